@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every target does its own set-up in .venv and build/; a second run redoes only what changed.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PY := $(CURDIR)/$(VENV)/bin/python
+STAMPS := $(VENV)/.stamps
+PIP := $(PY) -m pip --disable-pip-version-check --no-input
+
+# CMake and Ninja of .venv are used where the system has none; CMake runs this Python for headers.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export CALLOUT_PYTHON := $(PY)
+
+package_sources := CMakeLists.txt pyproject.toml LICENSE $(wildcard README.md) \
+  $(shell find cmake include src python requirements/xla-headers.txt -type f \
+    -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
+
+.PHONY: help demo test test-cpp test-python asan tsan bench soak lint format docs install wheels matrix clean distclean
+help:
+	@echo 'make demo       train a small network with every kind of callback'
+	@echo 'make test       build, then run the C++ and the Python tests'
+	@echo 'make asan       run the C++ tests under sanitizers; make tsan: data races'
+	@echo 'make bench      compare with JAX and run the C++ benchmarks'
+	@echo 'make soak       run the tests that load the machine for minutes'
+	@echo 'make lint       check formatting, types and layering'
+	@echo 'make format     format C++ and Python sources'
+	@echo 'make docs       check links and run the examples of docs/'
+	@echo 'make install    install the package into .venv'
+	@echo 'make wheels     build wheels into dist/'
+	@echo 'make matrix     test the wheels with every supported JAX'
+	@echo 'make clean      remove what was built; make distclean: .venv and downloads too'
+
+$(STAMPS)/venv:
+	python=$$(scripts/find_python.sh) || exit 1; \
+	  echo "creating $(VENV) with $$python"; "$$python" -m venv --clear $(VENV)
+	mkdir -p $(@D) && touch $@
+
+$(STAMPS)/cmake: $(STAMPS)/venv requirements/cmake.txt scripts/has_cmake.sh
+	scripts/has_cmake.sh || $(PIP) install --quiet -r requirements/cmake.txt
+	touch $@
+
+$(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench: $(STAMPS)/%: requirements/%.txt requirements/constraints.txt $(STAMPS)/venv
+	$(PIP) install --quiet -r $<
+	touch $@
+
+$(STAMPS)/package: $(package_sources) $(STAMPS)/dev $(STAMPS)/cmake
+	$(PIP) install --quiet --no-deps --no-build-isolation --force-reinstall \
+	  -C build-dir='build/python/{wheel_tag}' .
+	touch $@
+
+install: $(STAMPS)/package
+
+demo: $(STAMPS)/package $(STAMPS)/demo
+	$(PY) examples/train_digits.py
+
+test-cpp: $(STAMPS)/dev $(STAMPS)/cmake
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h
+	cmake --workflow --preset dev
+
+test-python: $(STAMPS)/package
+	$(PY) -m pytest tests
+
+test: test-cpp test-python
+
+asan: $(STAMPS)/dev $(STAMPS)/cmake
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h
+	cmake --workflow --preset asan
+
+# ThreadSanitizer of GCC 12 cannot live with the address randomisation of newer kernels.
+tsan: $(STAMPS)/dev $(STAMPS)/cmake
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h
+	runner=; setarch "$$(uname -m)" -R true 2> /dev/null && runner="setarch $$(uname -m) -R"; \
+	  $$runner cmake --workflow --preset tsan
+
+bench: $(STAMPS)/package $(STAMPS)/bench
+	scripts/system_packages.sh libbenchmark-dev:benchmark/benchmark.h
+	cmake --workflow --preset bench
+	for benchmark in build/bench/bin/*; do "$$benchmark"; done
+	$(PY) benchmarks/python/run.py
+
+soak: $(STAMPS)/package
+	$(PY) -m pytest -m soak -o faulthandler_timeout=3600 tests
+
+lint: $(STAMPS)/dev $(STAMPS)/cmake
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h
+	scripts/lint.sh
+
+format: $(STAMPS)/dev
+	git ls-files --cached --others --exclude-standard -- '*.cc' '*.h' | xargs $(VENV)/bin/clang-format -i
+	$(VENV)/bin/ruff check --quiet --fix . || true
+	$(VENV)/bin/ruff format .
+
+docs: $(STAMPS)/package
+	$(PY) scripts/check_docs.py
+
+wheels: $(STAMPS)/cmake
+	scripts/build_wheels.sh
+
+matrix:
+	scripts/jax_matrix.sh
+
+clean:
+	rm -rf build dist $(STAMPS)/package
+
+distclean: clean
+	rm -rf $(VENV) .cache

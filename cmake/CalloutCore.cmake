@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# libcallout.so from the objects of all components, its public headers and its CMake package.
+include_guard(GLOBAL)
+include(CMakePackageConfigHelpers)
+
+get_property(components GLOBAL PROPERTY CALLOUT_COMPONENTS)
+get_property(external GLOBAL PROPERTY CALLOUT_EXTERNAL_DEPS)
+list(REMOVE_DUPLICATES external)
+
+add_library(callout SHARED)
+add_library(callout::core ALIAS callout)
+foreach(component IN LISTS components)
+  target_sources(callout PRIVATE $<TARGET_OBJECTS:${component}>)
+endforeach()
+# Location means public: whatever lies in include/callout is installed and verified.
+file(GLOB public_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/callout/*.h")
+target_sources(callout PUBLIC FILE_SET HEADERS
+  BASE_DIRS "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/include"
+  FILES ${public_headers} "${PROJECT_BINARY_DIR}/include/callout/version.h")
+target_compile_features(callout PUBLIC cxx_std_20)
+target_link_libraries(callout PRIVATE Threads::Threads ${CMAKE_DL_LIBS} ${external})
+
+# Hidden visibility does not cover the instances of std templates; the version script does.
+set(version_script "${PROJECT_SOURCE_DIR}/cmake/libcallout.map")
+target_link_options(callout PRIVATE "-Wl,--version-script=${version_script}" -Wl,-z,relro,-z,now
+  -Wl,--no-undefined)
+set_target_properties(callout PROPERTIES
+  EXPORT_NAME core
+  LINKER_LANGUAGE CXX
+  LINK_DEPENDS "${version_script}"
+  VERIFY_INTERFACE_HEADER_SETS ON)
+# A wheel cannot hold symbolic links, so there the file and its SONAME are both libcallout.so.
+if(NOT SKBUILD)
+  set_target_properties(callout PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION})
+endif()
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/callout")
+install(TARGETS callout EXPORT callout-targets
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(EXPORT callout-targets NAMESPACE callout:: DESTINATION "${package_dir}")
+configure_package_config_file(cmake/callout-config.cmake.in callout-config.cmake
+  INSTALL_DESTINATION "${package_dir}" NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(callout-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/callout-config.cmake"
+              "${PROJECT_BINARY_DIR}/callout-config-version.cmake"
+        DESTINATION "${package_dir}")

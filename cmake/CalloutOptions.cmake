@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiler and linker settings. Directory-wide ones also reach nanobind, so that no binary we ship
+# holds a path of the build machine; warnings are for our own targets only.
+include_guard(GLOBAL)
+include(GNUInstallDirs)
+find_package(Threads REQUIRED)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_OPTIMIZE_DEPENDENCIES ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -D_GLIBCXX_ASSERTIONS")
+if(SKBUILD)
+  set(CMAKE_INSTALL_LIBDIR lib)
+endif()
+
+# The last matching map wins, so the inner directory comes last.
+add_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+add_compile_options("-ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/")
+
+if(CALLOUT_SANITIZE)
+  add_compile_options(-fsanitize=${CALLOUT_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${CALLOUT_SANITIZE})
+endif()
+
+function(callout_set_warnings target)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wnon-virtual-dtor -Wundef
+    $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+    $<$<BOOL:${CALLOUT_WERROR}>:-Werror>)
+endfunction()

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+# The three functions that component folders use:
+#
+#   callout_library(NAME base SRCS a.cc DEPS ... PRIVATE_DEPS ... [TESTONLY])
+#   callout_test(NAME a_test SRCS a_test.cc DEPS base testing)
+#   callout_benchmark(NAME a_benchmark SRCS a_benchmark.cc DEPS base)
+#
+# A dependency named `x` is the target callout_x; one with `::` is taken as it stands.
+include_guard(GLOBAL)
+
+function(_callout_link target visibility)
+  foreach(dep IN LISTS ARGN)
+    if(NOT dep MATCHES "::")
+      set(dep callout_${dep})
+    endif()
+    target_link_libraries(${target} ${visibility} ${dep})
+  endforeach()
+endfunction()
+
+function(callout_library)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "TESTONLY" "NAME" "SRCS;DEPS;PRIVATE_DEPS")
+  set(target callout_${arg_NAME})
+  if(arg_TESTONLY AND NOT (CALLOUT_BUILD_TESTS OR CALLOUT_BUILD_BENCHMARKS))
+    return()
+  endif()
+  add_library(${target} STATIC ${arg_SRCS})
+  target_include_directories(${target} PUBLIC
+    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${target} PUBLIC Threads::Threads)
+  _callout_link(${target} PUBLIC ${arg_DEPS})
+  _callout_link(${target} PRIVATE ${arg_PRIVATE_DEPS})
+  callout_set_warnings(${target})
+  if(NOT arg_TESTONLY)
+    set_property(GLOBAL APPEND PROPERTY CALLOUT_COMPONENTS ${target})
+    set(external ${arg_DEPS} ${arg_PRIVATE_DEPS})
+    list(FILTER external INCLUDE REGEX "::")
+    set_property(GLOBAL APPEND PROPERTY CALLOUT_EXTERNAL_DEPS ${external})
+  endif()
+endfunction()
+
+function(callout_test)
+  if(NOT CALLOUT_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SRCS;DEPS")
+  include(CalloutGoogleTest)
+  add_executable(${arg_NAME} ${arg_SRCS})
+  _callout_link(${arg_NAME} PRIVATE ${arg_DEPS})
+  target_link_libraries(${arg_NAME} PRIVATE GTest::gmock GTest::gtest_main)
+  callout_set_warnings(${arg_NAME})
+  gtest_discover_tests(${arg_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT 60 LABELS cpp)
+endfunction()
+
+function(callout_benchmark)
+  if(NOT CALLOUT_BUILD_BENCHMARKS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SRCS;DEPS")
+  include(CalloutGoogleBenchmark)
+  add_executable(${arg_NAME} ${arg_SRCS})
+  _callout_link(${arg_NAME} PRIVATE ${arg_DEPS})
+  target_link_libraries(${arg_NAME} PRIVATE benchmark::benchmark_main)
+  callout_set_warnings(${arg_NAME})
+  set_target_properties(${arg_NAME} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+endfunction()

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C ABI between Callout and native callbacks. Plain C structs, frozen per CALLOUT_ABI_VERSION: fields are only ever
+// appended, and `struct_size` tells a reader which fields its writer knew. C++ authors include callout/call.h instead.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CALLOUT_ABI_VERSION 1
+
+/// One operand or result. Borrowed: valid until the callback returns.
+typedef struct callout_buffer {
+  uint32_t dtype;  ///< XLA PrimitiveType number, see callout/dtype.h.
+  uint32_t rank;   ///< Number of dimensions; 0 for a scalar.
+  void* data;      ///< Row-major, dense; sub-byte types are packed, low bits first. Null only if `size_bytes` is 0.
+  const int64_t* dims;  ///< `rank` extents, in elements.
+  uint64_t size_bytes;  ///< Bytes at `data`.
+} callout_buffer;
+
+/// One call of a callback. Borrowed: valid until the callback returns.
+typedef struct callout_call {
+  size_t struct_size;
+  uint32_t num_args;
+  uint32_t num_results;  ///< 0 for taps.
+  const callout_buffer* args;
+  const callout_buffer* results;  ///< To be filled in place; uninitialised on entry.
+  int64_t run_id;                 ///< Same for all devices of one launch; 0 outside a compiled program.
+  int32_t device_ordinal;         ///< Local device number; -1 if unknown.
+  uint32_t reserved;
+  void* error_context;  ///< Opaque, passed to `set_error`.
+  /// Reports why the callback is about to return nonzero. `code` is a canonical status code (13 = INTERNAL).
+  /// The text is copied. GIL not needed.
+  void (*set_error)(void* error_context, int32_t code, const char* message, size_t length);
+} callout_call;
+
+/// A native callback. Returns 0, or nonzero after `call->set_error`. Must not let an exception out.
+/// Runs on an XLA thread; several threads may be in it at once.
+typedef int32_t (*callout_call_fn)(const callout_call* call);
+
+/// The plain form for code that knows nothing of Callout: `ptrs` holds the data pointers of all arguments, then of all
+/// results; `dims` their extents one after the other, in the same order. Returns 0, or an error code of its own.
+typedef int32_t (*callout_pointers_fn)(void** ptrs, const int64_t* dims);
+
+enum callout_function_kind {
+  CALLOUT_FUNCTION_POINTERS = 1,  ///< `fn` is a callout_pointers_fn.
+  CALLOUT_FUNCTION_CALL = 2,      ///< `fn` is a callout_call_fn.
+};
+
+/// What a shared library exports under a callback's symbol (CALLOUT_DEFINE_CALLBACK writes it).
+typedef struct callout_function {
+  size_t struct_size;
+  uint32_t abi_version;
+  uint32_t kind;  ///< callout_function_kind
+  void (*fn)(void);
+} callout_function;
+
+/// The table through which a library that does not link libcallout reaches the core of the process.
+typedef struct callout_api {
+  size_t struct_size;
+  uint32_t abi_version;
+  /// Binds `name` to `function`. Returns 0, or a canonical status code with the reason in `error` (NUL-terminated,
+  /// truncated to `error_size`). Thread-safe. GIL not needed.
+  int32_t (*register_function)(const char* name, const callout_function* function, char* error, size_t error_size);
+  /// Unbinds `name`; programs already compiled keep what they were bound to. Thread-safe. GIL not needed.
+  int32_t (*unregister)(const char* name, char* error, size_t error_size);
+} callout_api;
+
+/// Returns the table, or null if this core does not speak `abi_version`. Thread-safe.
+__attribute__((visibility("default"))) const callout_api* callout_get_api(uint32_t abi_version);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element types. The numbers are XLA's PrimitiveType numbers (xla_data.proto), which are also the numbers of XLA FFI and
+// of the C ABI in callout/abi.h; src/frame/ffi_abi.cc asserts that they agree.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "callout/export.h"
+
+namespace callout {
+
+enum class DType : uint32_t {
+  kInvalid = 0,
+  kBool = 1,
+  kInt1 = 30,
+  kInt2 = 26,
+  kInt4 = 21,
+  kInt8 = 2,
+  kInt16 = 3,
+  kInt32 = 4,
+  kInt64 = 5,
+  kUint1 = 31,
+  kUint2 = 27,
+  kUint4 = 22,
+  kUint8 = 6,
+  kUint16 = 7,
+  kUint32 = 8,
+  kUint64 = 9,
+  kFloat16 = 10,
+  kFloat32 = 11,
+  kFloat64 = 12,
+  kBfloat16 = 16,
+  kComplex64 = 15,
+  kComplex128 = 18,
+  kToken = 17,
+  kFloat8E5M2 = 19,
+  kFloat8E3M4 = 29,
+  kFloat8E4M3 = 28,
+  kFloat8E4M3Fn = 20,
+  kFloat8E4M3B11Fnuz = 23,
+  kFloat8E5M2Fnuz = 24,
+  kFloat8E4M3Fnuz = 25,
+  kFloat4E2M1Fn = 32,
+  kFloat8E8M0Fnu = 33,
+};
+
+/// One more than the largest number of a DType.
+inline constexpr uint32_t kDTypeLimit = 34;
+
+/// Bits of one element in an XLA buffer; 0 for tokens and unknown numbers.
+CALLOUT_EXPORT int BitWidth(DType dtype);
+
+/// XLA's short name, "f32"; "?" for unknown numbers.
+CALLOUT_EXPORT std::string_view ShortName(DType dtype);
+
+/// NumPy's or ml_dtypes' name, "float32"; "" where there is none.
+CALLOUT_EXPORT std::string_view NumpyName(DType dtype);
+
+/// Bytes of `elements` packed elements.
+CALLOUT_EXPORT uint64_t PackedBytes(DType dtype, int64_t elements);
+
+/// The DType of a C++ type, for the types that C++ has.
+template <typename T>
+struct DTypeOf;
+#define CALLOUT_DTYPE_OF(type, dtype)             \
+  template <>                                     \
+  struct DTypeOf<type> {                          \
+    static constexpr DType value = DType::dtype; \
+  }
+CALLOUT_DTYPE_OF(bool, kBool);
+CALLOUT_DTYPE_OF(int8_t, kInt8);
+CALLOUT_DTYPE_OF(int16_t, kInt16);
+CALLOUT_DTYPE_OF(int32_t, kInt32);
+CALLOUT_DTYPE_OF(int64_t, kInt64);
+CALLOUT_DTYPE_OF(uint8_t, kUint8);
+CALLOUT_DTYPE_OF(uint16_t, kUint16);
+CALLOUT_DTYPE_OF(uint32_t, kUint32);
+CALLOUT_DTYPE_OF(uint64_t, kUint64);
+CALLOUT_DTYPE_OF(float, kFloat32);
+CALLOUT_DTYPE_OF(double, kFloat64);
+CALLOUT_DTYPE_OF(std::complex<float>, kComplex64);
+CALLOUT_DTYPE_OF(std::complex<double>, kComplex128);
+#undef CALLOUT_DTYPE_OF
+
+}  // namespace callout

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a tap does when the queue of its device is full.
+#pragma once
+
+#include <cstdint>
+
+namespace callout {
+
+enum class OverflowPolicy : int32_t {
+  kBlock = 0,       ///< The program waits until there is room. Nothing is lost.
+  kDropNewest = 1,  ///< The record is not taken, and counted as dropped.
+  kFail = 2,        ///< The program fails with RESOURCE_EXHAUSTED.
+};
+
+}  // namespace callout

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callout: every way out of a compiled XLA program.
+
+`pure_callback` and `tap` call Python functions, native functions and sinks from inside jitted JAX programs, at about a
+microsecond. See the README and docs/.
+"""
+
+from importlib.metadata import version as _version
+from pathlib import Path as _Path
+
+from . import sinks as sinks
+from ._barrier import barrier_wait as barrier_wait
+from ._config import config as config
+from ._errors import BarrierTimeout as BarrierTimeout
+from ._errors import CallbackError as CallbackError
+from ._errors import ForkError as ForkError
+from ._errors import RegistrationError as RegistrationError
+from ._errors import ResultError as ResultError
+from ._errors import TapError as TapError
+from ._errors import UnboundNameError as UnboundNameError
+from ._errors import last_error as last_error
+from ._errors import reraise as reraise
+from ._jit import jit as jit
+from ._options import options as options
+from ._pure_callback import pure_callback as pure_callback
+from ._register import register as register
+from ._register import unregister as unregister
+from ._runtime import start as _start
+from ._stats import stats as stats
+from ._tap import tap as tap
+
+__version__ = _version("callout")
+
+
+def include_dir() -> str:
+    """The folder of the C++ headers, for `-I`."""
+    return str(_Path(__file__).parent / "include")
+
+
+def cmake_dir() -> str:
+    """The folder of the CMake package, for `-Dcallout_DIR=`."""
+    return str(_Path(__file__).parent / "lib" / "cmake" / "callout")
+
+
+_start()

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`callout.barrier_wait`."""
+
+from __future__ import annotations
+
+import time
+
+from . import _errors, _ext, _jax_compat, _runtime
+from ._config import config
+
+
+def _as_exception(text: str) -> BaseException:
+    return _errors.original(text) or _errors.CallbackError(text)
+
+
+def _raise_tap_errors() -> None:
+    count, first, last = _ext.take_delivery_errors()
+    if not count:
+        return
+    cause = _as_exception(last)
+    shown = [error for error in map(_as_exception, first) if isinstance(error, Exception)]
+    group = ExceptionGroup(f"the first {len(shown)} of {count} failed taps", shown) if shown else None
+    message = f"{count} tap{'s' if count > 1 else ''} failed since the last barrier; the last one: {last}"
+    error = _errors.TapError(message, count, group)
+    if config.chain_errors:
+        _errors.adopt(error, cause)
+    raise error from cause
+
+
+def barrier_wait(timeout: float | None = None) -> None:
+    """Waits until the programs that this thread has dispatched are done and every tap's record is delivered.
+
+    Covers programs with taps of the calling thread, and everything that any thread has queued before the call. Must not be
+    called inside a tap's function.
+
+    Args:
+        timeout: seconds for both waits together; None waits for ever.
+
+    Raises:
+        TapError: taps failed since the last barrier; also an instance of the last exception's class where layouts allow.
+        BarrierTimeout: names what is outstanding; nothing is lost.
+        CallbackError: called inside a tap's function.
+        ForkError: in a forked child.
+    """
+    _runtime.check_usable()
+    if _ext.on_delivery_thread():
+        raise _errors.CallbackError("callout.barrier_wait() inside a tap's function would wait for itself")
+    deadline = None if timeout is None else time.monotonic() + timeout
+    done = _jax_compat.wait_for_effects(timeout)
+    outstanding = _ext.drain(-1.0 if deadline is None else max(0.0, deadline - time.monotonic()))
+    if not done:
+        outstanding.insert(0, "programs that this thread has dispatched")
+    if outstanding:
+        raise _errors.BarrierTimeout(f"barrier_wait(timeout={timeout}): still outstanding: {'; '.join(outstanding)}")
+    _raise_tap_errors()

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All settings: one object, one table (docs/configuration.md), an environment variable each."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import _errors, _ext, _logging
+
+MIN_QUEUE_BYTES = 16_000_000
+_UNSET = object()
+
+
+def _boolean(value: object) -> bool:
+    text = str(value).strip().lower()
+    if text in ("1", "true", "yes", "on"):
+        return True
+    if text in ("0", "false", "no", "off"):
+        return False
+    raise ValueError("expected true or false")
+
+
+def _queue_bytes(value: object) -> int:
+    number = int(float(str(value)))
+    if number < MIN_QUEUE_BYTES:
+        raise ValueError(f"expected at least {MIN_QUEUE_BYTES} (16 MB)")
+    return number
+
+
+def _seconds(value: object) -> float:
+    number = float(str(value))
+    if not number >= 0:
+        raise ValueError("expected 0 or more seconds")
+    return number
+
+
+def _thread_count(value: object) -> int:
+    number = int(str(value))
+    if not 1 <= number <= 64:
+        raise ValueError("expected 1 to 64")
+    return number
+
+
+def _log_level(value: object) -> str:
+    name = str(value).strip().lower()
+    if name not in ("debug", "info", "warning", "error"):
+        raise ValueError("expected debug, info, warning or error")
+    return name
+
+
+def _folder(value: object) -> str:
+    return str(Path(str(value)).expanduser())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Setting:
+    default: Any
+    parse: Callable[[object], Any]
+    doc: str
+
+
+def _default_cache() -> str:
+    return str(Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "callout")
+
+
+SETTINGS: dict[str, _Setting] = {
+    "queue_bytes": _Setting(
+        256_000_000, _queue_bytes, "Capacity of each tap queue (one a device and lane), bytes; at least 16e6."
+    ),
+    "exit_timeout_s": _Setting(10.0, _seconds, "How long interpreter exit waits for programs and undelivered taps."),
+    "hang_report_s": _Setting(30.0, _seconds, "Seconds without progress before a callback is reported; 0: never."),
+    "chain_errors": _Setting(
+        True, _boolean, "Make JaxRuntimeError carry the callback's exception (patches its __init__)."
+    ),
+    "delivery_threads": _Setting(1, _thread_count, "Threads that run Python taps; devices are dealt out to them."),
+    "log_level": _Setting("warning", _log_level, "Level of the `callout` logger and of the core."),
+    "cache_dir": _Setting(_default_cache(), _folder, "Where compiled native code is kept."),
+    "host_callback_inline": _Setting(False, _boolean, "host_callback: eager taps run in the caller's stack."),
+    "host_callback_legacy": _Setting(True, _boolean, "host_callback: the original's behaviour, not the flavours'."),
+    "host_callback_outfeed": _Setting(False, _boolean, "host_callback: accepted; there is one mechanism."),
+}
+
+# The flags that jax.config no longer knows, and the environment variables that went with them.
+ALIASES = {
+    "jax_host_callback_max_queue_byte_size": "queue_bytes",
+    "jax_host_callback_inline": "host_callback_inline",
+    "jax_host_callback_legacy": "host_callback_legacy",
+    "jax_host_callback_outfeed": "host_callback_outfeed",
+}
+
+
+class Config:
+    """Every setting as an attribute; `config.update(name, value)` also takes host_callback's old flag names.
+
+    Assignment takes effect at once, unless the table in docs/configuration.md says otherwise. Thread-safe.
+    """
+
+    queue_bytes: int
+    exit_timeout_s: float
+    hang_report_s: float
+    chain_errors: bool
+    delivery_threads: int
+    log_level: str
+    cache_dir: str
+    host_callback_inline: bool
+    host_callback_legacy: bool
+    host_callback_outfeed: bool
+
+    def __init__(self) -> None:
+        values = {name: _from_environment(name, setting) for name, setting in SETTINGS.items()}
+        object.__setattr__(self, "_lock", threading.RLock())
+        object.__setattr__(self, "_values", values)
+        for name in SETTINGS:
+            self._apply(name)
+
+    def __getattr__(self, name: str) -> Any:
+        values = object.__getattribute__(self, "_values")
+        if name in values:
+            return values[name]
+        raise AttributeError(f"callout.config has no setting {name!r}; there are: {', '.join(SETTINGS)}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self.update(name, value)
+
+    def __dir__(self) -> list[str]:
+        return [*SETTINGS, "update"]
+
+    def __repr__(self) -> str:
+        return "callout.config(" + ", ".join(f"{name}={getattr(self, name)!r}" for name in SETTINGS) + ")"
+
+    def update(self, name: str, value: object) -> None:
+        """Sets one setting. A bad name raises AttributeError, a bad value ValueError; neither changes anything."""
+        name = ALIASES.get(name, name)
+        if name not in SETTINGS:
+            raise AttributeError(f"callout.config has no setting {name!r}; there are: {', '.join(SETTINGS)}")
+        parsed = _parse(name, SETTINGS[name], value, f"callout.config.{name}")
+        with self._lock:
+            old = self._values[name]
+            self._values[name] = parsed
+            try:
+                self._apply(name)
+            except BaseException:
+                self._values[name] = old
+                raise
+
+    def _apply(self, name: str) -> None:
+        if name in ("queue_bytes", "delivery_threads"):
+            _ext.configure_delivery(self.queue_bytes, self.delivery_threads)
+        elif name == "hang_report_s":
+            _ext.set_hang_report_seconds(self.hang_report_s)
+        elif name == "chain_errors":
+            _errors.set_chaining(self.chain_errors)
+        elif name == "log_level":
+            _logging.logger.setLevel(getattr(logging, self.log_level.upper()))
+
+
+def _parse(name: str, setting: _Setting, value: object, where: str) -> Any:
+    try:
+        return setting.parse(value)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{where}: {error}, got {value!r}") from None
+
+
+def _from_environment(name: str, setting: _Setting) -> Any:
+    variables = [f"CALLOUT_{name.upper()}", *(old.upper() for old, new in ALIASES.items() if new == name)]
+    for variable in variables:
+        text = os.environ.get(variable)
+        if text:
+            return _parse(name, setting, text, f"environment variable {variable}")
+    return setting.default
+
+
+config = Config()

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors, and the user's own exceptions on their way through a compiled program.
+
+XLA carries only text. So the exception object stays here under a number, the text carries the number, and whoever catches
+what XLA raises gets the object back: as `__cause__` (and, where class layouts allow, as the class) of JaxRuntimeError, and
+as itself through `reraise()`, `callout.jit` and `last_error()`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import re
+import threading
+import traceback
+from collections import OrderedDict
+from types import TracebackType
+from typing import Any, Literal
+
+import jax
+
+
+class CallbackError(RuntimeError):
+    """A callback failed, and there is no Python exception that says more."""
+
+
+class ResultError(CallbackError):
+    """A callback returned something of another shape, dtype or structure than was declared."""
+
+
+class UnboundNameError(CallbackError, LookupError):
+    """A program asks for a callback under a name that nobody registered."""
+
+
+class RegistrationError(CallbackError, ValueError):
+    """A name or a native function could not be registered."""
+
+
+class TapError(CallbackError):
+    """Taps failed since the last barrier. `__cause__` is the last exception.
+
+    Attributes:
+        count: how many failed.
+        exceptions: the first few of them, as an ExceptionGroup.
+    """
+
+    def __init__(self, message: str, count: int, exceptions: ExceptionGroup[Exception] | None):
+        super().__init__(message)
+        self.count = count
+        self.exceptions = exceptions
+
+
+class BarrierTimeout(CallbackError, TimeoutError):  # noqa: N818
+    """`barrier_wait(timeout=...)` ran out of time; the text names what is outstanding."""
+
+
+class ForkError(CallbackError):
+    """Callout was used in a forked child of a process that had used it."""
+
+
+FORK_TEXT = (
+    "ForkError: this process was forked from one that had loaded callout, and its threads stayed there. "
+    "Start workers with the 'spawn' or 'forkserver' method instead"
+)
+
+# Exceptions pin their frames, and these their arrays: few are kept.
+_MAX_KEPT = 64
+_NUMBER = re.compile(r"\[callout error (\d+)\]")
+
+_lock = threading.Lock()
+_kept: OrderedDict[int, BaseException] = OrderedDict()
+_numbers = itertools.count(1)
+_last: BaseException | None = None
+
+
+def keep(exception: BaseException) -> str:
+    """Keeps an exception and returns the text that stands for it. Called by the core with the GIL held."""
+    global _last
+    number = next(_numbers)
+    with _lock:
+        _kept[number] = exception
+        _last = exception
+        while len(_kept) > _MAX_KEPT:
+            _kept.popitem(last=False)
+    text = "".join(traceback.format_exception(exception)).rstrip()
+    return f"{type(exception).__name__}: {exception}\n{text}\n[callout error {number}]"
+
+
+def original(error: object) -> BaseException | None:
+    """The exception that the text of `error` stands for, if it is still kept."""
+    match = None
+    for match in _NUMBER.finditer(str(error)):  # noqa: B007 - the last number is the innermost error
+        pass
+    if match is None:
+        return None
+    with _lock:
+        return _kept.get(int(match[1]))
+
+
+_NOT_FOUND, _ALREADY_EXISTS, _INVALID_ARGUMENT = 5, 6, 3
+
+
+def recall(code_and_text: tuple[int, str]) -> BaseException:
+    """The exception for a failed Status. Called by the core."""
+    code, text = code_and_text
+    if (exception := original(text)) is not None:
+        return exception
+    if "ForkError:" in text:
+        return ForkError(text)
+    if "does not fit:" in text:
+        return ResultError(text)
+    if code == _NOT_FOUND and "no callback is bound" in text:
+        return UnboundNameError(text)
+    if code in (_NOT_FOUND, _ALREADY_EXISTS, _INVALID_ARGUMENT):
+        return RegistrationError(text)
+    return CallbackError(text)
+
+
+def last_error() -> BaseException | None:
+    """The exception that a callback raised last, in any thread, or None.
+
+    The object itself, with its own traceback. It stays available until another callback raises.
+    """
+    return _last
+
+
+def clear() -> None:
+    """Forgets all kept exceptions."""
+    global _last
+    with _lock:
+        _kept.clear()
+        _last = None
+
+
+def raise_unchained(exception: BaseException) -> None:
+    """Raises an exception of the user's as it was: what led to it is in its own chain, not in ours."""
+    context, cause, suppress = exception.__context__, exception.__cause__, exception.__suppress_context__
+    try:
+        raise exception
+    finally:
+        exception.__context__, exception.__cause__ = context, cause
+        exception.__suppress_context__ = suppress
+
+
+class reraise(contextlib.ContextDecorator):  # noqa: N801 - reads as a verb: `with callout.reraise():`
+    """Context manager and decorator: an error of a callback leaves it as the exception that the callback raised.
+
+    Without it a failing callback arrives as JAX's JaxRuntimeError, or from the second call of a jitted function on as a
+    plain ValueError, with the original's traceback in the text. Covers errors that are raised inside: dispatch, and
+    waiting for a result (`block_until_ready`, `np.asarray`, `barrier_wait`) if that happens inside too. May be nested and
+    used from several threads.
+    """
+
+    def __enter__(self) -> reraise:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        if error is not None and (exception := find_original(error)) is not None and exception is not error:
+            raise_unchained(exception)
+        return False
+
+
+def find_original(error: BaseException) -> BaseException | None:
+    """The user's exception behind one that JAX or a barrier raised."""
+    if isinstance(error, TapError):
+        return error.__cause__
+    if isinstance(error, (jax.errors.JaxRuntimeError, ValueError, CallbackError)):
+        return original(error)
+    return None
+
+
+# What makes JaxRuntimeError carry the original exception.
+
+
+@functools.lru_cache(maxsize=256)
+def _mixed_class(base: type[BaseException], user: type[BaseException]) -> type[BaseException] | None:
+    """A class that is both, or None where the two layouts do not go together (OSError, NameError, ...)."""
+    if issubclass(user, base):
+        return None
+    try:
+        mixed = type(
+            user.__name__, (base, user), {"__module__": user.__module__, "__str__": base.__str__, "__init__": user.__init__}
+        )
+    except TypeError:
+        return None
+    mixed.__qualname__ = user.__qualname__
+    return mixed
+
+
+def adopt(error: BaseException, exception: BaseException) -> None:
+    """Chains `exception` to `error` and, where the layouts allow, makes `error` an instance of its class too."""
+    error.__cause__ = exception
+    mixed = _mixed_class(type(error), type(exception))
+    if mixed is None:
+        return
+    try:
+        error.__class__ = mixed
+    except TypeError:
+        return
+    for name, value in getattr(exception, "__dict__", {}).items():
+        error.__dict__.setdefault(name, value)
+
+
+_jax_init: Any = None
+
+
+def _chaining_init(self: BaseException, *args: Any) -> None:
+    _jax_init(self, *args)
+    if args and (exception := original(args[0])) is not None:
+        adopt(self, exception)
+
+
+def set_chaining(enabled: bool) -> None:
+    """Switches `config.chain_errors`: replaces JaxRuntimeError.__init__, or puts it back. Idempotent."""
+    global _jax_init
+    error_class: Any = jax.errors.JaxRuntimeError
+    if enabled and _jax_init is None:
+        _jax_init = error_class.__init__
+        error_class.__init__ = _chaining_init
+    elif not enabled and _jax_init is not None:
+        error_class.__init__ = _jax_init
+        _jax_init = None

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that touches private names of JAX and jaxlib, and nothing else does.
+
+Each use says why the public API does not do, and has a fall-back where one makes sense: a JAX that moved a name must not
+break `import callout`. Names that were not found are listed in `MISSING`, which `python -m callout.doctor` prints.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.extend.core
+import numpy as np
+from jax.interpreters import ad, mlir
+
+from . import _ext
+
+JAX_VERSION = tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in jax.__version__.split(".")[:3])
+OLDEST_TESTED = (0, 10, 2)
+NEWEST_TESTED = (0, 12)
+
+MISSING: list[str] = []
+
+
+def warn_if_untested() -> None:
+    """Warns, once at import, about a JAX that this release was not tested with."""
+    if JAX_VERSION < OLDEST_TESTED or JAX_VERSION[:2] > NEWEST_TESTED:
+        warnings.warn(
+            f"callout was tested with jax 0.10.2 to 0.12; this is {jax.__version__}. Please report what does not work.",
+            stacklevel=3,
+        )
+
+
+def register_effect(effect: type[jax.extend.core.Effect]) -> None:
+    """Allows an unordered effect everywhere: in lowering, control flow, custom derivatives and remat.
+
+    Only `lowerable_effects` is public. Without `partial_eval_kept` a tap without a used result is lost in the gradient of
+    a scan.
+    """
+    mlir.lowerable_effects.add_type(effect)
+    try:
+        from jax._src import effects
+    except ImportError:
+        MISSING.append("jax._src.effects")
+        return
+    for name in ("control_flow_allowed", "custom_derivatives_allowed", "remat_allowed", "partial_eval_kept"):
+        allowed = getattr(effects, f"{name}_effects", None)
+        if allowed is None:
+            MISSING.append(f"jax._src.effects.{name}_effects")
+        else:
+            allowed.add_type(effect)
+
+
+def pending_effects() -> list[Any]:
+    """The runtime tokens of the programs with effects that this thread has dispatched.
+
+    `jax.effects_barrier` waits for them for ever; a barrier with a time limit needs the tokens themselves.
+    """
+    try:
+        from jax._src.dispatch import runtime_tokens
+
+        return [*runtime_tokens.current_tokens.values(), *runtime_tokens.output_runtime_tokens.values()]
+    except (ImportError, AttributeError):
+        return [_AllEffects()]
+
+
+class _AllEffects:
+    """Stands for all tokens where they cannot be listed."""
+
+    def block_until_ready(self) -> None:
+        jax.effects_barrier()
+
+
+def _wait_for_token(token: Any) -> None:
+    """Waits for a program's end. How it ended is for whoever uses its results: that is where JAX raises."""
+    try:
+        token.block_until_ready()
+    except Exception:  # noqa: BLE001
+        pass
+
+
+def wait_for_effects(timeout: float | None) -> bool:
+    """Waits for the programs with effects that this thread has dispatched; False if `timeout` seconds were not enough."""
+    tokens = pending_effects()
+
+    def wait() -> None:
+        for token in tokens:
+            _wait_for_token(token)
+
+    if timeout is not None and tokens:
+        return _ext.call_with_timeout(wait, timeout)
+    wait()
+    return True
+
+
+def put_on_device(value: np.ndarray, device: jax.Device, committed: bool) -> jax.Array:
+    """A jax.Array of a NumPy array: 2.5 us where `jax.device_put` takes 20."""
+    if _batched_device_put is None:
+        return jax.device_put(value, device)
+    aval = jax.core.ShapedArray(value.shape, value.dtype)
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    result: jax.Array = _batched_device_put(aval, sharding, [value], [device], committed)
+    return result
+
+
+try:
+    from jaxlib import xla_client as _xla_client
+
+    _batched_device_put: Any = _xla_client.batched_device_put
+except (ImportError, AttributeError):
+    _batched_device_put = None
+    MISSING.append("jaxlib.xla_client.batched_device_put")
+
+
+def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None:
+    """Registers what happens to an equation when a rematerialised jaxpr is split into known and staged parts."""
+    try:
+        from jax._src.interpreters import partial_eval
+    except ImportError:
+        MISSING.append("jax._src.interpreters.partial_eval")
+        return
+    rules = getattr(partial_eval, "partial_eval_jaxpr_custom_rules", None)
+    if rules is None:
+        MISSING.append("partial_eval_jaxpr_custom_rules")
+    else:
+        rules[primitive] = rule
+
+
+def is_variable(atom: Any) -> bool:
+    """True for a variable of a jaxpr, false for a literal."""
+    return isinstance(atom, jax.extend.core.Var)
+
+
+def instantiate_cotangent(cotangent: Any) -> Any:
+    """A symbolic zero as an array of zeros."""
+    return ad.instantiate_zeros(cotangent) if isinstance(cotangent, ad.Zero) else cotangent
+
+
+def num_devices(ctx: mlir.LoweringRuleContext) -> int:
+    """Devices over which the compiler, not the user, spreads the module that is being lowered."""
+    axis_context = ctx.module_context.axis_context
+    if isinstance(axis_context, mlir.ShardingContext):
+        return int(axis_context.num_devices)
+    return 1
+
+
+def local_devices() -> Sequence[jax.Device]:
+    """This process's CPU devices; an FFI device ordinal is an index into them."""
+    return jax.local_devices(backend="cpu")

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`callout.options`: settings of one callback that the drop-in signatures have no room for."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What `options` was told; see there."""
+
+    zero_copy: bool = False
+    numpy_only: bool = False
+    args: Literal["numpy", "jax"] = "numpy"
+    memory: Literal["host", "device"] = "host"
+    device_index: int | None = None
+    name: str | None = None
+
+
+DEFAULT = Options()
+
+
+class FunctionWithOptions:
+    """A callable that behaves like the one it wraps, and that every entry point of callout understands."""
+
+    def __init__(self, function: Callable[..., Any], chosen: Options):
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.options = chosen
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, FunctionWithOptions) and self.function == other.function and self.options == other.options
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.function, self.options))
+
+
+def options(
+    fn: Callable[..., Any],
+    *,
+    zero_copy: bool = False,
+    numpy_only: bool = False,
+    args: Literal["numpy", "jax"] = "numpy",
+    memory: Literal["host", "device"] = "host",
+    device_index: int | None = None,
+    name: str | None = None,
+) -> FunctionWithOptions:
+    """Returns `fn` with settings that `pure_callback` and `tap` honour.
+
+    Args:
+        fn: the callback.
+        zero_copy: pass read-only views of XLA's own memory instead of copies. A callback that keeps one beyond its call
+            fails with an error that says so. Calls only; taps always own what they get.
+        numpy_only: a promise that the callback does not use JAX. Its programs are then dispatched asynchronously, and are
+            written to the persistent compilation cache by JAX 0.10 too.
+        args: `"numpy"` passes NumPy arrays; `"jax"` passes `jax.Array`s. A callback that uses JAX can deadlock where many
+            programs are queued: see docs/hangs.md.
+        memory: where the arguments are: `"host"`, or `"device"` for the device's own memory, which on CPU is the same.
+        device_index: the device whose callback runs when the operands are sharded over several.
+        name: what errors, statistics and logs call it; the function's qualified name if None.
+    """
+    if args not in ("numpy", "jax"):
+        raise ValueError(f'callout.options: args must be "numpy" or "jax", got {args!r}')
+    if memory not in ("host", "device"):
+        raise ValueError(f'callout.options: memory must be "host" or "device", got {memory!r}')
+    if zero_copy and args == "jax":
+        raise ValueError('callout.options: zero_copy=True needs args="numpy": a jax.Array keeps its memory')
+    if not callable(fn):
+        raise TypeError(f"callout.options: expected a callable, got {fn!r}")
+    return FunctionWithOptions(fn, Options(zero_copy, numpy_only, args, memory, device_index, name))
+
+
+def split(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Options]:
+    """The plain function and its options."""
+    if isinstance(fn, FunctionWithOptions):
+        return fn.function, fn.options
+    return fn, DEFAULT

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vmap_method`: what a call does under `jax.vmap`. The names and meanings are `jax.pure_callback`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
+
+
+def check_vmap_method(where: str, vmap_method: str | None) -> None:
+    """Raises ValueError for a method that there is not."""
+    if vmap_method not in VMAP_METHODS:
+        raise ValueError(f"{where}: vmap_method must be one of {list(VMAP_METHODS)}, got: {vmap_method}")
+
+
+def _batched(aval: jax.core.ShapedArray, size: int) -> jax.core.ShapedArray:
+    return jax.core.ShapedArray((size, *aval.shape), aval.dtype)
+
+
+def batch_call(
+    primitive: Any,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    vmap_method: str | None,
+    result_avals: tuple[jax.core.ShapedArray, ...],
+    **params: Any,
+) -> tuple[list[Any], list[int]]:
+    """A batching rule for a primitive with `vmap_method` and `result_avals` parameters. Results are batched in front."""
+    size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
+    front = [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
+    mapped = [dim is not None for dim in dims]
+
+    def bind(values: Sequence[Any], avals: tuple[jax.core.ShapedArray, ...]) -> list[Any]:
+        results: list[Any] = primitive.bind(*values, vmap_method=vmap_method, result_avals=avals, **params)
+        return results
+
+    if vmap_method in ("sequential", "sequential_unrolled"):
+
+        def step(carry: tuple[()], slices: list[Any]) -> tuple[tuple[()], list[Any]]:
+            rest = iter(slices)
+            values = [next(rest) if is_mapped else arg for arg, is_mapped in zip(front, mapped, strict=True)]
+            return carry, bind(values, result_avals)
+
+        xs = [arg for arg, is_mapped in zip(front, mapped, strict=True) if is_mapped]
+        _, outs = jax.lax.scan(step, (), xs, unroll=vmap_method == "sequential_unrolled")
+        return outs, [0] * len(outs)
+    if vmap_method in ("expand_dims", "broadcast_all"):
+        width = size if vmap_method == "broadcast_all" else 1
+        front = [
+            arg if is_mapped else jnp.broadcast_to(arg, (width, *jnp.shape(arg)))
+            for arg, is_mapped in zip(front, mapped, strict=True)
+        ]
+    elif vmap_method != "legacy_vectorized":
+        raise NotImplementedError(
+            f"vmap is only supported for {primitive.name} when vmap_method is one of "
+            f"{[method for method in VMAP_METHODS if method]}; got vmap_method=None"
+        )
+    outs = bind(front, tuple(_batched(aval, size) for aval in result_avals))
+    return outs, [0] * len(outs)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The primitive behind `tap`: the identity on its operands, which also leave the program."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.extend.core
+import numpy as np
+from jax.interpreters import ad, batching, mlir
+
+from .. import _ext, _jax_compat
+from .._targets import Target, Transforms
+from .call import refuse_platform
+from .eager import check_usable, placement, to_host
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """What one `tap` in the user's code was told, apart from its target."""
+
+    label: str
+    leaves: tuple[str, ...]
+    every: int
+    min_interval_ns: int
+    on_full: int
+
+    def admits_all(self) -> bool:
+        return self.every == 1 and self.min_interval_ns == 0
+
+
+class TapEffect(jax.extend.core.Effect):
+    """Keeps taps in the program. Unordered: programs with it are dispatched asynchronously."""
+
+    def __str__(self) -> str:
+        return "Tap"
+
+
+tap_effect = TapEffect()
+_jax_compat.register_effect(TapEffect)
+
+tap_p = jax.extend.core.Primitive("callout_tap")
+tap_p.multiple_results = True
+
+
+@tap_p.def_effectful_abstract_eval
+def _abstract_eval(*avals: Any, **_: Any) -> tuple[list[Any], set[Any]]:
+    return list(avals), {tap_effect}
+
+
+@tap_p.def_impl
+def _eager(*args: Any, target: Target, site: Site, transforms: Transforms, throttle: Any) -> list[Any]:
+    check_usable()
+    if throttle is None or throttle.value.admit():
+        callback = target.callback(transforms)
+        _, ordinal, _ = placement(args)
+        _ext.tap_eager(callback, [to_host(arg) for arg in args], site.label, list(site.leaves), site.on_full, ordinal)
+    return list(args)
+
+
+def _lower(
+    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms, **_: Any
+) -> Sequence[Any]:
+    check_usable()
+    if _jax_compat.num_devices(ctx) > 1:
+        raise NotImplementedError(
+            f"callout.tap '{site.label or target.label}': a tap in a jit over several devices is only supported inside "
+            "jax.shard_map"
+        )
+    name = target.bind(transforms)
+    ctx.module_context.add_keepalive(target)
+    lower = jax.ffi.ffi_lowering("callout.v1.tap", has_side_effect=True)
+    lower(
+        ctx.replace(avals_out=[]),
+        *args,
+        callback=name,
+        label=site.label,
+        leaves="\n".join(site.leaves),
+        every=np.int64(site.every),
+        min_interval_ns=np.int64(site.min_interval_ns),
+        on_full=np.int64(site.on_full),
+    )
+    return args  # the operands themselves: nothing of the program depends on the tap
+
+
+mlir.register_lowering(tap_p, refuse_platform)
+mlir.register_lowering(tap_p, _lower, platform="cpu")
+
+
+def _batch(args: Sequence[Any], dims: Sequence[Any], *, transforms: Transforms, **params: Any) -> tuple[Any, Any]:
+    described = (*transforms, ("batch", {"batch_dims": tuple(dims)}))
+    return tap_p.bind(*args, transforms=_Frozen(described), **params), list(dims)
+
+
+batching.primitive_batchers[tap_p] = _batch
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, list[Any]]:
+    return tap_p.bind(*primals, **params), list(tangents)
+
+
+ad.primitive_jvps[tap_p] = _jvp
+
+
+def _transpose(cotangents: Sequence[Any], *_: Any, transforms: Transforms, **params: Any) -> Sequence[Any]:
+    """A tap in a linear function (a custom tangent rule): it gets the cotangents on the way back."""
+    if all(isinstance(cotangent, ad.Zero) for cotangent in cotangents):
+        return cotangents
+    values = [_jax_compat.instantiate_cotangent(cotangent) for cotangent in cotangents]
+    outs: Sequence[Any] = tap_p.bind(*values, transforms=_Frozen((*transforms, ("transpose", {}))), **params)
+    return outs
+
+
+ad.primitive_transposes[tap_p] = _transpose
+
+
+def _partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
+    """Remat: the tap fires in the forward pass and again where its values are computed again, unless the policy saves it."""
+    count = len(eqn.outvars)
+    missing = [
+        var
+        for var, ready in zip(eqn.invars, instantiated_in, strict=True)
+        if not ready and _jax_compat.is_variable(var)
+    ]
+    if any(unknown_in):
+        return None, eqn, [True] * count, [True] * count, missing
+    if saveable(eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params):
+        return eqn, None, [False] * count, [False] * count, []
+    return eqn, eqn, [False] * count, [True] * count, missing
+
+
+_jax_compat.register_remat_rule(tap_p, _partial_eval)
+
+
+class _Frozen(tuple[Any, ...]):
+    """Transforms as a primitive's parameter: JAX hashes parameters, and the descriptors hold dicts."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(repr(tuple(self)))
+
+
+no_transforms = _Frozen(())

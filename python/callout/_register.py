@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`callout.register`: names that outlive the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import _errors, _ext, _runtime
+from ._targets import registered_function
+
+
+def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = False) -> None:
+    """Binds `name` to a callback. Programs carry the name; whoever loads one, in Python or C++, binds it.
+
+    Args:
+        name: not empty, and not beginning with "py:".
+        fn: a Python function, which gets the flat leaves of a call's arguments (and of a tap's value: the array, or a tuple
+            of them); a sink; `"path/lib.so:symbol"`, a native callback (callout/call.h, or a plain
+            `int32_t f(void** ptrs, const int64_t* dims)`), called with no Python; or a PyCapsule named "callout_function"
+            over a `callout_function` record.
+        replace: bind a name that is taken anew. Programs that were compiled before keep what they had.
+
+    Raises:
+        RegistrationError: a bad or taken name, a missing library or symbol, another ABI version.
+    """
+    _runtime.check_usable()
+    _ext.register_callback(name, _callback_of(name, fn), replace)
+
+
+def _callback_of(name: str, fn: Any) -> _ext.Callback:
+    handle: _ext.Callback | None = getattr(fn, "_callout_callback", None)
+    if handle is not None:
+        return handle
+    if isinstance(fn, str):
+        return _ext.load_native(name, fn)
+    if type(fn).__name__ == "PyCapsule":
+        return _ext.native_from_capsule(name, fn)
+    if callable(fn):
+        return registered_function(name, fn)
+    raise _errors.RegistrationError(
+        f"cannot register {fn!r} as '{name}': expected a callable, a sink, \"lib.so:symbol\" or a PyCapsule"
+    )
+
+
+def unregister(name: str) -> None:
+    """Forgets a registered name. Programs that were compiled before keep what they had.
+
+    Raises:
+        RegistrationError: nobody registered it.
+    """
+    _ext.unregister(name)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start and end: registering the FFI targets with JAX, and draining what is queued when the interpreter exits."""
+
+from __future__ import annotations
+
+import atexit
+import time
+
+import jax
+
+from . import _errors, _ext, _jax_compat
+from ._config import config
+from ._logging import logger
+
+
+def register_targets() -> None:
+    """Tells JAX about our FFI targets. Starts no backend."""
+    for name, platform, handlers in _ext.ffi_targets():
+        jax.ffi.register_ffi_target(name, handlers, platform=platform)
+
+
+def check_usable() -> None:
+    """Raises ForkError in a forked child."""
+    if _ext.is_forked_child():
+        raise _errors.ForkError(_errors.FORK_TEXT)
+
+
+def device_of(ordinal: int) -> jax.Device:
+    """The JAX device of an FFI device ordinal, which counts this process's devices (ids need not begin at 0)."""
+    return _jax_compat.local_devices()[ordinal]
+
+
+def _at_exit() -> None:
+    if _ext.is_forked_child():
+        return
+    deadline = time.monotonic() + config.exit_timeout_s
+    _jax_compat.wait_for_effects(config.exit_timeout_s)
+    undelivered = _ext.shutdown(max(0.0, deadline - time.monotonic()))
+    count, _, last = _ext.take_delivery_errors()
+    if count:
+        logger.error("%d taps failed and no barrier_wait() came after; the last one: %s", count, last)
+    _ext.begin_exit()
+    _ext.stop_watchdog()
+    inside = _ext.close_interpreter(max(0.1, deadline - time.monotonic()))
+    if undelivered:
+        logger.warning(
+            "exit: %d tap records were not delivered within exit_timeout_s=%g", undelivered, config.exit_timeout_s
+        )
+    if inside:
+        logger.warning("exit: %d threads are still inside Python callbacks", inside)
+
+
+def start() -> None:
+    """Called once, by `import callout`."""
+    _jax_compat.warn_if_untested()
+    register_targets()
+    atexit.register(_at_exit)

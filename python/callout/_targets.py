@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a primitive's `target` parameter is: a function with the structure of its arguments, or a name.
+
+A target is the strong reference that keeps a callback alive while JAX's caches know the traced program. JAX holds equation
+parameters weakly only if they are callable and can be weakly referenced, so targets are both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.tree_util import PyTreeDef
+
+from . import _errors, _ext, _options, _runtime
+
+# ("batch", {"batch_dims": (...)}) or ("transpose", {}): inner transformation first.
+Transforms = tuple[tuple[str, Any], ...]
+
+
+class Target:
+    """One function (or sink, or name) as one kind of callback. Equal targets are one object while they live."""
+
+    __slots__ = ("__weakref__", "_callbacks", "_key", "base_name", "label", "make", "numpy_only")
+
+    def __init__(self, key: Hashable, label: str, base_name: str, numpy_only: bool, make: Callable[[Any], _ext.Callback]):
+        self._key = key
+        self.label = label
+        self.base_name = base_name
+        self.numpy_only = numpy_only
+        self.make = make
+        self._callbacks: dict[Hashable, _ext.Callback] = {}
+
+    def __call__(self, *_: Any) -> None:
+        raise NotImplementedError("a target is called by the compiled program")
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and self._key == other._key
+
+    def __repr__(self) -> str:
+        return self.label
+
+    def callback(self, transforms: Transforms = ()) -> _ext.Callback:
+        """The core's object, made when it is first needed. A target lives as long as any program that uses it."""
+        key = repr(transforms)
+        if key not in self._callbacks:
+            self._callbacks[key] = self.make(transforms)
+        return self._callbacks[key]
+
+    def bind(self, transforms: Transforms = ()) -> str:
+        """The name that goes into the program."""
+        return _ext.bind(self.base_name, self.callback(transforms))
+
+    def is_python(self) -> bool:
+        """True if running it takes the GIL."""
+        return not self.callback().is_native
+
+
+class NamedTarget(Target):
+    """A registered name: looked up when the program is compiled, and again by whoever loads it elsewhere."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str):
+        super().__init__(("name", name), name, name, numpy_only=False, make=lambda _: _ext.find(name))
+
+    def callback(self, transforms: Transforms = ()) -> _ext.Callback:
+        return _ext.find(self.base_name)
+
+    def bind(self, transforms: Transforms = ()) -> str:
+        return self.base_name
+
+    def is_python(self) -> bool:
+        # A program may be traced before the name is bound; compiling it then fails with the name in the text.
+        return self.base_name in _ext.registered_names() and super().is_python()
+
+
+_targets: weakref.WeakValueDictionary[Hashable, Target] = weakref.WeakValueDictionary()
+
+
+def _interned(key: Hashable, make: Callable[[Hashable], Target]) -> Target:
+    try:
+        target = _targets.get(key)
+    except TypeError:  # unhashable function: a target of its own
+        return make(object())
+    if target is None:
+        target = _targets[key] = make(key)
+    return target
+
+
+def function_name(fn: Callable[..., Any]) -> str:
+    """Name of a function that is the same in every process: "module.qualname", with the line for a lambda."""
+    inner = fn
+    while hasattr(inner, "func") and hasattr(inner, "keywords"):  # functools.partial
+        inner = inner.func
+    module = getattr(inner, "__module__", None) or type(inner).__module__
+    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
+    code = getattr(inner, "__code__", None)
+    if code is not None and "<lambda>" in name:
+        name += f":{code.co_firstlineno}"
+    return f"{module}.{name}"
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
+
+
+def _to_jax(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def call_with_jax_arrays(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = jax.tree.map(jax.numpy.asarray, (args, kwargs))
+        return fn(*args, **kwargs)
+
+    return call_with_jax_arrays
+
+
+def _without_lists(tree: Any) -> Any:
+    """Lists as tuples: a callback may return either where a tuple was declared, as with JAX."""
+    if isinstance(tree, (list, tuple)) and type(tree) in (list, tuple):
+        return tuple(_without_lists(item) for item in tree)
+    if type(tree) is dict:
+        return {key: _without_lists(value) for key, value in tree.items()}
+    return tree
+
+
+def _flattener(tree: PyTreeDef, label: str) -> Callable[[Any], list[Any]]:
+    expected = jax.tree.structure(_without_lists(jax.tree.unflatten(tree, [0] * tree.num_leaves)))
+
+    def flatten(result: Any) -> list[Any]:
+        leaves, got = jax.tree.flatten(_without_lists(result))
+        if got != expected:
+            raise _errors.ResultError(
+                f"callback '{label}': its result does not fit: expected structure {tree}, "
+                f"got {jax.tree.structure(result)}"
+            )
+        return leaves
+
+    return flatten
+
+
+def _leaf_sequence(tree: PyTreeDef) -> bool:
+    """True for a flat tuple of leaves."""
+    children = tree.children()
+    return (
+        tree == jax.tree.structure((0,) * tree.num_leaves)
+        and len(children) == tree.num_leaves
+        and tree.num_leaves != 1
+    )
+
+
+def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef) -> Target:
+    """The target of a call. `in_tree`: of (args, kwargs). `out_tree`: of the declared results."""
+    if isinstance(callback, str):
+        _require_positional(callback, in_tree)
+        return NamedTarget(callback)
+    handle = getattr(callback, "_callout_callback", None)
+    if handle is not None:
+        raise TypeError(f"callout: {callback!r} is a sink, which takes taps; it has no result to return")
+    if not callable(callback):
+        raise TypeError(f"callout: expected a callable or the name of a registered callback, got {callback!r}")
+    fn, chosen = _options.split(callback)
+    x64 = bool(jax.config.jax_enable_x64)
+    label = chosen.name or function_name(fn)
+    flat_args = in_tree == jax.tree.structure(((0,) * in_tree.num_leaves, {}))
+    single = out_tree == jax.tree.structure(0)
+    flat_results = single or out_tree.num_leaves == 0 or _leaf_sequence(out_tree)
+
+    def make(_: Transforms) -> _ext.Callback:
+        return _ext.make_python_callback(
+            label=label,
+            function=_to_jax(fn) if chosen.args == "jax" else fn,
+            unflatten=None if flat_args else in_tree.unflatten,
+            unflatten_value=None,
+            flatten=None if flat_results else _flattener(out_tree, label),
+            single_result=single or out_tree.num_leaves == 0,
+            device_lookup=None,
+            transforms=None,
+            zero_copy=chosen.zero_copy,
+            canonicalize=not x64,
+        )
+
+    base = f"{label}/{_digest(str(in_tree), str(out_tree), x64, chosen)}"
+    return _interned(
+        ("call", callback, in_tree, out_tree, x64),
+        lambda key: Target(key, label, base, chosen.numpy_only, make),
+    )
+
+
+def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms: bool) -> Target:
+    """The target of a tap. `tree`: of its value."""
+    if isinstance(target, str):
+        return NamedTarget(target)
+    handle: _ext.Callback | None = getattr(target, "_callout_callback", None)
+    if handle is not None:
+        return _interned(("sink", target), lambda key: Target(key, handle.label, handle.label, True, lambda _: handle))
+    if not callable(target):
+        raise TypeError(f"callout.tap: expected a callable, a sink or the name of a callback, got {target!r}")
+    fn, chosen = _options.split(target)
+    label = chosen.name or function_name(fn)
+
+    def make(transforms: Transforms) -> _ext.Callback:
+        return _ext.make_python_callback(
+            label=label,
+            function=_to_jax(fn) if chosen.args == "jax" else fn,
+            unflatten=None,
+            unflatten_value=None if tree == jax.tree.structure(0) else tree.unflatten,
+            flatten=None,
+            single_result=True,
+            device_lookup=_runtime.device_of if with_device else None,
+            transforms=transforms if with_transforms else None,
+            zero_copy=False,
+            canonicalize=False,
+        )
+
+    base = f"{label}/{_digest('tap', str(tree), with_device, with_transforms, chosen)}"
+    return _interned(
+        ("tap", target, tree, with_device, with_transforms),
+        lambda key: Target(key, label, base, chosen.numpy_only, make),
+    )
+
+
+def _require_positional(name: str, in_tree: PyTreeDef) -> None:
+    _, kwargs = in_tree.children()
+    if kwargs.num_leaves:
+        raise TypeError(
+            f"callout: the callback registered as '{name}' takes positional arguments only; "
+            "keyword arguments have no place in the program"
+        )
+
+
+def registered_function(name: str, fn: Callable[..., Any]) -> _ext.Callback:
+    """A Python function under a name: it gets the flat leaves, whatever the program that calls it was traced with."""
+    plain, chosen = _options.split(fn)
+
+    def value_of(leaves: tuple[np.ndarray, ...]) -> Any:
+        return leaves[0] if len(leaves) == 1 else leaves
+
+    def flatten(result: Any) -> list[Any]:
+        return jax.tree.leaves(result)
+
+    return _ext.make_python_callback(
+        label=chosen.name or name,
+        function=_to_jax(plain) if chosen.args == "jax" else plain,
+        unflatten=None,
+        unflatten_value=value_of,
+        flatten=flatten,
+        single_result=True,
+        device_lookup=None,
+        transforms=None,
+        zero_copy=chosen.zero_copy,
+        canonicalize=not jax.config.jax_enable_x64,
+    )

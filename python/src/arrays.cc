@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#define CALLOUT_IMPORT_NUMPY
+#include "arrays.h"
+
+#include <cstring>
+
+#include "base/block_pool.h"
+#include "frame/buffer.h"
+#include "frame/subbyte.h"
+
+namespace callout::python {
+namespace {
+
+using internal::ElementCount;
+using internal::IsSubByte;
+using internal::ShapeString;
+
+// Copies from this size on lie in pooled blocks: malloc would map and fault in fresh pages each time.
+constexpr uint64_t kPooledBytes = 32 << 10;
+
+struct DTypeEntry {
+  PyArray_Descr* descr = nullptr;
+  PyTypeObject* scalar_type = nullptr;
+};
+DTypeEntry g_dtypes[kDTypeLimit];
+
+PyObject* NewArray(const callout_buffer& buffer, void* data, int flags) {
+  PyArray_Descr* descr = DescrOf(static_cast<DType>(buffer.dtype));
+  if (descr == nullptr) {
+    PyErr_Format(PyExc_TypeError, "callout: no NumPy dtype for XLA element type %u; ml_dtypes may be too old",
+                 buffer.dtype);
+    return nullptr;
+  }
+  Py_INCREF(descr);  // PyArray_NewFromDescr takes it
+  return PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(buffer.rank),
+                              const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(buffer.dims)), nullptr, data, flags,
+                              nullptr);
+}
+
+void CopyElements(const callout_buffer& buffer, void* out) {
+  const auto dtype = static_cast<DType>(buffer.dtype);
+  if (IsSubByte(dtype)) {
+    internal::Unpack(dtype, buffer.data, ElementCount(buffer), static_cast<uint8_t*>(out));
+  } else if (buffer.size_bytes > 0) {
+    std::memcpy(out, buffer.data, buffer.size_bytes);
+  }
+}
+
+void FreeCapsule(PyObject* capsule) { internal::FreeBlock(PyCapsule_GetPointer(capsule, nullptr)); }
+
+// Takes ownership of `block`.
+PyObject* ArrayOverBlock(const callout_buffer& buffer, void* block) {
+  Ref capsule(PyCapsule_New(block, nullptr, &FreeCapsule));
+  if (!capsule) {
+    internal::FreeBlock(block);
+    return nullptr;
+  }
+  Ref array(NewArray(buffer, block, NPY_ARRAY_CARRAY));
+  if (!array || PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), capsule.release()) < 0) return nullptr;
+  return array.release();
+}
+
+bool SameShape(PyArrayObject* array, const callout_buffer& buffer) {
+  return static_cast<uint32_t>(PyArray_NDIM(array)) == buffer.rank &&
+         (buffer.rank == 0 || std::memcmp(PyArray_DIMS(array), buffer.dims, buffer.rank * sizeof(int64_t)) == 0);
+}
+
+bool IsNarrowed(DType from, DType to) {
+  return (from == DType::kFloat64 && to == DType::kFloat32) || (from == DType::kInt64 && to == DType::kInt32) ||
+         (from == DType::kUint64 && to == DType::kUint32) || (from == DType::kComplex128 && to == DType::kComplex64);
+}
+
+std::string DescribeArray(PyArrayObject* array) {
+  const DType dtype = DTypeOf(PyArray_DESCR(array));
+  std::string text;
+  if (dtype == DType::kInvalid) {
+    Ref str(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(array))));
+    const char* name = str ? PyUnicode_AsUTF8(str.get()) : nullptr;
+    text = name != nullptr ? name : "an unknown dtype";
+  } else {
+    text = ShortName(dtype);
+  }
+  text += '[';
+  for (int i = 0; i < PyArray_NDIM(array); ++i) {
+    if (i > 0) text += ',';
+    text += std::to_string(PyArray_DIM(array, i));
+  }
+  return text + "]";
+}
+
+// True if a result of `array`'s dtype may be written where `expected` is wanted. `weak`: it came from a Python number.
+bool DTypeFits(PyArrayObject* array, DType expected, bool weak, Canonicalize canonicalize) {
+  const DType dtype = DTypeOf(PyArray_DESCR(array));
+  if (dtype == expected) return true;
+  if (canonicalize == Canonicalize::k64To32 && IsNarrowed(dtype, expected)) return true;
+  if (!weak) return false;
+  PyArray_Descr* descr = DescrOf(expected);
+  return descr != nullptr && PyArray_CanCastTypeTo(PyArray_DESCR(array), descr, NPY_SAME_KIND_CASTING) != 0;
+}
+
+std::string Mismatch(const callout_buffer& expected, PyArrayObject* got) {
+  return "expected " + ShapeString(expected) + ", got " + DescribeArray(got);
+}
+
+// Writes an array of the right shape. False with a Python error.
+bool StoreArray(PyArrayObject* array, const callout_buffer& result) {
+  const auto dtype = static_cast<DType>(result.dtype);
+  if (!IsSubByte(dtype)) {
+    Ref target(NewArray(result, result.data, NPY_ARRAY_CARRAY));
+    return target && PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(target.get()), array) == 0;
+  }
+  Ref dense(PyArray_FromArray(array, nullptr, NPY_ARRAY_IN_ARRAY));
+  if (!dense) return false;
+  internal::Pack(dtype, static_cast<const uint8_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(dense.get()))),
+                 ElementCount(result), result.data);
+  return true;
+}
+
+bool IsPythonNumber(PyObject* value) {
+  return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value) || PyComplex_CheckExact(value);
+}
+
+// The two results that nearly every callback returns: the exact array, or a NumPy scalar of the exact type.
+bool StoreFast(PyObject* value, const callout_buffer& result) {
+  const auto dtype = static_cast<DType>(result.dtype);
+  const DTypeEntry& entry = g_dtypes[result.dtype];
+  if (IsSubByte(dtype)) return false;
+  if (PyArray_CheckExact(value)) {
+    auto* array = reinterpret_cast<PyArrayObject*>(value);
+    if (PyArray_DESCR(array) != entry.descr || !PyArray_IS_C_CONTIGUOUS(array) || !SameShape(array, result)) return false;
+    // An array made over the result's own memory would overlap.
+    if (result.size_bytes > 0) std::memmove(result.data, PyArray_DATA(array), result.size_bytes);
+    return true;
+  }
+  if (result.rank == 0 && Py_TYPE(value) == entry.scalar_type) {
+    PyArray_ScalarAsCtype(value, result.data);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool InitArrays() {
+  if (_import_array() < 0) return false;
+  Ref ml_dtypes(PyImport_ImportModule("ml_dtypes"));
+  if (!ml_dtypes) PyErr_Clear();
+  for (uint32_t i = 0; i < kDTypeLimit; ++i) {
+    const std::string name(NumpyName(static_cast<DType>(i)));
+    if (name.empty()) continue;
+    Ref type(ml_dtypes ? PyObject_GetAttrString(ml_dtypes.get(), name.c_str()) : nullptr);
+    PyErr_Clear();
+    if (!type) type = Ref(PyUnicode_FromString(name.c_str()));
+    PyArray_Descr* descr = nullptr;
+    if (PyArray_DescrConverter(type.get(), &descr) == 0) {
+      PyErr_Clear();
+      continue;
+    }
+    g_dtypes[i] = {descr, descr->typeobj};  // kept for the life of the process
+  }
+  return true;
+}
+
+PyArray_Descr* DescrOf(DType dtype) {
+  const auto number = static_cast<uint32_t>(dtype);
+  return number < kDTypeLimit ? g_dtypes[number].descr : nullptr;
+}
+
+DType DTypeOf(PyArray_Descr* descr) {
+  for (uint32_t i = 0; i < kDTypeLimit; ++i) {
+    PyArray_Descr* known = g_dtypes[i].descr;
+    if (known == descr) return static_cast<DType>(i);
+  }
+  for (uint32_t i = 0; i < kDTypeLimit; ++i) {
+    PyArray_Descr* known = g_dtypes[i].descr;
+    if (known != nullptr && PyArray_EquivTypes(known, descr) != 0) return static_cast<DType>(i);
+  }
+  return DType::kInvalid;
+}
+
+PyObject* CopyToArray(const callout_buffer& buffer) {
+  if (buffer.size_bytes >= kPooledBytes) {
+    const bool sub_byte = IsSubByte(static_cast<DType>(buffer.dtype));
+    void* block = internal::AllocateBlock(sub_byte ? static_cast<size_t>(ElementCount(buffer)) : buffer.size_bytes);
+    CopyElements(buffer, block);
+    return ArrayOverBlock(buffer, block);
+  }
+  PyObject* array = NewArray(buffer, nullptr, 0);
+  if (array != nullptr) CopyElements(buffer, PyArray_DATA(reinterpret_cast<PyArrayObject*>(array)));
+  return array;
+}
+
+PyObject* AdoptAsArray(const callout_buffer& buffer, void** block) {
+  if (*block == nullptr || IsSubByte(static_cast<DType>(buffer.dtype))) return CopyToArray(buffer);
+  return ArrayOverBlock(buffer, std::exchange(*block, nullptr));
+}
+
+PyObject* ViewAsArray(const callout_buffer& buffer) {
+  if (IsSubByte(static_cast<DType>(buffer.dtype)) || buffer.data == nullptr) return CopyToArray(buffer);
+  return NewArray(buffer, buffer.data, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+}
+
+std::string StoreResult(PyObject* value, const callout_buffer& result, Canonicalize canonicalize) {
+  if (StoreFast(value, result)) [[likely]]
+    return "";
+  const auto dtype = static_cast<DType>(result.dtype);
+  const bool weak = IsPythonNumber(value);
+  Ref converted(PyArray_FROM_O(value));
+  if (!converted) return "";
+  auto* array = reinterpret_cast<PyArrayObject*>(converted.get());
+  if (!SameShape(array, result) || !DTypeFits(array, dtype, weak, canonicalize)) return Mismatch(result, array);
+  if (DTypeOf(PyArray_DESCR(array)) != dtype) {
+    PyArray_Descr* descr = DescrOf(dtype);
+    Py_INCREF(descr);
+    converted = Ref(PyArray_CastToType(array, descr, 0));
+    if (!converted) return "";
+    array = reinterpret_cast<PyArrayObject*>(converted.get());
+  }
+  (void)StoreArray(array, result);
+  return "";
+}
+
+}  // namespace callout::python

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of the extension module, one function a file.
+#pragma once
+
+#include "python_api.h"
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+
+#include "registry/callback.h"
+
+namespace callout::python {
+
+/// What Python holds of a callback. Keeps it alive.
+struct CallbackHandle {
+  std::shared_ptr<internal::Callback> callback;
+};
+
+void BindCallbacks(nanobind::module_& module);
+void BindRegistry(nanobind::module_& module);
+void BindEager(nanobind::module_& module);
+void BindDelivery(nanobind::module_& module);
+void BindProcess(nanobind::module_& module);
+
+}  // namespace callout::python

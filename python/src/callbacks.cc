@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Making callbacks: Python functions and native sinks.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include "bindings.h"
+#include "errors.h"
+#include "python_callback.h"
+#include "sinks/sinks.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+SharedRef Share(const nb::object& object) {
+  return object.is_none() ? SharedRef() : SharedRef(Ref::Borrow(object.ptr()));
+}
+
+CallbackHandle MakePython(const std::string& label, const nb::object& function, const nb::object& unflatten,
+                          const nb::object& unflatten_value,
+                          const nb::object& flatten, bool single_result, const nb::object& device_lookup,
+                          const nb::object& transforms, bool zero_copy, bool canonicalize) {
+  DropGarbage();
+  return {std::make_shared<PythonCallback>(
+      label, PythonSignature{.function = Share(function),
+                             .unflatten = Share(unflatten),
+                             .unflatten_value = Share(unflatten_value),
+                             .flatten = Share(flatten),
+                             .single_result = single_result,
+                             .device_lookup = Share(device_lookup),
+                             .transforms = Share(transforms),
+                             .zero_copy = zero_copy,
+                             .canonicalize = canonicalize ? Canonicalize::k64To32 : Canonicalize::kNo})};
+}
+
+CallbackHandle MakeJsonLines(const std::string& label, const std::string& path, bool append, bool fields) {
+  auto sink = internal::MakeJsonLinesSink(label, path, append, fields);
+  ThrowIfError(sink.status());
+  return {std::move(sink).value()};
+}
+
+}  // namespace
+
+void BindCallbacks(nb::module_& m) {
+  nb::class_<CallbackHandle>(m, "Callback", nb::is_weak_referenceable(), "A callback, kept alive by this object.")
+      .def_prop_ro("label", [](const CallbackHandle& self) { return self.callback->label(); })
+      .def_prop_ro("is_native",
+                   [](const CallbackHandle& self) { return self.callback->lane() == internal::Lane::kNative; });
+  m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten").none(),
+        nb::arg("unflatten_value").none(), nb::arg("flatten").none(), nb::arg("single_result"), nb::arg("device_lookup").none(),
+        nb::arg("transforms").none(), nb::arg("zero_copy"), nb::arg("canonicalize"));
+  m.def("make_null_sink", [](const std::string& label) { return CallbackHandle{internal::MakeNullSink(label)}; },
+        nb::arg("label"));
+  m.def("make_print_sink",
+        [](const std::string& label, int fd) { return CallbackHandle{internal::MakePrintSink(label, fd)}; },
+        nb::arg("label"), nb::arg("fd"));
+  m.def("make_json_lines_sink", &MakeJsonLines, nb::arg("label"), nb::arg("path"), nb::arg("append"), nb::arg("fields"));
+}
+
+}  // namespace callout::python

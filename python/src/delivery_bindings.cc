@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Queues: settings, barrier, statistics.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+
+#include "base/live_count.h"
+#include "base/ticks.h"
+#include "bindings.h"
+#include "delivery/delivery.h"
+#include "errors.h"
+#include "gil.h"
+#include "registry/stats_table.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+using internal::Delivery;
+using std::chrono::steady_clock;
+
+steady_clock::time_point DeadlineAfter(double seconds) {
+  if (seconds < 0) return steady_clock::time_point::max();
+  return steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+// `seconds` < 0: for ever. Waits in slices, so that Ctrl-C gets through.
+std::vector<std::string> Drain(double seconds) {
+  const auto deadline = DeadlineAfter(seconds);
+  for (;;) {
+    const auto slice = std::min(deadline, steady_clock::now() + std::chrono::milliseconds(100));
+    std::vector<std::string> outstanding;
+    {
+      const nb::gil_scoped_release release;
+      outstanding = Delivery::Get().Drain(slice);
+    }
+    if (outstanding.empty() || steady_clock::now() >= deadline) return outstanding;
+    if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+  }
+}
+
+uint64_t Shutdown(double seconds) {
+  const nb::gil_scoped_release release;
+  return Delivery::Get().Shutdown(DeadlineAfter(seconds));
+}
+
+nb::tuple TakeErrors() {
+  const internal::DeliveryErrorReport report = Delivery::Get().TakeErrors();
+  return nb::make_tuple(report.count, report.first, report.last);
+}
+
+nb::dict CallbackStatistics() {
+  nb::dict all;
+  for (const auto& [label, stats] : internal::AllStats()) {
+    nb::dict one;
+    one["calls"] = stats->calls.load();
+    one["bytes"] = stats->bytes.load();
+    one["host_seconds"] = internal::TicksToNanoseconds(stats->host_ticks.load()) * 1e-9;
+    one["drops"] = stats->drops.load();
+    one["skips"] = stats->skips.load();
+    one["errors"] = stats->errors.load();
+    all[nb::cast(label)] = one;
+  }
+  return all;
+}
+
+nb::list QueueStatistics() {
+  nb::list all;
+  for (const internal::NamedQueueStats& queue : Delivery::Get().QueueStatistics()) {
+    nb::dict one;
+    one["lane"] = queue.lane == internal::Lane::kPython ? "python" : "native";
+    one["device"] = queue.device_ordinal;
+    one["pending_bytes"] = queue.stats.pending_bytes;
+    one["high_water_bytes"] = queue.stats.high_water_bytes;
+    one["capacity_bytes"] = queue.stats.capacity_bytes;
+    one["blocked"] = queue.stats.blocked;
+    all.append(one);
+  }
+  return all;
+}
+
+nb::dict LiveCounts() {
+  DropGarbage();
+  nb::dict counts;
+  counts["callbacks"] = internal::LiveCount(internal::LiveKind::kCallback);
+  counts["sites"] = internal::LiveCount(internal::LiveKind::kSite);
+  counts["blocks"] = internal::LiveCount(internal::LiveKind::kBlock);
+  counts["threads"] = Delivery::Get().RunningThreads();
+  return counts;
+}
+
+}  // namespace
+
+void BindDelivery(nb::module_& m) {
+  m.def("configure_delivery", [](uint64_t queue_bytes, int python_threads) {
+    ThrowIfError(Delivery::Get().Configure({.queue_bytes = queue_bytes, .python_threads = python_threads}));
+  }, nb::arg("queue_bytes"), nb::arg("python_threads"));
+  m.def("drain", &Drain, nb::arg("seconds"), "What is outstanding after `seconds` (< 0: wait for ever).");
+  m.def("shutdown", &Shutdown, nb::arg("seconds"), "Number of records that were not delivered.");
+  m.def("on_delivery_thread", &internal::DeliveryThread::IsCurrent);
+  m.def("take_delivery_errors", &TakeErrors, "(count, texts of the first few, text of the last)");
+  m.def("callback_statistics", &CallbackStatistics);
+  m.def("queue_statistics", &QueueStatistics);
+  m.def("reset_statistics", &internal::ResetStats);
+  m.def("live_counts", &LiveCounts);
+}
+
+}  // namespace callout::python

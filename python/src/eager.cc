@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls and taps outside of a compiled program: the same callbacks, queues and checks, over NumPy arrays.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "arrays.h"
+#include "base/small_buffer.h"
+#include "bindings.h"
+#include "delivery/delivery.h"
+#include "errors.h"
+#include "frame/subbyte.h"
+#include "registry/invoke.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+using internal::IsSubByte;
+
+// NumPy arrays as the buffers that a program would pass.
+class ArrayBuffers {
+ public:
+  explicit ArrayBuffers(const nb::sequence& arrays) {
+    for (nb::handle item : arrays) Append(item.ptr());
+  }
+  const callout_buffer* data() const { return buffers_.data(); }
+  uint32_t size() const { return static_cast<uint32_t>(buffers_.size()); }
+
+ private:
+  void Append(PyObject* object) {
+    Ref array(PyArray_FROM_OF(object, NPY_ARRAY_IN_ARRAY));
+    if (!array) nb::raise_python_error();
+    auto* dense = reinterpret_cast<PyArrayObject*>(array.get());
+    const DType dtype = DTypeOf(PyArray_DESCR(dense));
+    if (dtype == DType::kInvalid) throw nb::type_error("callout: an array of a dtype that XLA does not have");
+    const auto elements = static_cast<int64_t>(PyArray_SIZE(dense));
+    callout_buffer buffer = {static_cast<uint32_t>(dtype), static_cast<uint32_t>(PyArray_NDIM(dense)),
+                             PyArray_DATA(dense), reinterpret_cast<const int64_t*>(PyArray_DIMS(dense)),
+                             PackedBytes(dtype, elements)};
+    if (IsSubByte(dtype)) {
+      packed_.emplace_back(buffer.size_bytes);
+      internal::Pack(dtype, static_cast<const uint8_t*>(buffer.data), elements, packed_.back().data());
+      buffer.data = packed_.back().data();
+    }
+    buffers_.push_back(buffer);
+    arrays_.push_back(std::move(array));
+  }
+
+  std::vector<Ref> arrays_;
+  std::vector<std::vector<char>> packed_;
+  std::vector<callout_buffer> buffers_;
+};
+
+// Fresh arrays for the results. Sub-byte results are written packed and unpacked by Finish.
+class ResultArrays {
+ public:
+  explicit ResultArrays(const nb::sequence& specs) {
+    for (nb::handle spec : specs) {
+      // (shape, dtype): np.empty checks both.
+      arrays_.push_back(nb::steal(PyObject_Call(Empty().ptr(), nb::cast<nb::tuple>(spec).ptr(), nullptr)));
+      auto* array = reinterpret_cast<PyArrayObject*>(arrays_.back().ptr());
+      if (array == nullptr) nb::raise_python_error();
+      const DType dtype = DTypeOf(PyArray_DESCR(array));
+      buffers_.push_back({static_cast<uint32_t>(dtype), static_cast<uint32_t>(PyArray_NDIM(array)), PyArray_DATA(array),
+                          reinterpret_cast<const int64_t*>(PyArray_DIMS(array)),
+                          PackedBytes(dtype, static_cast<int64_t>(PyArray_SIZE(array)))});
+    }
+  }
+  const callout_buffer* data() const { return buffers_.data(); }
+  uint32_t size() const { return static_cast<uint32_t>(buffers_.size()); }
+
+  nb::list Finish() {
+    nb::list out;
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      // The packed elements lie at the front of memory that has a byte for each.
+      if (IsSubByte(static_cast<DType>(buffers_[i].dtype))) arrays_[i] = nb::steal(CopyToArray(buffers_[i]));
+      if (!arrays_[i].is_valid()) nb::raise_python_error();
+      out.append(arrays_[i]);
+    }
+    return out;
+  }
+
+ private:
+  static nb::object Empty() { return nb::module_::import_("numpy").attr("empty"); }
+
+  std::vector<nb::object> arrays_;
+  std::vector<callout_buffer> buffers_;
+};
+
+void IgnoreError(void* /*context*/, int32_t /*code*/, const char* /*message*/, size_t /*length*/) {}
+
+nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, const nb::sequence& result_specs,
+                   int32_t device_ordinal) {
+  const std::shared_ptr<internal::Callback> callback = handle.callback;
+  const ArrayBuffers args(arrays);
+  ResultArrays results(result_specs);
+  callout_call call = {};
+  call.struct_size = sizeof(call);
+  call.num_args = args.size();
+  call.num_results = results.size();
+  call.args = args.data();
+  call.results = results.data();
+  call.device_ordinal = device_ordinal;
+  call.set_error = &IgnoreError;
+  Status status;
+  if (callback->lane() == internal::Lane::kNative) {
+    const nb::gil_scoped_release release;
+    status = internal::Invoke(*callback, call);
+  } else {
+    status = internal::Invoke(*callback, call);
+  }
+  ThrowIfError(status);
+  return results.Finish();
+}
+
+void TapEager(const CallbackHandle& handle, const nb::sequence& arrays, const std::string& label,
+              const std::vector<std::string>& leaf_names, int on_full, int32_t device_ordinal) {
+  const ArrayBuffers buffers(arrays);
+  auto site = std::make_unique<internal::TapSite>(
+      handle.callback, internal::SiteInfo{label.empty() ? handle.callback->label() : label, leaf_names},
+      std::make_shared<internal::Throttle>(1, 0), static_cast<OverflowPolicy>(on_full));
+  Status status;
+  {
+    const nb::gil_scoped_release release;  // a full queue may make this wait for the Python lane
+    status = internal::Delivery::Get().Push(*site, buffers.data(), buffers.size(), device_ordinal, 0);
+    internal::Delivery::Get().Retire(std::move(site));
+  }
+  ThrowIfError(status);
+}
+
+}  // namespace
+
+void BindEager(nb::module_& m) {
+  nb::class_<internal::Throttle>(m, "Throttle", "A tap's `every` and `min_interval`.")
+      .def(nb::init<int64_t, int64_t>(), nb::arg("every"), nb::arg("min_interval_ns"))
+      .def("admit", &internal::Throttle::Admit);
+  m.def("call_eager", &CallEager, nb::arg("callback"), nb::arg("arrays"), nb::arg("result_specs"),
+        nb::arg("device_ordinal"));
+  m.def("tap_eager", &TapEager, nb::arg("callback"), nb::arg("arrays"), nb::arg("label"), nb::arg("leaf_names"),
+        nb::arg("on_full"), nb::arg("device_ordinal"));
+}
+
+}  // namespace callout::python

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "errors.h"
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+
+namespace callout::python {
+namespace {
+
+// The current error as one normalised exception object, cleared.
+Ref FetchException() {
+#if PY_VERSION_HEX >= 0x030C0000
+  return Ref(PyErr_GetRaisedException());
+#else
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback != nullptr && value != nullptr) PyException_SetTraceback(value, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return Ref(value);
+#endif
+}
+
+Ref CallErrors(const char* function, PyObject* argument) {
+  Ref module(PyImport_ImportModule("callout._errors"));
+  Ref fn(module ? PyObject_GetAttrString(module.get(), function) : nullptr);
+  return Ref(fn && argument != nullptr ? PyObject_CallOneArg(fn.get(), argument) : nullptr);
+}
+
+}  // namespace
+
+Status TakePythonError() {
+  const Ref exception = FetchException();
+  if (!exception) return InternalError("a Python function failed without setting an error");
+  Ref text = CallErrors("keep", exception.get());
+  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (utf8 != nullptr) return InternalError(utf8);
+  PyErr_Clear();  // the interpreter is going away, or out of memory: at least say what it was
+  return InternalError(std::string("a Python exception of type ") + Py_TYPE(exception.get())->tp_name);
+}
+
+void SetPythonError(const Status& status) {
+  Ref arguments(Py_BuildValue("(is#)", static_cast<int>(status.code()), status.message().data(),
+                              static_cast<Py_ssize_t>(status.message().size())));
+  const Ref exception = CallErrors("recall", arguments.get());
+  if (exception) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
+}
+
+void ThrowIfError(const Status& status) {
+  if (status.ok()) return;
+  SetPythonError(status);
+  nanobind::raise_python_error();
+}
+
+}  // namespace callout::python

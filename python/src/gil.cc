@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gil.h"
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace callout::python {
+namespace {
+
+// Both are touched by every entry, in the order "count myself, then look whether the door is shut"; CloseInterpreter shuts
+// the door, then reads the count. Sequential consistency makes one of them see the other.
+std::atomic<int> g_inside{0};
+std::atomic<bool> g_closed{false};
+
+bool Enter() {
+  g_inside.fetch_add(1, std::memory_order_seq_cst);
+  if (!g_closed.load(std::memory_order_seq_cst)) [[likely]]
+    return true;
+  g_inside.fetch_sub(1, std::memory_order_release);
+  return false;
+}
+
+void Leave() { g_inside.fetch_sub(1, std::memory_order_release); }
+
+PyGILState_STATE TakeGil() {
+  // The first PyGILState_Ensure of a foreign thread makes a thread state, and the matching Release would delete it. One
+  // extra Ensure keeps it for the thread's life; XLA's threads live as long as the process.
+  thread_local bool kept = false;
+  if (!kept) {
+    kept = true;
+    if (PyGILState_GetThisThreadState() == nullptr) {
+      PyGILState_Ensure();
+      PyEval_SaveThread();
+    }
+  }
+  return PyGILState_Ensure();
+}
+
+struct Garbage {
+  std::mutex mutex;
+  std::vector<PyObject*> objects;
+  std::atomic<bool> any{false};
+};
+
+Garbage& GetGarbage() {
+  static Garbage* const garbage = new Garbage;  // leaked: references are dropped during static destruction
+  return *garbage;
+}
+
+thread_local PyGILState_STATE t_batch_state;
+
+}  // namespace
+
+GilScope::GilScope() : ok_(Enter()) {
+  if (ok_) state_ = TakeGil();
+}
+
+GilScope::~GilScope() {
+  if (!ok_) return;
+  PyGILState_Release(state_);
+  Leave();
+}
+
+bool EnterInterpreter() {
+  if (!Enter()) return false;
+  t_batch_state = TakeGil();
+  DropGarbage();
+  return true;
+}
+
+void LeaveInterpreter() {
+  PyGILState_Release(t_batch_state);
+  Leave();
+}
+
+int CloseInterpreter(double seconds) {
+  g_closed.store(true, std::memory_order_seq_cst);
+  DropGarbage();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  Py_BEGIN_ALLOW_THREADS;
+  while (g_inside.load(std::memory_order_seq_cst) > 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  Py_END_ALLOW_THREADS;
+  return g_inside.load(std::memory_order_seq_cst);
+}
+
+SharedRef::~SharedRef() {
+  if (object_ == nullptr) return;
+  if (g_closed.load(std::memory_order_acquire)) return;  // leaked
+  if (PyGILState_Check() != 0) {
+    Py_DECREF(object_);
+    return;
+  }
+  // Waiting for the GIL here could deadlock: XLA destroys executables under its own locks.
+  Garbage& garbage = GetGarbage();
+  {
+    const std::lock_guard lock(garbage.mutex);
+    garbage.objects.push_back(object_);
+    garbage.any.store(true, std::memory_order_release);
+  }
+  // Best effort; if the interpreter's list of pending calls is full, the next one to call DropGarbage does it.
+  (void)Py_AddPendingCall(
+      [](void*) {
+        DropGarbage();
+        return 0;
+      },
+      nullptr);
+}
+
+void DropGarbage() {
+  Garbage& garbage = GetGarbage();
+  if (!garbage.any.load(std::memory_order_acquire)) return;
+  std::vector<PyObject*> objects;
+  {
+    const std::lock_guard lock(garbage.mutex);
+    objects.swap(garbage.objects);
+    garbage.any.store(false, std::memory_order_relaxed);
+  }
+  for (PyObject* object : objects) Py_DECREF(object);  // outside the lock: destructors run here
+}
+
+}  // namespace callout::python

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads that are not Python's, and the interpreter: getting the GIL cheaply, not at all once the interpreter goes away,
+// and dropping references from anywhere.
+#pragma once
+
+#include "python_api.h"
+
+namespace callout::python {
+
+/// Holds the GIL for its lifetime, on any thread. The thread state of a thread that is not Python's is kept, so that the
+/// next time costs 0.1 us instead of 0.6. Check ok(): false once the interpreter is going away. Nests.
+class GilScope {
+ public:
+  GilScope();
+  ~GilScope();
+  GilScope(const GilScope&) = delete;
+  GilScope& operator=(const GilScope&) = delete;
+  bool ok() const { return ok_; }
+
+ private:
+  bool ok_;
+  PyGILState_STATE state_;
+};
+
+/// Around a batch of the Python delivery thread; BatchGate of delivery/delivery_thread.h.
+bool EnterInterpreter();
+void LeaveInterpreter();
+
+/// From now on GilScope is not ok and EnterInterpreter false; waits up to `seconds` for threads that are inside.
+/// Returns how many still are. Requires GIL, which it gives up while it waits.
+int CloseInterpreter(double seconds);
+
+/// A reference that any thread may drop. Without the GIL the object is kept until somebody who holds it comes by
+/// (DropGarbage); once the interpreter goes away it is leaked on purpose.
+class SharedRef {
+ public:
+  SharedRef() = default;
+  explicit SharedRef(Ref ref) : object_(ref.release()) {}
+  SharedRef(SharedRef&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  SharedRef& operator=(SharedRef&&) = delete;
+  ~SharedRef();
+  PyObject* get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+/// Drops what SharedRefs left behind. Requires GIL.
+void DropGarbage();
+
+}  // namespace callout::python

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// callout._ext: the core as Python sees it. Nothing here is public; python/callout wraps it.
+#include "arrays.h"
+#include "base/core_identity.h"
+#include "bindings.h"
+#include "delivery/delivery.h"
+#include "errors.h"
+#include "ffi/targets.h"
+#include "gil.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+nb::list FfiTargets() {
+  nb::list targets;
+  for (const internal::Target& target : internal::Targets()) {
+    nb::dict handlers;
+    handlers["instantiate"] = nb::capsule(target.instantiate, "xla._CUSTOM_CALL_TARGET");
+    handlers["execute"] = nb::capsule(target.execute, "xla._CUSTOM_CALL_TARGET");
+    targets.append(nb::make_tuple(target.name, target.platform, handlers));
+  }
+  return targets;
+}
+
+}  // namespace
+}  // namespace callout::python
+
+NB_MODULE(_ext, m) {
+  using namespace callout::python;
+  nb::set_leak_warnings(false);  // programs that JAX caches until the process ends hold callbacks
+  m.doc() = "The C++ core. Private: use the callout package.";
+  if (!InitArrays()) throw nb::python_error();
+  if (const callout::Status status = callout::internal::CheckOnlyCore(); !status.ok()) {
+    throw nb::import_error(status.c_message());
+  }
+  callout::internal::Delivery::Get().SetGate(callout::internal::Lane::kPython, {&EnterInterpreter, &LeaveInterpreter});
+  m.def("ffi_targets", &FfiTargets, "(name, platform, {stage: capsule}) of each FFI target.");
+  BindCallbacks(m);
+  BindRegistry(m);
+  BindEager(m);
+  BindDelivery(m);
+  BindProcess(m);
+}

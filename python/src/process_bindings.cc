@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The process: log, watchdog, fork, exit.
+#include <dlfcn.h>
+#include <nanobind/stl/string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/block_pool.h"
+#include "base/log.h"
+#include "base/process_state.h"
+#include "bindings.h"
+#include "delivery/watchdog.h"
+#include "gil.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+// CPython's own dumper, made for faulthandler: it walks the thread states without the GIL. It is exported but not declared
+// in public headers (pycore_traceback.h), so it is looked up and may be missing.
+using DumpThreads = const char* (*)(int fd, PyInterpreterState* interpreter, PyThreadState* current);
+
+std::string DumpPythonStacks() {
+  static const auto dump = reinterpret_cast<DumpThreads>(dlsym(RTLD_DEFAULT, "_Py_DumpTracebackThreads"));
+  if (dump == nullptr) return "(this interpreter does not let its stacks be read)";
+  const int fd = memfd_create("callout-stacks", MFD_CLOEXEC);
+  if (fd < 0) return "(no memory for the stacks)";
+  std::string text = "Python threads:\n";
+  if (const char* error = dump(fd, PyInterpreterState_Main(), nullptr)) text += error;
+  lseek(fd, 0, SEEK_SET);
+  char part[4096];
+  for (ssize_t n = 0; (n = read(fd, part, sizeof(part))) > 0;) text.append(part, static_cast<size_t>(n));
+  close(fd);
+  return text;
+}
+
+// Hands a message to logging.getLogger("callout") if this thread holds the GIL; from other threads it goes to stderr,
+// since nobody must wait for the GIL to say that it is stuck.
+bool LogToPython(internal::LogLevel level, std::string_view message) {
+  if (internal::ProcessIsExiting() || PyGILState_Check() == 0) return false;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Ref module(PyImport_ImportModule("callout._logging"));
+  Ref result(module ? PyObject_CallMethod(module.get(), "emit", "is#", static_cast<int>(level), message.data(),
+                                          static_cast<Py_ssize_t>(message.size()))
+                    : nullptr);
+  const bool done = static_cast<bool>(result);
+  if (!done) PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  return done;
+}
+
+// Runs `function` on a thread of its own, which Python does not start during shutdown. True if it came back in time; if not,
+// the thread is left to itself.
+bool CallWithTimeout(const nb::object& function, double seconds) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+  };
+  auto shared = std::make_shared<Shared>();
+  std::thread([shared, call = std::make_shared<SharedRef>(Ref::Borrow(function.ptr()))] {
+    if (const GilScope gil; gil.ok()) {
+      const Ref result(PyObject_CallNoArgs(call->get()));
+      if (!result) PyErr_WriteUnraisable(call->get());
+    }
+    const std::lock_guard lock(shared->mutex);
+    shared->done = true;
+    shared->changed.notify_all();
+  }).detach();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  for (;;) {
+    {
+      const nb::gil_scoped_release release;
+      std::unique_lock lock(shared->mutex);
+      shared->changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return shared->done; });
+      if (shared->done) return true;
+    }
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+  }
+}
+
+}  // namespace
+
+void BindProcess(nb::module_& m) {
+  internal::SetLogHandler(&LogToPython);
+  internal::SetStackDumper(&DumpPythonStacks);
+  m.def("set_log_level", &internal::SetLogLevel, nb::arg("level"));
+  m.def("set_hang_report_seconds", [](double seconds) {
+    const nb::gil_scoped_release release;
+    internal::SetHangReportSeconds(seconds);
+  }, nb::arg("seconds"));
+  m.def("stop_watchdog", [] {
+    const nb::gil_scoped_release release;
+    internal::StopWatchdog();
+  });
+  m.def("call_with_timeout", &CallWithTimeout, nb::arg("function"), nb::arg("seconds"),
+        "Calls function() on another thread; False if it is not back after `seconds`.");
+  m.def("is_forked_child", &internal::ProcessIsForkedChild);
+  m.def("begin_exit", [] { internal::SetProcessIsExiting(true); });
+  m.def("close_interpreter", &CloseInterpreter, nb::arg("seconds"), "Number of threads still inside Python.");
+  m.def("trim_memory", [] {
+    const nb::gil_scoped_release release;
+    internal::TrimBlockPool();
+  });
+  m.def("pooled_bytes", &internal::PooledBytes);
+}
+
+}  // namespace callout::python

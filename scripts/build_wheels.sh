@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds one wheel for each Python found (default 3.12 and 3.11) into dist/, repairs its platform tag
+# and checks its content. Usage: build_wheels.sh [MINOR...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+minors=("$@")
+((${#minors[@]})) || minors=(3.12 3.11)
+
+tools=build/wheel-tools
+if ! cmp -s requirements/wheel.txt "$tools/installed"; then
+  python=$(scripts/find_python.sh 2> /dev/null)
+  "$python" -m venv --clear "$tools"
+  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements/wheel.txt
+  cp requirements/wheel.txt "$tools/installed"
+fi
+
+built=0
+mkdir -p dist build/wheels
+for minor in "${minors[@]}"; do
+  tag=cp${minor/./}
+  if ! python=$(PYTHON='' scripts/find_python.sh "$minor" 2> "build/wheels/$tag.log"); then
+    echo "wheel $tag: SKIPPED: $(paste -sd ';' "build/wheels/$tag.log")"
+    continue
+  fi
+  echo "wheel $tag: building with $minor"
+  rm -rf "build/wheels/$tag" dist/callout-*-"$tag"-*.whl
+  # A fixed build folder would hold paths of an earlier, by now deleted, build environment.
+  "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps \
+    --wheel-dir "build/wheels/$tag" . < /dev/null
+  # libcallout.so is ours and already in the wheel: no second copy may be grafted in.
+  PATH="$PWD/$tools/bin:$PATH" "$tools/bin/auditwheel" repair --exclude 'libcallout.so' \
+    --wheel-dir dist "build/wheels/$tag"/callout-*.whl > "build/wheels/$tag.log" 2>&1 ||
+    { cat "build/wheels/$tag.log"; exit 1; }
+  "$python" scripts/check_wheel.py dist/callout-*-"$tag"-*.whl
+  built=$((built + 1))
+done
+((built)) || { echo "no wheel was built"; exit 1; }

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks links in Markdown files and runs the Python blocks of README.md and docs/.
+
+The blocks of one file run in order, in one fresh interpreter. `<!-- not run: REASON -->` on the line
+before a block leaves it out; a block marked `python-console` or anything else is never run.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"^(?:<!-- not run: (.+) -->\n)?```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TIME_LIMIT_S = 300
+
+
+def markdown_files() -> list[Path]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "*.md"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [ROOT / name for name in names.splitlines() if (ROOT / name).exists()]
+
+
+def anchors(path: Path) -> set[str]:
+    """Headings as the anchors that hosting sites give them."""
+    text = BLOCK.sub("", path.read_text())
+    headings = re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(path: Path) -> Iterator[str]:
+    for match in LINK.finditer(BLOCK.sub("", path.read_text())):
+        link = match[1] or match[2]
+        if re.match(r"\w+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        if not target.exists():
+            yield f"{path.relative_to(ROOT)}: {link} does not exist"
+        elif anchor and target.suffix == ".md" and anchor not in anchors(target):
+            yield f"{path.relative_to(ROOT)}: {link} has no such heading"
+
+
+def run_blocks(path: Path) -> Iterator[str]:
+    text = path.read_text()
+    program = ""
+    count = 0
+    for block in BLOCK.finditer(text):
+        if block[2] == "python" and not block[1]:
+            # Blank lines keep the line numbers of tracebacks those of the document.
+            start = text.count("\n", 0, block.start(3))
+            program += "\n" * (start - program.count("\n")) + block[3]
+            count += 1
+    if not count:
+        return
+    name = path.relative_to(ROOT)
+    print(f"{name}: running {count} blocks", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "document.py"
+        script.write_text(program)
+        code = f"exec(compile(open({str(script)!r}).read(), {str(name)!r}, 'exec'), {{'__name__': '__main__'}})"
+        try:
+            done = subprocess.run([sys.executable, "-c", code], cwd=folder, timeout=TIME_LIMIT_S, check=False)
+        except subprocess.TimeoutExpired:
+            yield f"{name}: did not end in {TIME_LIMIT_S} s"
+            return
+    if done.returncode:
+        yield f"{name}: exit code {done.returncode}"
+
+
+def main() -> None:
+    problems = []
+    for path in markdown_files():
+        problems += broken_links(path)
+        if path.parent in {ROOT, ROOT / "docs"}:
+            problems += run_blocks(path)
+    print("\n".join(problems) if problems else "docs: all passed")
+    sys.exit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what the compiler does not: one door per foreign ABI, layering, file heads, sizes."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_LINES = 400
+
+# What may be included or imported where: (pattern, folders or files that are its one door).
+DOORS = [
+    (r'#\s*include\s*[<"]xla/ffi/', ("src/frame/", "src/ffi/", "tests/abi/", "tests/process/")),
+    (r'#\s*include\s*[<"](xla/pjrt/|pjrt_c_api)', ("src/pjrt/", "tests/abi/")),
+    (r'#\s*include\s*[<"](cuda|cuda_runtime|cuda_runtime_api)\.h', ("src/transport/cuda/",)),
+    (r'#\s*include\s*[<"](Python\.h|nanobind/|numpy/)', ("python/src/",)),
+    (r"\bjax\._src\b|\bjaxlib\.(?!__version__)\w+|\bfrom jaxlib\b", ("python/callout/_jax_compat.py",)),
+]
+
+# Which component may include which; `testing` is for tests.
+BELOW = {
+    "base": set(),
+    "frame": {"base"},
+    "registry": {"base", "frame"},
+    "delivery": {"base", "frame", "registry"},
+    "sinks": {"base", "frame", "registry", "delivery"},
+    "transport/cpu": {"base", "frame"},
+    "transport/cuda": {"base", "frame"},
+    "ffi": {"base", "frame", "registry", "delivery", "sinks", "transport/cpu", "transport/cuda"},
+}
+COMPONENT = re.compile(r'#\s*include\s*"((?:transport/)?\w+)/')
+
+
+def tracked() -> list[Path]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [Path(name) for name in names.splitlines() if (ROOT / name).is_file()]
+
+
+def check_doors(path: Path, lines: list[str]) -> Iterator[str]:
+    for pattern, doors in DOORS:
+        if str(path).startswith(doors):
+            continue
+        for number, line in enumerate(lines, 1):
+            if re.search(pattern, line):
+                yield f"{path}:{number}: belongs in {' or '.join(doors)}: {line.strip()}"
+
+
+def check_layering(path: Path, lines: list[str]) -> Iterator[str]:
+    own = path.parent.relative_to("src").as_posix() if path.is_relative_to("src") else ""
+    if own not in BELOW:
+        return
+    allowed = BELOW[own] | {own, "callout", "xla"}
+    if path.name.endswith("_test.cc"):
+        allowed |= {"testing", "gtest", "gmock"}
+    for number, line in enumerate(lines, 1):
+        included = COMPONENT.search(line)
+        if included and included[1] not in allowed:
+            yield f"{path}:{number}: {own} must not depend on {included[1]}"
+
+
+def check_head(path: Path, lines: list[str]) -> Iterator[str]:
+    if path.name == "__init__.py" and not lines:
+        return
+    if not any("SPDX-License-Identifier: Apache-2.0" in line for line in lines[:2]):
+        yield f"{path}:1: no SPDX line"
+    if path.suffix == ".h" and "#pragma once" not in lines:
+        yield f"{path}:1: no #pragma once"
+
+
+def main() -> None:
+    problems = []
+    for path in tracked():
+        if path.suffix not in {".h", ".cc", ".py", ".pyi"}:
+            continue
+        lines = (ROOT / path).read_text().splitlines()
+        problems += check_head(path, lines)
+        if path.parts[0] != "scripts":
+            problems += check_doors(path, lines)
+        problems += check_layering(path, lines)
+        if len(lines) > MAX_LINES:
+            print(f"note: {path} has {len(lines)} lines, over {MAX_LINES}")
+    print("\n".join(problems))
+    sys.exit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()

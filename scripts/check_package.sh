@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds and runs a small C++ program against the CMake package: of an installed wheel and of an
+# installed prefix, both moved after installation to prove that they are relocatable.
+# Usage: check_package.sh SITE_PACKAGES BUILD_DIR
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+mkdir "$scratch/source"
+cat > "$scratch/source/CMakeLists.txt" << 'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(consumer CXX)
+find_package(callout CONFIG REQUIRED)
+add_executable(consumer consumer.cc)
+target_link_libraries(consumer PRIVATE callout::core)
+CMAKE
+{
+  for header in include/callout/*.h; do
+    echo "#include \"callout/${header##*/}\""
+  done
+  echo '#include "callout/version.h"'
+  echo 'int main() { return callout_get_api(CALLOUT_ABI_VERSION) != nullptr ? 0 : 1; }'
+} > "$scratch/source/consumer.cc"
+
+cp -r "$1/callout" "$scratch/wheel"
+cmake --install "$2" --prefix "$scratch/installed" > "$scratch/log"
+mv "$scratch/installed" "$scratch/prefix"
+
+for kind in wheel prefix; do
+  build=$scratch/build-$kind
+  cmake -S "$scratch/source" -B "$build" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/$kind" > "$scratch/log" ||
+    { cat "$scratch/log"; exit 1; }
+  cmake --build "$build" > "$scratch/log" || { cat "$scratch/log"; exit 1; }
+  "$build/consumer" || { echo "the program built with the $kind failed"; exit 1; }
+  echo "CMake package of the $kind: works"
+done

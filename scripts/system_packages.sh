@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Usage: system_packages.sh PACKAGE:HEADER...  Installs Debian packages whose header the compiler
+# does not find, where that is possible without asking. Otherwise CMake fetches the sources.
+set -euo pipefail
+
+command -v "${CXX:-g++}" > /dev/null || {
+  echo "callout: no C++ compiler; install g++ 12 or newer" >&2
+  exit 1
+}
+missing=()
+for pair in "$@"; do
+  if ! echo "#include <${pair#*:}>" | "${CXX:-g++}" -E -x c++ - > /dev/null 2>&1; then
+    missing+=("${pair%%:*}")
+  fi
+done
+((${#missing[@]})) || exit 0
+if [[ $(id -u) != 0 ]] || ! command -v apt-get > /dev/null; then
+  echo "callout: ${missing[*]} not installed: CMake will fetch the sources"
+  exit 0
+fi
+echo "callout: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+install() { apt-get install -qq -y --no-install-recommends "${missing[@]}" < /dev/null > /dev/null; }
+install 2> /dev/null || { apt-get update -qq < /dev/null && install; } ||
+  echo "callout: apt-get failed: CMake will fetch the sources"

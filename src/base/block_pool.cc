@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/block_pool.h"
+
+#include <bit>
+#include <cstdlib>
+#include <vector>
+
+#include "base/check.h"
+#include "base/live_count.h"
+#include "base/thread_annotations.h"
+
+namespace callout::internal {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kMinShift = 10;                    // smallest class: 1 KB
+constexpr size_t kMaxShift = 28;                    // larger blocks go to malloc
+constexpr size_t kClasses = (kMaxShift - kMinShift) * 4 + 1;
+constexpr size_t kMaxPooledBytes = size_t{256} << 20;
+constexpr size_t kUnpooled = ~size_t{0};
+
+// In front of each block, one alignment unit.
+struct Header {
+  size_t size_class;
+  size_t bytes;
+};
+static_assert(sizeof(Header) <= kAlignment);
+
+size_t ClassBytes(size_t size_class) {
+  const size_t base = size_t{1} << (kMinShift + size_class / 4);
+  return base + (size_class % 4) * (base / 4);
+}
+
+size_t ClassFor(size_t bytes) {
+  if (bytes <= (size_t{1} << kMinShift)) return 0;
+  if (bytes > (size_t{1} << kMaxShift)) return kUnpooled;
+  const size_t shift = static_cast<size_t>(std::bit_width(bytes - 1)) - 1;  // 2^shift < bytes <= 2^(shift+1)
+  const size_t base = size_t{1} << shift;
+  const size_t quarter = (bytes - base + base / 4 - 1) / (base / 4);
+  return (shift - kMinShift) * 4 + quarter;
+}
+
+struct Pool {
+  Mutex mutex;
+  std::vector<Header*> free[kClasses] CALLOUT_GUARDED_BY(mutex);
+  size_t bytes CALLOUT_GUARDED_BY(mutex) = 0;
+};
+
+Pool& GetPool() {
+  static Pool* const pool = new Pool;  // leaked: blocks come back during static destruction
+  return *pool;
+}
+
+Header* TakeFree(size_t size_class) {
+  Pool& pool = GetPool();
+  MutexLock lock(pool.mutex);
+  auto& list = pool.free[size_class];
+  if (list.empty()) return nullptr;
+  Header* header = list.back();
+  list.pop_back();
+  pool.bytes -= header->bytes;
+  return header;
+}
+
+}  // namespace
+
+void* AllocateBlock(size_t bytes) {
+  const size_t size_class = ClassFor(bytes);
+  Header* header = size_class == kUnpooled ? nullptr : TakeFree(size_class);
+  if (header == nullptr) {
+    const size_t usable = size_class == kUnpooled ? bytes : ClassBytes(size_class);
+    const size_t total = (usable + 2 * kAlignment - 1) / kAlignment * kAlignment;
+    header = static_cast<Header*>(std::aligned_alloc(kAlignment, total));
+    CALLOUT_CHECK(header != nullptr, "out of memory while copying a buffer");
+    *header = {size_class, usable};
+  }
+  LiveCounter(LiveKind::kBlock).fetch_add(1, std::memory_order_relaxed);
+  return reinterpret_cast<char*>(header) + kAlignment;
+}
+
+void FreeBlock(void* block) {
+  if (block == nullptr) return;
+  LiveCounter(LiveKind::kBlock).fetch_sub(1, std::memory_order_relaxed);
+  auto* header = reinterpret_cast<Header*>(static_cast<char*>(block) - kAlignment);
+  if (header->size_class != kUnpooled) {
+    Pool& pool = GetPool();
+    MutexLock lock(pool.mutex);
+    if (pool.bytes + header->bytes <= kMaxPooledBytes) {
+      pool.free[header->size_class].push_back(header);
+      pool.bytes += header->bytes;
+      return;
+    }
+  }
+  std::free(header);
+}
+
+size_t PooledBytes() {
+  Pool& pool = GetPool();
+  MutexLock lock(pool.mutex);
+  return pool.bytes;
+}
+
+void TrimBlockPool() {
+  Pool& pool = GetPool();
+  MutexLock lock(pool.mutex);
+  for (auto& list : pool.free) {
+    for (Header* header : list) std::free(header);
+    list.clear();
+  }
+  pool.bytes = 0;
+}
+
+}  // namespace callout::internal

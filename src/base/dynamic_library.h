@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dlopen with errors that say what was attempted.
+#pragma once
+
+#include <string>
+
+#include "callout/status.h"
+
+namespace callout::internal {
+
+/// A loaded shared library, never unloaded: compiled programs may hold its functions for as long as the process lives.
+class DynamicLibrary {
+ public:
+  /// Thread-safe. `path` as dlopen takes it.
+  static Result<DynamicLibrary> Open(const std::string& path);
+
+  /// Null if the library has no such symbol.
+  void* Find(const std::string& symbol) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  DynamicLibrary(void* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+
+  void* handle_;
+  std::string path_;
+};
+
+}  // namespace callout::internal

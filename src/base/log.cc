@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+
+namespace callout::internal {
+namespace {
+
+std::atomic<int> g_level{static_cast<int>(LogLevel::kWarning)};
+std::atomic<LogHandler> g_handler{nullptr};
+
+std::string_view Name(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug: return "DEBUG";
+    case LogLevel::kInfo: return "INFO";
+    case LogLevel::kWarning: return "WARNING";
+    case LogLevel::kError: return "ERROR";
+  }
+  return "LOG";
+}
+
+void WriteToStderr(LogLevel level, std::string_view message) {
+  std::string line = "callout: ";
+  line.append(Name(level)).append(": ").append(message).append("\n");
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const ssize_t n = write(STDERR_FILENO, rest.data(), rest.size());
+    if (n <= 0) return;
+    rest.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+}  // namespace
+
+void SetLogLevel(int level) { g_level.store(level, std::memory_order_relaxed); }
+
+bool LogEnabled(LogLevel level) { return static_cast<int>(level) >= g_level.load(std::memory_order_relaxed); }
+
+void SetLogHandler(LogHandler handler) { g_handler.store(handler, std::memory_order_release); }
+
+void Log(LogLevel level, std::string_view message) {
+  if (!LogEnabled(level)) return;
+  const LogHandler handler = g_handler.load(std::memory_order_acquire);  // pairs with SetLogHandler's store
+  if (handler == nullptr || !handler(level, message)) WriteToStderr(level, message);
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages of the core. They go to a handler (Python's `callout` logger, when it can take them) or else to stderr.
+#pragma once
+
+#include <string_view>
+
+#include "callout/export.h"
+
+namespace callout::internal {
+
+/// The numbers of Python's logging levels.
+enum class LogLevel : int { kDebug = 10, kInfo = 20, kWarning = 30, kError = 40 };
+
+/// Takes a message, or returns false to have it written to stderr. Called on any thread. Must not throw.
+using LogHandler = bool (*)(LogLevel level, std::string_view message);
+
+/// Drops messages below `level`. Thread-safe.
+CALLOUT_EXPORT void SetLogLevel(int level);
+CALLOUT_EXPORT bool LogEnabled(LogLevel level);
+
+/// Thread-safe. Null restores stderr.
+CALLOUT_EXPORT void SetLogHandler(LogHandler handler);
+
+/// Thread-safe. GIL not needed. Writes whole lines with one write call.
+CALLOUT_EXPORT void Log(LogLevel level, std::string_view message);
+
+}  // namespace callout::internal

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/process_state.h"
+
+#include <pthread.h>
+
+#include <atomic>
+
+namespace callout::internal {
+namespace {
+
+std::atomic<bool> g_exiting{false};
+std::atomic<bool> g_forked{false};
+
+[[maybe_unused]] const int g_registered =
+    pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
+
+}  // namespace
+
+bool ProcessIsExiting() { return g_exiting.load(std::memory_order_acquire); }
+void SetProcessIsExiting(bool exiting) { g_exiting.store(exiting, std::memory_order_release); }
+bool ProcessIsForkedChild() { return g_forked.load(std::memory_order_relaxed); }
+
+}  // namespace callout::internal

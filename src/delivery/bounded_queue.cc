@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delivery/bounded_queue.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "base/check.h"
+
+namespace callout::internal {
+namespace {
+
+constexpr size_t kChunkBytes = 64 << 10;
+
+}  // namespace
+
+struct BoundedQueue::Chunk {
+  size_t bytes;                     // behind this struct
+  std::atomic<size_t> reserved{0};  // room taken; headers below it are initialised
+  std::atomic<Chunk*> next{nullptr};
+
+  char* data() { return reinterpret_cast<char*>(this) + AlignUp(sizeof(Chunk), 64); }
+};
+
+BoundedQueue::BoundedQueue(uint64_t capacity_bytes, Wakeup& wakeup) : wakeup_(wakeup), capacity_(capacity_bytes) {
+  MutexLock lock(mutex_);
+  tail_ = head_ = NewChunk(kChunkBytes);
+}
+
+BoundedQueue::~BoundedQueue() {
+  for (Chunk* chunk = head_; chunk != nullptr;) {
+    Chunk* next = chunk->next.load(std::memory_order_relaxed);
+    std::free(chunk);
+    chunk = next;
+  }
+  std::free(spare_.load(std::memory_order_relaxed));
+}
+
+BoundedQueue::Chunk* BoundedQueue::NewChunk(size_t bytes) {
+  Chunk* chunk = bytes <= kChunkBytes ? spare_.exchange(nullptr, std::memory_order_acquire) : nullptr;
+  if (chunk == nullptr) {
+    const size_t usable = std::max(bytes, kChunkBytes);
+    void* memory = std::aligned_alloc(64, AlignUp(AlignUp(sizeof(Chunk), 64) + usable, 64));
+    CALLOUT_CHECK(memory != nullptr, "out of memory while a tap's record was queued");
+    chunk = new (memory) Chunk{.bytes = usable};
+  }
+  chunk->reserved.store(0, std::memory_order_relaxed);
+  chunk->next.store(nullptr, std::memory_order_relaxed);
+  return chunk;
+}
+
+bool BoundedQueue::HasRoom(uint64_t charged_bytes) const {
+  const uint64_t pending = charged_ - released_.load(std::memory_order_seq_cst);  // pairs with PublishProgress
+  return pending == 0 || pending + charged_bytes <= capacity_;
+}
+
+bool BoundedQueue::WaitForRoom(uint64_t charged_bytes) {
+  ++blocked_;
+  // seq_cst: either the consumer sees that somebody waits, or HasRoom sees what it released.
+  waiting_.fetch_add(1, std::memory_order_seq_cst);
+  while (!closed_ && !HasRoom(charged_bytes)) {
+    wakeup_.Interrupt();
+    room_.wait(mutex_);
+  }
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  return !closed_;
+}
+
+BoundedQueue::Outcome BoundedQueue::Reserve(size_t bytes, uint64_t charged_bytes, WhenFull when_full,
+                                            RecordHeader** record) {
+  bytes = AlignUp(bytes, alignof(RecordHeader));
+  MutexLock lock(mutex_);
+  if (closed_) return Outcome::kClosed;
+  if (!HasRoom(charged_bytes)) [[unlikely]] {
+    if (when_full == WhenFull::kGiveUp) return Outcome::kFull;
+    if (when_full == WhenFull::kWait && !WaitForRoom(charged_bytes)) return Outcome::kClosed;
+  }
+  size_t offset = tail_->reserved.load(std::memory_order_relaxed);
+  if (offset + bytes > tail_->bytes) {
+    Chunk* chunk = NewChunk(bytes);
+    tail_->next.store(chunk, std::memory_order_release);  // pairs with the acquire in Peek
+    tail_ = chunk;
+    offset = 0;
+  }
+  auto* header = new (tail_->data() + offset) RecordHeader;
+  header->committed.store(0, std::memory_order_relaxed);
+  header->bytes = static_cast<uint32_t>(bytes);
+  header->charged_bytes = charged_bytes;
+  header->sequence = taken_.load(std::memory_order_relaxed) + 1;
+  taken_.store(header->sequence, std::memory_order_release);
+  charged_ += charged_bytes;
+  high_water_ = std::max(high_water_, charged_ - released_.load(std::memory_order_relaxed));
+  tail_->reserved.store(offset + bytes, std::memory_order_release);  // pairs with the acquire in Peek
+  *record = header;
+  return Outcome::kTaken;
+}
+
+void BoundedQueue::Commit(RecordHeader* record) {
+  record->committed.store(1, std::memory_order_release);  // pairs with the acquire in Peek
+  committed_.fetch_add(1, std::memory_order_seq_cst);     // pairs with HasWork, see Wakeup::Notify
+  wakeup_.Notify();
+}
+
+RecordHeader* BoundedQueue::Peek() {
+  for (;;) {
+    // `next` is read first: once it is set, `reserved` of this chunk no longer grows.
+    Chunk* next = head_->next.load(std::memory_order_acquire);
+    if (head_offset_ < head_->reserved.load(std::memory_order_acquire)) break;
+    if (next == nullptr) return nullptr;
+    Chunk* done = head_;
+    head_ = next;
+    head_offset_ = 0;
+    if (done->bytes == kChunkBytes) done = spare_.exchange(done, std::memory_order_acq_rel);
+    std::free(done);
+  }
+  auto* header = reinterpret_cast<RecordHeader*>(head_->data() + head_offset_);
+  return header->committed.load(std::memory_order_acquire) != 0 ? header : nullptr;
+}
+
+void BoundedQueue::Pop(RecordHeader* record) {
+  ++popped_;
+  popped_sequence_ = record->sequence;
+  popped_charged_ += record->charged_bytes;
+  head_offset_ += record->bytes;
+}
+
+uint64_t BoundedQueue::CountValues() {
+  uint64_t values = 0;
+  while (RecordHeader* record = Peek()) {
+    if (record->kind == RecordKind::kValue) ++values;
+    Pop(record);
+  }
+  return values;
+}
+
+void BoundedQueue::PublishProgress() {
+  released_.store(popped_charged_, std::memory_order_seq_cst);
+  delivered_.store(popped_sequence_, std::memory_order_seq_cst);
+  if (waiting_.load(std::memory_order_seq_cst) > 0) {
+    MutexLock lock(mutex_);
+    room_.notify_all();
+  }
+}
+
+void BoundedQueue::Close() {
+  MutexLock lock(mutex_);
+  closed_ = true;
+  room_.notify_all();
+}
+
+void BoundedQueue::Reopen() {
+  MutexLock lock(mutex_);
+  closed_ = false;
+}
+
+void BoundedQueue::SetCapacity(uint64_t bytes) {
+  MutexLock lock(mutex_);
+  capacity_ = bytes;
+  room_.notify_all();
+}
+
+QueueStats BoundedQueue::Stats() const {
+  MutexLock lock(mutex_);
+  return {.records = taken_.load(std::memory_order_relaxed),
+          .delivered = delivered_.load(std::memory_order_relaxed),
+          .pending_bytes = charged_ - released_.load(std::memory_order_relaxed),
+          .high_water_bytes = high_water_,
+          .blocked = blocked_,
+          .capacity_bytes = capacity_};
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The queue between the programs of one device and one delivery thread. Many producers, one consumer; bounded in bytes.
+//
+// Records are bump-allocated in a chain of 64 KB chunks: the producers' lock covers only "take room and a number", about
+// 20 ns; the copy happens outside it, and `committed` publishes the record. The consumer takes no lock: it reads in place,
+// in the order of the numbers, and stops at the first record that is not committed. A lock-free ring was not chosen
+// because the lock is not what costs (measured: docs/benchmarks.md) and a ring would hold 256 MB from the start.
+//
+//   chunk ──next──> chunk ──next──> chunk
+//    [rec][rec]      [rec][rec.      ^ producers take room here
+//     ^ consumer
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+
+#include "base/thread_annotations.h"
+#include "delivery/record_header.h"
+#include "delivery/wakeup.h"
+
+namespace callout::internal {
+
+struct QueueStats {
+  uint64_t records = 0;          ///< Taken since the start.
+  uint64_t delivered = 0;
+  uint64_t pending_bytes = 0;    ///< Charged, not yet delivered.
+  uint64_t high_water_bytes = 0;
+  uint64_t blocked = 0;          ///< Times that a producer had to wait.
+  uint64_t capacity_bytes = 0;
+};
+
+class BoundedQueue {
+ public:
+  enum class Outcome { kTaken, kFull, kClosed };
+
+  /// `wakeup` is the consumer's and outlives the queue.
+  BoundedQueue(uint64_t capacity_bytes, Wakeup& wakeup);
+  ~BoundedQueue();
+  BoundedQueue(const BoundedQueue&) = delete;
+  BoundedQueue& operator=(const BoundedQueue&) = delete;
+
+  enum class WhenFull { kGiveUp, kWait, kExceed };
+
+  /// Takes room for a record of `bytes` in the queue's memory that counts `charged_bytes` against the capacity. A record
+  /// larger than the capacity is taken when the queue is empty. kWait: Blocks until there is room or the queue is closed.
+  /// The caller fills the record and calls Commit; only `bytes`, `charged_bytes` and `sequence` are set. Thread-safe.
+  /// GIL not needed.
+  Outcome Reserve(size_t bytes, uint64_t charged_bytes, WhenFull when_full, RecordHeader** record);
+
+  /// Publishes a record. Thread-safe.
+  void Commit(RecordHeader* record);
+
+  /// The next committed record in order, or null. Borrowed: valid until Pop. One consumer.
+  RecordHeader* Peek();
+
+  /// Steps over the record that Peek returned. One consumer.
+  void Pop(RecordHeader* record);
+
+  /// Pops all that is committed and returns how many values were in it. For a consumer that gives up. One consumer.
+  uint64_t CountValues();
+
+  /// Makes what was popped count: gives room back and releases producers that wait for it. One consumer.
+  void PublishProgress();
+
+  /// From now on Reserve answers kClosed; waiting producers are released. Thread-safe.
+  void Close();
+  /// Undoes Close. Thread-safe.
+  void Reopen();
+
+  /// Number of the last record taken; 0 if none. Thread-safe.
+  uint64_t taken() const { return taken_.load(std::memory_order_acquire); }
+  /// Number of the last record delivered. Thread-safe.
+  uint64_t delivered() const { return delivered_.load(std::memory_order_seq_cst); }
+  /// True if something is committed that the consumer has not popped. One consumer.
+  bool HasWork() const { return committed_.load(std::memory_order_seq_cst) != popped_; }
+
+  /// Applies to records taken from now on. Thread-safe.
+  void SetCapacity(uint64_t bytes);
+
+  QueueStats Stats() const;
+
+ private:
+  struct Chunk;
+
+  bool HasRoom(uint64_t charged_bytes) const CALLOUT_REQUIRES(mutex_);
+  bool WaitForRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
+  Chunk* NewChunk(size_t bytes) CALLOUT_REQUIRES(mutex_);
+
+  Wakeup& wakeup_;
+
+  // Producers' side.
+  mutable Mutex mutex_;
+  std::condition_variable_any room_;
+  Chunk* tail_ CALLOUT_GUARDED_BY(mutex_);
+  uint64_t capacity_ CALLOUT_GUARDED_BY(mutex_);
+  uint64_t charged_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  uint64_t high_water_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  uint64_t blocked_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  bool closed_ CALLOUT_GUARDED_BY(mutex_) = false;
+  std::atomic<int> waiting_{0};
+  std::atomic<uint64_t> taken_{0};
+  alignas(64) std::atomic<uint64_t> committed_{0};
+
+  // Consumer's side, on cache lines of its own: producers read `released_` only once a record.
+  alignas(64) Chunk* head_;
+  size_t head_offset_ = 0;
+  uint64_t popped_ = 0;
+  uint64_t popped_sequence_ = 0;
+  uint64_t popped_charged_ = 0;
+  alignas(64) std::atomic<uint64_t> released_{0};
+  std::atomic<uint64_t> delivered_{0};
+  std::atomic<Chunk*> spare_{nullptr};
+};
+
+}  // namespace callout::internal

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delivery/delivery_errors.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "registry/invoke.h"
+
+namespace callout::internal {
+namespace {
+
+constexpr size_t kMaxFirst = 8;
+
+}  // namespace
+
+void DeliveryErrors::Add(const Callback& callback, int32_t device_ordinal, const Status& status) {
+  const std::string text = DescribeFailure(callback, device_ordinal, status);
+  if (callback.stats().errors.fetch_add(1, std::memory_order_relaxed) == 0) {
+    Log(LogLevel::kError, text + "\nFurther errors of this callback are counted, not logged; barrier_wait() raises them.");
+  }
+  MutexLock lock(mutex_);
+  ++report_.count;
+  if (report_.first.size() < kMaxFirst) report_.first.push_back(text);
+  report_.last = text;
+}
+
+DeliveryErrorReport DeliveryErrors::Take() {
+  MutexLock lock(mutex_);
+  return std::exchange(report_, {});
+}
+
+}  // namespace callout::internal

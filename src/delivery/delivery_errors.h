@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Failing taps never fail the program. Their errors are counted, the first of each callback is logged, and the next barrier
+// takes the last one, the number, and the first few.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/thread_annotations.h"
+#include "callout/status.h"
+#include "registry/callback.h"
+
+namespace callout::internal {
+
+struct DeliveryErrorReport {
+  uint64_t count = 0;
+  std::vector<std::string> first;  ///< At most 8, in order.
+  std::string last;
+};
+
+class DeliveryErrors {
+ public:
+  /// Thread-safe.
+  void Add(const Callback& callback, int32_t device_ordinal, const Status& status);
+  /// Returns what came since the last call. Thread-safe.
+  DeliveryErrorReport Take();
+
+ private:
+  Mutex mutex_;
+  DeliveryErrorReport report_ CALLOUT_GUARDED_BY(mutex_);
+};
+
+}  // namespace callout::internal

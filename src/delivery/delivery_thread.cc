@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delivery/delivery_thread.h"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "base/block_pool.h"
+#include "base/ticks.h"
+#include "delivery/tap_site.h"
+#include "registry/in_flight.h"
+
+namespace callout::internal {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::microseconds kNap{100};
+constexpr int kNapsBeforeSleep = 3;
+// A batch ends after so many records or so long, so that the GIL is offered to others and barriers see progress.
+constexpr int kBatchRecords = 256;
+constexpr int64_t kBatchNanoseconds = 2'000'000;
+// Room is given back this often inside a batch, for producers that wait with large records.
+constexpr uint64_t kPublishBytes = 1 << 20;
+
+thread_local bool t_is_delivery_thread = false;
+
+void DestroyRecord(RecordHeader& header) {
+  for (uint32_t i = 0; i < header.num_buffers; ++i) FreeBlock(header.blocks()[i]);
+  header.~RecordHeader();
+}
+
+}  // namespace
+
+bool DeliveryThread::IsCurrent() { return t_is_delivery_thread; }
+
+DeliveryThread::DeliveryThread(std::string name, BatchGate gate, DeliveryErrors& errors)
+    : name_(std::move(name)), gate_(gate), errors_(errors) {}
+
+DeliveryThread::~DeliveryThread() { Stop(steady_clock::time_point::max()); }
+
+BoundedQueue* DeliveryThread::AddQueue(uint64_t capacity_bytes) {
+  MutexLock lock(mutex_);
+  queues_.push_back(std::make_unique<BoundedQueue>(capacity_bytes, wakeup_));
+  num_queues_.store(queues_.size(), std::memory_order_release);  // pairs with the acquire in DrainOnce
+  return queues_.back().get();
+}
+
+std::vector<BoundedQueue*> DeliveryThread::Queues() const {
+  MutexLock lock(mutex_);
+  std::vector<BoundedQueue*> queues;
+  for (const auto& queue : queues_) queues.push_back(queue.get());
+  return queues;
+}
+
+void DeliveryThread::Start() {
+  MutexLock lock(mutex_);
+  if (running_) return;
+  if (thread_.joinable()) thread_.join();
+  stop_.store(false, std::memory_order_relaxed);
+  running_ = true;
+  thread_ = std::thread([this] { Run(); });
+}
+
+bool DeliveryThread::Stop(steady_clock::time_point deadline) {
+  stop_.store(true, std::memory_order_seq_cst);
+  wakeup_.Interrupt();
+  std::thread ended;
+  {
+    MutexLock lock(mutex_);
+    waiters_.fetch_add(1, std::memory_order_seq_cst);
+    while (running_) {
+      if (deadline == steady_clock::time_point::max()) {
+        progress_.wait(mutex_);
+      } else if (progress_.wait_until(mutex_, deadline) == std::cv_status::timeout && running_) {
+        break;
+      }
+    }
+    waiters_.fetch_sub(1, std::memory_order_relaxed);
+    if (running_) return false;
+    ended = std::move(thread_);
+  }
+  if (ended.joinable()) ended.join();
+  return true;
+}
+
+bool DeliveryThread::WaitFor(const BoundedQueue& queue, uint64_t sequence, steady_clock::time_point deadline) {
+  if (queue.delivered() >= sequence) return true;
+  MutexLock lock(mutex_);
+  waiters_.fetch_add(1, std::memory_order_seq_cst);  // before reading `delivered`: pairs with DrainOnce
+  bool done = true;
+  while (queue.delivered() < sequence) {
+    wakeup_.Interrupt();
+    if (deadline == steady_clock::time_point::max()) {
+      progress_.wait(mutex_);
+    } else if (progress_.wait_until(mutex_, deadline) == std::cv_status::timeout) {
+      done = queue.delivered() >= sequence;
+      break;
+    }
+  }
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return done;
+}
+
+bool DeliveryThread::running() const {
+  MutexLock lock(mutex_);
+  return running_;
+}
+
+void DeliveryThread::Run() {
+  t_is_delivery_thread = true;
+  pthread_setname_np(pthread_self(), name_.c_str());
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // naps end within a microsecond of their time, not within 50
+  int naps = 0;
+  while (!stop_.load(std::memory_order_seq_cst)) {
+    if (HasWork()) {
+      if (!DrainOnce()) break;
+      naps = 0;
+    } else if (naps++ < kNapsBeforeSleep) {
+      wakeup_.Nap(kNap);
+    } else {
+      wakeup_.Sleep([this] { return HasWork() || stop_.load(std::memory_order_seq_cst); });
+      naps = 0;
+    }
+  }
+  MutexLock lock(mutex_);
+  running_ = false;
+  progress_.notify_all();
+}
+
+bool DeliveryThread::HasWork() {
+  if (own_queues_.size() != num_queues_.load(std::memory_order_acquire)) own_queues_ = Queues();
+  return std::any_of(own_queues_.begin(), own_queues_.end(), [](BoundedQueue* queue) { return queue->HasWork(); });
+}
+
+bool DeliveryThread::DrainOnce() {
+  if (gate_.enter != nullptr && !gate_.enter()) return false;
+  bool more = false;
+  for (BoundedQueue* queue : own_queues_) more |= DrainQueue(*queue);
+  // Before a barrier returns, sinks have written what it waited for.
+  if (!more || stop_.load(std::memory_order_relaxed) || waiters_.load(std::memory_order_seq_cst) > 0) {
+    for (const auto& callback : to_flush_) {
+      if (const Status status = callback->Flush(); !status.ok()) errors_.Add(*callback, -1, status);
+    }
+    to_flush_.clear();
+  }
+  if (gate_.leave != nullptr) gate_.leave();
+  for (BoundedQueue* queue : own_queues_) queue->PublishProgress();
+  if (waiters_.load(std::memory_order_seq_cst) > 0) {
+    MutexLock lock(mutex_);
+    progress_.notify_all();
+  }
+  return true;
+}
+
+bool DeliveryThread::DrainQueue(BoundedQueue& queue) {
+  const int64_t end = SteadyNanoseconds() + kBatchNanoseconds;
+  uint64_t unpublished = 0;
+  for (int n = 0; n < kBatchRecords; ++n) {
+    RecordHeader* header = queue.Peek();
+    if (header == nullptr) return false;
+    const uint64_t charged = header->charged_bytes;
+    Deliver(*header);
+    queue.Pop(header);
+    DestroyRecord(*header);
+    unpublished += charged;
+    if (unpublished >= kPublishBytes) {
+      queue.PublishProgress();
+      unpublished = 0;
+    }
+    if (stop_.load(std::memory_order_relaxed) || SteadyNanoseconds() > end) return true;
+  }
+  return true;
+}
+
+void DeliveryThread::Deliver(RecordHeader& header) {
+  TapSite& site = *header.site;
+  if (header.kind == RecordKind::kRetireSite) {
+    if (site.retiring.fetch_sub(1, std::memory_order_acq_rel) == 1) delete &site;
+    return;
+  }
+  Callback& callback = *site.callback;
+  if (to_flush_.empty() || to_flush_.back() != site.callback) {
+    if (std::find(to_flush_.begin(), to_flush_.end(), site.callback) == to_flush_.end()) to_flush_.push_back(site.callback);
+  }
+  const Record record = {.site = &site.info,
+                         .buffers = {header.buffers(), header.num_buffers},
+                         .blocks = header.blocks(),
+                         .device_ordinal = header.device_ordinal,
+                         .run_id = header.run_id,
+                         .sequence = header.sequence,
+                         .ticks = header.ticks};
+  const InFlightScope in_flight(Activity::kDelivery, callback.id(), header.device_ordinal, header.run_id);
+  const uint64_t start = Ticks();
+  Status status;
+  try {
+    status = callback.Deliver(record);
+  } catch (const std::exception& e) {
+    status = InternalError(e.what());
+  } catch (...) {
+    status = InternalError("it threw something that is not a std::exception");
+  }
+  CallbackStats& stats = callback.stats();
+  stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
+  stats.calls.fetch_add(1, std::memory_order_relaxed);
+  stats.bytes.fetch_add(header.charged_bytes, std::memory_order_relaxed);
+  if (!status.ok()) errors_.Add(callback, header.device_ordinal, status);
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One thread that takes records out of its queues and hands them to their callbacks.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/thread_annotations.h"
+#include "delivery/bounded_queue.h"
+#include "delivery/delivery_errors.h"
+
+namespace callout::internal {
+
+/// Around each batch. The Python lane's takes and gives back the GIL.
+struct BatchGate {
+  /// False if the lane can deliver no more (the interpreter is going away). Null: always open.
+  bool (*enter)() = nullptr;
+  void (*leave)() = nullptr;
+};
+
+class CALLOUT_EXPORT DeliveryThread {
+ public:
+  /// `errors` outlives the thread.
+  DeliveryThread(std::string name, BatchGate gate, DeliveryErrors& errors);
+  /// Blocks until the thread has ended (see Stop).
+  ~DeliveryThread();
+
+  /// A queue that this thread drains, for as long as the thread object lives. Thread-safe.
+  BoundedQueue* AddQueue(uint64_t capacity_bytes);
+
+  /// Delivers now what is queued. Thread-safe.
+  void Hurry() { wakeup_.Interrupt(); }
+
+  /// Starts the thread if it does not run. Thread-safe.
+  void Start();
+  /// Asks the thread to end after what it is doing now, and waits for it until `deadline`. False if it was still inside
+  /// a callback then. Must not be called with the GIL held. Thread-safe.
+  bool Stop(std::chrono::steady_clock::time_point deadline);
+
+  /// Blocks until `queue` has delivered the record numbered `sequence`, or until `deadline`. False on the latter.
+  bool WaitFor(const BoundedQueue& queue, uint64_t sequence, std::chrono::steady_clock::time_point deadline);
+
+  /// True from Start until the thread has ended. Thread-safe.
+  bool running() const;
+
+  /// True on any delivery thread.
+  static bool IsCurrent();
+
+ private:
+  void Run();
+  bool DrainOnce();
+  bool DrainQueue(BoundedQueue& queue);
+  void Deliver(RecordHeader& header);
+  bool HasWork();
+  std::vector<BoundedQueue*> Queues() const;
+
+  const std::string name_;
+  const BatchGate gate_;
+  DeliveryErrors& errors_;
+  Wakeup wakeup_;
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<BoundedQueue>> queues_ CALLOUT_GUARDED_BY(mutex_);
+  std::atomic<size_t> num_queues_{0};
+  std::atomic<bool> stop_{false};
+  std::thread thread_ CALLOUT_GUARDED_BY(mutex_);
+  bool running_ CALLOUT_GUARDED_BY(mutex_) = false;
+  std::atomic<int> waiters_{0};
+  std::condition_variable_any progress_;
+
+  // The thread's own.
+  std::vector<BoundedQueue*> own_queues_;
+  std::vector<std::shared_ptr<Callback>> to_flush_;
+};
+
+}  // namespace callout::internal

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delivery/watchdog.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "base/log.h"
+#include "base/thread_annotations.h"
+#include "delivery/delivery.h"
+#include "registry/in_flight.h"
+#include "registry/registry.h"
+
+namespace callout::internal {
+namespace {
+
+using std::chrono::steady_clock;
+
+struct Sighting {
+  uint64_t serial = 0;
+  steady_clock::time_point since;
+};
+
+const char* Describe(Activity activity) {
+  switch (activity) {
+    case Activity::kCall: return "in a callback that its program waits for";
+    case Activity::kDelivery: return "in a tap's function";
+    case Activity::kWaitingForRoom: return "waiting for room in a full tap queue";
+    case Activity::kIdle: break;
+  }
+  return "idle";
+}
+
+const char* Remedy(Activity activity) {
+  if (activity == Activity::kWaitingForRoom) {
+    return "The tap's function is slower than the program, or waits for it (a tap function that uses JAX can wait for the "
+           "very program that waits for room: use on_full=\"drop_newest\", or NumPy in the function).";
+  }
+  return "A callback that uses JAX can wait for computations that are queued behind its own program: use NumPy in it, or "
+         "call block_until_ready() on the inputs before the program is dispatched.";
+}
+
+std::string FormatReport(const InFlight& reading, double age_seconds, StackDumper dumper) {
+  char head[256];
+  std::snprintf(head, sizeof(head), "has made no progress for %.1f s (device %d, run %lld, thread %lld, %s). ",
+                age_seconds, reading.device_ordinal, static_cast<long long>(reading.run_id),
+                static_cast<long long>(reading.thread_id), Describe(reading.activity));
+  std::string text = "hang report: callback '" + Registry::Get().LabelOf(reading.callback_id) + "' " + head;
+  text += Delivery::Get().DescribeQueues() + ". " + Remedy(reading.activity);
+  if (dumper != nullptr) text += "\n" + dumper();
+  return text;
+}
+
+class Watchdog {
+ public:
+  void Configure(double seconds) {
+    MutexLock lock(mutex_);
+    seconds_ = seconds;
+    changed_.notify_all();
+    if (seconds > 0 && !thread_.joinable()) {
+      stop_ = false;
+      thread_ = std::thread([this] { Run(); });
+    }
+  }
+
+  void SetDumper(StackDumper dumper) { dumper_.store(dumper, std::memory_order_release); }
+
+  void Stop() {
+    std::thread ended;
+    {
+      MutexLock lock(mutex_);
+      stop_ = true;
+      changed_.notify_all();
+      ended = std::move(thread_);
+    }
+    if (ended.joinable()) ended.join();
+  }
+
+ private:
+  void Run() {
+    pthread_setname_np(pthread_self(), "callout-watch");
+    for (;;) {
+      double seconds;
+      {
+        MutexLock lock(mutex_);
+        const double period = seconds_ > 0 ? std::clamp(seconds_ / 4, 0.02, 5.0) : 5.0;
+        if (!stop_) changed_.wait_for(mutex_, std::chrono::duration<double>(period));
+        if (stop_) return;
+        seconds = seconds_;
+      }
+      if (seconds > 0) Look(seconds);
+    }
+  }
+
+  void Look(double seconds) {
+    const auto now = steady_clock::now();
+    std::map<int64_t, Sighting> seen;
+    for (const InFlight& reading : ReadInFlight()) {
+      Sighting sighting = sightings_[reading.thread_id];
+      if (sighting.serial != reading.serial) sighting = {reading.serial, now};
+      seen[reading.thread_id] = sighting;
+      const double age = std::chrono::duration<double>(now - sighting.since).count();
+      if (age < seconds || !reported_.insert(reading.callback_id).second) continue;
+      Log(LogLevel::kError, FormatReport(reading, age, dumper_.load(std::memory_order_acquire)));
+    }
+    sightings_ = std::move(seen);
+    if (reported_.size() > 1024) reported_.clear();
+  }
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  double seconds_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  bool stop_ CALLOUT_GUARDED_BY(mutex_) = false;
+  std::thread thread_ CALLOUT_GUARDED_BY(mutex_);
+  std::atomic<StackDumper> dumper_{nullptr};
+  std::map<int64_t, Sighting> sightings_;  // by kernel thread id; the watchdog thread's own
+  std::set<uint64_t> reported_;            // callback ids; the watchdog thread's own
+};
+
+Watchdog& GetWatchdog() {
+  static Watchdog* const watchdog = new Watchdog;  // leaked: its thread may outlive static destruction
+  return *watchdog;
+}
+
+}  // namespace
+
+void SetHangReportSeconds(double seconds) { GetWatchdog().Configure(seconds); }
+void SetStackDumper(StackDumper dumper) { GetWatchdog().SetDumper(dumper); }
+void StopWatchdog() { GetWatchdog().Stop(); }
+
+}  // namespace callout::internal

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "base/small_buffer.h"
+#include "ffi/guard.h"
+#include "ffi/handlers.h"
+#include "frame/call_frame.h"
+#include "registry/invoke.h"
+#include "registry/registry.h"
+
+namespace callout::internal {
+namespace {
+
+class CallState final : public SiteState {
+ public:
+  explicit CallState(std::shared_ptr<Callback> callback) : callback_(std::move(callback)) {}
+  Callback& callback() const { return *callback_; }
+
+ private:
+  const std::shared_ptr<Callback> callback_;
+};
+
+Status Instantiate(XLA_FFI_CallFrame* frame) {
+  CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(frame->attrs, "callback"));
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name));
+  auto state = std::make_unique<CallState>(std::move(callback));
+  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
+  (void)state.release();  // XLA's now
+  return OkStatus();
+}
+
+void IgnoreError(void* /*context*/, int32_t /*code*/, const char* /*message*/, size_t /*length*/) {}
+
+Status Execute(XLA_FFI_CallFrame* frame, const CallState& state) {
+  SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
+  SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
+  callout_call call = {};
+  call.struct_size = sizeof(call);
+  call.num_args = DecodeArgs(frame->args, args.data());
+  call.num_results = DecodeRets(frame->rets, results.data());
+  call.args = args.data();
+  call.results = results.data();
+  call.run_id = RunId(frame);
+  call.device_ordinal = DeviceOrdinal(frame);
+  call.set_error = &IgnoreError;
+  return Invoke(state.callback(), call);
+}
+
+}  // namespace
+}  // namespace callout::internal
+
+using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_call_instantiate(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
+  return Guard(frame->api, [frame] { return Instantiate(frame); });
+}
+
+XLA_FFI_Error* callout_v1_call_execute(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  const auto* state = static_cast<const CallState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [frame, state] { return Execute(frame, *state); });
+}

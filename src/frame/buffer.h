@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small questions to ask of a callout_buffer.
+#pragma once
+
+#include <string>
+
+#include "callout/abi.h"
+#include "callout/export.h"
+
+namespace callout::internal {
+
+/// Product of the extents; 1 for a scalar.
+inline int64_t ElementCount(const callout_buffer& buffer) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < buffer.rank; ++i) n *= buffer.dims[i];
+  return n;
+}
+
+/// "f32[8,4]", as XLA writes shapes.
+CALLOUT_EXPORT std::string ShapeString(const callout_buffer& buffer);
+
+}  // namespace callout::internal

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The door to XLA FFI: what differs between runtimes is decided here, once a process, from the host's minor version.
+// Built against the headers of jaxlib 0.10.2 (FFI 0.3); runs on 0.2 to 0.5. The call frame, buffers and metadata have one
+// layout in all of them; State_Set/State_Get gained `stage` in 0.3, and error details moved in 0.4.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "callout/status.h"
+#include "xla/ffi/api/c_api.h"
+
+namespace callout::internal {
+
+/// What an executable keeps for one call site. XLA destroys it with the executable, on any thread.
+class SiteState {
+ public:
+  virtual ~SiteState() = default;
+};
+
+/// True if `frame` only asks for the handler's metadata, which is then answered with min(own, host's) version.
+/// `stateful`: also register the state type with the runtime and name it.
+bool AnswerMetadata(XLA_FFI_CallFrame* frame, bool stateful, XLA_FFI_Error** error);
+
+/// Takes ownership of `state` unless an error is returned.
+XLA_FFI_Error* SetState(XLA_FFI_CallFrame* frame, SiteState* state);
+
+/// Borrowed: valid until the handler returns. Null with `*error` set if the site was never instantiated.
+SiteState* GetState(XLA_FFI_CallFrame* frame, XLA_FFI_Error** error);
+
+/// A foreign error for `status`, or null if it is ok.
+XLA_FFI_Error* ToFfiError(const XLA_FFI_Api* api, const Status& status);
+
+/// Takes ownership of `error`, which may be null.
+Status FromFfiError(const XLA_FFI_Api* api, XLA_FFI_Error* error);
+
+/// Local device number, -1 where the runtime does not tell.
+int32_t DeviceOrdinal(XLA_FFI_CallFrame* frame);
+
+/// 0 where the runtime does not tell.
+int64_t RunId(XLA_FFI_CallFrame* frame);
+
+/// Attributes by name. `fallback` if absent, InvalidArgument if of another type.
+Result<std::string_view> StringAttribute(const XLA_FFI_Attrs& attrs, std::string_view name);
+Result<int64_t> Int64Attribute(const XLA_FFI_Attrs& attrs, std::string_view name, int64_t fallback);
+
+}  // namespace callout::internal

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frame/subbyte.h"
+
+#include <cstring>
+
+namespace callout::internal {
+namespace {
+
+bool IsSigned(DType dtype) { return dtype == DType::kInt1 || dtype == DType::kInt2 || dtype == DType::kInt4; }
+
+}  // namespace
+
+void Unpack(DType dtype, const void* packed, int64_t elements, uint8_t* out) {
+  const int bits = BitWidth(dtype);
+  const int per_byte = 8 / bits;
+  const auto mask = static_cast<uint8_t>((1 << bits) - 1);
+  const uint8_t sign = IsSigned(dtype) ? static_cast<uint8_t>(1 << (bits - 1)) : uint8_t{0};
+  const auto* bytes = static_cast<const uint8_t*>(packed);
+  for (int64_t i = 0; i < elements; ++i) {
+    const auto value = static_cast<uint8_t>((bytes[i / per_byte] >> ((i % per_byte) * bits)) & mask);
+    out[i] = (value & sign) != 0 ? static_cast<uint8_t>(value | ~mask) : value;
+  }
+}
+
+void Pack(DType dtype, const uint8_t* in, int64_t elements, void* packed) {
+  const int bits = BitWidth(dtype);
+  const int per_byte = 8 / bits;
+  const auto mask = static_cast<uint8_t>((1 << bits) - 1);
+  auto* bytes = static_cast<uint8_t*>(packed);
+  std::memset(bytes, 0, PackedBytes(dtype, elements));
+  for (int64_t i = 0; i < elements; ++i) {
+    const auto value = static_cast<uint8_t>((in[i] & mask) << ((i % per_byte) * bits));
+    bytes[i / per_byte] = static_cast<uint8_t>(bytes[i / per_byte] | value);
+  }
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/callback.h"
+
+#include "registry/stats_table.h"
+
+namespace callout::internal {
+namespace {
+
+uint64_t NextId() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Callback::Callback(std::string label) : id_(NextId()), label_(std::move(label)), stats_(StatsFor(label_)) {}
+
+Callback::~Callback() = default;
+
+}  // namespace callout::internal

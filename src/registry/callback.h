@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a program calls: a Python function, a native function or a sink, behind one interface.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/live_count.h"
+#include "callout/abi.h"
+#include "callout/export.h"
+#include "callout/status.h"
+
+namespace callout::internal {
+
+/// The thread that delivers a callback's tap records. Python code shares one interpreter lock; native code must never wait
+/// for it.
+enum class Lane : int { kPython = 0, kNative = 1 };
+inline constexpr int kLaneCount = 2;
+
+/// Counters of all callbacks of one label. Any thread adds, any thread reads; a sum read while others add may be of
+/// slightly different moments.
+struct CallbackStats {
+  std::atomic<uint64_t> calls{0};
+  std::atomic<uint64_t> bytes{0};       ///< Operands and results.
+  std::atomic<uint64_t> host_ticks{0};  ///< Time inside the callback, see base/ticks.h.
+  std::atomic<uint64_t> drops{0};       ///< Records that a full or closed queue did not take.
+  std::atomic<uint64_t> skips{0};       ///< Records that `every` or `min_interval` left out.
+  std::atomic<uint64_t> errors{0};
+};
+
+/// What a tap's place in the program tells the receiver of its records.
+struct SiteInfo {
+  std::string label;
+  std::vector<std::string> leaf_names;  ///< One a buffer, "" for a value that is a single array.
+};
+
+/// One value that left the program.
+struct Record {
+  const SiteInfo* site;
+  std::span<const callout_buffer> buffers;
+  /// One a buffer: the block (base/block_pool.h) that a large buffer's data lies in, or null. The receiver may take
+  /// ownership by setting it to null; otherwise everything here is Borrowed: valid until Deliver returns.
+  void** blocks;
+  int32_t device_ordinal;
+  int64_t run_id;
+  uint64_t sequence;  ///< Counts the records of one device and lane.
+  uint64_t ticks;      ///< When it was taken, see base/ticks.h.
+};
+
+class CALLOUT_EXPORT Callback {
+ public:
+  /// `label` is what people read: the function's qualified name or the name it was registered under.
+  explicit Callback(std::string label);
+  virtual ~Callback();
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+
+  virtual Lane lane() const = 0;
+  /// Runs inside the program, on an XLA thread; several threads may be in it. GIL not needed.
+  virtual Status Call(const callout_call& call) = 0;
+  /// Takes a tap's record on the lane's thread.
+  virtual Status Deliver(const Record& record) = 0;
+  /// Called when a batch is over and the lane has nothing more to deliver right now. On the lane's thread.
+  virtual Status Flush() { return OkStatus(); }
+
+  uint64_t id() const { return id_; }
+  const std::string& label() const { return label_; }
+  CallbackStats& stats() const { return *stats_; }
+
+ private:
+  const uint64_t id_;
+  const std::string label_;
+  const std::shared_ptr<CallbackStats> stats_;
+  Counted<LiveKind::kCallback> counted_;
+};
+
+}  // namespace callout::internal

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each thread is doing on behalf of a callback, for the watchdog. A few plain stores a call; nobody waits.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "callout/export.h"
+
+namespace callout::internal {
+
+enum class Activity : int32_t {
+  kIdle = 0,
+  kCall = 1,           ///< Inside a callback that the program waits for.
+  kDelivery = 2,       ///< Inside a callback that gets a tap's record.
+  kWaitingForRoom = 3  ///< A tap waits for room in its queue.
+};
+
+/// A reading of one thread. `serial` changes whenever the thread begins or ends something.
+struct InFlight {
+  Activity activity;
+  uint64_t serial;
+  uint64_t callback_id;
+  int32_t device_ordinal;
+  int64_t run_id;
+  int64_t thread_id;  ///< The kernel's.
+};
+
+/// Marks the current thread for as long as it lives. Nests.
+class CALLOUT_EXPORT InFlightScope {
+ public:
+  InFlightScope(Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id);
+  ~InFlightScope();
+  InFlightScope(const InFlightScope&) = delete;
+  InFlightScope& operator=(const InFlightScope&) = delete;
+
+ private:
+  struct Saved {
+    Activity activity;
+    uint64_t callback_id;
+    int32_t device_ordinal;
+    int64_t run_id;
+  };
+  Saved saved_;
+};
+
+/// Readings of all threads that are not idle. Thread-safe.
+std::vector<InFlight> ReadInFlight();
+
+}  // namespace callout::internal

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/invoke.h"
+
+#include <exception>
+
+#include "base/process_state.h"
+#include "base/ticks.h"
+#include "registry/in_flight.h"
+
+namespace callout::internal {
+namespace {
+
+Status CallGuarded(Callback& callback, const callout_call& call) {
+  if (ProcessIsForkedChild()) [[unlikely]] {
+    return FailedPrecondition("ForkError: this process was forked from one that used Callout and JAX, whose threads stayed "
+                              "there. Start workers with the 'spawn' method instead");
+  }
+  try {
+    return callback.Call(call);
+  } catch (const std::exception& e) {
+    return InternalError(e.what());
+  } catch (...) {
+    return InternalError("it threw something that is not a std::exception");
+  }
+}
+
+uint64_t TotalBytes(const callout_call& call) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < call.num_args; ++i) bytes += call.args[i].size_bytes;
+  for (uint32_t i = 0; i < call.num_results; ++i) bytes += call.results[i].size_bytes;
+  return bytes;
+}
+
+}  // namespace
+
+std::string DescribeFailure(const Callback& callback, int32_t device_ordinal, const Status& status) {
+  std::string text = "callout: callback '" + callback.label() + "' failed";
+  if (device_ordinal >= 0) text += " on device " + std::to_string(device_ordinal);
+  return text.append(": ").append(status.message());
+}
+
+Status Invoke(Callback& callback, const callout_call& call) {
+  const InFlightScope in_flight(Activity::kCall, callback.id(), call.device_ordinal, call.run_id);
+  CallbackStats& stats = callback.stats();
+  const uint64_t start = Ticks();
+  const Status status = CallGuarded(callback, call);
+  stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
+  stats.calls.fetch_add(1, std::memory_order_relaxed);
+  stats.bytes.fetch_add(TotalBytes(call), std::memory_order_relaxed);
+  if (status.ok()) [[likely]]
+    return OkStatus();
+  stats.errors.fetch_add(1, std::memory_order_relaxed);
+  return Status(status.code(), DescribeFailure(callback, call.device_ordinal, status));
+}
+
+}  // namespace callout::internal

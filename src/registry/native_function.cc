@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/native_function.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "base/dynamic_library.h"
+#include "base/small_buffer.h"
+
+namespace callout::internal {
+namespace {
+
+struct CallError {
+  StatusCode code = StatusCode::kInternal;
+  std::string message;
+};
+
+void SetError(void* context, int32_t code, const char* message, size_t length) {
+  auto* error = static_cast<CallError*>(context);
+  error->code = code > 0 && code <= 16 ? static_cast<StatusCode>(code) : StatusCode::kInternal;
+  error->message.assign(message, length);
+}
+
+int32_t CallWithPointers(callout_pointers_fn fn, const callout_call& call) {
+  size_t num_dims = 0;
+  for (uint32_t i = 0; i < call.num_args; ++i) num_dims += call.args[i].rank;
+  for (uint32_t i = 0; i < call.num_results; ++i) num_dims += call.results[i].rank;
+  SmallBuffer<void*, 16> pointers(call.num_args + call.num_results);
+  SmallBuffer<int64_t, 32> dims(num_dims);
+  void** pointer = pointers.data();
+  int64_t* dim = dims.data();
+  auto append = [&](const callout_buffer& buffer) {
+    *pointer++ = buffer.data;
+    dim = std::copy_n(buffer.dims, buffer.rank, dim);
+  };
+  std::for_each_n(call.args, call.num_args, append);
+  std::for_each_n(call.results, call.num_results, append);
+  return fn(pointers.data(), dims.data());
+}
+
+}  // namespace
+
+NativeFunction::NativeFunction(std::string label, const callout_function& function)
+    : Callback(std::move(label)), function_(function) {}
+
+Status NativeFunction::Call(const callout_call& call) {
+  CallError error;
+  int32_t code = 0;
+  try {
+    if (function_.kind == CALLOUT_FUNCTION_POINTERS) {
+      code = CallWithPointers(reinterpret_cast<callout_pointers_fn>(function_.fn), call);
+    } else {
+      callout_call with_error = call;
+      with_error.error_context = &error;
+      with_error.set_error = &SetError;
+      code = reinterpret_cast<callout_call_fn>(function_.fn)(&with_error);
+    }
+  } catch (const std::exception& e) {
+    return InternalError(e.what());
+  } catch (...) {
+    return InternalError("the function threw something that is not a std::exception");
+  }
+  if (code == 0) [[likely]]
+    return OkStatus();
+  if (error.message.empty()) error.message = "the function returned error code " + std::to_string(code);
+  return Status(error.code, std::move(error.message));
+}
+
+Status NativeFunction::Deliver(const Record& record) {
+  callout_call call = {};
+  call.struct_size = sizeof(call);
+  call.num_args = static_cast<uint32_t>(record.buffers.size());
+  call.args = record.buffers.data();
+  call.run_id = record.run_id;
+  call.device_ordinal = record.device_ordinal;
+  return Call(call);
+}
+
+Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label, const callout_function& function) {
+  if (function.struct_size < sizeof(callout_function) || function.abi_version != CALLOUT_ABI_VERSION) {
+    return InvalidArgument("native callback '" + label + "' was built for Callout ABI version " +
+                           std::to_string(function.abi_version) + "; this core has version " +
+                           std::to_string(CALLOUT_ABI_VERSION));
+  }
+  if (function.fn == nullptr ||
+      (function.kind != CALLOUT_FUNCTION_POINTERS && function.kind != CALLOUT_FUNCTION_CALL)) {
+    return InvalidArgument("native callback '" + label + "' has no function, or one of unknown kind " +
+                           std::to_string(function.kind));
+  }
+  return std::shared_ptr<Callback>(std::make_shared<NativeFunction>(std::move(label), function));
+}
+
+Result<std::shared_ptr<Callback>> LoadNativeFunction(std::string label, const std::string& spec) {
+  const size_t colon = spec.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == spec.size()) {
+    return InvalidArgument("expected \"path/lib.so:symbol\", got '" + spec + "'");
+  }
+  const std::string symbol = spec.substr(colon + 1);
+  CALLOUT_ASSIGN_OR_RETURN(const DynamicLibrary library, DynamicLibrary::Open(spec.substr(0, colon)));
+  if (void* record = library.Find(symbol + "_callout_record")) {
+    return MakeNativeFunction(std::move(label), *static_cast<const callout_function*>(record));
+  }
+  void* fn = library.Find(symbol);
+  if (fn == nullptr) {
+    return NotFound("shared library '" + library.path() + "' exports neither '" + symbol + "' nor '" + symbol +
+                    "_callout_record'");
+  }
+  const callout_function function = {sizeof(function), CALLOUT_ABI_VERSION, CALLOUT_FUNCTION_POINTERS,
+                                     reinterpret_cast<void (*)(void)>(fn)};
+  return MakeNativeFunction(std::move(label), function);
+}
+
+}  // namespace callout::internal

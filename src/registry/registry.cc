@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/registry.h"
+
+namespace callout::internal {
+
+Registry& Registry::Get() {
+  static Registry* const registry = new Registry;  // leaked: it may hold Python callables at exit
+  return *registry;
+}
+
+Status Registry::Register(const std::string& name, std::shared_ptr<Callback> callback, bool replace) {
+  if (name.empty() || name.starts_with(kBoundPrefix)) {
+    return InvalidArgument("cannot register a callback as '" + name +
+                           "': a name must not be empty and must not begin with 'py:'");
+  }
+  std::shared_ptr<Callback> replaced;  // destroyed after the lock is released: its destructor may want other locks
+  MutexLock lock(mutex_);
+  Entry& entry = entries_[name];
+  if (entry.held != nullptr && !replace) {
+    return AlreadyExists("a callback is already registered as '" + name + "'; pass replace=True to bind it anew");
+  }
+  replaced = std::move(entry.held);
+  entry.callback = callback;
+  entry.held = std::move(callback);
+  return OkStatus();
+}
+
+Status Registry::Unregister(const std::string& name) {
+  std::shared_ptr<Callback> removed;
+  MutexLock lock(mutex_);
+  auto it = entries_.find(name);
+  if (it == entries_.end() || it->second.held == nullptr) {
+    return NotFound("no callback is registered as '" + name + "'");
+  }
+  removed = std::move(it->second.held);
+  entries_.erase(it);
+  return OkStatus();
+}
+
+std::string Registry::Bind(std::string_view base, const std::shared_ptr<Callback>& callback) {
+  std::string stem(kBoundPrefix);
+  stem += base;
+  MutexLock lock(mutex_);
+  Sweep();
+  std::string name = stem;
+  for (int i = 1;; ++i) {
+    Entry& entry = entries_[name];
+    // An entry whose callback is gone belongs to nobody. Comparing owners takes no reference: dropping the last one here
+    // would run a destructor under the lock.
+    const bool same_owner = !entry.callback.owner_before(callback) && !callback.owner_before(entry.callback);
+    if (entry.callback.expired() || same_owner) {
+      entry.callback = callback;
+      return name;
+    }
+    name = stem + "#" + std::to_string(i);
+  }
+}
+
+Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name) const {
+  {
+    MutexLock lock(mutex_);
+    if (auto it = entries_.find(name); it != entries_.end()) {
+      if (auto callback = it->second.callback.lock()) return callback;
+    }
+  }
+  std::string message = "no callback is bound to the name '" + std::string(name) + "'; registered names:";
+  const std::vector<std::string> names = RegisteredNames();
+  if (names.empty()) message += " (none)";
+  for (const std::string& known : names) message += " '" + known + "'";
+  return NotFound(std::move(message));
+}
+
+std::string Registry::LabelOf(uint64_t callback_id) const {
+  std::vector<std::shared_ptr<Callback>> references;  // released after the lock
+  MutexLock lock(mutex_);
+  for (const auto& [name, entry] : entries_) {
+    auto callback = entry.callback.lock();
+    if (callback == nullptr) continue;
+    references.push_back(callback);
+    if (callback->id() == callback_id) return callback->label();
+  }
+  return "";
+}
+
+std::vector<std::string> Registry::RegisteredNames() const {
+  std::vector<std::string> names;
+  MutexLock lock(mutex_);
+  for (const auto& [name, entry] : entries_) {
+    if (entry.held != nullptr) names.push_back(name);
+  }
+  return names;
+}
+
+void Registry::Sweep() {
+  if (entries_.size() < sweep_at_) return;
+  std::erase_if(entries_, [](const auto& item) { return item.second.callback.expired(); });
+  sweep_at_ = 2 * entries_.size() + 64;
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names to callbacks. A program carries a name; the runtime looks it up when it loads the program.
+//
+// Two kinds of names share one table. A registered name ("scale") is the user's and holds its callback until it is
+// unregistered. A bound name ("py:module.function") is made up for a function that a traced program uses and holds it
+// weakly: whoever traced the program and every executable made from it hold it strongly.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread_annotations.h"
+#include "callout/export.h"
+#include "callout/status.h"
+#include "registry/callback.h"
+
+namespace callout::internal {
+
+inline constexpr std::string_view kBoundPrefix = "py:";
+
+class CALLOUT_EXPORT Registry {
+ public:
+  /// The process's registry; never destroyed. Thread-safe.
+  static Registry& Get();
+
+  /// Holds `callback` under `name`. AlreadyExists if the name is taken and not `replace`. Programs that were loaded before
+  /// keep what they were loaded with. Thread-safe. GIL not needed.
+  Status Register(const std::string& name, std::shared_ptr<Callback> callback, bool replace);
+
+  /// NotFound if nobody registered `name`. Thread-safe.
+  Status Unregister(const std::string& name);
+
+  /// Returns the name under which `callback` can be found while it lives: kBoundPrefix + `base`, with "#1", "#2", ... where
+  /// another live callback has it. The same sequence of binds gives the same names in every process, so that the
+  /// persistent compilation cache hits. Thread-safe.
+  std::string Bind(std::string_view base, const std::shared_ptr<Callback>& callback);
+
+  /// NotFound with the registered names, if `name` is not there or its callback is gone. Thread-safe. GIL not needed.
+  Result<std::shared_ptr<Callback>> Find(std::string_view name) const;
+
+  /// Label of the live callback with this id, "" if there is none. Thread-safe.
+  std::string LabelOf(uint64_t callback_id) const;
+
+  /// The registered names, sorted. Thread-safe.
+  std::vector<std::string> RegisteredNames() const;
+
+ private:
+  struct Entry {
+    std::weak_ptr<Callback> callback;
+    std::shared_ptr<Callback> held;  // null for bound names
+  };
+
+  void Sweep() CALLOUT_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::map<std::string, Entry, std::less<>> entries_ CALLOUT_GUARDED_BY(mutex_);
+  size_t sweep_at_ CALLOUT_GUARDED_BY(mutex_) = 64;
+};
+
+}  // namespace callout::internal
