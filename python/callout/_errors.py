@@ -99,6 +99,7 @@ def original(error: object) -> BaseException | None:
 
 
 _NOT_FOUND, _ALREADY_EXISTS, _INVALID_ARGUMENT = 5, 6, 3
+_OURS = re.compile(r"callout: .*", re.DOTALL)
 
 
 def recall(code_and_text: tuple[int, str]) -> BaseException:
@@ -110,11 +111,19 @@ def recall(code_and_text: tuple[int, str]) -> BaseException:
         return ForkError(text)
     if "does not fit:" in text:
         return ResultError(text)
-    if code == _NOT_FOUND and "no callback is bound" in text:
+    if "no callback is bound" in text:
         return UnboundNameError(text)
     if code in (_NOT_FOUND, _ALREADY_EXISTS, _INVALID_ARGUMENT):
         return RegistrationError(text)
     return CallbackError(text)
+
+
+def stands_for(error: object) -> BaseException | None:
+    """The exception behind an error of JAX's: the user's, or ours if the core refused; None if it is neither."""
+    if (exception := original(error)) is not None:
+        return exception
+    ours = _OURS.search(str(error))
+    return None if ours is None else recall((0, ours[0]))
 
 
 def last_error() -> BaseException | None:
@@ -167,8 +176,8 @@ def find_original(error: BaseException) -> BaseException | None:
     """The user's exception behind one that JAX or a barrier raised."""
     if isinstance(error, TapError):
         return error.__cause__
-    if isinstance(error, (jax.errors.JaxRuntimeError, ValueError, CallbackError)):
-        return original(error)
+    if isinstance(error, jax.errors.JaxRuntimeError) or type(error) is ValueError:
+        return stands_for(error)
     return None
 
 
@@ -209,7 +218,7 @@ _jax_init: Any = None
 
 def _chaining_init(self: BaseException, *args: Any) -> None:
     _jax_init(self, *args)
-    if args and (exception := original(args[0])) is not None:
+    if args and (exception := stands_for(args[0])) is not None:
         adopt(self, exception)
 
 

@@ -8,6 +8,7 @@ parameters weakly only if they are callable and can be weakly referenced, so tar
 from __future__ import annotations
 
 import hashlib
+import types
 import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -85,13 +86,30 @@ class NamedTarget(Target):
 _targets: weakref.WeakValueDictionary[Hashable, Target] = weakref.WeakValueDictionary()
 
 
-def _interned(key: Hashable, make: Callable[[Hashable], Target]) -> Target:
-    try:
-        target = _targets.get(key)
-    except TypeError:  # unhashable function: a target of its own
-        return make(object())
+def _identity(fn: Any) -> Hashable:
+    """A key that does not refer to the function: a target may be part of a cycle through it, which must stay collectable.
+
+    An identity is not used again while the target that it leads to holds its function.
+    """
+    if isinstance(fn, types.MethodType):
+        return ("method", id(fn.__self__), id(fn.__func__))
+    return id(fn)
+
+
+def _hashable(fn: Any) -> Any:
+    hash(fn)
+    return fn
+
+
+def _interned(kind: str, fn: Any, structure: Hashable, make: Callable[[Hashable], Target]) -> Target:
+    key = (kind, _identity(fn), structure)
+    target = _targets.get(key)
     if target is None:
-        target = _targets[key] = make(key)
+        try:
+            target = make((kind, _hashable(fn), structure))
+        except TypeError:  # unhashable: equal only to itself
+            target = make((kind, id(fn), structure))
+        _targets[key] = target
     return target
 
 
@@ -187,7 +205,9 @@ def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree
 
     base = f"{label}/{_digest(str(in_tree), str(out_tree), x64, chosen)}"
     return _interned(
-        ("call", callback, in_tree, out_tree, x64),
+        "call",
+        callback,
+        (in_tree, out_tree, x64),
         lambda key: Target(key, label, base, chosen.numpy_only, make),
     )
 
@@ -198,7 +218,8 @@ def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms:
         return NamedTarget(target)
     handle: _ext.Callback | None = getattr(target, "_callout_callback", None)
     if handle is not None:
-        return _interned(("sink", target), lambda key: Target(key, handle.label, handle.label, True, lambda _: handle))
+        sink = handle
+        return _interned("sink", target, None, lambda key: Target(key, sink.label, sink.label, True, lambda _: sink))
     if not callable(target):
         raise TypeError(f"callout.tap: expected a callable, a sink or the name of a callback, got {target!r}")
     fn, chosen = _options.split(target)
@@ -220,7 +241,9 @@ def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms:
 
     base = f"{label}/{_digest('tap', str(tree), with_device, with_transforms, chosen)}"
     return _interned(
-        ("tap", target, tree, with_device, with_transforms),
+        "tap",
+        target,
+        (tree, with_device, with_transforms),
         lambda key: Target(key, label, base, chosen.numpy_only, make),
     )
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Making callbacks: Python functions and native sinks.
+#include "bindings.h"
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include "bindings.h"
 #include "errors.h"
 #include "python_callback.h"
 #include "sinks/sinks.h"
@@ -41,10 +42,31 @@ CallbackHandle MakeJsonLines(const std::string& label, const std::string& path, 
   return {std::move(sink).value()};
 }
 
+// A function may refer to what holds its callback (a method that is tapped in a program that its object keeps). The collector
+// may see through the handle only while it is the sole owner: an executable's reference is not Python's.
+int TraverseHandle(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const auto* handle = nb::inst_ptr<CallbackHandle>(self);
+  if (handle->callback == nullptr || handle->callback.use_count() != 1) return 0;
+  const auto* callback = dynamic_cast<const PythonCallback*>(handle->callback.get());
+  return callback == nullptr ? 0 : callback->Traverse(visit, arg);
+}
+
+int ClearHandle(PyObject* self) {
+  nb::inst_ptr<CallbackHandle>(self)->callback.reset();
+  return 0;
+}
+
+PyType_Slot handle_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&TraverseHandle)},
+                              {Py_tp_clear, reinterpret_cast<void*>(&ClearHandle)},
+                              {0, nullptr}};
+
 }  // namespace
 
 void BindCallbacks(nb::module_& m) {
-  nb::class_<CallbackHandle>(m, "Callback", nb::is_weak_referenceable(), "A callback, kept alive by this object.")
+  nb::class_<CallbackHandle>(m, "Callback", nb::is_weak_referenceable(), nb::type_slots(handle_slots),
+                             "A callback, kept alive by this object.")
       .def_prop_ro("label", [](const CallbackHandle& self) { return self.callback->label(); })
       .def_prop_ro("is_native",
                    [](const CallbackHandle& self) { return self.callback->lane() == internal::Lane::kNative; });

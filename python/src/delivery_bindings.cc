@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Queues: settings, barrier, statistics.
+#include "bindings.h"
+
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -8,7 +10,6 @@
 
 #include "base/live_count.h"
 #include "base/ticks.h"
-#include "bindings.h"
 #include "delivery/delivery.h"
 #include "errors.h"
 #include "gil.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls and taps outside of a compiled program: the same callbacks, queues and checks, over NumPy arrays.
+#include "bindings.h"
+
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -11,7 +13,6 @@
 
 #include "arrays.h"
 #include "base/small_buffer.h"
-#include "bindings.h"
 #include "delivery/delivery.h"
 #include "errors.h"
 #include "frame/subbyte.h"

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The process: log, watchdog, fork, exit.
+#include "bindings.h"
+
 #include <dlfcn.h>
 #include <nanobind/stl/string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -16,7 +19,6 @@
 #include "base/block_pool.h"
 #include "base/log.h"
 #include "base/process_state.h"
-#include "bindings.h"
 #include "delivery/watchdog.h"
 #include "gil.h"
 
@@ -77,15 +79,17 @@ bool CallWithTimeout(const nb::object& function, double seconds) {
     shared->done = true;
     shared->changed.notify_all();
   }).detach();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   for (;;) {
     {
       const nb::gil_scoped_release release;
       std::unique_lock lock(shared->mutex);
-      shared->changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return shared->done; });
+      const auto slice = std::min(deadline, Clock::now() + std::chrono::milliseconds(100));
+      shared->changed.wait_until(lock, slice, [&] { return shared->done; });
       if (shared->done) return true;
     }
-    if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (Clock::now() >= deadline) return false;
     if (PyErr_CheckSignals() != 0) nb::raise_python_error();
   }
 }

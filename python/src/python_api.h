@@ -3,6 +3,9 @@
 // The door to CPython and NumPy. Every file of the extension includes this first.
 #pragma once
 
+#ifdef Py_PYTHON_H
+#error "include this before anything that includes Python.h"
+#endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -92,6 +92,16 @@ Status CheckNotKept(Leaves& leaves) {
 PythonCallback::PythonCallback(std::string label, PythonSignature signature)
     : Callback(std::move(label)), signature_(std::move(signature)) {}
 
+int PythonCallback::Traverse(visitproc visit, void* arg) const {
+  Py_VISIT(signature_.function.get());
+  Py_VISIT(signature_.unflatten.get());
+  Py_VISIT(signature_.unflatten_value.get());
+  Py_VISIT(signature_.flatten.get());
+  Py_VISIT(signature_.device_lookup.get());
+  Py_VISIT(signature_.transforms.get());
+  return 0;
+}
+
 Status PythonCallback::Call(const callout_call& call) {
   const GilScope gil;
   if (!gil.ok()) return Unavailable("the Python interpreter is going away");

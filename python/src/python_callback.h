@@ -41,6 +41,8 @@ class PythonCallback final : public internal::Callback {
   internal::Lane lane() const override { return internal::Lane::kPython; }
   /// GIL not needed. Takes it.
   Status Call(const callout_call& call) override;
+  /// Shows the garbage collector what this refers to. Requires GIL.
+  int Traverse(visitproc visit, void* arg) const;
   /// Requires GIL.
   Status Deliver(const internal::Record& record) override;
 

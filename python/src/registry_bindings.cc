@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Names: binding traced functions, registering the user's.
+#include "bindings.h"
+
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "bindings.h"
 #include "callout/abi.h"
 #include "errors.h"
 #include "registry/native_function.h"

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/block_pool.h"
 #include "base/check.h"
 
 namespace callout::internal {
@@ -28,6 +29,7 @@ BoundedQueue::BoundedQueue(uint64_t capacity_bytes, Wakeup& wakeup) : wakeup_(wa
 }
 
 BoundedQueue::~BoundedQueue() {
+  (void)CountValues();
   for (Chunk* chunk = head_; chunk != nullptr;) {
     Chunk* next = chunk->next.load(std::memory_order_relaxed);
     std::free(chunk);
@@ -66,8 +68,8 @@ bool BoundedQueue::WaitForRoom(uint64_t charged_bytes) {
   return !closed_;
 }
 
-BoundedQueue::Outcome BoundedQueue::Reserve(size_t bytes, uint64_t charged_bytes, WhenFull when_full,
-                                            RecordHeader** record) {
+BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint64_t charged_bytes,
+                                            WhenFull when_full, RecordHeader** record) {
   bytes = AlignUp(bytes, alignof(RecordHeader));
   MutexLock lock(mutex_);
   if (closed_) return Outcome::kClosed;
@@ -86,8 +88,11 @@ BoundedQueue::Outcome BoundedQueue::Reserve(size_t bytes, uint64_t charged_bytes
   header->committed.store(0, std::memory_order_relaxed);
   header->bytes = static_cast<uint32_t>(bytes);
   header->charged_bytes = charged_bytes;
-  header->sequence = taken_.load(std::memory_order_relaxed) + 1;
-  taken_.store(header->sequence, std::memory_order_release);
+  header->kind = kind;
+  header->ticket = taken_.load(std::memory_order_relaxed) + 1;
+  if (kind == RecordKind::kValue) ++values_;
+  header->sequence = values_;
+  taken_.store(header->ticket, std::memory_order_release);
   charged_ += charged_bytes;
   high_water_ = std::max(high_water_, charged_ - released_.load(std::memory_order_relaxed));
   tail_->reserved.store(offset + bytes, std::memory_order_release);  // pairs with the acquire in Peek
@@ -119,7 +124,8 @@ RecordHeader* BoundedQueue::Peek() {
 
 void BoundedQueue::Pop(RecordHeader* record) {
   ++popped_;
-  popped_sequence_ = record->sequence;
+  popped_ticket_ = record->ticket;
+  popped_values_ = record->sequence;
   popped_charged_ += record->charged_bytes;
   head_offset_ += record->bytes;
 }
@@ -128,24 +134,31 @@ uint64_t BoundedQueue::CountValues() {
   uint64_t values = 0;
   while (RecordHeader* record = Peek()) {
     if (record->kind == RecordKind::kValue) ++values;
+    for (uint32_t i = 0; i < record->num_buffers; ++i) FreeBlock(record->blocks()[i]);
     Pop(record);
   }
   return values;
 }
 
 void BoundedQueue::PublishProgress() {
+  delivered_values_.store(popped_values_, std::memory_order_relaxed);
+  delivered_.store(popped_ticket_, std::memory_order_seq_cst);
+  PublishRoom();
+}
+
+void BoundedQueue::PublishRoom() {
   released_.store(popped_charged_, std::memory_order_seq_cst);
-  delivered_.store(popped_sequence_, std::memory_order_seq_cst);
   if (waiting_.load(std::memory_order_seq_cst) > 0) {
     MutexLock lock(mutex_);
     room_.notify_all();
   }
 }
 
-void BoundedQueue::Close() {
+int BoundedQueue::Close() {
   MutexLock lock(mutex_);
   closed_ = true;
   room_.notify_all();
+  return waiting_.load(std::memory_order_relaxed);
 }
 
 void BoundedQueue::Reopen() {
@@ -161,8 +174,8 @@ void BoundedQueue::SetCapacity(uint64_t bytes) {
 
 QueueStats BoundedQueue::Stats() const {
   MutexLock lock(mutex_);
-  return {.records = taken_.load(std::memory_order_relaxed),
-          .delivered = delivered_.load(std::memory_order_relaxed),
+  return {.records = values_,
+          .delivered = delivered_values_.load(std::memory_order_relaxed),
           .pending_bytes = charged_ - released_.load(std::memory_order_relaxed),
           .high_water_bytes = high_water_,
           .blocked = blocked_,

@@ -23,7 +23,7 @@
 namespace callout::internal {
 
 struct QueueStats {
-  uint64_t records = 0;          ///< Taken since the start.
+  uint64_t records = 0;          ///< Values taken since the start.
   uint64_t delivered = 0;
   uint64_t pending_bytes = 0;    ///< Charged, not yet delivered.
   uint64_t high_water_bytes = 0;
@@ -45,9 +45,8 @@ class BoundedQueue {
 
   /// Takes room for a record of `bytes` in the queue's memory that counts `charged_bytes` against the capacity. A record
   /// larger than the capacity is taken when the queue is empty. kWait: Blocks until there is room or the queue is closed.
-  /// The caller fills the record and calls Commit; only `bytes`, `charged_bytes` and `sequence` are set. Thread-safe.
-  /// GIL not needed.
-  Outcome Reserve(size_t bytes, uint64_t charged_bytes, WhenFull when_full, RecordHeader** record);
+  /// The caller fills the record and calls Commit; its size, kind and numbers are set. Thread-safe. GIL not needed.
+  Outcome Reserve(RecordKind kind, size_t bytes, uint64_t charged_bytes, WhenFull when_full, RecordHeader** record);
 
   /// Publishes a record. Thread-safe.
   void Commit(RecordHeader* record);
@@ -58,20 +57,24 @@ class BoundedQueue {
   /// Steps over the record that Peek returned. One consumer.
   void Pop(RecordHeader* record);
 
-  /// Pops all that is committed and returns how many values were in it. For a consumer that gives up. One consumer.
+  /// Pops all that is committed, frees its blocks and returns how many values were in it. For a consumer that gives up.
+  /// One consumer.
   uint64_t CountValues();
 
-  /// Makes what was popped count: gives room back and releases producers that wait for it. One consumer.
+  /// Gives the room of what was popped back and releases producers that wait for it. One consumer.
+  void PublishRoom();
+
+  /// Makes what was popped count as delivered, and gives its room back. One consumer.
   void PublishProgress();
 
-  /// From now on Reserve answers kClosed; waiting producers are released. Thread-safe.
-  void Close();
+  /// From now on Reserve answers kClosed; waiting producers are released. Returns how many waited. Thread-safe.
+  int Close();
   /// Undoes Close. Thread-safe.
   void Reopen();
 
-  /// Number of the last record taken; 0 if none. Thread-safe.
+  /// Ticket of the last record taken; 0 if none. Thread-safe.
   uint64_t taken() const { return taken_.load(std::memory_order_acquire); }
-  /// Number of the last record delivered. Thread-safe.
+  /// Ticket of the last record delivered. Thread-safe.
   uint64_t delivered() const { return delivered_.load(std::memory_order_seq_cst); }
   /// True if something is committed that the consumer has not popped. One consumer.
   bool HasWork() const { return committed_.load(std::memory_order_seq_cst) != popped_; }
@@ -98,6 +101,7 @@ class BoundedQueue {
   uint64_t charged_ CALLOUT_GUARDED_BY(mutex_) = 0;
   uint64_t high_water_ CALLOUT_GUARDED_BY(mutex_) = 0;
   uint64_t blocked_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  uint64_t values_ CALLOUT_GUARDED_BY(mutex_) = 0;
   bool closed_ CALLOUT_GUARDED_BY(mutex_) = false;
   std::atomic<int> waiting_{0};
   std::atomic<uint64_t> taken_{0};
@@ -107,10 +111,12 @@ class BoundedQueue {
   alignas(64) Chunk* head_;
   size_t head_offset_ = 0;
   uint64_t popped_ = 0;
-  uint64_t popped_sequence_ = 0;
+  uint64_t popped_ticket_ = 0;
+  uint64_t popped_values_ = 0;
   uint64_t popped_charged_ = 0;
   alignas(64) std::atomic<uint64_t> released_{0};
   std::atomic<uint64_t> delivered_{0};
+  std::atomic<uint64_t> delivered_values_{0};
   std::atomic<Chunk*> spare_{nullptr};
 };
 

@@ -109,7 +109,8 @@ Delivery::Channel* Delivery::AddChannel(Lane lane, int32_t device_ordinal) {
       threads.push_back(std::make_unique<DeliveryThread>(name.substr(0, 15), gates_[lane_index], errors_));
     }
     DeliveryThread* thread = threads[index].get();
-    channel = std::make_unique<Channel>(Channel{thread->AddQueue(options_.queue_bytes), thread});
+    channel = std::make_unique<Channel>(
+        Channel{thread->AddQueue(options_.queue_bytes), thread, LaneName(lane), device_ordinal});
     thread->Start();
   }
   if (device_ordinal >= 0 && device_ordinal < kDirectDevices) {
@@ -150,16 +151,15 @@ Status Delivery::PushTo(Channel& channel, TapSite& site, const callout_buffer* b
   using WhenFull = BoundedQueue::WhenFull;
   const RecordSize size = MeasureRecord(buffers, num_buffers);
   RecordHeader* header = nullptr;
-  auto outcome = channel.queue->Reserve(size.bytes, size.charged, WhenFull::kGiveUp, &header);
+  auto outcome = channel.queue->Reserve(RecordKind::kValue, size.bytes, size.charged, WhenFull::kGiveUp, &header);
   if (outcome == BoundedQueue::Outcome::kFull && site.policy == OverflowPolicy::kBlock) [[unlikely]] {
     const InFlightScope in_flight(Activity::kWaitingForRoom, site.callback->id(), device_ordinal, run_id);
     // A delivery thread that waited for room would wait for itself.
     const WhenFull when_full = DeliveryThread::IsCurrent() ? WhenFull::kExceed : WhenFull::kWait;
-    outcome = channel.queue->Reserve(size.bytes, size.charged, when_full, &header);
+    outcome = channel.queue->Reserve(RecordKind::kValue, size.bytes, size.charged, when_full, &header);
   }
   if (outcome != BoundedQueue::Outcome::kTaken) [[unlikely]]
     return OutcomeStatus(site, outcome);
-  header->kind = RecordKind::kValue;
   header->num_buffers = num_buffers;
   header->site = &site;
   header->run_id = run_id;
@@ -186,9 +186,9 @@ void Delivery::Retire(std::unique_ptr<TapSite> site) {
   raw->retiring.store(static_cast<int>(used.size()), std::memory_order_release);
   for (Channel* channel : used) {
     RecordHeader* header = nullptr;
-    const auto outcome = channel->queue->Reserve(sizeof(RecordHeader), 0, BoundedQueue::WhenFull::kExceed, &header);
+    const auto outcome = channel->queue->Reserve(RecordKind::kRetireSite, sizeof(RecordHeader), 0,
+                                                BoundedQueue::WhenFull::kExceed, &header);
     if (outcome != BoundedQueue::Outcome::kTaken) continue;  // closed meanwhile: leaked, as above
-    header->kind = RecordKind::kRetireSite;
     header->num_buffers = 0;
     header->site = raw;
     channel->queue->Commit(header);
@@ -206,12 +206,16 @@ std::vector<std::pair<NamedQueueStats, Delivery::Channel*>> Delivery::Channels()
 
 std::vector<std::string> Delivery::Drain(std::chrono::steady_clock::time_point deadline) {
   std::vector<std::string> outstanding;
-  const auto channels = Channels();
-  for (const auto& [stats, channel] : channels) channel->thread->Hurry();
-  for (const auto& [stats, channel] : channels) {
-    if (channel->thread->WaitFor(*channel->queue, stats.stats.records, deadline)) continue;
-    outstanding.push_back(std::to_string(stats.stats.records - channel->queue->delivered()) + " records of the " +
-                          LaneName(stats.lane) + " queue of device " + std::to_string(stats.device_ordinal));
+  std::vector<std::pair<Channel*, uint64_t>> goals;
+  for (const auto& [stats, channel] : Channels()) {
+    goals.push_back({channel, channel->queue->taken()});
+    channel->thread->Hurry();
+  }
+  for (const auto& [channel, ticket] : goals) {
+    if (channel->thread->WaitFor(*channel->queue, ticket, deadline)) continue;
+    const QueueStats now = channel->queue->Stats();
+    outstanding.push_back(std::to_string(now.records - now.delivered) + " records of the " + channel->name + " queue of device " +
+                          std::to_string(channel->device_ordinal));
   }
   return outstanding;
 }
@@ -223,14 +227,16 @@ uint64_t Delivery::Shutdown(std::chrono::steady_clock::time_point deadline) {
   closed_.store(true, std::memory_order_release);
   uint64_t undelivered = refused_.load(std::memory_order_relaxed);
   for (const auto& [stats, channel] : Channels()) {
-    channel->queue->Close();
+    undelivered += static_cast<uint64_t>(channel->queue->Close());
     // A thread that is still inside a callback keeps running: it cannot be ended from outside, and it finds its queues
     // closed and the interpreter's gate shut when it comes back.
     const auto grace = std::max(deadline, std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
     if (channel->thread->Stop(grace)) {
       undelivered += channel->queue->CountValues();
+      channel->queue->PublishProgress();  // a later barrier does not wait for what will never be delivered
     } else {
-      undelivered += channel->queue->taken() - channel->queue->delivered();
+      const QueueStats now = channel->queue->Stats();
+      undelivered += now.records - now.delivered;
     }
   }
   return undelivered;

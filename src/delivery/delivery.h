@@ -78,6 +78,8 @@ class CALLOUT_EXPORT Delivery {
   struct Channel {
     BoundedQueue* queue;
     DeliveryThread* thread;
+    const char* name;  // the lane's
+    int32_t device_ordinal;
   };
   static constexpr int kDirectDevices = 64;
 

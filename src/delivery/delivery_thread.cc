@@ -32,6 +32,18 @@ void DestroyRecord(RecordHeader& header) {
   header.~RecordHeader();
 }
 
+// Runs `body`, which returns a Status: whatever the callback throws becomes one.
+template <typename Body>
+Status Guarded(Body&& body) {
+  try {
+    return body();
+  } catch (const std::exception& e) {
+    return InternalError(e.what());
+  } catch (...) {
+    return InternalError("it threw something that is not a std::exception");
+  }
+}
+
 }  // namespace
 
 bool DeliveryThread::IsCurrent() { return t_is_delivery_thread; }
@@ -44,7 +56,7 @@ DeliveryThread::~DeliveryThread() { Stop(steady_clock::time_point::max()); }
 BoundedQueue* DeliveryThread::AddQueue(uint64_t capacity_bytes) {
   MutexLock lock(mutex_);
   queues_.push_back(std::make_unique<BoundedQueue>(capacity_bytes, wakeup_));
-  num_queues_.store(queues_.size(), std::memory_order_release);  // pairs with the acquire in DrainOnce
+  num_queues_.store(queues_.size(), std::memory_order_seq_cst);  // pairs with HasWork, see Wakeup::Notify
   return queues_.back().get();
 }
 
@@ -86,17 +98,17 @@ bool DeliveryThread::Stop(steady_clock::time_point deadline) {
   return true;
 }
 
-bool DeliveryThread::WaitFor(const BoundedQueue& queue, uint64_t sequence, steady_clock::time_point deadline) {
-  if (queue.delivered() >= sequence) return true;
+bool DeliveryThread::WaitFor(const BoundedQueue& queue, uint64_t ticket, steady_clock::time_point deadline) {
+  if (queue.delivered() >= ticket) return true;
   MutexLock lock(mutex_);
   waiters_.fetch_add(1, std::memory_order_seq_cst);  // before reading `delivered`: pairs with DrainOnce
   bool done = true;
-  while (queue.delivered() < sequence) {
+  while (queue.delivered() < ticket) {
     wakeup_.Interrupt();
     if (deadline == steady_clock::time_point::max()) {
       progress_.wait(mutex_);
     } else if (progress_.wait_until(mutex_, deadline) == std::cv_status::timeout) {
-      done = queue.delivered() >= sequence;
+      done = queue.delivered() >= ticket;
       break;
     }
   }
@@ -130,22 +142,17 @@ void DeliveryThread::Run() {
   progress_.notify_all();
 }
 
-bool DeliveryThread::HasWork() {
-  if (own_queues_.size() != num_queues_.load(std::memory_order_acquire)) own_queues_ = Queues();
+// Takes no lock: it is asked under the wakeup's, which others take while they hold mutex_.
+bool DeliveryThread::HasWork() const {
+  if (own_queues_.size() != num_queues_.load(std::memory_order_seq_cst)) return true;
   return std::any_of(own_queues_.begin(), own_queues_.end(), [](BoundedQueue* queue) { return queue->HasWork(); });
 }
 
 bool DeliveryThread::DrainOnce() {
+  if (own_queues_.size() != num_queues_.load(std::memory_order_acquire)) own_queues_ = Queues();
   if (gate_.enter != nullptr && !gate_.enter()) return false;
-  bool more = false;
-  for (BoundedQueue* queue : own_queues_) more |= DrainQueue(*queue);
-  // Before a barrier returns, sinks have written what it waited for.
-  if (!more || stop_.load(std::memory_order_relaxed) || waiters_.load(std::memory_order_seq_cst) > 0) {
-    for (const auto& callback : to_flush_) {
-      if (const Status status = callback->Flush(); !status.ok()) errors_.Add(*callback, -1, status);
-    }
-    to_flush_.clear();
-  }
+  for (BoundedQueue* queue : own_queues_) DrainQueue(*queue);
+  Flush();  // before PublishProgress: when a barrier returns, sinks have written what it waited for
   if (gate_.leave != nullptr) gate_.leave();
   for (BoundedQueue* queue : own_queues_) queue->PublishProgress();
   if (waiters_.load(std::memory_order_seq_cst) > 0) {
@@ -155,24 +162,31 @@ bool DeliveryThread::DrainOnce() {
   return true;
 }
 
-bool DeliveryThread::DrainQueue(BoundedQueue& queue) {
+void DeliveryThread::Flush() {
+  for (const auto& callback : to_flush_) {
+    const Status status = Guarded([&] { return callback->Flush(); });
+    if (!status.ok()) errors_.Add(*callback, -1, status);
+  }
+  to_flush_.clear();
+}
+
+void DeliveryThread::DrainQueue(BoundedQueue& queue) {
   const int64_t end = SteadyNanoseconds() + kBatchNanoseconds;
   uint64_t unpublished = 0;
   for (int n = 0; n < kBatchRecords; ++n) {
     RecordHeader* header = queue.Peek();
-    if (header == nullptr) return false;
+    if (header == nullptr) return;
     const uint64_t charged = header->charged_bytes;
     Deliver(*header);
     queue.Pop(header);
     DestroyRecord(*header);
     unpublished += charged;
     if (unpublished >= kPublishBytes) {
-      queue.PublishProgress();
+      queue.PublishRoom();
       unpublished = 0;
     }
-    if (stop_.load(std::memory_order_relaxed) || SteadyNanoseconds() > end) return true;
+    if (stop_.load(std::memory_order_relaxed) || SteadyNanoseconds() > end) return;
   }
-  return true;
 }
 
 void DeliveryThread::Deliver(RecordHeader& header) {
@@ -194,14 +208,7 @@ void DeliveryThread::Deliver(RecordHeader& header) {
                          .ticks = header.ticks};
   const InFlightScope in_flight(Activity::kDelivery, callback.id(), header.device_ordinal, header.run_id);
   const uint64_t start = Ticks();
-  Status status;
-  try {
-    status = callback.Deliver(record);
-  } catch (const std::exception& e) {
-    status = InternalError(e.what());
-  } catch (...) {
-    status = InternalError("it threw something that is not a std::exception");
-  }
+  const Status status = Guarded([&] { return callback.Deliver(record); });
   CallbackStats& stats = callback.stats();
   stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
   stats.calls.fetch_add(1, std::memory_order_relaxed);

@@ -42,8 +42,8 @@ class CALLOUT_EXPORT DeliveryThread {
   /// a callback then. Must not be called with the GIL held. Thread-safe.
   bool Stop(std::chrono::steady_clock::time_point deadline);
 
-  /// Blocks until `queue` has delivered the record numbered `sequence`, or until `deadline`. False on the latter.
-  bool WaitFor(const BoundedQueue& queue, uint64_t sequence, std::chrono::steady_clock::time_point deadline);
+  /// Blocks until `queue` has delivered the record with `ticket`, or until `deadline`. False on the latter.
+  bool WaitFor(const BoundedQueue& queue, uint64_t ticket, std::chrono::steady_clock::time_point deadline);
 
   /// True from Start until the thread has ended. Thread-safe.
   bool running() const;
@@ -54,9 +54,10 @@ class CALLOUT_EXPORT DeliveryThread {
  private:
   void Run();
   bool DrainOnce();
-  bool DrainQueue(BoundedQueue& queue);
+  void DrainQueue(BoundedQueue& queue);
   void Deliver(RecordHeader& header);
-  bool HasWork();
+  void Flush();
+  bool HasWork() const;
   std::vector<BoundedQueue*> Queues() const;
 
   const std::string name_;

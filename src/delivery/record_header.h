@@ -28,7 +28,8 @@ struct alignas(16) RecordHeader {
   uint32_t bytes;  ///< In the queue's memory, this header included.
   uint32_t num_buffers;
   uint64_t charged_bytes;  ///< Counted against the queue's capacity.
-  uint64_t sequence;
+  uint64_t ticket;    ///< Its place in the queue.
+  uint64_t sequence;  ///< Counts values only.
   TapSite* site;
   int64_t run_id;
   uint64_t ticks;  ///< When the record was taken, see base/ticks.h.

@@ -65,7 +65,7 @@ class CALLOUT_EXPORT Callback {
   virtual Status Call(const callout_call& call) = 0;
   /// Takes a tap's record on the lane's thread.
   virtual Status Deliver(const Record& record) = 0;
-  /// Called when a batch is over and the lane has nothing more to deliver right now. On the lane's thread.
+  /// Called when a batch is over, before a barrier takes its records for delivered. On the lane's thread.
   virtual Status Flush() { return OkStatus(); }
 
   uint64_t id() const { return id_; }

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call of a jitted function costs when there is a callback in it, and whether the caller waits for the program."""
+
+import time
+from collections.abc import Sequence
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+from measure import Contender, Refused, Row, compare
+from methods import EMPTY, Method, call_methods, dispatch_taps
+
+# Products of matrices of this size take the program about 0.1 s; the first result of many is looked at by the callback.
+SIZE, PRODUCTS = 512, 24
+
+
+class Dispatch:
+    """A round: `count` calls of a small jitted function, one after the other, then a wait for the last."""
+
+    def __init__(self, method: Method, count: int):
+        self.method, self.count = method, count
+        self.function = jax.jit(lambda x: method.apply(x) + 1)
+        self.x = jnp.zeros((), jnp.float32)
+        self.function(self.x).block_until_ready()
+
+    def play(self) -> dict[str, float]:
+        received = self.method.received
+        callout.barrier_wait()
+        before = received() if received else 0
+        x = self.x
+        start = time.perf_counter()
+        for _ in range(self.count):
+            x = self.function(x)
+        x.block_until_ready()
+        seconds = time.perf_counter() - start
+        if float(x) != self.count:
+            raise Refused(f"the result is {float(x)}, not {self.count}")
+        if received:
+            callout.barrier_wait()
+            jax.effects_barrier()
+            if (count := received() - before) != self.count:
+                raise Refused(f"{count} records arrived, not {self.count}")
+        return {"a call": seconds / self.count * 1e6}
+
+
+class Wait:
+    """A round: one call of a function that works for a while; when it returns, and when its result is there."""
+
+    def __init__(self, method: Method):
+        self.method = method
+
+        @jax.jit
+        def function(matrix):
+            product = jax.lax.fori_loop(0, PRODUCTS, lambda _, m: (m @ matrix) * (1 / SIZE), matrix)
+            return method.apply(product[0, 0])
+
+        self.function = function
+        self.matrix = jnp.ones((SIZE, SIZE), jnp.float32)
+        self.function(self.matrix).block_until_ready()
+
+    def play(self) -> dict[str, float]:
+        jax.effects_barrier()
+        start = time.perf_counter()
+        result = self.function(self.matrix)
+        returned = time.perf_counter() - start
+        result.block_until_ready()
+        ready = time.perf_counter() - start
+        callout.barrier_wait()
+        if not np.isclose(float(result), 1, rtol=1e-3):
+            raise Refused(f"the result is {float(result)}, not 1")
+        return {"call returns": returned * 1e3, "result ready": ready * 1e3}
+
+
+def _plain() -> Method:
+    return Method("plain jit", EMPTY, lambda x: x)
+
+
+def _calls(missing: dict[str, str]) -> list[Method]:
+    dropped = {"empty loop", "callout, Python, zero_copy"}
+    return [_plain(), *(m for m in call_methods(False, missing) if m.label not in dropped)]
+
+
+def _taps() -> list[Method]:
+    return [_plain(), *(m for m in dispatch_taps() if m.role != EMPTY)]
+
+
+def _dispatches(key: str, title: str, methods: Sequence[Method], rounds: int) -> Row:
+    contenders = [Contender(m.label, m.role, Dispatch(m, 200 if m.slow else 1000).play) for m in methods]
+    return compare(key, title, "us", contenders, rounds)
+
+
+def _waits(key: str, title: str, methods: Sequence[Method], rounds: int) -> Row:
+    return compare(key, title, "ms", [Contender(m.label, m.role, Wait(m).play) for m in methods], rounds)
+
+
+def run(rounds: int, missing: dict[str, str]) -> list[Row]:
+    return [
+        _dispatches("dispatch/call", "a jitted function with one call, dispatched and run", _calls(missing), rounds),
+        _dispatches("dispatch/tap", "a jitted function with one tap, dispatched and run", _taps(), rounds),
+        _waits("wait/call", "a long program with one call at its end: when its caller goes on", _calls(missing), rounds),
+        _waits("wait/tap", "a long program with one tap at its end: when its caller goes on", _taps(), rounds),
+    ]

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Versions and machine: without them the figures mean little."""
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from native import compiler
+
+PACKAGES = ("callout", "jax", "jaxlib", "jax-tvm-ffi", "numpy")
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def describe() -> dict[str, str]:
+    """What goes above every table, in the order in which it is printed."""
+    version = subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=True).stdout
+    return {
+        "date": datetime.date.today().isoformat(),
+        **{package: _version(package) for package in PACKAGES},
+        "python": platform.python_version(),
+        "compiler": version.splitlines()[0],
+        "cpu": _cpu(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "load": f"{os.getloadavg()[0]:.2f}",
+    }

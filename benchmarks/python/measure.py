@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds of contenders, taken in turns, and their medians. A contender that did not do its work is refused."""
+
+import dataclasses
+import gc
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class Refused(Exception):  # noqa: N818 - a verdict, not a failure of the benchmark
+    """The contender's result is wrong, or not everything arrived."""
+
+
+@dataclasses.dataclass
+class Contender:
+    label: str
+    role: str
+    play: Callable[[], dict[str, float]]  # one round: figures by name; raises Refused
+    note: str = ""
+
+
+@dataclasses.dataclass
+class Entry:
+    label: str
+    role: str
+    note: str
+    figures: dict[str, float]  # medians
+    spread: dict[str, tuple[float, float]]  # quartiles
+    rounds: int
+    refused: str = ""
+
+
+@dataclasses.dataclass
+class Row:
+    """One comparison."""
+
+    key: str
+    title: str
+    unit: str
+    entries: list[Entry]
+
+    def value(self, label: str, figure: str) -> float:
+        return next(e.figures[figure] for e in self.entries if e.label == label)
+
+    def as_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def _quartiles(values: Sequence[float]) -> tuple[float, float]:
+    low, _, high = statistics.quantiles(values, n=4) if len(values) > 1 else (values[0],) * 3
+    return low, high
+
+
+def _entry(contender: Contender, results: list[dict[str, float]], refused: str) -> Entry:
+    names = list(results[0]) if results and not refused else []
+    columns = {name: [result[name] for result in results] for name in names}
+    return Entry(
+        contender.label,
+        contender.role,
+        contender.note,
+        {name: statistics.median(values) for name, values in columns.items()},
+        {name: _quartiles(values) for name, values in columns.items()},
+        len(results),
+        refused,
+    )
+
+
+def compare(key: str, title: str, unit: str, contenders: Sequence[Contender], rounds: int) -> Row:
+    """A warm-up round each, then `rounds` rounds of all in turn."""
+    results: list[list[dict[str, float]]] = [[] for _ in contenders]
+    refused = [""] * len(contenders)
+    gc.collect()
+    for number in range(rounds + 1):
+        for i, contender in enumerate(contenders):
+            if refused[i]:
+                continue
+            try:
+                figures = contender.play()
+            except Refused as error:
+                refused[i] = str(error)
+                continue
+            if number > 0:
+                results[i].append(figures)
+    return Row(key, title, unit, [_entry(*triple) for triple in zip(contenders, results, refused, strict=True)])

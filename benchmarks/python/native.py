@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds and registers the benchmarks' own C++: the floor, and a native callback."""
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import callout
+import jax
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+HANDLERS = ("floor_copy", "floor_copy_twice", "floor_look", "floor_take", "floor_thread_id")
+
+
+def compiler() -> str:
+    return os.environ.get("CXX", "g++")
+
+
+def _xla_include() -> Path:
+    # The headers that the library is built against, not the installed jaxlib's: newer ones rename C structs.
+    cache = ROOT / ".cache"
+    subprocess.run([sys.executable, ROOT / "scripts/fetch_xla_headers.py", cache], check=True)
+    return max(cache.glob("xla-ffi-*/include"))
+
+
+def _build(name: str, include: str | Path, out: Path) -> Path:
+    library = out / f"lib{name}.so"
+    command = [compiler(), "-shared", "-fPIC", "-std=c++20", "-O2", "-I", str(include)]
+    subprocess.run([*command, str(HERE / f"{name}.cc"), "-o", str(library)], check=True)
+    return library
+
+
+def register(out: Path) -> None:
+    """Makes `floor_*` known as FFI targets and `bench.copy` as a callback of callout."""
+    out.mkdir(parents=True, exist_ok=True)
+    floor = ctypes.CDLL(str(_build("floor", _xla_include(), out)))
+    for handler in HANDLERS:
+        jax.ffi.register_ffi_target(handler, jax.ffi.pycapsule(getattr(floor, handler)), platform="cpu")
+    callout.register("bench.copy", f"{_build('native', callout.include_dir(), out)}:copy")
+
+
+TVM_COPY = """
+#include <cstring>
+void copy(tvm::ffi::TensorView x, tvm::ffi::TensorView y) {
+  size_t bytes = 4;
+  for (int i = 0; i < x.ndim(); ++i) bytes *= x.size(i);
+  std::memcpy(y.data_ptr(), x.data_ptr(), bytes);
+}
+"""
+
+
+def register_tvm(out: Path) -> dict[str, str]:
+    """Makes the identity known through jax-tvm-ffi; answers {target: why it is not there}."""
+    os.environ.setdefault("TVM_FFI_CACHE_DIR", str(out / "tvm-ffi"))
+    targets = ("tvm_python", "tvm_cpp")
+    try:
+        import jax_tvm_ffi
+        import numpy as np
+        import tvm_ffi
+        import tvm_ffi.cpp
+    except ImportError as error:
+        return dict.fromkeys(targets, f"not installed: {error}")
+
+    def copy(x, out):
+        np.from_dlpack(out)[...] = np.from_dlpack(x)
+
+    # Without owned tensors, jax-tvm-ffi 0.1.3 crashes in a Python function that looks at them.
+    spec = ["args", "rets"]
+    jax_tvm_ffi.register_ffi_target("tvm_python", tvm_ffi.convert(copy), spec, pass_owned_tensor=True)
+    try:
+        module = tvm_ffi.cpp.load_inline("bench_copy", cpp_sources=TVM_COPY, functions=["copy"])
+    except Exception as error:  # noqa: BLE001 - no compiler, no ninja: the benchmark goes on without
+        return {"tvm_cpp": f"it did not build: {str(error).splitlines()[-1][:120]}"}
+    jax_tvm_ffi.register_ffi_target("tvm_cpp", module.copy, spec)
+    return {}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures as tables for a terminal and for the docs, and as JSON."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from measure import Entry, Row
+from targets import Verdict
+
+WORK = {
+    "taps": "taps to Python",
+    "native_taps": "taps to a native sink",
+    "calls": "calls of Python",
+    "compile_callout": "programs with a call and a tap, compiled and deleted",
+    "compile_jax": "the same with JAX's callbacks",
+    "compile_plain": "programs without callbacks, compiled and deleted",
+}
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def _ratio(row: Row, entry: Entry, figure: str) -> str:
+    """How many times faster than JAX's own way; the last of them in the row if there are several."""
+    others = [e for e in row.entries if e.role == "jax" and figure in e.figures]
+    if entry.role != "callout" or not others or figure not in entry.figures:
+        return ""
+    return f"{others[0].figures[figure] / entry.figures[figure]:.3g}x"
+
+
+def _cells(row: Row, entry: Entry, names: Sequence[str]) -> list[str]:
+    if entry.refused:
+        return [entry.label, f"REFUSED: {entry.refused}", *[""] * (2 * len(names) - 1)]
+    cells = [entry.label + (f" ({entry.note})" if entry.note else "")]
+    for name in names:
+        if name not in entry.figures:
+            cells += ["", ""]
+            continue
+        low, high = entry.spread[name]
+        cells += [f"{_number(entry.figures[name])} ({_number(low)}..{_number(high)})", _ratio(row, entry, name)]
+    return cells
+
+
+def _table(row: Row) -> tuple[list[str], list[list[str]]]:
+    names = list(dict.fromkeys(name for entry in row.entries for name in entry.figures))
+    head = [row.title]
+    for name in names:
+        head += [f"{name}, {row.unit}", "vs JAX"]
+    body = [_cells(row, entry, names) for entry in row.entries]
+    kept = [i for i in range(len(head)) if i < 2 or any(line[i] for line in body)]
+    return [head[i] for i in kept], [[line[i] for i in kept] for line in body]
+
+
+def _memory_table(memory: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    body = [
+        [f"{m['count']:,} {WORK[m['work']]}", f"{m['grown_bytes'] / 1024:,.0f}", f"{m['each_bytes']:,.2f}"] for m in memory
+    ]
+    return ["memory, after a warm-up", "growth, KB", "bytes each"], body
+
+
+def _target_table(verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
+    return ["target", "measured", "met"], [[v.target, v.measured, "yes" if v.met else "NO"] for v in verdicts]
+
+
+def _as_text(head: list[str], body: list[list[str]]) -> str:
+    widths = [max(len(line[i]) for line in (head, *body)) for i in range(len(head))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in (head, *body)
+    ]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def _as_markdown(head: list[str], body: list[list[str]]) -> str:
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
+
+
+class Report:
+    """Everything that a run of the benchmarks found."""
+
+    def __init__(self, environment: dict[str, str], skipped: dict[str, str]):
+        self.environment, self.skipped = environment, skipped
+        self.rows: list[Row] = []
+        self.memory: list[dict[str, Any]] = []
+        self.verdicts: list[Verdict] = []
+
+    def tables(self) -> list[tuple[list[str], list[list[str]]]]:
+        tables = [_table(row) for row in self.rows]
+        if self.memory:
+            tables.append(_memory_table(self.memory))
+        if self.verdicts:
+            tables.append(_target_table(self.verdicts))
+        return tables
+
+    def refused(self) -> list[str]:
+        return [f"{r.title}: {e.label}: {e.refused}" for r in self.rows for e in r.entries if e.refused]
+
+    def text(self) -> str:
+        return "\n\n".join(_as_text(*table) for table in self.tables())
+
+    def markdown(self) -> str:
+        machine = "; ".join(f"{key} {value}" for key, value in self.environment.items())
+        parts = [f"Medians (quartiles) of one run. {machine}."]
+        parts += [f"Not measured: {target}: {why}." for target, why in self.skipped.items()]
+        return "\n\n".join([*parts, *(_as_markdown(*table) for table in self.tables())]) + "\n"
+
+    def write(self, out: Path) -> None:
+        data = {
+            "environment": self.environment,
+            "skipped": self.skipped,
+            "rows": [row.as_json() for row in self.rows],
+            "memory": self.memory,
+            "targets": [vars(verdict) for verdict in self.verdicts],
+        }
+        (out / "results.json").write_text(json.dumps(data, indent=1) + "\n")
+        (out / "benchmarks.md").write_text(self.markdown())

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callout beside JAX and jax-tvm-ffi, in one run on one machine.
+
+Usage: python benchmarks/python/run.py [--rounds 9] [--only loop,dispatch,contention,memory] [--full] [--out build/bench]
+Prints tables and writes results.json and benchmarks.md to the output folder. Exit status 1 if a result was wrong.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import contention
+import dispatch
+import environment
+import loop
+import memory
+import native
+import targets
+from report import Report
+
+GROUPS = ("loop", "dispatch", "contention", "memory")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--only", default=",".join(GROUPS), help="groups, separated by commas")
+    parser.add_argument("--full", action="store_true", help="1e7 taps and 1e4 compilations instead of 1e6 and 200")
+    parser.add_argument("--out", type=Path, default=native.ROOT / "build/bench")
+    return parser.parse_args()
+
+
+def measure(report: Report, groups: set[str], options: argparse.Namespace) -> None:
+    if "loop" in groups:
+        report.rows += loop.run(options.rounds, options.out, report.skipped)
+    if "dispatch" in groups:
+        report.rows += dispatch.run(options.rounds, report.skipped)
+    if "contention" in groups:
+        report.rows += contention.run(options.rounds, options.out, report.skipped)
+    if "memory" in groups:
+        report.memory = memory.run(options.full)
+    report.verdicts = targets.verdicts(report.rows)
+
+
+def main() -> None:
+    options = arguments()
+    described = environment.describe()
+    print("\n".join(f"{key:12} {value}" for key, value in described.items()), flush=True)
+    native.register(options.out)
+    skipped = native.register_tvm(options.out)
+    for target, why in skipped.items():
+        print(f"skipped: {target}: {why}", flush=True)
+    report = Report(described, skipped)
+    measure(report, set(options.only.split(",")), options)
+    print("\n" + report.text())
+    report.write(options.out)
+    print(f"\nwrote {options.out / 'results.json'} and benchmarks.md")
+    if refused := report.refused():
+        sys.exit("refused:\n" + "\n".join(refused))
+
+
+if __name__ == "__main__":
+    main()

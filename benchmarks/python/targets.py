@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The speed that the design asks for (docs/benchmarks.md), held against what was measured."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from measure import Row
+
+
+@dataclasses.dataclass
+class Verdict:
+    target: str
+    measured: str
+    met: bool
+
+
+Rows = dict[str, Row]
+FLOOR = "floor: C++ FFI handler"
+
+
+def _over_floor(rows: Rows, key: str, label: str, limit: float, figure: str = "program") -> Verdict:
+    row = rows[key]
+    floor = row.value(FLOOR, "program")
+    value = row.value(label, figure)
+    name = f"{row.title}: {label}, {figure} <= floor + {limit:g} us"
+    return Verdict(name, f"{value:.3f} us, floor + {value - floor:.3f} us", value <= floor + limit)
+
+
+def _at_most(rows: Rows, key: str, label: str, limit: float, figure: str) -> Verdict:
+    value = rows[key].value(label, figure)
+    return Verdict(f"{rows[key].title}: {label}, {figure} <= {limit:g} us", f"{value:.3f} us", value <= limit)
+
+
+def _ratio(rows: Rows, key: str, label: str, other: str, limit: float, figure: str) -> Verdict:
+    """`label` takes at most `limit` times what `other` takes."""
+    value, base = rows[key].value(label, figure), rows[key].value(other, figure)
+    name = f"{rows[key].title}: {label}, {figure} <= {limit:g} x {other}"
+    return Verdict(name, f"{value:.3g} / {base:.3g} {rows[key].unit} = {value / base:.2f} x", value <= limit * base)
+
+
+def _faster(rows: Rows, key: str, label: str, other: str, times: float) -> Verdict:
+    value, base = rows[key].value(label, "program"), rows[key].value(other, "program")
+    name = f"{rows[key].title}: {label} >= {times:g} x faster than {other}"
+    return Verdict(name, f"{base:.3g} / {value:.3g} us = {base / value:.0f} x", base >= times * value)
+
+
+def _rate(rows: Rows, key: str, label: str, limit: float) -> Verdict:
+    rate = 1 / rows[key].value(label, "delivered")
+    return Verdict(f"{rows[key].title}: {label} >= {limit:g} million records/s", f"{rate:.2f} million/s", rate >= limit)
+
+
+PYTHON_TAP, NATIVE_TAP = "callout.tap, Python", "callout.tap, native sink"
+CHECKS: Sequence[Callable[[Rows], Verdict]] = (
+    lambda r: _over_floor(r, "call/scalar/inline", "callout, Python", 0.6),
+    lambda r: _over_floor(r, "call/scalar/pool", "callout, Python, numpy_only", 0.6),
+    lambda r: _faster(r, "call/scalar/inline", "callout, Python", "jax.pure_callback", 60),
+    lambda r: _over_floor(r, "call/scalar/inline", "callout, C++ function", 0.05),
+    lambda r: _over_floor(r, "tap/scalar/inline", PYTHON_TAP, 0.4),
+    lambda r: _at_most(r, "tap/scalar/inline", PYTHON_TAP, 1.5, "delivered"),
+    lambda r: _at_most(r, "tap/scalar/pool", PYTHON_TAP, 2.0, "delivered"),
+    lambda r: _over_floor(r, "tap/scalar/inline", NATIVE_TAP, 0.2),
+    lambda r: _rate(r, "tap/scalar/inline", NATIVE_TAP, 2),
+    lambda r: _rate(r, "tap/scalar/pool", NATIVE_TAP, 2),
+    lambda r: _ratio(r, "call/1 MB/inline", "callout, Python", f"{FLOOR}, 2 copies", 1.3, "program"),
+    lambda r: _ratio(r, "tap/1 MB/inline", PYTHON_TAP, f"{FLOOR}, 1 copy", 1.3, "program"),
+    lambda r: _ratio(r, "tap/1 MB/inline", NATIVE_TAP, f"{FLOOR}, 1 copy", 1.3, "program"),
+    lambda r: _ratio(r, "dispatch/call", "callout, Python", "plain jit", 2, "a call"),
+    lambda r: _ratio(r, "dispatch/tap", PYTHON_TAP, "jax.debug.callback", 1, "a call"),
+    lambda r: _ratio(r, "wait/tap", PYTHON_TAP, "plain jit", 2, "call returns"),
+    lambda r: _ratio(r, "busy/call", "callout, Python", "jax.pure_callback", 1, "program"),
+    lambda r: _ratio(r, "busy/tap", PYTHON_TAP, FLOOR, 6, "program"),
+)
+
+
+def verdicts(rows: Sequence[Row]) -> list[Verdict]:
+    """One a target whose rows were measured."""
+    by_key = {row.key: row for row in rows}
+    found = []
+    for check in CHECKS:
+        try:
+            found.append(check(by_key))
+        except (KeyError, StopIteration):  # the group was left out, or the contender refused
+            continue
+    return found

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callout/status.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "testing/status_matchers.h"
+
+namespace callout::internal {
+namespace {
+
+TEST(StatusTest, IsOkByDefault) {
+  const Status status;
+  EXPECT_TRUE(status.ok());
+  EXPECT_EQ(status.code(), StatusCode::kOk);
+  EXPECT_EQ(status.message(), "");
+  EXPECT_STREQ(status.c_message(), "");
+}
+
+TEST(StatusTest, KeepsCodeAndText) {
+  const Status status = NotFound("no such thing");
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_EQ(status.message(), "no such thing");
+  EXPECT_STREQ(status.c_message(), "no such thing");
+}
+
+TEST(StatusTest, IsOkIfMadeWithTheOkCode) { EXPECT_THAT(Status(StatusCode::kOk, "ignored"), IsOk()); }
+
+TEST(StatusTest, IsOnePointerLarge) { EXPECT_EQ(sizeof(Status), sizeof(void*)); }
+
+TEST(StatusTest, EachMakerGivesItsCode) {
+  EXPECT_EQ(InvalidArgument("").code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(AlreadyExists("").code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(FailedPrecondition("").code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ResourceExhausted("").code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(Unavailable("").code(), StatusCode::kUnavailable);
+  EXPECT_EQ(Unimplemented("").code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(InternalError("").code(), StatusCode::kInternal);
+}
+
+TEST(StatusTest, ReturnIfErrorEvaluatesOnceAndReturnsTheError) {
+  int evaluated = 0;
+  int went_on = 0;
+  const auto function = [&](bool fail) -> Status {
+    const auto step = [&] {
+      ++evaluated;
+      return fail ? Unavailable("step") : OkStatus();
+    };
+    CALLOUT_RETURN_IF_ERROR(step());
+    ++went_on;
+    return OkStatus();
+  };
+  EXPECT_THAT(function(true), StatusIs(StatusCode::kUnavailable, "step"));
+  EXPECT_EQ(evaluated, 1);
+  EXPECT_EQ(went_on, 0);
+  EXPECT_THAT(function(false), IsOk());
+  EXPECT_EQ(evaluated, 2);
+  EXPECT_EQ(went_on, 1);
+}
+
+TEST(ResultTest, HoldsAValue) {
+  Result<int> result(7);
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(*result, 7);
+  EXPECT_EQ(result.value(), 7);
+  EXPECT_THAT(result.status(), IsOk());
+}
+
+TEST(ResultTest, HoldsAnError) {
+  const Result<int> result(InternalError("broken"));
+  EXPECT_FALSE(result.ok());
+  EXPECT_THAT(result.status(), StatusIs(StatusCode::kInternal, "broken"));
+}
+
+TEST(ResultTest, MovesValuesThatCannotBeCopied) {
+  Result<std::unique_ptr<int>> result(std::make_unique<int>(3));
+  ASSERT_TRUE(result.ok());
+  const std::unique_ptr<int> taken = std::move(result).value();
+  EXPECT_EQ(*taken, 3);
+}
+
+TEST(ResultTest, AssignOrReturnMovesTheValueOrReturnsTheError) {
+  const auto make = [](bool fail) -> Result<std::unique_ptr<int>> {
+    if (fail) return NotFound("nothing made");
+    return std::make_unique<int>(5);
+  };
+  const auto twice = [&](bool fail_second) -> Result<int> {
+    CALLOUT_ASSIGN_OR_RETURN(const std::unique_ptr<int> first, make(false));
+    CALLOUT_ASSIGN_OR_RETURN(const std::unique_ptr<int> second, make(fail_second));
+    return *first + *second;
+  };
+  EXPECT_THAT(twice(false), IsOkAndHolds(10));
+  EXPECT_THAT(twice(true), StatusIs(StatusCode::kNotFound, "nothing made"));
+}
+
+}  // namespace
+}  // namespace callout::internal

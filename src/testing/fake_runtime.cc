@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "testing/fake_runtime.h"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "base/thread_annotations.h"
+
+struct XLA_FFI_Error {
+  callout::StatusCode code;
+  std::string message;
+};
+
+namespace callout::internal {
+namespace {
+
+std::atomic<int64_t> g_live_errors{0};
+
+struct Types {
+  Mutex mutex;
+  std::vector<XLA_FFI_TypeInfo> infos CALLOUT_GUARDED_BY(mutex);  // type id - 1
+  std::optional<std::string> fail_next CALLOUT_GUARDED_BY(mutex);
+};
+
+Types& GetTypes() {
+  static Types* const types = new Types;  // leaked: states may be destroyed late
+  return *types;
+}
+
+XLA_FFI_Error* MakeError(StatusCode code, std::string message) {
+  g_live_errors.fetch_add(1);
+  return new XLA_FFI_Error{code, std::move(message)};
+}
+
+XLA_FFI_Error* CheckSize(const char* name, size_t expected, size_t actual) {
+  if (actual >= expected) return nullptr;
+  return MakeError(StatusCode::kInvalidArgument, std::string("Unexpected ") + name + " size: expected " +
+                                                     std::to_string(expected) + ", got " + std::to_string(actual));
+}
+
+// Layouts up to FFI 0.2 and from 0.3 on.
+struct StateArgs2 {
+  size_t struct_size;
+  void* extension_start;
+  XLA_FFI_ExecutionContext* ctx;
+  XLA_FFI_TypeId* type_id;
+  void* state;
+};
+struct StateArgs3 {
+  size_t struct_size;
+  void* extension_start;
+  XLA_FFI_ExecutionContext* ctx;
+  int stage;
+  XLA_FFI_TypeId* type_id;
+  void* state;
+};
+// From FFI 0.4 on.
+struct ErrorGetDetailsArgs {
+  size_t struct_size;
+  void* extension_start;
+  XLA_FFI_Error* error;
+  const char* message;
+  int errc;
+};
+constexpr size_t kErrorGetDetailsSize = 36;
+
+XLA_FFI_Error* ErrorCreate(XLA_FFI_Error_Create_Args* args) {
+  return MakeError(static_cast<StatusCode>(args->errc), args->message);
+}
+
+void ErrorGetMessage(XLA_FFI_Error_GetMessage_Args* args) {
+  CALLOUT_CHECK(args->struct_size >= XLA_FFI_Error_GetMessage_Args_STRUCT_SIZE, "Error_GetMessage size");
+  args->message = args->error->message.c_str();
+}
+
+void ErrorGetDetails(XLA_FFI_Error_GetMessage_Args* raw) {
+  auto* args = reinterpret_cast<ErrorGetDetailsArgs*>(raw);
+  CALLOUT_CHECK(args->struct_size >= kErrorGetDetailsSize, "Error_GetDetails size");
+  args->message = args->error->message.c_str();
+  args->errc = static_cast<int>(args->error->code);
+}
+
+void ErrorDestroy(XLA_FFI_Error_Destroy_Args* args) { (void)TakeError(args->error); }
+
+XLA_FFI_Error* TypeRegister(XLA_FFI_Type_Register_Args* args) {
+  if (auto* error = CheckSize("XLA_FFI_Type_Register_Args", XLA_FFI_Type_Register_Args_STRUCT_SIZE, args->struct_size)) {
+    return error;
+  }
+  Types& types = GetTypes();
+  MutexLock lock(types.mutex);
+  if (types.fail_next.has_value()) {
+    std::string message = *std::exchange(types.fail_next, std::nullopt);
+    return MakeError(StatusCode::kInvalidArgument, std::move(message));
+  }
+  if (args->type_id->type_id != 0) return MakeError(StatusCode::kInvalidArgument, "Type id is already set");
+  types.infos.push_back(*args->type_info);
+  args->type_id->type_id = static_cast<int64_t>(types.infos.size());
+  return nullptr;
+}
+
+void DestroyState(int64_t type, void* state) {
+  void (*deleter)(void*) = nullptr;
+  {
+    Types& types = GetTypes();
+    MutexLock lock(types.mutex);
+    deleter = types.infos.at(static_cast<size_t>(type - 1)).deleter;
+  }
+  deleter(state);
+}
+
+}  // namespace
+
+// The functions that reach into a FakeSite, which is what `ctx` points to.
+struct FakeApi {
+  static FakeSite& Site(XLA_FFI_ExecutionContext* ctx) { return *reinterpret_cast<FakeSite*>(ctx); }
+
+  static XLA_FFI_Error* Set(XLA_FFI_ExecutionContext* ctx, const XLA_FFI_TypeId* type, void* state) {
+    FakeSite& site = Site(ctx);
+    if (type->type_id == 0) return MakeError(StatusCode::kInvalidArgument, "Type id is not registered");
+    if (site.state_ != nullptr) return MakeError(StatusCode::kFailedPrecondition, "State is already set");
+    site.state_ = state;
+    site.state_type_ = type->type_id;
+    return nullptr;
+  }
+  static XLA_FFI_Error* Get(XLA_FFI_ExecutionContext* ctx, const XLA_FFI_TypeId* type, void** state) {
+    const FakeSite& site = Site(ctx);
+    if (site.state_ == nullptr) return MakeError(StatusCode::kNotFound, "State is not set");
+    if (site.state_type_ != type->type_id) return MakeError(StatusCode::kInvalidArgument, "State is of another type");
+    *state = site.state_;
+    return nullptr;
+  }
+
+  template <typename Args>
+  static XLA_FFI_Error* StateSet(XLA_FFI_State_Set_Args* raw) {
+    auto* args = reinterpret_cast<Args*>(raw);
+    if (auto* error = CheckSize("XLA_FFI_State_Set_Args", sizeof(Args), args->struct_size)) return error;
+    return Set(args->ctx, args->type_id, args->state);
+  }
+  template <typename Args>
+  static XLA_FFI_Error* StateGet(XLA_FFI_State_Get_Args* raw) {
+    auto* args = reinterpret_cast<Args*>(raw);
+    if (auto* error = CheckSize("XLA_FFI_State_Get_Args", sizeof(Args), args->struct_size)) return error;
+    return Get(args->ctx, args->type_id, &args->state);
+  }
+
+  static XLA_FFI_Error* DeviceOrdinalGet(XLA_FFI_DeviceOrdinal_Get_Args* args) {
+    const auto& ordinal = Site(args->ctx).device_ordinal;
+    if (!ordinal.has_value()) return MakeError(StatusCode::kUnimplemented, "No device ordinal");
+    args->device_ordinal = *ordinal;
+    return nullptr;
+  }
+  static XLA_FFI_Error* RunIdGet(XLA_FFI_RunId_Get_Args* args) {
+    const auto& run_id = Site(args->ctx).run_id;
+    if (!run_id.has_value()) return MakeError(StatusCode::kUnimplemented, "No run id");
+    args->run_id = *run_id;
+    return nullptr;
+  }
+};
+
+Status TakeError(XLA_FFI_Error* error) {
+  if (error == nullptr) return OkStatus();
+  g_live_errors.fetch_sub(1);
+  const std::unique_ptr<XLA_FFI_Error> owned(error);
+  return Status(owned->code, owned->message);
+}
+
+FakeRuntime::FakeRuntime(int minor) : api_{} {
+  api_.struct_size = XLA_FFI_Api_STRUCT_SIZE;
+  api_.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, 0, minor};
+  api_.XLA_FFI_Error_Create = &ErrorCreate;
+  api_.XLA_FFI_Error_GetMessage = minor < 4 ? &ErrorGetMessage : &ErrorGetDetails;
+  api_.XLA_FFI_Error_Destroy = &ErrorDestroy;
+  api_.XLA_FFI_Type_Register = &TypeRegister;
+  api_.XLA_FFI_State_Set = minor < 3 ? &FakeApi::StateSet<StateArgs2> : &FakeApi::StateSet<StateArgs3>;
+  api_.XLA_FFI_State_Get = minor < 3 ? &FakeApi::StateGet<StateArgs2> : &FakeApi::StateGet<StateArgs3>;
+  api_.XLA_FFI_RunId_Get = &FakeApi::RunIdGet;
+  api_.XLA_FFI_DeviceOrdinal_Get = &FakeApi::DeviceOrdinalGet;
+}
+
+FakeRuntime& FakeRuntime::New(int minor) { return *new FakeRuntime(minor); }
+
+FakeRuntime& FakeRuntime::ForMinor(int minor) {
+  static FakeRuntime* const runtimes[] = {new FakeRuntime(2), new FakeRuntime(3), new FakeRuntime(4), new FakeRuntime(5)};
+  CALLOUT_CHECK(minor >= 2 && minor <= 5, "no such minor version");
+  return *runtimes[minor - 2];
+}
+
+FakeRuntime::Metadata FakeRuntime::QueryMetadata(XLA_FFI_Handler* handler) const {
+  XLA_FFI_Metadata metadata = {};
+  metadata.struct_size = XLA_FFI_Metadata_STRUCT_SIZE;
+  metadata.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, -1, -1};
+  XLA_FFI_Metadata_Extension extension = {};
+  extension.extension_base = {XLA_FFI_Metadata_Extension_STRUCT_SIZE, XLA_FFI_Extension_Metadata, nullptr};
+  extension.metadata = &metadata;
+  XLA_FFI_CallFrame frame = {};
+  frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
+  frame.extension_start = &extension.extension_base;
+  frame.api = &api_;
+  frame.stage = XLA_FFI_ExecutionStage_EXECUTE;
+  Metadata answer;
+  answer.status = TakeError(handler(&frame));
+  answer.major = metadata.api_version.major_version;
+  answer.minor = metadata.api_version.minor_version;
+  answer.state_type_id = metadata.state_type_id.type_id;
+  return answer;
+}
+
+int64_t FakeRuntime::live_errors() { return g_live_errors.load(); }
+
+int64_t FakeRuntime::registered_types() {
+  Types& types = GetTypes();
+  MutexLock lock(types.mutex);
+  return static_cast<int64_t>(types.infos.size());
+}
+
+void FakeRuntime::FailNextTypeRegister(std::string message) {
+  Types& types = GetTypes();
+  MutexLock lock(types.mutex);
+  types.fail_next = std::move(message);
+}
+
+FakeSite::~FakeSite() {
+  if (state_ != nullptr) DestroyState(state_type_, state_);
+}
+
+XLA_FFI_CallFrame* FakeSite::Frame(FrameBuilder& frame, XLA_FFI_ExecutionStage stage) {
+  return frame.Build(runtime_.api(), reinterpret_cast<XLA_FFI_ExecutionContext*>(this), stage);
+}
+
+Status FakeSite::Instantiate(FrameBuilder& frame) {
+  return TakeError(instantiate_(Frame(frame, XLA_FFI_ExecutionStage_INSTANTIATE)));
+}
+
+Status FakeSite::Execute(FrameBuilder& frame) {
+  return TakeError(execute_(Frame(frame, XLA_FFI_ExecutionStage_EXECUTE)));
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Builds an XLA_FFI_CallFrame as XLA does: attributes sorted by name, one buffer struct an operand and result.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frame/ffi_abi.h"
+#include "testing/test_buffer.h"
+
+namespace callout::internal {
+
+class FrameBuilder {
+ public:
+  FrameBuilder& Arg(TestBuffer buffer);
+  /// A result, filled with 0xcd until a handler fills it.
+  FrameBuilder& Ret(DType dtype, std::vector<int64_t> dims);
+  FrameBuilder& TokenArg() { return Arg(TestBuffer(DType::kToken, {}, {})); }
+  FrameBuilder& TokenRet() { return Ret(DType::kToken, {}); }
+
+  FrameBuilder& StringAttr(const std::string& name, std::string value);
+  FrameBuilder& Int64Attr(const std::string& name, int64_t value);
+  FrameBuilder& Int32Attr(const std::string& name, int32_t value);
+  FrameBuilder& Int64ArrayAttr(const std::string& name, std::vector<int64_t> values);
+
+  /// The frame of a call in `stage`; instantiation sees no operands and no results. Borrowed: valid until the builder
+  /// changes or builds another.
+  XLA_FFI_CallFrame* Build(const XLA_FFI_Api* api, XLA_FFI_ExecutionContext* ctx, XLA_FFI_ExecutionStage stage);
+
+  TestBuffer& arg(size_t index) { return args_.at(index); }
+  TestBuffer& ret(size_t index) { return rets_.at(index); }
+
+ private:
+  struct Attribute {
+    XLA_FFI_AttrType type;
+    std::string text;
+    std::vector<int64_t> numbers;
+    int32_t number32 = 0;
+    XLA_FFI_ByteSpan name_span;
+    XLA_FFI_ByteSpan string_span;
+    XLA_FFI_Scalar scalar;
+    XLA_FFI_Array array;
+    void* value = nullptr;
+  };
+
+  void BuildBuffers(std::deque<TestBuffer>& from, std::vector<XLA_FFI_Buffer>& structs, std::vector<void*>& pointers);
+  void BuildAttributes();
+
+  std::deque<TestBuffer> args_;
+  std::deque<TestBuffer> rets_;
+  std::map<std::string, Attribute> attributes_;  // sorted, as XLA sorts them
+
+  std::vector<XLA_FFI_Buffer> arg_structs_, ret_structs_;
+  std::vector<void*> arg_pointers_, ret_pointers_;
+  std::vector<XLA_FFI_ArgType> arg_types_;
+  std::vector<XLA_FFI_RetType> ret_types_;
+  std::vector<XLA_FFI_AttrType> attribute_types_;
+  std::vector<XLA_FFI_ByteSpan*> attribute_names_;
+  std::vector<void*> attribute_values_;
+  XLA_FFI_CallFrame frame_{};
+};
+
+}  // namespace callout::internal

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fixture that fails a test which leaves callbacks, tap sites or blocks behind.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "base/live_count.h"
+
+namespace callout::internal {
+
+using LiveCounts = std::array<int64_t, static_cast<size_t>(LiveKind::kKindCount)>;
+
+inline LiveCounts ReadLiveCounts() {
+  LiveCounts counts{};
+  for (size_t kind = 0; kind < counts.size(); ++kind) counts[kind] = LiveCount(static_cast<LiveKind>(kind));
+  return counts;
+}
+
+/// Also for fixtures that derive from TestWithParam: `Base` is what they would otherwise derive from.
+template <typename Base>
+class WithLiveCounts : public Base {
+ protected:
+  void SetUp() override { before_ = ReadLiveCounts(); }
+  // Runs after the test's own variables are destroyed.
+  void TearDown() override { EXPECT_EQ(ReadLiveCounts(), before_) << "left behind: callbacks, sites, blocks"; }
+
+ private:
+  LiveCounts before_{};
+};
+
+using LiveCountTest = WithLiveCounts<::testing::Test>;
+
+}  // namespace callout::internal

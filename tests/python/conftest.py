@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every test leaves nothing behind: live objects of the core are counted before and after."""
+
+import gc
+import os
+
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+
+import jax
+import pytest
+
+import callout
+from callout import _errors, _ext
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+def settle() -> dict[str, int]:
+    """Drops what JAX and callout keep for reuse, waits for the queues, and returns the live counts."""
+    _errors.clear()
+    jax.clear_caches()
+    gc.collect()
+    try:
+        callout.barrier_wait(timeout=30)
+    except callout.TapError:
+        _errors.clear()
+    gc.collect()
+    _ext.drain(30.0)  # retired sites travel through the queues too
+    live = callout.stats()["live"]
+    return {kind: live[kind] for kind in ("callbacks", "sites", "blocks")}
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind():
+    before = settle()
+    yield
+    after = settle()
+    assert after == before, f"live objects before the test: {before}, after: {after}"
+
+
+@pytest.fixture
+def received():
+    """A list, and a tap function that appends to it."""
+
+    class Received(list):
+        def tap(self, value):
+            self.append(value)
+
+    return Received()

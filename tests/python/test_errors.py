@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A callback's exception comes back as itself: on first and later calls, inline and asynchronously, from calls and taps."""
+
+import logging
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import callout
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+class MyError(Exception):
+    def __init__(self, message, payload=None):
+        super().__init__(message)
+        self.payload = payload
+
+
+class SlotError(OSError):
+    """A class whose layout does not go together with JaxRuntimeError's."""
+
+
+class Failing:
+    """A callback that succeeds twice and then raises."""
+
+    def __init__(self, error):
+        self.calls = 0
+        self.error = error
+
+    def __call__(self, x):
+        self.calls += 1
+        if self.calls > 2:
+            raise self.error
+        return x
+
+
+ERRORS = [
+    MyError("mine", payload={"k": 1}),
+    KeyError("key"),
+    SlotError(2, "slot"),
+    AttributeError("attribute"),
+    StopIteration(3),
+    ExceptionGroup("group", [ValueError("inner")]),
+    UnicodeDecodeError("utf8", b"x", 0, 1, "bad"),
+    ValueError("value"),
+]
+
+
+def inline(callback, jit=jax.jit):
+    """A program that runs in its caller."""
+    return jit(lambda x: callout.pure_callback(callback, F32, x)), jnp.float32(1)
+
+
+def asynchronous(callback, jit=jax.jit):
+    """A program that is dispatched before its inputs are there."""
+    callback = callout.options(callback, numpy_only=True)
+    f = jit(lambda m: callout.pure_callback(callback, F32, lax.fori_loop(0, 20, lambda i, c: jnp.tanh(c @ c), m).sum()))
+    return f, jnp.ones((200, 200))
+
+
+@pytest.mark.parametrize("make", [inline, asynchronous])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_reraise_gives_the_exception_itself_after_two_successes(make, error):
+    f, x = make(Failing(error))
+    for _ in range(2):
+        f(x).block_until_ready()
+    for _ in range(2):
+        with pytest.raises(type(error)) as info, callout.reraise():
+            f(x).block_until_ready()
+        assert info.value is error
+        assert callout.last_error() is error
+
+
+@pytest.mark.parametrize("make", [inline, asynchronous])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_callout_jit_gives_the_exception_itself(make, error):
+    f, x = make(Failing(error), callout.jit)
+    for _ in range(2):
+        f(x)
+    for _ in range(2):
+        with pytest.raises(type(error)) as info:
+            f(x)
+        assert info.value is error
+
+
+def test_reraise_as_a_decorator_and_nested():
+    error = MyError("mine")
+    f, x = inline(Failing(error))
+
+    @callout.reraise()
+    def run():
+        with callout.reraise():
+            return f(x)
+
+    run()
+    run()
+    with pytest.raises(MyError) as info:
+        run()
+    assert info.value is error
+
+
+def test_the_original_keeps_its_own_chain():
+    def callback(x):
+        try:
+            raise KeyError("cause")
+        except KeyError as e:
+            raise MyError("mine") from e
+
+    f, x = inline(callback)
+    with pytest.raises(MyError) as info, callout.reraise():
+        f(x)
+    assert isinstance(info.value.__cause__, KeyError)
+    assert info.value.__traceback__ is not None
+    names = [entry.name for entry in info.traceback]
+    assert "callback" in names
+
+
+def test_without_reraise_the_stated_behaviour():
+    error = MyError("mine", payload=7)
+    f, x = inline(Failing(error))
+    f(x)
+    f(x)
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError)) as info:  # JAX's C++ fast path raises ValueError
+        f(x)
+    assert "callback 'test_errors.Failing' failed on device 0: MyError: mine" in str(info.value)
+    assert "Traceback (most recent call last)" in str(info.value)
+    assert "raise self.error" in str(info.value)
+
+    g, x = asynchronous(Failing(error))
+    g(x).block_until_ready()
+    g(x).block_until_ready()
+    with pytest.raises(jax.errors.JaxRuntimeError) as info:
+        g(x).block_until_ready()
+    assert info.value.__cause__ is error
+    assert isinstance(info.value, MyError)
+    assert info.value.payload == 7
+
+
+def test_incompatible_layouts_are_chained_only():
+    error = SlotError(2, "slot")
+    f, x = asynchronous(Failing(error))
+    f(x).block_until_ready()
+    f(x).block_until_ready()
+    with pytest.raises(jax.errors.JaxRuntimeError) as info:
+        f(x).block_until_ready()
+    assert info.value.__cause__ is error
+    assert not isinstance(info.value, OSError)
+
+
+def test_chaining_can_be_switched_off():
+    before = jax.errors.JaxRuntimeError.__init__
+    callout.config.chain_errors = False
+    try:
+        assert jax.errors.JaxRuntimeError.__init__ is not before
+        f, x = asynchronous(Failing(MyError("mine")))
+        f(x).block_until_ready()
+        f(x).block_until_ready()
+        with pytest.raises(jax.errors.JaxRuntimeError) as info:
+            f(x).block_until_ready()
+        assert type(info.value) is jax.errors.JaxRuntimeError
+        with pytest.raises(MyError), callout.reraise():
+            f(x).block_until_ready()
+    finally:
+        callout.config.chain_errors = True
+    callout.config.chain_errors = True  # twice: no second layer
+    assert jax.errors.JaxRuntimeError.__init__ is before
+
+
+def test_the_next_computation_works():
+    f, x = inline(Failing(MyError("mine")))
+    ok, _ = inline(lambda v: v + np.float32(1))
+    f(x)
+    f(x)
+    for _ in range(3):
+        with pytest.raises(Exception, match="mine"):
+            f(x)
+        assert float(ok(x)) == 2
+        assert float(jax.jit(lambda v: v * 3)(x)) == 3
+
+
+def test_eager_raises_directly():
+    error = MyError("mine")
+
+    def callback(x):
+        raise error
+
+    with pytest.raises(MyError) as info:
+        callout.pure_callback(callback, F32, 1.0)
+    assert info.value is error
+
+
+def test_keyboard_interrupt_comes_through_reraise():
+    f, x = inline(Failing(KeyboardInterrupt()))
+    f(x)
+    f(x)
+    with pytest.raises(KeyboardInterrupt), callout.reraise():
+        f(x)
+
+
+def test_errors_from_other_threads():
+    error = MyError("mine")
+    f, x = inline(Failing(error))
+    f(x)
+    f(x)
+    seen = []
+
+    def run():
+        try:
+            with callout.reraise():
+                f(x)
+        except MyError as e:
+            seen.append(e)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [error] * 4
+
+
+def test_unrelated_errors_pass_through_reraise_unchanged():
+    error = ValueError("nothing to do with callbacks")
+    with pytest.raises(ValueError) as info, callout.reraise():
+        raise error
+    assert info.value is error
+
+
+def test_a_failing_tap_disturbs_nothing_and_the_barrier_raises_the_last(caplog):
+    got = []
+
+    def receive(value):
+        if value % 3 == 0:
+            raise MyError(f"at {value:g}", payload=float(value))
+        got.append(float(value))
+
+    f = jax.jit(lambda x: lax.fori_loop(0, 30, lambda i, c: callout.tap(receive, c) + 1, x))
+    with caplog.at_level(logging.ERROR, logger="callout"):
+        assert float(f(0.0)) == 30
+        with pytest.raises(callout.TapError) as info:
+            callout.barrier_wait()
+    assert info.value.count == 10
+    assert isinstance(info.value, MyError)
+    assert info.value.__cause__.payload == 27
+    assert [e.payload for e in info.value.exceptions.exceptions] == [0, 3, 6, 9, 12, 15, 18, 21]
+    assert got == [i for i in range(30) if i % 3]
+    assert sum("MyError: at 0" in record.message for record in caplog.records) == 1
+    assert len(caplog.records) == 1
+    callout.barrier_wait()  # clean
+
+
+def test_a_failing_tap_through_reraise():
+    error = MyError("mine")
+
+    def receive(value):
+        raise error
+
+    callout.tap(receive, 1.0)
+    with pytest.raises(MyError) as info, callout.reraise():
+        callout.barrier_wait()
+    assert info.value is error
+
+
+def test_few_exceptions_are_kept():
+    f, x = inline(Failing(MyError("mine")))
+    from callout import _errors
+
+    f(x)
+    f(x)
+    for _ in range(200):
+        with pytest.raises(Exception, match="mine"):
+            f(x)
+    assert len(_errors._kept) <= 64
+
+
+def test_barrier_in_a_tap_raises():
+    callout.tap(lambda _: callout.barrier_wait(), 1.0)
+    with pytest.raises(callout.CallbackError, match="inside a tap's function"), callout.reraise():
+        callout.barrier_wait()
+
+
+def test_barrier_timeout_names_what_is_outstanding():
+    release = threading.Event()
+    callout.tap(lambda _: release.wait(30), 1.0)
+    with pytest.raises(callout.BarrierTimeout, match="1 records of the python queue of device 0"):
+        callout.barrier_wait(timeout=0.05)
+    assert isinstance(callout.BarrierTimeout("x"), TimeoutError)
+    release.set()
+    callout.barrier_wait()
+
+
+def test_barrier_timeout_covers_programs():
+    release = threading.Event()
+    callback = callout.options(lambda v: release.wait(30) and v, numpy_only=True)
+
+    def f(m):
+        y = callout.pure_callback(callback, F32, jnp.tanh(m @ m).sum())
+        return callout.tap(callout.sinks.Null(), y)
+
+    out = jax.jit(f)(jnp.ones((300, 300)))
+    with pytest.raises(callout.BarrierTimeout, match="programs that this thread has dispatched"):
+        callout.barrier_wait(timeout=0.05)
+    release.set()
+    callout.barrier_wait()
+    out.block_until_ready()

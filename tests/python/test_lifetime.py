@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks live as long as somebody can call them, and no longer."""
+
+import gc
+import threading
+import weakref
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import callout
+from callout import _ext
+from conftest import settle
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+class Callback:
+    """A callable that can be watched."""
+
+    def __call__(self, x):
+        return x
+
+
+def make_call():
+    callback = Callback()
+    return jax.jit(lambda x: callout.pure_callback(callback, F32, x) + 1), weakref.ref(callback)
+
+
+def test_a_callback_dies_with_its_function():
+    f, callback = make_call()
+    assert float(f(1.0)) == 2
+    del f
+    gc.collect()
+    _ext.live_counts()
+    assert callback() is None
+
+
+def test_a_callback_lives_while_its_function_does():
+    f, callback = make_call()
+    f(1.0)
+    jax.clear_caches()
+    gc.collect()
+    assert callback() is not None
+    assert float(f(2.0)) == 3
+
+
+def test_lower_then_compile_twice():
+    f, callback = make_call()
+    lowered = f.lower(jnp.float32(1))
+    del f
+    jax.clear_caches()
+    gc.collect()
+    compiled = [lowered.compile() for _ in range(2)]
+    del lowered
+    gc.collect()
+    assert [float(c(jnp.float32(1))) for c in compiled] == [2, 2]
+    assert callback() is not None
+    del compiled
+    settle()
+    assert callback() is None
+
+
+def test_lowered_never_compiled():
+    f, callback = make_call()
+    lowered = f.lower(jnp.float32(1))
+    del f, lowered
+    settle()
+    assert callback() is None
+
+
+def test_one_function_on_several_devices():
+    f, callback = make_call()
+    for device in jax.devices():
+        assert float(f(jax.device_put(jnp.float32(1), device))) == 2
+    del f
+    settle()
+    assert callback() is None
+
+
+def test_cache_eviction():
+    f, callback = make_call()
+    f(1.0)
+    f.clear_cache()
+    gc.collect()
+    assert float(f(1.0)) == 2
+    del f
+    settle()
+    assert callback() is None
+
+
+def rounds(n):
+    for i in range(n):
+        seen = []
+        f = jax.jit(lambda x: callout.tap(seen.append, callout.pure_callback(Callback(), F32, x)) + 1)  # noqa: B023
+        assert float(f(1.0)) == 2
+        callout.barrier_wait()
+        assert seen == [1]
+        del f
+        if i % 50 == 49:
+            gc.collect()
+
+
+def test_100_rounds_of_define_run_delete_leave_counts_flat():
+    before = settle()
+    rounds(100)
+    assert settle() == before
+
+
+@pytest.mark.soak
+def test_10000_rounds_of_define_run_delete_leave_memory_flat():
+    import resource
+
+    rounds(1000)
+    before, start = settle(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rounds(9000)
+    assert settle() == before
+    growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start
+    assert growth < 100 * 1024, f"peak memory grew by {growth} KB over 9000 rounds"
+
+
+def test_records_outlive_their_program():
+    release, inside, got = threading.Event(), threading.Event(), []
+
+    def receive(value):
+        inside.set()
+        assert release.wait(30)
+        got.append(float(value))
+
+    f = jax.jit(lambda x: callout.tap(receive, x))
+    for i in range(3):
+        f(float(i))
+    assert inside.wait(30)
+    del f
+    settle_caches()
+    release.set()
+    callout.barrier_wait()
+    assert got == [0, 1, 2]
+
+
+def settle_caches():
+    jax.clear_caches()
+    gc.collect()
+
+
+def test_same_function_gets_the_same_name_and_another_one_a_number():
+    def define():
+        def callback(x):
+            return x
+
+        return callback
+
+    first, second = define(), define()
+
+    def name(fn):
+        text = jax.jit(lambda x: callout.pure_callback(fn, F32, x)).lower(1.0).as_text()
+        return text.split('callback = "')[1].split('"')[0]
+
+    one = jax.jit(lambda x: callout.pure_callback(first, F32, x)).lower(1.0)
+    assert name(first) in one.as_text()
+    assert name(second) == name(first) + "#1"
+    assert name(first).startswith("py:test_lifetime.test_same_function")
+
+
+def test_threads_that_come_and_go_leave_nothing():
+    f = jax.jit(lambda x: callout.pure_callback(Callback(), F32, x))
+    f(1.0)
+    for _ in range(20):
+        thread = threading.Thread(target=lambda: f(1.0))
+        thread.start()
+        thread.join()

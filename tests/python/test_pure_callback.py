@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pure_callback: what jax.pure_callback's users rely on, under every transformation."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import callout
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+def like(x):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def double(x):
+    return x * np.float32(2)
+
+
+def call_double(x):
+    return callout.pure_callback(double, like(x), x)
+
+
+def test_eager_returns_a_jax_array_on_the_default_device():
+    y = call_double(jnp.float32(3))
+    assert isinstance(y, jax.Array)
+    assert y.dtype == jnp.float32
+    assert float(y) == 6
+
+
+def test_eager_runs_in_the_callers_stack():
+    frames = []
+
+    def callback(x):
+        frames.append(sys._getframe().f_back.f_code.co_name)
+        return x
+
+    def caller(x):
+        return callout.pure_callback(callback, F32, x)
+
+    caller(jnp.float32(1))
+    assert frames == ["_eager"]
+
+
+def test_eager_result_follows_a_committed_operand():
+    device = jax.devices()[1]
+    y = call_double(jax.device_put(jnp.float32(1), device))
+    assert y.devices() == {device}
+    assert y.committed
+
+
+def test_jit_gives_numpy_arrays_to_the_callback():
+    kinds = []
+
+    def callback(x, s):
+        kinds.append((type(x), x.shape, type(s), s.shape, x.flags.writeable))
+        return x
+
+    f = jax.jit(lambda x, s: callout.pure_callback(callback, like(x), x, s))
+    x = jnp.arange(3.0)
+    np.testing.assert_array_equal(f(x, jnp.float32(1)), x)
+    assert kinds == [(np.ndarray, (3,), np.ndarray, (), True)]
+
+
+def test_arguments_may_be_kept():
+    kept = []
+    f = jax.jit(lambda x: lax.fori_loop(0, 50, lambda i, c: callout.pure_callback(lambda v: kept.append(v) or v + 1, F32, c), x))
+    assert float(f(jnp.float32(0))) == 50
+    assert [float(k) for k in kept] == list(range(50))
+
+
+@pytest.mark.parametrize("size", [1 << 10, 1 << 18])
+def test_large_arguments_may_be_kept(size):
+    kept = []
+
+    def callback(x):
+        kept.append(x)
+        return x + np.float32(1)
+
+    f = jax.jit(lambda x: lax.fori_loop(0, 5, lambda i, c: callout.pure_callback(callback, like(x), c), x))
+    np.testing.assert_array_equal(f(jnp.zeros(size)), np.full(size, 5.0))
+    assert [float(k[-1]) for k in kept] == [0, 1, 2, 3, 4]
+
+
+def test_nested_jit_and_aot():
+    f = jax.jit(lambda x: jax.jit(call_double)(x) + 1)
+    assert float(f(3.0)) == 7
+    compiled = f.lower(jnp.float32(3)).compile()
+    assert [float(compiled(jnp.float32(i))) for i in range(4)] == [1, 3, 5, 7]
+
+
+def test_cond_switch_while_scan():
+    f = jax.jit(lambda p, x: lax.cond(p, call_double, lambda x: x, x))
+    assert float(f(True, 3.0)) == 6
+    assert float(f(False, 3.0)) == 3
+    g = jax.jit(lambda i, x: lax.switch(i, [call_double, lambda x: x + 1], x))
+    assert [float(g(i, 3.0)) for i in (0, 1)] == [6, 4]
+    below_100 = lambda x: callout.pure_callback(lambda v: v < 100, jax.ShapeDtypeStruct((), jnp.bool_), x)  # noqa: E731
+    assert float(jax.jit(lambda x: lax.while_loop(below_100, call_double, x))(1.0)) == 128
+    _, ys = jax.jit(lambda xs: lax.scan(lambda c, x: (c, call_double(x)), 0, xs))(jnp.arange(4.0))
+    np.testing.assert_array_equal(ys, [0, 2, 4, 6])
+
+
+def test_pytrees_and_keywords():
+    def callback(tree, *, scale):
+        assert set(tree) == {"a", "b"}
+        return {"sum": tree["a"] + tree["b"][0], "scaled": (tree["a"] * scale,)}
+
+    spec = {"sum": F32, "scaled": (F32,)}
+    f = jax.jit(lambda a, b, s: callout.pure_callback(callback, spec, {"a": a, "b": [b]}, scale=s))
+    out = f(1.0, 2.0, 3.0)
+    assert float(out["sum"]) == 3
+    assert float(out["scaled"][0]) == 3
+
+
+def test_results_as_tuple_list_and_none():
+    pair = jax.jit(lambda x: callout.pure_callback(lambda v: (v, v + 1), (F32, F32), x))
+    assert [float(v) for v in pair(1.0)] == [1, 2]
+    listed = jax.jit(lambda x: callout.pure_callback(lambda v: [v, v + 1], (F32, F32), x))
+    assert [float(v) for v in listed(1.0)] == [1, 2]
+    single = jax.jit(lambda x: callout.pure_callback(lambda v: (v,), (F32,), x))
+    assert [float(v) for v in single(1.0)] == [1]
+    assert callout.pure_callback(lambda v: None, None, 1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(2.5, "float32"), (np.float64(2.5), "float32"), (3, "int32"), (np.int64(3), "int32"), (True, "bool"), (3, "float32")],
+)
+def test_python_numbers_and_64_bit_results_are_canonicalized(value, dtype):
+    f = jax.jit(lambda x: callout.pure_callback(lambda _: value, jax.ShapeDtypeStruct((), dtype), x))
+    out = f(1.0)
+    assert out.dtype == dtype
+    assert out == np.asarray(value).astype(dtype)
+
+
+def test_fortran_ordered_and_strided_results():
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for result in (np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], a[::-1][::-1]):
+        f = jax.jit(lambda x, r=result: callout.pure_callback(lambda _: r, jax.ShapeDtypeStruct((2, 3), "float32"), x))
+        np.testing.assert_array_equal(f(1.0), a)
+
+
+def test_zero_size_and_many_operands():
+    f = jax.jit(lambda x: callout.pure_callback(lambda v: v.sum(axis=1), jax.ShapeDtypeStruct((4,), "float32"), x))
+    np.testing.assert_array_equal(f(jnp.zeros((4, 0))), np.zeros(4))
+    g = jax.jit(lambda xs: callout.pure_callback(lambda *v: sum(v), F32, *xs))
+    assert float(g([jnp.float32(i) for i in range(40)])) == sum(range(40))
+    assert float(jax.jit(lambda: callout.pure_callback(lambda: np.float32(7), F32))()) == 7
+
+
+def test_prng_keys_arrive_as_their_data():
+    seen = []
+
+    def callback(key):
+        seen.append((key.dtype, key.shape))
+        return np.uint32(key[-1])
+
+    f = jax.jit(lambda key: callout.pure_callback(callback, jax.ShapeDtypeStruct((), "uint32"), key))
+    assert int(f(jax.random.key(5))) == 5
+    assert int(callout.pure_callback(callback, jax.ShapeDtypeStruct((), "uint32"), jax.random.key(6))) == 6
+    assert seen == [(np.uint32, (2,))] * 2
+
+
+@pytest.mark.parametrize("method", ["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"])
+@pytest.mark.parametrize("in_axes", [(0, 0), (0, None), (None, 0), (1, 0)])
+def test_vmap_methods(method, in_axes):
+    shapes = []
+
+    def callback(x, y):
+        shapes.append((x.shape, y.shape))
+        return x + y if method != "legacy_vectorized" or y.ndim == x.ndim else x + y.reshape(y.shape + (1,) * (x.ndim - y.ndim))
+
+    def f(x, y):
+        return callout.pure_callback(callback, F32, x, y, vmap_method=method)
+
+    x = jnp.arange(3.0) if in_axes[0] == 0 else (jnp.arange(3.0)[None] if in_axes[0] == 1 else jnp.float32(1))
+    y = jnp.arange(3.0) * 10 if in_axes[1] == 0 else jnp.float32(2)
+    if in_axes[0] == 1:
+        def f(x, y):  # noqa: F811
+            return callout.pure_callback(lambda v, w: callback(v.sum(axis=-1), w), F32, x, y, vmap_method=method)
+    expected = jax.vmap(lambda a, b: jnp.sum(a) + b, in_axes)(x, y)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(f, in_axes))(x, y), expected)
+    assert len(shapes) == (3 if method.startswith("sequential") else 1)
+
+
+def test_vmap_methods_pass_the_documented_shapes():
+    shapes = []
+
+    def f(x, y, method):
+        def callback(x, y):
+            shapes.append((method, x.shape, y.shape))
+            return x + y
+
+        return callout.pure_callback(callback, F32, x, y, vmap_method=method)
+
+    for method in ("expand_dims", "broadcast_all", "legacy_vectorized"):
+        jax.vmap(lambda x, y, m=method: f(x, y, m), in_axes=(0, None))(jnp.arange(4.0), jnp.float32(1))
+    assert shapes == [("expand_dims", (4,), (1,)), ("broadcast_all", (4,), (4,)), ("legacy_vectorized", (4,), ())]
+
+
+def test_nested_vmap():
+    f = lambda x, y: callout.pure_callback(np.add, F32, x, y, vmap_method="broadcast_all")  # noqa: E731
+    g = jax.jit(jax.vmap(jax.vmap(f, (0, None)), (None, 0)))
+    np.testing.assert_array_equal(g(jnp.arange(3.0), jnp.arange(2.0) * 10), np.arange(2.0)[:, None] * 10 + np.arange(3.0))
+
+
+def test_vmap_without_a_method_is_refused_and_a_bad_one_named():
+    with pytest.raises(NotImplementedError, match="vmap_method=None"):
+        jax.vmap(call_double)(jnp.arange(3.0))
+    with pytest.raises(ValueError, match=r"vmap_method must be one of .* got: nope"):
+        callout.pure_callback(double, F32, 1.0, vmap_method="nope")
+
+
+def test_derivatives_are_refused_without_a_rule_and_work_with_one():
+    with pytest.raises(ValueError, match="do not support JVP"):
+        jax.grad(call_double)(1.0)
+
+    @jax.custom_jvp
+    def sin(x):
+        return callout.pure_callback(np.sin, F32, x)
+
+    sin.defjvp(lambda primals, tangents: (sin(*primals), callout.pure_callback(np.cos, F32, *primals) * tangents[0]))
+    np.testing.assert_allclose(jax.jit(jax.grad(sin))(0.5), np.cos(0.5), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.grad(jax.checkpoint(sin)))(0.5), np.cos(0.5), rtol=1e-6)
+
+    @jax.custom_vjp
+    def square(x):
+        return callout.pure_callback(lambda v: v * v, F32, x)
+
+    square.defvjp(lambda x: (square(x), x), lambda x, ct: (callout.pure_callback(lambda v, c: 2 * v * c, F32, x, ct),))
+    assert float(jax.jit(jax.grad(square))(3.0)) == 6
+
+
+def cache_misses(f, *args):
+    """Calls of f that JAX's C++ fast path did not take."""
+    misses = 0
+
+    def profile(frame, event, _):
+        nonlocal misses
+        if event == "call" and frame.f_code.co_name == "cache_miss":
+            misses += 1
+
+    sys.setprofile(profile)
+    try:
+        f(*args)
+    finally:
+        sys.setprofile(None)
+    return misses
+
+
+def test_second_call_takes_the_fast_path():
+    f = jax.jit(call_double)
+    x = jnp.float32(1)
+    assert cache_misses(f, x) == 1
+    assert [cache_misses(f, x) for _ in range(3)] == [0, 0, 0]
+
+
+def test_unused_calls_are_dropped_and_equal_ones_may_merge():
+    calls = []
+    f = jax.jit(lambda x: (callout.pure_callback(lambda v: calls.append(1) or v, F32, x), x + 1)[1])
+    assert float(f(1.0)) == 2
+    assert calls == []
+
+
+def test_64_bit_result_types_are_refused_without_x64():
+    with pytest.raises(ValueError, match="cannot specify 64-bit types"):
+        callout.pure_callback(double, jax.ShapeDtypeStruct((), np.float64), 1.0)
+
+
+def test_x64():
+    with jax.enable_x64(True):
+        f = jax.jit(lambda x: callout.pure_callback(lambda v: v * 2, jax.ShapeDtypeStruct((), np.float64), x))
+        out = f(np.float64(1e-300))
+        assert out.dtype == np.float64
+        assert float(out) == 2e-300
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (lambda x: np.zeros(2, np.float32), r"expected f32\[\], got f32\[2\]"),
+        (lambda x: np.zeros((), np.complex64), r"expected f32\[\], got c64\[\]"),
+        (lambda x: np.zeros((), np.float16), r"expected f32\[\], got f16\[\]"),
+        (lambda x: np.zeros((), "datetime64[s]"), r"expected f32\[\], got datetime64"),
+        (lambda x: None, r"expected f32\[\], got object\[\]"),
+        (lambda x: "text", r"expected f32\[\], got <U4\[\]"),
+        (lambda x: [[1.0], [1.0, 2.0]], "inhomogeneous"),
+    ],
+)
+@pytest.mark.parametrize("jitted", [False, True])
+def test_wrong_results_are_named(result, message, jitted):
+    def f(x):
+        return callout.pure_callback(callout.options(result, name="bad"), F32, x)
+
+    with pytest.raises(Exception, match=message) as info, callout.reraise():
+        (jax.jit(f) if jitted else f)(1.0)
+    if "inhomogeneous" not in message:
+        assert "callback 'bad' failed on device 0" in str(info.value)
+
+
+def test_wrong_structure_is_named():
+    f = jax.jit(lambda x: callout.pure_callback(callout.options(lambda v: {"b": v}, name="bad"), {"a": F32}, x))
+    with pytest.raises(callout.ResultError, match=r"callback 'bad': .*expected structure .*'a'.*got .*'b'"), callout.reraise():
+        f(1.0)
+    g = jax.jit(lambda x: callout.pure_callback(lambda v: (v, v, v), (F32, F32), x))
+    with pytest.raises(Exception, match="expected a tuple of 2, got one of 3"):
+        g(1.0)
+
+
+def test_options_zero_copy_args_and_name():
+    seen = []
+
+    def callback(x):
+        seen.append((type(x), x.flags.writeable, x.flags.owndata))
+        return x + np.float32(1)
+
+    f = jax.jit(lambda x: callout.pure_callback(callout.options(callback, zero_copy=True), like(x), x))
+    np.testing.assert_array_equal(f(jnp.zeros(4)), np.ones(4))
+    assert seen == [(np.ndarray, False, False)]
+    g = jax.jit(lambda x: callout.pure_callback(callout.options(lambda v: seen.append(type(v)) or v, args="jax"), like(x), x))
+    g(jnp.zeros(4))
+    assert issubclass(seen[1], jax.Array)
+    named = jax.jit(lambda x: callout.pure_callback(callout.options(double, name="my name"), F32, x))
+    named(1.0)
+    assert callout.stats()["callbacks"]["my name"]["calls"] == 1
+
+
+def test_a_kept_zero_copy_argument_is_an_error():
+    kept = []
+    f = jax.jit(
+        lambda x: callout.pure_callback(callout.options(lambda v: kept.append(v[1:]) or v, zero_copy=True), like(x), x)
+    )
+    with pytest.raises(callout.CallbackError, match="kept argument 0"), callout.reraise():
+        f(jnp.zeros(4))
+
+
+def test_numpy_only_programs_are_dispatched_asynchronously():
+    import threading
+
+    release = threading.Event()
+    callback = callout.options(lambda v: release.wait(30) and v, numpy_only=True)
+    heavy = jax.jit(lambda m: callout.pure_callback(callback, F32, jnp.tanh(m @ m).sum()))
+    out = heavy(jnp.ones((300, 300)))  # comes back although the callback waits for what follows
+    assert not out.is_ready()
+    release.set()
+    out.block_until_ready()
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(TypeError, match="expected a callable or the name"):
+        callout.pure_callback(3, F32, 1.0)
+    with pytest.raises(TypeError, match="`shape` and `dtype`"):
+        callout.pure_callback(double, "string", 1.0)
+    with pytest.raises(TypeError):
+        callout.pure_callback(double, F32, "text")
+    with pytest.raises(TypeError, match="is a sink"):
+        callout.pure_callback(callout.sinks.Null(), F32, 1.0)
+    with pytest.raises(NotImplementedError, match="SingleDeviceSharding"):
+        callout.pure_callback(double, F32, 1.0, sharding=object())
+    with pytest.raises(ValueError, match='must be "numpy" or "jax"'):
+        callout.options(double, args="torch")

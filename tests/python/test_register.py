@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registered names: Python functions, native functions, sinks; called without Python where they are native."""
+
+import ctypes
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import callout
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+SOURCE = Path(__file__).parent / "native_callbacks.cc"
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    path = tmp_path_factory.mktemp("native") / "libnative_callbacks.so"
+    subprocess.run(
+        ["c++", "-std=c++20", "-O1", "-shared", "-fPIC", f"-I{callout.include_dir()}", str(SOURCE), "-o", str(path)],
+        check=True,
+    )
+    return path
+
+
+@pytest.fixture
+def register(request):
+    names = []
+
+    def bind(name, fn, **kwargs):
+        callout.register(name, fn, **kwargs)
+        names.append(name)
+
+    yield bind
+    for name in set(names):
+        callout.unregister(name)
+
+
+def test_typed_view_function(register, library):
+    register("scale", f"{library}:scale")
+    f = jax.jit(lambda x: callout.pure_callback("scale", jax.ShapeDtypeStruct(x.shape, x.dtype), x))
+    np.testing.assert_array_equal(f(jnp.arange(4.0)), np.arange(4.0) * 2)
+    np.testing.assert_array_equal(callout.pure_callback("scale", jax.ShapeDtypeStruct((4,), "float32"), jnp.arange(4.0)), np.arange(4.0) * 2)
+    assert callout.stats()["callbacks"]["scale"]["calls"] == 2
+
+
+def test_pointers_function(register, library):
+    register("add_columns", f"{library}:add_columns")
+    f = jax.jit(lambda x: callout.pure_callback("add_columns", jax.ShapeDtypeStruct(x.shape[:1], x.dtype), x))
+    np.testing.assert_array_equal(f(jnp.arange(6.0).reshape(2, 3)), [3, 12])
+
+
+def test_native_functions_run_without_the_gil(register, library):
+    register("wait_for_flag", f"{library}:wait_for_flag")
+    flag = ctypes.CDLL(str(library)).set_flag
+    out = []
+    f = jax.jit(lambda x: callout.pure_callback("wait_for_flag", F32, x)).lower(jnp.float32(1)).compile()
+    thread = threading.Thread(target=lambda: out.append(float(f(jnp.float32(1)))))
+    thread.start()
+    flag()  # reached only if the callback does not hold the GIL
+    thread.join(30)
+    assert not thread.is_alive()
+    assert out == [1]
+
+
+def test_device_and_run(register, library):
+    register("where", f"{library}:where")
+    f = jax.jit(lambda: callout.pure_callback("where", jax.ShapeDtypeStruct((2,), "int32")))
+    device, has_run = f()
+    assert (int(device), int(has_run)) == (0, 1)
+    g = jax.jit(lambda x: callout.pure_callback("where", jax.ShapeDtypeStruct((2,), "int32"), x))
+    assert int(g(jax.device_put(jnp.float32(1), jax.devices()[1]))[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("symbol", "message"),
+    [
+        ("throws_standard", "std: on purpose"),
+        ("throws_int", "not a std::exception"),
+        ("plain_throws_int", "not a std::exception"),
+        ("plain_returns_7", "returned error code 7"),
+        ("wrong_type", "argument 0: expected XLA element type 5, got 11"),
+        ("wrong_index", "argument 3 asked for, but the call has 1"),
+    ],
+)
+def test_native_errors_are_named(register, library, symbol, message):
+    register(symbol, f"{library}:{symbol}")
+    f = jax.jit(lambda x: callout.pure_callback(symbol, F32, x))
+    for _ in range(3):
+        with pytest.raises(Exception, match=message) as info:
+            f(1.0).block_until_ready()
+        assert f"callback '{symbol}' failed on device 0" in str(info.value)
+    with pytest.raises(callout.CallbackError, match=message):
+        callout.pure_callback(symbol, F32, 1.0)
+    assert float(jax.jit(lambda x: x + 1)(1.0)) == 2
+
+
+def test_native_tap(register, library):
+    register("accumulate", f"{library}:accumulate")
+    total = ctypes.CDLL(str(library)).total
+    total.restype = ctypes.c_double
+    start = total()
+    f = jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda i, c: callout.tap("accumulate", c) + 1, x))
+    f(0.0)
+    callout.barrier_wait()
+    assert total() - start == sum(range(100))
+
+
+def test_python_function_by_name(register):
+    got = []
+    register("my.python", lambda x, y: (x + y, x * y))
+    register("my.tap", got.append)
+    f = jax.jit(lambda x: callout.tap("my.tap", callout.pure_callback("my.python", {"a": F32, "b": F32}, x, x + 1)))
+    out = f(2.0)
+    assert (float(out["a"]), float(out["b"])) == (5, 6)
+    callout.barrier_wait()
+    assert got == [(5, 6)]
+    with pytest.raises(TypeError, match="positional arguments only"):
+        callout.pure_callback("my.python", F32, 1.0, y=2.0)
+
+
+def test_sink_by_name(register, tmp_path):
+    sink = callout.sinks.JsonLines(tmp_path / "a.jsonl", fields=False)
+    register("log", sink)
+    jax.jit(lambda x: callout.tap("log", {"loss": x}))(1.5)
+    callout.barrier_wait()
+    assert (tmp_path / "a.jsonl").read_text() == '{"name": "json_lines", "loss": 1.5}\n'
+
+
+def test_capsule(register):
+    register("capsule", _capsule_of_plus_one())
+    assert float(jax.jit(lambda x: callout.pure_callback("capsule", F32, x))(1.0)) == 2
+
+
+_keep_alive = []
+
+
+def _capsule_of_plus_one():
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64))
+    def plus_one(pointers, _):
+        ctypes.cast(pointers[1], ctypes.POINTER(ctypes.c_float))[0] = (
+            ctypes.cast(pointers[0], ctypes.POINTER(ctypes.c_float))[0] + 1
+        )
+        return 0
+
+    class Record(ctypes.Structure):
+        _fields_ = [
+            ("struct_size", ctypes.c_size_t),
+            ("abi_version", ctypes.c_uint32),
+            ("kind", ctypes.c_uint32),
+            ("fn", ctypes.c_void_p),
+        ]
+
+    record = Record(ctypes.sizeof(Record), 1, 1, ctypes.cast(plus_one, ctypes.c_void_p))
+    _keep_alive.extend([plus_one, record])
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(ctypes.addressof(record), b"callout_function", None)
+
+
+def test_an_unbound_name_is_an_error_that_lists_the_names(register):
+    register("bound.one", lambda x: x)
+    f = jax.jit(lambda x: callout.pure_callback("not.bound", F32, x))
+    for _ in range(2):
+        with pytest.raises(Exception, match=r"no callback is bound to the name 'not.bound'; registered names: .*'bound.one'"):
+            f(1.0)
+    with pytest.raises(callout.UnboundNameError, match="not.bound"):
+        callout.pure_callback("not.bound", F32, 1.0)
+    with pytest.raises(callout.UnboundNameError, match="not.bound"):
+        callout.tap("not.bound", 1.0)
+
+
+def test_rebinding(register):
+    register("name", lambda x: x + 1)
+    f = jax.jit(lambda x: callout.pure_callback("name", F32, x))
+    assert float(f(1.0)) == 2
+    with pytest.raises(callout.RegistrationError, match="already registered as 'name'"):
+        callout.register("name", lambda x: x + 2)
+    register("name", lambda x: x + 2, replace=True)
+    assert float(f(1.0)) == 2  # compiled before
+    assert float(jax.jit(lambda x: callout.pure_callback("name", F32, x))(1.0)) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "fn", "message"),
+    [
+        ("", print, "must not be empty"),
+        ("py:x", print, "must not begin with 'py:'"),
+        ("n", 3, "expected a callable"),
+        ("n", "no colon", r"expected \"path/lib.so:symbol\""),
+        ("n", "/nowhere/lib.so:f", "cannot load shared library '/nowhere/lib.so'"),
+    ],
+)
+def test_bad_registrations_are_named(name, fn, message):
+    with pytest.raises(callout.RegistrationError, match=message):
+        callout.register(name, fn)
+
+
+def test_missing_symbol_is_named(library):
+    with pytest.raises(callout.RegistrationError, match="exports neither 'nothing'"):
+        callout.register("n", f"{library}:nothing")
+    with pytest.raises(callout.RegistrationError, match="no callback is registered as 'n'"):
+        callout.unregister("n")
+
+
+def test_a_library_finds_the_core_through_the_table(library):
+    import callout._ext
+
+    core = ctypes.CDLL(next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libcallout.so" in line))
+    get_api = core.callout_get_api
+    get_api.restype = ctypes.c_void_p
+    assert get_api(1)
+    assert not get_api(99)
+    native = ctypes.CDLL(str(library))
+    native.register_through_table.argtypes = [ctypes.c_void_p]
+    assert native.register_through_table(get_api(1)) == 0
+    assert native.register_through_table(get_api(1)) == 6  # ALREADY_EXISTS
+    try:
+        assert float(jax.jit(lambda x: callout.pure_callback("from.table", F32, x))(3.0)) == 6
+    finally:
+        callout.unregister("from.table")
+    assert sys.modules["callout._ext"]

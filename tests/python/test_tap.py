@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tap: the identity on its value, under every transformation; what arrives, and what does not change."""
+
+import re
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import callout
+
+
+def floats(received):
+    return [np.asarray(value).tolist() for value in received]
+
+
+def delivered(received):
+    callout.barrier_wait(timeout=30)
+    return floats(received)
+
+
+def test_eager_returns_its_value_and_delivers(received):
+    x = jnp.arange(3.0)
+    assert callout.tap(received.tap, x) is x
+    assert delivered(received) == [[0, 1, 2]]
+    assert isinstance(received[0], np.ndarray)
+    assert received[0].flags.writeable
+
+
+def test_jit_nested_jit_and_aot(received):
+    f = jax.jit(lambda x: jax.jit(lambda y: callout.tap(received.tap, y * 2))(x) + 1)
+    assert float(f(1.0)) == 3
+    compiled = f.lower(jnp.float32(2)).compile()
+    assert [float(compiled(jnp.float32(i))) for i in range(3)] == [1, 3, 5]
+    assert delivered(received) == [2, 0, 2, 4]
+
+
+def test_pytrees_keep_their_structure(received):
+    value = {"a": jnp.ones(2), "b": (jnp.int32(1), [jnp.float32(2)])}
+    out = jax.jit(lambda v: callout.tap(received.tap, v))(value)
+    assert jax.tree.structure(out) == jax.tree.structure(value)
+    callout.barrier_wait()
+    assert jax.tree.structure(received[0]) == jax.tree.structure(value)
+    assert received[0]["b"][0].dtype == np.int32
+
+
+def test_empty_values_are_returned_and_not_sent(received):
+    assert callout.tap(received.tap, ()) == ()
+    assert callout.tap(received.tap, None) is None
+    assert delivered(received) == []
+
+
+def test_result_is_returned_and_not_sent(received):
+    f = jax.jit(lambda x: callout.tap(received.tap, x, result=x + 1))
+    assert float(f(1.0)) == 2
+    assert callout.tap(received.tap, 5, result="anything") == "anything"
+    assert delivered(received) == [1, 5]
+
+
+def test_kept_when_its_result_is_unused(received):
+    def f(x):
+        callout.tap(received.tap, x)
+        return 0.0
+
+    jax.jit(f)(1.0)
+    jax.jit(lambda x: jax.jit(f)(x))(2.0)
+    jax.jit(lambda xs: lax.scan(lambda c, x: (c, f(x)), 0, xs))(jnp.array([3.0, 4.0]))
+    jax.jit(lambda p, x: lax.cond(p, f, lambda x: 0.0, x))(True, 5.0)
+    assert delivered(received) == [1, 2, 3, 4, 5]
+
+
+def test_loops_deliver_in_order(received):
+    f = jax.jit(lambda x: lax.fori_loop(0, 1000, lambda i, c: callout.tap(received.tap, c) + 1, x))
+    assert float(f(0.0)) == 1000
+    assert delivered(received) == list(range(1000))
+    received.clear()
+    jax.jit(lambda x: lax.while_loop(lambda c: callout.tap(received.tap, c) < 3, lambda c: c + 1, x))(0.0)
+    assert delivered(received) == [0, 1, 2, 3]
+
+
+def test_vmap_delivers_the_batch_once_with_its_dimensions():
+    got = []
+
+    def receive(value, *, transforms):
+        got.append((jax.tree.map(np.shape, value), transforms))
+
+    f = lambda x, y: callout.tap(receive, (x, y), with_transforms=True)  # noqa: E731
+    jax.jit(jax.vmap(f, (0, None)))(jnp.zeros(3), jnp.float32(1))
+    jax.vmap(f, (1, 0))(jnp.zeros((2, 3)), jnp.zeros(3))
+    jax.jit(jax.vmap(jax.vmap(f, (0, None)), (None, 0)))(jnp.zeros(3), jnp.zeros(2))
+    f(jnp.float32(1), jnp.float32(2))
+    callout.barrier_wait()
+    assert got == [
+        (((3,), ()), (("batch", {"batch_dims": (0, None)}),)),
+        (((2, 3), (3,)), (("batch", {"batch_dims": (1, 0)}),)),
+        (((3,), (2,)), (("batch", {"batch_dims": (0, None)}), ("batch", {"batch_dims": (None, 0)}))),
+        (((), ()), ()),
+    ]
+
+
+def test_vmap_of_while_and_cond_with_batched_predicates(received):
+    f = lambda x: lax.while_loop(lambda c: c < 2, lambda c: callout.tap(received.tap, c) + 1, x)  # noqa: E731
+    np.testing.assert_array_equal(jax.jit(jax.vmap(f))(jnp.arange(5.0)), [2, 2, 2, 3, 4])
+    assert delivered(received) == [[0, 1, 2, 3, 4], [1, 2, 2, 3, 4]]
+    received.clear()
+    g = lambda x: lax.cond(x > 1, lambda v: callout.tap(received.tap, v), lambda v: v, x)  # noqa: E731
+    np.testing.assert_array_equal(jax.jit(jax.vmap(g))(jnp.arange(3.0)), [0, 1, 2])
+    assert delivered(received) == [[0, 1, 2]]
+
+
+def test_jvp_and_grad_deliver_primal_values_once(received):
+    def f(x):
+        y = callout.tap(received.tap, x * x)
+        return y * x
+
+    assert float(jax.jit(jax.grad(f))(3.0)) == 27
+    assert delivered(received) == [9]
+    received.clear()
+    primal, tangent = jax.jit(lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),)))(jnp.float32(2))
+    assert (float(primal), float(tangent)) == (8, 12)
+    assert delivered(received) == [4]
+    received.clear()
+    assert float(jax.grad(jax.grad(f))(2.0)) == 12
+    callout.barrier_wait()
+    assert set(floats(received)) == {4}
+
+
+def test_grad_of_scan_and_cond(received):
+    def f(x):
+        return lax.scan(lambda c, _: (callout.tap(received.tap, c) * 2, None), x, None, length=3)[0]
+
+    assert float(jax.jit(jax.grad(f))(1.0)) == 8
+    assert delivered(received) == [1, 2, 4]
+    received.clear()
+    g = lambda x: lax.cond(x > 0, lambda v: callout.tap(received.tap, v) * 3, lambda v: v, x)  # noqa: E731
+    assert float(jax.jit(jax.grad(g))(1.0)) == 3
+    assert delivered(received) == [1]
+
+
+def test_remat_taps_again_unless_the_policy_saves(received):
+    def f(x):
+        return jnp.sin(callout.tap(received.tap, jnp.sin(x)))
+
+    value = float(jnp.sin(jnp.float32(1)))
+    expected = jax.grad(lambda x: jnp.sin(jnp.sin(x)))(1.0)
+    np.testing.assert_allclose(jax.jit(jax.grad(jax.checkpoint(f)))(1.0), expected, rtol=1e-6)
+    assert delivered(received) == pytest.approx([value, value])
+    received.clear()
+    saved = jax.checkpoint(f, policy=jax.checkpoint_policies.everything_saveable)
+    np.testing.assert_allclose(jax.jit(jax.grad(saved))(1.0), expected, rtol=1e-6)
+    assert delivered(received) == pytest.approx([value])
+    received.clear()
+    loop = jax.checkpoint(lambda x: lax.scan(lambda c, _: (jnp.sin(callout.tap(received.tap, c)), None), x, None, length=3)[0])
+    jax.jit(jax.grad(loop))(1.0)
+    assert len(delivered(received)) == 6
+
+
+def test_custom_derivative_rules(received):
+    @jax.custom_jvp
+    def f(x):
+        return x * 2
+
+    @f.defjvp
+    def _(primals, tangents):
+        callout.tap(received.tap, tangents[0])
+        return f(primals[0]), tangents[0] * 2
+
+    assert float(jax.jvp(f, (1.0,), (0.5,))[1]) == 1
+    assert delivered(received) == [0.5]
+    received.clear()
+
+    @jax.custom_vjp
+    def g(x):
+        return x
+
+    g.defvjp(lambda x: (x, None), lambda _, ct: (callout.tap(received.tap, ct),))
+    assert float(jax.jit(jax.grad(lambda x: g(x) * 7))(1.0)) == 7
+    assert delivered(received) == [7]
+
+
+def test_a_tap_in_a_linear_rule_gets_the_cotangent():
+    got = []
+
+    @jax.custom_jvp
+    def f(x):
+        return x
+
+    def receive(value, *, transforms):
+        got.append((float(value), transforms))
+
+    f.defjvp(lambda primals, tangents: (f(*primals), callout.tap(receive, tangents[0], with_transforms=True) * 3))
+    assert float(jax.jit(jax.grad(f))(1.0)) == 3
+    callout.barrier_wait()
+    assert got[-1] == (3.0, (("transpose", {}),))
+
+
+def test_with_device():
+    got = []
+    f = lambda x: callout.tap(lambda v, *, device: got.append(device), x, with_device=True)  # noqa: E731
+    f(jnp.float32(1))
+    jax.jit(f)(jax.device_put(jnp.float32(1), jax.devices()[1]))
+    callout.barrier_wait()
+    assert got == jax.devices()[:2]
+
+
+def program_without_tap(hlo):
+    """HLO text with everything that names, numbers or is the tap removed."""
+    lines = [line for line in hlo.splitlines() if "callout.v1.tap" not in line]
+    text = re.sub(r"metadata=\{[^}]*\}|, sharding=\{[^}]*\}", "", "\n".join(lines))
+    body = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("HloModule", "FileNames"))]
+    return sorted(re.sub(r"%?[\w.-]+ =", "=", re.sub(r"%[\w.-]+", "%", line)) for line in body)
+
+
+def test_the_rest_of_the_program_is_unchanged():
+    sink = callout.sinks.Null()
+
+    def f(x, tap):
+        y = tap(jnp.tanh(x @ x))
+        return lax.fori_loop(0, 5, lambda i, c: tap(jnp.sin(c) * 2 + y), y).sum()
+
+    x = jnp.ones((8, 8))
+    tapped = jax.jit(lambda x: f(x, lambda v: callout.tap(sink, v))).lower(x)
+    plain = jax.jit(lambda x: f(x, lambda v: v)).lower(x)
+
+    def stablehlo(lowered):
+        lines = [line for line in lowered.as_text().splitlines() if "callout.v1.tap" not in line]
+        return [re.sub(r"%[\w#:]+|@\w+|loc\(.*?\)", "", line) for line in lines]
+
+    assert stablehlo(tapped) == stablehlo(plain)
+    assert "callout.v1.tap" in tapped.compile().as_text()
+    assert float(tapped.compile()(x)) == float(plain.compile()(x))
+
+
+def test_every_and_min_interval_are_decided_in_the_program(received):
+    f = jax.jit(lambda x: lax.fori_loop(0, 10, lambda i, c: callout.tap(received.tap, c, every=3) + 1, x))
+    f(0.0)
+    assert delivered(received) == [0, 3, 6, 9]
+    f(0.0)  # the tap's 11th and later passes: it counts on
+    assert delivered(received) == [0, 3, 6, 9, 2, 5, 8]
+    received.clear()
+    jax.jit(lambda x: lax.fori_loop(0, 100, lambda i, c: callout.tap(received.tap, c, min_interval=3600) + 1, x))(0.0)
+    assert delivered(received) == [0]
+    label = next(label for label in callout.stats()["callbacks"] if "received" in label or "Received" in label)
+    assert callout.stats()["callbacks"][label]["skips"] >= 13 + 99
+
+
+def test_eager_every_counts_over_calls(received):
+    def receive(value):
+        received.append(value)
+
+    for i in range(7):
+        callout.tap(receive, jnp.float32(i), every=3)
+    assert delivered(received) == [0, 3, 6]
+
+
+def test_a_blocked_python_tap_never_delays_a_native_sink(tmp_path):
+    inside, release = threading.Event(), threading.Event()
+
+    def blocking(value):
+        inside.set()
+        assert release.wait(30)
+
+    path = tmp_path / "out.jsonl"
+    sink = callout.sinks.JsonLines(path)
+    f = jax.jit(lambda x: (callout.tap(blocking, x), callout.tap(sink, x)))
+    f(1.0)
+    assert inside.wait(30)
+    for i in range(100):
+        f(float(i))
+    deadline = threading.Event()
+    for _ in range(3000):  # the sink's lane goes on; the file grows while the Python lane is stuck
+        if path.read_text().count("\n") == 101:
+            break
+        deadline.wait(0.01)
+    assert path.read_text().count("\n") == 101
+    assert not release.is_set()
+    release.set()
+    callout.barrier_wait()
+
+
+@pytest.fixture
+def small_queue():
+    callout.config.queue_bytes = 16_000_000
+    yield 16_000_000
+    callout.config.queue_bytes = 256_000_000
+
+
+def fill_queue(policy, release):
+    """Runs a program of 30 taps of 1 MB while the tap's function is stuck; returns what the function got."""
+    got, inside = [], threading.Event()
+
+    def receive(value):
+        got.append(float(value[0]))
+        inside.set()
+        assert release.wait(60)
+
+    big = jnp.zeros(262_144)
+    f = jax.jit(lambda x: lax.fori_loop(0, 30, lambda i, c: callout.tap(receive, c, on_full=policy) + 1, x))
+    return f, big, got, inside
+
+
+def test_on_full_drop_newest_counts_what_it_drops(small_queue):
+    release = threading.Event()
+    f, big, got, _ = fill_queue("drop_newest", release)
+    f(big).block_until_ready()
+    release.set()
+    callout.barrier_wait()
+    label = next(label for label in callout.stats()["callbacks"] if "fill_queue" in label)
+    dropped = callout.stats()["callbacks"][label]["drops"]
+    assert got == list(range(len(got)))  # the oldest, in order
+    assert 10 <= len(got) < 30
+    assert dropped == 30 - len(got)
+
+
+def test_on_full_fail_fails_the_program(small_queue):
+    release = threading.Event()
+    f, big, _, _ = fill_queue("fail", release)
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r'RESOURCE_EXHAUSTED.*on_full="fail"'):
+        f(big).block_until_ready()
+    release.set()
+    callout.barrier_wait()
+    with pytest.raises(jax.errors.JaxRuntimeError):  # JAX tells the program's failure here too, once
+        jax.effects_barrier()
+
+
+def test_on_full_block_loses_nothing(small_queue):
+    release = threading.Event()
+    f, big, got, inside = fill_queue("block", release)
+    thread = threading.Thread(target=lambda: f(big).block_until_ready())
+    thread.start()
+    assert inside.wait(30)
+    while not any(queue["blocked"] for queue in callout.stats()["queues"]):
+        thread.join(0.01)
+    assert thread.is_alive()
+    release.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    callout.barrier_wait()
+    assert got == list(range(30))
+    assert all(queue["high_water_bytes"] <= 2 * small_queue for queue in callout.stats()["queues"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"every": 0}, ValueError, "every must be an integer of at least 1, got 0"),
+        ({"min_interval": -1}, ValueError, "min_interval must be 0 or more seconds"),
+        ({"on_full": "explode"}, ValueError, "on_full must be one of"),
+        ({"sharding": "both"}, ValueError, "sharding must be"),
+        ({"ordered": True}, NotImplementedError, "ordered=True"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, error, message):
+    with pytest.raises(error, match=message):
+        callout.tap(print, 1.0, **arguments)
+
+
+def test_bad_targets_and_values_are_named():
+    with pytest.raises(TypeError, match="expected a callable, a sink or the name"):
+        callout.tap(3, 1.0)
+    with pytest.raises(TypeError):
+        callout.tap(print, "text")
+
+
+def test_several_devices_point_to_shard_map():
+    mesh = jax.make_mesh((2,), ("d",))
+    sharded = jax.device_put(jnp.arange(4.0), jax.sharding.NamedSharding(mesh, jax.P("d")))
+    with pytest.raises(NotImplementedError, match="shard_map"):
+        jax.jit(lambda x: callout.tap(print, x))(sharded)
+
+
+def test_shard_map_taps_each_shard(received):
+    mesh = jax.make_mesh((2,), ("d",))
+    f = jax.jit(jax.shard_map(lambda x: callout.tap(received.tap, x), mesh=mesh, in_specs=jax.P("d"), out_specs=jax.P("d")))
+    sharded = jax.device_put(jnp.arange(4.0), jax.sharding.NamedSharding(mesh, jax.P("d")))
+    np.testing.assert_array_equal(f(sharded), np.arange(4.0))
+    callout.barrier_wait()
+    assert sorted(floats(received)) == [[0, 1], [2, 3]]
