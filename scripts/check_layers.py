@@ -12,7 +12,10 @@ MAX_LINES = 400
 
 # What may be included or imported where: (pattern, folders or files that are its one door).
 DOORS = [
-    (r'#\s*include\s*[<"]xla/ffi/', ("src/frame/", "src/ffi/", "tests/abi/", "tests/process/", "benchmarks/")),
+    (
+        r'#\s*include\s*[<"]xla/ffi/',
+        ("src/frame/", "src/ffi/", "src/testing/", "tests/abi/", "tests/process/", "benchmarks/"),
+    ),
     (r'#\s*include\s*[<"](xla/pjrt/|pjrt_c_api)', ("src/pjrt/", "tests/abi/")),
     (r'#\s*include\s*[<"](cuda|cuda_runtime|cuda_runtime_api)\.h', ("src/transport/cuda/",)),
     (r'#\s*include\s*[<"](Python\.h|nanobind/|numpy/)', ("python/src/",)),

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls and taps while another Python thread keeps the interpreter busy."""
+"""Calls and taps while another Python thread keeps the interpreter busy.
+
+Calls that follow each other within microseconds mostly keep the interpreter: the other thread does not wake up in time to
+take it. After a millisecond of other work it has it, and the call waits for CPython's switch interval.
+"""
 
 import contextlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 from loop import Loop
 from measure import Contender, Row, compare
-from methods import EMPTY, FLOOR, Method, call_methods, tap_methods
+from methods import OURS, Method, call_methods, tap_methods
 
 KEPT = {"callout, C++ function", "callout, Python", "callout.tap, Python", "callout.tap, native sink"}
 
@@ -30,20 +35,25 @@ def busy_python() -> Iterator[None]:
         thread.join()
 
 
-def _contender(method: Method) -> Contender:
-    takes_gil = method.role not in (EMPTY, FLOOR) and method.label != "callout, C++ function" and not method.received
-    # A call that waits for the interpreter takes milliseconds; a queue of taps is to be long enough to show its rate.
-    n = 50 if takes_gil or method.slow else 20_000
-    return Contender(method.label, method.role, Loop(method, (), n, False).play)
+def _contender(method: Method, spaced: bool) -> Contender:
+    # What does not wait for the interpreter runs for long enough that the wait at the program's end, which everybody has,
+    # does not show.
+    n = 40 if spaced else 1_000 if method.slow else 200_000
+    return Contender(method.label, method.role, Loop(method, (), n, False, spaced).play)
 
 
-def run(rounds: int, out, missing: dict[str, str]) -> list[Row]:
-    def chosen(methods: list[Method]) -> list[Contender]:
-        return [_contender(m) for m in methods if m.role != "callout" or m.label in KEPT]
+def _row(key: str, kind: str, methods: list[Method], spaced: bool, rounds: int) -> Row:
+    kept = [_contender(m, spaced) for m in methods if m.role != OURS or m.label in KEPT]
+    how = "a matrix product before each" if spaced else "one after the other"
+    return compare(key, f"{kind}, f32 scalar, {how}, another Python thread busy", "us", kept, rounds)
 
-    calls, taps = chosen(call_methods(False, missing)), chosen(tap_methods(False, out))
+
+def run(rounds: int, out: Path, missing: dict[str, str]) -> list[Row]:
+    calls, taps = call_methods(False, missing), tap_methods(False, out)
     with busy_python():
         return [
-            compare("busy/call", "call, f32 scalar, another Python thread busy", "us", calls, rounds),
-            compare("busy/tap", "tap, f32 scalar, another Python thread busy", "us", taps, rounds),
+            _row("busy/call", "call", calls, True, rounds),
+            _row("busy/tap", "tap", taps, True, rounds),
+            _row("busy/call/dense", "call", calls, False, rounds),
+            _row("busy/tap/dense", "tap", taps, False, rounds),
         ]

@@ -15,17 +15,29 @@ from methods import OURS, Method, call_methods, tap_methods
 
 OPERANDS = {"scalar": (), "1 KB": (256,), "1 MB": (1 << 18,)}
 # Enough work for XLA to run a program on its pool; a program without is run by the thread that calls it.
-WORK = np.ones((128, 128), np.float32)
+WORK = np.full((128, 128), 1 / 128, np.float32)
+# About a millisecond.
+MUCH_WORK = np.full((384, 384), 1 / 384, np.float32)
 
 
-def make_program(method: Method, shape: tuple[int, ...], n: int, pool: bool) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """x, work -> (x + n in its first element, the number of the thread that ran it)."""
+def make_program(
+    method: Method, shape: tuple[int, ...], n: int, pool: bool, spaced: bool
+) -> Callable[..., tuple[jax.Array, jax.Array]]:
+    """x, work -> (x + n in its first element, the number of the thread that ran it). `spaced`: with work before each
+    call."""
+
+    def step(carry, work):
+        x, w = carry
+        if spaced:
+            w = w @ work
+            x = add_to_first(x, 0 * w[0, 0])
+        return add_to_first(method.apply(x), 1), w
 
     @jax.jit
     def program(x, work):
         if pool:
             x = add_to_first(x, 0 * (work @ work)[0, 0])
-        x = jax.lax.fori_loop(0, n, lambda _, x: add_to_first(method.apply(x), 1), x)
+        x, _ = jax.lax.fori_loop(0, n, lambda _, carry: step(carry, work), (x, work))
         first = x if x.ndim == 0 else x[0]
         return x, jax.ffi.ffi_call("floor_thread_id", jax.ShapeDtypeStruct((), jnp.int32))(first)
 
@@ -39,11 +51,11 @@ def add_to_first(x: jax.Array, y: jax.Array | int) -> jax.Array:
 class Loop:
     """A contender: one round is one run of the program, waited for, and for taps also delivered."""
 
-    def __init__(self, method: Method, shape: tuple[int, ...], n: int, pool: bool):
-        self.method, self.n, self.pool = method, n, pool
-        self.program = make_program(method, shape, n, pool)
+    def __init__(self, method: Method, shape: tuple[int, ...], n: int, pool: bool, spaced: bool = False):
+        self.method, self.n, self.pool = method, n, pool or spaced
+        self.program = make_program(method, shape, n, pool, spaced)
         self.x = jnp.zeros(shape, jnp.float32)
-        self.work = jnp.asarray(WORK)
+        self.work = jnp.asarray(MUCH_WORK if spaced else WORK)
         jax.block_until_ready((self.x, self.work))
 
     def play(self) -> dict[str, float]:

@@ -3,6 +3,7 @@
 
 import dataclasses
 import gc
+import random
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -67,16 +68,19 @@ def _entry(contender: Contender, results: list[dict[str, float]], refused: str) 
 
 
 def compare(key: str, title: str, unit: str, contenders: Sequence[Contender], rounds: int) -> Row:
-    """A warm-up round each, then `rounds` rounds of all in turn."""
+    """A warm-up round each, then `rounds` rounds of all in turn, in an order that changes: what ran before has an effect."""
     results: list[list[dict[str, float]]] = [[] for _ in contenders]
     refused = [""] * len(contenders)
+    order = list(range(len(contenders)))
+    shuffle = random.Random(0).shuffle
     gc.collect()
     for number in range(rounds + 1):
-        for i, contender in enumerate(contenders):
+        shuffle(order)
+        for i in order:
             if refused[i]:
                 continue
             try:
-                figures = contender.play()
+                figures = contenders[i].play()
             except Refused as error:
                 refused[i] = str(error)
                 continue

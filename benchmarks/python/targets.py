@@ -49,6 +49,12 @@ def _rate(rows: Rows, key: str, label: str, limit: float) -> Verdict:
     return Verdict(f"{rows[key].title}: {label} >= {limit:g} million records/s", f"{rate:.2f} million/s", rate >= limit)
 
 
+def _returns(rows: Rows, key: str, label: str) -> Verdict:
+    returns, ready = (rows[key].value(label, figure) for figure in ("call returns", "result ready"))
+    name = f"{rows[key].title}: {label}: its caller does not wait"
+    return Verdict(name, f"goes on after {returns:.2f} of {ready:.2f} ms", returns <= 0.2 * ready)
+
+
 PYTHON_TAP, NATIVE_TAP = "callout.tap, Python", "callout.tap, native sink"
 CHECKS: Sequence[Callable[[Rows], Verdict]] = (
     lambda r: _over_floor(r, "call/scalar/inline", "callout, Python", 0.6),
@@ -66,9 +72,10 @@ CHECKS: Sequence[Callable[[Rows], Verdict]] = (
     lambda r: _ratio(r, "tap/1 MB/inline", NATIVE_TAP, f"{FLOOR}, 1 copy", 1.3, "program"),
     lambda r: _ratio(r, "dispatch/call", "callout, Python", "plain jit", 2, "a call"),
     lambda r: _ratio(r, "dispatch/tap", PYTHON_TAP, "jax.debug.callback", 1, "a call"),
-    lambda r: _ratio(r, "wait/tap", PYTHON_TAP, "plain jit", 2, "call returns"),
+    lambda r: _returns(r, "wait/tap", PYTHON_TAP),
+    lambda r: _returns(r, "wait/call", "callout, Python, numpy_only"),
     lambda r: _ratio(r, "busy/call", "callout, Python", "jax.pure_callback", 1, "program"),
-    lambda r: _ratio(r, "busy/tap", PYTHON_TAP, FLOOR, 6, "program"),
+    lambda r: _over_floor(r, "busy/tap/dense", PYTHON_TAP, 0.5),
 )
 
 

@@ -40,7 +40,8 @@ PyObject* NewArray(const callout_buffer& buffer, void* data, int flags) {
 void CopyElements(const callout_buffer& buffer, void* out) {
   const auto dtype = static_cast<DType>(buffer.dtype);
   if (IsSubByte(dtype)) {
-    internal::Unpack(dtype, buffer.data, ElementCount(buffer), static_cast<uint8_t*>(out));
+    internal::Unpack(dtype, buffer.data, ElementCount(buffer), static_cast<uint8_t*>(out),
+                     internal::HighBits::kZero);
   } else if (buffer.size_bytes > 0) {
     std::memcpy(out, buffer.data, buffer.size_bytes);
   }

@@ -89,6 +89,7 @@ BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint6
   header->bytes = static_cast<uint32_t>(bytes);
   header->charged_bytes = charged_bytes;
   header->kind = kind;
+  header->num_buffers = 0;
   header->ticket = taken_.load(std::memory_order_relaxed) + 1;
   if (kind == RecordKind::kValue) ++values_;
   header->sequence = values_;

@@ -10,11 +10,12 @@ bool IsSigned(DType dtype) { return dtype == DType::kInt1 || dtype == DType::kIn
 
 }  // namespace
 
-void Unpack(DType dtype, const void* packed, int64_t elements, uint8_t* out) {
+void Unpack(DType dtype, const void* packed, int64_t elements, uint8_t* out, HighBits high_bits) {
   const int bits = BitWidth(dtype);
   const int per_byte = 8 / bits;
   const auto mask = static_cast<uint8_t>((1 << bits) - 1);
-  const uint8_t sign = IsSigned(dtype) ? static_cast<uint8_t>(1 << (bits - 1)) : uint8_t{0};
+  const bool extend = high_bits == HighBits::kSign && IsSigned(dtype);
+  const uint8_t sign = extend ? static_cast<uint8_t>(1 << (bits - 1)) : uint8_t{0};
   const auto* bytes = static_cast<const uint8_t*>(packed);
   for (int64_t i = 0; i < elements; ++i) {
     const auto value = static_cast<uint8_t>((bytes[i / per_byte] >> ((i % per_byte) * bits)) & mask);

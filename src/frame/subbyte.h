@@ -11,8 +11,12 @@ namespace callout::internal {
 
 inline bool IsSubByte(DType dtype) { return BitWidth(dtype) > 0 && BitWidth(dtype) < 8; }
 
-/// Writes `elements` bytes to `out`, sign-extended for signed integers, as ml_dtypes stores them.
-CALLOUT_EXPORT void Unpack(DType dtype, const void* packed, int64_t elements, uint8_t* out);
+/// What the bits above a signed element become: copies of its sign, as C++ wants them, or zeros, as ml_dtypes stores them.
+enum class HighBits { kSign, kZero };
+
+/// Writes `elements` bytes to `out`.
+CALLOUT_EXPORT void Unpack(DType dtype, const void* packed, int64_t elements, uint8_t* out,
+                           HighBits high_bits = HighBits::kSign);
 
 /// Writes PackedBytes(dtype, elements) bytes to `packed`. Bits above the element's width are dropped.
 CALLOUT_EXPORT void Pack(DType dtype, const uint8_t* in, int64_t elements, void* packed);

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+# Generated: python -m nanobind.stubgen -m callout._ext -o python/callout/_ext.pyi
+"""The C++ core. Private: use the callout package."""
+
+from collections.abc import Sequence
+
+from typing_extensions import CapsuleType
+
+
+def ffi_targets() -> list:
+    """(name, platform, {stage: capsule}) of each FFI target."""
+
+class Callback:
+    """A callback, kept alive by this object."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def is_native(self) -> bool: ...
+
+def make_python_callback(label: str, function: object, unflatten: object | None, unflatten_value: object | None, flatten: object | None, single_result: bool, device_lookup: object | None, transforms: object | None, zero_copy: bool, canonicalize: bool) -> Callback: ...
+
+def make_null_sink(label: str) -> Callback: ...
+
+def make_print_sink(label: str, fd: int) -> Callback: ...
+
+def make_json_lines_sink(label: str, path: str, append: bool, fields: bool) -> Callback: ...
+
+def load_native(label: str, spec: str) -> Callback: ...
+
+def native_from_capsule(label: str, capsule: CapsuleType) -> Callback: ...
+
+def bind(base: str, callback: Callback) -> str:
+    """The name under which the callback is found while it lives."""
+
+def register_callback(name: str, callback: Callback, replace: bool) -> None: ...
+
+def unregister(name: str) -> None: ...
+
+def find(name: str) -> Callback: ...
+
+def registered_names() -> list[str]: ...
+
+class Throttle:
+    """A tap's `every` and `min_interval`."""
+
+    def __init__(self, every: int, min_interval_ns: int) -> None: ...
+
+    def admit(self) -> bool: ...
+
+def call_eager(callback: Callback, arrays: Sequence, result_specs: Sequence, device_ordinal: int) -> list: ...
+
+def tap_eager(callback: Callback, arrays: Sequence, label: str, leaf_names: Sequence[str], on_full: int, device_ordinal: int) -> None: ...
+
+def configure_delivery(queue_bytes: int, python_threads: int) -> None: ...
+
+def drain(seconds: float) -> list[str]:
+    """What is outstanding after `seconds` (< 0: wait for ever)."""
+
+def shutdown(seconds: float) -> int:
+    """Number of records that were not delivered."""
+
+def on_delivery_thread() -> bool: ...
+
+def take_delivery_errors() -> tuple:
+    """(count, texts of the first few, text of the last)"""
+
+def callback_statistics() -> dict: ...
+
+def queue_statistics() -> list: ...
+
+def reset_statistics() -> None: ...
+
+def live_counts() -> dict: ...
+
+def set_log_level(level: int) -> None: ...
+
+def set_hang_report_seconds(seconds: float) -> None: ...
+
+def stop_watchdog() -> None: ...
+
+def call_with_timeout(function: object, seconds: float) -> bool:
+    """
+    Calls function() on another thread; False if it is not back after `seconds`.
+    """
+
+def is_forked_child() -> bool: ...
+
+def begin_exit() -> None: ...
+
+def close_interpreter(seconds: float) -> int:
+    """Number of threads still inside Python."""
+
+def trim_memory() -> None: ...
+
+def pooled_bytes() -> int: ...

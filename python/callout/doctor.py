@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m callout.doctor`: versions, backends, and whether calls and taps work here. Exit code 1 if something fails."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+from collections.abc import Callable
+from importlib import metadata
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cuda_driver() -> str:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no CUDA driver (libcuda.so.1)"
+    version = ctypes.c_int()
+    if driver.cuDriverGetVersion(ctypes.byref(version)) != 0:
+        return "a CUDA driver that does not answer"
+    return f"CUDA driver {version.value // 1000}.{version.value % 1000 // 10}; callout runs on CPU only so far"
+
+
+def _plugins() -> str:
+    names = [entry.name for entry in metadata.entry_points(group="jax_plugins")]
+    return ", ".join(names) or "none"
+
+
+def _check_call() -> str:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    import callout
+
+    f = jax.jit(lambda x: callout.pure_callback(lambda v: v + np.float32(1), jax.ShapeDtypeStruct((), jnp.float32), x))
+    if float(f(1.0)) != 2:
+        raise AssertionError("a compiled program got a wrong result back")
+    return "a compiled program called Python and got its result"
+
+
+def _check_tap() -> str:
+    import jax
+
+    import callout
+
+    got: list[float] = []
+    jax.jit(lambda x: jax.lax.fori_loop(0, 10, lambda _, c: callout.tap(got.append, c) + 1, x))(0.0)
+    callout.barrier_wait(timeout=30)
+    if got != list(range(10)):
+        raise AssertionError(f"expected 0 to 9, got {got}")
+    return "10 values left a compiled loop, in order"
+
+
+def _check_error() -> str:
+    import jax
+    import jax.numpy as jnp
+
+    import callout
+
+    def fail(_: object) -> None:
+        raise KeyError("doctor")
+
+    try:
+        with callout.reraise():
+            jax.jit(lambda x: callout.pure_callback(fail, jax.ShapeDtypeStruct((), jnp.float32), x))(1.0)
+    except KeyError:
+        return "a callback's exception came back as itself"
+    raise AssertionError("the callback's exception did not come back")
+
+
+def _run(check: Callable[[], str]) -> tuple[str, bool]:
+    try:
+        return f"ok: {check()}", True
+    except Exception as error:  # noqa: BLE001 - a doctor reports whatever is wrong
+        return f"FAILED: {type(error).__name__}: {error}", False
+
+
+def main() -> int:
+    """Prints the report."""
+    import jax
+
+    from . import _ext, _jax_compat
+    from ._config import config
+
+    rows = [
+        ("callout", _version("callout")),
+        ("jax", f"{_version('jax')} (tested: 0.10.2 to 0.12)"),
+        ("jaxlib", _version("jaxlib")),
+        ("numpy, ml_dtypes", f"{_version('numpy')}, {_version('ml_dtypes')}"),
+        ("Python", f"{platform.python_version()} on {platform.platform()}"),
+        ("core", str(_ext.__file__)),
+        ("backends", ", ".join(f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices())),
+        ("PJRT plugins", _plugins()),
+        ("CUDA", _cuda_driver()),
+        ("FFI targets", ", ".join(f"{name} ({where})" for name, where, _ in _ext.ffi_targets())),
+        ("private JAX names", "all found" if not _jax_compat.MISSING else "missing: " + ", ".join(_jax_compat.MISSING)),
+        ("settings", repr(config)),
+    ]
+    healthy = not _jax_compat.MISSING
+    for name, check in (("pure_callback", _check_call), ("tap", _check_tap), ("errors", _check_error)):
+        text, good = _run(check)
+        rows.append((name, text))
+        healthy &= good
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        print(f"{name:<{width}}  {text}")  # noqa: T201
+    return 0 if healthy else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

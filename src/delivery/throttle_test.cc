@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delivery/throttle.h"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <limits>
+#include <thread>
+#include <vector>
+
+namespace callout::internal {
+namespace {
+
+constexpr int64_t kHour = int64_t{3600} * 1'000'000'000;
+
+std::vector<bool> Admit(Throttle& throttle, int times) {
+  std::vector<bool> admitted;
+  for (int i = 0; i < times; ++i) admitted.push_back(throttle.Admit());
+  return admitted;
+}
+
+TEST(ThrottleTest, EveryOneAdmitsAll) {
+  Throttle throttle(1, 0);
+  EXPECT_EQ(Admit(throttle, 3), (std::vector<bool>{true, true, true}));
+}
+
+TEST(ThrottleTest, EveryThirdBeginsWithTheFirst) {
+  Throttle throttle(3, 0);
+  EXPECT_EQ(Admit(throttle, 7), (std::vector<bool>{true, false, false, true, false, false, true}));
+}
+
+TEST(ThrottleTest, IntervalAdmitsTheFirstAndThenWaits) {
+  Throttle throttle(1, kHour);
+  EXPECT_EQ(Admit(throttle, 3), (std::vector<bool>{true, false, false}));
+}
+
+TEST(ThrottleTest, IntervalAppliesToWhatEveryLetsThrough) {
+  Throttle throttle(2, kHour);
+  EXPECT_EQ(Admit(throttle, 4), (std::vector<bool>{true, false, false, false}));
+}
+
+TEST(ThrottleTest, LongestIntervalMeansOnce) {
+  Throttle throttle(1, std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(Admit(throttle, 3), (std::vector<bool>{true, false, false}));
+}
+
+TEST(ThrottleTest, IntervalThatIsOverAdmitsAgain) {
+  Throttle throttle(1, 1);  // a nanosecond
+  ASSERT_TRUE(throttle.Admit());
+  const int64_t start = SteadyNanoseconds();
+  while (SteadyNanoseconds() <= start + 1) {
+  }
+  EXPECT_TRUE(throttle.Admit());
+}
+
+int CountAdmittedByThreads(Throttle& throttle, int each) {
+  constexpr int kThreads = 4;
+  std::latch start(kThreads);
+  std::atomic<int> admitted{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      start.arrive_and_wait();
+      for (int i = 0; i < each; ++i) admitted.fetch_add(throttle.Admit() ? 1 : 0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return admitted.load();
+}
+
+TEST(ThrottleTest, ThreadsShareEvery) {
+  Throttle throttle(8, 0);
+  EXPECT_EQ(CountAdmittedByThreads(throttle, 200), 100);
+}
+
+TEST(ThrottleTest, ThreadsShareAnInterval) {
+  Throttle throttle(1, kHour);
+  EXPECT_EQ(CountAdmittedByThreads(throttle, 100), 1);
+}
+
+}  // namespace
+}  // namespace callout::internal

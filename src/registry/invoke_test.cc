@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/invoke.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <stdexcept>
+
+#include "registry/in_flight.h"
+#include "testing/fake_callbacks.h"
+#include "testing/live_counts.h"
+#include "testing/status_matchers.h"
+#include "testing/test_buffer.h"
+
+namespace callout::internal {
+namespace {
+
+class InvokeTest : public LiveCountTest {
+ protected:
+  static callout_call OnDevice(int32_t device_ordinal) {
+    callout_call call = {};
+    call.struct_size = sizeof(call);
+    call.device_ordinal = device_ordinal;
+    return call;
+  }
+};
+
+TEST_F(InvokeTest, CountsCallsAndBytes) {
+  FakeCallback callback("InvokeTest.counts");
+  TestBuffer in = TestBuffer::Zeros(DType::kFloat32, {8});
+  TestBuffer out = TestBuffer::Zeros(DType::kInt8, {3});
+  const callout_buffer args[] = {in.view(), in.view()};
+  const callout_buffer results[] = {out.view()};
+  callout_call call = OnDevice(0);
+  call.num_args = 2;
+  call.args = args;
+  call.num_results = 1;
+  call.results = results;
+  EXPECT_THAT(Invoke(callback, call), IsOk());
+  EXPECT_THAT(Invoke(callback, call), IsOk());
+  EXPECT_EQ(callback.stats().calls.load(), 2U);
+  EXPECT_EQ(callback.stats().bytes.load(), 2U * (32 + 32 + 3));
+  EXPECT_EQ(callback.stats().errors.load(), 0U);
+}
+
+TEST_F(InvokeTest, ErrorNamesCallbackAndDeviceAndKeepsItsCode) {
+  FakeCallback callback("InvokeTest.error");
+  callback.on_call = [](const callout_call&) { return Unavailable("try later"); };
+  const Status status = Invoke(callback, OnDevice(2));
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(), "callout: callback 'InvokeTest.error' failed on device 2: try later");
+  EXPECT_EQ(Invoke(callback, OnDevice(-1)).message(), "callout: callback 'InvokeTest.error' failed: try later");
+  EXPECT_EQ(callback.stats().calls.load(), 2U);
+  EXPECT_EQ(callback.stats().errors.load(), 2U);
+}
+
+TEST_F(InvokeTest, ExceptionsOfEitherKindBecomeErrors) {
+  FakeCallback callback("InvokeTest.throws");
+  callback.on_call = [](const callout_call&) -> Status { throw std::runtime_error("std boom"); };
+  EXPECT_THAT(Invoke(callback, OnDevice(0)), StatusIs(StatusCode::kInternal, "on device 0: std boom"));
+  callback.on_call = [](const callout_call&) -> Status { throw 42; };
+  EXPECT_THAT(Invoke(callback, OnDevice(0)),
+              StatusIs(StatusCode::kInternal, "it threw something that is not a std::exception"));
+  EXPECT_EQ(callback.stats().errors.load(), 2U);
+}
+
+TEST_F(InvokeTest, IsInFlightWhileItRuns) {
+  FakeCallback callback("InvokeTest.in_flight");
+  std::vector<InFlight> inside;
+  callback.on_call = [&](const callout_call&) {
+    inside = ReadInFlight();
+    return OkStatus();
+  };
+  callout_call call = OnDevice(4);
+  call.run_id = 7;
+  EXPECT_THAT(Invoke(callback, call), IsOk());
+  ASSERT_EQ(inside.size(), 1U);
+  EXPECT_EQ(inside[0].activity, Activity::kCall);
+  EXPECT_EQ(inside[0].callback_id, callback.id());
+  EXPECT_EQ(inside[0].device_ordinal, 4);
+  EXPECT_EQ(inside[0].run_id, 7);
+  EXPECT_TRUE(ReadInFlight().empty());
+}
+
+TEST_F(InvokeTest, IsRefusedInAForkedChild) {
+  FakeCallback callback("InvokeTest.fork");
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const Status status = Invoke(callback, OnDevice(0));
+    const bool refused = status.code() == StatusCode::kFailedPrecondition &&
+                         status.message().find("ForkError") != std::string_view::npos;
+    _exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_THAT(Invoke(callback, OnDevice(0)), IsOk());
+}
+
+}  // namespace
+}  // namespace callout::internal

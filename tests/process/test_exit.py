@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exit delivers what is pending, within its time limit, and never crashes."""
+
+
+def test_exit_delivers_a_full_queue(run):
+    done = run("""
+        got = []
+        def receive(value):
+            got.append(float(value))
+            if len(got) == 5000:
+                print("all", flush=True)
+        f = jax.jit(lambda x: jax.lax.fori_loop(0, 5000, lambda i, c: callout.tap(receive, c) + 1, x))
+        f(0.0)
+    """)
+    assert (done.code, done.out, done.err) == (0, "all\n", "")
+
+
+def test_exit_waits_for_programs_in_flight(run):
+    done = run("""
+        def f(m):
+            y = jax.lax.fori_loop(0, 200, lambda i, c: jnp.tanh(c @ c), m).sum()
+            return callout.tap(lambda v: print("tapped", flush=True), y)
+        f = jax.jit(f)
+        f(jnp.ones((200, 200)))
+    """)
+    assert (done.code, done.out, done.err) == (0, "tapped\n", "")
+
+
+def test_exit_writes_sinks(run, tmp_path):
+    path = tmp_path / "log.jsonl"
+    done = run(f"""
+        sink = callout.sinks.JsonLines({str(path)!r})
+        f = jax.jit(lambda x: jax.lax.fori_loop(0, 1000, lambda i, c: callout.tap(sink, c) + 1, x))
+        f(0.0)
+    """)
+    assert (done.code, done.err) == (0, "")
+    assert path.read_text().count("\n") == 1000
+
+
+def test_what_cannot_be_delivered_in_time_is_counted_and_reported(run):
+    done = run(
+        """
+        inside = threading.Event()
+        def receive(value):
+            inside.set()
+            time.sleep(3600)
+        for i in range(10):
+            callout.tap(receive, float(i))
+        inside.wait()
+        print("end", flush=True)
+        """,
+        CALLOUT_EXIT_TIMEOUT_S="0.5",
+    )
+    assert (done.code, done.out) == (0, "end\n")
+    assert "10 tap records were not delivered within exit_timeout_s=0.5" in done.err
+    assert "1 threads are still inside Python callbacks" in done.err
+
+
+def test_a_producer_that_waits_for_room_is_released(run):
+    done = run(
+        """
+        callout.config.queue_bytes = 16_000_000
+        inside = threading.Event()
+        def receive(value):
+            inside.set()
+            time.sleep(3600)
+        f = jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda i, c: callout.tap(receive, c) + 1, x))
+        threading.Thread(target=lambda: f(jnp.zeros(262144)).block_until_ready()).start()
+        inside.wait()
+        while not any(q["blocked"] for q in callout.stats()["queues"]):
+            time.sleep(0.01)
+        # Exit joins the thread first, and the thread waits for room: the drain has to come before.
+        threading._register_atexit(lambda: None)
+        import atexit
+        callout._runtime._at_exit()
+        print("released", flush=True)
+        """,
+        CALLOUT_EXIT_TIMEOUT_S="0.5",
+    )
+    assert (done.code, done.out) == (0, "released\n"), done.err
+
+
+def test_exception_at_exit_keeps_its_code_and_delivers(run):
+    done = run("""
+        f = jax.jit(lambda x: callout.tap(lambda v: print("tapped", flush=True), x))
+        f(1.0)
+        raise SystemExit(7)
+    """)
+    assert (done.code, done.out, done.err) == (7, "tapped\n", "")
+
+
+def test_failing_taps_without_a_barrier_are_reported_at_exit(run):
+    done = run("""
+        def receive(value):
+            raise KeyError("lost?")
+        callout.tap(receive, 1.0)
+        callout.tap(receive, 2.0)
+    """)
+    assert done.code == 0
+    assert "2 taps failed and no barrier_wait() came after" in done.err
+    assert "KeyError: 'lost?'" in done.err
+
+
+def test_callbacks_after_the_drain_fail_with_a_reason(run):
+    done = run("""
+        import atexit
+        def late():
+            try:
+                f(1.0).block_until_ready()
+            except Exception as error:
+                print("the Python interpreter is going away" in str(error), flush=True)
+            print(float(jax.jit(lambda x: callout.tap(print, x) + 1)(1.0)), flush=True)
+        f = jax.jit(lambda x: callout.pure_callback(lambda v: v, F32, x))
+        f(1.0)
+        # Runs after callout's own hook, which was registered later.
+        import callout._runtime as runtime
+        atexit.unregister(runtime._at_exit)
+        atexit.register(late)
+        atexit.register(runtime._at_exit)
+    """)
+    assert (done.code, done.out) == (0, "True\n2.0\n"), done.err
+
+
+def test_unused_import_ends_quietly(run):
+    done = run("pass")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_import_starts_no_backend(run):
+    done = run("""
+        from jax._src import xla_bridge
+        print(xla_bridge.backends_are_initialized())
+    """)
+    assert done.out == "False\n", done.err

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fork, spawn, several threads, two cores, hangs."""
+
+import ctypes
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import callout
+
+
+def test_using_a_callback_in_a_forked_child_raises(run):
+    done = run("""
+        import warnings
+        warnings.simplefilter("ignore")
+        callout.tap(lambda v: None, 1.0)
+        callout.barrier_wait()
+        pid = os.fork()
+        if pid == 0:
+            for name, use in {
+                "tap": lambda: callout.tap(lambda v: None, 1.0),
+                "call": lambda: callout.pure_callback(lambda: np.float32(1), F32),
+                "barrier": callout.barrier_wait,
+                "register": lambda: callout.register("x", print),
+            }.items():
+                try:
+                    use()
+                    print(name, "no error")
+                except callout.ForkError as error:
+                    print(name, "spawn" in str(error))
+            print("stats", sorted(callout.stats()), flush=True)
+            callout._runtime._at_exit()
+            os._exit(5)  # as multiprocessing's workers end; sys.exit crashes in JAX's own clean-up, without callout too
+        _, status = os.waitpid(pid, 0)
+        print("child", os.waitstatus_to_exitcode(status), flush=True)
+        callout.tap(lambda v: print("parent goes on", flush=True), 1.0)
+    """)
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == [
+        "tap True",
+        "call True",
+        "barrier True",
+        "register True",
+        "stats ['callbacks', 'live', 'queues']",
+        "child 5",
+        "parent goes on",
+    ]
+
+
+def test_a_forked_child_that_only_imported_may_exit(run):
+    done = run("""
+        import warnings
+        warnings.simplefilter("ignore")
+        pid = os.fork()
+        if pid == 0:
+            callout.stats()
+            sys.exit(5)
+        print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    """)
+    assert (done.code, done.out, done.err) == (0, "child 5\n", "")
+
+
+def test_spawned_workers_work(run, tmp_path):
+    (tmp_path / "worker.py").write_text(
+        "import jax, jax.numpy as jnp, numpy as np, callout\n"
+        "def work(x):\n"
+        "    f = jax.jit(lambda v: callout.pure_callback(lambda a: a * np.float32(2), jax.ShapeDtypeStruct((), jnp.float32), v))\n"
+        "    return float(f(x))\n"
+    )
+    done = run(
+        """
+        import multiprocessing
+        import worker
+        if __name__ == "__main__":
+            with multiprocessing.get_context("spawn").Pool(2) as pool:
+                print(pool.map(worker.work, [1.0, 2.0, 3.0]))
+        """,
+        timeout=120,
+        PYTHONPATH=str(tmp_path),
+    )
+    assert (done.code, done.out) == (0, "[2.0, 4.0, 6.0]\n"), done.err
+
+
+def test_threads_that_jit_and_call_at_once(run):
+    done = run("""
+        got = []
+        def work(k):
+            for i in range(20):
+                f = jax.jit(lambda x: callout.tap(got.append, callout.pure_callback(lambda v: v + k, F32, x)))
+                assert float(f(float(i))) == i + k
+        threads = [threading.Thread(target=work, args=(np.float32(k),)) for k in range(4)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        callout.barrier_wait()
+        print(len(got))
+    """)
+    assert (done.code, done.out, done.err) == (0, "80\n", "")
+
+
+def test_a_second_copy_of_the_core_says_so(tmp_path):
+    core = next(Path(callout.__file__).parent.glob("lib/libcallout.so*"))
+    copy = tmp_path / "libcallout.so"
+    shutil.copy(core, copy)
+    program = f"""
+import ctypes, callout
+core = ctypes.CDLL({str(copy)!r})
+core.callout_get_api.restype = ctypes.c_void_p
+api = core.callout_get_api(1)
+register = ctypes.cast(api + 16, ctypes.POINTER(ctypes.c_void_p))[0]
+error = ctypes.create_string_buffer(1000)
+function = (ctypes.c_char * 24)()
+print(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)(register)(
+    b"x", ctypes.addressof(function), error, 1000), error.value.decode())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("9 a second copy of the Callout core was loaded")
+    assert str(copy) in done.stdout
+    assert str(core) in done.stdout
+    assert ctypes.sizeof(ctypes.c_void_p) == 8
+
+
+def test_the_hang_report_names_the_callback_and_shows_python(run):
+    done = run(
+        """
+        def stuck_callback(value):
+            time.sleep(2.5)
+            return value
+        f = jax.jit(lambda x: callout.pure_callback(stuck_callback, F32, x))
+        f(1.0).block_until_ready()
+        f(1.0).block_until_ready()
+        print("ended", flush=True)
+        """,
+        CALLOUT_HANG_REPORT_S="0.3",
+    )
+    assert (done.code, done.out) == (0, "ended\n"), done.err
+    assert done.err.count("hang report: callback '__main__.stuck_callback' has made no progress for") == 1
+    assert "device 0" in done.err
+    assert "in a callback that its program waits for" in done.err
+    assert "in stuck_callback" in done.err
+    assert "Queues: none" in done.err
+
+
+def test_the_hang_report_sees_a_producer_that_waits_for_room(run):
+    done = run(
+        """
+        callout.config.queue_bytes = 16_000_000
+        release = threading.Event()
+        f = jax.jit(lambda x: jax.lax.fori_loop(0, 40, lambda i, c: callout.tap(lambda v: release.wait(60), c) + 1, x))
+        out = f(jnp.zeros(262144))
+        """ + """
+        threading.Timer(3, release.set).start()
+        out.block_until_ready()
+        callout.barrier_wait()
+        print("ended", flush=True)
+        """,
+        CALLOUT_HANG_REPORT_S="0.3",
+    )
+    assert (done.code, done.out) == (0, "ended\n"), done.err
+    assert "hang report" in done.err
+    assert "of 16000000 bytes" in done.err
+
+
+def test_hang_reports_can_be_switched_off(run):
+    done = run(
+        """
+        f = jax.jit(lambda x: callout.pure_callback(lambda v: time.sleep(1.2) or v, F32, x))
+        f(1.0).block_until_ready()
+        """,
+        CALLOUT_HANG_REPORT_S="0",
+    )
+    assert (done.code, done.err) == (0, "")
+
+
+def test_bad_settings_in_the_environment_are_named(run):
+    done = run("pass", CALLOUT_QUEUE_BYTES="12")
+    assert done.code == 1
+    assert "environment variable CALLOUT_QUEUE_BYTES: expected at least 16000000 (16 MB), got '12'" in done.err
+
+
+def test_keyboard_interrupt_in_a_callback_on_the_main_thread(run):
+    done = run("""
+        import signal
+        def interrupted(value):
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(10)
+        f = jax.jit(lambda x: callout.pure_callback(interrupted, F32, x))
+        try:
+            with callout.reraise():
+                f(1.0).block_until_ready()
+        except KeyboardInterrupt:
+            print("interrupted")
+    """)
+    assert (done.code, done.out) == (0, "interrupted\n"), done.err

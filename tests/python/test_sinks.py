@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The native sinks, and Function."""
+
+import json
+import os
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+import callout
+from callout import sinks
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_json_lines_has_the_leaves_by_name_and_where_and_when(tmp_path):
+    path = tmp_path / "log.jsonl"
+    sink = sinks.JsonLines(path)
+    f = jax.jit(lambda x: callout.tap(sink, {"loss": x, "grad": (x * 2, x[None])}, name="train"))
+    f(jnp.float32(0.1))
+    f(jnp.float32(3))
+    callout.barrier_wait()
+    first, second = lines(path)
+    assert first["name"] == "train"
+    assert (first["loss"], first["grad.0"], first["grad.1"]) == (0.1, 0.2, [0.1])
+    assert (second["loss"], second["device"], second["seq"] - first["seq"]) == (3, 0, 1)
+    assert second["run"] != first["run"]
+    assert second["time"] >= first["time"] > 1.7e9
+
+
+def test_json_lines_numbers_read_back_exactly(tmp_path):
+    path = tmp_path / "log.jsonl"
+    sink = sinks.JsonLines(path, fields=False)
+    values = [
+        np.float32([[0.1, -1e-38], [3.4e38, 0]]), np.int8([-128, 127]), np.bool_(True), np.complex64(1 + 2j),
+        np.float32([np.nan, np.inf, -np.inf]), ml_dtypes.bfloat16(0.15625), np.asarray([-8, 7], ml_dtypes.int4),
+        np.zeros((2, 0), np.float32), np.uint32(2**32 - 1),
+    ]  # fmt: skip
+    for value in values:
+        callout.tap(sink, jnp.asarray(value))
+    callout.barrier_wait()
+    got = [line["value"] for line in lines(path)]
+    np.testing.assert_array_equal(np.float32(got[0]), values[0])
+    assert got[1:] == [
+        [-128, 127], True, [1, 2], ["NaN", "Infinity", "-Infinity"], 0.15625, [-8, 7], [[], []], 2**32 - 1,
+    ]  # fmt: skip
+
+
+def test_json_lines_appends_or_starts_anew(tmp_path):
+    path = tmp_path / "log.jsonl"
+    for append, expected in [(False, 1), (True, 2), (False, 1)]:
+        callout.tap(sinks.JsonLines(path, append=append), 1.0)
+        callout.barrier_wait()
+        assert len(lines(path)) == expected
+
+
+def test_json_lines_names_what_cannot_be_opened(tmp_path):
+    with pytest.raises(callout.RegistrationError, match=r"cannot open '.*missing/x' for JSON lines: No such file"):
+        sinks.JsonLines(tmp_path / "missing" / "x")
+
+
+def test_a_full_disk_is_an_error_at_the_next_barrier():
+    sink = sinks.JsonLines("/dev/full", append=True)
+    f = jax.jit(lambda x: callout.tap(sink, x) + 1)
+    assert float(f(1.0)) == 2
+    with pytest.raises(callout.TapError, match="cannot write to '/dev/full': No space left on device"):
+        callout.barrier_wait()
+    callout.barrier_wait()
+
+
+def test_escapes(tmp_path):
+    path = tmp_path / "log.jsonl"
+    callout.tap(sinks.JsonLines(path, fields=False), {'a "b"\\\x01é': 1.0}, name='na"me\n')
+    callout.barrier_wait()
+    assert lines(path) == [{"name": 'na"me\n', 'a "b"\\\x01é': 1}]
+
+
+def test_print_writes_lines(tmp_path):
+    path = tmp_path / "out"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        sink = sinks.Print(fd=fd)
+        callout.tap(sink, jnp.float32(1.5), name="x")
+        callout.tap(sink, {"a": jnp.arange(3), "b": jnp.asarray([[True], [False]])}, name="tree")
+        callout.tap(sink, jnp.arange(2000), name="long")
+        callout.tap(sink, jnp.complex64(1 - 2j), name="z")
+        callout.barrier_wait()
+    finally:
+        os.close(fd)
+    assert path.read_text().splitlines() == [
+        "x: 1.5",
+        "tree: a=[0 1 2] b=[[True] [False]]",
+        "long: [0 1 2 ... 1997 1998 1999]",
+        "z: 1-2j",
+    ]
+
+
+def test_null_takes_everything():
+    sink = sinks.Null(name="nothing")
+    jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda i, c: callout.tap(sink, c) + 1, x))(0.0)
+    callout.barrier_wait()
+    assert callout.stats()["callbacks"]["nothing"]["calls"] == 100
+
+
+def test_function_is_the_function(received):
+    sink = sinks.Function(received.tap)
+    jax.jit(lambda x: callout.tap(sink, x))(1.0)
+    callout.barrier_wait()
+    assert received == [1]
