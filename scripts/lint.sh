@@ -29,7 +29,8 @@ clang_tidy() {
   # Configuring is enough for the compile database.
   cmake --preset dev > build/lint-configure.log || { cat build/lint-configure.log; return 1; }
   local sources
-  mapfile -t sources < <(git ls-files --cached --others --exclude-standard -- 'src/*.cc')
+  mapfile -t sources < <(git ls-files --cached --others --exclude-standard -- \
+    'src/*.cc' ':!src/*_test.cc' ':!src/testing' ':!src/*/testdata/*')
   printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p build/dev \
     --extra-arg=-Wthread-safety --extra-arg=-Wno-unknown-warning-option 2> build/lint-tidy.log
 }

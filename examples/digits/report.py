@@ -47,9 +47,8 @@ def deliveries() -> str:
     lines = [f"{'what was called':28}{'times':>9}{'left out':>10}{'dropped':>9}{'KB':>9}{'us each':>10}"]
     for label, c in sorted(callout.stats()["callbacks"].items()):
         each = c["host_seconds"] / max(1, c["calls"]) * 1e6
-        name = label.rsplit(".", 1)[-1] if "." in label and label.startswith("digits.callbacks") else label
         lines.append(
-            f"{name:28}{c['calls']:>9,}{c['skips']:>10,}{c['drops']:>9,}{c['bytes'] / 1e3:>9,.0f}{each:>10,.1f}"
+            f"{label:28}{c['calls']:>9,}{c['skips']:>10,}{c['drops']:>9,}{c['bytes'] / 1e3:>9,.0f}{each:>10,.1f}"
         )
     return "\n".join(lines)
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from . import model
 from .callbacks import Progress, native_evaluate, sklearn_score
 
-EPOCHS, BATCH = 150, 32
+EPOCHS, BATCH = 240, 64
 RECORD_EVERY = 10  # steps
 
 
@@ -30,14 +30,16 @@ def steps_per_epoch(data: model.Data) -> int:
 def make_program(data: model.Data, progress: Progress, records: callout.sinks.JsonLines):
     """(state, key) -> (state, History), jitted: EPOCHS passes over the data, without ever coming back to Python."""
     per_epoch = steps_per_epoch(data)
+    steps = EPOCHS * per_epoch
+    line = callout.options(progress, name="progress line")
 
     def step(carry, batch):
         state, test_accuracy, smooth = carry
         x, y, key = batch
-        state, report = model.train_step(state, x, y, key)
+        state, report = model.train_step(state, x, y, key, steps)
         smooth = 0.98 * smooth + 0.02 * report.accuracy
         callout.tap(
-            progress,
+            line,
             {"step": state.step, "loss": report.loss, "accuracy": smooth, "test": test_accuracy},
             min_interval=progress.interval,
         )

@@ -5,8 +5,13 @@
 microsecond. See the README and docs/.
 """
 
+import sysconfig as _sysconfig
 from importlib.metadata import version as _version
 from pathlib import Path as _Path
+
+if _sysconfig.get_config_var("Py_GIL_DISABLED"):
+    # Importing the extension would switch the GIL on for the whole process without a word.
+    raise ImportError("callout does not support free-threaded Python yet; use a build with the GIL")
 
 from . import sinks as sinks
 from ._barrier import barrier_wait as barrier_wait

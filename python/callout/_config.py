@@ -139,7 +139,7 @@ class Config:
         name = ALIASES.get(name, name)
         if name not in SETTINGS:
             raise AttributeError(f"callout.config has no setting {name!r}; there are: {', '.join(SETTINGS)}")
-        parsed = _parse(name, SETTINGS[name], value, f"callout.config.{name}")
+        parsed = _parse(SETTINGS[name], value, f"callout.config.{name}")
         with self._lock:
             old = self._values[name]
             self._values[name] = parsed
@@ -160,7 +160,7 @@ class Config:
             _logging.logger.setLevel(getattr(logging, self.log_level.upper()))
 
 
-def _parse(name: str, setting: _Setting, value: object, where: str) -> Any:
+def _parse(setting: _Setting, value: object, where: str) -> Any:
     try:
         return setting.parse(value)
     except (ValueError, TypeError) as error:
@@ -172,7 +172,7 @@ def _from_environment(name: str, setting: _Setting) -> Any:
     for variable in variables:
         text = os.environ.get(variable)
         if text:
-            return _parse(name, setting, text, f"environment variable {variable}")
+            return _parse(setting, text, f"environment variable {variable}")
     return setting.default
 
 

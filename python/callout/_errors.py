@@ -16,7 +16,7 @@ import threading
 import traceback
 from collections import OrderedDict
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import jax
 
@@ -161,7 +161,7 @@ class reraise(contextlib.ContextDecorator):  # noqa: N801 - reads as a verb: `wi
     used from several threads.
     """
 
-    def __enter__(self) -> reraise:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -185,13 +185,15 @@ def find_original(error: BaseException) -> BaseException | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _mixed_class(base: type[BaseException], user: type[BaseException]) -> type[BaseException] | None:
+def _mixed_class(base: Any, user: Any) -> Any:
     """A class that is both, or None where the two layouts do not go together (OSError, NameError, ...)."""
     if issubclass(user, base):
         return None
     try:
         mixed = type(
-            user.__name__, (base, user), {"__module__": user.__module__, "__str__": base.__str__, "__init__": user.__init__}
+            user.__name__,
+            (base, user),
+            {"__module__": user.__module__, "__str__": base.__str__, "__init__": user.__init__},
         )
     except TypeError:
         return None
@@ -202,7 +204,8 @@ def _mixed_class(base: type[BaseException], user: type[BaseException]) -> type[B
 def adopt(error: BaseException, exception: BaseException) -> None:
     """Chains `exception` to `error` and, where the layouts allow, makes `error` an instance of its class too."""
     error.__cause__ = exception
-    mixed = _mixed_class(type(error), type(exception))
+    classes: Any = (type(error), type(exception))
+    mixed = _mixed_class(*classes)
     if mixed is None:
         return
     try:

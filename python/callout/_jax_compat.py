@@ -98,11 +98,13 @@ def wait_for_effects(timeout: float | None) -> bool:
 
 def put_on_device(value: np.ndarray, device: jax.Device, committed: bool) -> jax.Array:
     """A jax.Array of a NumPy array: 2.5 us where `jax.device_put` takes 20."""
+    result: jax.Array
     if _batched_device_put is None:
-        return jax.device_put(value, device)
+        result = jax.device_put(value, device)
+        return result
     aval = jax.core.ShapedArray(value.shape, value.dtype)
     sharding = jax.sharding.SingleDeviceSharding(device)
-    result: jax.Array = _batched_device_put(aval, sharding, [value], [device], committed)
+    result = _batched_device_put(aval, sharding, [value], [device], committed)
     return result
 
 
@@ -149,4 +151,5 @@ def num_devices(ctx: mlir.LoweringRuleContext) -> int:
 
 def local_devices() -> Sequence[jax.Device]:
     """This process's CPU devices; an FFI device ordinal is an index into them."""
-    return jax.local_devices(backend="cpu")
+    devices: Sequence[jax.Device] = jax.local_devices(backend="cpu")
+    return devices

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import jax
 
@@ -15,6 +15,7 @@ from ._primitives.tap import Site, no_transforms, tap_p
 from ._targets import tap_target
 
 T = TypeVar("T")
+R = TypeVar("R")
 _SAME: Any = object()
 _ON_FULL = {"block": 0, "drop_newest": 1, "fail": 2}
 
@@ -41,8 +42,8 @@ def _throttle(target: Any, site: Site) -> _EagerThrottle | None:
     owner = getattr(target, "__func__", target)
     try:
         sites = _throttles.setdefault(owner, {})
-    except TypeError:  # a name: it lives for ever
-        sites = _named_throttles.setdefault(target, {})
+    except TypeError:  # a name, which lives for ever, or something that cannot be remembered
+        sites = _named_throttles.setdefault(target, {}) if isinstance(target, str) else {}
     if site not in sites:
         sites[site] = _EagerThrottle(site.every, site.min_interval_ns)
     return sites[site]
@@ -51,9 +52,7 @@ def _throttle(target: Any, site: Site) -> _EagerThrottle | None:
 _named_throttles: dict[str, dict[Site, _EagerThrottle]] = {}
 
 
-def _make_site(
-    value: Any, name: str | None, on_full: str, every: int, min_interval: float | None
-) -> Site:
+def _make_site(value: Any, name: str | None, on_full: str, every: int, min_interval: float | None) -> Site:
     if on_full not in _ON_FULL:
         raise ValueError(f"callout.tap: on_full must be one of {list(_ON_FULL)}, got {on_full!r}")
     if not isinstance(every, int) or every < 1:
@@ -65,9 +64,40 @@ def _make_site(
     return Site(name or "", leaves, every, int((min_interval or 0) * 1e9), _ON_FULL[on_full])
 
 
+@overload
 def tap(
     target: Callable[..., Any] | Any,
     value: T,
+    *,
+    ordered: bool = ...,
+    name: str | None = ...,
+    on_full: Literal["block", "drop_newest", "fail"] = ...,
+    every: int = ...,
+    min_interval: float | None = ...,
+    sharding: Literal["gather", "local"] = ...,
+    device_index: int = ...,
+    with_device: bool = ...,
+    with_transforms: bool = ...,
+) -> T: ...
+@overload
+def tap(
+    target: Callable[..., Any] | Any,
+    value: Any,
+    *,
+    result: R,
+    ordered: bool = ...,
+    name: str | None = ...,
+    on_full: Literal["block", "drop_newest", "fail"] = ...,
+    every: int = ...,
+    min_interval: float | None = ...,
+    sharding: Literal["gather", "local"] = ...,
+    device_index: int = ...,
+    with_device: bool = ...,
+    with_transforms: bool = ...,
+) -> R: ...
+def tap(
+    target: Callable[..., Any] | Any,
+    value: Any,
     *,
     result: Any = _SAME,
     ordered: bool = False,
@@ -79,7 +109,7 @@ def tap(
     device_index: int = 0,
     with_device: bool = False,
     with_transforms: bool = False,
-) -> T:
+) -> Any:
     """Sends `value` to `target` while the program runs, and returns it.
 
     The program copies the value into a bounded queue and goes on; a delivery thread calls the target. `barrier_wait()`
@@ -129,8 +159,7 @@ def tap(
         return returned
     # PRNG keys were sent as their data: they themselves go on.
     leaves = [old if _is_key(old) else new for old, new in zip(flat, out, strict=True)]
-    restored: T = jax.tree.unflatten(tree, leaves)
-    return restored
+    return jax.tree.unflatten(tree, leaves)
 
 
 def _is_key(value: Any) -> bool:

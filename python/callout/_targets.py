@@ -7,6 +7,7 @@ parameters weakly only if they are callable and can be weakly referenced, so tar
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import types
 import weakref
@@ -26,14 +27,21 @@ Transforms = tuple[tuple[str, Any], ...]
 class Target:
     """One function (or sink, or name) as one kind of callback. Equal targets are one object while they live."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_key", "base_name", "label", "make", "numpy_only")
+    __slots__ = ("__weakref__", "_callbacks", "_key", "label", "make", "numpy_only", "signature")
 
-    def __init__(self, key: Hashable, label: str, base_name: str, numpy_only: bool, make: Callable[[Any], _ext.Callback]):
+    def __init__(
+        self,
+        key: Hashable,
+        label: str,
+        numpy_only: bool,
+        make: Callable[[Any], _ext.Callback],
+        signature: tuple[Any, ...] = (),
+    ):
         self._key = key
         self.label = label
-        self.base_name = base_name
         self.numpy_only = numpy_only
         self.make = make
+        self.signature = signature
         self._callbacks: dict[Hashable, _ext.Callback] = {}
 
     def __call__(self, *_: Any) -> None:
@@ -56,8 +64,9 @@ class Target:
         return self._callbacks[key]
 
     def bind(self, transforms: Transforms = ()) -> str:
-        """The name that goes into the program."""
-        return _ext.bind(self.base_name, self.callback(transforms))
+        """The name that goes into the program: the function's, and a digest of how it is called."""
+        digest = hashlib.sha256(repr(self.signature).encode()).hexdigest()[:8]
+        return _ext.bind(f"{self.label}/{digest}", self.callback(transforms))
 
     def is_python(self) -> bool:
         """True if running it takes the GIL."""
@@ -70,17 +79,17 @@ class NamedTarget(Target):
     __slots__ = ()
 
     def __init__(self, name: str):
-        super().__init__(("name", name), name, name, numpy_only=False, make=lambda _: _ext.find(name))
+        super().__init__(("name", name), name, numpy_only=False, make=lambda _: _ext.find(name))
 
-    def callback(self, transforms: Transforms = ()) -> _ext.Callback:
-        return _ext.find(self.base_name)
+    def callback(self, _: Transforms = ()) -> _ext.Callback:
+        return _ext.find(self.label)
 
-    def bind(self, transforms: Transforms = ()) -> str:
-        return self.base_name
+    def bind(self, _: Transforms = ()) -> str:
+        return self.label
 
     def is_python(self) -> bool:
         # A program may be traced before the name is bound; compiling it then fails with the name in the text.
-        return self.base_name in _ext.registered_names() and super().is_python()
+        return self.label in _ext.registered_names() and super().is_python()
 
 
 _targets: weakref.WeakValueDictionary[Hashable, Target] = weakref.WeakValueDictionary()
@@ -126,10 +135,6 @@ def function_name(fn: Callable[..., Any]) -> str:
     return f"{module}.{name}"
 
 
-def _digest(*parts: Any) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
-
-
 def _to_jax(fn: Callable[..., Any]) -> Callable[..., Any]:
     def call_with_jax_arrays(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = jax.tree.map(jax.numpy.asarray, (args, kwargs))
@@ -148,7 +153,7 @@ def _without_lists(tree: Any) -> Any:
 
 
 def _flattener(tree: PyTreeDef, label: str) -> Callable[[Any], list[Any]]:
-    expected = jax.tree.structure(_without_lists(jax.tree.unflatten(tree, [0] * tree.num_leaves)))
+    expected: Any = jax.tree.structure(_without_lists(jax.tree.unflatten(tree, [0] * tree.num_leaves)))
 
     def flatten(result: Any) -> list[Any]:
         leaves, got = jax.tree.flatten(_without_lists(result))
@@ -162,14 +167,18 @@ def _flattener(tree: PyTreeDef, label: str) -> Callable[[Any], list[Any]]:
     return flatten
 
 
-def _leaf_sequence(tree: PyTreeDef) -> bool:
-    """True for a flat tuple of leaves."""
-    children = tree.children()
-    return (
-        tree == jax.tree.structure((0,) * tree.num_leaves)
-        and len(children) == tree.num_leaves
-        and tree.num_leaves != 1
-    )
+@functools.lru_cache(maxsize=1024)
+def _is_flat_call(in_tree: PyTreeDef) -> bool:
+    """True if the leaves are the positional arguments."""
+    return bool(in_tree == jax.tree.structure(((0,) * in_tree.num_leaves, {})))
+
+
+@functools.lru_cache(maxsize=1024)
+def _result_form(out_tree: PyTreeDef) -> tuple[bool, bool]:
+    """(one array or nothing is expected, the core can take the leaves without help)."""
+    single = out_tree.num_leaves == 0 or out_tree == jax.tree.structure(0)
+    flat = out_tree.num_leaves > 1 and out_tree == jax.tree.structure((0,) * out_tree.num_leaves)
+    return single, single or flat
 
 
 def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef) -> Target:
@@ -185,9 +194,8 @@ def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree
     fn, chosen = _options.split(callback)
     x64 = bool(jax.config.jax_enable_x64)
     label = chosen.name or function_name(fn)
-    flat_args = in_tree == jax.tree.structure(((0,) * in_tree.num_leaves, {}))
-    single = out_tree == jax.tree.structure(0)
-    flat_results = single or out_tree.num_leaves == 0 or _leaf_sequence(out_tree)
+    flat_args = _is_flat_call(in_tree)
+    single, flat_results = _result_form(out_tree)
 
     def make(_: Transforms) -> _ext.Callback:
         return _ext.make_python_callback(
@@ -196,19 +204,18 @@ def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree
             unflatten=None if flat_args else in_tree.unflatten,
             unflatten_value=None,
             flatten=None if flat_results else _flattener(out_tree, label),
-            single_result=single or out_tree.num_leaves == 0,
+            single_result=single,
             device_lookup=None,
             transforms=None,
             zero_copy=chosen.zero_copy,
             canonicalize=not x64,
         )
 
-    base = f"{label}/{_digest(str(in_tree), str(out_tree), x64, chosen)}"
     return _interned(
         "call",
         callback,
         (in_tree, out_tree, x64),
-        lambda key: Target(key, label, base, chosen.numpy_only, make),
+        lambda key: Target(key, label, chosen.numpy_only, make, (str(in_tree), str(out_tree), x64, chosen)),
     )
 
 
@@ -219,7 +226,7 @@ def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms:
     handle: _ext.Callback | None = getattr(target, "_callout_callback", None)
     if handle is not None:
         sink = handle
-        return _interned("sink", target, None, lambda key: Target(key, sink.label, sink.label, True, lambda _: sink))
+        return _interned("sink", target, None, lambda key: Target(key, sink.label, True, lambda _: sink))
     if not callable(target):
         raise TypeError(f"callout.tap: expected a callable, a sink or the name of a callback, got {target!r}")
     fn, chosen = _options.split(target)
@@ -239,12 +246,13 @@ def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms:
             canonicalize=False,
         )
 
-    base = f"{label}/{_digest('tap', str(tree), with_device, with_transforms, chosen)}"
     return _interned(
         "tap",
         target,
         (tree, with_device, with_transforms),
-        lambda key: Target(key, label, base, chosen.numpy_only, make),
+        lambda key: Target(
+            key, label, chosen.numpy_only, make, ("tap", str(tree), with_device, with_transforms, chosen)
+        ),
     )
 
 

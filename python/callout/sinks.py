@@ -72,6 +72,7 @@ class Function:
         self._fn = fn
 
     def __call__(self, value: Any, **kwargs: Any) -> Any:
+        """Calls the function."""
         return self._fn(value, **kwargs)
 
     def __eq__(self, other: object) -> bool:

@@ -3,6 +3,7 @@
 // `every` and `min_interval` of a tap: decided before anything is copied.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -14,7 +15,8 @@ class Throttle {
  public:
   /// Lets the 1st, (every+1)th, ... record through (`every` >= 1), and of these none closer than `min_interval_ns` after
   /// the last one that went through (0: no limit).
-  Throttle(int64_t every, int64_t min_interval_ns) : every_(every), min_interval_ns_(min_interval_ns) {}
+  Throttle(int64_t every, int64_t min_interval_ns)
+      : every_(every), min_interval_ns_(std::min(min_interval_ns, kLongestInterval)) {}
 
   /// Thread-safe.
   bool Admit() {
@@ -23,6 +25,8 @@ class Throttle {
   }
 
  private:
+  static constexpr int64_t kLongestInterval = INT64_MAX / 2;  // centuries; added to the clock, it does not overflow
+
   bool AdmitTime(int64_t now) {
     int64_t next = next_.load(std::memory_order_relaxed);
     while (now >= next) {

@@ -57,7 +57,7 @@ void AppendComplex(T re, T im, TextStyle style, std::string& out) {
     return;
   }
   AppendFloat(re, style, out);
-  if (!(im < 0)) out += '+';
+  if (!std::signbit(im) || std::isnan(im)) out += '+';
   AppendFloat(im, style, out);
   out += 'j';
 }

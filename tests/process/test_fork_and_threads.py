@@ -65,7 +65,8 @@ def test_spawned_workers_work(run, tmp_path):
     (tmp_path / "worker.py").write_text(
         "import jax, jax.numpy as jnp, numpy as np, callout\n"
         "def work(x):\n"
-        "    f = jax.jit(lambda v: callout.pure_callback(lambda a: a * np.float32(2), jax.ShapeDtypeStruct((), jnp.float32), v))\n"
+        "    spec = jax.ShapeDtypeStruct((), jnp.float32)\n"
+        "    f = jax.jit(lambda v: callout.pure_callback(lambda a: a * np.float32(2), spec, v))\n"
         "    return float(f(x))\n"
     )
     done = run(
@@ -148,7 +149,8 @@ def test_the_hang_report_sees_a_producer_that_waits_for_room(run):
         release = threading.Event()
         f = jax.jit(lambda x: jax.lax.fori_loop(0, 40, lambda i, c: callout.tap(lambda v: release.wait(60), c) + 1, x))
         out = f(jnp.zeros(262144))
-        """ + """
+        """
+        + """
         threading.Timer(3, release.set).start()
         out.block_until_ready()
         callout.barrier_wait()

@@ -4,12 +4,11 @@
 import gc
 import os
 
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
-
-import jax
-import pytest
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
 
 import callout
+import jax
+import pytest
 from callout import _errors, _ext
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -7,12 +7,11 @@ import sys
 import threading
 from pathlib import Path
 
+import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-import callout
 from callout import _config, _ext
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
@@ -115,7 +114,9 @@ def test_stats_count_calls_bytes_time_and_errors():
     def bad(x):
         raise KeyError("x")
 
-    f = jax.jit(lambda x: callout.pure_callback(callout.options(slow, name="slow"), jax.ShapeDtypeStruct((10,), "float32"), x))
+    f = jax.jit(
+        lambda x: callout.pure_callback(callout.options(slow, name="slow"), jax.ShapeDtypeStruct((10,), "float32"), x)
+    )
     g = jax.jit(lambda x: callout.pure_callback(callout.options(bad, name="bad"), F32, x))
     for _ in range(3):
         f(jnp.zeros(10))
@@ -123,7 +124,14 @@ def test_stats_count_calls_bytes_time_and_errors():
         g(1.0)
     callout.pure_callback(callout.options(slow, name="slow"), jax.ShapeDtypeStruct((10,), "float32"), jnp.zeros(10))
     stats = callout.stats()["callbacks"]
-    assert stats["slow"] == {"calls": 4, "bytes": 4 * 80, "host_seconds": stats["slow"]["host_seconds"], "drops": 0, "skips": 0, "errors": 0}
+    assert stats["slow"] == {
+        "calls": 4,
+        "bytes": 4 * 80,
+        "host_seconds": stats["slow"]["host_seconds"],
+        "drops": 0,
+        "skips": 0,
+        "errors": 0,
+    }
     assert stats["slow"]["host_seconds"] >= 4 * 0.019
     assert stats["bad"]["errors"] == 1
 
@@ -141,7 +149,9 @@ def test_queue_high_water_mark():
 
 
 def test_doctor_says_what_works():
-    done = subprocess.run([sys.executable, "-m", "callout.doctor"], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "callout.doctor"], capture_output=True, text=True, check=True, timeout=120
+    )
     for text in ("callout", "jax", "jaxlib", "numpy", "Python", "cpu", "pure_callback", "tap", "ok"):
         assert text in done.stdout
     assert "FAILED" not in done.stdout
@@ -171,7 +181,18 @@ def test_headers_and_cmake_package_are_there():
 
 
 def test_public_names():
-    for name in (
-        "pure_callback tap barrier_wait register options reraise last_error jit stats config CallbackError __version__"
-    ).split():
+    for name in [
+        "pure_callback",
+        "tap",
+        "barrier_wait",
+        "register",
+        "options",
+        "reraise",
+        "last_error",
+        "jit",
+        "stats",
+        "config",
+        "CallbackError",
+        "__version__",
+    ]:
         assert hasattr(callout, name)

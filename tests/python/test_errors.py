@@ -4,13 +4,12 @@
 import logging
 import threading
 
+import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-
-import callout
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -226,7 +225,7 @@ def test_errors_from_other_threads():
 
 def test_unrelated_errors_pass_through_reraise_unchanged():
     error = ValueError("nothing to do with callbacks")
-    with pytest.raises(ValueError) as info, callout.reraise():
+    with pytest.raises(ValueError, match="nothing to do") as info, callout.reraise():
         raise error
     assert info.value is error
 

@@ -3,13 +3,12 @@
 
 import sys
 
+import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-
-import callout
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -69,7 +68,9 @@ def test_jit_gives_numpy_arrays_to_the_callback():
 
 def test_arguments_may_be_kept():
     kept = []
-    f = jax.jit(lambda x: lax.fori_loop(0, 50, lambda i, c: callout.pure_callback(lambda v: kept.append(v) or v + 1, F32, c), x))
+    f = jax.jit(
+        lambda x: lax.fori_loop(0, 50, lambda i, c: callout.pure_callback(lambda v: kept.append(v) or v + 1, F32, c), x)
+    )
     assert float(f(jnp.float32(0))) == 50
     assert [float(k) for k in kept] == list(range(50))
 
@@ -130,7 +131,14 @@ def test_results_as_tuple_list_and_none():
 
 @pytest.mark.parametrize(
     ("value", "dtype"),
-    [(2.5, "float32"), (np.float64(2.5), "float32"), (3, "int32"), (np.int64(3), "int32"), (True, "bool"), (3, "float32")],
+    [
+        (2.5, "float32"),
+        (np.float64(2.5), "float32"),
+        (3, "int32"),
+        (np.int64(3), "int32"),
+        (True, "bool"),
+        (3, "float32"),
+    ],
 )
 def test_python_numbers_and_64_bit_results_are_canonicalized(value, dtype):
     f = jax.jit(lambda x: callout.pure_callback(lambda _: value, jax.ShapeDtypeStruct((), dtype), x))
@@ -167,14 +175,20 @@ def test_prng_keys_arrive_as_their_data():
     assert seen == [(np.uint32, (2,))] * 2
 
 
-@pytest.mark.parametrize("method", ["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"])
+@pytest.mark.parametrize(
+    "method", ["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"]
+)
 @pytest.mark.parametrize("in_axes", [(0, 0), (0, None), (None, 0), (1, 0)])
 def test_vmap_methods(method, in_axes):
     shapes = []
 
     def callback(x, y):
         shapes.append((x.shape, y.shape))
-        return x + y if method != "legacy_vectorized" or y.ndim == x.ndim else x + y.reshape(y.shape + (1,) * (x.ndim - y.ndim))
+        return (
+            x + y
+            if method != "legacy_vectorized" or y.ndim == x.ndim
+            else x + y.reshape(y.shape + (1,) * (x.ndim - y.ndim))
+        )
 
     def f(x, y):
         return callout.pure_callback(callback, F32, x, y, vmap_method=method)
@@ -182,8 +196,10 @@ def test_vmap_methods(method, in_axes):
     x = jnp.arange(3.0) if in_axes[0] == 0 else (jnp.arange(3.0)[None] if in_axes[0] == 1 else jnp.float32(1))
     y = jnp.arange(3.0) * 10 if in_axes[1] == 0 else jnp.float32(2)
     if in_axes[0] == 1:
-        def f(x, y):  # noqa: F811
+
+        def f(x, y):
             return callout.pure_callback(lambda v, w: callback(v.sum(axis=-1), w), F32, x, y, vmap_method=method)
+
     expected = jax.vmap(lambda a, b: jnp.sum(a) + b, in_axes)(x, y)
     np.testing.assert_array_equal(jax.jit(jax.vmap(f, in_axes))(x, y), expected)
     assert len(shapes) == (3 if method.startswith("sequential") else 1)
@@ -207,7 +223,9 @@ def test_vmap_methods_pass_the_documented_shapes():
 def test_nested_vmap():
     f = lambda x, y: callout.pure_callback(np.add, F32, x, y, vmap_method="broadcast_all")  # noqa: E731
     g = jax.jit(jax.vmap(jax.vmap(f, (0, None)), (None, 0)))
-    np.testing.assert_array_equal(g(jnp.arange(3.0), jnp.arange(2.0) * 10), np.arange(2.0)[:, None] * 10 + np.arange(3.0))
+    np.testing.assert_array_equal(
+        g(jnp.arange(3.0), jnp.arange(2.0) * 10), np.arange(2.0)[:, None] * 10 + np.arange(3.0)
+    )
 
 
 def test_vmap_without_a_method_is_refused_and_a_bad_one_named():
@@ -306,7 +324,10 @@ def test_wrong_results_are_named(result, message, jitted):
 
 def test_wrong_structure_is_named():
     f = jax.jit(lambda x: callout.pure_callback(callout.options(lambda v: {"b": v}, name="bad"), {"a": F32}, x))
-    with pytest.raises(callout.ResultError, match=r"callback 'bad': .*expected structure .*'a'.*got .*'b'"), callout.reraise():
+    with (
+        pytest.raises(callout.ResultError, match=r"callback 'bad': .*expected structure .*'a'.*got .*'b'"),
+        callout.reraise(),
+    ):
         f(1.0)
     g = jax.jit(lambda x: callout.pure_callback(lambda v: (v, v, v), (F32, F32), x))
     with pytest.raises(Exception, match="expected a tuple of 2, got one of 3"):
@@ -323,7 +344,9 @@ def test_options_zero_copy_args_and_name():
     f = jax.jit(lambda x: callout.pure_callback(callout.options(callback, zero_copy=True), like(x), x))
     np.testing.assert_array_equal(f(jnp.zeros(4)), np.ones(4))
     assert seen == [(np.ndarray, False, False)]
-    g = jax.jit(lambda x: callout.pure_callback(callout.options(lambda v: seen.append(type(v)) or v, args="jax"), like(x), x))
+    g = jax.jit(
+        lambda x: callout.pure_callback(callout.options(lambda v: seen.append(type(v)) or v, args="jax"), like(x), x)
+    )
     g(jnp.zeros(4))
     assert issubclass(seen[1], jax.Array)
     named = jax.jit(lambda x: callout.pure_callback(callout.options(double, name="my name"), F32, x))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every dtype and shape leaves a program and comes back unchanged, as calls and as taps."""
 
+import callout
 import hypothesis.extra.numpy as hnp
 import jax
 import jax.numpy as jnp
@@ -10,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import callout
-
 # Compiling is what takes the time, so few examples, and none too large.
-few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+few = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
 
 NATIVE = ["bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32", "complex64"]
 WIDE = ["int64", "uint64", "float64", "complex128"]
@@ -35,9 +36,15 @@ def sample(name, shape):
         return rng.integers(0, 2, shape).astype(bool)
     if name.startswith(("int", "uint")):
         bits = int("".join(c for c in name if c.isdigit()))
-        low, high = (0, 1 << min(bits, 40)) if name[0] == "u" else (-(1 << (min(bits, 40) - 1)), 1 << (min(bits, 40) - 1))
+        low, high = (
+            (0, 1 << min(bits, 40)) if name[0] == "u" else (-(1 << (min(bits, 40) - 1)), 1 << (min(bits, 40) - 1))
+        )
         return rng.integers(low, high, shape).astype(dtype)
-    values = np.asarray(2.0 ** rng.integers(0, 2, shape)) if name in ("float8_e8m0fnu", "float4_e2m1fn") else rng.normal(size=shape)
+    values = (
+        np.asarray(2.0 ** rng.integers(0, 2, shape))
+        if name in ("float8_e8m0fnu", "float4_e2m1fn")
+        else rng.normal(size=shape)
+    )
     if name.startswith("complex"):
         return (values + 1j * rng.normal(size=shape)).astype(dtype)
     return np.asarray(values).astype(dtype)
@@ -98,7 +105,9 @@ def test_any_shape_and_dtype(data):
     round_trip(value, jit=data.draw(st.booleans()))
 
 
-leaves = st.sampled_from([np.float32(1.5), np.int32(3), np.zeros((2, 3), np.float32), np.ones(0, np.uint8), np.bool_(True)])
+leaves = st.sampled_from(
+    [np.float32(1.5), np.int32(3), np.zeros((2, 3), np.float32), np.ones(0, np.uint8), np.bool_(True)]
+)
 trees = st.recursive(
     leaves,
     lambda inner: st.one_of(

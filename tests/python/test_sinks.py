@@ -4,13 +4,12 @@
 import json
 import os
 
+import callout
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-
-import callout
 from callout import sinks
 
 

@@ -4,13 +4,12 @@
 import re
 import threading
 
+import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-
-import callout
 
 
 def floats(received):
@@ -153,7 +152,9 @@ def test_remat_taps_again_unless_the_policy_saves(received):
     np.testing.assert_allclose(jax.jit(jax.grad(saved))(1.0), expected, rtol=1e-6)
     assert delivered(received) == pytest.approx([value])
     received.clear()
-    loop = jax.checkpoint(lambda x: lax.scan(lambda c, _: (jnp.sin(callout.tap(received.tap, c)), None), x, None, length=3)[0])
+    loop = jax.checkpoint(
+        lambda x: lax.scan(lambda c, _: (jnp.sin(callout.tap(received.tap, c)), None), x, None, length=3)[0]
+    )
     jax.jit(jax.grad(loop))(1.0)
     assert len(delivered(received)) == 6
 
@@ -210,7 +211,9 @@ def program_without_tap(hlo):
     """HLO text with everything that names, numbers or is the tap removed."""
     lines = [line for line in hlo.splitlines() if "callout.v1.tap" not in line]
     text = re.sub(r"metadata=\{[^}]*\}|, sharding=\{[^}]*\}", "", "\n".join(lines))
-    body = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("HloModule", "FileNames"))]
+    body = [
+        line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("HloModule", "FileNames"))
+    ]
     return sorted(re.sub(r"%?[\w.-]+ =", "=", re.sub(r"%[\w.-]+", "%", line)) for line in body)
 
 
@@ -374,7 +377,9 @@ def test_several_devices_point_to_shard_map():
 
 def test_shard_map_taps_each_shard(received):
     mesh = jax.make_mesh((2,), ("d",))
-    f = jax.jit(jax.shard_map(lambda x: callout.tap(received.tap, x), mesh=mesh, in_specs=jax.P("d"), out_specs=jax.P("d")))
+    f = jax.jit(
+        jax.shard_map(lambda x: callout.tap(received.tap, x), mesh=mesh, in_specs=jax.P("d"), out_specs=jax.P("d"))
+    )
     sharded = jax.device_put(jnp.arange(4.0), jax.sharding.NamedSharding(mesh, jax.P("d")))
     np.testing.assert_array_equal(f(sharded), np.arange(4.0))
     callout.barrier_wait()

@@ -16,8 +16,7 @@ def to_host(value: Any) -> np.ndarray:
     """The value as NumPy sees it; waits for it. Python numbers get JAX's dtypes."""
     if not isinstance(value, (jax.Array, np.ndarray)):
         value = jax.numpy.asarray(value)
-    array = np.asarray(value)
-    return array
+    return np.asarray(value)
 
 
 def placement(values: Sequence[Any]) -> tuple[jax.Device, int, bool]:

@@ -140,7 +140,7 @@ class _Frozen(tuple[Any, ...]):
 
     __slots__ = ()
 
-    def __hash__(self) -> int:  # type: ignore[override]
+    def __hash__(self) -> int:
         return hash(repr(tuple(self)))
 
 

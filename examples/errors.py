@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A callback raises: how the exception itself comes back, from a call and from a tap.
+
+Usage: python examples/errors.py
+"""
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class TooHot(Exception):  # noqa: N818 - an exception of the user's
+    def __init__(self, degrees: float):
+        super().__init__(f"{degrees:.1f} degrees")
+        self.degrees = degrees
+
+
+def check(temperature: np.ndarray) -> np.ndarray:
+    if temperature > 100:
+        raise TooHot(float(temperature))
+    return temperature
+
+
+def checked(x: jax.Array) -> jax.Array:
+    return callout.pure_callback(check, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+
+def heat(x: jax.Array) -> jax.Array:
+    """Heats up by 30 degrees five times, and checks each time."""
+    return jax.lax.fori_loop(0, 5, lambda _, x: checked(x + 30), x)
+
+
+def with_a_context_manager() -> None:
+    """`reraise()` around whatever runs and waits."""
+    try:
+        with callout.reraise():
+            jax.jit(heat)(jnp.float32(20)).block_until_ready()
+    except TooHot as error:
+        print(f"reraise():    TooHot, {error.degrees} degrees")  # the object itself, with its attributes
+
+
+def with_callout_jit() -> None:
+    """`callout.jit` is `jax.jit` with `reraise()` in each call."""
+    try:
+        callout.jit(heat)(jnp.float32(20))
+    except TooHot as error:
+        print(f"callout.jit:  TooHot, {error.degrees} degrees")
+
+
+def after_the_fact() -> None:
+    """Code that somebody else wrote caught JAX's exception: the original is still there."""
+    try:
+        jax.jit(heat)(jnp.float32(40)).block_until_ready()
+    except Exception:  # noqa: BLE001 - JaxRuntimeError or ValueError, with the original's traceback in its text
+        pass
+    error = callout.last_error()
+    assert isinstance(error, TooHot)
+    print(f"last_error(): TooHot, {error.degrees} degrees")
+
+
+def from_a_tap() -> None:
+    """A tap that fails does not fail the program; the next barrier says so."""
+
+    def watch(value: np.ndarray) -> None:
+        check(value)
+
+    def run(x):
+        return jax.lax.fori_loop(0, 5, lambda _, x: callout.tap(watch, x + 30), x)
+
+    print("the program with a failing tap gives", jax.jit(run)(jnp.float32(0)))
+    try:
+        callout.barrier_wait()
+    except callout.TapError as error:
+        print(f"barrier_wait(): {error.count} taps failed, the last with {error.__cause__}")
+        assert error.count == 2
+        assert isinstance(error, TooHot)  # both: a TapError, and what was raised
+
+
+def main() -> None:
+    with_a_context_manager()
+    with_callout_jit()
+    after_the_fact()
+    from_a_tap()
+
+
+if __name__ == "__main__":
+    main()

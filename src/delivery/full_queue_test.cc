@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What Delivery does when a queue is full and when it shuts down: the smallest queue, and records of more than half of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "delivery/delivery.h"
+#include "testing/fake_callbacks.h"
+#include "testing/live_counts.h"
+#include "testing/spin.h"
+#include "testing/status_matchers.h"
+#include "testing/test_buffer.h"
+#include "testing/test_site.h"
+
+namespace callout::internal {
+namespace {
+
+using std::chrono::steady_clock;
+using ::testing::IsEmpty;
+
+constexpr auto kForever = steady_clock::time_point::max();
+
+class FullQueueTest : public LiveCountTest {
+ protected:
+  FullQueueTest() {
+    EXPECT_THAT(delivery_.Configure({.queue_bytes = kMinQueueBytes}), IsOk());
+    view_ = large_.view();
+  }
+  Status PushLarge(TapSite& site) { return delivery_.Push(site, &view_, 1, 0, 0); }
+  uint64_t Blocked() const { return delivery_.QueueStatistics()[0].stats.blocked; }
+  void Drain() { ASSERT_THAT(delivery_.Drain(kForever), IsEmpty()); }
+
+  // Fills the queue of device 0 with one record, which is being delivered until `blocking_` is opened.
+  void Fill() {
+    ASSERT_THAT(PushLarge(*blocking_site_), IsOk());
+    blocking_->WaitUntilEntered(1);
+  }
+
+  TestBuffer large_ = TestBuffer::Zeros(DType::kUint8, {9'000'000});
+  callout_buffer view_;
+  Delivery delivery_;
+  std::shared_ptr<BlockingCallback> blocking_ = std::make_shared<BlockingCallback>("blocking");
+  std::unique_ptr<TapSite> blocking_site_ = MakeSite(blocking_);
+
+  void TearDown() override {
+    blocking_site_.reset();
+    blocking_.reset();
+    LiveCountTest::TearDown();
+  }
+  void SetUp() override {}
+};
+
+TEST_F(FullQueueTest, DropNewestDropsAndCounts) {
+  const auto callback = std::make_shared<FakeCallback>("FullQueueTest.drops");
+  const auto site = MakeSite(callback, {.policy = OverflowPolicy::kDropNewest});
+  Fill();
+  EXPECT_THAT(PushLarge(*site), IsOk());
+  EXPECT_EQ(callback->stats().drops.load(), 1U);
+  blocking_->Open();
+  Drain();
+  EXPECT_EQ(callback->stats().calls.load(), 0U);
+  EXPECT_THAT(PushLarge(*site), IsOk());
+  Drain();
+  EXPECT_EQ(callback->stats().calls.load(), 1U);
+}
+
+TEST_F(FullQueueTest, FailFailsTheProgramAndSaysWhatIsFull) {
+  const auto callback = std::make_shared<FakeCallback>("FullQueueTest.fails");
+  const auto site = MakeSite(callback, {.policy = OverflowPolicy::kFail});
+  Fill();
+  const Status status = PushLarge(*site);
+  EXPECT_THAT(status, StatusIs(StatusCode::kResourceExhausted,
+                               "the tap queue is full and the tap was made with on_full=\"fail\". Queues: native device 0: "
+                               "1 records, 9000"));
+  EXPECT_THAT(status, StatusIs(StatusCode::kResourceExhausted, " of 16000000 bytes"));
+  EXPECT_EQ(callback->stats().drops.load(), 1U);
+  blocking_->Open();
+  Drain();
+}
+
+TEST_F(FullQueueTest, BlockWaitsForRoom) {
+  const auto callback = std::make_shared<FakeCallback>("FullQueueTest.blocks");
+  const auto site = MakeSite(callback);
+  Fill();
+  std::thread program([&] { EXPECT_THAT(PushLarge(*site), IsOk()); });
+  SpinUntil([&] { return Blocked() == 1; });
+  EXPECT_EQ(delivery_.QueueStatistics()[0].stats.records, 1U);
+  blocking_->Open();
+  program.join();
+  Drain();
+  EXPECT_EQ(callback->stats().calls.load(), 1U);
+  EXPECT_EQ(callback->stats().drops.load(), 0U);
+}
+
+TEST_F(FullQueueTest, DeliveryThreadNeverWaitsForItself) {
+  const auto inner = std::make_shared<FakeCallback>("FullQueueTest.inner");
+  const auto inner_site = MakeSite(inner);
+  const auto outer = std::make_shared<FakeCallback>("FullQueueTest.outer");
+  outer->on_deliver = [&](const Record&) {
+    for (int i = 0; i < 3; ++i) EXPECT_THAT(PushLarge(*inner_site), IsOk());
+    return OkStatus();
+  };
+  const auto outer_site = MakeSite(outer);
+  EXPECT_THAT(PushLarge(*outer_site), IsOk());
+  // The barrier waits for what was pushed before it: first for the outer record, then for those that it pushed.
+  Drain();
+  Drain();
+  EXPECT_EQ(inner->stats().calls.load(), 3U);
+  EXPECT_EQ(inner->stats().drops.load(), 0U);
+}
+
+TEST_F(FullQueueTest, EachDeviceHasRoomOfItsOwn) {
+  const auto callback = std::make_shared<FakeCallback>("FullQueueTest.other");
+  const auto site = MakeSite(callback, {.policy = OverflowPolicy::kFail});
+  Fill();
+  EXPECT_THAT(delivery_.Push(*site, &view_, 1, /*device_ordinal=*/1, 0), IsOk());
+  blocking_->Open();
+  Drain();
+}
+
+TEST_F(FullQueueTest, ShutdownCountsWhatIsQueuedAndWhoWaits) {
+  const auto callback = std::make_shared<FakeCallback>("FullQueueTest.waits");
+  const auto site = MakeSite(callback);
+  TestBuffer small = TestBuffer::Scalar(1);
+  const callout_buffer small_view = small.view();
+  Fill();
+  for (int i = 0; i < 3; ++i) ASSERT_THAT(delivery_.Push(*site, &small_view, 1, 0, 0), IsOk());
+  std::thread program([&] { EXPECT_THAT(PushLarge(*site), IsOk()); });
+  SpinUntil([&] { return Blocked() == 1; });
+  // One is inside its callback, three are queued, one waits for room.
+  EXPECT_EQ(delivery_.Shutdown(steady_clock::now()), 5U);
+  program.join();
+  EXPECT_EQ(callback->stats().drops.load(), 1U);
+  EXPECT_EQ(callback->stats().calls.load(), 0U);
+  blocking_->Open();
+}
+
+TEST_F(FullQueueTest, ShutdownFreesWhatItCouldNotDeliver) {
+  const int64_t blocks = LiveCount(LiveKind::kBlock);
+  ASSERT_THAT(delivery_.Configure({.queue_bytes = 10 * kMinQueueBytes}), IsOk());
+  Fill();
+  for (int i = 0; i < 3; ++i) ASSERT_THAT(PushLarge(*blocking_site_), IsOk());
+  std::thread opener;
+  // The thread ends after what it is doing now, which ends once the queue is closed.
+  opener = std::thread([&] {
+    TestBuffer small = TestBuffer::Scalar(1);
+    const callout_buffer small_view = small.view();
+    SpinUntil([&] {
+      return delivery_.Push(*blocking_site_, &small_view, 1, 7, 0).ok() && blocking_->stats().drops.load() > 0;
+    });
+    blocking_->Open();
+  });
+  EXPECT_GT(delivery_.Shutdown(steady_clock::now()), 0U);
+  opener.join();
+  EXPECT_EQ(delivery_.Shutdown(kForever), blocking_->stats().drops.load());
+  EXPECT_EQ(delivery_.RunningThreads(), 0);
+  EXPECT_EQ(LiveCount(LiveKind::kBlock), blocks);
+}
+
+TEST_F(FullQueueTest, ShutdownDeliversWhatItCan) {
+  const auto callback = std::make_shared<FakeCallback>("FullQueueTest.all");
+  const auto site = MakeSite(callback);
+  for (int i = 0; i < 3; ++i) ASSERT_THAT(PushLarge(*site), IsOk());
+  EXPECT_EQ(delivery_.Shutdown(kForever), 0U);
+  EXPECT_EQ(callback->stats().calls.load(), 3U);
+  EXPECT_EQ(delivery_.RunningThreads(), 0);
+}
+
+TEST_F(FullQueueTest, PushAfterShutdownIsCountedNotTaken) {
+  const auto callback = std::make_shared<FakeCallback>("FullQueueTest.late");
+  const auto site = MakeSite(callback);
+  ASSERT_THAT(PushLarge(*site), IsOk());
+  EXPECT_EQ(delivery_.Shutdown(kForever), 0U);
+  EXPECT_THAT(PushLarge(*site), IsOk());
+  EXPECT_EQ(callback->stats().drops.load(), 1U);
+  EXPECT_EQ(delivery_.Shutdown(kForever), 1U);
+}
+
+TEST_F(FullQueueTest, BarrierAfterShutdownDoesNotWait) {
+  ASSERT_THAT(delivery_.Configure({.queue_bytes = 10 * kMinQueueBytes}), IsOk());
+  Fill();
+  ASSERT_THAT(PushLarge(*blocking_site_), IsOk());
+  std::thread shutdown([&] { (void)delivery_.Shutdown(steady_clock::now()); });
+  shutdown.join();
+  blocking_->Open();
+  EXPECT_EQ(delivery_.Shutdown(kForever), 0U + delivery_.QueueStatistics()[0].stats.records - 2U);
+  Drain();
+}
+
+TEST_F(FullQueueTest, SiteRetiredAfterShutdownIsLeftAlone) {
+  const int64_t sites = LiveCount(LiveKind::kSite);
+  (void)delivery_.Shutdown(kForever);
+  auto site = MakeSite(std::make_shared<FakeCallback>("FullQueueTest.leaks"));
+  const std::unique_ptr<TapSite> still_mine(site.get());
+  delivery_.Retire(std::move(site));
+  EXPECT_EQ(LiveCount(LiveKind::kSite), sites + 1);
+}
+
+}  // namespace
+}  // namespace callout::internal
