@@ -69,12 +69,15 @@ def from_a_tap() -> None:
         return jax.lax.fori_loop(0, 5, lambda _, x: callout.tap(watch, x + 30), x)
 
     print("the program with a failing tap gives", jax.jit(run)(jnp.float32(0)))
+    failed = None
     try:
         callout.barrier_wait()
     except callout.TapError as error:
-        print(f"barrier_wait(): {error.count} taps failed, the last with {error.__cause__}")
-        assert error.count == 2
-        assert isinstance(error, TooHot)  # both: a TapError, and what was raised
+        failed = error
+    assert failed is not None
+    assert isinstance(failed, TooHot)  # both: a TapError, and what was raised
+    assert failed.count == 2
+    print(f"barrier_wait(): {failed.count} taps failed, the last with {failed.__cause__}")
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ import callout
 import jax
 import matplotlib as mpl
 import numpy as np
-
 from digits import callbacks, model, plot, report, training
 
 

@@ -14,7 +14,8 @@ namespace callout::internal {
 namespace {
 
 TapSite* MakeSite(int64_t every) {
-  return new TapSite(MakeNullSink("null"), {"bench", {""}}, std::make_shared<Throttle>(every, 0), OverflowPolicy::kBlock);
+  return new TapSite(MakeNullSink("null"), {"bench", {""}}, std::make_shared<Throttle>(every, 0),
+                     OverflowPolicy::kBlock);
 }
 
 void Push(benchmark::State& state, int64_t every) {
@@ -23,8 +24,8 @@ void Push(benchmark::State& state, int64_t every) {
   if (state.thread_index() == 0) site = MakeSite(every);
   std::vector<float> data(static_cast<size_t>(state.range(0)), 1.0F);
   const int64_t dims[] = {state.range(0)};
-  const callout_buffer buffer = {static_cast<uint32_t>(DType::kFloat32), state.range(0) > 1 ? 1U : 0U, data.data(), dims,
-                                 data.size() * sizeof(float)};
+  const callout_buffer buffer = {static_cast<uint32_t>(DType::kFloat32), state.range(0) > 1 ? 1U : 0U, data.data(),
+                                 dims, data.size() * sizeof(float)};
   for (auto _ : state) {
     if (!delivery->Push(*site, &buffer, 1, /*device_ordinal=*/0, /*run_id=*/1).ok()) state.SkipWithError("push failed");
   }

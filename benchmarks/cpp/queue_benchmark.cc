@@ -119,8 +119,18 @@ void PushWhilePopped(benchmark::State& state) {
 
 BENCHMARK_TEMPLATE(PushThenPop, OurQueue)->Arg(4)->Arg(1024);
 BENCHMARK_TEMPLATE(PushThenPop, NaiveQueue)->Arg(4)->Arg(1024);
-BENCHMARK_TEMPLATE(PushWhilePopped, OurQueue)->Arg(4)->Arg(1024)->ThreadRange(1, 2)->UseRealTime()->Iterations(1'000'000);
-BENCHMARK_TEMPLATE(PushWhilePopped, NaiveQueue)->Arg(4)->Arg(1024)->ThreadRange(1, 2)->UseRealTime()->Iterations(1'000'000);
+BENCHMARK_TEMPLATE(PushWhilePopped, OurQueue)
+    ->Arg(4)
+    ->Arg(1024)
+    ->ThreadRange(1, 2)
+    ->UseRealTime()
+    ->Iterations(1'000'000);
+BENCHMARK_TEMPLATE(PushWhilePopped, NaiveQueue)
+    ->Arg(4)
+    ->Arg(1024)
+    ->ThreadRange(1, 2)
+    ->UseRealTime()
+    ->Iterations(1'000'000);
 
 }  // namespace
 }  // namespace callout::internal

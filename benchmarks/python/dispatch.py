@@ -101,6 +101,8 @@ def run(rounds: int, missing: dict[str, str]) -> list[Row]:
     return [
         _dispatches("dispatch/call", "a jitted function with one call, dispatched and run", _calls(missing), rounds),
         _dispatches("dispatch/tap", "a jitted function with one tap, dispatched and run", _taps(), rounds),
-        _waits("wait/call", "a long program with one call at its end: when its caller goes on", _calls(missing), rounds),
+        _waits(
+            "wait/call", "a long program with one call at its end: when its caller goes on", _calls(missing), rounds
+        ),
         _waits("wait/tap", "a long program with one tap at its end: when its caller goes on", _taps(), rounds),
     ]

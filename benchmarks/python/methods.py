@@ -64,7 +64,9 @@ def call_methods(large: bool, missing: dict[str, str]) -> list[Method]:
         Method("callout, Python, zero_copy", OURS, _ours(view)),
         Method("jax-tvm-ffi, C++ function", TVM, _ffi("tvm_cpp")),
         Method("jax-tvm-ffi, Python", TVM, _ffi("tvm_python"), slow=large),
-        Method("jax.pure_callback", JAX, lambda x: jax.pure_callback(identity, like(x), x), slow=True, synchronous=True),
+        Method(
+            "jax.pure_callback", JAX, lambda x: jax.pure_callback(identity, like(x), x), slow=True, synchronous=True
+        ),
     ]
     gone = {"jax-tvm-ffi, C++ function": "tvm_cpp", "jax-tvm-ffi, Python": "tvm_python"}
     return [method for method in methods if gone.get(method.label) not in missing]
@@ -107,7 +109,9 @@ def tap_methods(large: bool, folder: Path) -> list[Method]:
     methods = [
         Method("empty loop", EMPTY, identity),
         Method(
-            "floor: C++ FFI handler" + (", 1 copy" if large else ""), FLOOR, _ffi_look("floor_take" if large else "floor_look")
+            "floor: C++ FFI handler" + (", 1 copy" if large else ""),
+            FLOOR,
+            _ffi_look("floor_take" if large else "floor_look"),
         ),
         _tap(take, received, "callout.tap, Python"),
         _tap(null, _delivered_to("bench.null"), "callout.tap, native sink"),

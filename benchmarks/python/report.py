@@ -56,7 +56,8 @@ def _table(row: Row) -> tuple[list[str], list[list[str]]]:
 
 def _memory_table(memory: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     body = [
-        [f"{m['count']:,} {WORK[m['work']]}", f"{m['grown_bytes'] / 1024:,.0f}", f"{m['each_bytes']:,.2f}"] for m in memory
+        [f"{m['count']:,} {WORK[m['work']]}", f"{m['grown_bytes'] / 1024:,.0f}", f"{m['each_bytes']:,.2f}"]
+        for m in memory
     ]
     return ["memory, after a warm-up", "growth, KB", "bytes each"], body
 

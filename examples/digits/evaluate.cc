@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Confusion matrix and calibration of a classifier, from its logits: called from inside the training program by the name
-// that the demo registers it under. No Python is involved, and no library is linked.
+// Confusion matrix and calibration of a classifier, from its logits: called from inside the training program by the
+// name that the demo registers it under. No Python is involved, and no library is linked.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace {
 
 // Arguments: logits f32[n, classes], labels s32[n].
 // Results: confusion s32[classes, classes], rows are the true class;
-//          calibration f32[bins, 3]: how many predictions fell into a bin of confidence, the sum of their confidences, and
-//          how many of them were right.
+//          calibration f32[bins, 3]: how many predictions fell into a bin of confidence, the sum of their confidences,
+//          and how many of them were right.
 void Evaluate(const callout::Call& call) {
   const auto logits = call.arg<float>(0);
   const auto labels = call.arg<int32_t>(1);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data, the classifier and Adam, in plain JAX: nothing here knows of callbacks."""
 
+import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -51,7 +52,7 @@ def start(seed: int) -> State:
     rng = np.random.default_rng(seed)
     params = [
         (jnp.asarray(rng.normal(0, np.sqrt(2 / n), (n, m)), jnp.float32), jnp.zeros(m, jnp.float32))
-        for n, m in zip(WIDTHS, WIDTHS[1:], strict=False)
+        for n, m in itertools.pairwise(WIDTHS)
     ]
     zeros = jax.tree.map(jnp.zeros_like, params)
     return State(params, zeros, zeros, jnp.int32(0))
@@ -70,9 +71,7 @@ def _loss(params: Params, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Ar
     return -right.mean(), (scores.argmax(axis=1) == y).mean()
 
 
-def train_step(
-    state: State, x: jax.Array, y: jax.Array, key: jax.Array, steps: int
-) -> tuple[State, StepReport]:
+def train_step(state: State, x: jax.Array, y: jax.Array, key: jax.Array, steps: int) -> tuple[State, StepReport]:
     """One of `steps` steps."""
     x = x + NOISE * jax.random.normal(key, x.shape)
     (loss, accuracy), grads = jax.value_and_grad(_loss, has_aux=True)(state.params, x, y)

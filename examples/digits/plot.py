@@ -144,7 +144,9 @@ def draw(records: list[dict], history: History, summary: str, path: Path) -> Non
         right = grid[:, 1].subgridspec(2, 1, hspace=0.32)
         _confusion(figure.add_subplot(right[0]), history.confusion[-LAST:])
         _reliability(figure.add_subplot(right[1]), history.calibration)
-        figure.text(0.05, 0.945, "A classifier, watched from inside its compiled program", fontsize=19, fontweight="bold")
+        figure.text(
+            0.05, 0.945, "A classifier, watched from inside its compiled program", fontsize=19, fontweight="bold"
+        )
         figure.text(0.05, 0.911, summary, fontsize=11.5, color=SOFT)
         figure.savefig(path, dpi=160)
         plt.close(figure)

@@ -2,7 +2,8 @@
 //
 // Two callbacks in one library, built with nothing but a C++20 compiler and the headers of callout:
 //
-//   c++ -shared -fPIC -std=c++20 -O2 -I $(python -c 'import callout; print(callout.include_dir())') histogram.cc -o libhistogram.so
+//   c++ -shared -fPIC -std=c++20 -O2 -I $(python -c 'import callout; print(callout.include_dir())') histogram.cc -o
+//   libhistogram.so
 #include <algorithm>
 #include <atomic>
 #include <cstdint>

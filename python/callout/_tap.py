@@ -123,7 +123,7 @@ def tap(
         value: a pytree of arrays.
         result: what to return instead of `value`. It is not sent.
         ordered: deliver in program order beyond what loops give. Not supported yet.
-        name: the tap's name, for sinks and statistics; the target's by default.
+        name: the tap's name, which sinks write; the target's by default.
         on_full: when the queue is full: "block" waits, "drop_newest" counts the record as dropped, "fail" fails the
             program.
         every: send only the 1st, (every+1)th, ... time that this tap is reached.

@@ -206,6 +206,8 @@ std::vector<std::pair<NamedQueueStats, Delivery::Channel*>> Delivery::Channels()
 
 std::vector<std::string> Delivery::Drain(std::chrono::steady_clock::time_point deadline) {
   std::vector<std::string> outstanding;
+  // Nobody delivers any more; what was left then has been counted.
+  if (closed_.load(std::memory_order_acquire)) return outstanding;
   std::vector<std::pair<Channel*, uint64_t>> goals;
   for (const auto& [stats, channel] : Channels()) {
     goals.push_back({channel, channel->queue->taken()});
@@ -233,7 +235,6 @@ uint64_t Delivery::Shutdown(std::chrono::steady_clock::time_point deadline) {
     const auto grace = std::max(deadline, std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
     if (channel->thread->Stop(grace)) {
       undelivered += channel->queue->CountValues();
-      channel->queue->PublishProgress();  // a later barrier does not wait for what will never be delivered
     } else {
       const QueueStats now = channel->queue->Stats();
       undelivered += now.records - now.delivered;

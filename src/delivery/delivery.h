@@ -58,7 +58,8 @@ class CALLOUT_EXPORT Delivery {
   void Retire(std::unique_ptr<TapSite> site);
 
   /// Blocks until everything pushed before the call is delivered, or until `deadline`. Empty if all was delivered, else
-  /// a description of what is outstanding. Must not be called on a delivery thread, nor with the GIL held. Thread-safe.
+  /// a description of what is outstanding. After Shutdown: empty, at once. Must not be called on a delivery thread, nor
+  /// with the GIL held. Thread-safe.
   std::vector<std::string> Drain(std::chrono::steady_clock::time_point deadline);
 
   /// What failed since the last call. Thread-safe.
