@@ -9,7 +9,16 @@ from typing import Any
 import jax
 
 
-def as_leaves(values: Sequence[Any]) -> list[Any]:
+def _as_array(where: str, value: Any) -> jax.Array:
+    try:
+        return jax.numpy.asarray(value)
+    except TypeError as error:
+        raise TypeError(
+            f"{where}: a value must be a pytree of arrays and numbers, got {value!r} of type {type(value).__name__}"
+        ) from error
+
+
+def as_leaves(where: str, values: Sequence[Any]) -> list[Any]:
     """Arrays and numbers as they are; PRNG keys as the integers that they are made of."""
     leaves = []
     for value in values:
@@ -17,6 +26,6 @@ def as_leaves(values: Sequence[Any]) -> list[Any]:
         if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
             value = jax.random.key_data(value)
         elif dtype is None and not isinstance(value, (bool, int, float, complex)):
-            value = jax.numpy.asarray(value)
+            value = _as_array(where, value)
         leaves.append(value)
     return leaves

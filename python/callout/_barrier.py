@@ -18,8 +18,9 @@ def _raise_tap_errors() -> None:
     if not count:
         return
     cause = _as_exception(last)
-    shown = [error for error in map(_as_exception, first) if isinstance(error, Exception)]
-    group = ExceptionGroup(f"the first {len(shown)} of {count} failed taps", shown) if shown else None
+    group = BaseExceptionGroup(
+        f"the first {len(first)} of {count} failed taps", [_as_exception(text) for text in first]
+    )
     message = f"{count} tap{'s' if count > 1 else ''} failed since the last barrier; the last one: {last}"
     error = _errors.TapError(message, count, group)
     if config.chain_errors:
@@ -43,6 +44,8 @@ def barrier_wait(timeout: float | None = None) -> None:
         ForkError: in a forked child.
     """
     _runtime.check_usable()
+    if timeout is not None and not timeout >= 0:
+        raise ValueError(f"callout.barrier_wait: timeout must be None or 0 or more seconds, got {timeout!r}")
     if _ext.on_delivery_thread():
         raise _errors.CallbackError("callout.barrier_wait() inside a tap's function would wait for itself")
     deadline = None if timeout is None else time.monotonic() + timeout

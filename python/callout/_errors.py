@@ -42,10 +42,10 @@ class TapError(CallbackError):
 
     Attributes:
         count: how many failed.
-        exceptions: the first few of them, as an ExceptionGroup.
+        exceptions: the first few of them, as an exception group.
     """
 
-    def __init__(self, message: str, count: int, exceptions: ExceptionGroup[Exception] | None):
+    def __init__(self, message: str, count: int, exceptions: BaseExceptionGroup[BaseException]):
         super().__init__(message)
         self.count = count
         self.exceptions = exceptions

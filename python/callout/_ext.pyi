@@ -51,6 +51,9 @@ class Throttle:
 
 def call_eager(callback: Callback, arrays: Sequence, result_specs: Sequence, device_ordinal: int) -> list: ...
 
+def count_skip(callback: Callback) -> None:
+    """Counts an eager tap that its throttle left out."""
+
 def tap_eager(callback: Callback, arrays: Sequence, label: str, leaf_names: Sequence[str], on_full: int, device_ordinal: int) -> None: ...
 
 def configure_delivery(queue_bytes: int, python_threads: int) -> None: ...

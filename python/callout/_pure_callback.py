@@ -69,5 +69,7 @@ def pure_callback(
     avals, out_tree = result_avals("callout.pure_callback", result_shape_dtypes)
     flat_args, in_tree = jax.tree.flatten((args, kwargs))
     target = call_target(callback, in_tree, out_tree)
-    out = call_p.bind(*as_leaves(flat_args), target=target, result_avals=avals, vmap_method=vmap_method)
+    out = call_p.bind(
+        *as_leaves("callout.pure_callback", flat_args), target=target, result_avals=avals, vmap_method=vmap_method
+    )
     return jax.tree.unflatten(out_tree, out)

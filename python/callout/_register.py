@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _errors, _ext, _runtime
-from ._targets import registered_function
+from . import _errors, _ext, _options, _runtime
+from ._targets import numpy_only_names, registered_function
 
 
 def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = False) -> None:
@@ -26,9 +26,13 @@ def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = F
     """
     _runtime.check_usable()
     _ext.register_callback(name, _callback_of(name, fn), replace)
+    numpy_only_names.discard(name)
+    if isinstance(fn, _options.FunctionWithOptions) and fn.options.numpy_only:
+        numpy_only_names.add(name)
 
 
 def _callback_of(name: str, fn: Any) -> _ext.Callback:
+    fn = getattr(fn, "_callout_function", fn)
     handle: _ext.Callback | None = getattr(fn, "_callout_callback", None)
     if handle is not None:
         return handle
@@ -50,3 +54,4 @@ def unregister(name: str) -> None:
         RegistrationError: nobody registered it.
     """
     _ext.unregister(name)
+    numpy_only_names.discard(name)

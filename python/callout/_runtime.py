@@ -47,7 +47,7 @@ def _at_exit() -> None:
             "exit: %d tap records were not delivered within exit_timeout_s=%g", undelivered, config.exit_timeout_s
         )
     if inside:
-        logger.warning("exit: %d threads are still inside Python callbacks", inside)
+        logger.warning("exit: %d thread(s) still inside Python callbacks", inside)
 
 
 def start() -> None:

@@ -55,13 +55,13 @@ _named_throttles: dict[str, dict[Site, _EagerThrottle]] = {}
 def _make_site(value: Any, name: str | None, on_full: str, every: int, min_interval: float | None) -> Site:
     if on_full not in _ON_FULL:
         raise ValueError(f"callout.tap: on_full must be one of {list(_ON_FULL)}, got {on_full!r}")
-    if not isinstance(every, int) or every < 1:
+    if isinstance(every, bool) or not hasattr(every, "__index__") or every < 1:
         raise ValueError(f"callout.tap: every must be an integer of at least 1, got {every!r}")
     if min_interval is not None and not min_interval >= 0:
         raise ValueError(f"callout.tap: min_interval must be 0 or more seconds, got {min_interval!r}")
     paths, _ = jax.tree_util.tree_flatten_with_path(value)
-    leaves = tuple(jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths)
-    return Site(name or "", leaves, every, int((min_interval or 0) * 1e9), _ON_FULL[on_full])
+    leaves = tuple(jax.tree_util.keystr(path, simple=True, separator=".").replace("\n", "\\n") for path, _ in paths)
+    return Site(name or "", leaves, int(every), int((min_interval or 0) * 1e9), _ON_FULL[on_full])
 
 
 @overload
@@ -149,7 +149,7 @@ def tap(
         return returned  # nothing to send
     site = _make_site(value, name, on_full, every, min_interval)
     out = tap_p.bind(
-        *as_leaves(flat),
+        *as_leaves("callout.tap", flat),
         target=tap_target(target, tree, with_device, with_transforms),
         site=site,
         transforms=no_transforms,

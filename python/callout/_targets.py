@@ -73,13 +73,17 @@ class Target:
         return not self.callback().is_native
 
 
+# Names registered with options(numpy_only=True).
+numpy_only_names: set[str] = set()
+
+
 class NamedTarget(Target):
     """A registered name: looked up when the program is compiled, and again by whoever loads it elsewhere."""
 
     __slots__ = ()
 
     def __init__(self, name: str):
-        super().__init__(("name", name), name, numpy_only=False, make=lambda _: _ext.find(name))
+        super().__init__(("name", name), name, name in numpy_only_names, make=lambda _: _ext.find(name))
 
     def callback(self, _: Transforms = ()) -> _ext.Callback:
         return _ext.find(self.label)
@@ -181,6 +185,23 @@ def _result_form(out_tree: PyTreeDef) -> tuple[bool, bool]:
     return single, single or flat
 
 
+def _split(fn: Callable[..., Any]) -> tuple[Callable[..., Any], _options.Options]:
+    plain, chosen = _options.split(fn)
+    if chosen.device_index not in (None, 0):
+        raise NotImplementedError(
+            f"callout.options: device_index={chosen.device_index!r} is not supported yet: operands that are sharded over "
+            "several devices are only supported inside jax.shard_map"
+        )
+    return plain, chosen
+
+
+def _refuse_keywords(with_device: bool, with_transforms: bool) -> None:
+    if with_device or with_transforms:
+        raise TypeError(
+            "callout.tap: with_device and with_transforms are for Python functions, not for names and sinks"
+        )
+
+
 def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef) -> Target:
     """The target of a call. `in_tree`: of (args, kwargs). `out_tree`: of the declared results."""
     if isinstance(callback, str):
@@ -191,7 +212,7 @@ def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree
         raise TypeError(f"callout: {callback!r} is a sink, which takes taps; it has no result to return")
     if not callable(callback):
         raise TypeError(f"callout: expected a callable or the name of a registered callback, got {callback!r}")
-    fn, chosen = _options.split(callback)
+    fn, chosen = _split(callback)
     x64 = bool(jax.config.jax_enable_x64)
     label = chosen.name or function_name(fn)
     flat_args = _is_flat_call(in_tree)
@@ -221,6 +242,9 @@ def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree
 
 def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms: bool) -> Target:
     """The target of a tap. `tree`: of its value."""
+    target = getattr(target, "_callout_function", target)
+    if isinstance(target, str) or hasattr(target, "_callout_callback"):
+        _refuse_keywords(with_device, with_transforms)
     if isinstance(target, str):
         return NamedTarget(target)
     handle: _ext.Callback | None = getattr(target, "_callout_callback", None)
@@ -229,7 +253,7 @@ def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms:
         return _interned("sink", target, None, lambda key: Target(key, sink.label, True, lambda _: sink))
     if not callable(target):
         raise TypeError(f"callout.tap: expected a callable, a sink or the name of a callback, got {target!r}")
-    fn, chosen = _options.split(target)
+    fn, chosen = _split(target)
     label = chosen.name or function_name(fn)
 
     def make(transforms: Transforms) -> _ext.Callback:
@@ -273,7 +297,7 @@ def registered_function(name: str, fn: Callable[..., Any]) -> _ext.Callback:
         return leaves[0] if len(leaves) == 1 else leaves
 
     def flatten(result: Any) -> list[Any]:
-        return jax.tree.leaves(result)
+        return jax.tree.leaves(result, is_leaf=lambda leaf: leaf is None)
 
     return _ext.make_python_callback(
         label=chosen.name or name,

@@ -69,18 +69,6 @@ class Function:
     """A Python function as a sink: the same as passing the function to `tap`, for code that takes sinks."""
 
     def __init__(self, fn: Callable[..., Any]):
-        self._fn = fn
-
-    def __call__(self, value: Any, **kwargs: Any) -> Any:
-        """Calls the function."""
-        return self._fn(value, **kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Function) and self._fn == other._fn
-
-    def __hash__(self) -> int:
-        return hash(self._fn)
-
-    @property
-    def __wrapped__(self) -> Callable[..., Any]:
-        return self._fn
+        if not callable(fn):
+            raise TypeError(f"callout.sinks.Function: expected a callable, got {fn!r}")
+        self._callout_function = fn

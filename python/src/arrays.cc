@@ -205,6 +205,7 @@ std::string StoreResult(PyObject* value, const callout_buffer& result, Canonical
   if (StoreFast(value, result)) [[likely]]
     return "";
   const auto dtype = static_cast<DType>(result.dtype);
+  if (value == Py_None) return "expected " + ShapeString(result) + ", got None";
   const bool weak = IsPythonNumber(value);
   Ref converted(PyArray_FROM_O(value));
   if (!converted) return "";

@@ -15,7 +15,8 @@ constexpr size_t kMaxFirst = 8;
 
 void DeliveryErrors::Add(const Callback& callback, int32_t device_ordinal, const Status& status) {
   const std::string text = DescribeFailure(callback, device_ordinal, status);
-  if (callback.stats().errors.fetch_add(1, std::memory_order_relaxed) == 0) {
+  callback.stats().errors.fetch_add(1, std::memory_order_relaxed);
+  if (!callback.stats().tap_error_logged.exchange(true, std::memory_order_relaxed)) {
     Log(LogLevel::kError, text + "\nFurther errors of this callback are counted, not logged; barrier_wait() raises them.");
   }
   MutexLock lock(mutex_);

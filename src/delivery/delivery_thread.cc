@@ -11,6 +11,7 @@
 #include "base/ticks.h"
 #include "delivery/tap_site.h"
 #include "registry/in_flight.h"
+#include "registry/invoke.h"
 
 namespace callout::internal {
 namespace {
@@ -212,7 +213,7 @@ void DeliveryThread::Deliver(RecordHeader& header) {
   CallbackStats& stats = callback.stats();
   stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
   stats.calls.fetch_add(1, std::memory_order_relaxed);
-  stats.bytes.fetch_add(header.charged_bytes, std::memory_order_relaxed);
+  stats.bytes.fetch_add(TotalBytes(record.buffers), std::memory_order_relaxed);
   if (!status.ok()) errors_.Add(callback, header.device_ordinal, status);
 }
 

@@ -31,6 +31,7 @@ struct CallbackStats {
   std::atomic<uint64_t> drops{0};       ///< Records that a full or closed queue did not take.
   std::atomic<uint64_t> skips{0};       ///< Records that `every` or `min_interval` left out.
   std::atomic<uint64_t> errors{0};
+  std::atomic<bool> tap_error_logged{false};
 };
 
 /// What a tap's place in the program tells the receiver of its records.

@@ -24,14 +24,13 @@ Status CallGuarded(Callback& callback, const callout_call& call) {
   }
 }
 
-uint64_t TotalBytes(const callout_call& call) {
+}  // namespace
+
+uint64_t TotalBytes(std::span<const callout_buffer> buffers) {
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < call.num_args; ++i) bytes += call.args[i].size_bytes;
-  for (uint32_t i = 0; i < call.num_results; ++i) bytes += call.results[i].size_bytes;
+  for (const callout_buffer& buffer : buffers) bytes += buffer.size_bytes;
   return bytes;
 }
-
-}  // namespace
 
 std::string DescribeFailure(const Callback& callback, int32_t device_ordinal, const Status& status) {
   std::string text = "callout: callback '" + callback.label() + "' failed";
@@ -46,7 +45,8 @@ Status Invoke(Callback& callback, const callout_call& call) {
   const Status status = CallGuarded(callback, call);
   stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
   stats.calls.fetch_add(1, std::memory_order_relaxed);
-  stats.bytes.fetch_add(TotalBytes(call), std::memory_order_relaxed);
+  stats.bytes.fetch_add(TotalBytes({call.args, call.num_args}) + TotalBytes({call.results, call.num_results}),
+                        std::memory_order_relaxed);
   if (status.ok()) [[likely]]
     return OkStatus();
   stats.errors.fetch_add(1, std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 // The one way in which a program, compiled or eager, calls a callback for a result.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "callout/export.h"
@@ -13,6 +14,9 @@ namespace callout::internal {
 /// Runs `callback.Call(call)` on this thread: counted, watched, refused in a forked child, and with whatever it throws
 /// turned into a Status. The Status's text names the callback and the device. Thread-safe. GIL not needed.
 CALLOUT_EXPORT Status Invoke(Callback& callback, const callout_call& call);
+
+/// Bytes of all buffers together.
+CALLOUT_EXPORT uint64_t TotalBytes(std::span<const callout_buffer> buffers);
 
 /// "callout: callback 'name' failed on device 0: why", the form of every callback's error.
 CALLOUT_EXPORT std::string DescribeFailure(const Callback& callback, int32_t device_ordinal, const Status& status);

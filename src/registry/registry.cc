@@ -63,7 +63,7 @@ Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name) const {
       if (auto callback = it->second.callback.lock()) return callback;
     }
   }
-  std::string message = "no callback is bound to the name '" + std::string(name) + "'; registered names:";
+  std::string message = "callout: no callback is bound to the name '" + std::string(name) + "'; registered names:";
   const std::vector<std::string> names = RegisteredNames();
   if (names.empty()) message += " (none)";
   for (const std::string& known : names) message += " '" + known + "'";

@@ -47,6 +47,7 @@ void ResetStats() {
     for (auto* counter : {&stats->calls, &stats->bytes, &stats->host_ticks, &stats->drops, &stats->skips, &stats->errors}) {
       counter->store(0, std::memory_order_relaxed);
     }
+    stats->tap_error_logged.store(false, std::memory_order_relaxed);
   }
 }
 

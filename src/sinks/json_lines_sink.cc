@@ -2,9 +2,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 
 #include "base/ticks.h"
 #include "sinks/sink.h"
@@ -39,11 +42,18 @@ class JsonLinesSink final : public TextSink {
     for (size_t i = 0; i < record.buffers.size(); ++i) {
       const std::string& name = record.site->leaf_names[i];
       lines += ", ";
-      AppendJsonString(name.empty() ? "value" : name, lines);
+      AppendJsonString(MemberName(name), lines);
       lines += ": ";
       AppendArray(record.buffers[i], TextStyle::kJson, lines);
     }
     lines += "}\n";
+  }
+
+  // A leaf must not hide one of the record's own members.
+  static std::string MemberName(const std::string& leaf) {
+    static constexpr std::string_view kOwn[] = {"name", "device", "run", "seq", "time"};
+    if (leaf.empty()) return "value";
+    return std::find(std::begin(kOwn), std::end(kOwn), leaf) == std::end(kOwn) ? leaf : "value." + leaf;
   }
 
   static void AppendField(const char* name, int64_t value, std::string& lines) {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sinks/sink.h"
 #include "sinks/sinks.h"
 
 namespace callout::internal {
 namespace {
 
-class NullSink final : public Callback {
+class NullSink final : public Sink {
  public:
-  using Callback::Callback;
-  Lane lane() const override { return Lane::kNative; }
-  Status Call(const callout_call& /*call*/) override { return OkStatus(); }
+  using Sink::Sink;
   Status Deliver(const Record& /*record*/) override { return OkStatus(); }
 };
 

@@ -28,7 +28,7 @@ Status WriteAll(int fd, const std::string& text, const std::string& what) {
   return OkStatus();
 }
 
-Status TextSink::Call(const callout_call& /*call*/) {
+Status Sink::Call(const callout_call& /*call*/) {
   return FailedPrecondition("a sink takes taps; it cannot be called for a result");
 }
 

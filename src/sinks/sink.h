@@ -12,12 +12,17 @@ namespace callout::internal {
 /// Writes all of `text` to `fd`, going on after short writes and signals. Error: Internal, with `what` and errno's text.
 Status WriteAll(int fd, const std::string& text, const std::string& what);
 
-class TextSink : public Callback {
+class Sink : public Callback {
  public:
   using Callback::Callback;
   Lane lane() const final { return Lane::kNative; }
   /// A sink is the target of taps; a program cannot wait for it.
   Status Call(const callout_call& call) final;
+};
+
+class TextSink : public Sink {
+ public:
+  using Sink::Sink;
   Status Deliver(const Record& record) final;
   Status Flush() final;
 

@@ -18,6 +18,7 @@ CALLOUT_EXPORT std::shared_ptr<Callback> MakeNullSink(std::string label);
 CALLOUT_EXPORT std::shared_ptr<Callback> MakePrintSink(std::string label, int fd);
 
 /// Appends one JSON object a record to the file at `path`, created if missing:
+/// (a leaf with the name of one of these members is written as "value.<leaf>"):
 ///   {"name": label, "device": 0, "run": 1, "seq": 7, "time": 1700000000.25, "value": 0.5}
 /// A value of several leaves has them as members ("loss": 0.5, ...) instead of "value". `fields` = false leaves out all but
 /// name and values. Written at the end of each batch. Errors: NotFound, PermissionDenied with the path.

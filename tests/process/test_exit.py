@@ -53,7 +53,7 @@ def test_what_cannot_be_delivered_in_time_is_counted_and_reported(run):
     )
     assert (done.code, done.out) == (0, "end\n")
     assert "10 tap records were not delivered within exit_timeout_s=0.5" in done.err
-    assert "1 threads are still inside Python callbacks" in done.err
+    assert "1 thread(s) still inside Python callbacks" in done.err
 
 
 def test_a_producer_that_waits_for_room_is_released(run):

@@ -230,3 +230,44 @@ def test_a_library_finds_the_core_through_the_table(library):
     finally:
         callout.unregister("from.table")
     assert sys.modules["callout._ext"]
+
+
+def test_an_unbound_name_in_a_program_has_its_class():
+    f = callout.jit(lambda x: callout.pure_callback("not.bound", F32, x))
+    with pytest.raises(callout.UnboundNameError, match=r"not\.bound"):
+        f(1.0)
+
+
+def test_programs_with_native_names_can_be_exported(register, library):
+    register("scale", f"{library}:scale")
+    f = jax.jit(
+        lambda x: callout.tap("scale.tap", callout.pure_callback("scale", jax.ShapeDtypeStruct(x.shape, x.dtype), x))
+    )
+    register("scale.tap", callout.sinks.Null(name="scale.tap"))
+    checks = [jax.export.DisabledSafetyCheck.custom_call(f"callout.v1.{kind}") for kind in ("call", "tap")]
+    exported = jax.export.export(f, disabled_checks=checks)(jnp.arange(3.0))
+    np.testing.assert_array_equal(exported.call(jnp.arange(3.0)), np.arange(3.0) * 2)
+    callout.barrier_wait()
+    assert callout.stats()["callbacks"]["scale.tap"]["calls"] == 1
+
+
+def test_a_sink_is_not_called_for_a_result(register):
+    register("null.sink", callout.sinks.Null())
+    with pytest.raises(callout.CallbackError, match="a sink takes taps"):
+        callout.pure_callback("null.sink", F32, 1.0)
+
+
+def test_numpy_only_holds_for_a_registered_name(register):
+    release = threading.Event()
+    register("slow", callout.options(lambda v: release.wait(30) and v, numpy_only=True))
+    heavy = jax.jit(lambda m: callout.pure_callback("slow", F32, jnp.tanh(m @ m).sum()))
+    out = heavy(jnp.ones((300, 300)))
+    assert not out.is_ready()
+    release.set()
+    out.block_until_ready()
+
+
+def test_a_registered_function_that_returns_none_is_named(register):
+    register("none", lambda x: None)
+    with pytest.raises(callout.ResultError, match=r"result 0 does not fit: expected f32\[\], got None"):
+        callout.pure_callback("none", F32, 1.0)

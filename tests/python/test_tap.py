@@ -364,7 +364,7 @@ def test_bad_arguments_are_named(arguments, error, message):
 def test_bad_targets_and_values_are_named():
     with pytest.raises(TypeError, match="expected a callable, a sink or the name"):
         callout.tap(3, 1.0)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"callout.tap: a value must be a pytree of arrays .*got 'text'"):
         callout.tap(print, "text")
 
 
@@ -384,3 +384,50 @@ def test_shard_map_taps_each_shard(received):
     np.testing.assert_array_equal(f(sharded), np.arange(4.0))
     callout.barrier_wait()
     assert sorted(floats(received)) == [[0, 1], [2, 3]]
+
+
+def test_keywords_are_refused_where_nothing_takes_them():
+    with pytest.raises(TypeError, match="not for names and sinks"):
+        callout.tap(callout.sinks.Null(), 1.0, with_device=True)
+
+
+def test_leaf_names_with_newlines(tmp_path):
+    sink = callout.sinks.JsonLines(tmp_path / "x", fields=False)
+    jax.jit(lambda x: callout.tap(sink, {"a\nb": x, "name": x}))(1.0)
+    callout.barrier_wait()
+    assert (tmp_path / "x").read_text() == '{"name": "json_lines", "a\\\\nb": 1, "value.name": 1}\n'
+
+
+def test_bytes_are_the_operands():
+    sink = callout.sinks.Null(name="bytes of operands")
+    jax.jit(lambda x: callout.tap(sink, x))(jnp.zeros(100))
+    callout.tap(sink, jnp.zeros(10), every=2)
+    callout.tap(sink, jnp.zeros(10), every=2)
+    callout.barrier_wait()
+    stats = callout.stats()["callbacks"]["bytes of operands"]
+    assert (stats["calls"], stats["bytes"], stats["skips"]) == (2, 440, 1)
+
+
+def test_an_interrupt_in_a_tap_reaches_the_barrier():
+    def receive(value):
+        raise SystemExit(3)
+
+    callout.tap(receive, 1.0)
+    with pytest.raises(callout.TapError) as info:
+        callout.barrier_wait()
+    assert isinstance(info.value.__cause__, SystemExit)
+    assert isinstance(info.value.exceptions.exceptions[0], SystemExit)
+
+
+def test_eager_sharded_values_stay_where_they_are(received):
+    mesh = jax.make_mesh((4,), ("d",))
+    x = jax.device_put(jnp.arange(4.0), jax.sharding.NamedSharding(mesh, jax.P("d")))
+    assert callout.tap(received.tap, x) is x
+    y = callout.pure_callback(lambda v: v, jax.ShapeDtypeStruct((4,), "float32"), x)
+    assert y.devices() == {jax.devices()[0]}
+    assert delivered(received) == [[0, 1, 2, 3]]
+
+
+def test_a_bad_timeout_is_named():
+    with pytest.raises(ValueError, match="timeout must be None or 0 or more seconds, got -1"):
+        callout.barrier_wait(timeout=-1)

@@ -11,7 +11,7 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
-from .._targets import Target
+from .._targets import NamedTarget, Target
 from .batching import batch_call
 from .eager import check_usable, placement, to_host
 
@@ -35,10 +35,16 @@ def _eager(*args: Any, target: Target, result_avals: Avals, **_: Any) -> list[ja
     return [_jax_compat.put_on_device(result, device, committed) for result in results]
 
 
+def keep_alive(ctx: mlir.LoweringRuleContext, target: Target) -> None:
+    """Makes what is lowered hold the target. A registered name is held by the registry, and its program can be exported."""
+    if not isinstance(target, NamedTarget):
+        ctx.module_context.add_keepalive(target)
+
+
 def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, **_: Any) -> Any:
     check_usable()
     name = target.bind()
-    ctx.module_context.add_keepalive(target)
+    keep_alive(ctx, target)
     if target.is_python() and not target.numpy_only:
         # Makes PJRT dispatch the program synchronously, as it does for JAX's own callbacks: a callback that uses JAX
         # then does not wait for programs that are queued behind its own.

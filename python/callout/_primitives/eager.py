@@ -24,7 +24,7 @@ def placement(values: Sequence[Any]) -> tuple[jax.Device, int, bool]:
     devices = _jax_compat.local_devices()
     for value in values:
         if isinstance(value, jax.Array) and value.committed:
-            device = next(iter(value.devices()))
+            device = min(value.devices(), key=lambda candidate: candidate.id)
             return device, devices.index(device) if device in devices else 0, True
     default = jax.config.jax_default_device
     if isinstance(default, jax.Device):

@@ -14,7 +14,7 @@ from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
 from .._targets import Target, Transforms
-from .call import refuse_platform
+from .call import keep_alive, refuse_platform
 from .eager import check_usable, placement, to_host
 
 
@@ -54,8 +54,10 @@ def _abstract_eval(*avals: Any, **_: Any) -> tuple[list[Any], set[Any]]:
 @tap_p.def_impl
 def _eager(*args: Any, target: Target, site: Site, transforms: Transforms, throttle: Any) -> list[Any]:
     check_usable()
-    if throttle is None or throttle.value.admit():
-        callback = target.callback(transforms)
+    callback = target.callback(transforms)
+    if throttle is not None and not throttle.value.admit():
+        _ext.count_skip(callback)
+    else:
         _, ordinal, _ = placement(args)
         _ext.tap_eager(callback, [to_host(arg) for arg in args], site.label, list(site.leaves), site.on_full, ordinal)
     return list(args)
@@ -71,7 +73,7 @@ def _lower(
             "jax.shard_map"
         )
     name = target.bind(transforms)
-    ctx.module_context.add_keepalive(target)
+    keep_alive(ctx, target)
     lower = jax.ffi.ffi_lowering("callout.v1.tap", has_side_effect=True)
     lower(
         ctx.replace(avals_out=[]),

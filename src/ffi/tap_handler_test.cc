@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// callout.v1.tap from registration to the end of the executable, on runtimes of four ages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "delivery/delivery.h"
+#include "ffi/handlers.h"
+#include "registry/registry.h"
+#include "registry/stats_table.h"
+#include "testing/fake_callbacks.h"
+#include "testing/fake_runtime.h"
+#include "testing/live_counts.h"
+#include "testing/log_capture.h"
+#include "testing/status_matchers.h"
+
+namespace callout::internal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class TapHandlerTest : public WithLiveCounts<::testing::TestWithParam<int>> {
+ protected:
+  void SetUp() override {
+    ResetStats();
+    WithLiveCounts::SetUp();
+    ASSERT_THAT(runtime_.QueryMetadata(&callout_v1_tap_instantiate).status, IsOk());
+    ASSERT_THAT(runtime_.QueryMetadata(&callout_v1_tap_execute).status, IsOk());
+  }
+  void TearDown() override {
+    Barrier();
+    EXPECT_EQ(FakeRuntime::live_errors(), 0);
+    WithLiveCounts::TearDown();
+  }
+
+  static void Barrier() {
+    ASSERT_THAT(Delivery::Get().Drain(std::chrono::steady_clock::time_point::max()), IsEmpty());
+  }
+  static std::shared_ptr<FakeCallback> Bind() {
+    auto callback = std::make_shared<FakeCallback>("test.tap");
+    EXPECT_EQ(Registry::Get().Bind("test.tap", callback), "py:test.tap");
+    return callback;
+  }
+  std::unique_ptr<FakeSite> NewSite() {
+    return std::make_unique<FakeSite>(runtime_, &callout_v1_tap_instantiate, &callout_v1_tap_execute);
+  }
+  static FrameBuilder Frame() {
+    FrameBuilder frame;
+    frame.StringAttr("callback", "py:test.tap");
+    return frame;
+  }
+  Status InstantiateWith(const std::string& attribute, int64_t value) {
+    FrameBuilder frame = Frame();
+    frame.Int64Attr(attribute, value);
+    return NewSite()->Instantiate(frame);
+  }
+
+  FakeRuntime& runtime_ = FakeRuntime::ForMinor(GetParam());
+};
+
+TEST_P(TapHandlerTest, RecordHasTheSitesNamesAndTheCallsData) {
+  const auto callback = Bind();
+  std::vector<std::string> seen;
+  callback->on_deliver = [&](const Record& record) {
+    seen = {record.site->label, std::to_string(record.device_ordinal), std::to_string(record.run_id)};
+    seen.insert(seen.end(), record.site->leaf_names.begin(), record.site->leaf_names.end());
+    for (const callout_buffer& buffer : record.buffers) {
+      seen.push_back(std::to_string(*static_cast<const int32_t*>(buffer.data)));
+    }
+    return OkStatus();
+  };
+  const auto site = NewSite();
+  site->device_ordinal = 1;
+  site->run_id = 44;
+  FrameBuilder frame = Frame();
+  frame.StringAttr("label", "step").StringAttr("leaves", "loss\ngrads");
+  frame.TokenArg().Arg(TestBuffer::Scalar(int32_t{5})).Arg(TestBuffer::Of<int32_t>({2}, {6, 7})).TokenRet();
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  Barrier();
+  EXPECT_THAT(seen, ElementsAre("step", "1", "44", "loss", "grads", "5", "6"));
+}
+
+TEST_P(TapHandlerTest, LabelIsTheCallbacksByDefault) {
+  const auto callback = Bind();
+  std::string label;
+  callback->on_deliver = [&](const Record& record) { return label = record.site->label, OkStatus(); };
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Arg(TestBuffer::Scalar(1));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  Barrier();
+  EXPECT_EQ(label, "test.tap");
+}
+
+TEST_P(TapHandlerTest, EveryThirdIsTaken) {
+  const auto callback = Bind();
+  std::vector<int32_t> values;
+  callback->on_deliver = [&](const Record& record) {
+    return values.push_back(*static_cast<const int32_t*>(record.buffers[0].data)), OkStatus();
+  };
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("every", 3).Arg(TestBuffer::Scalar(int32_t{0}));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  for (uint8_t i = 0; i < 8; ++i) {
+    frame.arg(0).bytes()[0] = i;
+    ASSERT_THAT(site->Execute(frame), IsOk());
+  }
+  Barrier();
+  EXPECT_THAT(values, ElementsAre(0, 3, 6));
+  EXPECT_EQ(callback->stats().skips.load(), 5U);
+}
+
+TEST_P(TapHandlerTest, IntervalLetsTheFirstThrough) {
+  const auto callback = Bind();
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("min_interval_ns", int64_t{1} << 50).Arg(TestBuffer::Scalar(1));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  for (int i = 0; i < 3; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
+  Barrier();
+  EXPECT_EQ(callback->stats().calls.load(), 1U);
+  EXPECT_EQ(callback->stats().skips.load(), 2U);
+}
+
+TEST_P(TapHandlerTest, SettingsOutOfRangeFailTheLoad) {
+  const auto callback = Bind();
+  EXPECT_THAT(InstantiateWith("on_full", 3), StatusIs(StatusCode::kInvalidArgument, "got 1, 0, 3"));
+  EXPECT_THAT(InstantiateWith("on_full", -1), StatusIs(StatusCode::kInvalidArgument, "`on_full` 0 to 2"));
+  EXPECT_THAT(InstantiateWith("every", 0), StatusIs(StatusCode::kInvalidArgument, "got 0, 0, 0"));
+  EXPECT_THAT(InstantiateWith("min_interval_ns", -1), StatusIs(StatusCode::kInvalidArgument, "got 1, -1, 0"));
+  for (int64_t on_full = 0; on_full <= 2; ++on_full) EXPECT_THAT(InstantiateWith("on_full", on_full), IsOk());
+}
+
+TEST_P(TapHandlerTest, UnknownNameFailsTheLoad) {
+  FrameBuilder frame;
+  frame.StringAttr("callback", "nobody");
+  EXPECT_THAT(NewSite()->Instantiate(frame), StatusIs(StatusCode::kNotFound, "'nobody'"));
+}
+
+TEST_P(TapHandlerTest, OperandsMustMatchTheLeaves) {
+  const auto callback = Bind();
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.StringAttr("leaves", "a\nb").StringAttr("label", "step").Arg(TestBuffer::Scalar(1));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  EXPECT_THAT(site->Execute(frame),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "callout: tap 'step': expected 2 operands (attribute `leaves`), got 1"));
+}
+
+TEST_P(TapHandlerTest, FailingCallbackDoesNotFailTheProgram) {
+  const LogCapture log;
+  const auto callback = Bind();
+  callback->on_deliver = [](const Record&) -> Status { throw 42; };
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Arg(TestBuffer::Scalar(1));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  Barrier();
+  const DeliveryErrorReport report = Delivery::Get().TakeErrors();
+  EXPECT_EQ(report.count, 2U);
+  EXPECT_EQ(report.last, "callout: callback 'test.tap' failed on device 0: it threw something that is not a std::exception");
+  EXPECT_THAT(log.messages(), ElementsAre(HasSubstr("'test.tap'")));
+}
+
+TEST_P(TapHandlerTest, QueuedRecordsOutliveTheExecutable) {
+  auto callback = std::make_shared<BlockingCallback>("test.tap");
+  (void)Registry::Get().Bind("test.tap", callback);
+  const int64_t sites = LiveCount(LiveKind::kSite);
+  auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Arg(TestBuffer::Scalar(1));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  for (int i = 0; i < 3; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
+  callback->WaitUntilEntered(1);
+  site.reset();
+  EXPECT_EQ(LiveCount(LiveKind::kSite), sites + 1);
+  callback->Open();
+  Barrier();
+  EXPECT_EQ(callback->entered(), 3);
+  EXPECT_EQ(LiveCount(LiveKind::kSite), sites);
+}
+
+TEST_P(TapHandlerTest, ExecutableThatNeverRanLeavesNothing) {
+  const auto callback = Bind();
+  const int64_t sites = LiveCount(LiveKind::kSite);
+  {
+    FrameBuilder frame = Frame();
+    const auto site = NewSite();
+    ASSERT_THAT(site->Instantiate(frame), IsOk());
+    EXPECT_EQ(LiveCount(LiveKind::kSite), sites + 1);
+  }
+  Barrier();
+  EXPECT_EQ(LiveCount(LiveKind::kSite), sites);
+}
+
+INSTANTIATE_TEST_SUITE_P(Minors, TapHandlerTest, ::testing::Values(2, 3, 4, 5));
+
+}  // namespace
+}  // namespace callout::internal
