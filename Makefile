@@ -15,7 +15,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --no-input
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CALLOUT_PYTHON := $(PY)
 
-package_sources := CMakeLists.txt pyproject.toml LICENSE $(wildcard README.md) \
+package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
     -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
 

@@ -27,6 +27,14 @@ def _cpu() -> str:
     return platform.machine()
 
 
+def busy() -> str:
+    """A warning if other programs are at work, or nothing."""
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    return (
+        f"other programs are at work (load {load:.1f} on {cores} cores): the figures are too high" if load > 1 else ""
+    )
+
+
 def describe() -> dict[str, str]:
     """What goes above every table, in the order in which it is printed."""
     version = subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=True).stdout

@@ -46,6 +46,9 @@ def main() -> None:
     options = arguments()
     described = environment.describe()
     print("\n".join(f"{key:12} {value}" for key, value in described.items()), flush=True)
+    if warning := environment.busy():
+        described["warning"] = warning
+        print(f"WARNING: {warning}", flush=True)
     native.register(options.out)
     skipped = native.register_tvm(options.out)
     for target, why in skipped.items():

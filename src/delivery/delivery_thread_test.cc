@@ -7,6 +7,7 @@
 #include <latch>
 #include <stdexcept>
 
+#include "registry/stats_table.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
@@ -37,6 +38,8 @@ void PushTo(BoundedQueue& queue, TapSite& site, int64_t value, uint64_t charged 
 
 class DeliveryThreadTest : public LiveCountTest {
  protected:
+  DeliveryThreadTest() { ResetStats(); }
+
   void Push(TapSite& site, int64_t value, uint64_t charged = 1) { PushTo(queue_, site, value, charged); }
   void Barrier() { ASSERT_TRUE(thread_.WaitFor(queue_, queue_.taken(), kForever)); }
 

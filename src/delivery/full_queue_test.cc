@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "delivery/delivery.h"
+#include "registry/stats_table.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/spin.h"
@@ -25,6 +26,7 @@ constexpr auto kForever = steady_clock::time_point::max();
 class FullQueueTest : public LiveCountTest {
  protected:
   FullQueueTest() {
+    ResetStats();
     EXPECT_THAT(delivery_.Configure({.queue_bytes = kMinQueueBytes}), IsOk());
     view_ = large_.view();
   }
@@ -128,6 +130,7 @@ TEST_F(FullQueueTest, ShutdownCountsWhatIsQueuedAndWhoWaits) {
   EXPECT_EQ(callback->stats().drops.load(), 1U);
   EXPECT_EQ(callback->stats().calls.load(), 0U);
   blocking_->Open();
+  SpinUntil([&] { return delivery_.RunningThreads() == 0; });
 }
 
 // A gate that refuses ends the lane's thread and leaves the records in their queue.

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "registry/in_flight.h"
+#include "registry/stats_table.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
@@ -18,6 +19,8 @@ namespace {
 
 class InvokeTest : public LiveCountTest {
  protected:
+  InvokeTest() { ResetStats(); }
+
   static callout_call OnDevice(int32_t device_ordinal) {
     callout_call call = {};
     call.struct_size = sizeof(call);

@@ -180,7 +180,13 @@ FakeRuntime::FakeRuntime(int minor) : api_{} {
   api_.XLA_FFI_DeviceOrdinal_Get = &FakeApi::DeviceOrdinalGet;
 }
 
-FakeRuntime& FakeRuntime::New(int minor) { return *new FakeRuntime(minor); }
+FakeRuntime& FakeRuntime::New(int minor) {
+  static Mutex mutex;
+  static auto* const runtimes = new std::vector<std::unique_ptr<FakeRuntime>>;  // leaked, and known to leak checkers
+  MutexLock lock(mutex);
+  runtimes->push_back(std::unique_ptr<FakeRuntime>(new FakeRuntime(minor)));
+  return *runtimes->back();
+}
 
 FakeRuntime& FakeRuntime::ForMinor(int minor) {
   static FakeRuntime* const runtimes[] = {new FakeRuntime(2), new FakeRuntime(3), new FakeRuntime(4), new FakeRuntime(5)};

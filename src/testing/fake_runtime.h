@@ -18,7 +18,7 @@ class FakeRuntime {
  public:
   /// Immortal: handlers remember the runtimes that they have seen. `minor` is 2 to 5.
   static FakeRuntime& ForMinor(int minor);
-  /// A further runtime, as a PJRT plugin brings one along. Leaked. One test may make only a few: see ffi_abi.cc.
+  /// A further runtime, as a PJRT plugin brings one along. Never destroyed; ffi_abi.cc remembers at most 8 in a process.
   static FakeRuntime& New(int minor);
 
   const XLA_FFI_Api* api() const { return &api_; }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// This file contains no test code: compiling it is the check. Our own C ABI is frozen: libraries of callbacks that were
+// compiled against version 1 keep working. Fields may be appended, with a new line here; nothing that stands here changes.
+#include <cstddef>
+#include <type_traits>
+
+#include "callout/abi.h"
+#include "callout/dtype.h"
+#include "callout/queue_policy.h"
+#include "callout/status.h"
+
+#define SIZE(type, bytes) static_assert(sizeof(type) == (bytes), #type)
+#define OFFSET(type, field, bytes) static_assert(offsetof(type, field) == (bytes), #type "." #field)
+
+static_assert(CALLOUT_ABI_VERSION == 1);
+
+static_assert(std::is_standard_layout_v<callout_buffer> && std::is_trivial_v<callout_buffer>);
+SIZE(callout_buffer, 32);
+OFFSET(callout_buffer, dtype, 0);
+OFFSET(callout_buffer, rank, 4);
+OFFSET(callout_buffer, data, 8);
+OFFSET(callout_buffer, dims, 16);
+OFFSET(callout_buffer, size_bytes, 24);
+
+static_assert(std::is_standard_layout_v<callout_call> && std::is_trivial_v<callout_call>);
+SIZE(callout_call, 64);
+OFFSET(callout_call, struct_size, 0);
+OFFSET(callout_call, num_args, 8);
+OFFSET(callout_call, num_results, 12);
+OFFSET(callout_call, args, 16);
+OFFSET(callout_call, results, 24);
+OFFSET(callout_call, run_id, 32);
+OFFSET(callout_call, device_ordinal, 40);
+OFFSET(callout_call, reserved, 44);
+OFFSET(callout_call, error_context, 48);
+OFFSET(callout_call, set_error, 56);
+
+static_assert(std::is_standard_layout_v<callout_function> && std::is_trivial_v<callout_function>);
+SIZE(callout_function, 24);
+OFFSET(callout_function, struct_size, 0);
+OFFSET(callout_function, abi_version, 8);
+OFFSET(callout_function, kind, 12);
+OFFSET(callout_function, fn, 16);
+static_assert(CALLOUT_FUNCTION_POINTERS == 1 && CALLOUT_FUNCTION_CALL == 2);
+
+static_assert(std::is_standard_layout_v<callout_api> && std::is_trivial_v<callout_api>);
+SIZE(callout_api, 32);
+OFFSET(callout_api, struct_size, 0);
+OFFSET(callout_api, abi_version, 8);
+OFFSET(callout_api, register_function, 16);
+OFFSET(callout_api, unregister, 24);
+
+static_assert(std::is_same_v<callout_call_fn, int32_t (*)(const callout_call*)>);
+static_assert(std::is_same_v<callout_pointers_fn, int32_t (*)(void**, const int64_t*)>);
+static_assert(std::is_same_v<decltype(callout_get_api), const callout_api*(uint32_t)>);
+
+// Numbers that exported programs and other languages carry.
+static_assert(static_cast<int>(callout::OverflowPolicy::kBlock) == 0 &&
+              static_cast<int>(callout::OverflowPolicy::kDropNewest) == 1 &&
+              static_cast<int>(callout::OverflowPolicy::kFail) == 2);
+static_assert(static_cast<int>(callout::StatusCode::kInvalidArgument) == 3 &&
+              static_cast<int>(callout::StatusCode::kNotFound) == 5 &&
+              static_cast<int>(callout::StatusCode::kAlreadyExists) == 6 &&
+              static_cast<int>(callout::StatusCode::kInternal) == 13);
+static_assert(static_cast<int>(callout::DType::kBool) == 1 && static_cast<int>(callout::DType::kInt32) == 4 &&
+              static_cast<int>(callout::DType::kInt64) == 5 && static_cast<int>(callout::DType::kFloat32) == 11 &&
+              static_cast<int>(callout::DType::kFloat64) == 12 && static_cast<int>(callout::DType::kComplex64) == 15);
