@@ -4,8 +4,6 @@
 
 from collections.abc import Sequence
 
-from typing_extensions import CapsuleType
-
 
 def ffi_targets() -> list:
     """(name, platform, {stage: capsule}) of each FFI target."""
@@ -29,7 +27,7 @@ def make_json_lines_sink(label: str, path: str, append: bool, fields: bool) -> C
 
 def load_native(label: str, spec: str) -> Callback: ...
 
-def native_from_capsule(label: str, capsule: CapsuleType) -> Callback: ...
+def native_from_capsule(label: str, capsule: object) -> Callback: ...
 
 def bind(base: str, callback: Callback) -> str:
     """The name under which the callback is found while it lives."""

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import logging
+import sys
+import threading
+import traceback
 
 from . import _ext
 
@@ -23,3 +26,14 @@ if not isinstance(logger, _CoreLogger):
 def emit(level: int, message: str) -> None:
     """Logs a message of the core. Called by it with the GIL held."""
     logger.log(level, "%s", message.removeprefix("callout: "))
+
+
+def format_stacks() -> str:
+    """What every Python thread is doing. Called by the core for a hang report, on a thread of its own."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = ["Python threads:"]
+    for ident, frame in sys._current_frames().items():
+        if ident != threading.get_ident():
+            parts.append(f"Thread {names.get(ident, ident)}:")
+            parts.append("".join(traceback.format_stack(frame)).rstrip())
+    return "\n".join(parts)

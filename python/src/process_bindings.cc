@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -31,9 +32,26 @@ namespace {
 // in public headers (pycore_traceback.h), so it is looked up and may be missing.
 using DumpThreads = const char* (*)(int fd, PyInterpreterState* interpreter, PyThreadState* current);
 
+// For interpreters that hide it (CPython 3.13): another thread asks for the GIL and formats the stacks, and this one waits for
+// it no longer than a second.
+std::string AskForPythonStacks() {
+  auto text = std::make_shared<std::promise<std::string>>();
+  std::future<std::string> answer = text->get_future();
+  std::thread([text] {
+    const GilScope gil;
+    const Ref module(gil.ok() ? PyImport_ImportModule("callout._logging") : nullptr);
+    const Ref stacks(module ? PyObject_CallMethod(module.get(), "format_stacks", nullptr) : nullptr);
+    const char* utf8 = stacks ? PyUnicode_AsUTF8(stacks.get()) : nullptr;
+    if (gil.ok()) PyErr_Clear();
+    text->set_value(utf8 != nullptr ? utf8 : "(the interpreter's stacks could not be read)");
+  }).detach();
+  if (answer.wait_for(std::chrono::seconds(1)) == std::future_status::ready) return answer.get();
+  return "(the interpreter's stacks could not be read: whoever holds the GIL did not give it up within a second)";
+}
+
 std::string DumpPythonStacks() {
   static const auto dump = reinterpret_cast<DumpThreads>(dlsym(RTLD_DEFAULT, "_Py_DumpTracebackThreads"));
-  if (dump == nullptr) return "(this interpreter does not let its stacks be read)";
+  if (dump == nullptr) return AskForPythonStacks();
   const int fd = memfd_create("callout-stacks", MFD_CLOEXEC);
   if (fd < 0) return "(no memory for the stacks)";
   std::string text = "Python threads:\n";

@@ -25,9 +25,10 @@ CallbackHandle LoadNative(const std::string& label, const std::string& spec) {
 }
 
 // A PyCapsule over a callout_function record.
-CallbackHandle NativeFromCapsule(const std::string& label, const nb::capsule& capsule) {
-  auto callback =
-      internal::MakeNativeFunction(label, *static_cast<const callout_function*>(capsule.data("callout_function")));
+CallbackHandle NativeFromCapsule(const std::string& label, const nb::object& capsule) {
+  const void* function = PyCapsule_GetPointer(capsule.ptr(), "callout_function");
+  if (function == nullptr) nb::raise_python_error();
+  auto callback = internal::MakeNativeFunction(label, *static_cast<const callout_function*>(function));
   ThrowIfError(callback.status());
   return {std::move(callback).value()};
 }

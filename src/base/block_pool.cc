@@ -64,7 +64,7 @@ Header* TakeFree(size_t size_class) {
 
 }  // namespace
 
-void* AllocateBlock(size_t bytes) {
+void* AllocatePooled(size_t bytes) {
   const size_t size_class = ClassFor(bytes);
   Header* header = size_class == kUnpooled ? nullptr : TakeFree(size_class);
   if (header == nullptr) {
@@ -74,14 +74,23 @@ void* AllocateBlock(size_t bytes) {
     CALLOUT_CHECK(header != nullptr, "out of memory while copying a buffer");
     *header = {size_class, usable};
   }
-  LiveCounter(LiveKind::kBlock).fetch_add(1, std::memory_order_relaxed);
   return reinterpret_cast<char*>(header) + kAlignment;
+}
+
+void* AllocateBlock(size_t bytes) {
+  LiveCounter(LiveKind::kBlock).fetch_add(1, std::memory_order_relaxed);
+  return AllocatePooled(bytes);
 }
 
 void FreeBlock(void* block) {
   if (block == nullptr) return;
   LiveCounter(LiveKind::kBlock).fetch_sub(1, std::memory_order_relaxed);
-  auto* header = reinterpret_cast<Header*>(static_cast<char*>(block) - kAlignment);
+  FreePooled(block);
+}
+
+void FreePooled(void* memory) {
+  if (memory == nullptr) return;
+  auto* header = reinterpret_cast<Header*>(static_cast<char*>(memory) - kAlignment);
   if (header->size_class != kUnpooled) {
     Pool& pool = GetPool();
     MutexLock lock(pool.mutex);

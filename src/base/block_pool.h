@@ -18,6 +18,10 @@ CALLOUT_EXPORT void* AllocateBlock(size_t bytes);
 /// Takes ownership of `block`, which came from AllocateBlock; null is ignored. Thread-safe. GIL not needed.
 CALLOUT_EXPORT void FreeBlock(void* block);
 
+/// The same memory, not counted as a live block: for queues, which keep theirs. Thread-safe.
+void* AllocatePooled(size_t bytes);
+void FreePooled(void* memory);
+
 /// Bytes that the pool keeps for reuse. Thread-safe.
 CALLOUT_EXPORT size_t PooledBytes();
 

@@ -67,7 +67,8 @@ TEST_F(BlockPoolTest, ClassIsTheSmallestThatFitsAtEveryBorder) {
 }
 
 TEST_F(BlockPoolTest, BlocksAreAlignedAndWritableToTheirEnd) {
-  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{1023}, size_t{1024}, size_t{1025}, size_t{4097}, 3 * kMegabyte + 1}) {
+  for (const size_t bytes :
+       {size_t{0}, size_t{1}, size_t{1023}, size_t{1024}, size_t{1025}, size_t{4097}, 3 * kMegabyte + 1}) {
     const Block block(AllocateBlock(bytes));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block.get()) % 64, 0U) << bytes;
     std::memset(block.get(), 0x5a, bytes);  // ASan judges

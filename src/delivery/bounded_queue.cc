@@ -2,11 +2,10 @@
 #include "delivery/bounded_queue.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
 
 #include "base/block_pool.h"
-#include "base/check.h"
+#include "base/block_pool.h"
 
 namespace callout::internal {
 namespace {
@@ -32,23 +31,15 @@ BoundedQueue::~BoundedQueue() {
   (void)CountValues();
   for (Chunk* chunk = head_; chunk != nullptr;) {
     Chunk* next = chunk->next.load(std::memory_order_relaxed);
-    std::free(chunk);
+    FreePooled(chunk);
     chunk = next;
   }
-  std::free(spare_.load(std::memory_order_relaxed));
 }
 
 BoundedQueue::Chunk* BoundedQueue::NewChunk(size_t bytes) {
-  Chunk* chunk = bytes <= kChunkBytes ? spare_.exchange(nullptr, std::memory_order_acquire) : nullptr;
-  if (chunk == nullptr) {
-    const size_t usable = std::max(bytes, kChunkBytes);
-    void* memory = std::aligned_alloc(64, AlignUp(AlignUp(sizeof(Chunk), 64) + usable, 64));
-    CALLOUT_CHECK(memory != nullptr, "out of memory while a tap's record was queued");
-    chunk = new (memory) Chunk{.bytes = usable};
-  }
-  chunk->reserved.store(0, std::memory_order_relaxed);
-  chunk->next.store(nullptr, std::memory_order_relaxed);
-  return chunk;
+  const size_t usable = std::max(bytes, kChunkBytes);
+  // Pooled: a backlog of many chunks would fault in fresh pages for each, which costs more than the records do.
+  return new (AllocatePooled(AlignUp(sizeof(Chunk), 64) + usable)) Chunk{.bytes = usable};
 }
 
 bool BoundedQueue::HasRoom(uint64_t charged_bytes) const {
@@ -116,8 +107,7 @@ RecordHeader* BoundedQueue::Peek() {
     Chunk* done = head_;
     head_ = next;
     head_offset_ = 0;
-    if (done->bytes == kChunkBytes) done = spare_.exchange(done, std::memory_order_acq_rel);
-    std::free(done);
+    FreePooled(done);
   }
   auto* header = reinterpret_cast<RecordHeader*>(head_->data() + head_offset_);
   return header->committed.load(std::memory_order_acquire) != 0 ? header : nullptr;

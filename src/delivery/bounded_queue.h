@@ -4,8 +4,8 @@
 //
 // Records are bump-allocated in a chain of 64 KB chunks: the producers' lock covers only "take room and a number", about
 // 20 ns; the copy happens outside it, and `committed` publishes the record. The consumer takes no lock: it reads in place,
-// in the order of the numbers, and stops at the first record that is not committed. A lock-free ring was not chosen
-// because the lock is not what costs (measured: docs/benchmarks.md) and a ring would hold 256 MB from the start.
+// in the order of the numbers, and stops at the first record that is not committed. A lock-free ring was not chosen:
+// it would hold 256 MB from the start, and the lock is not what costs (benchmarks/cpp compares with a mutex around a deque).
 //
 //   chunk ──next──> chunk ──next──> chunk
 //    [rec][rec]      [rec][rec.      ^ producers take room here
@@ -89,7 +89,7 @@ class BoundedQueue {
 
   bool HasRoom(uint64_t charged_bytes) const CALLOUT_REQUIRES(mutex_);
   bool WaitForRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
-  Chunk* NewChunk(size_t bytes) CALLOUT_REQUIRES(mutex_);
+  static Chunk* NewChunk(size_t bytes);
 
   Wakeup& wakeup_;
 
@@ -117,7 +117,6 @@ class BoundedQueue {
   alignas(64) std::atomic<uint64_t> released_{0};
   std::atomic<uint64_t> delivered_{0};
   std::atomic<uint64_t> delivered_values_{0};
-  std::atomic<Chunk*> spare_{nullptr};
 };
 
 }  // namespace callout::internal

@@ -120,7 +120,9 @@ TEST_F(DeliveryTest, RecordOfManyBuffersIsComplete) {
 TEST_F(DeliveryTest, ReceiverMayKeepABlock) {
   const auto callback = std::make_shared<FakeCallback>("keeps");
   void* kept = nullptr;
-  callback->on_deliver = [&](const Record& record) { return kept = std::exchange(record.blocks[0], nullptr), OkStatus(); };
+  callback->on_deliver = [&](const Record& record) {
+    return kept = std::exchange(record.blocks[0], nullptr), OkStatus();
+  };
   const auto site = MakeSite(callback);
   TestBuffer large = TestBuffer(DType::kUint8, {10'000}, std::vector<uint8_t>(10'000, 3));
   const callout_buffer view = large.view();
@@ -266,8 +268,8 @@ TEST_F(DeliveryTest, DrainNamesWhatIsOutstanding) {
   EXPECT_THAT(Push(*python_site, 0, 0), IsOk());
   native->WaitUntilEntered(1);
   python->WaitUntilEntered(1);
-  EXPECT_THAT(delivery_.Drain(steady_clock::now()),
-              UnorderedElementsAre("2 records of the native queue of device 3", "1 records of the python queue of device 0"));
+  EXPECT_THAT(delivery_.Drain(steady_clock::now()), UnorderedElementsAre("2 records of the native queue of device 3",
+                                                                         "1 records of the python queue of device 0"));
   native->Open();
   python->Open();
   Drain();

@@ -22,7 +22,7 @@ constexpr std::chrono::microseconds kNap{100};
 constexpr int kNapsBeforeSleep = 3;
 // A batch ends after so many records or so long, so that the GIL is offered to others and barriers see progress.
 constexpr int kBatchRecords = 256;
-constexpr int64_t kBatchNanoseconds = 2'000'000;
+constexpr double kBatchNanoseconds = 2e6;
 // Room is given back this often inside a batch, for producers that wait with large records.
 constexpr uint64_t kPublishBytes = 1 << 20;
 
@@ -126,6 +126,9 @@ void DeliveryThread::Run() {
   t_is_delivery_thread = true;
   pthread_setname_np(pthread_self(), name_.c_str());
   prctl(PR_SET_TIMERSLACK, 1000UL);  // naps end within a microsecond of their time, not within 50
+  constexpr uint64_t kManyTicks = uint64_t{1} << 40;
+  const double nanoseconds = TicksToNanoseconds(kManyTicks);
+  batch_ticks_ = static_cast<uint64_t>(kBatchNanoseconds / nanoseconds * static_cast<double>(kManyTicks));
   int naps = 0;
   while (!stop_.load(std::memory_order_seq_cst)) {
     if (HasWork()) {
@@ -172,7 +175,7 @@ void DeliveryThread::Flush() {
 }
 
 void DeliveryThread::DrainQueue(BoundedQueue& queue) {
-  const int64_t end = SteadyNanoseconds() + kBatchNanoseconds;
+  const uint64_t start = Ticks();
   uint64_t unpublished = 0;
   for (int n = 0; n < kBatchRecords; ++n) {
     RecordHeader* header = queue.Peek();
@@ -186,7 +189,7 @@ void DeliveryThread::DrainQueue(BoundedQueue& queue) {
       queue.PublishRoom();
       unpublished = 0;
     }
-    if (stop_.load(std::memory_order_relaxed) || SteadyNanoseconds() > end) return;
+    if (stop_.load(std::memory_order_relaxed) || Ticks() - start > batch_ticks_) return;
   }
 }
 

@@ -74,6 +74,7 @@ class CALLOUT_EXPORT DeliveryThread {
   std::condition_variable_any progress_;
 
   // The thread's own.
+  uint64_t batch_ticks_ = 0;  ///< How long a batch may take.
   std::vector<BoundedQueue*> own_queues_;
   std::vector<std::shared_ptr<Callback>> to_flush_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Delivery does when a queue is full and when it shuts down: the smallest queue, and records of more than half of it.
+// What Delivery does when a queue is full and when it shuts down: the smallest queue, and records of more than half of
+// it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,9 +67,10 @@ TEST_F(FullQueueTest, FailFailsTheProgramAndSaysWhatIsFull) {
   const auto site = MakeSite(callback, {.policy = OverflowPolicy::kFail});
   Fill();
   const Status status = PushLarge(*site);
-  EXPECT_THAT(status, StatusIs(StatusCode::kResourceExhausted,
-                               "the tap queue is full and the tap was made with on_full=\"fail\". Queues: native device 0: "
-                               "1 records, 9000"));
+  EXPECT_THAT(status,
+              StatusIs(StatusCode::kResourceExhausted,
+                       "the tap queue is full and the tap was made with on_full=\"fail\". Queues: native device 0: "
+                       "1 records, 9000"));
   EXPECT_THAT(status, StatusIs(StatusCode::kResourceExhausted, " of 16000000 bytes"));
   EXPECT_EQ(callback->stats().drops.load(), 1U);
   blocking_->Open();

@@ -38,9 +38,7 @@ class TapHandlerTest : public WithLiveCounts<::testing::TestWithParam<int>> {
     WithLiveCounts::TearDown();
   }
 
-  static void Barrier() {
-    ASSERT_THAT(Delivery::Get().Drain(std::chrono::steady_clock::time_point::max()), IsEmpty());
-  }
+  static void Barrier() { ASSERT_THAT(Delivery::Get().Drain(std::chrono::steady_clock::time_point::max()), IsEmpty()); }
   static std::shared_ptr<FakeCallback> Bind() {
     auto callback = std::make_shared<FakeCallback>("test.tap");
     EXPECT_EQ(Registry::Get().Bind("test.tap", callback), "py:test.tap");
@@ -151,9 +149,8 @@ TEST_P(TapHandlerTest, OperandsMustMatchTheLeaves) {
   FrameBuilder frame = Frame();
   frame.StringAttr("leaves", "a\nb").StringAttr("label", "step").Arg(TestBuffer::Scalar(1));
   ASSERT_THAT(site->Instantiate(frame), IsOk());
-  EXPECT_THAT(site->Execute(frame),
-              StatusIs(StatusCode::kInvalidArgument,
-                       "callout: tap 'step': expected 2 operands (attribute `leaves`), got 1"));
+  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInvalidArgument,
+                                             "callout: tap 'step': expected 2 operands (attribute `leaves`), got 1"));
 }
 
 TEST_P(TapHandlerTest, FailingCallbackDoesNotFailTheProgram) {
@@ -169,7 +166,8 @@ TEST_P(TapHandlerTest, FailingCallbackDoesNotFailTheProgram) {
   Barrier();
   const DeliveryErrorReport report = Delivery::Get().TakeErrors();
   EXPECT_EQ(report.count, 2U);
-  EXPECT_EQ(report.last, "callout: callback 'test.tap' failed on device 0: it threw something that is not a std::exception");
+  EXPECT_EQ(report.last,
+            "callout: callback 'test.tap' failed on device 0: it threw something that is not a std::exception");
   EXPECT_THAT(log.messages(), ElementsAre(HasSubstr("'test.tap'")));
 }
 

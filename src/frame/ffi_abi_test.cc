@@ -136,7 +136,9 @@ TEST_P(FfiAbiTest, DeviceAndRunAreUnknownWhereTheRuntimeDoesNotSay) {
 INSTANTIATE_TEST_SUITE_P(Minors, FfiAbiTest, ::testing::Values(2, 3, 4, 5));
 
 // Each in a process of its own: runtimes are never forgotten.
-void Tell(const Status& status) { std::fprintf(stderr, "%d %s; ", static_cast<int>(status.code()), status.c_message()); }
+void Tell(const Status& status) {
+  std::fprintf(stderr, "%d %s; ", static_cast<int>(status.code()), status.c_message());
+}
 
 TEST(FfiAbiRuntimesDeathTest, NinthRuntimeIsRefusedAndSaysSo) {
   const auto fill = [] {
@@ -200,12 +202,16 @@ TEST_F(FfiAttributesTest, FallBackWhereAbsent) {
 }
 
 TEST_F(FfiAttributesTest, OfAnotherTypeAreRefused) {
-  builder_.Int64Attr("callback", 1).StringAttr("every", "3").Int32Attr("min_interval_ns", 3).Int64ArrayAttr("on_full", {1});
+  builder_.Int64Attr("callback", 1)
+      .StringAttr("every", "3")
+      .Int32Attr("min_interval_ns", 3)
+      .Int64ArrayAttr("on_full", {1});
   EXPECT_THAT(StringAttribute(Attrs(), "callback"),
               StatusIs(StatusCode::kInvalidArgument, "callout: attribute 'callback' must be a string"));
   EXPECT_THAT(Int64Attribute(Attrs(), "every", 1),
               StatusIs(StatusCode::kInvalidArgument, "callout: attribute 'every' must be a 64-bit integer"));
-  EXPECT_THAT(Int64Attribute(Attrs(), "min_interval_ns", 1), StatusIs(StatusCode::kInvalidArgument, "'min_interval_ns'"));
+  EXPECT_THAT(Int64Attribute(Attrs(), "min_interval_ns", 1),
+              StatusIs(StatusCode::kInvalidArgument, "'min_interval_ns'"));
   EXPECT_THAT(Int64Attribute(Attrs(), "on_full", 1), StatusIs(StatusCode::kInvalidArgument, "'on_full'"));
 }
 

@@ -28,6 +28,7 @@ void Pack(DType dtype, const uint8_t* in, int64_t elements, void* packed) {
   const int per_byte = 8 / bits;
   const auto mask = static_cast<uint8_t>((1 << bits) - 1);
   auto* bytes = static_cast<uint8_t*>(packed);
+  if (elements == 0) return;  // memset must not be given null
   std::memset(bytes, 0, PackedBytes(dtype, elements));
   for (int64_t i = 0; i < elements; ++i) {
     const auto value = static_cast<uint8_t>((in[i] & mask) << ((i % per_byte) * bits));

@@ -26,8 +26,8 @@ std::vector<int> PackToInts(DType dtype, const std::vector<uint8_t>& in) {
 }
 
 TEST(SubByteTest, KnowsWhichTypesArePacked) {
-  for (const DType dtype : {DType::kInt1, DType::kInt2, DType::kInt4, DType::kUint1, DType::kUint2, DType::kUint4,
-                            DType::kFloat4E2M1Fn}) {
+  for (const DType dtype :
+       {DType::kInt1, DType::kInt2, DType::kInt4, DType::kUint1, DType::kUint2, DType::kUint4, DType::kFloat4E2M1Fn}) {
     EXPECT_TRUE(IsSubByte(dtype)) << ShortName(dtype);
   }
   for (const DType dtype : {DType::kBool, DType::kInt8, DType::kFloat8E5M2, DType::kToken, DType::kInvalid}) {

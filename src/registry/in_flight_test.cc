@@ -23,7 +23,9 @@ std::optional<InFlight> ReadingOf(int64_t thread_id) {
 
 TEST(InFlightTest, IdleThreadsAreNotRead) {
   EXPECT_FALSE(ReadingOf(ThreadId()).has_value());
-  { const InFlightScope scope(Activity::kCall, 1, 0, 0); }
+  {
+    const InFlightScope scope(Activity::kCall, 1, 0, 0);
+  }
   EXPECT_FALSE(ReadingOf(ThreadId()).has_value());
 }
 

@@ -17,7 +17,8 @@ namespace {
 using NativeFunctionTest = LiveCountTest;
 
 callout_function Pointers(callout_pointers_fn fn) {
-  return {sizeof(callout_function), CALLOUT_ABI_VERSION, CALLOUT_FUNCTION_POINTERS, reinterpret_cast<void (*)(void)>(fn)};
+  return {sizeof(callout_function), CALLOUT_ABI_VERSION, CALLOUT_FUNCTION_POINTERS,
+          reinterpret_cast<void (*)(void)>(fn)};
 }
 
 callout_function WithCall(callout_call_fn fn) {
@@ -208,8 +209,9 @@ TEST_F(NativeFunctionTest, LoadErrorsNameWhatWasAttempted) {
   EXPECT_THAT(LoadNativeFunction("f", InLibrary("old")), StatusIs(StatusCode::kInvalidArgument, "ABI version 2"));
   EXPECT_THAT(LoadNativeFunction("f", "/no/such.so:f"), StatusIs(StatusCode::kNotFound, "'/no/such.so'"));
   for (const char* spec : {"", "libmine.so", "libmine.so:", ":f"}) {
-    EXPECT_THAT(LoadNativeFunction("f", spec),
-                StatusIs(StatusCode::kInvalidArgument, "expected \"path/lib.so:symbol\", got '" + std::string(spec) + "'"));
+    EXPECT_THAT(
+        LoadNativeFunction("f", spec),
+        StatusIs(StatusCode::kInvalidArgument, "expected \"path/lib.so:symbol\", got '" + std::string(spec) + "'"));
   }
 }
 

@@ -133,7 +133,8 @@ TEST_F(RegistryTest, NotFoundListsTheRegisteredNames) {
   const auto bound = Make("f");
   (void)registry_.Bind("f", bound);
   const auto missing = registry_.Find("x");
-  EXPECT_EQ(missing.status().message(), "callout: no callback is bound to the name 'x'; registered names: 'blur' 'zoom'");
+  EXPECT_EQ(missing.status().message(),
+            "callout: no callback is bound to the name 'x'; registered names: 'blur' 'zoom'");
 }
 
 TEST_F(RegistryTest, LabelIsFoundByIdWhileTheCallbackLives) {

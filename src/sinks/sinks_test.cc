@@ -28,7 +28,8 @@ class SinksTest : public LiveCountTest {
   void SetUp() override {
     LiveCountTest::SetUp();
     const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    path_ = std::filesystem::path(::testing::TempDir()) / ("callout_sinks_test." + test + "." + std::to_string(getpid()));
+    path_ =
+        std::filesystem::path(::testing::TempDir()) / ("callout_sinks_test." + test + "." + std::to_string(getpid()));
   }
   void TearDown() override {
     std::filesystem::remove(path_);
@@ -103,8 +104,7 @@ TEST_F(SinksTest, JsonLineWithoutFieldsHasNameAndValueOnly) {
 TEST_F(SinksTest, JsonLineOfSeveralLeavesNamesThem) {
   const auto sink = JsonLines(false, false);
   const SiteInfo site = {"step \"1\"\n", {"loss", "grads['w']"}};
-  EXPECT_THAT(Deliver(*sink, site,
-                      {TestBuffer::Scalar(std::nan("")), TestBuffer::Of<int32_t>({2, 2}, {1, 2, 3, 4})}),
+  EXPECT_THAT(Deliver(*sink, site, {TestBuffer::Scalar(std::nan("")), TestBuffer::Of<int32_t>({2, 2}, {1, 2, 3, 4})}),
               IsOk());
   EXPECT_THAT(sink->Flush(), IsOk());
   const auto lines = ReadJsonLines();

@@ -139,8 +139,9 @@ TEST(TextTest, EachDimensionIsCutOnlyWhereItIsLong) {
 }
 
 TEST(TextTest, JsonStringsAreEscaped) {
-  for (const std::string& text : {std::string("plain"), std::string("quote \" and \\ slash"), std::string("a\nb\tc\r"),
-                                  std::string("nul \0 inside", 12), std::string("\x01\x1f\x7f"), std::string("ünïcode")}) {
+  for (const std::string& text :
+       {std::string("plain"), std::string("quote \" and \\ slash"), std::string("a\nb\tc\r"),
+        std::string("nul \0 inside", 12), std::string("\x01\x1f\x7f"), std::string("ünïcode")}) {
     std::string out;
     AppendJsonString(text, out);
     const auto read = ParseJson(out);

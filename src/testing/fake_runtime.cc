@@ -86,7 +86,8 @@ void ErrorGetDetails(XLA_FFI_Error_GetMessage_Args* raw) {
 void ErrorDestroy(XLA_FFI_Error_Destroy_Args* args) { (void)TakeError(args->error); }
 
 XLA_FFI_Error* TypeRegister(XLA_FFI_Type_Register_Args* args) {
-  if (auto* error = CheckSize("XLA_FFI_Type_Register_Args", XLA_FFI_Type_Register_Args_STRUCT_SIZE, args->struct_size)) {
+  if (auto* error =
+          CheckSize("XLA_FFI_Type_Register_Args", XLA_FFI_Type_Register_Args_STRUCT_SIZE, args->struct_size)) {
     return error;
   }
   Types& types = GetTypes();
@@ -189,7 +190,8 @@ FakeRuntime& FakeRuntime::New(int minor) {
 }
 
 FakeRuntime& FakeRuntime::ForMinor(int minor) {
-  static FakeRuntime* const runtimes[] = {new FakeRuntime(2), new FakeRuntime(3), new FakeRuntime(4), new FakeRuntime(5)};
+  static FakeRuntime* const runtimes[] = {new FakeRuntime(2), new FakeRuntime(3), new FakeRuntime(4),
+                                          new FakeRuntime(5)};
   CALLOUT_CHECK(minor >= 2 && minor <= 5, "no such minor version");
   return *runtimes[minor - 2];
 }

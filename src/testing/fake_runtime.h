@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An XLA FFI runtime built by hand: the functions that handlers use, with the struct layouts of FFI 0.2, 0.3, 0.4 or 0.5.
-// Like XLA it refuses argument structs that are too small, forgets nothing and checks types of states.
+// An XLA FFI runtime built by hand: the functions that handlers use, with the struct layouts of FFI 0.2, 0.3, 0.4 or
+// 0.5. Like XLA it refuses argument structs that are too small, forgets nothing and checks types of states.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ class FakeRuntime {
  public:
   /// Immortal: handlers remember the runtimes that they have seen. `minor` is 2 to 5.
   static FakeRuntime& ForMinor(int minor);
-  /// A further runtime, as a PJRT plugin brings one along. Never destroyed; ffi_abi.cc remembers at most 8 in a process.
+  /// A further runtime, as a PJRT plugin brings one along. Never destroyed; ffi_abi.cc remembers at most 8 in a
+  /// process.
   static FakeRuntime& New(int minor);
 
   const XLA_FFI_Api* api() const { return &api_; }

@@ -73,9 +73,8 @@ void FrameBuilder::BuildAttributes() {
         attribute.value = &attribute.array;
         break;
       default:
-        attribute.scalar = attribute.numbers.empty()
-                               ? XLA_FFI_Scalar{XLA_FFI_DataType_S32, &attribute.number32}
-                               : XLA_FFI_Scalar{XLA_FFI_DataType_S64, attribute.numbers.data()};
+        attribute.scalar = attribute.numbers.empty() ? XLA_FFI_Scalar{XLA_FFI_DataType_S32, &attribute.number32}
+                                                     : XLA_FFI_Scalar{XLA_FFI_DataType_S64, attribute.numbers.data()};
         attribute.value = &attribute.scalar;
     }
     attribute_types_.push_back(attribute.type);
@@ -102,8 +101,12 @@ XLA_FFI_CallFrame* FrameBuilder::Build(const XLA_FFI_Api* api, XLA_FFI_Execution
                  arg_pointers_.data()};
   frame_.rets = {XLA_FFI_Rets_STRUCT_SIZE, nullptr, static_cast<int64_t>(ret_pointers_.size()), ret_types_.data(),
                  ret_pointers_.data()};
-  frame_.attrs = {XLA_FFI_Attrs_STRUCT_SIZE, nullptr, static_cast<int64_t>(attribute_types_.size()),
-                  attribute_types_.data(), attribute_names_.data(), attribute_values_.data()};
+  frame_.attrs = {XLA_FFI_Attrs_STRUCT_SIZE,
+                  nullptr,
+                  static_cast<int64_t>(attribute_types_.size()),
+                  attribute_types_.data(),
+                  attribute_names_.data(),
+                  attribute_values_.data()};
   return &frame_;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matchers for Status and Result<T>: EXPECT_THAT(status, IsOk()), StatusIs(code, "part of the text"), IsOkAndHolds(value).
+// Matchers for Status and Result<T>: EXPECT_THAT(status, IsOk()), StatusIs(code, "part of the text"),
+// IsOkAndHolds(value).
 #pragma once
 
 #include <gmock/gmock.h>
@@ -61,8 +62,8 @@ MATCHER_P2(StatusIs, code, message, "is an error with that code and text") {
 }
 
 MATCHER_P(IsOkAndHolds, value, "is ok and holds the value") {
-  return arg.ok() && ::testing::ExplainMatchResult(::testing::Matcher<decltype(arg.value())>(value), arg.value(),
-                                                   result_listener);
+  return arg.ok() &&
+         ::testing::ExplainMatchResult(::testing::Matcher<decltype(arg.value())>(value), arg.value(), result_listener);
 }
 
 }  // namespace internal

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // This file contains no test code: compiling it is the check. Our own C ABI is frozen: libraries of callbacks that were
-// compiled against version 1 keep working. Fields may be appended, with a new line here; nothing that stands here changes.
+// compiled against version 1 keep working. Fields may be appended, with a new line here; nothing that stands here
+// changes.
 #include <cstddef>
 #include <type_traits>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// This file contains no test code: compiling it is the check. What we rely on of XLA FFI's structs, as printed by a program
-// that was compiled against the headers of FFI 0.3, 0.4 and 0.5 in turn: the three agree in every line. What differs
-// between runtimes (state arguments of 0.2, error details from 0.4 on) is declared by hand in src/frame/ffi_abi.cc.
+// This file contains no test code: compiling it is the check. What we rely on of XLA FFI's structs, as printed by a
+// program that was compiled against the headers of FFI 0.3, 0.4 and 0.5 in turn: the three agree in every line. What
+// differs between runtimes (state arguments of 0.2, error details from 0.4 on) is declared by hand in
+// src/frame/ffi_abi.cc.
 #include <cstddef>
 
 #include "xla/ffi/api/c_api.h"
@@ -12,7 +13,8 @@
 #define STRUCT_SIZE(type, bytes) static_assert(type##_STRUCT_SIZE == (bytes), #type)
 #define OFFSET(type, field, bytes) static_assert(offsetof(type, field) == (bytes), #type "." #field)
 
-static_assert(XLA_FFI_API_MAJOR == 0 && XLA_FFI_API_MINOR == 3, "read the layouts again before you move to another header");
+static_assert(XLA_FFI_API_MAJOR == 0 && XLA_FFI_API_MINOR == 3,
+              "read the layouts again before you move to another header");
 
 SIZE(XLA_FFI_CallFrame, 176);
 STRUCT_SIZE(XLA_FFI_CallFrame, 168);
