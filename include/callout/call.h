@@ -46,8 +46,8 @@ class ArrayView {
   int64_t size_;
 };
 
-/// Typed access to one call. Borrowed: valid until the callback returns. Accessors throw std::invalid_argument on a wrong
-/// index or element type, which fails the computation with that text.
+/// Typed access to one call. Borrowed: valid until the callback returns. Accessors throw std::invalid_argument on a
+/// wrong index or element type, which fails the computation with that text.
 class Call {
  public:
   explicit Call(const callout_call* call) : call_(call) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element types. The numbers are XLA's PrimitiveType numbers (xla_data.proto), which are also the numbers of XLA FFI and
-// of the C ABI in callout/abi.h; src/frame/ffi_abi.cc asserts that they agree.
+// Element types. The numbers are XLA's PrimitiveType numbers (xla_data.proto), which are also the numbers of XLA FFI
+// and of the C ABI in callout/abi.h; src/frame/ffi_abi.cc asserts that they agree.
 #pragma once
 
 #include <complex>
@@ -66,9 +66,9 @@ CALLOUT_EXPORT uint64_t PackedBytes(DType dtype, int64_t elements);
 /// The DType of a C++ type, for the types that C++ has.
 template <typename T>
 struct DTypeOf;
-#define CALLOUT_DTYPE_OF(type, dtype)             \
-  template <>                                     \
-  struct DTypeOf<type> {                          \
+#define CALLOUT_DTYPE_OF(type, dtype)            \
+  template <>                                    \
+  struct DTypeOf<type> {                         \
     static constexpr DType value = DType::dtype; \
   }
 CALLOUT_DTYPE_OF(bool, kBool);

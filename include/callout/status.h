@@ -68,8 +68,8 @@ inline Status InternalError(std::string message) { return {StatusCode::kInternal
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}             // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {}     // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const& { return status_; }
@@ -88,16 +88,15 @@ class [[nodiscard]] Result {
 #define CALLOUT_CONCAT_INNER(a, b) a##b
 #define CALLOUT_CONCAT(a, b) CALLOUT_CONCAT_INNER(a, b)
 
-#define CALLOUT_RETURN_IF_ERROR(expression)                                  \
-  do {                                                                       \
-    if (::callout::Status callout_status = (expression); !callout_status.ok()) \
-      return callout_status;                                                 \
+#define CALLOUT_RETURN_IF_ERROR(expression)                                                           \
+  do {                                                                                                \
+    if (::callout::Status callout_status = (expression); !callout_status.ok()) return callout_status; \
   } while (false)
 
-#define CALLOUT_ASSIGN_OR_RETURN(declaration, expression)                       \
-  auto CALLOUT_CONCAT(callout_result_, __LINE__) = (expression);                \
-  if (!CALLOUT_CONCAT(callout_result_, __LINE__).ok())                          \
-    return std::move(CALLOUT_CONCAT(callout_result_, __LINE__)).status();       \
+#define CALLOUT_ASSIGN_OR_RETURN(declaration, expression)                 \
+  auto CALLOUT_CONCAT(callout_result_, __LINE__) = (expression);          \
+  if (!CALLOUT_CONCAT(callout_result_, __LINE__).ok())                    \
+    return std::move(CALLOUT_CONCAT(callout_result_, __LINE__)).status(); \
   declaration = std::move(CALLOUT_CONCAT(callout_result_, __LINE__)).value()
 
 }  // namespace callout

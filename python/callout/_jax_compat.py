@@ -153,3 +153,15 @@ def local_devices() -> Sequence[jax.Device]:
     """This process's CPU devices; an FFI device ordinal is an index into them."""
     devices: Sequence[jax.Device] = jax.local_devices(backend="cpu")
     return devices
+
+
+def x64_enabled() -> bool:
+    """Whether 64-bit types are kept, in this thread."""
+    settings: Any = jax.config
+    return bool(settings.jax_enable_x64)
+
+
+def default_device() -> Any:
+    """`jax_default_device` of this thread, or None."""
+    settings: Any = jax.config
+    return settings.jax_default_device

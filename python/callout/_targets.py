@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax.tree_util import PyTreeDef
 
-from . import _errors, _ext, _options, _runtime
+from . import _errors, _ext, _jax_compat, _options, _runtime
 
 # ("batch", {"batch_dims": (...)}) or ("transpose", {}): inner transformation first.
 Transforms = tuple[tuple[str, Any], ...]
@@ -213,7 +213,7 @@ def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree
     if not callable(callback):
         raise TypeError(f"callout: expected a callable or the name of a registered callback, got {callback!r}")
     fn, chosen = _split(callback)
-    x64 = bool(jax.config.jax_enable_x64)
+    x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
     flat_args = _is_flat_call(in_tree)
     single, flat_results = _result_form(out_tree)
@@ -309,5 +309,5 @@ def registered_function(name: str, fn: Callable[..., Any]) -> _ext.Callback:
         device_lookup=None,
         transforms=None,
         zero_copy=chosen.zero_copy,
-        canonicalize=not jax.config.jax_enable_x64,
+        canonicalize=not _jax_compat.x64_enabled(),
     )

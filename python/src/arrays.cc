@@ -33,15 +33,14 @@ PyObject* NewArray(const callout_buffer& buffer, void* data, int flags) {
   }
   Py_INCREF(descr);  // PyArray_NewFromDescr takes it
   return PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(buffer.rank),
-                              const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(buffer.dims)), nullptr, data, flags,
-                              nullptr);
+                              const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(buffer.dims)), nullptr, data,
+                              flags, nullptr);
 }
 
 void CopyElements(const callout_buffer& buffer, void* out) {
   const auto dtype = static_cast<DType>(buffer.dtype);
   if (IsSubByte(dtype)) {
-    internal::Unpack(dtype, buffer.data, ElementCount(buffer), static_cast<uint8_t*>(out),
-                     internal::HighBits::kZero);
+    internal::Unpack(dtype, buffer.data, ElementCount(buffer), static_cast<uint8_t*>(out), internal::HighBits::kZero);
   } else if (buffer.size_bytes > 0) {
     std::memcpy(out, buffer.data, buffer.size_bytes);
   }
@@ -57,7 +56,8 @@ PyObject* ArrayOverBlock(const callout_buffer& buffer, void* block) {
     return nullptr;
   }
   Ref array(NewArray(buffer, block, NPY_ARRAY_CARRAY));
-  if (!array || PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), capsule.release()) < 0) return nullptr;
+  if (!array || PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), capsule.release()) < 0)
+    return nullptr;
   return array.release();
 }
 
@@ -128,7 +128,8 @@ bool StoreFast(PyObject* value, const callout_buffer& result) {
   if (IsSubByte(dtype)) return false;
   if (PyArray_CheckExact(value)) {
     auto* array = reinterpret_cast<PyArrayObject*>(value);
-    if (PyArray_DESCR(array) != entry.descr || !PyArray_IS_C_CONTIGUOUS(array) || !SameShape(array, result)) return false;
+    if (PyArray_DESCR(array) != entry.descr || !PyArray_IS_C_CONTIGUOUS(array) || !SameShape(array, result))
+      return false;
     // An array made over the result's own memory would overlap.
     if (result.size_bytes > 0) std::memmove(result.data, PyArray_DATA(array), result.size_bytes);
     return true;

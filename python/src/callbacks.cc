@@ -20,9 +20,9 @@ SharedRef Share(const nb::object& object) {
 }
 
 CallbackHandle MakePython(const std::string& label, const nb::object& function, const nb::object& unflatten,
-                          const nb::object& unflatten_value,
-                          const nb::object& flatten, bool single_result, const nb::object& device_lookup,
-                          const nb::object& transforms, bool zero_copy, bool canonicalize) {
+                          const nb::object& unflatten_value, const nb::object& flatten, bool single_result,
+                          const nb::object& device_lookup, const nb::object& transforms, bool zero_copy,
+                          bool canonicalize) {
   DropGarbage();
   return {std::make_shared<PythonCallback>(
       label, PythonSignature{.function = Share(function),
@@ -42,8 +42,8 @@ CallbackHandle MakeJsonLines(const std::string& label, const std::string& path, 
   return {std::move(sink).value()};
 }
 
-// A function may refer to what holds its callback (a method that is tapped in a program that its object keeps). The collector
-// may see through the handle only while it is the sole owner: an executable's reference is not Python's.
+// A function may refer to what holds its callback (a method that is tapped in a program that its object keeps). The
+// collector may see through the handle only while it is the sole owner: an executable's reference is not Python's.
 int TraverseHandle(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
@@ -71,14 +71,17 @@ void BindCallbacks(nb::module_& m) {
       .def_prop_ro("is_native",
                    [](const CallbackHandle& self) { return self.callback->lane() == internal::Lane::kNative; });
   m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten").none(),
-        nb::arg("unflatten_value").none(), nb::arg("flatten").none(), nb::arg("single_result"), nb::arg("device_lookup").none(),
-        nb::arg("transforms").none(), nb::arg("zero_copy"), nb::arg("canonicalize"));
-  m.def("make_null_sink", [](const std::string& label) { return CallbackHandle{internal::MakeNullSink(label)}; },
-        nb::arg("label"));
-  m.def("make_print_sink",
-        [](const std::string& label, int fd) { return CallbackHandle{internal::MakePrintSink(label, fd)}; },
-        nb::arg("label"), nb::arg("fd"));
-  m.def("make_json_lines_sink", &MakeJsonLines, nb::arg("label"), nb::arg("path"), nb::arg("append"), nb::arg("fields"));
+        nb::arg("unflatten_value").none(), nb::arg("flatten").none(), nb::arg("single_result"),
+        nb::arg("device_lookup").none(), nb::arg("transforms").none(), nb::arg("zero_copy"), nb::arg("canonicalize"));
+  m.def(
+      "make_null_sink", [](const std::string& label) { return CallbackHandle{internal::MakeNullSink(label)}; },
+      nb::arg("label"));
+  m.def(
+      "make_print_sink",
+      [](const std::string& label, int fd) { return CallbackHandle{internal::MakePrintSink(label, fd)}; },
+      nb::arg("label"), nb::arg("fd"));
+  m.def("make_json_lines_sink", &MakeJsonLines, nb::arg("label"), nb::arg("path"), nb::arg("append"),
+        nb::arg("fields"));
 }
 
 }  // namespace callout::python

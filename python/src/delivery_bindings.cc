@@ -25,7 +25,8 @@ using std::chrono::steady_clock;
 
 steady_clock::time_point DeadlineAfter(double seconds) {
   if (seconds < 0) return steady_clock::time_point::max();
-  return steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
+  return steady_clock::now() +
+         std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 // `seconds` < 0: for ever. Waits in slices, so that Ctrl-C gets through.
@@ -96,9 +97,12 @@ nb::dict LiveCounts() {
 }  // namespace
 
 void BindDelivery(nb::module_& m) {
-  m.def("configure_delivery", [](uint64_t queue_bytes, int python_threads) {
-    ThrowIfError(Delivery::Get().Configure({.queue_bytes = queue_bytes, .python_threads = python_threads}));
-  }, nb::arg("queue_bytes"), nb::arg("python_threads"));
+  m.def(
+      "configure_delivery",
+      [](uint64_t queue_bytes, int python_threads) {
+        ThrowIfError(Delivery::Get().Configure({.queue_bytes = queue_bytes, .python_threads = python_threads}));
+      },
+      nb::arg("queue_bytes"), nb::arg("python_threads"));
   m.def("drain", &Drain, nb::arg("seconds"), "What is outstanding after `seconds` (< 0: wait for ever).");
   m.def("shutdown", &Shutdown, nb::arg("seconds"), "Number of records that were not delivered.");
   m.def("on_delivery_thread", &internal::DeliveryThread::IsCurrent);

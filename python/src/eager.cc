@@ -144,9 +144,10 @@ void BindEager(nb::module_& m) {
       .def("admit", &internal::Throttle::Admit);
   m.def("call_eager", &CallEager, nb::arg("callback"), nb::arg("arrays"), nb::arg("result_specs"),
         nb::arg("device_ordinal"));
-  m.def("count_skip", [](const CallbackHandle& handle) {
-    handle.callback->stats().skips.fetch_add(1, std::memory_order_relaxed);
-  }, nb::arg("callback"), "Counts an eager tap that its throttle left out.");
+  m.def(
+      "count_skip",
+      [](const CallbackHandle& handle) { handle.callback->stats().skips.fetch_add(1, std::memory_order_relaxed); },
+      nb::arg("callback"), "Counts an eager tap that its throttle left out.");
   m.def("tap_eager", &TapEager, nb::arg("callback"), nb::arg("arrays"), nb::arg("label"), nb::arg("leaf_names"),
         nb::arg("on_full"), nb::arg("device_ordinal"));
 }

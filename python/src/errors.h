@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one place where Python exceptions become Statuses and Statuses become Python exceptions. The exception object itself
-// stays in callout._errors under a number that the Status's text carries, so that it comes back as itself.
+// The one place where Python exceptions become Statuses and Statuses become Python exceptions. The exception object
+// itself stays in callout._errors under a number that the Status's text carries, so that it comes back as itself.
 #pragma once
 
 #include "python_api.h"
@@ -14,8 +14,8 @@ namespace callout::python {
 /// Requires GIL, and a Python error to be set.
 Status TakePythonError();
 
-/// Sets the Python error that `status`, which is not ok, stands for: the original exception if its text carries a number,
-/// else a callout error of the class that fits its code. Requires GIL.
+/// Sets the Python error that `status`, which is not ok, stands for: the original exception if its text carries a
+/// number, else a callout error of the class that fits its code. Requires GIL.
 void SetPythonError(const Status& status);
 
 /// As SetPythonError, by throwing nanobind's python_error. Does nothing if ok. Requires GIL.

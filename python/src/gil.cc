@@ -10,8 +10,8 @@
 namespace callout::python {
 namespace {
 
-// Both are touched by every entry, in the order "count myself, then look whether the door is shut"; CloseInterpreter shuts
-// the door, then reads the count. Sequential consistency makes one of them see the other.
+// Both are touched by every entry, in the order "count myself, then look whether the door is shut"; CloseInterpreter
+// shuts the door, then reads the count. Sequential consistency makes one of them see the other.
 std::atomic<int> g_inside{0};
 std::atomic<bool> g_closed{false};
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that are not Python's, and the interpreter: getting the GIL cheaply, not at all once the interpreter goes away,
-// and dropping references from anywhere.
+// Threads that are not Python's, and the interpreter: getting the GIL cheaply, not at all once the interpreter goes
+// away, and dropping references from anywhere.
 #pragma once
 
 #include "python_api.h"
 
 namespace callout::python {
 
-/// Holds the GIL for its lifetime, on any thread. The thread state of a thread that is not Python's is kept, so that the
-/// next time costs 0.1 us instead of 0.6. Check ok(): false once the interpreter is going away. Nests.
+/// Holds the GIL for its lifetime, on any thread. The thread state of a thread that is not Python's is kept, so that
+/// the next time costs 0.1 us instead of 0.6. Check ok(): false once the interpreter is going away. Nests.
 class GilScope {
  public:
   GilScope();

@@ -28,12 +28,12 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-// CPython's own dumper, made for faulthandler: it walks the thread states without the GIL. It is exported but not declared
-// in public headers (pycore_traceback.h), so it is looked up and may be missing.
+// CPython's own dumper, made for faulthandler: it walks the thread states without the GIL. It is exported but not
+// declared in public headers (pycore_traceback.h), so it is looked up and may be missing.
 using DumpThreads = const char* (*)(int fd, PyInterpreterState* interpreter, PyThreadState* current);
 
-// For interpreters that hide it (CPython 3.13): another thread asks for the GIL and formats the stacks, and this one waits for
-// it no longer than a second.
+// For interpreters that hide it (CPython 3.13): another thread asks for the GIL and formats the stacks, and this one
+// waits for it no longer than a second.
 std::string AskForPythonStacks() {
   auto text = std::make_shared<std::promise<std::string>>();
   std::future<std::string> answer = text->get_future();
@@ -79,8 +79,8 @@ bool LogToPython(internal::LogLevel level, std::string_view message) {
   return done;
 }
 
-// Runs `function` on a thread of its own, which Python does not start during shutdown. True if it came back in time; if not,
-// the thread is left to itself.
+// Runs `function` on a thread of its own, which Python does not start during shutdown. True if it came back in time; if
+// not, the thread is left to itself.
 bool CallWithTimeout(const nb::object& function, double seconds) {
   struct Shared {
     std::mutex mutex;
@@ -98,7 +98,8 @@ bool CallWithTimeout(const nb::object& function, double seconds) {
     shared->changed.notify_all();
   }).detach();
   using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const auto deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   for (;;) {
     {
       const nb::gil_scoped_release release;
@@ -118,10 +119,13 @@ void BindProcess(nb::module_& m) {
   internal::SetLogHandler(&LogToPython);
   internal::SetStackDumper(&DumpPythonStacks);
   m.def("set_log_level", &internal::SetLogLevel, nb::arg("level"));
-  m.def("set_hang_report_seconds", [](double seconds) {
-    const nb::gil_scoped_release release;
-    internal::SetHangReportSeconds(seconds);
-  }, nb::arg("seconds"));
+  m.def(
+      "set_hang_report_seconds",
+      [](double seconds) {
+        const nb::gil_scoped_release release;
+        internal::SetHangReportSeconds(seconds);
+      },
+      nb::arg("seconds"));
   m.def("stop_watchdog", [] {
     const nb::gil_scoped_release release;
     internal::StopWatchdog();

@@ -45,9 +45,9 @@ bool AppendArguments(const callout_call& call, bool zero_copy, Leaves& leaves) {
   return true;
 }
 
-// A thread that asks for the GIL while the interpreter goes away is ended by CPython (up to 3.13) by unwinding its stack,
-// which would run our destructors without the GIL and end in std::terminate at the first `noexcept`. Such a thread is
-// stopped here instead, as CPython 3.14 does. The condition for removal: Python 3.13 is no longer supported.
+// A thread that asks for the GIL while the interpreter goes away is ended by CPython (up to 3.13) by unwinding its
+// stack, which would run our destructors without the GIL and end in std::terminate at the first `noexcept`. Such a
+// thread is stopped here instead, as CPython 3.14 does. The condition for removal: Python 3.13 is no longer supported.
 template <typename Body>
 auto WithoutUnwinding(Body&& body) {
   try {
@@ -59,9 +59,8 @@ auto WithoutUnwinding(Body&& body) {
 
 // `arguments` has a free slot in front.
 Ref CallPython(PyObject* function, PyObject* const* arguments, size_t count, PyObject* keywords) {
-  return WithoutUnwinding([&] {
-    return Ref(PyObject_Vectorcall(function, arguments, count | PY_VECTORCALL_ARGUMENTS_OFFSET, keywords));
-  });
+  return WithoutUnwinding(
+      [&] { return Ref(PyObject_Vectorcall(function, arguments, count | PY_VECTORCALL_ARGUMENTS_OFFSET, keywords)); });
 }
 
 Ref CallPython(PyObject* function, PyObject* argument) {
@@ -80,7 +79,8 @@ Ref MakeTuple(PyObject* const* items, size_t count) {
 Status CheckNotKept(Leaves& leaves) {
   for (size_t i = 0; i < leaves.count(); ++i) {
     if (Py_REFCNT(leaves.data()[i]) > 1) {
-      return FailedPrecondition("it kept argument " + std::to_string(i) + " (or a view of it) beyond its call, which "
+      return FailedPrecondition("it kept argument " + std::to_string(i) +
+                                " (or a view of it) beyond its call, which "
                                 "zero_copy=True forbids: the memory is XLA's and is reused. Copy what is to be kept");
     }
   }
@@ -148,7 +148,8 @@ Status PythonCallback::StoreLeaves(PyObject* sequence, const callout_call& call)
   const bool is_sequence = PyTuple_Check(sequence) || PyList_Check(sequence);
   const Py_ssize_t count = is_sequence ? PySequence_Fast_GET_SIZE(sequence) : -1;
   if (count != static_cast<Py_ssize_t>(call.num_results)) {
-    return InvalidArgument("its result does not fit: expected a tuple of " + std::to_string(call.num_results) + ", got " +
+    return InvalidArgument("its result does not fit: expected a tuple of " + std::to_string(call.num_results) +
+                           ", got " +
                            (is_sequence ? "one of " + std::to_string(count)
                                         : std::string("an object of type ") + Py_TYPE(sequence)->tp_name));
   }

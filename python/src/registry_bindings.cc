@@ -44,12 +44,16 @@ CallbackHandle Find(const std::string& name) {
 void BindRegistry(nb::module_& m) {
   m.def("load_native", &LoadNative, nb::arg("label"), nb::arg("spec"));
   m.def("native_from_capsule", &NativeFromCapsule, nb::arg("label"), nb::arg("capsule"));
-  m.def("bind", [](const std::string& base, const CallbackHandle& handle) {
-    return Registry::Get().Bind(base, handle.callback);
-  }, nb::arg("base"), nb::arg("callback"), "The name under which the callback is found while it lives.");
-  m.def("register_callback", [](const std::string& name, const CallbackHandle& handle, bool replace) {
-    ThrowIfError(Registry::Get().Register(name, handle.callback, replace));
-  }, nb::arg("name"), nb::arg("callback"), nb::arg("replace"));
+  m.def(
+      "bind",
+      [](const std::string& base, const CallbackHandle& handle) { return Registry::Get().Bind(base, handle.callback); },
+      nb::arg("base"), nb::arg("callback"), "The name under which the callback is found while it lives.");
+  m.def(
+      "register_callback",
+      [](const std::string& name, const CallbackHandle& handle, bool replace) {
+        ThrowIfError(Registry::Get().Register(name, handle.callback, replace));
+      },
+      nb::arg("name"), nb::arg("callback"), nb::arg("replace"));
   m.def("unregister", [](const std::string& name) { ThrowIfError(Registry::Get().Unregister(name)); }, nb::arg("name"));
   m.def("find", &Find, nb::arg("name"));
   m.def("registered_names", [] { return Registry::Get().RegisteredNames(); });

@@ -13,8 +13,8 @@ namespace callout::internal {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kMinShift = 10;                    // smallest class: 1 KB
-constexpr size_t kMaxShift = 28;                    // larger blocks go to malloc
+constexpr size_t kMinShift = 10;  // smallest class: 1 KB
+constexpr size_t kMaxShift = 28;  // larger blocks go to malloc
 constexpr size_t kClasses = (kMaxShift - kMinShift) * 4 + 1;
 constexpr size_t kMaxPooledBytes = size_t{256} << 20;
 constexpr size_t kUnpooled = ~size_t{0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory for copies of large buffers. A fresh megabyte from malloc costs more in page faults than its copy does, so blocks
-// are kept in size classes (four a power of two) and handed out again; what is kept is bounded.
+// Memory for copies of large buffers. A fresh megabyte from malloc costs more in page faults than its copy does, so
+// blocks are kept in size classes (four a power of two) and handed out again; what is kept is bounded.
 #pragma once
 
 #include <cstddef>

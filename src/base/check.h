@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CALLOUT_CHECK(condition, text)                                                                           \
-  do {                                                                                                           \
-    if (!(condition)) [[unlikely]] {                                                                             \
+#define CALLOUT_CHECK(condition, text)                                                                             \
+  do {                                                                                                             \
+    if (!(condition)) [[unlikely]] {                                                                               \
       std::fprintf(stderr, "callout: broken invariant at %s:%d: %s (%s)\n", __FILE__, __LINE__, text, #condition); \
-      std::abort();                                                                                              \
-    }                                                                                                            \
+      std::abort();                                                                                                \
+    }                                                                                                              \
   } while (false)

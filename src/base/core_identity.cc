@@ -38,8 +38,8 @@ Status CheckOnlyCore() {
   // before itself.
   dl_iterate_phdr(&Visit, &search);
   if (search.first_other.empty()) return OkStatus();
-  return FailedPrecondition("a second copy of the Callout core was loaded: '" + search.own +
-                            "', after '" + search.first_other +
+  return FailedPrecondition("a second copy of the Callout core was loaded: '" + search.own + "', after '" +
+                            search.first_other +
                             "'. A process has one core; a library of callbacks must not link libcallout but include "
                             "callout/call.h and be loaded with register(\"name\", \"lib.so:symbol\")");
 }

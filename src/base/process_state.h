@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two facts about the process that every thread, queue and destructor asks for: has exit begun, and is this a forked
-// child. Neither the Python interpreter nor our threads may be touched after the one, nor in the other.
+// The two facts about the process that every thread, queue and destructor asks for: has exit begun, and is this a
+// forked child. Neither the Python interpreter nor our threads may be touched after the one, nor in the other.
 #pragma once
 
 #include "callout/export.h"

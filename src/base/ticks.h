@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time stamps cheap enough for the hot path: the time stamp counter (about 7 ns against 25 ns for clock_gettime), turned
-// into nanoseconds only when somebody reads a statistic. The counter is invariant on every x86-64 machine that runs XLA.
+// Time stamps cheap enough for the hot path: the time stamp counter (about 7 ns against 25 ns for clock_gettime),
+// turned into nanoseconds only when somebody reads a statistic. The counter is invariant on every x86-64 machine that
+// runs XLA.
 #pragma once
 
 #include <x86intrin.h>

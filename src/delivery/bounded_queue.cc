@@ -5,7 +5,6 @@
 #include <new>
 
 #include "base/block_pool.h"
-#include "base/block_pool.h"
 
 namespace callout::internal {
 namespace {
@@ -59,8 +58,8 @@ bool BoundedQueue::WaitForRoom(uint64_t charged_bytes) {
   return !closed_;
 }
 
-BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint64_t charged_bytes,
-                                            WhenFull when_full, RecordHeader** record) {
+BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint64_t charged_bytes, WhenFull when_full,
+                                            RecordHeader** record) {
   bytes = AlignUp(bytes, alignof(RecordHeader));
   MutexLock lock(mutex_);
   if (closed_) return Outcome::kClosed;

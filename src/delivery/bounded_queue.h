@@ -2,10 +2,11 @@
 //
 // The queue between the programs of one device and one delivery thread. Many producers, one consumer; bounded in bytes.
 //
-// Records are bump-allocated in a chain of 64 KB chunks: the producers' lock covers only "take room and a number", about
-// 20 ns; the copy happens outside it, and `committed` publishes the record. The consumer takes no lock: it reads in place,
-// in the order of the numbers, and stops at the first record that is not committed. A lock-free ring was not chosen:
-// it would hold 256 MB from the start, and the lock is not what costs (benchmarks/cpp compares with a mutex around a deque).
+// Records are bump-allocated in a chain of 64 KB chunks: the producers' lock covers only "take room and a number",
+// about 20 ns; the copy happens outside it, and `committed` publishes the record. The consumer takes no lock: it reads
+// in place, in the order of the numbers, and stops at the first record that is not committed. A lock-free ring was not
+// chosen: it would hold 256 MB from the start, and the lock is not what costs (benchmarks/cpp compares with a mutex
+// around a deque).
 //
 //   chunk ──next──> chunk ──next──> chunk
 //    [rec][rec]      [rec][rec.      ^ producers take room here
@@ -23,11 +24,11 @@
 namespace callout::internal {
 
 struct QueueStats {
-  uint64_t records = 0;          ///< Values taken since the start.
+  uint64_t records = 0;  ///< Values taken since the start.
   uint64_t delivered = 0;
-  uint64_t pending_bytes = 0;    ///< Charged, not yet delivered.
+  uint64_t pending_bytes = 0;  ///< Charged, not yet delivered.
   uint64_t high_water_bytes = 0;
-  uint64_t blocked = 0;          ///< Times that a producer had to wait.
+  uint64_t blocked = 0;  ///< Times that a producer had to wait.
   uint64_t capacity_bytes = 0;
 };
 
@@ -43,9 +44,10 @@ class BoundedQueue {
 
   enum class WhenFull { kGiveUp, kWait, kExceed };
 
-  /// Takes room for a record of `bytes` in the queue's memory that counts `charged_bytes` against the capacity. A record
-  /// larger than the capacity is taken when the queue is empty. kWait: Blocks until there is room or the queue is closed.
-  /// The caller fills the record and calls Commit; its size, kind and numbers are set. Thread-safe. GIL not needed.
+  /// Takes room for a record of `bytes` in the queue's memory that counts `charged_bytes` against the capacity. A
+  /// record larger than the capacity is taken when the queue is empty. kWait: Blocks until there is room or the queue
+  /// is closed. The caller fills the record and calls Commit; its size, kind and numbers are set. Thread-safe. GIL not
+  /// needed.
   Outcome Reserve(RecordKind kind, size_t bytes, uint64_t charged_bytes, WhenFull when_full, RecordHeader** record);
 
   /// Publishes a record. Thread-safe.

@@ -12,8 +12,8 @@
 namespace callout::internal {
 namespace {
 
-// Buffers up to this size are copied into the queue's own memory; the receiver copies them once more if it keeps them. A
-// second copy of 4 KB costs less than a block of its own.
+// Buffers up to this size are copied into the queue's own memory; the receiver copies them once more if it keeps them.
+// A second copy of 4 KB costs less than a block of its own.
 constexpr uint64_t kInlineBytes = 4096;
 
 const char* LaneName(Lane lane) { return lane == Lane::kPython ? "python" : "native"; }
@@ -136,8 +136,9 @@ Status Delivery::Push(TapSite& site, const callout_buffer* buffers, uint32_t num
     return OkStatus();
   }
   if (ProcessIsForkedChild()) [[unlikely]] {
-    return FailedPrecondition("ForkError: this process was forked from one that used Callout, and its delivery threads "
-                              "stayed there. Start workers with the 'spawn' method instead");
+    return FailedPrecondition(
+        "ForkError: this process was forked from one that used Callout, and its delivery threads "
+        "stayed there. Start workers with the 'spawn' method instead");
   }
   if (closed_.load(std::memory_order_acquire)) [[unlikely]] {
     return OutcomeStatus(site, BoundedQueue::Outcome::kClosed);
@@ -187,7 +188,7 @@ void Delivery::Retire(std::unique_ptr<TapSite> site) {
   for (Channel* channel : used) {
     RecordHeader* header = nullptr;
     const auto outcome = channel->queue->Reserve(RecordKind::kRetireSite, sizeof(RecordHeader), 0,
-                                                BoundedQueue::WhenFull::kExceed, &header);
+                                                 BoundedQueue::WhenFull::kExceed, &header);
     if (outcome != BoundedQueue::Outcome::kTaken) continue;  // closed meanwhile: leaked, as above
     header->num_buffers = 0;
     header->site = raw;
@@ -216,8 +217,8 @@ std::vector<std::string> Delivery::Drain(std::chrono::steady_clock::time_point d
   for (const auto& [channel, ticket] : goals) {
     if (channel->thread->WaitFor(*channel->queue, ticket, deadline)) continue;
     const QueueStats now = channel->queue->Stats();
-    outstanding.push_back(std::to_string(now.records - now.delivered) + " records of the " + channel->name + " queue of device " +
-                          std::to_string(channel->device_ordinal));
+    outstanding.push_back(std::to_string(now.records - now.delivered) + " records of the " + channel->name +
+                          " queue of device " + std::to_string(channel->device_ordinal));
   }
   return outstanding;
 }

@@ -22,7 +22,8 @@ struct DeliveryOptions {
   /// Capacity of each queue (one a device and lane), bytes. At least kMinQueueBytes; what happens at the limit is the
   /// tap's OverflowPolicy.
   uint64_t queue_bytes = 256'000'000;
-  /// Threads that run Python taps. Devices are dealt out to them; one Python thread runs at a time whatever their number.
+  /// Threads that run Python taps. Devices are dealt out to them; one Python thread runs at a time whatever their
+  /// number.
   int python_threads = 1;
 };
 inline constexpr uint64_t kMinQueueBytes = 16'000'000;
@@ -49,10 +50,12 @@ class CALLOUT_EXPORT Delivery {
   /// To be called before the first tap of the lane.
   void SetGate(Lane lane, BatchGate gate);
 
-  /// Copies `buffers` into the queue of the site's lane and `device_ordinal`, if the site's throttle admits it. Blocks as
-  /// the site's policy says, never on a delivery thread. Errors: ResourceExhausted (policy kFail), FailedPrecondition in
-  /// a forked child. Thread-safe. GIL not needed, and must not be held where the policy may block.
-  Status Push(TapSite& site, const callout_buffer* buffers, uint32_t num_buffers, int32_t device_ordinal, int64_t run_id);
+  /// Copies `buffers` into the queue of the site's lane and `device_ordinal`, if the site's throttle admits it. Blocks
+  /// as the site's policy says, never on a delivery thread. Errors: ResourceExhausted (policy kFail),
+  /// FailedPrecondition in a forked child. Thread-safe. GIL not needed, and must not be held where the policy may
+  /// block.
+  Status Push(TapSite& site, const callout_buffer* buffers, uint32_t num_buffers, int32_t device_ordinal,
+              int64_t run_id);
 
   /// Takes ownership of a site of which no more records will come. Thread-safe. GIL not needed.
   void Retire(std::unique_ptr<TapSite> site);
@@ -65,8 +68,8 @@ class CALLOUT_EXPORT Delivery {
   /// What failed since the last call. Thread-safe.
   DeliveryErrorReport TakeErrors();
 
-  /// Drains until `deadline`, then ends the threads and closes the queues, which releases blocked producers. Returns the
-  /// number of records that were not delivered. Must not be called with the GIL held. Thread-safe.
+  /// Drains until `deadline`, then ends the threads and closes the queues, which releases blocked producers. Returns
+  /// the number of records that were not delivered. Must not be called with the GIL held. Thread-safe.
   uint64_t Shutdown(std::chrono::steady_clock::time_point deadline);
 
   std::vector<NamedQueueStats> QueueStatistics() const;

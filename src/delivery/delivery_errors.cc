@@ -17,7 +17,8 @@ void DeliveryErrors::Add(const Callback& callback, int32_t device_ordinal, const
   const std::string text = DescribeFailure(callback, device_ordinal, status);
   callback.stats().errors.fetch_add(1, std::memory_order_relaxed);
   if (!callback.stats().tap_error_logged.exchange(true, std::memory_order_relaxed)) {
-    Log(LogLevel::kError, text + "\nFurther errors of this callback are counted, not logged; barrier_wait() raises them.");
+    Log(LogLevel::kError,
+        text + "\nFurther errors of this callback are counted, not logged; barrier_wait() raises them.");
   }
   MutexLock lock(mutex_);
   ++report_.count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failing taps never fail the program. Their errors are counted, the first of each callback is logged, and the next barrier
-// takes the last one, the number, and the first few.
+// Failing taps never fail the program. Their errors are counted, the first of each callback is logged, and the next
+// barrier takes the last one, the number, and the first few.
 #pragma once
 
 #include <string>

@@ -201,7 +201,8 @@ void DeliveryThread::Deliver(RecordHeader& header) {
   }
   Callback& callback = *site.callback;
   if (to_flush_.empty() || to_flush_.back() != site.callback) {
-    if (std::find(to_flush_.begin(), to_flush_.end(), site.callback) == to_flush_.end()) to_flush_.push_back(site.callback);
+    if (std::find(to_flush_.begin(), to_flush_.end(), site.callback) == to_flush_.end())
+      to_flush_.push_back(site.callback);
   }
   const Record record = {.site = &site.info,
                          .buffers = {header.buffers(), header.num_buffers},

@@ -28,8 +28,8 @@ struct alignas(16) RecordHeader {
   uint32_t bytes;  ///< In the queue's memory, this header included.
   uint32_t num_buffers;
   uint64_t charged_bytes;  ///< Counted against the queue's capacity.
-  uint64_t ticket;    ///< Its place in the queue.
-  uint64_t sequence;  ///< Counts values only.
+  uint64_t ticket;         ///< Its place in the queue.
+  uint64_t sequence;       ///< Counts values only.
   TapSite* site;
   int64_t run_id;
   uint64_t ticks;  ///< When the record was taken, see base/ticks.h.
@@ -40,6 +40,8 @@ struct alignas(16) RecordHeader {
   int64_t* dims() { return reinterpret_cast<int64_t*>(blocks() + num_buffers); }
 };
 
-inline constexpr size_t AlignUp(size_t bytes, size_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+inline constexpr size_t AlignUp(size_t bytes, size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace callout::internal

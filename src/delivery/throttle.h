@@ -13,8 +13,8 @@ namespace callout::internal {
 
 class Throttle {
  public:
-  /// Lets the 1st, (every+1)th, ... record through (`every` >= 1), and of these none closer than `min_interval_ns` after
-  /// the last one that went through (0: no limit).
+  /// Lets the 1st, (every+1)th, ... record through (`every` >= 1), and of these none closer than `min_interval_ns`
+  /// after the last one that went through (0: no limit).
   Throttle(int64_t every, int64_t min_interval_ns)
       : every_(every), min_interval_ns_(std::min(min_interval_ns, kLongestInterval)) {}
 

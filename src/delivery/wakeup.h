@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a delivery thread rests. Waking a sleeping thread costs the waker microseconds, which a tap must not pay each time.
-// So the thread first naps: for a fraction of a millisecond it looks again by itself, and producers do not wake it. Only
-// after some idle naps does it sleep, and then the first producer wakes it.
+// How a delivery thread rests. Waking a sleeping thread costs the waker microseconds, which a tap must not pay each
+// time. So the thread first naps: for a fraction of a millisecond it looks again by itself, and producers do not wake
+// it. Only after some idle naps does it sleep, and then the first producer wakes it.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@ namespace callout::internal {
 
 class Wakeup {
  public:
-  /// Wakes the thread if it sleeps. To be called after a seq_cst write of the work, which pairs with the seq_cst read of
-  /// `has_work` in Sleep: either the producer sees the sleeper or the sleeper sees the work. Thread-safe.
+  /// Wakes the thread if it sleeps. To be called after a seq_cst write of the work, which pairs with the seq_cst read
+  /// of `has_work` in Sleep: either the producer sees the sleeper or the sleeper sees the work. Thread-safe.
   void Notify() {
     if (sleeping_.load(std::memory_order_seq_cst)) [[unlikely]]
       Interrupt();

@@ -30,20 +30,26 @@ struct Sighting {
 
 const char* Describe(Activity activity) {
   switch (activity) {
-    case Activity::kCall: return "in a callback that its program waits for";
-    case Activity::kDelivery: return "in a tap's function";
-    case Activity::kWaitingForRoom: return "waiting for room in a full tap queue";
-    case Activity::kIdle: break;
+    case Activity::kCall:
+      return "in a callback that its program waits for";
+    case Activity::kDelivery:
+      return "in a tap's function";
+    case Activity::kWaitingForRoom:
+      return "waiting for room in a full tap queue";
+    case Activity::kIdle:
+      break;
   }
   return "idle";
 }
 
 const char* Remedy(Activity activity) {
   if (activity == Activity::kWaitingForRoom) {
-    return "The tap's function is slower than the program, or waits for it (a tap function that uses JAX can wait for the "
+    return "The tap's function is slower than the program, or waits for it (a tap function that uses JAX can wait for "
+           "the "
            "very program that waits for room: use on_full=\"drop_newest\", or NumPy in the function).";
   }
-  return "A callback that uses JAX can wait for computations that are queued behind its own program: use NumPy in it, or "
+  return "A callback that uses JAX can wait for computations that are queued behind its own program: use NumPy in it, "
+         "or "
          "call block_until_ready() on the inputs before the program is dispatched.";
 }
 

@@ -43,9 +43,10 @@ Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
   CALLOUT_ASSIGN_OR_RETURN(const int64_t min_interval_ns, Int64Attribute(attrs, "min_interval_ns", 0));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t on_full, Int64Attribute(attrs, "on_full", 0));
   if (every < 1 || min_interval_ns < 0 || on_full < 0 || on_full > 2) {
-    return InvalidArgument("callout: a tap's `every` must be at least 1, `min_interval_ns` at least 0 and `on_full` 0 to 2; "
-                           "got " + std::to_string(every) + ", " + std::to_string(min_interval_ns) + ", " +
-                           std::to_string(on_full));
+    return InvalidArgument(
+        "callout: a tap's `every` must be at least 1, `min_interval_ns` at least 0 and `on_full` 0 to 2; "
+        "got " +
+        std::to_string(every) + ", " + std::to_string(min_interval_ns) + ", " + std::to_string(on_full));
   }
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name));
   SiteInfo info = {std::string(label.empty() ? std::string_view(callback->label()) : label), SplitLines(leaves)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The FFI targets of this library. Names and attributes are frozen (docs/abi.md): programs exported by one release load in
-// later ones.
+// The FFI targets of this library. Names and attributes are frozen (docs/abi.md): programs exported by one release load
+// in later ones.
 #pragma once
 
 #include <span>

@@ -118,7 +118,7 @@ XLA_FFI_Error* SetState(XLA_FFI_CallFrame* frame, SiteState* state) {
     StateArgsWithoutStage args = {sizeof(args), nullptr, frame->ctx, &runtime->type_id, state};
     return frame->api->XLA_FFI_State_Set(reinterpret_cast<XLA_FFI_State_Set_Args*>(&args));
   }
-  XLA_FFI_State_Set_Args args = {XLA_FFI_State_Set_Args_STRUCT_SIZE, nullptr, frame->ctx,
+  XLA_FFI_State_Set_Args args = {XLA_FFI_State_Set_Args_STRUCT_SIZE, nullptr,           frame->ctx,
                                  XLA_FFI_ExecutionStage_INSTANTIATE, &runtime->type_id, state};
   return frame->api->XLA_FFI_State_Set(&args);
 }
@@ -134,7 +134,7 @@ SiteState* GetState(XLA_FFI_CallFrame* frame, XLA_FFI_Error** error) {
     *error = frame->api->XLA_FFI_State_Get(reinterpret_cast<XLA_FFI_State_Get_Args*>(&args));
     return static_cast<SiteState*>(args.state);
   }
-  XLA_FFI_State_Get_Args args = {XLA_FFI_State_Get_Args_STRUCT_SIZE, nullptr, frame->ctx,
+  XLA_FFI_State_Get_Args args = {XLA_FFI_State_Get_Args_STRUCT_SIZE, nullptr,           frame->ctx,
                                  XLA_FFI_ExecutionStage_INSTANTIATE, &runtime->type_id, nullptr};
   *error = frame->api->XLA_FFI_State_Get(&args);
   return static_cast<SiteState*>(args.state);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The door to XLA FFI: what differs between runtimes is decided here, once a process, from the host's minor version.
-// Built against the headers of jaxlib 0.10.2 (FFI 0.3); runs on 0.2 to 0.5. The call frame, buffers and metadata have one
-// layout in all of them; State_Set/State_Get gained `stage` in 0.3, and error details moved in 0.4.
+// Built against the headers of jaxlib 0.10.2 (FFI 0.3); runs on 0.2 to 0.5. The call frame, buffers and metadata have
+// one layout in all of them; State_Set/State_Get gained `stage` in 0.3, and error details moved in 0.4.
 #pragma once
 
 #include <cstdint>

@@ -8,10 +8,10 @@ namespace callout::internal {
 namespace {
 
 enum class Special {
-  kIeee,      // all-ones exponent: infinity and NaNs
-  kNanAtTop,  // "fn": only all ones is NaN, no infinity
+  kIeee,               // all-ones exponent: infinity and NaNs
+  kNanAtTop,           // "fn": only all ones is NaN, no infinity
   kNanAtNegativeZero,  // "fnuz"
-  kNone,      // every pattern is a number
+  kNone,               // every pattern is a number
 };
 
 struct Format {
@@ -23,17 +23,38 @@ struct Format {
 
 bool FindFormat(DType dtype, Format& format) {
   switch (dtype) {
-    case DType::kFloat16: format = {5, 10, 15, Special::kIeee}; return true;
-    case DType::kBfloat16: format = {8, 7, 127, Special::kIeee}; return true;
-    case DType::kFloat8E5M2: format = {5, 2, 15, Special::kIeee}; return true;
-    case DType::kFloat8E4M3: format = {4, 3, 7, Special::kIeee}; return true;
-    case DType::kFloat8E3M4: format = {3, 4, 3, Special::kIeee}; return true;
-    case DType::kFloat8E4M3Fn: format = {4, 3, 7, Special::kNanAtTop}; return true;
-    case DType::kFloat8E4M3B11Fnuz: format = {4, 3, 11, Special::kNanAtNegativeZero}; return true;
-    case DType::kFloat8E5M2Fnuz: format = {5, 2, 16, Special::kNanAtNegativeZero}; return true;
-    case DType::kFloat8E4M3Fnuz: format = {4, 3, 8, Special::kNanAtNegativeZero}; return true;
-    case DType::kFloat4E2M1Fn: format = {2, 1, 1, Special::kNone}; return true;
-    default: return false;
+    case DType::kFloat16:
+      format = {5, 10, 15, Special::kIeee};
+      return true;
+    case DType::kBfloat16:
+      format = {8, 7, 127, Special::kIeee};
+      return true;
+    case DType::kFloat8E5M2:
+      format = {5, 2, 15, Special::kIeee};
+      return true;
+    case DType::kFloat8E4M3:
+      format = {4, 3, 7, Special::kIeee};
+      return true;
+    case DType::kFloat8E3M4:
+      format = {3, 4, 3, Special::kIeee};
+      return true;
+    case DType::kFloat8E4M3Fn:
+      format = {4, 3, 7, Special::kNanAtTop};
+      return true;
+    case DType::kFloat8E4M3B11Fnuz:
+      format = {4, 3, 11, Special::kNanAtNegativeZero};
+      return true;
+    case DType::kFloat8E5M2Fnuz:
+      format = {5, 2, 16, Special::kNanAtNegativeZero};
+      return true;
+    case DType::kFloat8E4M3Fnuz:
+      format = {4, 3, 8, Special::kNanAtNegativeZero};
+      return true;
+    case DType::kFloat4E2M1Fn:
+      format = {2, 1, 1, Special::kNone};
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -58,8 +79,8 @@ float SmallFloatToFloat(DType dtype, uint16_t bits) {
     return negative ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
   }
   const int significand = exponent == 0 ? mantissa : mantissa + (1 << f.mantissa_bits);
-  const float value = std::ldexp(static_cast<float>(significand),
-                                 (exponent == 0 ? 1 : exponent) - f.bias - f.mantissa_bits);
+  const float value =
+      std::ldexp(static_cast<float>(significand), (exponent == 0 ? 1 : exponent) - f.bias - f.mantissa_bits);
   return negative ? -value : value;
 }
 

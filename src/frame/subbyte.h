@@ -11,7 +11,8 @@ namespace callout::internal {
 
 inline bool IsSubByte(DType dtype) { return BitWidth(dtype) > 0 && BitWidth(dtype) < 8; }
 
-/// What the bits above a signed element become: copies of its sign, as C++ wants them, or zeros, as ml_dtypes stores them.
+/// What the bits above a signed element become: copies of its sign, as C++ wants them, or zeros, as ml_dtypes stores
+/// them.
 enum class HighBits { kSign, kZero };
 
 /// Writes `elements` bytes to `out`.

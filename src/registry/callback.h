@@ -17,8 +17,8 @@
 
 namespace callout::internal {
 
-/// The thread that delivers a callback's tap records. Python code shares one interpreter lock; native code must never wait
-/// for it.
+/// The thread that delivers a callback's tap records. Python code shares one interpreter lock; native code must never
+/// wait for it.
 enum class Lane : int { kPython = 0, kNative = 1 };
 inline constexpr int kLaneCount = 2;
 
@@ -50,7 +50,7 @@ struct Record {
   int32_t device_ordinal;
   int64_t run_id;
   uint64_t sequence;  ///< Counts the records of one device and lane.
-  uint64_t ticks;      ///< When it was taken, see base/ticks.h.
+  uint64_t ticks;     ///< When it was taken, see base/ticks.h.
 };
 
 class CALLOUT_EXPORT Callback {

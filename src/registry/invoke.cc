@@ -12,8 +12,9 @@ namespace {
 
 Status CallGuarded(Callback& callback, const callout_call& call) {
   if (ProcessIsForkedChild()) [[unlikely]] {
-    return FailedPrecondition("ForkError: this process was forked from one that used Callout and JAX, whose threads stayed "
-                              "there. Start workers with the 'spawn' method instead");
+    return FailedPrecondition(
+        "ForkError: this process was forked from one that used Callout and JAX, whose threads stayed "
+        "there. Start workers with the 'spawn' method instead");
   }
   try {
     return callback.Call(call);

@@ -10,7 +10,8 @@
 
 namespace callout::internal {
 
-/// Calls a callout_function in place; whatever it throws becomes a Status. As a tap it gets its records on the native lane.
+/// Calls a callout_function in place; whatever it throws becomes a Status. As a tap it gets its records on the native
+/// lane.
 class NativeFunction final : public Callback {
  public:
   /// `function` is copied; the code that it points to must stay loaded.
@@ -25,10 +26,11 @@ class NativeFunction final : public Callback {
 };
 
 /// InvalidArgument if the record is of another ABI version or of an unknown kind. Thread-safe.
-CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label, const callout_function& function);
+CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label,
+                                                                    const callout_function& function);
 
-/// "path/lib.so:symbol": the record that CALLOUT_DEFINE_CALLBACK(symbol, ...) exports, or else the function `symbol` itself,
-/// taken for a callout_pointers_fn. Thread-safe. The library stays loaded.
+/// "path/lib.so:symbol": the record that CALLOUT_DEFINE_CALLBACK(symbol, ...) exports, or else the function `symbol`
+/// itself, taken for a callout_pointers_fn. Thread-safe. The library stays loaded.
 CALLOUT_EXPORT Result<std::shared_ptr<Callback>> LoadNativeFunction(std::string label, const std::string& spec);
 
 }  // namespace callout::internal

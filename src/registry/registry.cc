@@ -45,8 +45,8 @@ std::string Registry::Bind(std::string_view base, const std::shared_ptr<Callback
   std::string name = stem;
   for (int i = 1;; ++i) {
     Entry& entry = entries_[name];
-    // An entry whose callback is gone belongs to nobody. Comparing owners takes no reference: dropping the last one here
-    // would run a destructor under the lock.
+    // An entry whose callback is gone belongs to nobody. Comparing owners takes no reference: dropping the last one
+    // here would run a destructor under the lock.
     const bool same_owner = !entry.callback.owner_before(callback) && !callback.owner_before(entry.callback);
     if (entry.callback.expired() || same_owner) {
       entry.callback = callback;

@@ -27,15 +27,15 @@ class CALLOUT_EXPORT Registry {
   /// The process's registry; never destroyed. Thread-safe.
   static Registry& Get();
 
-  /// Holds `callback` under `name`. AlreadyExists if the name is taken and not `replace`. Programs that were loaded before
-  /// keep what they were loaded with. Thread-safe. GIL not needed.
+  /// Holds `callback` under `name`. AlreadyExists if the name is taken and not `replace`. Programs that were loaded
+  /// before keep what they were loaded with. Thread-safe. GIL not needed.
   Status Register(const std::string& name, std::shared_ptr<Callback> callback, bool replace);
 
   /// NotFound if nobody registered `name`. Thread-safe.
   Status Unregister(const std::string& name);
 
-  /// Returns the name under which `callback` can be found while it lives: kBoundPrefix + `base`, with "#1", "#2", ... where
-  /// another live callback has it. The same sequence of binds gives the same names in every process, so that the
+  /// Returns the name under which `callback` can be found while it lives: kBoundPrefix + `base`, with "#1", "#2", ...
+  /// where another live callback has it. The same sequence of binds gives the same names in every process, so that the
   /// persistent compilation cache hits. Thread-safe.
   std::string Bind(std::string_view base, const std::shared_ptr<Callback>& callback);
 

@@ -44,7 +44,8 @@ void ResetStats() {
   MutexLock lock(table.mutex);
   std::erase_if(table.by_label, [](const auto& entry) { return entry.second.use_count() == 1; });
   for (auto& [label, stats] : table.by_label) {
-    for (auto* counter : {&stats->calls, &stats->bytes, &stats->host_ticks, &stats->drops, &stats->skips, &stats->errors}) {
+    for (auto* counter :
+         {&stats->calls, &stats->bytes, &stats->host_ticks, &stats->drops, &stats->skips, &stats->errors}) {
       counter->store(0, std::memory_order_relaxed);
     }
     stats->tap_error_logged.store(false, std::memory_order_relaxed);

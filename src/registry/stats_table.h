@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statistics outlive the callbacks that they count: an eager tap's callback lives for one call. They are kept by label, and
-// the table is bounded, so that a program that makes up labels does not grow it for ever.
+// Statistics outlive the callbacks that they count: an eager tap's callback lives for one call. They are kept by label,
+// and the table is bounded, so that a program that makes up labels does not grow it for ever.
 #pragma once
 
 #include <memory>

@@ -51,9 +51,9 @@ class JsonLinesSink final : public TextSink {
 
   // A leaf must not hide one of the record's own members.
   static std::string MemberName(const std::string& leaf) {
-    static constexpr std::string_view kOwn[] = {"name", "device", "run", "seq", "time"};
+    static constexpr std::string_view kReserved[] = {"name", "device", "run", "seq", "time"};
     if (leaf.empty()) return "value";
-    return std::find(std::begin(kOwn), std::end(kOwn), leaf) == std::end(kOwn) ? leaf : "value." + leaf;
+    return std::find(std::begin(kReserved), std::end(kReserved), leaf) == std::end(kReserved) ? leaf : "value." + leaf;
   }
 
   static void AppendField(const char* name, int64_t value, std::string& lines) {

@@ -9,7 +9,8 @@
 
 namespace callout::internal {
 
-/// Writes all of `text` to `fd`, going on after short writes and signals. Error: Internal, with `what` and errno's text.
+/// Writes all of `text` to `fd`, going on after short writes and signals. Error: Internal, with `what` and errno's
+/// text.
 Status WriteAll(int fd, const std::string& text, const std::string& what);
 
 class Sink : public Callback {

@@ -64,7 +64,8 @@ void AppendComplex(T re, T im, TextStyle style, std::string& out) {
 
 class ElementWriter {
  public:
-  ElementWriter(const callout_buffer& buffer, TextStyle style) : dtype_(static_cast<DType>(buffer.dtype)), style_(style) {
+  ElementWriter(const callout_buffer& buffer, TextStyle style)
+      : dtype_(static_cast<DType>(buffer.dtype)), style_(style) {
     data_ = static_cast<const char*>(buffer.data);
     if (IsSubByte(dtype_)) {
       const int64_t n = ElementCount(buffer);
@@ -77,30 +78,44 @@ class ElementWriter {
   void Append(int64_t i, std::string& out) const {
     const bool json = style_ == TextStyle::kJson;
     switch (dtype_) {
-      case DType::kBool: out += Load<uint8_t>(data_, i) != 0 ? (json ? "true" : "True") : (json ? "false" : "False"); return;
+      case DType::kBool:
+        out += Load<uint8_t>(data_, i) != 0 ? (json ? "true" : "True") : (json ? "false" : "False");
+        return;
       case DType::kInt1:
       case DType::kInt2:
       case DType::kInt4:
-      case DType::kInt8: return AppendDigits(static_cast<int>(Load<int8_t>(data_, i)), out);
+      case DType::kInt8:
+        return AppendDigits(static_cast<int>(Load<int8_t>(data_, i)), out);
       case DType::kUint1:
       case DType::kUint2:
       case DType::kUint4:
-      case DType::kUint8: return AppendDigits(static_cast<int>(Load<uint8_t>(data_, i)), out);
-      case DType::kInt16: return AppendDigits(Load<int16_t>(data_, i), out);
-      case DType::kInt32: return AppendDigits(Load<int32_t>(data_, i), out);
-      case DType::kInt64: return AppendDigits(Load<int64_t>(data_, i), out);
-      case DType::kUint16: return AppendDigits(Load<uint16_t>(data_, i), out);
-      case DType::kUint32: return AppendDigits(Load<uint32_t>(data_, i), out);
-      case DType::kUint64: return AppendDigits(Load<uint64_t>(data_, i), out);
-      case DType::kFloat32: return AppendFloat(Load<float>(data_, i), style_, out);
-      case DType::kFloat64: return AppendFloat(Load<double>(data_, i), style_, out);
-      case DType::kComplex64: return AppendComplex(Load<float>(data_, 2 * i), Load<float>(data_, 2 * i + 1), style_, out);
+      case DType::kUint8:
+        return AppendDigits(static_cast<int>(Load<uint8_t>(data_, i)), out);
+      case DType::kInt16:
+        return AppendDigits(Load<int16_t>(data_, i), out);
+      case DType::kInt32:
+        return AppendDigits(Load<int32_t>(data_, i), out);
+      case DType::kInt64:
+        return AppendDigits(Load<int64_t>(data_, i), out);
+      case DType::kUint16:
+        return AppendDigits(Load<uint16_t>(data_, i), out);
+      case DType::kUint32:
+        return AppendDigits(Load<uint32_t>(data_, i), out);
+      case DType::kUint64:
+        return AppendDigits(Load<uint64_t>(data_, i), out);
+      case DType::kFloat32:
+        return AppendFloat(Load<float>(data_, i), style_, out);
+      case DType::kFloat64:
+        return AppendFloat(Load<double>(data_, i), style_, out);
+      case DType::kComplex64:
+        return AppendComplex(Load<float>(data_, 2 * i), Load<float>(data_, 2 * i + 1), style_, out);
       case DType::kComplex128:
         return AppendComplex(Load<double>(data_, 2 * i), Load<double>(data_, 2 * i + 1), style_, out);
       case DType::kFloat16:
       case DType::kBfloat16:
         return AppendFloat(SmallFloatToFloat(dtype_, Load<uint16_t>(data_, i)), style_, out);
-      default: return AppendFloat(SmallFloatToFloat(dtype_, Load<uint8_t>(data_, i)), style_, out);
+      default:
+        return AppendFloat(SmallFloatToFloat(dtype_, Load<uint8_t>(data_, i)), style_, out);
     }
   }
 

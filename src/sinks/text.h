@@ -15,8 +15,8 @@ enum class TextStyle {
   kPrint,  ///< [[1.5 2] [3 4]]; True/False; nan, inf, -inf; long arrays cut to their first and last elements.
 };
 
-/// Appends the whole buffer: a bare number for a scalar, nested lists else. Complex numbers are [re,im] in JSON and re+imj
-/// in print style.
+/// Appends the whole buffer: a bare number for a scalar, nested lists else. Complex numbers are [re,im] in JSON and
+/// re+imj in print style.
 void AppendArray(const callout_buffer& buffer, TextStyle style, std::string& out);
 
 /// Appends `text` as a JSON string, quotes included.

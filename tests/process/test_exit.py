@@ -127,8 +127,5 @@ def test_unused_import_ends_quietly(run):
 
 
 def test_import_starts_no_backend(run):
-    done = run("""
-        from jax._src import xla_bridge
-        print(xla_bridge.backends_are_initialized())
-    """)
-    assert done.out == "False\n", done.err
+    done = run("print('imported')", JAX_PLATFORMS="nonexistent")  # a backend would fail to start
+    assert (done.code, done.out) == (0, "imported\n"), done.err

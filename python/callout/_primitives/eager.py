@@ -26,7 +26,7 @@ def placement(values: Sequence[Any]) -> tuple[jax.Device, int, bool]:
         if isinstance(value, jax.Array) and value.committed:
             device = min(value.devices(), key=lambda candidate: candidate.id)
             return device, devices.index(device) if device in devices else 0, True
-    default = jax.config.jax_default_device
+    default = _jax_compat.default_device()
     if isinstance(default, jax.Device):
         return default, devices.index(default) if default in devices else 0, False
     return devices[0], 0, False
