@@ -54,7 +54,7 @@ inline constexpr uint32_t kDTypeLimit = 34;
 /// Bits of one element in an XLA buffer; 0 for tokens and unknown numbers.
 CALLOUT_EXPORT int BitWidth(DType dtype);
 
-/// XLA's short name, "f32"; "?" for unknown numbers.
+/// XLA's short name, "f32" ("bool" for PRED); "?" for unknown numbers.
 CALLOUT_EXPORT std::string_view ShortName(DType dtype);
 
 /// NumPy's or ml_dtypes' name, "float32"; "" where there is none.

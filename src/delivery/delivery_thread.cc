@@ -127,7 +127,7 @@ void DeliveryThread::Run() {
   pthread_setname_np(pthread_self(), name_.c_str());
   prctl(PR_SET_TIMERSLACK, 1000UL);  // naps end within a microsecond of their time, not within 50
   constexpr uint64_t kManyTicks = uint64_t{1} << 40;
-  const double nanoseconds = TicksToNanoseconds(kManyTicks);
+  const double nanoseconds = std::max(TicksToNanoseconds(kManyTicks), 1.0);
   batch_ticks_ = static_cast<uint64_t>(kBatchNanoseconds / nanoseconds * static_cast<double>(kManyTicks));
   int naps = 0;
   while (!stop_.load(std::memory_order_seq_cst)) {
