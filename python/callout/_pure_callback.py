@@ -22,6 +22,8 @@ def result_avals(where: str, result_shape_dtypes: Any) -> tuple[tuple[jax.core.S
     for leaf in flat:
         if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             raise TypeError(f"{where}: result_shape_dtypes must have leaves with `shape` and `dtype`, got {leaf!r}")
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended) or np.dtype(leaf.dtype).kind in "OSUMm":
+            raise TypeError(f"{where}: a callback cannot return arrays of dtype {leaf.dtype}")
         dtype = np.dtype(leaf.dtype)
         if jax.dtypes.canonicalize_dtype(dtype) != dtype:
             raise ValueError(

@@ -25,6 +25,8 @@ def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = F
         RegistrationError: a bad or taken name, a missing library or symbol, another ABI version.
     """
     _runtime.check_usable()
+    if not isinstance(name, str):
+        raise _errors.RegistrationError(f"callout.register: the name must be a string, got {name!r}")
     _ext.register_callback(name, _callback_of(name, fn), replace)
     numpy_only_names.discard(name)
     if isinstance(fn, _options.FunctionWithOptions) and fn.options.numpy_only:

@@ -117,6 +117,15 @@ bool StoreArray(PyArrayObject* array, const callout_buffer& result) {
   return true;
 }
 
+// False if they differ, or with a Python error.
+bool SameValues(PyObject* a, PyObject* b) {
+  Ref equal(PyObject_RichCompare(a, b, Py_EQ));
+  if (equal && !PyArray_Check(equal.get())) equal = Ref(PyArray_FROM_O(equal.get()));
+  if (!equal) return false;
+  const Ref all(PyArray_All(reinterpret_cast<PyArrayObject*>(equal.get()), NPY_RAVEL_AXIS, nullptr));
+  return all && PyObject_IsTrue(all.get()) == 1;
+}
+
 bool IsPythonNumber(PyObject* value) {
   return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value) || PyComplex_CheckExact(value);
 }
@@ -215,8 +224,12 @@ std::string StoreResult(PyObject* value, const callout_buffer& result, Canonical
   if (DTypeOf(PyArray_DESCR(array)) != dtype) {
     PyArray_Descr* descr = DescrOf(dtype);
     Py_INCREF(descr);
-    converted = Ref(PyArray_CastToType(array, descr, 0));
-    if (!converted) return "";
+    Ref cast(PyArray_CastToType(array, descr, 0));
+    if (!cast) return "";
+    if (PyTypeNum_ISINTEGER(descr->type_num) && !SameValues(converted.get(), cast.get())) {
+      return PyErr_Occurred() != nullptr ? "" : "a value is out of the range of " + std::string(ShortName(dtype));
+    }
+    converted = std::move(cast);
     array = reinterpret_cast<PyArrayObject*>(converted.get());
   }
   (void)StoreArray(array, result);

@@ -95,8 +95,6 @@ class ResultArrays {
   std::vector<callout_buffer> buffers_;
 };
 
-void IgnoreError(void* /*context*/, int32_t /*code*/, const char* /*message*/, size_t /*length*/) {}
-
 nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, const nb::sequence& result_specs,
                    int32_t device_ordinal) {
   const std::shared_ptr<internal::Callback> callback = handle.callback;
@@ -109,7 +107,6 @@ nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, con
   call.args = args.data();
   call.results = results.data();
   call.device_ordinal = device_ordinal;
-  call.set_error = &IgnoreError;
   Status status;
   if (callback->lane() == internal::Lane::kNative) {
     const nb::gil_scoped_release release;

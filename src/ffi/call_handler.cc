@@ -29,8 +29,6 @@ Status Instantiate(XLA_FFI_CallFrame* frame) {
   return OkStatus();
 }
 
-void IgnoreError(void* /*context*/, int32_t /*code*/, const char* /*message*/, size_t /*length*/) {}
-
 Status Execute(XLA_FFI_CallFrame* frame, const CallState& state) {
   SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
   SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
@@ -42,7 +40,6 @@ Status Execute(XLA_FFI_CallFrame* frame, const CallState& state) {
   call.results = results.data();
   call.run_id = RunId(frame);
   call.device_ordinal = DeviceOrdinal(frame);
-  call.set_error = &IgnoreError;
   return Invoke(state.callback(), call);
 }
 

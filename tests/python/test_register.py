@@ -193,6 +193,7 @@ def test_rebinding(register):
     ("name", "fn", "message"),
     [
         ("", print, "must not be empty"),
+        (3, print, "must be a string, got 3"),
         ("py:x", print, "must not begin with 'py:'"),
         ("n", 3, "expected a callable"),
         ("n", "no colon", r"expected \"path/lib.so:symbol\""),

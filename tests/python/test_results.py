@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a callback may return, and what it is told if it returns something else."""
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+def double(x):
+    return x * np.float32(2)
+
+
+def test_results_as_tuple_list_and_none():
+    pair = jax.jit(lambda x: callout.pure_callback(lambda v: (v, v + 1), (F32, F32), x))
+    assert [float(v) for v in pair(1.0)] == [1, 2]
+    listed = jax.jit(lambda x: callout.pure_callback(lambda v: [v, v + 1], (F32, F32), x))
+    assert [float(v) for v in listed(1.0)] == [1, 2]
+    single = jax.jit(lambda x: callout.pure_callback(lambda v: (v,), (F32,), x))
+    assert [float(v) for v in single(1.0)] == [1]
+    assert callout.pure_callback(lambda v: None, None, 1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (2.5, "float32"),
+        (np.float64(2.5), "float32"),
+        (3, "int32"),
+        (np.int64(3), "int32"),
+        (True, "bool"),
+        (3, "float32"),
+    ],
+)
+def test_python_numbers_and_64_bit_results_are_canonicalized(value, dtype):
+    f = jax.jit(lambda x: callout.pure_callback(lambda _: value, jax.ShapeDtypeStruct((), dtype), x))
+    out = f(1.0)
+    assert out.dtype == dtype
+    assert out == np.asarray(value).astype(dtype)
+
+
+def test_fortran_ordered_and_strided_results():
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for result in (np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], a[::-1][::-1]):
+        f = jax.jit(lambda x, r=result: callout.pure_callback(lambda _: r, jax.ShapeDtypeStruct((2, 3), "float32"), x))
+        np.testing.assert_array_equal(f(1.0), a)
+
+
+def test_64_bit_result_types_are_refused_without_x64():
+    with pytest.raises(ValueError, match="cannot specify 64-bit types"):
+        callout.pure_callback(double, jax.ShapeDtypeStruct((), np.float64), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (lambda x: np.zeros(2, np.float32), r"expected f32\[\], got f32\[2\]"),
+        (lambda x: np.zeros((), np.complex64), r"expected f32\[\], got c64\[\]"),
+        (lambda x: np.zeros((), np.float16), r"expected f32\[\], got f16\[\]"),
+        (lambda x: np.zeros((), "datetime64[s]"), r"expected f32\[\], got datetime64"),
+        (lambda x: None, r"expected f32\[\], got None"),
+        (lambda x: "text", r"expected f32\[\], got <U4\[\]"),
+        (lambda x: [[1.0], [1.0, 2.0]], "inhomogeneous"),
+    ],
+)
+@pytest.mark.parametrize("jitted", [False, True])
+def test_wrong_results_are_named(result, message, jitted):
+    def f(x):
+        return callout.pure_callback(callout.options(result, name="bad"), F32, x)
+
+    with pytest.raises(Exception, match=message) as info, callout.reraise():
+        (jax.jit(f) if jitted else f)(1.0)
+    if "inhomogeneous" not in message:
+        assert "callback 'bad' failed on device 0" in str(info.value)
+
+
+def test_wrong_structure_is_named():
+    f = jax.jit(lambda x: callout.pure_callback(callout.options(lambda v: {"b": v}, name="bad"), {"a": F32}, x))
+    with (
+        pytest.raises(callout.ResultError, match=r"callback 'bad': .*expected structure .*'a'.*got .*'b'"),
+        callout.reraise(),
+    ):
+        f(1.0)
+    g = jax.jit(lambda x: callout.pure_callback(lambda v: (v, v, v), (F32, F32), x))
+    with pytest.raises(Exception, match="expected a tuple of 2, got one of 3"):
+        g(1.0)
+
+
+@pytest.mark.parametrize("value", [2**40, np.int64(2**40), np.array(-(2**40)), 2**31])
+def test_integers_out_of_range_are_an_error_and_not_wrapped(value):
+    f = callout.jit(lambda x: callout.pure_callback(lambda _: value, jax.ShapeDtypeStruct((), "int32"), x))
+    with pytest.raises(callout.ResultError, match="does not fit: a value is out of the range of s32"):
+        f(1.0)
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.dtype(object), np.dtype("U3"), np.dtype("datetime64[s]"), jax.random.key(0).dtype]
+)
+def test_result_types_that_xla_does_not_have_are_named(dtype):
+    class Spec:
+        shape = ()
+
+    Spec.dtype = dtype
+    with pytest.raises(TypeError, match="a callback cannot return arrays of dtype"):
+        callout.pure_callback(double, Spec(), 1.0)
