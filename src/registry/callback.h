@@ -62,8 +62,8 @@ class CALLOUT_EXPORT Callback {
   Callback& operator=(const Callback&) = delete;
 
   virtual Lane lane() const = 0;
-  /// Runs inside the program, on an XLA thread; several threads may be in it. GIL not needed. `call` has no `set_error`:
-  /// errors are returned.
+  /// Runs inside the program, on an XLA thread; several threads may be in it. GIL not needed. `call` has no
+  /// `set_error`: errors are returned.
   virtual Status Call(const callout_call& call) = 0;
   /// Takes a tap's record on the lane's thread.
   virtual Status Deliver(const Record& record) = 0;
