@@ -16,6 +16,8 @@ if _sysconfig.get_config_var("Py_GIL_DISABLED"):
 from . import sinks as sinks
 from ._barrier import barrier_wait as barrier_wait
 from ._config import config as config
+from ._debug import debug_callback as debug_callback
+from ._debug import debug_print as debug_print
 from ._errors import BarrierTimeout as BarrierTimeout
 from ._errors import CallbackError as CallbackError
 from ._errors import ForkError as ForkError
@@ -25,8 +27,10 @@ from ._errors import TapError as TapError
 from ._errors import UnboundNameError as UnboundNameError
 from ._errors import last_error as last_error
 from ._errors import reraise as reraise
+from ._io_callback import io_callback as io_callback
 from ._jit import jit as jit
 from ._options import options as options
+from ._primitives import while_loops as _while_loops
 from ._pure_callback import pure_callback as pure_callback
 from ._register import register as register
 from ._register import unregister as unregister
@@ -48,3 +52,4 @@ def cmake_dir() -> str:
 
 
 _start()
+_while_loops.register()

@@ -18,6 +18,16 @@ def _as_array(where: str, value: Any) -> jax.Array:
         ) from error
 
 
+def is_array_like(value: Any) -> bool:
+    """True for what can enter a program: arrays, tracers and numbers."""
+    if isinstance(value, (bool, int, float, complex)):
+        return True
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or not hasattr(value, "shape"):
+        return False
+    return jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) or getattr(dtype, "kind", "V") not in "OSUMm"
+
+
 def as_leaves(where: str, values: Sequence[Any]) -> list[Any]:
     """Arrays and numbers as they are; PRNG keys as the integers that they are made of."""
     leaves = []

@@ -34,8 +34,8 @@ def warn_if_untested() -> None:
         )
 
 
-def register_effect(effect: type[jax.extend.core.Effect]) -> None:
-    """Allows an unordered effect everywhere: in lowering, control flow, custom derivatives and remat.
+def register_effect(effect: type[jax.extend.core.Effect], *, ordered: bool = False, remat: bool = True) -> None:
+    """Allows an effect in lowering, control flow, custom derivatives and, if so told, remat; ordered ones on shards too.
 
     Only `lowerable_effects` is public. Without `partial_eval_kept` a tap without a used result is lost in the gradient of
     a scan.
@@ -46,12 +46,26 @@ def register_effect(effect: type[jax.extend.core.Effect]) -> None:
     except ImportError:
         MISSING.append("jax._src.effects")
         return
-    for name in ("control_flow_allowed", "custom_derivatives_allowed", "remat_allowed", "partial_eval_kept"):
+    names = ["control_flow_allowed", "custom_derivatives_allowed", "partial_eval_kept"]
+    names += ["remat_allowed"] if remat else []
+    names += ["ordered", "shardable_ordered"] if ordered else []
+    for name in names:
         allowed = getattr(effects, f"{name}_effects", None)
         if allowed is None:
             MISSING.append(f"jax._src.effects.{name}_effects")
         else:
             allowed.add_type(effect)
+
+
+def io_effects() -> set[Any]:
+    """The effect of JAX's own unordered `io_callback`, which JAX's rules for `vmap` of cond and while look for."""
+    try:
+        from jax._src.callback import _IOEffect
+
+        return {_IOEffect}
+    except ImportError:
+        MISSING.append("jax._src.callback._IOEffect")
+        return set()
 
 
 def pending_effects() -> list[Any]:
@@ -82,6 +96,18 @@ def _wait_for_token(token: Any) -> None:
         pass
 
 
+def wait_for_order(effect: jax.extend.core.Effect) -> None:
+    """Waits for the last program of this thread that had `effect`, however it ended."""
+    try:
+        from jax._src.dispatch import runtime_tokens
+
+        token: Any = runtime_tokens.current_tokens.get(effect)
+    except (ImportError, AttributeError):
+        token = _AllEffects()
+    if token is not None:
+        _wait_for_token(token)
+
+
 def wait_for_effects(timeout: float | None) -> bool:
     """Waits for the programs with effects that this thread has dispatched; False if `timeout` seconds were not enough."""
     tokens = pending_effects()
@@ -109,11 +135,15 @@ def put_on_device(value: np.ndarray, device: jax.Device, committed: bool) -> jax
 
 
 try:
-    from jaxlib import xla_client as _xla_client
+    from jaxlib import xla_client
 
-    _batched_device_put: Any = _xla_client.batched_device_put
-except (ImportError, AttributeError):
-    _batched_device_put = None
+    _xla_client: Any = xla_client
+except ImportError:
+    _xla_client = None
+    MISSING.append("jaxlib.xla_client")
+
+_batched_device_put: Any = getattr(_xla_client, "batched_device_put", None)
+if _batched_device_put is None:
     MISSING.append("jaxlib.xla_client.batched_device_put")
 
 
@@ -142,11 +172,87 @@ def instantiate_cotangent(cotangent: Any) -> Any:
 
 
 def num_devices(ctx: mlir.LoweringRuleContext) -> int:
-    """Devices over which the compiler, not the user, spreads the module that is being lowered."""
+    """Devices over which the compiler spreads the module that is being lowered; 0 where the user does, by shard_map."""
     axis_context = ctx.module_context.axis_context
     if isinstance(axis_context, mlir.ShardingContext):
         return int(axis_context.num_devices)
-    return 1
+    return 0
+
+
+def device_assignment(ctx: mlir.LoweringRuleContext) -> Sequence[jax.Device] | None:
+    """The program's devices in order, where the compiler spreads it; None elsewhere."""
+    return getattr(ctx.module_context.axis_context, "device_assignment", None)
+
+
+def require_devices(primitive: jax.extend.core.Primitive) -> None:
+    """Makes JAX lower programs with this primitive for given devices, so that `device_assignment` knows them."""
+    try:
+        from jax._src.dispatch import prim_requires_devices_during_lowering
+
+        prim_requires_devices_during_lowering.add(primitive)
+    except ImportError:
+        MISSING.append("jax._src.dispatch.prim_requires_devices_during_lowering")
+
+
+def automatic_axes(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
+    """The mesh axes that a shard_map around this left to the compiler."""
+    axis_context = ctx.module_context.axis_context
+    if not isinstance(axis_context, mlir.SPMDAxisContext):
+        return ()
+    return tuple(name for name in axis_context.mesh.axis_names if name not in axis_context.manual_axes)
+
+
+def platforms(ctx: mlir.LoweringRuleContext) -> Sequence[str]:
+    """The platforms that this rule is asked for."""
+    return ctx.platforms or ctx.module_context.platforms
+
+
+def is_exporting(ctx: mlir.LoweringRuleContext) -> bool:
+    """True if the module will be serialised by `jax.export`."""
+    return bool(getattr(ctx.module_context.lowering_parameters, "for_export", False))
+
+
+def abstract_token() -> Any:
+    """The type of a token, which must be JAX's one object of it."""
+    try:
+        return jax.ffi.abstract_token  # type: ignore[attr-defined]
+    except AttributeError:
+        from jax._src.core import abstract_token as token  # JAX 0.10
+
+        return token
+
+
+def has_partitioner() -> bool:
+    """Whether custom calls can tell XLA how they are spread over devices."""
+    return hasattr(_xla_client, "register_custom_call_partitioner") and hasattr(_xla_client, "HloSharding")
+
+
+def register_partitioner(target: str, partition: Any) -> None:
+    """Registers `partition(arg_shapes, arg_shardings, result_shape, result_sharding, config) -> (module, shardings, ...)`.
+
+    The public `custom_partitioning` puts a pointer into the module, which neither the compilation cache nor an exported
+    program survives, and does not know side effects.
+    """
+    if not has_partitioner():
+        MISSING.append("jaxlib.xla_client.register_custom_call_partitioner")
+        return
+    _xla_client.register_custom_call_partitioner(
+        target,
+        lambda sharding, *_: sharding,
+        partition,
+        lambda *_: None,
+        can_side_effecting_have_replicated_sharding=True,
+    )
+
+
+def replicated_sharding() -> Any:
+    """Every device has the whole value."""
+    return _xla_client.HloSharding.replicate()
+
+
+def tuple_sharding(shape: Any, elements: Sequence[Any]) -> Any:
+    """The sharding of a call's results: a tuple's, or the one element."""
+    return _xla_client.HloSharding.tuple_sharding(shape, list(elements)) if shape.is_tuple() else elements[0]
 
 
 def local_devices() -> Sequence[jax.Device]:

@@ -33,6 +33,12 @@ def result_avals(where: str, result_shape_dtypes: Any) -> tuple[tuple[jax.core.S
     return tuple(avals), tree
 
 
+def check_sharding(where: str, sharding: Any) -> None:
+    """Raises NotImplementedError for a sharding that names more than one device."""
+    if sharding is not None and not isinstance(sharding, jax.sharding.SingleDeviceSharding):
+        raise NotImplementedError(f"{where} supports only SingleDeviceSharding, got {type(sharding).__name__}")
+
+
 def pure_callback(
     callback: Callable[..., Any] | str,
     result_shape_dtypes: Any,
@@ -51,7 +57,8 @@ def pure_callback(
         callback: a Python function (plain, or from `callout.options`), or the name of a registered callback.
         result_shape_dtypes: a pytree with `shape` and `dtype` leaves: what the callback returns.
         *args: pytrees of arrays.
-        sharding: a single device; None for any.
+        sharding: `SingleDeviceSharding` of the device that calls, in a jit over several; by default the first, or that of
+            `callout.options(device_index=)`.
         vmap_method: what `jax.vmap` does: "sequential", "sequential_unrolled", "expand_dims", "broadcast_all",
             "legacy_vectorized"; None refuses.
         **kwargs: pytrees of arrays, passed by keyword. Not for registered names.
@@ -64,14 +71,15 @@ def pure_callback(
         UnboundNameError: nobody registered the name.
     """
     check_vmap_method("callout.pure_callback", vmap_method)
-    if sharding is not None and not isinstance(sharding, jax.sharding.SingleDeviceSharding):
-        raise NotImplementedError(
-            f"callout.pure_callback supports only SingleDeviceSharding, got {type(sharding).__name__}"
-        )
+    check_sharding("callout.pure_callback", sharding)
     avals, out_tree = result_avals("callout.pure_callback", result_shape_dtypes)
     flat_args, in_tree = jax.tree.flatten((args, kwargs))
     target = call_target(callback, in_tree, out_tree)
     out = call_p.bind(
-        *as_leaves("callout.pure_callback", flat_args), target=target, result_avals=avals, vmap_method=vmap_method
+        *as_leaves("callout.pure_callback", flat_args),
+        target=target,
+        result_avals=avals,
+        sharding=sharding,
+        vmap_method=vmap_method,
     )
     return jax.tree.unflatten(out_tree, out)

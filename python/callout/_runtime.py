@@ -8,7 +8,7 @@ import time
 
 import jax
 
-from . import _errors, _ext, _jax_compat
+from . import _errors, _ext, _jax_compat, _partition
 from ._config import config
 from ._logging import logger
 
@@ -54,4 +54,5 @@ def start() -> None:
     """Called once, by `import callout`."""
     _jax_compat.warn_if_untested()
     register_targets()
+    _partition.register()
     atexit.register(_at_exit)

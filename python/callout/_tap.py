@@ -12,7 +12,7 @@ import jax
 from . import _ext
 from ._arguments import as_leaves
 from ._primitives.tap import Site, no_transforms, tap_p
-from ._targets import tap_target
+from ._targets import TapKeywords, tap_target
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,16 +52,32 @@ def _throttle(target: Any, site: Site) -> _EagerThrottle | None:
 _named_throttles: dict[str, dict[Site, _EagerThrottle]] = {}
 
 
-def _make_site(value: Any, name: str | None, on_full: str, every: int, min_interval: float | None) -> Site:
+def _make_site(
+    value: Any,
+    name: str | None,
+    on_full: str,
+    every: int,
+    min_interval: float | None,
+    ordered: bool,
+    sharding: Literal["gather", "local"],
+    device_index: int,
+) -> Site:
     if on_full not in _ON_FULL:
         raise ValueError(f"callout.tap: on_full must be one of {list(_ON_FULL)}, got {on_full!r}")
     if isinstance(every, bool) or not hasattr(every, "__index__") or every < 1:
         raise ValueError(f"callout.tap: every must be an integer of at least 1, got {every!r}")
     if min_interval is not None and not min_interval >= 0:
         raise ValueError(f"callout.tap: min_interval must be 0 or more seconds, got {min_interval!r}")
+    if sharding not in ("gather", "local"):
+        raise ValueError(f'callout.tap: sharding must be "gather" or "local", got {sharding!r}')
+    if isinstance(device_index, bool) or not hasattr(device_index, "__index__") or device_index < 0:
+        raise ValueError(f"callout.tap: device_index must be an integer of at least 0, got {device_index!r}")
     paths, _ = jax.tree_util.tree_flatten_with_path(value)
     leaves = tuple(jax.tree_util.keystr(path, simple=True, separator=".").replace("\n", "\\n") for path, _ in paths)
-    return Site(name or "", leaves, int(every), int((min_interval or 0) * 1e9), _ON_FULL[on_full])
+    interval_ns = int((min_interval or 0) * 1e9)
+    return Site(
+        name or "", leaves, int(every), interval_ns, _ON_FULL[on_full], bool(ordered), sharding, int(device_index)
+    )
 
 
 @overload
@@ -78,6 +94,7 @@ def tap(
     device_index: int = ...,
     with_device: bool = ...,
     with_transforms: bool = ...,
+    with_index: bool = ...,
 ) -> T: ...
 @overload
 def tap(
@@ -94,6 +111,7 @@ def tap(
     device_index: int = ...,
     with_device: bool = ...,
     with_transforms: bool = ...,
+    with_index: bool = ...,
 ) -> R: ...
 def tap(
     target: Callable[..., Any] | Any,
@@ -109,6 +127,7 @@ def tap(
     device_index: int = 0,
     with_device: bool = False,
     with_transforms: bool = False,
+    with_index: bool = False,
 ) -> Any:
     """Sends `value` to `target` while the program runs, and returns it.
 
@@ -117,40 +136,39 @@ def tap(
     under vmap gets the whole batch once, under grad the primal values, under remat the values again.
 
     Args:
-        target: `f(value, [transforms=], [device=])`, which gets NumPy arrays that it owns in the structure of `value`; a
-            sink (`callout.sinks`); or the name of a registered callback. What it returns is ignored. An exception in it
-            is counted, logged once, and raised by the next `barrier_wait()`; the program goes on.
+        target: `f(value, [transforms=], [device=], [index=])`, which gets NumPy arrays that it owns in the structure of
+            `value`; a sink (`callout.sinks`); or the name of a registered callback. What it returns is ignored. An
+            exception in it is counted, logged once, and raised by the next `barrier_wait()`; the program goes on.
         value: a pytree of arrays.
         result: what to return instead of `value`. It is not sent.
-        ordered: deliver in program order beyond what loops give. Not supported yet.
+        ordered: deliver in program order, also among ordered taps and callbacks of one program and of successive ones. JAX
+            then waits for the previous ordered program before it dispatches the next; `callout.threaded` does not.
         name: the tap's name, which sinks write; the target's by default.
         on_full: when the queue is full: "block" waits, "drop_newest" counts the record as dropped, "fail" fails the
             program.
         every: send only the 1st, (every+1)th, ... time that this tap is reached.
         min_interval: seconds that must pass before this tap sends again.
-        sharding: several devices: "gather" sends the whole value once. Has no effect on one device.
-        device_index: several devices: the one whose tap gets the gathered value.
+        sharding: in a jit over several devices, "gather" sends the whole value once; "local" sends each device's shard, from
+            its device. Inside shard_map every device sends what it has.
+        device_index: the device, of those that the program runs on, that sends a gathered value.
         with_device: pass the jax.Device as keyword `device`.
+        with_index: pass where the arrays lie in the whole value as keyword `index`: a tuple of slices for each.
         with_transforms: pass the transformations as keyword `transforms`: a tuple of
             ("batch", {"batch_dims": (...)}), innermost first.
 
     Returns:
         `value` itself, or `result`.
     """
-    if ordered:
-        raise NotImplementedError("callout.tap: ordered=True is not supported yet; taps in a loop arrive in its order")
-    if sharding not in ("gather", "local"):
-        raise ValueError(f'callout.tap: sharding must be "gather" or "local", got {sharding!r}')
-    if device_index != 0:
-        raise NotImplementedError(f"callout.tap: only device_index=0 is supported yet, got {device_index!r}")
     flat, tree = jax.tree.flatten(value)
     returned = value if result is _SAME else result
     if not flat:
         return returned  # nothing to send
-    site = _make_site(value, name, on_full, every, min_interval)
+    chosen = tap_target(target, tree, TapKeywords(with_device, with_transforms, with_index))
+    index = device_index or chosen.device_index
+    site = _make_site(value, name, on_full, every, min_interval, ordered, sharding, index)
     out = tap_p.bind(
         *as_leaves("callout.tap", flat),
-        target=tap_target(target, tree, with_device, with_transforms),
+        target=chosen,
         site=site,
         transforms=no_transforms,
         throttle=_throttle(target, site),

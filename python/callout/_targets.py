@@ -7,11 +7,12 @@ parameters weakly only if they are callable and can be weakly referenced, so tar
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import types
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
@@ -27,7 +28,7 @@ Transforms = tuple[tuple[str, Any], ...]
 class Target:
     """One function (or sink, or name) as one kind of callback. Equal targets are one object while they live."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_key", "label", "make", "numpy_only", "signature")
+    __slots__ = ("__weakref__", "_callbacks", "_key", "device_index", "label", "make", "numpy_only", "signature")
 
     def __init__(
         self,
@@ -36,10 +37,12 @@ class Target:
         numpy_only: bool,
         make: Callable[[Any], _ext.Callback],
         signature: tuple[Any, ...] = (),
+        device_index: int = 0,
     ):
         self._key = key
         self.label = label
         self.numpy_only = numpy_only
+        self.device_index = device_index
         self.make = make
         self.signature = signature
         self._callbacks: dict[Hashable, _ext.Callback] = {}
@@ -181,28 +184,31 @@ def _is_flat_call(in_tree: PyTreeDef) -> bool:
 def _result_form(out_tree: PyTreeDef) -> tuple[bool, bool]:
     """(one array or nothing is expected, the core can take the leaves without help)."""
     single = out_tree.num_leaves == 0 or out_tree == jax.tree.structure(0)
+    if out_tree.num_leaves == 0:
+        return True, False  # None is taken without a look; anything else must fit
     flat = out_tree.num_leaves > 1 and out_tree == jax.tree.structure((0,) * out_tree.num_leaves)
     return single, single or flat
 
 
-def _split(fn: Callable[..., Any]) -> tuple[Callable[..., Any], _options.Options]:
-    plain, chosen = _options.split(fn)
-    if chosen.device_index not in (None, 0):
-        raise NotImplementedError(
-            f"callout.options: device_index={chosen.device_index!r} is not supported yet: operands that are sharded over "
-            "several devices are only supported inside jax.shard_map"
-        )
-    return plain, chosen
+@dataclasses.dataclass(frozen=True)
+class TapKeywords:
+    """Which keywords a tap's function wants besides the value."""
+
+    device: bool = False
+    transforms: bool = False
+    index: bool = False
+
+    def refuse(self) -> None:
+        """For targets that take none."""
+        if self != TapKeywords():
+            raise TypeError(
+                "callout.tap: with_device, with_transforms and with_index are for Python functions, not for names and sinks"
+            )
 
 
-def _refuse_keywords(with_device: bool, with_transforms: bool) -> None:
-    if with_device or with_transforms:
-        raise TypeError(
-            "callout.tap: with_device and with_transforms are for Python functions, not for names and sinks"
-        )
-
-
-def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef) -> Target:
+def call_target(
+    callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef, *, ignore_result: bool = False
+) -> Target:
     """The target of a call. `in_tree`: of (args, kwargs). `out_tree`: of the declared results."""
     if isinstance(callback, str):
         _require_positional(callback, in_tree)
@@ -212,7 +218,7 @@ def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree
         raise TypeError(f"callout: {callback!r} is a sink, which takes taps; it has no result to return")
     if not callable(callback):
         raise TypeError(f"callout: expected a callable or the name of a registered callback, got {callback!r}")
-    fn, chosen = _split(callback)
+    fn, chosen = _options.split(callback)
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
     flat_args = _is_flat_call(in_tree)
@@ -224,9 +230,10 @@ def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree
             function=_to_jax(fn) if chosen.args == "jax" else fn,
             unflatten=None if flat_args else in_tree.unflatten,
             unflatten_value=None,
-            flatten=None if flat_results else _flattener(out_tree, label),
+            flatten=None if flat_results or ignore_result else _flattener(out_tree, label),
             single_result=single,
             device_lookup=None,
+            index_lookup=None,
             transforms=None,
             zero_copy=chosen.zero_copy,
             canonicalize=not x64,
@@ -235,16 +242,34 @@ def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree
     return _interned(
         "call",
         callback,
-        (in_tree, out_tree, x64),
-        lambda key: Target(key, label, chosen.numpy_only, make, (str(in_tree), str(out_tree), x64, chosen)),
+        (in_tree, out_tree, x64, ignore_result),
+        lambda key: Target(
+            key,
+            label,
+            chosen.numpy_only,
+            make,
+            (str(in_tree), str(out_tree), x64, chosen),
+            chosen.device_index or 0,
+        ),
     )
 
 
-def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms: bool) -> Target:
+def _index_lookup(tree: PyTreeDef) -> Callable[[Sequence[np.ndarray], Sequence[int]], Any]:
+    """(arrays, where they begin) -> their slices of the whole value, in the structure of the value."""
+
+    def look_up(arrays: Sequence[np.ndarray], begins: Sequence[int]) -> Any:
+        rest = iter(begins)
+        slices = [tuple(slice(b := next(rest, 0), b + extent) for extent in array.shape) for array in arrays]
+        return jax.tree.unflatten(tree, slices)
+
+    return look_up
+
+
+def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
     """The target of a tap. `tree`: of its value."""
     target = getattr(target, "_callout_function", target)
     if isinstance(target, str) or hasattr(target, "_callout_callback"):
-        _refuse_keywords(with_device, with_transforms)
+        wanted.refuse()
     if isinstance(target, str):
         return NamedTarget(target)
     handle: _ext.Callback | None = getattr(target, "_callout_callback", None)
@@ -253,7 +278,7 @@ def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms:
         return _interned("sink", target, None, lambda key: Target(key, sink.label, True, lambda _: sink))
     if not callable(target):
         raise TypeError(f"callout.tap: expected a callable, a sink or the name of a callback, got {target!r}")
-    fn, chosen = _split(target)
+    fn, chosen = _options.split(target)
     label = chosen.name or function_name(fn)
 
     def make(transforms: Transforms) -> _ext.Callback:
@@ -264,8 +289,9 @@ def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms:
             unflatten_value=None if tree == jax.tree.structure(0) else tree.unflatten,
             flatten=None,
             single_result=True,
-            device_lookup=_runtime.device_of if with_device else None,
-            transforms=transforms if with_transforms else None,
+            device_lookup=_runtime.device_of if wanted.device else None,
+            index_lookup=_index_lookup(tree) if wanted.index else None,
+            transforms=transforms if wanted.transforms else None,
             zero_copy=False,
             canonicalize=False,
         )
@@ -273,10 +299,8 @@ def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms:
     return _interned(
         "tap",
         target,
-        (tree, with_device, with_transforms),
-        lambda key: Target(
-            key, label, chosen.numpy_only, make, ("tap", str(tree), with_device, with_transforms, chosen)
-        ),
+        (tree, wanted),
+        lambda key: Target(key, label, chosen.numpy_only, make, ("tap", str(tree), wanted, chosen)),
     )
 
 
@@ -307,6 +331,7 @@ def registered_function(name: str, fn: Callable[..., Any]) -> _ext.Callback:
         flatten=flatten,
         single_result=True,
         device_lookup=None,
+        index_lookup=None,
         transforms=None,
         zero_copy=chosen.zero_copy,
         canonicalize=not _jax_compat.x64_enabled(),

@@ -96,7 +96,7 @@ class ResultArrays {
 };
 
 nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, const nb::sequence& result_specs,
-                   int32_t device_ordinal) {
+                   int32_t device_ordinal, bool ordered) {
   const std::shared_ptr<internal::Callback> callback = handle.callback;
   const ArrayBuffers args(arrays);
   ResultArrays results(result_specs);
@@ -107,6 +107,10 @@ nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, con
   call.args = args.data();
   call.results = results.data();
   call.device_ordinal = device_ordinal;
+  if (ordered) {
+    const nb::gil_scoped_release release;
+    internal::Delivery::Get().DrainDevice(*callback, device_ordinal, call.run_id);
+  }
   Status status;
   if (callback->lane() == internal::Lane::kNative) {
     const nb::gil_scoped_release release;
@@ -119,10 +123,10 @@ nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, con
 }
 
 void TapEager(const CallbackHandle& handle, const nb::sequence& arrays, const std::string& label,
-              const std::vector<std::string>& leaf_names, int on_full, int32_t device_ordinal) {
+              const std::vector<std::string>& leaf_names, int on_full, int32_t device_ordinal, bool has_offsets) {
   const ArrayBuffers buffers(arrays);
   auto site = std::make_unique<internal::TapSite>(
-      handle.callback, internal::SiteInfo{label.empty() ? handle.callback->label() : label, leaf_names},
+      handle.callback, internal::SiteInfo{label.empty() ? handle.callback->label() : label, leaf_names, has_offsets},
       std::make_shared<internal::Throttle>(1, 0), static_cast<OverflowPolicy>(on_full));
   Status status;
   {
@@ -140,13 +144,14 @@ void BindEager(nb::module_& m) {
       .def(nb::init<int64_t, int64_t>(), nb::arg("every"), nb::arg("min_interval_ns"))
       .def("admit", &internal::Throttle::Admit);
   m.def("call_eager", &CallEager, nb::arg("callback"), nb::arg("arrays"), nb::arg("result_specs"),
-        nb::arg("device_ordinal"));
+        nb::arg("device_ordinal"), nb::arg("ordered"));
   m.def(
       "count_skip",
       [](const CallbackHandle& handle) { handle.callback->stats().skips.fetch_add(1, std::memory_order_relaxed); },
       nb::arg("callback"), "Counts an eager tap that its throttle left out.");
   m.def("tap_eager", &TapEager, nb::arg("callback"), nb::arg("arrays"), nb::arg("label"), nb::arg("leaf_names"),
-        nb::arg("on_full"), nb::arg("device_ordinal"));
+        nb::arg("on_full"), nb::arg("device_ordinal"), nb::arg("has_offsets"),
+        "The last array is where the value begins in a larger one, if `has_offsets`.");
 }
 
 }  // namespace callout::python

@@ -18,7 +18,9 @@ nb::list FfiTargets() {
   nb::list targets;
   for (const internal::Target& target : internal::Targets()) {
     nb::dict handlers;
-    handlers["instantiate"] = nb::capsule(target.instantiate, "xla._CUSTOM_CALL_TARGET");
+    if (target.instantiate != nullptr) {
+      handlers["instantiate"] = nb::capsule(target.instantiate, "xla._CUSTOM_CALL_TARGET");
+    }
     handlers["execute"] = nb::capsule(target.execute, "xla._CUSTOM_CALL_TARGET");
     targets.append(nb::make_tuple(target.name, target.platform, handlers));
   }

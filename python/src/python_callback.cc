@@ -75,6 +75,39 @@ Ref MakeTuple(PyObject* const* items, size_t count) {
   return tuple;
 }
 
+// What a tap's function is called with: the value and a few keywords.
+class TapArguments {
+ public:
+  /// Borrowed: the caller keeps it.
+  void SetValue(PyObject* value) { slots_[1] = value; }
+  /// Takes ownership. A null `object` (with a Python error set) makes this not ok.
+  void Add(const char* keyword, Ref object) {
+    if (!object) ok_ = false;
+    names_[num_keywords_] = keyword;
+    slots_[2 + num_keywords_] = object.get();
+    owned_[num_keywords_++] = std::move(object);
+  }
+  bool ok() const { return ok_; }
+  size_t num_keywords() const { return num_keywords_; }
+  PyObject* const* data() const { return slots_ + 1; }
+  /// A tuple of the keywords; null with a Python error set.
+  Ref KeywordNames() const {
+    Ref names(PyTuple_New(static_cast<Py_ssize_t>(num_keywords_)));
+    for (size_t i = 0; names && i < num_keywords_; ++i) {
+      PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), PyUnicode_InternFromString(names_[i]));
+    }
+    return names;
+  }
+
+ private:
+  static constexpr size_t kMaxKeywords = 3;
+  PyObject* slots_[2 + kMaxKeywords] = {};  // offset slot, value, keywords
+  Ref owned_[kMaxKeywords];
+  const char* names_[kMaxKeywords] = {};
+  size_t num_keywords_ = 0;
+  bool ok_ = true;
+};
+
 // A zero-copy array that somebody still refers to would read memory that XLA reuses.
 Status CheckNotKept(Leaves& leaves) {
   for (size_t i = 0; i < leaves.count(); ++i) {
@@ -98,6 +131,7 @@ int PythonCallback::Traverse(visitproc visit, void* arg) const {
   Py_VISIT(signature_.unflatten_value.get());
   Py_VISIT(signature_.flatten.get());
   Py_VISIT(signature_.device_lookup.get());
+  Py_VISIT(signature_.index_lookup.get());
   Py_VISIT(signature_.transforms.get());
   return 0;
 }
@@ -132,6 +166,7 @@ Ref PythonCallback::CallFunction(PyObject* const* leaves, size_t count) {
 }
 
 Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
+  if (call.num_results == 0 && value == Py_None) return OkStatus();
   if (signature_.flatten) {
     const Ref leaves = CallPython(signature_.flatten.get(), value);
     return leaves ? StoreLeaves(leaves.get(), call) : TakePythonError();
@@ -169,41 +204,45 @@ Status PythonCallback::Deliver(const internal::Record& record) {
   for (size_t i = 0; i < record.buffers.size(); ++i) {
     if (!leaves.Append(AdoptAsArray(record.buffers[i], &record.blocks[i]))) return TakePythonError();
   }
-  const Ref result = CallTap(leaves.data(), leaves.count(), record.device_ordinal);
+  const Ref result = CallTap(leaves.data(), leaves.count(), record);
   return result ? OkStatus() : TakePythonError();
 }
 
-Ref PythonCallback::CallTap(PyObject* const* leaves, size_t count, int32_t device_ordinal) {
+Ref PythonCallback::CallTap(PyObject* const* leaves, size_t count, const internal::Record& record) {
   PyObject* function = signature_.function.get();
   Ref value;
-  PyObject* arguments[4] = {nullptr, nullptr, nullptr, nullptr};  // offset slot, value, keywords
+  TapArguments arguments;
   if (signature_.unflatten_value) {
     const Ref tuple = MakeTuple(leaves, count);
     value = tuple ? CallPython(signature_.unflatten_value.get(), tuple.get()) : Ref();
     if (!value) return Ref();
-    arguments[1] = value.get();
+    arguments.SetValue(value.get());
   } else {
-    arguments[1] = leaves[0];
+    arguments.SetValue(leaves[0]);
   }
-  if (!signature_.transforms && !signature_.device_lookup) {
-    return CallPython(function, arguments + 1, 1, nullptr);
-  }
-  const Ref names(PyTuple_New((signature_.transforms ? 1 : 0) + (signature_.device_lookup ? 1 : 0)));
-  if (!names) return Ref();
-  Py_ssize_t n = 0;
-  Ref device;
-  if (signature_.transforms) {
-    arguments[2] = signature_.transforms.get();
-    PyTuple_SET_ITEM(names.get(), n++, PyUnicode_InternFromString("transforms"));
-  }
+  if (signature_.transforms) arguments.Add("transforms", Ref::Borrow(signature_.transforms.get()));
   if (signature_.device_lookup) {
-    const Ref ordinal(PyLong_FromLong(device_ordinal));
-    device = ordinal ? CallPython(signature_.device_lookup.get(), ordinal.get()) : Ref();
-    if (!device) return Ref();
-    arguments[2 + n] = device.get();
-    PyTuple_SET_ITEM(names.get(), n++, PyUnicode_InternFromString("device"));
+    const Ref ordinal(PyLong_FromLong(record.device_ordinal));
+    arguments.Add("device", ordinal ? CallPython(signature_.device_lookup.get(), ordinal.get()) : Ref());
   }
-  return CallPython(function, arguments + 1, 1, names.get());
+  if (signature_.index_lookup) arguments.Add("index", LookUpIndex(leaves, count, record));
+  if (!arguments.ok()) return Ref();
+  if (arguments.num_keywords() == 0) return CallPython(function, arguments.data(), 1, nullptr);
+  const Ref names = arguments.KeywordNames();
+  return names ? CallPython(function, arguments.data(), 1, names.get()) : Ref();
+}
+
+Ref PythonCallback::LookUpIndex(PyObject* const* leaves, size_t count, const internal::Record& record) const {
+  const Ref arrays = MakeTuple(leaves, count);
+  const Ref begins(PyTuple_New(static_cast<Py_ssize_t>(record.offsets.size())));
+  if (!arrays || !begins) return Ref();
+  for (size_t i = 0; i < record.offsets.size(); ++i) {
+    PyObject* begin = PyLong_FromLongLong(record.offsets[i]);
+    if (begin == nullptr) return Ref();
+    PyTuple_SET_ITEM(begins.get(), static_cast<Py_ssize_t>(i), begin);
+  }
+  PyObject* both[3] = {nullptr, arrays.get(), begins.get()};
+  return CallPython(signature_.index_lookup.get(), both + 1, 2, nullptr);
 }
 
 }  // namespace callout::python

@@ -27,6 +27,8 @@ struct PythonSignature {
   bool single_result = true;
   /// (device ordinal) -> object, passed as keyword `device`.
   SharedRef device_lookup;
+  /// (arrays, where they begin in the whole value) -> object, passed as keyword `index`.
+  SharedRef index_lookup;
   /// Passed as keyword `transforms`.
   SharedRef transforms;
   bool zero_copy = false;
@@ -49,7 +51,8 @@ class PythonCallback final : public internal::Callback {
  private:
   Status CallWithGil(const callout_call& call);
   Ref CallFunction(PyObject* const* leaves, size_t count);
-  Ref CallTap(PyObject* const* leaves, size_t count, int32_t device_ordinal);
+  Ref CallTap(PyObject* const* leaves, size_t count, const internal::Record& record);
+  Ref LookUpIndex(PyObject* const* leaves, size_t count, const internal::Record& record) const;
   Status StoreResults(PyObject* value, const callout_call& call);
   Status StoreLeaves(PyObject* sequence, const callout_call& call);
 

@@ -96,6 +96,15 @@ Delivery::Channel* Delivery::ChannelFor(Lane lane, int32_t device_ordinal) {
   return AddChannel(lane, device_ordinal);
 }
 
+Delivery::Channel* Delivery::ExistingChannel(Lane lane, int32_t device_ordinal) const {
+  if (device_ordinal >= 0 && device_ordinal < kDirectDevices) {
+    return direct_[static_cast<size_t>(lane)][static_cast<size_t>(device_ordinal)].load(std::memory_order_acquire);
+  }
+  MutexLock lock(mutex_);
+  const auto it = channels_.find({static_cast<int>(lane), device_ordinal});
+  return it == channels_.end() ? nullptr : it->second.get();
+}
+
 Delivery::Channel* Delivery::AddChannel(Lane lane, int32_t device_ordinal) {
   const auto lane_index = static_cast<size_t>(lane);
   MutexLock lock(mutex_);
@@ -221,6 +230,23 @@ std::vector<std::string> Delivery::Drain(std::chrono::steady_clock::time_point d
                           " queue of device " + std::to_string(channel->device_ordinal));
   }
   return outstanding;
+}
+
+void Delivery::DrainDevice(const Callback& caller, int32_t device_ordinal, int64_t run_id) {
+  if (DeliveryThread::IsCurrent() || ProcessIsForkedChild()) return;
+  for (const Lane lane : {Lane::kPython, Lane::kNative}) {
+    Channel* channel = ExistingChannel(lane, device_ordinal);
+    if (channel == nullptr) continue;
+    const uint64_t ticket = channel->queue->taken();
+    if (channel->queue->delivered() >= ticket) continue;
+    const InFlightScope in_flight(Activity::kWaitingForTaps, caller.id(), device_ordinal, run_id);
+    channel->thread->Hurry();
+    // In slices, since a shutdown ends deliveries for ever.
+    constexpr std::chrono::milliseconds kSlice{50};
+    while (!channel->thread->WaitFor(*channel->queue, ticket, std::chrono::steady_clock::now() + kSlice)) {
+      if (closed_.load(std::memory_order_acquire)) return;
+    }
+  }
 }
 
 DeliveryErrorReport Delivery::TakeErrors() { return errors_.Take(); }

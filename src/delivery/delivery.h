@@ -65,6 +65,11 @@ class CALLOUT_EXPORT Delivery {
   /// with the GIL held. Thread-safe.
   std::vector<std::string> Drain(std::chrono::steady_clock::time_point deadline);
 
+  /// Blocks until everything that was pushed for `device_ordinal` before the call is delivered; `caller` and `run_id`
+  /// are for the watchdog. Returns at once on a delivery thread (which would wait for itself) and after Shutdown. Must
+  /// not be called with the GIL held. Thread-safe.
+  void DrainDevice(const Callback& caller, int32_t device_ordinal, int64_t run_id);
+
   /// What failed since the last call. Thread-safe.
   DeliveryErrorReport TakeErrors();
 
@@ -89,6 +94,7 @@ class CALLOUT_EXPORT Delivery {
 
   Channel* ChannelFor(Lane lane, int32_t device_ordinal);
   Channel* AddChannel(Lane lane, int32_t device_ordinal);
+  Channel* ExistingChannel(Lane lane, int32_t device_ordinal) const;
   std::vector<std::pair<NamedQueueStats, Channel*>> Channels() const;
   Status OutcomeStatus(TapSite& site, BoundedQueue::Outcome outcome);
   Status PushTo(Channel& channel, TapSite& site, const callout_buffer* buffers, uint32_t num_buffers,

@@ -204,9 +204,16 @@ void DeliveryThread::Deliver(RecordHeader& header) {
     if (std::find(to_flush_.begin(), to_flush_.end(), site.callback) == to_flush_.end())
       to_flush_.push_back(site.callback);
   }
+  std::span<const callout_buffer> buffers(header.buffers(), header.num_buffers);
+  std::span<const int64_t> offsets;
+  if (site.info.has_offsets && !buffers.empty()) {
+    offsets = {static_cast<const int64_t*>(buffers.back().data), buffers.back().size_bytes / sizeof(int64_t)};
+    buffers = buffers.first(buffers.size() - 1);
+  }
   const Record record = {.site = &site.info,
-                         .buffers = {header.buffers(), header.num_buffers},
+                         .buffers = buffers,
                          .blocks = header.blocks(),
+                         .offsets = offsets,
                          .device_ordinal = header.device_ordinal,
                          .run_id = header.run_id,
                          .sequence = header.sequence,

@@ -36,6 +36,8 @@ const char* Describe(Activity activity) {
       return "in a tap's function";
     case Activity::kWaitingForRoom:
       return "waiting for room in a full tap queue";
+    case Activity::kWaitingForTaps:
+      return "an ordered call waiting for the delivery of earlier taps";
     case Activity::kIdle:
       break;
   }

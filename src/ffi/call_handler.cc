@@ -2,6 +2,8 @@
 #include <memory>
 
 #include "base/small_buffer.h"
+#include "delivery/delivery.h"
+#include "ffi/deferral.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
 #include "frame/call_frame.h"
@@ -13,17 +15,24 @@ namespace {
 
 class CallState final : public SiteState {
  public:
-  explicit CallState(std::shared_ptr<Callback> callback) : callback_(std::move(callback)) {}
+  CallState(std::shared_ptr<Callback> callback, bool ordered, bool deferred)
+      : callback_(std::move(callback)), ordered_(ordered), deferred_(deferred) {}
   Callback& callback() const { return *callback_; }
+  bool ordered() const { return ordered_; }
+  bool deferred() const { return deferred_; }
 
  private:
   const std::shared_ptr<Callback> callback_;
+  const bool ordered_;
+  const bool deferred_;
 };
 
 Status Instantiate(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(frame->attrs, "callback"));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t ordered, Int64Attribute(frame->attrs, "ordered", 0));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(frame->attrs, "deferred", 0));
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name));
-  auto state = std::make_unique<CallState>(std::move(callback));
+  auto state = std::make_unique<CallState>(std::move(callback), ordered != 0, deferred != 0);
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
   return OkStatus();
@@ -40,7 +49,13 @@ Status Execute(XLA_FFI_CallFrame* frame, const CallState& state) {
   call.results = results.data();
   call.run_id = RunId(frame);
   call.device_ordinal = DeviceOrdinal(frame);
-  return Invoke(state.callback(), call);
+  // Taps before this call in program order are heard before it.
+  if (state.ordered()) Delivery::Get().DrainDevice(state.callback(), call.device_ordinal, call.run_id);
+  if (!state.deferred()) [[likely]]
+    return Invoke(state.callback(), call);
+  const std::span<const callout_buffer> all(results.data(), call.num_results);
+  if (call.num_results > 0) --call.num_results;
+  return Defer(Invoke(state.callback(), call), all);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/small_buffer.h"
 #include "delivery/delivery.h"
+#include "ffi/deferral.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
 #include "frame/call_frame.h"
@@ -16,13 +17,15 @@ namespace {
 
 class TapState final : public SiteState {
  public:
-  explicit TapState(std::unique_ptr<TapSite> site) : site_(std::move(site)) {}
+  TapState(std::unique_ptr<TapSite> site, bool deferred) : site_(std::move(site)), deferred_(deferred) {}
   // Records of this site may still be queued: it follows them out.
   ~TapState() override { Delivery::Get().Retire(std::move(site_)); }
   TapSite& site() const { return *site_; }
+  bool deferred() const { return deferred_; }
 
  private:
   std::unique_ptr<TapSite> site_;
+  const bool deferred_;
 };
 
 std::vector<std::string> SplitLines(std::string_view text) {
@@ -42,6 +45,7 @@ Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
   CALLOUT_ASSIGN_OR_RETURN(const int64_t every, Int64Attribute(attrs, "every", 1));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t min_interval_ns, Int64Attribute(attrs, "min_interval_ns", 0));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t on_full, Int64Attribute(attrs, "on_full", 0));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t offsets, Int64Attribute(attrs, "offsets", 0));
   if (every < 1 || min_interval_ns < 0 || on_full < 0 || on_full > 2) {
     return InvalidArgument(
         "callout: a tap's `every` must be at least 1, `min_interval_ns` at least 0 and `on_full` 0 to 2; "
@@ -49,7 +53,8 @@ Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
         std::to_string(every) + ", " + std::to_string(min_interval_ns) + ", " + std::to_string(on_full));
   }
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name));
-  SiteInfo info = {std::string(label.empty() ? std::string_view(callback->label()) : label), SplitLines(leaves)};
+  SiteInfo info = {std::string(label.empty() ? std::string_view(callback->label()) : label), SplitLines(leaves),
+                   offsets != 0};
   return std::make_unique<TapSite>(std::move(callback), std::move(info),
                                    std::make_shared<Throttle>(every, min_interval_ns),
                                    static_cast<OverflowPolicy>(on_full));
@@ -57,25 +62,34 @@ Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
 
 Status Instantiate(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeSite(frame->attrs));
-  auto state = std::make_unique<TapState>(std::move(site));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(frame->attrs, "deferred", 0));
+  auto state = std::make_unique<TapState>(std::move(site), deferred != 0);
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
   return OkStatus();
 }
 
-Status Execute(XLA_FFI_CallFrame* frame, TapSite& site) {
+Status Push(XLA_FFI_CallFrame* frame, TapSite& site) {
   SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
   const uint32_t num_args = DecodeArgs(frame->args, args.data());
-  if (num_args != site.info.leaf_names.size()) [[unlikely]] {
-    return InvalidArgument("callout: tap '" + site.info.label + "': expected " +
-                           std::to_string(site.info.leaf_names.size()) + " operands (attribute `leaves`), got " +
-                           std::to_string(num_args));
+  const size_t expected = site.info.leaf_names.size() + (site.info.has_offsets ? 1 : 0);
+  if (num_args != expected) [[unlikely]] {
+    return InvalidArgument("callout: tap '" + site.info.label + "': expected " + std::to_string(expected) +
+                           " operands (attributes `leaves`, `offsets`), got " + std::to_string(num_args));
   }
   const int32_t device_ordinal = DeviceOrdinal(frame);
   const Status status = Delivery::Get().Push(site, args.data(), num_args, device_ordinal, RunId(frame));
   if (status.ok()) [[likely]]
     return OkStatus();
   return Status(status.code(), DescribeFailure(*site.callback, device_ordinal, status));
+}
+
+Status Execute(XLA_FFI_CallFrame* frame, const TapState& state) {
+  Status status = Push(frame, state.site());
+  if (!state.deferred()) [[likely]]
+    return status;
+  SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
+  return Defer(status, {results.data(), DecodeRets(frame->rets, results.data())});
 }
 
 }  // namespace
@@ -94,5 +108,5 @@ XLA_FFI_Error* callout_v1_tap_execute(XLA_FFI_CallFrame* frame) noexcept {
   if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
   const auto* state = static_cast<const TapState*>(GetState(frame, &error));
   if (error != nullptr) return error;
-  return Guard(frame->api, [frame, state] { return Execute(frame, state->site()); });
+  return Guard(frame->api, [frame, state] { return Execute(frame, *state); });
 }

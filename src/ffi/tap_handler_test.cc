@@ -149,8 +149,9 @@ TEST_P(TapHandlerTest, OperandsMustMatchTheLeaves) {
   FrameBuilder frame = Frame();
   frame.StringAttr("leaves", "a\nb").StringAttr("label", "step").Arg(TestBuffer::Scalar(1));
   ASSERT_THAT(site->Instantiate(frame), IsOk());
-  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInvalidArgument,
-                                             "callout: tap 'step': expected 2 operands (attribute `leaves`), got 1"));
+  EXPECT_THAT(site->Execute(frame),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "callout: tap 'step': expected 2 operands (attributes `leaves`, `offsets`), got 1"));
 }
 
 TEST_P(TapHandlerTest, FailingCallbackDoesNotFailTheProgram) {

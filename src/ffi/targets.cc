@@ -9,6 +9,7 @@ std::span<const Target> Targets() {
   static const Target targets[] = {
       {"callout.v1.call", "cpu", reinterpret_cast<void*>(&callout_v1_call_instantiate),
        reinterpret_cast<void*>(&callout_v1_call_execute)},
+      {"callout.v1.check", "cpu", nullptr, reinterpret_cast<void*>(&callout_v1_check_execute)},
       {"callout.v1.tap", "cpu", reinterpret_cast<void*>(&callout_v1_tap_instantiate),
        reinterpret_cast<void*>(&callout_v1_tap_execute)},
   };

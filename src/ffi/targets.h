@@ -13,7 +13,7 @@ namespace callout::internal {
 struct Target {
   const char* name;
   const char* platform;
-  void* instantiate;  ///< XLA_FFI_Handler*
+  void* instantiate;  ///< XLA_FFI_Handler*, null for a target without state
   void* execute;      ///< XLA_FFI_Handler*
 };
 

@@ -38,6 +38,7 @@ struct CallbackStats {
 struct SiteInfo {
   std::string label;
   std::vector<std::string> leaf_names;  ///< One a buffer, "" for a value that is a single array.
+  bool has_offsets = false;             ///< A last buffer, s64[n], says where in the whole value its shard begins.
 };
 
 /// One value that left the program.
@@ -47,6 +48,8 @@ struct Record {
   /// One a buffer: the block (base/block_pool.h) that a large buffer's data lies in, or null. The receiver may take
   /// ownership by setting it to null; otherwise everything here is Borrowed: valid until Deliver returns.
   void** blocks;
+  /// Where in the whole value this shard begins: for all dimensions of all buffers in turn. Empty: it is the whole.
+  std::span<const int64_t> offsets = {};
   int32_t device_ordinal;
   int64_t run_id;
   uint64_t sequence;  ///< Counts the records of one device and lane.

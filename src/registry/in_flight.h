@@ -13,9 +13,10 @@ namespace callout::internal {
 
 enum class Activity : int32_t {
   kIdle = 0,
-  kCall = 1,           ///< Inside a callback that the program waits for.
-  kDelivery = 2,       ///< Inside a callback that gets a tap's record.
-  kWaitingForRoom = 3  ///< A tap waits for room in its queue.
+  kCall = 1,            ///< Inside a callback that the program waits for.
+  kDelivery = 2,        ///< Inside a callback that gets a tap's record.
+  kWaitingForRoom = 3,  ///< A tap waits for room in its queue.
+  kWaitingForTaps = 4   ///< An ordered call waits for the delivery of earlier taps.
 };
 
 /// A reading of one thread. `serial` changes whenever the thread begins or ends something.

@@ -2,6 +2,7 @@
 """pure_callback: what jax.pure_callback's users rely on, under every transformation."""
 
 import sys
+import traceback
 
 import callout
 import jax
@@ -36,14 +37,14 @@ def test_eager_runs_in_the_callers_stack():
     frames = []
 
     def callback(x):
-        frames.append(sys._getframe().f_back.f_code.co_name)
+        frames.extend(frame.name for frame in traceback.extract_stack())
         return x
 
     def caller(x):
         return callout.pure_callback(callback, F32, x)
 
     caller(jnp.float32(1))
-    assert frames == ["_eager"]
+    assert "caller" in frames
 
 
 def test_eager_result_follows_a_committed_operand():

@@ -265,7 +265,7 @@ def test_eager_every_counts_over_calls(received):
         ({"min_interval": -1}, ValueError, "min_interval must be 0 or more seconds"),
         ({"on_full": "explode"}, ValueError, "on_full must be one of"),
         ({"sharding": "both"}, ValueError, "sharding must be"),
-        ({"ordered": True}, NotImplementedError, "ordered=True"),
+        ({"device_index": -1}, ValueError, "device_index must be an integer of at least 0, got -1"),
     ],
 )
 def test_bad_arguments_are_named(arguments, error, message):
@@ -278,13 +278,6 @@ def test_bad_targets_and_values_are_named():
         callout.tap(3, 1.0)
     with pytest.raises(TypeError, match=r"callout.tap: a value must be a pytree of arrays .*got 'text'"):
         callout.tap(print, "text")
-
-
-def test_several_devices_point_to_shard_map():
-    mesh = jax.make_mesh((2,), ("d",))
-    sharded = jax.device_put(jnp.arange(4.0), jax.sharding.NamedSharding(mesh, jax.P("d")))
-    with pytest.raises(NotImplementedError, match="shard_map"):
-        jax.jit(lambda x: callout.tap(print, x))(sharded)
 
 
 def test_shard_map_taps_each_shard(received):

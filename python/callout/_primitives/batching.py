@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -22,6 +22,26 @@ def _batched(aval: jax.core.ShapedArray, size: int) -> jax.core.ShapedArray:
     return jax.core.ShapedArray((size, *aval.shape), aval.dtype)
 
 
+def _in_front(args: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
+    return [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
+
+
+def loop_over_batch(
+    bind: Callable[..., list[Any]], args: Sequence[Any], dims: Sequence[int | None], *, unroll: bool = False
+) -> tuple[list[Any], list[int]]:
+    """A batching rule that calls once a lane, in order. Results are batched in front."""
+    front = _in_front(args, dims)
+    mapped = [dim is not None for dim in dims]
+
+    def step(carry: tuple[()], slices: list[Any]) -> tuple[tuple[()], list[Any]]:
+        rest = iter(slices)
+        return carry, bind(*[next(rest) if is_mapped else arg for arg, is_mapped in zip(front, mapped, strict=True)])
+
+    xs = [arg for arg, is_mapped in zip(front, mapped, strict=True) if is_mapped]
+    _, outs = jax.lax.scan(step, (), xs, unroll=unroll)
+    return outs, [0] * len(outs)
+
+
 def batch_call(
     primitive: Any,
     args: Sequence[Any],
@@ -33,28 +53,20 @@ def batch_call(
 ) -> tuple[list[Any], list[int]]:
     """A batching rule for a primitive with `vmap_method` and `result_avals` parameters. Results are batched in front."""
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
-    front = [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
-    mapped = [dim is not None for dim in dims]
 
     def bind(values: Sequence[Any], avals: tuple[jax.core.ShapedArray, ...]) -> list[Any]:
         results: list[Any] = primitive.bind(*values, vmap_method=vmap_method, result_avals=avals, **params)
         return results
 
     if vmap_method in ("sequential", "sequential_unrolled"):
-
-        def step(carry: tuple[()], slices: list[Any]) -> tuple[tuple[()], list[Any]]:
-            rest = iter(slices)
-            values = [next(rest) if is_mapped else arg for arg, is_mapped in zip(front, mapped, strict=True)]
-            return carry, bind(values, result_avals)
-
-        xs = [arg for arg, is_mapped in zip(front, mapped, strict=True) if is_mapped]
-        _, outs = jax.lax.scan(step, (), xs, unroll=vmap_method == "sequential_unrolled")
-        return outs, [0] * len(outs)
+        unroll = vmap_method == "sequential_unrolled"
+        return loop_over_batch(lambda *values: bind(values, result_avals), args, dims, unroll=unroll)
+    front = _in_front(args, dims)
     if vmap_method in ("expand_dims", "broadcast_all"):
         width = size if vmap_method == "broadcast_all" else 1
         front = [
-            arg if is_mapped else jnp.broadcast_to(arg, (width, *jnp.shape(arg)))
-            for arg, is_mapped in zip(front, mapped, strict=True)
+            jnp.broadcast_to(arg, (width, *jnp.shape(arg))) if dim is None else arg
+            for arg, dim in zip(front, dims, strict=True)
         ]
     elif vmap_method != "legacy_vectorized":
         raise NotImplementedError(

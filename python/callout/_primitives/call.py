@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitive behind `pure_callback`: calls its target with its operands and waits for the results."""
+"""The primitives behind `pure_callback` and `io_callback`: they call their target and wait for its results."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,14 +12,56 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
-from .._targets import NamedTarget, Target
-from .batching import batch_call
-from .eager import check_usable, placement, to_host
+from .._targets import Target
+from . import effects, lowering
+from .batching import batch_call, loop_over_batch
+from .eager import check_usable, placement, to_host, wait_for_ordered
 
 call_p = jax.extend.core.Primitive("callout_call")
 call_p.multiple_results = True
+io_p = jax.extend.core.Primitive("callout_io")
+io_p.multiple_results = True
+for _primitive in (call_p, io_p):
+    _jax_compat.require_devices(_primitive)
 
 Avals = tuple[jax.core.ShapedArray, ...]
+
+
+def call_now(args: Sequence[Any], target: Target, result_avals: Avals, ordered: bool) -> list[jax.Array]:
+    """Runs a callback outside of a program, in the calling thread."""
+    check_usable()
+    if ordered:
+        wait_for_ordered()
+    device, ordinal, committed = placement(args)
+    specs = [(aval.shape, aval.dtype) for aval in result_avals]
+    results = _ext.call_eager(target.callback(), [to_host(arg) for arg in args], specs, ordinal, ordered)
+    return [_jax_compat.put_on_device(result, device, committed) for result in results]
+
+
+def _lower(
+    where: str,
+    ctx: mlir.LoweringRuleContext,
+    *args: Any,
+    target: Target,
+    sharding: Any,
+    ordered: bool = False,
+    **_: Any,
+) -> list[Any]:
+    lowering.refuse_automatic_axes(ctx, where)
+    name = target.bind()
+    lowering.keep_alive(ctx, target)
+    lowering.dispatch_synchronously(ctx, target)
+    index = lowering.device_index_of(ctx, where, sharding)
+    return lowering.emit(
+        ctx,
+        "callout.v1.call",
+        args,
+        where=where,
+        ordered=ordered,
+        has_side_effect=where == "callout.io_callback",
+        device_index=target.device_index if index is None else index,
+        callback=name,
+    )
 
 
 @call_p.def_abstract_eval
@@ -28,52 +71,41 @@ def _abstract_eval(*_: Any, result_avals: Avals, **__: Any) -> Avals:
 
 @call_p.def_impl
 def _eager(*args: Any, target: Target, result_avals: Avals, **_: Any) -> list[jax.Array]:
-    check_usable()
-    device, ordinal, committed = placement(args)
-    specs = [(aval.shape, aval.dtype) for aval in result_avals]
-    results = _ext.call_eager(target.callback(), [to_host(arg) for arg in args], specs, ordinal)
-    return [_jax_compat.put_on_device(result, device, committed) for result in results]
+    return call_now(args, target, result_avals, ordered=False)
 
 
-def keep_alive(ctx: mlir.LoweringRuleContext, target: Target) -> None:
-    """Makes what is lowered hold the target. A registered name is held by the registry, and its program can be exported."""
-    if not isinstance(target, NamedTarget):
-        ctx.module_context.add_keepalive(target)
-
-
-def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, **_: Any) -> Any:
-    check_usable()
-    name = target.bind()
-    keep_alive(ctx, target)
-    if target.is_python() and not target.numpy_only:
-        # Makes PJRT dispatch the program synchronously, as it does for JAX's own callbacks: a callback that uses JAX
-        # then does not wait for programs that are queued behind its own.
-        ctx.module_context.add_host_callback(target)
-    return jax.ffi.ffi_lowering("callout.v1.call", has_side_effect=False)(ctx, *args, callback=name)
-
-
-def refuse_platform(ctx: mlir.LoweringRuleContext, *_: Any, **__: Any) -> Any:
-    """Lowering for platforms that have no target of ours."""
-    platforms = ", ".join(ctx.module_context.platforms)
-    raise NotImplementedError(f"callout: callbacks are not supported on platform {platforms}; supported: cpu")
-
-
-mlir.register_lowering(call_p, refuse_platform)
-mlir.register_lowering(call_p, _lower, platform="cpu")
+lowering.register(call_p, functools.partial(_lower, "callout.pure_callback"))
 batching.primitive_batchers[call_p] = functools.partial(batch_call, call_p)
 
 
-def _no_jvp(*_: Any, **__: Any) -> Any:
+@io_p.def_effectful_abstract_eval
+def _io_abstract_eval(*_: Any, result_avals: Avals, ordered: bool, **__: Any) -> tuple[Avals, set[Any]]:
+    return result_avals, effects.acting(ordered)
+
+
+@io_p.def_impl
+def _io_eager(*args: Any, target: Target, result_avals: Avals, ordered: bool, **_: Any) -> list[jax.Array]:
+    return call_now(args, target, result_avals, ordered)
+
+
+lowering.register(io_p, functools.partial(_lower, "callout.io_callback"))
+
+
+def _io_batch(args: Sequence[Any], dims: Sequence[Any], *, ordered: bool, **params: Any) -> tuple[Any, Any]:
+    if ordered:
+        raise ValueError("Cannot `vmap` ordered IO callbacks.")
+    return loop_over_batch(lambda *values: io_p.bind(*values, ordered=False, **params), args, dims)
+
+
+batching.primitive_batchers[io_p] = _io_batch
+
+
+def _refuse(kind: str, what: str, remedy: str, *_: Any, **__: Any) -> Any:
     raise ValueError(
-        "Pure callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking gradients."
+        f"{kind} callbacks do not support {what}. Please use `{remedy}` to use callbacks while taking gradients."
     )
 
 
-def _no_transpose(*_: Any, **__: Any) -> Any:
-    raise ValueError(
-        "Pure callbacks do not support transpose. Please use `jax.custom_vjp` to use callbacks while taking gradients."
-    )
-
-
-ad.primitive_jvps[call_p] = _no_jvp
-ad.primitive_transposes[call_p] = _no_transpose
+for _primitive, _kind in ((call_p, "Pure"), (io_p, "IO")):
+    ad.primitive_jvps[_primitive] = functools.partial(_refuse, _kind, "JVP", "jax.custom_jvp")
+    ad.primitive_transposes[_primitive] = functools.partial(_refuse, _kind, "transpose", "jax.custom_vjp")

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from .. import _jax_compat, _runtime
+from .effects import ordered_effect
 
 
 def to_host(value: Any) -> np.ndarray:
@@ -19,17 +20,48 @@ def to_host(value: Any) -> np.ndarray:
     return np.asarray(value)
 
 
-def placement(values: Sequence[Any]) -> tuple[jax.Device, int, bool]:
+def _devices_in_order(sharding: jax.sharding.Sharding) -> list[jax.Device]:
+    """The devices as a program over them would number them."""
+    mesh = getattr(sharding, "mesh", None)
+    if mesh is not None:
+        return list(mesh.devices.flat)
+    return sorted(sharding.device_set, key=lambda device: device.id)
+
+
+def placement(values: Sequence[Any], device_index: int = 0) -> tuple[jax.Device, int, bool]:
     """Where an eager operation on `values` runs: device, its FFI ordinal, and whether its results are committed there."""
     devices = _jax_compat.local_devices()
     for value in values:
         if isinstance(value, jax.Array) and value.committed:
-            device = min(value.devices(), key=lambda candidate: candidate.id)
+            candidates = _devices_in_order(value.sharding)
+            device = candidates[device_index if device_index < len(candidates) else 0]
             return device, devices.index(device) if device in devices else 0, True
     default = _jax_compat.default_device()
     if isinstance(default, jax.Device):
         return default, devices.index(default) if default in devices else 0, False
     return devices[0], 0, False
+
+
+def shards(values: Sequence[Any]) -> Iterator[tuple[int, list[np.ndarray], np.ndarray]]:
+    """Each device's part of `values`: FFI ordinal, the shards, and where they begin in all dimensions in turn."""
+    devices = _jax_compat.local_devices()
+    held = [
+        {shard.device: shard for shard in value.addressable_shards} if isinstance(value, jax.Array) else {}
+        for value in values
+    ]
+    used = {device for parts in held for device in parts} or {placement(values)[0]}
+    for device in sorted(used, key=lambda candidate: candidate.id):
+        parts: list[np.ndarray] = []
+        begins: list[int] = []
+        for value, shard in zip(values, (parts.get(device) for parts in held), strict=True):
+            parts.append(to_host(value if shard is None else shard.data))
+            begins += [0] * parts[-1].ndim if shard is None else [dim.start or 0 for dim in shard.index]
+        yield devices.index(device) if device in devices else 0, parts, np.asarray(begins, np.int64)
+
+
+def wait_for_ordered() -> None:
+    """Waits for the ordered programs that this thread has dispatched: what runs outside of a program comes after them."""
+    _jax_compat.wait_for_order(ordered_effect)
 
 
 def check_usable() -> None:

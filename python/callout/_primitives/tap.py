@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
-import jax
 import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
 from .._targets import Target, Transforms
-from .call import keep_alive, refuse_platform
-from .eager import check_usable, placement, to_host
+from . import effects, lowering
+from .eager import check_usable, placement, shards, to_host, wait_for_ordered
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,57 +26,65 @@ class Site:
     every: int
     min_interval_ns: int
     on_full: int
+    ordered: bool = False
+    sharding: Literal["gather", "local"] = "gather"
+    device_index: int = 0
 
     def admits_all(self) -> bool:
         return self.every == 1 and self.min_interval_ns == 0
 
-
-class TapEffect(jax.extend.core.Effect):
-    """Keeps taps in the program. Unordered: programs with it are dispatched asynchronously."""
-
-    def __str__(self) -> str:
-        return "Tap"
-
-
-tap_effect = TapEffect()
-_jax_compat.register_effect(TapEffect)
 
 tap_p = jax.extend.core.Primitive("callout_tap")
 tap_p.multiple_results = True
 
 
 @tap_p.def_effectful_abstract_eval
-def _abstract_eval(*avals: Any, **_: Any) -> tuple[list[Any], set[Any]]:
-    return list(avals), {tap_effect}
+def _abstract_eval(*avals: Any, site: Site, **_: Any) -> tuple[list[Any], set[Any]]:
+    return list(avals), effects.observing(site.ordered)
 
 
 @tap_p.def_impl
 def _eager(*args: Any, target: Target, site: Site, transforms: Transforms, throttle: Any) -> list[Any]:
     check_usable()
+    if site.ordered:
+        wait_for_ordered()
     callback = target.callback(transforms)
+
+    def send(values: Sequence[Any], ordinal: int, has_offsets: bool) -> None:
+        _ext.tap_eager(callback, values, site.label, list(site.leaves), site.on_full, ordinal, has_offsets)
+
     if throttle is not None and not throttle.value.admit():
         _ext.count_skip(callback)
+    elif site.sharding == "local":
+        for ordinal, values, begins in shards(args):
+            send([*values, begins], ordinal, True)
     else:
-        _, ordinal, _ = placement(args)
-        _ext.tap_eager(callback, [to_host(arg) for arg in args], site.label, list(site.leaves), site.on_full, ordinal)
+        send([to_host(arg) for arg in args], placement(args, site.device_index)[1], False)
     return list(args)
 
 
 def _lower(
-    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms, **_: Any
+    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms, throttle: Any
 ) -> Sequence[Any]:
-    check_usable()
-    if _jax_compat.num_devices(ctx) > 1:
-        raise NotImplementedError(
-            f"callout.tap '{site.label or target.label}': a tap in a jit over several devices is only supported inside "
-            "jax.shard_map"
-        )
+    where = f"callout.tap '{site.label or target.label}'"
+
+    def bind(*values: Any) -> Any:
+        return tap_p.bind(*values, target=target, site=site, transforms=transforms, throttle=throttle)
+
+    gather = site.sharding == "gather"
+    if gather and lowering.once_for_automatic_axes(ctx, where, bind, args, site.device_index, site.ordered):
+        return args
     name = target.bind(transforms)
-    keep_alive(ctx, target)
-    lower = jax.ffi.ffi_lowering("callout.v1.tap", has_side_effect=True)
-    lower(
-        ctx.replace(avals_out=[]),
-        *args,
+    lowering.keep_alive(ctx, target)
+    lowering.emit(
+        ctx,
+        "callout.v1.tap",
+        args,
+        avals_out=(),
+        where=where,
+        ordered=site.ordered,
+        sharding=site.sharding,
+        device_index=site.device_index,
         callback=name,
         label=site.label,
         leaves="\n".join(site.leaves),
@@ -88,8 +95,7 @@ def _lower(
     return args  # the operands themselves: nothing of the program depends on the tap
 
 
-mlir.register_lowering(tap_p, refuse_platform)
-mlir.register_lowering(tap_p, _lower, platform="cpu")
+lowering.register(tap_p, _lower)
 
 
 def _batch(args: Sequence[Any], dims: Sequence[Any], *, transforms: Transforms, **params: Any) -> tuple[Any, Any]:

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What XLA's SPMD partitioner does with our custom calls in a jit over several devices.
+
+XLA asks once a call, when shardings are known, and gets the call's per-device program as StableHLO text:
+
+* inside shard_map (manual sharding): the same call; every device calls with its shard.
+* "gather": the operands are collected everywhere, one device runs the call, and its results are summed with the zeros of
+  the others. A failure travels with the results (see src/registry/failures.h) and is raised on every device at once.
+* "local": every device calls with its shard, and with where in the whole value that begins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _jax_compat
+from ._logging import logger
+from ._stablehlo import STATUS, Value, Writer, value_of
+
+TARGETS = ("callout.v1.call", "callout.v1.tap")
+_LARGE_BYTES = 64_000_000
+_NARROW = ("i1", "i2", "i4", "ui2", "ui4")
+_warned: set[str] = set()
+
+
+def register() -> None:
+    """Tells XLA. Without the private entry point, `attributes` refuses jits over several devices."""
+    for target in TARGETS:
+        _jax_compat.register_partitioner(target, _partitioner(target))
+
+
+def attributes(where: str, num_devices: int, sharding: str, device_index: int) -> dict[str, Any]:
+    """The attributes that tell the partitioner what to do; none where the compiler does not spread the program."""
+    if num_devices > 0 and not 0 <= device_index < num_devices:
+        raise ValueError(f"{where}: device_index={device_index} is not one of the program's {num_devices} device(s)")
+    if num_devices <= 1:
+        return {}
+    if not _jax_compat.has_partitioner():
+        raise NotImplementedError(
+            f"{where}: a callback in a jit over several devices needs an entry point that this jaxlib does not have; "
+            "use it inside jax.shard_map"
+        )
+    return {"sharding": sharding, "device_index": np.int64(device_index), "num_devices": np.int64(num_devices)}
+
+
+@dataclasses.dataclass
+class _Call:
+    """A custom call as XLA shows it: global shapes, and the shardings that it has settled on."""
+
+    target: str
+    config: str
+    arg_shapes: Sequence[Any]
+    arg_shardings: Sequence[Any]
+    result_shapes: Sequence[Any]
+    result_shardings: Sequence[Any]
+
+    def text(self, name: str) -> str:
+        """A string attribute, "" if absent."""
+        match = re.search(rf'\b{name} = "((?:[^"\\]|\\.)*)"', self.config)
+        return match.group(1) if match else ""
+
+    def number(self, name: str) -> int:
+        """An integer attribute, 0 if absent."""
+        match = re.search(rf"\b{name} = (-?\d+) : i64", self.config)
+        return int(match.group(1)) if match else 0
+
+    def config_with(self, extra: str) -> str:
+        """The attributes and one more."""
+        return f"{self.config.strip()[:-1]}, {extra}}}"
+
+
+def _partitioner(target: str) -> Callable[..., tuple[bytes, Sequence[Any], Any]]:
+    def partition(
+        arg_shapes: Sequence[Any], arg_shardings: Sequence[Any], result_shape: Any, result_sharding: Any, config: bytes
+    ) -> tuple[bytes, Sequence[Any], Any]:
+        results = list(result_shape.tuple_shapes()) if result_shape.is_tuple() else [result_shape]
+        elements = list(result_sharding.tuple_elements() or []) if result_shape.is_tuple() else [result_sharding]
+        if len(elements) != len(results):
+            elements = [result_sharding] * len(results)
+        call = _Call(target, config.decode(), arg_shapes, arg_shardings, results, elements)
+        mode = call.text("sharding")
+        if not mode or any(map(_is_manual, arg_shardings)):
+            return _as_it_is(call), [_known(sharding) for sharding in arg_shardings], result_sharding
+        text, shardings = _on_shards(call) if mode == "local" else _on_one(call)
+        if not results:
+            return text, shardings, result_sharding
+        replicated = [_replicated()] * len(results)
+        return text, shardings, _jax_compat.tuple_sharding(result_shape, replicated)
+
+    return partition
+
+
+def _replicated() -> Any:
+    return _jax_compat.replicated_sharding()
+
+
+def _is_manual(sharding: Any) -> bool:
+    return sharding is not None and (sharding.is_manual() or bool(sharding.subgroup_types()))
+
+
+def _known(sharding: Any) -> Any:
+    return _replicated() if sharding is None else sharding
+
+
+def _tiles(shapes: Sequence[Any], shardings: Sequence[Any], prefix: str) -> list[Value]:
+    """What one device has of each."""
+    return [
+        value_of(sharding.tile(shape) if shape.is_array() and sharding is not None else shape, f"{prefix}{i}")
+        for i, (shape, sharding) in enumerate(zip(shapes, shardings, strict=True))
+    ]
+
+
+def _as_it_is(call: _Call) -> bytes:
+    writer = Writer()
+    args = _tiles(call.arg_shapes, call.arg_shardings, "%a")
+    results = _tiles(call.result_shapes, call.result_shardings, "")
+    return writer.module(args, writer.custom_call(call.target, call.config, args, results))
+
+
+def _even(shape: Any, sharding: Any) -> Any:
+    """The sharding, or replication where it does not divide the value: a shard with padding is nobody's value."""
+    if sharding is None or not shape.is_array() or not sharding.is_tiled():
+        return _replicated()
+    tiles = sharding.tile_assignment_dimensions()
+    divides = all(extent % count == 0 for extent, count in zip(shape.dimensions(), tiles, strict=False))
+    return sharding if divides else _replicated()
+
+
+def _offsets(call: _Call, shardings: Sequence[Any]) -> np.ndarray:
+    """[device, dimension of an operand]: where the device's shard begins."""
+    num_devices = call.number("num_devices")
+    columns = [np.zeros((num_devices, 0), np.int64)]
+    for shape, sharding in zip(call.arg_shapes, shardings, strict=True):
+        if not shape.is_array():
+            continue
+        begin = np.zeros((num_devices, len(shape.dimensions())), np.int64)
+        if sharding.is_tiled():
+            tiles = np.asarray(sharding.tile_assignment_devices()).reshape(sharding.tile_assignment_dimensions())
+            extents = sharding.tile(shape).dimensions()
+            for index, device in np.ndenumerate(tiles):
+                begin[device] = np.asarray(index[: len(extents)]) * extents
+        columns.append(begin)
+    return np.concatenate(columns, axis=1)
+
+
+def _row(writer: Writer, table: np.ndarray) -> Value:
+    """The row of this device."""
+    devices, width = table.shape
+    whole = writer.constant(Value("", (devices, width), "i64"), str(table.tolist()))
+    zero = writer.constant(Value("", (), "ui32"), "0")
+    row = writer.op(
+        Value("", (1, width), "i64"),
+        f"stablehlo.dynamic_slice {whole.name}, {writer.device_index().name}, {zero.name}, sizes = [1, {width}] : "
+        f"({whole.type}, tensor<ui32>, tensor<ui32>) -> tensor<1x{width}xi64>",
+    )
+    return writer.op(Value("", (width,), "i64"), f"stablehlo.reshape {row.name} : ({row.type}) -> tensor<{width}xi64>")
+
+
+def _on_shards(call: _Call) -> tuple[bytes, list[Any]]:
+    shardings = [_even(shape, sharding) for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)]
+    writer = Writer()
+    args = _tiles(call.arg_shapes, shardings, "%a")
+    results = [value_of(shape) for shape in call.result_shapes]
+    offsets = _offsets(call, shardings)
+    operands, config = list(args), call.config
+    if call.target.endswith(".tap") and offsets.shape[1]:
+        operands.append(_row(writer, offsets))
+        config = call.config_with("offsets = 1 : i64")
+    return writer.module(args, writer.custom_call(call.target, config, operands, results)), shardings
+
+
+def _on_one(call: _Call) -> tuple[bytes, list[Any]]:
+    _warn_if_large(call)
+    writer = Writer()
+    args = [value_of(shape, f"%a{i}") for i, shape in enumerate(call.arg_shapes)]
+    kinds = [value_of(shape) for shape in call.result_shapes]
+    # A tap fails only where it was told to.
+    deferred = call.target.endswith(".call") or call.number("on_full") == 2
+    config = call.config_with("deferred = 1 : i64") if deferred else call.config
+    all_kinds = [*kinds, STATUS] if deferred else kinds
+    chosen = writer.constant(Value("", (), "ui32"), str(call.number("device_index")))
+    here = writer.device_index()
+    is_chosen = writer.op(
+        Value("", (), "i1"),
+        f"stablehlo.compare EQ, {here.name}, {chosen.name} : (tensor<ui32>, tensor<ui32>) -> tensor<i1>",
+    )
+    outs = writer.begin_if(is_chosen, all_kinds)
+    writer.next_branch(writer.custom_call(call.target, config, args, all_kinds))
+    tokens = iter([arg for arg in args if not arg.element])
+    writer.end_if([writer.zeros(kind) if kind.element else next(tokens) for kind in all_kinds])
+    if deferred:
+        outs = _spread(writer, call, outs)
+    return writer.module(args, outs), [_replicated()] * len(args)
+
+
+def _spread(writer: Writer, call: _Call, outs: list[Value]) -> list[Value]:
+    """The results on every device, or the failure."""
+    num_devices = call.number("num_devices")
+    *results, status = outs
+    data = [_sum(writer, value, num_devices) for value in results if value.element]
+    operands = [writer.all_reduce_sum(status, num_devices), *data]
+    checked = iter(writer.custom_call("callout.v1.check", call.config, operands, data, in_place=len(data)))
+    return [next(checked) if value.element else value for value in results]
+
+
+def _sum(writer: Writer, value: Value, num_devices: int) -> Value:
+    """The one device's bits on every device: bits, because adding zero changes a negative zero."""
+    element = value.element
+    if element.startswith("complex"):
+        part = element[len("complex<") : -1]
+        real, imaginary = (_sum(writer, writer.unary(half, value, part), num_devices) for half in ("real", "imag"))
+        return writer.op(value, f"stablehlo.complex {real.name}, {imaginary.name} : {value.type}")
+    if element in _NARROW:
+        return writer.unary("convert", _sum(writer, writer.unary("convert", value, "ui8"), num_devices), element)
+    if element.startswith(("f", "bf")):
+        bits = "ui" + re.findall(r"\d+", element)[0]
+        return writer.unary(
+            "bitcast_convert", _sum(writer, writer.unary("bitcast_convert", value, bits), num_devices), element
+        )
+    return writer.all_reduce_sum(value, num_devices)
+
+
+def _warn_if_large(call: _Call) -> None:
+    size = sum(
+        int(np.prod(shape.dimensions(), dtype=np.int64)) * np.dtype(shape.numpy_dtype()).itemsize
+        for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)
+        if shape.is_array() and sharding is not None and not sharding.is_replicated()
+    )
+    name = call.text("label") or call.text("callback")
+    if size > _LARGE_BYTES and name not in _warned:
+        _warned.add(name)
+        logger.warning(
+            "callback '%s' collects %d MB from all devices on one each time it is reached; a tap with sharding=\"local\" "
+            "(partitioned=True of debug_callback) gets each device's own shard instead",
+            name,
+            size // 1_000_000,
+        )

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The primitive behind `debug_callback` and `debug_print`: no results, and it survives every transformation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.extend.core
+from jax.interpreters import ad, batching, mlir
+
+from .. import _jax_compat
+from .._targets import Target
+from . import effects, lowering
+from .batching import loop_over_batch
+from .call import call_now
+
+_WHERE = "callout.debug_callback"
+
+debug_p = jax.extend.core.Primitive("callout_debug")
+debug_p.multiple_results = True
+
+
+@debug_p.def_effectful_abstract_eval
+def _abstract_eval(*_: Any, ordered: bool, **__: Any) -> tuple[list[Any], set[Any]]:
+    return [], effects.observing(ordered)
+
+
+@debug_p.def_impl
+def _eager(*args: Any, target: Target, ordered: bool, **_: Any) -> list[Any]:
+    return list(call_now(args, target, (), ordered))
+
+
+def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, ordered: bool, partitioned: bool) -> list[Any]:
+    def bind(*values: Any) -> Any:
+        return debug_p.bind(*values, target=target, ordered=ordered, partitioned=partitioned)
+
+    index = target.device_index
+    if not partitioned and lowering.once_for_automatic_axes(ctx, _WHERE, bind, args, index, ordered):
+        return []
+    name = target.bind()
+    lowering.keep_alive(ctx, target)
+    lowering.dispatch_synchronously(ctx, target)
+    sharding = "local" if partitioned else "gather"
+    return lowering.emit(
+        ctx,
+        "callout.v1.call",
+        args,
+        where=_WHERE,
+        ordered=ordered,
+        sharding=sharding,
+        device_index=index,
+        callback=name,
+    )
+
+
+lowering.register(debug_p, _lower)
+
+
+def _batch(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    return loop_over_batch(lambda *values: debug_p.bind(*values, **params), args, dims)
+
+
+batching.primitive_batchers[debug_p] = _batch
+
+
+def _jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list[Any]]:
+    return debug_p.bind(*primals, **params), []
+
+
+ad.primitive_jvps[debug_p] = _jvp
+
+
+def _transpose(_: Any, *args: Any, **__: Any) -> list[None]:
+    return [None] * len(args)
+
+
+ad.primitive_transposes[debug_p] = _transpose
+
+
+def _partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
+    """Remat, as JAX's own debug callbacks have it: again in the backward pass, unless the policy saves it and that costs."""
+    if any(unknown_in):
+        missing = [var for var, ready in zip(eqn.invars, instantiated_in, strict=True) if not ready]
+        return None, eqn, [], [], [var for var in missing if _jax_compat.is_variable(var)]
+    saved = saveable(eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params)
+    return eqn, None if saved and not all(instantiated_in) else eqn, [], [], []
+
+
+_jax_compat.register_remat_rule(debug_p, _partial_eval)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The effects of our primitives: they keep callbacks in a program and, where asked for, in order.
+
+An ordered program carries a token for its effect, and JAX hands each program the token that the one before it returned. All
+ordered primitives share one effect, so taps and calls are ordered among each other. Abstract evaluation answers with the
+ordered AND an unordered effect: with ordered ones alone, JAX's ahead-of-time path fails from the second call on ("Execution
+supplied 1 arguments but compiled program expected 2", up to JAX 0.12 at least).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.extend.core
+
+from .. import _jax_compat
+
+
+class UnorderedEffect(jax.extend.core.Effect):
+    """Keeps taps and debug callbacks in the program. Programs with it are dispatched asynchronously."""
+
+    def __str__(self) -> str:
+        return "Callout"
+
+
+class OrderedEffect(jax.extend.core.Effect):
+    """Program order. JAX waits for the previous ordered program before it dispatches the next."""
+
+    def __str__(self) -> str:
+        return "CalloutOrdered"
+
+
+class IoEffect(jax.extend.core.Effect):
+    """Keeps io callbacks in the program. Not allowed in remat, which would repeat them."""
+
+    def __str__(self) -> str:
+        return "CalloutIo"
+
+
+unordered_effect = UnorderedEffect()
+ordered_effect = OrderedEffect()
+io_effect = IoEffect()
+
+_jax_compat.register_effect(UnorderedEffect)
+_jax_compat.register_effect(OrderedEffect, ordered=True)
+_jax_compat.register_effect(IoEffect, remat=False)
+
+
+def observing(ordered: bool) -> set[Any]:
+    """The effects of a tap or a debug callback."""
+    return {unordered_effect, ordered_effect} if ordered else {unordered_effect}
+
+
+# JAX's own effect is what its rules for `vmap` of cond and while look for, which refuse to run both branches of a
+# program whose callbacks must not be repeated.
+_io_effects = {io_effect, *_jax_compat.io_effects()}
+
+
+def acting(ordered: bool) -> set[Any]:
+    """The effects of an io callback."""
+    return {*_io_effects, ordered_effect} if ordered else _io_effects

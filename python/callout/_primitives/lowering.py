@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lowering rules share: one custom call, its token if it is ordered, its place among several devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.interpreters import mlir
+
+from .. import _jax_compat, _partition
+from .._targets import NamedTarget, Target
+from .eager import check_usable
+from .effects import ordered_effect
+
+
+def refuse_platform(ctx: mlir.LoweringRuleContext, *_: Any, **__: Any) -> Any:
+    """Lowering for platforms that have no target of ours."""
+    platforms = ", ".join(platform for platform in _jax_compat.platforms(ctx) if platform != "cpu")
+    raise NotImplementedError(
+        f"callout: callbacks are not supported on platform {platforms}; supported: cpu. "
+        "jax.lax.platform_dependent(cpu=..., default=...) keeps one out of the other platforms' programs"
+    )
+
+
+def keep_alive(ctx: mlir.LoweringRuleContext, target: Target) -> None:
+    """Makes what is lowered hold the target. A registered name is held by the registry, and its program can be exported."""
+    if not isinstance(target, NamedTarget):
+        ctx.module_context.add_keepalive(target)
+
+
+def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> None:
+    """For programs that wait for a Python function, which may use JAX.
+
+    PJRT then dispatches the program synchronously, as it does for JAX's own callbacks: what the callback dispatches does not
+    wait for programs that are queued behind its own.
+    """
+    if target.is_python() and not target.numpy_only and not _jax_compat.is_exporting(ctx):
+        ctx.module_context.add_host_callback(target)
+
+
+def device_index_of(ctx: mlir.LoweringRuleContext, where: str, sharding: Any) -> int | None:
+    """The place of a SingleDeviceSharding's device among the program's; None if there is no such sharding."""
+    if sharding is None:
+        return None
+    if isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext):
+        raise NotImplementedError(f"{where}: `sharding` has no meaning inside shard_map, where every device calls")
+    (device,) = sharding.device_set
+    devices = _jax_compat.device_assignment(ctx)
+    if devices is None:
+        raise NotImplementedError(f"{where}: this JAX does not tell which devices the program is compiled for")
+    if device not in devices:
+        raise ValueError(
+            f"{where}: `sharding` names {device}, which is not one of the program's devices {list(devices)}"
+        )
+    return list(devices).index(device)
+
+
+def refuse_automatic_axes(ctx: mlir.LoweringRuleContext, where: str) -> None:
+    """For calls with results inside a shard_map that leaves axes to the compiler."""
+    axes = _jax_compat.automatic_axes(ctx)
+    if axes:
+        raise NotImplementedError(
+            f"{where}: inside a shard_map, a callback with results needs all mesh axes to be manual; automatic: {axes}"
+        )
+
+
+def refuse_ordered_automatic_axes(ctx: mlir.LoweringRuleContext, where: str, ordered: bool) -> None:
+    """For ordered callbacks inside a shard_map that leaves axes to the compiler.
+
+    Up to JAX 0.11, XLA ends the process on a token there ("Check failed: buffer != nullptr").
+    """
+    axes = _jax_compat.automatic_axes(ctx)
+    if axes and ordered and _jax_compat.JAX_VERSION < (0, 12):
+        raise NotImplementedError(
+            f"{where}: ordered=True inside a shard_map that leaves axes {axes} to the compiler needs JAX 0.12 or newer"
+        )
+
+
+def once_for_automatic_axes(
+    ctx: mlir.LoweringRuleContext,
+    where: str,
+    bind: Callable[..., Any],
+    args: Sequence[Any],
+    device_index: int,
+    ordered: bool,
+) -> bool:
+    """Inside a shard_map that leaves axes to the compiler: collects over them and calls on one of their devices.
+
+    Returns False, and does nothing, where there are no such axes.
+    """
+    axes = _jax_compat.automatic_axes(ctx)
+    if not axes:
+        return False
+    refuse_ordered_automatic_axes(ctx, where, ordered)
+
+    def on_one(*values: Any) -> tuple[()]:
+        def call() -> tuple[()]:
+            bind(*values)
+            return ()
+
+        jax.lax.cond(jax.lax.axis_index(axes) == device_index, call, lambda: ())
+        return ()
+
+    replicated = jax.sharding.PartitionSpec()
+    spread = jax.shard_map(on_one, in_specs=(replicated,) * len(args), out_specs=(), check_vma=False)
+    inner = ctx.replace(avals_out=[])
+    mlir.lower_fun(spread, multiple_results=True)(inner, *args)
+    if inner.tokens_out is not None:
+        ctx.set_tokens_out(inner.tokens_out)
+    return True
+
+
+def emit(
+    ctx: mlir.LoweringRuleContext,
+    name: str,
+    args: Sequence[Any],
+    *,
+    where: str,
+    ordered: bool,
+    avals_out: Sequence[Any] | None = None,
+    has_side_effect: bool = True,
+    sharding: str = "gather",
+    device_index: int | None = 0,
+    **attributes: Any,
+) -> list[Any]:
+    """The custom call `name`; its results, those of `ctx.avals_out` by default. `where` is what errors call it."""
+    check_usable()
+    refuse_ordered_automatic_axes(ctx, where, ordered)
+    avals_out = ctx.avals_out if avals_out is None else avals_out
+    attributes.update(_partition.attributes(where, _jax_compat.num_devices(ctx), sharding, device_index or 0))
+    lower = jax.ffi.ffi_lowering(name, has_side_effect=has_side_effect)
+    if not ordered:
+        return list(lower(ctx.replace(avals_out=avals_out), *args, **attributes))
+    token = _jax_compat.abstract_token()
+    inner = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *avals_out])
+    token_out, *results = lower(inner, ctx.tokens_in.get(ordered_effect), *args, ordered=np.int64(1), **attributes)
+    ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token_out})))
+    return results
+
+
+def register(primitive: jax.extend.core.Primitive, rule: Callable[..., Any]) -> None:
+    """Makes `rule` the lowering for the platforms that we have, and a refusal that for all others."""
+    mlir.register_lowering(primitive, refuse_platform)
+    mlir.register_lowering(primitive, rule, platform="cpu")

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ffi/deferral.h"
+
+#include <cstring>
+
+#include "frame/buffer.h"
+#include "registry/failures.h"
+
+namespace callout::internal {
+
+Status Defer(const Status& outcome, std::span<const callout_buffer> results) {
+  if (results.empty() || results.back().size_bytes != sizeof(int32_t)) {
+    return InvalidArgument("callout: a deferred call's last result must be s32[], got " +
+                           (results.empty() ? std::string("no result") : ShapeString(results.back())));
+  }
+  const int32_t number = outcome.ok() ? 0 : KeepFailure(outcome);
+  std::memcpy(results.back().data, &number, sizeof(number));
+  if (outcome.ok()) return OkStatus();
+  for (const callout_buffer& result : results.first(results.size() - 1)) {
+    if (result.size_bytes > 0) std::memset(result.data, 0, result.size_bytes);
+  }
+  return OkStatus();
+}
+
+}  // namespace callout::internal
