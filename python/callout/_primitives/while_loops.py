@@ -42,7 +42,7 @@ def _batch(axis_data: Any, args: Sequence[Any], dims: Sequence[int | None], **pa
     ordered = any(isinstance(effect, OrderedEffect) for effect in params["cond_jaxpr"].effects)
     if not ordered or all(dim is None for dim in dims):
         return _jax_rule(axis_data, args, dims, **params)
-    batched = jax.vmap(
+    batched: Any = jax.vmap(
         lambda *values: _carries_predicate(values, params),
         in_axes=tuple(dims),
         axis_name=axis_data.name,
