@@ -164,7 +164,7 @@ def _flattener(tree: PyTreeDef, label: str) -> Callable[[Any], list[Any]]:
 
     def flatten(result: Any) -> list[Any]:
         leaves, got = jax.tree.flatten(_without_lists(result))
-        if got != expected:
+        if got != expected and (leaves or expected.num_leaves):
             raise _errors.ResultError(
                 f"callback '{label}': its result does not fit: expected structure {tree}, "
                 f"got {jax.tree.structure(result)}"
