@@ -38,6 +38,16 @@ def taps(count: int) -> Iterator[int]:
     return _loops(lambda x: callout.tap(lambda value: None, x), count)
 
 
+def slow_taps(count: int) -> Iterator[int]:
+    """The function is slower than the program: the queue, of the smallest capacity, is full most of the time."""
+    callout.config.queue_bytes = 16_000_000
+
+    def slow(value: Any) -> None:
+        sum(range(40))
+
+    return _loops(lambda x: callout.tap(slow, x), count)
+
+
 def native_taps(count: int) -> Iterator[int]:
     sink = callout.sinks.Null()
     return _loops(lambda x: callout.tap(sink, x), count)
@@ -84,7 +94,7 @@ def compile_plain(count: int) -> Iterator[int]:
     return _compilations(lambda i: lambda x: x + i, count)
 
 
-WORK = {f.__name__: f for f in (taps, native_taps, calls, compile_callout, compile_jax, compile_plain)}
+WORK = {f.__name__: f for f in (taps, slow_taps, native_taps, calls, compile_callout, compile_jax, compile_plain)}
 
 
 def measure(work: str, count: int) -> dict[str, Any]:
@@ -97,7 +107,14 @@ def measure(work: str, count: int) -> dict[str, Any]:
         readings.append(resident_bytes())
     live = callout.stats()["live"]
     grown = readings[-1] - readings[1]
-    return {"count": sum(done[2:]), "grown_bytes": grown, "each_bytes": grown / sum(done[2:]), "live": live}
+    blocked = sum(queue["blocked"] for queue in callout.stats()["queues"])
+    return {
+        "count": sum(done[2:]),
+        "grown_bytes": grown,
+        "each_bytes": grown / sum(done[2:]),
+        "blocked": blocked,
+        "live": live,
+    }
 
 
 def run(full: bool) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callout beside JAX and jax-tvm-ffi, in one run on one machine.
 
-Usage: python benchmarks/python/run.py [--rounds 9] [--only loop,dispatch,contention,memory] [--full] [--out build/bench]
+Usage: python benchmarks/python/run.py [--rounds 9] [--only GROUP,...] [--full] [--out build/bench]
 Prints tables and writes results.json and benchmarks.md to the output folder. Exit status 1 if a result was wrong.
 """
 
@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import contention
+import devices
 import dispatch
+import dropins
 import environment
 import loop
 import memory
@@ -18,7 +20,7 @@ import native
 import targets
 from report import Report
 
-GROUPS = ("loop", "dispatch", "contention", "memory")
+GROUPS = ("loop", "dispatch", "dropins", "devices", "contention", "memory")
 
 
 def arguments() -> argparse.Namespace:
@@ -35,6 +37,10 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace) -> No
         report.rows += loop.run(options.rounds, options.out, report.skipped)
     if "dispatch" in groups:
         report.rows += dispatch.run(options.rounds, report.skipped)
+    if "dropins" in groups:
+        report.rows += dropins.run(options.rounds)
+    if "devices" in groups:
+        report.rows += devices.run(options.rounds)
     if "contention" in groups:
         report.rows += contention.run(options.rounds, options.out, report.skipped)
     if "memory" in groups:

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The drop-ins in a jit over two devices: one call with the whole value. In a process of its own, which has two devices.
+
+Usage of the child: python devices.py ROUNDS, which prints a line of JSON.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+from dropins import PURE, methods, pure
+from measure import Contender, Entry, Refused, Row, compare
+from methods import OURS, Method, counter
+
+
+class Sharded:
+    """A round: a loop over an array that lies on two devices, with a call that gathers it in each step."""
+
+    def __init__(self, method: Method, n: int):
+        self.method, self.n = method, n
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
+        self.x = jax.device_put(jnp.zeros(256), jax.NamedSharding(mesh, jax.P("d")))
+        self.program = jax.jit(lambda x: jax.lax.fori_loop(0, n, lambda _, c: method.apply(c) + 1, x))
+        self.program(self.x).block_until_ready()
+
+    def play(self) -> dict[str, float]:
+        callout.barrier_wait()
+        jax.effects_barrier()
+        received = self.method.received
+        before = received() if received else 0
+        start = time.perf_counter()
+        x = self.program(self.x).block_until_ready()
+        seconds = time.perf_counter() - start
+        callout.barrier_wait()
+        jax.effects_barrier()
+        if float(x[0]) != self.n:
+            raise Refused(f"the result is {float(x[0])}, not {self.n}")
+        if received and (count := received() - before) != self.n:
+            raise Refused(f"{count} records arrived, not {self.n}")
+        return {"program": seconds / self.n * 1e6}
+
+
+def measure(rounds: int) -> list[Row]:
+    take, received = counter()
+    gather = Method("callout.tap, gather", OURS, lambda x: callout.tap(take, x), received=received)
+    groups = {
+        "pure_callback": [pure(entry) for entry in PURE],
+        "io_callback": methods("io_callback", False),
+        "debug_callback": [*methods("debug_callback", False), gather],
+    }
+    return [
+        compare(
+            f"two devices/{kind}",
+            f"{kind} of f32[256] over two devices, in a loop",
+            "us",
+            [Contender(m.label, m.role, Sharded(m, 200).play) for m in group],
+            rounds,
+        )
+        for kind, group in groups.items()
+    ]
+
+
+def run(rounds: int) -> list[Row]:
+    command = [sys.executable, str(Path(__file__).resolve()), str(rounds)]
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, "XLA_FLAGS": flags}
+    )
+    rows = json.loads(done.stdout.splitlines()[-1])
+    return [Row(**{**row, "entries": [Entry(**entry) for entry in row["entries"]]}) for row in rows]
+
+
+if __name__ == "__main__":
+    print(json.dumps([dataclasses.asdict(row) for row in measure(int(sys.argv[1]))]))
