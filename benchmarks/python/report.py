@@ -11,6 +11,7 @@ from targets import Verdict
 
 WORK = {
     "taps": "taps to Python",
+    "slow_taps": "taps to Python slower than the program, 16 MB queue",
     "native_taps": "taps to a native sink",
     "calls": "calls of Python",
     "compile_callout": "programs with a call and a tap, compiled and deleted",
