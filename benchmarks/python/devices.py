@@ -10,12 +10,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+from dispatch import plain
 from dropins import PURE, methods, pure
 from measure import Contender, Entry, Refused, Row, compare
 from methods import OURS, Method, counter
@@ -48,6 +50,38 @@ class Sharded:
         return {"program": seconds / self.n * 1e6}
 
 
+class Dispatched:
+    """A round: calls of a small function of a sharded array with one call in it, each waited for.
+
+    Up to JAX 0.11 programs with collectives that are dispatched without waiting can wait for each other for ever.
+    """
+
+    def __init__(self, method: Method, count: int):
+        self.count = count
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
+        self.x = jax.device_put(jnp.zeros(256), jax.NamedSharding(mesh, jax.P("d")))
+        self.function = jax.jit(lambda x: method.apply(x) + 1, out_shardings=self.x.sharding)
+        self.function(self.x).block_until_ready()
+
+    def play(self) -> dict[str, float]:
+        callout.barrier_wait()
+        jax.effects_barrier()
+        x = self.x
+        start = time.perf_counter()
+        for _ in range(self.count):
+            x = self.function(x).block_until_ready()
+        seconds = time.perf_counter() - start
+        if float(x[0]) != self.count:
+            raise Refused(f"the result is {float(x[0])}, not {self.count}")
+        return {"a call": seconds / self.count * 1e6}
+
+
+def _dispatches(kind: str, group: Sequence[Method], rounds: int) -> Row:
+    title = f"a jitted function of f32[256] over two devices with one {kind}, dispatched and run"
+    contenders = [Contender(m.label, m.role, Dispatched(m, 100).play) for m in (plain(), *group)]
+    return compare(f"dispatch/two devices/{kind}", title, "us", contenders, rounds)
+
+
 def measure(rounds: int) -> list[Row]:
     take, received = counter()
     gather = Method("callout.tap, gather", OURS, lambda x: callout.tap(take, x), received=received)
@@ -56,7 +90,7 @@ def measure(rounds: int) -> list[Row]:
         "io_callback": methods("io_callback", False),
         "debug_callback": [*methods("debug_callback", False), gather],
     }
-    return [
+    loops = [
         compare(
             f"two devices/{kind}",
             f"{kind} of f32[256] over two devices, in a loop",
@@ -66,6 +100,8 @@ def measure(rounds: int) -> list[Row]:
         )
         for kind, group in groups.items()
     ]
+    groups["ordered debug_callback"] = methods("debug_callback", True)
+    return loops + [_dispatches(kind, group, rounds) for kind, group in groups.items()]
 
 
 def run(rounds: int) -> list[Row]:

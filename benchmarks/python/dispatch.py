@@ -75,17 +75,17 @@ class Wait:
         return {"call returns": returned * 1e3, "result ready": ready * 1e3}
 
 
-def _plain() -> Method:
+def plain() -> Method:
     return Method("plain jit", EMPTY, lambda x: x)
 
 
 def _calls(missing: dict[str, str]) -> list[Method]:
     dropped = {"empty loop", "callout, Python, zero_copy"}
-    return [_plain(), *(m for m in call_methods(False, missing) if m.label not in dropped)]
+    return [plain(), *(m for m in call_methods(False, missing) if m.label not in dropped)]
 
 
 def _taps() -> list[Method]:
-    return [_plain(), *(m for m in dispatch_taps() if m.role != EMPTY)]
+    return [plain(), *(m for m in dispatch_taps() if m.role != EMPTY)]
 
 
 def _dispatches(key: str, title: str, methods: Sequence[Method], rounds: int) -> Row:

@@ -8,6 +8,7 @@ from typing import Any
 import callout
 import jax
 import jax.numpy as jnp
+from dispatch import Dispatch, plain
 from jax.experimental import io_callback
 from loop import Loop
 from measure import Contender, Row, compare
@@ -71,6 +72,15 @@ def _loops(kind: str, ordered: bool, rounds: int) -> Row:
     return compare(f"{kind}/{word}", f"{kind}, {word}, f32 scalar in a loop", "us", contenders, rounds)
 
 
+def _dispatches(kind: str, ordered: bool, rounds: int) -> Row:
+    contenders = [
+        Contender(m.label, m.role, Dispatch(m, 100 if m.slow else 500).play) for m in (plain(), *methods(kind, ordered))
+    ]
+    word = "ordered" if ordered else "unordered"
+    title = f"a jitted function with one {kind}, {word}, dispatched and run"
+    return compare(f"dispatch/{kind}/{word}", title, "us", contenders, rounds)
+
+
 def _eager_contender(label: str, role: str, call: Callable[[jax.Array], Any], count: int) -> Contender:
     x = jnp.zeros((), jnp.float32)
     call(x)
@@ -109,5 +119,6 @@ def _eager(rounds: int) -> list[Row]:
 
 
 def run(rounds: int) -> list[Row]:
-    rows = [_loops(kind, ordered, rounds) for kind in ("io_callback", "debug_callback") for ordered in (False, True)]
+    kinds = [(kind, ordered) for kind in ("io_callback", "debug_callback") for ordered in (False, True)]
+    rows = [row(kind, ordered, rounds) for row in (_loops, _dispatches) for kind, ordered in kinds]
     return rows + _eager(rounds)
