@@ -4,16 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <latch>
 #include <stdexcept>
 #include <thread>
 
+#include "delivery/delivery.h"
 #include "ffi/handlers.h"
 #include "registry/registry.h"
 #include "testing/fake_callbacks.h"
 #include "testing/fake_runtime.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
+#include "testing/test_site.h"
 
 namespace callout::internal {
 namespace {
@@ -167,6 +171,34 @@ TEST_P(CallHandlerTest, ExecutionWithoutInstantiationIsAnError) {
   const auto site = NewSite();
   FrameBuilder frame = Frame();
   EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kNotFound, "State is not set"));
+}
+
+TEST_P(CallHandlerTest, OrderedCallComesAfterEarlierTapsOfItsDevice) {
+  const auto tap = std::make_shared<BlockingCallback>("test.tap");
+  const std::unique_ptr<TapSite> tap_site = MakeSite(tap);
+  TestBuffer value = TestBuffer::Scalar(1);
+  const callout_buffer view = value.view();
+  ASSERT_THAT(Delivery::Get().Push(*tap_site, &view, 1, /*device_ordinal=*/1, /*run_id=*/0), IsOk());
+  const auto callback = Bind();
+  std::atomic<int> calls{0};
+  callback->on_call = [&](const callout_call& call) {
+    EXPECT_TRUE(call.device_ordinal == 0 || tap->entered() == 1) << "the tap is on device 1";
+    return ++calls, OkStatus();
+  };
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("ordered", 1);
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  site->device_ordinal = 0;
+  ASSERT_THAT(site->Execute(frame), IsOk()) << "nothing to wait for on device 0";
+  tap->WaitUntilEntered(1);
+  site->device_ordinal = 1;
+  std::thread caller([&] { EXPECT_THAT(site->Execute(frame), IsOk()); });
+  EXPECT_EQ(calls.load(), 1) << "the tap has not returned";
+  tap->Open();
+  caller.join();
+  EXPECT_EQ(calls.load(), 2);
+  ASSERT_TRUE(Delivery::Get().Drain(std::chrono::steady_clock::time_point::max()).empty());
 }
 
 TEST_P(CallHandlerTest, DevicesCallAtOnce) {

@@ -9,6 +9,7 @@
 
 #include "delivery/delivery.h"
 #include "ffi/handlers.h"
+#include "registry/failures.h"
 #include "registry/registry.h"
 #include "registry/stats_table.h"
 #include "testing/fake_callbacks.h"
@@ -152,6 +153,43 @@ TEST_P(TapHandlerTest, OperandsMustMatchTheLeaves) {
   EXPECT_THAT(site->Execute(frame),
               StatusIs(StatusCode::kInvalidArgument,
                        "callout: tap 'step': expected 2 operands (attributes `leaves`, `offsets`), got 1"));
+}
+
+TEST_P(TapHandlerTest, OffsetsAreNotPartOfTheValue) {
+  const auto callback = Bind();
+  std::vector<int64_t> offsets;
+  size_t num_buffers = 0;
+  callback->on_deliver = [&](const Record& record) {
+    offsets.assign(record.offsets.begin(), record.offsets.end());
+    return num_buffers = record.buffers.size(), OkStatus();
+  };
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("offsets", 1).Arg(TestBuffer::Of<float>({1, 2}, {1, 2}));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInvalidArgument, "expected 2 operands"));
+  frame.Arg(TestBuffer::Of<int64_t>({2}, {6, 4}));
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  Barrier();
+  EXPECT_THAT(offsets, ElementsAre(6, 4));
+  EXPECT_EQ(num_buffers, 1U);
+}
+
+TEST_P(TapHandlerTest, DeferredTapGivesItsFailureAsANumber) {
+  const auto callback = Bind();
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.StringAttr("leaves", "a\nb").Int64Attr("deferred", 1).Arg(TestBuffer::Scalar(1)).Ret(DType::kInt32, {});
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  const std::optional<Status> failure = FindFailure(frame.ret(0).values<int32_t>()[0]);
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_THAT(*failure, StatusIs(StatusCode::kInvalidArgument, "expected 2 operands"));
+  frame.Arg(TestBuffer::Scalar(2));
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_EQ(frame.ret(0).values<int32_t>()[0], 0);
+  Barrier();
+  EXPECT_EQ(callback->stats().calls.load(), 1U);
 }
 
 TEST_P(TapHandlerTest, FailingCallbackDoesNotFailTheProgram) {

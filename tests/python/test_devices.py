@@ -53,7 +53,7 @@ def run(f, *args):
 
 
 @ORDERED
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [2, 4, 8])
 @pytest.mark.parametrize("reverse", [False, True], ids=["mesh", "reversed"])
 def test_gather_taps_the_whole_value_once(seen, ordered, count, reverse):
     x = sharded(count, reverse)
