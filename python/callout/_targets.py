@@ -229,6 +229,7 @@ def call_target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree
             device_lookup=None,
             transforms=None,
             zero_copy=chosen.zero_copy,
+            numpy_only=chosen.numpy_only,
             canonicalize=not x64,
         )
 
@@ -267,6 +268,7 @@ def tap_target(target: Any, tree: PyTreeDef, with_device: bool, with_transforms:
             device_lookup=_runtime.device_of if with_device else None,
             transforms=transforms if with_transforms else None,
             zero_copy=False,
+            numpy_only=chosen.numpy_only,
             canonicalize=False,
         )
 
@@ -309,5 +311,6 @@ def registered_function(name: str, fn: Callable[..., Any]) -> _ext.Callback:
         device_lookup=None,
         transforms=None,
         zero_copy=chosen.zero_copy,
+        numpy_only=chosen.numpy_only,
         canonicalize=not _jax_compat.x64_enabled(),
     )

@@ -40,6 +40,7 @@ Status Execute(XLA_FFI_CallFrame* frame, const CallState& state) {
   call.results = results.data();
   call.run_id = RunId(frame);
   call.device_ordinal = DeviceOrdinal(frame);
+  call.error_context = frame;
   return Invoke(state.callback(), call);
 }
 

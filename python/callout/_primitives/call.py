@@ -47,8 +47,9 @@ def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, **_: Any) 
     keep_alive(ctx, target)
     if target.is_python() and not target.numpy_only:
         # Makes PJRT dispatch the program synchronously, as it does for JAX's own callbacks: a callback that uses JAX
-        # then does not wait for programs that are queued behind its own.
-        ctx.module_context.add_host_callback(target)
+        # then does not wait for programs that are queued behind its own. If inputs are not ready, XLA's threads run the
+        # program all the same; from JAX 0.12 on they then call this function, which does the call: docs/hangs.md.
+        ctx.module_context.add_host_callback(_ext.host_callback())
     return jax.ffi.ffi_lowering("callout.v1.call", has_side_effect=False)(ctx, *args, callback=name)
 
 
