@@ -108,12 +108,13 @@ def put_on_device(value: np.ndarray, device: jax.Device, committed: bool) -> jax
     return result
 
 
+_xla_client: Any
 try:
     from jaxlib import xla_client as _xla_client
-
-    _batched_device_put: Any = _xla_client.batched_device_put
-except (ImportError, AttributeError):
-    _batched_device_put = None
+except ImportError:
+    _xla_client = None
+_batched_device_put = getattr(_xla_client, "batched_device_put", None)
+if _batched_device_put is None:
     MISSING.append("jaxlib.xla_client.batched_device_put")
 
 
@@ -125,10 +126,8 @@ def host_callback_handler() -> Any:
     if JAX_VERSION < (0, 12):
         return None
     try:
-        from jaxlib import xla_client
-
-        return xla_client.custom_call_targets("cpu")["xla_buffer_python_cpu_callback"]["execute"]
-    except (ImportError, AttributeError, KeyError, TypeError):
+        return _xla_client.custom_call_targets("cpu")["xla_buffer_python_cpu_callback"]["execute"]
+    except (AttributeError, KeyError, TypeError):
         MISSING.append("jaxlib's xla_buffer_python_cpu_callback")
         return None
 
