@@ -84,6 +84,7 @@ bench: $(STAMPS)/package $(STAMPS)/bench
 
 soak: $(STAMPS)/package
 	$(PY) -m pytest -m soak -o faulthandler_timeout=3600 tests
+	$(PY) benchmarks/python/hangs.py --rounds 100
 
 lint: $(STAMPS)/dev $(STAMPS)/cmake
 	scripts/system_packages.sh libgtest-dev:gtest/gtest.h

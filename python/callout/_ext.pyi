@@ -8,6 +8,14 @@ from collections.abc import Sequence
 def ffi_targets() -> list:
     """(name, platform, {stage: capsule}) of each FFI target."""
 
+def host_callback() -> object:
+    """What every program with Python calls carries."""
+
+def lend_host_callback_handler(capsule: object) -> None:
+    """
+    A handler of jaxlib's that calls a program's host callback in XLA's scope.
+    """
+
 class Callback:
     """A callback, kept alive by this object."""
 
@@ -17,7 +25,7 @@ class Callback:
     @property
     def is_native(self) -> bool: ...
 
-def make_python_callback(label: str, function: object, unflatten: object | None, unflatten_value: object | None, flatten: object | None, single_result: bool, device_lookup: object | None, index_lookup: object | None, transforms: object | None, zero_copy: bool, canonicalize: bool) -> Callback: ...
+def make_python_callback(label: str, function: object, unflatten: object | None, unflatten_value: object | None, flatten: object | None, single_result: bool, device_lookup: object | None, index_lookup: object | None, transforms: object | None, zero_copy: bool, numpy_only: bool, canonicalize: bool) -> Callback: ...
 
 def make_null_sink(label: str) -> Callback: ...
 

@@ -147,6 +147,20 @@ if _batched_device_put is None:
     MISSING.append("jaxlib.xla_client.batched_device_put")
 
 
+def host_callback_handler() -> Any:
+    """A capsule of jaxlib's handler that calls a host callback in XLA's scope, or None where that helps nobody.
+
+    The scope lets a callback dispatch JAX computations beyond the limit in flight; JAX before 0.12 does not look at it.
+    """
+    if JAX_VERSION < (0, 12):
+        return None
+    try:
+        return _xla_client.custom_call_targets("cpu")["xla_buffer_python_cpu_callback"]["execute"]
+    except (AttributeError, KeyError, TypeError):
+        MISSING.append("jaxlib's xla_buffer_python_cpu_callback")
+        return None
+
+
 def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None:
     """Registers what happens to an equation when a rematerialised jaxpr is split into known and staged parts."""
     try:

@@ -61,9 +61,9 @@ def options(
         zero_copy: pass read-only views of XLA's own memory instead of copies. A callback that keeps one beyond its call
             fails with an error that says so. Calls only; taps always own what they get.
         numpy_only: a promise that the callback does not use JAX. Its programs are then dispatched asynchronously, and are
-            written to the persistent compilation cache by JAX 0.10 too.
-        args: `"numpy"` passes NumPy arrays; `"jax"` passes `jax.Array`s. A callback that uses JAX can deadlock where many
-            programs are queued: see docs/hangs.md.
+            written to the persistent compilation cache by JAX 0.10 too. A callback that breaks it can hang.
+        args: `"numpy"` passes NumPy arrays; `"jax"` passes `jax.Array`s. Before JAX 0.12 a callback that uses JAX can hang
+            where many programs are queued: see docs/hangs.md.
         memory: where the arguments are: `"host"`, or `"device"` for the device's own memory, which on CPU is the same.
         device_index: the device whose callback runs when the operands are sharded over several.
         name: what errors, statistics and logs call it; the function's qualified name if None.

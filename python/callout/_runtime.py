@@ -19,6 +19,13 @@ def register_targets() -> None:
         jax.ffi.register_ffi_target(name, handlers, platform=platform)
 
 
+def lend_host_callback_handler() -> None:
+    """Lets calls on XLA's own threads run where XLA takes them for host callbacks: see docs/hangs.md."""
+    handler = _jax_compat.host_callback_handler()
+    if handler is not None:
+        _ext.lend_host_callback_handler(handler)
+
+
 def check_usable() -> None:
     """Raises ForkError in a forked child."""
     if _ext.is_forked_child():
@@ -55,4 +62,5 @@ def start() -> None:
     _jax_compat.warn_if_untested()
     register_targets()
     _partition.register()
+    lend_host_callback_handler()
     atexit.register(_at_exit)

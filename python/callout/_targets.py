@@ -236,6 +236,7 @@ def call_target(
             index_lookup=None,
             transforms=None,
             zero_copy=chosen.zero_copy,
+            numpy_only=chosen.numpy_only,
             canonicalize=not x64,
         )
 
@@ -293,6 +294,7 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
             index_lookup=_index_lookup(tree) if wanted.index else None,
             transforms=transforms if wanted.transforms else None,
             zero_copy=False,
+            numpy_only=chosen.numpy_only,
             canonicalize=False,
         )
 
@@ -334,5 +336,6 @@ def registered_function(name: str, fn: Callable[..., Any]) -> _ext.Callback:
         index_lookup=None,
         transforms=None,
         zero_copy=chosen.zero_copy,
+        numpy_only=chosen.numpy_only,
         canonicalize=not _jax_compat.x64_enabled(),
     )

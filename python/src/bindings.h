@@ -18,6 +18,7 @@ struct CallbackHandle {
   std::shared_ptr<internal::Callback> callback;
 };
 
+void BindHostCallback(nanobind::module_& module);
 void BindCallbacks(nanobind::module_& module);
 void BindRegistry(nanobind::module_& module);
 void BindEager(nanobind::module_& module);

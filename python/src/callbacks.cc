@@ -22,7 +22,7 @@ SharedRef Share(const nb::object& object) {
 CallbackHandle MakePython(const std::string& label, const nb::object& function, const nb::object& unflatten,
                           const nb::object& unflatten_value, const nb::object& flatten, bool single_result,
                           const nb::object& device_lookup, const nb::object& index_lookup, const nb::object& transforms,
-                          bool zero_copy, bool canonicalize) {
+                          bool zero_copy, bool numpy_only, bool canonicalize) {
   DropGarbage();
   return {std::make_shared<PythonCallback>(
       label, PythonSignature{.function = Share(function),
@@ -34,6 +34,7 @@ CallbackHandle MakePython(const std::string& label, const nb::object& function, 
                              .index_lookup = Share(index_lookup),
                              .transforms = Share(transforms),
                              .zero_copy = zero_copy,
+                             .numpy_only = numpy_only,
                              .canonicalize = canonicalize ? Canonicalize::k64To32 : Canonicalize::kNo})};
 }
 
@@ -74,7 +75,7 @@ void BindCallbacks(nb::module_& m) {
   m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten").none(),
         nb::arg("unflatten_value").none(), nb::arg("flatten").none(), nb::arg("single_result"),
         nb::arg("device_lookup").none(), nb::arg("index_lookup").none(), nb::arg("transforms").none(),
-        nb::arg("zero_copy"), nb::arg("canonicalize"));
+        nb::arg("zero_copy"), nb::arg("numpy_only"), nb::arg("canonicalize"));
   m.def(
       "make_null_sink", [](const std::string& label) { return CallbackHandle{internal::MakeNullSink(label)}; },
       nb::arg("label"));

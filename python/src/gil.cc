@@ -25,18 +25,18 @@ bool Enter() {
 
 void Leave() { g_inside.fetch_sub(1, std::memory_order_release); }
 
+thread_local bool t_foreign = false;  // its thread state was made, and is kept, by us
+
 PyGILState_STATE TakeGil() {
+  const PyGILState_STATE state = PyGILState_Ensure();
   // The first PyGILState_Ensure of a foreign thread makes a thread state, and the matching Release would delete it. One
-  // extra Ensure keeps it for the thread's life; XLA's threads live as long as the process.
-  thread_local bool kept = false;
-  if (!kept) {
-    kept = true;
-    if (PyGILState_GetThisThreadState() == nullptr) {
-      PyGILState_Ensure();
-      PyEval_SaveThread();
-    }
+  // extra Ensure keeps it for the thread's life; XLA's threads live as long as the process. A state that was there
+  // before, Python's or one that jaxlib made for a callback around this one, has a count of two or more now.
+  if (!t_foreign && PyThreadState_Get()->gilstate_counter == 1) [[unlikely]] {
+    t_foreign = true;
+    PyGILState_Ensure();
   }
-  return PyGILState_Ensure();
+  return state;
 }
 
 struct Garbage {
@@ -55,7 +55,9 @@ thread_local PyGILState_STATE t_batch_state;
 }  // namespace
 
 GilScope::GilScope() : ok_(Enter()) {
-  if (ok_) state_ = TakeGil();
+  if (!ok_) return;
+  state_ = TakeGil();
+  on_foreign_thread_ = t_foreign;
 }
 
 GilScope::~GilScope() {

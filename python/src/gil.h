@@ -17,9 +17,12 @@ class GilScope {
   GilScope(const GilScope&) = delete;
   GilScope& operator=(const GilScope&) = delete;
   bool ok() const { return ok_; }
+  /// True if the thread is not Python's: one of XLA's pool, which runs what was dispatched asynchronously.
+  bool on_foreign_thread() const { return on_foreign_thread_; }
 
  private:
   bool ok_;
+  bool on_foreign_thread_ = false;
   PyGILState_STATE state_;
 };
 

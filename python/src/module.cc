@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "ffi/targets.h"
 #include "gil.h"
+#include "host_callback.h"
 
 namespace nb = nanobind;
 
@@ -40,6 +41,7 @@ NB_MODULE(_ext, m) {
   }
   callout::internal::Delivery::Get().SetGate(callout::internal::Lane::kPython, {&EnterInterpreter, &LeaveInterpreter});
   m.def("ffi_targets", &FfiTargets, "(name, platform, {stage: capsule}) of each FFI target.");
+  BindHostCallback(m);
   BindCallbacks(m);
   BindRegistry(m);
   BindEager(m);

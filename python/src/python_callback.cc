@@ -6,6 +6,7 @@
 
 #include "base/small_buffer.h"
 #include "errors.h"
+#include "host_callback.h"
 
 namespace callout::python {
 namespace {
@@ -139,7 +140,12 @@ int PythonCallback::Traverse(visitproc visit, void* arg) const {
 Status PythonCallback::Call(const callout_call& call) {
   const GilScope gil;
   if (!gil.ok()) return Unavailable("the Python interpreter is going away");
-  return CallWithGil(call);
+  if (!gil.on_foreign_thread() || signature_.numpy_only || call.error_context == nullptr) [[likely]]
+    return CallWithGil(call);
+  // What XLA runs on its own threads was dispatched asynchronously: others may be queued behind it.
+  Status status;
+  RunInHostCallbackScope(call.error_context, [&] { status = CallWithGil(call); });
+  return status;
 }
 
 Status PythonCallback::CallWithGil(const callout_call& call) {

@@ -32,6 +32,8 @@ struct PythonSignature {
   /// Passed as keyword `transforms`.
   SharedRef transforms;
   bool zero_copy = false;
+  /// A promise that it does not use JAX.
+  bool numpy_only = false;
   Canonicalize canonicalize = Canonicalize::k64To32;
 };
 

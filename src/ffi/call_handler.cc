@@ -49,6 +49,7 @@ Status Execute(XLA_FFI_CallFrame* frame, const CallState& state) {
   call.results = results.data();
   call.run_id = RunId(frame);
   call.device_ordinal = DeviceOrdinal(frame);
+  call.error_context = frame;
   // Taps before this call in program order are heard before it.
   if (state.ordered()) Delivery::Get().DrainDevice(state.callback(), call.device_ordinal, call.run_id);
   if (!state.deferred()) [[likely]]

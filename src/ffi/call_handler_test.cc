@@ -68,6 +68,7 @@ TEST_P(CallHandlerTest, CallbackGetsArgumentsAndFillsResults) {
     EXPECT_EQ(call.num_results, 1U);
     EXPECT_EQ(call.device_ordinal, 1);
     EXPECT_EQ(call.run_id, 33);
+    EXPECT_EQ(static_cast<const XLA_FFI_CallFrame*>(call.error_context)->args.size, 2);
     const auto* x = static_cast<const float*>(call.args[0].data);
     auto* y = static_cast<float*>(call.results[0].data);
     std::transform(x, x + 3, y, [](float value) { return 2 * value; });

@@ -66,7 +66,7 @@ class CALLOUT_EXPORT Callback {
 
   virtual Lane lane() const = 0;
   /// Runs inside the program, on an XLA thread; several threads may be in it. GIL not needed. `call` has no
-  /// `set_error`: errors are returned.
+  /// `set_error`: errors are returned. Its `error_context` is the program's XLA_FFI_CallFrame, null for an eager call.
   virtual Status Call(const callout_call& call) = 0;
   /// Takes a tap's record on the lane's thread.
   virtual Status Deliver(const Record& record) = 0;

@@ -171,6 +171,19 @@ def test_the_stubs_are_what_the_extension_has(tmp_path):
     assert committed.split("\n", 2)[2] == text, "regenerate it: the command is in its second line"
 
 
+def test_a_jax_without_a_handler_to_lend_is_noticed(monkeypatch):
+    from callout import _jax_compat
+
+    monkeypatch.setattr(_jax_compat, "MISSING", [])
+    monkeypatch.setattr(_jax_compat, "_xla_client", None)
+    monkeypatch.setattr(_jax_compat, "JAX_VERSION", (0, 12, 0))
+    assert _jax_compat.host_callback_handler() is None
+    assert _jax_compat.MISSING == ["jaxlib's xla_buffer_python_cpu_callback"]
+    monkeypatch.setattr(_jax_compat, "JAX_VERSION", (0, 11, 2))
+    assert _jax_compat.host_callback_handler() is None
+    assert len(_jax_compat.MISSING) == 1
+
+
 def test_the_package_says_that_it_is_typed():
     assert Path(callout.__file__).with_name("py.typed").exists()
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.interpreters import mlir
 
-from .. import _jax_compat, _partition
+from .. import _ext, _jax_compat, _partition
 from .._targets import NamedTarget, Target
 from .eager import check_usable
 from .effects import ordered_effect
@@ -35,10 +35,11 @@ def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> Non
     """For programs that wait for a Python function, which may use JAX.
 
     PJRT then dispatches the program synchronously, as it does for JAX's own callbacks: what the callback dispatches does not
-    wait for programs that are queued behind its own.
+    wait for programs that are queued behind its own. If inputs are not ready, XLA's threads run the program all the same;
+    from JAX 0.12 on they then call the function that is added here, which does the call: docs/hangs.md.
     """
     if target.is_python() and not target.numpy_only and not _jax_compat.is_exporting(ctx):
-        ctx.module_context.add_host_callback(target)
+        ctx.module_context.add_host_callback(_ext.host_callback())
 
 
 def device_index_of(ctx: mlir.LoweringRuleContext, where: str, sharding: Any) -> int | None:

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The loan, with a handler that looks for its function as jaxlib's does. What was lent and learned holds for the
+// process, so one test tells the whole story.
+#include "frame/host_callback_scope.h"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+#include <vector>
+
+#include "testing/fake_runtime.h"
+
+namespace callout::internal {
+namespace {
+
+constexpr int64_t kTypeId = 77;
+int our_function;
+int their_function;
+
+// What the handler saw, one an invocation.
+std::vector<void*> g_called;
+int64_t g_asked_type = kTypeId;
+
+struct LoadedFunctions {
+  void** functions;
+  size_t count;
+};
+LoadedFunctions* g_loaded = nullptr;  // of the running program
+
+XLA_FFI_Error* GetLoaded(XLA_FFI_ExecutionContext_Get_Args* args) {
+  args->data = args->type_id->type_id == kTypeId ? g_loaded : nullptr;
+  return nullptr;
+}
+
+XLA_FFI_Error* CallFunction(XLA_FFI_CallFrame* frame) {
+  EXPECT_EQ(frame->args.size, 0);
+  EXPECT_EQ(frame->rets.size, 0);
+  EXPECT_EQ(frame->stage, XLA_FFI_ExecutionStage_EXECUTE);
+  EXPECT_EQ(std::string_view(frame->attrs.names[0]->ptr, frame->attrs.names[0]->len), "index");
+  const auto* scalar = static_cast<const XLA_FFI_Scalar*>(frame->attrs.attrs[0]);
+  EXPECT_EQ(scalar->dtype, XLA_FFI_DataType_U64);
+  XLA_FFI_TypeId type_id = {g_asked_type};
+  XLA_FFI_ExecutionContext_Get_Args args = {XLA_FFI_ExecutionContext_Get_Args_STRUCT_SIZE, nullptr, frame->ctx,
+                                            &type_id, nullptr};
+  if (XLA_FFI_Error* error = frame->api->XLA_FFI_ExecutionContext_Get(&args)) return error;
+  const auto* loaded = static_cast<const LoadedFunctions*>(args.data);
+  if (loaded == nullptr) return ToFfiError(frame->api, NotFound("no functions"));
+  g_called.push_back(loaded->functions[*static_cast<const uint64_t*>(scalar->value)]);
+  return nullptr;
+}
+
+class HostCallbackScopeTest : public ::testing::Test {
+ protected:
+  // A program of a runtime that carries `functions`; returns what the handler called for it.
+  static std::vector<void*> Run(const XLA_FFI_Api& api, std::vector<void*> functions) {
+    LoadedFunctions loaded = {functions.data(), functions.size()};
+    g_loaded = &loaded;
+    g_called.clear();
+    XLA_FFI_CallFrame frame = {};
+    frame.api = &api;
+    frame.stage = XLA_FFI_ExecutionStage_EXECUTE;
+    CallInHostCallbackScope(&frame);
+    EXPECT_EQ(FakeRuntime::live_errors(), 0);
+    return g_called;
+  }
+  static XLA_FFI_Api NewApi() {
+    XLA_FFI_Api api = *FakeRuntime::ForMinor(5).api();
+    api.XLA_FFI_ExecutionContext_Get = &GetLoaded;
+    return api;
+  }
+};
+
+TEST_F(HostCallbackScopeTest, OurFunctionIsCalledOnceAProgramHasShownIt) {
+  const std::vector<void*> nothing;
+  const std::vector<void*> ours = {&our_function};
+  const XLA_FFI_Api api = NewApi();
+  EXPECT_EQ(Run(api, ours), nothing);  // nothing was lent
+
+  LendHostCallbackHandler(reinterpret_cast<void*>(&CallFunction), &our_function);
+  LendHostCallbackHandler(nullptr, nullptr);        // too late
+  EXPECT_EQ(Run(api, {&their_function}), nothing);  // a layout that is another, or a program that is not ours
+  EXPECT_EQ(Run(api, {}), nothing);
+  EXPECT_EQ(Run(api, {&their_function, &our_function}), ours);
+  EXPECT_EQ(Run(api, {&their_function}), ours);  // as one that was exported without them
+
+  const XLA_FFI_Api plugin = NewApi();
+  EXPECT_EQ(Run(plugin, ours), nothing);  // another runtime's numbers mean other types
+
+  g_asked_type = kTypeId + 1;
+  EXPECT_EQ(Run(api, ours), nothing);  // it was handed on, and answered with nothing
+}
+
+}  // namespace
+}  // namespace callout::internal
