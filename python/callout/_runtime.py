@@ -8,7 +8,7 @@ import time
 
 import jax
 
-from . import _errors, _ext, _jax_compat
+from . import _errors, _ext, _jax_compat, _programs, _runtime_tokens
 from ._config import config
 from ._logging import logger
 
@@ -34,7 +34,9 @@ def _at_exit() -> None:
     if _ext.is_forked_child():
         return
     deadline = time.monotonic() + config.exit_timeout_s
-    _jax_compat.wait_for_effects(config.exit_timeout_s)
+    if _ext.live_counts()["callbacks"]:
+        _programs.wait_for_programs(config.exit_timeout_s)
+    _programs.forget_trivial()
     undelivered = _ext.shutdown(max(0.0, deadline - time.monotonic()))
     count, _, last = _ext.take_delivery_errors()
     if count:
@@ -54,4 +56,5 @@ def start() -> None:
     """Called once, by `import callout`."""
     _jax_compat.warn_if_untested()
     register_targets()
+    _runtime_tokens.install()
     atexit.register(_at_exit)
