@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 
-from . import _errors, _ext, _jax_compat, _runtime
+from . import _errors, _ext, _jax_compat, _programs, _runtime
 from ._config import config
 
 
@@ -29,30 +29,34 @@ def _raise_tap_errors() -> None:
 
 
 def barrier_wait(timeout: float | None = None) -> None:
-    """Waits until the programs that this thread has dispatched are done and every tap's record is delivered.
+    """Waits until the programs that may tap are done and every tap's record is delivered.
 
-    Covers programs with taps of the calling thread, and everything that any thread has queued before the call. Must not be
-    called inside a tap's function.
+    Covers what was dispatched or queued before the call: programs of the calling thread, programs over several devices,
+    programs with taps of any thread, and every record. Does not cover programs without taps that other threads dispatched
+    to one device. Must not be called inside a callback or a tap's function.
 
     Args:
-        timeout: seconds for both waits together; None waits for ever.
+        timeout: seconds for programs and records together; None waits for ever.
 
     Raises:
         TapError: taps failed since the last barrier; also an instance of the last exception's class where layouts allow.
         BarrierTimeout: names what is outstanding; nothing is lost.
-        CallbackError: called inside a tap's function.
+        CallbackError: called inside a callback or a tap's function.
         ForkError: in a forked child.
     """
     _runtime.check_usable()
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"callout.barrier_wait: timeout must be None or 0 or more seconds, got {timeout!r}")
+    if _ext.inside_call() or _jax_compat.inside_jax_callback():
+        raise _errors.CallbackError(
+            "callout.barrier_wait() inside a callback would wait for the callback's own program"
+        )
     if _ext.on_delivery_thread():
         raise _errors.CallbackError("callout.barrier_wait() inside a tap's function would wait for itself")
+    _programs.prepare()
     deadline = None if timeout is None else time.monotonic() + timeout
-    done = _jax_compat.wait_for_effects(timeout)
-    outstanding = _ext.drain(-1.0 if deadline is None else max(0.0, deadline - time.monotonic()))
-    if not done:
-        outstanding.insert(0, "programs that this thread has dispatched")
+    outstanding = _programs.wait_for_programs(timeout)
+    outstanding += _ext.drain(-1.0 if deadline is None else max(0.0, deadline - time.monotonic()))
     if outstanding:
         raise _errors.BarrierTimeout(f"barrier_wait(timeout={timeout}): still outstanding: {'; '.join(outstanding)}")
     _raise_tap_errors()

@@ -75,6 +75,8 @@ def shutdown(seconds: float) -> int:
 
 def on_delivery_thread() -> bool: ...
 
+def inside_call() -> bool: ...
+
 def take_delivery_errors() -> tuple:
     """(count, texts of the first few, text of the last)"""
 

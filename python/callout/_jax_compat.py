@@ -7,6 +7,7 @@ break `import callout`. Names that were not found are listed in `MISSING`, which
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +16,6 @@ import jax
 import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, mlir
-
-from . import _ext
 
 JAX_VERSION = tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in jax.__version__.split(".")[:3])
 OLDEST_TESTED = (0, 10, 2)
@@ -68,19 +67,6 @@ def io_effects() -> set[Any]:
         return set()
 
 
-def pending_effects() -> list[Any]:
-    """The runtime tokens of the programs with effects that this thread has dispatched.
-
-    `jax.effects_barrier` waits for them for ever; a barrier with a time limit needs the tokens themselves.
-    """
-    try:
-        from jax._src.dispatch import runtime_tokens
-
-        return [*runtime_tokens.current_tokens.values(), *runtime_tokens.output_runtime_tokens.values()]
-    except (ImportError, AttributeError):
-        return [_AllEffects()]
-
-
 class _AllEffects:
     """Stands for all tokens where they cannot be listed."""
 
@@ -108,18 +94,9 @@ def wait_for_order(effect: jax.extend.core.Effect) -> None:
         _wait_for_token(token)
 
 
-def wait_for_effects(timeout: float | None) -> bool:
-    """Waits for the programs with effects that this thread has dispatched; False if `timeout` seconds were not enough."""
-    tokens = pending_effects()
-
-    def wait() -> None:
-        for token in tokens:
-            _wait_for_token(token)
-
-    if timeout is not None and tokens:
-        return _ext.call_with_timeout(wait, timeout)
-    wait()
-    return True
+def wait_for_all_effects() -> None:
+    """Waits for the programs with effects that this thread has dispatched."""
+    _wait_for_token(_AllEffects())
 
 
 def put_on_device(value: np.ndarray, device: jax.Device, committed: bool) -> jax.Array:
@@ -285,3 +262,66 @@ def default_device() -> Any:
     """`jax_default_device` of this thread, or None."""
     settings: Any = jax.config
     return settings.jax_default_device
+
+
+own_ordered_effects: set[Any] = set()
+"""Our ordered effects, whose tokens must not stay failed."""
+
+
+def _find_runtime_token_set() -> Any:
+    try:
+        from jax._src.dispatch import runtime_tokens
+    except ImportError:
+        MISSING.append("jax._src.dispatch.runtime_tokens")
+        return None
+    names = (
+        *("current_tokens", "output_runtime_tokens"),
+        *("get_token_input", "set_token_result", "set_output_runtime_token", "block_until_ready"),
+    )
+    missing = [f"runtime_tokens.{name}" for name in names if not hasattr(runtime_tokens, name)]
+    MISSING.extend(missing)
+    return None if missing else runtime_tokens
+
+
+_runtime_token_set = _find_runtime_token_set()
+
+
+def runtime_token_set() -> Any:
+    """Where JAX keeps each thread's tokens of programs with effects; None if it is not as expected.
+
+    `jax.effects_barrier` is the public way to them. It has no time limit and sees the calling thread's tokens only.
+    """
+    return _runtime_token_set
+
+
+def token_devices(token: Any) -> Sequence[jax.Device]:
+    """The devices of the program that returned an ordered effect's token; none if the token does not tell."""
+    devices = getattr(getattr(token, "_buf", None), "devices", None)
+    return [] if devices is None else list(devices())
+
+
+def devices_in_use() -> Sequence[jax.Device]:
+    """This process's CPU devices, or none while nobody has used a backend. Starts no backend: the public API does."""
+    if _backends_are_initialized is not None and not _backends_are_initialized():
+        return []
+    try:
+        return local_devices()
+    except RuntimeError:  # JAX was told to use other platforms only
+        return []
+
+
+try:
+    from jax._src.xla_bridge import backends_are_initialized as _backends_are_initialized
+except ImportError:
+    _backends_are_initialized = None  # type: ignore[assignment]
+    MISSING.append("jax._src.xla_bridge.backends_are_initialized")
+
+
+def inside_jax_callback() -> bool:
+    """Whether this thread is inside a callback of JAX's own, which only its stack tells."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") in ("jax._src.callback", "jax._src.debugging"):
+            return True
+        frame = frame.f_back
+    return False

@@ -8,7 +8,7 @@ import time
 
 import jax
 
-from . import _errors, _ext, _jax_compat, _partition
+from . import _errors, _ext, _jax_compat, _partition, _programs, _runtime_tokens
 from ._config import config
 from ._logging import logger
 
@@ -41,7 +41,9 @@ def _at_exit() -> None:
     if _ext.is_forked_child():
         return
     deadline = time.monotonic() + config.exit_timeout_s
-    _jax_compat.wait_for_effects(config.exit_timeout_s)
+    if _ext.live_counts()["callbacks"]:
+        _programs.wait_for_programs(config.exit_timeout_s)
+    _programs.forget_trivial()
     undelivered = _ext.shutdown(max(0.0, deadline - time.monotonic()))
     count, _, last = _ext.take_delivery_errors()
     if count:
@@ -63,4 +65,5 @@ def start() -> None:
     register_targets()
     _partition.register()
     lend_host_callback_handler()
+    _runtime_tokens.install()
     atexit.register(_at_exit)

@@ -13,6 +13,7 @@
 #include "delivery/delivery.h"
 #include "errors.h"
 #include "gil.h"
+#include "registry/in_flight.h"
 #include "registry/stats_table.h"
 
 namespace nb = nanobind;
@@ -106,6 +107,7 @@ void BindDelivery(nb::module_& m) {
   m.def("drain", &Drain, nb::arg("seconds"), "What is outstanding after `seconds` (< 0: wait for ever).");
   m.def("shutdown", &Shutdown, nb::arg("seconds"), "Number of records that were not delivered.");
   m.def("on_delivery_thread", &internal::DeliveryThread::IsCurrent);
+  m.def("inside_call", &internal::InsideCall);
   m.def("take_delivery_errors", &TakeErrors, "(count, texts of the first few, text of the last)");
   m.def("callback_statistics", &CallbackStatistics);
   m.def("queue_statistics", &QueueStatistics);

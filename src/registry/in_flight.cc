@@ -71,6 +71,8 @@ InFlightScope::~InFlightScope() {
   Write(ThreadSlot(), saved_.activity, saved_.callback_id, saved_.device_ordinal, saved_.run_id);
 }
 
+bool InsideCall() { return ThreadSlot().activity.load(std::memory_order_relaxed) == Activity::kCall; }
+
 std::vector<InFlight> ReadInFlight() {
   std::vector<InFlight> readings;
   for (Slot* slot = g_slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next) {

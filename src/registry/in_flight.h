@@ -47,6 +47,9 @@ class CALLOUT_EXPORT InFlightScope {
   Saved saved_;
 };
 
+/// True while the current thread is inside a callback that its program, or its eager caller, waits for. Thread-safe.
+CALLOUT_EXPORT bool InsideCall();
+
 /// Readings of all threads that are not idle. Thread-safe.
 std::vector<InFlight> ReadInFlight();
 

@@ -56,6 +56,15 @@ TEST(InFlightTest, InnerScopeHidesTheOuterOneUntilItEnds) {
   EXPECT_EQ(reading->run_id, 10);
 }
 
+TEST(InFlightTest, InsideCallIsTrueForThisThreadsCallsOnly) {
+  EXPECT_FALSE(InsideCall());
+  const InFlightScope call(Activity::kCall, 1, 0, 0);
+  EXPECT_TRUE(InsideCall());
+  std::thread([] { EXPECT_FALSE(InsideCall()); }).join();
+  const InFlightScope delivery(Activity::kDelivery, 1, 0, 0);
+  EXPECT_FALSE(InsideCall());
+}
+
 TEST(InFlightTest, SerialChangesAtEveryBeginAndEnd) {
   const InFlightScope outer(Activity::kCall, 1, 0, 0);
   const uint64_t before = ReadingOf(ThreadId())->serial;

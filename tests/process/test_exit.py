@@ -129,3 +129,54 @@ def test_unused_import_ends_quietly(run):
 def test_import_starts_no_backend(run):
     done = run("print('imported')", JAX_PLATFORMS="nonexistent")  # a backend would fail to start
     assert (done.code, done.out) == (0, "imported\n"), done.err
+
+
+def test_exit_waits_for_programs_of_threads_that_ended(run):
+    done = run("""
+        def f(m):
+            y = jax.lax.fori_loop(0, 200, lambda i, c: jnp.tanh(c @ c), m).sum()
+            return callout.tap(lambda v: print("tapped", flush=True), y)
+        f = jax.jit(f)
+        m = jnp.ones((200, 200))
+        thread = threading.Thread(target=lambda: f(m))
+        thread.start()
+        thread.join()
+    """)
+    assert (done.code, done.out, done.err) == (0, "tapped\n", "")
+
+
+def test_a_barrier_starts_no_backend(run):
+    done = run(
+        """
+        callout.barrier_wait()
+        callout.barrier_wait(timeout=1)
+        jax.config.update("jax_num_cpu_devices", 3)  # refused once a backend is there
+        print(len(jax.devices()))
+        callout.barrier_wait()
+    """,
+        XLA_FLAGS="",
+    )
+    assert (done.code, done.out, done.err) == (0, "3\n", "")
+
+
+def test_exit_after_a_barrier_that_timed_out(run):
+    done = run("""
+        release, inside = threading.Event(), threading.Event()
+        def stuck(value):
+            inside.set()
+            release.wait(60)
+            return value
+        call = callout.options(stuck, numpy_only=True)
+        def f(m):
+            return callout.tap(print, callout.pure_callback(call, F32, (m @ m)[0, 0]))
+        f = jax.jit(f)
+        f(jnp.ones((64, 64)))
+        inside.wait()
+        for _ in range(3):
+            try:
+                callout.barrier_wait(timeout=0.01)
+            except callout.BarrierTimeout as error:
+                print("late" if "this thread" in str(error) else error, flush=True)
+        threading.Timer(0.2, release.set).start()
+    """)
+    assert (done.code, done.out, done.err) == (0, "late\nlate\nlate\n64.0\n", "")

@@ -44,6 +44,8 @@ io_effect = IoEffect()
 _jax_compat.register_effect(UnorderedEffect)
 _jax_compat.register_effect(OrderedEffect, ordered=True)
 _jax_compat.register_effect(IoEffect, remat=False)
+# A failed program leaves its token failed: later ones then start with a fresh one.
+_jax_compat.own_ordered_effects.add(ordered_effect)
 
 
 def observing(ordered: bool) -> set[Any]:

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""barrier_wait: which programs it waits for, whom they belong to, and what it says when time is over."""
+
+import threading
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from callout import _jax_compat, _programs, _runtime_tokens
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+OWN = "programs that this thread has dispatched"
+SEVERAL = "programs over several devices"
+
+
+class Gate:
+    """A callback that blocks its program until it is opened; the program is dispatched asynchronously."""
+
+    def __init__(self):
+        self.inside, self.opened = threading.Semaphore(0), threading.Event()
+        self.left = []
+
+    def __call__(self, value):
+        self.inside.release()
+        assert self.opened.wait(60)
+        self.left.append(float(value))
+        return value
+
+    def in_program(self, value):
+        # XLA runs cheap programs in their caller: this one has a product of matrices.
+        matrix = jnp.full((64, 64), value)
+        value = value + 0 * (matrix @ matrix)[0, 0]
+        return callout.pure_callback(callout.options(self, numpy_only=True), F32, value)
+
+    def await_inside(self, count=1):
+        for _ in range(count):
+            assert self.inside.acquire(timeout=60)
+
+
+@pytest.fixture
+def gate():
+    gate = Gate()
+    yield gate
+    gate.opened.set()
+
+
+@pytest.fixture
+def mesh():
+    return jax.make_mesh((4,), ("d",))
+
+
+def over_all_devices(function, mesh):
+    body = lambda shard: function(shard[0])[None]  # noqa: E731
+    return jax.jit(jax.shard_map(body, mesh=mesh, in_specs=jax.P("d"), out_specs=jax.P("d"), check_vma=False))
+
+
+def ones(mesh):
+    return jax.device_put(np.ones(4, np.float32), jax.sharding.NamedSharding(mesh, jax.P("d")))
+
+
+def outstanding(timeout=0.05):
+    with pytest.raises(callout.BarrierTimeout) as info:
+        callout.barrier_wait(timeout=timeout)
+    return str(info.value).split("still outstanding: ")[1].split("; ")
+
+
+def in_thread(function, name=None):
+    thread = threading.Thread(target=function, name=name)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_own_programs_with_taps(gate, received):
+    f = jax.jit(lambda x: callout.tap(received.tap, gate.in_program(x)))
+    f(jnp.float32(1))
+    gate.await_inside()
+    assert outstanding() == [OWN]
+    gate.opened.set()
+    callout.barrier_wait()
+    assert received == [1]
+
+
+def test_own_programs_without_effects(gate):
+    f = jax.jit(gate.in_program)
+    f(jnp.float32(1))
+    gate.await_inside()
+    assert outstanding() == [OWN]
+    gate.opened.set()
+    callout.barrier_wait()
+    assert gate.left == [1]
+
+
+def test_programs_with_taps_of_a_thread_that_goes_on(gate, received):
+    dispatched, go_on = threading.Event(), threading.Event()
+    f = jax.jit(lambda x: callout.tap(received.tap, gate.in_program(x)))
+
+    def work():
+        f(jnp.float32(1))
+        dispatched.set()
+        go_on.wait(60)
+
+    thread = threading.Thread(target=work, name="worker")
+    thread.start()
+    assert dispatched.wait(60)
+    gate.await_inside()
+    assert outstanding() == ["programs that thread 'worker' has dispatched"]
+    gate.opened.set()
+    callout.barrier_wait()
+    assert received == [1]
+    go_on.set()
+    thread.join()
+
+
+def test_programs_with_taps_of_a_thread_that_has_ended(gate, received):
+    f = jax.jit(lambda x: callout.tap(received.tap, gate.in_program(x)))
+    in_thread(lambda: f(jnp.float32(1)))
+    gate.await_inside()
+    assert outstanding() == ["programs that a thread which has ended has dispatched"]
+    gate.opened.set()
+    callout.barrier_wait(timeout=60)
+    assert received == [1]
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_programs_over_several_devices_of_other_threads(gate, devices):
+    mesh = jax.make_mesh((devices,), ("d",), devices=jax.devices()[:devices])
+    x = jax.device_put(np.ones(devices, np.float32), jax.sharding.NamedSharding(mesh, jax.P("d")))
+    f = over_all_devices(gate.in_program, mesh)
+    in_thread(lambda: f(x))
+    gate.await_inside()
+    assert outstanding() == [SEVERAL]
+    gate.opened.set()
+    callout.barrier_wait()
+    assert gate.left == [1] * devices
+
+
+def test_a_program_over_several_devices_whose_tokens_were_overwritten(gate, mesh, received):
+    f = over_all_devices(lambda x: callout.tap(received.tap, gate.in_program(x)), mesh)
+    g = jax.jit(lambda x: callout.tap(received.tap, x))
+    f(ones(mesh))
+    for device in jax.devices():
+        g(jax.device_put(jnp.float32(2), device))
+    gate.await_inside()
+    assert SEVERAL in outstanding()
+    gate.opened.set()
+    callout.barrier_wait()
+    assert sorted(received) == [1, 1, 1, 1, 2, 2, 2, 2]
+
+
+def test_several_threads_at_once(gate, mesh, received):
+    jax.jit(lambda x: callout.tap(received.tap, gate.in_program(x)))(jnp.float32(1))
+    f = jax.jit(lambda x: callout.tap(received.tap, x))
+    g = over_all_devices(lambda x: callout.tap(received.tap, x), mesh)
+    dispatched = threading.Barrier(5)
+    seen = []
+
+    def work():
+        f(jnp.float32(1))
+        g(ones(mesh))
+        dispatched.wait(60)
+        callout.barrier_wait()
+        seen.append(len(received))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    dispatched.wait(60)
+    assert seen == []
+    gate.opened.set()
+    for thread in threads:
+        thread.join(60)
+    assert seen == [21] * 4
+
+
+def test_with_a_timeout_that_suffices(received):
+    jax.jit(lambda x: callout.tap(received.tap, x))(1.0)
+    callout.barrier_wait(timeout=60)
+    assert received == [1]
+    callout.barrier_wait(timeout=0)
+
+
+def test_inside_a_callback_it_raises(received):
+    def wait(value):
+        with pytest.raises(callout.CallbackError) as info:
+            callout.barrier_wait()
+        received.append(str(info.value))
+        return value
+
+    x = jnp.float32(1)
+    jax.jit(lambda x: callout.pure_callback(wait, F32, x))(x).block_until_ready()
+    callout.pure_callback(wait, F32, x)
+    jax.jit(lambda x: jax.pure_callback(wait, F32, x))(x).block_until_ready()
+    jax.jit(lambda x: jax.debug.callback(lambda v: received.append(wait(v)), x))(x)
+    jax.effects_barrier()
+    texts = [text for text in received if isinstance(text, str)]
+    assert texts == ["callout.barrier_wait() inside a callback would wait for the callback's own program"] * 4
+
+
+def test_how_a_program_ended_is_not_its_business(received):
+    def fail(value):
+        raise ValueError("not for the barrier")
+
+    f = jax.jit(lambda x: callout.tap(received.tap, callout.pure_callback(fail, F32, x)))
+
+    def dispatch():
+        try:
+            f(1.0)
+        except jax.errors.JaxRuntimeError:
+            pass  # it ran in its caller
+
+    for run in (dispatch, lambda: in_thread(dispatch)):
+        run()
+        callout.barrier_wait()
+        callout.barrier_wait(timeout=60)
+    jax.jit(lambda x: callout.tap(received.tap, x))(1.0)
+    jax.effects_barrier()  # the failed program's token is gone
+
+
+def test_under_other_settings_and_while_tracing(received):
+    with jax.transfer_guard("disallow_explicit"), jax.disable_jit(), jax.checking_leaks(), jax.debug_nans(True):
+        _programs.forget_trivial()
+        callout.barrier_wait()
+        callout.barrier_wait(timeout=60)
+
+    @jax.jit
+    def traced(x):
+        callout.barrier_wait()
+        return callout.tap(received.tap, x)
+
+    traced(1.0)
+    callout.barrier_wait()
+    assert received == [1]
+
+
+def test_threads_that_ended_are_forgotten(received):
+    f = jax.jit(lambda x: callout.tap(received.tap, x))
+    for _ in range(5 * _runtime_tokens.MAX_ENDED_THREADS):
+        in_thread(lambda: f(1.0))
+    while not _runtime_tokens._sweeping.acquire(timeout=60):
+        pass
+    _runtime_tokens._sweeping.release()
+    assert len(_runtime_tokens._threads) <= 3 * _runtime_tokens.MAX_ENDED_THREADS
+    callout.barrier_wait()
+    alive = [record for record in _runtime_tokens._threads.values() if record.life() is not None]
+    assert len(_runtime_tokens._threads) == len(alive)
+
+
+def test_installing_twice_wraps_once():
+    cls = type(_jax_compat.runtime_token_set())
+    before = cls.set_output_runtime_token.callout_original
+    _runtime_tokens.install()
+    assert cls.set_output_runtime_token.callout_original is before
+    assert not hasattr(before, "callout_original")
+
+
+def test_private_names_that_moved_are_reported_and_replaced(monkeypatch, gate, received):
+    assert not [name for name in _jax_compat.MISSING if "token" in name]
+    monkeypatch.setattr(_jax_compat, "MISSING", [])
+    monkeypatch.delattr(type(_jax_compat.runtime_token_set()), "set_output_runtime_token")
+    assert _jax_compat._find_runtime_token_set() is None
+    assert _jax_compat.MISSING == ["runtime_tokens.set_output_runtime_token"]
+    monkeypatch.undo()
+    monkeypatch.setattr(_jax_compat, "_runtime_token_set", None)
+    monkeypatch.setattr(_jax_compat, "_backends_are_initialized", None)
+    jax.jit(lambda x: callout.tap(received.tap, gate.in_program(x)))(jnp.float32(1))
+    gate.await_inside()
+    assert outstanding() == [OWN]
+    gate.opened.set()
+    callout.barrier_wait()
+    assert received == [1]

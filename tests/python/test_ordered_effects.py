@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""After a failed program, the tokens of our ordered effects are usable; those of others are left as JAX leaves them."""
+
+import callout
+import jax
+import jax.extend.core
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from callout import _jax_compat
+from jax.interpreters import mlir
+
+ERRORS = (jax.errors.JaxRuntimeError, ValueError, ExceptionGroup)
+
+
+class Ordered(jax.extend.core.Effect):
+    def __str__(self):
+        return "TestOrdered"
+
+
+class Unordered(jax.extend.core.Effect):
+    def __str__(self):
+        return "TestUnordered"
+
+
+ordered, unordered = Ordered(), Unordered()
+_jax_compat.register_effect(Ordered, ordered=True)
+_jax_compat.register_effect(Unordered)
+calls = []
+
+
+def act(value):
+    calls.append(float(value))
+    if value < 0:
+        raise ValueError("negative")
+    return value
+
+
+act_p = jax.extend.core.Primitive("ordered_act")
+# With the ordered effect alone, JAX's ahead-of-time path fails from the second call on.
+act_p.def_effectful_abstract_eval(lambda aval: (aval, {ordered, unordered}))
+
+
+def lower(ctx, value):
+    ctx.set_tokens_out(ctx.tokens_in)  # a program that fails fails with all its results, its token included
+    return jax.ffi.ffi_lowering("callout.v1.call", has_side_effect=True)(ctx, value, callback="ordered_act")
+
+
+mlir.register_lowering(act_p, lower, platform="cpu")
+
+
+def program(value):
+    # Not cheap, or XLA would run it in its caller: so it fails after its dispatch.
+    matrix = jnp.full((64, 64), value)
+    return act_p.bind(value + 0 * (matrix @ matrix)[0, 0])
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    calls.clear()
+    monkeypatch.setattr(_jax_compat, "own_ordered_effects", {ordered})
+    callout.register("ordered_act", act)
+    yield
+    callout.unregister("ordered_act")
+
+
+def jitted():
+    return jax.jit(program)
+
+
+def ahead_of_time():
+    return jax.jit(program).lower(jnp.float32(0)).compile()
+
+
+both = pytest.mark.parametrize("make", [jitted, ahead_of_time])
+
+
+def fail(f, device=None):
+    with pytest.raises(ERRORS, match="negative"):
+        f(jax.device_put(jnp.float32(-1), device)).block_until_ready()
+
+
+@both
+def test_programs_after_a_failed_one_run(make):
+    f = make()
+    for _ in range(3):
+        fail(f)
+        assert [float(f(jnp.float32(i))) for i in range(3)] == [0, 1, 2]
+    assert calls == [-1, 0, 1, 2] * 3
+    jax.effects_barrier()
+
+
+@both
+def test_the_error_goes_to_whoever_uses_the_results_and_to_nobody_else(make):
+    f = make()
+    for _ in range(3):
+        try:
+            failed = f(jnp.float32(-1))
+        except ERRORS:
+            failed = None  # dispatched synchronously
+        assert float(f(jnp.float32(1))) == 1
+        if failed is not None:
+            with pytest.raises(ERRORS, match="negative"):
+                failed.block_until_ready()
+
+
+@both
+def test_effects_barrier_raises_a_failure_at_most_once(make):
+    f = make()
+    fail(f)
+    try:
+        jax.effects_barrier()
+    except ERRORS:
+        pass
+    jax.effects_barrier()
+    callout.barrier_wait()
+    assert float(f(jnp.float32(1))) == 1
+    jax.effects_barrier()
+
+
+def test_a_program_on_another_device_does_not_meet_the_failure():
+    f = jitted()
+    first, second = jax.devices()[:2]
+    fail(f, first)
+    assert float(f(jax.device_put(jnp.float32(1), second))) == 1
+    jax.effects_barrier()
+    assert float(f(jax.device_put(jnp.float32(2), first))) == 2
+    jax.effects_barrier()
+    assert calls == [-1, 1, 2]
+
+
+def test_over_several_devices():
+    mesh = jax.make_mesh((4,), ("d",))
+    body = lambda shard: program(shard[0])[None]  # noqa: E731
+    f = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=jax.P("d"), out_specs=jax.P("d"), check_vma=False))
+    place = lambda values: jax.device_put(values, jax.sharding.NamedSharding(mesh, jax.P("d")))  # noqa: E731
+    for _ in range(2):
+        with pytest.raises(ERRORS, match="negative"):
+            f(place(np.float32([0, 1, -1, 2]))).block_until_ready()
+        assert f(place(np.float32([0, 1, 2, 3]))).tolist() == [0, 1, 2, 3]
+    jax.effects_barrier()
+    assert float(jitted()(jnp.float32(5))) == 5
+
+
+def test_order_is_kept():
+    f = jitted()
+    for i in range(50):
+        f(jnp.float32(i))
+    callout.barrier_wait()
+    assert calls == list(range(50))
+
+
+def test_ordered_effects_of_others_are_left_as_jax_leaves_them(monkeypatch):
+    def outcomes():
+        """What two dispatches and two barriers after a failure raise, for an ordered callback of JAX."""
+        seen = []
+
+        def run(function):
+            try:
+                function()
+                seen.append("done")
+            except ERRORS:
+                seen.append("raised")
+
+        f = jax.jit(lambda x: jax.debug.callback(act, x, ordered=True))
+        for step in (lambda: f(-1.0), lambda: f(1.0), lambda: f(2.0), jax.effects_barrier, jax.effects_barrier):
+            run(step)
+        token_set.clear()
+        return seen
+
+    token_set = _jax_compat.runtime_token_set()
+    cls = type(token_set)
+    with_ours = outcomes()
+    for name in ("set_output_runtime_token", "set_token_result", "get_token_input", "block_until_ready"):
+        monkeypatch.setattr(cls, name, getattr(cls, name).callout_original)
+    assert with_ours == outcomes()
+    assert "raised" in with_ours
