@@ -125,6 +125,38 @@ def test_grad_outside_of_custom_rules():
     same(plain, run(lambda o: jax.jit(callout.threaded(jax.grad(lambda v: program(o, v)))), x))
 
 
+def test_checkpoint_under_an_outside_grad_taps_once_and_inside_again():
+    x = jnp.float32(2)
+    plain = run(lambda o: jax.jit(jax.grad(lambda v: remat(o, v))), x)
+    outside = run(lambda o: jax.jit(jax.grad(callout.threaded(lambda v: remat(o, v)))), x)
+    assert outside[1] == plain[1][::2]
+    np.testing.assert_allclose(outside[0], plain[0])
+    same(plain, run(lambda o: jax.jit(callout.threaded(jax.grad(lambda v: remat(o, v)))), x))
+
+
+def test_a_tap_of_a_tangent_in_a_rule():
+    def program(o, v):
+        @jax.custom_jvp
+        def f(u):
+            return u * 2
+
+        f.defjvp(lambda primals, tangents: (f(*primals), o.tap("tangent", tangents[0]) * 2))
+
+        @jax.custom_jvp
+        def g(u):
+            return o.tap("primal", u)
+
+        g.defjvp(lambda primals, tangents: (g(*primals), o.tap("tangent", tangents[0]) * 3))
+        return g(f(v))
+
+    x = jnp.float32(2)
+    plain = run(lambda o: jax.jit(jax.grad(lambda v: program(o, v))), x)
+    outside = run(lambda o: jax.jit(jax.grad(callout.threaded(lambda v: program(o, v)))), x)
+    assert sorted(outside[1]) == sorted(plain[1])
+    np.testing.assert_allclose(outside[0], plain[0])
+    same(plain, run(lambda o: jax.jit(callout.threaded(jax.grad(lambda v: program(o, v)))), x))
+
+
 def test_derivatives_of_io_callbacks_are_refused_as_ever():
     f = callout.threaded(lambda v: callout.io_callback(lambda u: u, SPEC, v))
     with pytest.raises(ValueError, match="IO callbacks do not support JVP"):

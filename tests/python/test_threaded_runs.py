@@ -36,6 +36,37 @@ def test_successive_calls_keep_order(received):
     assert received == [3 * i + j for i in range(200) for j in (0, 0, 1, 2)]
 
 
+def test_order_holds_among_programs_with_and_without_an_effect(received):
+    def f(x):
+        return callout.tap(received.tap, callout.tap(received.tap, x, ordered=True) + 0.5, ordered=True)
+
+    plain, threaded = jax.jit(f), jax.jit(callout.threaded(f))
+    inputs = [jnp.float32(i) for i in range(60)]
+    outs = [(threaded if i % 3 else plain)(x) for i, x in enumerate(inputs)]
+    jax.block_until_ready(outs)
+    callout.barrier_wait(timeout=30)
+    assert received == [i / 2 for i in range(120)]
+
+
+def test_order_holds_where_xla_has_work_to_spread(received):
+    work = jnp.ones((96, 96))
+
+    @jax.jit
+    @callout.threaded
+    def f(x, work):
+        for i in range(20):  # values that are ready at different times, the first ones last
+            value = x + i
+            for _ in range((20 - i) // 2):
+                value = value + 0 * (work @ (work * value))[0, 0]
+            callout.tap(received.tap, value, ordered=True)
+        return x
+
+    for _ in range(10):
+        f(jnp.float32(0), work).block_until_ready()
+    callout.barrier_wait(timeout=30)
+    assert received == list(range(20)) * 10
+
+
 def test_dispatch_does_not_wait_for_the_program_before(received):
     entered, opened = threading.Event(), threading.Event()
 
@@ -109,6 +140,38 @@ def test_what_cannot_be_threaded_falls_back_and_says_so_once(received, caplog):
     (message,) = messages(caplog)
     assert "test_what_cannot_be_threaded" in message
     assert message.endswith("keeps JAX's ordered effects: shard_map cannot pass a token on")
+
+
+def test_a_loop_over_a_mutable_array_falls_back(received, caplog):
+    def f(x):
+        ref = jax.new_ref(x)
+
+        def step(i, _):
+            ref[...] = callout.tap(received.tap, ref[...], ordered=True) + 1
+
+        lax.fori_loop(0, 3, step, None)
+        return ref[...]
+
+    with caplog.at_level(logging.WARNING, "callout"):
+        assert float(jax.jit(callout.threaded(f))(ONE)) == 4
+    callout.barrier_wait()
+    assert received == [1, 2, 3]
+    assert messages(caplog)[0].endswith("scan with a mutable array cannot pass a token on")
+
+
+def test_callbacks_of_jax_in_the_function_keep_their_effects(received):
+    def f(x):
+        def step(c, _):
+            jax.debug.callback(received.tap, c + 100, ordered=True)
+            return callout.tap(received.tap, c, ordered=True) + 1, None
+
+        return lax.scan(step, x, None, length=3)[0]
+
+    threaded = callout.threaded(f)
+    assert float(jax.jit(threaded)(ONE)) == 4
+    callout.barrier_wait()
+    assert sorted(float(value) for value in received) == [1, 2, 3, 101, 102, 103]
+    assert len(effects_of(threaded, ONE)) == 1
 
 
 def test_a_function_that_returns_nothing_keeps_its_effect(received, caplog):
