@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from loop import WORK
 from measure import Contender, Refused, Row, compare
-from methods import EMPTY, Method, call_methods, dispatch_taps
+from methods import EMPTY, Method, call_methods, dispatch_taps, ordered_taps
 
 # A program of some tens of milliseconds on one thread: the caller has the other cores for itself.
 SIZE, STEPS = 4096, 1500
@@ -88,6 +88,10 @@ def _taps() -> list[Method]:
     return [plain(), *(m for m in dispatch_taps() if m.role != EMPTY)]
 
 
+def _ordered() -> list[Method]:
+    return [_plain(), *ordered_taps()]
+
+
 def _dispatches(key: str, title: str, methods: Sequence[Method], rounds: int) -> Row:
     contenders = [Contender(m.label, m.role, Dispatch(m, 200 if m.slow else 1000).play) for m in methods]
     return compare(key, title, "us", contenders, rounds)
@@ -101,8 +105,17 @@ def run(rounds: int, missing: dict[str, str]) -> list[Row]:
     return [
         _dispatches("dispatch/call", "a jitted function with one call, dispatched and run", _calls(missing), rounds),
         _dispatches("dispatch/tap", "a jitted function with one tap, dispatched and run", _taps(), rounds),
+        _dispatches(
+            "dispatch/ordered", "a jitted function with one ordered tap, dispatched and run", _ordered(), rounds
+        ),
         _waits(
             "wait/call", "a long program with one call at its end: when its caller goes on", _calls(missing), rounds
         ),
         _waits("wait/tap", "a long program with one tap at its end: when its caller goes on", _taps(), rounds),
+        _waits(
+            "wait/ordered",
+            "a long program with one ordered tap at its end: when its caller goes on",
+            _ordered(),
+            rounds,
+        ),
     ]

@@ -134,3 +134,18 @@ def _json_lines(folder: Path) -> Method:
 
 def dispatch_taps() -> list[Method]:
     return [*(m for m in tap_methods(True, Path()) if m.role != FLOOR), _jax_tap("ordered")]
+
+
+def ordered_taps() -> list[Method]:
+    """Order by JAX's effect, and by a data dependence."""
+
+    def method(label: str, transform: Callable[..., Any], slow: bool) -> Method:
+        take, received = counter()
+        apply = transform(lambda x: callout.tap(take, x, ordered=True))
+        return Method(label, OURS, apply, slow=slow, received=received)
+
+    return [
+        method("callout.tap, ordered, callout.threaded", callout.threaded, slow=False),
+        method("callout.tap, ordered", identity, slow=True),
+        _jax_tap("ordered"),
+    ]

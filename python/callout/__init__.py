@@ -37,6 +37,7 @@ from ._register import unregister as unregister
 from ._runtime import start as _start
 from ._stats import stats as stats
 from ._tap import tap as tap
+from ._threaded import threaded as threaded
 
 __version__ = _version("callout")
 

@@ -7,9 +7,10 @@ break `import callout`. Names that were not found are listed in `MISSING`, which
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -155,6 +156,55 @@ def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None
 def is_variable(atom: Any) -> bool:
     """True for a variable of a jaxpr, false for a literal."""
     return isinstance(atom, jax.extend.core.Var)
+
+
+@contextlib.contextmanager
+def context_of(eqn: Any) -> Iterator[None]:
+    """What was set where an equation was traced: settings, and the place in the user's code that errors name."""
+    with contextlib.ExitStack() as stack:
+        if _source_info is not None:
+            names = _source_info.current_name_stack() + eqn.source_info.name_stack
+            stack.enter_context(_source_info.user_context(eqn.source_info.traceback, name_stack=names))
+        stack.enter_context(eqn.ctx.manager)
+        yield
+
+
+try:
+    from jax._src import source_info_util
+
+    _source_info: Any = source_info_util
+except ImportError:
+    _source_info = None
+    MISSING.append("jax._src.source_info_util")
+
+
+def bind_again(eqn: Any, args: Sequence[Any]) -> list[Any]:
+    """The results of an equation for other operands."""
+    out = eqn.primitive.bind(*args, **eqn.primitive.get_bind_params(eqn.params))
+    return list(out) if eqn.primitive.multiple_results else [out]
+
+
+def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
+    """How many constants and how many carried values a scan has."""
+    if "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()  # JAX 0.12
+    return len(list(consts)), len(list(carry))
+
+
+def is_state_effect(effect: Any) -> bool:
+    """True for the effects of mutable arrays, which belong to one operand of an equation."""
+    return _input_effect is not None and isinstance(effect, _input_effect)
+
+
+try:
+    from jax._src import effects as _effects
+
+    _input_effect: Any = getattr(_effects, "JaxprInputEffect", None)
+except ImportError:
+    _input_effect = None
+if _input_effect is None:
+    MISSING.append("jax._src.effects.JaxprInputEffect")
 
 
 def instantiate_cotangent(cotangent: Any) -> Any:

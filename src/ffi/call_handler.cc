@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <span>
 
 #include "base/small_buffer.h"
 #include "delivery/delivery.h"
 #include "ffi/deferral.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
+#include "ffi/thread_token.h"
 #include "frame/call_frame.h"
 #include "registry/invoke.h"
 #include "registry/registry.h"
@@ -15,36 +17,42 @@ namespace {
 
 class CallState final : public SiteState {
  public:
-  CallState(std::shared_ptr<Callback> callback, bool ordered, bool deferred)
-      : callback_(std::move(callback)), ordered_(ordered), deferred_(deferred) {}
+  CallState(std::shared_ptr<Callback> callback, bool ordered, bool deferred, bool threaded)
+      : callback_(std::move(callback)), ordered_(ordered), deferred_(deferred), threaded_(threaded) {}
   Callback& callback() const { return *callback_; }
   bool ordered() const { return ordered_; }
   bool deferred() const { return deferred_; }
+  bool threaded() const { return threaded_; }
 
  private:
   const std::shared_ptr<Callback> callback_;
   const bool ordered_;
   const bool deferred_;
+  const bool threaded_;
 };
 
 Status Instantiate(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(frame->attrs, "callback"));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t ordered, Int64Attribute(frame->attrs, "ordered", 0));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(frame->attrs, "deferred", 0));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(frame->attrs, "threaded", 0));
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name));
-  auto state = std::make_unique<CallState>(std::move(callback), ordered != 0, deferred != 0);
+  auto state = std::make_unique<CallState>(std::move(callback), ordered != 0, deferred != 0, threaded != 0);
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
   return OkStatus();
 }
 
 Status Execute(XLA_FFI_CallFrame* frame, const CallState& state) {
-  SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
-  SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
+  SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
+  SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
+  std::span<const callout_buffer> args(arg_buffers.data(), DecodeArgs(frame->args, arg_buffers.data()));
+  std::span<const callout_buffer> results(result_buffers.data(), DecodeRets(frame->rets, result_buffers.data()));
+  if (state.threaded()) CALLOUT_RETURN_IF_ERROR(PassToken(&args, &results));
   callout_call call = {};
   call.struct_size = sizeof(call);
-  call.num_args = DecodeArgs(frame->args, args.data());
-  call.num_results = DecodeRets(frame->rets, results.data());
+  call.num_args = static_cast<uint32_t>(args.size());
+  call.num_results = static_cast<uint32_t>(results.size());
   call.args = args.data();
   call.results = results.data();
   call.run_id = RunId(frame);
@@ -54,9 +62,8 @@ Status Execute(XLA_FFI_CallFrame* frame, const CallState& state) {
   if (state.ordered()) Delivery::Get().DrainDevice(state.callback(), call.device_ordinal, call.run_id);
   if (!state.deferred()) [[likely]]
     return Invoke(state.callback(), call);
-  const std::span<const callout_buffer> all(results.data(), call.num_results);
   if (call.num_results > 0) --call.num_results;
-  return Defer(Invoke(state.callback(), call), all);
+  return Defer(Invoke(state.callback(), call), results);
 }
 
 }  // namespace

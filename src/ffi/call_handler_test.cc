@@ -103,6 +103,52 @@ TEST_P(CallHandlerTest, ManyOperandsArrive) {
   for (size_t i = 0; i < 20; ++i) EXPECT_EQ(frame.ret(i).values<int32_t>()[0], 528 + static_cast<int32_t>(i));
 }
 
+TEST_P(CallHandlerTest, ThreadedCallPassesItsTokenOnAndHidesIt) {
+  const auto callback = Bind();
+  callback->on_call = [](const callout_call& call) {
+    EXPECT_EQ(call.num_args, 1U);
+    EXPECT_EQ(call.num_results, 1U);
+    *static_cast<int32_t*>(call.results[0].data) = *static_cast<const int32_t*>(call.args[0].data) + 1;
+    return OkStatus();
+  };
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("threaded", 1).Int64Attr("ordered", 1);
+  frame.Arg(TestBuffer::Scalar(uint32_t{7})).Arg(TestBuffer::Scalar(int32_t{5}));
+  frame.Ret(DType::kUint32, {}).Ret(DType::kInt32, {});
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_EQ(frame.ret(0).values<uint32_t>()[0], 7U);
+  EXPECT_EQ(frame.ret(1).values<int32_t>()[0], 6);
+}
+
+TEST_P(CallHandlerTest, ThreadedAndDeferredCallHasTokenFirstAndStatusLast) {
+  const auto callback = Bind();
+  callback->on_call = [](const callout_call& call) {
+    EXPECT_EQ(call.num_results, 1U);
+    *static_cast<int32_t*>(call.results[0].data) = 6;
+    return OkStatus();
+  };
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("threaded", 1).Int64Attr("deferred", 1).Arg(TestBuffer::Scalar(uint32_t{7}));
+  frame.Ret(DType::kUint32, {}).Ret(DType::kInt32, {}).Ret(DType::kInt32, {});
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_EQ(frame.ret(0).values<uint32_t>()[0], 7U);
+  EXPECT_EQ(frame.ret(1).values<int32_t>()[0], 6);
+  EXPECT_EQ(frame.ret(2).values<int32_t>()[0], 0);
+}
+
+TEST_P(CallHandlerTest, ThreadedCallWithoutATokenIsAnError) {
+  const auto callback = Bind();
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("threaded", 1).Arg(TestBuffer::Of<uint32_t>({1}, {7})).Ret(DType::kUint32, {});
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInvalidArgument, "must be u32[], got u32[1] and u32[]"));
+}
+
 TEST_P(CallHandlerTest, UnknownNameFailsTheLoad) {
   const auto site = NewSite();
   FrameBuilder frame;

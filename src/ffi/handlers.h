@@ -8,15 +8,18 @@
 extern "C" {
 
 /// callout.v1.call: attribute `callback` (string), the name to look up. Operands are the arguments, results the
-/// results. Optionally `ordered` (s64: 1 waits for the delivery of the device's earlier taps) and `deferred` (s64: 1
-/// adds a last result, s32[], and never fails: that result is 0 or the number of the failure, see registry/failures.h).
+/// results. Optionally `ordered` (s64: 1 waits for the delivery of the device's earlier taps), `deferred` (s64: 1
+/// adds a last result, s32[], and never fails: that result is 0 or the number of the failure, see registry/failures.h)
+/// and `threaded` (s64: 1 adds a first operand and a first result, u32[], a token that is copied and is no part of the
+/// call: programs order their calls by it).
 XLA_FFI_Error* callout_v1_call_instantiate(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_call_execute(XLA_FFI_CallFrame* frame) noexcept;
 
 /// callout.v1.tap: attributes `callback` (string), and optionally `label` (string), `leaves` (string: names of the
 /// operands, separated by newlines), `every` (s64), `min_interval_ns` (s64), `on_full` (s64, callout::OverflowPolicy),
-/// `deferred` (as above), `offsets` (s64: 1 adds a last operand, s64[n], where in the whole value this shard begins,
-/// for all dimensions of all operands in turn). Operands are the value; no results but tokens and what `deferred` adds.
+/// `deferred` and `threaded` (as above), `offsets` (s64: 1 adds a last operand, s64[n], where in the whole value this
+/// shard begins, for all dimensions of all operands in turn). Operands are the value; no results but tokens and what
+/// `deferred` and `threaded` add.
 XLA_FFI_Error* callout_v1_tap_instantiate(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_tap_execute(XLA_FFI_CallFrame* frame) noexcept;
 

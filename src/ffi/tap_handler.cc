@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "ffi/deferral.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
+#include "ffi/thread_token.h"
 #include "frame/call_frame.h"
 #include "registry/invoke.h"
 #include "registry/registry.h"
@@ -17,15 +19,18 @@ namespace {
 
 class TapState final : public SiteState {
  public:
-  TapState(std::unique_ptr<TapSite> site, bool deferred) : site_(std::move(site)), deferred_(deferred) {}
+  TapState(std::unique_ptr<TapSite> site, bool deferred, bool threaded)
+      : site_(std::move(site)), deferred_(deferred), threaded_(threaded) {}
   // Records of this site may still be queued: it follows them out.
   ~TapState() override { Delivery::Get().Retire(std::move(site_)); }
   TapSite& site() const { return *site_; }
   bool deferred() const { return deferred_; }
+  bool threaded() const { return threaded_; }
 
  private:
   std::unique_ptr<TapSite> site_;
   const bool deferred_;
+  const bool threaded_;
 };
 
 std::vector<std::string> SplitLines(std::string_view text) {
@@ -63,33 +68,38 @@ Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
 Status Instantiate(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeSite(frame->attrs));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(frame->attrs, "deferred", 0));
-  auto state = std::make_unique<TapState>(std::move(site), deferred != 0);
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(frame->attrs, "threaded", 0));
+  auto state = std::make_unique<TapState>(std::move(site), deferred != 0, threaded != 0);
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
   return OkStatus();
 }
 
-Status Push(XLA_FFI_CallFrame* frame, TapSite& site) {
-  SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
-  const uint32_t num_args = DecodeArgs(frame->args, args.data());
+Status Push(XLA_FFI_CallFrame* frame, TapSite& site, std::span<const callout_buffer> args) {
   const size_t expected = site.info.leaf_names.size() + (site.info.has_offsets ? 1 : 0);
-  if (num_args != expected) [[unlikely]] {
+  if (args.size() != expected) [[unlikely]] {
     return InvalidArgument("callout: tap '" + site.info.label + "': expected " + std::to_string(expected) +
-                           " operands (attributes `leaves`, `offsets`), got " + std::to_string(num_args));
+                           " operands (attributes `leaves`, `offsets`), got " + std::to_string(args.size()));
   }
   const int32_t device_ordinal = DeviceOrdinal(frame);
-  const Status status = Delivery::Get().Push(site, args.data(), num_args, device_ordinal, RunId(frame));
+  const Status status =
+      Delivery::Get().Push(site, args.data(), static_cast<uint32_t>(args.size()), device_ordinal, RunId(frame));
   if (status.ok()) [[likely]]
     return OkStatus();
   return Status(status.code(), DescribeFailure(*site.callback, device_ordinal, status));
 }
 
 Status Execute(XLA_FFI_CallFrame* frame, const TapState& state) {
-  Status status = Push(frame, state.site());
-  if (!state.deferred()) [[likely]]
-    return status;
-  SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
-  return Defer(status, {results.data(), DecodeRets(frame->rets, results.data())});
+  SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
+  std::span<const callout_buffer> args(arg_buffers.data(), DecodeArgs(frame->args, arg_buffers.data()));
+  if (!state.threaded() && !state.deferred()) [[likely]]
+    return Push(frame, state.site(), args);
+  SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
+  std::span<const callout_buffer> results(result_buffers.data(), DecodeRets(frame->rets, result_buffers.data()));
+  if (state.threaded()) CALLOUT_RETURN_IF_ERROR(PassToken(&args, &results));
+  Status status = Push(frame, state.site(), args);
+  if (state.deferred()) return Defer(status, results);
+  return status;
 }
 
 }  // namespace

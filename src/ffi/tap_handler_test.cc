@@ -192,6 +192,49 @@ TEST_P(TapHandlerTest, DeferredTapGivesItsFailureAsANumber) {
   EXPECT_EQ(callback->stats().calls.load(), 1U);
 }
 
+TEST_P(TapHandlerTest, ThreadedTapPassesItsTokenOnAndTheRestIsTheValue) {
+  const auto callback = Bind();
+  std::vector<int32_t> values;
+  callback->on_deliver = [&](const Record& record) {
+    for (const callout_buffer& buffer : record.buffers) values.push_back(*static_cast<const int32_t*>(buffer.data));
+    return OkStatus();
+  };
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("threaded", 1).StringAttr("leaves", "a\nb");
+  frame.Arg(TestBuffer::Scalar(uint32_t{7})).Arg(TestBuffer::Scalar(int32_t{5})).Arg(TestBuffer::Scalar(int32_t{6}));
+  frame.Ret(DType::kUint32, {});
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  Barrier();
+  EXPECT_THAT(values, ElementsAre(5, 6));
+  EXPECT_EQ(frame.ret(0).values<uint32_t>()[0], 7U);
+}
+
+TEST_P(TapHandlerTest, ThreadedAndDeferredTapHasTokenFirstAndStatusLast) {
+  const auto callback = Bind();
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("threaded", 1).Int64Attr("deferred", 1);
+  frame.Arg(TestBuffer::Scalar(uint32_t{7})).Arg(TestBuffer::Scalar(int32_t{5}));
+  frame.Ret(DType::kUint32, {}).Ret(DType::kInt32, {});
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_EQ(frame.ret(0).values<uint32_t>()[0], 7U);
+  EXPECT_EQ(frame.ret(1).values<int32_t>()[0], 0);
+}
+
+TEST_P(TapHandlerTest, ThreadedTapWithoutATokenIsAnError) {
+  const auto callback = Bind();
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("threaded", 1).Arg(TestBuffer::Scalar(int32_t{5}));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInvalidArgument,
+                                             "callout: a threaded call's first operand and first result must be u32[], "
+                                             "got s32[] and nothing"));
+}
+
 TEST_P(TapHandlerTest, FailingCallbackDoesNotFailTheProgram) {
   const LogCapture log;
   const auto callback = Bind();

@@ -30,16 +30,30 @@ def loop_over_batch(
     bind: Callable[..., list[Any]], args: Sequence[Any], dims: Sequence[int | None], *, unroll: bool = False
 ) -> tuple[list[Any], list[int]]:
     """A batching rule that calls once a lane, in order. Results are batched in front."""
+    _, outs, out_dims = thread_over_batch(lambda _, *values: (None, bind(*values)), None, args, dims, unroll=unroll)
+    return outs, out_dims
+
+
+def thread_over_batch(
+    bind: Callable[..., tuple[Any, list[Any]]],
+    token: Any,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    unroll: bool = False,
+) -> tuple[Any, list[Any], list[int]]:
+    """As `loop_over_batch`, for a function that takes a token first and returns the next one: each lane gets the last's."""
     front = _in_front(args, dims)
     mapped = [dim is not None for dim in dims]
 
-    def step(carry: tuple[()], slices: list[Any]) -> tuple[tuple[()], list[Any]]:
+    def step(token: Any, slices: list[Any]) -> tuple[Any, list[Any]]:
         rest = iter(slices)
-        return carry, bind(*[next(rest) if is_mapped else arg for arg, is_mapped in zip(front, mapped, strict=True)])
+        values = [next(rest) if is_mapped else arg for arg, is_mapped in zip(front, mapped, strict=True)]
+        return bind(token, *values)
 
     xs = [arg for arg, is_mapped in zip(front, mapped, strict=True) if is_mapped]
-    _, outs = jax.lax.scan(step, (), xs, unroll=unroll)
-    return outs, [0] * len(outs)
+    token, outs = jax.lax.scan(step, token, xs, unroll=unroll)
+    return token, outs, [0] * len(outs)
 
 
 def batch_call(

@@ -100,12 +100,12 @@ def _io_batch(args: Sequence[Any], dims: Sequence[Any], *, ordered: bool, **para
 batching.primitive_batchers[io_p] = _io_batch
 
 
-def _refuse(kind: str, what: str, remedy: str, *_: Any, **__: Any) -> Any:
+def refuse(kind: str, what: str, remedy: str, *_: Any, **__: Any) -> Any:
     raise ValueError(
         f"{kind} callbacks do not support {what}. Please use `{remedy}` to use callbacks while taking gradients."
     )
 
 
 for _primitive, _kind in ((call_p, "Pure"), (io_p, "IO")):
-    ad.primitive_jvps[_primitive] = functools.partial(_refuse, _kind, "JVP", "jax.custom_jvp")
-    ad.primitive_transposes[_primitive] = functools.partial(_refuse, _kind, "transpose", "jax.custom_vjp")
+    ad.primitive_jvps[_primitive] = functools.partial(refuse, _kind, "JVP", "jax.custom_jvp")
+    ad.primitive_transposes[_primitive] = functools.partial(refuse, _kind, "transpose", "jax.custom_vjp")

@@ -121,23 +121,31 @@ def emit(
     *,
     where: str,
     ordered: bool,
+    threaded: bool = False,
     avals_out: Sequence[Any] | None = None,
     has_side_effect: bool = True,
     sharding: str = "gather",
     device_index: int | None = 0,
     **attributes: Any,
 ) -> list[Any]:
-    """The custom call `name`; its results, those of `ctx.avals_out` by default. `where` is what errors call it."""
+    """The custom call `name`; its results, those of `ctx.avals_out` by default. `where` is what errors call it.
+
+    `threaded`: the first of `args` and of the results is a token of `callout.threaded`, in the place of JAX's.
+    """
     check_usable()
     refuse_ordered_automatic_axes(ctx, where, ordered)
     avals_out = ctx.avals_out if avals_out is None else avals_out
     attributes.update(_partition.attributes(where, _jax_compat.num_devices(ctx), sharding, device_index or 0))
     lower = jax.ffi.ffi_lowering(name, has_side_effect=has_side_effect)
-    if not ordered:
+    if ordered:
+        attributes["ordered"] = np.int64(1)
+    if threaded:
+        attributes["threaded"] = np.int64(1)
+    if threaded or not ordered:
         return list(lower(ctx.replace(avals_out=avals_out), *args, **attributes))
     token = _jax_compat.abstract_token()
     inner = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *avals_out])
-    token_out, *results = lower(inner, ctx.tokens_in.get(ordered_effect), *args, ordered=np.int64(1), **attributes)
+    token_out, *results = lower(inner, ctx.tokens_in.get(ordered_effect), *args, **attributes)
     ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token_out})))
     return results
 

@@ -99,8 +99,7 @@ lowering.register(tap_p, _lower)
 
 
 def _batch(args: Sequence[Any], dims: Sequence[Any], *, transforms: Transforms, **params: Any) -> tuple[Any, Any]:
-    described = (*transforms, ("batch", {"batch_dims": tuple(dims)}))
-    return tap_p.bind(*args, transforms=_Frozen(described), **params), list(dims)
+    return tap_p.bind(*args, transforms=batched_transforms(transforms, dims), **params), list(dims)
 
 
 batching.primitive_batchers[tap_p] = _batch
@@ -153,3 +152,8 @@ class _Frozen(tuple[Any, ...]):
 
 
 no_transforms = _Frozen(())
+
+
+def batched_transforms(transforms: Transforms, dims: Sequence[Any]) -> Transforms:
+    """`transforms`, and then `vmap` with these dimensions."""
+    return _Frozen((*transforms, ("batch", {"batch_dims": tuple(dims)})))

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taps and callbacks inside `callout.threaded`: a token first among operands and results, and no effect.
+
+Without an effect, JAX dispatches the program on its fast path, and asynchronously.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.extend.core
+import numpy as np
+from jax.interpreters import ad, batching, mlir
+
+from .. import _jax_compat
+from .._targets import Target, Transforms
+from . import lowering
+from .batching import thread_over_batch
+from .call import Avals, call_now, refuse
+from .tap import Site, batched_transforms, tap_p
+from .token import TOKEN, no_tangent, one_token
+
+threaded_tap_p = jax.extend.core.Primitive("callout_threaded_tap")
+threaded_call_p = jax.extend.core.Primitive("callout_threaded_call")
+threaded_call_p.multiple_results = True
+_jax_compat.require_devices(threaded_call_p)
+
+
+@threaded_tap_p.def_abstract_eval
+def _tap_abstract_eval(*_: Any, **__: Any) -> Any:
+    return TOKEN
+
+
+@threaded_tap_p.def_impl
+def _tap_eager(token: Any, *args: Any, **params: Any) -> Any:
+    tap_p.bind(*args, **params)
+    return token
+
+
+def _lower_tap(
+    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms, throttle: Any
+) -> Sequence[Any]:
+    del throttle  # of eager taps
+    where = f"callout.tap '{site.label or target.label}'"
+    lowering.refuse_automatic_axes(ctx, where)
+    name = target.bind(transforms)
+    lowering.keep_alive(ctx, target)
+    return lowering.emit(
+        ctx,
+        "callout.v1.tap",
+        args,
+        where=where,
+        ordered=site.ordered,
+        threaded=True,
+        sharding=site.sharding,
+        device_index=site.device_index,
+        callback=name,
+        label=site.label,
+        leaves="\n".join(site.leaves),
+        every=np.int64(site.every),
+        min_interval_ns=np.int64(site.min_interval_ns),
+        on_full=np.int64(site.on_full),
+    )
+
+
+lowering.register(threaded_tap_p, _lower_tap)
+
+
+def _batch_tap(args: Sequence[Any], dims: Sequence[Any], *, transforms: Transforms, **params: Any) -> tuple[Any, Any]:
+    token, rest = one_token(args[0], dims[0]), dims[1:]
+    if any(dim is not None for dim in rest):
+        transforms = batched_transforms(transforms, rest)
+    return threaded_tap_p.bind(token, *args[1:], transforms=transforms, **params), None
+
+
+batching.primitive_batchers[threaded_tap_p] = _batch_tap
+
+
+def _jvp_tap(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, Any]:
+    token = threaded_tap_p.bind(*primals, **params)
+    return token, no_tangent()
+
+
+ad.primitive_jvps[threaded_tap_p] = _jvp_tap
+
+
+@threaded_call_p.def_abstract_eval
+def _call_abstract_eval(*_: Any, result_avals: Avals, **__: Any) -> Any:
+    return (TOKEN, *result_avals)
+
+
+@threaded_call_p.def_impl
+def _call_eager(
+    token: Any, *args: Any, target: Target, result_avals: Avals, ordered: bool, **_: Any
+) -> list[jax.Array]:
+    return [token, *call_now(args, target, result_avals, ordered)]
+
+
+def _lower_call(
+    ctx: mlir.LoweringRuleContext,
+    *args: Any,
+    target: Target,
+    sharding: Any,
+    ordered: bool,
+    partitioned: bool,
+    acts: bool,
+    **_: Any,
+) -> list[Any]:
+    where = "callout.io_callback" if acts else "callout.debug_callback"
+    lowering.refuse_automatic_axes(ctx, where)
+    name = target.bind()
+    lowering.keep_alive(ctx, target)
+    lowering.dispatch_synchronously(ctx, target)
+    index = lowering.device_index_of(ctx, where, sharding)
+    return lowering.emit(
+        ctx,
+        "callout.v1.call",
+        args,
+        where=where,
+        ordered=ordered,
+        threaded=True,
+        sharding="local" if partitioned else "gather",
+        device_index=target.device_index if index is None else index,
+        callback=name,
+    )
+
+
+lowering.register(threaded_call_p, _lower_call)
+
+
+def _batch_call(
+    args: Sequence[Any], dims: Sequence[Any], *, ordered: bool, acts: bool, **params: Any
+) -> tuple[Any, Any]:
+    token, rest = one_token(args[0], dims[0]), dims[1:]
+
+    def bind(token: Any, *values: Any) -> tuple[Any, list[Any]]:
+        token, *outs = threaded_call_p.bind(token, *values, ordered=ordered, acts=acts, **params)
+        return token, outs
+
+    if all(dim is None for dim in rest):
+        token, outs = bind(token, *args[1:])
+        return [token, *outs], [None] * (1 + len(outs))
+    if acts and ordered:
+        raise ValueError("Cannot `vmap` ordered IO callbacks.")
+    token, outs, out_dims = thread_over_batch(bind, token, args[1:], rest)
+    return [token, *outs], [None, *out_dims]
+
+
+batching.primitive_batchers[threaded_call_p] = _batch_call
+
+
+def _jvp_call(primals: Sequence[Any], _: Any, *, acts: bool, **params: Any) -> tuple[Any, list[Any]]:
+    if acts:
+        refuse("IO", "JVP", "jax.custom_jvp")
+    outs = threaded_call_p.bind(*primals, acts=acts, **params)
+    return outs, [no_tangent()]
+
+
+ad.primitive_jvps[threaded_call_p] = _jvp_call

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The token of `callout.threaded`: each threaded call takes it and gives it back, so that their order is a data dependence.
+
+JAX drops equations whose results nobody uses, and these have no effect that would keep them. So the results of a threaded
+function are tied to its last token. The tie leaves nothing in the compiled program: there, XLA keeps the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.extend.core
+import numpy as np
+from jax.interpreters import ad, batching, mlir
+
+TOKEN = jax.core.ShapedArray((), np.dtype(np.uint32))
+
+tie_p = jax.extend.core.Primitive("callout_tie")
+once_p = jax.extend.core.Primitive("callout_once")
+
+
+def first_token() -> Any:
+    """The token of a function's beginning."""
+    return jax.numpy.zeros((), np.uint32)
+
+
+def one_token(token: Any, dim: int | None) -> Any:
+    """The token of a batch of them: all are of the same call."""
+    return token if dim is None else jax.lax.index_in_dim(token, 0, dim, keepdims=False)
+
+
+def no_tangent() -> ad.Zero:
+    """The tangent of a token."""
+    return ad.Zero(TOKEN.to_tangent_aval())
+
+
+def tie(token: Any, value: Any) -> Any:
+    """`value`, for which JAX computes `token` too; so do its tangent and its cotangent."""
+    return tie_p.bind(token, value)
+
+
+@tie_p.def_abstract_eval
+def _tie_abstract_eval(_: Any, value: Any) -> Any:
+    return value
+
+
+@tie_p.def_impl
+def _tie_eager(_: Any, value: Any) -> Any:
+    return value
+
+
+mlir.register_lowering(tie_p, lambda _ctx, _token, value: [value])
+
+
+def _tie_batch(args: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, Any]:
+    return tie_p.bind(one_token(args[0], dims[0]), args[1]), dims[1]
+
+
+batching.primitive_batchers[tie_p] = _tie_batch
+
+
+def _tie_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    token, value = primals
+    tangent = tangents[1]
+    return tie(token, value), tangent if isinstance(tangent, ad.Zero) else tie(token, tangent)
+
+
+ad.primitive_jvps[tie_p] = _tie_jvp
+
+
+def _tie_transpose(cotangent: Any, token: Any, _: Any) -> Sequence[Any]:
+    return [None, cotangent if isinstance(cotangent, ad.Zero) else tie(token, cotangent)]
+
+
+ad.primitive_transposes[tie_p] = _tie_transpose
+
+
+def once(value: Any, what: str) -> Any:
+    """`value`, a predicate or the index of a branch, which `vmap` must not make one of each lane: `what` says why."""
+    return once_p.bind(value, what=what)
+
+
+@once_p.def_abstract_eval
+def _once_abstract_eval(value: Any, *, what: str) -> Any:  # noqa: ARG001
+    return value
+
+
+@once_p.def_impl
+def _once_eager(value: Any, *, what: str) -> Any:  # noqa: ARG001
+    return value
+
+
+mlir.register_lowering(once_p, lambda _ctx, value, what: [value])  # noqa: ARG005
+
+
+def _once_batch(_args: Sequence[Any], _dims: Sequence[Any], *, what: str) -> Any:
+    raise NotImplementedError(f"callout.threaded: vmap of {what}; callout.threaded(jax.vmap(f)) may do")
+
+
+batching.primitive_batchers[once_p] = _once_batch

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ffi/thread_token.h"
+
+#include <cstring>
+#include <string>
+
+#include "callout/dtype.h"
+#include "frame/buffer.h"
+
+namespace callout::internal {
+namespace {
+
+std::string Describe(std::span<const callout_buffer> buffers) {
+  return buffers.empty() ? "nothing" : ShapeString(buffers.front());
+}
+
+bool HasToken(std::span<const callout_buffer> buffers) {
+  return !buffers.empty() && buffers.front().dtype == static_cast<uint32_t>(DType::kUint32) &&
+         buffers.front().rank == 0;
+}
+
+}  // namespace
+
+Status PassToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results) {
+  if (!HasToken(*args) || !HasToken(*results)) {
+    return InvalidArgument("callout: a threaded call's first operand and first result must be u32[], got " +
+                           Describe(*args) + " and " + Describe(*results));
+  }
+  std::memcpy(results->front().data, args->front().data, sizeof(uint32_t));
+  *args = args->subspan(1);
+  *results = results->subspan(1);
+  return OkStatus();
+}
+
+}  // namespace callout::internal
