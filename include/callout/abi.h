@@ -30,7 +30,7 @@ typedef struct callout_call {
   const callout_buffer* args;
   const callout_buffer* results;  ///< To be filled in place; uninitialised on entry.
   int64_t run_id;                 ///< Same for all devices of one launch; 0 outside a compiled program.
-  int32_t device_ordinal;         ///< Local device number; -1 if unknown.
+  int32_t device_ordinal;         ///< XLA's; on CPU the id of the jax.Device. -1 if unknown.
   uint32_t reserved;
   void* error_context;  ///< Opaque, passed to `set_error`.
   /// Reports why the callback is about to return nonzero. `code` is a canonical status code (13 = INTERNAL).

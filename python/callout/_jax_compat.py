@@ -297,9 +297,14 @@ def tuple_sharding(shape: Any, elements: Sequence[Any]) -> Any:
 
 
 def local_devices() -> Sequence[jax.Device]:
-    """This process's CPU devices; an FFI device ordinal is an index into them."""
+    """This process's CPU devices."""
     devices: Sequence[jax.Device] = jax.local_devices(backend="cpu")
     return devices
+
+
+def ordinal_of(device: jax.Device) -> int:
+    """The device's FFI ordinal. XLA:CPU passes the id, also where several processes share the ids (0, 1, 2048, 2049)."""
+    return int(device.id) if device.platform == "cpu" else 0
 
 
 def x64_enabled() -> bool:

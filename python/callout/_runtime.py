@@ -33,8 +33,8 @@ def check_usable() -> None:
 
 
 def device_of(ordinal: int) -> jax.Device:
-    """The JAX device of an FFI device ordinal, which counts this process's devices (ids need not begin at 0)."""
-    return _jax_compat.local_devices()[ordinal]
+    """This process's JAX device with an FFI device ordinal."""
+    return next(device for device in _jax_compat.local_devices() if _jax_compat.ordinal_of(device) == ordinal)
 
 
 def _at_exit() -> None:

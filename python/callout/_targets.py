@@ -142,10 +142,13 @@ def function_name(fn: Callable[..., Any]) -> str:
     return f"{module}.{name}"
 
 
-def _to_jax(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _to_jax(fn: Callable[..., Any], x64: bool) -> Callable[..., Any]:
+    """`fn` with `jax.Array`s. With `jax_enable_x64` as it was traced: what a thread set it to does not hold in others."""
+
     def call_with_jax_arrays(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = jax.tree.map(jax.numpy.asarray, (args, kwargs))
-        return fn(*args, **kwargs)
+        with jax.enable_x64(x64):
+            args, kwargs = jax.tree.map(jax.numpy.asarray, (args, kwargs))
+            return fn(*args, **kwargs)
 
     return call_with_jax_arrays
 
@@ -227,7 +230,7 @@ def call_target(
     def make(_: Transforms) -> _ext.Callback:
         return _ext.make_python_callback(
             label=label,
-            function=_to_jax(fn) if chosen.args == "jax" else fn,
+            function=_to_jax(fn, x64) if chosen.args == "jax" else fn,
             unflatten=None if flat_args else in_tree.unflatten,
             unflatten_value=None,
             flatten=None if flat_results or ignore_result else _flattener(out_tree, label),
@@ -281,11 +284,12 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
         raise TypeError(f"callout.tap: expected a callable, a sink or the name of a callback, got {target!r}")
     fn, chosen = _options.split(target)
     label = chosen.name or function_name(fn)
+    x64 = _jax_compat.x64_enabled()
 
     def make(transforms: Transforms) -> _ext.Callback:
         return _ext.make_python_callback(
             label=label,
-            function=_to_jax(fn) if chosen.args == "jax" else fn,
+            function=_to_jax(fn, x64) if chosen.args == "jax" else fn,
             unflatten=None,
             unflatten_value=None if tree == jax.tree.structure(0) else tree.unflatten,
             flatten=None,
@@ -301,8 +305,8 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
     return _interned(
         "tap",
         target,
-        (tree, wanted),
-        lambda key: Target(key, label, chosen.numpy_only, make, ("tap", str(tree), wanted, chosen)),
+        (tree, wanted, x64),
+        lambda key: Target(key, label, chosen.numpy_only, make, ("tap", str(tree), wanted, x64, chosen)),
     )
 
 
@@ -318,6 +322,7 @@ def _require_positional(name: str, in_tree: PyTreeDef) -> None:
 def registered_function(name: str, fn: Callable[..., Any]) -> _ext.Callback:
     """A Python function under a name: it gets the flat leaves, whatever the program that calls it was traced with."""
     plain, chosen = _options.split(fn)
+    x64 = _jax_compat.x64_enabled()
 
     def value_of(leaves: tuple[np.ndarray, ...]) -> Any:
         return leaves[0] if len(leaves) == 1 else leaves
@@ -327,7 +332,7 @@ def registered_function(name: str, fn: Callable[..., Any]) -> _ext.Callback:
 
     return _ext.make_python_callback(
         label=chosen.name or name,
-        function=_to_jax(plain) if chosen.args == "jax" else plain,
+        function=_to_jax(plain, x64) if chosen.args == "jax" else plain,
         unflatten=None,
         unflatten_value=value_of,
         flatten=flatten,
@@ -337,5 +342,5 @@ def registered_function(name: str, fn: Callable[..., Any]) -> _ext.Callback:
         transforms=None,
         zero_copy=chosen.zero_copy,
         numpy_only=chosen.numpy_only,
-        canonicalize=not _jax_compat.x64_enabled(),
+        canonicalize=not x64,
     )

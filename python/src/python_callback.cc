@@ -231,7 +231,7 @@ Ref PythonCallback::CallTap(PyObject* const* leaves, size_t count, const interna
     const Ref ordinal(PyLong_FromLong(record.device_ordinal));
     arguments.Add("device", ordinal ? CallPython(signature_.device_lookup.get(), ordinal.get()) : Ref());
   }
-  if (signature_.index_lookup) arguments.Add("index", LookUpIndex(leaves, count, record));
+  if (signature_.index_lookup && arguments.ok()) arguments.Add("index", LookUpIndex(leaves, count, record));
   if (!arguments.ok()) return Ref();
   if (arguments.num_keywords() == 0) return CallPython(function, arguments.data(), 1, nullptr);
   const Ref names = arguments.KeywordNames();

@@ -74,7 +74,7 @@ Status Delivery::Configure(const DeliveryOptions& options) {
     return InvalidArgument("queue_bytes must be at least " + std::to_string(kMinQueueBytes) + ", got " +
                            std::to_string(options.queue_bytes));
   }
-  if (options.python_threads < 1 || options.python_threads > kDirectDevices) {
+  if (options.python_threads < 1 || options.python_threads > kMaxPythonThreads) {
     return InvalidArgument("delivery_threads must be 1 to 64, got " + std::to_string(options.python_threads));
   }
   MutexLock lock(mutex_);
@@ -89,17 +89,15 @@ void Delivery::SetGate(Lane lane, BatchGate gate) {
 }
 
 Delivery::Channel* Delivery::ChannelFor(Lane lane, int32_t device_ordinal) {
-  if (device_ordinal >= 0 && device_ordinal < kDirectDevices) [[likely]] {
-    auto& slot = direct_[static_cast<size_t>(lane)][static_cast<size_t>(device_ordinal)];
-    if (Channel* channel = slot.load(std::memory_order_acquire)) return channel;
-  }
+  Channel* channel = DirectSlot(lane, device_ordinal).load(std::memory_order_acquire);
+  if (channel != nullptr && channel->device_ordinal == device_ordinal) [[likely]]
+    return channel;
   return AddChannel(lane, device_ordinal);
 }
 
 Delivery::Channel* Delivery::ExistingChannel(Lane lane, int32_t device_ordinal) const {
-  if (device_ordinal >= 0 && device_ordinal < kDirectDevices) {
-    return direct_[static_cast<size_t>(lane)][static_cast<size_t>(device_ordinal)].load(std::memory_order_acquire);
-  }
+  Channel* channel = DirectSlot(lane, device_ordinal).load(std::memory_order_acquire);
+  if (channel != nullptr && channel->device_ordinal == device_ordinal) return channel;
   MutexLock lock(mutex_);
   const auto it = channels_.find({static_cast<int>(lane), device_ordinal});
   return it == channels_.end() ? nullptr : it->second.get();
@@ -122,9 +120,9 @@ Delivery::Channel* Delivery::AddChannel(Lane lane, int32_t device_ordinal) {
         Channel{thread->AddQueue(options_.queue_bytes), thread, LaneName(lane), device_ordinal});
     thread->Start();
   }
-  if (device_ordinal >= 0 && device_ordinal < kDirectDevices) {
-    direct_[lane_index][static_cast<size_t>(device_ordinal)].store(channel.get(), std::memory_order_release);
-  }
+  auto& slot = DirectSlot(lane, device_ordinal);
+  // Two devices that share a slot: the first keeps it.
+  if (slot.load(std::memory_order_relaxed) == nullptr) slot.store(channel.get(), std::memory_order_release);
   return channel.get();
 }
 

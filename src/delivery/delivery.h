@@ -90,8 +90,16 @@ class CALLOUT_EXPORT Delivery {
     const char* name;  // the lane's
     int32_t device_ordinal;
   };
-  static constexpr int kDirectDevices = 64;
+  static constexpr int kMaxPythonThreads = 64;
+  static constexpr size_t kDirectSlots = 64;
+  using DirectSlots = std::array<std::atomic<Channel*>, kDirectSlots>;
 
+  std::atomic<Channel*>& DirectSlot(Lane lane, int32_t device_ordinal) {
+    return direct_[static_cast<size_t>(lane)][static_cast<uint32_t>(device_ordinal) % kDirectSlots];
+  }
+  const std::atomic<Channel*>& DirectSlot(Lane lane, int32_t device_ordinal) const {
+    return direct_[static_cast<size_t>(lane)][static_cast<uint32_t>(device_ordinal) % kDirectSlots];
+  }
   Channel* ChannelFor(Lane lane, int32_t device_ordinal);
   Channel* AddChannel(Lane lane, int32_t device_ordinal);
   Channel* ExistingChannel(Lane lane, int32_t device_ordinal) const;
@@ -106,8 +114,9 @@ class CALLOUT_EXPORT Delivery {
   std::array<BatchGate, kLaneCount> gates_ CALLOUT_GUARDED_BY(mutex_);
   std::array<std::vector<std::unique_ptr<DeliveryThread>>, kLaneCount> threads_ CALLOUT_GUARDED_BY(mutex_);
   std::map<std::pair<int, int32_t>, std::unique_ptr<Channel>> channels_ CALLOUT_GUARDED_BY(mutex_);
-  // The first devices' channels without a lock. Set once under the mutex, with release; read with acquire.
-  std::array<std::array<std::atomic<Channel*>, kDirectDevices>, kLaneCount> direct_{};
+  // Channels without a lock, by the low bits of the ordinal: a process's devices are neighbours, but the ordinals of a
+  // second process begin at 2048. Set once under the mutex, with release; read with acquire.
+  std::array<DirectSlots, kLaneCount> direct_{};
   std::atomic<bool> closed_{false};
   std::atomic<uint64_t> refused_{0};  ///< Records that came after the queues were closed.
 };

@@ -140,8 +140,9 @@ TEST_F(DeliveryTest, EveryDeviceHasAQueueAndKeepsItsOrder) {
     return values[record.device_ordinal].push_back(ValueOf(record)), OkStatus();
   };
   const auto site = MakeSite(callback);
-  // 64 and more, and an unknown device, have no place in the table of the first ones.
-  const std::vector<int32_t> devices = {0, 1, 63, 64, 1000, -1};
+  // 0, 64 and 2048 (the first device of a second process) share a slot of the table, and so do 63 and an unknown
+  // device.
+  const std::vector<int32_t> devices = {0, 1, 63, 64, 1000, 2048, 2049, -1};
   for (int64_t i = 0; i < 20; ++i) {
     for (const int32_t device : devices) EXPECT_THAT(Push(*site, i, device), IsOk());
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
+#include <memory>
+#include <string>
 
 #include "base/small_buffer.h"
 #include "ffi/guard.h"
@@ -7,6 +9,7 @@
 #include "frame/buffer.h"
 #include "frame/call_frame.h"
 #include "registry/failures.h"
+#include "registry/registry.h"
 
 namespace callout::internal {
 namespace {
@@ -38,8 +41,10 @@ Status Execute(XLA_FFI_CallFrame* frame) {
   if (number != 0) {
     if (std::optional<Status> failure = FindFailure(number)) return std::move(*failure);
     CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(frame->attrs, "callback"));
-    return InternalError("callout: callback '" + std::string(name) +
-                         "' failed in another process, which has the error");
+    // The program holds the callback here too, though it never runs it.
+    Result<std::shared_ptr<Callback>> callback = Registry::Get().Find(name);
+    const std::string label = callback.ok() ? (*callback)->label() : std::string(name);
+    return InternalError("callout: callback '" + label + "' failed in another process, which has the error");
   }
   for (uint32_t i = 0; i < num_results; ++i) {
     CALLOUT_RETURN_IF_ERROR(PassOn(args.data()[i + 1], results.data()[i]));

@@ -91,7 +91,7 @@ TEST_P(CheckHandlerTest, ValuesPassThrough) {
 TEST_P(CheckHandlerTest, FailureOfAnotherProcessNamesTheCallback) {
   FrameBuilder frame;
   frame.Arg(TestBuffer::Scalar(int32_t{2'000'000'000}));
-  EXPECT_THAT(Check(frame), StatusIs(StatusCode::kInternal, "callback 'py:test.f' failed in another process"));
+  EXPECT_THAT(Check(frame), StatusIs(StatusCode::kInternal, "callback 'test.f' failed in another process"));
 }
 
 TEST_P(CheckHandlerTest, OperandsMustFitTheResults) {

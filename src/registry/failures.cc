@@ -3,12 +3,19 @@
 
 #include <array>
 #include <limits>
+#include <random>
 #include <string>
 
 #include "base/thread_annotations.h"
 
 namespace callout::internal {
 namespace {
+
+// Not 1: several processes may run one program, and must not take a number of another's for one of their own.
+int32_t RandomStart() {
+  std::random_device random;
+  return static_cast<int32_t>(random() % (std::numeric_limits<int32_t>::max() - 1)) + 1;
+}
 
 struct Kept {
   int32_t number = 0;
@@ -36,7 +43,7 @@ class Failures {
   static size_t Slot(int32_t number) { return static_cast<uint32_t>(number) % 256; }
 
   mutable Mutex mutex_;
-  int32_t last_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  int32_t last_ CALLOUT_GUARDED_BY(mutex_) = RandomStart();
   std::array<Kept, 256> kept_ CALLOUT_GUARDED_BY(mutex_);
 };
 

@@ -15,7 +15,8 @@
 
 namespace callout::internal {
 
-/// Keeps a failure and returns its number, which is positive. The last 256 are kept. Thread-safe.
+/// Keeps a failure and returns its number, which is positive. Numbers begin at random, so that one of another process
+/// is not found here. The last 256 are kept. Thread-safe.
 CALLOUT_EXPORT int32_t KeepFailure(const Status& failure);
 
 /// The failure with this number; empty if it is not there (it happened in another process). Thread-safe.

@@ -17,6 +17,11 @@ def to_host(value: Any) -> np.ndarray:
     """The value as NumPy sees it; waits for it. Python numbers get JAX's dtypes."""
     if not isinstance(value, (jax.Array, np.ndarray)):
         value = jax.numpy.asarray(value)
+    elif isinstance(value, jax.Array) and not value.is_fully_addressable:
+        raise ValueError(
+            "callout: an array that spans several processes cannot reach a callback outside of jit. Call the callback "
+            'inside jax.jit, in every process; or tap the array with sharding="local", which sends this process\'s shards'
+        )
     return np.asarray(value)
 
 
@@ -30,21 +35,18 @@ def _devices_in_order(sharding: jax.sharding.Sharding) -> list[jax.Device]:
 
 def placement(values: Sequence[Any], device_index: int = 0) -> tuple[jax.Device, int, bool]:
     """Where an eager operation on `values` runs: device, its FFI ordinal, and whether its results are committed there."""
-    devices = _jax_compat.local_devices()
     for value in values:
         if isinstance(value, jax.Array) and value.committed:
             candidates = _devices_in_order(value.sharding)
             device = candidates[device_index if device_index < len(candidates) else 0]
-            return device, devices.index(device) if device in devices else 0, True
+            return device, _jax_compat.ordinal_of(device), True
     default = _jax_compat.default_device()
-    if isinstance(default, jax.Device):
-        return default, devices.index(default) if default in devices else 0, False
-    return devices[0], 0, False
+    device = default if isinstance(default, jax.Device) else _jax_compat.local_devices()[0]
+    return device, _jax_compat.ordinal_of(device), False
 
 
 def shards(values: Sequence[Any]) -> Iterator[tuple[int, list[np.ndarray], np.ndarray]]:
     """Each device's part of `values`: FFI ordinal, the shards, and where they begin in all dimensions in turn."""
-    devices = _jax_compat.local_devices()
     held = [
         {shard.device: shard for shard in value.addressable_shards} if isinstance(value, jax.Array) else {}
         for value in values
@@ -56,7 +58,7 @@ def shards(values: Sequence[Any]) -> Iterator[tuple[int, list[np.ndarray], np.nd
         for value, shard in zip(values, (parts.get(device) for parts in held), strict=True):
             parts.append(to_host(value if shard is None else shard.data))
             begins += [0] * parts[-1].ndim if shard is None else [dim.start or 0 for dim in shard.index]
-        yield devices.index(device) if device in devices else 0, parts, np.asarray(begins, np.int64)
+        yield _jax_compat.ordinal_of(device), parts, np.asarray(begins, np.int64)
 
 
 def wait_for_ordered() -> None:

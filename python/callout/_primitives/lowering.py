@@ -107,8 +107,12 @@ def once_for_automatic_axes(
 
     replicated = jax.sharding.PartitionSpec()
     spread = jax.shard_map(on_one, in_specs=(replicated,) * len(args), out_specs=(), check_vma=False)
+
+    def collected(*values: Any) -> Any:
+        return spread(*[jax.sharding.reshard(value, replicated) for value in values])
+
     inner = ctx.replace(avals_out=[])
-    mlir.lower_fun(spread, multiple_results=True)(inner, *args)
+    mlir.lower_fun(collected, multiple_results=True)(inner, *args)
     if inner.tokens_out is not None:
         ctx.set_tokens_out(inner.tokens_out)
     return True

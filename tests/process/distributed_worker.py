@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One of two processes with two CPU devices each: `python distributed_worker.py RANK PORT SCENARIO FOLDER`.
+
+Writes what it saw to FOLDER/RANK.json.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import PartitionSpec as P
+
+RANK, PORT, SCENARIO, FOLDER = int(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
+LIKE = jax.ShapeDtypeStruct((8,), jnp.float32)
+seen: dict = {}
+heard: list = []
+
+
+def double(value):
+    heard.append(value.tolist())
+    return value * 2
+
+
+def fail(value):
+    raise KeyError("only the owner knows")
+
+
+def took() -> list:
+    """What the callbacks of this process heard since the last time."""
+    jax.effects_barrier()
+    callout.barrier_wait(60)
+    values = list(heard)
+    heard.clear()
+    return values
+
+
+def spread(shape, mesh, spec):
+    value = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    return jax.make_array_from_callback(shape, NamedSharding(mesh, spec), lambda index: value[index])
+
+
+def shards(value):
+    return [shard.data.tolist() for shard in value.addressable_shards]
+
+
+def error_of(run):
+    try:
+        run()
+    except Exception as error:  # noqa: BLE001
+        return type(error).__mro__[0].__name__, isinstance(error, callout.CallbackError), str(error).splitlines()[0]
+    return None
+
+
+def taps(mesh, x):
+    def local(value, *, device, index):
+        (rows, columns) = index
+        heard.append([value.tolist(), device.id, device.process_index, rows.start, columns.start])
+
+    square = Mesh(mesh.devices.reshape(2, 2), ("a", "b"))
+    keywords = {"sharding": "local", "with_device": True, "with_index": True}
+    jax.jit(lambda v: callout.tap(local, v, **keywords))(spread((2, 4), square, P("a", "b")))
+    seen["local"] = sorted(took(), key=lambda record: record[1])
+
+    def whole(value, *, device):
+        heard.append([value.tolist(), device.id])
+
+    for k in range(4):
+        jax.jit(lambda v, k=k: callout.tap(whole, v, device_index=k, with_device=True))(x)
+        seen[f"gather {k}"] = took()
+    backwards = spread((8,), Mesh(mesh.devices[::-1], "d"), P("d"))
+    jax.jit(lambda v: callout.tap(whole, v, with_device=True))(backwards)
+    seen["gather 0 of a reversed mesh"] = took()
+    callout.tap(double, x, sharding="local")
+    seen["eager local"] = sorted(took())
+    seen["eager gather"] = error_of(lambda: callout.tap(double, x))
+    seen["eager call"] = error_of(lambda: callout.pure_callback(double, LIKE, x))
+    jax.jit(lambda v: callout.tap(whole, v, with_device=True))(jnp.arange(2.0))
+    seen["own device"] = took()
+    seen["queues"] = sorted(queue["device"] for queue in callout.stats()["queues"])
+
+
+def calls(mesh, x):
+    on_third = callout.options(double, device_index=2)
+    last = SingleDeviceSharding(jax.devices()[3])
+    for name, call in {
+        "pure": lambda v: callout.pure_callback(double, LIKE, v),
+        "pure on 2": lambda v: callout.pure_callback(on_third, LIKE, v),
+        "pure on the last": lambda v: callout.pure_callback(double, LIKE, v, sharding=last),
+        "io": lambda v: callout.io_callback(double, LIKE, v),
+        "io ordered on 2": lambda v: callout.io_callback(on_third, LIKE, v, ordered=True),
+    }.items():
+        seen[name] = [shards(jax.jit(call)(x)), took()]
+    jax.jit(lambda v: callout.debug_callback(double, v))(x)
+    seen["debug"] = took()
+    jax.jit(lambda v: callout.debug_callback(double, v, partitioned=True))(x)
+    seen["debug partitioned"] = sorted(took())
+
+    def once(value):
+        return callout.pure_callback(double, jax.ShapeDtypeStruct((2,), jnp.float32), value)
+
+    mapped = jax.shard_map(once, mesh=mesh, in_specs=P("d"), out_specs=P("d"), check_vma=False)
+    seen["shard_map"] = [shards(jax.jit(mapped)(x)), sorted(took())]
+
+
+def order(x):
+    def step(_, value):
+        callout.tap(lambda v: heard.append(["tap", v[1].item()]), value, ordered=True)
+        callout.debug_callback(lambda v: heard.append(["debug", v[1].item()]), value, ordered=True)
+        return callout.io_callback(lambda v: heard.append(["io", v[1].item()]) or v * 2, LIKE, value, ordered=True)
+
+    program = jax.jit(lambda v: jax.lax.fori_loop(0, 2, step, v))
+    program(program(x))
+    seen["order"] = took()
+
+
+def failures(x):
+    for k in (0, 2, 0, 2):
+        failing = callout.options(fail, device_index=k)
+        pure = jax.jit(lambda v, failing=failing: callout.pure_callback(failing, LIKE, v))
+        seen.setdefault(f"pure fails on {k}", []).append(error_of(lambda: shards(pure(x))))  # noqa: B023
+    debug = jax.jit(lambda v: callout.debug_callback(fail, v))
+    seen["debug fails"] = error_of(lambda: (debug(x), jax.effects_barrier()))
+    jax.jit(lambda v: callout.tap(fail, v, device_index=1))(x).block_until_ready()
+    seen["tap fails"] = error_of(callout.barrier_wait)
+    seen["afterwards"] = [shards(jax.jit(lambda v: callout.pure_callback(double, LIKE, v))(x)), took()]
+    ordered = jax.jit(lambda v: callout.io_callback(fail, LIKE, v, ordered=True))
+    seen["ordered fails"] = error_of(lambda: shards(ordered(x)))
+
+
+def main() -> None:
+    try:
+        jax.distributed.initialize(f"localhost:{PORT}", num_processes=2, process_id=RANK, initialization_timeout=60)
+    except Exception as error:  # noqa: BLE001
+        (FOLDER / f"{RANK}.json").write_text(json.dumps({"not started": repr(error)}))
+        sys.exit(3)
+    mesh = Mesh(np.asarray(jax.devices()), "d")
+    x = spread((8,), mesh, P("d"))
+    seen["devices"] = [device.id for device in jax.local_devices()]
+    if SCENARIO == "failures":
+        failures(x)
+    else:
+        taps(mesh, x)
+        calls(mesh, x)
+        order(x)
+    (FOLDER / f"{RANK}.json").write_text(json.dumps(seen))
+    jax.distributed.shutdown()
+    if SCENARIO == "failures":
+        os._exit(0)  # JAX 0.10 would raise the ordered program's error once more, at exit
+
+
+if __name__ == "__main__":
+    main()

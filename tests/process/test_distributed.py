@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two processes with two devices each, and one program over all four."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WORKER = Path(__file__).with_name("distributed_worker.py")
+WHOLE = [float(i) for i in range(8)]
+DOUBLE = [2 * v for v in WHOLE]
+TIME_LIMIT_S = 150
+
+
+def run_pair(scenario, folder):
+    """What each of the two processes saw."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, str(WORKER)]
+    pair = [
+        subprocess.Popen(
+            [*command, str(rank), str(port), scenario, str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        outputs = [process.communicate(timeout=TIME_LIMIT_S)[0] for process in pair]
+    finally:
+        for process in pair:
+            process.kill()
+            process.wait()
+    files = [folder / f"{rank}.json" for rank in range(2)]
+    seen = [json.loads(file.read_text()) if file.exists() else {} for file in files]
+    reasons = [process_saw["not started"] for process_saw in seen if "not started" in process_saw]
+    if len(reasons) == 2:
+        pytest.skip(f"jax.distributed does not start on this machine: {reasons[0]}")
+    assert [process.returncode for process in pair] == [0, 0], "\n".join(outputs)
+    return seen
+
+
+@pytest.fixture(scope="module")
+def saw(tmp_path_factory):
+    return run_pair("works", tmp_path_factory.mktemp("works"))
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory):
+    return run_pair("failures", tmp_path_factory.mktemp("failures"))
+
+
+def both(saw, name):
+    return [process_saw[name] for process_saw in saw]
+
+
+def test_local_taps_get_their_own_shards_with_device_and_index(saw):
+    first, second = both(saw, "devices")
+    assert len({*first, *second}) == 4
+    # value, device, process, where it begins in a [2, 4] array on a 2 by 2 mesh
+    assert both(saw, "local") == [
+        [[[[0, 1]], first[0], 0, 0, 0], [[[2, 3]], first[1], 0, 0, 2]],
+        [[[[4, 5]], second[0], 1, 1, 0], [[[6, 7]], second[1], 1, 1, 2]],
+    ]
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_gathered_taps_arrive_whole_in_the_process_of_their_device_only(saw, k):
+    owner, index = divmod(k, 2)
+    expected = [[], []]
+    expected[owner] = [[WHOLE, saw[owner]["devices"][index]]]
+    assert both(saw, f"gather {k}") == expected
+
+
+def test_device_index_counts_in_the_order_of_the_mesh(saw):
+    assert both(saw, "gather 0 of a reversed mesh") == [[], [[WHOLE, saw[1]["devices"][1]]]]
+
+
+def test_a_jit_over_one_device_stays_in_its_process(saw):
+    assert both(saw, "own device") == [[[[0, 1], process_saw["devices"][0]]] for process_saw in saw]
+
+
+def test_queues_are_those_of_the_process(saw):
+    assert both(saw, "queues") == both(saw, "devices")
+
+
+def test_eager_taps_send_the_shards_of_the_process(saw):
+    assert both(saw, "eager local") == [[WHOLE[:2], WHOLE[2:4]], [WHOLE[4:6], WHOLE[6:]]]
+
+
+@pytest.mark.parametrize("name", ["eager gather", "eager call"])
+def test_eager_callbacks_refuse_values_of_several_processes(saw, name):
+    for kind, _, text in both(saw, name):
+        assert (kind, "spans several processes" in text) == ("ValueError", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"), [("pure", 0), ("pure on 2", 1), ("pure on the last", 1), ("io", 0), ("io ordered on 2", 1)]
+)
+def test_calls_run_in_one_process_and_all_have_the_result(saw, name, owner):
+    called = [[], []]
+    called[owner] = [WHOLE]
+    assert both(saw, name) == [[[DOUBLE, DOUBLE], called[0]], [[DOUBLE, DOUBLE], called[1]]]
+
+
+def test_debug_callbacks_run_once_or_on_every_shard(saw):
+    assert both(saw, "debug") == [[WHOLE], []]
+    assert both(saw, "debug partitioned") == [[WHOLE[:2], WHOLE[2:4]], [WHOLE[4:6], WHOLE[6:]]]
+
+
+def test_shard_map_calls_on_every_device_of_every_process(saw):
+    for rank, (results, called) in enumerate(both(saw, "shard_map")):
+        own = [WHOLE[4 * rank :][:2], WHOLE[4 * rank + 2 :][:2]]
+        assert called == own
+        assert results == [[2 * v for v in part] for part in own]
+
+
+def test_order_holds_in_loops_and_over_programs(saw):
+    expected = [[kind, 2.0**i] for i in range(4) for kind in ("tap", "debug", "io")]
+    assert both(saw, "order") == [expected, []]
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_a_failing_call_is_raised_in_every_process(failed, k):
+    owner = k // 2
+    device = failed[owner]["devices"][0]
+    for kind, is_ours, text in failed[owner][f"pure fails on {k}"]:
+        assert (kind, is_ours) == ("KeyError", False)
+        assert f"callback '__main__.fail' failed on device {device}: KeyError: 'only the owner knows'" in text
+    for kind, is_ours, text in failed[1 - owner][f"pure fails on {k}"]:
+        assert (kind, is_ours) == ("CallbackError", True)
+        assert "callback '__main__.fail' failed in another process, which has the error" in text
+
+
+@pytest.mark.parametrize("name", ["debug fails", "ordered fails"])
+def test_failing_effects_are_raised_in_every_process(failed, name):
+    owner, other = both(failed, name)
+    assert owner[0] == "KeyError"
+    assert "failed in another process" in other[2]
+
+
+def test_a_failing_tap_fails_the_barrier_of_its_process_only(failed):
+    owner, other = both(failed, "tap fails")
+    assert owner[:2] == ["KeyError", True]
+    assert other is None
+
+
+def test_programs_work_after_a_failure(failed):
+    assert both(failed, "afterwards") == [[[DOUBLE, DOUBLE], [WHOLE]], [[DOUBLE, DOUBLE], []]]

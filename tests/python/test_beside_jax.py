@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/migrating.md says is the same as, or different from, JAX's own callbacks, with both in one test."""
+
+import logging
+
+import callout
+import jax
+import jax.experimental
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+I32 = jax.ShapeDtypeStruct((), jnp.int32)
+PURE = (jax.pure_callback, callout.pure_callback)
+IO = (jax.experimental.io_callback, callout.io_callback)
+DEBUG = (jax.debug.callback, callout.debug_callback)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """JAX logs the callbacks that fail."""
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def outcome(run):
+    """The result as a list, or the exception's first class that both can have."""
+    try:
+        return np.asarray(run()).tolist()
+    except Exception as error:  # noqa: BLE001
+        return next(kind for kind in type(error).__mro__ if kind.__module__ in ("builtins", "jax.errors")).__name__
+
+
+def compiled(result, spec):
+    return lambda pure: jax.jit(lambda x: pure(lambda v: result, spec, x))(jnp.float32(1))
+
+
+@pytest.mark.parametrize(
+    ("run", "jax_gives", "callout_gives"),
+    [
+        (compiled(2.5, F32), 2.5, 2.5),
+        (compiled(np.float64(2.5), F32), 2.5, 2.5),
+        (compiled(None, F32), "JaxRuntimeError", "JaxRuntimeError"),
+        (compiled(np.zeros(3, np.float32), F32), "JaxRuntimeError", "JaxRuntimeError"),
+        (compiled(2.5, I32), "JaxRuntimeError", "JaxRuntimeError"),
+        (compiled(3, F32), "JaxRuntimeError", 3.0),
+        (compiled(2**40, I32), 0, "JaxRuntimeError"),
+        (lambda pure: jax.grad(lambda x: pure(np.sin, F32, x))(1.0), "ValueError", "ValueError"),
+        (lambda pure: jax.vmap(lambda x: pure(np.sin, F32, x))(jnp.ones(2)), *["NotImplementedError"] * 2),
+        (lambda pure: pure(np.sin, jax.ShapeDtypeStruct((), np.float64), 1.0), "ValueError", "ValueError"),
+    ],
+)
+def test_results_and_refusals(run, jax_gives, callout_gives):
+    assert [outcome(lambda: run(pure)) for pure in PURE] == [jax_gives, callout_gives]  # noqa: B023
+
+
+def test_arguments():
+    def kinds(pure):
+        seen = []
+        jax.jit(lambda x, k: pure(lambda v, k: seen.append((type(v), v.dtype, k.dtype, k.shape)) or v, F32, x, k))(
+            1.0, jax.random.key(0)
+        ).block_until_ready()
+        return seen[0]
+
+    ours, theirs = kinds(callout.pure_callback), kinds(jax.pure_callback)
+    assert ours[0] is np.ndarray
+    assert issubclass(theirs[0], jax.Array)
+    assert ours[1:] == theirs[1:]
+
+
+@pytest.mark.parametrize("pair", [PURE, IO])
+def test_eager_exceptions(pair):
+    def fail(_):
+        raise KeyError("mine")
+
+    assert [outcome(lambda: call(fail, F32, 1.0)) for call in pair] == ["JaxRuntimeError", "KeyError"]  # noqa: B023
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_debug_callbacks_under_vmap(ordered):
+    def heard(debug):
+        seen = []
+        jax.jit(jax.vmap(lambda x: debug(lambda v: seen.append(int(v)), x, ordered=ordered)))(jnp.arange(5))
+        jax.effects_barrier()
+        return seen
+
+    assert [heard(debug) for debug in DEBUG] == [[0, 1, 2, 3, 4]] * 2
+    lengths = [
+        len(jax.make_jaxpr(jax.vmap(lambda x: debug(print, x)))(jnp.arange(50)).eqns)  # noqa: B023
+        for debug in DEBUG
+    ]
+    assert lengths[0] > 50 > lengths[1]
+
+
+def test_results_that_are_not_declared():
+    for io in IO:
+        assert jax.jit(lambda x: io(lambda v: None, None, x))(1.0) is None  # noqa: B023
+        assert jax.jit(lambda x: io(lambda v: None, (), x))(1.0) == ()  # noqa: B023
+    for debug in DEBUG:
+        jax.jit(lambda x: debug(lambda v: v, x))(1.0)  # noqa: B023
+    jax.effects_barrier()
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_debug_callbacks_over_devices(partitioned):
+    mesh = Mesh(np.asarray(jax.devices()[:2]), "d")
+    x = jax.device_put(jnp.arange(4.0), NamedSharding(mesh, P("d")))
+
+    def heard(debug):
+        seen = []
+        jax.jit(lambda v: debug(lambda a: seen.append(np.asarray(a).tolist()), v, partitioned=partitioned))(x)
+        jax.effects_barrier()
+        return sorted(seen)
+
+    assert heard(callout.debug_callback) == heard(jax.debug.callback)
+
+
+def test_results_of_calls_over_devices_are_on_all_of_them():
+    mesh = Mesh(np.asarray(jax.devices()[:2]), "d")
+    x = jax.device_put(jnp.arange(1.0, 5.0), NamedSharding(mesh, P("d")))
+    like = jax.ShapeDtypeStruct((4,), jnp.float32)
+
+    def shards(pure):
+        y = jax.jit(lambda v: pure(lambda a: np.asarray(a), like, v))(x)
+        return [shard.data.tolist() for shard in y.addressable_shards]
+
+    assert shards(callout.pure_callback) == [[1, 2, 3, 4]] * 2
+    assert shards(jax.pure_callback)[0] == [1, 2, 3, 4]  # the other one is not filled

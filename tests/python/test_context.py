@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What callbacks see of their caller: context variables, thread locals, JAX's settings; and asyncio around them."""
+
+import asyncio
+import contextvars
+import threading
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+request: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="none")
+local = threading.local()
+
+
+class Look:
+    """A callback that notes where it is and what it sees there."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, value):
+        self.seen.append(
+            {
+                "thread": threading.get_ident(),
+                "request": request.get(),
+                "local": getattr(local, "value", "none"),
+                "x64": jax.config.jax_enable_x64,
+                "device": jax.config.jax_default_device,
+            }
+        )
+        return value
+
+
+@pytest.fixture(autouse=True)
+def caller():
+    token = request.set("caller")
+    local.value = "caller"
+    yield
+    request.reset(token)
+    del local.value
+
+
+def spread():
+    """A value over two devices: XLA runs its programs in threads of its own."""
+    sharding = NamedSharding(Mesh(np.asarray(jax.devices()[:2]), "d"), P("d"))
+    return jax.device_put(jnp.arange(2.0), sharding)
+
+
+def test_eager_calls_are_in_the_callers_thread_and_context():
+    look = Look()
+    callout.pure_callback(look, F32, 1.0)
+    (seen,) = look.seen
+    assert seen["thread"] == threading.get_ident()
+    assert (seen["request"], seen["local"]) == ("caller", "caller")
+
+
+def test_what_an_eager_call_sets_stays_set():
+    callout.pure_callback(lambda v: request.set("changed") and v, F32, 1.0)
+    assert request.get() == "changed"
+
+
+def test_compiled_calls_see_the_caller_only_in_its_thread():
+    look = Look()
+    f = jax.jit(lambda x: callout.pure_callback(look, F32, x))
+    for _ in range(5):
+        f(jnp.float32(1)).block_until_ready()
+    for seen in look.seen:
+        expected = "caller" if seen["thread"] == threading.get_ident() else "none"
+        assert (seen["request"], seen["local"]) == (expected, expected)
+
+
+def test_calls_on_threads_of_xla_do_not_see_the_caller():
+    look = Look()
+    like = jax.ShapeDtypeStruct((2,), jnp.float32)
+    jax.jit(lambda x: callout.pure_callback(look, like, x))(spread()).block_until_ready()
+    (seen,) = look.seen
+    assert seen["thread"] != threading.get_ident()
+    assert (seen["request"], seen["local"]) == ("none", "none")
+
+
+def test_taps_have_the_context_of_their_delivery_thread():
+    look = Look()
+
+    def remember(value):
+        look(value)
+        request.set("an earlier tap")
+
+    for value in range(2):
+        callout.tap(remember, value)
+    callout.barrier_wait()
+    assert [seen["request"] for seen in look.seen] == ["none", "an earlier tap"]
+    assert all(seen["thread"] != threading.get_ident() for seen in look.seen)
+    callout.tap(lambda v: request.set("none"), 0)
+    callout.barrier_wait()
+
+
+def test_a_context_can_be_passed_on():
+    look = Look()
+    context = contextvars.copy_context()
+    callout.tap(lambda v: context.copy().run(look, v), 1.0)
+    callout.barrier_wait()
+    assert look.seen[0]["request"] == "caller"
+
+
+def test_settings_of_a_thread_do_not_reach_taps_but_global_ones_do():
+    look = Look()
+    with jax.enable_x64(True), jax.default_device(jax.devices()[1]):
+        callout.tap(look, 1.0)
+        callout.barrier_wait()
+    jax.config.update("jax_default_device", jax.devices()[1])
+    try:
+        callout.tap(look, 1.0)
+        callout.barrier_wait()
+    finally:
+        jax.config.update("jax_default_device", None)
+    assert [seen["x64"] for seen in look.seen] == [False, False]
+    assert [seen["device"] for seen in look.seen] == [None, jax.devices()[1]]
+
+
+def test_default_device_can_be_set_inside_a_callback():
+    used = []
+
+    def on_last(value):
+        with jax.default_device(jax.devices()[-1]):
+            used.append(jnp.sum(jnp.asarray(value)).devices())
+
+    callout.tap(on_last, np.ones(3, np.float32))
+    callout.barrier_wait()
+    assert used == [{jax.devices()[-1]}]
+
+
+@pytest.mark.parametrize("numpy_only", [False, True])
+def test_jax_arguments_keep_64_bits_on_any_thread(numpy_only):
+    got = []
+
+    def look(value):
+        got.append(jnp.add(value, value).dtype)
+        return value
+
+    chosen = callout.options(look, args="jax", numpy_only=numpy_only)
+    with jax.enable_x64(True):
+        wide = jax.ShapeDtypeStruct((2,), jnp.float64)
+        x = jax.device_put(spread().astype(jnp.float64), spread().sharding)
+        y = jax.jit(lambda v: callout.pure_callback(chosen, wide, v))(x)
+        callout.tap(chosen, np.float64(1))
+        callout.barrier_wait()
+    assert y.tolist() == [0, 1]
+    assert got == [jnp.float64, jnp.float64]
+
+
+def test_disable_jit_makes_calls_eager():
+    look = Look()
+    with jax.disable_jit():
+        jax.jit(lambda x: callout.pure_callback(look, F32, x))(jnp.float32(1))
+    assert look.seen[0]["thread"] == threading.get_ident()
+
+
+def test_a_tap_feeds_an_asyncio_queue():
+    async def main():
+        loop = asyncio.get_running_loop()
+        queue = asyncio.Queue()
+
+        def send(value):
+            loop.call_soon_threadsafe(queue.put_nowait, int(value))
+
+        f = jax.jit(lambda: jax.lax.fori_loop(0, 20, lambda i, c: callout.tap(send, i) * 0 + c, 0))
+        await asyncio.to_thread(lambda: f().block_until_ready())
+        await asyncio.to_thread(callout.barrier_wait)
+        return [await queue.get() for _ in range(20)]
+
+    assert asyncio.run(main()) == list(range(20))
+
+
+def test_to_thread_takes_the_context_to_calls_in_that_thread():
+    async def main():
+        request.set("task")
+        look = Look()
+        await asyncio.to_thread(callout.pure_callback, look, F32, 1.0)
+        return look.seen[0]
+
+    seen = asyncio.run(main())
+    assert seen["request"] == "task"
+    assert seen["thread"] != threading.get_ident()
+
+
+def test_a_tap_after_the_loops_end_is_an_error_of_the_tap():
+    async def main():
+        return asyncio.get_running_loop()
+
+    closed = asyncio.run(main())
+    callout.tap(lambda v: closed.call_soon_threadsafe(print, v), 1.0)
+    with pytest.raises(callout.TapError, match="Event loop is closed"):
+        callout.barrier_wait()
