@@ -27,6 +27,8 @@ from ._errors import TapError as TapError
 from ._errors import UnboundNameError as UnboundNameError
 from ._errors import last_error as last_error
 from ._errors import reraise as reraise
+from ._export import export as export
+from ._export import exported_names as exported_names
 from ._io_callback import io_callback as io_callback
 from ._jit import jit as jit
 from ._options import options as options

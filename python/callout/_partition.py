@@ -34,13 +34,16 @@ def register() -> None:
         _jax_compat.register_partitioner(target, _partitioner(target))
 
 
-def attributes(where: str, num_devices: int, sharding: str, device_index: int) -> dict[str, Any]:
-    """The attributes that tell the partitioner what to do; none where the compiler does not spread the program."""
+def attributes(where: str, num_devices: int, sharding: str, device_index: int, exporting: bool) -> dict[str, Any]:
+    """The attributes that tell the partitioner what to do; none where the compiler does not spread the program.
+
+    What is exported for one device can be called in a program for several.
+    """
     if num_devices > 0 and not 0 <= device_index < num_devices:
         raise ValueError(f"{where}: device_index={device_index} is not one of the program's {num_devices} device(s)")
-    if num_devices <= 1:
+    if num_devices < (1 if exporting else 2):
         return {}
-    if not _jax_compat.has_partitioner():
+    if num_devices > 1 and not _jax_compat.has_partitioner():
         raise NotImplementedError(
             f"{where}: a callback in a jit over several devices needs an entry point that this jaxlib does not have; "
             "use it inside jax.shard_map"
@@ -84,7 +87,7 @@ def _partitioner(target: str) -> Callable[..., tuple[bytes, Sequence[Any], Any]]
             elements = [result_sharding] * len(results)
         call = _Call(target, config.decode(), arg_shapes, arg_shardings, results, elements)
         mode = call.text("sharding")
-        if not mode or any(map(_is_manual, arg_shardings)):
+        if not mode or any(map(_is_manual, [*arg_shardings, *elements])):
             return _as_it_is(call), [_known(sharding) for sharding in arg_shardings], result_sharding
         text, shardings = _on_shards(call) if mode == "local" else _on_one(call)
         if not results:
@@ -133,7 +136,7 @@ def _even(shape: Any, sharding: Any) -> Any:
 
 def _offsets(call: _Call, shardings: Sequence[Any]) -> np.ndarray:
     """[device, dimension of an operand]: where the device's shard begins."""
-    num_devices = call.number("num_devices")
+    num_devices = max([1, *(sharding.num_devices() for sharding in shardings if sharding.is_tiled())])
     columns = [np.zeros((num_devices, 0), np.int64)]
     for shape, sharding in zip(call.arg_shapes, shardings, strict=True):
         if not shape.is_array():
@@ -200,29 +203,26 @@ def _on_one(call: _Call) -> tuple[bytes, list[Any]]:
 
 def _spread(writer: Writer, call: _Call, outs: list[Value]) -> list[Value]:
     """The results on every device, or the failure."""
-    num_devices = call.number("num_devices")
     *results, status = outs
-    data = [_sum(writer, value, num_devices) for value in results if value.element]
-    operands = [writer.all_reduce_sum(status, num_devices), *data]
+    data = [_sum(writer, value) for value in results if value.element]
+    operands = [writer.all_reduce_sum(status), *data]
     checked = iter(writer.custom_call("callout.v1.check", call.config, operands, data, in_place=len(data)))
     return [next(checked) if value.element else value for value in results]
 
 
-def _sum(writer: Writer, value: Value, num_devices: int) -> Value:
+def _sum(writer: Writer, value: Value) -> Value:
     """The one device's bits on every device: bits, because adding zero changes a negative zero."""
     element = value.element
     if element.startswith("complex"):
         part = element[len("complex<") : -1]
-        real, imaginary = (_sum(writer, writer.unary(half, value, part), num_devices) for half in ("real", "imag"))
+        real, imaginary = (_sum(writer, writer.unary(half, value, part)) for half in ("real", "imag"))
         return writer.op(value, f"stablehlo.complex {real.name}, {imaginary.name} : {value.type}")
     if element in _NARROW:
-        return writer.unary("convert", _sum(writer, writer.unary("convert", value, "ui8"), num_devices), element)
+        return writer.unary("convert", _sum(writer, writer.unary("convert", value, "ui8")), element)
     if element.startswith(("f", "bf")):
         bits = "ui" + re.findall(r"\d+", element)[0]
-        return writer.unary(
-            "bitcast_convert", _sum(writer, writer.unary("bitcast_convert", value, bits), num_devices), element
-        )
-    return writer.all_reduce_sum(value, num_devices)
+        return writer.unary("bitcast_convert", _sum(writer, writer.unary("bitcast_convert", value, bits)), element)
+    return writer.all_reduce_sum(value)
 
 
 def _warn_if_large(call: _Call) -> None:

@@ -143,13 +143,12 @@ class Writer:
         """Ends the false branch with its results."""
         self._lines += [self._leave("stablehlo.return", values), f"}}) : (tensor<i1>) -> ({_types(values)})"]
 
-    def all_reduce_sum(self, operand: Value, num_devices: int) -> Value:
-        """The sum over all devices, on all of them."""
+    def all_reduce_sum(self, operand: Value) -> Value:
+        """The sum over all devices, on all of them: of the one replica that there is, all partitions."""
         name, scalar = self._fresh(), f"tensor<{operand.element}>"
         self._lines += [
             f'{name} = "stablehlo.all_reduce"({operand.name}) <{{channel_handle = '
-            "#stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids, "
-            f"replica_groups = dense<{[list(range(num_devices))]}> : tensor<1x{num_devices}xi64>}}> ({{",
+            "#stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<0> : tensor<1x1xi64>}> ({",
             f"^bb0(%x: {scalar}, %y: {scalar}):",
             f"%s = stablehlo.add %x, %y : {scalar}",
             f"stablehlo.return %s : {scalar}",

@@ -33,10 +33,11 @@ class CallState final : public SiteState {
 
 Status Instantiate(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(frame->attrs, "callback"));
+  CALLOUT_ASSIGN_OR_RETURN(const std::string_view needed, StringAttribute(frame->attrs, "names"));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t ordered, Int64Attribute(frame->attrs, "ordered", 0));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(frame->attrs, "deferred", 0));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(frame->attrs, "threaded", 0));
-  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name));
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name, needed));
   auto state = std::make_unique<CallState>(std::move(callback), ordered != 0, deferred != 0, threaded != 0);
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now

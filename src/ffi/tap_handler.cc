@@ -45,6 +45,7 @@ std::vector<std::string> SplitLines(std::string_view text) {
 
 Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
   CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(attrs, "callback"));
+  CALLOUT_ASSIGN_OR_RETURN(const std::string_view needed, StringAttribute(attrs, "names"));
   CALLOUT_ASSIGN_OR_RETURN(const std::string_view label, StringAttribute(attrs, "label"));
   CALLOUT_ASSIGN_OR_RETURN(const std::string_view leaves, StringAttribute(attrs, "leaves"));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t every, Int64Attribute(attrs, "every", 1));
@@ -57,7 +58,7 @@ Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
         "got " +
         std::to_string(every) + ", " + std::to_string(min_interval_ns) + ", " + std::to_string(on_full));
   }
-  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name));
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name, needed));
   SiteInfo info = {std::string(label.empty() ? std::string_view(callback->label()) : label), SplitLines(leaves),
                    offsets != 0};
   return std::make_unique<TapSite>(std::move(callback), std::move(info),

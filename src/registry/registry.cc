@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/registry.h"
 
+#include <algorithm>
+#include <sstream>
+
 namespace callout::internal {
 
 Registry& Registry::Get() {
@@ -56,18 +59,31 @@ std::string Registry::Bind(std::string_view base, const std::shared_ptr<Callback
   }
 }
 
-Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name) const {
+Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::string_view needed) const {
   {
     MutexLock lock(mutex_);
     if (auto it = entries_.find(name); it != entries_.end()) {
       if (auto callback = it->second.callback.lock()) return callback;
     }
   }
-  std::string message = "callout: no callback is bound to the name '" + std::string(name) + "'; registered names:";
+  return NotFound(DescribeUnbound(name, needed));
+}
+
+std::string Registry::DescribeUnbound(std::string_view name, std::string_view needed) const {
   const std::vector<std::string> names = RegisteredNames();
+  std::string message = "callout: no callback is bound to the name '" + std::string(name) + "'; ";
+  if (!needed.empty()) {
+    message += "the program needs:";
+    std::istringstream lines{std::string(needed)};
+    for (std::string one; std::getline(lines, one);) {
+      message += " '" + one + (std::ranges::binary_search(names, one) ? "'" : "' (not bound)");
+    }
+    message += "; ";
+  }
+  message += "registered names:";
   if (names.empty()) message += " (none)";
   for (const std::string& known : names) message += " '" + known + "'";
-  return NotFound(std::move(message));
+  return message;
 }
 
 std::string Registry::LabelOf(uint64_t callback_id) const {

@@ -39,8 +39,9 @@ class CALLOUT_EXPORT Registry {
   /// persistent compilation cache hits. Thread-safe.
   std::string Bind(std::string_view base, const std::shared_ptr<Callback>& callback);
 
-  /// NotFound with the registered names, if `name` is not there or its callback is gone. Thread-safe. GIL not needed.
-  Result<std::shared_ptr<Callback>> Find(std::string_view name) const;
+  /// NotFound with the registered names, if `name` is not there or its callback is gone; also with the names that are
+  /// `needed`, one a line, by the program that asks, where it says so. Thread-safe. GIL not needed.
+  Result<std::shared_ptr<Callback>> Find(std::string_view name, std::string_view needed = {}) const;
 
   /// Label of the live callback with this id, "" if there is none. Thread-safe.
   std::string LabelOf(uint64_t callback_id) const;
@@ -55,6 +56,7 @@ class CALLOUT_EXPORT Registry {
   };
 
   void Sweep() CALLOUT_REQUIRES(mutex_);
+  std::string DescribeUnbound(std::string_view name, std::string_view needed) const;
 
   mutable Mutex mutex_;
   std::map<std::string, Entry, std::less<>> entries_ CALLOUT_GUARDED_BY(mutex_);

@@ -44,6 +44,14 @@ TEST_F(RegistryTest, RegisteredNameHoldsItsCallback) {
   EXPECT_EQ(FindOrNull("scale"), nullptr);
 }
 
+TEST_F(RegistryTest, UnboundNameIsToldWithWhatTheProgramNeeds) {
+  EXPECT_THAT(registry_.Register("b", Make("b"), false), IsOk());
+  EXPECT_THAT(registry_.Find("a", "a\nb\nc"),
+              StatusIs(StatusCode::kNotFound,
+                       "callout: no callback is bound to the name 'a'; the program needs: 'a' (not bound) 'b' 'c' (not "
+                       "bound); registered names: 'b'"));
+}
+
 TEST_F(RegistryTest, TakenNameIsRefusedUnlessReplaced) {
   const auto first = Make("a");
   const auto second = Make("a");

@@ -48,8 +48,8 @@ def _lower(
     **_: Any,
 ) -> list[Any]:
     lowering.refuse_automatic_axes(ctx, where)
+    lowering.keep_alive(ctx, target, where)
     name = target.bind()
-    lowering.keep_alive(ctx, target)
     lowering.dispatch_synchronously(ctx, target)
     index = lowering.device_index_of(ctx, where, sharding)
     return lowering.emit(

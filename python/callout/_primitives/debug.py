@@ -38,8 +38,8 @@ def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, ordered: b
     index = target.device_index
     if not partitioned and lowering.once_for_automatic_axes(ctx, _WHERE, bind, args, index, ordered):
         return []
+    lowering.keep_alive(ctx, target, _WHERE)
     name = target.bind()
-    lowering.keep_alive(ctx, target)
     lowering.dispatch_synchronously(ctx, target)
     sharding = "local" if partitioned else "gather"
     return lowering.emit(

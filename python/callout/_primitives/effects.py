@@ -9,6 +9,7 @@ supplied 1 arguments but compiled program expected 2", up to JAX 0.12 at least).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax.extend.core
@@ -16,21 +17,37 @@ import jax.extend.core
 from .. import _jax_compat
 
 
-class UnorderedEffect(jax.extend.core.Effect):
+class _Effect(jax.extend.core.Effect):
+    """All objects of a class are equal, which JAX asks of effects that it writes into exported programs.
+
+    Such a file has the name of the class, as its repr says it. So that name is frozen: `callout.X` wherever X is defined.
+    """
+
+    def __init_subclass__(cls) -> None:
+        cls.__module__ = "callout"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+class UnorderedEffect(_Effect):
     """Keeps taps and debug callbacks in the program. Programs with it are dispatched asynchronously."""
 
     def __str__(self) -> str:
         return "Callout"
 
 
-class OrderedEffect(jax.extend.core.Effect):
+class OrderedEffect(_Effect):
     """Program order. JAX waits for the previous ordered program before it dispatches the next."""
 
     def __str__(self) -> str:
         return "CalloutOrdered"
 
 
-class IoEffect(jax.extend.core.Effect):
+class IoEffect(_Effect):
     """Keeps io callbacks in the program. Not allowed in remat, which would repeat them."""
 
     def __str__(self) -> str:
@@ -61,3 +78,8 @@ _io_effects = {io_effect, *_jax_compat.io_effects()}
 def acting(ordered: bool) -> set[Any]:
     """The effects of an io callback."""
     return {*_io_effects, ordered_effect} if ordered else _io_effects
+
+
+def of_exported(unordered: Iterable[Any]) -> tuple[Any, ...]:
+    """The unordered effects of a program that is exported: JAX's own cannot be written, and stands beside one of ours."""
+    return tuple(effect for effect in unordered if effect not in _io_effects or effect == io_effect)

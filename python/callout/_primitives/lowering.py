@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -15,20 +15,37 @@ from .._targets import NamedTarget, Target
 from .eager import check_usable
 from .effects import ordered_effect
 
+# A mark in programs that are exported for several platforms (see _reachability.py). It never leaves `callout.export`.
+REFUSAL = "callout.not_supported"
 
-def refuse_platform(ctx: mlir.LoweringRuleContext, *_: Any, **__: Any) -> Any:
-    """Lowering for platforms that have no target of ours."""
-    platforms = ", ".join(platform for platform in _jax_compat.platforms(ctx) if platform != "cpu")
-    raise NotImplementedError(
-        f"callout: callbacks are not supported on platform {platforms}; supported: cpu. "
+
+def not_supported(platforms: Iterable[str]) -> str:
+    """The text of the refusal."""
+    return (
+        f"callout: callbacks are not supported on platform {', '.join(platforms)}; supported: cpu. "
         "jax.lax.platform_dependent(cpu=..., default=...) keeps one out of the other platforms' programs"
     )
 
 
-def keep_alive(ctx: mlir.LoweringRuleContext, target: Target) -> None:
+def refuse_platform(ctx: mlir.LoweringRuleContext, *args: Any, **_: Any) -> Any:
+    """Lowering for platforms that have no target of ours."""
+    if not _jax_compat.is_exporting(ctx) or "cpu" not in ctx.module_context.platforms:
+        raise NotImplementedError(not_supported(p for p in _jax_compat.platforms(ctx) if p != "cpu"))
+    if len(ctx.tokens_in) > 0:
+        ctx.set_tokens_out(ctx.tokens_in)
+    return jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx, *args)
+
+
+def keep_alive(ctx: mlir.LoweringRuleContext, target: Target, where: str) -> None:
     """Makes what is lowered hold the target. A registered name is held by the registry, and its program can be exported."""
-    if not isinstance(target, NamedTarget):
-        ctx.module_context.add_keepalive(target)
+    if isinstance(target, NamedTarget):
+        return
+    if _jax_compat.is_exporting(ctx):
+        raise ValueError(
+            f"{where}: an exported program carries names, and '{target.label}' was not passed as one: bind it by "
+            "callout.register(name, fn), in the process that loads the program, and pass the name here"
+        )
+    ctx.module_context.add_keepalive(target)
 
 
 def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> None:
@@ -139,7 +156,8 @@ def emit(
     check_usable()
     refuse_ordered_automatic_axes(ctx, where, ordered)
     avals_out = ctx.avals_out if avals_out is None else avals_out
-    attributes.update(_partition.attributes(where, _jax_compat.num_devices(ctx), sharding, device_index or 0))
+    num_devices, exporting = _jax_compat.num_devices(ctx), _jax_compat.is_exporting(ctx)
+    attributes.update(_partition.attributes(where, num_devices, sharding, device_index or 0, exporting))
     lower = jax.ffi.ffi_lowering(name, has_side_effect=has_side_effect)
     if ordered:
         attributes["ordered"] = np.int64(1)

@@ -74,8 +74,8 @@ def _lower(
     gather = site.sharding == "gather"
     if gather and lowering.once_for_automatic_axes(ctx, where, bind, args, site.device_index, site.ordered):
         return args
+    lowering.keep_alive(ctx, target, where)
     name = target.bind(transforms)
-    lowering.keep_alive(ctx, target)
     lowering.emit(
         ctx,
         "callout.v1.tap",

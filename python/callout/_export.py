@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`callout.export` and `callout.exported_names`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from . import _artifact, _jax_compat, _reachability
+from ._partition import TARGETS
+from ._primitives.effects import OrderedEffect, of_exported
+from ._primitives.lowering import REFUSAL
+
+
+def export(
+    jitted: Any,
+    *,
+    platforms: Sequence[str] | None = None,
+    for_plugin: str | None = None,
+    stablehlo_version: str | None = None,
+    disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
+) -> Callable[..., jax.export.Exported]:
+    """`jax.export.export` for programs with callbacks and taps.
+
+    A program may only call names of `callout.register`. They need not be bound when it is exported; whoever loads the
+    program binds them before. `Exported.serialize`, `jax.export.deserialize` and `Exported.call` are JAX's; the process
+    that calls `deserialize` has imported callout.
+
+    Args:
+        jitted: what `jax.jit` or `callout.jit` returned.
+        platforms: as in `jax.export.export`; "cpu" is the one that callbacks run on.
+        for_plugin: write StableHLO that this plugin reads: a platform of this process, or the path of a PJRT plugin, which
+            is loaded in a short-lived process of its own and asked.
+        stablehlo_version: write StableHLO for this version, such as "1.13.0". By default JAX chooses.
+        disabled_checks: further ones, as in `jax.export.export`.
+
+    Returns:
+        A function of arguments or `jax.ShapeDtypeStruct`s that returns a `jax.export.Exported`. Its `main` neither takes
+        nor returns tokens: the order of ordered callbacks begins and ends inside the program.
+
+    Raises:
+        ValueError: a function or a sink instead of a name (from the returned function); a version that cannot be written.
+        NotImplementedError: (from the returned function) a callback on a platform that has none.
+    """
+    if for_plugin is not None and stablehlo_version is not None:
+        raise ValueError("callout.export: for_plugin and stablehlo_version both choose a version; pass one of them")
+    newest = None if for_plugin is None else _jax_compat.plugin_stablehlo_version(for_plugin)
+    if stablehlo_version is not None:
+        _artifact.check_version(stablehlo_version)
+    checks = [*map(jax.export.DisabledSafetyCheck.custom_call, [*TARGETS, REFUSAL]), *disabled_checks]
+    as_jax_does = jax.export.export(getattr(jitted, "_jitted", jitted), platforms=platforms, disabled_checks=checks)
+
+    def export_for(*args: Any, **kwargs: Any) -> jax.export.Exported:
+        def finish(exported: jax.export.Exported) -> jax.export.Exported:
+            version = stablehlo_version or _artifact.version_of(exported.mlir_module_serialized)
+            return _finished(exported, version if newest is None else _artifact.older(version, newest))
+
+        return _jax_compat.with_vjps(as_jax_does(*args, **kwargs), finish)
+
+    return export_for
+
+
+def _finished(exported: jax.export.Exported, version: str) -> jax.export.Exported:
+    """The program without our tokens, with its names in every call, in the wanted version."""
+    is_ours = [isinstance(effect, OrderedEffect) for effect in exported.ordered_effects]
+    with _artifact.opened(exported.mlir_module_serialized) as module:
+        _reachability.resolve_refusals(module, exported.platforms)
+        _artifact.remove_tokens(module, is_ours)
+        _artifact.write_names(module)
+        artifact = _artifact.closed(module, version)
+    others = [effect for effect, ours in zip(exported.ordered_effects, is_ours, strict=True) if not ours]
+    return dataclasses.replace(
+        exported,
+        ordered_effects=tuple(others),
+        unordered_effects=of_exported(exported.unordered_effects),
+        mlir_module_serialized=artifact,
+    )
+
+
+def exported_names(exported: jax.export.Exported) -> tuple[str, ...]:
+    """The names that an exported program calls, sorted: what is to be registered where it runs.
+
+    Args:
+        exported: what `callout.export` or `jax.export.deserialize` returned.
+    """
+    with _artifact.opened(exported.mlir_module_serialized) as module:
+        return _artifact.names(module)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that one process exports and another loads."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import callout
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "python" / "native_callbacks.cc"
+
+# Both processes: names that note what they get.
+BIND = """
+got = []
+def note(name, give=lambda v: v + 1):
+    return lambda v: (got.append([name, np.asarray(v).tolist()]), give(v))[1]
+def bind_python():
+    for name in ("tap.ordered", "tap", "call", "io"):
+        callout.register(name, note(name))
+    callout.register("debug", note("debug", lambda v: None))
+def report(out):
+    callout.barrier_wait()
+    import json
+    print(json.dumps({"out": np.asarray(out).tolist(), "got": got}), flush=True)
+"""
+
+EXPORT = """
+V = jax.ShapeDtypeStruct((3,), jnp.float32)
+@jax.jit
+def f(x):
+    def body(i, c):
+        c = callout.tap("tap.ordered", c, ordered=True)
+        c = callout.io_callback("io", V, c, ordered=True)
+        return callout.pure_callback("scale", V, callout.pure_callback("call", V, c))
+    x = jax.lax.fori_loop(0, 3, body, x)
+    callout.debug_callback("debug", x)
+    return callout.tap("tap", x)
+open(sys.argv[1], "wb").write(callout.export(f)(V).serialize())
+"""
+
+LOAD = """
+program = jax.export.deserialize(open(sys.argv[1], "rb").read())
+"""
+
+RUN = """
+report(program.call(jnp.arange(3.0)))
+"""
+
+
+@pytest.fixture
+def library(tmp_path):
+    path = tmp_path / "libnative_callbacks.so"
+    flags = ["-std=c++20", "-O1", "-shared", "-fPIC", f"-I{callout.include_dir()}"]
+    subprocess.run(["c++", *flags, str(SOURCE), "-o", str(path)], check=True)
+    return path
+
+
+@pytest.fixture
+def process(run, tmp_path):
+    """Runs a program that finds the exported file as its first argument."""
+
+    def run_with_file(*parts):
+        done = run(f"sys.argv[1:] = [{str(tmp_path / 'program.bin')!r}]\n" + "\n".join(parts))
+        assert (done.code, done.err) == (0, ""), done.err
+        return done.out
+
+    return run_with_file
+
+
+def by_name(records):
+    return {name: [value for other, value in records if other == name] for name, _ in records}
+
+
+def test_the_loading_process_sees_what_the_exporting_one_sees(process, library):
+    bind = f"{BIND}\nbind_python()\ncallout.register('scale', '{library}:scale')\n"
+    here = json.loads(process(bind, EXPORT, "report(f(jnp.arange(3.0)))"))
+    there = json.loads(process(bind, LOAD, RUN))
+    assert there["out"] == here["out"] == [28, 36, 44]
+    assert by_name(there["got"]) == by_name(here["got"])
+    ordered = [name for name, _ in there["got"] if name in ("tap.ordered", "io")]
+    assert ordered == ["tap.ordered", "io"] * 3
+    assert len(there["got"]) == 3 + 3 + 3 + 1 + 1
+
+
+def test_names_that_nobody_bound_when_the_program_was_exported(process, library):
+    process(EXPORT)
+    out = process(BIND, f"bind_python()\ncallout.register('scale', '{library}:scale')", LOAD, RUN)
+    assert json.loads(out)["out"] == [28, 36, 44]
+
+
+def test_an_unbound_name_is_listed_with_the_others(process):
+    process(EXPORT)
+    out = process(
+        LOAD,
+        """
+        callout.register("scale", lambda v: v)
+        print(*callout.exported_names(program))
+        for _ in range(2):
+            try:
+                with callout.reraise():
+                    program.call(jnp.arange(3.0))
+            except callout.UnboundNameError as error:
+                print(str(error).partition("; ")[2])
+        """.replace("\n        ", "\n"),
+    )
+    needed = "the program needs: 'call' (not bound) 'debug' (not bound) 'io' (not bound) 'scale' 'tap' (not bound) "
+    error = needed + "'tap.ordered' (not bound); registered names: 'scale'\n"
+    assert out == "call debug io scale tap tap.ordered\n" + error * 2
+
+
+def test_a_process_without_callout_is_told_what_is_missing(process, tmp_path):
+    process(EXPORT)
+    out = process(
+        """
+import subprocess
+code = "import sys, jax; jax.export.deserialize(open(sys.argv[1], 'rb').read())"
+done = subprocess.run([sys.executable, "-c", code, sys.argv[1]], capture_output=True, text=True)
+print(done.stderr.splitlines()[-1])
+"""
+    )
+    assert "NotImplementedError: cannot deserialize effect type <class 'callout." in out

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exported programs: names instead of functions, no tokens, platforms, versions."""
+
+import inspect
+import sys
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from callout import _artifact, _jax_compat
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+@pytest.fixture
+def bind():
+    """Registers names whose callbacks note (name, value) in order, and return the value plus one."""
+
+    class Bind(list):
+        def __call__(self, *names, returns=lambda value: value + 1):
+            for name in names:
+                callout.register(
+                    name, lambda value, name=name: (self.append((name, value.tolist())), returns(value))[1]
+                )
+                bound.append(name)
+
+    bound = []
+    yield Bind()
+    for name in bound:
+        callout.unregister(name)
+
+
+def everything(x):
+    """Each kind of callback; the ordered ones are a chain, and so are the values."""
+    x = callout.tap("tap.ordered", x, ordered=True, name="first")
+    y = callout.pure_callback("call", F32, x)
+    z = callout.io_callback("io", F32, y, ordered=True)
+    callout.debug_callback("debug", z)
+    return callout.tap("tap", z)
+
+
+NAMES = ("call", "debug", "io", "tap", "tap.ordered")
+
+
+def bind_everything(bind):
+    bind("tap.ordered", "tap", "call", "io")
+    bind("debug", returns=lambda value: None)
+
+
+def loaded(exported):
+    return jax.export.deserialize(exported.serialize())
+
+
+def export_for(f, *args, **kwargs):
+    return callout.export(jax.jit(f), **kwargs)(*args)
+
+
+def main_of(exported):
+    return next(line for line in exported.mlir_module().splitlines() if "@main(" in line)
+
+
+def test_a_loaded_program_does_what_the_traced_one_does(bind):
+    exported = export_for(everything, F32)  # nothing is bound yet
+    program = loaded(exported)
+    bind_everything(bind)
+    expected, records = float(jax.jit(everything)(1.0)), None
+    callout.barrier_wait()
+    records = list(bind)
+    bind.clear()
+    for call in (program.call, jax.jit(program.call), exported.call):
+        assert float(call(1.0)) == expected == 3
+        callout.barrier_wait()
+        assert sorted(bind) == sorted(records)
+        in_order = [record for record in bind if record[0] in ("tap.ordered", "io")]
+        assert in_order == [("tap.ordered", 1.0), ("io", 2.0)]
+        bind.clear()
+
+
+def test_tokens_and_ordered_effects_are_gone():
+    exported = export_for(everything, F32)
+    assert "token" not in main_of(exported)
+    for program in (exported, loaded(exported)):
+        assert program.ordered_effects == ()
+        assert {str(effect) for effect in program.unordered_effects} == {"Callout", "CalloutIo"}
+        assert program.in_avals == (jax.core.ShapedArray((), jnp.float32, weak_type=False),)
+        assert program.module_kept_var_idx == (0,)
+
+
+def test_effects_keep_unused_calls_of_a_loaded_program(bind):
+    program = loaded(export_for(everything, F32))
+    bind_everything(bind)
+    assert float(jax.jit(lambda x: (program.call(x), x)[1])(1.0)) == 1
+    callout.barrier_wait()
+    assert len(bind) == 5
+
+
+def test_donation_points_at_the_right_result():
+    f = jax.jit(lambda x, y: callout.tap("t", (x * 2, y + 1), ordered=True), donate_argnums=1)
+    exported = callout.export(f)(F32, jax.ShapeDtypeStruct((3,), jnp.float32))
+    assert "tensor<3xf32> {tf.aliasing_output = 1 : i32}" in main_of(exported)
+
+
+def test_loops_branches_and_arguments_that_nobody_uses(bind):
+    def f(x, unused, y):
+        def body(i, c):
+            return lax.cond(i % 2 == 0, lambda c: callout.io_callback("io", F32, c, ordered=True), lambda c: c, c)
+
+        return {"out": lax.fori_loop(0, 6, body, x), "y": y}
+
+    program = loaded(export_for(f, F32, F32, jax.ShapeDtypeStruct((2,), jnp.int32)))
+    bind("io")
+    out = program.call(1.0, jnp.float32(0), jnp.arange(2, dtype=jnp.int32))
+    assert (float(out["out"]), out["y"].tolist()) == (4, [0, 1])
+    assert bind == [("io", 1.0), ("io", 2.0), ("io", 3.0)]
+
+
+def test_derivatives_are_exported_too(bind):
+    program = jax.export.deserialize(
+        export_for(lambda x: callout.tap("t", jnp.sin(x), ordered=True), F32).serialize(vjp_order=1)
+    )
+    assert program.vjp().ordered_effects == ()
+    bind("t")
+    np.testing.assert_allclose(jax.grad(program.call)(1.0), np.cos(1.0), rtol=1e-6)
+
+
+def test_symbolic_shapes(bind):
+    (size,) = jax.export.symbolic_shape("n")
+    spec = jax.ShapeDtypeStruct((size,), jnp.float32)
+    program = loaded(
+        export_for(
+            lambda x: callout.tap("t", callout.pure_callback("c", spec, x), ordered=True),
+            spec,
+        )
+    )
+    bind("t", "c")
+    for count in (2, 3):
+        np.testing.assert_array_equal(program.call(jnp.arange(float(count))), np.arange(count) + 1)
+
+
+def test_names_of_a_program():
+    exported = export_for(everything, F32)
+    assert callout.exported_names(exported) == callout.exported_names(loaded(exported)) == NAMES
+    assert callout.exported_names(export_for(lambda x: x, F32)) == ()
+
+
+def test_an_unbound_name_is_an_error_that_lists_what_the_program_needs(bind):
+    program = loaded(export_for(everything, F32))
+    bind("io", "tap")
+    with pytest.raises(callout.UnboundNameError) as info, callout.reraise():
+        program.call(1.0)
+    assert str(info.value) == (
+        "callout: no callback is bound to the name 'call'; the program needs: 'call' (not bound) 'debug' (not bound) 'io' "
+        "'tap' 'tap.ordered' (not bound); registered names: 'io' 'tap'"
+    )
+
+
+def anonymous(x):
+    return x
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda x: callout.pure_callback(anonymous, F32, x), "callout.pure_callback: .*'test_export.anonymous'"),
+        (lambda x: callout.io_callback(anonymous, F32, x), "callout.io_callback: .*'test_export.anonymous'"),
+        (lambda x: callout.tap(anonymous, x, ordered=True), "callout.tap .*'test_export.anonymous'"),
+        (lambda x: callout.tap(callout.sinks.Null(name="nil"), x), "callout.tap 'nil': .*'nil'"),
+        (lambda x: callout.debug_callback(anonymous, x), "callout.debug_callback: .*'test_export.anonymous'"),
+        (lambda x: callout.debug_print("x {}", x), r"callout.debug_callback: .*debug_print\('x \{\}'\)"),
+    ],
+)
+def test_a_function_without_a_name_is_refused(f, message):
+    with pytest.raises(ValueError, match=message) as info:
+        export_for(f, F32)
+    assert "bind it by callout.register(name, fn), in the process that loads the program" in str(info.value)
+
+
+def test_the_same_function_runs_before_and_after_it_was_refused():
+    f = jax.jit(lambda x: callout.pure_callback(anonymous, F32, x))
+    assert float(f(1.0)) == 1
+    with pytest.raises(ValueError, match="was not passed as one"):
+        callout.export(f)(F32)
+    assert float(f(2.0)) == 2
+
+
+def with_callback(x):
+    return callout.tap("t", callout.pure_callback("c", jax.ShapeDtypeStruct(x.shape, x.dtype), x), ordered=True)
+
+
+def unordered(x):
+    return callout.tap("t", callout.pure_callback("c", jax.ShapeDtypeStruct(x.shape, x.dtype), x))
+
+
+def on_cpu_only(x, f=with_callback):
+    return lax.platform_dependent(x, cpu=f, default=lambda x: x * 10)
+
+
+def in_nested_functions(x):
+    def body(i, c):
+        return lax.cond(c > 0, jax.jit(with_callback), lambda c: c, c)
+
+    return lax.platform_dependent(x, cpu=lambda x: lax.fori_loop(0, 1, body, x), default=lambda x: x * 10)
+
+
+@pytest.mark.parametrize("f", [on_cpu_only, in_nested_functions])
+@pytest.mark.parametrize("platforms", [("cpu", "cuda"), ("cuda", "cpu"), ("tpu", "cpu", "cuda")])
+def test_a_callback_that_only_cpu_reaches_is_exported_for_several_platforms(bind, f, platforms):
+    exported = export_for(f, F32, platforms=platforms)
+    assert exported.platforms == platforms
+    assert "not_supported" not in exported.mlir_module()
+    bind("c", "t")
+    assert float(loaded(exported).call(1.0)) == 2
+    callout.barrier_wait()
+    assert bind == [("c", 1.0), ("t", 2.0)]
+
+
+def test_platform_dependent_under_jit(bind):
+    bind("c", "t")
+    assert float(jax.jit(on_cpu_only)(1.0)) == 2
+    assert callout.exported_names(export_for(lambda x: on_cpu_only(x, unordered), F32, platforms=["cuda"])) == ()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        with_callback,
+        lambda x: with_callback(x) + on_cpu_only(x),
+        lambda x: lax.platform_dependent(x, cuda=jax.jit(with_callback), default=lambda x: x),
+    ],
+)
+@pytest.mark.parametrize("platforms", [("cpu", "cuda"), ("cuda", "cpu", "tpu")])
+def test_a_callback_that_another_platform_reaches_is_refused_by_its_name(f, platforms):
+    with pytest.raises(NotImplementedError, match="callbacks are not supported on platform cuda") as info:
+        export_for(f, F32, platforms=platforms)
+    assert "platform_dependent" in str(info.value)
+
+
+def test_a_callback_for_another_platform_alone_is_refused():
+    with pytest.raises(NotImplementedError, match="not supported on platform cuda"):
+        export_for(with_callback, F32, platforms=["cuda"])
+    with pytest.raises(NotImplementedError, match="not supported on platform cuda"):
+        jax.jit(with_callback).trace(F32).lower(lowering_platforms=("cpu", "cuda"))
+
+
+def on_devices(count):
+    return NamedSharding(Mesh(np.array(jax.devices()[:count]), ("d",)), P("d"))
+
+
+@pytest.mark.parametrize("devices", [1, 4])
+def test_exported_for_one_device_or_four_and_run_on_four(bind, devices):
+    x = jax.device_put(jnp.arange(8.0), on_devices(4))
+
+    def f(x):
+        x = callout.tap("t", x)
+        return callout.io_callback("c", jax.ShapeDtypeStruct(x.shape, x.dtype), x, ordered=True)
+
+    exported = export_for(f, jax.device_put(jnp.arange(8.0), on_devices(devices)))
+    assert exported.nr_devices == devices
+    bind("t", "c")
+    np.testing.assert_array_equal(jax.jit(lambda x: loaded(exported).call(x) * 2)(x), (np.arange(8.0) + 1) * 2)
+    callout.barrier_wait()
+    assert sorted(bind) == [("c", list(range(8))), ("t", list(range(8)))]
+
+
+def test_local_taps_of_a_program_for_one_device_run_on_four(bind):
+    exported = export_for(lambda x: callout.tap("t", x, sharding="local"), jax.ShapeDtypeStruct((8,), jnp.float32))
+    bind("t")
+    jax.jit(lambda x: loaded(exported).call(x) + 1)(jax.device_put(jnp.arange(8.0), on_devices(4)))
+    callout.barrier_wait()
+    assert sorted(bind) == [("t", [i, i + 1]) for i in (0, 2, 4, 6)]
+
+
+def test_shard_map_in_a_program_and_around_it(bind):
+    sharding = on_devices(4)
+    x = jax.device_put(jnp.arange(8.0), sharding)
+
+    def over(f):
+        return jax.shard_map(f, mesh=sharding.mesh, in_specs=P("d"), out_specs=P("d"), check_vma=False)
+
+    inside = loaded(export_for(over(unordered), x))
+    around = over(loaded(export_for(unordered, jax.ShapeDtypeStruct((2,), jnp.float32))).call)
+    bind("t", "c")
+    for call in (inside.call, around):
+        np.testing.assert_array_equal(jax.jit(call)(x), np.arange(8.0) + 1)
+        callout.barrier_wait()
+        assert sorted(value for name, value in bind if name == "c") == [[i, i + 1] for i in (0, 2, 4, 6)]
+        bind.clear()
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "1.0.0", "1.13.0", None])
+def test_versions(bind, version):
+    exported = export_for(everything, F32, stablehlo_version=version)
+    default = jax.export.export(jax.jit(lambda x: x))(F32)
+    expected = version or _artifact.version_of(default.mlir_module_serialized)
+    assert _artifact.version_of(exported.mlir_module_serialized) == expected
+    bind_everything(bind)
+    assert float(loaded(exported).call(1.0)) == 3
+
+
+@pytest.mark.parametrize("version", ["1.13", "v1.13.0", "", 3])
+def test_a_version_that_is_none_is_refused(version):
+    with pytest.raises(ValueError, match=r"stablehlo_version must look like '1\.13\.0', got"):
+        callout.export(jax.jit(everything), stablehlo_version=version)
+
+
+@pytest.mark.parametrize("version", ["99.0.0", "0.8.0"])
+def test_a_version_that_this_jaxlib_does_not_write_is_refused(version):
+    with pytest.raises(ValueError, match=rf"this jaxlib writes StableHLO .*, and not stablehlo_version='{version}'"):
+        callout.export(jax.jit(everything), stablehlo_version=version)
+
+
+def test_a_program_that_is_too_new_for_the_version_is_refused():
+    small = jax.ShapeDtypeStruct((2,), jnp.float8_e8m0fnu)
+    with pytest.raises(ValueError, match=r"this program cannot be written as StableHLO 0\.9\.0"):
+        export_for(lambda x: callout.tap("t", x), small, stablehlo_version="0.9.0")
+
+
+def test_the_version_of_a_platform():
+    exported = export_for(everything, F32, for_plugin="cpu")
+    assert exported.mlir_module_serialized[:40] == export_for(everything, F32).mlir_module_serialized[:40]
+    with pytest.raises(ValueError, match="for_plugin='abacus' is no platform of this process"):
+        callout.export(jax.jit(everything), for_plugin="abacus")
+    with pytest.raises(ValueError, match="pass one of them"):
+        callout.export(jax.jit(everything), for_plugin="cpu", stablehlo_version="1.13.0")
+
+
+def test_the_version_of_a_plugin(monkeypatch, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"does not tell its StableHLO version: .*nothing\.so.* stablehlo_version sets it"
+    ):
+        callout.export(jax.jit(everything), for_plugin=str(tmp_path / "nothing.so"))
+    script = "print('a log line'); import sys; print('StableHLO', *[1, 13, 3])"
+    monkeypatch.setattr(_jax_compat, "_PRINT_PLUGIN_VERSION", script)
+    exported = export_for(everything, F32, for_plugin="./a_plugin.so")
+    assert _artifact.version_of(exported.mlir_module_serialized) == "1.13.3"
+    monkeypatch.setattr(_jax_compat, "_PRINT_PLUGIN_VERSION", "print('StableHLO', 99, 0, 0)")
+    newest = export_for(everything, F32, for_plugin="./a_plugin.so")
+    assert _artifact.version_of(newest.mlir_module_serialized) == _artifact.version_of(
+        export_for(everything, F32).mlir_module_serialized
+    )
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no python"))
+    with pytest.raises(ValueError, match="No such file"):
+        callout.export(jax.jit(everything), for_plugin="./a_plugin.so")
+
+
+def test_other_custom_calls_stay_jax_s_affair():
+    def f(x):
+        return jax.ffi.ffi_call("somebody.else", F32)(callout.tap("t", x))
+
+    with pytest.raises(ValueError, match=r"somebody\.else"):
+        export_for(f, F32)
+    allowed = [jax.export.DisabledSafetyCheck.custom_call("somebody.else")]
+    assert callout.exported_names(export_for(f, F32, disabled_checks=allowed)) == ("t",)
+
+
+def test_what_is_no_jit_is_refused_and_callout_jit_is_taken(bind):
+    with pytest.raises(ValueError, match="must be the result of `jit`"):
+        callout.export(everything)
+    assert callout.exported_names(callout.export(callout.jit(everything))(F32)) == NAMES
+
+
+def test_programs_call_programs(bind):
+    inner = loaded(export_for(unordered, F32))
+    outer = loaded(export_for(lambda x: callout.tap("t2", inner.call(x)), F32))
+    assert callout.exported_names(outer) == ("c", "t", "t2")
+    bind("c", "t", "t2")
+    assert float(outer.call(1.0)) == 2
+
+
+def test_arguments_are_those_of_jax():
+    ours, theirs = (inspect.signature(function).parameters for function in (callout.export, jax.export.export))
+    assert {name for name in theirs if not name.startswith("_")} - {"fun_jit"} <= set(ours)
