@@ -46,7 +46,7 @@ def _lower_tap(
     where = f"callout.tap '{site.label or target.label}'"
     lowering.refuse_automatic_axes(ctx, where)
     name = target.bind(transforms)
-    lowering.keep_alive(ctx, target)
+    lowering.keep_alive(ctx, target, where)
     return lowering.emit(
         ctx,
         "callout.v1.tap",
@@ -111,7 +111,7 @@ def _lower_call(
     where = "callout.io_callback" if acts else "callout.debug_callback"
     lowering.refuse_automatic_axes(ctx, where)
     name = target.bind()
-    lowering.keep_alive(ctx, target)
+    lowering.keep_alive(ctx, target, where)
     lowering.dispatch_synchronously(ctx, target)
     index = lowering.device_index_of(ctx, where, sharding)
     return lowering.emit(
