@@ -46,3 +46,11 @@ def received():
             self.append(value)
 
     return Received()
+
+
+@pytest.fixture
+def small_queue():
+    """The smallest capacity of tap queues, bytes."""
+    callout.config.queue_bytes = 16_000_000
+    yield 16_000_000
+    callout.config.queue_bytes = 256_000_000

@@ -141,7 +141,7 @@ def test_a_program_over_several_devices_whose_tokens_were_overwritten(gate, mesh
     f = over_all_devices(lambda x: callout.tap(received.tap, gate.in_program(x)), mesh)
     g = jax.jit(lambda x: callout.tap(received.tap, x))
     f(ones(mesh))
-    for device in jax.devices():
+    for device in mesh.devices.flat:
         g(jax.device_put(jnp.float32(2), device))
     gate.await_inside()
     assert SEVERAL in outstanding()
