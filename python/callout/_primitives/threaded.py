@@ -112,7 +112,7 @@ def _lower_call(
     lowering.refuse_automatic_axes(ctx, where)
     lowering.keep_alive(ctx, target, where)
     name = target.bind()
-    lowering.dispatch_synchronously(ctx, target)
+    attributes = lowering.dispatch_synchronously(ctx, target)
     index = lowering.device_index_of(ctx, where, sharding)
     return lowering.emit(
         ctx,
@@ -124,6 +124,7 @@ def _lower_call(
         sharding="local" if partitioned else "gather",
         device_index=target.device_index if index is None else index,
         callback=name,
+        **attributes,
     )
 
 
