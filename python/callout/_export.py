@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from . import _artifact, _jax_compat, _reachability
+from . import _artifact, _jax_compat, _plugin, _reachability
 from ._partition import TARGETS
 from ._primitives.effects import OrderedEffect, of_exported
 from ._primitives.lowering import REFUSAL
@@ -47,7 +47,7 @@ def export(
     """
     if for_plugin is not None and stablehlo_version is not None:
         raise ValueError("callout.export: for_plugin and stablehlo_version both choose a version; pass one of them")
-    newest = None if for_plugin is None else _jax_compat.plugin_stablehlo_version(for_plugin)
+    newest = None if for_plugin is None else _plugin.stablehlo_version(for_plugin)
     if stablehlo_version is not None:
         _artifact.check_version(stablehlo_version)
     checks = [*map(jax.export.DisabledSafetyCheck.custom_call, [*TARGETS, REFUSAL]), *disabled_checks]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -395,8 +394,8 @@ def with_vjps(
     return dataclasses.replace(finished, _get_vjp=lambda primal: with_vjps(get_vjp(primal), finish))
 
 
-# jaxlib tells a plugin's attributes through a client, which takes the devices: not in this process.
-_PRINT_PLUGIN_VERSION = """
+# A program of its own: jaxlib tells a plugin's attributes through a client, which takes the devices.
+PRINT_PLUGIN_VERSION = """
 import sys
 from jaxlib import xla_client
 xla_client.load_pjrt_plugin_dynamically("callout_probe", sys.argv[1])
@@ -404,34 +403,3 @@ xla_client.initialize_pjrt_plugin("callout_probe")
 client = xla_client.make_c_api_client("callout_probe", {}, None)
 print("StableHLO", *client.stablehlo_current_version)
 """
-
-
-def plugin_stablehlo_version(plugin: str) -> str | None:
-    """The StableHLO version that a plugin speaks; None if it is this jaxlib. `plugin`: a platform, or a path.
-
-    Raises:
-        ValueError: there is no such plugin, or it does not say.
-    """
-    if "/" not in plugin and not plugin.endswith(".so"):
-        try:
-            client: Any = jax.local_devices(backend=plugin)[0].client
-        except RuntimeError as error:
-            raise ValueError(
-                f"callout.export: for_plugin={plugin!r} is no platform of this process: {error}"
-            ) from error
-        version = getattr(client, "stablehlo_current_version", None)
-        return None if version is None else ".".join(map(str, version))
-    command = [sys.executable, "-c", _PRINT_PLUGIN_VERSION, plugin]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        out, err = done.stdout, done.stderr
-    except (OSError, subprocess.TimeoutExpired) as error:
-        out, err = "", str(error)
-    for line in out.splitlines():
-        if line.startswith("StableHLO "):
-            return ".".join(line.split()[1:])
-    reason = err.strip().splitlines()[-1] if err.strip() else "it printed no version"
-    raise ValueError(
-        f"callout.export: for_plugin={plugin!r} does not tell its StableHLO version: {reason}. "
-        "stablehlo_version sets it by hand"
-    )

@@ -28,7 +28,17 @@ Transforms = tuple[tuple[str, Any], ...]
 class Target:
     """One function (or sink, or name) as one kind of callback. Equal targets are one object while they live."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_key", "device_index", "label", "make", "numpy_only", "signature")
+    __slots__ = (
+        "__weakref__",
+        "_bindings",
+        "_callbacks",
+        "_key",
+        "device_index",
+        "label",
+        "make",
+        "numpy_only",
+        "signature",
+    )
 
     def __init__(
         self,
@@ -45,7 +55,8 @@ class Target:
         self.device_index = device_index
         self.make = make
         self.signature = signature
-        self._callbacks: dict[Hashable, _ext.Callback] = {}
+        self._callbacks: dict[str, _ext.Callback] = {}
+        self._bindings: dict[str, _ext.Binding] = {}
 
     def __call__(self, *_: Any) -> None:
         raise NotImplementedError("a target is called by the compiled program")
@@ -67,9 +78,15 @@ class Target:
         return self._callbacks[key]
 
     def bind(self, transforms: Transforms = ()) -> str:
-        """The name that goes into the program: the function's, and a digest of how it is called."""
-        digest = hashlib.sha256(repr(self.signature).encode()).hexdigest()[:8]
-        return _ext.bind(f"{self.label}/{digest}", self.callback(transforms))
+        """The name that goes into the program: the function's, and a digest of how it is called.
+
+        It is this target's until it dies, and then free.
+        """
+        key = repr(transforms)
+        if key not in self._bindings:
+            digest = hashlib.sha256(repr(self.signature).encode()).hexdigest()[:8]
+            self._bindings[key] = _ext.Binding(f"{self.label}/{digest}", self.callback(transforms))
+        return self._bindings[key].name
 
     def is_python(self) -> bool:
         """True if running it takes the GIL."""

@@ -18,6 +18,23 @@ namespace {
 
 using internal::Registry;
 
+// Holds a name for as long as something may be compiled with it. Holds no callback: the garbage collector looks into
+// one that has a single owner.
+class Binding {
+ public:
+  Binding(const std::string& base, const CallbackHandle& handle)
+      : name_(Registry::Get().Bind(base, handle.callback)), callback_(handle.callback) {}
+  ~Binding() { Registry::Get().Unbind(name_, callback_); }
+  Binding(const Binding&) = delete;
+  Binding& operator=(const Binding&) = delete;
+
+  const std::string& name() const { return name_; }
+
+ private:
+  const std::string name_;
+  const std::weak_ptr<internal::Callback> callback_;
+};
+
 CallbackHandle LoadNative(const std::string& label, const std::string& spec) {
   auto callback = internal::LoadNativeFunction(label, spec);
   ThrowIfError(callback.status());
@@ -44,10 +61,9 @@ CallbackHandle Find(const std::string& name) {
 void BindRegistry(nb::module_& m) {
   m.def("load_native", &LoadNative, nb::arg("label"), nb::arg("spec"));
   m.def("native_from_capsule", &NativeFromCapsule, nb::arg("label"), nb::arg("capsule"));
-  m.def(
-      "bind",
-      [](const std::string& base, const CallbackHandle& handle) { return Registry::Get().Bind(base, handle.callback); },
-      nb::arg("base"), nb::arg("callback"), "The name under which the callback is found while it lives.");
+  nb::class_<Binding>(m, "Binding", "A name under which a callback is found while both live.")
+      .def(nb::init<const std::string&, const CallbackHandle&>(), nb::arg("base"), nb::arg("callback"))
+      .def_prop_ro("name", &Binding::name);
   m.def(
       "register_callback",
       [](const std::string& name, const CallbackHandle& handle, bool replace) {

@@ -91,10 +91,17 @@ void LendHostCallbackHandler(void* handler, void* function) {
   if (!g_lent.compare_exchange_strong(none, lent, std::memory_order_acq_rel)) delete lent;
 }
 
+// Until the layout is known, only a program that says that it carries our function is asked for its functions. One that
+// carries none (it was exported, or its name was bound late) runs asynchronously with a context that jaxlib has already
+// destroyed: looking into that one crashes.
 void CallInHostCallbackScope(XLA_FFI_CallFrame* program) {
   const Lent* lent = g_lent.load(std::memory_order_acquire);  // pairs with LendHostCallbackHandler
   ApiTable table;
   if (lent == nullptr || !table.CopyFrom(program->api)) return;
+  if (g_borrowed.load(std::memory_order_acquire) == nullptr) {  // pairs with the exchange in GetFromContext
+    const auto carries = Int64Attribute(program->attrs, "host_callback", 0);
+    if (!carries.ok() || carries.value() == 0) return;
+  }
   uint64_t index = 0;
   XLA_FFI_Scalar scalar = {XLA_FFI_DataType_U64, &index};
   XLA_FFI_ByteSpan name = {"index", 5};

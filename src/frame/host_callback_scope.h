@@ -23,8 +23,9 @@ namespace callout::internal {
 CALLOUT_EXPORT void LendHostCallbackHandler(void* handler, void* function);
 
 /// Has the lent handler call our function, which must not raise, on this thread. `frame` is the one that XLA called a
-/// handler of ours with, which has not returned yet. Does nothing without a handler, or if the program does not show
-/// its functions where they are expected: the caller must see for itself whether its function was called. Thread-safe.
+/// handler of ours with, which has not returned yet; its attribute `host_callback` (s64) is 1 if the program carries
+/// our function. Does nothing without a handler, or if no program has shown its functions where they are expected: the
+/// caller must see for itself whether its function was called. Thread-safe.
 CALLOUT_EXPORT void CallInHostCallbackScope(XLA_FFI_CallFrame* frame);
 
 }  // namespace callout::internal

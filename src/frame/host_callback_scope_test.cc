@@ -21,6 +21,7 @@ int their_function;
 // What the handler saw, one an invocation.
 std::vector<void*> g_called;
 int64_t g_asked_type = kTypeId;
+int g_questions = 0;  // that the runtime was asked
 
 struct LoadedFunctions {
   void** functions;
@@ -29,6 +30,7 @@ struct LoadedFunctions {
 LoadedFunctions* g_loaded = nullptr;  // of the running program
 
 XLA_FFI_Error* GetLoaded(XLA_FFI_ExecutionContext_Get_Args* args) {
+  ++g_questions;
   args->data = args->type_id->type_id == kTypeId ? g_loaded : nullptr;
   return nullptr;
 }
@@ -53,13 +55,19 @@ XLA_FFI_Error* CallFunction(XLA_FFI_CallFrame* frame) {
 class HostCallbackScopeTest : public ::testing::Test {
  protected:
   // A program of a runtime that carries `functions`; returns what the handler called for it.
-  static std::vector<void*> Run(const XLA_FFI_Api& api, std::vector<void*> functions) {
+  static std::vector<void*> Run(const XLA_FFI_Api& api, std::vector<void*> functions, int64_t mark = 1) {
+    XLA_FFI_Scalar scalar = {XLA_FFI_DataType_S64, &mark};
+    XLA_FFI_ByteSpan name = {"host_callback", 13};
+    XLA_FFI_AttrType attr_type = XLA_FFI_AttrType_SCALAR;
+    XLA_FFI_ByteSpan* names[] = {&name};
+    void* values[] = {&scalar};
     LoadedFunctions loaded = {functions.data(), functions.size()};
     g_loaded = &loaded;
     g_called.clear();
     XLA_FFI_CallFrame frame = {};
     frame.api = &api;
     frame.stage = XLA_FFI_ExecutionStage_EXECUTE;
+    frame.attrs = {XLA_FFI_Attrs_STRUCT_SIZE, nullptr, 1, &attr_type, names, values};
     CallInHostCallbackScope(&frame);
     EXPECT_EQ(FakeRuntime::live_errors(), 0);
     return g_called;
@@ -81,8 +89,12 @@ TEST_F(HostCallbackScopeTest, OurFunctionIsCalledOnceAProgramHasShownIt) {
   LendHostCallbackHandler(nullptr, nullptr);        // too late
   EXPECT_EQ(Run(api, {&their_function}), nothing);  // a layout that is another, or a program that is not ours
   EXPECT_EQ(Run(api, {}), nothing);
+  const int questions = g_questions;
+  EXPECT_EQ(Run(api, ours, /*mark=*/0), nothing);
+  EXPECT_EQ(g_questions, questions) << "a program without our function may run in a context that is gone";
   EXPECT_EQ(Run(api, {&their_function, &our_function}), ours);
-  EXPECT_EQ(Run(api, {&their_function}), ours);  // as one that was exported without them
+  EXPECT_EQ(Run(api, {&their_function}, /*mark=*/0), ours);  // as one that was exported without them
+  EXPECT_EQ(g_questions, questions + 1);
 
   const XLA_FFI_Api plugin = NewApi();
   EXPECT_EQ(Run(plugin, ours), nothing);  // another runtime's numbers mean other types

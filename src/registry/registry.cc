@@ -5,6 +5,14 @@
 #include <sstream>
 
 namespace callout::internal {
+namespace {
+
+// Takes no reference: dropping the last one under the lock would run a destructor there.
+bool IsSame(const std::weak_ptr<Callback>& one, const std::weak_ptr<Callback>& other) {
+  return !one.owner_before(other) && !other.owner_before(one);
+}
+
+}  // namespace
 
 Registry& Registry::Get() {
   static Registry* const registry = new Registry;  // leaked: it may hold Python callables at exit
@@ -48,15 +56,24 @@ std::string Registry::Bind(std::string_view base, const std::shared_ptr<Callback
   std::string name = stem;
   for (int i = 1;; ++i) {
     Entry& entry = entries_[name];
-    // An entry whose callback is gone belongs to nobody. Comparing owners takes no reference: dropping the last one
-    // here would run a destructor under the lock.
-    const bool same_owner = !entry.callback.owner_before(callback) && !callback.owner_before(entry.callback);
-    if (entry.callback.expired() || same_owner) {
+    if (entry.bindings > 0 && IsSame(entry.callback, callback)) {
+      ++entry.bindings;
+      return name;
+    }
+    if (entry.bindings == 0 || entry.callback.expired()) {
       entry.callback = callback;
+      entry.bindings = 1;
       return name;
     }
     name = stem + "#" + std::to_string(i);
   }
+}
+
+void Registry::Unbind(const std::string& name, const std::weak_ptr<Callback>& callback) {
+  MutexLock lock(mutex_);
+  // The entry stays while its callback lives, for LabelOf.
+  auto it = entries_.find(name);
+  if (it != entries_.end() && it->second.bindings > 0 && IsSame(it->second.callback, callback)) --it->second.bindings;
 }
 
 Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::string_view needed) const {

@@ -35,9 +35,14 @@ class CALLOUT_EXPORT Registry {
   Status Unregister(const std::string& name);
 
   /// Returns the name under which `callback` can be found while it lives: kBoundPrefix + `base`, with "#1", "#2", ...
-  /// where another live callback has it. The same sequence of binds gives the same names in every process, so that the
-  /// persistent compilation cache hits. Thread-safe.
+  /// where another bound callback has it. The same sequence of binds and unbinds gives the same names in every process,
+  /// so that the persistent compilation cache hits. Thread-safe.
   std::string Bind(std::string_view base, const std::shared_ptr<Callback>& callback);
+
+  /// Undoes one Bind: nobody will look `callback` up by `name` any more, and the name is free. The callback may live on
+  /// in executables, which die when XLA's threads are done with them: a name that waited for that would be a matter of
+  /// luck. Thread-safe.
+  void Unbind(const std::string& name, const std::weak_ptr<Callback>& callback);
 
   /// NotFound with the registered names, if `name` is not there or its callback is gone; also with the names that are
   /// `needed`, one a line, by the program that asks, where it says so. Thread-safe. GIL not needed.
@@ -53,6 +58,7 @@ class CALLOUT_EXPORT Registry {
   struct Entry {
     std::weak_ptr<Callback> callback;
     std::shared_ptr<Callback> held;  // null for bound names
+    int bindings = 0;                // 0 for registered names
   };
 
   void Sweep() CALLOUT_REQUIRES(mutex_);

@@ -125,6 +125,24 @@ TEST_F(RegistryTest, NameOfAnExpiredCallbackIsUsedAgain) {
   EXPECT_EQ(FindOrNull("py:f#1"), b.get());
 }
 
+TEST_F(RegistryTest, UnboundNameIsFreeWhileAnExecutableStillHoldsTheCallback) {
+  const auto a = Make("f");
+  const auto b = Make("f");
+  EXPECT_EQ(registry_.Bind("f", a), "py:f");
+  EXPECT_EQ(registry_.Bind("f", a), "py:f");
+  registry_.Unbind("py:f", a);
+  EXPECT_EQ(registry_.Bind("f", b), "py:f#1") << "a is bound once more";
+  registry_.Unbind("py:f", b);
+  registry_.Unbind("py:f#1", b);
+  registry_.Unbind("py:f", a);
+  EXPECT_EQ(registry_.LabelOf(a->id()), "f");
+  EXPECT_EQ(registry_.Bind("f", b), "py:f");
+  EXPECT_EQ(FindOrNull("py:f"), b.get());
+  registry_.Unbind("py:f", a);
+  registry_.Unbind("py:f", a);
+  EXPECT_EQ(registry_.Bind("f", a), "py:f#1");
+}
+
 TEST_F(RegistryTest, ManyShortLivedBindingsLeaveLiveOnesAlone) {
   const auto kept = Make("kept");
   const std::string name = registry_.Bind("kept", kept);

@@ -25,12 +25,12 @@ class Finished:
     err: str
 
 
-@pytest.fixture
-def run(tmp_path):
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
     """Runs a Python program; a hang is a failure."""
 
     def run_program(program, timeout=60, **environment):
-        script = tmp_path / "program.py"
+        script = tmp_path_factory.mktemp("process") / "program.py"
         script.write_text(PRELUDE + textwrap.dedent(program))
         done = subprocess.run(
             [sys.executable, str(script)],

@@ -120,3 +120,23 @@ print(done.stderr.splitlines()[-1])
 """
     )
     assert "NotImplementedError: cannot deserialize effect type <class 'callout." in out
+
+
+def test_a_loaded_program_is_the_first_one_that_calls_python(run):
+    """JAX 0.12: a program without host callbacks runs in a context that jaxlib destroys when the dispatch returns."""
+    done = run(
+        """
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+x = jax.device_put(jnp.arange(8.0), NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d")))
+callout.register("call", lambda v: v + 1)
+same = jax.ShapeDtypeStruct(x.shape, x.dtype)
+exported = callout.export(jax.jit(lambda x: callout.io_callback("call", same, x, ordered=True)))(x)
+f = jax.jit(jax.export.deserialize(exported.serialize()).call)
+for i in range(500):
+    y = f(x)
+print(np.asarray(y).tolist())
+""",
+        XLA_FLAGS="--xla_force_host_platform_device_count=4",
+    )
+    assert (done.code, done.err) == (0, ""), done.err
+    assert done.out == "[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]\n"

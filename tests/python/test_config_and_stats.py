@@ -204,6 +204,8 @@ def test_public_names():
         "last_error",
         "jit",
         "stats",
+        "export",
+        "exported_names",
         "config",
         "CallbackError",
         "__version__",

@@ -99,6 +99,17 @@ def test_effects_keep_unused_calls_of_a_loaded_program(bind):
     assert len(bind) == 5
 
 
+def test_successive_calls_are_in_order(bind):
+    program = loaded(export_for(lambda x: callout.tap("t", x, ordered=True) + 1, F32))
+    bind("t")
+    x = jnp.float32(0)
+    for _ in range(50):
+        x = program.call(x)
+        program.call(jnp.float32(-1))
+    callout.barrier_wait()
+    assert [value for _, value in bind] == [value for i in range(50) for value in (i, -1)]
+
+
 def test_donation_points_at_the_right_result():
     f = jax.jit(lambda x, y: callout.tap("t", (x * 2, y + 1), ordered=True), donate_argnums=1)
     exported = callout.export(f)(F32, jax.ShapeDtypeStruct((3,), jnp.float32))
@@ -335,10 +346,10 @@ def test_the_version_of_a_plugin(monkeypatch, tmp_path):
     ):
         callout.export(jax.jit(everything), for_plugin=str(tmp_path / "nothing.so"))
     script = "print('a log line'); import sys; print('StableHLO', *[1, 13, 3])"
-    monkeypatch.setattr(_jax_compat, "_PRINT_PLUGIN_VERSION", script)
+    monkeypatch.setattr(_jax_compat, "PRINT_PLUGIN_VERSION", script)
     exported = export_for(everything, F32, for_plugin="./a_plugin.so")
     assert _artifact.version_of(exported.mlir_module_serialized) == "1.13.3"
-    monkeypatch.setattr(_jax_compat, "_PRINT_PLUGIN_VERSION", "print('StableHLO', 99, 0, 0)")
+    monkeypatch.setattr(_jax_compat, "PRINT_PLUGIN_VERSION", "print('StableHLO', 99, 0, 0)")
     newest = export_for(everything, F32, for_plugin="./a_plugin.so")
     assert _artifact.version_of(newest.mlir_module_serialized) == _artifact.version_of(
         export_for(everything, F32).mlir_module_serialized

@@ -2,12 +2,14 @@
 """Callbacks live as long as somebody can call them, and no longer."""
 
 import gc
+import re
 import threading
 import weakref
 
 import callout
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from callout import _ext
 from conftest import settle
@@ -170,3 +172,21 @@ def test_threads_that_come_and_go_leave_nothing():
         thread = threading.Thread(target=lambda: f(1.0))
         thread.start()
         thread.join()
+
+
+def test_a_function_has_its_name_again_when_its_program_is_traced_anew(received):
+    """Also while the executable of the program before is not quite gone: the compilation cache goes by the name."""
+
+    def name(send):
+        f = jax.jit(lambda x: send(x) + 1)
+        program = f.lower(1.0).as_text()
+        f(1.0)
+        return re.search(r'callback = "(py:[^"]*)"', program)[1]
+
+    def call(x):
+        return callout.pure_callback(np.sin, jax.ShapeDtypeStruct((), "float32"), x)
+
+    for send in (lambda x: callout.tap(received.tap, x), lambda x: callout.tap(received.tap, x, ordered=True), call):
+        names = {name(send) for _ in range(50)}
+        assert len(names) == 1, names
+        assert "#" not in names.pop()

@@ -50,7 +50,7 @@ def _lower(
     lowering.refuse_automatic_axes(ctx, where)
     lowering.keep_alive(ctx, target, where)
     name = target.bind()
-    lowering.dispatch_synchronously(ctx, target)
+    attributes = lowering.dispatch_synchronously(ctx, target)
     index = lowering.device_index_of(ctx, where, sharding)
     return lowering.emit(
         ctx,
@@ -61,6 +61,7 @@ def _lower(
         has_side_effect=where == "callout.io_callback",
         device_index=target.device_index if index is None else index,
         callback=name,
+        **attributes,
     )
 
 

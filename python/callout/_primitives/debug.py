@@ -40,7 +40,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, ordered: b
         return []
     lowering.keep_alive(ctx, target, _WHERE)
     name = target.bind()
-    lowering.dispatch_synchronously(ctx, target)
+    attributes = lowering.dispatch_synchronously(ctx, target)
     sharding = "local" if partitioned else "gather"
     return lowering.emit(
         ctx,
@@ -51,6 +51,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, ordered: b
         sharding=sharding,
         device_index=index,
         callback=name,
+        **attributes,
     )
 
 

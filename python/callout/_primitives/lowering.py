@@ -48,15 +48,17 @@ def keep_alive(ctx: mlir.LoweringRuleContext, target: Target, where: str) -> Non
     ctx.module_context.add_keepalive(target)
 
 
-def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> None:
-    """For programs that wait for a Python function, which may use JAX.
+def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dict[str, Any]:
+    """For programs that wait for a Python function, which may use JAX. Returns attributes for the call.
 
     PJRT then dispatches the program synchronously, as it does for JAX's own callbacks: what the callback dispatches does not
     wait for programs that are queued behind its own. If inputs are not ready, XLA's threads run the program all the same;
     from JAX 0.12 on they then call the function that is added here, which does the call: docs/hangs.md.
     """
-    if target.is_python() and not target.numpy_only and not _jax_compat.is_exporting(ctx):
-        ctx.module_context.add_host_callback(_ext.host_callback())
+    if not target.is_python() or target.numpy_only or _jax_compat.is_exporting(ctx):
+        return {}
+    ctx.module_context.add_host_callback(_ext.host_callback())
+    return {"host_callback": np.int64(1)}
 
 
 def device_index_of(ctx: mlir.LoweringRuleContext, where: str, sharding: Any) -> int | None:

@@ -45,8 +45,8 @@ def _lower_tap(
     del throttle  # of eager taps
     where = f"callout.tap '{site.label or target.label}'"
     lowering.refuse_automatic_axes(ctx, where)
-    name = target.bind(transforms)
     lowering.keep_alive(ctx, target, where)
+    name = target.bind(transforms)
     return lowering.emit(
         ctx,
         "callout.v1.tap",
@@ -110,9 +110,9 @@ def _lower_call(
 ) -> list[Any]:
     where = "callout.io_callback" if acts else "callout.debug_callback"
     lowering.refuse_automatic_axes(ctx, where)
-    name = target.bind()
     lowering.keep_alive(ctx, target, where)
-    lowering.dispatch_synchronously(ctx, target)
+    name = target.bind()
+    attributes = lowering.dispatch_synchronously(ctx, target)
     index = lowering.device_index_of(ctx, where, sharding)
     return lowering.emit(
         ctx,
@@ -124,6 +124,7 @@ def _lower_call(
         sharding="local" if partitioned else "gather",
         device_index=target.device_index if index is None else index,
         callback=name,
+        **attributes,
     )
 
 
