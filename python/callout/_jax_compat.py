@@ -213,19 +213,6 @@ def instantiate_cotangent(cotangent: Any) -> Any:
     return ad.instantiate_zeros(cotangent) if isinstance(cotangent, ad.Zero) else cotangent
 
 
-def num_devices(ctx: mlir.LoweringRuleContext) -> int:
-    """Devices over which the compiler spreads the module that is being lowered; 0 where the user does, by shard_map."""
-    axis_context = ctx.module_context.axis_context
-    if isinstance(axis_context, mlir.ShardingContext):
-        return int(axis_context.num_devices)
-    return 0
-
-
-def device_assignment(ctx: mlir.LoweringRuleContext) -> Sequence[jax.Device] | None:
-    """The program's devices in order, where the compiler spreads it; None elsewhere."""
-    return getattr(ctx.module_context.axis_context, "device_assignment", None)
-
-
 def require_devices(primitive: jax.extend.core.Primitive) -> None:
     """Makes JAX lower programs with this primitive for given devices, so that `device_assignment` knows them."""
     try:
@@ -234,24 +221,6 @@ def require_devices(primitive: jax.extend.core.Primitive) -> None:
         prim_requires_devices_during_lowering.add(primitive)
     except ImportError:
         MISSING.append("jax._src.dispatch.prim_requires_devices_during_lowering")
-
-
-def automatic_axes(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
-    """The mesh axes that a shard_map around this left to the compiler."""
-    axis_context = ctx.module_context.axis_context
-    if not isinstance(axis_context, mlir.SPMDAxisContext):
-        return ()
-    return tuple(name for name in axis_context.mesh.axis_names if name not in axis_context.manual_axes)
-
-
-def platforms(ctx: mlir.LoweringRuleContext) -> Sequence[str]:
-    """The platforms that this rule is asked for."""
-    return ctx.platforms or ctx.module_context.platforms
-
-
-def is_exporting(ctx: mlir.LoweringRuleContext) -> bool:
-    """True if the module will be serialised by `jax.export`."""
-    return bool(getattr(ctx.module_context.lowering_parameters, "for_export", False))
 
 
 def abstract_token() -> Any:

@@ -12,6 +12,7 @@ from jax.interpreters import mlir
 
 from .. import _ext, _jax_compat, _partition
 from .._targets import NamedTarget, Target
+from . import context
 from .eager import check_usable
 from .effects import ordered_effect
 
@@ -29,8 +30,8 @@ def not_supported(platforms: Iterable[str]) -> str:
 
 def refuse_platform(ctx: mlir.LoweringRuleContext, *args: Any, **_: Any) -> Any:
     """Lowering for platforms that have no target of ours."""
-    if not _jax_compat.is_exporting(ctx) or "cpu" not in ctx.module_context.platforms:
-        raise NotImplementedError(not_supported(p for p in _jax_compat.platforms(ctx) if p != "cpu"))
+    if not context.is_exporting(ctx) or "cpu" not in ctx.module_context.platforms:
+        raise NotImplementedError(not_supported(p for p in context.platforms(ctx) if p != "cpu"))
     if len(ctx.tokens_in) > 0:
         ctx.set_tokens_out(ctx.tokens_in)
     return jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx, *args)
@@ -40,7 +41,7 @@ def keep_alive(ctx: mlir.LoweringRuleContext, target: Target, where: str) -> Non
     """Makes what is lowered hold the target. A registered name is held by the registry, and its program can be exported."""
     if isinstance(target, NamedTarget):
         return
-    if _jax_compat.is_exporting(ctx):
+    if context.is_exporting(ctx):
         raise ValueError(
             f"{where}: an exported program carries names, and '{target.label}' was not passed as one: bind it by "
             "callout.register(name, fn), in the process that loads the program, and pass the name here"
@@ -55,7 +56,7 @@ def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dic
     wait for programs that are queued behind its own. If inputs are not ready, XLA's threads run the program all the same;
     from JAX 0.12 on they then call the function that is added here, which does the call: docs/hangs.md.
     """
-    if not target.is_python() or target.numpy_only or _jax_compat.is_exporting(ctx):
+    if not target.is_python() or target.numpy_only or context.is_exporting(ctx):
         return {}
     ctx.module_context.add_host_callback(_ext.host_callback())
     return {"host_callback": np.int64(1)}
@@ -68,7 +69,7 @@ def device_index_of(ctx: mlir.LoweringRuleContext, where: str, sharding: Any) ->
     if isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext):
         raise NotImplementedError(f"{where}: `sharding` has no meaning inside shard_map, where every device calls")
     (device,) = sharding.device_set
-    devices = _jax_compat.device_assignment(ctx)
+    devices = context.device_assignment(ctx)
     if devices is None:
         raise NotImplementedError(f"{where}: this JAX does not tell which devices the program is compiled for")
     if device not in devices:
@@ -80,7 +81,7 @@ def device_index_of(ctx: mlir.LoweringRuleContext, where: str, sharding: Any) ->
 
 def refuse_automatic_axes(ctx: mlir.LoweringRuleContext, where: str) -> None:
     """For calls with results inside a shard_map that leaves axes to the compiler."""
-    axes = _jax_compat.automatic_axes(ctx)
+    axes = context.automatic_axes(ctx)
     if axes:
         raise NotImplementedError(
             f"{where}: inside a shard_map, a callback with results needs all mesh axes to be manual; automatic: {axes}"
@@ -92,7 +93,7 @@ def refuse_ordered_automatic_axes(ctx: mlir.LoweringRuleContext, where: str, ord
 
     Up to JAX 0.11, XLA ends the process on a token there ("Check failed: buffer != nullptr").
     """
-    axes = _jax_compat.automatic_axes(ctx)
+    axes = context.automatic_axes(ctx)
     if axes and ordered and _jax_compat.JAX_VERSION < (0, 12):
         raise NotImplementedError(
             f"{where}: ordered=True inside a shard_map that leaves axes {axes} to the compiler needs JAX 0.12 or newer"
@@ -111,7 +112,7 @@ def once_for_automatic_axes(
 
     Returns False, and does nothing, where there are no such axes.
     """
-    axes = _jax_compat.automatic_axes(ctx)
+    axes = context.automatic_axes(ctx)
     if not axes:
         return False
     refuse_ordered_automatic_axes(ctx, where, ordered)
@@ -158,7 +159,7 @@ def emit(
     check_usable()
     refuse_ordered_automatic_axes(ctx, where, ordered)
     avals_out = ctx.avals_out if avals_out is None else avals_out
-    num_devices, exporting = _jax_compat.num_devices(ctx), _jax_compat.is_exporting(ctx)
+    num_devices, exporting = context.num_devices(ctx), context.is_exporting(ctx)
     attributes.update(_partition.attributes(where, num_devices, sharding, device_index or 0, exporting))
     lower = jax.ffi.ffi_lowering(name, has_side_effect=has_side_effect)
     if ordered:

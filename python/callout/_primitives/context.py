@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a lowering rule's context tells: devices, axes, platforms, and what the module is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+from jax.interpreters import mlir
+
+
+def num_devices(ctx: mlir.LoweringRuleContext) -> int:
+    """Devices over which the compiler spreads the module that is being lowered; 0 where the user does, by shard_map."""
+    axis_context = ctx.module_context.axis_context
+    if isinstance(axis_context, mlir.ShardingContext):
+        return int(axis_context.num_devices)
+    return 0
+
+
+def device_assignment(ctx: mlir.LoweringRuleContext) -> Sequence[jax.Device] | None:
+    """The program's devices in order, where the compiler spreads it; None elsewhere."""
+    return getattr(ctx.module_context.axis_context, "device_assignment", None)
+
+
+def automatic_axes(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
+    """The mesh axes that a shard_map around this left to the compiler."""
+    axis_context = ctx.module_context.axis_context
+    if not isinstance(axis_context, mlir.SPMDAxisContext):
+        return ()
+    return tuple(name for name in axis_context.mesh.axis_names if name not in axis_context.manual_axes)
+
+
+def platforms(ctx: mlir.LoweringRuleContext) -> Sequence[str]:
+    """The platforms that this rule is asked for."""
+    return ctx.platforms or ctx.module_context.platforms
+
+
+def is_exporting(ctx: mlir.LoweringRuleContext) -> bool:
+    """True if the module will be serialised by `jax.export`."""
+    return bool(getattr(ctx.module_context.lowering_parameters, "for_export", False))
