@@ -84,6 +84,11 @@ def _run_on_each_device() -> list[Any]:
     return _launch(trivial.single) if trivial else []
 
 
+def wait_on_each_device() -> None:
+    """Waits for all programs that this thread has dispatched to one device."""
+    _wait(_run_on_each_device())
+
+
 def _run_over_all_devices() -> None:
     trivial = _get_trivial()
     _wait(_launch(trivial.shared) if trivial else [])

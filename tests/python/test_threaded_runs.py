@@ -277,3 +277,28 @@ def test_export(received):
         assert [float(value) for value in received] == [1]
     finally:
         callout.unregister("test.threaded")
+
+
+def test_an_eager_ordered_callback_comes_after_threaded_programs():
+    order, opened = [], threading.Event()
+
+    def wait(x):
+        opened.wait(30)
+        return x
+
+    @jax.jit
+    @callout.threaded
+    def f(m):
+        # The product makes the program large enough for XLA's own threads.
+        y = callout.pure_callback(
+            callout.options(wait, numpy_only=True), jax.ShapeDtypeStruct((), jnp.float32), (m @ m)[0, 0]
+        )
+        return callout.tap(lambda _: order.append("program"), y, ordered=True)
+
+    out = f(jnp.ones((256, 256)))
+    opener = threading.Timer(0.2, opened.set)  # not a wait: the eager callback below would come first without ordering
+    opener.start()
+    callout.io_callback(lambda: order.append("eager"), None, ordered=True)
+    assert order == ["program", "eager"]
+    jax.block_until_ready(out)
+    opener.join()

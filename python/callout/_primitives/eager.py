@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import _jax_compat, _runtime
+from .. import _jax_compat, _programs, _runtime
 from .effects import ordered_effect
 
 
@@ -64,6 +64,17 @@ def shards(values: Sequence[Any]) -> Iterator[tuple[int, list[np.ndarray], np.nd
 def wait_for_ordered() -> None:
     """Waits for the ordered programs that this thread has dispatched: what runs outside of a program comes after them."""
     _jax_compat.wait_for_order(ordered_effect)
+    if _threaded_programs_exist:
+        _programs.wait_on_each_device()
+
+
+_threaded_programs_exist = False
+
+
+def note_threaded_program() -> None:
+    """Makes eager ordered callbacks wait for programs without effects, too: those of `callout.threaded` have none."""
+    global _threaded_programs_exist
+    _threaded_programs_exist = True
 
 
 def check_usable() -> None:

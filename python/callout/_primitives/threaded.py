@@ -19,6 +19,7 @@ from .._targets import Target, Transforms
 from . import lowering
 from .batching import thread_over_batch
 from .call import Avals, call_now, refuse
+from .eager import note_threaded_program
 from .tap import Site, batched_transforms, tap_p
 from .token import TOKEN, no_tangent, one_token
 
@@ -45,6 +46,7 @@ def _lower_tap(
     del throttle  # of eager taps
     where = f"callout.tap '{site.label or target.label}'"
     lowering.refuse_automatic_axes(ctx, where)
+    note_threaded_program()
     lowering.keep_alive(ctx, target, where)
     name = target.bind(transforms)
     return lowering.emit(
@@ -110,6 +112,7 @@ def _lower_call(
 ) -> list[Any]:
     where = "callout.io_callback" if acts else "callout.debug_callback"
     lowering.refuse_automatic_axes(ctx, where)
+    note_threaded_program()
     lowering.keep_alive(ctx, target, where)
     name = target.bind()
     attributes = lowering.dispatch_synchronously(ctx, target)
