@@ -219,3 +219,47 @@ def test_an_ordered_call_waits_for_slow_taps_before_it():
     jax.effects_barrier()
     callout.barrier_wait()
     assert order == ["tap", "call"]
+
+
+class Moody:
+    """A callback that fails when it is told to."""
+
+    def __init__(self):
+        self.fails = False
+
+    def __call__(self, x):
+        if self.fails:
+            raise KeyError("moody")
+        return x
+
+
+@pytest.mark.parametrize("ahead_of_time", [False, True], ids=["jit", "compiled"])
+@pytest.mark.parametrize("kind", ["io", "debug", "numpy_only", "two devices"])
+def test_a_failing_ordered_callback_poisons_nothing(log, kind, ahead_of_time):
+    moody = Moody()
+    x = jnp.float32(1)
+    if kind == "two devices":
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
+        x = jax.device_put(jnp.ones(2), jax.NamedSharding(mesh, jax.P("d")))
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    def program(v):
+        if kind == "debug":
+            callout.debug_callback(moody, v, ordered=True)
+            return v
+        callback = callout.options(moody, numpy_only=kind == "numpy_only")
+        return callout.io_callback(callback, shape, v, ordered=True)
+
+    f = jax.jit(program)
+    f = f.lower(x).compile() if ahead_of_time else f
+    g = jax.jit(lambda v: log.tap("after", v.sum()))
+    for _ in range(3):
+        moody.fails = False
+        jax.block_until_ready(f(x))
+        moody.fails = True
+        with pytest.raises(KeyError, match="moody"), callout.reraise():
+            jax.block_until_ready((f(x), jax.effects_barrier()))
+        g(x)
+        log.io("eager", jnp.float32(2))
+    assert taken(log) == [("after", x.sum()), ("eager", 2)] * 3
+    jax.effects_barrier()

@@ -279,6 +279,11 @@ def test_export(received):
         callout.unregister("test.threaded")
 
 
+def test_what_is_not_a_function_is_named():
+    with pytest.raises(TypeError, match=r"callout\.threaded: expected a function, got 3"):
+        callout.threaded(3)
+
+
 def test_an_eager_ordered_callback_comes_after_threaded_programs():
     order, opened = [], threading.Event()
 

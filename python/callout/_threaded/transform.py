@@ -42,7 +42,12 @@ def threaded(fun: F) -> F:
 
     Returns:
         A function with the same arguments and results.
+
+    Raises:
+        TypeError: `fun` is not callable.
     """
+    if not callable(fun):
+        raise TypeError(f"callout.threaded: expected a function, got {fun!r}")
     said: set[str] = set()
 
     def warn(reason: str) -> None:
