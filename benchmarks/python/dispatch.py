@@ -89,7 +89,7 @@ def _taps() -> list[Method]:
 
 
 def _ordered() -> list[Method]:
-    return [_plain(), *ordered_taps()]
+    return [plain(), *ordered_taps()]
 
 
 def _dispatches(key: str, title: str, methods: Sequence[Method], rounds: int) -> Row:
