@@ -133,7 +133,7 @@ same = jax.ShapeDtypeStruct(x.shape, x.dtype)
 exported = callout.export(jax.jit(lambda x: callout.io_callback("call", same, x, ordered=True)))(x)
 f = jax.jit(jax.export.deserialize(exported.serialize()).call)
 for i in range(500):
-    y = f(x)
+    y = f(x).block_until_ready()
 print(np.asarray(y).tolist())
 """,
         XLA_FLAGS="--xla_force_host_platform_device_count=4",
