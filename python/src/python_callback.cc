@@ -186,6 +186,7 @@ Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
 }
 
 Status PythonCallback::StoreLeaves(PyObject* sequence, const callout_call& call) {
+  if (call.num_results == 0) return OkStatus();  // a registered function's result that nobody declared
   const bool is_sequence = PyTuple_Check(sequence) || PyList_Check(sequence);
   const Py_ssize_t count = is_sequence ? PySequence_Fast_GET_SIZE(sequence) : -1;
   if (count != static_cast<Py_ssize_t>(call.num_results)) {

@@ -83,6 +83,15 @@ def test_grad_sees_primals_and_vmap_each_lane(seen, ordered):
     assert seen == [1, 0, 1, 2, 0, 1, 10, 11]
 
 
+def test_the_result_is_ignored():
+    callout.register("test.debug.returns", lambda x: x + 1)
+    try:
+        waited(jax.jit(lambda x: callout.debug_callback("test.debug.returns", x))(1.0))
+        waited(jax.jit(lambda x: callout.debug_callback(lambda v: v + 1, x))(1.0))
+    finally:
+        callout.unregister("test.debug.returns")
+
+
 def test_many_lanes_compile_to_one_loop(seen):
     text = jax.jit(jax.vmap(lambda x: callout.debug_callback(seen.note, x))).lower(jnp.arange(1000.0)).as_text()
     assert text.count("@callout.v1.call") == 1
