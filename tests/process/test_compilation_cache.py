@@ -39,7 +39,6 @@ one = np.float32(1)
 def spread(v=8.0):
     return jax.device_put(np.arange(v, dtype=np.float32), NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d")))
 def same(x): return jax.ShapeDtypeStruct(x.shape, x.dtype)
-jax.devices(), callout.barrier_wait()  # the first one compiles programs of its own
 def run_it(f, arg, kind="here"):
     arg = jax.block_until_ready(arg)
     got.clear(), hits.clear(), misses.clear()
