@@ -22,6 +22,21 @@ typedef struct callout_buffer {
   uint64_t size_bytes;  ///< Bytes at `data`.
 } callout_buffer;
 
+enum callout_attribute_kind {
+  CALLOUT_ATTRIBUTE_SCALAR = 1,
+  CALLOUT_ATTRIBUTE_ARRAY = 2,
+  CALLOUT_ATTRIBUTE_STRING = 3,
+};
+
+/// A constant that the program passes by name. Borrowed: valid as long as the executable.
+typedef struct callout_attribute {
+  const char* name;  ///< NUL-terminated.
+  uint32_t kind;     ///< callout_attribute_kind
+  uint32_t dtype;    ///< Of the scalar or the array's elements, as in callout_buffer; 0 for strings.
+  const void* data;  ///< Strings are NUL-terminated.
+  uint64_t count;    ///< Elements; for strings the length without the NUL.
+} callout_attribute;
+
 /// One call of a callback. Borrowed: valid until the callback returns.
 typedef struct callout_call {
   size_t struct_size;
@@ -36,6 +51,13 @@ typedef struct callout_call {
   /// Reports why the callback is about to return nonzero. `code` is a canonical status code (13 = INTERNAL).
   /// The text is copied. GIL not needed.
   void (*set_error)(void* error_context, int32_t code, const char* message, size_t length);
+  const callout_attribute* attributes;  ///< Sorted by name.
+  uint32_t num_attributes;
+  uint32_t reserved2;
+  void* allocator;  ///< Opaque, passed to `allocate`.
+  /// Uninitialised memory that lives until the callback returns; null if there is none. `alignment`: a power of two up
+  /// to 64.
+  void* (*allocate)(void* allocator, uint64_t bytes, uint64_t alignment);
 } callout_call;
 
 /// A native callback. Returns 0, or nonzero after `call->set_error`. Must not let an exception out.
@@ -43,7 +65,8 @@ typedef struct callout_call {
 typedef int32_t (*callout_call_fn)(const callout_call* call);
 
 /// The plain form for code that knows nothing of Callout: `ptrs` holds the data pointers of all arguments, then of all
-/// results; `dims` their extents one after the other, in the same order. Returns 0, or an error code of its own.
+/// results, then of the attributes sorted by name; `dims` the extents of arguments and results one after the other.
+/// Returns 0, or an error code of its own.
 typedef int32_t (*callout_pointers_fn)(void** ptrs, const int64_t* dims);
 
 enum callout_function_kind {
@@ -51,12 +74,30 @@ enum callout_function_kind {
   CALLOUT_FUNCTION_CALL = 2,      ///< `fn` is a callout_call_fn.
 };
 
-/// What a shared library exports under a callback's symbol (CALLOUT_DEFINE_CALLBACK writes it).
+enum callout_parameter_kind {
+  CALLOUT_PARAMETER_IN = 1,
+  CALLOUT_PARAMETER_OUT = 2,
+  CALLOUT_PARAMETER_ATTRIBUTE = 3,
+};
+
+/// What a function says of one of its parameters, so that callers can be checked when they are traced.
+typedef struct callout_parameter {
+  uint32_t kind;   ///< callout_parameter_kind
+  uint32_t dtype;  ///< 0 for string attributes.
+  int32_t rank;    ///< -1: any; attributes: 0 scalar, 1 array or string.
+  uint32_t reserved;
+  const char* name;  ///< Of an attribute; null otherwise.
+} callout_parameter;
+
+/// What a shared library exports under a callback's symbol (CALLOUT_DEFINE_CALLBACK and CALLOUT_KERNEL write it).
 typedef struct callout_function {
   size_t struct_size;
   uint32_t abi_version;
   uint32_t kind;  ///< callout_function_kind
   void (*fn)(void);
+  const callout_parameter* parameters;  ///< Null: not told.
+  uint32_t num_parameters;
+  uint32_t reserved;
 } callout_function;
 
 /// The table through which a library that does not link libcallout reaches the core of the process.

@@ -122,6 +122,10 @@ int32_t Guarded(const callout_call* call, Fn&& fn) noexcept {
     return ::callout::internal::Guarded(call, (function));                                                    \
   }                                                                                                           \
   extern "C" __attribute__((visibility("default"))) const callout_function symbol##_callout_record;           \
-  const callout_function symbol##_callout_record = {sizeof(callout_function), CALLOUT_ABI_VERSION,            \
+  const callout_function symbol##_callout_record = {sizeof(callout_function),                                 \
+                                                    CALLOUT_ABI_VERSION,                                      \
                                                     CALLOUT_FUNCTION_CALL,                                    \
-                                                    reinterpret_cast<void (*)(void)>(&symbol##_callout_call)}
+                                                    reinterpret_cast<void (*)(void)>(&symbol##_callout_call), \
+                                                    nullptr,                                                  \
+                                                    0,                                                        \
+                                                    0}

@@ -35,6 +35,9 @@ def make_json_lines_sink(label: str, path: str, append: bool, fields: bool) -> C
 
 def load_native(label: str, spec: str) -> Callback: ...
 
+def native_parameters(callback: Callback) -> object:
+    """(kind, dtype, rank, name) of each parameter."""
+
 def native_from_capsule(label: str, capsule: object) -> Callback: ...
 
 class Binding:

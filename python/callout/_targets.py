@@ -327,6 +327,11 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
     )
 
 
+def native_target(label: str, callback: _ext.Callback, identity: tuple[str, ...]) -> Target:
+    """The target of a native function. `identity`: what it was made of and which function of that it is."""
+    return _interned("native", None, identity, lambda key: Target(key, label, True, lambda _: callback, identity))
+
+
 def _require_positional(name: str, in_tree: PyTreeDef) -> None:
     _, kwargs = in_tree.children()
     if kwargs.num_leaves:

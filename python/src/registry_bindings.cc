@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "callout/abi.h"
+#include "callout/dtype.h"
 #include "errors.h"
 #include "registry/native_function.h"
 #include "registry/registry.h"
@@ -50,6 +51,19 @@ CallbackHandle NativeFromCapsule(const std::string& label, const nb::object& cap
   return {std::move(callback).value()};
 }
 
+// (kind, dtype, rank, name) of each parameter; None for a function that does not describe itself.
+nb::object NativeParameters(const CallbackHandle& handle) {
+  const std::span<const callout_parameter> parameters = handle.callback->parameters();
+  if (parameters.empty()) return nb::none();
+  nb::list all;
+  for (const callout_parameter& parameter : parameters) {
+    const std::string_view dtype = NumpyName(static_cast<DType>(parameter.dtype));
+    all.append(nb::make_tuple(parameter.kind, std::string(dtype), parameter.rank,
+                              parameter.name == nullptr ? "" : parameter.name));
+  }
+  return all;
+}
+
 CallbackHandle Find(const std::string& name) {
   auto callback = Registry::Get().Find(name);
   ThrowIfError(callback.status());
@@ -60,6 +74,7 @@ CallbackHandle Find(const std::string& name) {
 
 void BindRegistry(nb::module_& m) {
   m.def("load_native", &LoadNative, nb::arg("label"), nb::arg("spec"));
+  m.def("native_parameters", &NativeParameters, nb::arg("callback"), "(kind, dtype, rank, name) of each parameter.");
   m.def("native_from_capsule", &NativeFromCapsule, nb::arg("label"), nb::arg("capsule"));
   nb::class_<Binding>(m, "Binding", "A name under which a callback is found while both live.")
       .def(nb::init<const std::string&, const CallbackHandle&>(), nb::arg("base"), nb::arg("callback"))

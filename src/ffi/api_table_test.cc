@@ -26,8 +26,13 @@ class ApiTableTest : public LiveCountTest {
   int32_t Unregister(const char* name) { return api_->unregister(name, error_, sizeof(error_)); }
 
   const callout_api* const api_ = callout_get_api(CALLOUT_ABI_VERSION);
-  callout_function function_ = {sizeof(callout_function), CALLOUT_ABI_VERSION, CALLOUT_FUNCTION_CALL,
-                                reinterpret_cast<void (*)(void)>(&Nothing)};
+  callout_function function_ = {sizeof(callout_function),
+                                CALLOUT_ABI_VERSION,
+                                CALLOUT_FUNCTION_CALL,
+                                reinterpret_cast<void (*)(void)>(&Nothing),
+                                nullptr,
+                                0,
+                                0};
   char error_[256] = "untouched";
 };
 

@@ -8,6 +8,7 @@
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
 #include "ffi/thread_token.h"
+#include "frame/attributes.h"
 #include "frame/call_frame.h"
 #include "registry/invoke.h"
 #include "registry/registry.h"
@@ -20,6 +21,8 @@ class CallState final : public SiteState {
   CallState(std::shared_ptr<Callback> callback, bool ordered, bool deferred, bool threaded)
       : callback_(std::move(callback)), ordered_(ordered), deferred_(deferred), threaded_(threaded) {}
   Callback& callback() const { return *callback_; }
+  Attributes& attributes() { return attributes_; }
+  std::span<const callout_attribute> attributes() const { return attributes_.view(); }
   bool ordered() const { return ordered_; }
   bool deferred() const { return deferred_; }
   bool threaded() const { return threaded_; }
@@ -29,6 +32,7 @@ class CallState final : public SiteState {
   const bool ordered_;
   const bool deferred_;
   const bool threaded_;
+  Attributes attributes_;
 };
 
 Status Instantiate(XLA_FFI_CallFrame* frame) {
@@ -39,6 +43,7 @@ Status Instantiate(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(frame->attrs, "threaded", 0));
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name, needed));
   auto state = std::make_unique<CallState>(std::move(callback), ordered != 0, deferred != 0, threaded != 0);
+  CALLOUT_RETURN_IF_ERROR(state->attributes().Decode(frame->attrs, "attributes"));
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
   return OkStatus();
@@ -59,6 +64,8 @@ Status Execute(XLA_FFI_CallFrame* frame, const CallState& state) {
   call.run_id = RunId(frame);
   call.device_ordinal = DeviceOrdinal(frame);
   call.error_context = frame;
+  call.attributes = state.attributes().data();
+  call.num_attributes = static_cast<uint32_t>(state.attributes().size());
   // Taps before this call in program order are heard before it.
   if (state.ordered()) Delivery::Get().DrainDevice(state.callback(), call.device_ordinal, call.run_id);
   if (!state.deferred()) [[likely]]

@@ -203,6 +203,13 @@ Result<std::string_view> StringAttribute(const XLA_FFI_Attrs& attrs, std::string
   return std::string_view(span->ptr, span->len);
 }
 
+Result<const XLA_FFI_Attrs*> DictionaryAttribute(const XLA_FFI_Attrs& attrs, std::string_view name) {
+  const int64_t i = FindAttribute(attrs, name);
+  if (i < 0) return static_cast<const XLA_FFI_Attrs*>(nullptr);
+  if (attrs.types[i] != XLA_FFI_AttrType_DICTIONARY) return WrongAttribute(name, "a dictionary");
+  return static_cast<const XLA_FFI_Attrs*>(attrs.attrs[i]);
+}
+
 Result<int64_t> Int64Attribute(const XLA_FFI_Attrs& attrs, std::string_view name, int64_t fallback) {
   const int64_t i = FindAttribute(attrs, name);
   if (i < 0) return fallback;

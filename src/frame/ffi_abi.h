@@ -44,6 +44,8 @@ int64_t RunId(XLA_FFI_CallFrame* frame);
 
 /// Attributes by name. `fallback` if absent, InvalidArgument if of another type.
 Result<std::string_view> StringAttribute(const XLA_FFI_Attrs& attrs, std::string_view name);
+/// Null if absent. Borrowed: valid until the handler returns.
+Result<const XLA_FFI_Attrs*> DictionaryAttribute(const XLA_FFI_Attrs& attrs, std::string_view name);
 Result<int64_t> Int64Attribute(const XLA_FFI_Attrs& attrs, std::string_view name, int64_t fallback);
 
 }  // namespace callout::internal

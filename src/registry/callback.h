@@ -72,6 +72,8 @@ class CALLOUT_EXPORT Callback {
   virtual Status Deliver(const Record& record) = 0;
   /// Called when a batch is over, before a barrier takes its records for delivered. On the lane's thread.
   virtual Status Flush() { return OkStatus(); }
+  /// What the callback says of its parameters; empty if it does not. Borrowed: valid as long as this object.
+  virtual std::span<const callout_parameter> parameters() const { return {}; }
 
   uint64_t id() const { return id_; }
   const std::string& label() const { return label_; }

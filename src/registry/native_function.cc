@@ -2,7 +2,11 @@
 #include "registry/native_function.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <vector>
 
 #include "base/dynamic_library.h"
 #include "base/small_buffer.h"
@@ -21,11 +25,47 @@ void SetError(void* context, int32_t code, const char* message, size_t length) {
   error->message.assign(message, length);
 }
 
+// Memory that a function asked for, until it returns.
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    for (void* block : blocks_) std::free(block);
+  }
+
+  static void* Allocate(void* scratch, uint64_t bytes, uint64_t alignment) noexcept {
+    constexpr uint64_t kAlignment = 64;
+    if (alignment > kAlignment || bytes > (uint64_t{1} << 62)) return nullptr;
+    void* block =
+        std::aligned_alloc(kAlignment, (std::max<uint64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
+    if (block == nullptr) return nullptr;
+    try {
+      static_cast<Scratch*>(scratch)->blocks_.push_back(block);
+    } catch (...) {
+      std::free(block);
+      return nullptr;
+    }
+    return block;
+  }
+
+ private:
+  std::vector<void*> blocks_;
+};
+
+// What its writer knew of the record; the rest is zeros.
+callout_function CopyRecord(const callout_function& function) {
+  callout_function copy = {};
+  std::memcpy(&copy, &function, std::min(function.struct_size, sizeof(copy)));
+  return copy;
+}
+
 int32_t CallWithPointers(callout_pointers_fn fn, const callout_call& call) {
   size_t num_dims = 0;
   for (uint32_t i = 0; i < call.num_args; ++i) num_dims += call.args[i].rank;
   for (uint32_t i = 0; i < call.num_results; ++i) num_dims += call.results[i].rank;
-  SmallBuffer<void*, 16> pointers(call.num_args + call.num_results);
+  SmallBuffer<void*, 16> pointers(call.num_args + call.num_results + call.num_attributes);
   SmallBuffer<int64_t, 32> dims(num_dims);
   void** pointer = pointers.data();
   int64_t* dim = dims.data();
@@ -35,16 +75,18 @@ int32_t CallWithPointers(callout_pointers_fn fn, const callout_call& call) {
   };
   std::for_each_n(call.args, call.num_args, append);
   std::for_each_n(call.results, call.num_results, append);
+  for (uint32_t i = 0; i < call.num_attributes; ++i) *pointer++ = const_cast<void*>(call.attributes[i].data);
   return fn(pointers.data(), dims.data());
 }
 
 }  // namespace
 
 NativeFunction::NativeFunction(std::string label, const callout_function& function)
-    : Callback(std::move(label)), function_(function) {}
+    : Callback(std::move(label)), function_(CopyRecord(function)) {}
 
 Status NativeFunction::Call(const callout_call& call) {
   CallError error;
+  Scratch scratch;
   int32_t code = 0;
   try {
     if (function_.kind == CALLOUT_FUNCTION_POINTERS) {
@@ -53,6 +95,8 @@ Status NativeFunction::Call(const callout_call& call) {
       callout_call with_error = call;
       with_error.error_context = &error;
       with_error.set_error = &SetError;
+      with_error.allocator = &scratch;
+      with_error.allocate = &Scratch::Allocate;
       code = reinterpret_cast<callout_call_fn>(function_.fn)(&with_error);
     }
   } catch (const std::exception& e) {
@@ -77,7 +121,9 @@ Status NativeFunction::Deliver(const Record& record) {
 }
 
 Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label, const callout_function& function) {
-  if (function.struct_size < sizeof(callout_function) || function.abi_version != CALLOUT_ABI_VERSION) {
+  // What libraries of the first release know of the record.
+  constexpr size_t kLeastSize = offsetof(callout_function, parameters);
+  if (function.struct_size < kLeastSize || function.abi_version != CALLOUT_ABI_VERSION) {
     return InvalidArgument("native callback '" + label + "' was built for Callout ABI version " +
                            std::to_string(function.abi_version) + "; this core has version " +
                            std::to_string(CALLOUT_ABI_VERSION));
@@ -105,8 +151,13 @@ Result<std::shared_ptr<Callback>> LoadNativeFunction(std::string label, const st
     return NotFound("shared library '" + library.path() + "' exports neither '" + symbol + "' nor '" + symbol +
                     "_callout_record'");
   }
-  const callout_function function = {sizeof(function), CALLOUT_ABI_VERSION, CALLOUT_FUNCTION_POINTERS,
-                                     reinterpret_cast<void (*)(void)>(fn)};
+  const callout_function function = {sizeof(function),
+                                     CALLOUT_ABI_VERSION,
+                                     CALLOUT_FUNCTION_POINTERS,
+                                     reinterpret_cast<void (*)(void)>(fn),
+                                     nullptr,
+                                     0,
+                                     0};
   return MakeNativeFunction(std::move(label), function);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "registry/callback.h"
@@ -20,6 +21,7 @@ class NativeFunction final : public Callback {
   Lane lane() const override { return Lane::kNative; }
   Status Call(const callout_call& call) override;
   Status Deliver(const Record& record) override;
+  std::span<const callout_parameter> parameters() const override { return {function_.parameters, function_.num_parameters}; }
 
  private:
   const callout_function function_;

@@ -17,12 +17,23 @@ namespace {
 using NativeFunctionTest = LiveCountTest;
 
 callout_function Pointers(callout_pointers_fn fn) {
-  return {sizeof(callout_function), CALLOUT_ABI_VERSION, CALLOUT_FUNCTION_POINTERS,
-          reinterpret_cast<void (*)(void)>(fn)};
+  return {sizeof(callout_function),
+          CALLOUT_ABI_VERSION,
+          CALLOUT_FUNCTION_POINTERS,
+          reinterpret_cast<void (*)(void)>(fn),
+          nullptr,
+          0,
+          0};
 }
 
 callout_function WithCall(callout_call_fn fn) {
-  return {sizeof(callout_function), CALLOUT_ABI_VERSION, CALLOUT_FUNCTION_CALL, reinterpret_cast<void (*)(void)>(fn)};
+  return {sizeof(callout_function),
+          CALLOUT_ABI_VERSION,
+          CALLOUT_FUNCTION_CALL,
+          reinterpret_cast<void (*)(void)>(fn),
+          nullptr,
+          0,
+          0};
 }
 
 // A call with the buffers behind it.
@@ -80,6 +91,34 @@ TEST_F(NativeFunctionTest, PointersFormTakesMoreBuffersThanFitOnTheStack) {
   });
   EXPECT_THAT(CallNative(function, call.call), IsOk());
   EXPECT_EQ(call.results[0].values<int32_t>(), std::vector<int32_t>{780});
+}
+
+TEST_F(NativeFunctionTest, PointersFormGetsAttributesBehindTheResults) {
+  TestCall call({TestBuffer::Scalar(1.0F)}, {TestBuffer::Zeros(DType::kFloat32, {})});
+  const float factor = 3;
+  const callout_attribute attributes[] = {
+      {"factor", CALLOUT_ATTRIBUTE_SCALAR, static_cast<uint32_t>(DType::kFloat32), &factor, 1}};
+  call.call.attributes = attributes;
+  call.call.num_attributes = 1;
+  const auto function = Pointers([](void** ptrs, const int64_t*) -> int32_t {
+    *static_cast<float*>(ptrs[1]) = *static_cast<const float*>(ptrs[0]) * *static_cast<const float*>(ptrs[2]);
+    return 0;
+  });
+  EXPECT_THAT(CallNative(function, call.call), IsOk());
+  EXPECT_EQ(call.results[0].values<float>(), std::vector<float>{3});
+}
+
+TEST_F(NativeFunctionTest, ScratchLivesUntilTheFunctionReturns) {
+  const auto function = WithCall([](const callout_call* call) -> int32_t {
+    for (uint64_t bytes : {0, 1, 100, 1 << 20}) {
+      void* memory = call->allocate(call->allocator, bytes, 64);
+      if (memory == nullptr || reinterpret_cast<uintptr_t>(memory) % 64 != 0) return 1;
+      std::memset(memory, 1, bytes);
+    }
+    if (call->allocate(call->allocator, uint64_t{1} << 63, 8) != nullptr) return 2;
+    return call->allocate(call->allocator, 8, 128) == nullptr ? 0 : 3;
+  });
+  EXPECT_THAT(CallNative(function, NoBuffers().call), IsOk());
 }
 
 TEST_F(NativeFunctionTest, PointersFormReportsItsErrorCode) {
@@ -159,8 +198,10 @@ TEST_F(NativeFunctionTest, RecordOfAnotherAbiVersionIsRefused) {
               StatusIs(StatusCode::kInvalidArgument,
                        "native callback 'f' was built for Callout ABI version 2; this core has version 1"));
   function.abi_version = CALLOUT_ABI_VERSION;
-  function.struct_size = sizeof(callout_function) - 1;
+  function.struct_size = offsetof(callout_function, parameters) - 1;
   EXPECT_THAT(MakeNativeFunction("f", function), StatusIs(StatusCode::kInvalidArgument, "'f'"));
+  function.struct_size = offsetof(callout_function, parameters);  // a writer that knows no more
+  EXPECT_THAT(MakeNativeFunction("f", function), IsOk());
   function.struct_size = sizeof(callout_function) + 8;  // a later writer knows more fields
   EXPECT_THAT(MakeNativeFunction("f", function), IsOk());
 }

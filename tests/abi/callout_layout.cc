@@ -25,7 +25,7 @@ OFFSET(callout_buffer, dims, 16);
 OFFSET(callout_buffer, size_bytes, 24);
 
 static_assert(std::is_standard_layout_v<callout_call> && std::is_trivial_v<callout_call>);
-SIZE(callout_call, 64);
+SIZE(callout_call, 96);
 OFFSET(callout_call, struct_size, 0);
 OFFSET(callout_call, num_args, 8);
 OFFSET(callout_call, num_results, 12);
@@ -36,13 +36,36 @@ OFFSET(callout_call, device_ordinal, 40);
 OFFSET(callout_call, reserved, 44);
 OFFSET(callout_call, error_context, 48);
 OFFSET(callout_call, set_error, 56);
+OFFSET(callout_call, attributes, 64);
+OFFSET(callout_call, num_attributes, 72);
+OFFSET(callout_call, allocator, 80);
+OFFSET(callout_call, allocate, 88);
+
+static_assert(std::is_standard_layout_v<callout_attribute> && std::is_trivial_v<callout_attribute>);
+SIZE(callout_attribute, 32);
+OFFSET(callout_attribute, name, 0);
+OFFSET(callout_attribute, kind, 8);
+OFFSET(callout_attribute, dtype, 12);
+OFFSET(callout_attribute, data, 16);
+OFFSET(callout_attribute, count, 24);
+static_assert(CALLOUT_ATTRIBUTE_SCALAR == 1 && CALLOUT_ATTRIBUTE_ARRAY == 2 && CALLOUT_ATTRIBUTE_STRING == 3);
+
+static_assert(std::is_standard_layout_v<callout_parameter> && std::is_trivial_v<callout_parameter>);
+SIZE(callout_parameter, 24);
+OFFSET(callout_parameter, kind, 0);
+OFFSET(callout_parameter, dtype, 4);
+OFFSET(callout_parameter, rank, 8);
+OFFSET(callout_parameter, name, 16);
+static_assert(CALLOUT_PARAMETER_IN == 1 && CALLOUT_PARAMETER_OUT == 2 && CALLOUT_PARAMETER_ATTRIBUTE == 3);
 
 static_assert(std::is_standard_layout_v<callout_function> && std::is_trivial_v<callout_function>);
-SIZE(callout_function, 24);
+SIZE(callout_function, 40);
 OFFSET(callout_function, struct_size, 0);
 OFFSET(callout_function, abi_version, 8);
 OFFSET(callout_function, kind, 12);
 OFFSET(callout_function, fn, 16);
+OFFSET(callout_function, parameters, 24);
+OFFSET(callout_function, num_parameters, 32);
 static_assert(CALLOUT_FUNCTION_POINTERS == 1 && CALLOUT_FUNCTION_CALL == 2);
 
 static_assert(std::is_standard_layout_v<callout_api> && std::is_trivial_v<callout_api>);

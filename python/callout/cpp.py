@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C++ source as JAX functions, with no Python at run time.
+
+module = callout.cpp.load_inline('''
+#include "callout/kernel.h"
+void scale(callout::In<float> x, callout::Attr<"factor", float> factor, callout::Out<float> y) {
+for (int64_t i = 0; i < x.size(); ++i) y[i] = factor * x[i];
+}
+CALLOUT_KERNEL(scale);
+''')
+module.scale(jnp.ones(3), factor=2.0)
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _ext
+from ._native.compiler import CompileError as CompileError
+from ._native.compiler import build
+from ._native.elf import exported_symbols
+from ._native.function import Function as Function
+from ._native.function import Settings
+from ._targets import native_target
+
+_RECORD = "_callout_record"
+
+Functions = Sequence[str] | Mapping[str, Mapping[str, Any]] | None
+
+
+class Module:
+    """The functions of a library, as attributes. `path` is the shared library."""
+
+    def __init__(self, name: str, path: Path, functions: Mapping[str, Function]):
+        self.__name__ = name
+        self.path = path
+        self._functions = dict(functions)
+
+    def __getattr__(self, name: str) -> Function:
+        functions = self.__dict__.get("_functions", {})
+        if name in functions:
+            found: Function = functions[name]
+            return found
+        raise AttributeError(f"module {self.__name__!r} has no function {name!r}; there are: {', '.join(functions)}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._functions]
+
+    def __repr__(self) -> str:
+        return f"<native module {self.__name__!r}: {', '.join(self._functions)}>"
+
+
+def load_inline(
+    source: str,
+    functions: Functions = None,
+    *,
+    flags: Sequence[str] = (),
+    include_dirs: Sequence[str] = (),
+    name: str | None = None,
+) -> Module:
+    """Compiles C++ source, if no process on this machine has, and returns its functions.
+
+    Args:
+        source: C++20. A function becomes one of the module by `CALLOUT_KERNEL(function)` of callout/kernel.h, by
+            `CALLOUT_DEFINE_CALLBACK` of callout/call.h, or, if it is named in `functions`, by being an exported
+            `extern "C" int32_t f(void** ptrs, const int64_t* dims)`.
+        functions: names, or names with settings (`{"scale": {"vmap_method": "sequential"}}`, see `Function`). By default
+            all that describe themselves.
+        flags: for the compiler, after "-std=c++20 -O2", such as "-lm".
+        include_dirs: folders for `#include`. Callout's own is always there.
+        name: the module's, for messages; "inline" by default.
+
+    Raises:
+        CompileError: the compiler refused the source, or there is none.
+        RegistrationError: `functions` names one that the library does not export.
+    """
+    if not isinstance(source, str):
+        raise TypeError(f"callout.cpp.load_inline: the source must be a string, got {source!r}")
+    with tempfile.TemporaryDirectory(prefix="callout-cpp-") as folder:
+        file = Path(folder) / f"{_identifier(name or 'inline')}.cc"
+        file.write_text(f'#line 1 "{file.name}"\n{source}\n')
+        return _load([file], functions, flags, include_dirs, name or "inline")
+
+
+def load(
+    files: Sequence[str | Path] | str | Path,
+    functions: Functions = None,
+    *,
+    flags: Sequence[str] = (),
+    include_dirs: Sequence[str] = (),
+    name: str | None = None,
+) -> Module:
+    """Compiles C++ files to one library. Arguments and errors as in `load_inline`; `name` is the first file's."""
+    paths = [Path(files)] if isinstance(files, (str, Path)) else [Path(file) for file in files]
+    if not paths:
+        raise ValueError("callout.cpp.load: no files")
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"callout.cpp.load: {path} is not a file")
+    return _load(paths, functions, flags, include_dirs, name or paths[0].stem)
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name) or "inline"
+
+
+def _load(
+    files: Sequence[Path], functions: Functions, flags: Sequence[str], include_dirs: Sequence[str], name: str
+) -> Module:
+    own = str(Path(__file__).parent / "include")
+    path, digest = build(files, list(flags), [*include_dirs, own], name)
+    if functions is None:
+        functions = sorted(s.removesuffix(_RECORD) for s in exported_symbols(path) if s.endswith(_RECORD))
+        if not functions:
+            raise CompileError(
+                f"callout.cpp: {name} has no function for JAX: mark one by CALLOUT_KERNEL(function), "
+                "or name one in `functions`"
+            )
+    settings = functions if isinstance(functions, Mapping) else {function: {} for function in functions}
+    loaded = {}
+    for function, chosen in settings.items():
+        label = f"{name}.{function}"
+        callback = _ext.load_native(label, f"{path}:{function}")
+        loaded[function] = Function(native_target(label, callback, (digest, label)), function, Settings(**chosen))
+    return Module(name, path, loaded)
