@@ -21,7 +21,9 @@ class NativeFunction final : public Callback {
   Lane lane() const override { return Lane::kNative; }
   Status Call(const callout_call& call) override;
   Status Deliver(const Record& record) override;
-  std::span<const callout_parameter> parameters() const override { return {function_.parameters, function_.num_parameters}; }
+  std::span<const callout_parameter> parameters() const override {
+    return {function_.parameters, function_.num_parameters};
+  }
 
  private:
   const callout_function function_;

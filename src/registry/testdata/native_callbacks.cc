@@ -29,5 +29,5 @@ extern "C" __attribute__((visibility("default"))) int32_t sum_plain(void** ptrs,
 }
 
 extern "C" __attribute__((visibility("default"))) const callout_function old_callout_record;
-const callout_function old_callout_record = {sizeof(callout_function), CALLOUT_ABI_VERSION + 1, CALLOUT_FUNCTION_CALL,
-                                             nullptr, nullptr, 0, 0};
+const callout_function old_callout_record = {
+    sizeof(callout_function), CALLOUT_ABI_VERSION + 1, CALLOUT_FUNCTION_CALL, nullptr, nullptr, 0, 0};
