@@ -38,8 +38,29 @@ def call_now(args: Sequence[Any], target: Target, result_avals: Avals, ordered: 
     return [_jax_compat.put_on_device(result, device, committed) for result in results]
 
 
+def lower_call(
+    ctx: mlir.LoweringRuleContext, args: Sequence[Any], where: str, target: Target, *, device: Any = None, **more: Any
+) -> list[Any]:
+    """The custom call of `target`. `device`: a SingleDeviceSharding or None; `more` goes to `lowering.emit`."""
+    lowering.keep_alive(ctx, target, where)
+    name = target.bind()
+    attributes = lowering.dispatch_synchronously(ctx, target)
+    index = lowering.device_index_of(ctx, where, device)
+    return lowering.emit(
+        ctx,
+        "callout.v1.call",
+        args,
+        where=where,
+        device_index=target.device_index if index is None else index,
+        callback=name,
+        **attributes,
+        **more,
+    )
+
+
 def _lower(
     where: str,
+    has_side_effect: bool,
     ctx: mlir.LoweringRuleContext,
     *args: Any,
     target: Target,
@@ -48,21 +69,7 @@ def _lower(
     **_: Any,
 ) -> list[Any]:
     lowering.refuse_automatic_axes(ctx, where)
-    lowering.keep_alive(ctx, target, where)
-    name = target.bind()
-    attributes = lowering.dispatch_synchronously(ctx, target)
-    index = lowering.device_index_of(ctx, where, sharding)
-    return lowering.emit(
-        ctx,
-        "callout.v1.call",
-        args,
-        where=where,
-        ordered=ordered,
-        has_side_effect=where == "callout.io_callback",
-        device_index=target.device_index if index is None else index,
-        callback=name,
-        **attributes,
-    )
+    return lower_call(ctx, args, where, target, device=sharding, ordered=ordered, has_side_effect=has_side_effect)
 
 
 @call_p.def_abstract_eval
@@ -75,7 +82,7 @@ def _eager(*args: Any, target: Target, result_avals: Avals, **_: Any) -> list[ja
     return call_now(args, target, result_avals, ordered=False)
 
 
-lowering.register(call_p, functools.partial(_lower, "callout.pure_callback"))
+lowering.register(call_p, functools.partial(_lower, "callout.pure_callback", False))
 batching.primitive_batchers[call_p] = functools.partial(batch_call, call_p)
 
 
@@ -89,7 +96,7 @@ def _io_eager(*args: Any, target: Target, result_avals: Avals, ordered: bool, **
     return call_now(args, target, result_avals, ordered)
 
 
-lowering.register(io_p, functools.partial(_lower, "callout.io_callback"))
+lowering.register(io_p, functools.partial(_lower, "callout.io_callback", True))
 
 
 def _io_batch(args: Sequence[Any], dims: Sequence[Any], *, ordered: bool, **params: Any) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from .. import _jax_compat
 from .._targets import Target
 from . import effects, lowering
 from .batching import loop_over_batch
-from .call import call_now
+from .call import call_now, lower_call
 
 _WHERE = "callout.debug_callback"
 
@@ -38,21 +38,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, ordered: b
     index = target.device_index
     if not partitioned and lowering.once_for_automatic_axes(ctx, _WHERE, bind, args, index, ordered):
         return []
-    lowering.keep_alive(ctx, target, _WHERE)
-    name = target.bind()
-    attributes = lowering.dispatch_synchronously(ctx, target)
-    sharding = "local" if partitioned else "gather"
-    return lowering.emit(
-        ctx,
-        "callout.v1.call",
-        args,
-        where=_WHERE,
-        ordered=ordered,
-        sharding=sharding,
-        device_index=index,
-        callback=name,
-        **attributes,
-    )
+    return lower_call(ctx, args, _WHERE, target, ordered=ordered, sharding="local" if partitioned else "gather")
 
 
 lowering.register(debug_p, _lower)

@@ -14,7 +14,7 @@ from .. import _jax_compat
 from .._targets import Target
 from . import lowering
 from .batching import batch_call
-from .call import Avals, refuse
+from .call import Avals, lower_call, refuse
 
 function_p = jax.extend.core.Primitive("callout_function")
 function_p.multiple_results = True
@@ -56,22 +56,10 @@ def _lower(
 ) -> list[Any]:
     where = f"callout.cpp '{target.label}'"
     lowering.refuse_automatic_axes(ctx, where)
-    name = target.bind()
     constants: dict[str, Any] = {}
     if attributes:
         constants["attributes"] = {key: constant.value for key, constant in attributes}
-    lowering.keep_alive(ctx, target, where)
-    return lowering.emit(
-        ctx,
-        "callout.v1.call",
-        args,
-        where=where,
-        ordered=False,
-        has_side_effect=False,
-        device_index=lowering.device_index_of(ctx, where, sharding) or 0,
-        callback=name,
-        **constants,
-    )
+    return lower_call(ctx, args, where, target, device=sharding, ordered=False, has_side_effect=False, **constants)
 
 
 lowering.register(function_p, _lower)

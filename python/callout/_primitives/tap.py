@@ -63,6 +63,36 @@ def _eager(*args: Any, target: Target, site: Site, transforms: Transforms, throt
     return list(args)
 
 
+def lower_tap(
+    ctx: mlir.LoweringRuleContext,
+    args: Sequence[Any],
+    where: str,
+    target: Target,
+    site: Site,
+    transforms: Transforms,
+    **more: Any,
+) -> list[Any]:
+    """The custom call of a tap; `more` goes to `lowering.emit`."""
+    lowering.keep_alive(ctx, target, where)
+    name = target.bind(transforms)
+    return lowering.emit(
+        ctx,
+        "callout.v1.tap",
+        args,
+        where=where,
+        ordered=site.ordered,
+        sharding=site.sharding,
+        device_index=site.device_index,
+        callback=name,
+        label=site.label,
+        leaves="\n".join(site.leaves),
+        every=np.int64(site.every),
+        min_interval_ns=np.int64(site.min_interval_ns),
+        on_full=np.int64(site.on_full),
+        **more,
+    )
+
+
 def _lower(
     ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms, throttle: Any
 ) -> Sequence[Any]:
@@ -74,24 +104,7 @@ def _lower(
     gather = site.sharding == "gather"
     if gather and lowering.once_for_automatic_axes(ctx, where, bind, args, site.device_index, site.ordered):
         return args
-    lowering.keep_alive(ctx, target, where)
-    name = target.bind(transforms)
-    lowering.emit(
-        ctx,
-        "callout.v1.tap",
-        args,
-        avals_out=(),
-        where=where,
-        ordered=site.ordered,
-        sharding=site.sharding,
-        device_index=site.device_index,
-        callback=name,
-        label=site.label,
-        leaves="\n".join(site.leaves),
-        every=np.int64(site.every),
-        min_interval_ns=np.int64(site.min_interval_ns),
-        on_full=np.int64(site.on_full),
-    )
+    lower_tap(ctx, args, where, target, site, transforms, avals_out=())
     return args  # the operands themselves: nothing of the program depends on the tap
 
 

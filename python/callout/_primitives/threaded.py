@@ -11,16 +11,15 @@ from typing import Any
 
 import jax
 import jax.extend.core
-import numpy as np
 from jax.interpreters import ad, batching, mlir
 
 from .. import _jax_compat
 from .._targets import Target, Transforms
 from . import lowering
 from .batching import thread_over_batch
-from .call import Avals, call_now, refuse
+from .call import Avals, call_now, lower_call, refuse
 from .eager import note_threaded_program
-from .tap import Site, batched_transforms, tap_p
+from .tap import Site, batched_transforms, lower_tap, tap_p
 from .token import TOKEN, no_tangent, one_token
 
 threaded_tap_p = jax.extend.core.Primitive("callout_threaded_tap")
@@ -47,24 +46,7 @@ def _lower_tap(
     where = f"callout.tap '{site.label or target.label}'"
     lowering.refuse_automatic_axes(ctx, where)
     note_threaded_program()
-    lowering.keep_alive(ctx, target, where)
-    name = target.bind(transforms)
-    return lowering.emit(
-        ctx,
-        "callout.v1.tap",
-        args,
-        where=where,
-        ordered=site.ordered,
-        threaded=True,
-        sharding=site.sharding,
-        device_index=site.device_index,
-        callback=name,
-        label=site.label,
-        leaves="\n".join(site.leaves),
-        every=np.int64(site.every),
-        min_interval_ns=np.int64(site.min_interval_ns),
-        on_full=np.int64(site.on_full),
-    )
+    return lower_tap(ctx, args, where, target, site, transforms, threaded=True)
 
 
 lowering.register(threaded_tap_p, _lower_tap)
@@ -113,22 +95,8 @@ def _lower_call(
     where = "callout.io_callback" if acts else "callout.debug_callback"
     lowering.refuse_automatic_axes(ctx, where)
     note_threaded_program()
-    lowering.keep_alive(ctx, target, where)
-    name = target.bind()
-    attributes = lowering.dispatch_synchronously(ctx, target)
-    index = lowering.device_index_of(ctx, where, sharding)
-    return lowering.emit(
-        ctx,
-        "callout.v1.call",
-        args,
-        where=where,
-        ordered=ordered,
-        threaded=True,
-        sharding="local" if partitioned else "gather",
-        device_index=target.device_index if index is None else index,
-        callback=name,
-        **attributes,
-    )
+    spread = "local" if partitioned else "gather"
+    return lower_call(ctx, args, where, target, device=sharding, ordered=ordered, threaded=True, sharding=spread)
 
 
 lowering.register(threaded_call_p, _lower_call)
