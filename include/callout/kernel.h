@@ -56,20 +56,20 @@ struct List {
 /// What a kernel may return instead of nothing: no error, or a text that fails the computation.
 class [[nodiscard]] Error {
  public:
-  Error() = default;
-  explicit Error(const char* text) {
+  Error() { text_[0] = '\0'; }
+  explicit Error(const char* text) : failed_(true) {
     while (size_ < sizeof(text_) - 1 && text[size_] != '\0') {
       text_[size_] = text[size_];
       ++size_;
     }
-    failed_ = true;
+    text_[size_] = '\0';
   }
   bool failed() const { return failed_; }
   const char* text() const { return text_; }
   size_t size() const { return size_; }
 
  private:
-  char text_[512] = {};
+  char text_[512];  // written as far as it is used
   size_t size_ = 0;
   bool failed_ = false;
 };
@@ -329,22 +329,23 @@ struct Kernel {
     return count;
   }
 
-  template <size_t... I>
-  static Return Apply(Return (*fn)(P...), const callout_call* call, std::index_sequence<I...>) {
-    return fn(Parameter<std::decay_t<P>>::Make(call, Before<false>(I), Before<true>(I))...);
+  template <auto kFunction, size_t... I>
+  static Return Apply(const callout_call* call, std::index_sequence<I...>) {
+    return kFunction(Parameter<std::decay_t<P>>::Make(call, Before<false>(I), Before<true>(I))...);
   }
 
-  static int32_t Run(Return (*fn)(P...), const callout_call* call) {
+  template <auto kFunction>
+  static int32_t Run(const callout_call* call) {
     constexpr auto kIndices = std::make_index_sequence<kCount>();
     if (call->num_args != kIns || call->num_results != kOuts) {
       throw Mismatch{"the call has another number of operands or results than declared"};
     }
     if constexpr (std::is_void_v<Return>) {
-      Apply(fn, call, kIndices);
+      Apply<kFunction>(call, kIndices);
       return 0;
     } else {
       static_assert(std::is_same_v<Return, Error>, "callout: a kernel returns void or callout::Error");
-      const Error error = Apply(fn, call, kIndices);
+      const Error error = Apply<kFunction>(call, kIndices);
       return error.failed() ? Fail(call, 13, error.text(), error.size()) : 0;
     }
   }
@@ -355,10 +356,11 @@ constexpr Kernel<Return, P...> KernelOf(Return (*)(P...)) {
   return {};
 }
 
-template <typename Return, typename... P>
-int32_t RunKernel(Return (*fn)(P...), const callout_call* call) noexcept {
+// The function is a template parameter, so that it is inlined here.
+template <auto kFunction>
+int32_t RunKernel(const callout_call* call) noexcept {
   try {
-    return Kernel<Return, P...>::Run(fn, call);
+    return decltype(KernelOf(kFunction))::template Run<kFunction>(call);
   } catch (const Mismatch& mismatch) {
     return Fail(call, 3, mismatch.text, __builtin_strlen(mismatch.text));
   } catch (const std::exception& error) {
@@ -376,7 +378,7 @@ int32_t RunKernel(Return (*fn)(P...), const callout_call* call) noexcept {
 /// it may throw) for callout.cpp, and for `register("name", "lib.so:function")`.
 #define CALLOUT_KERNEL(function)                                                                                \
   extern "C" __attribute__((visibility("default"))) int32_t function##_callout_call(const callout_call* call) { \
-    return ::callout::internal::RunKernel(&function, call);                                                     \
+    return ::callout::internal::RunKernel<&function>(call);                                                     \
   }                                                                                                             \
   extern "C" __attribute__((visibility("default"))) const callout_function function##_callout_record;           \
   const callout_function function##_callout_record = {                                                          \

@@ -2,8 +2,35 @@
 #include "base/dynamic_library.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U  // Linux 6.3
+#endif
 
 namespace callout::internal {
+namespace {
+
+int CreateExecutableMemory(const std::string& name) {
+  const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_EXEC);
+  // Kernels that do not know the flag make memory that may be executed anyway.
+  return fd >= 0 || errno != EINVAL ? fd : memfd_create(name.c_str(), MFD_CLOEXEC);
+}
+
+bool WriteAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) return false;
+    if (written > 0) bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
 
 Result<DynamicLibrary> DynamicLibrary::Open(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -12,6 +39,21 @@ Result<DynamicLibrary> DynamicLibrary::Open(const std::string& path) {
     return NotFound("cannot load shared library '" + path + "': " + (reason ? reason : "unknown reason"));
   }
   return DynamicLibrary(handle, path);
+}
+
+Result<DynamicLibrary> DynamicLibrary::OpenBytes(const std::string& name, std::string_view bytes) {
+  constexpr size_t kLongestName = 200;  // memfd_create takes 249 bytes
+  const int fd = CreateExecutableMemory(name.substr(0, kLongestName));
+  if (fd < 0 || !WriteAll(fd, bytes)) {
+    const std::string reason = std::strerror(errno);
+    if (fd >= 0) close(fd);
+    return ResourceExhausted("cannot load '" + name + "' from memory: " + reason);
+  }
+  // The loader knows libraries by path: were the descriptor closed, the next one of its number would be taken for this.
+  Result<DynamicLibrary> library = Open("/proc/self/fd/" + std::to_string(fd));
+  if (library.ok()) return library;
+  close(fd);
+  return InvalidArgument("cannot load '" + name + "' from memory: " + std::string(library.status().message()));
 }
 
 void* DynamicLibrary::Find(const std::string& symbol) const { return dlsym(handle_, symbol.c_str()); }

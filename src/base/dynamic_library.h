@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "callout/status.h"
 
@@ -14,6 +15,9 @@ class DynamicLibrary {
  public:
   /// Thread-safe. `path` as dlopen takes it.
   static Result<DynamicLibrary> Open(const std::string& path);
+  /// Loads the bytes of a library from anonymous memory: no file that others could see or replace is written. `name` is
+  /// for errors, and for whoever looks at the process's mappings. Thread-safe.
+  static Result<DynamicLibrary> OpenBytes(const std::string& name, std::string_view bytes);
 
   /// Null if the library has no such symbol.
   void* Find(const std::string& symbol) const;

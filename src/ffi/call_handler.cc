@@ -7,9 +7,11 @@
 #include "ffi/deferral.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
+#include "ffi/lanes.h"
 #include "ffi/thread_token.h"
 #include "frame/attributes.h"
 #include "frame/call_frame.h"
+#include "registry/embedded_library.h"
 #include "registry/invoke.h"
 #include "registry/registry.h"
 
@@ -26,6 +28,17 @@ class CallState final : public SiteState {
   bool ordered() const { return ordered_; }
   bool deferred() const { return deferred_; }
   bool threaded() const { return threaded_; }
+  Lanes& lanes() { return lanes_; }
+  Aliases& aliases() { return aliases_; }
+
+  Status Call(XLA_FFI_CallFrame* frame, const callout_call& call) const {
+    if (!lanes_.empty()) return lanes_.Call(frame, *callback_, aliases_, call);
+    if (!aliases_.empty()) {
+      CALLOUT_RETURN_IF_ERROR(aliases_.Check(call));
+      aliases_.Apply(call);
+    }
+    return Invoke(*callback_, call);
+  }
 
  private:
   const std::shared_ptr<Callback> callback_;
@@ -33,17 +46,32 @@ class CallState final : public SiteState {
   const bool deferred_;
   const bool threaded_;
   Attributes attributes_;
+  Lanes lanes_;
+  Aliases aliases_;
 };
 
+Result<std::shared_ptr<Callback>> FindCallback(const XLA_FFI_Attrs& attrs) {
+  CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(attrs, "callback"));
+  CALLOUT_ASSIGN_OR_RETURN(const std::string_view needed, StringAttribute(attrs, "names"));
+  CALLOUT_ASSIGN_OR_RETURN(const XLA_FFI_Attrs* library, DictionaryAttribute(attrs, "library"));
+  if (library == nullptr) return Registry::Get().Find(name, needed);
+  EmbeddedLibrary embedded;
+  CALLOUT_ASSIGN_OR_RETURN(embedded.bytes, StringAttribute(*library, "bytes"));
+  CALLOUT_ASSIGN_OR_RETURN(embedded.digest, StringAttribute(*library, "digest"));
+  CALLOUT_ASSIGN_OR_RETURN(embedded.platform, StringAttribute(*library, "platform"));
+  CALLOUT_ASSIGN_OR_RETURN(embedded.symbol, StringAttribute(*library, "symbol"));
+  return LoadEmbeddedFunction(std::string(name), embedded);
+}
+
 Status Instantiate(XLA_FFI_CallFrame* frame) {
-  CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(frame->attrs, "callback"));
-  CALLOUT_ASSIGN_OR_RETURN(const std::string_view needed, StringAttribute(frame->attrs, "names"));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t ordered, Int64Attribute(frame->attrs, "ordered", 0));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(frame->attrs, "deferred", 0));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(frame->attrs, "threaded", 0));
-  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name, needed));
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, FindCallback(frame->attrs));
   auto state = std::make_unique<CallState>(std::move(callback), ordered != 0, deferred != 0, threaded != 0);
   CALLOUT_RETURN_IF_ERROR(state->attributes().Decode(frame->attrs, "attributes"));
+  CALLOUT_RETURN_IF_ERROR(state->lanes().Decode(frame->attrs));
+  CALLOUT_RETURN_IF_ERROR(state->aliases().Decode(frame->attrs));
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
   return OkStatus();
@@ -69,9 +97,9 @@ Status Execute(XLA_FFI_CallFrame* frame, const CallState& state) {
   // Taps before this call in program order are heard before it.
   if (state.ordered()) Delivery::Get().DrainDevice(state.callback(), call.device_ordinal, call.run_id);
   if (!state.deferred()) [[likely]]
-    return Invoke(state.callback(), call);
+    return state.Call(frame, call);
   if (call.num_results > 0) --call.num_results;
-  return Defer(Invoke(state.callback(), call), results);
+  return Defer(state.Call(frame, call), results);
 }
 
 }  // namespace

@@ -11,47 +11,13 @@
 #include <thread>
 
 #include "delivery/delivery.h"
-#include "ffi/handlers.h"
-#include "registry/registry.h"
-#include "testing/fake_callbacks.h"
-#include "testing/fake_runtime.h"
-#include "testing/live_counts.h"
-#include "testing/status_matchers.h"
+#include "testing/call_site_fixture.h"
 #include "testing/test_site.h"
 
 namespace callout::internal {
 namespace {
 
-class CallHandlerTest : public WithLiveCounts<::testing::TestWithParam<int>> {
- protected:
-  void SetUp() override {
-    WithLiveCounts::SetUp();
-    // XLA asks for metadata before anything else.
-    ASSERT_THAT(runtime_.QueryMetadata(&callout_v1_call_instantiate).status, IsOk());
-    ASSERT_THAT(runtime_.QueryMetadata(&callout_v1_call_execute).status, IsOk());
-  }
-  void TearDown() override {
-    EXPECT_EQ(FakeRuntime::live_errors(), 0);
-    WithLiveCounts::TearDown();
-  }
-
-  // Binds a callback under "py:test.f" for as long as somebody holds it.
-  static std::shared_ptr<FakeCallback> Bind() {
-    auto callback = std::make_shared<FakeCallback>("test.f");
-    EXPECT_EQ(Registry::Get().Bind("test.f", callback), "py:test.f");
-    return callback;
-  }
-  std::unique_ptr<FakeSite> NewSite() {
-    return std::make_unique<FakeSite>(runtime_, &callout_v1_call_instantiate, &callout_v1_call_execute);
-  }
-  static FrameBuilder Frame() {
-    FrameBuilder frame;
-    frame.StringAttr("callback", "py:test.f");
-    return frame;
-  }
-
-  FakeRuntime& runtime_ = FakeRuntime::ForMinor(GetParam());
-};
+using CallHandlerTest = CallSiteTest;
 
 TEST_P(CallHandlerTest, MetadataIsAnsweredByBothStages) {
   const auto instantiate = runtime_.QueryMetadata(&callout_v1_call_instantiate);
@@ -208,9 +174,7 @@ TEST_P(CallHandlerTest, SecondInstantiationThatTheRuntimeRefusesLeaksNothing) {
   FrameBuilder frame = Frame();
   ASSERT_THAT(site->Instantiate(frame), IsOk());
   const long references = callback.use_count();
-  // Before FFI 0.4 the code does not come with a foreign error.
-  const StatusCode code = GetParam() >= 4 ? StatusCode::kFailedPrecondition : StatusCode::kInternal;
-  EXPECT_THAT(site->Instantiate(frame), StatusIs(code, "State is already set"));
+  EXPECT_THAT(site->Instantiate(frame), StatusIs(ForeignCode(StatusCode::kFailedPrecondition), "State is already set"));
   EXPECT_EQ(callback.use_count(), references);
 }
 

@@ -221,4 +221,13 @@ Result<int64_t> Int64Attribute(const XLA_FFI_Attrs& attrs, std::string_view name
   return value;
 }
 
+Result<std::span<const int64_t>> Int64ArrayAttribute(const XLA_FFI_Attrs& attrs, std::string_view name) {
+  const int64_t i = FindAttribute(attrs, name);
+  if (i < 0) return std::span<const int64_t>();
+  if (attrs.types[i] != XLA_FFI_AttrType_ARRAY) return WrongAttribute(name, "an array of 64-bit integers");
+  const auto* array = static_cast<const XLA_FFI_Array*>(attrs.attrs[i]);
+  if (array->dtype != XLA_FFI_DataType_S64) return WrongAttribute(name, "an array of 64-bit integers");
+  return std::span(static_cast<const int64_t*>(array->data), array->size);
+}
+
 }  // namespace callout::internal

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -47,5 +48,7 @@ Result<std::string_view> StringAttribute(const XLA_FFI_Attrs& attrs, std::string
 /// Null if absent. Borrowed: valid until the handler returns.
 Result<const XLA_FFI_Attrs*> DictionaryAttribute(const XLA_FFI_Attrs& attrs, std::string_view name);
 Result<int64_t> Int64Attribute(const XLA_FFI_Attrs& attrs, std::string_view name, int64_t fallback);
+/// Empty if absent. Borrowed: valid until the handler returns.
+Result<std::span<const int64_t>> Int64ArrayAttribute(const XLA_FFI_Attrs& attrs, std::string_view name);
 
 }  // namespace callout::internal

@@ -27,11 +27,12 @@ inline constexpr int kLaneCount = 2;
 struct CallbackStats {
   std::atomic<uint64_t> calls{0};
   std::atomic<uint64_t> bytes{0};       ///< Operands and results.
-  std::atomic<uint64_t> host_ticks{0};  ///< Time inside the callback, see base/ticks.h.
+  std::atomic<uint64_t> host_ticks{0};  ///< Time inside the callback, see base/ticks.h. Sampled, see invoke.cc.
   std::atomic<uint64_t> drops{0};       ///< Records that a full or closed queue did not take.
   std::atomic<uint64_t> skips{0};       ///< Records that `every` or `min_interval` left out.
   std::atomic<uint64_t> errors{0};
   std::atomic<bool> tap_error_logged{false};
+  std::atomic<bool> takes_long{false};  ///< The last call that was timed did.
 };
 
 /// What a tap's place in the program tells the receiver of its records.

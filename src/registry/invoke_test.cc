@@ -7,6 +7,7 @@
 
 #include <stdexcept>
 
+#include "base/ticks.h"
 #include "registry/in_flight.h"
 #include "registry/stats_table.h"
 #include "testing/fake_callbacks.h"
@@ -27,7 +28,25 @@ class InvokeTest : public LiveCountTest {
     call.device_ordinal = device_ordinal;
     return call;
   }
+  // Calls `callback`, and returns what its time grew by.
+  static uint64_t TicksOfCall(FakeCallback& callback) {
+    const uint64_t before = callback.stats().host_ticks.load();
+    EXPECT_THAT(Invoke(callback, OnDevice(0)), IsOk());
+    return callback.stats().host_ticks.load() - before;
+  }
 };
+
+// A callback that takes as many ticks as `least`, and whatever the machine adds.
+std::function<Status(const callout_call&)> Taking(uint64_t least) {
+  return [least](const callout_call&) {
+    const uint64_t start = Ticks();
+    while (Ticks() - start < least) {
+    }
+    return OkStatus();
+  };
+}
+constexpr uint64_t kShort = 1000;
+constexpr uint64_t kLong = 5000;  // beyond what may be sampled
 
 TEST_F(InvokeTest, CountsCallsAndBytes) {
   FakeCallback callback("InvokeTest.counts");
@@ -45,6 +64,40 @@ TEST_F(InvokeTest, CountsCallsAndBytes) {
   EXPECT_EQ(callback.stats().calls.load(), 2U);
   EXPECT_EQ(callback.stats().bytes.load(), 2U * (32 + 32 + 3));
   EXPECT_EQ(callback.stats().errors.load(), 0U);
+}
+
+TEST_F(InvokeTest, FirstCallsAreAllTimed) {
+  FakeCallback callback("InvokeTest.first");
+  callback.on_call = Taking(kShort);
+  for (int i = 0; i < 64; ++i) ASSERT_GE(TicksOfCall(callback), kShort) << i;
+}
+
+TEST_F(InvokeTest, ShortCallsAreCountedAndNowAndThenTimed) {
+  constexpr uint64_t kCalls = 64 * 50;
+  FakeCallback callback("InvokeTest.short");
+  callback.on_call = Taking(kShort);
+  uint64_t timed = 0;
+  for (uint64_t i = 0; i < kCalls; ++i) timed += TicksOfCall(callback) > 0 ? 1 : 0;
+  EXPECT_EQ(callback.stats().calls.load(), kCalls);
+  EXPECT_LT(timed, kCalls / 2) << "calls that the machine made long are timed, too";
+  // What is not timed is accounted for, but for a few calls after one of the first that the machine made long.
+  EXPECT_GE(callback.stats().host_ticks.load(), (kCalls - 16) * kShort);
+}
+
+TEST_F(InvokeTest, LongCallsAreAllTimed) {
+  FakeCallback callback("InvokeTest.long");
+  callback.on_call = Taking(kLong);
+  for (int i = 0; i < 200; ++i) ASSERT_GE(TicksOfCall(callback), kLong) << i;
+}
+
+TEST_F(InvokeTest, CallsThatBecomeLongAreAllTimedSoon) {
+  FakeCallback callback("InvokeTest.becomes_long");
+  for (int i = 0; i < 1000; ++i) EXPECT_THAT(Invoke(callback, OnDevice(0)), IsOk());
+  callback.on_call = Taking(kLong);
+  int calls = 1;
+  while (TicksOfCall(callback) == 0) ++calls;
+  EXPECT_LE(calls, 16);
+  for (int i = 0; i < 100; ++i) ASSERT_GE(TicksOfCall(callback), kLong) << i;
 }
 
 TEST_F(InvokeTest, ErrorNamesCallbackAndDeviceAndKeepsItsCode) {

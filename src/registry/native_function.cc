@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <vector>
 
-#include "base/dynamic_library.h"
 #include "base/small_buffer.h"
 
 namespace callout::internal {
@@ -81,10 +81,13 @@ int32_t CallWithPointers(callout_pointers_fn fn, const callout_call& call) {
 
 }  // namespace
 
-NativeFunction::NativeFunction(std::string label, const callout_function& function)
-    : Callback(std::move(label)), function_(CopyRecord(function)) {}
+NativeFunction::NativeFunction(std::string label, const callout_function& function, NativeOptions options)
+    : Callback(std::move(label)), function_(CopyRecord(function)), options_(std::move(options)) {}
 
 Status NativeFunction::Call(const callout_call& call) {
+  static std::mutex one_at_a_time;
+  std::unique_lock<std::mutex> turn;
+  if (options_.one_at_a_time) turn = std::unique_lock(one_at_a_time);
   CallError error;
   Scratch scratch;
   int32_t code = 0;
@@ -120,7 +123,8 @@ Status NativeFunction::Deliver(const Record& record) {
   return Call(call);
 }
 
-Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label, const callout_function& function) {
+Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label, const callout_function& function,
+                                                     NativeOptions options) {
   // What libraries of the first release know of the record.
   constexpr size_t kLeastSize = offsetof(callout_function, parameters);
   if (function.struct_size < kLeastSize || function.abi_version != CALLOUT_ABI_VERSION) {
@@ -133,7 +137,7 @@ Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label, const ca
     return InvalidArgument("native callback '" + label + "' has no function, or one of unknown kind " +
                            std::to_string(function.kind));
   }
-  return std::shared_ptr<Callback>(std::make_shared<NativeFunction>(std::move(label), function));
+  return std::shared_ptr<Callback>(std::make_shared<NativeFunction>(std::move(label), function, std::move(options)));
 }
 
 Result<std::shared_ptr<Callback>> LoadNativeFunction(std::string label, const std::string& spec) {
@@ -141,8 +145,12 @@ Result<std::shared_ptr<Callback>> LoadNativeFunction(std::string label, const st
   if (colon == std::string::npos || colon == 0 || colon + 1 == spec.size()) {
     return InvalidArgument("expected \"path/lib.so:symbol\", got '" + spec + "'");
   }
-  const std::string symbol = spec.substr(colon + 1);
   CALLOUT_ASSIGN_OR_RETURN(const DynamicLibrary library, DynamicLibrary::Open(spec.substr(0, colon)));
+  return FindNativeFunction(std::move(label), library, spec.substr(colon + 1));
+}
+
+Result<std::shared_ptr<Callback>> FindNativeFunction(std::string label, const DynamicLibrary& library,
+                                                     const std::string& symbol) {
   if (void* record = library.Find(symbol + "_callout_record")) {
     return MakeNativeFunction(std::move(label), *static_cast<const callout_function*>(record));
   }

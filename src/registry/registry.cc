@@ -20,9 +20,9 @@ Registry& Registry::Get() {
 }
 
 Status Registry::Register(const std::string& name, std::shared_ptr<Callback> callback, bool replace) {
-  if (name.empty() || name.starts_with(kBoundPrefix)) {
+  if (name.empty() || name.starts_with(kBoundPrefix) || name.starts_with(kNativePrefix)) {
     return InvalidArgument("cannot register a callback as '" + name +
-                           "': a name must not be empty and must not begin with 'py:'");
+                           "': a name must not be empty and must not begin with 'py:' or 'native:'");
   }
   std::shared_ptr<Callback> replaced;  // destroyed after the lock is released: its destructor may want other locks
   MutexLock lock(mutex_);
@@ -49,7 +49,7 @@ Status Registry::Unregister(const std::string& name) {
 }
 
 std::string Registry::Bind(std::string_view base, const std::shared_ptr<Callback>& callback) {
-  std::string stem(kBoundPrefix);
+  std::string stem(base.starts_with(kNativePrefix) ? "" : kBoundPrefix);
   stem += base;
   MutexLock lock(mutex_);
   Sweep();
@@ -86,6 +86,12 @@ Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::str
   return NotFound(DescribeUnbound(name, needed));
 }
 
+bool Registry::IsBound(std::string_view name) const {
+  MutexLock lock(mutex_);
+  const auto it = entries_.find(name);
+  return it != entries_.end() && !it->second.callback.expired();
+}
+
 std::string Registry::DescribeUnbound(std::string_view name, std::string_view needed) const {
   const std::vector<std::string> names = RegisteredNames();
   std::string message = "callout: no callback is bound to the name '" + std::string(name) + "'; ";
@@ -93,9 +99,14 @@ std::string Registry::DescribeUnbound(std::string_view name, std::string_view ne
     message += "the program needs:";
     std::istringstream lines{std::string(needed)};
     for (std::string one; std::getline(lines, one);) {
-      message += " '" + one + (std::ranges::binary_search(names, one) ? "'" : "' (not bound)");
+      message += " '" + one + (IsBound(one) ? "'" : "' (not bound)");
     }
     message += "; ";
+  }
+  if (name.starts_with(kNativePrefix)) {
+    message +=
+        "it is native code: build the same from the same source in this process before (callout.cpp, "
+        "callout.numba), or let the program carry it (embed=True); ";
   }
   message += "registered names:";
   if (names.empty()) message += " (none)";

@@ -21,6 +21,8 @@
 namespace callout::internal {
 
 inline constexpr std::string_view kBoundPrefix = "py:";
+/// Of bound names that are made of the content of native code, and therefore mean the same in every process.
+inline constexpr std::string_view kNativePrefix = "native:";
 
 class CALLOUT_EXPORT Registry {
  public:
@@ -62,6 +64,7 @@ class CALLOUT_EXPORT Registry {
   };
 
   void Sweep() CALLOUT_REQUIRES(mutex_);
+  bool IsBound(std::string_view name) const;
   std::string DescribeUnbound(std::string_view name, std::string_view needed) const;
 
   mutable Mutex mutex_;

@@ -72,6 +72,11 @@ TEST_F(RegistryTest, ReplaceNeedsNothingToReplace) {
 TEST_F(RegistryTest, NamesThatCannotBeRegistered) {
   EXPECT_THAT(registry_.Register("", Make("a"), false), StatusIs(StatusCode::kInvalidArgument, "must not be empty"));
   EXPECT_THAT(registry_.Register("py:f", Make("a"), false), StatusIs(StatusCode::kInvalidArgument, "'py:f'"));
+  EXPECT_THAT(registry_.Register("native:f", Make("a"), true),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "cannot register a callback as 'native:f': a name must not be empty and must not begin with "
+                       "'py:' or 'native:'"));
+  EXPECT_THAT(registry_.RegisteredNames(), IsEmpty());
 }
 
 TEST_F(RegistryTest, UnregisteringWhatIsNotRegisteredIsAnError) {
@@ -161,6 +166,24 @@ TEST_F(RegistryTest, NotFoundListsTheRegisteredNames) {
   const auto missing = registry_.Find("x");
   EXPECT_EQ(missing.status().message(),
             "callout: no callback is bound to the name 'x'; registered names: 'blur' 'zoom'");
+}
+
+TEST_F(RegistryTest, NativeCodeIsBoundUnderItsOwnName) {
+  const auto a = Make("scale");
+  const auto b = Make("scale");
+  EXPECT_EQ(registry_.Bind("native:scale/0a1b", a), "native:scale/0a1b");
+  EXPECT_EQ(registry_.Bind("native:scale/0a1b", b), "native:scale/0a1b#1");
+  EXPECT_EQ(registry_.Bind("native", a), "py:native");
+  EXPECT_EQ(FindOrNull("native:scale/0a1b"), a.get());
+}
+
+TEST_F(RegistryTest, NativeCodeThatIsNotFoundMayBeBuiltOrCarried) {
+  EXPECT_EQ(
+      registry_.Find("native:scale/0a1b", "native:scale/0a1b").status().message(),
+      "callout: no callback is bound to the name 'native:scale/0a1b'; the program needs: 'native:scale/0a1b' (not "
+      "bound); it is native code: build the same from the same source in this process before (callout.cpp, "
+      "callout.numba), or let the program carry it (embed=True); registered names: (none)");
+  EXPECT_THAT(registry_.Find("natively"), StatusIs(StatusCode::kNotFound, "'natively'; registered names:"));
 }
 
 TEST_F(RegistryTest, LabelIsFoundByIdWhileTheCallbackLives) {

@@ -159,6 +159,34 @@ struct FakeApi {
     args->run_id = *run_id;
     return nullptr;
   }
+
+  static XLA_FFI_Error* NoPool() { return MakeError(StatusCode::kUnimplemented, "No thread pool"); }
+
+  static XLA_FFI_Error* NumThreads(XLA_FFI_ThreadPool_NumThreads_Args* args) {
+    if (auto* error = CheckSize("XLA_FFI_ThreadPool_NumThreads_Args", XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE,
+                                args->struct_size)) {
+      return error;
+    }
+    const auto& threads = Site(args->ctx).pool_threads;
+    if (!threads.has_value()) return NoPool();
+    *args->num_threads = *threads;
+    return nullptr;
+  }
+  static XLA_FFI_Error* Schedule(XLA_FFI_ThreadPool_Schedule_Args* args) {
+    if (auto* error = CheckSize("XLA_FFI_ThreadPool_Schedule_Args", XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE,
+                                args->struct_size)) {
+      return error;
+    }
+    FakeSite& site = Site(args->ctx);
+    if (!site.pool_threads.has_value()) return NoPool();
+    if (site.pool_mode == PoolMode::kRefuse) return MakeError(StatusCode::kResourceExhausted, "The pool is full");
+    ++site.scheduled_;
+    const auto task = [run = args->task, data = args->data] { run(data); };
+    if (site.pool_mode == PoolMode::kThreads) site.threads_.emplace_back(task);
+    if (site.pool_mode == PoolMode::kInline) task();
+    if (site.pool_mode == PoolMode::kLate) site.tasks_.push_back(task);
+    return nullptr;
+  }
 };
 
 Status TakeError(XLA_FFI_Error* error) {
@@ -177,6 +205,8 @@ FakeRuntime::FakeRuntime(int minor) : api_{} {
   api_.XLA_FFI_Type_Register = &TypeRegister;
   api_.XLA_FFI_State_Set = minor < 3 ? &FakeApi::StateSet<StateArgs2> : &FakeApi::StateSet<StateArgs3>;
   api_.XLA_FFI_State_Get = minor < 3 ? &FakeApi::StateGet<StateArgs2> : &FakeApi::StateGet<StateArgs3>;
+  api_.XLA_FFI_ThreadPool_Schedule = &FakeApi::Schedule;
+  api_.XLA_FFI_ThreadPool_NumThreads = &FakeApi::NumThreads;
   api_.XLA_FFI_RunId_Get = &FakeApi::RunIdGet;
   api_.XLA_FFI_DeviceOrdinal_Get = &FakeApi::DeviceOrdinalGet;
 }
@@ -232,6 +262,8 @@ void FakeRuntime::FailNextTypeRegister(std::string message) {
 
 FakeSite::~FakeSite() {
   if (state_ != nullptr) DestroyState(state_type_, state_);
+  for (std::thread& thread : threads_) thread.join();
+  for (const auto& task : tasks_) task();
 }
 
 XLA_FFI_CallFrame* FakeSite::Frame(FrameBuilder& frame, XLA_FFI_ExecutionStage stage) {

@@ -5,8 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "callout/status.h"
 #include "frame/ffi_abi.h"
@@ -47,11 +51,20 @@ class FakeRuntime {
   XLA_FFI_Api api_;
 };
 
+/// What a FakeSite's pool does with a task.
+enum class PoolMode {
+  kThreads,  ///< Runs it on a thread of its own.
+  kInline,   ///< Runs it before Schedule returns.
+  kLate,     ///< Keeps it: it runs when the handler has returned, see TakeTasks.
+  kRefuse,   ///< Schedule fails.
+};
+
 /// A call site of an executable: it owns the state that the instantiate handler sets, and destroys it.
 class FakeSite {
  public:
   FakeSite(const FakeRuntime& runtime, XLA_FFI_Handler* instantiate, XLA_FFI_Handler* execute)
       : runtime_(runtime), instantiate_(instantiate), execute_(execute) {}
+  /// Destroys the state, and only then waits for the pool's threads and runs the tasks that it kept: XLA does not wait.
   ~FakeSite();
   FakeSite(const FakeSite&) = delete;
   FakeSite& operator=(const FakeSite&) = delete;
@@ -59,6 +72,9 @@ class FakeSite {
   /// What DeviceOrdinal_Get and RunId_Get answer; an error if empty.
   std::optional<int32_t> device_ordinal = 0;
   std::optional<int64_t> run_id = 0;
+  /// What ThreadPool_NumThreads answers; an error, and from Schedule too, if empty.
+  std::optional<int64_t> pool_threads;
+  PoolMode pool_mode = PoolMode::kThreads;
 
   /// Calls the handler with the frame's attributes only, as XLA does.
   Status Instantiate(FrameBuilder& frame);
@@ -66,6 +82,10 @@ class FakeSite {
   /// The frame of the last stage, for calls of the accessors themselves. Borrowed from `frame`.
   XLA_FFI_CallFrame* Frame(FrameBuilder& frame, XLA_FFI_ExecutionStage stage);
   bool has_state() const { return state_ != nullptr; }
+  /// Tasks that Schedule has taken.
+  int64_t scheduled() const { return scheduled_; }
+  /// The tasks that kLate keeps. Each must be run once.
+  std::vector<std::function<void()>> TakeTasks() { return std::exchange(tasks_, {}); }
 
  private:
   friend struct FakeApi;
@@ -75,6 +95,9 @@ class FakeSite {
   XLA_FFI_Handler* const execute_;
   void* state_ = nullptr;
   int64_t state_type_ = 0;
+  int64_t scheduled_ = 0;
+  std::vector<std::thread> threads_;
+  std::vector<std::function<void()>> tasks_;
 };
 
 /// Takes ownership of a fake runtime's error, which may be null.

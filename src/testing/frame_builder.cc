@@ -45,6 +45,13 @@ FrameBuilder& FrameBuilder::Int64ArrayAttr(const std::string& name, std::vector<
   return *this;
 }
 
+FrameBuilder& FrameBuilder::DictionaryAttr(const std::string& name, std::map<std::string, std::string> strings) {
+  Attribute& attribute = attributes_[name];
+  attribute.type = XLA_FFI_AttrType_DICTIONARY;
+  attribute.strings = std::move(strings);
+  return *this;
+}
+
 void FrameBuilder::BuildBuffers(std::deque<TestBuffer>& from, std::vector<XLA_FFI_Buffer>& structs,
                                 std::vector<void*>& pointers) {
   structs.clear();
@@ -55,6 +62,26 @@ void FrameBuilder::BuildBuffers(std::deque<TestBuffer>& from, std::vector<XLA_FF
                        static_cast<int64_t>(view.rank), buffer.dims().data()});
   }
   for (XLA_FFI_Buffer& buffer : structs) pointers.push_back(&buffer);
+}
+
+void FrameBuilder::BuildDictionary(Attribute& attribute) {
+  attribute.key_spans.clear();
+  attribute.member_spans.clear();
+  for (const auto& [key, text] : attribute.strings) {
+    attribute.key_spans.push_back({key.data(), key.size()});
+    attribute.member_spans.push_back({text.data(), text.size()});
+  }
+  attribute.keys.clear();
+  attribute.members.clear();
+  for (XLA_FFI_ByteSpan& span : attribute.key_spans) attribute.keys.push_back(&span);
+  for (XLA_FFI_ByteSpan& span : attribute.member_spans) attribute.members.push_back(&span);
+  attribute.member_types.assign(attribute.members.size(), XLA_FFI_AttrType_STRING);
+  attribute.dictionary = {XLA_FFI_Attrs_STRUCT_SIZE,
+                          nullptr,
+                          static_cast<int64_t>(attribute.members.size()),
+                          attribute.member_types.data(),
+                          attribute.keys.data(),
+                          attribute.members.data()};
 }
 
 void FrameBuilder::BuildAttributes() {
@@ -71,6 +98,10 @@ void FrameBuilder::BuildAttributes() {
       case XLA_FFI_AttrType_ARRAY:
         attribute.array = {XLA_FFI_DataType_S64, attribute.numbers.size(), attribute.numbers.data()};
         attribute.value = &attribute.array;
+        break;
+      case XLA_FFI_AttrType_DICTIONARY:
+        BuildDictionary(attribute);
+        attribute.value = &attribute.dictionary;
         break;
       default:
         attribute.scalar = attribute.numbers.empty() ? XLA_FFI_Scalar{XLA_FFI_DataType_S32, &attribute.number32}

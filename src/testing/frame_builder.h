@@ -26,6 +26,8 @@ class FrameBuilder {
   FrameBuilder& Int64Attr(const std::string& name, int64_t value);
   FrameBuilder& Int32Attr(const std::string& name, int32_t value);
   FrameBuilder& Int64ArrayAttr(const std::string& name, std::vector<int64_t> values);
+  /// A dictionary of strings, which may hold any bytes.
+  FrameBuilder& DictionaryAttr(const std::string& name, std::map<std::string, std::string> strings);
 
   /// The frame of a call in `stage`; instantiation sees no operands and no results. Borrowed: valid until the builder
   /// changes or builds another.
@@ -40,14 +42,21 @@ class FrameBuilder {
     std::string text;
     std::vector<int64_t> numbers;
     int32_t number32 = 0;
+    std::map<std::string, std::string> strings;
     XLA_FFI_ByteSpan name_span;
     XLA_FFI_ByteSpan string_span;
     XLA_FFI_Scalar scalar;
     XLA_FFI_Array array;
+    XLA_FFI_Attrs dictionary;
+    std::vector<XLA_FFI_ByteSpan> key_spans, member_spans;
+    std::vector<XLA_FFI_AttrType> member_types;
+    std::vector<XLA_FFI_ByteSpan*> keys;
+    std::vector<void*> members;
     void* value = nullptr;
   };
 
   void BuildBuffers(std::deque<TestBuffer>& from, std::vector<XLA_FFI_Buffer>& structs, std::vector<void*>& pointers);
+  static void BuildDictionary(Attribute& attribute);
   void BuildAttributes();
 
   std::deque<TestBuffer> args_;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Results that a function updates in place: they hold an operand's value when it is called.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "callout/abi.h"
+#include "frame/ffi_abi.h"
+
+namespace callout::internal {
+
+/// The pairs of a call site. Where XLA did not give both the same memory (the value is needed later, or its partitioner
+/// wrote the call anew), the operand is copied.
+class Aliases {
+ public:
+  /// Reads attribute `aliases` (s64[2 n]: operand, result, operand, ...). Stays empty if there is none.
+  Status Decode(const XLA_FFI_Attrs& attrs);
+
+  bool empty() const { return pairs_.empty(); }
+
+  /// InvalidArgument if a pair does not exist, or its operand and its result are of different sizes.
+  Status Check(const callout_call& call) const;
+
+  /// Fills the results. `call` was checked. Thread-safe.
+  void Apply(const callout_call& call) const;
+
+ private:
+  struct Pair {
+    int64_t operand;
+    int64_t result;
+  };
+
+  std::vector<Pair> pairs_;
+};
+
+}  // namespace callout::internal

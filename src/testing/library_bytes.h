@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bytes of a shared library, as a program carries them.
+#pragma once
+
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "base/sha256.h"
+#include "registry/embedded_library.h"
+
+namespace callout::internal {
+
+struct LibraryBytes {
+  explicit LibraryBytes(std::string data) : bytes(std::move(data)), digest(Sha256Hex(bytes)) {}
+
+  static LibraryBytes Read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return LibraryBytes({std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
+  }
+
+  /// Borrowed: valid as long as this object, and `symbol`.
+  EmbeddedLibrary With(std::string_view symbol) const { return {bytes, digest, platform, symbol}; }
+
+  std::string bytes;
+  std::string digest;
+  std::string platform = NativePlatform();
+};
+
+}  // namespace callout::internal
