@@ -62,6 +62,7 @@ test-cpp: $(STAMPS)/dev $(STAMPS)/cmake
 	cmake --workflow --preset dev
 
 test-python: $(STAMPS)/package
+	scripts/system_packages.sh libgsl-dev:gsl/gsl_odeiv2.h
 	$(PY) -m pytest tests
 
 test: test-cpp test-python

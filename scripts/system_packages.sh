@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: system_packages.sh PACKAGE:HEADER...  Installs Debian packages whose header the compiler
-# does not find, where that is possible without asking. Otherwise CMake fetches the sources.
+# does not find, where that is possible without asking. Otherwise CMake fetches the sources, or tests are skipped.
 set -euo pipefail
 
 command -v "${CXX:-g++}" > /dev/null || {
@@ -16,11 +16,11 @@ for pair in "$@"; do
 done
 ((${#missing[@]})) || exit 0
 if [[ $(id -u) != 0 ]] || ! command -v apt-get > /dev/null; then
-  echo "callout: ${missing[*]} not installed: CMake will fetch the sources"
+  echo "callout: ${missing[*]} not installed: what needs them is fetched or skipped"
   exit 0
 fi
 echo "callout: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 install() { apt-get install -qq -y --no-install-recommends "${missing[@]}" < /dev/null > /dev/null; }
 install 2> /dev/null || { apt-get update -qq < /dev/null && install; } ||
-  echo "callout: apt-get failed: CMake will fetch the sources"
+  echo "callout: apt-get failed: what needs them is fetched or skipped"

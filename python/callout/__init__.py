@@ -14,6 +14,7 @@ if _sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise ImportError("callout does not support free-threaded Python yet; use a build with the GIL")
 
 from . import cpp as cpp
+from . import numba as numba
 from . import sinks as sinks
 from ._barrier import barrier_wait as barrier_wait
 from ._config import config as config

@@ -82,8 +82,8 @@ def _calls(module: Any) -> Iterator[tuple[Any, str]]:
 
 def names(module: Any) -> tuple[str, ...]:
     """The names that the program calls, sorted."""
-    configs = [ir.DictAttr(operation.attributes[key]) for operation, key in _calls(module)]
-    return tuple(sorted({ir.StringAttr(config["callback"]).value for config in configs}))
+    configs: list[Any] = [ir.DictAttr(operation.attributes[key]) for operation, key in _calls(module)]
+    return tuple(sorted({ir.StringAttr(config["callback"]).value for config in configs if "library" not in config}))
 
 
 def write_names(module: Any) -> None:

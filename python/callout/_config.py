@@ -81,6 +81,9 @@ SETTINGS: dict[str, _Setting] = {
     "delivery_threads": _Setting(1, _thread_count, "Threads that run Python taps; devices are dealt out to them."),
     "log_level": _Setting("warning", _log_level, "Level of the `callout` logger and of the core."),
     "cache_dir": _Setting(_default_cache(), _folder, "Where compiled native code is kept."),
+    "embedded_code": _Setting(
+        True, _boolean, "Run native code that programs carry along (callout.cpp, embed=True); see SECURITY.md."
+    ),
     "host_callback_inline": _Setting(False, _boolean, "host_callback: eager taps run in the caller's stack."),
     "host_callback_legacy": _Setting(True, _boolean, "host_callback: the original's behaviour, not the flavours'."),
     "host_callback_outfeed": _Setting(False, _boolean, "host_callback: accepted; there is one mechanism."),
@@ -108,6 +111,7 @@ class Config:
     delivery_threads: int
     log_level: str
     cache_dir: str
+    embedded_code: bool
     host_callback_inline: bool
     host_callback_legacy: bool
     host_callback_outfeed: bool
@@ -154,6 +158,8 @@ class Config:
             _ext.configure_delivery(self.queue_bytes, self.delivery_threads)
         elif name == "hang_report_s":
             _ext.set_hang_report_seconds(self.hang_report_s)
+        elif name == "embedded_code":
+            _ext.allow_embedded_libraries(self.embedded_code)
         elif name == "chain_errors":
             _errors.set_chaining(self.chain_errors)
         elif name == "log_level":

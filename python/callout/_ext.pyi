@@ -33,6 +33,19 @@ def make_print_sink(label: str, fd: int) -> Callback: ...
 
 def make_json_lines_sink(label: str, path: str, append: bool, fields: bool) -> Callback: ...
 
+def make_jit_function(label: str, address: int, pointers: bool, owner: object, one_at_a_time: bool) -> Callback:
+    """A callback over machine code that `owner` keeps."""
+
+def jit_symbols() -> dict[str, int]:
+    """Addresses of the functions that generated code calls."""
+
+def call_layout() -> dict[str, int]:
+    """Offsets and sizes in the structs of callout/abi.h."""
+
+def native_platform() -> str: ...
+
+def allow_embedded_libraries(allow: bool) -> None: ...
+
 def load_native(label: str, spec: str) -> Callback: ...
 
 def native_parameters(callback: Callback) -> object:

@@ -13,7 +13,7 @@ import hashlib
 import types
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
 import numpy as np
@@ -116,6 +116,7 @@ class NamedTarget(Target):
         return self.label in _ext.registered_names() and super().is_python()
 
 
+_T = TypeVar("_T", bound=Target)
 _targets: weakref.WeakValueDictionary[Hashable, Target] = weakref.WeakValueDictionary()
 
 
@@ -134,16 +135,17 @@ def _hashable(fn: Any) -> Any:
     return fn
 
 
-def _interned(kind: str, fn: Any, structure: Hashable, make: Callable[[Hashable], Target]) -> Target:
+def interned(kind: str, fn: Any, structure: Hashable, make: Callable[[Hashable], _T]) -> _T:
+    """The live target of `fn` and `structure`, or what `make` makes of its key."""
     key = (kind, _identity(fn), structure)
-    target = _targets.get(key)
+    target: Any = _targets.get(key)
     if target is None:
         try:
             target = make((kind, _hashable(fn), structure))
         except TypeError:  # unhashable: equal only to itself
             target = make((kind, id(fn), structure))
         _targets[key] = target
-    return target
+    return cast("_T", target)
 
 
 def function_name(fn: Callable[..., Any]) -> str:
@@ -260,7 +262,7 @@ def call_target(
             canonicalize=not x64,
         )
 
-    return _interned(
+    return interned(
         "call",
         callback,
         (in_tree, out_tree, x64, ignore_result),
@@ -296,7 +298,7 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
     handle: _ext.Callback | None = getattr(target, "_callout_callback", None)
     if handle is not None:
         sink = handle
-        return _interned("sink", target, None, lambda key: Target(key, sink.label, True, lambda _: sink))
+        return interned("sink", target, None, lambda key: Target(key, sink.label, True, lambda _: sink))
     if not callable(target):
         raise TypeError(f"callout.tap: expected a callable, a sink or the name of a callback, got {target!r}")
     fn, chosen = _options.split(target)
@@ -319,17 +321,12 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
             canonicalize=False,
         )
 
-    return _interned(
+    return interned(
         "tap",
         target,
         (tree, wanted, x64),
         lambda key: Target(key, label, chosen.numpy_only, make, ("tap", str(tree), wanted, x64, chosen)),
     )
-
-
-def native_target(label: str, callback: _ext.Callback, identity: tuple[str, ...]) -> Target:
-    """The target of a native function. `identity`: what it was made of and which function of that it is."""
-    return _interned("native", None, identity, lambda key: Target(key, label, True, lambda _: callback, identity))
 
 
 def _require_positional(name: str, in_tree: PyTreeDef) -> None:

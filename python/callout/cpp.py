@@ -13,6 +13,7 @@ module.scale(jnp.ones(3), factor=2.0)
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -22,10 +23,10 @@ from typing import Any
 from . import _ext
 from ._native.compiler import CompileError as CompileError
 from ._native.compiler import build
+from ._native.cpp_function import Function as Function
 from ._native.elf import exported_symbols
-from ._native.function import Function as Function
 from ._native.function import Settings
-from ._targets import native_target
+from ._native.target import Library, library_target
 
 _RECORD = "_callout_record"
 
@@ -61,6 +62,7 @@ def load_inline(
     flags: Sequence[str] = (),
     include_dirs: Sequence[str] = (),
     name: str | None = None,
+    embed: bool = False,
 ) -> Module:
     """Compiles C++ source, if no process on this machine has, and returns its functions.
 
@@ -73,6 +75,9 @@ def load_inline(
         flags: for the compiler, after "-std=c++20 -O2", such as "-lm".
         include_dirs: folders for `#include`. Callout's own is always there.
         name: the module's, for messages; "inline" by default.
+        embed: programs carry the compiled library along, so that one that is exported runs where the source never was: on
+            the same platform, and with processor instructions and libraries that the other machine has, too. SECURITY.md
+            says what that means for whoever loads such a program.
 
     Raises:
         CompileError: the compiler refused the source, or there is none.
@@ -83,7 +88,7 @@ def load_inline(
     with tempfile.TemporaryDirectory(prefix="callout-cpp-") as folder:
         file = Path(folder) / f"{_identifier(name or 'inline')}.cc"
         file.write_text(f'#line 1 "{file.name}"\n{source}\n')
-        return _load([file], functions, flags, include_dirs, name or "inline")
+        return _load([file], functions, flags, include_dirs, name or "inline", embed)
 
 
 def load(
@@ -93,15 +98,22 @@ def load(
     flags: Sequence[str] = (),
     include_dirs: Sequence[str] = (),
     name: str | None = None,
+    embed: bool = False,
 ) -> Module:
-    """Compiles C++ files to one library. Arguments and errors as in `load_inline`; `name` is the first file's."""
+    """Compiles C++ files to one library; or opens one that was built elsewhere, if `files` is a single ".so".
+
+    Arguments and errors as in `load_inline`; `name` is the first file's.
+    """
     paths = [Path(files)] if isinstance(files, (str, Path)) else [Path(file) for file in files]
     if not paths:
         raise ValueError("callout.cpp.load: no files")
     for path in paths:
         if not path.is_file():
             raise FileNotFoundError(f"callout.cpp.load: {path} is not a file")
-    return _load(paths, functions, flags, include_dirs, name or paths[0].stem)
+    if len(paths) == 1 and paths[0].suffix == ".so":
+        path = paths[0].resolve()
+        return _open(path, hashlib.sha256(path.read_bytes()).hexdigest(), functions, name or path.stem, embed)
+    return _load(paths, functions, flags, include_dirs, name or paths[0].stem, embed)
 
 
 def _identifier(name: str) -> str:
@@ -109,10 +121,19 @@ def _identifier(name: str) -> str:
 
 
 def _load(
-    files: Sequence[Path], functions: Functions, flags: Sequence[str], include_dirs: Sequence[str], name: str
+    files: Sequence[Path],
+    functions: Functions,
+    flags: Sequence[str],
+    include_dirs: Sequence[str],
+    name: str,
+    embed: bool,
 ) -> Module:
     own = str(Path(__file__).parent / "include")
     path, digest = build(files, list(flags), [*include_dirs, own], name)
+    return _open(path, digest, functions, name, embed)
+
+
+def _open(path: Path, digest: str, functions: Functions, name: str, embed: bool) -> Module:
     if functions is None:
         functions = sorted(s.removesuffix(_RECORD) for s in exported_symbols(path) if s.endswith(_RECORD))
         if not functions:
@@ -125,5 +146,6 @@ def _load(
     for function, chosen in settings.items():
         label = f"{name}.{function}"
         callback = _ext.load_native(label, f"{path}:{function}")
-        loaded[function] = Function(native_target(label, callback, (digest, label)), function, Settings(**chosen))
+        library = Library(path, function) if embed else None
+        loaded[function] = Function(library_target(label, callback, digest, library), function, Settings(**chosen))
     return Module(name, path, loaded)

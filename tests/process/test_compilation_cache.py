@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX's persistent compilation cache: a second process takes from it what the first one wrote."""
 
+import importlib.util
+
 import jax
 import pytest
 
@@ -8,7 +10,7 @@ import pytest
 # use JAX. So there it keeps taps, native functions and numpy_only functions.
 KEEPS_HOST_CALLBACKS = tuple(map(int, jax.__version__.split(".")[:2])) >= (0, 11)
 
-SETUP = """
+SETUP = '''
 hits, misses = [], []
 def listen(event, **_):
     (hits if event.endswith("/cache_hits") else misses if event.endswith("/cache_misses") else []).append(event)
@@ -34,6 +36,19 @@ record = Record(ctypes.sizeof(Record), 1, 1, ctypes.cast(native, ctypes.c_void_p
 new = ctypes.pythonapi.PyCapsule_New
 new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 callout.register("native", new(ctypes.addressof(record), b"callout_function", None))
+CPP = """
+#include "callout/kernel.h"
+void plus(callout::In<float> x, callout::Out<float> y) { for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i] + 1; }
+CALLOUT_KERNEL(plus);
+"""
+def built(**how): return callout.cpp.load_inline(CPP, **how).plus.options(vmap_method="parallel")
+def with_numba():
+    import numba
+    step = 1
+    @numba.njit
+    def plus(x, out):
+        out[()] = x[()] + step
+    return callout.numba.numba_kernel(plus, F32)
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 one = np.float32(1)
 def spread(v=8.0):
@@ -46,7 +61,7 @@ def run_it(f, arg, kind="here"):
     seen = f"{kind}: hits {len(hits)} misses {len(misses)}"  # the barrier has small programs of its own
     callout.barrier_wait()
     print(seen, "out", np.asarray(out).sum(), "got", got, flush=True)
-"""
+'''
 
 RUN = "run_it(f, one)"
 
@@ -105,14 +120,20 @@ KINDS = {
         "out 28.0 got [(2,), (2,), (2,), (2,)]",
     ),
     "gathered call": ("lambda x: callout.pure_callback(add, same(x), x)", "spread()", True, "out 36.0 got []"),
+    "C++ source": ("built()", "one", False, "out 2.0 got []"),
+    "C++ source, embedded": ("built(embed=True)", "one", False, "out 2.0 got []"),
+    "C++ source, lanes": ("jax.vmap(built())", "np.ones(3, np.float32)", False, "out 6.0 got []"),
     "gathered numpy_only": ("lambda x: callout.pure_callback(quick, same(x), x)", "spread()", False, "out 36.0 got []"),
 }
+if importlib.util.find_spec("numba"):
+    KINDS["Numba"] = ("with_numba()", "one", False, "out 2.0 got []")
 
 
 def in_cache(run, folder, *parts):
     """Runs a program with its cache in `folder`."""
     program = "\n".join([f"sys.argv[1:] = [{str(folder)!r}]", SETUP, *parts])
-    done = run(program, timeout=300, XLA_FLAGS="--xla_force_host_platform_device_count=4")
+    own = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "CALLOUT_CACHE_DIR": str(folder / "callout")}
+    done = run(program, timeout=300, **own)
     assert (done.code, done.err) == (0, ""), done.err
     return done.out
 

@@ -1,19 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """The small examples run as they stand; they check themselves. The large one is `make demo`."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import callout
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+def run(*command, timeout=120):
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize("name", ["scipy_in_jit.py", "errors.py", "native_callback/main.py"])
 def test_example(name):
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+    assert run(sys.executable, EXAMPLES / name)
+
+
+def test_kernels_agree_with_jax():
+    pytest.importorskip("numba")
+    assert "all agree" in run(sys.executable, EXAMPLES / "sparse_triangular/main.py")
+
+
+def test_a_solver_of_a_c_library():
+    if not Path("/usr/include/gsl/gsl_odeiv2.h").exists():
+        pytest.skip("the GNU Scientific Library (libgsl-dev) is not installed")
+    out = run(sys.executable, EXAMPLES / "gsl_ode.py")
+    assert "expected four parameters" in out
+
+
+def test_a_library_that_cmake_built(tmp_path):
+    if shutil.which("cmake") is None:
+        pytest.skip("CMake is not installed")
+    source = EXAMPLES / "native_callback"
+    run("cmake", "-S", source, "-B", tmp_path, f"-Dcallout_DIR={callout.cmake_dir()}")
+    run("cmake", "--build", tmp_path)
+    library = tmp_path / "libhistogram.so"
+    assert "1,000,000 values went through the tap" in run(sys.executable, source / "main.py", library)

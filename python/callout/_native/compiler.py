@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import functools
 import hashlib
@@ -22,7 +23,8 @@ from .._config import config
 from .._logging import logger
 
 BASE_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden")
-_PATIENCE_S = 2.0
+_PATIENCE_S = 5.0
+_LEAST_FREE_BYTES = 16_000_000
 
 
 class CompileError(_errors.CallbackError):
@@ -87,6 +89,8 @@ def _cache_folder() -> Path:
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"\0" * 4096)
             probe.flush()
+        if (free := shutil.disk_usage(folder).free) < _LEAST_FREE_BYTES:
+            raise OSError(errno.ENOSPC, f"only {free // 1024} KB are free")
     except OSError as error:
         logger.warning(
             "cpp: the cache folder %s cannot be used (%s); compiling into a temporary one", folder, str(error)
@@ -107,10 +111,10 @@ def build(files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[st
         CompileError: the compiler refused, or there is none.
     """
     compiler = find_compiler()
-    options = [*BASE_FLAGS, *flags, *(f"-I{folder}" for folder in include_dirs)]
+    options = [*BASE_FLAGS, *(f"-I{folder}" for folder in include_dirs)]
     digest = hashlib.sha256(repr((_version(compiler), BASE_FLAGS, tuple(flags))).encode())
     for file in files:
-        digest.update(_run([compiler, *options, "-E", "-P", str(file)], f"cannot preprocess {name}"))
+        digest.update(_run([compiler, *options, *flags, "-E", "-P", str(file)], f"cannot preprocess {name}"))
     key = digest.hexdigest()[:32]
     folder = _cache_folder()
     library = folder / f"{key}.so"
@@ -124,7 +128,8 @@ def build(files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[st
             try:
                 with _progress(name):
                     _run(
-                        [compiler, *options, "-shared", *map(str, files), "-o", str(unfinished)],
+                        # Libraries count for what comes before them.
+                        [compiler, *options, "-shared", *map(str, files), *flags, "-o", str(unfinished)],
                         f"cannot compile {name}",
                     )
                 unfinished.replace(library)

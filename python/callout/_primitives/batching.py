@@ -12,17 +12,19 @@ import jax.numpy as jnp
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
 
-def check_vmap_method(where: str, vmap_method: str | None) -> None:
-    """Raises ValueError for a method that there is not."""
-    if vmap_method not in VMAP_METHODS:
-        raise ValueError(f"{where}: vmap_method must be one of {list(VMAP_METHODS)}, got: {vmap_method}")
+def check_vmap_method(where: str, vmap_method: str | None, more: tuple[str, ...] = ()) -> None:
+    """Raises ValueError for a method that there is not. `more`: those that only this caller has."""
+    if vmap_method not in (*more, *VMAP_METHODS):
+        raise ValueError(f"{where}: vmap_method must be one of {[*more, *VMAP_METHODS]}, got: {vmap_method}")
 
 
-def _batched(aval: jax.core.ShapedArray, size: int) -> jax.core.ShapedArray:
+def batched_aval(aval: jax.core.ShapedArray, size: int) -> jax.core.ShapedArray:
+    """With the batch in front."""
     return jax.core.ShapedArray((size, *aval.shape), aval.dtype)
 
 
-def _in_front(args: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
+def in_front(args: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
+    """Every operand with its batch in front; None has none."""
     return [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
 
 
@@ -43,7 +45,7 @@ def thread_over_batch(
     unroll: bool = False,
 ) -> tuple[Any, list[Any], list[int]]:
     """As `loop_over_batch`, for a function that takes a token first and returns the next one: each lane gets the last's."""
-    front = _in_front(args, dims)
+    front = in_front(args, dims)
     mapped = [dim is not None for dim in dims]
 
     def step(token: Any, slices: list[Any]) -> tuple[Any, list[Any]]:
@@ -75,7 +77,7 @@ def batch_call(
     if vmap_method in ("sequential", "sequential_unrolled"):
         unroll = vmap_method == "sequential_unrolled"
         return loop_over_batch(lambda *values: bind(values, result_avals), args, dims, unroll=unroll)
-    front = _in_front(args, dims)
+    front = in_front(args, dims)
     if vmap_method in ("expand_dims", "broadcast_all"):
         width = size if vmap_method == "broadcast_all" else 1
         front = [
@@ -87,5 +89,5 @@ def batch_call(
             f"vmap is only supported for {primitive.name} when vmap_method is one of "
             f"{[method for method in VMAP_METHODS if method]}; got vmap_method=None"
         )
-    outs = bind(front, tuple(_batched(aval, size) for aval in result_avals))
+    outs = bind(front, tuple(batched_aval(aval, size) for aval in result_avals))
     return outs, [0] * len(outs)

@@ -4,22 +4,32 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.extend.core
+import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _jax_compat
-from .._targets import Target
+from .._native.target import NativeTarget
 from . import lowering
-from .batching import batch_call
+from .batching import VMAP_METHODS, batch_call, batched_aval, in_front
 from .call import Avals, lower_call, refuse
 
 function_p = jax.extend.core.Primitive("callout_function")
 function_p.multiple_results = True
 _jax_compat.require_devices(function_p)
 function_p.def_impl(functools.partial(xla.apply_primitive, function_p))
+
+PARALLEL = "parallel"
+
+# The extents of a batch, outermost first, and for each operand which of them it has (bit i: the i-th).
+Lanes = tuple[tuple[int, ...], tuple[int, ...]]
+# (operand, result) pairs.
+Aliases = tuple[tuple[int, int], ...]
 
 
 class Constant:
@@ -41,28 +51,110 @@ class Constant:
         return repr(self.value)
 
 
+def _specialised(
+    target: NativeTarget, args: Sequence[Any], results: Sequence[Any], lanes: Lanes | None
+) -> NativeTarget:
+    """The target for what one lane has."""
+    if lanes is None:
+        return target.specialise(args, results)
+    extents, masks = lanes
+    begins = [mask.bit_count() for mask in masks]
+    of_args = [jax.ShapeDtypeStruct(a.shape[begin:], a.dtype) for a, begin in zip(args, begins, strict=True)]
+    of_results = [jax.ShapeDtypeStruct(a.shape[len(extents) :], a.dtype) for a in results]
+    return target.specialise(of_args, of_results)
+
+
 @function_p.def_abstract_eval
-def _abstract_eval(*_: Any, result_avals: Avals, **__: Any) -> Avals:
+def _abstract_eval(*args: Any, target: NativeTarget, result_avals: Avals, lanes: Lanes | None, **_: Any) -> Avals:
+    _specialised(target, args, result_avals, lanes)
     return result_avals
 
 
 def _lower(
     ctx: mlir.LoweringRuleContext,
     *args: Any,
-    target: Target,
+    target: NativeTarget,
     attributes: tuple[tuple[str, Constant], ...],
     sharding: Any,
+    lanes: Lanes | None,
+    aliases: Aliases,
     **_: Any,
 ) -> list[Any]:
-    where = f"callout.cpp '{target.label}'"
+    where = f"native function '{target.label}'"
     lowering.refuse_automatic_axes(ctx, where)
-    constants: dict[str, Any] = {}
+    target = _specialised(target, ctx.avals_in, ctx.avals_out, lanes)
+    constants: dict[str, Any] = target.attributes()
     if attributes:
         constants["attributes"] = {key: constant.value for key, constant in attributes}
-    return lower_call(ctx, args, where, target, device=sharding, ordered=False, has_side_effect=False, **constants)
+    if aliases:
+        constants["aliases"] = np.asarray(aliases, np.int64).ravel()
+    in_place = dict(aliases)
+    if lanes is not None:
+        extents, masks = lanes
+        constants["lane_dims"], constants["lane_masks"] = np.asarray(extents, np.int64), np.asarray(masks, np.int64)
+        whole = (1 << len(extents)) - 1
+        in_place = {operand: result for operand, result in aliases if masks[operand] == whole}
+    return lower_call(
+        ctx, args, where, target, device=sharding, ordered=False, has_side_effect=False, in_place=in_place, **constants
+    )
+
+
+def _batch_in_parallel(
+    args: Sequence[Any], dims: Sequence[Any], size: int, *, result_avals: Avals, lanes: Lanes | None, **params: Any
+) -> tuple[list[Any], list[int]]:
+    extents, masks = lanes or ((), (0,) * len(args))
+    extents = (size, *extents)
+    masks = tuple(mask << 1 | (dim is not None) for mask, dim in zip(masks, dims, strict=True))
+    avals = tuple(batched_aval(aval, size) for aval in result_avals)
+    outs = function_p.bind(*in_front(args, dims), result_avals=avals, lanes=(extents, masks), **params)
+    return outs, [0] * len(outs)
+
+
+def _batch(
+    args: Sequence[Any], dims: Sequence[Any], *, vmap_method: str | None, aliases: Aliases, **params: Any
+) -> tuple[Any, Any]:
+    params.update(vmap_method=vmap_method, aliases=aliases)
+    size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
+    if vmap_method == PARALLEL:
+        return _batch_in_parallel(args, dims, size, **params)
+    if vmap_method is None:
+        methods = [PARALLEL, *(method for method in VMAP_METHODS if method)]
+        raise NotImplementedError(
+            f"native function '{params['target'].label}': vmap needs a vmap_method, one of {methods}"
+        )
+    args, dims = list(args), list(dims)
+    for operand, _ in aliases:  # a result in the place of a lane's operand needs one
+        if dims[operand] is None:
+            args[operand] = jnp.broadcast_to(args[operand], (size, *jnp.shape(args[operand])))
+            dims[operand] = 0
+    return batch_call(function_p, args, dims, **params)
+
+
+def check_aliases(where: str, aliases: Mapping[int, int], args: Sequence[Any], results: Sequence[Any]) -> Aliases:
+    """The pairs; ValueError for one that there cannot be."""
+    for operand, result in aliases.items():
+        for what, index, of in (("argument", operand, args), ("result", result, results)):
+            if not (isinstance(index, int) and 0 <= index < len(of)):
+                raise ValueError(
+                    f"{where}: input_output_aliases {{{operand!r}: {result!r}}}: there is no {what} {index!r}; "
+                    f"the call has {len(of)}"
+                )
+        one, other = args[operand], results[result]
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            raise ValueError(
+                f"{where}: input_output_aliases {{{operand}: {result}}}: argument {operand} is {_type(one)}, "
+                f"result {result} is {_type(other)}"
+            )
+    if len(set(aliases.values())) != len(aliases):
+        raise ValueError(f"{where}: input_output_aliases {dict(aliases)} names a result twice")
+    return tuple(aliases.items())
+
+
+def _type(aval: Any) -> str:
+    return f"{np.dtype(aval.dtype).name}{list(aval.shape)}"
 
 
 lowering.register(function_p, _lower)
-batching.primitive_batchers[function_p] = functools.partial(batch_call, function_p)
+batching.primitive_batchers[function_p] = _batch
 ad.primitive_jvps[function_p] = functools.partial(refuse, "Native", "JVP", "jvp= or vjp=")
 ad.primitive_transposes[function_p] = functools.partial(refuse, "Native", "transpose", "vjp=")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ import numpy as np
 from jax.interpreters import mlir
 
 from .. import _ext, _jax_compat, _partition
+from .._native.target import NativeTarget
 from .._targets import NamedTarget, Target
 from . import context
 from .eager import check_usable
@@ -39,9 +40,11 @@ def refuse_platform(ctx: mlir.LoweringRuleContext, *args: Any, **_: Any) -> Any:
 
 def keep_alive(ctx: mlir.LoweringRuleContext, target: Target, where: str) -> None:
     """Makes what is lowered hold the target. A registered name is held by the registry, and its program can be exported."""
-    if isinstance(target, NamedTarget):
+    if isinstance(target, NamedTarget) or (isinstance(target, NativeTarget) and target.is_embedded):
         return
     if context.is_exporting(ctx):
+        if isinstance(target, NativeTarget):
+            return  # its name means the same where the program is loaded
         raise ValueError(
             f"{where}: an exported program carries names, and '{target.label}' was not passed as one: bind it by "
             "callout.register(name, fn), in the process that loads the program, and pass the name here"
@@ -150,18 +153,20 @@ def emit(
     has_side_effect: bool = True,
     sharding: str = "gather",
     device_index: int | None = 0,
+    in_place: Mapping[int, int] | None = None,
     **attributes: Any,
 ) -> list[Any]:
     """The custom call `name`; its results, those of `ctx.avals_out` by default. `where` is what errors call it.
 
-    `threaded`: the first of `args` and of the results is a token of `callout.threaded`, in the place of JAX's.
+    `in_place`: operands that results are made in the place of; for unordered calls. `threaded`: the first of `args` and of
+    the results is a token of `callout.threaded`, in the place of JAX's.
     """
     check_usable()
     refuse_ordered_automatic_axes(ctx, where, ordered)
     avals_out = ctx.avals_out if avals_out is None else avals_out
     num_devices, exporting = context.num_devices(ctx), context.is_exporting(ctx)
     attributes.update(_partition.attributes(where, num_devices, sharding, device_index or 0, exporting))
-    lower = jax.ffi.ffi_lowering(name, has_side_effect=has_side_effect)
+    lower = jax.ffi.ffi_lowering(name, has_side_effect=has_side_effect, operand_output_aliases=in_place)
     if ordered:
         attributes["ordered"] = np.int64(1)
     if threaded:

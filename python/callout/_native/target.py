@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the `target` of a native function's primitive is: machine code, named by its content."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import _ext
+from .._targets import Target, Transforms, interned
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """A shared library that a program carries along, and the function of it that is meant."""
+
+    path: Path
+    symbol: str
+
+
+class NativeTarget(Target):
+    """Native code. Its name in a program is made of its content: it means the same in every process that has built it."""
+
+    __slots__ = ("_library", "content")
+
+    def __init__(
+        self, key: Hashable, label: str, callback: _ext.Callback | None, content: str, library: Library | None = None
+    ):
+        super().__init__(key, label, True, self._make)
+        self.content = content
+        self._library = library
+        if callback is not None:
+            self._callbacks[repr(())] = callback
+
+    def _make(self, _: Transforms) -> _ext.Callback:
+        raise NotImplementedError(f"{self.label} is made for the types that it is called with")
+
+    def is_python(self) -> bool:
+        return False
+
+    def bind(self, transforms: Transforms = ()) -> str:
+        """The name that goes into the program."""
+        if self._library is not None:
+            return self.label
+        key = repr(transforms)
+        if key not in self._bindings:
+            self._bindings[key] = _ext.Binding(f"native:{self.label}/{self.content[:16]}", self.callback())
+        return self._bindings[key].name
+
+    @property
+    def is_embedded(self) -> bool:
+        """True if the program carries the code."""
+        return self._library is not None
+
+    def attributes(self) -> dict[str, Any]:
+        """What the call carries besides its name."""
+        if self._library is None:
+            return {}
+        code = self._library.path.read_bytes()
+        return {
+            "library": {
+                "bytes": code,
+                "digest": hashlib.sha256(code).hexdigest(),
+                "platform": _ext.native_platform(),
+                "symbol": self._library.symbol,
+            }
+        }
+
+    def specialise(self, args: Sequence[Any], results: Sequence[Any]) -> NativeTarget:
+        """The target for operands and results of these shapes and dtypes. TypeError if there can be none."""
+        del args, results
+        return self
+
+
+def library_target(label: str, callback: _ext.Callback, content: str, library: Library | None) -> NativeTarget:
+    """The target of a function of a shared library. `content`: a digest of what the library was made of."""
+    return interned(
+        "native",
+        None,
+        (content, label, library is not None),
+        lambda key: NativeTarget(key, label, callback, content, library),
+    )

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba functions as JAX functions, with no Python at run time.
+
+@numba.njit
+def running_maximum(x, out):
+    best = x[0]
+    for i in range(x.size):
+        best = max(best, x[i])
+        out[i] = best
+
+call = callout.numba.numba_kernel(running_maximum, jax.ShapeDtypeStruct((3,), jnp.float32))
+call(jnp.array([1.0, 3.0, 2.0]))
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ._native.function import Constants, NativeFunction, Settings
+from ._native.target import NativeTarget
+from ._primitives.function import Constant
+
+
+def numba_kernel(
+    kernel: Any,
+    outs: Any,
+    *,
+    vmap_method: str | None = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+    jvp: Callable[..., Any] | None = None,
+    vjp: tuple[Callable[..., Any], Callable[..., Any]] | None = None,
+    sharding: jax.sharding.SingleDeviceSharding | None = None,
+) -> NumbaKernel:
+    """A function that calls `kernel(*arguments, *results, **constants)` from inside compiled programs.
+
+    The kernel gets row-major arrays over XLA's own memory (0-d ones for scalars), fills its results, and returns nothing. It
+    runs on an XLA thread without the GIL; several threads may be in it at once. What it raises fails the computation, with
+    class and message. It is compiled when it is traced, once for each combination of dtypes and ranks.
+
+    Args:
+        kernel: a function of `numba.njit`, with its options (`parallel`, `fastmath`, `cache`, `error_model`, ...); or a
+            `numba.vectorize` or `guvectorize` function; or a `numba.cfunc` of numbers, which is applied to each element, or
+            one of (pointers, extents), as in docs/native.md.
+        outs: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and `dtype`)
+            and the constants that returns one.
+        vmap_method: as in `jax.pure_callback`, or "parallel": `vmap` then calls the kernel once a lane, on several of XLA's
+            threads at once.
+        input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value when the
+            kernel is called, which updates it in place.
+        jvp: `jvp(primals, tangents, **constants)` returns (results, their tangents).
+        vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)` returns a
+            cotangent an argument).
+        sharding: `SingleDeviceSharding` of the device that calls, in a jit over several.
+
+    Returns:
+        A function of arrays, or pytrees of them, and of the kernel's constants by keyword: numbers are passed at run time;
+        strings, tuples, arrays and None are compiled in. It returns the results in the structure of `outs`.
+
+    Raises:
+        ImportError: Numba is not installed.
+        TypeError: `kernel` is not one of the above; or, from the returned function, it does not fit the arguments, a dtype
+            is not Numba's (float16, bfloat16, float8, int4), it returns a value, or it writes to an argument.
+    """
+    settings = Settings(outs, vmap_method, jvp, vjp, sharding, input_output_aliases)
+    return NumbaKernel(kernel, settings)
+
+
+def _require() -> None:
+    try:
+        import numba  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "callout.numba needs Numba, which is not installed (pip install callout[numba])", name="numba"
+        ) from error
+
+
+class NumbaKernel(NativeFunction):
+    """What `numba_kernel` returns. `options` returns a copy with other settings, whose names are `numba_kernel`'s."""
+
+    def __init__(self, kernel: Any, settings: Settings):
+        _require()
+        from ._native import numba_kernel as kernels
+
+        name = getattr(kernels.python_function(kernel), "__name__", "kernel")
+        super().__init__(f"callout.numba '{name}'", name, settings)
+        kernels.check(self._where, kernel)
+        self._kernel = kernel
+        self._targets: set[NativeTarget] = set()  # kept: what they compiled is not compiled again
+
+    def __repr__(self) -> str:
+        return f"<Numba kernel {self.__name__}>"
+
+    def prepare(self, *args: Any, **constants: Any) -> None:
+        """Compiles the kernel for arguments, or `jax.ShapeDtypeStruct`s, of these dtypes and ranks.
+
+        As long as this object lives, programs that another process exported find it.
+        """
+        jax.eval_shape(functools.partial(self, **constants), *args)
+
+    def _with(self, settings: Settings) -> NumbaKernel:
+        return NumbaKernel(self._kernel, settings)
+
+    def _prepare(self, constants: Mapping[str, Any]) -> tuple[NativeTarget, Constants]:
+        from numba import typeof
+
+        from ._native.numba_target import numba_target
+
+        numbers: dict[str, np.generic] = {}
+        baked: dict[str, Any] = {}
+        for name in sorted(constants):
+            value = constants[name]
+            if isinstance(value, (bool, int, float, complex, np.generic)):
+                numbers[name] = self._number(name, value)
+            elif isinstance(value, jax.Array):
+                raise self._error(f"constant {name!r} is an array of JAX; pass it as an argument")
+            else:
+                baked[name] = value
+        passed = tuple((name, typeof(number)) for name, number in numbers.items())
+        written = frozenset(self._settings.input_output_aliases or {})
+        target = numba_target(self._where, self._kernel, passed, baked, written)
+        self._targets.add(target)
+        return target, tuple((name, Constant(number)) for name, number in numbers.items())
+
+    def _number(self, name: str, value: Any) -> np.generic:
+        number: Any = np.asarray(value)
+        if number.dtype.kind not in "biufc" or number.dtype == np.float16:
+            raise self._error(f"constant {name!r} must be a number of 64 bits at most, got {value!r}")
+        scalar: np.generic = number[()]
+        return scalar
+
+    def _results(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:
+        del args, avals, constants
+        raise self._error("say what it returns: numba_kernel(kernel, outs)")
