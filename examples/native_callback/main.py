@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A C++ library with callbacks: compiled, registered by name, called and tapped from inside a jitted program.
 
-Usage: python examples/native_callback/main.py
+Usage: python examples/native_callback/main.py [LIBRARY], one that CMakeLists.txt beside this file built.
 """
 
 import ctypes
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def random_walk(key: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        library = build(Path(folder))
+        library = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else build(Path(folder))
         callout.register("histogram", f"{library}:histogram")
         callout.register("count", f"{library}:count")
         counts, span = map(np.asarray, random_walk(jax.random.key(0)))
