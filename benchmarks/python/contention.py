@@ -12,7 +12,8 @@ from pathlib import Path
 
 from loop import Loop
 from measure import Contender, Row, compare
-from methods import OURS, Method, call_methods, tap_methods
+from methods import call_methods, tap_methods
+from program import OURS, Method
 
 KEPT = {"callout, C++ function", "callout, Python", "callout.tap, Python", "callout.tap, native sink"}
 

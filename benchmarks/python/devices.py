@@ -4,7 +4,6 @@
 Usage of the child: python devices.py ROUNDS, which prints a line of JSON.
 """
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -19,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from dispatch import plain
 from dropins import PURE, methods, pure
-from measure import Contender, Entry, Refused, Row, compare
-from methods import OURS, Method, counter
+from measure import Contender, Refused, Row, compare
+from methods import counter
+from program import OURS, Method
 
 
 class Sharded:
@@ -110,9 +110,8 @@ def run(rounds: int) -> list[Row]:
     done = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, "XLA_FLAGS": flags}
     )
-    rows = json.loads(done.stdout.splitlines()[-1])
-    return [Row(**{**row, "entries": [Entry(**entry) for entry in row["entries"]]}) for row in rows]
+    return [Row.from_json(row) for row in json.loads(done.stdout.splitlines()[-1])]
 
 
 if __name__ == "__main__":
-    print(json.dumps([dataclasses.asdict(row) for row in measure(int(sys.argv[1]))]))
+    print(json.dumps([row.as_json() for row in measure(int(sys.argv[1]))]))

@@ -8,9 +8,9 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
-from loop import WORK
 from measure import Contender, Refused, Row, compare
-from methods import EMPTY, Method, call_methods, dispatch_taps, ordered_taps
+from methods import call_methods, dispatch_taps, ordered_taps
+from program import EMPTY, WORK, Method
 
 # A program of some tens of milliseconds on one thread: the caller has the other cores for itself.
 SIZE, STEPS = 4096, 1500

@@ -12,7 +12,8 @@ from dispatch import Dispatch, plain
 from jax.experimental import io_callback
 from loop import Loop
 from measure import Contender, Row, compare
-from methods import JAX, OURS, Method, counter, identity, like
+from methods import counter
+from program import JAX, OURS, Method, identity, like
 
 Entry = tuple[str, str, Any]
 IO: Sequence[Entry] = (("callout.io_callback", OURS, callout.io_callback), ("jax io_callback", JAX, io_callback))

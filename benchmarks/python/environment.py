@@ -8,9 +8,9 @@ import platform
 import subprocess
 from pathlib import Path
 
-from native import compiler
+from floor import compiler
 
-PACKAGES = ("callout", "jax", "jaxlib", "jax-tvm-ffi", "numpy")
+PACKAGES = ("callout", "jax", "jaxlib", "jax-tvm-ffi", "numba", "numpy")
 
 
 def _version(package: str) -> str:

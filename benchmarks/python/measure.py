@@ -6,7 +6,7 @@ import gc
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 
 class Refused(Exception):  # noqa: N818 - a verdict, not a failure of the benchmark
@@ -46,6 +46,10 @@ class Row:
 
     def as_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        return cls(**{**data, "entries": [Entry(**entry) for entry in data["entries"]]})
 
 
 def _quartiles(values: Sequence[float]) -> tuple[float, float]:

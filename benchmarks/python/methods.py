@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is compared: ways of calling the identity from inside a program, and of sending a value out of it."""
 
-import dataclasses
 import json
 import tempfile
 from collections.abc import Callable
@@ -11,27 +10,7 @@ from typing import Any
 import callout
 import jax
 from jax.experimental import io_callback
-
-FLOOR, OURS, JAX, TVM, EMPTY = "floor", "callout", "jax", "jax-tvm-ffi", "empty"
-
-
-@dataclasses.dataclass
-class Method:
-    label: str
-    role: str
-    apply: Callable[[jax.Array], jax.Array]  # of the same shape; the identity
-    slow: bool = False  # tens of microseconds
-    synchronous: bool = False  # JAX runs programs with it on the thread that calls them
-    received: Callable[[], int] | None = None  # taps: how many records arrived so far
-    values: Callable[[], list[float]] | None = None  # taps: the first element of each, where they are kept
-
-
-def like(x: jax.Array) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
-
-
-def _ffi(target: str) -> Callable[[jax.Array], jax.Array]:
-    return lambda x: jax.ffi.ffi_call(target, like(x))(x)
+from program import EMPTY, FLOOR, JAX, OURS, TVM, Method, ffi, identity, like
 
 
 def _ffi_look(target: str) -> Callable[[jax.Array], jax.Array]:
@@ -40,10 +19,6 @@ def _ffi_look(target: str) -> Callable[[jax.Array], jax.Array]:
         return x
 
     return apply
-
-
-def identity(x: Any) -> Any:
-    return x
 
 
 def _ours(fn: Any) -> Callable[[jax.Array], jax.Array]:
@@ -57,13 +32,13 @@ def call_methods(large: bool, missing: dict[str, str]) -> list[Method]:
     floor = "floor_copy_twice" if large else "floor_copy"
     methods = [
         Method("empty loop", EMPTY, identity),
-        Method("floor: C++ FFI handler" + (", 2 copies" if large else ""), FLOOR, _ffi(floor)),
+        Method("floor: C++ FFI handler" + (", 2 copies" if large else ""), FLOOR, ffi(floor)),
         Method("callout, C++ function", OURS, _ours("bench.copy")),
         Method("callout, Python", OURS, _ours(identity), synchronous=True),
         Method("callout, Python, numpy_only", OURS, _ours(quick)),
         Method("callout, Python, zero_copy", OURS, _ours(view)),
-        Method("jax-tvm-ffi, C++ function", TVM, _ffi("tvm_cpp")),
-        Method("jax-tvm-ffi, Python", TVM, _ffi("tvm_python"), slow=large),
+        Method("jax-tvm-ffi, C++ function", TVM, ffi("tvm_cpp")),
+        Method("jax-tvm-ffi, Python", TVM, ffi("tvm_python"), slow=large),
         Method(
             "jax.pure_callback", JAX, lambda x: jax.pure_callback(identity, like(x), x), slow=True, synchronous=True
         ),

@@ -1,45 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds and registers the benchmarks' own C++: the floor, and a native callback."""
+"""Builds and registers the benchmarks' own C++: the floor, a native callback, and one through jax-tvm-ffi."""
 
-import ctypes
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import callout
-import jax
-
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-HANDLERS = ("floor_copy", "floor_copy_twice", "floor_look", "floor_take", "floor_thread_id")
+from floor import build, build_floor, register_floor
 
 
-def compiler() -> str:
-    return os.environ.get("CXX", "g++")
-
-
-def _xla_include() -> Path:
-    # The headers that the library is built against, not the installed jaxlib's: newer ones rename C structs.
-    cache = ROOT / ".cache"
-    subprocess.run([sys.executable, ROOT / "scripts/fetch_xla_headers.py", cache], check=True)
-    return max(cache.glob("xla-ffi-*/include"))
-
-
-def _build(name: str, include: str | Path, out: Path) -> Path:
-    library = out / f"lib{name}.so"
-    command = [compiler(), "-shared", "-fPIC", "-std=c++20", "-O2", "-I", str(include)]
-    subprocess.run([*command, str(HERE / f"{name}.cc"), "-o", str(library)], check=True)
-    return library
-
-
-def register(out: Path) -> None:
-    """Makes `floor_*` known as FFI targets and `bench.copy` as a callback of callout."""
+def register(out: Path) -> Path:
+    """Makes `floor_*` known as FFI targets and `bench.copy` as a callback of callout; answers the floor's library."""
     out.mkdir(parents=True, exist_ok=True)
-    floor = ctypes.CDLL(str(_build("floor", _xla_include(), out)))
-    for handler in HANDLERS:
-        jax.ffi.register_ffi_target(handler, jax.ffi.pycapsule(getattr(floor, handler)), platform="cpu")
-    callout.register("bench.copy", f"{_build('native', callout.include_dir(), out)}:copy")
+    floor = build_floor(out)
+    register_floor(floor)
+    callout.register("bench.copy", f"{build('native', callout.include_dir(), out)}:copy")
+    return floor
 
 
 TVM_COPY = """

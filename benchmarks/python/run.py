@@ -14,13 +14,15 @@ import devices
 import dispatch
 import dropins
 import environment
+import kernels
 import loop
 import memory
 import native
 import targets
+from floor import ROOT
 from report import Report
 
-GROUPS = ("loop", "dispatch", "dropins", "devices", "contention", "memory")
+GROUPS = ("loop", "dispatch", "dropins", "devices", "contention", "kernels", "memory")
 
 
 def arguments() -> argparse.Namespace:
@@ -28,11 +30,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--only", default=",".join(GROUPS), help="groups, separated by commas")
     parser.add_argument("--full", action="store_true", help="1e7 taps and 1e4 compilations instead of 1e6 and 200")
-    parser.add_argument("--out", type=Path, default=native.ROOT / "build/bench")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/bench")
     return parser.parse_args()
 
 
-def measure(report: Report, groups: set[str], options: argparse.Namespace) -> None:
+def measure(report: Report, groups: set[str], options: argparse.Namespace, floor: Path) -> None:
     if "loop" in groups:
         report.rows += loop.run(options.rounds, options.out, report.skipped)
     if "dispatch" in groups:
@@ -43,6 +45,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace) -> No
         report.rows += devices.run(options.rounds)
     if "contention" in groups:
         report.rows += contention.run(options.rounds, options.out, report.skipped)
+    if "kernels" in groups:
+        report.rows += kernels.run(options.rounds, options.out, floor, report.skipped)
     if "memory" in groups:
         report.memory = memory.run(options.full)
     report.verdicts = targets.verdicts(report.rows)
@@ -55,12 +59,12 @@ def main() -> None:
     if warning := environment.busy():
         described["warning"] = warning
         print(f"WARNING: {warning}", flush=True)
-    native.register(options.out)
+    floor = native.register(options.out)
     skipped = native.register_tvm(options.out)
     for target, why in skipped.items():
         print(f"skipped: {target}: {why}", flush=True)
     report = Report(described, skipped)
-    measure(report, set(options.only.split(",")), options)
+    measure(report, set(options.only.split(",")), options, floor)
     print("\n" + report.text())
     report.write(options.out)
     print(f"\nwrote {options.out / 'results.json'} and benchmarks.md")

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The identity as Numba kernels: of a scalar, and of a vector."""
+
+import numba
+
+
+@numba.njit
+def copy_scalar(x, y):
+    y[()] = x[()]
+
+
+@numba.njit
+def copy_vector(x, y):
+    for i in range(x.size):
+        y[i] = x[i]
