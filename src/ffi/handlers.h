@@ -8,13 +8,18 @@
 extern "C" {
 
 /// callout.v1.call: attribute `callback` (string), the name to look up. Operands are the arguments, results the
-/// results. Optionally `attributes` (dictionary: constants for the callback) and `ordered` (s64: 1 waits for the
-/// delivery of the device's earlier taps), `deferred` (s64: 1 adds a last result, s32[], and never fails: that result
-/// is 0 or the number of the failure, see registry/failures.h) , `threaded` (s64: 1 adds a first operand and a first
-/// result, u32[], a token that is copied and is no part of the call: programs order their calls by it), `lane_dims` and
-/// `lane_masks` (see ffi/lanes.h: one call a lane of a batch), `aliases` (see
-/// ffi/aliases.h) and `library` (dictionary of strings, see
-/// registry/embedded_library.h: the function comes with the program, and `callback` is only what it is called).
+/// results. Optional attributes:
+///   `attributes` (dictionary): constants for the callback.
+///   `ordered` (s64): 1 waits for the delivery of the device's earlier taps.
+///   `deferred` (s64): 1 adds a last result, s32[], and never fails: that result is 0 or the number of the failure, see
+///   registry/failures.h.
+///   `threaded` (s64): 1 adds a first operand and a first result, u32[], a token that is copied and is no part of the
+///   call: programs order their calls by it.
+///   `lane_dims`, `lane_masks`: one call a lane of a batch, see ffi/lanes.h.
+///   `aliases`: results that are updated in place, see ffi/aliases.h.
+///   `library` (dictionary of strings): the function comes with the program, and `callback` is only what it is called,
+///   see registry/embedded_library.h.
+/// callout.v1.buffer is the same on a CPU.
 XLA_FFI_Error* callout_v1_call_instantiate(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_call_execute(XLA_FFI_CallFrame* frame) noexcept;
 

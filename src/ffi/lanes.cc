@@ -5,6 +5,7 @@
 #include <atomic>
 #include <limits>
 #include <memory>
+#include <new>
 #include <span>
 
 #include "base/thread_annotations.h"
@@ -188,8 +189,11 @@ Status Lanes::Call(XLA_FFI_CallFrame* frame, Callback& callback, const Aliases& 
   if (shared->count() == 0) return OkStatus();
   const int64_t threads = std::max<int64_t>(1, std::min(PoolThreads(frame), shared->count()));
   shared->SetThreads(threads);
-  for (int64_t i = 1; i < threads; ++i) {
-    if (!ScheduleOnPool(frame, [shared, i] { shared->Help(i); }).ok()) break;  // fewer threads do it, too
+  try {
+    for (int64_t i = 1; i < threads; ++i) {
+      if (!ScheduleOnPool(frame, [shared, i] { shared->Help(i); }).ok()) break;  // fewer threads do it, too
+    }
+  } catch (const std::bad_alloc&) {  // likewise
   }
   shared->Help(0);
   return shared->Wait();

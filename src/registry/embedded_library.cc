@@ -80,7 +80,8 @@ Result<std::shared_ptr<Callback>> LoadEmbeddedFunction(const std::string& label,
   CALLOUT_ASSIGN_OR_RETURN(auto callback, FindNativeFunction(label, opened, std::string(library.symbol)));
   known = callback;
   // Known by name, too, for as long as it lives: reports find it there.
-  Registry::Get().Unbind(Registry::Get().Bind(std::string(kNativePrefix) + label, callback), callback);
+  const std::string bound = std::string(kNativePrefix) + label + "/" + std::string(library.digest);
+  Registry::Get().Unbind(Registry::Get().Bind(bound, callback), callback);
   return callback;
 }
 

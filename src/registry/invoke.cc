@@ -27,8 +27,8 @@ Status CallGuarded(Callback& callback, const callout_call& call) {
 
 // Two time stamps cost half as much as the rest of a call of a short native function. Callbacks that are called often
 // and are short are timed now and then, and what is measured counts for the calls in between.
-constexpr uint64_t kFirstCalls = 64;  // always timed
-constexpr uint64_t kTimedEvery = 16;
+constexpr uint64_t kFirstCalls = 64;   // always timed
+constexpr uint64_t kTimedEvery = 17;   // a prime: programs call their sites in turn, often 2, 4 or 8 of them
 constexpr uint64_t kLongTicks = 4096;  // one or two microseconds
 
 class Stopwatch {

@@ -39,8 +39,7 @@ class NativeFunction final : public Callback {
 };
 
 /// InvalidArgument if the record is of another ABI version or of an unknown kind. Thread-safe.
-CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label,
-                                                                    const callout_function& function,
+CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label, const callout_function& function,
                                                                     NativeOptions options = {});
 
 /// The function `symbol` of a loaded library: the record that CALLOUT_DEFINE_CALLBACK(symbol, ...) exports, or else the
