@@ -9,6 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import buffers
 import contention
 import devices
 import dispatch
@@ -22,7 +23,7 @@ import targets
 from floor import ROOT
 from report import Report
 
-GROUPS = ("loop", "dispatch", "dropins", "devices", "contention", "kernels", "memory")
+GROUPS = ("loop", "dispatch", "dropins", "devices", "contention", "kernels", "buffers", "memory")
 
 
 def arguments() -> argparse.Namespace:
@@ -47,6 +48,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += contention.run(options.rounds, options.out, report.skipped)
     if "kernels" in groups:
         report.rows += kernels.run(options.rounds, options.out, floor, report.skipped)
+    if "buffers" in groups:
+        report.rows += buffers.run(options.rounds)
     if "memory" in groups:
         report.memory = memory.run(options.full)
     report.verdicts = targets.verdicts(report.rows)

@@ -88,6 +88,7 @@ CHECKS: Sequence[Callable[[Rows], Verdict]] = (
     lambda r: _over_floor(r, "kernel/scalar", CPP_KERNEL, 0.05),
     lambda r: _over_floor(r, "kernel/scalar", NUMBA_KERNEL, 0.08),
     lambda r: _over_floor(r, "kernel/scalar", NUMBA_KERNEL, 0.05),
+    lambda r: _faster(r, "buffer/copy/scalar", "callout.buffer_callback", "jax.experimental.buffer_callback", 3),
     lambda r: _faster(r, "lanes", "callout.cpp, parallel", "callout.cpp, sequential", LANE_SPEEDUP),
     lambda r: _faster(r, "lanes", "callout.numba, parallel", "callout.numba, sequential", LANE_SPEEDUP),
     lambda r: _at_most(r, "compile", compiling.COLD, 1500, "compiled"),

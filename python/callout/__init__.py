@@ -13,6 +13,7 @@ if _sysconfig.get_config_var("Py_GIL_DISABLED"):
     # Importing the extension would switch the GIL on for the whole process without a word.
     raise ImportError("callout does not support free-threaded Python yet; use a build with the GIL")
 
+from . import buffer_callback as buffer_callback
 from . import cpp as cpp
 from . import numba as numba
 from . import sinks as sinks

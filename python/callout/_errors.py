@@ -87,6 +87,18 @@ def keep(exception: BaseException) -> str:
     return f"{type(exception).__name__}: {exception}\n{text}\n[callout error {number}]"
 
 
+def keep_without_variables(exception: BaseException) -> str:
+    """As `keep`, for a function whose variables refer to memory that is not its own any more."""
+    text = keep(exception)
+    seen: set[int] = set()
+    link: BaseException | None = exception
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        traceback.clear_frames(link.__traceback__)
+        link = link.__cause__ or link.__context__
+    return text
+
+
 def original(error: object) -> BaseException | None:
     """The exception that the text of `error` stands for, if it is still kept."""
     match = None

@@ -22,7 +22,7 @@ from . import _jax_compat
 from ._logging import logger
 from ._stablehlo import STATUS, Value, Writer, value_of
 
-TARGETS = ("callout.v1.call", "callout.v1.tap")
+TARGETS = ("callout.v1.buffer", "callout.v1.call", "callout.v1.tap")
 _LARGE_BYTES = 64_000_000
 _NARROW = ("i1", "i2", "i4", "ui2", "ui4")
 _warned: set[str] = set()
@@ -89,11 +89,10 @@ def _partitioner(target: str) -> Callable[..., tuple[bytes, Sequence[Any], Any]]
         mode = call.text("sharding")
         if not mode or any(map(_is_manual, [*arg_shardings, *elements])):
             return _as_it_is(call), [_known(sharding) for sharding in arg_shardings], result_sharding
-        text, shardings = _on_shards(call) if mode == "local" else _on_one(call)
+        text, shardings, spread = _on_shards(call) if mode == "local" else _on_one(call)
         if not results:
             return text, shardings, result_sharding
-        replicated = [_replicated()] * len(results)
-        return text, shardings, _jax_compat.tuple_sharding(result_shape, replicated)
+        return text, shardings, _jax_compat.tuple_sharding(result_shape, spread)
 
     return partition
 
@@ -164,26 +163,47 @@ def _row(writer: Writer, table: np.ndarray) -> Value:
     return writer.op(Value("", (width,), "i64"), f"stablehlo.reshape {row.name} : ({row.type}) -> tensor<{width}xi64>")
 
 
-def _on_shards(call: _Call) -> tuple[bytes, list[Any]]:
+def _like_operands(call: _Call, shardings: Sequence[Any]) -> list[Any]:
+    """The shardings of the results: those of an operand of the same shape. A replicated one if no operand is spread."""
+    known = {
+        tuple(shape.dimensions()): sharding
+        for shape, sharding in reversed(list(zip(call.arg_shapes, shardings, strict=True)))
+        if shape.is_array()
+    }
+    spread = any(sharding.is_tiled() for sharding in shardings)
+    found = []
+    for i, shape in enumerate(call.result_shapes):
+        sharding = known.get(tuple(shape.dimensions())) if shape.is_array() else None
+        if sharding is None and shape.is_array() and spread:
+            raise NotImplementedError(
+                f"callback '{call.text('callback')}', sharding=\"local\": result {i} has the shape of no argument, so how "
+                "it is spread over the devices cannot be told; use jax.shard_map"
+            )
+        found.append(_known(sharding))
+    return found
+
+
+def _on_shards(call: _Call) -> tuple[bytes, list[Any], list[Any]]:
     shardings = [_even(shape, sharding) for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)]
     writer = Writer()
     args = _tiles(call.arg_shapes, shardings, "%a")
-    results = [value_of(shape) for shape in call.result_shapes]
+    spread = _like_operands(call, shardings)
+    results = _tiles(call.result_shapes, spread, "")
     offsets = _offsets(call, shardings)
     operands, config = list(args), call.config
     if call.target.endswith(".tap") and offsets.shape[1]:
         operands.append(_row(writer, offsets))
         config = call.config_with("offsets = 1 : i64")
-    return writer.module(args, writer.custom_call(call.target, config, operands, results)), shardings
+    return writer.module(args, writer.custom_call(call.target, config, operands, results)), shardings, spread
 
 
-def _on_one(call: _Call) -> tuple[bytes, list[Any]]:
+def _on_one(call: _Call) -> tuple[bytes, list[Any], list[Any]]:
     _warn_if_large(call)
     writer = Writer()
     args = [value_of(shape, f"%a{i}") for i, shape in enumerate(call.arg_shapes)]
     kinds = [value_of(shape) for shape in call.result_shapes]
     # A tap fails only where it was told to.
-    deferred = call.target.endswith(".call") or call.number("on_full") == 2
+    deferred = not call.target.endswith(".tap") or call.number("on_full") == 2
     config = call.config_with("deferred = 1 : i64") if deferred else call.config
     all_kinds = [*kinds, STATUS] if deferred else kinds
     chosen = writer.constant(Value("", (), "ui32"), str(call.number("device_index")))
@@ -198,7 +218,7 @@ def _on_one(call: _Call) -> tuple[bytes, list[Any]]:
     writer.end_if([writer.zeros(kind) if kind.element else next(tokens) for kind in all_kinds])
     if deferred:
         outs = _spread(writer, call, outs)
-    return writer.module(args, outs), [_replicated()] * len(args)
+    return writer.module(args, outs), [_replicated()] * len(args), [_replicated()] * len(call.result_shapes)
 
 
 def _spread(writer: Writer, call: _Call, outs: list[Value]) -> list[Value]:

@@ -197,7 +197,7 @@ def _flattener(tree: PyTreeDef, label: str) -> Callable[[Any], list[Any]]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_flat_call(in_tree: PyTreeDef) -> bool:
+def is_flat_call(in_tree: PyTreeDef) -> bool:
     """True if the leaves are the positional arguments."""
     return bool(in_tree == jax.tree.structure(((0,) * in_tree.num_leaves, {})))
 
@@ -243,7 +243,7 @@ def call_target(
     fn, chosen = _options.split(callback)
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
-    flat_args = _is_flat_call(in_tree)
+    flat_args = is_flat_call(in_tree)
     single, flat_results = _result_form(out_tree)
 
     def make(_: Transforms) -> _ext.Callback:

@@ -211,6 +211,10 @@ PyObject* ViewAsArray(const callout_buffer& buffer) {
   return NewArray(buffer, buffer.data, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED);
 }
 
+PyObject* WriteableViewAsArray(const callout_buffer& buffer) {
+  return buffer.data == nullptr ? CopyToArray(buffer) : NewArray(buffer, buffer.data, NPY_ARRAY_CARRAY);
+}
+
 std::string StoreResult(PyObject* value, const callout_buffer& result, Canonicalize canonicalize) {
   if (StoreFast(value, result)) [[likely]]
     return "";

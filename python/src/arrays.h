@@ -32,6 +32,9 @@ PyObject* AdoptAsArray(const callout_buffer& buffer, void** block);
 /// returns. Requires GIL.
 PyObject* ViewAsArray(const callout_buffer& buffer);
 
+/// As ViewAsArray, but writable; not for sub-byte types. Requires GIL.
+PyObject* WriteableViewAsArray(const callout_buffer& buffer);
+
 enum class Canonicalize { kNo, k64To32 };
 
 /// Writes a callback's result into the buffer: an array, NumPy scalar or Python number of the buffer's shape and dtype.

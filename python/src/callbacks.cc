@@ -6,7 +6,10 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include "buffer_callback.h"
+#include "buffer_object.h"
 #include "errors.h"
+#include "execution_context.h"
 #include "python_callback.h"
 #include "sinks/sinks.h"
 
@@ -38,6 +41,21 @@ CallbackHandle MakePython(const std::string& label, const nb::object& function, 
                              .canonicalize = canonicalize ? Canonicalize::k64To32 : Canonicalize::kNo})};
 }
 
+nb::tuple BufferTypes() {
+  static PyObject* const types[] = {InitBuffers(), InitExecutionContext()};
+  if (types[0] == nullptr || types[1] == nullptr) throw nb::python_error();
+  return nb::make_tuple(nb::borrow(types[0]), nb::borrow(types[1]));
+}
+
+CallbackHandle MakeBuffer(const std::string& label, const nb::object& function, const nb::object& unflatten_out,
+                          const nb::object& unflatten, bool numpy_only) {
+  DropGarbage();
+  return {std::make_shared<BufferCallback>(label, BufferSignature{.function = Share(function),
+                                                                  .unflatten_out = Share(unflatten_out),
+                                                                  .unflatten = Share(unflatten),
+                                                                  .numpy_only = numpy_only})};
+}
+
 CallbackHandle MakeJsonLines(const std::string& label, const std::string& path, bool append, bool fields) {
   auto sink = internal::MakeJsonLinesSink(label, path, append, fields);
   ThrowIfError(sink.status());
@@ -51,7 +69,7 @@ int TraverseHandle(PyObject* self, visitproc visit, void* arg) {
   if (!nb::inst_ready(self)) return 0;
   const auto* handle = nb::inst_ptr<CallbackHandle>(self);
   if (handle->callback == nullptr || handle->callback.use_count() != 1) return 0;
-  const auto* callback = dynamic_cast<const PythonCallback*>(handle->callback.get());
+  const auto* callback = dynamic_cast<const Traversable*>(handle->callback.get());
   return callback == nullptr ? 0 : callback->Traverse(visit, arg);
 }
 
@@ -76,6 +94,9 @@ void BindCallbacks(nb::module_& m) {
         nb::arg("unflatten_value").none(), nb::arg("flatten").none(), nb::arg("single_result"),
         nb::arg("device_lookup").none(), nb::arg("index_lookup").none(), nb::arg("transforms").none(),
         nb::arg("zero_copy"), nb::arg("numpy_only"), nb::arg("canonicalize"));
+  m.def("buffer_types", &BufferTypes, "(Buffer, ExecutionContext)");
+  m.def("make_buffer_callback", &MakeBuffer, nb::arg("label"), nb::arg("function"), nb::arg("unflatten_out").none(),
+        nb::arg("unflatten").none(), nb::arg("numpy_only"));
   m.def(
       "make_null_sink", [](const std::string& label) { return CallbackHandle{internal::MakeNullSink(label)}; },
       nb::arg("label"));

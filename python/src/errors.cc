@@ -31,10 +31,10 @@ Ref CallErrors(const char* function, PyObject* argument) {
 
 }  // namespace
 
-Status TakePythonError() {
+Status TakePythonError(Frames frames) {
   const Ref exception = FetchException();
   if (!exception) return InternalError("a Python function failed without setting an error");
-  Ref text = CallErrors("keep", exception.get());
+  Ref text = CallErrors(frames == Frames::kClear ? "keep_without_variables" : "keep", exception.get());
   const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (utf8 != nullptr) return InternalError(utf8);
   PyErr_Clear();  // the interpreter is going away, or out of memory: at least say what it was

@@ -10,9 +10,11 @@
 
 namespace callout::python {
 
+enum class Frames { kKeep, kClear };
+
 /// Clears the current Python error and returns it as a Status: the traceback's text and the exception's number.
-/// Requires GIL, and a Python error to be set.
-Status TakePythonError();
+/// `kClear`: the frames of its traceback lose their variables. Requires GIL, and a Python error to be set.
+Status TakePythonError(Frames frames = Frames::kKeep);
 
 /// Sets the Python error that `status`, which is not ok, stands for: the original exception if its text carries a
 /// number, else a callout error of the class that fits its code. Requires GIL.

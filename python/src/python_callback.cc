@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python_callback.h"
 
-#include <cxxabi.h>
-#include <unistd.h>
-
 #include "base/small_buffer.h"
 #include "errors.h"
-#include "host_callback.h"
 
 namespace callout::python {
 namespace {
@@ -44,36 +40,6 @@ bool AppendArguments(const callout_call& call, bool zero_copy, Leaves& leaves) {
     if (!leaves.Append(zero_copy ? ViewAsArray(call.args[i]) : CopyToArray(call.args[i]))) return false;
   }
   return true;
-}
-
-// A thread that asks for the GIL while the interpreter goes away is ended by CPython (up to 3.13) by unwinding its
-// stack, which would run our destructors without the GIL and end in std::terminate at the first `noexcept`. Such a
-// thread is stopped here instead, as CPython 3.14 does. The condition for removal: Python 3.13 is no longer supported.
-template <typename Body>
-auto WithoutUnwinding(Body&& body) {
-  try {
-    return body();
-  } catch (abi::__forced_unwind&) {
-    for (;;) pause();
-  }
-}
-
-// `arguments` has a free slot in front.
-Ref CallPython(PyObject* function, PyObject* const* arguments, size_t count, PyObject* keywords) {
-  return WithoutUnwinding(
-      [&] { return Ref(PyObject_Vectorcall(function, arguments, count | PY_VECTORCALL_ARGUMENTS_OFFSET, keywords)); });
-}
-
-Ref CallPython(PyObject* function, PyObject* argument) {
-  return WithoutUnwinding([&] { return Ref(PyObject_CallOneArg(function, argument)); });
-}
-
-Ref MakeTuple(PyObject* const* items, size_t count) {
-  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(count)));
-  for (size_t i = 0; tuple && i < count; ++i) {
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i]));
-  }
-  return tuple;
 }
 
 // What a tap's function is called with: the value and a few keywords.
@@ -138,14 +104,7 @@ int PythonCallback::Traverse(visitproc visit, void* arg) const {
 }
 
 Status PythonCallback::Call(const callout_call& call) {
-  const GilScope gil;
-  if (!gil.ok()) return Unavailable("the Python interpreter is going away");
-  if (!gil.on_foreign_thread() || signature_.numpy_only || call.error_context == nullptr) [[likely]]
-    return CallWithGil(call);
-  // What XLA runs on its own threads was dispatched asynchronously: others may be queued behind it.
-  Status status;
-  RunInHostCallbackScope(call.error_context, [&] { status = CallWithGil(call); });
-  return status;
+  return CallFromProgram(call, signature_.numpy_only, [&] { return CallWithGil(call); });
 }
 
 Status PythonCallback::CallWithGil(const callout_call& call) {
@@ -166,9 +125,7 @@ Ref PythonCallback::CallFunction(PyObject* const* leaves, size_t count) {
   const Ref tuple = MakeTuple(leaves, count);
   const Ref structure = tuple ? CallPython(signature_.unflatten.get(), tuple.get()) : Ref();
   if (!structure) return Ref();
-  PyObject *args, *kwargs;
-  if (!PyArg_ParseTuple(structure.get(), "O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return Ref();
-  return WithoutUnwinding([&] { return Ref(PyObject_Call(function, args, kwargs)); });
+  return CallWithStructure(function, structure.get());
 }
 
 Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {

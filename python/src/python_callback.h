@@ -9,6 +9,7 @@
 #include <string>
 
 #include "arrays.h"
+#include "calling.h"
 #include "gil.h"
 #include "registry/callback.h"
 
@@ -37,7 +38,7 @@ struct PythonSignature {
   Canonicalize canonicalize = Canonicalize::k64To32;
 };
 
-class PythonCallback final : public internal::Callback {
+class PythonCallback final : public internal::Callback, public Traversable {
  public:
   /// Requires GIL. Any thread may destroy it, with the GIL or without.
   PythonCallback(std::string label, PythonSignature signature);
@@ -45,8 +46,7 @@ class PythonCallback final : public internal::Callback {
   internal::Lane lane() const override { return internal::Lane::kPython; }
   /// GIL not needed. Takes it.
   Status Call(const callout_call& call) override;
-  /// Shows the garbage collector what this refers to. Requires GIL.
-  int Traverse(visitproc visit, void* arg) const;
+  int Traverse(visitproc visit, void* arg) const override;
   /// Requires GIL.
   Status Deliver(const internal::Record& record) override;
 

@@ -7,6 +7,9 @@ namespace callout::internal {
 
 std::span<const Target> Targets() {
   static const Target targets[] = {
+      // On a CPU a buffer callback and a call get the same memory.
+      {"callout.v1.buffer", "cpu", reinterpret_cast<void*>(&callout_v1_call_instantiate),
+       reinterpret_cast<void*>(&callout_v1_call_execute)},
       {"callout.v1.call", "cpu", reinterpret_cast<void*>(&callout_v1_call_instantiate),
        reinterpret_cast<void*>(&callout_v1_call_execute)},
       {"callout.v1.check", "cpu", nullptr, reinterpret_cast<void*>(&callout_v1_check_execute)},

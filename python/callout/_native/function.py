@@ -11,8 +11,9 @@ from typing import Any, Self, TypeVar
 import jax
 
 from .._arguments import as_leaves
+from .._primitives.aliases import check_aliases
 from .._primitives.batching import check_vmap_method
-from .._primitives.function import PARALLEL, Constant, check_aliases, function_p
+from .._primitives.function import PARALLEL, Constant, function_p
 from .._pure_callback import check_sharding, result_avals
 from .target import NativeTarget
 

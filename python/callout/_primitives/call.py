@@ -39,20 +39,27 @@ def call_now(args: Sequence[Any], target: Target, result_avals: Avals, ordered: 
 
 
 def lower_call(
-    ctx: mlir.LoweringRuleContext, args: Sequence[Any], where: str, target: Target, *, device: Any = None, **more: Any
+    ctx: mlir.LoweringRuleContext,
+    args: Sequence[Any],
+    where: str,
+    target: Target,
+    *,
+    name: str = "callout.v1.call",
+    device: Any = None,
+    **more: Any,
 ) -> list[Any]:
-    """The custom call of `target`. `device`: a SingleDeviceSharding or None; `more` goes to `lowering.emit`."""
+    """The custom call `name` of `target`. `device`: a SingleDeviceSharding or None; `more` goes to `lowering.emit`."""
     lowering.keep_alive(ctx, target, where)
-    name = target.bind()
+    callback = target.bind()
     attributes = lowering.dispatch_synchronously(ctx, target)
     index = lowering.device_index_of(ctx, where, device)
     return lowering.emit(
         ctx,
-        "callout.v1.call",
+        name,
         args,
         where=where,
         device_index=target.device_index if index is None else index,
-        callback=name,
+        callback=callback,
         **attributes,
         **more,
     )

@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.extend.core
-import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _jax_compat
 from .._native.target import NativeTarget
 from . import lowering
+from .aliases import Aliases, alias_attributes, own_operands
 from .batching import VMAP_METHODS, batch_call, batched_aval, in_front
 from .call import Avals, lower_call, refuse
 
@@ -28,8 +28,6 @@ PARALLEL = "parallel"
 
 # The extents of a batch, outermost first, and for each operand which of them it has (bit i: the i-th).
 Lanes = tuple[tuple[int, ...], tuple[int, ...]]
-# (operand, result) pairs.
-Aliases = tuple[tuple[int, int], ...]
 
 
 class Constant:
@@ -86,8 +84,7 @@ def _lower(
     constants: dict[str, Any] = target.attributes()
     if attributes:
         constants["attributes"] = {key: constant.value for key, constant in attributes}
-    if aliases:
-        constants["aliases"] = np.asarray(aliases, np.int64).ravel()
+    constants.update(alias_attributes(aliases))
     in_place = dict(aliases)
     if lanes is not None:
         extents, masks = lanes
@@ -122,36 +119,7 @@ def _batch(
         raise NotImplementedError(
             f"native function '{params['target'].label}': vmap needs a vmap_method, one of {methods}"
         )
-    args, dims = list(args), list(dims)
-    for operand, _ in aliases:  # a result in the place of a lane's operand needs one
-        if dims[operand] is None:
-            args[operand] = jnp.broadcast_to(args[operand], (size, *jnp.shape(args[operand])))
-            dims[operand] = 0
-    return batch_call(function_p, args, dims, **params)
-
-
-def check_aliases(where: str, aliases: Mapping[int, int], args: Sequence[Any], results: Sequence[Any]) -> Aliases:
-    """The pairs; ValueError for one that there cannot be."""
-    for operand, result in aliases.items():
-        for what, index, of in (("argument", operand, args), ("result", result, results)):
-            if not (isinstance(index, int) and 0 <= index < len(of)):
-                raise ValueError(
-                    f"{where}: input_output_aliases {{{operand!r}: {result!r}}}: there is no {what} {index!r}; "
-                    f"the call has {len(of)}"
-                )
-        one, other = args[operand], results[result]
-        if (one.shape, one.dtype) != (other.shape, other.dtype):
-            raise ValueError(
-                f"{where}: input_output_aliases {{{operand}: {result}}}: argument {operand} is {_type(one)}, "
-                f"result {result} is {_type(other)}"
-            )
-    if len(set(aliases.values())) != len(aliases):
-        raise ValueError(f"{where}: input_output_aliases {dict(aliases)} names a result twice")
-    return tuple(aliases.items())
-
-
-def _type(aval: Any) -> str:
-    return f"{np.dtype(aval.dtype).name}{list(aval.shape)}"
+    return batch_call(function_p, *own_operands(aliases, args, dims), **params)
 
 
 lowering.register(function_p, _lower)

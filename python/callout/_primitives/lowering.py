@@ -8,10 +8,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
 from .. import _ext, _jax_compat, _partition
 from .._native.target import NativeTarget
+from .._sharding_rule import results_like_operands
 from .._targets import NamedTarget, Target
 from . import context
 from .eager import check_usable
@@ -172,7 +174,11 @@ def emit(
     if threaded:
         attributes["threaded"] = np.int64(1)
     if threaded or not ordered:
-        return list(lower(ctx.replace(avals_out=avals_out), *args, **attributes))
+        results: list[Any] = list(lower(ctx.replace(avals_out=avals_out), *args, **attributes))
+        if results and sharding == "local" and num_devices > 1 and not threaded:
+            rule = results_like_operands(ctx.avals_in, avals_out)
+            results[0].owner.attributes["sdy.sharding_rule"] = ir.Attribute.parse(rule)
+        return results
     token = _jax_compat.abstract_token()
     inner = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *avals_out])
     token_out, *results = lower(inner, ctx.tokens_in.get(ordered_effect), *args, **attributes)

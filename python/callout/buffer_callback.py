@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks that work on XLA's own memory: no copy in, and none out.
+
+def add_one(ctx, out, x):
+    np.asarray(out)[...] = np.asarray(x) + 1
+
+call = buffer_callback(add_one, jax.ShapeDtypeStruct((3,), jnp.float32))
+call(jnp.zeros(3))
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import numpy as np
+from jax.tree_util import PyTreeDef
+
+from . import _ext, _options
+from ._arguments import as_leaves
+from ._primitives.aliases import check_aliases
+from ._primitives.batching import check_vmap_method
+from ._primitives.buffer import WHERE, buffer_p
+from ._pure_callback import result_avals
+from ._targets import Target, Transforms, call_target, function_name, interned, is_flat_call
+
+if TYPE_CHECKING:
+
+    class Buffer:
+        """Memory of XLA's, for the length of a call: row-major and dense. Every use of one later is a ValueError.
+
+        `numpy.asarray(buffer)`, `memoryview(buffer)` and `from_dlpack(buffer)` of NumPy, PyTorch and others give views.
+        """
+
+        shape: tuple[int, ...]
+        dtype: np.dtype[Any]
+        ndim: int
+        size: int
+        nbytes: int
+        writeable: bool  # True for results, False for arguments
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+        def __dlpack__(
+            self,
+            *,
+            stream: Any = None,
+            max_version: tuple[int, int] | None = None,
+            dl_device: tuple[int, int] | None = None,
+            copy: bool | None = None,
+        ) -> Any: ...
+        def __dlpack_device__(self) -> tuple[int, int]: ...
+        def __len__(self) -> int: ...
+
+    class ExecutionContext:
+        """What a callback learns of its call."""
+
+        stage: ExecutionStage
+        stream: int  # raises JaxRuntimeError on a CPU
+        device_ordinal: int  # on a CPU the id of the jax.Device
+        run_id: int  # the same for all devices of one launch
+else:
+    Buffer, ExecutionContext = _ext.buffer_types()
+
+_SHARDINGS = ("gather", "local", "error")
+
+
+class ExecutionStage(enum.IntEnum):
+    """XLA's stages of a call. Callbacks are called in EXECUTE."""
+
+    INSTANTIATE = 0
+    PREPARE = 1
+    INITIALIZE = 2
+    EXECUTE = 3
+
+
+def buffer_callback(
+    callback: Callable[..., None] | str,
+    result_shape_dtypes: Any,
+    *,
+    has_side_effect: bool = False,
+    vmap_method: str | None = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+    command_buffer_compatible: bool = False,
+    sharding: Literal["gather", "local", "error"] = "gather",
+) -> Callable[..., Any]:
+    """A function that calls `callback(ctx, out, *args, **kwargs)` from inside compiled programs; takes JAX's arguments.
+
+    `out` and the arguments are pytrees of `Buffer`: XLA's own memory, row-major and dense, for the length of the call. The
+    callback fills `out`, whose memory is uninitialised, does not write to arguments, and returns None. It runs on an XLA
+    thread with the GIL held; several devices may be in it in turn. After the call a `Buffer` refuses every use, and it is an
+    error if an array, a memoryview or a tensor that was made of one is still there.
+
+    Args:
+        callback: a Python function (plain, or from `callout.options`), or the name of a registered native function.
+        result_shape_dtypes: a pytree with `shape` and `dtype` leaves.
+        has_side_effect: keep the call though nobody uses its results, and never repeat it.
+        vmap_method: as in `jax.pure_callback`.
+        input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value at the start;
+            both are the same memory where XLA does not need the argument later.
+        command_buffer_compatible: for GPUs; has no effect on a CPU.
+        sharding: what happens in a jit over several devices. "gather": one call with whole arrays, on the first device;
+            "local": each device calls with its shards, and a result is spread like an argument of its shape; "error":
+            refuse.
+            Inside `jax.shard_map` every device calls with its shards in any case.
+
+    Returns:
+        A function of arrays, and pytrees of them, that returns the results in the structure of `result_shape_dtypes`.
+
+    Raises:
+        ValueError: aliases that do not fit; an unknown `vmap_method` or `sharding`; (from the returned function) a
+            derivative.
+        TypeError: a dtype of less than a byte, whose elements have no memory of their own; `callout.pure_callback` takes it.
+    """
+    del command_buffer_compatible
+    check_vmap_method(WHERE, vmap_method)
+    if sharding not in _SHARDINGS:
+        raise ValueError(f"{WHERE}: sharding must be one of {list(_SHARDINGS)}, got {sharding!r}")
+    avals, out_tree = result_avals(WHERE, result_shape_dtypes)
+    _refuse_narrow("result", avals)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        flat, in_tree = jax.tree.flatten((args, kwargs))
+        leaves = as_leaves(WHERE, flat)
+        types = [jax.typeof(leaf) for leaf in leaves]
+        _refuse_narrow("argument", types)
+        out = buffer_p.bind(
+            *leaves,
+            target=_target(callback, in_tree, out_tree),
+            result_avals=avals,
+            vmap_method=vmap_method,
+            has_side_effect=has_side_effect,
+            aliases=check_aliases(WHERE, input_output_aliases or {}, types, avals),
+            sharding=sharding,
+        )
+        return jax.tree.unflatten(out_tree, out)
+
+    return call
+
+
+def _refuse_narrow(what: str, avals: Any) -> None:
+    for i, aval in enumerate(avals):
+        name = np.dtype(aval.dtype).name
+        if name.endswith(("int1", "int2", "int4")) or name.startswith("float4"):
+            raise TypeError(f"{WHERE}: {what} {i} is {name}, which XLA packs; callout.pure_callback unpacks it")
+
+
+def _target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef) -> Target:
+    if isinstance(callback, str):
+        target = call_target(callback, in_tree, out_tree)
+        if target.is_python():
+            raise TypeError(f"{WHERE}: '{callback}' is bound to a Python function of arrays; pass the function itself")
+        return target
+    if not callable(callback):
+        raise TypeError(f"{WHERE}: expected a callable or the name of a registered native function, got {callback!r}")
+    fn, chosen = _options.split(callback)
+    label = chosen.name or function_name(fn)
+    single = out_tree == jax.tree.structure(0)
+
+    def arguments(leaves: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args, kwargs = jax.tree.unflatten(in_tree, leaves[2:])
+        return (*leaves[:2], *args), kwargs
+
+    def make(_: Transforms) -> _ext.Callback:
+        return _ext.make_buffer_callback(
+            label=label,
+            function=fn,
+            unflatten_out=None if single else out_tree.unflatten,
+            unflatten=None if is_flat_call(in_tree) else arguments,
+            numpy_only=chosen.numpy_only,
+        )
+
+    signature = ("buffer", str(in_tree), str(out_tree), chosen)
+    return interned(
+        "buffer",
+        callback,
+        (in_tree, out_tree),
+        lambda key: Target(key, label, chosen.numpy_only, make, signature, chosen.device_index or 0),
+    )

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "buffer_callback.h"
+
+#include "base/small_buffer.h"
+#include "buffer_object.h"
+#include "errors.h"
+#include "execution_context.h"
+
+namespace callout::python {
+
+using internal::SmallBuffer;
+
+// What the function is called with: a slot in front for the callee, the context, `out`, the arguments; and the results.
+class BufferCallback::Buffers {
+ public:
+  explicit Buffers(const callout_call& call)
+      : num_args_(call.num_args), num_results_(call.num_results), slots_(size_t{3} + num_args_ + num_results_) {
+    for (size_t i = 0; i < slots_.size(); ++i) slots_[i] = nullptr;
+    slots_[1] = NewExecutionContext(call.device_ordinal, call.run_id);
+    ok_ = slots_[1] != nullptr;
+    for (uint32_t i = 0; ok_ && i < num_args_; ++i) ok_ = (args()[i] = NewBuffer(call.args[i], false)) != nullptr;
+    for (uint32_t i = 0; ok_ && i < num_results_; ++i) {
+      ok_ = (results()[i] = NewBuffer(call.results[i], true)) != nullptr;
+    }
+  }
+  ~Buffers() {
+    for (size_t i = 0; i < slots_.size(); ++i) Py_XDECREF(slots_[i]);
+  }
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+
+  bool ok() const { return ok_; }
+  PyObject* const* call_arguments() { return slots_.data() + 1; }
+  PyObject* context() { return slots_[1]; }
+  PyObject** args() { return slots_.data() + 3; }
+  PyObject** results() { return args() + num_args_; }
+  uint32_t num_args() const { return num_args_; }
+  uint32_t num_results() const { return num_results_; }
+  void SetOut(Ref out) { slots_[2] = out.release(); }
+
+  /// Ends the life of all buffers. An error if something that was made of one is still there.
+  Status End() {
+    bool kept = false;
+    ForEach([&](PyObject* buffer, const char*, uint32_t) { kept |= !EndBuffer(buffer); });
+    if (!kept) [[likely]]
+      return OkStatus();
+    PyGC_Collect();  // it may be part of a cycle
+    std::string what;
+    ForEach([&](PyObject* buffer, const char* kind, uint32_t i) {
+      if (what.empty() && BufferIsKept(buffer)) what = kind + std::to_string(i);
+    });
+    if (what.empty()) return OkStatus();
+    return FailedPrecondition("it kept an array, a memoryview or a tensor of " + what +
+                              " beyond its call. The memory is XLA's and is reused: drop it, and copy what is to be "
+                              "kept (numpy.array)");
+  }
+
+ private:
+  template <typename Visit>
+  void ForEach(Visit visit) {
+    for (uint32_t i = 0; i < num_args_; ++i) visit(args()[i], "argument ", i);
+    for (uint32_t i = 0; i < num_results_; ++i) visit(results()[i], "result ", i);
+  }
+
+  const uint32_t num_args_;
+  const uint32_t num_results_;
+  SmallBuffer<PyObject*, 12> slots_;
+  bool ok_;
+};
+
+namespace {
+
+Status CheckReturned(PyObject* value) {
+  if (value == Py_None) return OkStatus();
+  return InvalidArgument(std::string("a buffer callback must return None and write into its results; it returned an "
+                                     "object of type ") +
+                         Py_TYPE(value)->tp_name);
+}
+
+}  // namespace
+
+BufferCallback::BufferCallback(std::string label, BufferSignature signature)
+    : Callback(std::move(label)), signature_(std::move(signature)) {}
+
+int BufferCallback::Traverse(visitproc visit, void* arg) const {
+  Py_VISIT(signature_.function.get());
+  Py_VISIT(signature_.unflatten_out.get());
+  Py_VISIT(signature_.unflatten.get());
+  return 0;
+}
+
+Status BufferCallback::Call(const callout_call& call) {
+  return CallFromProgram(call, signature_.numpy_only, [&] { return CallWithGil(call); });
+}
+
+Status BufferCallback::Deliver(const internal::Record&) {
+  return InternalError("a buffer callback does not take taps");
+}
+
+Status BufferCallback::CallWithGil(const callout_call& call) {
+  Buffers buffers(call);
+  if (!buffers.ok()) return TakePythonError();
+  Status status;
+  {
+    const Ref value = CallFunction(buffers);
+    // The variables of a failed function's frames would keep arrays over memory that is reused.
+    status = value ? CheckReturned(value.get()) : TakePythonError(Frames::kClear);
+  }
+  Status ended = buffers.End();
+  return status.ok() ? std::move(ended) : std::move(status);
+}
+
+Ref BufferCallback::CallFunction(Buffers& buffers) {
+  if (signature_.unflatten_out) {
+    const Ref leaves = MakeTuple(buffers.results(), buffers.num_results());
+    Ref out = leaves ? CallPython(signature_.unflatten_out.get(), leaves.get()) : Ref();
+    if (!out) return Ref();
+    buffers.SetOut(std::move(out));
+  } else {
+    buffers.SetOut(Ref::Borrow(buffers.results()[0]));
+  }
+  PyObject* function = signature_.function.get();
+  if (!signature_.unflatten) {
+    return CallPython(function, buffers.call_arguments(), size_t{2} + buffers.num_args(), nullptr);
+  }
+  const Ref leaves = MakeTuple(buffers.call_arguments(), size_t{2} + buffers.num_args());
+  const Ref structure = leaves ? CallPython(signature_.unflatten.get(), leaves.get()) : Ref();
+  return structure ? CallWithStructure(function, structure.get()) : Ref();
+}
+
+}  // namespace callout::python

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A Python function that works on XLA's own memory: fn(context, out, *args) fills the results in place.
+#pragma once
+
+#include "python_api.h"
+
+#include <memory>
+#include <string>
+
+#include "calling.h"
+#include "gil.h"
+#include "registry/callback.h"
+
+namespace callout::python {
+
+struct BufferSignature {
+  SharedRef function;
+  /// (leaves of the results) -> out. Empty: the one leaf is `out`.
+  SharedRef unflatten_out;
+  /// (context, out, *leaves of the arguments) -> (args tuple, kwargs dict) of the call. Empty: these are the arguments.
+  SharedRef unflatten;
+  /// A promise that it does not use JAX.
+  bool numpy_only = false;
+};
+
+class BufferCallback final : public internal::Callback, public Traversable {
+ public:
+  /// Requires GIL. Any thread may destroy it, with the GIL or without.
+  BufferCallback(std::string label, BufferSignature signature);
+
+  internal::Lane lane() const override { return internal::Lane::kPython; }
+  /// GIL not needed. Takes it.
+  Status Call(const callout_call& call) override;
+  /// Never called: the callback has results.
+  Status Deliver(const internal::Record& record) override;
+  int Traverse(visitproc visit, void* arg) const override;
+
+ private:
+  class Buffers;
+
+  Status CallWithGil(const callout_call& call);
+  Ref CallFunction(Buffers& buffers);
+
+  const BufferSignature signature_;
+};
+
+}  // namespace callout::python

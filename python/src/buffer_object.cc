@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "buffer_object.h"
+
+#include <cstddef>
+#include <memory>
+#include <new>
+
+#include "arrays.h"
+#include "callout/dtype.h"
+#include "dlpack.h"
+#include "frame/buffer.h"
+
+namespace callout::python {
+namespace {
+
+PyTypeObject* g_buffer_type = nullptr;
+
+struct BufferObject {
+  PyObject_HEAD callout_buffer view;  // borrowed; data and dims are null once the call is over
+  bool alive;
+  bool writeable;
+  int64_t exports;  // through the buffer protocol
+  Py_ssize_t* strides;
+  std::shared_ptr<Leases> leases;  // arrays and tensors; made when the first is
+};
+
+BufferObject* Self(PyObject* object) { return reinterpret_cast<BufferObject*>(object); }
+
+// Null with a Python error once the call is over.
+BufferObject* Alive(PyObject* object) {
+  BufferObject* self = Self(object);
+  if (self->alive) return self;
+  PyErr_SetString(PyExc_ValueError,
+                  "callout: this Buffer belongs to a call that is over; copy what is to be kept (numpy.array)");
+  return nullptr;
+}
+
+const std::shared_ptr<Leases>& LeasesOf(BufferObject* self) {
+  if (self->leases == nullptr) self->leases = std::make_shared<Leases>(0);
+  return self->leases;
+}
+
+void DropLease(PyObject* capsule) {
+  const std::unique_ptr<std::shared_ptr<Leases>> lease(
+      static_cast<std::shared_ptr<Leases>*>(PyCapsule_GetPointer(capsule, nullptr)));
+  (*lease)->fetch_sub(1, std::memory_order_release);
+}
+
+// An array over the memory. Its base counts as a lease, and views of it refer to that.
+PyObject* ViewOf(BufferObject* self) {
+  Ref array(self->writeable ? WriteableViewAsArray(self->view) : ViewAsArray(self->view));
+  if (!array) return nullptr;
+  auto lease = std::make_unique<std::shared_ptr<Leases>>(LeasesOf(self));
+  Ref capsule(PyCapsule_New(lease.get(), nullptr, &DropLease));
+  if (!capsule) return nullptr;
+  (*lease)->fetch_add(1, std::memory_order_relaxed);
+  (void)lease.release();  // the capsule's now
+  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), capsule.release()) < 0) return nullptr;
+  return array.release();
+}
+
+PyObject* Array(PyObject* object, PyObject* args, PyObject* kwargs) {
+  PyObject *dtype = Py_None, *copy = Py_None;
+  static const char* const names[] = {"dtype", "copy", nullptr};
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO", const_cast<char**>(names), &dtype, &copy)) return nullptr;
+  BufferObject* self = Alive(object);
+  if (self == nullptr) return nullptr;
+  if (copy == Py_True) {
+    Ref owned(CopyToArray(self->view));
+    return owned && dtype != Py_None ? PyObject_CallMethod(owned.get(), "astype", "O", dtype) : owned.release();
+  }
+  Ref array(ViewOf(self));
+  if (!array || dtype == Py_None) return array.release();
+  PyArray_Descr* wanted = nullptr;
+  if (PyArray_DescrConverter(dtype, &wanted) == 0) return nullptr;
+  const bool same = PyArray_EquivTypes(wanted, PyArray_DESCR(reinterpret_cast<PyArrayObject*>(array.get()))) != 0;
+  Py_DECREF(wanted);
+  if (same) return array.release();
+  if (copy == Py_False) {
+    PyErr_SetString(PyExc_ValueError, "callout: a Buffer of another dtype cannot be made without a copy");
+    return nullptr;
+  }
+  return PyObject_CallMethod(array.get(), "astype", "O", dtype);
+}
+
+PyObject* Shape(PyObject* object, void*) {
+  BufferObject* self = Alive(object);
+  if (self == nullptr) return nullptr;
+  Ref shape(PyTuple_New(self->view.rank));
+  for (uint32_t i = 0; shape && i < self->view.rank; ++i) {
+    PyTuple_SET_ITEM(shape.get(), i, PyLong_FromLongLong(self->view.dims[i]));
+  }
+  return shape.release();
+}
+
+PyObject* Dtype(PyObject* object, void*) {
+  BufferObject* self = Alive(object);
+  if (self == nullptr) return nullptr;
+  return Py_XNewRef(reinterpret_cast<PyObject*>(DescrOf(static_cast<DType>(self->view.dtype))));
+}
+
+PyObject* Ndim(PyObject* object, void*) {
+  BufferObject* self = Alive(object);
+  return self == nullptr ? nullptr : PyLong_FromUnsignedLong(self->view.rank);
+}
+
+PyObject* Size(PyObject* object, void*) {
+  BufferObject* self = Alive(object);
+  return self == nullptr ? nullptr : PyLong_FromLongLong(internal::ElementCount(self->view));
+}
+
+PyObject* Nbytes(PyObject* object, void*) {
+  BufferObject* self = Alive(object);
+  return self == nullptr ? nullptr : PyLong_FromUnsignedLongLong(self->view.size_bytes);
+}
+
+PyObject* Writeable(PyObject* object, void*) {
+  BufferObject* self = Alive(object);
+  return self == nullptr ? nullptr : PyBool_FromLong(self->writeable ? 1 : 0);
+}
+
+Py_ssize_t Length(PyObject* object) {
+  BufferObject* self = Alive(object);
+  if (self == nullptr) return -1;
+  if (self->view.rank > 0) return static_cast<Py_ssize_t>(self->view.dims[0]);
+  PyErr_SetString(PyExc_TypeError, "callout: len() of a Buffer of a scalar");
+  return -1;
+}
+
+PyObject* Repr(PyObject* object) {
+  BufferObject* self = Self(object);
+  if (!self->alive) return PyUnicode_FromString("<callout Buffer of a call that is over>");
+  return PyUnicode_FromFormat("<callout Buffer %s%s>", internal::ShapeString(self->view).c_str(),
+                              self->writeable ? "" : ", read-only");
+}
+
+// None, or the version that the consumer knows.
+bool ParseVersion(PyObject* version, bool* versioned) {
+  if (version == Py_None) return true;
+  int major = 0, minor = 0;
+  if (!PyArg_ParseTuple(version, "ii", &major, &minor)) return false;
+  *versioned = major >= 1;
+  return true;
+}
+
+PyObject* DLPack(PyObject* object, PyObject* args, PyObject* kwargs) {
+  PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
+  static const char* const names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO", const_cast<char**>(names), &stream, &version, &device,
+                                   &copy)) {
+    return nullptr;
+  }
+  BufferObject* self = Alive(object);
+  if (self == nullptr) return nullptr;
+  DLPackRequest request = {.copy = copy == Py_True, .writeable = self->writeable};
+  if (!ParseVersion(version, &request.versioned)) return nullptr;
+  if (device != Py_None) {
+    int type = 0, id = 0;
+    if (!PyArg_ParseTuple(device, "ii", &type, &id)) return nullptr;
+    if (type != kDLCpu) {
+      PyErr_SetString(PyExc_BufferError, "callout: this Buffer is in the CPU's memory");
+      return nullptr;
+    }
+  }
+  return ToDLPack(self->view, request, LeasesOf(self));
+}
+
+PyObject* DLPackDevice(PyObject* object, PyObject*) {
+  return Alive(object) == nullptr ? nullptr : Py_BuildValue("(ii)", static_cast<int>(kDLCpu), 0);
+}
+
+// struct's and PEP 3118's letter; null for dtypes that have none, which NumPy takes through __array__.
+const char* FormatOf(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return "?";
+    case DType::kInt8:
+      return "b";
+    case DType::kUint8:
+      return "B";
+    case DType::kInt16:
+      return "h";
+    case DType::kUint16:
+      return "H";
+    case DType::kInt32:
+      return "i";
+    case DType::kUint32:
+      return "I";
+    case DType::kInt64:
+      return "q";
+    case DType::kUint64:
+      return "Q";
+    case DType::kFloat16:
+      return "e";
+    case DType::kFloat32:
+      return "f";
+    case DType::kFloat64:
+      return "d";
+    case DType::kComplex64:
+      return "Zf";
+    case DType::kComplex128:
+      return "Zd";
+    default:
+      return nullptr;
+  }
+}
+
+// Shape and strides of a Py_buffer, which live as long as the object.
+bool FillExtents(BufferObject* self, Py_ssize_t itemsize) {
+  if (self->strides != nullptr || self->view.rank == 0) return true;
+  self->strides = static_cast<Py_ssize_t*>(PyMem_Malloc(sizeof(Py_ssize_t) * 2 * self->view.rank));
+  if (self->strides == nullptr) {
+    PyErr_NoMemory();
+    return false;
+  }
+  Py_ssize_t stride = itemsize;
+  for (uint32_t i = self->view.rank; i-- > 0;) {
+    self->strides[i] = stride;
+    self->strides[self->view.rank + i] = static_cast<Py_ssize_t>(self->view.dims[i]);
+    stride *= self->strides[self->view.rank + i];
+  }
+  return true;
+}
+
+int GetBuffer(PyObject* object, Py_buffer* out, int flags) {
+  out->obj = nullptr;
+  BufferObject* self = Alive(object);
+  if (self == nullptr) return -1;
+  const auto dtype = static_cast<DType>(self->view.dtype);
+  const char* format = FormatOf(dtype);
+  if (format == nullptr) {
+    PyErr_Format(PyExc_BufferError, "callout: the buffer protocol has no dtype %s; numpy.asarray takes it",
+                 std::string(NumpyName(dtype)).c_str());
+    return -1;
+  }
+  if ((flags & PyBUF_WRITABLE) != 0 && !self->writeable) {
+    PyErr_SetString(PyExc_BufferError, "callout: an argument of a buffer callback is read-only");
+    return -1;
+  }
+  const Py_ssize_t itemsize = BitWidth(dtype) / 8;
+  if (!FillExtents(self, itemsize)) return -1;
+  out->buf = self->view.data;
+  out->obj = Py_NewRef(object);
+  out->len = static_cast<Py_ssize_t>(self->view.size_bytes);
+  out->itemsize = itemsize;
+  out->readonly = self->writeable ? 0 : 1;
+  out->ndim = static_cast<int>(self->view.rank);
+  out->format = (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(format) : nullptr;
+  out->shape = (flags & PyBUF_ND) != 0 ? self->strides + self->view.rank : nullptr;
+  out->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? self->strides : nullptr;
+  out->suboffsets = nullptr;
+  out->internal = nullptr;
+  ++self->exports;
+  return 0;
+}
+
+void ReleaseBuffer(PyObject* object, Py_buffer*) { --Self(object)->exports; }
+
+void Dealloc(PyObject* object) {
+  BufferObject* self = Self(object);
+  PyTypeObject* type = Py_TYPE(object);
+  PyMem_Free(self->strides);
+  std::destroy_at(&self->leases);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyMethodDef buffer_methods[] = {
+    {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Array)), METH_VARARGS | METH_KEYWORDS,
+     "An array over the memory, read-only for an argument. It must not outlive the call."},
+    {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&DLPack)), METH_VARARGS | METH_KEYWORDS,
+     "The memory for other libraries. What they make of it must not outlive the call."},
+    {"__dlpack_device__", &DLPackDevice, METH_NOARGS, "(1, 0): the CPU."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef buffer_properties[] = {
+    {"shape", &Shape, nullptr, "Extents.", nullptr},
+    {"dtype", &Dtype, nullptr, "The NumPy dtype.", nullptr},
+    {"ndim", &Ndim, nullptr, "Number of dimensions.", nullptr},
+    {"size", &Size, nullptr, "Number of elements.", nullptr},
+    {"nbytes", &Nbytes, nullptr, "Size in bytes.", nullptr},
+    {"writeable", &Writeable, nullptr, "True for results, False for arguments.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot buffer_slots[] = {
+    {Py_tp_doc, const_cast<char*>("Memory of XLA's, for the length of a buffer callback. Row-major and dense.")},
+    {Py_tp_methods, buffer_methods},
+    {Py_tp_getset, buffer_properties},
+    {Py_tp_repr, reinterpret_cast<void*>(&Repr)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&Dealloc)},
+    {Py_sq_length, reinterpret_cast<void*>(&Length)},
+    {Py_bf_getbuffer, reinterpret_cast<void*>(&GetBuffer)},
+    {Py_bf_releasebuffer, reinterpret_cast<void*>(&ReleaseBuffer)},
+    {0, nullptr}};
+
+PyType_Spec buffer_spec = {"callout.buffer_callback.Buffer", sizeof(BufferObject), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+                           buffer_slots};
+
+}  // namespace
+
+PyObject* InitBuffers() {
+  g_buffer_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&buffer_spec));  // kept for the life of the process
+  return reinterpret_cast<PyObject*>(g_buffer_type);
+}
+
+PyObject* NewBuffer(const callout_buffer& buffer, bool writeable) {
+  auto* self = reinterpret_cast<BufferObject*>(g_buffer_type->tp_alloc(g_buffer_type, 0));
+  if (self == nullptr) return nullptr;
+  self->view = buffer;
+  self->alive = true;
+  self->writeable = writeable;
+  new (&self->leases) std::shared_ptr<Leases>();
+  return reinterpret_cast<PyObject*>(self);
+}
+
+bool BufferIsKept(PyObject* buffer) {
+  const BufferObject* self = Self(buffer);
+  return self->exports > 0 || (self->leases != nullptr && self->leases->load(std::memory_order_acquire) > 0);
+}
+
+bool EndBuffer(PyObject* buffer) {
+  Self(buffer)->alive = false;
+  Self(buffer)->view = {};
+  return !BufferIsKept(buffer);
+}
+
+}  // namespace callout::python

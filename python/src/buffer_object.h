@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `Buffer`: what a buffer callback gets for an argument or a result. It stands for memory of XLA's for the length of a
+// call; afterwards every use of it is an error.
+#pragma once
+
+#include "python_api.h"
+
+#include <string>
+
+#include "callout/abi.h"
+
+namespace callout::python {
+
+/// Makes the type; call once, before the others. Borrowed; null with a Python error. Requires GIL.
+PyObject* InitBuffers();
+
+/// A new Buffer. Borrowed memory: EndBuffer is called before the callback returns to XLA. Null with a Python error.
+/// Requires GIL.
+PyObject* NewBuffer(const callout_buffer& buffer, bool writeable);
+
+/// Takes the memory away from a Buffer. False if an array, a memoryview or a tensor still refers to it. Requires GIL.
+bool EndBuffer(PyObject* buffer);
+
+/// True if something that was made of it still refers to the memory. Requires GIL.
+bool BufferIsKept(PyObject* buffer);
+
+}  // namespace callout::python

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calling.h"
+
+#include <cxxabi.h>
+#include <unistd.h>
+
+namespace callout::python {
+namespace {
+
+// A thread that asks for the GIL while the interpreter goes away is ended by CPython (up to 3.13) by unwinding its
+// stack, which would run our destructors without the GIL and end in std::terminate at the first `noexcept`. Such a
+// thread is stopped here instead, as CPython 3.14 does. The condition for removal: Python 3.13 is no longer supported.
+template <typename Body>
+auto WithoutUnwinding(Body&& body) {
+  try {
+    return body();
+  } catch (abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+}
+
+}  // namespace
+
+Ref CallPython(PyObject* function, PyObject* const* arguments, size_t count, PyObject* keywords) {
+  return WithoutUnwinding(
+      [&] { return Ref(PyObject_Vectorcall(function, arguments, count | PY_VECTORCALL_ARGUMENTS_OFFSET, keywords)); });
+}
+
+Ref CallPython(PyObject* function, PyObject* argument) {
+  return WithoutUnwinding([&] { return Ref(PyObject_CallOneArg(function, argument)); });
+}
+
+Ref CallWithStructure(PyObject* function, PyObject* structure) {
+  PyObject *args, *kwargs;
+  if (!PyArg_ParseTuple(structure, "O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return Ref();
+  return WithoutUnwinding([&] { return Ref(PyObject_Call(function, args, kwargs)); });
+}
+
+Ref MakeTuple(PyObject* const* items, size_t count) {
+  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; tuple && i < count; ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i]));
+  }
+  return tuple;
+}
+
+}  // namespace callout::python

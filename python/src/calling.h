@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calling Python functions from a program's threads.
+#pragma once
+
+#include "python_api.h"
+
+#include <cstddef>
+
+#include "callout/abi.h"
+#include "callout/status.h"
+#include "gil.h"
+#include "host_callback.h"
+
+namespace callout::python {
+
+/// `arguments` has a free slot in front. Null with a Python error. Requires GIL.
+Ref CallPython(PyObject* function, PyObject* const* arguments, size_t count, PyObject* keywords);
+/// With one argument. Null with a Python error. Requires GIL.
+Ref CallPython(PyObject* function, PyObject* argument);
+/// With what `structure`, an (args, kwargs) pair, holds. Null with a Python error. Requires GIL.
+Ref CallWithStructure(PyObject* function, PyObject* structure);
+
+/// Takes new references. Null with a Python error. Requires GIL.
+Ref MakeTuple(PyObject* const* items, size_t count);
+
+/// Runs `body()`, which returns a Status, with the GIL. What XLA runs on its own threads was dispatched asynchronously,
+/// and others may be queued behind it: there, and unless it is `numpy_only`, in XLA's host callback scope. GIL not
+/// needed.
+template <typename Body>
+Status CallFromProgram(const callout_call& call, bool numpy_only, Body body) {
+  const GilScope gil;
+  if (!gil.ok()) return Unavailable("the Python interpreter is going away");
+  if (!gil.on_foreign_thread() || numpy_only || call.error_context == nullptr) [[likely]]
+    return body();
+  Status status;
+  RunInHostCallbackScope(call.error_context, [&] { status = body(); });
+  return status;
+}
+
+/// A callback that refers to Python objects, for the garbage collector.
+class Traversable {
+ public:
+  virtual ~Traversable() = default;
+  /// Requires GIL.
+  virtual int Traverse(visitproc visit, void* arg) const = 0;
+};
+
+}  // namespace callout::python

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dlpack.h"
+
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "callout/dtype.h"
+
+namespace callout::python {
+namespace {
+
+// DLDataTypeCode.
+std::optional<uint8_t> CodeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+      return 0;
+    case DType::kUint8:
+    case DType::kUint16:
+    case DType::kUint32:
+    case DType::kUint64:
+      return 1;
+    case DType::kFloat16:
+    case DType::kFloat32:
+    case DType::kFloat64:
+      return 2;
+    case DType::kBfloat16:
+      return 4;
+    case DType::kComplex64:
+    case DType::kComplex128:
+      return 5;
+    case DType::kBool:
+      return 6;
+    case DType::kFloat8E3M4:
+      return 7;
+    case DType::kFloat8E4M3:
+      return 8;
+    case DType::kFloat8E4M3B11Fnuz:
+      return 9;
+    case DType::kFloat8E4M3Fn:
+      return 10;
+    case DType::kFloat8E4M3Fnuz:
+      return 11;
+    case DType::kFloat8E5M2:
+      return 12;
+    case DType::kFloat8E5M2Fnuz:
+      return 13;
+    case DType::kFloat8E8M0Fnu:
+      return 14;
+    default:
+      return std::nullopt;
+  }
+}
+
+// What a consumer's tensor refers to. Deleted by the tensor's deleter, on whatever thread.
+struct Exported {
+  std::shared_ptr<Leases> leases;
+  std::vector<int64_t> extents;  // the shape, then the strides
+  std::unique_ptr<char[]> copy;
+  DLManagedTensor plain;
+  DLManagedTensorVersioned versioned;
+
+  ~Exported() {
+    if (copy == nullptr) leases->fetch_sub(1, std::memory_order_release);
+  }
+};
+
+template <typename Managed>
+void Delete(Managed* managed) {
+  delete static_cast<Exported*>(managed->manager_ctx);
+}
+
+// A consumer renames the capsule that it took over.
+template <typename Managed>
+void DropCapsule(PyObject* capsule, const char* name) {
+  if (PyCapsule_IsValid(capsule, name) == 0) return;
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  managed->deleter(managed);
+}
+
+constexpr char kPlain[] = "dltensor";
+constexpr char kVersioned[] = "dltensor_versioned";
+
+std::unique_ptr<Exported> Export(const callout_buffer& buffer, std::shared_ptr<Leases> leases, bool copy) {
+  auto exported = std::make_unique<Exported>();
+  exported->leases = std::move(leases);
+  if (copy) {
+    exported->copy = std::make_unique<char[]>(buffer.size_bytes);
+    if (buffer.size_bytes > 0) std::memcpy(exported->copy.get(), buffer.data, buffer.size_bytes);
+  } else {
+    exported->leases->fetch_add(1, std::memory_order_relaxed);
+  }
+  exported->extents.assign(buffer.dims, buffer.dims + buffer.rank);
+  exported->extents.resize(size_t{2} * buffer.rank);
+  int64_t stride = 1;
+  for (uint32_t i = buffer.rank; i-- > 0;) {
+    exported->extents[buffer.rank + i] = stride;
+    stride *= buffer.dims[i];
+  }
+  return exported;
+}
+
+}  // namespace
+
+PyObject* ToDLPack(const callout_buffer& buffer, const DLPackRequest& request, std::shared_ptr<Leases> leases) {
+  const auto dtype = static_cast<DType>(buffer.dtype);
+  const std::optional<uint8_t> code = CodeOf(dtype);
+  if (!code.has_value()) {
+    PyErr_Format(PyExc_BufferError, "callout: DLPack has no dtype %s", std::string(NumpyName(dtype)).c_str());
+    return nullptr;
+  }
+  std::unique_ptr<Exported> exported = Export(buffer, std::move(leases), request.copy);
+  const DLTensor tensor = {exported->copy != nullptr ? exported->copy.get() : buffer.data,
+                           {kDLCpu, 0},
+                           static_cast<int32_t>(buffer.rank),
+                           {*code, static_cast<uint8_t>(BitWidth(dtype)), 1},
+                           exported->extents.data(),
+                           exported->extents.data() + buffer.rank,
+                           0};
+  PyObject* capsule = nullptr;
+  if (request.versioned) {
+    const uint64_t flags = (request.writeable || request.copy ? 0 : kDLReadOnly) | (request.copy ? kDLIsCopied : 0);
+    exported->versioned = {1, 0, exported.get(), &Delete<DLManagedTensorVersioned>, flags, tensor};
+    capsule = PyCapsule_New(&exported->versioned, kVersioned,
+                            [](PyObject* self) { DropCapsule<DLManagedTensorVersioned>(self, kVersioned); });
+  } else {
+    exported->plain = {tensor, exported.get(), &Delete<DLManagedTensor>};
+    capsule =
+        PyCapsule_New(&exported->plain, kPlain, [](PyObject* self) { DropCapsule<DLManagedTensor>(self, kPlain); });
+  }
+  if (capsule != nullptr) (void)exported.release();  // the capsule's now
+  return capsule;
+}
+
+}  // namespace callout::python
