@@ -12,6 +12,7 @@ import jax
 from . import _artifact, _jax_compat, _plugin, _reachability
 from ._partition import TARGETS
 from ._primitives.effects import OrderedEffect, of_exported
+from ._primitives.ffi import foreign_targets
 from ._primitives.lowering import REFUSAL
 
 
@@ -51,9 +52,14 @@ def export(
     if stablehlo_version is not None:
         _artifact.check_version(stablehlo_version)
     checks = [*map(jax.export.DisabledSafetyCheck.custom_call, [*TARGETS, REFUSAL]), *disabled_checks]
-    as_jax_does = jax.export.export(getattr(jitted, "_jitted", jitted), platforms=platforms, disabled_checks=checks)
+    program = getattr(jitted, "_jitted", jitted)
+    jax.export.export(program, platforms=platforms)  # refuses what is not jitted
 
     def export_for(*args: Any, **kwargs: Any) -> jax.export.Exported:
+        traced = program.trace(*args, **kwargs).jaxpr
+        foreign = map(jax.export.DisabledSafetyCheck.custom_call, sorted(foreign_targets(traced)))
+        as_jax_does = jax.export.export(program, platforms=platforms, disabled_checks=[*checks, *foreign])
+
         def finish(exported: jax.export.Exported) -> jax.export.Exported:
             version = stablehlo_version or _artifact.version_of(exported.mlir_module_serialized)
             return _finished(exported, version if newest is None else _artifact.older(version, newest))

@@ -52,7 +52,7 @@ def attributes(where: str, num_devices: int, sharding: str, device_index: int, e
 
 
 @dataclasses.dataclass
-class _Call:
+class Call:
     """A custom call as XLA shows it: global shapes, and the shardings that it has settled on."""
 
     target: str
@@ -72,25 +72,40 @@ class _Call:
         match = re.search(rf"\b{name} = (-?\d+) : i64", self.config)
         return int(match.group(1)) if match else 0
 
+    def is_manual(self) -> bool:
+        """True inside shard_map."""
+        return any(map(_is_manual, [*self.arg_shardings, *self.result_shardings]))
+
     def config_with(self, extra: str) -> str:
         """The attributes and one more."""
         return f"{self.config.strip()[:-1]}, {extra}}}"
+
+
+def call_of(
+    target: str, config: str, arg_shapes: Sequence[Any], arg_shardings: Sequence[Any], result_shape: Any, sharding: Any
+) -> Call:
+    """The call that XLA asks about."""
+    results = list(result_shape.tuple_shapes()) if result_shape.is_tuple() else [result_shape]
+    elements = list(sharding.tuple_elements() or []) if result_shape.is_tuple() else [sharding]
+    if len(elements) != len(results):
+        elements = [sharding] * len(results)
+    return Call(target, config, arg_shapes, arg_shardings, results, elements)
 
 
 def _partitioner(target: str) -> Callable[..., tuple[bytes, Sequence[Any], Any]]:
     def partition(
         arg_shapes: Sequence[Any], arg_shardings: Sequence[Any], result_shape: Any, result_sharding: Any, config: bytes
     ) -> tuple[bytes, Sequence[Any], Any]:
-        results = list(result_shape.tuple_shapes()) if result_shape.is_tuple() else [result_shape]
-        elements = list(result_sharding.tuple_elements() or []) if result_shape.is_tuple() else [result_sharding]
-        if len(elements) != len(results):
-            elements = [result_sharding] * len(results)
-        call = _Call(target, config.decode(), arg_shapes, arg_shardings, results, elements)
+        call = call_of(target, config.decode(), arg_shapes, arg_shardings, result_shape, result_sharding)
         mode = call.text("sharding")
-        if not mode or any(map(_is_manual, [*arg_shardings, *elements])):
-            return _as_it_is(call), [_known(sharding) for sharding in arg_shardings], result_sharding
-        text, shardings, spread = _on_shards(call) if mode == "local" else _on_one(call)
-        if not results:
+        if not mode or call.is_manual():
+            return as_it_is(call), [known(sharding) for sharding in arg_shardings], result_sharding
+        if mode == "local":
+            text, shardings, spread = on_shards(call)
+        else:
+            # A tap fails only where it was told to.
+            text, shardings, spread = on_one(call, deferred=not target.endswith(".tap") or call.number("on_full") == 2)
+        if not call.result_shapes:
             return text, shardings, result_sharding
         return text, shardings, _jax_compat.tuple_sharding(result_shape, spread)
 
@@ -105,7 +120,8 @@ def _is_manual(sharding: Any) -> bool:
     return sharding is not None and (sharding.is_manual() or bool(sharding.subgroup_types()))
 
 
-def _known(sharding: Any) -> Any:
+def known(sharding: Any) -> Any:
+    """The sharding, or replication where there is none."""
     return _replicated() if sharding is None else sharding
 
 
@@ -117,7 +133,8 @@ def _tiles(shapes: Sequence[Any], shardings: Sequence[Any], prefix: str) -> list
     ]
 
 
-def _as_it_is(call: _Call) -> bytes:
+def as_it_is(call: Call) -> bytes:
+    """The same call, of what a device has."""
     writer = Writer()
     args = _tiles(call.arg_shapes, call.arg_shardings, "%a")
     results = _tiles(call.result_shapes, call.result_shardings, "")
@@ -133,7 +150,7 @@ def _even(shape: Any, sharding: Any) -> Any:
     return sharding if divides else _replicated()
 
 
-def _offsets(call: _Call, shardings: Sequence[Any]) -> np.ndarray:
+def _offsets(call: Call, shardings: Sequence[Any]) -> np.ndarray:
     """[device, dimension of an operand]: where the device's shard begins."""
     num_devices = max([1, *(sharding.num_devices() for sharding in shardings if sharding.is_tiled())])
     columns = [np.zeros((num_devices, 0), np.int64)]
@@ -163,9 +180,9 @@ def _row(writer: Writer, table: np.ndarray) -> Value:
     return writer.op(Value("", (width,), "i64"), f"stablehlo.reshape {row.name} : ({row.type}) -> tensor<{width}xi64>")
 
 
-def _like_operands(call: _Call, shardings: Sequence[Any]) -> list[Any]:
+def _like_operands(call: Call, shardings: Sequence[Any]) -> list[Any]:
     """The shardings of the results: those of an operand of the same shape. A replicated one if no operand is spread."""
-    known = {
+    by_shape = {
         tuple(shape.dimensions()): sharding
         for shape, sharding in reversed(list(zip(call.arg_shapes, shardings, strict=True)))
         if shape.is_array()
@@ -173,17 +190,18 @@ def _like_operands(call: _Call, shardings: Sequence[Any]) -> list[Any]:
     spread = any(sharding.is_tiled() for sharding in shardings)
     found = []
     for i, shape in enumerate(call.result_shapes):
-        sharding = known.get(tuple(shape.dimensions())) if shape.is_array() else None
+        sharding = by_shape.get(tuple(shape.dimensions())) if shape.is_array() else None
         if sharding is None and shape.is_array() and spread:
             raise NotImplementedError(
-                f"callback '{call.text('callback')}', sharding=\"local\": result {i} has the shape of no argument, so how "
-                "it is spread over the devices cannot be told; use jax.shard_map"
+                f"'{call.text('callback') or call.target}', sharding=\"local\": result {i} has the shape of no argument, so "
+                "how it is spread over the devices cannot be told; use jax.shard_map"
             )
-        found.append(_known(sharding))
+        found.append(known(sharding))
     return found
 
 
-def _on_shards(call: _Call) -> tuple[bytes, list[Any], list[Any]]:
+def on_shards(call: Call) -> tuple[bytes, list[Any], list[Any]]:
+    """Every device calls with its shards. Also returns the shardings of operands and of results."""
     shardings = [_even(shape, sharding) for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)]
     writer = Writer()
     args = _tiles(call.arg_shapes, shardings, "%a")
@@ -197,13 +215,15 @@ def _on_shards(call: _Call) -> tuple[bytes, list[Any], list[Any]]:
     return writer.module(args, writer.custom_call(call.target, config, operands, results)), shardings, spread
 
 
-def _on_one(call: _Call) -> tuple[bytes, list[Any], list[Any]]:
+def on_one(call: Call, *, deferred: bool) -> tuple[bytes, list[Any], list[Any]]:
+    """One device calls with the whole values. `deferred`: a failure travels with the results.
+
+    Also returns the shardings of operands and of results.
+    """
     _warn_if_large(call)
     writer = Writer()
     args = [value_of(shape, f"%a{i}") for i, shape in enumerate(call.arg_shapes)]
     kinds = [value_of(shape) for shape in call.result_shapes]
-    # A tap fails only where it was told to.
-    deferred = not call.target.endswith(".tap") or call.number("on_full") == 2
     config = call.config_with("deferred = 1 : i64") if deferred else call.config
     all_kinds = [*kinds, STATUS] if deferred else kinds
     chosen = writer.constant(Value("", (), "ui32"), str(call.number("device_index")))
@@ -216,12 +236,11 @@ def _on_one(call: _Call) -> tuple[bytes, list[Any], list[Any]]:
     writer.next_branch(writer.custom_call(call.target, config, args, all_kinds))
     tokens = iter([arg for arg in args if not arg.element])
     writer.end_if([writer.zeros(kind) if kind.element else next(tokens) for kind in all_kinds])
-    if deferred:
-        outs = _spread(writer, call, outs)
+    outs = _spread(writer, call, outs) if deferred else [_sum(writer, out) if out.element else out for out in outs]
     return writer.module(args, outs), [_replicated()] * len(args), [_replicated()] * len(call.result_shapes)
 
 
-def _spread(writer: Writer, call: _Call, outs: list[Value]) -> list[Value]:
+def _spread(writer: Writer, call: Call, outs: list[Value]) -> list[Value]:
     """The results on every device, or the failure."""
     *results, status = outs
     data = [_sum(writer, value) for value in results if value.element]
@@ -245,7 +264,7 @@ def _sum(writer: Writer, value: Value) -> Value:
     return writer.all_reduce_sum(value)
 
 
-def _warn_if_large(call: _Call) -> None:
+def _warn_if_large(call: Call) -> None:
     size = sum(
         int(np.prod(shape.dimensions(), dtype=np.int64)) * np.dtype(shape.numpy_dtype()).itemsize
         for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 import jax
 
 from .._arguments import as_leaves
+from .._derivatives import call_with_rules
 from .._primitives.aliases import check_aliases
 from .._primitives.batching import check_vmap_method
 from .._primitives.function import PARALLEL, Constant, function_p
@@ -88,17 +89,7 @@ class NativeFunction(abc.ABC):
         def call(*values: Any) -> Any:
             return self._bind(values, constants)
 
-        if self._settings.jvp is not None:
-            differentiable = jax.custom_jvp(call)
-            rule = self._settings.jvp
-            differentiable.defjvp(lambda primals, tangents: rule(primals, tangents, **constants))
-            return differentiable(*args)
-        if self._settings.vjp is not None:
-            forward, backward = self._settings.vjp
-            reversible = jax.custom_vjp(call)
-            reversible.defvjp(lambda *values: forward(*values, **constants), backward)
-            return reversible(*args)
-        return call(*args)
+        return call_with_rules(call, args, constants, jvp=self._settings.jvp, vjp=self._settings.vjp)
 
     def _error(self, text: str) -> TypeError:
         return TypeError(f"{self._where}: {text}")

@@ -37,7 +37,8 @@ class Constant:
 
     def __init__(self, value: str | np.ndarray | np.generic):
         self.value = value
-        self._key = value if isinstance(value, str) else (value.dtype.str, value.shape, value.tobytes())
+        is_array = isinstance(value, np.ndarray)  # an array of no dimensions is not a number
+        self._key = value if isinstance(value, str) else (is_array, value.dtype.str, value.shape, value.tobytes())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constant) and self._key == other._key

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes of a call as parameters of a primitive: compared by type and value, so that 1, True and 1.0 are three."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._primitives.function import Constant
+
+Frozen = tuple[tuple[str, Any], ...]
+
+
+def freeze(where: str, attributes: Mapping[str, Any]) -> Frozen:
+    """TypeError for a value that cannot be in a program."""
+    return tuple((name, _freeze(where, name, attributes[name])) for name in sorted(attributes))
+
+
+def _freeze(where: str, name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return freeze(f"{where}: attribute '{name}'", value)
+    if isinstance(value, jax.Array):
+        raise TypeError(f"{where}: attribute '{name}' is a jax.Array; pass it as an argument, or as a numpy.ndarray")
+    if isinstance(value, (np.ndarray, np.generic)):
+        return Constant(value)
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(f"{where}: attribute '{name}' cannot be hashed: {value!r}") from None
+    return type(value), value
+
+
+def thaw(frozen: Frozen) -> dict[str, Any]:
+    """What `freeze` was given."""
+    return {name: _thaw(value) for name, value in frozen}
+
+
+def _thaw(value: Any) -> Any:
+    if isinstance(value, Constant):
+        return value.value
+    if len(value) == 2 and isinstance(value[0], type):
+        return value[1]
+    return thaw(value)

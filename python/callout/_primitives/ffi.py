@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The primitive behind `callout.ffi.ffi_call`: one for all targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.extend.core
+from jax.interpreters import ad, batching, mlir, xla
+
+from .. import _foreign_partition, _jax_compat
+from .._ffi import attributes as frozen
+from .._ffi.layouts import MinorToMajor, with_batch
+from . import context, effects
+from .aliases import Aliases, own_operands
+from .batching import batch_call
+from .call import Avals
+
+ffi_p = jax.extend.core.Primitive("callout_ffi_call")
+ffi_p.multiple_results = True
+_jax_compat.require_devices(ffi_p)
+
+
+@ffi_p.def_impl
+def _eager(*args: Any, **params: Any) -> Any:
+    return xla.apply_primitive(ffi_p, *args, **params)
+
+
+@ffi_p.def_effectful_abstract_eval
+def _abstract_eval(*_: Any, result_avals: Avals, has_side_effect: bool, **__: Any) -> tuple[Avals, set[Any]]:
+    return result_avals, effects.observing(ordered=False) if has_side_effect else set()
+
+
+def _lower(
+    ctx: mlir.LoweringRuleContext,
+    *args: Any,
+    target_name: str,
+    has_side_effect: bool,
+    input_layouts: tuple[MinorToMajor, ...],
+    output_layouts: tuple[MinorToMajor, ...],
+    aliases: Aliases,
+    api_version: int,
+    backend_config: str | None,
+    attributes: frozen.Frozen,
+    sharding: str | None,
+    **_: Any,
+) -> list[Any]:
+    num_devices = context.num_devices(ctx)
+    extra = _foreign_partition.attributes(target_name, num_devices, sharding, has_side_effect, api_version)
+    lower = jax.ffi.ffi_lowering(
+        target_name,
+        has_side_effect=has_side_effect,
+        operand_layouts=[tuple(layout) for layout in input_layouts],
+        result_layouts=[tuple(layout) for layout in output_layouts],
+        operand_output_aliases=dict(aliases),
+        api_version=api_version,
+        backend_config=backend_config,
+    )
+    results: list[Any] = list(lower(ctx, *args, **frozen.thaw(attributes), **extra))
+    if extra:
+        _foreign_partition.set_rule(results, ctx.avals_in, ctx.avals_out, sharding)
+    return results
+
+
+def _batch(
+    args: Sequence[Any],
+    dims: Sequence[Any],
+    *,
+    vmap_method: str | None,
+    aliases: Aliases,
+    input_layouts: tuple[MinorToMajor, ...],
+    output_layouts: tuple[MinorToMajor, ...],
+    **params: Any,
+) -> tuple[Any, Any]:
+    if vmap_method is None:
+        raise NotImplementedError(
+            f"callout.ffi.ffi_call '{params['target_name']}': vmap needs a vmap_method: 'sequential', "
+            "'sequential_unrolled', 'expand_dims', 'broadcast_all' or 'legacy_vectorized'"
+        )
+    args, dims = own_operands(aliases, args, dims)
+    if vmap_method not in ("sequential", "sequential_unrolled"):
+        output_layouts = tuple(map(with_batch, output_layouts))
+        everywhere = vmap_method != "legacy_vectorized"
+        input_layouts = tuple(
+            with_batch(layout) if everywhere or dim is not None else layout
+            for layout, dim in zip(input_layouts, dims, strict=True)
+        )
+    params.update(aliases=aliases, input_layouts=input_layouts, output_layouts=output_layouts)
+    return batch_call(ffi_p, args, dims, vmap_method=vmap_method, **params)
+
+
+def _refuse(*_: Any, target_name: str, **__: Any) -> Any:
+    raise ValueError(
+        f"callout.ffi.ffi_call '{target_name}' cannot be differentiated: pass jvp=, vjp= or transpose=, or use "
+        "`jax.custom_jvp` or `jax.custom_vjp`"
+    )
+
+
+mlir.register_lowering(ffi_p, _lower)  # on every platform: a target that it does not have is XLA's error
+batching.primitive_batchers[ffi_p] = _batch
+ad.primitive_jvps[ffi_p] = _refuse
+ad.primitive_transposes[ffi_p] = _refuse
+
+
+def foreign_targets(jaxpr: Any) -> set[str]:
+    """The targets that a traced program calls by `callout.ffi`, in its branches and loops, too."""
+    found: set[str] = set()
+    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        if equation.primitive is ffi_p:
+            found.add(equation.params["target_name"])
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_jaxpr):
+            if _is_jaxpr(inner):
+                found |= foreign_targets(inner)
+    return found
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return hasattr(value, "eqns")

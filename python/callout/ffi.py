@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of foreign functions: XLA FFI handlers of any library, by the name of their target. The drop-in for `jax.ffi`.
+
+ffi.register_ffi_target("mine", ffi.pycapsule(library.mine), signature="(x: f32[n], *, eps: f32) -> (y: f32[n])")
+y = ffi.ffi_call("mine", jax.ShapeDtypeStruct(x.shape, x.dtype))(x, eps=np.float32(1e-3))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from jax.ffi import ffi_lowering as ffi_lowering
+from jax.ffi import include_dir as include_dir
+from jax.ffi import pycapsule as pycapsule
+from jax.ffi import register_ffi_type as register_ffi_type
+
+from . import _jax_compat
+from ._derivatives import call_with_rules
+from ._ffi import attributes as frozen
+from ._ffi import layouts
+from ._ffi.signature import Signature as Signature
+from ._foreign_partition import DEFAULT, SHARDINGS
+from ._primitives.aliases import check_aliases
+from ._primitives.batching import check_vmap_method
+from ._primitives.ffi import ffi_p
+
+_signatures: dict[str, Signature] = {}
+_registered: set[str] = set()
+_batch_partitionable: set[str] = set()
+
+
+def register_ffi_target(
+    name: str,
+    fn: Any,
+    platform: str = "cpu",
+    api_version: int = 1,
+    *,
+    signature: str | Signature | None = None,
+    **kwargs: Any,
+) -> None:
+    """`jax.ffi.register_ffi_target`, with a signature.
+
+    Args:
+        name: of the target, in every program.
+        fn: a PyCapsule over a handler (`pycapsule`), or a dict of stage names ("instantiate", "prepare", "initialize",
+            "execute", and what else XLA knows, such as "state_type_id") to capsules.
+        platform: "cpu", "cuda", ...
+        api_version: 1 for typed FFI, 0 for the custom calls before it.
+        signature: what the function takes and gives, checked whenever `ffi_call` is traced. Text such as
+            "(x: f32[n, m], y: *[...,m], *, eps: f32, name: str, axes: s64[], limit: f32?) -> (z: f32[n])": arguments and
+            results with dtype (`*`: any) and dimensions (numbers, names, `...` in front; none at all: any shape), attributes
+            with the NumPy type that they must have (`[]`: an array, `?`: may be left out; also str, bool, dict, any).
+        **kwargs: for XLA.
+    """
+    parsed = Signature(signature) if isinstance(signature, str) else signature
+    jax.ffi.register_ffi_target(name, fn, platform=platform, api_version=api_version, **kwargs)
+    _registered.add(name)
+    if parsed is not None:
+        _signatures[name] = parsed
+
+
+def register_ffi_target_as_batch_partitionable(name: str) -> None:
+    """`jax.ffi.register_ffi_target_as_batch_partitionable`: XLA may spread the call over its leading dimensions."""
+    jax.ffi.register_ffi_target_as_batch_partitionable(name)
+    _batch_partitionable.add(name)
+
+
+def ffi_call(
+    target_name: str,
+    result_shape_dtypes: Any,
+    *args: Any,
+    has_side_effect: bool = False,
+    vmap_method: str | None = None,
+    vectorized: bool | None = None,
+    input_layouts: Sequence[Any] | None = None,
+    output_layouts: Any = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+    custom_call_api_version: int = 4,
+    legacy_backend_config: str | None = None,
+    jvp: Callable[..., Any] | None = None,
+    vjp: tuple[Callable[..., Any], Callable[..., Any]] | None = None,
+    transpose: Callable[..., Any] | None = None,
+    sharding: Literal["gather", "local", "error"] | None = None,
+    **attributes: Any,
+) -> Any:
+    """A function that calls an XLA FFI target; takes `jax.ffi.ffi_call`'s arguments, and more.
+
+    The function takes arrays by position, and attributes by keyword, whose NumPy types are those that the handler gets: a
+    Python int is an s64, a float an f64 (f32 without x64), a str a string; arrays and (nested) dicts work as well.
+
+    Args:
+        target_name: of a target that was registered, by whomever.
+        result_shape_dtypes: an object with `shape` and `dtype`, or a sequence of them; tokens count, too.
+        *args: the first spelling of this function, deprecated: the arrays, with the attributes as further keywords. The call
+            is then made at once.
+        has_side_effect: keep the call though nobody uses its results. In a jit over several devices the first calls.
+        vmap_method: as in `jax.pure_callback`.
+        vectorized: deprecated: True is vmap_method="legacy_vectorized", False "sequential".
+        input_layouts: one an argument: None for row-major, axes from major to minor (negative ones count from the end), or
+            an object with `major_to_minor`.
+        output_layouts: one a result, likewise.
+        input_output_aliases: {argument: result}: the result is made in the argument's memory.
+        custom_call_api_version: 4 is typed FFI.
+        legacy_backend_config: the string for targets of an older API.
+        jvp: `jvp(primals, tangents, **attributes)` returns (results, their tangents).
+        vjp: (`forward(*args, **attributes)` returns (results, residuals), `backward(residuals, cotangents)` returns a
+            cotangent an argument).
+        transpose: `transpose(cotangents, **attributes)` returns a cotangent an argument; says that the function is linear.
+        sharding: what happens in a jit over several devices. "gather": every device computes with whole arrays; "local":
+            each computes with its shards, and a result is spread like an argument of its shape; "error": refuse. None: XLA's
+            own way for targets that were registered elsewhere or are batch-partitionable, else "gather", with a warning when
+            shards are collected.
+        **attributes: with `*args` only.
+
+    Returns:
+        The function. It returns one array, or a list or tuple of them as `result_shape_dtypes` is.
+
+    Raises:
+        ValueError: layouts or aliases that do not fit; an unknown method or sharding.
+        TypeError: (from the returned function) the call does not fit the target's signature; an attribute that cannot be in
+            a program.
+    """
+    where = f"callout.ffi.ffi_call '{target_name}'"
+    if vectorized is not None:
+        method = "legacy_vectorized" if vectorized else "sequential"
+        warnings.warn(
+            f"{where}: vectorized= is deprecated; use vmap_method={method!r}", DeprecationWarning, stacklevel=2
+        )
+        if vmap_method not in (None, method):
+            raise ValueError(f"{where}: vectorized={vectorized} and vmap_method={vmap_method!r} contradict each other")
+        vmap_method = method
+    settings = _Settings(
+        target_name,
+        _result_avals(
+            where, result_shape_dtypes if isinstance(result_shape_dtypes, Sequence) else [result_shape_dtypes]
+        ),
+        has_side_effect,
+        vmap_method,
+        input_layouts,
+        output_layouts if isinstance(result_shape_dtypes, Sequence) else [output_layouts],
+        dict(sorted((input_output_aliases or {}).items())),
+        custom_call_api_version,
+        legacy_backend_config,
+        sharding,
+    )
+
+    def call(*values: Any, **given: Any) -> Any:
+        def bind(*arrays: Any) -> Any:
+            out = settings.bind(arrays, given)
+            if not isinstance(result_shape_dtypes, Sequence):
+                return out[0]
+            return tuple(out) if isinstance(result_shape_dtypes, tuple) else list(out)
+
+        return call_with_rules(bind, values, given, jvp=jvp, vjp=vjp, transpose=transpose)
+
+    if args or attributes:
+        warnings.warn(f"{where}: pass the arguments to what ffi_call returns", DeprecationWarning, stacklevel=2)
+        return call(*args, **attributes)
+    return call
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """A checked `ffi_call`, less its derivatives."""
+
+    target: str
+    results: tuple[Any, ...]
+    has_side_effect: bool
+    vmap_method: str | None
+    input_layouts: Sequence[Any] | None
+    output_layouts: Sequence[Any] | None
+    aliases: dict[int, int]
+    api_version: int
+    backend_config: str | None
+    sharding: str | None
+
+    def __post_init__(self) -> None:
+        check_vmap_method(self.where, self.vmap_method)
+        if self.sharding not in SHARDINGS:
+            raise ValueError(f"{self.where}: sharding must be one of {list(SHARDINGS)}, got {self.sharding!r}")
+        if self.api_version >= 4 and self.backend_config is not None:
+            raise ValueError(
+                f"{self.where}: legacy_backend_config needs custom_call_api_version < 4, got {self.api_version}"
+            )
+        self._layouts_of_results()
+
+    @property
+    def where(self) -> str:
+        return f"callout.ffi.ffi_call '{self.target}'"
+
+    def _layouts_of_results(self) -> tuple[layouts.MinorToMajor, ...]:
+        return layouts.of_all(self.where, "output", self.results, self.output_layouts)
+
+    def bind(self, values: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
+        types = [jax.typeof(value) for value in values]
+        if self.target in _signatures:
+            _signatures[self.target].check(self.target, types, self.results, attributes)
+        if self.api_version < 4 and attributes:
+            raise ValueError(f"{self.where}: attributes need custom_call_api_version >= 4, got {self.api_version}")
+        of_args = layouts.of_all(self.where, "input", types, self.input_layouts)
+        of_results = self._layouts_of_results()
+        aliases = check_aliases(self.where, self.aliases, types, self.results)
+        for operand, result in aliases:
+            if of_args[operand] != of_results[result]:
+                raise ValueError(f"{self.where}: input_output_aliases {{{operand}: {result}}}: their layouts differ")
+        out: list[Any] = ffi_p.bind(
+            *values,
+            target_name=self.target,
+            result_avals=self.results,
+            vmap_method=self.vmap_method,
+            has_side_effect=self.has_side_effect,
+            input_layouts=of_args,
+            output_layouts=of_results,
+            aliases=aliases,
+            api_version=self.api_version,
+            backend_config=self.backend_config,
+            attributes=frozen.freeze(self.where, attributes),
+            sharding=self._sharding(not aliases and all(map(layouts.is_row_major, (*of_args, *of_results)))),
+        )
+        return out
+
+    def _sharding(self, is_plain: bool) -> str | None:
+        """What the partitioner is to do. `is_plain`: it can write the call anew."""
+        is_plain = is_plain and self.api_version >= 4
+        if self.sharding is None:
+            return DEFAULT if is_plain and self.target in _registered - _batch_partitionable else None
+        if self.sharding != "error" and not is_plain:
+            raise NotImplementedError(
+                f"{self.where}: sharding={self.sharding!r} is for calls with row-major arrays, no aliases and typed FFI; "
+                "use jax.shard_map"
+            )
+        return self.sharding
+
+
+def _result_avals(where: str, results: Sequence[Any]) -> tuple[Any, ...]:
+    avals: list[Any] = []
+    for i, result in enumerate(results):
+        if result is _jax_compat.abstract_token():
+            avals.append(result)
+        elif hasattr(result, "shape") and hasattr(result, "dtype"):
+            avals.append(jax.core.ShapedArray(result.shape, np.dtype(result.dtype)))
+        else:
+            raise ValueError(
+                f"{where}: result_shape_dtypes must have 'shape' and 'dtype'; got {result!r} at position {i}"
+            )
+    return tuple(avals)

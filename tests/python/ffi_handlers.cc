@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handlers as their authors write them, with XLA's own C++ API: attributes of every kind, stages, state.
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+
+// y = a x + b, element by element.
+static ffi::Error Affine(float a, int64_t b, ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
+  if (a == 0) return ffi::Error(ffi::ErrorCode::kInvalidArgument, "a must not be zero");
+  for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = a * x.typed_data()[i] + static_cast<float>(b);
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    affine, Affine,
+    ffi::Ffi::Bind().Attr<float>("a").Attr<int64_t>("b").Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+
+// The sum and the largest of the elements; how many there are as an attribute's check.
+static ffi::Error Moments(std::string_view mode, ffi::Span<const int32_t> weights, ffi::Dictionary options, bool negate,
+                          ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> sum,
+                          ffi::ResultBuffer<ffi::F32> largest) {
+  auto scale = options.get<float>("scale");
+  if (!scale.has_value()) return scale.error();
+  float total = 0, most = -INFINITY;
+  for (size_t i = 0; i < x.element_count(); ++i) {
+    const float weight = mode == "weighted" ? static_cast<float>(weights[i]) : 1.0F;
+    total += weight * x.typed_data()[i];
+    most = std::fmax(most, x.typed_data()[i]);
+  }
+  *sum->typed_data() = (negate ? -1 : 1) * *scale * total;
+  *largest->typed_data() = most;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(moments, Moments,
+                              ffi::Ffi::Bind()
+                                  .Attr<std::string_view>("mode")
+                                  .Attr<ffi::Span<const int32_t>>("weights")
+                                  .Attr<ffi::Dictionary>("options")
+                                  .Attr<bool>("negate")
+                                  .Arg<ffi::Buffer<ffi::F32>>()
+                                  .Ret<ffi::Buffer<ffi::F32>>()
+                                  .Ret<ffi::Buffer<ffi::F32>>());
+
+// Writes the elements in the order in which they lie in memory.
+static ffi::Error InMemory(ffi::AnyBuffer x, ffi::ResultBuffer<ffi::F32> y) {
+  std::copy_n(static_cast<const float*>(x.untyped_data()), x.element_count(), y->typed_data());
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(in_memory, InMemory, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::Buffer<ffi::F32>>());
+
+// Adds to its result, which the caller makes in the place of the argument.
+static ffi::Error AddOne(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32> y) {
+  for (size_t i = 0; i < y->element_count(); ++i) y->typed_data()[i] += 1;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(add_one, AddOne,
+                              ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+
+// Passes its token on, between an argument and a result.
+static ffi::Error Pass(ffi::Buffer<ffi::F32> x, ffi::Token, ffi::Result<ffi::Token>, ffi::ResultBuffer<ffi::F32> y) {
+  *y->typed_data() = *x.typed_data() + 1;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    pass, Pass,
+    ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Arg<ffi::Token>().Ret<ffi::Token>().Ret<ffi::Buffer<ffi::F32>>());
+
+// A state an executable: how often it ran.
+struct Count {
+  static ffi::TypeId id;
+  static ffi::TypeInfo info;
+  int64_t runs = 0;
+};
+ffi::TypeId Count::id = {};
+ffi::TypeInfo Count::info = ffi::MakeTypeInfo<Count>();
+
+static ffi::ErrorOr<std::unique_ptr<Count>> MakeCount() { return std::make_unique<Count>(); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(count_instantiate, MakeCount, ffi::Ffi::BindInstantiate());
+
+static ffi::Error CountRun(Count* count, ffi::ResultBuffer<ffi::S32> runs) {
+  *runs->typed_data() = static_cast<int32_t>(++count->runs);
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(count_execute, CountRun,
+                              ffi::Ffi::Bind().Ctx<ffi::State<Count>>().Ret<ffi::Buffer<ffi::S32>>());
+
+extern "C" void* count_type_id() { return &Count::id; }
+extern "C" void* count_type_info() { return &Count::info; }
+
+static int64_t g_noted = 0;
+static ffi::Error Note(ffi::Buffer<ffi::F32> x) {
+  g_noted += static_cast<int64_t>(x.element_count());
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(note, Note, ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>());
+extern "C" int64_t noted() { return g_noted; }

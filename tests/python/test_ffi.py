@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""callout.ffi: foreign handlers as jax.ffi calls them, and what goes beyond it."""
+
+import ctypes
+import logging
+import subprocess
+from pathlib import Path
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from callout import _foreign_partition, _jax_compat, ffi
+from callout._ffi.attributes import freeze, thaw
+from jax import lax
+
+F3 = jax.ShapeDtypeStruct((3,), jnp.float32)
+SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+SIGNATURES = {
+    "affine": "(x: f32[...]  , *, a: f32, b: s64) -> (y: f32)",
+    "moments": "(x: f32[n], *, mode: str, weights: s32[], options: dict, negate: bool) -> (sum: f32[], largest: f32[])",
+    "in_memory": None,
+    "add_one": None,
+    "note": None,
+    "pass": "(x: f32[]) -> (y: f32[])",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def handlers(tmp_path_factory):
+    """The targets "test.affine", ..., and the library."""
+    path = tmp_path_factory.mktemp("ffi") / "libhandlers.so"
+    source = Path(__file__).with_name("ffi_handlers.cc")
+    flags = ["-std=c++20", "-O1", "-shared", "-fPIC", f"-I{ffi.include_dir()}"]
+    subprocess.run(["c++", *flags, str(source), "-o", str(path)], check=True)
+    library = ctypes.CDLL(str(path))
+    jax.devices()  # types are to be registered before targets, and without a backend JAX has its own order
+    for name, signature in SIGNATURES.items():
+        ffi.register_ffi_target(f"test.{name}", ffi.pycapsule(getattr(library, name)), signature=signature)
+    for function in (library.count_type_id, library.count_type_info):
+        function.restype = ctypes.c_void_p
+    types = {"type_id": ffi.pycapsule(library.count_type_id()), "type_info": ffi.pycapsule(library.count_type_info())}
+    ffi.register_ffi_type("test.Count", types)
+    stages = {stage: ffi.pycapsule(getattr(library, f"count_{stage}")) for stage in ("instantiate", "execute")}
+    ffi.register_ffi_target("test.count", stages)
+    library.noted.restype = ctypes.c_int64
+    return library
+
+
+def affine(x, a=2.0, b=1, **settings):
+    call = ffi.ffi_call("test.affine", jax.ShapeDtypeStruct(x.shape, jnp.float32), **settings)
+    return call(x, a=np.float32(a), b=np.int64(b))
+
+
+def moments(x, **attributes):
+    given = {"mode": "", "weights": np.zeros(1, np.int32), "options": {}, "negate": False, **attributes}
+    return ffi.ffi_call("test.moments", (SCALAR, SCALAR))(x, **given)
+
+
+def test_eager_jit_and_loops():
+    x = jnp.arange(3.0)
+    assert affine(x).tolist() == jax.jit(affine)(x).tolist() == [1, 3, 5]
+    assert lax.fori_loop(0, 2, lambda _, v: affine(v), x).tolist() == [3, 7, 11]
+    assert jax.jit(affine).lower(x).compile()(x).tolist() == [1, 3, 5]
+
+
+def test_attributes_of_every_kind():
+    call = ffi.ffi_call("test.moments", (SCALAR, SCALAR))
+    settings = {"options": {"scale": np.float32(2)}, "negate": True, "weights": np.array([1, 2, 3], np.int32)}
+    total, most = jax.jit(lambda x: call(x, mode="weighted", **settings))(jnp.arange(3.0))
+    assert (float(total), float(most)) == (-16, 2)
+    total, _ = call(jnp.arange(3.0), mode="plain", **{**settings, "negate": False})
+    assert float(total) == 6
+
+
+def test_results_come_as_they_were_declared():
+    rest = {"mode": "plain", "weights": np.zeros(0, np.int32), "options": {"scale": np.float32(1)}, "negate": False}
+    assert isinstance(ffi.ffi_call("test.moments", [SCALAR, SCALAR])(jnp.ones(2), **rest), list)
+    assert isinstance(ffi.ffi_call("test.moments", (SCALAR, SCALAR))(jnp.ones(2), **rest), tuple)
+    assert isinstance(affine(jnp.ones(2)), jax.Array)
+
+
+def test_values_that_are_equal_but_of_other_types_are_other_attributes():
+    values = [1, True, 1.0, np.int32(1), np.int64(1), np.array(1), "1", {"a": 1}, {"a": True}]
+    frozen = [freeze("here", {"v": value}) for value in values]
+    assert len(set(frozen)) == len(values)
+    for value, kept in zip(values, frozen, strict=True):
+        back = thaw(kept)["v"]
+        assert type(back) is type(value)
+        assert back == value
+
+
+def test_layouts():
+    x = jnp.arange(6.0).reshape(2, 3)
+    flat = jax.ShapeDtypeStruct((2, 3), jnp.float32)
+    for layout in ((1, 0), (-1, -2), [1, 0]):
+        out = jax.jit(ffi.ffi_call("test.in_memory", flat, input_layouts=[layout]))(x)
+        assert np.asarray(out).ravel().tolist() == [0, 3, 1, 4, 2, 5]
+    out = ffi.ffi_call("test.in_memory", flat, output_layouts=(1, 0))(x)
+    assert np.asarray(out).T.ravel().tolist() == [0, 1, 2, 3, 4, 5]
+    batched = ffi.ffi_call("test.in_memory", flat, input_layouts=[(1, 0)], vmap_method="broadcast_all")
+    np.testing.assert_array_equal(jax.vmap(batched)(jnp.stack([x, x]))[1].ravel(), [0, 3, 1, 4, 2, 5])
+    for bad, message in [
+        ([(0, 0)], "is not a layout of an array of rank 2"),
+        ([(0,)], "is not a layout"),
+        ([], "number of inputs"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ffi.ffi_call("test.in_memory", flat, input_layouts=bad)(x)
+
+
+def test_aliases():
+    call = ffi.ffi_call("test.add_one", F3, input_output_aliases={0: 0})
+    x = jnp.arange(3.0)
+    assert jax.jit(call)(x).tolist() == [1, 2, 3]
+    assert x.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"argument 0 is float32\[2\], result 0 is float32\[3\]"):
+        call(jnp.zeros(2))
+    with pytest.raises(ValueError, match="there is no argument 1; the call has 1"):
+        ffi.ffi_call("test.add_one", F3, input_output_aliases={1: 0})(x)
+    two = jax.ShapeDtypeStruct((2, 2), jnp.float32)
+    with pytest.raises(ValueError, match="their layouts differ"):
+        ffi.ffi_call("test.add_one", two, input_output_aliases={0: 0}, input_layouts=[(1, 0)])(jnp.zeros((2, 2)))
+
+
+def test_tokens():
+    token = jax.lax.create_token(0)
+    call = ffi.ffi_call("test.pass", (_jax_compat.abstract_token(), SCALAR))
+
+    @jax.jit
+    def twice(token, x):
+        token, x = call(x, token)
+        return call(x, token)[1]
+
+    assert float(twice(token, jnp.float32(1))) == 3
+
+
+@pytest.mark.parametrize(
+    "method", ["sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"]
+)
+def test_vmap(method):
+    x = jnp.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(jax.vmap(lambda v: affine(v, vmap_method=method))(x), 2 * x + 1)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(jax.vmap(lambda v: affine(v, vmap_method=method))))(x), 2 * x + 1)
+
+
+def test_the_first_spelling_still_works():
+    x = jnp.ones((2, 3))
+    with pytest.deprecated_call(match="vectorized= is deprecated; use vmap_method='legacy_vectorized'"):
+        call = ffi.ffi_call("test.affine", F3, vectorized=True)
+    assert jax.vmap(lambda v: call(v, a=np.float32(1), b=np.int64(1)))(x).tolist() == [[2, 2, 2]] * 2
+    with pytest.deprecated_call(match="pass the arguments to what ffi_call returns"):
+        out = ffi.ffi_call("test.affine", F3, jnp.zeros(3), a=np.float32(1), b=np.int64(4))
+    assert out.tolist() == [4, 4, 4]
+    with pytest.raises(ValueError, match="contradict"), pytest.deprecated_call():
+        ffi.ffi_call("test.affine", F3, vectorized=True, vmap_method="sequential")
+
+
+def test_stages_and_state():
+    call = jax.jit(lambda: ffi.ffi_call("test.count", jax.ShapeDtypeStruct((), jnp.int32), has_side_effect=True)())
+    assert [int(call()) for _ in range(3)] == [1, 2, 3]
+
+
+def test_errors_of_a_handler_come_through():
+    with pytest.raises(Exception, match="a must not be zero"):
+        affine(jnp.ones(3), a=0).block_until_ready()
+    with pytest.raises(Exception, match="unheard_of"):
+        jax.jit(ffi.ffi_call("test.unheard_of", F3))(jnp.ones(3))
+
+
+def test_side_effects_are_kept(handlers):
+    before = handlers.noted()
+    jax.jit(lambda x: (ffi.ffi_call("test.note", (), has_side_effect=True)(x), x)[1])(jnp.ones(4)).block_until_ready()
+    jax.jit(lambda x: (ffi.ffi_call("test.note", ())(x), x)[1])(jnp.ones(100)).block_until_ready()
+    assert handlers.noted() == before + 4
+
+
+WRONG = [
+    (
+        lambda x: affine(x, a=1.0, b=1).shape and ffi.ffi_call("test.affine", F3)(x, x),
+        r"expected 1 arguments \(x\), got 2",
+    ),
+    (lambda x: affine(x.astype(jnp.int32)), "argument 'x': expected float32.*, got dtype int32"),
+    (
+        lambda x: ffi.ffi_call("test.affine", jax.ShapeDtypeStruct((3,), jnp.int32))(x, a=np.float32(1), b=np.int64(1)),
+        "result 'y': expected float32, got dtype int32",
+    ),
+    (lambda x: ffi.ffi_call("test.affine", F3)(x, a=np.float32(1)), r"missing: \['b'\]"),
+    (
+        lambda x: ffi.ffi_call("test.affine", F3)(x, a=np.float32(1), b=np.int64(1), c=2),
+        r"expected the attributes \['a', 'b'\], got \['a', 'b', 'c'\]; unknown: \['c'\]",
+    ),
+    (
+        lambda x: ffi.ffi_call("test.affine", F3)(x, a=np.float64(1), b=np.int64(1)),
+        r"attribute 'a': expected numpy.float32, got float64",
+    ),
+    (
+        lambda x: moments(x.reshape(1, 3)),
+        r"argument 'x': expected float32\[n\], got rank 2",
+    ),
+    (
+        lambda x: ffi.ffi_call("test.moments", (SCALAR, SCALAR))(
+            x, mode=1, weights=np.zeros(1, np.int32), options={}, negate=False
+        ),
+        "attribute 'mode': expected str, got 1",
+    ),
+    (
+        lambda x: ffi.ffi_call("test.moments", (SCALAR, SCALAR))(
+            x, mode="", weights=np.zeros(1), options={}, negate=False
+        ),
+        "attribute 'weights': expected an array of int32, got float64",
+    ),
+    (
+        lambda x: ffi.ffi_call("test.in_memory", F3)(x, a=jnp.ones(2)),
+        "attribute 'a' is a jax.Array; pass it as an argument",
+    ),
+    (lambda x: ffi.ffi_call("test.in_memory", F3)(x, a={1, 2}), "attribute 'a' cannot be hashed"),
+]
+
+
+@pytest.mark.parametrize(("use", "message"), WRONG, ids=range(len(WRONG)))
+def test_a_signature_is_checked_when_a_call_is_traced(use, message):
+    with pytest.raises(TypeError, match=r"callout\.ffi\.ffi_call 'test\.\w+': .*" + message):
+        jax.make_jaxpr(use)(jnp.ones(3))
+
+
+def test_dimensions_with_a_name_are_equal():
+    signature = ffi.Signature("(x: f32[n, m], y: *[..., m], z: s32[2]) -> (out: f32[n])")
+
+    def check(*shapes, out=(4,)):
+        dtypes = (jnp.float32, jnp.float16, jnp.int32)
+        args = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+        signature.check("f", args, [jax.ShapeDtypeStruct(out, jnp.float32)], {})
+
+    check((4, 5), (7, 8, 5), (2,))
+    for shapes, message in [
+        (((4, 5), (6,), (2,)), r"argument 'y': expected any dtype\[\.\.\., m\] with m = 5, got shape \(6,\)"),
+        (((4, 5), (5,), (3,)), r"argument 'z': expected int32\[2\] with 2 = 2, got shape \(3,\)"),
+        (((3, 5), (5,), (2,)), r"result 'out': expected float32\[n\] with n = 3, got shape \(4,\)"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            check(*shapes)
+
+
+@pytest.mark.parametrize("text", ["x: f32", "(x f32) -> ()", "(x: f33[n]) -> ()", "(x: f32, *, a b) -> ()"])
+def test_a_signature_that_is_none_is_refused(text):
+    with pytest.raises(ValueError, match=r"callout\.ffi"):
+        ffi.Signature(text)
+
+
+def test_derivative_rules():
+    x = jnp.arange(3.0)
+    with pytest.raises(ValueError, match=r"'test\.affine' cannot be differentiated: pass jvp=, vjp= or transpose="):
+        jax.grad(lambda v: affine(v).sum())(x)
+
+    def jvp(primals, tangents, a, b):
+        return affine(*primals, a=a, b=b), affine(*tangents, a=a, b=0)
+
+    out, tangent = jax.jvp(lambda v: affine(v, a=3.0, jvp=jvp), (x,), (jnp.ones(3),))
+    assert (out.tolist(), tangent.tolist()) == ([1, 4, 7], [3, 3, 3])
+    vjp = (lambda x, a, b: (affine(x, a=a, b=b), a), lambda a, ct: (ct * a,))
+    assert jax.jit(jax.grad(lambda v: affine(v, a=3.0, vjp=vjp).sum()))(x).tolist() == [3, 3, 3]
+    linear = lambda v: affine(v, a=3.0, b=0, transpose=lambda ct, a, b: affine(ct, a=a, b=b))  # noqa: E731
+    assert jax.grad(lambda v: linear(v).sum())(x).tolist() == [3, 3, 3]
+    assert jax.linear_transpose(linear, x)(jnp.ones(3))[0].tolist() == [3, 3, 3]
+    assert jax.jvp(linear, (x,), (jnp.ones(3),))[1].tolist() == [3, 3, 3]
+
+
+def test_platform_dependent():
+    f = jax.jit(lambda x: lax.platform_dependent(x, cpu=affine, default=lambda v: v))
+    assert f(jnp.ones(3)).tolist() == [3, 3, 3]
+
+
+def test_targets_of_jaxlib():
+    a = jnp.array([[4.0, 2.0], [2.0, 3.0]])
+    shapes = (jax.ShapeDtypeStruct((2, 2), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32))
+    jnp.linalg.cholesky(a)  # registers the targets
+    factor, info = jax.jit(
+        lambda a: ffi.ffi_call(
+            "lapack_spotrf_ffi",
+            shapes,
+            input_output_aliases={0: 0},
+            input_layouts=[(1, 0)],
+            output_layouts=[(1, 0), None],
+        )(a, uplo=np.uint8(ord("L")))
+    )(a)
+    assert int(info) == 0
+    np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(np.asarray(a)), rtol=1e-6)
+
+
+@pytest.fixture
+def spread():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]), ("d",))
+    return mesh, jax.device_put(jnp.arange(8.0), jax.NamedSharding(mesh, jax.P("d")))
+
+
+@pytest.mark.parametrize(("sharding", "spec"), [(None, None), ("gather", None), ("local", "d")])
+def test_several_devices(spread, caplog, sharding, spec):
+    _foreign_partition._warned.clear()
+    mesh, x = spread
+    with caplog.at_level(logging.WARNING, "callout"):
+        out = jax.jit(lambda v: affine(v, sharding=sharding))(x)
+    assert out.tolist() == [1, 3, 5, 7, 9, 11, 13, 15]
+    assert out.sharding.is_equivalent_to(jax.NamedSharding(mesh, jax.P(spec)), 1)
+    assert ("collects its sharded arguments" in caplog.text) == (sharding is None)
+
+
+def test_several_devices_can_be_refused(spread):
+    mesh, x = spread
+    with pytest.raises(NotImplementedError, match="in a jit over 4 devices, and sharding='error'"):
+        jax.jit(lambda v: affine(v, sharding="error"))(x)
+    with pytest.raises(NotImplementedError, match="is for calls with row-major arrays, no aliases and typed FFI"):
+        ffi.ffi_call("test.add_one", F3, input_output_aliases={0: 0}, sharding="local")(jnp.ones(3))
+    with pytest.raises(ValueError, match="sharding must be one of"):
+        affine(x, sharding="all")
+    inside = jax.shard_map(lambda v: affine(v, sharding="error"), mesh=mesh, in_specs=jax.P("d"), out_specs=jax.P("d"))
+    assert jax.jit(inside)(x).tolist() == [1, 3, 5, 7, 9, 11, 13, 15]
+
+
+def test_a_side_effect_on_several_devices_happens_once(spread, handlers):
+    _, x = spread
+    before = handlers.noted()
+    jax.jit(lambda v: (ffi.ffi_call("test.note", (), has_side_effect=True)(v), v + 1)[1])(x).block_until_ready()
+    jax.effects_barrier()
+    assert handlers.noted() == before + 8
+
+
+def test_other_targets_are_left_to_xla(spread):
+    _, x = spread
+    ffi.register_ffi_target_as_batch_partitionable("test.in_memory")
+    call = jax.jit(ffi.ffi_call("test.in_memory", jax.ShapeDtypeStruct((8,), jnp.float32)))
+    assert call(x).tolist() == x.tolist()
+    assert "callout_partition" not in call.lower(x).as_text()
+    assert (
+        "callout_partition"
+        not in jax.jit(ffi.ffi_call("test.in_memory", jax.ShapeDtypeStruct((8,), jnp.float32))).lower(x).as_text()
+    )
+
+
+def test_an_exported_program_needs_no_disabled_checks():
+    x = jnp.arange(3.0)
+    program = jax.export.deserialize(callout.export(jax.jit(affine))(x).serialize())
+    assert program.call(x).tolist() == [1, 3, 5]
+    assert callout.exported_names(program) == ()
