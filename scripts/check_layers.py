@@ -14,7 +14,10 @@ MAX_LINES = 400
 DOORS = [
     (
         r'#\s*include\s*[<"]xla/ffi/',
-        ("src/frame/", "src/ffi/", "src/testing/", "tests/abi/", "tests/process/", "benchmarks/"),
+        (
+            *("src/frame/", "src/ffi/", "src/testing/", "tests/abi/", "tests/process/", "benchmarks/"),
+            "tests/python/ffi_handlers.cc",  # as users write them
+        ),
     ),
     (r'#\s*include\s*[<"](xla/pjrt/|pjrt_c_api)', ("src/pjrt/", "tests/abi/")),
     (r'#\s*include\s*[<"](cuda|cuda_runtime|cuda_runtime_api)\.h', ("src/transport/cuda/",)),

@@ -22,7 +22,7 @@ from jax.ffi import register_ffi_type as register_ffi_type
 from . import _jax_compat
 from ._derivatives import call_with_rules
 from ._ffi import attributes as frozen
-from ._ffi import layouts
+from ._ffi import layouts, rule
 from ._ffi.signature import Signature as Signature
 from ._foreign_partition import DEFAULT, SHARDINGS
 from ._primitives.aliases import check_aliases
@@ -86,6 +86,7 @@ def ffi_call(
     vjp: tuple[Callable[..., Any], Callable[..., Any]] | None = None,
     transpose: Callable[..., Any] | None = None,
     sharding: Literal["gather", "local", "error"] | None = None,
+    sharding_rule: str | None = None,
     **attributes: Any,
 ) -> Any:
     """A function that calls an XLA FFI target; takes `jax.ffi.ffi_call`'s arguments, and more.
@@ -115,6 +116,9 @@ def ffi_call(
             each computes with its shards, and a result is spread like an argument of its shape; "error": refuse. None: XLA's
             own way for targets that were registered elsewhere or are batch-partitionable, else "gather", with a warning when
             shards are collected.
+        sharding_rule: for sharding="local": how results are spread, as "i j, j -> i" names dimensions that are spread alike
+            (see `jax.experimental.custom_partitioning`, whose limits it has: no vmap, no export). A dimension that no result
+            has is collected.
         **attributes: with `*args` only.
 
     Returns:
@@ -146,7 +150,8 @@ def ffi_call(
         dict(sorted((input_output_aliases or {}).items())),
         custom_call_api_version,
         legacy_backend_config,
-        sharding,
+        "local" if sharding is None and sharding_rule is not None else sharding,
+        sharding_rule,
     )
 
     def call(*values: Any, **given: Any) -> Any:
@@ -178,6 +183,7 @@ class _Settings:
     api_version: int
     backend_config: str | None
     sharding: str | None
+    rule: str | None
 
     def __post_init__(self) -> None:
         check_vmap_method(self.where, self.vmap_method)
@@ -187,6 +193,8 @@ class _Settings:
             raise ValueError(
                 f"{self.where}: legacy_backend_config needs custom_call_api_version < 4, got {self.api_version}"
             )
+        if self.rule is not None and self.sharding != "local":
+            raise ValueError(f"{self.where}: sharding_rule is for sharding='local', got {self.sharding!r}")
         self._layouts_of_results()
 
     @property
@@ -197,6 +205,18 @@ class _Settings:
         return layouts.of_all(self.where, "output", self.results, self.output_layouts)
 
     def bind(self, values: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
+        """The call, on shards if there is a rule for them."""
+        if self.rule is None:
+            return self._bind(values, attributes)
+        dims = rule.parse(self.where, self.rule, [jax.typeof(value) for value in values], self.results)
+
+        def on_shard(shards: Sequence[Any], results: tuple[Any, ...]) -> list[Any]:
+            here = dataclasses.replace(self, results=results, sharding=None, rule=None)
+            return here._bind(shards, attributes)
+
+        return rule.call_on_shards(on_shard, self.rule, dims, values, self.results)
+
+    def _bind(self, values: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
         types = [jax.typeof(value) for value in values]
         if self.target in _signatures:
             _signatures[self.target].check(self.target, types, self.results, attributes)

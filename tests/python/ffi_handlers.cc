@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Handlers as their authors write them, with XLA's own C++ API: attributes of every kind, stages, state.
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -70,6 +71,26 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     pass, Pass,
     ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Arg<ffi::Token>().Ret<ffi::Token>().Ret<ffi::Buffer<ffi::F32>>());
 
+static std::atomic<int64_t> g_largest_rows{0};
+static ffi::Error RowSums(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
+  const auto rows = x.dimensions()[0], columns = x.dimensions()[1];
+  for (int64_t i = 0; i < rows; ++i) {
+    float sum = 0;
+    for (int64_t j = 0; j < columns; ++j) sum += x.typed_data()[i * columns + j];
+    y->typed_data()[i] = sum;
+  }
+  int64_t seen = g_largest_rows;
+  while (rows > seen && !g_largest_rows.compare_exchange_weak(seen, rows)) {
+  }
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(row_sums, RowSums,
+                              ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+// The largest number of rows since it was called with a negative number.
+extern "C" int64_t largest_rows_seen(int64_t reset) {
+  return reset < 0 ? g_largest_rows.exchange(0) : g_largest_rows.load();
+}
+
 // A state an executable: how often it ran.
 struct Count {
   static ffi::TypeId id;
@@ -92,10 +113,19 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(count_execute, CountRun,
 extern "C" void* count_type_id() { return &Count::id; }
 extern "C" void* count_type_info() { return &Count::info; }
 
-static int64_t g_noted = 0;
+static std::atomic<int64_t> g_noted{0};
 static ffi::Error Note(ffi::Buffer<ffi::F32> x) {
   g_noted += static_cast<int64_t>(x.element_count());
   return ffi::Error::Success();
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(note, Note, ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>());
 extern "C" int64_t noted() { return g_noted; }
+
+// What came before typed FFI: untyped pointers, and a string.
+extern "C" void legacy_twice(void* out, const void** in) {
+  *static_cast<float*>(out) = 2 * *static_cast<const float*>(in[0]);
+}
+struct XlaCustomCallStatus_;
+extern "C" void legacy_opaque(void* out, const void** in, const char*, size_t size, XlaCustomCallStatus_*) {
+  *static_cast<float*>(out) = *static_cast<const float*>(in[0]) + static_cast<float>(size);
+}

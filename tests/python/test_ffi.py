@@ -24,6 +24,7 @@ SIGNATURES = {
     "add_one": None,
     "note": None,
     "pass": "(x: f32[]) -> (y: f32[])",
+    "row_sums": "(x: f32[n, m]) -> (y: f32[n])",
 }
 
 
@@ -44,6 +45,8 @@ def handlers(tmp_path_factory):
     ffi.register_ffi_type("test.Count", types)
     stages = {stage: ffi.pycapsule(getattr(library, f"count_{stage}")) for stage in ("instantiate", "execute")}
     ffi.register_ffi_target("test.count", stages)
+    for name in ("legacy_twice", "legacy_opaque"):
+        ffi.register_ffi_target(f"test.{name}", ffi.pycapsule(getattr(library, name)), api_version=0)
     library.noted.restype = ctypes.c_int64
     return library
 
@@ -160,6 +163,16 @@ def test_the_first_spelling_still_works():
 def test_stages_and_state():
     call = jax.jit(lambda: ffi.ffi_call("test.count", jax.ShapeDtypeStruct((), jnp.int32), has_side_effect=True)())
     assert [int(call()) for _ in range(3)] == [1, 2, 3]
+
+
+def test_older_custom_calls():
+    assert float(jax.jit(ffi.ffi_call("test.legacy_twice", SCALAR, custom_call_api_version=1))(3.0)) == 6
+    opaque = ffi.ffi_call("test.legacy_opaque", SCALAR, custom_call_api_version=3, legacy_backend_config="four")
+    assert float(jax.jit(opaque)(3.0)) == 7
+    with pytest.raises(ValueError, match="legacy_backend_config needs custom_call_api_version < 4, got 4"):
+        ffi.ffi_call("test.legacy_opaque", SCALAR, legacy_backend_config="four")
+    with pytest.raises(ValueError, match="attributes need custom_call_api_version >= 4, got 1"):
+        ffi.ffi_call("test.legacy_twice", SCALAR, custom_call_api_version=1)(3.0, a=1)
 
 
 def test_errors_of_a_handler_come_through():
@@ -304,6 +317,27 @@ def test_several_devices(spread, caplog, sharding, spec):
     assert out.tolist() == [1, 3, 5, 7, 9, 11, 13, 15]
     assert out.sharding.is_equivalent_to(jax.NamedSharding(mesh, jax.P(spec)), 1)
     assert ("collects its sharded arguments" in caplog.text) == (sharding is None)
+
+
+def test_a_sharding_rule(handlers):
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("a", "b"))
+    x = jax.device_put(jnp.arange(32.0).reshape(4, 8), jax.NamedSharding(mesh, jax.P("a", "b")))
+
+    def row_sums(v, **settings):
+        result = jax.ShapeDtypeStruct(v.shape[:1], jnp.float32)
+        return ffi.ffi_call("test.row_sums", result, **settings)(v)
+
+    call = jax.jit(lambda v: row_sums(v, sharding_rule="i j -> i"))
+    handlers.largest_rows_seen(-1)
+    out = call(x)
+    np.testing.assert_array_equal(out, np.asarray(x).sum(axis=1))
+    assert out.sharding.is_equivalent_to(jax.NamedSharding(mesh, jax.P("a")), 1)
+    assert handlers.largest_rows_seen(0) == 2, "each device has its rows only, and all of their columns"
+    assert row_sums(jnp.ones((2, 3)), sharding_rule="i j -> i").tolist() == [3, 3]
+    with pytest.raises(ValueError, match=r"\(ranks \[2\] and \[1\]\), as in .*; got 'i, j -> i'"):
+        row_sums(jnp.ones((2, 3)), sharding_rule="i, j -> i")
+    with pytest.raises(ValueError, match="sharding_rule is for sharding='local', got 'gather'"):
+        row_sums(jnp.ones((2, 3)), sharding="gather", sharding_rule="i j -> i")
 
 
 def test_several_devices_can_be_refused(spread):
