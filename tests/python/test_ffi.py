@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from callout import _foreign_partition, _jax_compat, ffi
 from callout._ffi.attributes import freeze, thaw
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jax import lax
 
 F3 = jax.ShapeDtypeStruct((3,), jnp.float32)
@@ -66,6 +68,13 @@ def test_eager_jit_and_loops():
     assert affine(x).tolist() == jax.jit(affine)(x).tolist() == [1, 3, 5]
     assert lax.fori_loop(0, 2, lambda _, v: affine(v), x).tolist() == [3, 7, 11]
     assert jax.jit(affine).lower(x).compile()(x).tolist() == [1, 3, 5]
+
+
+@given(st.floats(-100, 100, width=32).filter(bool), st.integers(-1000, 1000), st.integers(0, 4))
+@settings(max_examples=20, deadline=None)
+def test_attributes_arrive_as_they_are(a, b, size):
+    x = np.arange(size, dtype=np.float32)
+    np.testing.assert_allclose(affine(jnp.asarray(x), a=a, b=b), np.float32(a) * x + b, rtol=1e-6)
 
 
 def test_attributes_of_every_kind():
