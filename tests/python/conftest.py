@@ -54,3 +54,12 @@ def small_queue():
     callout.config.queue_bytes = 16_000_000
     yield 16_000_000
     callout.config.queue_bytes = 256_000_000
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """A folder for the libraries that a module's tests compile."""
+    before = callout.config.cache_dir
+    callout.config.cache_dir = str(tmp_path_factory.mktemp("cache"))
+    yield callout.config.cache_dir
+    callout.config.cache_dir = before

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from jax import lax
 
+pytestmark = pytest.mark.usefixtures("cache")
+
 SOURCE = """
 #include <stdexcept>
 #include "callout/kernel.h"
@@ -53,15 +55,6 @@ extern "C" __attribute__((visibility("default"))) int32_t plain(void** ptrs, con
   return 0;
 }
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    """Libraries of these tests only."""
-    before = callout.config.cache_dir
-    callout.config.cache_dir = str(tmp_path_factory.mktemp("cache"))
-    yield callout.config.cache_dir
-    callout.config.cache_dir = before
 
 
 @pytest.fixture(scope="module")

@@ -36,14 +36,6 @@ extern "C" __attribute__((visibility("default"))) int32_t plain(void** ptrs, con
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    before = callout.config.cache_dir
-    callout.config.cache_dir = str(tmp_path_factory.mktemp("cache"))
-    yield callout.config.cache_dir
-    callout.config.cache_dir = before
-
-
-@pytest.fixture(scope="module")
 def module(cache):
     return callout.cpp.load_inline(SOURCE, name="programs")
 
