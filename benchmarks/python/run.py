@@ -15,6 +15,7 @@ import devices
 import dispatch
 import dropins
 import environment
+import foreign
 import kernels
 import loop
 import memory
@@ -23,7 +24,7 @@ import targets
 from floor import ROOT
 from report import Report
 
-GROUPS = ("loop", "dispatch", "dropins", "devices", "contention", "kernels", "buffers", "memory")
+GROUPS = ("loop", "dispatch", "dropins", "devices", "contention", "kernels", "buffers", "foreign", "memory")
 
 
 def arguments() -> argparse.Namespace:
@@ -50,6 +51,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += kernels.run(options.rounds, options.out, floor, report.skipped)
     if "buffers" in groups:
         report.rows += buffers.run(options.rounds)
+    if "foreign" in groups:
+        report.rows += foreign.run(options.rounds)
     if "memory" in groups:
         report.memory = memory.run(options.full)
     report.verdicts = targets.verdicts(report.rows)

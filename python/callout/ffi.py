@@ -8,6 +8,7 @@ y = ffi.ffi_call("mine", jax.ShapeDtypeStruct(x.shape, x.dtype))(x, eps=np.float
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -169,7 +170,7 @@ def ffi_call(
     return call
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(eq=False)
 class _Settings:
     """A checked `ffi_call`, less its derivatives."""
 
@@ -195,12 +196,13 @@ class _Settings:
             )
         if self.rule is not None and self.sharding != "local":
             raise ValueError(f"{self.where}: sharding_rule is for sharding='local', got {self.sharding!r}")
-        self._layouts_of_results()
+        _ = self._layouts_of_results
 
-    @property
+    @functools.cached_property
     def where(self) -> str:
         return f"callout.ffi.ffi_call '{self.target}'"
 
+    @functools.cached_property
     def _layouts_of_results(self) -> tuple[layouts.MinorToMajor, ...]:
         return layouts.of_all(self.where, "output", self.results, self.output_layouts)
 
@@ -223,8 +225,8 @@ class _Settings:
         if self.api_version < 4 and attributes:
             raise ValueError(f"{self.where}: attributes need custom_call_api_version >= 4, got {self.api_version}")
         of_args = layouts.of_all(self.where, "input", types, self.input_layouts)
-        of_results = self._layouts_of_results()
-        aliases = check_aliases(self.where, self.aliases, types, self.results)
+        of_results = self._layouts_of_results
+        aliases = check_aliases(self.where, self.aliases, types, self.results) if self.aliases else ()
         for operand, result in aliases:
             if of_args[operand] != of_results[result]:
                 raise ValueError(f"{self.where}: input_output_aliases {{{operand}: {result}}}: their layouts differ")
@@ -239,7 +241,7 @@ class _Settings:
             aliases=aliases,
             api_version=self.api_version,
             backend_config=self.backend_config,
-            attributes=frozen.freeze(self.where, attributes),
+            attributes=frozen.freeze(self.where, attributes) if attributes else (),
             sharding=self._sharding(not aliases and all(map(layouts.is_row_major, (*of_args, *of_results)))),
         )
         return out

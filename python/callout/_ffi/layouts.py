@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 MinorToMajor = tuple[int, ...]
 
 
+@functools.cache
+def row_major(rank: int) -> MinorToMajor:
+    """XLA's default."""
+    return tuple(reversed(range(rank)))
+
+
 def minor_to_major(where: str, rank: int, layout: Any) -> MinorToMajor:
     """`layout`: None for row-major, an object with `major_to_minor`, or axes, which may be negative."""
     if layout is None:
-        return tuple(reversed(range(rank)))
+        return row_major(rank)
     if hasattr(layout, "major_to_minor"):
         if getattr(layout, "tiling", None) is not None:
             raise ValueError(f"{where}: a foreign function cannot have a layout with tiling")
@@ -27,7 +34,7 @@ def of_all(where: str, what: str, avals: Sequence[Any], layouts: Sequence[Any] |
     """One for each of `avals`."""
     ranks = [len(getattr(aval, "shape", ())) for aval in avals]
     if layouts is None:
-        layouts = [None] * len(ranks)
+        return tuple(map(row_major, ranks))
     if len(layouts) != len(ranks):
         raise ValueError(
             f"{where}: the number of {what}s ({len(ranks)}) must equal the number of {what} layouts ({len(layouts)})"
@@ -42,4 +49,4 @@ def with_batch(layout: MinorToMajor) -> MinorToMajor:
 
 def is_row_major(layout: MinorToMajor) -> bool:
     """True for XLA's default."""
-    return layout == tuple(reversed(range(len(layout))))
+    return layout == row_major(len(layout))
