@@ -21,7 +21,7 @@ F3 = jax.ShapeDtypeStruct((3,), jnp.float32)
 SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 SIGNATURES = {
     "affine": "(x: f32[...]  , *, a: f32, b: s64) -> (y: f32)",
-    "moments": "(x: f32[n], *, mode: str, weights: s32[], options: dict, negate: bool) -> (sum: f32[], largest: f32[])",
+    "moments": "(x: f32[n], *, mode: any, weights: s32[], options: dict, negate: bool) -> (sum: f32[], largest: f32[])",
     "in_memory": None,
     "add_one": None,
     "note": None,
@@ -70,7 +70,7 @@ def test_eager_jit_and_loops():
     assert jax.jit(affine).lower(x).compile()(x).tolist() == [1, 3, 5]
 
 
-@given(st.floats(-100, 100, width=32).filter(bool), st.integers(-1000, 1000), st.integers(0, 4))
+@given(st.floats(-100, 100, width=32, allow_subnormal=False).filter(bool), st.integers(-1000, 1000), st.integers(0, 4))
 @settings(max_examples=20, deadline=None)
 def test_attributes_arrive_as_they_are(a, b, size):
     x = np.arange(size, dtype=np.float32)
@@ -82,6 +82,7 @@ def test_attributes_of_every_kind():
     settings = {"options": {"scale": np.float32(2)}, "negate": True, "weights": np.array([1, 2, 3], np.int32)}
     total, most = jax.jit(lambda x: call(x, mode="weighted", **settings))(jnp.arange(3.0))
     assert (float(total), float(most)) == (-16, 2)
+    assert float(call(jnp.arange(3.0), mode=b"weighted", **settings)[0]) == -16
     total, _ = call(jnp.arange(3.0), mode="plain", **{**settings, "negate": False})
     assert float(total) == 6
 
@@ -222,10 +223,8 @@ WRONG = [
         r"argument 'x': expected float32\[n\], got rank 2",
     ),
     (
-        lambda x: ffi.ffi_call("test.moments", (SCALAR, SCALAR))(
-            x, mode=1, weights=np.zeros(1, np.int32), options={}, negate=False
-        ),
-        "attribute 'mode': expected str, got 1",
+        lambda x: moments(x, options=1),
+        "attribute 'options': expected dict, got 1",
     ),
     (
         lambda x: ffi.ffi_call("test.moments", (SCALAR, SCALAR))(
