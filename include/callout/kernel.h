@@ -213,6 +213,9 @@ class Scratch {
   template <typename T>
   T* Get(int64_t count) const {
     static_assert(std::is_trivially_destructible_v<T>);
+    if (count < 0 || static_cast<uint64_t>(count) > INT64_MAX / sizeof(T)) {
+      throw internal::Mismatch{"scratch of a negative or impossible size"};
+    }
     void* memory = call_->allocate(call_->allocator, static_cast<uint64_t>(count) * sizeof(T), alignof(T));
     if (memory == nullptr) throw internal::Mismatch{"out of memory for scratch"};
     return static_cast<T*>(memory);

@@ -91,11 +91,16 @@ def keep_without_variables(exception: BaseException) -> str:
     """As `keep`, for a function whose variables refer to memory that is not its own any more."""
     text = keep(exception)
     seen: set[int] = set()
-    link: BaseException | None = exception
-    while link is not None and id(link) not in seen:
+    links: list[BaseException | None] = [exception]
+    while links:
+        link = links.pop()
+        if link is None or id(link) in seen:
+            continue
         seen.add(id(link))
         traceback.clear_frames(link.__traceback__)
-        link = link.__cause__ or link.__context__
+        links += [link.__cause__, link.__context__]
+        if isinstance(link, BaseExceptionGroup):
+            links += link.exceptions
     return text
 
 

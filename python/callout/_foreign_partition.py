@@ -26,9 +26,16 @@ _known: set[str] = set()
 _warned: set[str] = set()
 
 
-def attributes(
-    target: str, num_devices: int, sharding: str | None, has_side_effect: bool, api_version: int
-) -> dict[str, Any]:
+def name_for(target: str) -> str:
+    """What the target is called until the partitioner has seen the call."""
+    name = f"callout.spread.{target}"
+    if name not in _known and _jax_compat.has_partitioner():
+        _known.add(name)
+        _jax_compat.register_partitioner(name, _partitioner(target))
+    return name
+
+
+def attributes(target: str, num_devices: int, sharding: str | None, has_side_effect: bool) -> dict[str, Any]:
     """What goes into the call; nothing where the compiler does not spread the program, or nothing was asked for."""
     if num_devices < 2 or sharding is None:
         return {}
@@ -38,13 +45,8 @@ def attributes(
             f"{where}: it is in a jit over {num_devices} devices, and sharding='error'. Call it in jax.shard_map, or say "
             "sharding='gather' (whole arrays) or 'local' (each device's shards)"
         )
-    if api_version < 4:
-        raise NotImplementedError(f"{where}: in a jit over several devices, custom_call_api_version must be 4 or newer")
     if not _jax_compat.has_partitioner():
         raise NotImplementedError(f"{where}: this jaxlib lacks an entry point for that; call it in jax.shard_map")
-    if target not in _known:
-        _known.add(target)
-        _jax_compat.register_partitioner(target, _partitioner(target))
     return {f"{_PREFIX}sharding": sharding, f"{_PREFIX}once": np.int64(has_side_effect)}
 
 
@@ -57,18 +59,14 @@ def set_rule(results: Sequence[Any], operands: Sequence[Any], avals: Sequence[An
 
 def _clean(config: str) -> tuple[str, dict[str, Any]]:
     """The attributes without ours, and ours."""
+    ours = {
+        name.removeprefix(_PREFIX): value
+        for name, value in _partition.entries(config).items()
+        if name.startswith(_PREFIX)
+    }
     with mlir.make_ir_context():
         parsed: Any = ir.DictAttr(ir.Attribute.parse(config))
-        kept: dict[str, Any] = {}
-        ours: dict[str, Any] = {}
-        for entry in parsed:
-            if not entry.name.startswith(_PREFIX):
-                kept[entry.name] = entry.attr
-            elif isinstance(entry.attr, ir.StringAttr):
-                ours[entry.name.removeprefix(_PREFIX)] = entry.attr.value
-            else:
-                ours[entry.name.removeprefix(_PREFIX)] = ir.IntegerAttr(entry.attr).value
-        return str(ir.DictAttr.get(kept)), ours
+        return str(ir.DictAttr.get({e.name: e.attr for e in parsed if not e.name.startswith(_PREFIX)})), ours
 
 
 def _partitioner(target: str) -> Any:
@@ -76,8 +74,8 @@ def _partitioner(target: str) -> Any:
         arg_shapes: Sequence[Any], arg_shardings: Sequence[Any], result_shape: Any, result_sharding: Any, config: bytes
     ) -> tuple[bytes, Sequence[Any], Any]:
         text, ours = _clean(config.decode())
-        call = _partition.call_of(target, text, arg_shapes, arg_shardings, result_shape, result_sharding)
-        if not ours or call.is_manual():
+        call = _partition.call_of(target, text, {}, arg_shapes, arg_shardings, result_shape, result_sharding)
+        if call.is_manual():
             return _partition.as_it_is(call), [_partition.known(s) for s in arg_shardings], result_sharding
         if ours["sharding"] == "local":
             body, shardings, spread = _partition.on_shards(call)

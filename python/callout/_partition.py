@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jax.extend.mlir import ir
+from jax.interpreters import mlir
 
 from . import _jax_compat
 from ._logging import logger
@@ -57,6 +59,7 @@ class Call:
 
     target: str
     config: str
+    entries: Mapping[str, str | int]
     arg_shapes: Sequence[Any]
     arg_shardings: Sequence[Any]
     result_shapes: Sequence[Any]
@@ -64,13 +67,11 @@ class Call:
 
     def text(self, name: str) -> str:
         """A string attribute, "" if absent."""
-        match = re.search(rf'\b{name} = "((?:[^"\\]|\\.)*)"', self.config)
-        return match.group(1) if match else ""
+        return str(self.entries.get(name, ""))
 
     def number(self, name: str) -> int:
         """An integer attribute, 0 if absent."""
-        match = re.search(rf"\b{name} = (-?\d+) : i64", self.config)
-        return int(match.group(1)) if match else 0
+        return int(self.entries.get(name, 0))
 
     def is_manual(self) -> bool:
         """True inside shard_map."""
@@ -81,33 +82,53 @@ class Call:
         return f"{self.config.strip()[:-1]}, {extra}}}"
 
 
+def entries(config: str) -> dict[str, str | int]:
+    """The strings and integers among the attributes of a call, not those inside of others."""
+    found: dict[str, str | int] = {}
+    with mlir.make_ir_context():
+        parsed: Any = ir.DictAttr(ir.Attribute.parse(config))
+        for entry in parsed:
+            if isinstance(entry.attr, ir.StringAttr):
+                found[entry.name] = ir.StringAttr(entry.attr).value
+            elif isinstance(entry.attr, ir.IntegerAttr):
+                found[entry.name] = ir.IntegerAttr(entry.attr).value
+    return found
+
+
 def call_of(
-    target: str, config: str, arg_shapes: Sequence[Any], arg_shardings: Sequence[Any], result_shape: Any, sharding: Any
+    target: str,
+    config: str,
+    of_ours: Mapping[str, str | int],
+    arg_shapes: Sequence[Any],
+    arg_shardings: Sequence[Any],
+    result_shape: Any,
+    sharding: Any,
 ) -> Call:
-    """The call that XLA asks about."""
+    """The call that XLA asks about. `of_ours`: what the partitioner may read of its attributes."""
     results = list(result_shape.tuple_shapes()) if result_shape.is_tuple() else [result_shape]
     elements = list(sharding.tuple_elements() or []) if result_shape.is_tuple() else [sharding]
     if len(elements) != len(results):
         elements = [sharding] * len(results)
-    return Call(target, config, arg_shapes, arg_shardings, results, elements)
+    return Call(target, config, of_ours, arg_shapes, arg_shardings, results, elements)
 
 
 def _partitioner(target: str) -> Callable[..., tuple[bytes, Sequence[Any], Any]]:
     def partition(
         arg_shapes: Sequence[Any], arg_shardings: Sequence[Any], result_shape: Any, result_sharding: Any, config: bytes
     ) -> tuple[bytes, Sequence[Any], Any]:
-        call = call_of(target, config.decode(), arg_shapes, arg_shardings, result_shape, result_sharding)
+        text = config.decode()
+        call = call_of(target, text, entries(text), arg_shapes, arg_shardings, result_shape, result_sharding)
         mode = call.text("sharding")
         if not mode or call.is_manual():
             return as_it_is(call), [known(sharding) for sharding in arg_shardings], result_sharding
         if mode == "local":
-            text, shardings, spread = on_shards(call)
+            body, shardings, spread = on_shards(call)
         else:
             # A tap fails only where it was told to.
-            text, shardings, spread = on_one(call, deferred=not target.endswith(".tap") or call.number("on_full") == 2)
+            body, shardings, spread = on_one(call, deferred=not target.endswith(".tap") or call.number("on_full") == 2)
         if not call.result_shapes:
-            return text, shardings, result_sharding
-        return text, shardings, _jax_compat.tuple_sharding(result_shape, spread)
+            return body, shardings, result_sharding
+        return body, shardings, _jax_compat.tuple_sharding(result_shape, spread)
 
     return partition
 
@@ -200,9 +221,23 @@ def _like_operands(call: Call, shardings: Sequence[Any]) -> list[Any]:
     return found
 
 
+def _alike(shapes: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+    """Operands of one shape are spread alike: as the first of them that is spread."""
+    chosen: dict[tuple[int, ...], Any] = {}
+    for shape, sharding in zip(shapes, shardings, strict=True):
+        if shape.is_array() and sharding.is_tiled():
+            chosen.setdefault(tuple(shape.dimensions()), sharding)
+    return [
+        chosen.get(tuple(shape.dimensions()), sharding) if shape.is_array() else sharding
+        for shape, sharding in zip(shapes, shardings, strict=True)
+    ]
+
+
 def on_shards(call: Call) -> tuple[bytes, list[Any], list[Any]]:
     """Every device calls with its shards. Also returns the shardings of operands and of results."""
     shardings = [_even(shape, sharding) for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)]
+    if call.result_shapes:
+        shardings = _alike(call.arg_shapes, shardings)
     writer = Writer()
     args = _tiles(call.arg_shapes, shardings, "%a")
     spread = _like_operands(call, shardings)

@@ -17,7 +17,7 @@ def _name(factor: int) -> str:
 
 
 def results_like_operands(operands: Sequence[Any], results: Sequence[Any]) -> str:
-    """The rule by which a result is spread like the first operand of its shape, and other operands as they are."""
+    """The rule by which operands and results of one shape are spread alike."""
     extents: list[int] = []
 
     def factors(shape: Sequence[int]) -> list[int]:
@@ -28,7 +28,7 @@ def results_like_operands(operands: Sequence[Any], results: Sequence[Any]) -> st
     known: dict[tuple[int, ...], list[int]] = {}
     of_operands = []
     for aval in operands:
-        of_operands.append(factors(aval.shape))
+        of_operands.append(known.get(tuple(aval.shape)) or factors(aval.shape))
         known.setdefault(tuple(aval.shape), of_operands[-1])
     of_results = [known.get(tuple(aval.shape)) or factors(aval.shape) for aval in results]
 

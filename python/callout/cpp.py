@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _ext
+from . import _errors, _ext
 from ._native.compiler import CompileError as CompileError
 from ._native.compiler import build
 from ._native.cpp_function import Function as Function
@@ -29,6 +29,9 @@ from ._native.function import Settings
 from ._native.target import Library, library_target
 
 _RECORD = "_callout_record"
+
+# Libraries that were built elsewhere, and what they were when they were loaded.
+_opened: dict[Path, str] = {}
 
 Functions = Sequence[str] | Mapping[str, Mapping[str, Any]] | None
 
@@ -112,7 +115,13 @@ def load(
             raise FileNotFoundError(f"callout.cpp.load: {path} is not a file")
     if len(paths) == 1 and paths[0].suffix == ".so":
         path = paths[0].resolve()
-        return _open(path, hashlib.sha256(path.read_bytes()).hexdigest(), functions, name or path.stem, embed)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if _opened.setdefault(path, digest) != digest:
+            raise _errors.RegistrationError(
+                f"callout.cpp.load: {path} has changed since this process loaded it, and a process loads a path once; give "
+                "the library another name"
+            )
+        return _open(path, digest, functions, name or path.stem, embed)
     return _load(paths, functions, flags, include_dirs, name or paths[0].stem, embed)
 
 

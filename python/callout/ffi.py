@@ -15,12 +15,13 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
+from jax.ffi import build_ffi_lowering_function as build_ffi_lowering_function
 from jax.ffi import ffi_lowering as ffi_lowering
 from jax.ffi import include_dir as include_dir
 from jax.ffi import pycapsule as pycapsule
 from jax.ffi import register_ffi_type as register_ffi_type
 
-from . import _jax_compat
+from . import _foreign_partition, _jax_compat
 from ._derivatives import call_with_rules
 from ._ffi import attributes as frozen
 from ._ffi import layouts, rule
@@ -61,7 +62,10 @@ def register_ffi_target(
     parsed = Signature(signature) if isinstance(signature, str) else signature
     jax.ffi.register_ffi_target(name, fn, platform=platform, api_version=api_version, **kwargs)
     _registered.add(name)
-    if parsed is not None:
+    _foreign_partition.name_for(name)  # for programs that another process exported
+    if parsed is None:
+        _signatures.pop(name, None)
+    else:
         _signatures[name] = parsed
 
 
@@ -93,7 +97,7 @@ def ffi_call(
     """A function that calls an XLA FFI target; takes `jax.ffi.ffi_call`'s arguments, and more.
 
     The function takes arrays by position, and attributes by keyword, whose NumPy types are those that the handler gets: a
-    Python int is an s64, a float an f64 (f32 without x64), a str a string; arrays and (nested) dicts work as well.
+    Python int is an s64, a float an f64, a str a string; arrays and (nested) dicts work as well.
 
     Args:
         target_name: of a target that was registered, by whomever.

@@ -14,6 +14,7 @@ call(jnp.array([1.0, 3.0, 2.0]))
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -108,18 +109,21 @@ class NumbaKernel(NativeFunction):
     def _prepare(self, constants: Mapping[str, Any]) -> tuple[NativeTarget, Constants]:
         from numba import typeof
 
+        from ._native.numba_content import is_constant
         from ._native.numba_target import numba_target
 
         numbers: dict[str, np.generic] = {}
         baked: dict[str, Any] = {}
         for name in sorted(constants):
             value = constants[name]
-            if isinstance(value, (bool, int, float, complex, np.generic)):
+            if isinstance(value, (bool, int, float, np.integer, np.floating, np.bool_)):
                 numbers[name] = self._number(name, value)
             elif isinstance(value, jax.Array):
                 raise self._error(f"constant {name!r} is an array of JAX; pass it as an argument")
+            elif is_constant(value):
+                baked[name] = copy.deepcopy(value)  # what becomes of the caller's arrays is of no matter
             else:
-                baked[name] = value
+                raise self._error(f"constant {name!r} must be a number, a string, a tuple or an array, got {value!r}")
         passed = tuple((name, typeof(number)) for name, number in numbers.items())
         written = frozenset(self._settings.input_output_aliases or {})
         target = numba_target(self._where, self._kernel, passed, baked, written)
@@ -128,7 +132,7 @@ class NumbaKernel(NativeFunction):
 
     def _number(self, name: str, value: Any) -> np.generic:
         number: Any = np.asarray(value)
-        if number.dtype.kind not in "biufc" or number.dtype == np.float16:
+        if number.dtype.kind not in "biuf" or number.dtype == np.float16:
             raise self._error(f"constant {name!r} must be a number of 64 bits at most, got {value!r}")
         scalar: np.generic = number[()]
         return scalar

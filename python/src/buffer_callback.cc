@@ -107,7 +107,8 @@ Status BufferCallback::CallWithGil(const callout_call& call) {
     status = value ? CheckReturned(value.get()) : TakePythonError(Frames::kClear);
   }
   Status ended = buffers.End();
-  return status.ok() ? std::move(ended) : std::move(status);
+  if (status.ok() || ended.ok()) return status.ok() ? std::move(ended) : std::move(status);
+  return Status(status.code(), std::string(status.message()) + "\nBesides, " + std::string(ended.message()));
 }
 
 Ref BufferCallback::CallFunction(Buffers& buffers) {

@@ -233,6 +233,11 @@ int GetBuffer(PyObject* object, Py_buffer* out, int flags) {
                  std::string(NumpyName(dtype)).c_str());
     return -1;
   }
+  if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && (flags & PyBUF_ANY_CONTIGUOUS) != PyBUF_ANY_CONTIGUOUS &&
+      self->view.rank > 1) {
+    PyErr_SetString(PyExc_BufferError, "callout: a Buffer is row-major");
+    return -1;
+  }
   if ((flags & PyBUF_WRITABLE) != 0 && !self->writeable) {
     PyErr_SetString(PyExc_BufferError, "callout: an argument of a buffer callback is read-only");
     return -1;

@@ -2,6 +2,7 @@
 #include "dlpack.h"
 
 #include <cstring>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -64,7 +65,7 @@ struct Exported {
   DLManagedTensorVersioned versioned;
 
   ~Exported() {
-    if (copy == nullptr) leases->fetch_sub(1, std::memory_order_release);
+    if (leases != nullptr) leases->fetch_sub(1, std::memory_order_release);
   }
 };
 
@@ -86,12 +87,9 @@ constexpr char kVersioned[] = "dltensor_versioned";
 
 std::unique_ptr<Exported> Export(const callout_buffer& buffer, std::shared_ptr<Leases> leases, bool copy) {
   auto exported = std::make_unique<Exported>();
-  exported->leases = std::move(leases);
   if (copy) {
     exported->copy = std::make_unique<char[]>(buffer.size_bytes);
     if (buffer.size_bytes > 0) std::memcpy(exported->copy.get(), buffer.data, buffer.size_bytes);
-  } else {
-    exported->leases->fetch_add(1, std::memory_order_relaxed);
   }
   exported->extents.assign(buffer.dims, buffer.dims + buffer.rank);
   exported->extents.resize(size_t{2} * buffer.rank);
@@ -99,6 +97,10 @@ std::unique_ptr<Exported> Export(const callout_buffer& buffer, std::shared_ptr<L
   for (uint32_t i = buffer.rank; i-- > 0;) {
     exported->extents[buffer.rank + i] = stride;
     stride *= buffer.dims[i];
+  }
+  if (!copy) {
+    leases->fetch_add(1, std::memory_order_relaxed);
+    exported->leases = std::move(leases);  // from here on given back by the destructor
   }
   return exported;
 }
@@ -112,7 +114,12 @@ PyObject* ToDLPack(const callout_buffer& buffer, const DLPackRequest& request, s
     PyErr_Format(PyExc_BufferError, "callout: DLPack has no dtype %s", std::string(NumpyName(dtype)).c_str());
     return nullptr;
   }
-  std::unique_ptr<Exported> exported = Export(buffer, std::move(leases), request.copy);
+  std::unique_ptr<Exported> exported;
+  try {
+    exported = Export(buffer, std::move(leases), request.copy);
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  }
   const DLTensor tensor = {exported->copy != nullptr ? exported->copy.get() : buffer.data,
                            {kDLCpu, 0},
                            static_cast<int32_t>(buffer.rank),

@@ -27,6 +27,15 @@ def parse(where: str, rule: str, args: Sequence[Any], results: Sequence[Any]) ->
             f"{where}: sharding_rule must name each dimension of the arguments and of the results (ranks {ranks[0]} and "
             f"{ranks[1]}), as in 'i j, j -> i'; got {rule!r}"
         )
+    extents: dict[str, int] = {}
+    for names, array in zip([*sides[0], *sides[1]], [*args, *results], strict=True):
+        if len(set(names)) != len(names):
+            raise ValueError(f"{where}: sharding_rule {rule!r} names a dimension twice in one array")
+        for name, extent in zip(names, array.shape, strict=True):
+            if extents.setdefault(name, extent) != extent:
+                raise ValueError(
+                    f"{where}: sharding_rule {rule!r}: {name!r} is {extents[name]} here and {extent} there"
+                )
     return sides[0], sides[1]
 
 

@@ -20,7 +20,7 @@ _SHORT = {
     "c64": "complex64",
     "c128": "complex128",
 }
-_KINDS = {"str": str, "bool": bool, "dict": dict, "any": object}
+_KINDS: dict[str, Any] = {"str": str, "bool": (bool, np.bool_), "dict": dict, "any": object}
 _BUFFER = re.compile(r"(\w+)\s*:\s*(\w+|\*)\s*(\[[^\]]*\])?\s*$")
 _ATTRIBUTE = re.compile(r"(\w+)\s*:\s*(\w+)\s*(\[\])?\s*(\?)?\s*$")
 

@@ -31,12 +31,12 @@ class CompileError(_errors.CallbackError):
     """C++ source that the compiler refused, or no compiler. The text has its command and what it said."""
 
 
-def find_compiler() -> str:
-    """`CXX` if set, or else the first of c++, g++, clang++ on the path."""
+def find_compiler() -> tuple[str, ...]:
+    """The command in `CXX` if set, or else the first of c++, g++, clang++ on the path."""
     wanted = os.environ.get("CXX")
-    for name in [wanted] if wanted else ["c++", "g++", "clang++"]:
-        if path := shutil.which(name):
-            return path
+    for command in [shlex.split(wanted)] if wanted else [["c++"], ["g++"], ["clang++"]]:
+        if path := shutil.which(command[0]):
+            return (path, *command[1:])
     raise CompileError(
         f"callout.cpp: the compiler CXX={wanted!r} was not found"
         if wanted
@@ -45,8 +45,8 @@ def find_compiler() -> str:
 
 
 @functools.lru_cache(maxsize=16)
-def _version(compiler: str) -> str:
-    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+def _version(compiler: tuple[str, ...]) -> str:
+    return subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False).stdout
 
 
 def _run(command: Sequence[str], what: str) -> bytes:
@@ -113,8 +113,13 @@ def build(files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[st
     compiler = find_compiler()
     options = [*BASE_FLAGS, *(f"-I{folder}" for folder in include_dirs)]
     digest = hashlib.sha256(repr((_version(compiler), BASE_FLAGS, tuple(flags))).encode())
+    # What "-march=native" means is among the predefined macros.
+    digest.update(_run([*compiler, *options, *flags, "-dM", "-E", "-x", "c++", "/dev/null"], f"cannot compile {name}"))
+    for flag in flags:
+        if Path(flag).is_file():  # an object file, a static library
+            digest.update(Path(flag).read_bytes())
     for file in files:
-        digest.update(_run([compiler, *options, *flags, "-E", "-P", str(file)], f"cannot preprocess {name}"))
+        digest.update(_run([*compiler, *options, *flags, "-E", "-P", str(file)], f"cannot preprocess {name}"))
     key = digest.hexdigest()[:32]
     folder = _cache_folder()
     library = folder / f"{key}.so"
@@ -129,7 +134,7 @@ def build(files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[st
                 with _progress(name):
                     _run(
                         # Libraries count for what comes before them.
-                        [compiler, *options, "-shared", *map(str, files), *flags, "-o", str(unfinished)],
+                        [*compiler, *options, "-shared", *map(str, files), *flags, "-o", str(unfinished)],
                         f"cannot compile {name}",
                     )
                 unfinished.replace(library)

@@ -76,7 +76,7 @@ class Function(NativeFunction):
                 if exact.ndim != declared.rank or not whole or (array.dtype.kind in "iu" and np.any(exact != array)):
                     raise ValueError
                 array = exact
-            if array.ndim > 1 or array.dtype.kind not in "biufc":
+            if array.ndim > 1 or array.dtype.kind not in "biuf":
                 raise ValueError
         except (ValueError, TypeError, OverflowError) as error:
             wanted = "a number, a list of numbers or a string"
@@ -89,9 +89,16 @@ class Function(NativeFunction):
     def _typed(self, index: int, arg: Any) -> Any:
         """A Python number as an array of the declared dtype, if there is one."""
         declared = self._of(_IN)
-        if isinstance(arg, (bool, int, float, complex)) and index < len(declared):
-            return np.asarray(arg, declared[index].dtype)
-        return super()._typed(index, arg)
+        if not isinstance(arg, (bool, int, float, complex)) or index >= len(declared):
+            return super()._typed(index, arg)
+        dtype = np.dtype(declared[index].dtype)
+        try:
+            array = np.asarray(arg, dtype)
+            if not np.can_cast(np.asarray(arg).dtype, dtype, "same_kind") or (dtype.kind in "iu" and array != arg):
+                raise ValueError
+        except (ValueError, TypeError, OverflowError) as error:
+            raise self._error(f"argument {index}: expected {declared[index]}, got {arg!r}") from error
+        return array
 
     def _check(self, args: Sequence[Any], results: Sequence[Any]) -> None:
         if self._parameters is None:

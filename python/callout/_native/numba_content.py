@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import types
 from typing import Any
 
 import numba
 import numpy as np
+
+from .numba_kernel import python_function
 
 
 class _Digest:
@@ -24,8 +27,8 @@ class _Digest:
 
     def add(self, value: Any) -> None:
         """Anything that a function refers to."""
-        function = getattr(value, "py_func", None) or getattr(value, "_pyfunc", None)
-        if isinstance(function, types.FunctionType):
+        function = python_function(value)
+        if function is not value and isinstance(function, types.FunctionType):
             self._write(sorted((key, str(option)) for key, option in getattr(value, "targetoptions", {}).items()))
             self.add(function)
         elif isinstance(value, types.FunctionType):
@@ -39,6 +42,13 @@ class _Digest:
             self._write(type(value).__name__, len(value))
             for item in value:
                 self.add(item)
+        elif isinstance(value, enum.Enum):
+            self._write(type(value).__module__, type(value).__qualname__, value.name)
+            self.add(value.value)
+        elif isinstance(value, slice):
+            self.add((value.start, value.stop, value.step))
+        elif isinstance(value, np.dtype):
+            self._write("dtype", value.str)
         elif isinstance(value, frozenset):
             self._write(sorted(map(repr, value)))
         elif isinstance(value, (type(None), bool, int, float, complex, str, bytes, np.generic)):
@@ -79,6 +89,16 @@ def _names(code: types.CodeType) -> list[str]:
         if isinstance(constant, types.CodeType):
             names += _names(constant)
     return names
+
+
+_BY_VALUE = (type(None), str, bytes, bool, int, float, complex, np.generic, np.ndarray, np.dtype, enum.Enum, slice)
+
+
+def is_constant(value: Any) -> bool:
+    """True for what is known by its value, and may be compiled into a kernel."""
+    if isinstance(value, (tuple, list)):
+        return all(map(is_constant, value))
+    return isinstance(value, _BY_VALUE) or isinstance(python_function(value), types.FunctionType)
 
 
 def content_of(*values: Any) -> str:

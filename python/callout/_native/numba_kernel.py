@@ -107,7 +107,8 @@ def dispatcher_of(
 
 def python_function(kernel: Any) -> Any:
     """The function that was decorated."""
-    for name in ("py_func", "_pyfunc"):
-        if found := getattr(kernel, name, None):
-            return found
-    return getattr(getattr(kernel, "gufunc_builder", None), "py_func", kernel)
+    for holder in (kernel, getattr(kernel, "_dispatcher", None), getattr(kernel, "gufunc_builder", None)):
+        for name in ("py_func", "_pyfunc"):
+            if found := getattr(holder, name, None):
+                return found
+    return kernel

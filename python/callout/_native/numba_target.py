@@ -101,25 +101,27 @@ class NumbaTarget(NativeTarget):
         return code
 
     def _compile(self, kernel: Any, operands: Sequence[Operand], numbers: Sequence[Operand]) -> Code:
-        """With arguments that cannot be written to, if the kernel can be compiled for such."""
+        """With arguments that cannot be written to, unless the kernel has signatures, which say otherwise."""
+        has_signatures = not getattr(kernel, "_can_compile", True)
+        wanted = operands if has_signatures else [*map(self._protected, operands)]
         try:
-            return compile_entry(kernel, [*map(self._protected, operands), *numbers])
-        except NumbaError as error:
+            return compile_entry(kernel, [*wanted, *numbers])
+        except AssertionError as error:
+            if not has_signatures:
+                raise
+            types_ = tuple(operand.type for operand in operands)
+            raise TypeError(
+                f"{self.where}: the kernel was compiled for {kernel.signatures} only, not {types_}"
+            ) from error
+        except Exception as error:  # Numba raises others than NumbaError, too
             if _READ_ONLY in str(error):
                 raise TypeError(
                     f"{self.where}: the kernel writes to an argument, whose memory is XLA's. Write to a result; "
                     "input_output_aliases={argument: result} makes one begin with an argument's value"
                 ) from error
-        except AssertionError:  # it has signatures, and was not asked for one that cannot be written to
-            pass
-        try:
-            return compile_entry(kernel, [*operands, *numbers])
-        except NumbaError as error:
-            raise TypeError(f"{self.where}: Numba does not compile the kernel for these types: {error}") from error
-        except AssertionError as error:
-            wanted = tuple(operand.type for operand in operands)
+            kind = "" if isinstance(error, NumbaError) else f"{type(error).__name__}: "
             raise TypeError(
-                f"{self.where}: the kernel was compiled for {kernel.signatures} only, not {wanted}"
+                f"{self.where}: Numba does not compile the kernel for these types (arguments are read-only): {kind}{error}"
             ) from error
 
     def _protected(self, operand: Operand) -> Operand:

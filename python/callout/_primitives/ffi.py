@@ -48,9 +48,9 @@ def _lower(
     **_: Any,
 ) -> list[Any]:
     num_devices = context.num_devices(ctx)
-    extra = _foreign_partition.attributes(target_name, num_devices, sharding, has_side_effect, api_version)
+    extra = _foreign_partition.attributes(target_name, num_devices, sharding, has_side_effect)
     lower = jax.ffi.ffi_lowering(
-        target_name,
+        _foreign_partition.name_for(target_name) if extra else target_name,
         has_side_effect=has_side_effect,
         operand_layouts=[tuple(layout) for layout in input_layouts],
         result_layouts=[tuple(layout) for layout in output_layouts],
@@ -105,11 +105,12 @@ ad.primitive_transposes[ffi_p] = _refuse
 
 
 def foreign_targets(jaxpr: Any) -> set[str]:
-    """The targets that a traced program calls by `callout.ffi`, in its branches and loops, too."""
+    """The targets that a traced program may call by `callout.ffi`, in its branches and loops, too."""
     found: set[str] = set()
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         if equation.primitive is ffi_p:
-            found.add(equation.params["target_name"])
+            name = equation.params["target_name"]
+            found |= {name, _foreign_partition.name_for(name)}
         for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_jaxpr):
             if _is_jaxpr(inner):
                 found |= foreign_targets(inner)

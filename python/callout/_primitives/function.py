@@ -36,8 +36,11 @@ class Constant:
     __slots__ = ("_key", "value")
 
     def __init__(self, value: str | np.ndarray | np.generic):
-        self.value = value
         is_array = isinstance(value, np.ndarray)  # an array of no dimensions is not a number
+        if isinstance(value, np.ndarray):
+            value = value.copy()  # what becomes of the caller's is of no matter
+            value.setflags(write=False)
+        self.value = value
         self._key = value if isinstance(value, str) else (is_array, value.dtype.str, value.shape, value.tobytes())
 
     def __eq__(self, other: object) -> bool:
