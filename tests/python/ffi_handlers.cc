@@ -62,6 +62,14 @@ static ffi::Error AddOne(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(add_one, AddOne,
                               ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
 
+static ffi::Error Add(ffi::Buffer<ffi::F32> x, ffi::Buffer<ffi::F32> y, ffi::ResultBuffer<ffi::F32> sum) {
+  if (x.element_count() != y.element_count()) return ffi::Error::Internal("x and y differ in size");
+  for (size_t i = 0; i < x.element_count(); ++i) sum->typed_data()[i] = x.typed_data()[i] + y.typed_data()[i];
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    add, Add, ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+
 // Passes its token on, between an argument and a result.
 static ffi::Error Pass(ffi::Buffer<ffi::F32> x, ffi::Token, ffi::Result<ffi::Token>, ffi::ResultBuffer<ffi::F32> y) {
   *y->typed_data() = *x.typed_data() + 1;
@@ -119,6 +127,10 @@ static ffi::Error Note(ffi::Buffer<ffi::F32> x) {
   return ffi::Error::Success();
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(note, Note, ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>());
+static ffi::Error NoteWith(int64_t, std::string_view, ffi::Buffer<ffi::F32> x) { return Note(x); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    note_with, NoteWith,
+    ffi::Ffi::Bind().Attr<int64_t>("device_index").Attr<std::string_view>("sharding").Arg<ffi::Buffer<ffi::F32>>());
 extern "C" int64_t noted() { return g_noted; }
 
 // What came before typed FFI: untyped pointers, and a string.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """callout.buffer_callback.Buffer: protocols, every dtype, and what happens to what outlives its call."""
 
+import ctypes
 import gc
 import weakref
 
@@ -13,6 +14,7 @@ from callout.buffer_callback import Buffer, buffer_callback
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+F3 = jax.ShapeDtypeStruct((3,), jnp.float32)
 PLAIN = ["bool", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64))]
 PLAIN += ["float16", "float32", "float64", "complex64", "complex128"]
 ML = ["bfloat16", "float8_e4m3fn", "float8_e5m2"]
@@ -200,3 +202,37 @@ def test_pytorch():
     for dtype in (jnp.float32, jnp.bfloat16):
         out, _ = inside(use, jnp.arange(3).astype(dtype))
         assert out.tolist() == [1, 3, 5]
+
+
+def test_what_a_failed_callback_kept_is_cleared_or_reported():
+    def fails(out, buffer):
+        try:
+            view = np.asarray(buffer)
+            raise KeyError(f"inner {view.shape}")
+        except KeyError as error:
+            try:
+                raise TypeError("context")
+            except TypeError:
+                raise ExceptionGroup("all", [error]) from None
+
+    with pytest.raises(ExceptionGroup):
+        inside(fails, jnp.arange(3.0))
+    kept = []
+
+    def keeps(out, buffer):
+        kept.append(np.asarray(buffer))
+        raise ValueError("and more")
+
+    with pytest.raises(Exception, match=r"(?s)and more.*Besides, it kept an array"):
+        jax.jit(buffer_callback(lambda ctx, out, x: keeps(out, x), F3))(jnp.arange(3.0)).block_until_ready()
+    kept.clear()
+
+
+def test_column_major_views_are_refused():
+    def use(out, buffer):
+        with pytest.raises(BufferError, match="row-major"):
+            ctypes.pythonapi.PyObject_GetBuffer(
+                ctypes.py_object(buffer), ctypes.create_string_buffer(200), ctypes.c_int(0x40 | 0x10 | 0x08)
+            )
+
+    inside(use, jnp.ones((2, 3)))

@@ -150,6 +150,8 @@ def rows_of(module):
 
 
 WRONG = [
+    (lambda m: m.throws(1.5), r"argument 0: expected int32 of rank 0, got 1.5"),
+    (lambda m: m.throws(2**40), r"argument 0: expected int32 of rank 0, got 1099511627776"),
     (
         lambda m: m.scale(jnp.arange(3), factor=1),
         r"argument 0: expected float32 of any rank, got int32 of shape \(3,\)",

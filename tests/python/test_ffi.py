@@ -385,3 +385,51 @@ def test_an_exported_program_needs_no_disabled_checks():
     program = jax.export.deserialize(callout.export(jax.jit(affine))(x).serialize())
     assert program.call(x).tolist() == [1, 3, 5]
     assert callout.exported_names(program) == ()
+
+
+def test_calls_of_others_are_left_alone(spread):
+    mesh, x = spread
+    affine(x, sharding="gather")
+    jax.jit(lambda v: affine(v, sharding="gather"))(x).block_until_ready()
+    theirs = jax.ffi.ffi_call("test.affine", jax.ShapeDtypeStruct((8,), jnp.float32))
+    assert jax.jit(lambda v: theirs(v, a=np.float32(2), b=np.int64(1)))(x).tolist() == [1, 3, 5, 7, 9, 11, 13, 15]
+    rows = jax.device_put(jnp.arange(16.0).reshape(8, 2), jax.NamedSharding(mesh, jax.P("d")))
+    columns = ffi.ffi_call("test.in_memory", jax.ShapeDtypeStruct((8, 2), jnp.float32), input_layouts=[(1, 0)])
+    np.testing.assert_array_equal(np.ravel(jax.jit(columns)(rows)), np.asarray(rows).T.ravel())
+
+
+def test_attributes_do_not_steer_the_partitioner(spread, handlers):
+    _, x = spread
+    before = handlers.noted()
+    ffi.register_ffi_target("test.note_with", ffi.pycapsule(handlers.note_with))
+    call = ffi.ffi_call("test.note_with", (), has_side_effect=True)
+    jax.jit(lambda v: (call(v, device_index=np.int64(5), sharding="local"), v + 1)[1])(x).block_until_ready()
+    jax.effects_barrier()
+    assert handlers.noted() == before + 8
+
+
+def test_arguments_of_one_shape_are_spread_alike(spread, handlers):
+    mesh, x = spread
+    whole = jax.device_put(jnp.ones(8), jax.NamedSharding(mesh, jax.P()))
+    ffi.register_ffi_target("test.add", ffi.pycapsule(handlers.add))
+    add = jax.jit(ffi.ffi_call("test.add", jax.ShapeDtypeStruct((8,), jnp.float32), sharding="local"))
+    for one, other in ((x, whole), (whole, x)):
+        assert add(one, other).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_an_array_attribute_is_what_it_was_when_it_was_traced():
+    weights = np.array([1, 1, 1], np.int32)
+    traced = jax.jit(lambda x: moments(x, mode="weighted", weights=weights, options={"scale": np.float32(1)})).trace(
+        jnp.ones(3)
+    )
+    weights[:] = 9
+    assert float(traced.lower().compile()(jnp.ones(3))[0]) == 3
+
+
+def test_registering_anew_without_a_signature_forgets_it(handlers):
+    capsule = ffi.pycapsule(handlers.add_one)
+    ffi.register_ffi_target("test.again", capsule, signature="(x: f64[]) -> ()")
+    with pytest.raises(TypeError, match="argument 'x': expected float64|expected 0 results"):
+        ffi.ffi_call("test.again", SCALAR)(jnp.zeros((), jnp.float32))
+    ffi.register_ffi_target("test.again", capsule)
+    ffi.ffi_call("test.again", SCALAR, input_output_aliases={0: 0})(1.0)

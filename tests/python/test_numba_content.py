@@ -29,6 +29,7 @@ SAME = [
     (lambda: closure(np.arange(3)), lambda: closure(np.arange(3))),
 ]
 DIFFERENT = [
+    (lambda: numba.vectorize(lambda a: a + 1), lambda: numba.vectorize(lambda a: a - 1)),
     (lambda: closure(1), lambda: closure(2)),
     (lambda: closure(1), lambda: closure(1.0)),
     (lambda: closure(np.arange(3)), lambda: closure(np.arange(4))),

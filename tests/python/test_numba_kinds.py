@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What callout.numba takes for a kernel, and what it refuses with the reason."""
 
+import enum
+
 import callout
 import jax
 import jax.numpy as jnp
@@ -132,6 +134,7 @@ REFUSED = [
     (lambda: numba_kernel(double, jax.ShapeDtypeStruct((3,), jnp.int4))(X), "result 0 is int4"),
     (lambda: numba_kernel(double, f32(3))(X, n=2**80), "constant 'n' must be a number of 64 bits"),
     (lambda: numba_kernel(double, f32(3))(X, table=X), "constant 'table' is an array of JAX; pass it as an argument"),
+    (lambda: numba_kernel(double, f32(3))(X, thing=object()), "constant 'thing' must be a number, a string, a tuple"),
     (lambda: numba_kernel(double, None)(X), "say what it returns"),
 ]
 
@@ -151,3 +154,49 @@ def test_aliases_that_do_not_fit():
             numba_kernel(double, f32(3), input_output_aliases=aliases)(X)
     with pytest.raises(ValueError, match=r"argument 0 is float32\[3\], result 0 is float32\[2\]"):
         numba_kernel(double, f32(2), input_output_aliases={0: 0})(X)
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@numba.njit
+def pick(x, out, what=None, where=slice(None)):
+    out[...] = 1 if what == Colour.RED else 2
+    out[:] += x[where].sum()
+
+
+def test_constants_of_other_values_are_other_code():
+    call = numba_kernel(pick, f32(1))
+    got = [float(call(X, what=colour)[0]) for colour in (Colour.RED, Colour.BLUE, Colour.RED)]
+    assert got == [4, 5, 4]
+    assert [float(call(X, what=Colour.RED, where=part)[0]) for part in (slice(0, 1), slice(0, 2))] == [2, 3]
+    table = np.array([1.0, 2.0, 3.0])
+    lookup = numba_kernel(look_up, f32(3))
+    assert lookup(X, table=table).tolist() == [1, 2, 3]
+    table[:] = 9
+    assert lookup(X.astype(jnp.int32), table=np.array([1.0, 2.0, 3.0])).tolist() == [1, 2, 3]
+
+
+@numba.njit
+def look_up(x, out, table):
+    for i in range(x.size):
+        out[i] = table[i]
+
+
+@numba.njit
+def adds_in_place(x, out):
+    x += 1
+
+
+@numba.njit
+def adds_into(x, out):
+    np.add(x, x, x)
+
+
+@pytest.mark.parametrize("kernel", [adds_in_place, adds_into], ids=lambda kernel: kernel.py_func.__name__)
+def test_other_ways_to_write_to_an_argument(kernel):
+    with pytest.raises(TypeError, match=r"arguments are read-only|writes to an argument"):
+        numba_kernel(kernel, f32(3))(X)
+    assert X.tolist() == [1, 1, 1]
