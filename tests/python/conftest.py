@@ -7,6 +7,7 @@ import os
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
 import callout
+import ffi_calls
 import jax
 import pytest
 from callout import _errors, _ext
@@ -63,3 +64,9 @@ def cache(tmp_path_factory):
     callout.config.cache_dir = str(tmp_path_factory.mktemp("cache"))
     yield callout.config.cache_dir
     callout.config.cache_dir = before
+
+
+@pytest.fixture(scope="session")
+def handlers(tmp_path_factory):
+    """The library of foreign functions; its targets are registered."""
+    return ffi_calls.register(tmp_path_factory.mktemp("ffi"))

@@ -1,66 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """callout.ffi: foreign handlers as jax.ffi calls them, and what goes beyond it."""
 
-import ctypes
-import logging
-import subprocess
-from pathlib import Path
-
-import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout import _foreign_partition, _jax_compat, ffi
+from callout import _jax_compat, ffi
 from callout._ffi.attributes import freeze, thaw
+from ffi_calls import F3, SCALAR, affine, moments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-F3 = jax.ShapeDtypeStruct((3,), jnp.float32)
-SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
-SIGNATURES = {
-    "affine": "(x: f32[...]  , *, a: f32, b: s64) -> (y: f32)",
-    "moments": "(x: f32[n], *, mode: any, weights: s32[], options: dict, negate: bool) -> (sum: f32[], largest: f32[])",
-    "in_memory": None,
-    "add_one": None,
-    "note": None,
-    "pass": "(x: f32[]) -> (y: f32[])",
-    "row_sums": "(x: f32[n, m]) -> (y: f32[n])",
-}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def handlers(tmp_path_factory):
-    """The targets "test.affine", ..., and the library."""
-    path = tmp_path_factory.mktemp("ffi") / "libhandlers.so"
-    source = Path(__file__).with_name("ffi_handlers.cc")
-    flags = ["-std=c++20", "-O1", "-shared", "-fPIC", f"-I{ffi.include_dir()}"]
-    subprocess.run(["c++", *flags, str(source), "-o", str(path)], check=True)
-    library = ctypes.CDLL(str(path))
-    jax.devices()  # types are to be registered before targets, and without a backend JAX has its own order
-    for name, signature in SIGNATURES.items():
-        ffi.register_ffi_target(f"test.{name}", ffi.pycapsule(getattr(library, name)), signature=signature)
-    for function in (library.count_type_id, library.count_type_info):
-        function.restype = ctypes.c_void_p
-    types = {"type_id": ffi.pycapsule(library.count_type_id()), "type_info": ffi.pycapsule(library.count_type_info())}
-    ffi.register_ffi_type("test.Count", types)
-    stages = {stage: ffi.pycapsule(getattr(library, f"count_{stage}")) for stage in ("instantiate", "execute")}
-    ffi.register_ffi_target("test.count", stages)
-    for name in ("legacy_twice", "legacy_opaque"):
-        ffi.register_ffi_target(f"test.{name}", ffi.pycapsule(getattr(library, name)), api_version=0)
-    library.noted.restype = ctypes.c_int64
-    return library
-
-
-def affine(x, a=2.0, b=1, **settings):
-    call = ffi.ffi_call("test.affine", jax.ShapeDtypeStruct(x.shape, jnp.float32), **settings)
-    return call(x, a=np.float32(a), b=np.int64(b))
-
-
-def moments(x, **attributes):
-    given = {"mode": "", "weights": np.zeros(1, np.int32), "options": {}, "negate": False, **attributes}
-    return ffi.ffi_call("test.moments", (SCALAR, SCALAR))(x, **given)
+pytestmark = pytest.mark.usefixtures("handlers")
 
 
 def test_eager_jit_and_loops():
@@ -310,113 +262,6 @@ def test_targets_of_jaxlib():
     np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(np.asarray(a)), rtol=1e-6)
 
 
-@pytest.fixture
-def spread():
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]), ("d",))
-    return mesh, jax.device_put(jnp.arange(8.0), jax.NamedSharding(mesh, jax.P("d")))
-
-
-@pytest.mark.parametrize(("sharding", "spec"), [(None, None), ("gather", None), ("local", "d")])
-def test_several_devices(spread, caplog, sharding, spec):
-    _foreign_partition._warned.clear()
-    mesh, x = spread
-    with caplog.at_level(logging.WARNING, "callout"):
-        out = jax.jit(lambda v: affine(v, sharding=sharding))(x)
-    assert out.tolist() == [1, 3, 5, 7, 9, 11, 13, 15]
-    assert out.sharding.is_equivalent_to(jax.NamedSharding(mesh, jax.P(spec)), 1)
-    assert ("collects its sharded arguments" in caplog.text) == (sharding is None)
-
-
-def test_a_sharding_rule(handlers):
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("a", "b"))
-    x = jax.device_put(jnp.arange(32.0).reshape(4, 8), jax.NamedSharding(mesh, jax.P("a", "b")))
-
-    def row_sums(v, **settings):
-        result = jax.ShapeDtypeStruct(v.shape[:1], jnp.float32)
-        return ffi.ffi_call("test.row_sums", result, **settings)(v)
-
-    call = jax.jit(lambda v: row_sums(v, sharding_rule="i j -> i"))
-    handlers.largest_rows_seen(-1)
-    out = call(x)
-    np.testing.assert_array_equal(out, np.asarray(x).sum(axis=1))
-    assert out.sharding.is_equivalent_to(jax.NamedSharding(mesh, jax.P("a")), 1)
-    assert handlers.largest_rows_seen(0) == 2, "each device has its rows only, and all of their columns"
-    assert row_sums(jnp.ones((2, 3)), sharding_rule="i j -> i").tolist() == [3, 3]
-    with pytest.raises(ValueError, match=r"\(ranks \[2\] and \[1\]\), as in .*; got 'i, j -> i'"):
-        row_sums(jnp.ones((2, 3)), sharding_rule="i, j -> i")
-    with pytest.raises(ValueError, match="sharding_rule is for sharding='local', got 'gather'"):
-        row_sums(jnp.ones((2, 3)), sharding="gather", sharding_rule="i j -> i")
-
-
-def test_several_devices_can_be_refused(spread):
-    mesh, x = spread
-    with pytest.raises(NotImplementedError, match="in a jit over 4 devices, and sharding='error'"):
-        jax.jit(lambda v: affine(v, sharding="error"))(x)
-    with pytest.raises(NotImplementedError, match="is for calls with row-major arrays, no aliases and typed FFI"):
-        ffi.ffi_call("test.add_one", F3, input_output_aliases={0: 0}, sharding="local")(jnp.ones(3))
-    with pytest.raises(ValueError, match="sharding must be one of"):
-        affine(x, sharding="all")
-    inside = jax.shard_map(lambda v: affine(v, sharding="error"), mesh=mesh, in_specs=jax.P("d"), out_specs=jax.P("d"))
-    assert jax.jit(inside)(x).tolist() == [1, 3, 5, 7, 9, 11, 13, 15]
-
-
-def test_a_side_effect_on_several_devices_happens_once(spread, handlers):
-    _, x = spread
-    before = handlers.noted()
-    jax.jit(lambda v: (ffi.ffi_call("test.note", (), has_side_effect=True)(v), v + 1)[1])(x).block_until_ready()
-    jax.effects_barrier()
-    assert handlers.noted() == before + 8
-
-
-def test_other_targets_are_left_to_xla(spread):
-    _, x = spread
-    ffi.register_ffi_target_as_batch_partitionable("test.in_memory")
-    call = jax.jit(ffi.ffi_call("test.in_memory", jax.ShapeDtypeStruct((8,), jnp.float32)))
-    assert call(x).tolist() == x.tolist()
-    assert "callout_partition" not in call.lower(x).as_text()
-    assert (
-        "callout_partition"
-        not in jax.jit(ffi.ffi_call("test.in_memory", jax.ShapeDtypeStruct((8,), jnp.float32))).lower(x).as_text()
-    )
-
-
-def test_an_exported_program_needs_no_disabled_checks():
-    x = jnp.arange(3.0)
-    program = jax.export.deserialize(callout.export(jax.jit(affine))(x).serialize())
-    assert program.call(x).tolist() == [1, 3, 5]
-    assert callout.exported_names(program) == ()
-
-
-def test_calls_of_others_are_left_alone(spread):
-    mesh, x = spread
-    affine(x, sharding="gather")
-    jax.jit(lambda v: affine(v, sharding="gather"))(x).block_until_ready()
-    theirs = jax.ffi.ffi_call("test.affine", jax.ShapeDtypeStruct((8,), jnp.float32))
-    assert jax.jit(lambda v: theirs(v, a=np.float32(2), b=np.int64(1)))(x).tolist() == [1, 3, 5, 7, 9, 11, 13, 15]
-    rows = jax.device_put(jnp.arange(16.0).reshape(8, 2), jax.NamedSharding(mesh, jax.P("d")))
-    columns = ffi.ffi_call("test.in_memory", jax.ShapeDtypeStruct((8, 2), jnp.float32), input_layouts=[(1, 0)])
-    np.testing.assert_array_equal(np.ravel(jax.jit(columns)(rows)), np.asarray(rows).T.ravel())
-
-
-def test_attributes_do_not_steer_the_partitioner(spread, handlers):
-    _, x = spread
-    before = handlers.noted()
-    ffi.register_ffi_target("test.note_with", ffi.pycapsule(handlers.note_with))
-    call = ffi.ffi_call("test.note_with", (), has_side_effect=True)
-    jax.jit(lambda v: (call(v, device_index=np.int64(5), sharding="local"), v + 1)[1])(x).block_until_ready()
-    jax.effects_barrier()
-    assert handlers.noted() == before + 8
-
-
-def test_arguments_of_one_shape_are_spread_alike(spread, handlers):
-    mesh, x = spread
-    whole = jax.device_put(jnp.ones(8), jax.NamedSharding(mesh, jax.P()))
-    ffi.register_ffi_target("test.add", ffi.pycapsule(handlers.add))
-    add = jax.jit(ffi.ffi_call("test.add", jax.ShapeDtypeStruct((8,), jnp.float32), sharding="local"))
-    for one, other in ((x, whole), (whole, x)):
-        assert add(one, other).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
-
-
 def test_an_array_attribute_is_what_it_was_when_it_was_traced():
     weights = np.array([1, 1, 1], np.int32)
     traced = jax.jit(lambda x: moments(x, mode="weighted", weights=weights, options={"scale": np.float32(1)})).trace(
@@ -429,7 +274,7 @@ def test_an_array_attribute_is_what_it_was_when_it_was_traced():
 def test_registering_anew_without_a_signature_forgets_it(handlers):
     capsule = ffi.pycapsule(handlers.add_one)
     ffi.register_ffi_target("test.again", capsule, signature="(x: f64[]) -> ()")
-    with pytest.raises(TypeError, match="argument 'x': expected float64|expected 0 results"):
+    with pytest.raises(TypeError, match=r"argument 'x': expected float64|expected 0 results"):
         ffi.ffi_call("test.again", SCALAR)(jnp.zeros((), jnp.float32))
     ffi.register_ffi_target("test.again", capsule)
     ffi.ffi_call("test.again", SCALAR, input_output_aliases={0: 0})(1.0)
