@@ -165,7 +165,9 @@ def test_a_library_that_was_built_elsewhere(tmp_path):
     out = callout.pure_callback("mine.decay", jax.ShapeDtypeStruct((3,), jnp.float32), jnp.ones(3), jnp.float32(0.5))
     assert out.tolist() == [1, 1.5, 1.75]
     callout.unregister("mine.decay")
-    (tmp_path / "libmine.so").write_bytes((tmp_path / "libmine.so").read_bytes() + b"changed")
+    # Replaced, as a linker does: writing into the file that is mapped here would end this process.
+    (tmp_path / "newer.so").write_bytes((tmp_path / "libmine.so").read_bytes() + b"changed")
+    (tmp_path / "newer.so").replace(tmp_path / "libmine.so")
     with pytest.raises(callout.RegistrationError, match="has changed since this process loaded it"):
         callout.cpp.load(tmp_path / "libmine.so")
     (tmp_path / "text.so").write_text("no library")
