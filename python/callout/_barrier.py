@@ -28,6 +28,14 @@ def _raise_tap_errors() -> None:
     raise error from cause
 
 
+def refuse_inside_callbacks(what: str) -> None:
+    """Raises CallbackError where waiting would never end."""
+    if _ext.inside_call() or _jax_compat.inside_jax_callback():
+        raise _errors.CallbackError(f"{what} inside a callback would wait for the callback's own program")
+    if _ext.on_delivery_thread():
+        raise _errors.CallbackError(f"{what} inside a tap's function would wait for itself")
+
+
 def barrier_wait(timeout: float | None = None) -> None:
     """Waits until the programs that may tap are done and every tap's record is delivered.
 
@@ -47,12 +55,7 @@ def barrier_wait(timeout: float | None = None) -> None:
     _runtime.check_usable()
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"callout.barrier_wait: timeout must be None or 0 or more seconds, got {timeout!r}")
-    if _ext.inside_call() or _jax_compat.inside_jax_callback():
-        raise _errors.CallbackError(
-            "callout.barrier_wait() inside a callback would wait for the callback's own program"
-        )
-    if _ext.on_delivery_thread():
-        raise _errors.CallbackError("callout.barrier_wait() inside a tap's function would wait for itself")
+    refuse_inside_callbacks("callout.barrier_wait()")
     _programs.prepare()
     deadline = None if timeout is None else time.monotonic() + timeout
     outstanding = _programs.wait_for_programs(timeout)

@@ -51,6 +51,10 @@ class TapError(CallbackError):
         self.exceptions = exceptions
 
 
+class CallbackException(CallbackError):  # noqa: N818 - the name that host_callback had
+    """Taps or calls of `callout.host_callback` failed since its last `barrier_wait`. `__cause__` is the last exception."""
+
+
 class BarrierTimeout(CallbackError, TimeoutError):  # noqa: N818
     """`barrier_wait(timeout=...)` ran out of time; the text names what is outstanding."""
 
@@ -191,7 +195,7 @@ class reraise(contextlib.ContextDecorator):  # noqa: N801 - reads as a verb: `wi
 
 def find_original(error: BaseException) -> BaseException | None:
     """The user's exception behind one that JAX or a barrier raised."""
-    if isinstance(error, TapError):
+    if isinstance(error, (TapError, CallbackException)):
         return error.__cause__
     if isinstance(error, jax.errors.JaxRuntimeError) or type(error) is ValueError:
         return stands_for(error)

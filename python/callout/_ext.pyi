@@ -25,7 +25,7 @@ class Callback:
     @property
     def is_native(self) -> bool: ...
 
-def make_python_callback(label: str, function: object, unflatten: object | None, unflatten_value: object | None, flatten: object | None, single_result: bool, device_lookup: object | None, index_lookup: object | None, transforms: object | None, zero_copy: bool, numpy_only: bool, canonicalize: bool) -> Callback: ...
+def make_python_callback(label: str, function: object, unflatten: object | None, unflatten_value: object | None, flatten: object | None, single_result: bool, device_lookup: object | None, index_lookup: object | None, transforms: object | None, zero_copy: bool, numpy_only: bool, canonicalize: bool, host_callback: bool = False, explain: object | None = None) -> Callback: ...
 
 def buffer_types() -> tuple:
     """(Buffer, ExecutionContext)"""
@@ -91,6 +91,9 @@ def tap_eager(callback: Callback, arrays: Sequence, label: str, leaf_names: Sequ
     The last array is where the value begins in a larger one, if `has_offsets`.
     """
 
+def tap_inline(callback: Callback, arrays: Sequence, label: str, leaf_names: Sequence[str], device_ordinal: int) -> None:
+    """Calls the tap's function in this thread."""
+
 def configure_delivery(queue_bytes: int, python_threads: int) -> None: ...
 
 def drain(seconds: float) -> list[str]:
@@ -98,6 +101,9 @@ def drain(seconds: float) -> list[str]:
 
 def shutdown(seconds: float) -> int:
     """Number of records that were not delivered."""
+
+def park_delivery_threads() -> None:
+    """Ends the delivery threads until a tap has something for them."""
 
 def on_delivery_thread() -> bool: ...
 
@@ -135,3 +141,16 @@ def close_interpreter(seconds: float) -> int:
 def trim_memory() -> None: ...
 
 def pooled_bytes() -> int: ...
+
+class ValueLayout:
+    """(kind, text, number) pieces, see src/sinks/value_layout.h."""
+
+    def __init__(self, pieces: Sequence[tuple[int, str, int]]) -> None: ...
+
+    def join(self, leaves: Sequence[str]) -> str:
+        """The text, from those of the leaves."""
+
+    def text(self, arrays: Sequence, threshold: int, float32_exponents_from: float) -> object:
+        """
+        The text, from the leaves' arrays; None if one of them is left to NumPy.
+        """

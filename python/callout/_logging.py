@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `callout` logger. Its level is also the core's: what it would drop the core does not format."""
+"""The `callout` logger and that of `callout.host_callback`.
+
+The lower of their levels is also the core's: what both would drop the core does not format.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,21 @@ from . import _ext
 class _CoreLogger(logging.Logger):
     def setLevel(self, level: int | str) -> None:  # noqa: N802 - logging's name
         super().setLevel(level)
-        _ext.set_log_level(self.level or logging.WARNING)
+        levels = [each.level for each in (logger, host_callback_logger) if each.level]
+        _ext.set_log_level(min(levels, default=logging.WARNING))
 
 
 logger = logging.getLogger("callout")
-if not isinstance(logger, _CoreLogger):
-    # The logger may exist already, with handlers: it keeps them and only learns to tell the core its level.
-    logger.__class__ = _CoreLogger
+host_callback_logger = logging.getLogger("callout.host_callback")
+for _logger in (logger, host_callback_logger):
+    if not isinstance(_logger, _CoreLogger):
+        # The logger may exist already, with handlers: it keeps them and only learns to tell the core its level.
+        _logger.__class__ = _CoreLogger
 
 
-def emit(level: int, message: str) -> None:
-    """Logs a message of the core. Called by it with the GIL held."""
-    logger.log(level, "%s", message.removeprefix("callout: "))
+def emit(level: int, message: str, source: int) -> None:
+    """Logs a message of the core; `source`: 0, or 1 for host_callback's. Called by it with the GIL held."""
+    (host_callback_logger if source else logger).log(level, "%s", message.removeprefix("callout: "))
 
 
 def format_stacks() -> str:

@@ -219,6 +219,7 @@ class TapKeywords:
     device: bool = False
     transforms: bool = False
     index: bool = False
+    host_callback: bool = False  # `transforms` is its second argument
 
     def refuse(self) -> None:
         """For targets that take none."""
@@ -319,6 +320,7 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
             zero_copy=False,
             numpy_only=chosen.numpy_only,
             canonicalize=False,
+            host_callback=wanted.host_callback,
         )
 
     return interned(

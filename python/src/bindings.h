@@ -25,5 +25,6 @@ void BindRegistry(nanobind::module_& module);
 void BindEager(nanobind::module_& module);
 void BindDelivery(nanobind::module_& module);
 void BindProcess(nanobind::module_& module);
+void BindText(nanobind::module_& module);
 
 }  // namespace callout::python

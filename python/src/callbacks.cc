@@ -25,7 +25,8 @@ SharedRef Share(const nb::object& object) {
 CallbackHandle MakePython(const std::string& label, const nb::object& function, const nb::object& unflatten,
                           const nb::object& unflatten_value, const nb::object& flatten, bool single_result,
                           const nb::object& device_lookup, const nb::object& index_lookup, const nb::object& transforms,
-                          bool zero_copy, bool numpy_only, bool canonicalize) {
+                          bool zero_copy, bool numpy_only, bool canonicalize, bool host_callback,
+                          const nb::object& explain) {
   DropGarbage();
   return {std::make_shared<PythonCallback>(
       label, PythonSignature{.function = Share(function),
@@ -33,9 +34,11 @@ CallbackHandle MakePython(const std::string& label, const nb::object& function, 
                              .unflatten_value = Share(unflatten_value),
                              .flatten = Share(flatten),
                              .single_result = single_result,
+                             .explain = Share(explain),
                              .device_lookup = Share(device_lookup),
                              .index_lookup = Share(index_lookup),
                              .transforms = Share(transforms),
+                             .host_callback = host_callback,
                              .zero_copy = zero_copy,
                              .numpy_only = numpy_only,
                              .canonicalize = canonicalize ? Canonicalize::k64To32 : Canonicalize::kNo})};
@@ -93,7 +96,8 @@ void BindCallbacks(nb::module_& m) {
   m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten").none(),
         nb::arg("unflatten_value").none(), nb::arg("flatten").none(), nb::arg("single_result"),
         nb::arg("device_lookup").none(), nb::arg("index_lookup").none(), nb::arg("transforms").none(),
-        nb::arg("zero_copy"), nb::arg("numpy_only"), nb::arg("canonicalize"));
+        nb::arg("zero_copy"), nb::arg("numpy_only"), nb::arg("canonicalize"), nb::arg("host_callback") = false,
+        nb::arg("explain") = nb::none());
   m.def("buffer_types", &BufferTypes, "(Buffer, ExecutionContext)");
   m.def("make_buffer_callback", &MakeBuffer, nb::arg("label"), nb::arg("function"), nb::arg("unflatten_out").none(),
         nb::arg("unflatten").none(), nb::arg("numpy_only"));

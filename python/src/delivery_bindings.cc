@@ -106,6 +106,13 @@ void BindDelivery(nb::module_& m) {
       nb::arg("queue_bytes"), nb::arg("python_threads"));
   m.def("drain", &Drain, nb::arg("seconds"), "What is outstanding after `seconds` (< 0: wait for ever).");
   m.def("shutdown", &Shutdown, nb::arg("seconds"), "Number of records that were not delivered.");
+  m.def(
+      "park_delivery_threads",
+      [] {
+        const nb::gil_scoped_release release;
+        Delivery::Get().Park();
+      },
+      "Ends the delivery threads until a tap has something for them.");
   m.def("on_delivery_thread", &internal::DeliveryThread::IsCurrent);
   m.def("inside_call", &internal::InsideCall);
   m.def("take_delivery_errors", &TakeErrors, "(count, texts of the first few, text of the last)");

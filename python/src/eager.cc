@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "arrays.h"
-#include "base/small_buffer.h"
+#include "array_buffers.h"
+#include "base/ticks.h"
 #include "delivery/delivery.h"
 #include "errors.h"
 #include "frame/subbyte.h"
@@ -24,40 +24,6 @@ namespace callout::python {
 namespace {
 
 using internal::IsSubByte;
-
-// NumPy arrays as the buffers that a program would pass.
-class ArrayBuffers {
- public:
-  explicit ArrayBuffers(const nb::sequence& arrays) {
-    for (nb::handle item : arrays) Append(item.ptr());
-  }
-  const callout_buffer* data() const { return buffers_.data(); }
-  uint32_t size() const { return static_cast<uint32_t>(buffers_.size()); }
-
- private:
-  void Append(PyObject* object) {
-    Ref array(PyArray_FROM_OF(object, NPY_ARRAY_IN_ARRAY));
-    if (!array) nb::raise_python_error();
-    auto* dense = reinterpret_cast<PyArrayObject*>(array.get());
-    const DType dtype = DTypeOf(PyArray_DESCR(dense));
-    if (dtype == DType::kInvalid) throw nb::type_error("callout: an array of a dtype that XLA does not have");
-    const auto elements = static_cast<int64_t>(PyArray_SIZE(dense));
-    callout_buffer buffer = {static_cast<uint32_t>(dtype), static_cast<uint32_t>(PyArray_NDIM(dense)),
-                             PyArray_DATA(dense), reinterpret_cast<const int64_t*>(PyArray_DIMS(dense)),
-                             PackedBytes(dtype, elements)};
-    if (IsSubByte(dtype)) {
-      packed_.emplace_back(buffer.size_bytes);
-      internal::Pack(dtype, static_cast<const uint8_t*>(buffer.data), elements, packed_.back().data());
-      buffer.data = packed_.back().data();
-    }
-    buffers_.push_back(buffer);
-    arrays_.push_back(std::move(array));
-  }
-
-  std::vector<Ref> arrays_;
-  std::vector<std::vector<char>> packed_;
-  std::vector<callout_buffer> buffers_;
-};
 
 // Fresh arrays for the results. Sub-byte results are written packed and unpacked by Finish.
 class ResultArrays {
@@ -137,6 +103,30 @@ void TapEager(const CallbackHandle& handle, const nb::sequence& arrays, const st
   ThrowIfError(status);
 }
 
+// A tap that runs here instead of on a delivery thread, after those that are queued.
+void TapInline(const CallbackHandle& handle, const nb::sequence& arrays, const std::string& label,
+               const std::vector<std::string>& leaf_names, int32_t device_ordinal) {
+  const std::shared_ptr<internal::Callback> callback = handle.callback;
+  if (callback->lane() == internal::Lane::kNative) throw nb::type_error("callout: a sink cannot be called inline");
+  const ArrayBuffers buffers(arrays);
+  {
+    const nb::gil_scoped_release release;
+    internal::Delivery::Get().DrainDevice(*callback, device_ordinal, 0);
+  }
+  const internal::SiteInfo site{label.empty() ? callback->label() : label, leaf_names};
+  std::vector<void*> blocks(buffers.size());
+  const Status status = callback->Deliver({.site = &site,
+                                           .buffers = {buffers.data(), buffers.size()},
+                                           .blocks = blocks.data(),
+                                           .device_ordinal = device_ordinal,
+                                           .run_id = 0,
+                                           .sequence = 0,
+                                           .ticks = internal::Ticks()});
+  callback->stats().calls.fetch_add(1, std::memory_order_relaxed);
+  if (!status.ok()) callback->stats().errors.fetch_add(1, std::memory_order_relaxed);
+  ThrowIfError(status);
+}
+
 }  // namespace
 
 void BindEager(nb::module_& m) {
@@ -152,6 +142,8 @@ void BindEager(nb::module_& m) {
   m.def("tap_eager", &TapEager, nb::arg("callback"), nb::arg("arrays"), nb::arg("label"), nb::arg("leaf_names"),
         nb::arg("on_full"), nb::arg("device_ordinal"), nb::arg("has_offsets"),
         "The last array is where the value begins in a larger one, if `has_offsets`.");
+  m.def("tap_inline", &TapInline, nb::arg("callback"), nb::arg("arrays"), nb::arg("label"), nb::arg("leaf_names"),
+        nb::arg("device_ordinal"), "Calls the tap's function in this thread.");
 }
 
 }  // namespace callout::python

@@ -48,4 +48,5 @@ NB_MODULE(_ext, m) {
   BindEager(m);
   BindDelivery(m);
   BindProcess(m);
+  BindText(m);
 }

@@ -63,15 +63,15 @@ std::string DumpPythonStacks() {
   return text;
 }
 
-// Hands a message to logging.getLogger("callout") if this thread holds the GIL; from other threads it goes to stderr,
+// Hands a message to Python's logging if this thread holds the GIL; from other threads it goes to stderr,
 // since nobody must wait for the GIL to say that it is stuck.
-bool LogToPython(internal::LogLevel level, std::string_view message) {
+bool LogToPython(internal::LogLevel level, std::string_view message, internal::LogSource source) {
   if (internal::ProcessIsExiting() || PyGILState_Check() == 0) return false;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   Ref module(PyImport_ImportModule("callout._logging"));
-  Ref result(module ? PyObject_CallMethod(module.get(), "emit", "is#", static_cast<int>(level), message.data(),
-                                          static_cast<Py_ssize_t>(message.size()))
+  Ref result(module ? PyObject_CallMethod(module.get(), "emit", "is#i", static_cast<int>(level), message.data(),
+                                          static_cast<Py_ssize_t>(message.size()), static_cast<int>(source))
                     : nullptr);
   const bool done = static_cast<bool>(result);
   if (!done) PyErr_Clear();

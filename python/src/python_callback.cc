@@ -2,6 +2,7 @@
 #include "python_callback.h"
 
 #include "base/small_buffer.h"
+#include "delivery/delivery.h"
 #include "errors.h"
 
 namespace callout::python {
@@ -42,19 +43,20 @@ bool AppendArguments(const callout_call& call, bool zero_copy, Leaves& leaves) {
   return true;
 }
 
-// What a tap's function is called with: the value and a few keywords.
+// What a tap's function is called with: the value and a few more, most of them by keyword.
 class TapArguments {
  public:
-  /// Borrowed: the caller keeps it.
-  void SetValue(PyObject* value) { slots_[1] = value; }
+  /// Borrowed: the caller keeps it. Before any keyword.
+  void AddPositional(PyObject* value) { slots_[1 + num_positional_++] = value; }
   /// Takes ownership. A null `object` (with a Python error set) makes this not ok.
   void Add(const char* keyword, Ref object) {
     if (!object) ok_ = false;
     names_[num_keywords_] = keyword;
-    slots_[2 + num_keywords_] = object.get();
+    slots_[1 + num_positional_ + num_keywords_] = object.get();
     owned_[num_keywords_++] = std::move(object);
   }
   bool ok() const { return ok_; }
+  size_t num_positional() const { return num_positional_; }
   size_t num_keywords() const { return num_keywords_; }
   PyObject* const* data() const { return slots_ + 1; }
   /// A tuple of the keywords; null with a Python error set.
@@ -68,12 +70,16 @@ class TapArguments {
 
  private:
   static constexpr size_t kMaxKeywords = 3;
-  PyObject* slots_[2 + kMaxKeywords] = {};  // offset slot, value, keywords
+  PyObject* slots_[3 + kMaxKeywords] = {};  // offset slot, value, transforms, keywords
   Ref owned_[kMaxKeywords];
   const char* names_[kMaxKeywords] = {};
+  size_t num_positional_ = 0;
   size_t num_keywords_ = 0;
   bool ok_ = true;
 };
+
+// An array, or a NumPy scalar: a leaf whatever the structure.
+bool IsArrayLeaf(PyObject* value) { return PyArray_Check(value) || PyArray_IsScalar(value, Generic); }
 
 // A zero-copy array that somebody still refers to would read memory that XLA reuses.
 Status CheckNotKept(Leaves& leaves) {
@@ -97,6 +103,7 @@ int PythonCallback::Traverse(visitproc visit, void* arg) const {
   Py_VISIT(signature_.unflatten.get());
   Py_VISIT(signature_.unflatten_value.get());
   Py_VISIT(signature_.flatten.get());
+  Py_VISIT(signature_.explain.get());
   Py_VISIT(signature_.device_lookup.get());
   Py_VISIT(signature_.index_lookup.get());
   Py_VISIT(signature_.transforms.get());
@@ -104,20 +111,26 @@ int PythonCallback::Traverse(visitproc visit, void* arg) const {
 }
 
 Status PythonCallback::Call(const callout_call& call) {
-  return CallFromProgram(call, signature_.numpy_only, [&] { return CallWithGil(call); });
+  return CallFromProgram(call, signature_.numpy_only, [&] {
+    Status status = CallWithGil(call);
+    if (!status.ok() && signature_.host_callback) {
+      internal::Delivery::Get().AddError(*this, call.device_ordinal, status);
+    }
+    return status;
+  });
 }
 
 Status PythonCallback::CallWithGil(const callout_call& call) {
   Leaves leaves(call.num_args);
   if (!AppendArguments(call, signature_.zero_copy, leaves)) return TakePythonError();
-  Ref value = CallFunction(leaves.data(), leaves.count());
+  Ref value = CallFunction(leaves.data(), leaves.count(), call.device_ordinal);
   Status status = value ? StoreResults(value.get(), call) : TakePythonError();
   value = Ref();
   if (signature_.zero_copy && status.ok()) return CheckNotKept(leaves);
   return status;
 }
 
-Ref PythonCallback::CallFunction(PyObject* const* leaves, size_t count) {
+Ref PythonCallback::CallFunction(PyObject* const* leaves, size_t count, int32_t device_ordinal) {
   PyObject* function = signature_.function.get();
   if (!signature_.unflatten) {
     return CallPython(function, leaves, count, nullptr);
@@ -125,21 +138,40 @@ Ref PythonCallback::CallFunction(PyObject* const* leaves, size_t count) {
   const Ref tuple = MakeTuple(leaves, count);
   const Ref structure = tuple ? CallPython(signature_.unflatten.get(), tuple.get()) : Ref();
   if (!structure) return Ref();
+  if (signature_.device_lookup) {
+    const Ref ordinal(PyLong_FromLong(device_ordinal));
+    const Ref device = ordinal ? CallPython(signature_.device_lookup.get(), ordinal.get()) : Ref();
+    PyObject *args, *kwargs;
+    if (!device || !PyArg_ParseTuple(structure.get(), "OO!", &args, &PyDict_Type, &kwargs)) return Ref();
+    if (PyDict_SetItemString(kwargs, "device", device.get()) < 0) return Ref();
+  }
   return CallWithStructure(function, structure.get());
 }
 
 Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
-  if (call.num_results == 0 && value == Py_None) return OkStatus();
-  if (signature_.flatten) {
+  if (call.num_results == 0 && value == Py_None && !signature_.explain) return OkStatus();
+  if (signature_.flatten && !(call.num_results == 1 && signature_.single_result && IsArrayLeaf(value))) {
     const Ref leaves = CallPython(signature_.flatten.get(), value);
-    return leaves ? StoreLeaves(leaves.get(), call) : TakePythonError();
+    if (!leaves) return TakePythonError();
+    Status status = StoreLeaves(leaves.get(), call);
+    if (status.code() == StatusCode::kInvalidArgument) return Explained(value, std::move(status));
+    return status;
   }
   if (!signature_.single_result) return StoreLeaves(value, call);
   if (call.num_results == 0) return OkStatus();
   const std::string mismatch = StoreResult(value, call.results[0], signature_.canonicalize);
   if (PyErr_Occurred() != nullptr) [[unlikely]]
     return TakePythonError();
-  return mismatch.empty() ? OkStatus() : InvalidArgument("its result does not fit: " + mismatch);
+  if (mismatch.empty()) [[likely]]
+    return OkStatus();
+  return Explained(value, InvalidArgument("its result does not fit: " + mismatch));
+}
+
+Status PythonCallback::Explained(PyObject* value, Status mismatch) const {
+  if (!signature_.explain) return mismatch;
+  const Ref nothing = CallPython(signature_.explain.get(), value);
+  if (!nothing) return TakePythonError();
+  return mismatch;
 }
 
 Status PythonCallback::StoreLeaves(PyObject* sequence, const callout_call& call) {
@@ -180,20 +212,25 @@ Ref PythonCallback::CallTap(PyObject* const* leaves, size_t count, const interna
     const Ref tuple = MakeTuple(leaves, count);
     value = tuple ? CallPython(signature_.unflatten_value.get(), tuple.get()) : Ref();
     if (!value) return Ref();
-    arguments.SetValue(value.get());
+    arguments.AddPositional(value.get());
   } else {
-    arguments.SetValue(leaves[0]);
+    arguments.AddPositional(leaves[0]);
   }
-  if (signature_.transforms) arguments.Add("transforms", Ref::Borrow(signature_.transforms.get()));
+  if (signature_.transforms && signature_.host_callback) {
+    arguments.AddPositional(signature_.transforms.get());
+  } else if (signature_.transforms) {
+    arguments.Add("transforms", Ref::Borrow(signature_.transforms.get()));
+  }
   if (signature_.device_lookup) {
     const Ref ordinal(PyLong_FromLong(record.device_ordinal));
     arguments.Add("device", ordinal ? CallPython(signature_.device_lookup.get(), ordinal.get()) : Ref());
   }
   if (signature_.index_lookup && arguments.ok()) arguments.Add("index", LookUpIndex(leaves, count, record));
   if (!arguments.ok()) return Ref();
-  if (arguments.num_keywords() == 0) return CallPython(function, arguments.data(), 1, nullptr);
+  const size_t count_positional = arguments.num_positional();
+  if (arguments.num_keywords() == 0) return CallPython(function, arguments.data(), count_positional, nullptr);
   const Ref names = arguments.KeywordNames();
-  return names ? CallPython(function, arguments.data(), 1, names.get()) : Ref();
+  return names ? CallPython(function, arguments.data(), count_positional, names.get()) : Ref();
 }
 
 Ref PythonCallback::LookUpIndex(PyObject* const* leaves, size_t count, const internal::Record& record) const {

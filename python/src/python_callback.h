@@ -22,16 +22,22 @@ struct PythonSignature {
   SharedRef unflatten;
   /// (leaves) -> value of a tap. Empty: the one leaf is the value.
   SharedRef unflatten_value;
-  /// (result) -> list of leaves; raises if the structure is not the expected one. Empty: see `num_results`.
+  /// (result) -> list of leaves; raises if the structure is not the expected one. Empty: see `single_result`.
   SharedRef flatten;
-  /// Without `flatten`: whether the result is one array (or ignored, where the call has none) or a flat tuple of them.
+  /// Whether the result is one array (or ignored, where the call has none) or a flat tuple of them. With `flatten`, an
+  /// array that comes as the one result is taken without asking.
   bool single_result = true;
-  /// (device ordinal) -> object, passed as keyword `device`.
+  /// (result that does not fit) -> raises what the caller is to see. Where it is set, None is a result like others.
+  SharedRef explain;
+  /// (device ordinal) -> object, passed as keyword `device`. A call then needs `unflatten`.
   SharedRef device_lookup;
   /// (arrays, where they begin in the whole value) -> object, passed as keyword `index`.
   SharedRef index_lookup;
   /// Passed as keyword `transforms`.
   SharedRef transforms;
+  /// The rules of callout.host_callback: `transforms` is the second argument, a failed call is raised by the next
+  /// barrier too, and messages go to that module's logger.
+  bool host_callback = false;
   bool zero_copy = false;
   /// A promise that it does not use JAX.
   bool numpy_only = false;
@@ -44,6 +50,9 @@ class PythonCallback final : public internal::Callback, public Traversable {
   PythonCallback(std::string label, PythonSignature signature);
 
   internal::Lane lane() const override { return internal::Lane::kPython; }
+  internal::LogSource log_source() const override {
+    return signature_.host_callback ? internal::LogSource::kHostCallback : internal::LogSource::kCore;
+  }
   /// GIL not needed. Takes it.
   Status Call(const callout_call& call) override;
   int Traverse(visitproc visit, void* arg) const override;
@@ -52,10 +61,11 @@ class PythonCallback final : public internal::Callback, public Traversable {
 
  private:
   Status CallWithGil(const callout_call& call);
-  Ref CallFunction(PyObject* const* leaves, size_t count);
+  Ref CallFunction(PyObject* const* leaves, size_t count, int32_t device_ordinal);
   Ref CallTap(PyObject* const* leaves, size_t count, const internal::Record& record);
   Ref LookUpIndex(PyObject* const* leaves, size_t count, const internal::Record& record) const;
   Status StoreResults(PyObject* value, const callout_call& call);
+  Status Explained(PyObject* value, Status mismatch) const;
   Status StoreLeaves(PyObject* sequence, const callout_call& call);
 
   const PythonSignature signature_;

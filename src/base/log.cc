@@ -45,10 +45,10 @@ bool LogEnabled(LogLevel level) { return static_cast<int>(level) >= g_level.load
 
 void SetLogHandler(LogHandler handler) { g_handler.store(handler, std::memory_order_release); }
 
-void Log(LogLevel level, std::string_view message) {
+void Log(LogLevel level, std::string_view message, LogSource source) {
   if (!LogEnabled(level)) return;
   const LogHandler handler = g_handler.load(std::memory_order_acquire);  // pairs with SetLogHandler's store
-  if (handler == nullptr || !handler(level, message)) WriteToStderr(level, message);
+  if (handler == nullptr || !handler(level, message, source)) WriteToStderr(level, message);
 }
 
 }  // namespace callout::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of the core. They go to a handler (Python's `callout` logger, when it can take them) or else to stderr.
+// Messages of the core. They go to a handler (Python's loggers, when they can take them) or else to stderr.
 #pragma once
 
 #include <string_view>
@@ -12,8 +12,11 @@ namespace callout::internal {
 /// The numbers of Python's logging levels.
 enum class LogLevel : int { kDebug = 10, kInfo = 20, kWarning = 30, kError = 40 };
 
+/// Whose logger a message is for: that of `callout`, or that of `callout.host_callback`.
+enum class LogSource : int { kCore = 0, kHostCallback = 1 };
+
 /// Takes a message, or returns false to have it written to stderr. Called on any thread. Must not throw.
-using LogHandler = bool (*)(LogLevel level, std::string_view message);
+using LogHandler = bool (*)(LogLevel level, std::string_view message, LogSource source);
 
 /// Drops messages below `level`. Thread-safe.
 CALLOUT_EXPORT void SetLogLevel(int level);
@@ -23,6 +26,6 @@ CALLOUT_EXPORT bool LogEnabled(LogLevel level);
 CALLOUT_EXPORT void SetLogHandler(LogHandler handler);
 
 /// Thread-safe. GIL not needed. Writes whole lines with one write call.
-CALLOUT_EXPORT void Log(LogLevel level, std::string_view message);
+CALLOUT_EXPORT void Log(LogLevel level, std::string_view message, LogSource source = LogSource::kCore);
 
 }  // namespace callout::internal

@@ -20,7 +20,7 @@ class LogTest : public ::testing::Test {
   }
 };
 
-bool Refuse(LogLevel /*level*/, std::string_view /*message*/) { return false; }
+bool Refuse(LogLevel /*level*/, std::string_view /*message*/, LogSource /*source*/) { return false; }
 
 TEST_F(LogTest, HandlerGetsLevelAndMessage) {
   const LogCapture log;

@@ -175,6 +175,7 @@ Status Delivery::PushTo(Channel& channel, TapSite& site, const callout_buffer* b
   header->device_ordinal = device_ordinal;
   FillRecord(*header, buffers);
   channel.queue->Commit(header);
+  channel.thread->StartIfParked();
   return OkStatus();
 }
 
@@ -200,6 +201,7 @@ void Delivery::Retire(std::unique_ptr<TapSite> site) {
     header->num_buffers = 0;
     header->site = raw;
     channel->queue->Commit(header);
+    channel->thread->StartIfParked();
   }
 }
 
@@ -248,6 +250,22 @@ void Delivery::DrainDevice(const Callback& caller, int32_t device_ordinal, int64
 }
 
 DeliveryErrorReport Delivery::TakeErrors() { return errors_.Take(); }
+
+void Delivery::Park() {
+  std::vector<DeliveryThread*> threads;
+  {
+    MutexLock lock(mutex_);
+    if (closed_.load(std::memory_order_acquire)) return;
+    for (const auto& lane : threads_) {
+      for (const auto& thread : lane) threads.push_back(thread.get());
+    }
+  }
+  for (DeliveryThread* thread : threads) thread->Park();
+}
+
+void Delivery::AddError(const Callback& callback, int32_t device_ordinal, const Status& status) {
+  errors_.Add(callback, device_ordinal, status);
+}
 
 uint64_t Delivery::Shutdown(std::chrono::steady_clock::time_point deadline) {
   (void)Drain(deadline);

@@ -70,6 +70,12 @@ class CALLOUT_EXPORT Delivery {
   /// not be called with the GIL held. Thread-safe.
   void DrainDevice(const Callback& caller, int32_t device_ordinal, int64_t run_id);
 
+  /// Ends the threads until there is something to deliver, and waits until they have ended. Must not be called on a
+  /// delivery thread, nor with the GIL held. Thread-safe.
+  void Park();
+
+  /// Lets the next barrier raise a failure that did not happen on a delivery thread. Thread-safe.
+  void AddError(const Callback& callback, int32_t device_ordinal, const Status& status);
   /// What failed since the last call. Thread-safe.
   DeliveryErrorReport TakeErrors();
 

@@ -15,10 +15,10 @@ constexpr size_t kMaxFirst = 8;
 
 void DeliveryErrors::Add(const Callback& callback, int32_t device_ordinal, const Status& status) {
   const std::string text = DescribeFailure(callback, device_ordinal, status);
-  callback.stats().errors.fetch_add(1, std::memory_order_relaxed);
   if (!callback.stats().tap_error_logged.exchange(true, std::memory_order_relaxed)) {
     Log(LogLevel::kError,
-        text + "\nFurther errors of this callback are counted, not logged; barrier_wait() raises them.");
+        text + "\nFurther errors of this callback are counted, not logged; barrier_wait() raises them.",
+        callback.log_source());
   }
   MutexLock lock(mutex_);
   ++report_.count;

@@ -21,7 +21,7 @@ struct DeliveryErrorReport {
 
 class DeliveryErrors {
  public:
-  /// Thread-safe.
+  /// Logs the callback's first error. Thread-safe.
   void Add(const Callback& callback, int32_t device_ordinal, const Status& status);
   /// Returns what came since the last call. Thread-safe.
   DeliveryErrorReport Take();

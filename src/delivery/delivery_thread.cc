@@ -8,8 +8,10 @@
 #include <exception>
 
 #include "base/block_pool.h"
+#include "base/log.h"
 #include "base/ticks.h"
 #include "delivery/tap_site.h"
+#include "frame/buffer.h"
 #include "registry/in_flight.h"
 #include "registry/invoke.h"
 
@@ -45,6 +47,13 @@ Status Guarded(Body&& body) {
   }
 }
 
+void LogRecord(const Callback& callback, const Record& record) {
+  std::string text = "record of '" + callback.label() + "' received from device ";
+  text += std::to_string(record.device_ordinal) + ":";
+  for (const callout_buffer& buffer : record.buffers) text += " " + ShapeString(buffer);
+  Log(LogLevel::kDebug, text, callback.log_source());
+}
+
 }  // namespace
 
 bool DeliveryThread::IsCurrent() { return t_is_delivery_thread; }
@@ -70,19 +79,32 @@ std::vector<BoundedQueue*> DeliveryThread::Queues() const {
 
 void DeliveryThread::Start() {
   MutexLock lock(mutex_);
-  if (running_) return;
+  if (running_ || stopping_ > 0) return;
   if (thread_.joinable()) thread_.join();
   stop_.store(false, std::memory_order_relaxed);
+  parked_.store(false, std::memory_order_seq_cst);
   running_ = true;
   thread_ = std::thread([this] { Run(); });
 }
 
-bool DeliveryThread::Stop(steady_clock::time_point deadline) {
-  stop_.store(true, std::memory_order_seq_cst);
-  wakeup_.Interrupt();
+void DeliveryThread::Park() {
+  (void)End(steady_clock::time_point::max(), /*parked=*/true);
+  // Whoever commits a record now sees that it has to start the thread; one that came before that is seen here.
+  for (const BoundedQueue* queue : Queues()) {
+    if (queue->delivered() < queue->taken()) return Start();
+  }
+}
+
+bool DeliveryThread::Stop(steady_clock::time_point deadline) { return End(deadline, /*parked=*/false); }
+
+bool DeliveryThread::End(steady_clock::time_point deadline, bool parked) {
   std::thread ended;
   {
     MutexLock lock(mutex_);
+    ++stopping_;  // nobody starts it meanwhile, nor clears `parked_`
+    if (parked) parked_.store(true, std::memory_order_seq_cst);
+    stop_.store(true, std::memory_order_seq_cst);
+    wakeup_.Interrupt();
     waiters_.fetch_add(1, std::memory_order_seq_cst);
     while (running_) {
       if (deadline == steady_clock::time_point::max()) {
@@ -92,6 +114,7 @@ bool DeliveryThread::Stop(steady_clock::time_point deadline) {
       }
     }
     waiters_.fetch_sub(1, std::memory_order_relaxed);
+    --stopping_;
     if (running_) return false;
     ended = std::move(thread_);
   }
@@ -101,6 +124,7 @@ bool DeliveryThread::Stop(steady_clock::time_point deadline) {
 
 bool DeliveryThread::WaitFor(const BoundedQueue& queue, uint64_t ticket, steady_clock::time_point deadline) {
   if (queue.delivered() >= ticket) return true;
+  StartIfParked();
   MutexLock lock(mutex_);
   waiters_.fetch_add(1, std::memory_order_seq_cst);  // before reading `delivered`: pairs with DrainOnce
   bool done = true;
@@ -169,7 +193,7 @@ bool DeliveryThread::DrainOnce() {
 void DeliveryThread::Flush() {
   for (const auto& callback : to_flush_) {
     const Status status = Guarded([&] { return callback->Flush(); });
-    if (!status.ok()) errors_.Add(*callback, -1, status);
+    if (!status.ok()) AddError(*callback, -1, status);
   }
   to_flush_.clear();
 }
@@ -218,6 +242,8 @@ void DeliveryThread::Deliver(RecordHeader& header) {
                          .run_id = header.run_id,
                          .sequence = header.sequence,
                          .ticks = header.ticks};
+  if (LogEnabled(LogLevel::kDebug)) [[unlikely]]
+    LogRecord(callback, record);
   const InFlightScope in_flight(Activity::kDelivery, callback.id(), header.device_ordinal, header.run_id);
   const uint64_t start = Ticks();
   const Status status = Guarded([&] { return callback.Deliver(record); });
@@ -225,7 +251,12 @@ void DeliveryThread::Deliver(RecordHeader& header) {
   stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
   stats.calls.fetch_add(1, std::memory_order_relaxed);
   stats.bytes.fetch_add(TotalBytes(record.buffers), std::memory_order_relaxed);
-  if (!status.ok()) errors_.Add(callback, header.device_ordinal, status);
+  if (!status.ok()) AddError(callback, header.device_ordinal, status);
+}
+
+void DeliveryThread::AddError(const Callback& callback, int32_t device_ordinal, const Status& status) {
+  callback.stats().errors.fetch_add(1, std::memory_order_relaxed);
+  errors_.Add(callback, device_ordinal, status);
 }
 
 }  // namespace callout::internal

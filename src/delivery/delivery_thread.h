@@ -41,6 +41,14 @@ class CALLOUT_EXPORT DeliveryThread {
   /// Asks the thread to end after what it is doing now, and waits for it until `deadline`. False if it was still inside
   /// a callback then. Must not be called with the GIL held. Thread-safe.
   bool Stop(std::chrono::steady_clock::time_point deadline);
+  /// Stops the thread until there is something to deliver. Must not be called on a delivery thread, nor with the GIL
+  /// held. Thread-safe.
+  void Park();
+  /// To be called when a record is committed. Thread-safe.
+  void StartIfParked() {
+    if (parked_.load(std::memory_order_seq_cst)) [[unlikely]]
+      Start();
+  }
 
   /// Blocks until `queue` has delivered the record with `ticket`, or until `deadline`. False on the latter.
   bool WaitFor(const BoundedQueue& queue, uint64_t ticket, std::chrono::steady_clock::time_point deadline);
@@ -52,11 +60,13 @@ class CALLOUT_EXPORT DeliveryThread {
   static bool IsCurrent();
 
  private:
+  bool End(std::chrono::steady_clock::time_point deadline, bool parked);
   void Run();
   bool DrainOnce();
   void DrainQueue(BoundedQueue& queue);
   void Deliver(RecordHeader& header);
   void Flush();
+  void AddError(const Callback& callback, int32_t device_ordinal, const Status& status);
   bool HasWork() const;
   std::vector<BoundedQueue*> Queues() const;
 
@@ -70,6 +80,8 @@ class CALLOUT_EXPORT DeliveryThread {
   std::atomic<bool> stop_{false};
   std::thread thread_ CALLOUT_GUARDED_BY(mutex_);
   bool running_ CALLOUT_GUARDED_BY(mutex_) = false;
+  int stopping_ CALLOUT_GUARDED_BY(mutex_) = 0;  ///< Calls of End that wait.
+  std::atomic<bool> parked_{false};
   std::atomic<int> waiters_{0};
   std::condition_variable_any progress_;
 

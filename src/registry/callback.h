@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/live_count.h"
+#include "base/log.h"
 #include "callout/abi.h"
 #include "callout/export.h"
 #include "callout/status.h"
@@ -66,6 +67,8 @@ class CALLOUT_EXPORT Callback {
   Callback& operator=(const Callback&) = delete;
 
   virtual Lane lane() const = 0;
+  /// Whose logger messages about this callback are for.
+  virtual LogSource log_source() const { return LogSource::kCore; }
   /// Runs inside the program, on an XLA thread; several threads may be in it. GIL not needed. `call` has no
   /// `set_error`: errors are returned. Its `error_context` is the program's XLA_FFI_CallFrame, null for an eager call.
   virtual Status Call(const callout_call& call) = 0;

@@ -20,7 +20,7 @@ Captured& GetCaptured() {
   return *captured;
 }
 
-bool Capture(LogLevel level, std::string_view message) {
+bool Capture(LogLevel level, std::string_view message, LogSource) {
   Captured& captured = GetCaptured();
   MutexLock lock(captured.mutex);
   captured.messages.push_back(std::to_string(static_cast<int>(level)) + " " + std::string(message));

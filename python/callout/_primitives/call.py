@@ -32,7 +32,7 @@ def call_now(args: Sequence[Any], target: Target, result_avals: Avals, ordered: 
     check_usable()
     if ordered:
         wait_for_ordered()
-    device, ordinal, committed = placement(args)
+    device, ordinal, committed = placement(args, target.device_index)
     specs = [(aval.shape, aval.dtype) for aval in result_avals]
     results = _ext.call_eager(target.callback(), [to_host(arg) for arg in args], specs, ordinal, ordered)
     return [_jax_compat.put_on_device(result, device, committed) for result in results]

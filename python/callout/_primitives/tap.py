@@ -29,6 +29,7 @@ class Site:
     ordered: bool = False
     sharding: Literal["gather", "local"] = "gather"
     device_index: int = 0
+    inline: bool = False  # eager taps run in the caller
 
     def admits_all(self) -> bool:
         return self.every == 1 and self.min_interval_ns == 0
@@ -49,6 +50,10 @@ def _eager(*args: Any, target: Target, site: Site, transforms: Transforms, throt
     if site.ordered:
         wait_for_ordered()
     callback = target.callback(transforms)
+    if site.inline:
+        ordinal = placement(args, site.device_index)[1]
+        _ext.tap_inline(callback, [to_host(arg) for arg in args], site.label, list(site.leaves), ordinal)
+        return list(args)
 
     def send(values: Sequence[Any], ordinal: int, has_offsets: bool) -> None:
         _ext.tap_eager(callback, values, site.label, list(site.leaves), site.on_full, ordinal, has_offsets)

@@ -18,6 +18,7 @@ from .._targets import Target, Transforms
 from . import lowering
 from .batching import thread_over_batch
 from .call import Avals, call_now, lower_call, refuse
+from .host_call import refuse_host_call
 from .eager import note_threaded_program
 from .tap import Site, batched_transforms, lower_tap, tap_p
 from .token import TOKEN, no_tangent, one_token
@@ -26,6 +27,11 @@ threaded_tap_p = jax.extend.core.Primitive("callout_threaded_tap")
 threaded_call_p = jax.extend.core.Primitive("callout_threaded_call")
 threaded_call_p.multiple_results = True
 _jax_compat.require_devices(threaded_call_p)
+
+# What a threaded call was before: its `where`, which errors show and which transformations depend on.
+WHERE_IO = "callout.io_callback"
+WHERE_DEBUG = "callout.debug_callback"
+WHERE_HOST_CALL = "callout.host_callback.call"
 
 
 @threaded_tap_p.def_abstract_eval
@@ -89,10 +95,9 @@ def _lower_call(
     sharding: Any,
     ordered: bool,
     partitioned: bool,
-    acts: bool,
+    where: str,
     **_: Any,
 ) -> list[Any]:
-    where = "callout.io_callback" if acts else "callout.debug_callback"
     lowering.refuse_automatic_axes(ctx, where)
     note_threaded_program()
     spread = "local" if partitioned else "gather"
@@ -103,18 +108,20 @@ lowering.register(threaded_call_p, _lower_call)
 
 
 def _batch_call(
-    args: Sequence[Any], dims: Sequence[Any], *, ordered: bool, acts: bool, **params: Any
+    args: Sequence[Any], dims: Sequence[Any], *, ordered: bool, where: str, **params: Any
 ) -> tuple[Any, Any]:
     token, rest = one_token(args[0], dims[0]), dims[1:]
 
     def bind(token: Any, *values: Any) -> tuple[Any, list[Any]]:
-        token, *outs = threaded_call_p.bind(token, *values, ordered=ordered, acts=acts, **params)
+        token, *outs = threaded_call_p.bind(token, *values, ordered=ordered, where=where, **params)
         return token, outs
 
     if all(dim is None for dim in rest):
         token, outs = bind(token, *args[1:])
         return [token, *outs], [None] * (1 + len(outs))
-    if acts and ordered:
+    if where == WHERE_HOST_CALL:
+        refuse_host_call("batching rules are")
+    if where == WHERE_IO and ordered:
         raise ValueError("Cannot `vmap` ordered IO callbacks.")
     token, outs, out_dims = thread_over_batch(bind, token, args[1:], rest)
     return [token, *outs], [None, *out_dims]
@@ -123,10 +130,12 @@ def _batch_call(
 batching.primitive_batchers[threaded_call_p] = _batch_call
 
 
-def _jvp_call(primals: Sequence[Any], _: Any, *, acts: bool, **params: Any) -> tuple[Any, list[Any]]:
-    if acts:
+def _jvp_call(primals: Sequence[Any], _: Any, *, where: str, **params: Any) -> tuple[Any, list[Any]]:
+    if where == WHERE_HOST_CALL:
+        refuse_host_call("JVP rule is")
+    if where == WHERE_IO:
         refuse("IO", "JVP", "jax.custom_jvp")
-    outs = threaded_call_p.bind(*primals, acts=acts, **params)
+    outs = threaded_call_p.bind(*primals, where=where, **params)
     return outs, [no_tangent()]
 
 

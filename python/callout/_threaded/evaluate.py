@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,8 +13,9 @@ from .. import _jax_compat
 from .._primitives.call import io_p
 from .._primitives.debug import debug_p
 from .._primitives.effects import IoEffect, OrderedEffect, UnorderedEffect
+from .._primitives.host_call import host_call_p
 from .._primitives.tap import tap_p
-from .._primitives.threaded import threaded_call_p, threaded_tap_p
+from .._primitives.threaded import WHERE_DEBUG, WHERE_HOST_CALL, WHERE_IO, threaded_call_p, threaded_tap_p
 
 # (token, values) -> (next token, results)
 Evaluate = Callable[["Threader", Any, Any, Sequence[Any]], tuple[Any, list[Any]]]
@@ -87,17 +89,21 @@ def _tap(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, l
     return threaded_tap_p.bind(token, *args, **eqn.params), list(args)
 
 
-def _io(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-    token, *outs = threaded_call_p.bind(token, *args, **eqn.params, partitioned=False, acts=True)
+def _call(where: str, more: dict[str, Any], _: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Any:
+    token, *outs = threaded_call_p.bind(token, *args, **eqn.params, **more, where=where)
     return token, outs
 
 
-def _debug(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-    token, *outs = threaded_call_p.bind(token, *args, **eqn.params, result_avals=(), sharding=None, acts=False)
-    return token, outs
-
-
-RULES.update({tap_p: _tap, io_p: _io, debug_p: _debug})
+RULES.update(
+    {
+        tap_p: _tap,
+        io_p: functools.partial(_call, WHERE_IO, {"partitioned": False}),
+        debug_p: functools.partial(_call, WHERE_DEBUG, {"result_avals": (), "sharding": None}),
+        host_call_p: functools.partial(
+            _call, WHERE_HOST_CALL, {"partitioned": False, "sharding": None, "ordered": True}
+        ),
+    }
+)
 
 
 def plain(jaxpr: Any) -> Callable[..., list[Any]]:

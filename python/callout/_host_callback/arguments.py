@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `id_tap`, `id_print` and `call` take, and what they say of anything else: the texts are those that programs know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.tree_util import PyTreeDef
+
+from .._arguments import as_leaves, is_array_like
+
+
+def check_callable(function: Any) -> None:
+    """Raises TypeError."""
+    if not callable(function):
+        raise TypeError(f"Expected a callable value, got {function}")
+
+
+def check_device_index(device_index: Any) -> int:
+    """The index as an int; raises ValueError."""
+    if isinstance(device_index, bool) or not hasattr(device_index, "__index__") or device_index < 0:
+        raise ValueError(f"device_index must be an integer of at least 0, got {device_index!r}")
+    return int(device_index)
+
+
+def check_leaves(leaves: Sequence[Any]) -> None:
+    """Raises TypeError for what cannot be in a program."""
+    for leaf in leaves:
+        if not is_array_like(leaf):
+            raise TypeError(f"Argument '{leaf}' of type {type(leaf)} is not a valid JAX type.")
+
+
+def operands(leaves: Sequence[Any]) -> list[Any]:
+    """What the primitives take: arrays of JAX's dtypes, keys as the integers that they are made of."""
+    check_leaves(leaves)
+    return [
+        leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf)
+        for leaf in as_leaves("callout.host_callback", leaves)
+    ]
+
+
+def result_avals(result_shape: Any) -> tuple[tuple[jax.core.ShapedArray, ...], PyTreeDef]:
+    """The flat result types of `call`, in JAX's dtypes, and their tree."""
+    flat, tree = jax.tree.flatten(result_shape)
+    try:
+        return tuple(map(_aval, flat)), tree
+    except Exception as error:
+        raise ValueError(
+            "result_shape should be a pytree of values with structure matching the expected result of the callback "
+            "function. The values must be either numeric scalars, or must have 'shape' and 'dtype' attributes. "
+            f"Got {result_shape}"
+        ) from error
+
+
+def _aval(value: Any) -> jax.core.ShapedArray:
+    dtype = value.dtype if hasattr(value, "dtype") else jax.dtypes.result_type(value)
+    return jax.core.ShapedArray(np.shape(value), jax.dtypes.canonicalize_dtype(np.dtype(dtype)))
+
+
+def strict_leaves(tree: PyTreeDef, function: Any, result: Any) -> list[Any]:
+    """The leaves of what a callback returned, Python's numbers in JAX's dtypes. Raises TypeError for another tree."""
+    leaves, got = jax.tree.flatten(result)
+    if got != tree:
+        raise TypeError(f"Callback func {function} should have returned a result with pytree {tree} but returned {got}")
+    return [leaf if hasattr(leaf, "dtype") else np.asarray(leaf, jax.dtypes.result_type(leaf)) for leaf in leaves]
+
+
+def refuse_result(tree: PyTreeDef, avals: Sequence[jax.core.ShapedArray], function: Any, result: Any) -> None:
+    """Raises TypeError for a result of other shapes or dtypes."""
+    leaves, got_tree = jax.tree.flatten(result)
+    got = tuple(map(_aval, leaves))
+    if got != tuple(avals):
+        raise TypeError(
+            f"Callback func {function} should have returned a result with abstract values {tree.unflatten(avals)} "
+            f"but returned {got_tree.unflatten(got)}"
+        )

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tap function of `id_print`. Text is made in C++ (src/sinks/numpy_text.h), and by NumPy where that leaves it to NumPy."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.tree_util import PyTreeDef
+
+from .. import _ext
+from .._targets import Transforms
+
+# Kinds of pieces, as src/sinks/value_layout.h numbers them.
+_TEXT, _LEAF, _BREAK, _OPEN, _CLOSE = range(5)
+_INDENT = 2
+
+# Print options that change an array's text below the threshold, with what they are if nobody sets them.
+_DEFAULTS: dict[str, Any] = {
+    "precision": 8,
+    "suppress": False,
+    "linewidth": 75,
+    "nanstr": "nan",
+    "infstr": "inf",
+    "sign": "-",
+    "floatmode": "maxprec",
+    "formatter": None,
+    "legacy": False,
+}
+
+
+def _float32_exponents_from() -> float:
+    """From where on this NumPy writes float32 with exponents (1e8 before NumPy 2.3)."""
+    with np.printoptions(**_DEFAULTS):
+        return 1e6 if "e" in np.array2string(np.float32([5e6])) else 1e8
+
+
+_EXPONENTS_FROM = _float32_exponents_from()
+
+_lock = threading.Lock()
+_counts = {"native": 0, "numpy": 0}  # guarded by _lock
+
+
+def print_counts() -> dict[str, int]:
+    """How many values were written by C++ and how many by NumPy."""
+    with _lock:
+        return dict(_counts)
+
+
+class _Leaf:
+    """Stands for an array in a tree."""
+
+    def __init__(self, index: int):
+        self.index = index
+
+
+class _Pieces:
+    """The layout of a tree, and what each of its leaves is."""
+
+    def __init__(self, tree: PyTreeDef):
+        self.tree = tree
+        self.pieces: list[tuple[int, str, int]] = []
+        self.leaves: list[Any] = []  # _Leaf, or (path) -> the object of a custom node
+        self._paths: list[Callable[[Any], Any]] = []
+        self._add(tree.unflatten([_Leaf(i) for i in range(tree.num_leaves)]), 0)
+        self.all_arrays = all(isinstance(leaf, _Leaf) for leaf in self.leaves)
+
+    def _text(self, text: str) -> None:
+        self.pieces.append((_TEXT, text, 0))
+
+    def _add(self, value: Any, indent: int) -> None:
+        if isinstance(value, tuple):
+            self._group("( ", [("", item) for item in value], " )", indent)
+        elif isinstance(value, list):
+            self._group("[ ", [("", item) for item in value], " ]", indent)
+        elif isinstance(value, dict):
+            self._group("{ ", [(f"{key}=", value[key]) for key in sorted(value)], " }", indent)
+        elif jax.tree.leaves(value):
+            self.pieces.append((_LEAF, "", 0))
+            self.leaves.append(value)
+        else:
+            self._text(str(value))
+
+    def _group(self, begin: str, items: Sequence[tuple[str, Any]], end: str, indent: int) -> None:
+        self.pieces.append((_OPEN, "", 0))
+        self._text(begin)
+        for i, (label, item) in enumerate(items):
+            if i > 0:
+                self.pieces.append((_BREAK, "", indent + _INDENT))
+            if label:
+                self._text(label)
+            self._add(item, indent + _INDENT)
+        self._text(end)
+        self.pieces.append((_CLOSE, "", 0))
+
+
+class Printer:
+    """Prints a tree's leaves, and above them what is known about them. Thread-safe: prints do not mix."""
+
+    def __init__(
+        self,
+        tree: PyTreeDef,
+        kwargs: Mapping[str, Any],
+        stream: Any,
+        threshold: int | None,
+        print_options: Mapping[str, Any],
+    ):
+        pieces = _Pieces(tree)
+        self._leaves = pieces.leaves
+        self._layout = _ext.ValueLayout(pieces.pieces)
+        self._kwargs = dict(kwargs)
+        self._stream = stream
+        self._threshold = int(print_options["threshold"] if threshold is None else threshold)
+        self._print_options = dict(print_options)
+        self._native = pieces.all_arrays and all(print_options[name] == value for name, value in _DEFAULTS.items())
+
+    def __call__(self, leaves: tuple[np.ndarray, ...], transforms: Transforms, *, device: Any = None) -> None:
+        head = self._head(transforms, device)
+        text = self._layout.text(leaves, self._threshold, _EXPONENTS_FROM) if self._native else None
+        path = "numpy" if text is None else "native"
+        if text is None:
+            text = self._layout.join([self._slow_text(leaf, leaves) for leaf in self._leaves])
+        with _lock:
+            _counts[path] += 1
+            if head:
+                self._emit(head)
+            self._emit(text)
+
+    def _head(self, transforms: Transforms, device: Any) -> str:
+        pairs = dict(self._kwargs)
+        if transforms:
+            pairs["transforms"] = [(name, params) if params else name for name, params in transforms]
+        if device is not None:
+            pairs["device"] = device
+        return " ".join(f"{key}: {pairs[key]}" for key in sorted(pairs))
+
+    def _slow_text(self, leaf: Any, arrays: Sequence[np.ndarray]) -> str:
+        with np.printoptions(**self._print_options):
+            if isinstance(leaf, _Leaf):
+                return np.array2string(arrays[leaf.index], threshold=self._threshold)
+            return str(jax.tree.map(lambda place: arrays[place.index], leaf))
+
+    def _emit(self, text: str) -> None:
+        if self._stream is None:
+            print(text)
+        else:
+            self._stream.write(text + "\n")
+
+
+_printers: weakref.WeakValueDictionary[Hashable, Printer] = weakref.WeakValueDictionary()
+
+
+def printer(tree: PyTreeDef, kwargs: Mapping[str, Any], stream: Any, threshold: int | None) -> Printer:
+    """The printer of this print; one for equal prints, so that they are equal programs.
+
+    NumPy's print options are taken as they are here: they belong to the thread that traces, not to the one that prints.
+    """
+    options: dict[str, Any] = dict(np.get_printoptions())
+    options.pop("override_repr", None)
+    key: Hashable = (tree, _key_of(kwargs), id(stream), threshold, _key_of(options))
+    found = _printers.get(key)
+    if found is None:
+        found = _printers[key] = Printer(tree, kwargs, stream, threshold, options)
+    return found
+
+
+def _key_of(mapping: Mapping[str, Any]) -> Hashable:
+    """Equal for equal texts where the values can be compared; else for the same objects, which the printer holds."""
+    return tuple(
+        (name, type(value), value) if isinstance(value, (str, int, float, bool, type(None))) else (name, id(value))
+        for name, value in sorted(mapping.items())
+    )

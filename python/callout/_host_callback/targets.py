@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The targets of `call` and `id_tap`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.tree_util import PyTreeDef
+
+from .. import _ext, _jax_compat, _options, _runtime
+from .._targets import TapKeywords, Target, Transforms, function_name, interned, is_flat_call, tap_target
+from . import arguments
+from .printing import Printer
+
+
+def id_tap_target(tap_func: Callable[..., Any], tree: PyTreeDef, with_device: bool) -> Target:
+    """Of `tap_func(value, transforms, [device=])`."""
+    return tap_target(tap_func, tree, TapKeywords(device=with_device, transforms=True, host_callback=True))
+
+
+def print_target(write: Printer, num_leaves: int, with_device: bool) -> Target:
+    """Of a printer, which takes the leaves in a tuple."""
+    tree: PyTreeDef = jax.tree.structure((0,) * num_leaves)
+    return id_tap_target(write, tree, with_device)
+
+
+def host_call_target(
+    callback_func: Callable[..., Any],
+    arg_tree: PyTreeDef,
+    out_tree: PyTreeDef,
+    avals: Sequence[jax.core.ShapedArray],
+    with_device: bool,
+    device_index: int,
+) -> Target:
+    """Of `callback_func(arg, [device=])`, whose result must fit to the letter."""
+    fn, chosen = _options.split(callback_func)
+    x64 = _jax_compat.x64_enabled()
+    label = chosen.name or function_name(fn)
+    in_tree = jax.tree.structure(((jax.tree.unflatten(arg_tree, [0] * arg_tree.num_leaves),), {}))
+    flat_call = is_flat_call(in_tree) and not with_device
+
+    def make(_: Transforms) -> _ext.Callback:
+        return _ext.make_python_callback(
+            label=label,
+            function=fn,
+            unflatten=None if flat_call else in_tree.unflatten,
+            unflatten_value=None,
+            flatten=functools.partial(arguments.strict_leaves, out_tree, fn),
+            single_result=out_tree == jax.tree.structure(0),
+            device_lookup=_runtime.device_of if with_device else None,
+            index_lookup=None,
+            transforms=None,
+            zero_copy=chosen.zero_copy,
+            numpy_only=chosen.numpy_only,
+            canonicalize=not x64,
+            host_callback=True,
+            explain=functools.partial(arguments.refuse_result, out_tree, avals, fn),
+        )
+
+    what = (in_tree, out_tree, tuple(avals), x64, with_device, device_index)
+    signature = (str(in_tree), str(out_tree), str(avals), x64, with_device, chosen)
+    return interned(
+        "host_call",
+        callback_func,
+        what,
+        lambda key: Target(key, label, chosen.numpy_only, make, signature, device_index),
+    )

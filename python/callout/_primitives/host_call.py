@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The primitive behind `host_callback.call`: an ordered call that transformations refuse, but for remat and control flow."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.extend.core
+from jax.interpreters import ad, batching, mlir
+
+from .. import _errors, _jax_compat
+from .._targets import Target
+from . import effects, lowering
+from .call import Avals, call_now, lower_call
+
+host_call_p = jax.extend.core.Primitive("callout_host_call")
+host_call_p.multiple_results = True
+_jax_compat.require_devices(host_call_p)
+
+_WHERE = "callout.host_callback.call"
+
+
+@host_call_p.def_effectful_abstract_eval
+def _abstract_eval(*_: Any, result_avals: Avals, **__: Any) -> tuple[Avals, set[Any]]:
+    return result_avals, effects.observing(ordered=True)
+
+
+@host_call_p.def_impl
+def _eager(*args: Any, target: Target, result_avals: Avals) -> list[jax.Array]:
+    try:
+        return call_now(args, target, result_avals, ordered=True)
+    except _errors.CallbackError:
+        raise
+    except Exception as exception:
+        # As from a compiled program: a RuntimeError, which is of the exception's class too.
+        error = _errors.CallbackError(f"{_WHERE}: callback '{target.label}' failed: {exception!r}")
+        _errors.adopt(error, exception)
+        raise error from exception
+
+
+def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, result_avals: Avals) -> list[Any]:
+    del result_avals
+    lowering.refuse_automatic_axes(ctx, _WHERE)
+    return lower_call(ctx, args, _WHERE, target, ordered=True)
+
+
+lowering.register(host_call_p, _lower)
+
+
+def refuse_host_call(what: str, *_: Any, **__: Any) -> NoReturn:
+    """Raises NotImplementedError; `what`: "batching rules are"."""
+    raise NotImplementedError(f"{what} implemented only for id_tap, not for call.")
+
+
+def _batch(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+    refuse_host_call("batching rules are", args, dims, **params)
+
+
+batching.primitive_batchers[host_call_p] = _batch
+ad.primitive_jvps[host_call_p] = functools.partial(refuse_host_call, "JVP rule is")
+ad.primitive_transposes[host_call_p] = functools.partial(refuse_host_call, "differentiation rules are")

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`jax.experimental.host_callback`, which JAX removed, with its names, arguments and meaning.
+
+    import callout.host_callback as hcb
+
+`id_tap` and `id_print` send values to the host and go on; `call` asks the host and waits. All are ordered: per device in
+the program's order, over loops and successive programs. docs/host_callback.md says what differs from the original.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.experimental
+
+from . import _barrier, _errors, _ext, _programs, _runtime
+from ._config import config
+from ._errors import CallbackException
+from ._host_callback import arguments, flavors, targets
+from ._host_callback.flavors import CallbackFlavor
+from ._host_callback.printing import printer
+from ._logging import host_callback_logger as logger
+from ._primitives.host_call import host_call_p
+from ._primitives.tap import Site, no_transforms, tap_p
+from ._targets import Target
+
+__all__ = [
+    "CallbackException",
+    "CallbackFlavor",
+    "TapFunctionException",
+    "barrier_wait",
+    "call",
+    "id_print",
+    "id_tap",
+    "install",
+    "stop_outfeed_receiver",
+]
+
+TapFunctionException = CallbackException
+
+_BLOCK = 0  # when the queue is full
+
+
+def _tap(target: Target, arg: Any, leaves: list[Any], device_index: int) -> Any:
+    """Taps `leaves`, those of `arg`, and returns it in JAX's arrays."""
+    site = Site(
+        label="",
+        leaves=("",) * len(leaves),
+        every=1,
+        min_interval_ns=0,
+        on_full=_BLOCK,
+        ordered=True,
+        device_index=arguments.check_device_index(device_index),
+        inline=config.host_callback_inline,
+    )
+    out = tap_p.bind(*leaves, target=target, site=site, transforms=no_transforms, throttle=None)
+    flat, tree = jax.tree.flatten(arg)
+    # PRNG keys were sent as their data: they themselves go on.
+    returned = [new if new.aval.shape == jax.numpy.shape(old) else old for old, new in zip(flat, out, strict=True)]
+    return jax.tree.unflatten(tree, returned)
+
+
+def id_tap(
+    tap_func: Callable[..., Any],
+    arg: Any,
+    *,
+    result: Any = None,
+    tap_with_device: bool = False,
+    device_index: int = 0,
+    callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
+    **kwargs: Any,
+) -> Any:
+    """The identity on `arg`, which also calls `tap_func(arg, transforms)` on the host.
+
+    The program copies the value into a bounded queue and goes on. The tap is kept even if what `id_tap` returns is unused.
+    Under `grad` it gets the primal values, under `vmap` the whole batch, under remat the values again.
+
+    Args:
+        tap_func: gets NumPy arrays that it owns, in the structure of `arg`, and the tuple of the transformations that were
+            applied, inner first: `("batch", {"batch_dims": ...})` with an entry an array (None: without that batch), and
+            `("transpose", {})`. Runs on the delivery thread; what it returns is ignored. An exception in it is logged, and
+            raised by the next `barrier_wait()`; the program goes on.
+        arg: a pytree of arrays. PRNG keys are sent as the integers that they are made of.
+        result: what to return instead of `arg`. It is not sent.
+        tap_with_device: pass the `jax.Device` that ran it as keyword `device`.
+        device_index: in a jit over several devices, which of the program's devices calls, with the whole value. Inside
+            `pmap` and `shard_map` every device calls, with what it has.
+        callback_flavor: how to call with `host_callback_legacy` off; see `CallbackFlavor`.
+
+    Returns:
+        `arg`, or `result`.
+
+    Raises:
+        TypeError: `tap_func` is not callable, or a leaf of `arg` or `result` cannot be in a program.
+    """
+    if kwargs:
+        raise TypeError(
+            "Support for **kwargs in ``id_tap`` has been removed. Instead, pre-apply keyword arguments, either by using a "
+            "closure or by passing ``functools.partial(tap_func, **kwargs)``."
+        )
+    arguments.check_callable(tap_func)
+    arguments.check_leaves(jax.tree.leaves(result))
+    flat, tree = jax.tree.flatten(arg)
+    leaves = arguments.operands(flat)
+    if config.host_callback_legacy:
+        arg = _tap(targets.id_tap_target(tap_func, tree, bool(tap_with_device)), arg, leaves, device_index)
+    else:
+        flavors.refuse_device(tap_with_device)
+        flavors.tap(tap_func, arg, arguments.check_device_index(device_index), callback_flavor)
+    return arg if result is None else result
+
+
+def id_print(
+    arg: Any,
+    *,
+    result: Any = None,
+    tap_with_device: bool = False,
+    device_index: int = 0,
+    output_stream: Any = None,
+    threshold: int | None = None,
+    callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
+    **kwargs: Any,
+) -> Any:
+    """`id_tap` with a function that prints.
+
+    Above the value comes a line with `kwargs`, the transformations and the device, "name: value" sorted by name, if there
+    are any. Arrays look as `numpy.array2string` writes them, with the print options of the thread that traces.
+
+    Args:
+        arg, result, tap_with_device, device_index, callback_flavor: as in `id_tap`.
+        output_stream: has a method `write`, which gets each of the two texts with its end of line; `print` if None.
+        threshold: above so many elements arrays are summarised; NumPy's own (1000) if None.
+        **kwargs: what to print above the value.
+
+    Returns:
+        `arg`, or `result`.
+    """
+    arguments.check_leaves(jax.tree.leaves(result))
+    flat, tree = jax.tree.flatten(arg)
+    leaves = arguments.operands(flat)
+    write = printer(tree, kwargs, output_stream, threshold)
+    if config.host_callback_legacy:
+        target = targets.print_target(write, len(leaves), bool(tap_with_device))
+        arg = _tap(target, arg, leaves, device_index)
+    else:
+        flavors.refuse_device(tap_with_device)
+        flavors.tap(write, tuple(leaves), arguments.check_device_index(device_index), callback_flavor)
+    return arg if result is None else result
+
+
+def call(
+    callback_func: Callable[..., Any],
+    arg: Any,
+    *,
+    result_shape: Any = None,
+    call_with_device: bool = False,
+    device_index: int = 0,
+    callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
+) -> Any:
+    """Calls `callback_func(arg)` on the host and returns what it returned.
+
+    It runs once for each time that the program reaches it, after the taps and calls before it, on an XLA thread with the
+    GIL held; it may use JAX. It has no derivative and no batching rule: `jax.custom_vjp` and the like give it one.
+
+    Args:
+        callback_func: gets NumPy arrays that it owns, in the structure of `arg`.
+        arg: a pytree of arrays.
+        result_shape: the structure of what `callback_func` returns, with numbers or things with `shape` and `dtype` as
+            leaves; None for nothing. The result must have just these, after JAX's dtypes (a float64 fits where float32 is
+            expected without `jax_enable_x64`).
+        call_with_device: pass the `jax.Device` that calls as keyword `device`.
+        device_index: in a jit over several devices, which of them calls, with the whole of `arg` and of the result.
+        callback_flavor: how to call with `host_callback_legacy` off; see `CallbackFlavor`.
+
+    Raises:
+        TypeError, ValueError: arguments that cannot be.
+        RuntimeError: (from the running program) the callback raised, or its result does not fit. The next `barrier_wait()`
+            raises CallbackException, too.
+        NotImplementedError: differentiated or vmapped.
+    """
+    arguments.check_callable(callback_func)
+    flat, tree = jax.tree.flatten(arg)
+    leaves = arguments.operands(flat)
+    index = arguments.check_device_index(device_index)
+    if not config.host_callback_legacy:
+        flavors.refuse_device(call_with_device)
+        return flavors.call(callback_func, arg, result_shape, index, callback_flavor)
+    avals, out_tree = arguments.result_avals(result_shape)
+    target = targets.host_call_target(callback_func, tree, out_tree, avals, bool(call_with_device), index)
+    return jax.tree.unflatten(out_tree, host_call_p.bind(*leaves, target=target, result_avals=avals))
+
+
+def barrier_wait(logging_name: str | None = None) -> None:
+    """Waits until the programs with taps and calls are done, on all devices, and all their callbacks have run.
+
+    Covers what `callout.barrier_wait()` covers. May be called from several threads; not from a callback.
+
+    Args:
+        logging_name: what the log calls this wait.
+
+    Raises:
+        CallbackException: taps or calls failed since the last barrier; `__cause__` is the last exception.
+    """
+    name = logging_name or ""
+    logger.debug("barrier_wait[%s]: start", name)
+    try:
+        _barrier.barrier_wait()
+    except _errors.TapError as error:
+        last = error.__cause__
+        logger.debug("barrier_wait[%s]: done, with %d failed callbacks", name, error.count)
+        text = "".join(traceback.format_exception(last))
+        raise CallbackException(
+            f"There were exceptions during callback processing. Last one was: {text}"
+        ) from last
+    logger.debug("barrier_wait[%s]: done", name)
+
+
+def stop_outfeed_receiver() -> None:
+    """Waits until everything is delivered and ends the delivery threads. The next tap of any program starts them again.
+
+    Errors of taps stay for the next `barrier_wait()`. Not from a callback.
+    """
+    _runtime.check_usable()
+    _barrier.refuse_inside_callbacks("callout.host_callback.stop_outfeed_receiver()")
+    _programs.prepare()
+    _programs.wait_for_programs(None)
+    _ext.drain(-1.0)
+    _ext.park_delivery_threads()
+    logger.debug("stop_outfeed_receiver: done")
+
+
+def install() -> None:
+    """Makes `jax.experimental.host_callback` this module, for code that imports it from there. Idempotent."""
+    module: Any = sys.modules[__name__]
+    sys.modules["jax.experimental.host_callback"] = module
+    jax.experimental.host_callback = module  # type: ignore[attr-defined]

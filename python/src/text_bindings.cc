@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `id_print` writes: arrays as NumPy prints them, trees of them as JAX's pretty printer lays them out.
+#include "bindings.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "array_buffers.h"
+#include "sinks/numpy_text.h"
+#include "sinks/value_layout.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+using internal::LayoutPiece;
+
+class ValueLayout {
+ public:
+  explicit ValueLayout(const std::vector<std::tuple<int, std::string, size_t>>& pieces) {
+    for (const auto& [kind, text, number] : pieces) {
+      if (kind < 0 || kind > static_cast<int>(LayoutPiece::Kind::kClose)) throw nb::value_error("no kind of piece");
+      pieces_.push_back({static_cast<LayoutPiece::Kind>(kind), text, number});
+      num_leaves_ += pieces_.back().kind == LayoutPiece::Kind::kLeaf ? 1 : 0;
+    }
+  }
+
+  std::string Join(const std::vector<std::string>& leaves) const {
+    if (leaves.size() != num_leaves_) throw nb::value_error("not a text for every leaf");
+    return internal::LayOut(pieces_, leaves);
+  }
+
+  // None if an array is NumPy's to write.
+  nb::object Text(const nb::sequence& arrays, int64_t threshold, float float32_exponents_from) const {
+    const ArrayBuffers buffers(arrays);
+    std::vector<std::string> leaves(buffers.size());
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      if (!internal::AppendNumpyText(buffers.data()[i], {threshold, float32_exponents_from}, leaves[i])) {
+        return nb::none();
+      }
+    }
+    return nb::cast(Join(leaves));
+  }
+
+ private:
+  std::vector<LayoutPiece> pieces_;
+  size_t num_leaves_ = 0;
+};
+
+}  // namespace
+
+void BindText(nb::module_& m) {
+  nb::class_<ValueLayout>(m, "ValueLayout", "(kind, text, number) pieces, see src/sinks/value_layout.h.")
+      .def(nb::init<const std::vector<std::tuple<int, std::string, size_t>>&>(), nb::arg("pieces"))
+      .def("join", &ValueLayout::Join, nb::arg("leaves"), "The text, from those of the leaves.")
+      .def("text", &ValueLayout::Text, nb::arg("arrays"), nb::arg("threshold"), nb::arg("float32_exponents_from"),
+           "The text, from the leaves' arrays; None if one of them is left to NumPy.");
+}
+
+}  // namespace callout::python

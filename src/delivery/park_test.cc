@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Delivery threads that are ended and start again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "delivery/delivery.h"
+#include "testing/fake_callbacks.h"
+#include "testing/live_counts.h"
+#include "testing/test_buffer.h"
+#include "testing/test_site.h"
+
+namespace callout::internal {
+namespace {
+
+using std::chrono::steady_clock;
+using ::testing::IsEmpty;
+
+constexpr auto kForever = steady_clock::time_point::max();
+
+class ParkTest : public LiveCountTest {
+ protected:
+  void Push(TapSite& site, int64_t value) {
+    TestBuffer buffer = TestBuffer::Scalar(value);
+    const callout_buffer view = buffer.view();
+    EXPECT_TRUE(delivery_.Push(site, &view, 1, /*device_ordinal=*/0, /*run_id=*/0).ok());
+  }
+
+  Delivery delivery_;
+};
+
+TEST_F(ParkTest, ThreadsEndAndTheNextRecordStartsThem) {
+  const auto callback = std::make_shared<FakeCallback>("parks");
+  std::atomic<int> delivered{0};
+  callback->on_deliver = [&](const Record&) { return ++delivered, OkStatus(); };
+  const auto site = MakeSite(callback);
+  Push(*site, 1);
+  ASSERT_THAT(delivery_.Drain(kForever), IsEmpty());
+  delivery_.Park();
+  EXPECT_EQ(delivery_.RunningThreads(), 0);
+  EXPECT_THAT(delivery_.Drain(kForever), IsEmpty());  // nothing is queued: nothing starts
+  EXPECT_EQ(delivery_.RunningThreads(), 0);
+  Push(*site, 2);
+  ASSERT_THAT(delivery_.Drain(kForever), IsEmpty());
+  EXPECT_EQ(delivered.load(), 2);
+  EXPECT_EQ(delivery_.RunningThreads(), 1);
+}
+
+TEST_F(ParkTest, BeforeTheFirstRecordThereIsNothingToPark) {
+  delivery_.Park();
+  EXPECT_EQ(delivery_.RunningThreads(), 0);
+}
+
+// Every record arrives, whichever of the two is first at each of the places where they can meet.
+TEST_F(ParkTest, RecordsThatComeMeanwhileAreDelivered) {
+  constexpr int kRecords = 20000;
+  const auto callback = std::make_shared<FakeCallback>("parks.meanwhile");
+  std::atomic<int> delivered{0};
+  callback->on_deliver = [&](const Record&) { return ++delivered, OkStatus(); };
+  const auto site = MakeSite(callback);
+  std::thread producer([&] {
+    for (int i = 0; i < kRecords; ++i) Push(*site, i);
+  });
+  std::thread parker([&] {
+    while (delivered.load() < kRecords) delivery_.Park();
+  });
+  std::thread other_parker([&] {
+    while (delivered.load() < kRecords) delivery_.Park();
+  });
+  producer.join();
+  EXPECT_THAT(delivery_.Drain(kForever), IsEmpty());
+  parker.join();
+  other_parker.join();
+  EXPECT_EQ(delivered.load(), kRecords);
+}
+
+TEST_F(ParkTest, ARetiredSiteOfAParkedThreadIsDestroyed) {
+  const auto callback = std::make_shared<FakeCallback>("parks.retires");
+  auto site = MakeSite(callback);
+  Push(*site, 1);
+  ASSERT_THAT(delivery_.Drain(kForever), IsEmpty());
+  delivery_.Park();
+  delivery_.Retire(std::move(site));
+  EXPECT_THAT(delivery_.Drain(kForever), IsEmpty());
+  EXPECT_EQ(LiveCount(LiveKind::kSite), 0);
+}
+
+}  // namespace
+}  // namespace callout::internal
