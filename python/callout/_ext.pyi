@@ -150,7 +150,7 @@ class ValueLayout:
     def join(self, leaves: Sequence[str]) -> str:
         """The text, from those of the leaves."""
 
-    def text(self, arrays: Sequence, threshold: int, float32_exponents_from: float) -> object:
+    def text(self, arrays: Sequence, threshold: int, float32_exponents_from: float) -> str | None:
         """
         The text, from the leaves' arrays; None if one of them is left to NumPy.
         """

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from . import _ext
+from ._host_callback.counts import print_counts
 
 
 class CallbackStats(TypedDict):
@@ -36,6 +37,7 @@ class Stats(TypedDict):
     callbacks: dict[str, CallbackStats]
     queues: list[QueueStats]
     live: dict[str, int]
+    prints: dict[str, int]
 
 
 def stats() -> Stats:
@@ -44,12 +46,14 @@ def stats() -> Stats:
     Per callback: `calls` that ran (for taps: records delivered), `bytes` of their operands and results, `host_seconds`
     inside them, `drops` (records that a full queue did not take), `skips` (records that `every` or `min_interval` left
     out), `errors`. Per queue: lane ("python" or "native"), device ordinal, bytes. `live`: objects of the core that exist
-    now. Thread-safe; the numbers may be of slightly different moments.
+    now. `prints`: values that `host_callback.id_print` wrote, by who made their text: the core ("native") or NumPy.
+    Thread-safe; the numbers may be of slightly different moments.
     """
     result: Any = {
         "callbacks": _ext.callback_statistics(),
         "queues": _ext.queue_statistics(),
         "live": _ext.live_counts(),
+        "prints": print_counts(),
     }
     checked: Stats = result
     return checked

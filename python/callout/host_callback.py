@@ -90,6 +90,7 @@ def id_tap(
         device_index: in a jit over several devices, which of the program's devices calls, with the whole value. Inside
             `pmap` and `shard_map` every device calls, with what it has.
         callback_flavor: how to call with `host_callback_legacy` off; see `CallbackFlavor`.
+        **kwargs: none are taken any more; the error says what to do instead.
 
     Returns:
         `arg`, or `result`.
@@ -131,9 +132,13 @@ def id_print(
     are any. Arrays look as `numpy.array2string` writes them, with the print options of the thread that traces.
 
     Args:
-        arg, result, tap_with_device, device_index, callback_flavor: as in `id_tap`.
+        arg: a pytree of arrays.
+        result: what to return instead of `arg`.
+        tap_with_device: print the device that ran it, too.
+        device_index: as in `id_tap`.
         output_stream: has a method `write`, which gets each of the two texts with its end of line; `print` if None.
         threshold: above so many elements arrays are summarised; NumPy's own (1000) if None.
+        callback_flavor: as in `id_tap`.
         **kwargs: what to print above the value.
 
     Returns:
@@ -213,9 +218,7 @@ def barrier_wait(logging_name: str | None = None) -> None:
         last = error.__cause__
         logger.debug("barrier_wait[%s]: done, with %d failed callbacks", name, error.count)
         text = "".join(traceback.format_exception(last))
-        raise CallbackException(
-            f"There were exceptions during callback processing. Last one was: {text}"
-        ) from last
+        raise CallbackException(f"There were exceptions during callback processing. Last one was: {text}") from last
     logger.debug("barrier_wait[%s]: done", name)
 
 

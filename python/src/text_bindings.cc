@@ -3,10 +3,13 @@
 // What `id_print` writes: arrays as NumPy prints them, trees of them as JAX's pretty printer lays them out.
 #include "bindings.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -28,25 +31,25 @@ class ValueLayout {
     for (const auto& [kind, text, number] : pieces) {
       if (kind < 0 || kind > static_cast<int>(LayoutPiece::Kind::kClose)) throw nb::value_error("no kind of piece");
       pieces_.push_back({static_cast<LayoutPiece::Kind>(kind), text, number});
-      num_leaves_ += pieces_.back().kind == LayoutPiece::Kind::kLeaf ? 1 : 0;
+      if (pieces_.back().kind == LayoutPiece::Kind::kLeaf) num_leaves_ = std::max(num_leaves_, number + 1);
     }
   }
 
   std::string Join(const std::vector<std::string>& leaves) const {
-    if (leaves.size() != num_leaves_) throw nb::value_error("not a text for every leaf");
+    if (leaves.size() < num_leaves_) throw nb::value_error("not a text for every leaf");
     return internal::LayOut(pieces_, leaves);
   }
 
   // None if an array is NumPy's to write.
-  nb::object Text(const nb::sequence& arrays, int64_t threshold, float float32_exponents_from) const {
+  std::optional<std::string> Text(const nb::sequence& arrays, int64_t threshold, float float32_exponents_from) const {
     const ArrayBuffers buffers(arrays);
     std::vector<std::string> leaves(buffers.size());
     for (size_t i = 0; i < leaves.size(); ++i) {
       if (!internal::AppendNumpyText(buffers.data()[i], {threshold, float32_exponents_from}, leaves[i])) {
-        return nb::none();
+        return std::nullopt;
       }
     }
-    return nb::cast(Join(leaves));
+    return Join(leaves);
   }
 
  private:

@@ -32,7 +32,7 @@ class Layout {
       case Kind::kText:
         return AppendText(piece.text);
       case Kind::kLeaf:
-        return AppendText(leaves_[next_leaf_++]);
+        return AppendText(leaves_[piece.number]);
       case Kind::kBreak:
         if (one_line_.empty() || !one_line_.back()) return NewLine(piece.number);
         return AppendText(" ");
@@ -56,7 +56,6 @@ class Layout {
   // Of the group that opens at `i`, on one line.
   size_t GroupWidth(size_t i) const {
     size_t width = 0;
-    size_t leaf = next_leaf_;
     int depth = 0;
     do {
       const LayoutPiece& piece = pieces_[i++];
@@ -64,7 +63,7 @@ class Layout {
       if (piece.kind == Kind::kClose) --depth;
       if (piece.kind == Kind::kBreak) ++width;
       if (piece.kind == Kind::kText) width += CodePoints(piece.text);
-      if (piece.kind == Kind::kLeaf) width += CodePoints(leaves_[leaf++]);
+      if (piece.kind == Kind::kLeaf) width += CodePoints(leaves_[piece.number]);
     } while (depth > 0);
     return width;
   }
@@ -73,7 +72,6 @@ class Layout {
   const std::span<const std::string> leaves_;
   std::string out_;
   size_t column_ = 0;
-  size_t next_leaf_ = 0;
   std::vector<bool> one_line_;  ///< For each open group.
 };
 

@@ -15,7 +15,7 @@ namespace callout::internal {
 struct LayoutPiece {
   enum class Kind : int {
     kText,   ///< `text` as it stands.
-    kLeaf,   ///< The next leaf's text.
+    kLeaf,   ///< The text of leaf `number`.
     kBreak,  ///< A space, or a new line indented by `number`.
     kOpen,   ///< A group: its own breaks, not those of groups inside, are spaces if all of it fits on the line,
     kClose,  ///< and new lines if not.
@@ -26,7 +26,8 @@ struct LayoutPiece {
 };
 
 /// A group fits if it does not go beyond column 80. A column counts code points of UTF-8, and a leaf of several lines
-/// counts whole, as in JAX's pretty printer. `leaves` has a text for every kLeaf. Thread-safe.
+/// counts whole, as in JAX's pretty printer. `leaves` has a text for every kLeaf.
+/// Thread-safe.
 CALLOUT_EXPORT std::string LayOut(std::span<const LayoutPiece> pieces, std::span<const std::string> leaves);
 
 }  // namespace callout::internal

@@ -9,11 +9,12 @@ namespace {
 using Kind = LayoutPiece::Kind;
 
 // "( leaf leaf ... )", `inner` behind the leaves.
-std::vector<LayoutPiece> Group(size_t leaves, size_t indent, const std::vector<LayoutPiece>& inner = {}) {
+std::vector<LayoutPiece> Group(size_t leaves, size_t indent, const std::vector<LayoutPiece>& inner = {},
+                               size_t first_leaf = 0) {
   std::vector<LayoutPiece> pieces = {{Kind::kOpen, "", 0}, {Kind::kText, "( ", 0}};
   for (size_t i = 0; i < leaves; ++i) {
     if (i > 0) pieces.push_back({Kind::kBreak, "", indent});
-    pieces.push_back({Kind::kLeaf, "", 0});
+    pieces.push_back({Kind::kLeaf, "", first_leaf + i});
   }
   if (!inner.empty()) pieces.push_back({Kind::kBreak, "", indent});
   pieces.insert(pieces.end(), inner.begin(), inner.end());
@@ -42,7 +43,7 @@ TEST(ValueLayoutTest, ColumnsAreCodePoints) {
 
 TEST(ValueLayoutTest, AGroupInsideIsLaidOutByItself) {
   const std::vector<std::string> leaves = {std::string(70, 'a'), "1", "2"};
-  EXPECT_EQ(LayOut(Group(1, 2, Group(2, 4)), leaves), "( " + leaves[0] + "\n  ( 1 2 ) )");
+  EXPECT_EQ(LayOut(Group(1, 2, Group(2, 4, {}, 1)), leaves), "( " + leaves[0] + "\n  ( 1 2 ) )");
 }
 
 TEST(ValueLayoutTest, ALeafOfSeveralLinesCountsWhole) {

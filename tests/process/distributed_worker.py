@@ -12,6 +12,7 @@ from pathlib import Path
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 
 import callout
+import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -121,6 +122,22 @@ def order(x):
     seen["order"] = took()
 
 
+def host_callbacks(x):
+    def whole(value, transforms, *, device):
+        heard.append([value.tolist(), device.id])
+
+    for k in range(4):
+        tap = jax.jit(lambda v, k=k: hcb.id_tap(whole, v, device_index=k, tap_with_device=True))
+        seen[f"id_tap {k}"] = [shards(tap(x)), took()]
+        call = jax.jit(lambda v, k=k: hcb.call(double, v, result_shape=LIKE, device_index=k))
+        seen[f"hcb call {k}"] = [shards(call(x)), took()]
+    own = jnp.arange(2.0) + 2 * RANK
+    everywhere = jax.pmap(lambda v: hcb.id_tap(whole, v, tap_with_device=True))
+    seen["pmap id_tap"] = [shards(everywhere(own)), sorted(took())]
+    answers = jax.pmap(lambda v: hcb.call(lambda a: heard.append(a.item()) or a * 2, v, result_shape=v))(own)
+    seen["pmap hcb call"] = [shards(answers), sorted(took())]
+
+
 def failures(x):
     for k in (0, 2, 0, 2):
         failing = callout.options(fail, device_index=k)
@@ -131,6 +148,9 @@ def failures(x):
     jax.jit(lambda v: callout.tap(fail, v, device_index=1))(x).block_until_ready()
     seen["tap fails"] = error_of(callout.barrier_wait)
     seen["afterwards"] = [shards(jax.jit(lambda v: callout.pure_callback(double, LIKE, v))(x)), took()]
+    failing_call = jax.jit(lambda v: hcb.call(fail, v, result_shape=LIKE))
+    seen["hcb call fails"] = error_of(lambda: shards(failing_call(x)))
+    seen["hcb barrier"] = error_of(hcb.barrier_wait)
     ordered = jax.jit(lambda v: callout.io_callback(fail, LIKE, v, ordered=True))
     seen["ordered fails"] = error_of(lambda: shards(ordered(x)))
 
@@ -150,6 +170,7 @@ def main() -> None:
         taps(mesh, x)
         calls(mesh, x)
         order(x)
+        host_callbacks(x)
     (FOLDER / f"{RANK}.json").write_text(json.dumps(seen))
     jax.distributed.shutdown()
     if SCENARIO == "failures":

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 WORKER = Path(__file__).with_name("distributed_worker.py")
@@ -152,3 +153,33 @@ def test_a_failing_tap_fails_the_barrier_of_its_process_only(failed):
 
 def test_programs_work_after_a_failure(failed):
     assert both(failed, "afterwards") == [[[DOUBLE, DOUBLE], [WHOLE]], [[DOUBLE, DOUBLE], []]]
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_host_callback_over_a_mesh_calls_the_process_of_the_device_with_the_whole(saw, k):
+    owner, index = divmod(k, 2)
+    parts = [[WHOLE[:2], WHOLE[2:4]], [WHOLE[4:6], WHOLE[6:]]]
+    tapped, called = [[], []], [[], []]
+    tapped[owner] = [[WHOLE, saw[owner]["devices"][index]]]
+    called[owner] = [WHOLE]
+    assert both(saw, f"id_tap {k}") == [[parts[0], tapped[0]], [parts[1], tapped[1]]]
+    assert both(saw, f"hcb call {k}") == [[[DOUBLE, DOUBLE], called[0]], [[DOUBLE, DOUBLE], called[1]]]
+
+
+def test_host_callback_under_pmap_calls_every_process_for_its_devices(saw):
+    for rank, (process_saw, (results, tapped)) in enumerate(zip(saw, both(saw, "pmap id_tap"), strict=True)):
+        own = [2.0 * rank, 2.0 * rank + 1]
+        assert np.ravel(results).tolist() == own
+        assert tapped == [list(pair) for pair in zip(own, process_saw["devices"], strict=True)]
+        results, called = process_saw["pmap hcb call"]
+        assert np.ravel(results).tolist() == [2 * value for value in own]
+        assert called == own
+
+
+def test_a_failing_host_callback_call_is_the_barriers_of_its_process_only(failed):
+    owner, other = both(failed, "hcb call fails")
+    assert owner[0] == "KeyError"
+    assert "failed in another process" in other[2]
+    owner, other = both(failed, "hcb barrier")
+    assert owner[0] == "CallbackException"
+    assert other is None

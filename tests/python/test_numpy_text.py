@@ -3,7 +3,6 @@
 
 import numpy as np
 import pytest
-
 from callout import _ext
 from callout._host_callback import printing
 

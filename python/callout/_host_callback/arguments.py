@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -60,20 +60,30 @@ def _aval(value: Any) -> jax.core.ShapedArray:
     return jax.core.ShapedArray(np.shape(value), jax.dtypes.canonicalize_dtype(np.dtype(dtype)))
 
 
-def strict_leaves(tree: PyTreeDef, function: Any, result: Any) -> list[Any]:
-    """The leaves of what a callback returned, Python's numbers in JAX's dtypes. Raises TypeError for another tree."""
-    leaves, got = jax.tree.flatten(result)
-    if got != tree:
-        raise TypeError(f"Callback func {function} should have returned a result with pytree {tree} but returned {got}")
-    return [leaf if hasattr(leaf, "dtype") else np.asarray(leaf, jax.dtypes.result_type(leaf)) for leaf in leaves]
+class ResultCheck:
+    """What a result of `function` must be, with `jax_enable_x64` as it was traced: threads do not share it."""
 
+    def __init__(self, function: Callable[..., Any], tree: PyTreeDef, avals: Sequence[jax.core.ShapedArray], x64: bool):
+        self._begin = f"Callback func {function} should have returned a result with"
+        self._tree = tree
+        self._avals = tuple(avals)
+        self._x64 = x64
 
-def refuse_result(tree: PyTreeDef, avals: Sequence[jax.core.ShapedArray], function: Any, result: Any) -> None:
-    """Raises TypeError for a result of other shapes or dtypes."""
-    leaves, got_tree = jax.tree.flatten(result)
-    got = tuple(map(_aval, leaves))
-    if got != tuple(avals):
-        raise TypeError(
-            f"Callback func {function} should have returned a result with abstract values {tree.unflatten(avals)} "
-            f"but returned {got_tree.unflatten(got)}"
-        )
+    def leaves(self, result: Any) -> list[Any]:
+        """The leaves, Python's numbers in JAX's dtypes. Raises TypeError for another tree."""
+        leaves, got = jax.tree.flatten(result)
+        if got != self._tree:
+            raise TypeError(f"{self._begin} pytree {self._tree} but returned {got}")
+        with jax.enable_x64(self._x64):
+            return [
+                leaf if hasattr(leaf, "dtype") else np.asarray(leaf, jax.dtypes.result_type(leaf)) for leaf in leaves
+            ]
+
+    def refuse(self, result: Any) -> None:
+        """Raises TypeError for a result of other shapes or dtypes."""
+        leaves, tree = jax.tree.flatten(result)
+        with jax.enable_x64(self._x64):
+            got = tuple(map(_aval, leaves))
+        if got != self._avals:
+            expected = jax.tree.unflatten(self._tree, self._avals)
+            raise TypeError(f"{self._begin} abstract values {expected} but returned {jax.tree.unflatten(tree, got)}")

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tap function of `id_print`. Text is made in C++ (src/sinks/numpy_text.h), and by NumPy where that leaves it to NumPy."""
+"""The tap function of `id_print`. Its text is made in C++ (src/sinks/numpy_text.h), or by NumPy where that leaves it."""
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +13,7 @@ from jax.tree_util import PyTreeDef
 
 from .. import _ext
 from .._targets import Transforms
+from . import counts
 
 # Kinds of pieces, as src/sinks/value_layout.h numbers them.
 _TEXT, _LEAF, _BREAK, _OPEN, _CLOSE = range(5)
@@ -36,19 +36,10 @@ _DEFAULTS: dict[str, Any] = {
 def _float32_exponents_from() -> float:
     """From where on this NumPy writes float32 with exponents (1e8 before NumPy 2.3)."""
     with np.printoptions(**_DEFAULTS):
-        return 1e6 if "e" in np.array2string(np.float32([5e6])) else 1e8
+        return 1e6 if "e" in np.array2string(np.array([5e6], np.float32)) else 1e8
 
 
 _EXPONENTS_FROM = _float32_exponents_from()
-
-_lock = threading.Lock()
-_counts = {"native": 0, "numpy": 0}  # guarded by _lock
-
-
-def print_counts() -> dict[str, int]:
-    """How many values were written by C++ and how many by NumPy."""
-    with _lock:
-        return dict(_counts)
 
 
 class _Leaf:
@@ -64,10 +55,9 @@ class _Pieces:
     def __init__(self, tree: PyTreeDef):
         self.tree = tree
         self.pieces: list[tuple[int, str, int]] = []
-        self.leaves: list[Any] = []  # _Leaf, or (path) -> the object of a custom node
-        self._paths: list[Callable[[Any], Any]] = []
+        self.leaves: list[tuple[int, Any]] = []  # index of the (first) array; _Leaf, or a custom node of several
         self._add(tree.unflatten([_Leaf(i) for i in range(tree.num_leaves)]), 0)
-        self.all_arrays = all(isinstance(leaf, _Leaf) for leaf in self.leaves)
+        self.all_arrays = all(isinstance(leaf, _Leaf) for _, leaf in self.leaves)
 
     def _text(self, text: str) -> None:
         self.pieces.append((_TEXT, text, 0))
@@ -79,9 +69,9 @@ class _Pieces:
             self._group("[ ", [("", item) for item in value], " ]", indent)
         elif isinstance(value, dict):
             self._group("{ ", [(f"{key}=", value[key]) for key in sorted(value)], " }", indent)
-        elif jax.tree.leaves(value):
-            self.pieces.append((_LEAF, "", 0))
-            self.leaves.append(value)
+        elif inner := jax.tree.leaves(value):
+            self.pieces.append((_LEAF, "", inner[0].index))
+            self.leaves.append((inner[0].index, value))
         else:
             self._text(str(value))
 
@@ -123,9 +113,12 @@ class Printer:
         text = self._layout.text(leaves, self._threshold, _EXPONENTS_FROM) if self._native else None
         path = "numpy" if text is None else "native"
         if text is None:
-            text = self._layout.join([self._slow_text(leaf, leaves) for leaf in self._leaves])
-        with _lock:
-            _counts[path] += 1
+            texts = [""] * len(leaves)
+            for index, leaf in self._leaves:
+                texts[index] = self._slow_text(leaf, leaves)
+            text = self._layout.join(texts)
+        with counts.lock:
+            counts.count(path)
             if head:
                 self._emit(head)
             self._emit(text)
@@ -146,7 +139,7 @@ class Printer:
 
     def _emit(self, text: str) -> None:
         if self._stream is None:
-            print(text)
+            print(text)  # noqa: T201 - that is what it is for
         else:
             self._stream.write(text + "\n")
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,8 +38,9 @@ def host_call_target(
     fn, chosen = _options.split(callback_func)
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
-    in_tree = jax.tree.structure(((jax.tree.unflatten(arg_tree, [0] * arg_tree.num_leaves),), {}))
+    in_tree: Any = jax.tree.structure(((jax.tree.unflatten(arg_tree, [0] * arg_tree.num_leaves),), {}))
     flat_call = is_flat_call(in_tree) and not with_device
+    check = arguments.ResultCheck(fn, out_tree, avals, x64)
 
     def make(_: Transforms) -> _ext.Callback:
         return _ext.make_python_callback(
@@ -48,7 +48,7 @@ def host_call_target(
             function=fn,
             unflatten=None if flat_call else in_tree.unflatten,
             unflatten_value=None,
-            flatten=functools.partial(arguments.strict_leaves, out_tree, fn),
+            flatten=check.leaves,
             single_result=out_tree == jax.tree.structure(0),
             device_lookup=_runtime.device_of if with_device else None,
             index_lookup=None,
@@ -57,7 +57,7 @@ def host_call_target(
             numpy_only=chosen.numpy_only,
             canonicalize=not x64,
             host_callback=True,
-            explain=functools.partial(arguments.refuse_result, out_tree, avals, fn),
+            explain=check.refuse,
         )
 
     what = (in_tree, out_tree, tuple(avals), x64, with_device, device_index)

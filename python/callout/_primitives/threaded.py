@@ -18,8 +18,8 @@ from .._targets import Target, Transforms
 from . import lowering
 from .batching import thread_over_batch
 from .call import Avals, call_now, lower_call, refuse
-from .host_call import refuse_host_call
 from .eager import note_threaded_program
+from .host_call import refuse_host_call
 from .tap import Site, batched_transforms, lower_tap, tap_p
 from .token import TOKEN, no_tangent, one_token
 

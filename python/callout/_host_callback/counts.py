@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many values `id_print` wrote, by who made their text."""
+
+from __future__ import annotations
+
+import threading
+
+lock = threading.Lock()  # also around what a print writes
+_counts = {"native": 0, "numpy": 0}  # guarded by `lock`
+
+
+def count(path: str) -> None:
+    """Counts a print whose text "native" or "numpy" made. Requires `lock`."""
+    _counts[path] += 1
+
+
+def print_counts() -> dict[str, int]:
+    """How many each of the two made since the process began. Thread-safe."""
+    with lock:
+        return dict(_counts)

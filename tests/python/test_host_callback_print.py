@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `id_print` writes, byte for byte, and under which transformations."""
+
+import collections
+import math
+import sys
+import threading
+
+import callout
+import callout.host_callback as hcb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+THIRTY = """[ 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
+ 24 25 26 27 28 29]"""
+THIRTY_FLOATS = """[ 0.  1.  2.  3.  4.  5.  6.  7.  8.  9. 10. 11. 12. 13. 14. 15. 16. 17.
+ 18. 19. 20. 21. 22. 23. 24. 25. 26. 27. 28. 29.]"""
+
+
+class Stream:
+    """Collects what is written, write by write."""
+
+    def __init__(self):
+        self.writes = []
+
+    def write(self, text):
+        self.writes.append(text)
+
+    def take(self):
+        hcb.barrier_wait()
+        taken, self.writes = self.writes, []
+        return "".join(taken)
+
+
+@pytest.fixture
+def stream():
+    return Stream()
+
+
+@pytest.fixture
+def power3(stream):
+    def power3(x):
+        y = x * x
+        hcb.id_print((x, y), what="x,x^2", output_stream=stream)
+        return y * x
+
+    return power3
+
+
+def printed(stream, value, **kwargs):
+    hcb.id_print(value, output_stream=stream, **kwargs)
+    eager = stream.take()
+    jax.jit(lambda v: hcb.id_print(v, output_stream=stream, **kwargs))(value)
+    assert stream.take() == eager
+    return eager
+
+
+SCALARS = (1, 1.0, True, np.float32(2.5), np.int8(3), jnp.bfloat16(1.5), 1e-10, 1e10, math.nan, -math.inf)
+TREE = {"b": ([jnp.arange(30.0)][0], jnp.ones((2, 2))), "a": jnp.arange(12.0).reshape(3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (SCALARS, "( 1 1. True 2.5 3 1.5 1.e-10 1.e+10 nan -inf )\n"),
+        ((1 + 2j, jnp.full(2, 1j)), "( 1.+2.j [0.+1.j 0.+1.j] )\n"),
+        ([1.0, (2.0, {"b": 3.0, "a": jnp.arange(3)}), None, ()], "[ 1. ( 2. { a=[0 1 2] b=3. } ) None (  ) ]\n"),
+        ((jnp.arange(30), jnp.arange(30.0)), f"( {THIRTY}\n  {THIRTY_FLOATS} )\n"),
+        (
+            TREE,
+            "{ a=[[ 0.  1.  2.  3.]\n [ 4.  5.  6.  7.]\n [ 8.  9. 10. 11.]]\n  b=( "
+            f"{THIRTY_FLOATS}\n    [[1. 1.]\n [1. 1.]] ) }}\n",
+        ),
+        (jnp.zeros((0, 3)), "[]\n"),
+        ((), "(  )\n"),
+        (None, "None\n"),
+        (np.float64(0.1), "0.1\n"),
+        (collections.namedtuple("Pair", "x y")(1, 2), "( 1 2 )\n"),  # noqa: PYI024
+        (collections.OrderedDict(z=1, B=2, a=3), "{ B=2 a=3 z=1 }\n"),
+        (jnp.array([True, False]), "[ True False]\n"),
+        (jnp.bfloat16([1.5, 2]), "[1.5 2]\n"),
+    ],
+    ids=str,
+)
+def test_values(stream, value, text):
+    assert printed(stream, value) == text
+
+
+def test_prng_keys_are_their_integers(stream):
+    key = jax.random.key(7)
+    assert printed(stream, key) == "[0 7]\n"
+    assert hcb.id_print(key, output_stream=stream) is key
+    stream.take()
+
+
+@jax.tree_util.register_pytree_node_class
+class Point:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def tree_flatten(self):
+        return (self.x, self.y), None
+
+    @classmethod
+    def tree_unflatten(cls, _, leaves):
+        return cls(*leaves)
+
+    def __str__(self):
+        return f"Point at {self.x}, {self.y}"
+
+
+def test_nodes_of_the_users_say_what_they_are(stream):
+    assert printed(stream, (Point(jnp.float32(1), jnp.arange(2)), 3)) == "( Point at 1.0, [0 1] 3 )\n"
+
+
+def test_keywords_are_sorted_above_the_value_in_one_write_each(stream):
+    hcb.id_print(1.0, what="w", a=1, B=[2, "x"], output_stream=stream, tap_with_device=True)
+    hcb.barrier_wait()
+    assert stream.writes == [f"B: [2, 'x'] a: 1 device: {jax.devices()[0]} what: w\n", "1.\n"]
+
+
+def test_without_a_stream_it_prints(capsys):
+    hcb.id_print(1.0, what="w")
+    hcb.barrier_wait()
+    assert capsys.readouterr().out == "what: w\n1.\n"
+
+
+def test_the_stream_is_that_of_the_time_of_printing(monkeypatch, stream):
+    f = jax.jit(lambda x: hcb.id_print(x))
+    f.lower(1.0).compile()
+    monkeypatch.setattr(sys, "stdout", stream)
+    f(1.0)
+    assert stream.take() == "1.\n"
+
+
+@pytest.mark.parametrize("threshold", [None, 5, 2000])
+def test_threshold(stream, threshold):
+    value = np.arange(1001)
+    expected = np.array2string(value, threshold=1000 if threshold is None else threshold)
+    assert printed(stream, value, threshold=threshold) == expected + "\n"
+
+
+def test_numpy_print_options_of_the_caller(stream):
+    value = jnp.array([1.23456789, 1e-7])
+    with np.printoptions(precision=3, suppress=True):
+        assert printed(stream, value) == np.array2string(np.asarray(value)) + "\n"
+    assert printed(stream, value) == np.array2string(np.asarray(value)) + "\n"
+
+
+def test_statistics_say_who_made_the_text(stream):
+    before = callout.stats()["prints"]
+    printed(stream, (jnp.ones(3), 1))
+    printed(stream, jnp.bfloat16(1))
+    after = callout.stats()["prints"]
+    assert {path: after[path] - before[path] for path in after} == {"native": 2, "numpy": 2}
+
+
+def test_equal_prints_are_one_program(stream):
+    traces = []
+
+    @jax.jit
+    def f(x):
+        traces.append(x)
+        return hcb.id_print(x, what="w", output_stream=stream)
+
+    jaxprs = {str(jax.make_jaxpr(lambda x: hcb.id_print(x, what="w", output_stream=stream))(1.0)) for _ in range(2)}
+    assert len(jaxprs) == 1
+    f(1.0), f(2.0)
+    assert stream.take() == "what: w\n1.\nwhat: w\n2.\n"
+    assert len(traces) == 1
+
+
+def test_prints_of_several_threads_do_not_mix():
+    class Slow:
+        """Lets others run inside each write."""
+
+        def __init__(self):
+            self.inside = threading.Lock()
+            self.texts = []
+
+        def write(self, text):
+            assert self.inside.acquire(blocking=False)
+            self.texts.append(text)
+            self.inside.release()
+
+    stream = Slow()
+    with_four_threads = jax.pmap(lambda x: hcb.id_print(x, what="w", output_stream=stream), devices=jax.devices()[:4])
+    for _ in range(20):
+        with_four_threads(jnp.arange(4.0))
+    hcb.barrier_wait()
+    assert stream.texts[0::2] == ["what: w\n"] * 80
+    assert sorted(stream.texts[1::2]) == sorted([f"{i}.\n" for i in range(4)] * 20)
+
+
+def test_jvp_and_grad_print_primal_values_once(stream, power3):
+    once = "what: x,x^2\n( 3. 9. )\n"
+    assert power3(3.0) == 27
+    assert stream.take() == once
+    assert jax.jvp(power3, (3.0,), (0.1,))[1] == pytest.approx(2.7)
+    assert stream.take() == once
+    assert jax.grad(power3)(3.0) == 27
+    assert stream.take() == once
+    assert jax.jit(jax.grad(power3))(3.0) == 27
+    assert stream.take() == once
+    assert jax.grad(jax.grad(power3))(3.0) == 18
+    assert stream.take() == once
+    assert jax.hessian(power3)(3.0) == 18
+
+
+def test_vmap_prints_the_batch_once(stream, power3):
+    batch = "transforms: [('batch', {'batch_dims': (0, 0)})] what: x,x^2\n( [2. 3.] [4. 9.] )\n"
+    for f in (power3, jax.grad(power3), jax.jit(power3)):
+        jax.vmap(f)(jnp.array([2.0, 3.0]))
+        assert stream.take() == batch
+
+
+def test_descriptors_of_vmap(stream):
+    def f(x, y):
+        return hcb.id_print((x, y), what="x", output_stream=stream)
+
+    jax.vmap(jax.vmap(f, (0, None)), (None, 0))(jnp.arange(2.0), jnp.arange(3.0))
+    inner_first = "[('batch', {'batch_dims': (0, None)}), ('batch', {'batch_dims': (None, 0)})]"
+    assert stream.take() == f"transforms: {inner_first} what: x\n( [0. 1.] [0. 1. 2.] )\n"
+    jax.vmap(lambda x: hcb.id_print(x, what="x", output_stream=stream), in_axes=1)(jnp.arange(6.0).reshape(2, 3))
+    untransposed = "[[0. 1. 2.]\n [3. 4. 5.]]\n"
+    assert stream.take() == "transforms: [('batch', {'batch_dims': (1,)})] what: x\n" + untransposed
+
+
+def test_vmap_of_what_does_not_depend_on_it(stream):
+    jax.vmap(lambda x: x + hcb.id_print(7, output_stream=stream))(jnp.arange(3))
+    assert stream.take() == "7\n"
+
+
+def test_remat_prints_again(stream, power3):
+    jax.grad(lambda x: power3(jax.checkpoint(power3)(x)))(3.0)
+    lines = "what: x,x^2\n( 3. 9. )\nwhat: x,x^2\n( 27. 729. )\nwhat: x,x^2\n( 3. 9. )\n"
+    assert stream.take() == lines
+
+
+def test_remat_respects_policies(stream, power3):
+    saved = jax.checkpoint(power3, policy=jax.checkpoint_policies.everything_saveable)
+    jax.grad(saved)(3.0)
+    assert stream.take() == "what: x,x^2\n( 3. 9. )\n"
+
+
+def test_remat_in_a_scan_prints_again_in_reverse(stream):
+    def step(c, x):
+        return hcb.id_print(c, output_stream=stream) * x, None
+
+    jax.grad(lambda c: jax.lax.scan(jax.checkpoint(step), c, jnp.array([2.0, 3.0]))[0])(1.0)
+    assert stream.take() == "1.\n2.\n2.\n1.\n"
+
+
+def while_loop(x, stream):
+    def show(value, what):
+        return hcb.id_print(value, what=what, output_stream=stream)
+
+    x = show(x, "before")
+    x = jax.lax.while_loop(lambda c: show(c < 2, "w_c"), lambda c: show(c + 1, "w_b"), x)
+    return show(x, "after")
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_vmap_of_a_while_loop_with_a_tap_in_its_condition(stream, wrap):
+    out = wrap(jax.vmap(lambda x: while_loop(x, stream)))(jnp.arange(5))
+    assert out.tolist() == [2, 2, 2, 3, 4]
+    lines = [line for line in stream.take().splitlines() if not line.startswith("transforms")]
+    assert lines == [
+        "[0 1 2 3 4]",
+        "[ True  True False False False]",
+        "[1 2 3 4 5]",
+        "[ True False False False False]",
+        "[2 3 3 4 5]",
+        "[False False False False False]",
+        "[2 2 2 3 4]",
+    ]
+
+
+def test_vmap_of_a_while_loop_with_taps_in_its_body(stream):
+    def f(x):
+        return jax.lax.while_loop(lambda c: c < 2, lambda c: hcb.id_print(c + 1, output_stream=stream), x)
+
+    assert jax.vmap(f)(jnp.arange(5)).tolist() == [2, 2, 2, 3, 4]
+    assert stream.take().splitlines()[1::2] == ["[1 2 3 4 5]", "[2 3 3 4 5]"]
+
+
+def test_vmap_of_cond_runs_both_branches_with_the_whole_batch(stream):
+    def branch(what):
+        return lambda x: hcb.id_print(x, what=what, output_stream=stream)
+
+    out = jax.vmap(lambda p, x: jax.lax.cond(p, branch("true"), branch("false"), x))(
+        jnp.array([True, False]), jnp.array([1.0, 2.0])
+    )
+    assert out.tolist() == [1, 2]
+    lines = stream.take().splitlines()
+    assert [line.split("what: ")[-1] for line in lines] == ["false", "[1. 2.]", "true", "[1. 2.]"]
+
+
+def test_the_documented_tangents(stream):
+    @jax.custom_jvp
+    def print_tangents(arg):
+        return None
+
+    @print_tangents.defjvp
+    def print_tangents_jvp(primals, tangents):
+        (arg_dot,) = tangents
+        hcb.id_print(arg_dot, what="tangents", output_stream=stream)
+        return primals, tangents
+
+    def power3_with_tangents(x):
+        y = x * x
+        hcb.id_print((x, y), what="x,x^2", output_stream=stream)
+        print_tangents((x, y))
+        return y * x
+
+    jax.jvp(power3_with_tangents, (3.0,), (0.1,))
+    assert stream.take() == "what: x,x^2\n( 3. 9. )\nwhat: tangents\n( 0.1 0.6 )\n"
+
+
+def test_the_documented_cotangents(stream):
+    @jax.custom_vjp
+    def print_cotangents(arg):
+        return arg
+
+    def print_cotangents_bwd(residual, ct_b):
+        hcb.id_print(ct_b, what="cotangents", output_stream=stream)
+        return (ct_b,)
+
+    print_cotangents.defvjp(lambda arg: (print_cotangents(arg), None), print_cotangents_bwd)
+
+    def power3_with_cotangents(x):
+        y = x * x
+        hcb.id_print((x, y), what="x,x^2", output_stream=stream)
+        (x1, y1) = print_cotangents((x, y))
+        return y1 * x1
+
+    jax.grad(power3_with_cotangents)(3.0)
+    assert stream.take() == "what: x,x^2\n( 3. 9. )\nwhat: cotangents\n( 9. 3. )\n"
+
+
+def test_a_tap_of_a_tangent_is_transposed(stream):
+    @jax.custom_jvp
+    def f(x):
+        return x * x
+
+    @f.defjvp
+    def f_jvp(primals, tangents):
+        (x,), (x_dot,) = primals, tangents
+        x_dot = hcb.id_print(x_dot, what="x_dot", output_stream=stream)
+        return f(x), 2 * x * x_dot
+
+    jax.jvp(f, (3.0,), (0.1,))
+    assert stream.take() == "what: x_dot\n0.1\n"
+    jax.grad(lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, length=1)[0])(jnp.float32(1.05))
+    assert stream.take() == "transforms: ['transpose'] what: x_dot\n2.1\n"
