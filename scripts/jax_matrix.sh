@@ -21,7 +21,7 @@ prepare() { # PYTHON VENV JAX WHEEL
   if [[ $(cat "$2/made-of" 2> /dev/null) != "$wanted" ]]; then
     "$1" -m venv --clear "$2"
     "$2/bin/python" -m pip install --quiet --disable-pip-version-check \
-      -c build/matrix/constraints.txt "jax==$3" "jaxlib==$3" numpy ml_dtypes flatbuffers pytest hypothesis numba
+      -c build/matrix/constraints.txt "jax==$3" "jaxlib==$3" numpy ml_dtypes flatbuffers pytest hypothesis numba autograd
     echo "$wanted" > "$2/made-of"
   fi
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index \

@@ -16,6 +16,7 @@ import dispatch
 import dropins
 import environment
 import foreign
+import host_callbacks
 import kernels
 import loop
 import memory
@@ -24,7 +25,18 @@ import targets
 from floor import ROOT
 from report import Report
 
-GROUPS = ("loop", "dispatch", "dropins", "devices", "contention", "kernels", "buffers", "foreign", "memory")
+GROUPS = (
+    "loop",
+    "dispatch",
+    "dropins",
+    "devices",
+    "contention",
+    "kernels",
+    "buffers",
+    "foreign",
+    "host_callback",
+    "memory",
+)
 
 
 def arguments() -> argparse.Namespace:
@@ -53,6 +65,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += buffers.run(options.rounds)
     if "foreign" in groups:
         report.rows += foreign.run(options.rounds)
+    if "host_callback" in groups:
+        report.rows += host_callbacks.run(options.rounds)
     if "memory" in groups:
         report.memory = memory.run(options.full)
     report.verdicts = targets.verdicts(report.rows)

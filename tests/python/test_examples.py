@@ -23,6 +23,16 @@ def test_example(name):
     assert run(sys.executable, EXAMPLES / name)
 
 
+@pytest.mark.parametrize("name", ["eigenvalues", "other_device", "derivatives"])
+def test_recipes_of_host_callback(name):
+    assert run(sys.executable, EXAMPLES / "host_callback" / f"{name}.py")
+
+
+def test_derivatives_of_another_library():
+    pytest.importorskip("autograd")
+    assert run(sys.executable, EXAMPLES / "host_callback/outside_autodiff.py")
+
+
 def test_kernels_agree_with_jax():
     pytest.importorskip("numba")
     assert "all agree" in run(sys.executable, EXAMPLES / "sparse_triangular/main.py")
