@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xmmintrin.h>
 
 #include <cstring>
 #include <thread>
@@ -131,6 +132,29 @@ TEST_F(DeliveryTest, ReceiverMayKeepABlock) {
   ASSERT_NE(kept, nullptr);
   EXPECT_EQ(static_cast<const uint8_t*>(kept)[9'999], 3);
   FreeBlock(kept);
+}
+
+// XLA's threads have subnormal numbers switched off, and the first tap of one starts the delivery thread.
+TEST_F(DeliveryTest, SubnormalNumbersAreThere) {
+  const auto callback = std::make_shared<FakeCallback>("subnormal");
+  double seen = 0;
+  callback->on_deliver = [&](const Record& record) {
+    volatile float value = 0;
+    std::memcpy(const_cast<float*>(&value), record.buffers[0].data, sizeof(value));
+    seen = value;
+    return OkStatus();
+  };
+  const auto site = MakeSite(callback);
+  std::thread([&] {
+    constexpr unsigned int kFlushToZero = 0x8000;
+    constexpr unsigned int kDenormalsAreZero = 0x40;
+    _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
+    TestBuffer buffer = TestBuffer::Scalar(-1e-38F);
+    const callout_buffer view = buffer.view();
+    EXPECT_THAT(delivery_.Push(*site, &view, 1, 0, 0), IsOk());
+  }).join();
+  Drain();
+  EXPECT_EQ(seen, static_cast<double>(-1e-38F));
 }
 
 TEST_F(DeliveryTest, EveryDeviceHasAQueueAndKeepsItsOrder) {

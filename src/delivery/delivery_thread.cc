@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <exception>
 
 #include "base/block_pool.h"
@@ -149,6 +150,8 @@ bool DeliveryThread::running() const {
 void DeliveryThread::Run() {
   t_is_delivery_thread = true;
   pthread_setname_np(pthread_self(), name_.c_str());
+  // A thread inherits its parent's floating-point mode, and XLA runs programs with subnormal numbers off.
+  std::fesetenv(FE_DFL_ENV);
   prctl(PR_SET_TIMERSLACK, 1000UL);  // naps end within a microsecond of their time, not within 50
   constexpr uint64_t kManyTicks = uint64_t{1} << 40;
   const double nanoseconds = std::max(TicksToNanoseconds(kManyTicks), 1.0);
