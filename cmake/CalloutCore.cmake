@@ -14,6 +14,10 @@ foreach(component IN LISTS components)
 endforeach()
 # Location means public: whatever lies in include/callout is installed and verified.
 file(GLOB public_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/callout/*.h")
+if(CALLOUT_BUILD_PJRT)
+  file(GLOB pjrt_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/callout/pjrt/*.h")
+  list(APPEND public_headers ${pjrt_headers})
+endif()
 target_sources(callout PUBLIC FILE_SET HEADERS
   BASE_DIRS "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/include"
   FILES ${public_headers} "${PROJECT_BINARY_DIR}/include/callout/version.h")
@@ -34,8 +38,18 @@ if(NOT SKBUILD)
   set_target_properties(callout PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION})
 endif()
 
+# The host lies in the same library; the target says that it is there.
+set(package_targets callout)
+if(CALLOUT_BUILD_PJRT)
+  add_library(callout_host INTERFACE)
+  add_library(callout::pjrt ALIAS callout_host)
+  target_link_libraries(callout_host INTERFACE callout)
+  set_target_properties(callout_host PROPERTIES EXPORT_NAME pjrt)
+  list(APPEND package_targets callout_host)
+endif()
+
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/callout")
-install(TARGETS callout EXPORT callout-targets
+install(TARGETS ${package_targets} EXPORT callout-targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT callout-targets NAMESPACE callout:: DESTINATION "${package_dir}")

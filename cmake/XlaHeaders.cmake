@@ -3,43 +3,24 @@
 # wheel and never from the environment (a handler built with newer headers is refused by older
 # runtimes). CALLOUT_XLA_INCLUDE_DIR or the environment's CALLOUT_DEPS_CACHE avoid the download.
 include_guard(GLOBAL)
+include(FetchWheel)
 
 set(callout_xla_jaxlib_version 0.10.2)
 set(callout_xla_c_api_sha256 85fc385c2d3a6b539a05b9cf4c3535aa24b4b41040f9e111c1f2c11b0e2fa539)
 set(CALLOUT_XLA_INCLUDE_DIR "" CACHE PATH "Directory that holds xla/ffi/api/c_api.h")
 
-function(_callout_fetch_xla_headers cache_dir)
-  set(python "$ENV{CALLOUT_PYTHON}")
-  if(NOT python)
-    find_package(Python 3.11 REQUIRED COMPONENTS Interpreter)
-    set(python "${Python_EXECUTABLE}")
-  endif()
-  execute_process(
-    COMMAND "${python}" "${PROJECT_SOURCE_DIR}/scripts/fetch_xla_headers.py" "${cache_dir}"
-    RESULT_VARIABLE failed)
-  if(failed)
-    message(FATAL_ERROR
-      "callout: could not get the XLA FFI headers of jaxlib ${callout_xla_jaxlib_version} (see "
-      "above). Without network access, unpack them elsewhere and set CALLOUT_XLA_INCLUDE_DIR to "
-      "the directory that holds xla/ffi/api/c_api.h.")
-  endif()
-endfunction()
-
 set(include_dir "${CALLOUT_XLA_INCLUDE_DIR}")
 if(NOT include_dir)
-  set(cache_dir "$ENV{CALLOUT_DEPS_CACHE}")
-  if(NOT cache_dir)
-    set(cache_dir "${PROJECT_SOURCE_DIR}/.cache")
-  endif()
-  set(include_dir "${cache_dir}/xla-ffi-${callout_xla_jaxlib_version}/include")
-  if(NOT EXISTS "${include_dir}/xla/ffi/api/c_api.h")
-    _callout_fetch_xla_headers("${cache_dir}")
-  endif()
+  callout_fetch_wheel(xla-ffi "${callout_xla_jaxlib_version}" folder)
+  set(include_dir "${folder}/include")
 endif()
 
 set(header "${include_dir}/xla/ffi/api/c_api.h")
 if(NOT EXISTS "${header}")
-  message(FATAL_ERROR "callout: ${header} does not exist")
+  message(FATAL_ERROR
+    "callout: ${header} does not exist. It is a header of jaxlib ${callout_xla_jaxlib_version}; "
+    "without network access, unpack them elsewhere and set CALLOUT_XLA_INCLUDE_DIR to the directory "
+    "that holds xla/ffi/api/c_api.h.")
 endif()
 file(SHA256 "${header}" found_sha256)
 if(NOT found_sha256 STREQUAL callout_xla_c_api_sha256)

@@ -39,6 +39,7 @@ BELOW = {
     "transport/cpu": {"base", "frame"},
     "transport/cuda": {"base", "frame"},
     "ffi": {"base", "frame", "registry", "delivery", "sinks", "transport/cpu", "transport/cuda"},
+    "pjrt": {"base", "registry", "delivery", "sinks", "ffi"},
 }
 COMPONENT = re.compile(r'#\s*include\s*"((?:transport/)?\w+)/')
 

@@ -36,3 +36,13 @@ for kind in wheel prefix; do
   "$build/consumer" || { echo "the program built with the $kind failed"; exit 1; }
   echo "CMake package of the $kind: works"
 done
+
+# The host: a program that JAX exported, run by a C++ program.
+plugin=$(sed -n 's/^callout_pjrt_plugin:.*=//p' "$2/CMakeCache.txt")
+python=${CALLOUT_PYTHON:-python3}
+"$python" examples/cpp_host/export.py "$scratch/train.bc" "$plugin" > "$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+cmake -S examples/cpp_host -B "$scratch/host" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" > "$scratch/log" &&
+  cmake --build "$scratch/host" > "$scratch/log" || { cat "$scratch/log"; exit 1; }
+"$scratch/host/cpp_host" "$scratch/train.bc" "$plugin" > "$scratch/out" 2> "$scratch/log" || { cat "$scratch/log"; exit 1; }
+[[ $(grep -c '^loss ' "$scratch/out") == 20 ]] || { cat "$scratch/out"; echo "expected 20 losses"; exit 1; }
+echo "CMake package of the host: works"

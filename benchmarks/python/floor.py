@@ -21,7 +21,7 @@ def compiler() -> str:
 def _xla_include() -> Path:
     # The headers that the library is built against, not the installed jaxlib's: newer ones rename C structs.
     cache = ROOT / ".cache"
-    subprocess.run([sys.executable, ROOT / "scripts/fetch_xla_headers.py", cache], check=True)
+    subprocess.run([sys.executable, ROOT / "scripts/fetch_wheel.py", "xla-ffi", cache], check=True)
     return max(cache.glob("xla-ffi-*/include"))
 
 

@@ -22,6 +22,7 @@ static_assert(static_cast<int>(DType::kFloat32) == XLA_FFI_DataType_F32 &&
               static_cast<int>(DType::kToken) == XLA_FFI_DataType_TOKEN);
 
 constexpr int kMinorWithStage = 3;    // State_Set/Get carry the stage from here on
+constexpr int kMinorWithRecord = 4;   // a bundle of handlers has a fifth from here on, in front of the traits
 constexpr int kMinorWithDetails = 4;  // Error_GetMessage became GetDetails, with the code behind the message
 
 // State_Set_Args and State_Get_Args of FFI 0.2.
@@ -41,6 +42,18 @@ struct ErrorDetailsArgs {
   const char* message;
   int code;
 };
+
+// Handler_Register_Args with Handlers handlers in the bundle.
+template <int Handlers>
+struct RegisterArgs {
+  size_t struct_size;
+  void* extension_start;
+  XLA_FFI_ByteSpan name;
+  XLA_FFI_ByteSpan platform;
+  XLA_FFI_Handler* handlers[Handlers];  // instantiate, prepare, initialize, execute, record
+  uint32_t traits;
+};
+static_assert(offsetof(RegisterArgs<4>, traits) == offsetof(XLA_FFI_Handler_Register_Args, traits));
 
 // One runtime in this process. There is jaxlib's, and one a PJRT plugin.
 struct Runtime {
@@ -138,6 +151,24 @@ SiteState* GetState(XLA_FFI_CallFrame* frame, XLA_FFI_Error** error) {
                                  XLA_FFI_ExecutionStage_INSTANTIATE, &runtime->type_id, nullptr};
   *error = frame->api->XLA_FFI_State_Get(&args);
   return static_cast<SiteState*>(args.state);
+}
+
+template <int Handlers>
+static XLA_FFI_Error* Register(const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
+                               XLA_FFI_Handler* instantiate, XLA_FFI_Handler* execute) {
+  RegisterArgs<Handlers> args = {};
+  args.struct_size = offsetof(RegisterArgs<Handlers>, traits) + sizeof(args.traits);
+  args.name = {name.data(), name.size()};
+  args.platform = {platform.data(), platform.size()};
+  args.handlers[0] = instantiate;
+  args.handlers[3] = execute;
+  return api->XLA_FFI_Handler_Register(reinterpret_cast<XLA_FFI_Handler_Register_Args*>(&args));
+}
+
+Status RegisterHandler(const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
+                       XLA_FFI_Handler* instantiate, XLA_FFI_Handler* execute) {
+  const auto call = api->api_version.minor_version < kMinorWithRecord ? &Register<4> : &Register<5>;
+  return FromFfiError(api, call(api, name, platform, instantiate, execute));
 }
 
 XLA_FFI_Error* ToFfiError(const XLA_FFI_Api* api, const Status& status) {

@@ -43,6 +43,11 @@ int32_t DeviceOrdinal(XLA_FFI_CallFrame* frame);
 /// 0 where the runtime does not tell.
 int64_t RunId(XLA_FFI_CallFrame* frame);
 
+/// Registers a handler with the runtime behind `api`. `instantiate` may be null. Errors: those of the runtime, such as
+/// another handler of that name, or a version that it does not take.
+Status RegisterHandler(const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
+                       XLA_FFI_Handler* instantiate, XLA_FFI_Handler* execute);
+
 /// Attributes by name. `fallback` if absent, InvalidArgument if of another type.
 Result<std::string_view> StringAttribute(const XLA_FFI_Attrs& attrs, std::string_view name);
 /// Null if absent. Borrowed: valid until the handler returns.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "registry/binding_scope.h"
+
 namespace callout::internal {
 namespace {
 
@@ -77,6 +79,7 @@ void Registry::Unbind(const std::string& name, const std::weak_ptr<Callback>& ca
 }
 
 Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::string_view needed) const {
+  if (auto callback = BindingScope::Find(name)) return callback;
   {
     MutexLock lock(mutex_);
     if (auto it = entries_.find(name); it != entries_.end()) {
@@ -87,6 +90,7 @@ Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::str
 }
 
 bool Registry::IsBound(std::string_view name) const {
+  if (BindingScope::Has(name)) return true;
   MutexLock lock(mutex_);
   const auto it = entries_.find(name);
   return it != entries_.end() && !it->second.callback.expired();

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A plugin at work: its devices.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "callout/export.h"
+#include "callout/pjrt/plugin.h"
+#include "callout/status.h"
+
+struct PJRT_Client;
+struct PJRT_Device;
+
+namespace callout::pjrt {
+
+/// Valid as long as its client.
+struct Device {
+  PJRT_Device* handle;
+  int id;       ///< Among all devices of all processes.
+  int ordinal;  ///< Among those of its kind on this host; what callbacks see as device_ordinal.
+  std::string kind;
+};
+
+struct ClientOptions {
+  /// Create options of the plugin; the CPU plugin knows "cpu_device_count", an int64.
+  Values values = {};
+};
+
+/// Everything made with a client keeps it alive. Destroyed with the last of them, which waits for running programs.
+/// Thread-safe.
+class CALLOUT_EXPORT Client {
+ public:
+  /// Errors: the plugin's own.
+  static Result<std::shared_ptr<const Client>> Create(std::shared_ptr<const Plugin> plugin,
+                                                      const ClientOptions& options = {});
+
+  /// "cpu", "cuda", ...
+  const std::string& platform() const { return platform_; }
+  /// Those that this process may use.
+  const std::vector<Device>& devices() const { return devices_; }
+
+  const Plugin& plugin() const { return *plugin_; }
+  /// For this library's own classes.
+  PJRT_Client* handle() const { return handle_; }
+
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+ private:
+  explicit Client(std::shared_ptr<const Plugin> plugin) : plugin_(std::move(plugin)) {}
+
+  Status Open(const ClientOptions& options);
+  Status ReadDevices();
+  Result<Device> Describe(PJRT_Device* device) const;
+
+  const std::shared_ptr<const Plugin> plugin_;
+  PJRT_Client* handle_ = nullptr;
+  std::string platform_;
+  std::vector<Device> devices_;
+};
+
+}  // namespace callout::pjrt

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compiling programs with callbacks, and running them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "callout/export.h"
+#include "callout/pjrt/buffer.h"
+#include "callout/pjrt/client.h"
+#include "callout/pjrt/event.h"
+#include "callout/pjrt/host_callback.h"
+#include "callout/status.h"
+
+struct PJRT_LoadedExecutable;
+
+namespace callout::pjrt {
+
+/// A StableHLO program: MLIR text, MLIR bytecode, or a portable artifact (what jax.export writes in
+/// `Exported.mlir_module_serialized`).
+struct Program {
+  std::string code;
+
+  /// NotFound, PermissionDenied with the path.
+  CALLOUT_EXPORT static Result<Program> FromFile(const std::string& path);
+};
+
+struct CompileOptions {
+  /// Bound by their names, for this program. Names that are not among them are looked up in the process's registry.
+  std::vector<LoadedHostCallback> loaded_host_callbacks = {};
+  int num_replicas = 1;
+  int num_partitions = 1;
+  /// The ids of the devices, replica by replica; the first ones if it is empty.
+  std::vector<int> device_assignment = {};
+};
+
+struct ExecuteOptions {
+  /// What callbacks see as run_id; 0: the plugin's choice.
+  int32_t run_id = 0;
+};
+
+/// What one execution made: per device its outputs, and when it is done.
+struct Execution {
+  std::vector<std::vector<Buffer>> outputs;
+  std::vector<Event> done;
+
+  /// Blocks until all devices are done. The first error, with the callback's own code and text where the plugin tells
+  /// them: it may only be in an output.
+  CALLOUT_EXPORT Status Wait();
+};
+
+/// Movable. Const members are thread-safe; executions may overlap. Destroying it is safe while it runs.
+class CALLOUT_EXPORT LoadedExecutable {
+ public:
+  ~LoadedExecutable();
+  LoadedExecutable(LoadedExecutable&& other) noexcept;
+  LoadedExecutable& operator=(LoadedExecutable&& other) noexcept;
+
+  /// Starts it. `arguments`: per device of the program. May return before it is done. Errors: InvalidArgument for
+  /// another number of devices; the callback's or the plugin's own.
+  Result<Execution> Execute(std::span<const std::vector<const Buffer*>> arguments,
+                            const ExecuteOptions& options = {}) const;
+  /// On one device, waited for.
+  Result<std::vector<Buffer>> Run(const std::vector<const Buffer*>& arguments,
+                                  const ExecuteOptions& options = {}) const;
+
+  size_t num_devices() const { return num_devices_; }
+  size_t num_outputs() const { return num_outputs_; }
+  /// The names under which the program asked for callbacks when it was compiled, each once.
+  const std::vector<std::string>& callback_names() const { return callback_names_; }
+
+ private:
+  friend class Compiler;
+  LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle);
+
+  Status ReadProperties();
+  void Destroy();
+
+  std::shared_ptr<const Client> client_;
+  PJRT_LoadedExecutable* handle_;
+  size_t num_devices_ = 0;
+  size_t num_outputs_ = 0;
+  std::vector<std::string> callback_names_;
+};
+
+/// Thread-safe.
+class CALLOUT_EXPORT Compiler {
+ public:
+  explicit Compiler(std::shared_ptr<const Client> client) : client_(std::move(client)) {}
+
+  Result<LoadedHostCallback> MakeLoadedHostCallback(const LoadedHostCallbackMakeArgs& args) const;
+
+  /// The executable keeps the callbacks that the program asks for. Errors: InvalidArgument for two callbacks of one
+  /// name and for numbers of devices that cannot be; NotFound for a name that nothing is bound to, with the names that
+  /// the program needs where it says so; else the plugin's own.
+  Result<LoadedExecutable> Compile(const Program& program, const CompileOptions& options = {}) const;
+
+ private:
+  std::shared_ptr<const Client> client_;
+};
+
+}  // namespace callout::pjrt

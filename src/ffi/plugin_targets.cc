@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ffi/plugin_targets.h"
+
+#include <utility>
+
+#include "ffi/targets.h"
+#include "frame/ffi_abi.h"
+
+namespace callout::internal {
+namespace {
+
+thread_local const XLA_FFI_Api* t_api = nullptr;
+
+XLA_FFI_Error* Bootstrap(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (!AnswerMetadata(frame, /*stateful=*/false, &error)) {
+    return ToFfiError(frame->api, InternalError("callout: the bootstrap handler is not for programs"));
+  }
+  t_api = frame->api;
+  return error;
+}
+
+XLA_FFI_Handler* AsHandler(void* handler) { return reinterpret_cast<XLA_FFI_Handler*>(handler); }
+
+}  // namespace
+
+void* BootstrapHandler() { return reinterpret_cast<void*>(&Bootstrap); }
+
+Status RegisterTargetsWithRuntime() {
+  const XLA_FFI_Api* api = std::exchange(t_api, nullptr);
+  if (api == nullptr) {
+    return FailedPrecondition("callout: the plugin did not ask for the metadata of the handler that it was given");
+  }
+  for (const Target& target : Targets()) {
+    CALLOUT_RETURN_IF_ERROR(
+        RegisterHandler(api, target.name, target.platform, AsHandler(target.instantiate), AsHandler(target.execute)));
+  }
+  return OkStatus();
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callout/pjrt/buffer.h"
+
+#include <string>
+#include <utility>
+
+#include "pjrt/dtypes.h"
+#include "pjrt/pjrt_abi.h"
+
+namespace callout::pjrt {
+
+using internal::PjrtArgs;
+
+Buffer::Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle)
+    : client_(std::move(client)), handle_(handle) {}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : client_(std::move(other.client_)), handle_(std::exchange(other.handle_, nullptr)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this == &other) return *this;
+  Destroy();
+  client_ = std::move(other.client_);
+  handle_ = std::exchange(other.handle_, nullptr);
+  return *this;
+}
+
+Buffer::~Buffer() { Destroy(); }
+
+void Buffer::Destroy() {
+  if (handle_ == nullptr) return;
+  PjrtArgs<PJRT_Buffer_Destroy_Args> args;
+  args.buffer = std::exchange(handle_, nullptr);
+  client_->plugin().api().Destroy(&PJRT_Api::PJRT_Buffer_Destroy, args);
+}
+
+Result<Buffer> Buffer::FromHost(std::shared_ptr<const Client> client, const Device& device, DType dtype,
+                                std::span<const int64_t> dims, const void* data) {
+  CALLOUT_ASSIGN_OR_RETURN(const PJRT_Buffer_Type type, internal::ToPjrtType(dtype));
+  PjrtArgs<PJRT_Client_BufferFromHostBuffer_Args> args;
+  args.client = client->handle();
+  args.data = data;
+  args.type = type;
+  args.dims = dims.data();
+  args.num_dims = dims.size();
+  args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+  args.device = device.handle;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client->plugin().api(), PJRT_Client_BufferFromHostBuffer, args));
+  Buffer buffer(client, args.buffer);
+  Event copied(std::move(client), args.done_with_host_buffer);
+  CALLOUT_RETURN_IF_ERROR(copied.Wait());
+  return buffer;
+}
+
+Result<DType> Buffer::dtype() const {
+  PjrtArgs<PJRT_Buffer_ElementType_Args> args;
+  args.buffer = handle_;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Buffer_ElementType, args));
+  return internal::FromPjrtType(args.type);
+}
+
+Result<std::vector<int64_t>> Buffer::dims() const {
+  PjrtArgs<PJRT_Buffer_Dimensions_Args> args;
+  args.buffer = handle_;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Buffer_Dimensions, args));
+  return std::vector<int64_t>(args.dims, args.dims + args.num_dims);
+}
+
+Result<std::vector<std::byte>> Buffer::ToHost() const {
+  PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;
+  args.src = handle_;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Buffer_ToHostBuffer, args));  // the size
+  std::vector<std::byte> bytes(args.dst_size);
+  if (bytes.empty()) return bytes;
+  args.dst = bytes.data();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Buffer_ToHostBuffer, args));
+  Event copied(client_, args.event);
+  CALLOUT_RETURN_IF_ERROR(copied.Wait());
+  return bytes;
+}
+
+Result<Event> Buffer::Ready() const {
+  PjrtArgs<PJRT_Buffer_ReadyEvent_Args> args;
+  args.buffer = handle_;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Buffer_ReadyEvent, args));
+  return Event(client_, args.event);
+}
+
+Status Buffer::WrongSize(int64_t elements, size_t values) {
+  return InvalidArgument("callout: an array of " + std::to_string(elements) + " elements cannot be made of " +
+                         std::to_string(values) + " values");
+}
+
+Status Buffer::WrongType(DType expected, DType found) {
+  return InvalidArgument("callout: expected an array of " + std::string(ShortName(expected)) + ", got one of " +
+                         std::string(ShortName(found)));
+}
+
+}  // namespace callout::pjrt

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pjrt/compile_options.h"
+
+namespace callout::internal {
+namespace {
+
+// ExecutableBuildOptionsProto
+constexpr int kNumReplicas = 4;
+constexpr int kNumPartitions = 5;
+constexpr int kUseSpmdPartitioning = 6;
+constexpr int kDeviceAssignment = 9;
+constexpr int kUseShardyPartitioner = 19;
+// CompileOptionsProto
+constexpr int kExecutableBuildOptions = 3;
+// DeviceAssignmentProto
+constexpr int kReplicaCount = 1;
+constexpr int kComputationCount = 2;
+constexpr int kComputationDevices = 3;
+constexpr int kReplicaDeviceIds = 1;  // of its ComputationDevice
+
+// The protobuf wire format.
+class Message {
+ public:
+  void AddNumber(int field, uint64_t value) {
+    AppendVarint(static_cast<uint64_t>(field) << 3U);
+    AppendVarint(value);
+  }
+  void AddMessage(int field, const std::string& bytes) {
+    AppendVarint(static_cast<uint64_t>(field) << 3U | 2U);
+    AppendVarint(bytes.size());
+    bytes_ += bytes;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void AppendVarint(uint64_t value) {
+    for (; value >= 0x80U; value >>= 7U) bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
+    bytes_ += static_cast<char>(value);
+  }
+
+  std::string bytes_;
+};
+
+std::string SerializeAssignment(const pjrt::CompileOptions& options) {
+  Message assignment;
+  assignment.AddNumber(kReplicaCount, static_cast<uint64_t>(options.num_replicas));
+  assignment.AddNumber(kComputationCount, static_cast<uint64_t>(options.num_partitions));
+  for (int partition = 0; partition < options.num_partitions; ++partition) {
+    Message devices;
+    for (int replica = 0; replica < options.num_replicas; ++replica) {
+      const auto place = static_cast<size_t>(replica) * static_cast<size_t>(options.num_partitions);
+      const int id = options.device_assignment[place + static_cast<size_t>(partition)];
+      devices.AddNumber(kReplicaDeviceIds, static_cast<uint64_t>(static_cast<int64_t>(id)));
+    }
+    assignment.AddMessage(kComputationDevices, devices.bytes());
+  }
+  return assignment.bytes();
+}
+
+}  // namespace
+
+Result<std::string> SerializeCompileOptions(const pjrt::CompileOptions& options) {
+  if (options.num_replicas < 1 || options.num_partitions < 1) {
+    return InvalidArgument("callout: a program needs at least one replica and one partition, got " +
+                           std::to_string(options.num_replicas) + " and " + std::to_string(options.num_partitions));
+  }
+  Message build;
+  build.AddNumber(kNumReplicas, static_cast<uint64_t>(options.num_replicas));
+  build.AddNumber(kNumPartitions, static_cast<uint64_t>(options.num_partitions));
+  if (options.num_partitions > 1) build.AddNumber(kUseSpmdPartitioning, 1);
+  if (!options.device_assignment.empty()) {
+    const size_t expected = static_cast<size_t>(options.num_replicas) * static_cast<size_t>(options.num_partitions);
+    if (options.device_assignment.size() != expected) {
+      return InvalidArgument("callout: a device assignment for " + std::to_string(expected) + " devices has " +
+                             std::to_string(options.device_assignment.size()));
+    }
+    build.AddMessage(kDeviceAssignment, SerializeAssignment(options));
+  }
+  build.AddNumber(kUseShardyPartitioner, 1);  // what JAX's programs are written for
+  Message all;
+  all.AddMessage(kExecutableBuildOptions, build.bytes());
+  return all.bytes();
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callout/pjrt/event.h"
+
+#include <condition_variable>
+#include <utility>
+
+#include "base/thread_annotations.h"
+#include "pjrt/pjrt_abi.h"
+
+namespace callout::pjrt {
+namespace {
+
+using internal::Mutex;
+using internal::MutexLock;
+using internal::PjrtArgs;
+
+// What a timed wait and the plugin's thread share: either may be the last to let go of it.
+struct Outcome {
+  Mutex mutex;
+  std::condition_variable_any changed;
+  bool happened CALLOUT_GUARDED_BY(mutex) = false;
+};
+
+struct Listener {
+  std::function<void(Status)> callback;
+  const internal::PjrtApi* api;
+};
+
+void Notify(PJRT_Error* error, void* user_arg) {
+  const std::unique_ptr<Listener> listener(static_cast<Listener*>(user_arg));
+  listener->callback(listener->api->Take(error));
+}
+
+}  // namespace
+
+Event::Event(std::shared_ptr<const Client> client, PJRT_Event* handle) : client_(std::move(client)), handle_(handle) {}
+
+Event::Event(Event&& other) noexcept
+    : client_(std::move(other.client_)), handle_(std::exchange(other.handle_, nullptr)) {}
+
+Event& Event::operator=(Event&& other) noexcept {
+  if (this == &other) return *this;
+  Destroy();
+  client_ = std::move(other.client_);
+  handle_ = std::exchange(other.handle_, nullptr);
+  return *this;
+}
+
+Event::~Event() { Destroy(); }
+
+void Event::Destroy() {
+  if (handle_ == nullptr) return;
+  PjrtArgs<PJRT_Event_Destroy_Args> args;
+  args.event = std::exchange(handle_, nullptr);
+  client_->plugin().api().Destroy(&PJRT_Api::PJRT_Event_Destroy, args);
+}
+
+Status Event::Wait() {
+  if (handle_ == nullptr) return OkStatus();
+  PjrtArgs<PJRT_Event_Await_Args> args;
+  args.event = handle_;
+  return CALLOUT_PJRT(client_->plugin().api(), PJRT_Event_Await, args);
+}
+
+Status Event::WaitFor(std::chrono::nanoseconds timeout) {
+  if (handle_ == nullptr) return OkStatus();
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto outcome = std::make_shared<Outcome>();
+  CALLOUT_RETURN_IF_ERROR(OnReady([outcome](const Status&) {
+    MutexLock lock(outcome->mutex);
+    outcome->happened = true;
+    outcome->changed.notify_all();
+  }));
+  {
+    MutexLock lock(outcome->mutex);
+    while (!outcome->happened) {
+      if (outcome->changed.wait_until(outcome->mutex, deadline) == std::cv_status::timeout && !outcome->happened) {
+        return Status(StatusCode::kDeadlineExceeded, "callout: the event has not happened in time");
+      }
+    }
+  }
+  return Wait();
+}
+
+Status Event::OnReady(std::function<void(Status)> callback) {
+  if (handle_ == nullptr) {
+    callback(OkStatus());
+    return OkStatus();
+  }
+  auto listener = std::make_unique<Listener>(Listener{std::move(callback), &client_->plugin().api()});
+  PjrtArgs<PJRT_Event_OnReady_Args> args;
+  args.event = handle_;
+  args.callback = &Notify;
+  args.user_arg = listener.get();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Event_OnReady, args));
+  (void)listener.release();  // Notify's now
+  return OkStatus();
+}
+
+}  // namespace callout::pjrt

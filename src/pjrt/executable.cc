@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callout/pjrt/executable.h"
+
+#include <string>
+#include <utility>
+
+#include "pjrt/pjrt_abi.h"
+
+namespace callout::pjrt {
+
+using internal::PjrtArgs;
+
+LoadedExecutable::LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle)
+    : client_(std::move(client)), handle_(handle) {}
+
+LoadedExecutable::LoadedExecutable(LoadedExecutable&& other) noexcept
+    : client_(std::move(other.client_)),
+      handle_(std::exchange(other.handle_, nullptr)),
+      num_devices_(other.num_devices_),
+      num_outputs_(other.num_outputs_),
+      callback_names_(std::move(other.callback_names_)) {}
+
+LoadedExecutable& LoadedExecutable::operator=(LoadedExecutable&& other) noexcept {
+  if (this == &other) return *this;
+  Destroy();
+  client_ = std::move(other.client_);
+  handle_ = std::exchange(other.handle_, nullptr);
+  num_devices_ = other.num_devices_;
+  num_outputs_ = other.num_outputs_;
+  callback_names_ = std::move(other.callback_names_);
+  return *this;
+}
+
+LoadedExecutable::~LoadedExecutable() { Destroy(); }
+
+void LoadedExecutable::Destroy() {
+  if (handle_ == nullptr) return;
+  PjrtArgs<PJRT_LoadedExecutable_Destroy_Args> args;
+  args.executable = std::exchange(handle_, nullptr);
+  client_->plugin().api().Destroy(&PJRT_Api::PJRT_LoadedExecutable_Destroy, args);
+}
+
+Status LoadedExecutable::ReadProperties() {
+  const internal::PjrtApi& api = client_->plugin().api();
+  PjrtArgs<PJRT_LoadedExecutable_AddressableDevices_Args> devices;
+  devices.executable = handle_;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_LoadedExecutable_AddressableDevices, devices));
+  num_devices_ = devices.num_addressable_devices;
+  PjrtArgs<PJRT_LoadedExecutable_GetExecutable_Args> inner;
+  inner.loaded_executable = handle_;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_LoadedExecutable_GetExecutable, inner));
+  PjrtArgs<PJRT_Executable_NumOutputs_Args> outputs;
+  outputs.executable = inner.executable;
+  Status status = CALLOUT_PJRT(api, PJRT_Executable_NumOutputs, outputs);
+  num_outputs_ = outputs.num_outputs;
+  PjrtArgs<PJRT_Executable_Destroy_Args> destroy;
+  destroy.executable = inner.executable;
+  api.Destroy(&PJRT_Api::PJRT_Executable_Destroy, destroy);
+  return status;
+}
+
+Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Buffer*>> arguments,
+                                            const ExecuteOptions& options) const {
+  if (arguments.size() != num_devices_) {
+    return InvalidArgument("callout: the program runs on " + std::to_string(num_devices_) +
+                           " devices, got arguments for " + std::to_string(arguments.size()));
+  }
+  const size_t num_args = arguments.empty() ? 0 : arguments[0].size();
+  std::vector<std::vector<PJRT_Buffer*>> inputs(num_devices_);
+  std::vector<std::vector<PJRT_Buffer*>> outputs(num_devices_, std::vector<PJRT_Buffer*>(num_outputs_));
+  std::vector<PJRT_Buffer* const*> input_lists;
+  std::vector<PJRT_Buffer**> output_lists;
+  std::vector<PJRT_Event*> events(num_devices_);
+  for (size_t i = 0; i < num_devices_; ++i) {
+    if (arguments[i].size() != num_args) {
+      return InvalidArgument("callout: device " + std::to_string(i) + " got " + std::to_string(arguments[i].size()) +
+                             " arguments, the first " + std::to_string(num_args));
+    }
+    for (const Buffer* buffer : arguments[i]) inputs[i].push_back(buffer->handle());
+    input_lists.push_back(inputs[i].data());
+    output_lists.push_back(outputs[i].data());
+  }
+  PjrtArgs<PJRT_ExecuteOptions> run;
+  run.launch_id = options.run_id;
+  PjrtArgs<PJRT_LoadedExecutable_Execute_Args> args;
+  args.executable = handle_;
+  args.options = &run;
+  args.argument_lists = input_lists.data();
+  args.num_devices = num_devices_;
+  args.num_args = num_args;
+  args.output_lists = output_lists.data();
+  args.device_complete_events = events.data();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_LoadedExecutable_Execute, args));
+  Execution execution;
+  for (size_t i = 0; i < num_devices_; ++i) {
+    std::vector<Buffer>& made = execution.outputs.emplace_back();
+    for (PJRT_Buffer* output : outputs[i]) made.emplace_back(client_, output);
+    execution.done.emplace_back(client_, events[i]);
+  }
+  return execution;
+}
+
+Result<std::vector<Buffer>> LoadedExecutable::Run(const std::vector<const Buffer*>& arguments,
+                                                  const ExecuteOptions& options) const {
+  CALLOUT_ASSIGN_OR_RETURN(Execution execution, Execute({&arguments, 1}, options));
+  CALLOUT_RETURN_IF_ERROR(execution.Wait());
+  return std::move(execution.outputs.front());
+}
+
+Status Execution::Wait() {
+  Status first;
+  for (size_t i = 0; i < done.size(); ++i) {
+    Status status = done[i].Wait();
+    if (status.ok() || !first.ok()) continue;
+    first = std::move(status);
+    // XLA:CPU tells an event only "Internal: Compute error: ...", whatever the code was; an output has the original.
+    for (const Buffer& output : outputs[i]) {
+      Result<Event> ready = output.Ready();
+      if (!ready.ok()) continue;
+      if (Status original = ready->Wait(); !original.ok()) {
+        first = std::move(original);
+        break;
+      }
+    }
+  }
+  return first;
+}
+
+}  // namespace callout::pjrt

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callout/pjrt/host_callback.h"
+
+#include <chrono>
+
+#include "delivery/delivery.h"
+#include "registry/callback.h"
+#include "registry/native_function.h"
+#include "sinks/sinks.h"
+
+namespace callout::pjrt {
+namespace {
+
+constexpr int kStandardOutput = -1;
+
+// A C++ function of the host.
+class HostFunction final : public internal::Callback {
+ public:
+  HostFunction(std::string label, std::function<Status(const callout::Call&)> function)
+      : Callback(std::move(label)), function_(std::move(function)) {}
+
+  internal::Lane lane() const override { return internal::Lane::kNative; }
+  Status Call(const callout_call& call) override { return function_(callout::Call(&call)); }
+  Status Deliver(const internal::Record& record) override {
+    callout_call call = {};
+    call.struct_size = sizeof(call);
+    call.num_args = static_cast<uint32_t>(record.buffers.size());
+    call.args = record.buffers.data();
+    call.device_ordinal = record.device_ordinal;
+    call.run_id = record.run_id;
+    return function_(callout::Call(&call));
+  }
+
+ private:
+  const std::function<Status(const callout::Call&)> function_;
+};
+
+}  // namespace
+
+LoadedHostCallbackMakeArgs::~LoadedHostCallbackMakeArgs() = default;
+
+Result<LoadedHostCallback> FunctionCallback::Make() const {
+  if (!function) return InvalidArgument("callout: the callback '" + name + "' has no function");
+  return LoadedHostCallback(name, std::make_shared<HostFunction>(name, function));
+}
+
+Result<LoadedHostCallback> LibraryCallback::Make() const {
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> callback, internal::LoadNativeFunction(name, spec));
+  return LoadedHostCallback(name, std::move(callback));
+}
+
+Result<LoadedHostCallback> SinkCallback::Make() const {
+  switch (kind) {
+    case Kind::kNull:
+      return LoadedHostCallback(name, internal::MakeNullSink(name));
+    case Kind::kPrint:
+      return LoadedHostCallback(name, internal::MakePrintSink(name, kStandardOutput));
+    case Kind::kJsonLines:
+      break;
+  }
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> sink,
+                           internal::MakeJsonLinesSink(name, path, /*append=*/false, /*fields=*/true));
+  return LoadedHostCallback(name, std::move(sink));
+}
+
+Status BarrierWait(double timeout_seconds) {
+  using Clock = std::chrono::steady_clock;
+  if (internal::DeliveryThread::IsCurrent()) {
+    return FailedPrecondition("callout: BarrierWait inside a tap's function would wait for itself");
+  }
+  const auto timeout = std::chrono::duration<double>(timeout_seconds);
+  const auto deadline = timeout_seconds < 0 ? Clock::time_point::max()
+                                            : Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
+  internal::Delivery& delivery = internal::Delivery::Get();
+  std::string outstanding;
+  for (const std::string& one : delivery.Drain(deadline)) outstanding += (outstanding.empty() ? "" : "; ") + one;
+  if (!outstanding.empty()) {
+    return Status(StatusCode::kDeadlineExceeded, "callout: still outstanding: " + outstanding);
+  }
+  const internal::DeliveryErrorReport errors = delivery.TakeErrors();
+  if (errors.count == 0) return OkStatus();
+  return InternalError(std::to_string(errors.count) + " taps failed; the last one: " + errors.last);
+}
+
+}  // namespace callout::pjrt

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The door to the PJRT C API. Built against its 0.81; plugins of other versions work as far as their table goes.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "callout/status.h"
+#include "pjrt_c_api.h"
+
+namespace callout::internal {
+
+/// An argument struct for a plugin of any version: zeros behind what this header knows are what newer versions take for
+/// "not given". Plugins refuse structs that are smaller than theirs, and take larger ones (seen in 0.81 and 0.116).
+template <typename T>
+struct PjrtArgs : T {
+  PjrtArgs() : T{} { this->struct_size = sizeof(PjrtArgs); }
+
+ private:
+  unsigned char later_fields_[256] = {};
+};
+
+// The FFI extension, which no package ships a header for: xla/pjrt/c/pjrt_c_api_ffi_extension.h, version 3.
+struct PjrtFfiRegisterHandlerArgs {
+  size_t struct_size;  // there is no extension_start
+  const char* target_name;
+  size_t target_name_size;
+  void* handler;
+  const char* platform_name;
+  size_t platform_name_size;
+  uint32_t traits;
+};
+inline constexpr size_t kPjrtFfiRegisterHandlerArgsSize = offsetof(PjrtFfiRegisterHandlerArgs, traits) + 4;
+static_assert(kPjrtFfiRegisterHandlerArgsSize == 52, "what plugins expect");
+
+struct PjrtFfiExtension {
+  PJRT_Extension_Base base;
+  void* type_register;
+  void* user_data_add;
+  PJRT_Error* (*register_handler)(PjrtFfiRegisterHandlerArgs* args);
+};
+
+/// A plugin's table of functions. Thread-safe.
+class PjrtApi {
+ public:
+  explicit PjrtApi(const PJRT_Api* table) : table_(table) {}
+
+  const PJRT_Api& table() const { return *table_; }
+  /// Null if the plugin has none of this type.
+  const PJRT_Extension_Base* Extension(PJRT_Extension_Type type) const;
+
+  /// Calls a function of the table. Errors: Unimplemented if the plugin is too old to have it; else the plugin's own
+  /// code and text.
+  template <typename Args>
+  Status Call(PJRT_Error* (*PJRT_Api::*function)(Args*), std::string_view name, PjrtArgs<Args>& args) const {
+    if (!Has(&(table_->*function)) || table_->*function == nullptr) return Missing(name);
+    return Take((table_->*function)(&args));
+  }
+  /// For functions that destroy, which have no error that anybody could act on.
+  template <typename Args>
+  void Destroy(PJRT_Error* (*PJRT_Api::*function)(Args*), PjrtArgs<Args>& args) const {
+    if (Has(&(table_->*function)) && table_->*function != nullptr) (void)Take((table_->*function)(&args));
+  }
+
+  /// The Status of an error, which is destroyed; ok for null.
+  Status Take(PJRT_Error* error) const;
+
+ private:
+  bool Has(const void* field) const {
+    return static_cast<const char*>(field) + sizeof(void*) <=
+           reinterpret_cast<const char*>(table_) + table_->struct_size;
+  }
+  Status Missing(std::string_view name) const;
+
+  const PJRT_Api* const table_;
+};
+
+/// As PjrtApi::Call, by the name of the function.
+#define CALLOUT_PJRT(api, name, args) (api).Call(&PJRT_Api::name, #name, args)
+
+}  // namespace callout::internal

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Values as PJRT passes them.
+#pragma once
+
+#include "callout/pjrt/plugin.h"
+#include "pjrt/pjrt_abi.h"
+
+namespace callout::internal {
+
+pjrt::Value FromNamedValue(const PJRT_NamedValue& value);
+
+/// Borrowed: points into `name` and `value`.
+PJRT_NamedValue ToNamedValue(const std::string& name, const pjrt::Value& value);
+
+}  // namespace callout::internal

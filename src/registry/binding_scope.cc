@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/binding_scope.h"
+
+#include <algorithm>
+
+namespace callout::internal {
+namespace {
+
+thread_local BindingScope* t_scope = nullptr;
+
+}  // namespace
+
+BindingScope::BindingScope(const Bindings& bindings) : bindings_(bindings), outer_(t_scope) { t_scope = this; }
+
+BindingScope::~BindingScope() { t_scope = outer_; }
+
+std::shared_ptr<Callback> BindingScope::Find(std::string_view name) {
+  if (t_scope == nullptr) return nullptr;
+  std::vector<std::string>& asked = t_scope->asked_;
+  if (std::find(asked.begin(), asked.end(), name) == asked.end()) asked.emplace_back(name);
+  const auto it = t_scope->bindings_.find(name);
+  return it == t_scope->bindings_.end() ? nullptr : it->second;
+}
+
+bool BindingScope::Has(std::string_view name) {
+  return t_scope != nullptr && t_scope->bindings_.find(name) != t_scope->bindings_.end();
+}
+
+}  // namespace callout::internal

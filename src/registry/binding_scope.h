@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names that hold for one compilation: runtimes instantiate call sites on the thread that compiles.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "callout/export.h"
+#include "registry/callback.h"
+
+namespace callout::internal {
+
+using Bindings = std::map<std::string, std::shared_ptr<Callback>, std::less<>>;
+
+/// While it lives, this thread's Registry::Find looks into `bindings` first. May be nested: the innermost counts.
+class CALLOUT_EXPORT BindingScope {
+ public:
+  /// `bindings` outlives the scope.
+  explicit BindingScope(const Bindings& bindings);
+  ~BindingScope();
+  BindingScope(const BindingScope&) = delete;
+  BindingScope& operator=(const BindingScope&) = delete;
+
+  /// Names that were asked for meanwhile, each once, in order.
+  const std::vector<std::string>& asked() const { return asked_; }
+
+  /// Of this thread's scope; null if there is none, or none of that name.
+  static std::shared_ptr<Callback> Find(std::string_view name);
+  /// True if this thread's scope has the name.
+  static bool Has(std::string_view name);
+
+ private:
+  const Bindings& bindings_;
+  BindingScope* const outer_;
+  std::vector<std::string> asked_;
+};
+
+}  // namespace callout::internal
