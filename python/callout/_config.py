@@ -19,9 +19,9 @@ _UNSET = object()
 
 def _boolean(value: object) -> bool:
     text = str(value).strip().lower()
-    if text in ("1", "true", "yes", "on"):
+    if text in ("1", "true", "yes", "on", "y", "t"):
         return True
-    if text in ("0", "false", "no", "off"):
+    if text in ("0", "false", "no", "off", "n", "f"):
         return False
     raise ValueError("expected true or false")
 

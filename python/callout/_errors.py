@@ -88,7 +88,21 @@ def keep(exception: BaseException) -> str:
         while len(_kept) > _MAX_KEPT:
             _kept.popitem(last=False)
     text = "".join(traceback.format_exception(exception)).rstrip()
-    return f"{type(exception).__name__}: {exception}\n{text}\n[callout error {number}]"
+    return _printable(f"{describe(exception)}\n{text}\n[callout error {number}]")
+
+
+def describe(exception: BaseException) -> str:
+    """Class and text, whatever the exception does when it is asked for its text."""
+    try:
+        text = str(exception)
+    except Exception:  # noqa: BLE001 - its own fault, which must not hide it
+        text = "<exception str() failed>"
+    return f"{type(exception).__name__}: {text}"
+
+
+def _printable(text: str) -> str:
+    """As UTF-8 without zeros: what a C string can carry."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
 def keep_without_variables(exception: BaseException) -> str:

@@ -154,6 +154,13 @@ def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None
         rules[primitive] = rule
 
 
+def is_saved(answer: Any) -> bool:
+    """Whether what a remat policy answered means that the value is kept, here or elsewhere."""
+    if isinstance(answer, bool):
+        return answer
+    return type(answer).__name__ != "RecomputeType"  # the others: Saveable, and where it is offloaded to
+
+
 def is_variable(atom: Any) -> bool:
     """True for a variable of a jaxpr, false for a literal."""
     return isinstance(atom, jax.extend.core.Var)

@@ -74,8 +74,16 @@ class Call:
         return int(self.entries.get(name, 0))
 
     def is_manual(self) -> bool:
-        """True inside shard_map."""
-        return any(map(_is_manual, [*self.arg_shardings, *self.result_shardings]))
+        """True inside shard_map, where an exported program may be called.
+
+        A token does not tell: after a manual region it is still called manual.
+        """
+        skipped = 1 if self.number("threaded") else 0  # a token that is an array
+        values = [
+            *list(zip(self.arg_shapes, self.arg_shardings, strict=True))[skipped:],
+            *list(zip(self.result_shapes, self.result_shardings, strict=True))[skipped:],
+        ]
+        return any(_is_manual(sharding) for shape, sharding in values if shape.is_array())
 
     def config_with(self, extra: str) -> str:
         """The attributes and one more."""

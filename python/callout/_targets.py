@@ -161,7 +161,7 @@ def function_name(fn: Callable[..., Any]) -> str:
     return f"{module}.{name}"
 
 
-def _to_jax(fn: Callable[..., Any], x64: bool) -> Callable[..., Any]:
+def with_jax_arrays(fn: Callable[..., Any], x64: bool) -> Callable[..., Any]:
     """`fn` with `jax.Array`s. With `jax_enable_x64` as it was traced: what a thread set it to does not hold in others."""
 
     def call_with_jax_arrays(*args: Any, **kwargs: Any) -> Any:
@@ -250,7 +250,7 @@ def call_target(
     def make(_: Transforms) -> _ext.Callback:
         return _ext.make_python_callback(
             label=label,
-            function=_to_jax(fn, x64) if chosen.args == "jax" else fn,
+            function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
             unflatten=None if flat_args else in_tree.unflatten,
             unflatten_value=None,
             flatten=None if flat_results or ignore_result else _flattener(out_tree, label),
@@ -309,7 +309,7 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
     def make(transforms: Transforms) -> _ext.Callback:
         return _ext.make_python_callback(
             label=label,
-            function=_to_jax(fn, x64) if chosen.args == "jax" else fn,
+            function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
             unflatten=None,
             unflatten_value=None if tree == jax.tree.structure(0) else tree.unflatten,
             flatten=None,
@@ -353,7 +353,7 @@ def registered_function(name: str, fn: Callable[..., Any]) -> _ext.Callback:
 
     return _ext.make_python_callback(
         label=chosen.name or name,
-        function=_to_jax(plain, x64) if chosen.args == "jax" else plain,
+        function=with_jax_arrays(plain, x64) if chosen.args == "jax" else plain,
         unflatten=None,
         unflatten_value=value_of,
         flatten=flatten,

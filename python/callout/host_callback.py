@@ -59,8 +59,7 @@ def _tap(target: Target, arg: Any, leaves: list[Any], device_index: int) -> Any:
     )
     out = tap_p.bind(*leaves, target=target, site=site, transforms=no_transforms, throttle=None)
     flat, tree = jax.tree.flatten(arg)
-    # PRNG keys were sent as their data: they themselves go on.
-    returned = [new if new.aval.shape == jax.numpy.shape(old) else old for old, new in zip(flat, out, strict=True)]
+    returned = [arguments.as_given(old, new) for old, new in zip(flat, out, strict=True)]
     return jax.tree.unflatten(tree, returned)
 
 
@@ -122,7 +121,7 @@ def id_print(
     tap_with_device: bool = False,
     device_index: int = 0,
     output_stream: Any = None,
-    threshold: int | None = None,
+    threshold: float | None = None,
     callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
     **kwargs: Any,
 ) -> Any:
@@ -168,8 +167,9 @@ def call(
 ) -> Any:
     """Calls `callback_func(arg)` on the host and returns what it returned.
 
-    It runs once for each time that the program reaches it, after the taps and calls before it, on an XLA thread with the
-    GIL held; it may use JAX. It has no derivative and no batching rule: `jax.custom_vjp` and the like give it one.
+    It runs once for each time that the program reaches it, after the taps and calls before it, on the thread that runs
+    the program, with the GIL held; it may use JAX. It has no derivative and no batching rule: `jax.custom_vjp` and the
+    like give it one.
 
     Args:
         callback_func: gets NumPy arrays that it owns, in the structure of `arg`.
@@ -188,14 +188,14 @@ def call(
         NotImplementedError: differentiated or vmapped.
     """
     arguments.check_callable(callback_func)
-    flat, tree = jax.tree.flatten(arg)
-    leaves = arguments.operands(flat)
+    leaves = arguments.operands(jax.tree.leaves(arg))
     index = arguments.check_device_index(device_index)
     if not config.host_callback_legacy:
         flavors.refuse_device(call_with_device)
         return flavors.call(callback_func, arg, result_shape, index, callback_flavor)
     avals, out_tree = arguments.result_avals(result_shape)
-    target = targets.host_call_target(callback_func, tree, out_tree, avals, bool(call_with_device), index)
+    in_tree = jax.tree.structure(((arg,), {}))
+    target = targets.host_call_target(callback_func, in_tree, out_tree, avals, bool(call_with_device), index)
     return jax.tree.unflatten(out_tree, host_call_p.bind(*leaves, target=target, result_avals=avals))
 
 

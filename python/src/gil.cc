@@ -78,6 +78,15 @@ void LeaveInterpreter() {
   Leave();
 }
 
+void ForgetThread() {
+  if (!t_foreign || !Enter()) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  PyGILState_Release(PyGILState_LOCKED);  // the extra one of TakeGil
+  PyGILState_Release(state);              // the last: the thread state goes
+  t_foreign = false;
+  Leave();
+}
+
 int CloseInterpreter(double seconds) {
   g_closed.store(true, std::memory_order_seq_cst);
   DropGarbage();

@@ -29,6 +29,8 @@ class GilScope {
 /// Around a batch of the Python delivery thread; BatchGate of delivery/delivery_thread.h.
 bool EnterInterpreter();
 void LeaveInterpreter();
+/// At the end of that thread: gives back what Python keeps for it. GIL not needed.
+void ForgetThread();
 
 /// From now on GilScope is not ok and EnterInterpreter false; waits up to `seconds` for threads that are inside.
 /// Returns how many still are. Requires GIL, which it gives up while it waits.

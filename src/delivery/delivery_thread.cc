@@ -168,6 +168,7 @@ void DeliveryThread::Run() {
       naps = 0;
     }
   }
+  if (gate_.end != nullptr) gate_.end();
   MutexLock lock(mutex_);
   running_ = false;
   progress_.notify_all();

@@ -21,6 +21,8 @@ struct BatchGate {
   /// False if the lane can deliver no more (the interpreter is going away). Null: always open.
   bool (*enter)() = nullptr;
   void (*leave)() = nullptr;
+  /// Called when the thread ends, outside of a batch. May be null.
+  void (*end)() = nullptr;
 };
 
 class CALLOUT_EXPORT DeliveryThread {

@@ -114,8 +114,15 @@ FloatParts PositionalParts(T value) {
     return parts.WithoutZeros();
   }
   const auto before = static_cast<size_t>(digits.exponent) + 1;
+  if (before > digits.count) {  // NumPy goes on with the digits of the exact value
+    char text[48];
+    const char* end =
+        std::to_chars(text, text + sizeof(text), std::abs(static_cast<double>(value)), std::chars_format::fixed, 0).ptr;
+    parts.Add({text, static_cast<size_t>(end - text)});
+    parts.AddPoint();
+    return parts.WithoutZeros();
+  }
   parts.Add(digits.view().substr(0, before));
-  if (before > digits.count) parts.AddZeros(before - digits.count);
   parts.AddPoint();
   if (before < digits.count) parts.Add(digits.view().substr(before));
   return parts.WithoutZeros();

@@ -88,6 +88,7 @@ TEST(NumpyTextTest, TheExponentsOfFloat32DependOnNumPy) {
   const auto million = TestBuffer::Of<float>({1}, {5e6F});
   EXPECT_EQ(Text(million, {.float32_exponents_from = 1e8F}), "[5000000.]");
   EXPECT_EQ(Text(million, {.float32_exponents_from = 1e6F}), "[5.e+06]");
+  EXPECT_EQ(Text(TestBuffer::Of<float>({2}, {52926568.F, -16777220.F})), "[ 52926568. -16777220.]");
 }
 
 TEST(NumpyTextTest, TheRestIsLeftToNumPy) {

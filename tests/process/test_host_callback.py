@@ -86,6 +86,26 @@ def test_code_of_others_finds_it_where_it_was(run, tmp_path):
     assert (done.code, done.out, done.err) == (0, "what: library\n1.\n", "")
 
 
+def test_in_a_forked_child_everything_raises(run):
+    done = run("""
+        import warnings
+        warnings.simplefilter("ignore")
+        import callout.host_callback as hcb
+        hcb.id_print(1.0)
+        hcb.barrier_wait()
+        pid = os.fork()
+        if pid == 0:
+            for use in (lambda: hcb.id_print(2.0), lambda: hcb.call(lambda v: v, 1.0, result_shape=1.0), hcb.barrier_wait):
+                try:
+                    use()
+                except callout.ForkError:
+                    print("ForkError", flush=True)
+            os._exit(0)
+        os.waitpid(pid, 0)
+    """)
+    assert (done.code, done.out) == (0, "1.\n" + "ForkError\n" * 3)
+
+
 def test_failing_taps_without_a_barrier_are_reported_at_exit(run):
     done = run("""
         import callout.host_callback as hcb

@@ -173,6 +173,76 @@ def test_stopping_drains_ends_the_threads_and_the_next_tap_starts_them(seen):
     assert callout.stats()["live"]["threads"] > 0
 
 
+def test_stopping_while_others_tap_loses_nothing(seen):
+    f = jax.jit(lambda x: hcb.id_tap(seen.tap, x))
+    done = threading.Event()
+
+    def stop():
+        while not done.is_set():
+            hcb.stop_outfeed_receiver()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    for i in range(300):
+        f(i)
+        if i % 50 == 0:
+            hcb.barrier_wait()
+    done.set()
+    stopper.join()
+    hcb.barrier_wait()
+    assert seen == list(range(300))
+
+
+def test_threads_that_end_leave_nothing_in_the_interpreter():
+    class Local(threading.local):
+        pass
+
+    local, gone = Local(), []
+
+    class Value:
+        def __del__(self):
+            gone.append(1)
+
+    def tap(value, transforms):
+        local.value = Value()
+
+    for _ in range(3):
+        hcb.id_tap(tap, 1.0)
+        hcb.stop_outfeed_receiver()
+    assert gone == [1, 1, 1]
+
+
+class SilentError(Exception):
+    def __str__(self):
+        raise KeyError("no text")
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: ValueError("a\0b"), "ValueError: a\0b\n"),
+        (lambda: ValueError("\udc80"), "ValueError: \udc80\n"),
+        (SilentError, "SilentError: <exception str() failed>\n"),
+    ],
+    ids=["zero", "surrogate", "silent"],
+)
+@pytest.mark.parametrize("kind", ["tap", "call"])
+def test_exceptions_with_texts_that_cannot_be_written(make, text, kind):
+    def fail(*_):
+        raise make()
+
+    if kind == "tap":
+        jax.jit(lambda x: hcb.id_tap(fail, x))(1.0)
+    else:
+        with pytest.raises(RuntimeError):
+            jax.block_until_ready(jax.jit(lambda x: hcb.call(fail, x, result_shape=x))(1.0))
+    with pytest.raises(hcb.CallbackException) as caught:
+        hcb.barrier_wait()
+    assert type(caught.value.__cause__) is type(make())
+    assert str(caught.value).endswith(text)
+    assert "in fail\n" in str(caught.value)
+
+
 def test_errors_survive_stopping():
     hcb.id_tap(failing, 1)
     hcb.stop_outfeed_receiver()

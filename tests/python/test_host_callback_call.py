@@ -86,6 +86,24 @@ def test_the_callback_may_use_jax(run):
     np.testing.assert_allclose(out, np.sin(np.arange(3.0)) + 1, rtol=1e-6)
 
 
+def test_callbacks_with_options():
+    kinds = []
+    host = callout.options(lambda v: kinds.append(type(v)) or v, args="jax")
+    assert jax.jit(lambda x: hcb.call(host, x, result_shape=x))(2.0) == 2
+    assert issubclass(kinds[0], jax.Array)
+
+
+def test_a_callback_whose_text_cannot_be_had():
+    class Host:
+        def __repr__(self):
+            raise KeyError("no text")
+
+        def __call__(self, v):
+            return v
+
+    assert jax.jit(lambda x: hcb.call(Host(), x, result_shape=x))(2.0) == 2
+
+
 def wrong(host):
     def make(x):
         return hcb.call(host, x, result_shape=jax.ShapeDtypeStruct((3,), jnp.float32))

@@ -190,6 +190,45 @@ def test_a_jit_around_a_pmap_is_one_program(seen):
     assert sorted(value for value, _ in taken if not isinstance(value, list)) == [2, 3]
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, callout.threaded], ids=["effects", "threaded"])
+@pytest.mark.parametrize("inside", ["tap", "call"])
+@pytest.mark.parametrize("after", ["tap", "call"])
+def test_after_a_region_of_shards_the_whole_is_one_again(seen, wrap, inside, after):
+    mesh = mesh_of(4)
+    x = sharded(mesh)
+
+    def host(value, *, device):
+        seen.tap(value, (), device=device)
+        return value
+
+    def tap(v, index=0):
+        return hcb.id_tap(seen.tap, v, tap_with_device=True, device_index=index)
+
+    def call(v, index=0):
+        return hcb.call(host, v, result_shape=v, call_with_device=True, device_index=index)
+
+    first, second = {"tap": tap, "call": call}[inside], {"tap": tap, "call": call}[after]
+    spread = jax.shard_map(lambda v: first(2 * v), mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+    out = jax.jit(wrap(lambda v: second(spread(v), 2) + 1))(x)
+    assert out.tolist() == [2.0 * i + 1 for i in range(8)]
+    taken = seen.take()
+    assert ([2.0 * i for i in range(8)], list(mesh.devices.flat)[2]) in taken
+    assert len(taken) == 5
+
+
+def test_a_call_after_a_pmap_gets_the_whole(seen):
+    def host(value, *, device):
+        seen.tap(value, (), device=device)
+        return np.float32(value.sum())
+
+    def f(x):
+        doubled = jax.pmap(lambda v: hcb.id_tap(seen.tap, 2 * v, tap_with_device=True), devices=jax.devices()[:4])(x)
+        return hcb.call(host, doubled, result_shape=1.0, call_with_device=True)
+
+    assert jax.jit(f)(jnp.arange(4.0)) == 12
+    assert ([0.0, 2.0, 4.0, 6.0], jax.devices()[0]) in seen.take()
+
+
 def test_vmap_inside_shard_map_has_descriptors(seen):
     mesh = mesh_of(2)
     f = jax.shard_map(

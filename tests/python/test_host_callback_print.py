@@ -2,6 +2,7 @@
 """What `id_print` writes, byte for byte, and under which transformations."""
 
 import collections
+import dataclasses
 import math
 import sys
 import threading
@@ -115,6 +116,64 @@ def test_nodes_of_the_users_say_what_they_are(stream):
     assert printed(stream, (Point(jnp.float32(1), jnp.arange(2)), 3)) == "( Point at 1.0, [0 1] 3 )\n"
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Checked:
+    """Looks at its children when it is made."""
+
+    x: jax.Array
+
+    def __post_init__(self):
+        assert self.x.shape == (2,)
+
+    def __str__(self):
+        return f"checked {self.x}"
+
+
+def test_nodes_that_look_at_their_children(stream):
+    value = Checked(jnp.arange(2.0))
+    assert printed(stream, [value, 1]) == "[ checked [0. 1.] 1 ]\n"
+    assert hcb.call(lambda v: v.x.sum(), value, result_shape=1.0) == 1
+
+
+def test_float0_leaves_are_false(stream):
+    zero = np.zeros((), jax.dtypes.float0)
+    assert hcb.id_print((1.0, zero), output_stream=stream)[1] is zero
+    assert stream.take() == "( 1. False )\n"
+
+    @jax.custom_jvp
+    def print_tangents(arg):
+        return arg
+
+    @print_tangents.defjvp
+    def print_tangents_jvp(primals, tangents):
+        hcb.id_print(tangents[0], output_stream=stream)
+        return primals[0], tangents[0]
+
+    for wrap in (lambda f: f, jax.jit):
+        jax.jvp(wrap(lambda x: print_tangents((x, 3))[0]), (2.0,), (0.5,))
+        assert stream.take() == "( 0.5 False )\n"
+
+
+def test_keywords_that_print_differently_are_different(stream):
+    first = jax.make_jaxpr(lambda x: hcb.id_print(x, what=0.0, output_stream=stream))(1.0)
+    assert printed(stream, 1.0, what=-0.0) == "what: -0.0\n1.\n"
+    assert "callout_tap" in str(first)
+
+
+def test_a_stream_may_print_and_ask_for_statistics_itself(stream):
+    class Nosy:
+        def write(self, text):
+            stream.write(f"{callout.stats()['prints']['native'] > 0} {text}")
+            if text.startswith("1"):
+                hcb.id_print(2.0, output_stream=self)
+
+    callout.config.host_callback_inline = True
+    hcb.id_print(1.0, output_stream=Nosy())
+    callout.config.host_callback_inline = False
+    assert stream.take() == "True 1.\nTrue 2.\n"
+
+
 def test_keywords_are_sorted_above_the_value_in_one_write_each(stream):
     hcb.id_print(1.0, what="w", a=1, B=[2, "x"], output_stream=stream, tap_with_device=True)
     hcb.barrier_wait()
@@ -135,7 +194,7 @@ def test_the_stream_is_that_of_the_time_of_printing(monkeypatch, stream):
     assert stream.take() == "1.\n"
 
 
-@pytest.mark.parametrize("threshold", [None, 5, 2000])
+@pytest.mark.parametrize("threshold", [None, 5, 2000, np.inf])
 def test_threshold(stream, threshold):
     value = np.arange(1001)
     expected = np.array2string(value, threshold=1000 if threshold is None else threshold)
@@ -245,6 +304,14 @@ def test_remat_respects_policies(stream, power3):
     assert stream.take() == "what: x,x^2\n( 3. 9. )\n"
 
 
+def test_remat_respects_policies_that_offload(stream, power3):
+    policy = jax.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=[], names_which_can_be_offloaded=[], offload_src="device", offload_dst="pinned_host"
+    )
+    jax.grad(jax.checkpoint(power3, policy=policy))(3.0)
+    assert stream.take() == "what: x,x^2\n( 3. 9. )\n" * 2
+
+
 def test_remat_in_a_scan_prints_again_in_reverse(stream):
     def step(c, x):
         return hcb.id_print(c, output_stream=stream) * x, None
@@ -275,6 +342,19 @@ def test_vmap_of_a_while_loop_with_a_tap_in_its_condition(stream, wrap):
         "[2 3 3 4 5]",
         "[False False False False False]",
         "[2 2 2 3 4]",
+    ]
+
+
+def test_lanes_that_have_finished_are_tapped_as_they_are(stream):
+    def f(x):
+        return jax.lax.while_loop(lambda c: hcb.id_print((c, c % 3 != 0), output_stream=stream)[1], lambda c: c + 1, x)
+
+    assert jax.vmap(f)(jnp.array([1, 2, 3])).tolist() == [3, 3, 3]
+    lines = stream.take().splitlines()[1::2]
+    assert lines == [
+        "( [1 2 3] [ True  True False] )",
+        "( [2 3 3] [ True False False] )",
+        "( [3 3 3] [False False False] )",
     ]
 
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax.tree_util import PyTreeDef
 
+from .. import _runtime
 from .._arguments import as_leaves, is_array_like
 
 
@@ -35,11 +36,26 @@ def check_leaves(leaves: Sequence[Any]) -> None:
 
 def operands(leaves: Sequence[Any]) -> list[Any]:
     """What the primitives take: arrays of JAX's dtypes, keys as the integers that they are made of."""
+    _runtime.check_usable()
     check_leaves(leaves)
+    values = [np.zeros(leaf.shape, bool) if is_float0(leaf) else leaf for leaf in leaves]
     return [
         leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf)
-        for leaf in as_leaves("callout.host_callback", leaves)
+        for leaf in as_leaves("callout.host_callback", values)
     ]
+
+
+def is_float0(leaf: Any) -> bool:
+    """True for the tangent of an integer. Inside programs it is an array of false."""
+    return getattr(leaf, "dtype", None) == jax.dtypes.float0
+
+
+def as_given(leaf: Any, sent: Any) -> Any:
+    """What a tap returns for a leaf of its argument: what was sent, but for what cannot be made of that."""
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None:
+        return sent
+    return leaf if is_float0(leaf) or jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) else sent
 
 
 def result_avals(result_shape: Any) -> tuple[tuple[jax.core.ShapedArray, ...], PyTreeDef]:
@@ -64,16 +80,19 @@ class ResultCheck:
     """What a result of `function` must be, with `jax_enable_x64` as it was traced: threads do not share it."""
 
     def __init__(self, function: Callable[..., Any], tree: PyTreeDef, avals: Sequence[jax.core.ShapedArray], x64: bool):
-        self._begin = f"Callback func {function} should have returned a result with"
+        self._function = function
         self._tree = tree
         self._avals = tuple(avals)
         self._x64 = x64
+
+    def _begin(self) -> str:
+        return f"Callback func {self._function} should have returned a result with"
 
     def leaves(self, result: Any) -> list[Any]:
         """The leaves, Python's numbers in JAX's dtypes. Raises TypeError for another tree."""
         leaves, got = jax.tree.flatten(result)
         if got != self._tree:
-            raise TypeError(f"{self._begin} pytree {self._tree} but returned {got}")
+            raise TypeError(f"{self._begin()} pytree {self._tree} but returned {got}")
         with jax.enable_x64(self._x64):
             return [
                 leaf if hasattr(leaf, "dtype") else np.asarray(leaf, jax.dtypes.result_type(leaf)) for leaf in leaves
@@ -86,4 +105,4 @@ class ResultCheck:
             got = tuple(map(_aval, leaves))
         if got != self._avals:
             expected = jax.tree.unflatten(self._tree, self._avals)
-            raise TypeError(f"{self._begin} abstract values {expected} but returned {jax.tree.unflatten(tree, got)}")
+            raise TypeError(f"{self._begin()} abstract values {expected} but returned {jax.tree.unflatten(tree, got)}")

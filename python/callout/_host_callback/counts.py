@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 
-lock = threading.Lock()  # also around what a print writes
+lock = threading.RLock()  # also around what a print writes, which may print itself
 _counts = {"native": 0, "numpy": 0}  # written under `lock`
 
 

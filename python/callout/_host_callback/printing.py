@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,6 +18,7 @@ from . import counts
 # Kinds of pieces, as src/sinks/value_layout.h numbers them.
 _TEXT, _LEAF, _BREAK, _OPEN, _CLOSE = range(5)
 _INDENT = 2
+_MAX_THRESHOLD = 2**63 - 1
 
 # Print options that change an array's text below the threshold, with what they are if nobody sets them.
 _DEFAULTS: dict[str, Any] = {
@@ -50,13 +51,14 @@ class _Leaf:
 
 
 class _Pieces:
-    """The layout of a tree, and what each of its leaves is."""
+    """The layout of a value of `_Leaf`s, or of arrays; and what each of its leaves is."""
 
-    def __init__(self, tree: PyTreeDef):
-        self.tree = tree
+    def __init__(self, value: Any):
         self.pieces: list[tuple[int, str, int]] = []
-        self.leaves: list[tuple[int, Any]] = []  # index of the (first) array; _Leaf, or a custom node of several
-        self._add(tree.unflatten([_Leaf(i) for i in range(tree.num_leaves)]), 0)
+        self.leaves: list[
+            tuple[int, Any]
+        ] = []  # number of the leaf; _Leaf, array, or a node of the user's with some in it
+        self._add(value, 0)
         self.all_arrays = all(isinstance(leaf, _Leaf) for _, leaf in self.leaves)
 
     def _text(self, text: str) -> None:
@@ -70,8 +72,9 @@ class _Pieces:
         elif isinstance(value, dict):
             self._group("{ ", [(f"{key}=", value[key]) for key in sorted(value)], " }", indent)
         elif inner := jax.tree.leaves(value):
-            self.pieces.append((_LEAF, "", inner[0].index))
-            self.leaves.append((inner[0].index, value))
+            number = inner[0].index if isinstance(inner[0], _Leaf) else len(self.leaves)
+            self.pieces.append((_LEAF, "", number))
+            self.leaves.append((number, value))
         else:
             self._text(str(value))
 
@@ -87,6 +90,13 @@ class _Pieces:
         self._text(end)
         self.pieces.append((_CLOSE, "", 0))
 
+    def join(self, text_of: Callable[[Any], str]) -> str:
+        """The text of the whole; `text_of`: that of a leaf."""
+        texts = [""] * (1 + max((number for number, _ in self.leaves), default=-1))
+        for number, leaf in self.leaves:
+            texts[number] = text_of(leaf)
+        return _ext.ValueLayout(self.pieces).join(texts)
+
 
 class Printer:
     """Prints a tree's leaves, and above them what is known about them. Thread-safe: prints do not mix."""
@@ -96,27 +106,33 @@ class Printer:
         tree: PyTreeDef,
         kwargs: Mapping[str, Any],
         stream: Any,
-        threshold: int | None,
+        threshold: float | None,
         print_options: Mapping[str, Any],
     ):
-        pieces = _Pieces(tree)
-        self._leaves = pieces.leaves
-        self._layout = _ext.ValueLayout(pieces.pieces)
+        self._tree = tree
         self._kwargs = dict(kwargs)
         self._stream = stream
-        self._threshold = int(print_options["threshold"] if threshold is None else threshold)
+        self._threshold: Any = print_options["threshold"] if threshold is None else threshold
         self._print_options = dict(print_options)
-        self._native = pieces.all_arrays and all(print_options[name] == value for name, value in _DEFAULTS.items())
+        self._layout = self._native_layout() if _is_default(print_options) else None
+
+    def _native_layout(self) -> _ext.ValueLayout | None:
+        """None where the value must be put together again to be printed."""
+        leaves = [_Leaf(i) for i in range(self._tree.num_leaves)]
+        try:
+            pieces = _Pieces(jax.tree.unflatten(self._tree, leaves))
+        except Exception:  # noqa: BLE001 - a node of the user's that looks at its children
+            return None
+        return _ext.ValueLayout(pieces.pieces) if pieces.all_arrays else None
 
     def __call__(self, leaves: tuple[np.ndarray, ...], transforms: Transforms, *, device: Any = None) -> None:
         head = self._head(transforms, device)
-        text = self._layout.text(leaves, self._threshold, _EXPONENTS_FROM) if self._native else None
+        text = None
+        if self._layout is not None:
+            text = self._layout.text(leaves, int(min(self._threshold, _MAX_THRESHOLD)), _EXPONENTS_FROM)
         path = "numpy" if text is None else "native"
         if text is None:
-            texts = [""] * len(leaves)
-            for index, leaf in self._leaves:
-                texts[index] = self._slow_text(leaf, leaves)
-            text = self._layout.join(texts)
+            text = self._slow_text(leaves)
         with counts.lock:
             counts.count(path)
             if head:
@@ -131,11 +147,12 @@ class Printer:
             pairs["device"] = device
         return " ".join(f"{key}: {pairs[key]}" for key in sorted(pairs))
 
-    def _slow_text(self, leaf: Any, arrays: Sequence[np.ndarray]) -> str:
+    def _slow_text(self, leaves: Sequence[np.ndarray]) -> str:
+        def text_of(leaf: Any) -> str:
+            return np.array2string(leaf, threshold=self._threshold) if isinstance(leaf, np.ndarray) else str(leaf)
+
         with np.printoptions(**self._print_options):
-            if isinstance(leaf, _Leaf):
-                return np.array2string(arrays[leaf.index], threshold=self._threshold)
-            return str(jax.tree.map(lambda place: arrays[place.index], leaf))
+            return _Pieces(jax.tree.unflatten(self._tree, leaves)).join(text_of)
 
     def _emit(self, text: str) -> None:
         if self._stream is None:
@@ -144,10 +161,14 @@ class Printer:
             self._stream.write(text + "\n")
 
 
+def _is_default(print_options: Mapping[str, Any]) -> bool:
+    return all(print_options[name] == value for name, value in _DEFAULTS.items())
+
+
 _printers: weakref.WeakValueDictionary[Hashable, Printer] = weakref.WeakValueDictionary()
 
 
-def printer(tree: PyTreeDef, kwargs: Mapping[str, Any], stream: Any, threshold: int | None) -> Printer:
+def printer(tree: PyTreeDef, kwargs: Mapping[str, Any], stream: Any, threshold: float | None) -> Printer:
     """The printer of this print; one for equal prints, so that they are equal programs.
 
     NumPy's print options are taken as they are here: they belong to the thread that traces, not to the one that prints.
@@ -164,6 +185,8 @@ def printer(tree: PyTreeDef, kwargs: Mapping[str, Any], stream: Any, threshold: 
 def _key_of(mapping: Mapping[str, Any]) -> Hashable:
     """Equal for equal texts where the values can be compared; else for the same objects, which the printer holds."""
     return tuple(
-        (name, type(value), value) if isinstance(value, (str, int, float, bool, type(None))) else (name, id(value))
+        (name, type(value), repr(value))
+        if isinstance(value, (str, int, float, bool, type(None)))
+        else (name, id(value))
         for name, value in sorted(mapping.items())
     )

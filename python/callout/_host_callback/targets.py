@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,16 @@ import jax
 from jax.tree_util import PyTreeDef
 
 from .. import _ext, _jax_compat, _options, _runtime
-from .._targets import TapKeywords, Target, Transforms, function_name, interned, is_flat_call, tap_target
+from .._targets import (
+    TapKeywords,
+    Target,
+    Transforms,
+    function_name,
+    interned,
+    is_flat_call,
+    tap_target,
+    with_jax_arrays,
+)
 from . import arguments
 from .printing import Printer
 
@@ -28,25 +38,25 @@ def print_target(write: Printer, num_leaves: int, with_device: bool) -> Target:
 
 def host_call_target(
     callback_func: Callable[..., Any],
-    arg_tree: PyTreeDef,
+    in_tree: PyTreeDef,
     out_tree: PyTreeDef,
     avals: Sequence[jax.core.ShapedArray],
     with_device: bool,
     device_index: int,
 ) -> Target:
-    """Of `callback_func(arg, [device=])`, whose result must fit to the letter."""
+    """Of `callback_func(arg, [device=])`, whose result must fit to the letter. `in_tree`: of ((arg,), {})."""
     fn, chosen = _options.split(callback_func)
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
-    in_tree: Any = jax.tree.structure(((jax.tree.unflatten(arg_tree, [0] * arg_tree.num_leaves),), {}))
+    unflatten: Any = functools.partial(jax.tree.unflatten, in_tree)
     flat_call = is_flat_call(in_tree) and not with_device
     check = arguments.ResultCheck(fn, out_tree, avals, x64)
 
     def make(_: Transforms) -> _ext.Callback:
         return _ext.make_python_callback(
             label=label,
-            function=fn,
-            unflatten=None if flat_call else in_tree.unflatten,
+            function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
+            unflatten=None if flat_call else unflatten,
             unflatten_value=None,
             flatten=check.leaves,
             single_result=out_tree == jax.tree.structure(0),

@@ -36,9 +36,7 @@ def _eager(*args: Any, target: Target, result_avals: Avals) -> list[jax.Array]:
         raise
     except Exception as exception:
         # As from a compiled program: a RuntimeError, which is of the exception's class too.
-        error = _errors.CallbackError(
-            f"{_WHERE}: callback '{target.label}' failed: {type(exception).__name__}: {exception}"
-        )
+        error = _errors.CallbackError(f"{_WHERE}: callback '{target.label}' failed: {_errors.describe(exception)}")
         _errors.adopt(error, exception)
         raise error from exception
 

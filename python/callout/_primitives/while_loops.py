@@ -31,7 +31,9 @@ def _carries_predicate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]
     body = jax.extend.core.jaxpr_as_fun(params["body_jaxpr"])
 
     def step(carry: tuple[Any, list[Any]]) -> tuple[Any, list[Any]]:
-        values = list(body(*body_consts, *carry[1]))
+        # Lanes that have finished stay as they are, also for what the condition taps.
+        new = body(*body_consts, *carry[1])
+        values = [jax.numpy.where(carry[0], one, old) for one, old in zip(new, carry[1], strict=True)]
         return condition(*cond_consts, *values)[0], values
 
     first = condition(*cond_consts, *init)[0]
