@@ -11,28 +11,9 @@ namespace callout::pjrt {
 
 using internal::PjrtArgs;
 
-Buffer::Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle)
-    : client_(std::move(client)), handle_(handle) {}
+Buffer::Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle) : handle_(handle, {std::move(client)}) {}
 
-Buffer::Buffer(Buffer&& other) noexcept
-    : client_(std::move(other.client_)), handle_(std::exchange(other.handle_, nullptr)) {}
-
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  if (this == &other) return *this;
-  Destroy();
-  client_ = std::move(other.client_);
-  handle_ = std::exchange(other.handle_, nullptr);
-  return *this;
-}
-
-Buffer::~Buffer() { Destroy(); }
-
-void Buffer::Destroy() {
-  if (handle_ == nullptr) return;
-  PjrtArgs<PJRT_Buffer_Destroy_Args> args;
-  args.buffer = std::exchange(handle_, nullptr);
-  client_->plugin().api().Destroy(&PJRT_Api::PJRT_Buffer_Destroy, args);
-}
+const internal::PjrtApi& Buffer::api() const { return client()->plugin().api(); }
 
 Result<Buffer> Buffer::FromHost(std::shared_ptr<const Client> client, const Device& device, DType dtype,
                                 std::span<const int64_t> dims, const void* data) {
@@ -54,36 +35,36 @@ Result<Buffer> Buffer::FromHost(std::shared_ptr<const Client> client, const Devi
 
 Result<DType> Buffer::dtype() const {
   PjrtArgs<PJRT_Buffer_ElementType_Args> args;
-  args.buffer = handle_;
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Buffer_ElementType, args));
+  args.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ElementType, args));
   return internal::FromPjrtType(args.type);
 }
 
 Result<std::vector<int64_t>> Buffer::dims() const {
   PjrtArgs<PJRT_Buffer_Dimensions_Args> args;
-  args.buffer = handle_;
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Buffer_Dimensions, args));
+  args.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_Dimensions, args));
   return std::vector<int64_t>(args.dims, args.dims + args.num_dims);
 }
 
 Result<std::vector<std::byte>> Buffer::ToHost() const {
   PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;
-  args.src = handle_;
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Buffer_ToHostBuffer, args));  // the size
+  args.src = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ToHostBuffer, args));  // the size
   std::vector<std::byte> bytes(args.dst_size);
   if (bytes.empty()) return bytes;
   args.dst = bytes.data();
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Buffer_ToHostBuffer, args));
-  Event copied(client_, args.event);
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ToHostBuffer, args));
+  Event copied(client(), args.event);
   CALLOUT_RETURN_IF_ERROR(copied.Wait());
   return bytes;
 }
 
 Result<Event> Buffer::Ready() const {
   PjrtArgs<PJRT_Buffer_ReadyEvent_Args> args;
-  args.buffer = handle_;
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Buffer_ReadyEvent, args));
-  return Event(client_, args.event);
+  args.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ReadyEvent, args));
+  return Event(client(), args.event);
 }
 
 Status Buffer::WrongSize(int64_t elements, size_t values) {

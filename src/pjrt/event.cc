@@ -33,33 +33,15 @@ void Notify(PJRT_Error* error, void* user_arg) {
 
 }  // namespace
 
-Event::Event(std::shared_ptr<const Client> client, PJRT_Event* handle) : client_(std::move(client)), handle_(handle) {}
+Event::Event(std::shared_ptr<const Client> client, PJRT_Event* handle) : handle_(handle, {std::move(client)}) {}
 
-Event::Event(Event&& other) noexcept
-    : client_(std::move(other.client_)), handle_(std::exchange(other.handle_, nullptr)) {}
-
-Event& Event::operator=(Event&& other) noexcept {
-  if (this == &other) return *this;
-  Destroy();
-  client_ = std::move(other.client_);
-  handle_ = std::exchange(other.handle_, nullptr);
-  return *this;
-}
-
-Event::~Event() { Destroy(); }
-
-void Event::Destroy() {
-  if (handle_ == nullptr) return;
-  PjrtArgs<PJRT_Event_Destroy_Args> args;
-  args.event = std::exchange(handle_, nullptr);
-  client_->plugin().api().Destroy(&PJRT_Api::PJRT_Event_Destroy, args);
-}
+const internal::PjrtApi& Event::api() const { return handle_.get_deleter().client->plugin().api(); }
 
 Status Event::Wait() {
   if (handle_ == nullptr) return OkStatus();
   PjrtArgs<PJRT_Event_Await_Args> args;
-  args.event = handle_;
-  return CALLOUT_PJRT(client_->plugin().api(), PJRT_Event_Await, args);
+  args.event = handle_.get();
+  return CALLOUT_PJRT(api(), PJRT_Event_Await, args);
 }
 
 Status Event::WaitFor(std::chrono::nanoseconds timeout) {
@@ -87,12 +69,12 @@ Status Event::OnReady(std::function<void(Status)> callback) {
     callback(OkStatus());
     return OkStatus();
   }
-  auto listener = std::make_unique<Listener>(Listener{std::move(callback), &client_->plugin().api()});
+  auto listener = std::make_unique<Listener>(Listener{std::move(callback), &api()});
   PjrtArgs<PJRT_Event_OnReady_Args> args;
-  args.event = handle_;
+  args.event = handle_.get();
   args.callback = &Notify;
   args.user_arg = listener.get();
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Event_OnReady, args));
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Event_OnReady, args));
   (void)listener.release();  // Notify's now
   return OkStatus();
 }

@@ -11,43 +11,16 @@ namespace callout::pjrt {
 using internal::PjrtArgs;
 
 LoadedExecutable::LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle)
-    : client_(std::move(client)), handle_(handle) {}
-
-LoadedExecutable::LoadedExecutable(LoadedExecutable&& other) noexcept
-    : client_(std::move(other.client_)),
-      handle_(std::exchange(other.handle_, nullptr)),
-      num_devices_(other.num_devices_),
-      num_outputs_(other.num_outputs_),
-      callback_names_(std::move(other.callback_names_)) {}
-
-LoadedExecutable& LoadedExecutable::operator=(LoadedExecutable&& other) noexcept {
-  if (this == &other) return *this;
-  Destroy();
-  client_ = std::move(other.client_);
-  handle_ = std::exchange(other.handle_, nullptr);
-  num_devices_ = other.num_devices_;
-  num_outputs_ = other.num_outputs_;
-  callback_names_ = std::move(other.callback_names_);
-  return *this;
-}
-
-LoadedExecutable::~LoadedExecutable() { Destroy(); }
-
-void LoadedExecutable::Destroy() {
-  if (handle_ == nullptr) return;
-  PjrtArgs<PJRT_LoadedExecutable_Destroy_Args> args;
-  args.executable = std::exchange(handle_, nullptr);
-  client_->plugin().api().Destroy(&PJRT_Api::PJRT_LoadedExecutable_Destroy, args);
-}
+    : handle_(handle, {std::move(client)}) {}
 
 Status LoadedExecutable::ReadProperties() {
-  const internal::PjrtApi& api = client_->plugin().api();
+  const internal::PjrtApi& api = client()->plugin().api();
   PjrtArgs<PJRT_LoadedExecutable_AddressableDevices_Args> devices;
-  devices.executable = handle_;
+  devices.executable = handle_.get();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_LoadedExecutable_AddressableDevices, devices));
   num_devices_ = devices.num_addressable_devices;
   PjrtArgs<PJRT_LoadedExecutable_GetExecutable_Args> inner;
-  inner.loaded_executable = handle_;
+  inner.loaded_executable = handle_.get();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_LoadedExecutable_GetExecutable, inner));
   PjrtArgs<PJRT_Executable_NumOutputs_Args> outputs;
   outputs.executable = inner.executable;
@@ -83,19 +56,19 @@ Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Bu
   PjrtArgs<PJRT_ExecuteOptions> run;
   run.launch_id = options.run_id;
   PjrtArgs<PJRT_LoadedExecutable_Execute_Args> args;
-  args.executable = handle_;
+  args.executable = handle_.get();
   args.options = &run;
   args.argument_lists = input_lists.data();
   args.num_devices = num_devices_;
   args.num_args = num_args;
   args.output_lists = output_lists.data();
   args.device_complete_events = events.data();
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_LoadedExecutable_Execute, args));
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_Execute, args));
   Execution execution;
   for (size_t i = 0; i < num_devices_; ++i) {
     std::vector<Buffer>& made = execution.outputs.emplace_back();
-    for (PJRT_Buffer* output : outputs[i]) made.emplace_back(client_, output);
-    execution.done.emplace_back(client_, events[i]);
+    for (PJRT_Buffer* output : outputs[i]) made.emplace_back(client(), output);
+    execution.done.emplace_back(client(), events[i]);
   }
   return execution;
 }

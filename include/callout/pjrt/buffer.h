@@ -12,9 +12,8 @@
 #include "callout/export.h"
 #include "callout/pjrt/client.h"
 #include "callout/pjrt/event.h"
+#include "callout/pjrt/handle.h"
 #include "callout/status.h"
-
-struct PJRT_Buffer;
 
 namespace callout::pjrt {
 
@@ -35,9 +34,6 @@ class CALLOUT_EXPORT Buffer {
   }
   /// Takes ownership of `handle`.
   Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle);
-  ~Buffer();
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
 
   Result<DType> dtype() const;
   Result<std::vector<int64_t>> dims() const;
@@ -59,15 +55,15 @@ class CALLOUT_EXPORT Buffer {
   Result<Event> Ready() const;
 
   /// For this library's own classes.
-  PJRT_Buffer* handle() const { return handle_; }
+  PJRT_Buffer* handle() const { return handle_.get(); }
 
  private:
   static Status WrongSize(int64_t elements, size_t values);
   static Status WrongType(DType expected, DType found);
-  void Destroy();
+  const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
+  const internal::PjrtApi& api() const;
 
-  std::shared_ptr<const Client> client_;
-  PJRT_Buffer* handle_;
+  Handle<PJRT_Buffer> handle_;
 };
 
 }  // namespace callout::pjrt

@@ -9,9 +9,8 @@
 
 #include "callout/export.h"
 #include "callout/pjrt/client.h"
+#include "callout/pjrt/handle.h"
 #include "callout/status.h"
-
-struct PJRT_Event;
 
 namespace callout::pjrt {
 
@@ -20,9 +19,6 @@ class CALLOUT_EXPORT Event {
  public:
   /// Takes ownership of `handle`. Null: has happened already, without an error.
   Event(std::shared_ptr<const Client> client, PJRT_Event* handle);
-  ~Event();
-  Event(Event&& other) noexcept;
-  Event& operator=(Event&& other) noexcept;
 
   /// Blocks until it has happened. Returns how it went. May be asked again.
   Status Wait();
@@ -33,10 +29,9 @@ class CALLOUT_EXPORT Event {
   Status OnReady(std::function<void(Status)> callback);
 
  private:
-  void Destroy();
+  const internal::PjrtApi& api() const;
 
-  std::shared_ptr<const Client> client_;
-  PJRT_Event* handle_;
+  Handle<PJRT_Event> handle_;
 };
 
 }  // namespace callout::pjrt

@@ -13,10 +13,9 @@
 #include "callout/pjrt/buffer.h"
 #include "callout/pjrt/client.h"
 #include "callout/pjrt/event.h"
+#include "callout/pjrt/handle.h"
 #include "callout/pjrt/host_callback.h"
 #include "callout/status.h"
-
-struct PJRT_LoadedExecutable;
 
 namespace callout::pjrt {
 
@@ -56,10 +55,6 @@ struct Execution {
 /// Movable. Const members are thread-safe; executions may overlap. Destroying it is safe while it runs.
 class CALLOUT_EXPORT LoadedExecutable {
  public:
-  ~LoadedExecutable();
-  LoadedExecutable(LoadedExecutable&& other) noexcept;
-  LoadedExecutable& operator=(LoadedExecutable&& other) noexcept;
-
   /// Starts it. `arguments`: per device of the program. May return before it is done. Errors: InvalidArgument for
   /// another number of devices; the callback's or the plugin's own.
   Result<Execution> Execute(std::span<const std::vector<const Buffer*>> arguments,
@@ -78,10 +73,9 @@ class CALLOUT_EXPORT LoadedExecutable {
   LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle);
 
   Status ReadProperties();
-  void Destroy();
+  const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
 
-  std::shared_ptr<const Client> client_;
-  PJRT_LoadedExecutable* handle_;
+  Handle<PJRT_LoadedExecutable> handle_;
   size_t num_devices_ = 0;
   size_t num_outputs_ = 0;
   std::vector<std::string> callback_names_;
