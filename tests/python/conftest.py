@@ -7,6 +7,7 @@ import os
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
 import callout
+import callout.host_callback as hcb
 import ffi_calls
 import jax
 import pytest
@@ -70,3 +71,35 @@ def cache(tmp_path_factory):
 def handlers(tmp_path_factory):
     """The library of foreign functions; its targets are registered."""
     return ffi_calls.register(tmp_path_factory.mktemp("ffi"))
+
+
+class Stream:
+    """Collects what is written, write by write."""
+
+    def __init__(self):
+        self.writes = []
+
+    def write(self, text):
+        self.writes.append(text)
+
+    def take(self):
+        """All that taps have written until now."""
+        hcb.barrier_wait()
+        taken, self.writes = self.writes, []
+        return "".join(taken)
+
+
+@pytest.fixture
+def stream():
+    """Where `id_print` may write to."""
+    return Stream()
+
+
+@pytest.fixture
+def settings():
+    """`callout.config.update` for host_callback's settings, which are put back after the test."""
+    names = ("host_callback_inline", "host_callback_legacy", "host_callback_outfeed", "log_level", "queue_bytes")
+    before = {name: getattr(callout.config, name) for name in names}
+    yield callout.config.update
+    for name, value in before.items():
+        callout.config.update(name, value)
