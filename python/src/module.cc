@@ -39,7 +39,8 @@ NB_MODULE(_ext, m) {
   if (const callout::Status status = callout::internal::CheckOnlyCore(); !status.ok()) {
     throw nb::import_error(status.c_message());
   }
-  callout::internal::Delivery::Get().SetGate(callout::internal::Lane::kPython, {&EnterInterpreter, &LeaveInterpreter, &ForgetThread});
+  callout::internal::Delivery::Get().SetGate(callout::internal::Lane::kPython,
+                                             {&EnterInterpreter, &LeaveInterpreter, &ForgetThread});
   m.def("ffi_targets", &FfiTargets, "(name, platform, {stage: capsule}) of each FFI target.");
   BindHostCallback(m);
   BindCallbacks(m);

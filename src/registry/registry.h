@@ -46,8 +46,9 @@ class CALLOUT_EXPORT Registry {
   /// luck. Thread-safe.
   void Unbind(const std::string& name, const std::weak_ptr<Callback>& callback);
 
-  /// Looks into this thread's BindingScope first. NotFound with the registered names, if `name` is not there or its callback is gone; also with the names that are
-  /// `needed`, one a line, by the program that asks, where it says so. Thread-safe. GIL not needed.
+  /// Looks into this thread's BindingScope first. NotFound with the registered names, if `name` is not there or its
+  /// callback is gone; also with the names that are `needed`, one a line, by the program that asks, where it says so.
+  /// Thread-safe. GIL not needed.
   Result<std::shared_ptr<Callback>> Find(std::string_view name, std::string_view needed = {}) const;
 
   /// Label of the live callback with this id, "" if there is none. Thread-safe.
