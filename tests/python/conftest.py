@@ -16,26 +16,43 @@ from callout import _errors, _ext
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
-def settle() -> dict[str, int]:
-    """Drops what JAX and callout keep for reuse, waits for the queues, and returns the live counts."""
-    _errors.clear()
-    jax.clear_caches()
-    gc.collect()
-    try:
-        callout.barrier_wait(timeout=30)
-    except callout.TapError:
-        _errors.clear()
-    gc.collect()
-    _ext.drain(30.0)  # retired sites travel through the queues too
+# What was imported stays: the collector need not look at it after each test.
+gc.collect()
+gc.freeze()
+
+
+def live_counts() -> dict[str, int]:
     live = callout.stats()["live"]
     return {kind: live[kind] for kind in ("callbacks", "sites", "blocks")}
 
 
+def settle(expected: dict[str, int] | None = None) -> dict[str, int]:
+    """Drops what JAX and callout keep for reuse, waits for the queues, and returns the live counts."""
+    for _ in range(3):  # what a barrier delivers may leave garbage
+        _errors.clear()
+        jax.clear_caches()
+        gc.collect()
+        try:
+            callout.barrier_wait(timeout=30)
+        except callout.TapError:
+            _errors.clear()
+        _ext.drain(30.0)  # retired sites travel through the queues too
+        counts = live_counts()
+        if counts == expected:
+            break
+    return counts
+
+
+@pytest.fixture(scope="session", autouse=True)
+def settled():
+    settle()
+
+
 @pytest.fixture(autouse=True)
-def nothing_left_behind():
-    before = settle()
+def nothing_left_behind(settled):
+    before = live_counts()  # the test before has settled
     yield
-    after = settle()
+    after = settle(before)
     assert after == before, f"live objects before the test: {before}, after: {after}"
 
 
