@@ -43,9 +43,9 @@ def settle(expected: dict[str, int] | None = None) -> dict[str, int]:
     return counts
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def settled():
-    settle()
+    settle()  # what the fixtures of the module before have let go of
 
 
 @pytest.fixture(autouse=True)
