@@ -141,7 +141,11 @@ def host_callback_handler() -> Any:
 
 
 def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None:
-    """Registers what happens to an equation when a rematerialised jaxpr is split into known and staged parts."""
+    """Registers what happens to an equation when a rematerialised jaxpr is split into known and staged parts.
+
+    The policy that `rule` gets answers with True where the value is kept, here or elsewhere, and else with False: those of
+    JAX may also answer with objects, which are all true.
+    """
     try:
         from jax._src.interpreters import partial_eval
     except ImportError:
@@ -151,14 +155,12 @@ def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None
     if rules is None:
         MISSING.append("partial_eval_jaxpr_custom_rules")
     else:
-        rules[primitive] = rule
+        recompute = getattr(partial_eval, "Recompute", False)
 
+        def with_plain_policy(policy: Any, *rest: Any) -> Any:
+            return rule(lambda *args, **params: policy(*args, **params) not in (False, recompute), *rest)
 
-def is_saved(answer: Any) -> bool:
-    """Whether what a remat policy answered means that the value is kept, here or elsewhere."""
-    if isinstance(answer, bool):
-        return answer
-    return type(answer).__name__ != "RecomputeType"  # the others: Saveable, and where it is offloaded to
+        rules[primitive] = with_plain_policy
 
 
 def is_variable(atom: Any) -> bool:

@@ -45,8 +45,8 @@ TapFunctionException = CallbackException
 _BLOCK = 0  # when the queue is full
 
 
-def _tap(target: Target, arg: Any, leaves: list[Any], device_index: int) -> Any:
-    """Taps `leaves`, those of `arg`, and returns it in JAX's arrays."""
+def _tap(target: Target, flat: list[Any], leaves: list[Any], device_index: int) -> list[Any]:
+    """Taps `leaves`, what is sent of `flat`, and returns that in JAX's arrays."""
     site = Site(
         label="",
         leaves=("",) * len(leaves),
@@ -58,9 +58,7 @@ def _tap(target: Target, arg: Any, leaves: list[Any], device_index: int) -> Any:
         inline=config.host_callback_inline,
     )
     out = tap_p.bind(*leaves, target=target, site=site, transforms=no_transforms, throttle=None)
-    flat, tree = jax.tree.flatten(arg)
-    returned = [arguments.as_given(old, new) for old, new in zip(flat, out, strict=True)]
-    return jax.tree.unflatten(tree, returned)
+    return [arguments.as_given(old, new) for old, new in zip(flat, out, strict=True)]
 
 
 def id_tap(
@@ -107,7 +105,8 @@ def id_tap(
     flat, tree = jax.tree.flatten(arg)
     leaves = arguments.operands(flat)
     if config.host_callback_legacy:
-        arg = _tap(targets.id_tap_target(tap_func, tree, bool(tap_with_device)), arg, leaves, device_index)
+        target = targets.id_tap_target(tap_func, tree, bool(tap_with_device))
+        arg = jax.tree.unflatten(tree, _tap(target, flat, leaves, device_index))
     else:
         flavors.refuse_device(tap_with_device)
         flavors.tap(tap_func, arg, arguments.check_device_index(device_index), callback_flavor)
@@ -149,7 +148,7 @@ def id_print(
     write = printer(tree, kwargs, output_stream, threshold)
     if config.host_callback_legacy:
         target = targets.print_target(write, len(leaves), bool(tap_with_device))
-        arg = _tap(target, arg, leaves, device_index)
+        arg = jax.tree.unflatten(tree, _tap(target, flat, leaves, device_index))
     else:
         flavors.refuse_device(tap_with_device)
         flavors.tap(write, tuple(leaves), arguments.check_device_index(device_index), callback_flavor)

@@ -139,8 +139,7 @@ Ref PythonCallback::CallFunction(PyObject* const* leaves, size_t count, int32_t 
   const Ref structure = tuple ? CallPython(signature_.unflatten.get(), tuple.get()) : Ref();
   if (!structure) return Ref();
   if (signature_.device_lookup) {
-    const Ref ordinal(PyLong_FromLong(device_ordinal));
-    const Ref device = ordinal ? CallPython(signature_.device_lookup.get(), ordinal.get()) : Ref();
+    const Ref device = LookUpDevice(device_ordinal);
     PyObject *args, *kwargs;
     if (!device || !PyArg_ParseTuple(structure.get(), "OO!", &args, &PyDict_Type, &kwargs)) return Ref();
     if (PyDict_SetItemString(kwargs, "device", device.get()) < 0) return Ref();
@@ -221,16 +220,18 @@ Ref PythonCallback::CallTap(PyObject* const* leaves, size_t count, const interna
   } else if (signature_.transforms) {
     arguments.Add("transforms", Ref::Borrow(signature_.transforms.get()));
   }
-  if (signature_.device_lookup) {
-    const Ref ordinal(PyLong_FromLong(record.device_ordinal));
-    arguments.Add("device", ordinal ? CallPython(signature_.device_lookup.get(), ordinal.get()) : Ref());
-  }
+  if (signature_.device_lookup) arguments.Add("device", LookUpDevice(record.device_ordinal));
   if (signature_.index_lookup && arguments.ok()) arguments.Add("index", LookUpIndex(leaves, count, record));
   if (!arguments.ok()) return Ref();
   const size_t count_positional = arguments.num_positional();
   if (arguments.num_keywords() == 0) return CallPython(function, arguments.data(), count_positional, nullptr);
   const Ref names = arguments.KeywordNames();
   return names ? CallPython(function, arguments.data(), count_positional, names.get()) : Ref();
+}
+
+Ref PythonCallback::LookUpDevice(int32_t ordinal) const {
+  const Ref number(PyLong_FromLong(ordinal));
+  return number ? CallPython(signature_.device_lookup.get(), number.get()) : Ref();
 }
 
 Ref PythonCallback::LookUpIndex(PyObject* const* leaves, size_t count, const internal::Record& record) const {

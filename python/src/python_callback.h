@@ -63,6 +63,7 @@ class PythonCallback final : public internal::Callback, public Traversable {
   Status CallWithGil(const callout_call& call);
   Ref CallFunction(PyObject* const* leaves, size_t count, int32_t device_ordinal);
   Ref CallTap(PyObject* const* leaves, size_t count, const internal::Record& record);
+  Ref LookUpDevice(int32_t ordinal) const;
   Ref LookUpIndex(PyObject* const* leaves, size_t count, const internal::Record& record) const;
   Status StoreResults(PyObject* value, const callout_call& call);
   Status Explained(PyObject* value, Status mismatch) const;

@@ -21,15 +21,7 @@ class HostFunction final : public internal::Callback {
 
   internal::Lane lane() const override { return internal::Lane::kNative; }
   Status Call(const callout_call& call) override { return function_(callout::Call(&call)); }
-  Status Deliver(const internal::Record& record) override {
-    callout_call call = {};
-    call.struct_size = sizeof(call);
-    call.num_args = static_cast<uint32_t>(record.buffers.size());
-    call.args = record.buffers.data();
-    call.device_ordinal = record.device_ordinal;
-    call.run_id = record.run_id;
-    return function_(callout::Call(&call));
-  }
+  Status Deliver(const internal::Record& record) override { return Call(AsCall(record)); }
 
  private:
   const std::function<Status(const callout::Call&)> function_;

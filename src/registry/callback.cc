@@ -13,6 +13,16 @@ uint64_t NextId() {
 
 }  // namespace
 
+callout_call AsCall(const Record& record) {
+  callout_call call = {};
+  call.struct_size = sizeof(call);
+  call.num_args = static_cast<uint32_t>(record.buffers.size());
+  call.args = record.buffers.data();
+  call.run_id = record.run_id;
+  call.device_ordinal = record.device_ordinal;
+  return call;
+}
+
 Callback::Callback(std::string label) : id_(NextId()), label_(std::move(label)), stats_(StatsFor(label_)) {}
 
 Callback::~Callback() = default;

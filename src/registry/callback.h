@@ -58,6 +58,9 @@ struct Record {
   uint64_t ticks;     ///< When it was taken, see base/ticks.h.
 };
 
+/// A record as the call of a function without results. Borrowed: valid as long as the record.
+CALLOUT_EXPORT callout_call AsCall(const Record& record);
+
 class CALLOUT_EXPORT Callback {
  public:
   /// `label` is what people read: the function's qualified name or the name it was registered under.

@@ -113,15 +113,7 @@ Status NativeFunction::Call(const callout_call& call) {
   return Status(error.code, std::move(error.message));
 }
 
-Status NativeFunction::Deliver(const Record& record) {
-  callout_call call = {};
-  call.struct_size = sizeof(call);
-  call.num_args = static_cast<uint32_t>(record.buffers.size());
-  call.args = record.buffers.data();
-  call.run_id = record.run_id;
-  call.device_ordinal = record.device_ordinal;
-  return Call(call);
-}
+Status NativeFunction::Deliver(const Record& record) { return Call(AsCall(record)); }
 
 Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label, const callout_function& function,
                                                      NativeOptions options) {

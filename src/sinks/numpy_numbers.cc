@@ -14,10 +14,6 @@ class PartsBuilder {
     std::memcpy(parts_.text + parts_.size, text.data(), text.size());
     parts_.size += text.size();
   }
-  void AddZeros(size_t count) {
-    std::memset(parts_.text + parts_.size, '0', count);
-    parts_.size += count;
-  }
   void AddPoint() {
     parts_.point = parts_.size;
     parts_.text[parts_.size++] = '.';
@@ -92,39 +88,19 @@ FloatParts ScientificParts(T value, size_t min_fraction, size_t max_fraction) {
 // For numbers below 1e16, which are all that NumPy prints in this way by default.
 template <typename T>
 FloatParts PositionalParts(T value) {
-  const Digits digits = ShortestDigits(value);
+  const Digits shortest = ShortestDigits(value);
+  const int behind = static_cast<int>(shortest.count) - 1 - shortest.exponent;
+  const int fraction = std::clamp(behind, 0, static_cast<int>(kPrecision));
+  // As many digits of the exact value as the shortest text has are that text.
+  char text[48];
+  constexpr auto kFormat = std::chars_format::fixed;
+  const char* end = std::to_chars(text, text + sizeof(text), static_cast<double>(value), kFormat, fraction).ptr;
+  const std::string_view fixed(text, static_cast<size_t>(end - text));
+  const size_t point = std::min(fixed.find('.'), fixed.size());
   PartsBuilder parts;
-  const int behind = static_cast<int>(digits.count) - 1 - digits.exponent;
-  if (behind > static_cast<int>(kPrecision)) {
-    char text[48];
-    const char* end =
-        std::to_chars(text, text + sizeof(text), static_cast<double>(value), std::chars_format::fixed, kPrecision).ptr;
-    const std::string_view fixed(text, static_cast<size_t>(end - text));
-    parts.Add(fixed.substr(0, fixed.find('.')));
-    parts.AddPoint();
-    parts.Add(fixed.substr(fixed.find('.') + 1));
-    return parts.WithoutZeros();
-  }
-  if (digits.negative) parts.Add("-");
-  if (digits.exponent < 0) {
-    parts.Add("0");
-    parts.AddPoint();
-    parts.AddZeros(static_cast<size_t>(-1 - digits.exponent));
-    parts.Add(digits.view());
-    return parts.WithoutZeros();
-  }
-  const auto before = static_cast<size_t>(digits.exponent) + 1;
-  if (before > digits.count) {  // NumPy goes on with the digits of the exact value
-    char text[48];
-    const char* end =
-        std::to_chars(text, text + sizeof(text), std::abs(static_cast<double>(value)), std::chars_format::fixed, 0).ptr;
-    parts.Add({text, static_cast<size_t>(end - text)});
-    parts.AddPoint();
-    return parts.WithoutZeros();
-  }
-  parts.Add(digits.view().substr(0, before));
+  parts.Add(fixed.substr(0, point));
   parts.AddPoint();
-  if (before < digits.count) parts.Add(digits.view().substr(before));
+  if (point < fixed.size()) parts.Add(fixed.substr(point + 1));
   return parts.WithoutZeros();
 }
 

@@ -68,6 +68,17 @@ def received():
 
 
 @pytest.fixture
+def seen():
+    """A list, and a tap function of host_callback that appends the value, as a number or a list, to it."""
+
+    class Seen(list):
+        def tap(self, value, transforms, **kwargs):
+            self.append(value.tolist())
+
+    return Seen()
+
+
+@pytest.fixture
 def small_queue():
     """The smallest capacity of tap queues, bytes."""
     callout.config.queue_bytes = 16_000_000

@@ -11,15 +11,6 @@ import numpy as np
 import pytest
 
 
-@pytest.fixture
-def seen():
-    class Seen(list):
-        def tap(self, value, transforms, **kwargs):
-            self.append(value.tolist())
-
-    return Seen()
-
-
 def failing(value, transforms):
     raise KeyError(f"bad {value}")
 

@@ -70,7 +70,7 @@ def _partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Se
     if any(unknown_in):
         missing = [var for var, ready in zip(eqn.invars, instantiated_in, strict=True) if not ready]
         return None, eqn, [], [], [var for var in missing if _jax_compat.is_variable(var)]
-    saved = _jax_compat.is_saved(saveable(eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params))
+    saved = saveable(eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params)
     return eqn, None if saved and not all(instantiated_in) else eqn, [], [], []
 
 

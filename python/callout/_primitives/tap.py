@@ -152,7 +152,7 @@ def _partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Se
     ]
     if any(unknown_in):
         return None, eqn, [True] * count, [True] * count, missing
-    if _jax_compat.is_saved(saveable(eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params)):
+    if saveable(eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params):
         return eqn, None, [False] * count, [False] * count, []
     return eqn, eqn, [False] * count, [True] * count, missing
 
