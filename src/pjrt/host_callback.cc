@@ -31,6 +31,11 @@ class HostFunction final : public internal::Callback {
 
 LoadedHostCallbackMakeArgs::~LoadedHostCallbackMakeArgs() = default;
 
+Result<std::string> LoadedHostCallback::Serialize() const {
+  if (!serialized_.empty()) return serialized_;
+  return Unimplemented("callout: the callback '" + name_ + "' is a function of this process and cannot be serialized");
+}
+
 Result<LoadedHostCallback> FunctionCallback::Make() const {
   if (!function) return InvalidArgument("callout: the callback '" + name + "' has no function");
   return LoadedHostCallback(name, std::make_shared<HostFunction>(name, function));
@@ -38,21 +43,21 @@ Result<LoadedHostCallback> FunctionCallback::Make() const {
 
 Result<LoadedHostCallback> LibraryCallback::Make() const {
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> callback, internal::LoadNativeFunction(name, spec));
-  return LoadedHostCallback(name, std::move(callback));
+  return LoadedHostCallback(name, std::move(callback), "library:" + spec);
 }
 
 Result<LoadedHostCallback> SinkCallback::Make() const {
   switch (kind) {
     case Kind::kNull:
-      return LoadedHostCallback(name, internal::MakeNullSink(name));
+      return LoadedHostCallback(name, internal::MakeNullSink(name), "null");
     case Kind::kPrint:
-      return LoadedHostCallback(name, internal::MakePrintSink(name, kStandardOutput));
+      return LoadedHostCallback(name, internal::MakePrintSink(name, kStandardOutput), "print");
     case Kind::kJsonLines:
       break;
   }
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> sink,
                            internal::MakeJsonLinesSink(name, path, /*append=*/false, /*fields=*/true));
-  return LoadedHostCallback(name, std::move(sink));
+  return LoadedHostCallback(name, std::move(sink), "jsonl:" + path);
 }
 
 Status BarrierWait(double timeout_seconds) {

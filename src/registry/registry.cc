@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "registry/binding_scope.h"
+#include "registry/makers.h"
 
 namespace callout::internal {
 namespace {
@@ -86,6 +87,8 @@ Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::str
       if (auto callback = it->second.callback.lock()) return callback;
     }
   }
+  CALLOUT_ASSIGN_OR_RETURN(auto made, Makers::Get().MakeForProgram(name));
+  if (made != nullptr) return made;
   return NotFound(DescribeUnbound(name, needed));
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "callout/call.h"
 #include "callout/export.h"
@@ -21,16 +22,21 @@ namespace callout::pjrt {
 /// callback, which lives as long as one of them, or an executable that was compiled with it. Thread-safe.
 class CALLOUT_EXPORT LoadedHostCallback {
  public:
-  LoadedHostCallback(std::string name, std::shared_ptr<internal::Callback> callback)
-      : name_(std::move(name)), callback_(std::move(callback)) {}
+  /// `serialized`: what Serialize returns, empty for nothing.
+  LoadedHostCallback(std::string name, std::shared_ptr<internal::Callback> callback, std::string serialized = {})
+      : name_(std::move(name)), callback_(std::move(callback)), serialized_(std::move(serialized)) {}
 
   const std::string& name() const { return name_; }
+  /// What an OpaqueCallback makes the same callback of, in this process or another one. Unimplemented for one that is
+  /// made of a function.
+  Result<std::string> Serialize() const;
   /// For this library's own classes.
   const std::shared_ptr<internal::Callback>& callback() const { return callback_; }
 
  private:
   std::string name_;
   std::shared_ptr<internal::Callback> callback_;
+  std::string serialized_;
 };
 
 /// What a callback is made of. The set is open: a host may have kinds of its own, which make what the kinds here make.
@@ -73,6 +79,28 @@ struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
   Kind kind;
   std::string path;  ///< Of kJsonLines.
 };
+
+/// What Serialize returned, "kind:payload": "print", "null", "jsonl:PATH", "library:PATH:SYMBOL", or of a kind that the
+/// host has registered a maker for.
+struct CALLOUT_EXPORT OpaqueCallback final : LoadedHostCallbackMakeArgs {
+  OpaqueCallback(std::string callback_name, std::string serialized_bytes)
+      : name(std::move(callback_name)), bytes(std::move(serialized_bytes)) {}
+  /// NotFound, with the known kinds, for another kind; else its maker's errors.
+  Result<LoadedHostCallback> Make() const override;
+
+  std::string name;
+  std::string bytes;
+};
+
+/// Makes a callback of the payload behind "kind:".
+using HostCallbackMaker = std::function<Result<LoadedHostCallback>(const std::string& name, std::string_view payload)>;
+
+/// Makes `kind` known to OpaqueCallback until the process ends. If programs may use it, one that asks for the name
+/// "kind:payload" gets what the maker makes of it, where nothing else has that name: only for makers that may be given
+/// any payload. Errors: AlreadyExists; InvalidArgument for a kind that is empty or has a ':'. Thread-safe; the maker is
+/// called on any thread.
+CALLOUT_EXPORT Status RegisterHostCallbackMaker(const std::string& kind, HostCallbackMaker maker,
+                                                bool programs_may_use = false);
 
 /// Blocks until every tap that programs made before the call is delivered. Returns the error of the last tap that
 /// failed since the last call, or DeadlineExceeded with what is outstanding. Not from a callback. Thread-safe.

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "callout/pjrt/host_callback.h"
+#include "registry/registry.h"
+#include "testing/status_matchers.h"
+
+namespace callout::pjrt {
+namespace {
+
+using internal::IsOk;
+using internal::IsOkAndHolds;
+using internal::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(OpaqueCallbackTest, MakesAgainWhatWasSerialized) {
+  const std::string path = ::testing::TempDir() + "/opaque.jsonl";
+  using Kind = SinkCallback::Kind;
+  for (const SinkCallback& args : {SinkCallback("loss", Kind::kNull), SinkCallback("loss", Kind::kPrint),
+                                   SinkCallback("loss", Kind::kJsonLines, path)}) {
+    const auto made = args.Make();
+    ASSERT_THAT(made, IsOk());
+    const auto bytes = made->Serialize();
+    ASSERT_THAT(bytes, IsOk());
+    const auto again = OpaqueCallback("again", *bytes).Make();
+    ASSERT_THAT(again, IsOk());
+    EXPECT_EQ(again->name(), "again");
+    EXPECT_THAT(again->Serialize(), IsOkAndHolds(*bytes));
+  }
+}
+
+TEST(OpaqueCallbackTest, AFunctionCannotBeSerialized) {
+  const auto made = FunctionCallback("rate", [](const Call&) { return OkStatus(); }).Make();
+  ASSERT_THAT(made, IsOk());
+  EXPECT_THAT(made->Serialize(), StatusIs(StatusCode::kUnimplemented, "'rate'"));
+}
+
+TEST(OpaqueCallbackTest, ErrorsNameTheKindOrAreTheMakers) {
+  EXPECT_THAT(OpaqueCallback("loss", "tensorboard:x").Make(),
+              StatusIs(StatusCode::kNotFound, AllOf(HasSubstr("'tensorboard'"), HasSubstr("'jsonl'"))));
+  EXPECT_THAT(OpaqueCallback("loss", "").Make(), StatusIs(StatusCode::kNotFound, "'loss'"));
+  EXPECT_THAT(OpaqueCallback("loss", "jsonl:/no/such/folder/x").Make(), StatusIs(StatusCode::kNotFound, "/no/such"));
+  EXPECT_THAT(OpaqueCallback("f", "library:/no/such.so:f").Make(), StatusIs(StatusCode::kNotFound, "/no/such.so"));
+}
+
+TEST(OpaqueCallbackTest, AHostHasKindsOfItsOwn) {
+  const auto maker = [](const std::string& name, std::string_view payload) -> Result<LoadedHostCallback> {
+    if (payload.empty()) return InvalidArgument("nothing to add");
+    return FunctionCallback(name + "+" + std::string(payload), [](const Call&) { return OkStatus(); }).Make();
+  };
+  ASSERT_THAT(RegisterHostCallbackMaker("add_for_test", maker), IsOk());
+  EXPECT_THAT(RegisterHostCallbackMaker("add_for_test", maker), StatusIs(StatusCode::kAlreadyExists, "add_for_test"));
+  EXPECT_THAT(RegisterHostCallbackMaker("print", maker), StatusIs(StatusCode::kAlreadyExists, "print"));
+  EXPECT_THAT(RegisterHostCallbackMaker("other", nullptr), StatusIs(StatusCode::kInvalidArgument, "other"));
+  const auto made = OpaqueCallback("f", "add_for_test:3").Make();
+  ASSERT_THAT(made, IsOk());
+  EXPECT_EQ(made->callback()->label(), "f+3");
+  EXPECT_THAT(OpaqueCallback("f", "add_for_test").Make(), StatusIs(StatusCode::kInvalidArgument, "nothing to add"));
+  // Programs name what they want, and this kind is not for them.
+  EXPECT_THAT(internal::Registry::Get().Find("add_for_test:3"), StatusIs(StatusCode::kNotFound, "add_for_test:3"));
+}
+
+}  // namespace
+}  // namespace callout::pjrt
