@@ -10,7 +10,16 @@
 
 namespace callout::internal {
 
-enum class LiveKind : int { kCallback, kSite, kBlock, kKindCount };
+enum class LiveKind : int {
+  kCallback,
+  kSite,
+  kBlock,
+  kPjrtClient,
+  kPjrtBuffer,
+  kPjrtEvent,
+  kPjrtExecutable,  ///< Loaded ones, and what they tell of themselves.
+  kKindCount
+};
 
 CALLOUT_EXPORT std::atomic<int64_t>& LiveCounter(LiveKind kind);
 

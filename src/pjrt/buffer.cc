@@ -11,7 +11,7 @@ namespace callout::pjrt {
 
 using internal::PjrtArgs;
 
-Buffer::Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle) : handle_(handle, {std::move(client)}) {}
+Buffer::Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle) : handle_(Own(std::move(client), handle)) {}
 
 const internal::PjrtApi& Buffer::api() const { return client()->plugin().api(); }
 
@@ -65,6 +65,35 @@ Result<Event> Buffer::Ready() const {
   args.buffer = handle();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ReadyEvent, args));
   return Event(client(), args.event);
+}
+
+Result<bool> Buffer::IsDeleted() const {
+  PjrtArgs<PJRT_Buffer_IsDeleted_Args> args;
+  args.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_IsDeleted, args));
+  return args.is_deleted;
+}
+
+Result<std::shared_ptr<const void>> Buffer::HoldData() const {
+  CALLOUT_ASSIGN_OR_RETURN(Event ready, Ready());
+  CALLOUT_RETURN_IF_ERROR(ready.Wait());
+  PjrtArgs<PJRT_Buffer_IsOnCpu_Args> where;
+  where.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_IsOnCpu, where));
+  if (!where.is_on_cpu) return FailedPrecondition("callout: cannot view an array that is not in the host's memory");
+  PjrtArgs<PJRT_Buffer_IncreaseExternalReferenceCount_Args> hold;
+  hold.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_IncreaseExternalReferenceCount, hold));
+  const auto release = [buffer = handle(), plugin = &client()->plugin()](const void*) {
+    PjrtArgs<PJRT_Buffer_DecreaseExternalReferenceCount_Args> args;
+    args.buffer = buffer;
+    plugin->api().Destroy(&PJRT_Api::PJRT_Buffer_DecreaseExternalReferenceCount, args);
+  };
+  std::shared_ptr<const void> held(handle(), release);
+  PjrtArgs<PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args> pointer;
+  pointer.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_OpaqueDeviceMemoryDataPointer, pointer));
+  return std::shared_ptr<const void>(held, pointer.device_memory_ptr);
 }
 
 Status Buffer::WrongSize(int64_t elements, size_t values) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callout/pjrt/client.h"
 
+#include "base/live_count.h"
 #include "pjrt/pjrt_abi.h"
+#include "pjrt/topology.h"
 #include "pjrt/values.h"
 
 namespace callout::pjrt {
@@ -25,6 +27,7 @@ Status Client::Open(const ClientOptions& options) {
   args.num_options = values.size();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Client_Create, args));
   handle_ = args.client;
+  internal::LiveCounter(internal::LiveKind::kPjrtClient).fetch_add(1, std::memory_order_relaxed);
   PjrtArgs<PJRT_Client_PlatformName_Args> name;
   name.client = handle_;
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Client_PlatformName, name));
@@ -57,7 +60,8 @@ Result<Device> Client::Describe(PJRT_Device* device) const {
   PjrtArgs<PJRT_DeviceDescription_Kind_Args> kind;
   kind.device_description = description.device_description;
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_DeviceDescription_Kind, kind));
-  return Device{device, id.id, ordinal.local_hardware_id, std::string(kind.device_kind, kind.device_kind_size)};
+  return Device{device, id.id, ordinal.local_hardware_id, std::string(kind.device_kind, kind.device_kind_size),
+                internal::ReadMemories(api, device)};
 }
 
 Client::~Client() {
@@ -65,6 +69,7 @@ Client::~Client() {
   PjrtArgs<PJRT_Client_Destroy_Args> args;
   args.client = handle_;
   plugin_->api().Destroy(&PJRT_Api::PJRT_Client_Destroy, args);
+  internal::LiveCounter(internal::LiveKind::kPjrtClient).fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace callout::pjrt

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/compile_options.h"
 
+#include "pjrt/wire.h"
+
 namespace callout::internal {
 namespace {
 
@@ -18,35 +20,12 @@ constexpr int kComputationCount = 2;
 constexpr int kComputationDevices = 3;
 constexpr int kReplicaDeviceIds = 1;  // of its ComputationDevice
 
-// The protobuf wire format.
-class Message {
- public:
-  void AddNumber(int field, uint64_t value) {
-    AppendVarint(static_cast<uint64_t>(field) << 3U);
-    AppendVarint(value);
-  }
-  void AddMessage(int field, const std::string& bytes) {
-    AppendVarint(static_cast<uint64_t>(field) << 3U | 2U);
-    AppendVarint(bytes.size());
-    bytes_ += bytes;
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  void AppendVarint(uint64_t value) {
-    for (; value >= 0x80U; value >>= 7U) bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
-    bytes_ += static_cast<char>(value);
-  }
-
-  std::string bytes_;
-};
-
 std::string SerializeAssignment(const pjrt::CompileOptions& options) {
-  Message assignment;
+  WireWriter assignment;
   assignment.AddNumber(kReplicaCount, static_cast<uint64_t>(options.num_replicas));
   assignment.AddNumber(kComputationCount, static_cast<uint64_t>(options.num_partitions));
   for (int partition = 0; partition < options.num_partitions; ++partition) {
-    Message devices;
+    WireWriter devices;
     for (int replica = 0; replica < options.num_replicas; ++replica) {
       const auto place = static_cast<size_t>(replica) * static_cast<size_t>(options.num_partitions);
       const int id = options.device_assignment[place + static_cast<size_t>(partition)];
@@ -59,12 +38,13 @@ std::string SerializeAssignment(const pjrt::CompileOptions& options) {
 
 }  // namespace
 
-Result<std::string> SerializeCompileOptions(const pjrt::CompileOptions& options) {
+Result<std::string> SerializeCompileOptions(pjrt::CompileOptions options, int partitions) {
+  if (options.num_partitions == 0) options.num_partitions = partitions;
   if (options.num_replicas < 1 || options.num_partitions < 1) {
     return InvalidArgument("callout: a program needs at least one replica and one partition, got " +
                            std::to_string(options.num_replicas) + " and " + std::to_string(options.num_partitions));
   }
-  Message build;
+  WireWriter build;
   build.AddNumber(kNumReplicas, static_cast<uint64_t>(options.num_replicas));
   build.AddNumber(kNumPartitions, static_cast<uint64_t>(options.num_partitions));
   if (options.num_partitions > 1) build.AddNumber(kUseSpmdPartitioning, 1);
@@ -77,7 +57,7 @@ Result<std::string> SerializeCompileOptions(const pjrt::CompileOptions& options)
     build.AddMessage(kDeviceAssignment, SerializeAssignment(options));
   }
   build.AddNumber(kUseShardyPartitioner, 1);  // what JAX's programs are written for
-  Message all;
+  WireWriter all;
   all.AddMessage(kExecutableBuildOptions, build.bytes());
   return all.bytes();
 }

@@ -10,8 +10,8 @@
 
 namespace callout::internal {
 
-/// Field numbers: xla/pjrt/proto/compile_options.proto. InvalidArgument for numbers of devices that make XLA end the
-/// process, and for a device assignment of another size.
-Result<std::string> SerializeCompileOptions(const pjrt::CompileOptions& options);
+/// Field numbers: xla/pjrt/proto/compile_options.proto. `partitions`: how many there are if the options leave it open.
+/// InvalidArgument for numbers of devices that make XLA end the process, and for a device assignment of another size.
+Result<std::string> SerializeCompileOptions(pjrt::CompileOptions options, int partitions = 1);
 
 }  // namespace callout::internal

@@ -31,6 +31,10 @@ TEST(CompileOptionsTest, Replicas) { EXPECT_EQ(Hex({.num_replicas = 2}), "1a 07 
 
 TEST(CompileOptionsTest, Partitions) { EXPECT_EQ(Hex({.num_partitions = 2}), "1a 09 20 01 28 02 30 01 98 01 01 "); }
 
+TEST(CompileOptionsTest, TheProgramSaysHowManyPartitions) {
+  EXPECT_EQ(SerializeCompileOptions({}, 2).value(), SerializeCompileOptions({.num_partitions = 2}, 3).value());
+}
+
 TEST(CompileOptionsTest, DeviceAssignment) {
   EXPECT_EQ(Hex({.num_replicas = 2, .device_assignment = {3, 300}}),
             "1a 14 20 02 28 01 4a 0b 08 02 10 01 1a 05 08 03 08 ac 02 98 01 01 ");

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include <algorithm>
+#include <cstdio>
 
 #include "callout/pjrt/executable.h"
 #include "pjrt/compile_options.h"
@@ -10,28 +8,84 @@
 #include "registry/binding_scope.h"
 
 namespace callout::pjrt {
+namespace {
 
-Result<Program> Program::FromFile(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  Program program{std::string(std::istreambuf_iterator<char>(file), {})};
-  if (file.is_open() && !file.bad()) return program;
-  const StatusCode code = errno == EACCES ? StatusCode::kPermissionDenied : StatusCode::kNotFound;
-  return Status(code, "callout: cannot read the program '" + path + "': " + std::strerror(errno));
+Status CheckCallable(const Program& program, const CompileOptions& options, const std::string& platform) {
+  const std::string what = "callout: the program " + (program.name.empty() ? "" : "'" + program.name + "' ");
+  const auto& platforms = program.platforms;
+  if (!platforms.empty() && std::find(platforms.begin(), platforms.end(), platform) == platforms.end()) {
+    std::string known;
+    for (const std::string& each : platforms) known += " '" + each + "'";
+    return InvalidArgument(what + "was exported for" + known + ", and the plugin is for '" + platform + "'");
+  }
+  if (platforms.size() > 1) {
+    return InvalidArgument(what + "was exported for several platforms; export it with platforms=['" + platform + "']");
+  }
+  if (program.has_dimension_arguments) {
+    return InvalidArgument(what + "has symbolic dimensions; export it for the shapes that it is run with");
+  }
+  if (options.num_partitions > 0 && program.num_devices > 0 && options.num_partitions != program.num_devices) {
+    return InvalidArgument(what + "was exported for " + std::to_string(program.num_devices) + " devices, got " +
+                           std::to_string(options.num_partitions) + " partitions");
+  }
+  if (program.num_tokens > 0) {
+    return InvalidArgument(what + "takes tokens, for " + std::to_string(program.num_tokens) +
+                           " ordered effects; callout.export keeps the order inside the program");
+  }
+  return OkStatus();
 }
+
+// Which StableHLO the plugin reads, "" if it does not say.
+std::string NewestStablehlo(const Plugin& plugin) {
+  const auto it = plugin.attributes().find("stablehlo_current_version");
+  if (it == plugin.attributes().end()) return "";
+  const auto* numbers = std::get_if<std::vector<int64_t>>(&it->second);
+  std::string version;
+  for (const int64_t number : numbers == nullptr ? std::vector<int64_t>() : *numbers) {
+    version += (version.empty() ? "" : ".") + std::to_string(number);
+  }
+  return version;
+}
+
+bool IsNewer(const std::string& one, const std::string& other) {
+  int a[3] = {}, b[3] = {};
+  if (std::sscanf(one.c_str(), "%d.%d.%d", &a[0], &a[1], &a[2]) != 3) return false;
+  if (std::sscanf(other.c_str(), "%d.%d.%d", &b[0], &b[1], &b[2]) != 3) return false;
+  return std::lexicographical_compare(b, b + 3, a, a + 3);
+}
+
+// The plugin's error, with its reason where the program is newer than the plugin.
+Status Explain(Status error, const Program& program, const Plugin& plugin) {
+  const std::string version = program.StablehloVersion(), newest = NewestStablehlo(plugin);
+  if (!IsNewer(version, newest)) return error;
+  return FailedPrecondition(
+      "callout: the program is StableHLO " + version + ", and the plugin '" + plugin.path() + "' reads " + newest +
+      " and older; export it with callout.export(..., stablehlo_version=\"" + newest + "\"), or for_plugin=\"" +
+      plugin.path() + "\". The plugin says: " + std::string(error.message()));
+}
+
+Result<internal::Bindings> Bind(const std::vector<LoadedHostCallback>& callbacks) {
+  internal::Bindings bindings;
+  for (size_t i = 0; i < callbacks.size(); ++i) {
+    if (!bindings.emplace(callbacks[i].name(), callbacks[i].callback()).second) {
+      return InvalidArgument("callout: two callbacks are bound to the name '" + callbacks[i].name() + "'");
+    }
+    bindings.emplace("#" + std::to_string(i), callbacks[i].callback());
+  }
+  return bindings;
+}
+
+}  // namespace
 
 Result<LoadedHostCallback> Compiler::MakeLoadedHostCallback(const LoadedHostCallbackMakeArgs& args) const {
   return args.Make();
 }
 
 Result<LoadedExecutable> Compiler::Compile(const Program& program, const CompileOptions& options) const {
-  CALLOUT_ASSIGN_OR_RETURN(const std::string serialized, internal::SerializeCompileOptions(options));
-  internal::Bindings bindings;
-  for (const LoadedHostCallback& callback : options.loaded_host_callbacks) {
-    if (!bindings.emplace(callback.name(), callback.callback()).second) {
-      return InvalidArgument("callout: two callbacks are bound to the name '" + callback.name() + "'");
-    }
-  }
+  CALLOUT_RETURN_IF_ERROR(CheckCallable(program, options, client_->platform()));
+  CALLOUT_ASSIGN_OR_RETURN(const std::string serialized,
+                           internal::SerializeCompileOptions(options, std::max(program.num_devices, 1)));
+  CALLOUT_ASSIGN_OR_RETURN(const internal::Bindings bindings, Bind(options.loaded_host_callbacks));
   std::string code = program.code;  // PJRT wants it writable
   constexpr std::string_view kFormat = "mlir";
   internal::PjrtArgs<PJRT_Program> source;
@@ -45,7 +99,10 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   args.compile_options = serialized.data();
   args.compile_options_size = serialized.size();
   const internal::BindingScope scope(bindings);
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Client_Compile, args));
+  const Plugin& plugin = client_->plugin();
+  if (Status status = CALLOUT_PJRT(plugin.api(), PJRT_Client_Compile, args); !status.ok()) {
+    return Explain(std::move(status), program, plugin);
+  }
   LoadedExecutable executable(client_, args.executable);
   CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
   executable.callback_names_ = scope.asked();

@@ -33,7 +33,7 @@ void Notify(PJRT_Error* error, void* user_arg) {
 
 }  // namespace
 
-Event::Event(std::shared_ptr<const Client> client, PJRT_Event* handle) : handle_(handle, {std::move(client)}) {}
+Event::Event(std::shared_ptr<const Client> client, PJRT_Event* handle) : handle_(Own(std::move(client), handle)) {}
 
 const internal::PjrtApi& Event::api() const { return handle_.get_deleter().client->plugin().api(); }
 

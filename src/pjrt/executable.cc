@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callout/pjrt/executable.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -11,7 +12,7 @@ namespace callout::pjrt {
 using internal::PjrtArgs;
 
 LoadedExecutable::LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle)
-    : handle_(handle, {std::move(client)}) {}
+    : handle_(Own(std::move(client), handle)) {}
 
 Status LoadedExecutable::ReadProperties() {
   const internal::PjrtApi& api = client()->plugin().api();
@@ -22,14 +23,16 @@ Status LoadedExecutable::ReadProperties() {
   PjrtArgs<PJRT_LoadedExecutable_GetExecutable_Args> inner;
   inner.loaded_executable = handle_.get();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_LoadedExecutable_GetExecutable, inner));
+  executable_ = Own(client(), inner.executable);
   PjrtArgs<PJRT_Executable_NumOutputs_Args> outputs;
-  outputs.executable = inner.executable;
-  Status status = CALLOUT_PJRT(api, PJRT_Executable_NumOutputs, outputs);
+  outputs.executable = executable_.get();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Executable_NumOutputs, outputs));
   num_outputs_ = outputs.num_outputs;
-  PjrtArgs<PJRT_Executable_Destroy_Args> destroy;
-  destroy.executable = inner.executable;
-  api.Destroy(&PJRT_Api::PJRT_Executable_Destroy, destroy);
-  return status;
+  PjrtArgs<PJRT_Executable_Name_Args> name;
+  name.executable = executable_.get();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Executable_Name, name));
+  name_.assign(name.executable_name, name.executable_name_size);
+  return OkStatus();
 }
 
 Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Buffer*>> arguments,
@@ -53,8 +56,15 @@ Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Bu
     input_lists.push_back(inputs[i].data());
     output_lists.push_back(outputs[i].data());
   }
+  std::vector<int64_t> kept;
+  for (int64_t i = 0; i < static_cast<int64_t>(num_args); ++i) {
+    const auto& donated = options.donated_inputs;
+    if (std::find(donated.begin(), donated.end(), i) == donated.end()) kept.push_back(i);
+  }
   PjrtArgs<PJRT_ExecuteOptions> run;
   run.launch_id = options.run_id;
+  run.non_donatable_input_indices = kept.data();
+  run.num_non_donatable_input_indices = kept.size();
   PjrtArgs<PJRT_LoadedExecutable_Execute_Args> args;
   args.executable = handle_.get();
   args.options = &run;

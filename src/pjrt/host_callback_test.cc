@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
+#include <iterator>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -218,9 +220,9 @@ TEST_F(HostCallbackTest, SinksTakeTaps) {
   ASSERT_TRUE(executable.ok());
   (void)Run(executable.value(), 5);
   ASSERT_TRUE(BarrierWait().ok());
-  const auto written = Program::FromFile(path);
-  ASSERT_TRUE(written.ok());
-  EXPECT_THAT(written.value().code, AllOf(HasSubstr("\"run\": 5"), HasSubstr("[1,2,3,4]"), HasSubstr("[2,4,6,8]")));
+  std::ifstream file(path);
+  const std::string written(std::istreambuf_iterator<char>(file), {});
+  EXPECT_THAT(written, AllOf(HasSubstr("\"run\": 5"), HasSubstr("[1,2,3,4]"), HasSubstr("[2,4,6,8]")));
 }
 
 TEST_F(HostCallbackTest, ReplicasCallFromTheirDevices) {

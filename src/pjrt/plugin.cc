@@ -99,10 +99,7 @@ Status Plugin::Open() {
 Status Plugin::ReadAttributes() {
   internal::PjrtArgs<PJRT_Plugin_Attributes_Args> args;
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(*api_, PJRT_Plugin_Attributes, args));
-  for (size_t i = 0; i < args.num_attributes; ++i) {
-    const PJRT_NamedValue& value = args.attributes[i];
-    attributes_[std::string(value.name, value.name_size)] = internal::FromNamedValue(value);
-  }
+  attributes_ = internal::FromNamedValues(args.attributes, args.num_attributes);
   return OkStatus();
 }
 

@@ -21,6 +21,12 @@ pjrt::Value FromNamedValue(const PJRT_NamedValue& value) {
   return value.int64_value;
 }
 
+pjrt::Values FromNamedValues(const PJRT_NamedValue* values, size_t count) {
+  pjrt::Values out;
+  for (size_t i = 0; i < count; ++i) out[std::string(values[i].name, values[i].name_size)] = FromNamedValue(values[i]);
+  return out;
+}
+
 PJRT_NamedValue ToNamedValue(const std::string& name, const pjrt::Value& value) {
   PJRT_NamedValue out = {};
   out.struct_size = sizeof(out);  // an array of them: no room for later fields

@@ -9,6 +9,7 @@
 namespace callout::internal {
 
 pjrt::Value FromNamedValue(const PJRT_NamedValue& value);
+pjrt::Values FromNamedValues(const PJRT_NamedValue* values, size_t count);
 
 /// Borrowed: points into `name` and `value`.
 PJRT_NamedValue ToNamedValue(const std::string& name, const pjrt::Value& value);

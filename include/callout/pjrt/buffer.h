@@ -17,11 +17,25 @@
 
 namespace callout::pjrt {
 
+/// An array in the host's memory that a device works on, not a copy of it. Movable. Borrowed: its Buffer outlives it.
+template <typename T>
+class HostView {
+ public:
+  std::span<const T> values() const { return values_; }
+
+ private:
+  friend class Buffer;
+  HostView(std::span<const T> values, std::shared_ptr<const void> hold) : values_(values), hold_(std::move(hold)) {}
+
+  std::span<const T> values_;
+  std::shared_ptr<const void> hold_;  // keeps a program from taking the buffer over
+};
+
 /// Movable. Const members are thread-safe.
 class CALLOUT_EXPORT Buffer {
  public:
-  /// Copies a dense row-major array to `device`; `data` is free when this returns. Errors: InvalidArgument for a dtype
-  /// that PJRT does not have; else the plugin's own.
+  /// Copies a dense row-major array to `device`; `data` is free when this returns. Elements of less than a byte have a
+  /// byte each. Errors: InvalidArgument for a dtype that PJRT does not have; else the plugin's own.
   static Result<Buffer> FromHost(std::shared_ptr<const Client> client, const Device& device, DType dtype,
                                  std::span<const int64_t> dims, const void* data);
   template <typename T>
@@ -38,7 +52,8 @@ class CALLOUT_EXPORT Buffer {
   Result<DType> dtype() const;
   Result<std::vector<int64_t>> dims() const;
 
-  /// Blocks until the array is there, and copies it, dense and row-major. Errors: those of the program that makes it.
+  /// Blocks until the array is there, and copies it, dense and row-major, elements of less than a byte in a byte each
+  /// (the bits above them are 0). Errors: those of the program that makes it.
   Result<std::vector<std::byte>> ToHost() const;
   /// As ToHost. InvalidArgument if the elements are not Ts.
   template <typename T>
@@ -51,6 +66,23 @@ class CALLOUT_EXPORT Buffer {
     return values;
   }
 
+  /// Blocks until the array is there. FailedPrecondition if the device's memory is not the host's, InvalidArgument if
+  /// the elements are not Ts; errors of the program that makes it.
+  template <typename T>
+  Result<HostView<T>> View() const {
+    CALLOUT_ASSIGN_OR_RETURN(const DType type, dtype());
+    if (type != DTypeOf<T>::value) return WrongType(DTypeOf<T>::value, type);
+    CALLOUT_ASSIGN_OR_RETURN(const std::vector<int64_t> extents, dims());
+    size_t elements = 1;
+    for (const int64_t extent : extents) elements *= static_cast<size_t>(extent);
+    CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<const void> data, HoldData());
+    const auto* values = static_cast<const T*>(data.get());
+    return HostView<T>({values, elements}, std::move(data));
+  }
+
+  /// True after a program took it over, see ExecuteOptions::donated_inputs.
+  Result<bool> IsDeleted() const;
+
   /// Happens when the array is there.
   Result<Event> Ready() const;
 
@@ -62,6 +94,7 @@ class CALLOUT_EXPORT Buffer {
   static Status WrongType(DType expected, DType found);
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
   const internal::PjrtApi& api() const;
+  Result<std::shared_ptr<const void>> HoldData() const;
 
   Handle<PJRT_Buffer> handle_;
 };

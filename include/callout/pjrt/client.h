@@ -14,8 +14,16 @@
 
 struct PJRT_Client;
 struct PJRT_Device;
+struct PJRT_Memory;
 
 namespace callout::pjrt {
+
+/// Valid as long as its client.
+struct Memory {
+  PJRT_Memory* handle;
+  int id;
+  std::string kind;  ///< "device", "pinned_host", ...
+};
 
 /// Valid as long as its client.
 struct Device {
@@ -23,6 +31,15 @@ struct Device {
   int id;       ///< Among all devices of all processes.
   int ordinal;  ///< Among those of its kind on this host; what callbacks see as device_ordinal.
   std::string kind;
+  std::vector<Memory> memories;  ///< Those that it can use; empty if the plugin does not tell.
+};
+
+/// The machine that programs are compiled for.
+struct Topology {
+  std::string platform;
+  std::string platform_version;
+  std::vector<std::string> devices;  ///< All of them, in the plugin's words.
+  Values attributes;
 };
 
 struct ClientOptions {
@@ -42,6 +59,9 @@ class CALLOUT_EXPORT Client {
   const std::string& platform() const { return platform_; }
   /// Those that this process may use.
   const std::vector<Device>& devices() const { return devices_; }
+
+  /// Errors: Unimplemented if the plugin has none.
+  Result<Topology> ReadTopology() const;
 
   const Plugin& plugin() const { return *plugin_; }
   /// For this library's own classes.

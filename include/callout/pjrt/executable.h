@@ -15,24 +15,19 @@
 #include "callout/pjrt/event.h"
 #include "callout/pjrt/handle.h"
 #include "callout/pjrt/host_callback.h"
+#include "callout/pjrt/program.h"
+#include "callout/pjrt/signature.h"
 #include "callout/status.h"
 
 namespace callout::pjrt {
 
-/// A StableHLO program: MLIR text, MLIR bytecode, or a portable artifact (what jax.export writes in
-/// `Exported.mlir_module_serialized`).
-struct Program {
-  std::string code;
-
-  /// NotFound, PermissionDenied with the path.
-  CALLOUT_EXPORT static Result<Program> FromFile(const std::string& path);
-};
-
 struct CompileOptions {
-  /// Bound by their names, for this program. Names that are not among them are looked up in the process's registry.
+  /// Bound for this program, by their names and by their places ("#0", "#1", ...). Names that are not among them are
+  /// looked up in the process's registry.
   std::vector<LoadedHostCallback> loaded_host_callbacks = {};
   int num_replicas = 1;
-  int num_partitions = 1;
+  /// Devices over which arrays are sharded; 0: as many as the program was exported for, 1 if it does not say.
+  int num_partitions = 0;
   /// The ids of the devices, replica by replica; the first ones if it is empty.
   std::vector<int> device_assignment = {};
 };
@@ -40,6 +35,18 @@ struct CompileOptions {
 struct ExecuteOptions {
   /// What callbacks see as run_id; 0: the plugin's choice.
   int32_t run_id = 0;
+  /// The numbers of inputs that the program may overwrite and keep; their buffers are deleted then. Only inputs that
+  /// the program was made to take over are: Signature::donatable.
+  std::vector<int64_t> donated_inputs = {};
+};
+
+/// Bytes, on each device.
+struct MemoryStats {
+  int64_t generated_code = 0;
+  int64_t arguments = 0;
+  int64_t outputs = 0;
+  int64_t aliases = 0;  ///< Of arguments that outputs share.
+  int64_t temporaries = 0;
 };
 
 /// What one execution made: per device its outputs, and when it is done.
@@ -63,6 +70,13 @@ class CALLOUT_EXPORT LoadedExecutable {
   Result<std::vector<Buffer>> Run(const std::vector<const Buffer*>& arguments,
                                   const ExecuteOptions& options = {}) const;
 
+  /// Errors: Unimplemented if the plugin does not tell, or tells of what this library does not know.
+  Result<Signature> ReadSignature() const;
+  /// XLA's estimates, "flops", "bytes accessed", ...: names are the plugin's.
+  Result<Values> ReadCosts() const;
+  Result<MemoryStats> ReadMemoryStats() const;
+
+  const std::string& name() const { return name_; }
   size_t num_devices() const { return num_devices_; }
   size_t num_outputs() const { return num_outputs_; }
   /// The names under which the program asked for callbacks when it was compiled, each once.
@@ -76,6 +90,8 @@ class CALLOUT_EXPORT LoadedExecutable {
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
 
   Handle<PJRT_LoadedExecutable> handle_;
+  Handle<PJRT_Executable> executable_;
+  std::string name_;
   size_t num_devices_ = 0;
   size_t num_outputs_ = 0;
   std::vector<std::string> callback_names_;
@@ -89,8 +105,9 @@ class CALLOUT_EXPORT Compiler {
   Result<LoadedHostCallback> MakeLoadedHostCallback(const LoadedHostCallbackMakeArgs& args) const;
 
   /// The executable keeps the callbacks that the program asks for. Errors: InvalidArgument for two callbacks of one
-  /// name and for numbers of devices that cannot be; NotFound for a name that nothing is bound to, with the names that
-  /// the program needs where it says so; else the plugin's own.
+  /// name, for numbers of devices that cannot be, for programs of other platforms, and for programs that take tokens or
+  /// symbolic dimensions; FailedPrecondition for a newer StableHLO than the plugin's; NotFound for a name that nothing
+  /// is bound to, with the names that the program needs where it says so; else the plugin's own.
   Result<LoadedExecutable> Compile(const Program& program, const CompileOptions& options = {}) const;
 
  private:

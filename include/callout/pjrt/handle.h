@@ -10,6 +10,7 @@
 
 struct PJRT_Buffer;
 struct PJRT_Event;
+struct PJRT_Executable;
 struct PJRT_LoadedExecutable;
 
 namespace callout::pjrt {
@@ -20,10 +21,17 @@ struct CALLOUT_EXPORT Destroyer {
 
   void operator()(PJRT_Buffer* handle) const;
   void operator()(PJRT_Event* handle) const;
+  void operator()(PJRT_Executable* handle) const;
   void operator()(PJRT_LoadedExecutable* handle) const;
 };
 
 template <typename T>
 using Handle = std::unique_ptr<T, Destroyer>;
+
+/// Takes ownership. Null stays null.
+CALLOUT_EXPORT Handle<PJRT_Buffer> Own(std::shared_ptr<const Client> client, PJRT_Buffer* handle);
+CALLOUT_EXPORT Handle<PJRT_Event> Own(std::shared_ptr<const Client> client, PJRT_Event* handle);
+CALLOUT_EXPORT Handle<PJRT_Executable> Own(std::shared_ptr<const Client> client, PJRT_Executable* handle);
+CALLOUT_EXPORT Handle<PJRT_LoadedExecutable> Own(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle);
 
 }  // namespace callout::pjrt

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a compiled program takes and returns.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "callout/export.h"
+#include "callout/pjrt/program.h"
+
+namespace callout::pjrt {
+
+/// How the devices of a program share an array: each has one part of each dimension.
+struct Sharding {
+  /// Into how many parts each dimension is cut; all 1 for an array that every device has whole.
+  std::vector<int64_t> tiles;
+  /// For each device, in the order of the program's devices, its part of each dimension.
+  std::vector<std::vector<int64_t>> parts;
+
+  bool operator==(const Sharding&) const = default;
+};
+
+struct ProgramArray {
+  ArrayType type;  ///< What one device has.
+  Sharding sharding;
+
+  /// The whole array's.
+  CALLOUT_EXPORT ArrayType WholeType() const;
+};
+
+struct Signature {
+  std::vector<ProgramArray> inputs;
+  std::vector<ProgramArray> outputs;
+  /// The numbers of the inputs whose memory the program can use for outputs, see ExecuteOptions.
+  std::vector<int64_t> donatable;
+};
+
+}  // namespace callout::pjrt

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the CPU plugin tells of programs, and what it takes.
+#include "callout/pjrt/executable.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "testing/live_counts.h"
+#include "testing/status_matchers.h"
+
+namespace callout::pjrt {
+namespace {
+
+using internal::IsOk;
+using internal::IsOkAndHolds;
+using internal::StatusIs;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::Key;
+
+// Takes its first argument over for its result.
+constexpr char kDonates[] =
+    "module @adds { func.func public @main(%a: tensor<2x3xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<4xi4>)\n"
+    "    -> (tensor<2x3xf32>, tensor<4xi4>) {\n"
+    "%0 = stablehlo.add %a, %a : tensor<2x3xf32>\nreturn %0, %b : tensor<2x3xf32>, tensor<4xi4> } }";
+
+class ExecutableTest : public internal::LiveCountTest {
+ protected:
+  void SetUp() override {
+    internal::LiveCountTest::SetUp();
+    auto plugin = Plugin::Load(CALLOUT_TEST_PLUGIN);
+    ASSERT_THAT(plugin, IsOk());
+    auto client = Client::Create(*plugin, {.values = {{"cpu_device_count", int64_t{2}}}});
+    ASSERT_THAT(client, IsOk());
+    client_ = *client;
+  }
+  void TearDown() override {
+    client_ = nullptr;
+    internal::LiveCountTest::TearDown();
+  }
+  Result<LoadedExecutable> Compile(const Program& program, const CompileOptions& options = {}) {
+    return Compiler(client_).Compile(program, options);
+  }
+  Buffer FromHost(DType dtype, const std::vector<int64_t>& dims, const void* data) {
+    auto buffer = Buffer::FromHost(client_, client_->devices()[0], dtype, dims, data);
+    EXPECT_THAT(buffer, IsOk());
+    return std::move(buffer).value();
+  }
+
+  std::shared_ptr<const Client> client_;
+};
+
+TEST_F(ExecutableTest, TellsItsSignature) {
+  const auto executable = Compile({kDonates});
+  ASSERT_THAT(executable, IsOk());
+  EXPECT_EQ(executable->name(), "adds");
+  const auto signature = executable->ReadSignature();
+  ASSERT_THAT(signature, IsOk());
+  EXPECT_THAT(signature->inputs, ElementsAre(Field(&ProgramArray::type, ArrayType{DType::kFloat32, {2, 3}}),
+                                             Field(&ProgramArray::type, ArrayType{DType::kInt4, {4}})));
+  EXPECT_EQ(signature->outputs.size(), 2U);
+  EXPECT_THAT(signature->donatable, ElementsAre(0));
+}
+
+TEST_F(ExecutableTest, TellsItsCosts) {
+  const auto executable = Compile({kDonates});
+  ASSERT_THAT(executable, IsOk());
+  const auto costs = executable->ReadCosts();
+  ASSERT_THAT(costs, IsOk());
+  EXPECT_THAT(*costs, Contains(Key("flops")));
+  const auto memory = executable->ReadMemoryStats();
+  ASSERT_THAT(memory, IsOk());
+  EXPECT_GE(memory->arguments, 24);
+  EXPECT_GE(memory->outputs, 24);
+}
+
+TEST_F(ExecutableTest, DonationIsTheCallersChoice) {
+  const auto executable = Compile({kDonates});
+  ASSERT_THAT(executable, IsOk());
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6};
+  const std::vector<int8_t> b = {1, -2, 3, -4};
+  const Buffer first = FromHost(DType::kFloat32, {2, 3}, a.data()), second = FromHost(DType::kInt4, {4}, b.data());
+  ASSERT_THAT(executable->Run({&first, &second}), IsOk());
+  EXPECT_THAT(first.IsDeleted(), IsOkAndHolds(false));
+  EXPECT_THAT(first.ToVector<float>(), IsOkAndHolds(a));
+  const auto outputs = executable->Run({&first, &second}, {.donated_inputs = {0}});
+  ASSERT_THAT(outputs, IsOk());
+  EXPECT_THAT(first.IsDeleted(), IsOkAndHolds(true));
+  EXPECT_THAT((*outputs)[0].ToVector<float>(), IsOkAndHolds(ElementsAre(2, 4, 6, 8, 10, 12)));
+  const auto small = (*outputs)[1].ToHost();
+  ASSERT_THAT(small, IsOk());
+  EXPECT_THAT(*small, ElementsAre(std::byte{1}, std::byte{14}, std::byte{3}, std::byte{12}));
+}
+
+TEST_F(ExecutableTest, ABufferCanBeViewedInPlace) {
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  const Buffer buffer = FromHost(DType::kFloat32, {2, 3}, values.data());
+  {
+    const auto view = buffer.View<float>();
+    ASSERT_THAT(view, IsOk());
+    EXPECT_THAT(view->values(), ::testing::ElementsAreArray(values));
+    const auto again = buffer.View<float>();
+    ASSERT_THAT(again, IsOk());
+    EXPECT_EQ(again->values().data(), view->values().data());
+  }
+  EXPECT_THAT(buffer.View<int32_t>(),
+              StatusIs(StatusCode::kInvalidArgument, "expected an array of s32, got one of f32"));
+}
+
+TEST_F(ExecutableTest, ProgramsOfOtherPlatformsAreRefused) {
+  const std::string code = kDonates;
+  EXPECT_THAT(
+      Compile({.code = code, .name = "f", .platforms = {"cuda"}}),
+      StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("'f' was exported for 'cuda'"), HasSubstr("'cpu'"))));
+  EXPECT_THAT(Compile({.code = code, .platforms = {"cpu", "cuda"}}),
+              StatusIs(StatusCode::kInvalidArgument, "platforms=['cpu']"));
+  EXPECT_THAT(
+      Compile({.code = code, .num_tokens = 2}),
+      StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("2 ordered effects"), HasSubstr("callout.export"))));
+  EXPECT_THAT(Compile({.code = code, .has_dimension_arguments = true}),
+              StatusIs(StatusCode::kInvalidArgument, "symbolic dimensions"));
+  EXPECT_THAT(Compile({.code = code, .num_devices = 2}, {.num_partitions = 4}),
+              StatusIs(StatusCode::kInvalidArgument, "exported for 2 devices, got 4 partitions"));
+  EXPECT_THAT(Compile({.code = code, .platforms = {"cpu"}, .num_devices = 1}), IsOk());
+}
+
+TEST_F(ExecutableTest, ANewerArtifactSaysHowToTargetThePlugin) {
+  const std::string artifact("ML\xefR\x0dStableHLO_v1.99.0\0 of the future", 38);
+  const auto executable = Compile({artifact});
+  EXPECT_THAT(executable, StatusIs(StatusCode::kFailedPrecondition,
+                                   AllOf(HasSubstr("is StableHLO 1.99.0"), HasSubstr("stablehlo_version=\"1.13."),
+                                         HasSubstr("The plugin says: "))));
+}
+
+TEST_F(ExecutableTest, CallbacksCanBeAskedForByTheirPlaces) {
+  const auto sets = [](float value) {
+    return Compiler(nullptr).MakeLoadedHostCallback(
+        FunctionCallback("f" + std::to_string(value), [=](const Call& call) {
+          call.result<float>(0)[0] = value;
+          return OkStatus();
+        }));
+  };
+  const auto one = sets(1), two = sets(2);
+  ASSERT_TRUE(one.ok() && two.ok());
+  const auto executable = Compile(
+      {"module @m { func.func public @main() -> tensor<f32> {\n"
+       "%0 = stablehlo.custom_call @callout.v1.call() {api_version = 4 : i32, backend_config = {callback = \"#1\"}} : "
+       "() -> tensor<f32>\nreturn %0 : tensor<f32> } }"},
+      {.loaded_host_callbacks = {*one, *two}});
+  ASSERT_THAT(executable, IsOk());
+  const auto outputs = executable->Run({});
+  ASSERT_THAT(outputs, IsOk());
+  EXPECT_THAT((*outputs)[0].ToVector<float>(), IsOkAndHolds(ElementsAre(2)));
+}
+
+TEST_F(ExecutableTest, TheMachineIsKnown) {
+  const auto topology = client_->ReadTopology();
+  ASSERT_THAT(topology, IsOk());
+  EXPECT_EQ(topology->platform, "cpu");
+  EXPECT_EQ(topology->devices.size(), 2U);
+  EXPECT_FALSE(client_->devices()[0].memories.empty());
+}
+
+}  // namespace
+}  // namespace callout::pjrt

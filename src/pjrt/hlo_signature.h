@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The signature of a compiled program, from the HloModuleProto (xla/service/hlo.proto) that the plugin makes of it.
+// PJRT itself tells only the types of outputs.
+#pragma once
+
+#include <string_view>
+
+#include "callout/pjrt/signature.h"
+#include "callout/status.h"
+
+namespace callout::internal {
+
+/// `with_config`: the bytes are an HloModuleProtoWithConfig. Errors: Internal for bytes that are no such message, and
+/// Unimplemented for shardings that ParseSharding does not know.
+Result<pjrt::Signature> ParseHloSignature(std::string_view bytes, bool with_config, size_t num_devices);
+
+}  // namespace callout::internal

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a plugin tells of its machine, where it does.
+#pragma once
+
+#include <vector>
+
+#include "callout/pjrt/client.h"
+#include "pjrt/pjrt_abi.h"
+
+namespace callout::internal {
+
+/// Empty if the plugin does not tell.
+std::vector<pjrt::Memory> ReadMemories(const PjrtApi& api, PJRT_Device* device);
+
+}  // namespace callout::internal
