@@ -64,6 +64,16 @@ Status Explain(Status error, const Program& program, const Plugin& plugin) {
       plugin.path() + "\". The plugin says: " + std::string(error.message()));
 }
 
+// Stands for a callback that nobody has.
+std::shared_ptr<internal::Callback> MakePlaceholder(std::string_view name) {
+  const std::string text(name);
+  const auto fail = [text](const Call&) {
+    return NotFound("callout: no callback is bound to the name '" + text + "'");
+  };
+  Result<LoadedHostCallback> made = FunctionCallback(text, fail).Make();
+  return made.ok() ? made->callback() : nullptr;
+}
+
 Result<internal::Bindings> Bind(const std::vector<LoadedHostCallback>& callbacks) {
   internal::Bindings bindings;
   for (size_t i = 0; i < callbacks.size(); ++i) {
@@ -98,7 +108,7 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   args.program = &source;
   args.compile_options = serialized.data();
   args.compile_options_size = serialized.size();
-  const internal::BindingScope scope(bindings);
+  const internal::BindingScope scope(bindings, options.allow_unbound_names ? &MakePlaceholder : nullptr);
   const Plugin& plugin = client_->plugin();
   if (Status status = CALLOUT_PJRT(plugin.api(), PJRT_Client_Compile, args); !status.ok()) {
     return Explain(std::move(status), program, plugin);

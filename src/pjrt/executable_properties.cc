@@ -2,15 +2,32 @@
 //
 // What a compiled program tells of itself.
 #include "callout/pjrt/executable.h"
+#include "pjrt/hlo_calls.h"
+#include "pjrt/hlo_shape.h"
 #include "pjrt/hlo_signature.h"
 #include "pjrt/pjrt_abi.h"
 #include "pjrt/values.h"
+#include "pjrt/wire.h"
 
 namespace callout::pjrt {
 
 using internal::PjrtArgs;
 
-Result<Signature> LoadedExecutable::ReadSignature() const {
+namespace {
+
+// The HloModuleProto in an HloModuleProtoWithConfig.
+Result<std::string> ModuleOf(const std::string& bytes) {
+  constexpr int kModule = 1;
+  internal::WireReader reader(bytes);
+  while (const auto field = reader.Next()) {
+    if (field->number == kModule && field->is_bytes) return std::string(field->bytes);
+  }
+  return internal::UnreadableHlo();
+}
+
+}  // namespace
+
+Result<std::string> LoadedExecutable::ReadHloModule() const {
   const internal::PjrtApi& api = client()->plugin().api();
   PjrtArgs<PJRT_Program> program;
   PjrtArgs<PJRT_Executable_OptimizedProgram_Args> args;
@@ -21,11 +38,20 @@ Result<Signature> LoadedExecutable::ReadSignature() const {
   program.code = bytes.data();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Executable_OptimizedProgram, args));
   const std::string_view format(program.format, program.format_size);
-  if (format != "hlo" && format != "hlo_with_config") {
-    return Unimplemented("callout: the plugin tells of programs as '" + std::string(format) +
-                         "', expected 'hlo' or 'hlo_with_config'");
-  }
-  return internal::ParseHloSignature(bytes, format == "hlo_with_config", num_devices_);
+  if (format == "hlo") return bytes;
+  if (format == "hlo_with_config") return ModuleOf(bytes);
+  return Unimplemented("callout: the plugin tells of programs as '" + std::string(format) +
+                       "', expected 'hlo' or 'hlo_with_config'");
+}
+
+Result<Signature> LoadedExecutable::ReadSignature() const {
+  CALLOUT_ASSIGN_OR_RETURN(const std::string module, ReadHloModule());
+  return internal::ParseHloSignature(module, num_devices_);
+}
+
+Result<std::vector<CallbackUse>> LoadedExecutable::ReadCallbackUses() const {
+  CALLOUT_ASSIGN_OR_RETURN(const std::string module, ReadHloModule());
+  return internal::ParseHloCalls(module);
 }
 
 Result<Values> LoadedExecutable::ReadCosts() const {

@@ -157,6 +157,39 @@ TEST_F(ExecutableTest, CallbacksCanBeAskedForByTheirPlaces) {
   EXPECT_THAT((*outputs)[0].ToVector<float>(), IsOkAndHolds(ElementsAre(2)));
 }
 
+// Calls "f" with an f32[4] and a s32[], which returns two arrays, and taps the first as "t" twice.
+constexpr char kCallsOut[] =
+    "module @m { func.func public @main(%x: tensor<4xf32>, %k: tensor<i32>) -> tensor<2xi32> {\n"
+    "%z:2 = stablehlo.custom_call @callout.v1.call(%x, %k) {api_version = 4 : i32, has_side_effect = true, "
+    "backend_config = {callback = \"f\"}} : (tensor<4xf32>, tensor<i32>) -> (tensor<4xf32>, tensor<2xi32>)\n"
+    "stablehlo.custom_call @callout.v1.tap(%z#0) {has_side_effect = true, mhlo.backend_config = {callback = \"t\"}} : "
+    "(tensor<4xf32>) -> ()\nreturn %z#1 : tensor<2xi32> } }";
+
+TEST_F(ExecutableTest, TellsWhereItCallsOut) {
+  const auto executable = Compile({kCallsOut}, {.allow_unbound_names = true});
+  ASSERT_THAT(executable, IsOk());
+  EXPECT_THAT(executable->callback_names(), ElementsAre("f", "t"));
+  const auto uses = executable->ReadCallbackUses();
+  ASSERT_THAT(uses, IsOk());
+  ASSERT_EQ(uses->size(), 2U);
+  const ArrayType floats{DType::kFloat32, {4}};
+  EXPECT_EQ((*uses)[0].name, "f");
+  EXPECT_THAT((*uses)[0].operands, ElementsAre(floats, ArrayType{DType::kInt32, {}}));
+  EXPECT_THAT((*uses)[0].results, ElementsAre(floats, ArrayType{DType::kInt32, {2}}));
+  EXPECT_EQ((*uses)[1].target, "callout.v1.tap");
+  EXPECT_THAT((*uses)[1].operands, ElementsAre(floats));
+}
+
+TEST_F(ExecutableTest, AnUnboundNameThatIsAllowedFailsWhereItIsCalled) {
+  EXPECT_THAT(Compile({kCallsOut}), StatusIs(StatusCode::kNotFound, "the name 'f'"));
+  const auto executable = Compile({kCallsOut}, {.allow_unbound_names = true});
+  ASSERT_THAT(executable, IsOk());
+  const std::vector<float> x = {1, 2, 3, 4};
+  const int32_t k = 1;
+  const Buffer first = FromHost(DType::kFloat32, {4}, x.data()), second = FromHost(DType::kInt32, {}, &k);
+  EXPECT_THAT(executable->Run({&first, &second}), StatusIs(StatusCode::kNotFound, "the name 'f'"));
+}
+
 TEST_F(ExecutableTest, TheMachineIsKnown) {
   const auto topology = client_->ReadTopology();
   ASSERT_THAT(topology, IsOk());

@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "pjrt/hlo_shape.h"
 #include "pjrt/hlo_sharding.h"
 #include "pjrt/wire.h"
 
 namespace callout::internal {
 namespace {
 
-// HloModuleProtoWithConfig
-constexpr int kModule = 1;
 // HloModuleProto
 constexpr int kProgramShape = 4;
 constexpr int kAliases = 8;
@@ -21,11 +20,6 @@ constexpr int kBufferDonors = 18;
 // ProgramShapeProto
 constexpr int kParameters = 1;
 constexpr int kResult = 2;
-// ShapeProto
-constexpr int kElementType = 2;
-constexpr int kDimensions = 3;
-constexpr int kTupleShapes = 4;
-constexpr uint64_t kTuple = 13;  // of xla.PrimitiveType
 // OpSharding
 constexpr int kTupleShardings = 5;
 // HloInputOutputAliasProto and HloBufferDonorProto: entries
@@ -39,8 +33,6 @@ struct Module {
   std::vector<std::string_view> parameter_shardings;
   std::vector<int64_t> donatable;
 };
-
-Status Unreadable() { return InternalError("callout: the plugin tells of the program in a form that is not known"); }
 
 void AddDonated(std::string_view message, int parameter_field, std::vector<int64_t>& donatable) {
   WireReader entries(message);
@@ -67,35 +59,17 @@ Result<Module> ReadModule(std::string_view bytes) {
   }
   std::sort(module.donatable.begin(), module.donatable.end());
   module.donatable.erase(std::unique(module.donatable.begin(), module.donatable.end()), module.donatable.end());
-  if (!reader.ok()) return Unreadable();
+  if (!reader.ok()) return UnreadableHlo();
   return module;
-}
-
-struct Shape {
-  uint64_t element_type = 0;
-  std::vector<int64_t> dims;
-  std::vector<std::string_view> elements;  // of a tuple
-};
-
-Result<Shape> ReadShape(std::string_view bytes) {
-  Shape shape;
-  WireReader reader(bytes);
-  while (const auto field = reader.Next()) {
-    if (field->number == kElementType) shape.element_type = field->value;
-    if (field->number == kDimensions && !AppendNumbers(*field, shape.dims)) return Unreadable();
-    if (field->number == kTupleShapes) shape.elements.push_back(field->bytes);
-  }
-  if (!reader.ok() || shape.element_type >= kDTypeLimit) return Unreadable();
-  return shape;
 }
 
 Result<std::vector<pjrt::ProgramArray>> ReadArrays(const std::vector<std::string_view>& shapes,
                                                    const std::vector<std::string_view>& shardings, size_t num_devices) {
   std::vector<pjrt::ProgramArray> arrays;
   for (size_t i = 0; i < shapes.size(); ++i) {
-    CALLOUT_ASSIGN_OR_RETURN(Shape shape, ReadShape(shapes[i]));
+    CALLOUT_ASSIGN_OR_RETURN(HloShape shape, ParseHloShape(shapes[i]));
     const std::string_view sharding = i < shardings.size() ? shardings[i] : std::string_view();
-    pjrt::ProgramArray array{{static_cast<DType>(shape.element_type), std::move(shape.dims)}, {}};
+    pjrt::ProgramArray array{std::move(shape.type), {}};
     CALLOUT_ASSIGN_OR_RETURN(array.sharding, ParseSharding(sharding, array.type.dims.size(), num_devices));
     arrays.push_back(std::move(array));
   }
@@ -115,17 +89,9 @@ std::vector<std::string_view> ElementShardings(std::string_view sharding) {
 
 }  // namespace
 
-Result<pjrt::Signature> ParseHloSignature(std::string_view bytes, bool with_config, size_t num_devices) {
-  if (with_config) {
-    WireReader reader(bytes);
-    std::string_view module;
-    while (const auto field = reader.Next()) {
-      if (field->number == kModule) module = field->bytes;
-    }
-    bytes = module;
-  }
+Result<pjrt::Signature> ParseHloSignature(std::string_view bytes, size_t num_devices) {
   CALLOUT_ASSIGN_OR_RETURN(const Module module, ReadModule(bytes));
-  if (module.program_shape.empty()) return Unreadable();
+  if (module.program_shape.empty()) return UnreadableHlo();
   std::vector<std::string_view> parameters;
   std::string_view result;
   WireReader shape(module.program_shape);
@@ -133,10 +99,10 @@ Result<pjrt::Signature> ParseHloSignature(std::string_view bytes, bool with_conf
     if (field->number == kParameters) parameters.push_back(field->bytes);
     if (field->number == kResult) result = field->bytes;
   }
-  if (!shape.ok()) return Unreadable();
-  CALLOUT_ASSIGN_OR_RETURN(const Shape returned, ReadShape(result));
+  if (!shape.ok()) return UnreadableHlo();
+  CALLOUT_ASSIGN_OR_RETURN(const HloShape returned, ParseHloShape(result));
   const std::vector<std::string_view> results =
-      returned.element_type == kTuple ? returned.elements : std::vector<std::string_view>{result};
+      returned.is_tuple ? returned.elements : std::vector<std::string_view>{result};
   pjrt::Signature signature;
   CALLOUT_ASSIGN_OR_RETURN(signature.inputs, ReadArrays(parameters, module.parameter_shardings, num_devices));
   CALLOUT_ASSIGN_OR_RETURN(signature.outputs,

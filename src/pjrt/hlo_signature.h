@@ -11,8 +11,8 @@
 
 namespace callout::internal {
 
-/// `with_config`: the bytes are an HloModuleProtoWithConfig. Errors: Internal for bytes that are no such message, and
-/// Unimplemented for shardings that ParseSharding does not know.
-Result<pjrt::Signature> ParseHloSignature(std::string_view bytes, bool with_config, size_t num_devices);
+/// `module`: an HloModuleProto. Errors: Internal for bytes that are no such message, and Unimplemented for shardings
+/// that ParseSharding does not know.
+Result<pjrt::Signature> ParseHloSignature(std::string_view module, size_t num_devices);
 
 }  // namespace callout::internal

@@ -71,7 +71,7 @@ std::string TwoDeviceModule() {
 }
 
 TEST(HloSignatureTest, ReadsTypesShardingsAndDonations) {
-  const auto signature = ParseHloSignature(TwoDeviceModule(), /*with_config=*/false, 2);
+  const auto signature = ParseHloSignature(TwoDeviceModule(), 2);
   ASSERT_THAT(signature, IsOk());
   ASSERT_EQ(signature->inputs.size(), 2U);
   EXPECT_EQ(signature->inputs[0].type.ToString(), "f32[3,4]");
@@ -85,11 +85,10 @@ TEST(HloSignatureTest, ReadsTypesShardingsAndDonations) {
 }
 
 TEST(HloSignatureTest, OneResultIsNoTuple) {
-  WireWriter program_shape, module, with_config;
+  WireWriter program_shape, module;
   program_shape.AddMessage(2, Shape(11, {2}));
   module.AddMessage(4, program_shape.bytes());
-  with_config.AddMessage(1, module.bytes());
-  const auto signature = ParseHloSignature(with_config.bytes(), /*with_config=*/true, 1);
+  const auto signature = ParseHloSignature(module.bytes(), 1);
   ASSERT_THAT(signature, IsOk());
   EXPECT_TRUE(signature->inputs.empty());
   ASSERT_EQ(signature->outputs.size(), 1U);
@@ -102,12 +101,12 @@ TEST(HloSignatureTest, AnyByteMayBeWrong) {
     for (const char wrong : {'\0', '\x7f', '\xff'}) {
       std::string bytes = module;
       bytes[i] = wrong;
-      (void)ParseHloSignature(bytes, false, 2);
-      (void)ParseHloSignature(bytes.substr(0, i), true, 2);
+      (void)ParseHloSignature(bytes, 2);
+      (void)ParseHloSignature(bytes.substr(0, i), 2);
     }
   }
-  EXPECT_THAT(ParseHloSignature("", false, 1), StatusIs(StatusCode::kInternal, "a form that is not known"));
-  EXPECT_THAT(ParseHloSignature("\xff", true, 1), StatusIs(StatusCode::kInternal, "a form that is not known"));
+  EXPECT_THAT(ParseHloSignature("", 1), StatusIs(StatusCode::kInternal, "a form that is not known"));
+  EXPECT_THAT(ParseHloSignature("\xff", 1), StatusIs(StatusCode::kInternal, "a form that is not known"));
 }
 
 TEST(HloShardingTest, NothingAndReplicatedAreTheWholeArray) {

@@ -2,6 +2,7 @@
 #include "registry/binding_scope.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace callout::internal {
 namespace {
@@ -10,7 +11,10 @@ thread_local BindingScope* t_scope = nullptr;
 
 }  // namespace
 
-BindingScope::BindingScope(const Bindings& bindings) : bindings_(bindings), outer_(t_scope) { t_scope = this; }
+BindingScope::BindingScope(const Bindings& bindings, Fallback fallback)
+    : bindings_(bindings), fallback_(std::move(fallback)), outer_(t_scope) {
+  t_scope = this;
+}
 
 BindingScope::~BindingScope() { t_scope = outer_; }
 
@@ -20,6 +24,10 @@ std::shared_ptr<Callback> BindingScope::Find(std::string_view name) {
   if (std::find(asked.begin(), asked.end(), name) == asked.end()) asked.emplace_back(name);
   const auto it = t_scope->bindings_.find(name);
   return it == t_scope->bindings_.end() ? nullptr : it->second;
+}
+
+std::shared_ptr<Callback> BindingScope::MakeFallback(std::string_view name) {
+  return t_scope != nullptr && t_scope->fallback_ ? t_scope->fallback_(name) : nullptr;
 }
 
 bool BindingScope::Has(std::string_view name) {

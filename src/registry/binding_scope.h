@@ -3,6 +3,7 @@
 // Names that hold for one compilation: runtimes instantiate call sites on the thread that compiles.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,8 +20,11 @@ using Bindings = std::map<std::string, std::shared_ptr<Callback>, std::less<>>;
 /// While it lives, this thread's Registry::Find looks into `bindings` first. May be nested: the innermost counts.
 class CALLOUT_EXPORT BindingScope {
  public:
-  /// `bindings` outlives the scope.
-  explicit BindingScope(const Bindings& bindings);
+  /// Makes a callback for a name that nothing else has.
+  using Fallback = std::function<std::shared_ptr<Callback>(std::string_view name)>;
+
+  /// `bindings` outlives the scope. `fallback` may be null: then such a name is an error.
+  explicit BindingScope(const Bindings& bindings, Fallback fallback = nullptr);
   ~BindingScope();
   BindingScope(const BindingScope&) = delete;
   BindingScope& operator=(const BindingScope&) = delete;
@@ -30,11 +34,14 @@ class CALLOUT_EXPORT BindingScope {
 
   /// Of this thread's scope; null if there is none, or none of that name.
   static std::shared_ptr<Callback> Find(std::string_view name);
+  /// What this thread's scope makes for a name that nothing has; null if there is none, or it makes nothing.
+  static std::shared_ptr<Callback> MakeFallback(std::string_view name);
   /// True if this thread's scope has the name.
   static bool Has(std::string_view name);
 
  private:
   const Bindings& bindings_;
+  const Fallback fallback_;
   BindingScope* const outer_;
   std::vector<std::string> asked_;
 };

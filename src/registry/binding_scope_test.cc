@@ -56,6 +56,16 @@ TEST_F(BindingScopeTest, TheInnermostCounts) {
   EXPECT_THAT(outer_scope.asked(), ElementsAre("scope.a"));
 }
 
+TEST_F(BindingScopeTest, AFallbackIsForNamesThatNothingHas) {
+  const Bindings bindings = {{"scope.own", Named("own")}};
+  const BindingScope scope(bindings, [](std::string_view name) { return Named("made " + std::string(name)); });
+  EXPECT_EQ(Registry::Get().Find("scope.own").value()->label(), "own");
+  EXPECT_EQ(Registry::Get().Find("scope.shared").value(), registered_);
+  EXPECT_EQ(Registry::Get().Find("scope.none").value()->label(), "made scope.none");
+  const BindingScope without(bindings);
+  EXPECT_EQ(Registry::Get().Find("scope.none").status().code(), StatusCode::kNotFound);
+}
+
 TEST_F(BindingScopeTest, OtherThreadsDoNotSeeIt) {
   const Bindings bindings = {{"scope.own", Named("own")}};
   const BindingScope scope(bindings);

@@ -89,6 +89,7 @@ Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::str
   }
   CALLOUT_ASSIGN_OR_RETURN(auto made, Makers::Get().MakeForProgram(name));
   if (made != nullptr) return made;
+  if (auto fallback = BindingScope::MakeFallback(name)) return fallback;
   return NotFound(DescribeUnbound(name, needed));
 }
 

@@ -25,6 +25,8 @@ struct CompileOptions {
   /// Bound for this program, by their names and by their places ("#0", "#1", ...). Names that are not among them are
   /// looked up in the process's registry.
   std::vector<LoadedHostCallback> loaded_host_callbacks = {};
+  /// True: a name that nothing is bound to does not fail the compilation, but the program where it calls it.
+  bool allow_unbound_names = false;
   int num_replicas = 1;
   /// Devices over which arrays are sharded; 0: as many as the program was exported for, 1 if it does not say.
   int num_partitions = 0;
@@ -72,6 +74,8 @@ class CALLOUT_EXPORT LoadedExecutable {
 
   /// Errors: Unimplemented if the plugin does not tell, or tells of what this library does not know.
   Result<Signature> ReadSignature() const;
+  /// The places of the compiled program that call out. Errors: as ReadSignature.
+  Result<std::vector<CallbackUse>> ReadCallbackUses() const;
   /// XLA's estimates, "flops", "bytes accessed", ...: names are the plugin's.
   Result<Values> ReadCosts() const;
   Result<MemoryStats> ReadMemoryStats() const;
@@ -87,6 +91,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle);
 
   Status ReadProperties();
+  Result<std::string> ReadHloModule() const;
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
 
   Handle<PJRT_LoadedExecutable> handle_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "callout/export.h"
@@ -34,6 +35,15 @@ struct Signature {
   std::vector<ProgramArray> outputs;
   /// The numbers of the inputs whose memory the program can use for outputs, see ExecuteOptions.
   std::vector<int64_t> donatable;
+};
+
+/// A place in a program that calls out.
+struct CallbackUse {
+  std::string name;                 ///< Of the callback.
+  std::string target;               ///< "callout.v1.call", "callout.v1.tap", ..., see docs/abi.md.
+  bool is_embedded = false;         ///< The program carries its code; it needs no binding.
+  std::vector<ArrayType> operands;  ///< On one device.
+  std::vector<ArrayType> results;
 };
 
 }  // namespace callout::pjrt

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pjrt/hlo_shape.h"
+
+#include "pjrt/wire.h"
+
+namespace callout::internal {
+namespace {
+
+constexpr int kElementType = 2;
+constexpr int kDimensions = 3;
+constexpr int kTupleShapes = 4;
+constexpr uint64_t kTuple = 13;  // of xla.PrimitiveType
+
+}  // namespace
+
+Status UnreadableHlo() { return InternalError("callout: the plugin tells of the program in a form that is not known"); }
+
+Result<HloShape> ParseHloShape(std::string_view bytes) {
+  HloShape shape;
+  uint64_t element_type = 0;
+  WireReader reader(bytes);
+  while (const auto field = reader.Next()) {
+    if (field->number == kElementType) element_type = field->value;
+    if (field->number == kDimensions && !AppendNumbers(*field, shape.type.dims)) return UnreadableHlo();
+    if (field->number == kTupleShapes) shape.elements.push_back(field->bytes);
+  }
+  if (!reader.ok() || element_type >= kDTypeLimit) return UnreadableHlo();
+  shape.is_tuple = element_type == kTuple;
+  shape.type.dtype = static_cast<DType>(element_type);
+  return shape;
+}
+
+}  // namespace callout::internal
