@@ -3,9 +3,11 @@
 
 #include <chrono>
 
+#include "base/ticks.h"
 #include "delivery/delivery.h"
 #include "registry/callback.h"
 #include "registry/native_function.h"
+#include "registry/stats_table.h"
 #include "sinks/sinks.h"
 
 namespace callout::pjrt {
@@ -77,6 +79,17 @@ Status BarrierWait(double timeout_seconds) {
   const internal::DeliveryErrorReport errors = delivery.TakeErrors();
   if (errors.count == 0) return OkStatus();
   return InternalError(std::to_string(errors.count) + " taps failed; the last one: " + errors.last);
+}
+
+std::vector<CallbackStatistics> ReadStatistics() {
+  constexpr double kNanosecondsPerSecond = 1e9;
+  std::vector<CallbackStatistics> all;
+  for (const auto& [name, stats] : internal::AllStats()) {
+    all.push_back({name, stats->calls, stats->bytes,
+                   internal::TicksToNanoseconds(stats->host_ticks) / kNanosecondsPerSecond, stats->drops, stats->skips,
+                   stats->errors});
+  }
+  return all;
 }
 
 }  // namespace callout::pjrt

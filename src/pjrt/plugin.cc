@@ -43,7 +43,7 @@ Result<std::string> FindPlugin(const std::string& path) {
   }
   return NotFound(
       "callout: no PJRT plugin: give its path, or set CALLOUT_PJRT_PLUGIN to it, or activate a Python environment with "
-      "xla-cpu-pjrt in it");
+      "the package xla-cpu-pjrt in it");
 }
 
 struct Loaded {

@@ -50,10 +50,11 @@ Result<Program> Program::FromFile(const std::string& path) {
     const StatusCode code = errno == EACCES ? StatusCode::kPermissionDenied : StatusCode::kNotFound;
     return Status(code, "callout: cannot read the program '" + path + "': " + std::strerror(errno));
   }
+  constexpr std::string_view kPrefix = "callout: ";
   Result<Program> program = FromBytes(std::move(bytes));
-  if (!program.ok())
-    return Status(program.status().code(), "'" + path + "': " + std::string(program.status().message()));
-  return program;
+  if (program.ok()) return program;
+  return Status(program.status().code(), std::string(kPrefix) + "'" + path +
+                                             "': " + std::string(program.status().message().substr(kPrefix.size())));
 }
 
 std::string Program::StablehloVersion() const {

@@ -3,10 +3,12 @@
 // Callbacks of the host that a compiled program calls, and how they are made.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "callout/call.h"
 #include "callout/export.h"
@@ -105,5 +107,19 @@ CALLOUT_EXPORT Status RegisterHostCallbackMaker(const std::string& kind, HostCal
 /// Blocks until every tap that programs made before the call is delivered. Returns the error of the last tap that
 /// failed since the last call, or DeadlineExceeded with what is outstanding. Not from a callback. Thread-safe.
 CALLOUT_EXPORT Status BarrierWait(double timeout_seconds = -1);
+
+/// Counters of all callbacks of one name, since the process began. Those of taps count what was delivered.
+struct CallbackStatistics {
+  std::string name;
+  uint64_t calls = 0;
+  uint64_t bytes = 0;       ///< Of operands and results.
+  double host_seconds = 0;  ///< Inside the callback; sampled where it is short.
+  uint64_t drops = 0;       ///< Records that a full queue did not take.
+  uint64_t skips = 0;       ///< Records that `every` and `min_interval_ns` left out.
+  uint64_t errors = 0;
+};
+
+/// Of all names, sorted. Thread-safe; numbers read while callbacks run may be of slightly different moments.
+CALLOUT_EXPORT std::vector<CallbackStatistics> ReadStatistics();
 
 }  // namespace callout::pjrt

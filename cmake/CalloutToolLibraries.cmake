@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the command uses: CLI11, nlohmann-json, and minizip for ".npz" files where it is installed.
+include_guard(GLOBAL)
+include(FetchContent)
+
+find_package(CLI11 2.1 CONFIG QUIET)
+if(NOT TARGET CLI11::CLI11)
+  message(STATUS "CLI11 is not installed: fetching 2.6.1")
+  set(CLI11_BUILD_TESTS OFF)
+  set(CLI11_BUILD_EXAMPLES OFF)
+  FetchContent_Declare(cli11 SYSTEM
+    URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.6.1.tar.gz
+    URL_HASH SHA256=377691f3fac2b340f12a2f79f523c780564578ba3d6eaf5238e9f35895d5ba95
+    DOWNLOAD_EXTRACT_TIMESTAMP OFF)
+  FetchContent_MakeAvailable(cli11)
+endif()
+
+find_package(nlohmann_json 3.11 CONFIG QUIET)
+if(NOT TARGET nlohmann_json::nlohmann_json)
+  message(STATUS "nlohmann-json is not installed: fetching 3.11.2")
+  set(JSON_BuildTests OFF)
+  set(JSON_Install OFF)
+  FetchContent_Declare(json SYSTEM
+    URL https://github.com/nlohmann/json/releases/download/v3.11.2/json.tar.xz
+    URL_HASH SHA256=8c4b26bf4b422252e13f332bc5e388ec0ab5c3443d24399acb675e68278d341f
+    DOWNLOAD_EXTRACT_TIMESTAMP OFF)
+  FetchContent_MakeAvailable(json)
+endif()
+
+# Static where there are static ones, so that the command can be copied alone.
+find_path(callout_minizip_include minizip/unzip.h)
+find_library(callout_minizip_library NAMES libminizip.a minizip)
+find_library(callout_zlib_library NAMES libz.a z)
+if(callout_minizip_include AND callout_minizip_library AND callout_zlib_library)
+  add_library(callout_minizip INTERFACE)
+  target_include_directories(callout_minizip SYSTEM INTERFACE "${callout_minizip_include}")
+  target_link_libraries(callout_minizip INTERFACE
+    "${callout_minizip_library}" "${callout_zlib_library}")
+else()
+  message(STATUS "minizip is not installed: the command reads and writes no .npz files")
+endif()

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "arguments.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "array_spec.h"
+#include "npy.h"
+#include "npz.h"
+
+namespace callout::tools {
+namespace {
+
+Result<std::string> ReadFile(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  if (file.is_open() && !file.bad()) return bytes;
+  return NotFound("callout: cannot read the argument '" + path + "': " + std::strerror(errno) +
+                  " (an argument is a .npy or .npz file, or f32[2,3]=0.5 and the like)");
+}
+
+std::string Listed(const std::vector<pjrt::ArrayType>& types) {
+  std::string text;
+  for (const pjrt::ArrayType& type : types) text += (text.empty() ? "" : ", ") + type.ToString();
+  return text.empty() ? "none" : text;
+}
+
+Status Append(const std::string& text, const std::vector<pjrt::ArrayType>& expected, std::vector<Array>& arrays) {
+  std::vector<DType> raw;  // of this text's arrays
+  for (size_t i = arrays.size(); i < expected.size(); ++i) raw.push_back(expected[i].dtype);
+  if (LooksLikeSpec(text)) {
+    CALLOUT_ASSIGN_OR_RETURN(Array array, ParseSpec(text));
+    arrays.push_back(std::move(array));
+  } else if (text.ends_with(".npz")) {
+    CALLOUT_ASSIGN_OR_RETURN(NamedArrays named, ReadNpz(text, raw));
+    for (auto& [name, array] : named) arrays.push_back(std::move(array));
+  } else {
+    CALLOUT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(text));
+    CALLOUT_ASSIGN_OR_RETURN(Array array,
+                             ParseNpy(bytes, "'" + text + "'", raw.empty() ? DType::kInvalid : raw.front()));
+    arrays.push_back(std::move(array));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::vector<Array>> ReadArguments(const std::vector<std::string>& texts,
+                                         const std::vector<pjrt::ArrayType>& expected) {
+  std::vector<Array> arrays;
+  std::vector<const std::string*> sources;  // of each array
+  for (const std::string& text : texts) {
+    CALLOUT_RETURN_IF_ERROR(Append(text, expected, arrays));
+    sources.resize(arrays.size(), &text);
+  }
+  if (arrays.size() != expected.size()) {
+    std::string hint;
+    if (arrays.size() < expected.size()) {
+      hint = "; for example --arg '" + expected[arrays.size()].ToString() + "=random:0'";
+    }
+    return InvalidArgument("callout: the program takes " + std::to_string(expected.size()) + " arguments (" +
+                           Listed(expected) + "), got " + std::to_string(arrays.size()) + hint);
+  }
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    if (arrays[i].type == expected[i]) continue;
+    return InvalidArgument("callout: argument " + std::to_string(i) + " of the program is " + expected[i].ToString() +
+                           ", got " + arrays[i].type.ToString() + " from '" + *sources[i] + "'");
+  }
+  return arrays;
+}
+
+}  // namespace callout::tools

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command `callout`: programs with callbacks, run without Python.
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+
+#include "callout/version.h"
+#include "info.h"
+#include "run.h"
+#include "session.h"
+
+namespace {
+
+using callout::tools::InfoOptions;
+using callout::tools::RunOptions;
+
+constexpr char kPluginHelp[] =
+    "PJRT plugin, a shared library; without it CALLOUT_PJRT_PLUGIN of the environment, or the CPU plugin of the active "
+    "Python environment";
+constexpr char kDevicesHelp[] = "Devices that the program runs on; without it as many as it was exported for";
+
+void AddRun(CLI::App& app, RunOptions& options) {
+  CLI::App* run = app.add_subcommand("run", "Compile a program, run it, print what it returns");
+  run->add_option("PROGRAM", options.program,
+                  "MLIR text or bytecode, a StableHLO artifact, or a file of jax.export's Exported.serialize")
+      ->required();
+  run->add_option("--plugin", options.plugin, kPluginHelp);
+  run->add_option("--device-count", options.device_count, kDevicesHelp)->check(CLI::PositiveNumber);
+  run->add_option(
+         "--arg", options.arguments,
+         "An argument: FILE.npy, FILE.npz (one or more), or SPEC: f32[2,3]=0.5 (filled), f32[3]=1,2,3 (listed), "
+         "f32[]=1 (scalar), f32[2,3]=random:SEED")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  run->add_option("--bind", options.bindings,
+                  "A callback: NAME=print, NAME=null, NAME=jsonl:FILE or NAME=lib.so:SYMBOL")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  run->add_option("--output", options.output, "Also write the results, as arr_0, arr_1, ..., to this .npz file");
+  run->add_option("--repeat", options.repeat, "Run so often, and tell how long it took")->check(CLI::PositiveNumber);
+  run->add_flag("--stats", options.stats, "Tell how often each callback ran, and how long");
+  run->add_option("--trace", options.trace, "Write a timeline for Perfetto or chrome://tracing to this JSON file");
+}
+
+void AddInfo(CLI::App& app, InfoOptions& options) {
+  CLI::App* info =
+      app.add_subcommand("info", "What a program takes, returns and calls; or, without one, what a plugin is");
+  info->add_option("PROGRAM", options.program, "As for run");
+  info->add_option("--plugin", options.plugin, kPluginHelp);
+  info->add_option("--device-count", options.device_count, kDevicesHelp)->check(CLI::PositiveNumber);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Runs compiled XLA programs that call out, without Python.", "callout");
+  app.set_version_flag("--version", "callout " CALLOUT_VERSION);
+  app.require_subcommand(1);
+  setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);  // XLA's logs are not what was asked for
+  RunOptions run;
+  InfoOptions info;
+  AddRun(app, run);
+  AddInfo(app, info);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool asked = error.get_exit_code() == 0;  // for help or the version
+    return app.exit(error) == 0 && asked ? callout::tools::kSuccess : callout::tools::kUnusable;
+  }
+  return app.got_subcommand("run") ? callout::tools::Run(run) : callout::tools::Info(info);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "callout: %s\n", error.what());
+    return callout::tools::kFailed;
+  }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "info.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "report.h"
+#include "session.h"
+
+namespace callout::tools {
+namespace {
+
+std::string ToText(const pjrt::Value& value) {
+  struct Visitor {
+    std::string operator()(const std::string& text) const { return text; }
+    std::string operator()(int64_t number) const { return std::to_string(number); }
+    std::string operator()(float number) const { return std::to_string(number); }
+    std::string operator()(bool truth) const { return truth ? "true" : "false"; }
+    std::string operator()(const std::vector<int64_t>& numbers) const {
+      std::string text;
+      for (const int64_t number : numbers) text += (text.empty() ? "" : ".") + std::to_string(number);
+      return text;
+    }
+  };
+  return std::visit(Visitor(), value);
+}
+
+std::string Listed(const std::vector<pjrt::ArrayType>& types) {
+  std::string text;
+  for (const pjrt::ArrayType& type : types) text += (text.empty() ? "" : ", ") + type.ToString();
+  return "(" + text + ")";
+}
+
+// What PJRT_Extension_Type calls them (pjrt_c_api.h).
+std::string ExtensionName(int type) {
+  static const std::map<int, const char*> names = {
+      {0, "GPU custom call"},
+      {1, "profiler"},
+      {2, "custom partitioner"},
+      {3, "stream"},
+      {4, "layouts"},
+      {5, "FFI"},
+      {6, "memory descriptions"},
+      {7, "triton"},
+      {8, "raw buffer"},
+      {9, "phase compile"},
+      {12, "cross-host transfers"},
+      {13, "executable metadata"},
+      {14, "callback"},
+      {15, "host allocator"},
+  };
+  const auto it = names.find(type);
+  return it == names.end() ? "number " + std::to_string(type) : it->second;
+}
+
+void PrintPlugin(const pjrt::Plugin& plugin) {
+  std::printf("plugin %s\n  PJRT %d.%d\n", plugin.path().c_str(), plugin.major_version(), plugin.minor_version());
+  for (const auto& [name, value] : plugin.attributes()) std::printf("  %s %s\n", name.c_str(), ToText(value).c_str());
+  std::string extensions;
+  for (const int type : plugin.extensions()) extensions += (extensions.empty() ? "" : ", ") + ExtensionName(type);
+  std::printf("  extensions: %s\n", extensions.empty() ? "none" : extensions.c_str());
+}
+
+void PrintDevices(const pjrt::Client& client) {
+  std::printf("  platform %s", client.platform().c_str());
+  const auto topology = client.ReadTopology();
+  const std::string version = topology.ok() ? topology->platform_version : "";
+  std::printf("%s%s\n", version.empty() ? "" : ", version ", version.c_str());
+  for (const pjrt::Device& device : client.devices()) {
+    std::string memories;
+    for (const pjrt::Memory& memory : device.memories) memories += (memories.empty() ? "" : ", ") + memory.kind;
+    std::printf("  device %d: %s, ordinal %d%s%s\n", device.id, device.kind.c_str(), device.ordinal,
+                memories.empty() ? "" : ", memories ", memories.c_str());
+  }
+}
+
+void PrintArrays(const char* what, const std::vector<pjrt::ProgramArray>& arrays) {
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const std::string whole = arrays[i].WholeType().ToString(), part = arrays[i].type.ToString();
+    std::printf("  %s %zu: %s%s%s\n", what, i, whole.c_str(), whole == part ? "" : ", on each device ",
+                whole == part ? "" : part.c_str());
+  }
+}
+
+void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
+  std::map<std::string, size_t> places;  // by what would be printed
+  std::vector<std::string> lines;
+  for (const pjrt::CallbackUse& use : uses) {
+    constexpr std::string_view kPrefix = "callout.v1.";
+    const std::string target = use.target.starts_with(kPrefix) ? use.target.substr(kPrefix.size()) : use.target;
+    std::string line = target + " '" + use.name + "' " + Listed(use.operands);
+    if (!use.results.empty()) line += " -> " + Listed(use.results);
+    if (use.is_embedded) line += ", which the program carries";
+    if (places[line]++ == 0) lines.push_back(line);
+  }
+  for (const std::string& line : lines) {
+    const size_t count = places[line];
+    std::printf("  %s%s\n", line.c_str(), count == 1 ? "" : (", in " + std::to_string(count) + " places").c_str());
+  }
+}
+
+// Lists names with what they may be bound to, as `callout run` takes it.
+void PrintNames(const std::vector<std::string>& names) {
+  std::string unbound;
+  for (const std::string& name : names) {
+    if (name.starts_with("py:")) {
+      std::printf("  '%s' is a Python function of the process that traced it: it cannot be bound here\n", name.c_str());
+    } else {
+      unbound += " --bind '" + name + "=...'";
+    }
+  }
+  if (!unbound.empty()) std::printf("  to run it:%s\n", unbound.c_str());
+}
+
+Status PrintProgram(const pjrt::Program& program, const pjrt::LoadedExecutable& executable, const std::string& path) {
+  std::printf("program %s\n  name %s", path.c_str(), executable.name().c_str());
+  if (executable.num_devices() > 1) std::printf(", on %zu devices", executable.num_devices());
+  if (!program.written_by.empty()) std::printf(", written by %s", program.written_by.c_str());
+  const std::string version = program.StablehloVersion();
+  std::printf("%s%s\n", version.empty() ? "" : ", StableHLO ", version.c_str());
+  CALLOUT_ASSIGN_OR_RETURN(const pjrt::Signature signature, executable.ReadSignature());
+  PrintArrays("argument", signature.inputs);
+  PrintArrays("result", signature.outputs);
+  CALLOUT_ASSIGN_OR_RETURN(const std::vector<pjrt::CallbackUse> uses, executable.ReadCallbackUses());
+  PrintUses(uses);
+  PrintNames(executable.callback_names());
+  return OkStatus();
+}
+
+Status PrintPluginInfo(const InfoOptions& options) {
+  CALLOUT_ASSIGN_OR_RETURN(const auto plugin, pjrt::Plugin::Load(options.plugin));
+  PrintPlugin(*plugin);
+  CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf({}, options.device_count));
+  CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));
+  PrintDevices(*client);
+  return OkStatus();
+}
+
+Status PrintProgramInfo(const InfoOptions& options) {
+  CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options.program));
+  CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf(program, options.device_count));
+  CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));
+  Progress progress;
+  progress.Begin("compiling '" + options.program + "'");
+  const pjrt::CompileOptions compile{.allow_unbound_names = true, .num_partitions = devices};
+  CALLOUT_ASSIGN_OR_RETURN(const auto executable, pjrt::Compiler(client).Compile(program, compile));
+  progress.End();
+  return PrintProgram(program, executable, options.program);
+}
+
+}  // namespace
+
+int Info(const InfoOptions& options) {
+  const Status status = options.program.empty() ? PrintPluginInfo(options) : PrintProgramInfo(options);
+  return status.ok() ? kSuccess : Refuse(status);
+}
+
+}  // namespace callout::tools

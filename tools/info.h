@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `callout info`: what a program takes, returns and calls; what a plugin is.
+#pragma once
+
+#include <string>
+
+namespace callout::tools {
+
+struct InfoOptions {
+  std::string program;  ///< Empty: only of the plugin.
+  std::string plugin;
+  int device_count = 0;
+};
+
+/// Returns the process's exit code: 0, or 2 if there is no such program or plugin.
+int Info(const InfoOptions& options);
+
+}  // namespace callout::tools

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "npz.h"
+
+#include <minizip/unzip.h>
+#include <minizip/zip.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "npy.h"
+
+namespace callout::tools {
+namespace {
+
+constexpr std::string_view kSuffix = ".npy";
+
+struct CloseReader {
+  void operator()(void* file) const { unzClose(file); }
+};
+using Reader = std::unique_ptr<void, CloseReader>;
+
+Status CannotRead(const std::string& path) {
+  return InvalidArgument("callout: cannot read '" + path + "': it is no .npz file, or a broken one");
+}
+
+// The name of the archive's current file; empty if it has none that can be read.
+std::string CurrentName(void* archive, unz_file_info64& info) {
+  char name[1024];
+  const int code = unzGetCurrentFileInfo64(archive, &info, name, sizeof(name), nullptr, 0, nullptr, 0);
+  return code == UNZ_OK && info.size_filename < sizeof(name) ? std::string(name, info.size_filename) : "";
+}
+
+// False if it does not have the size and the checksum that the archive gives.
+bool ReadCurrent(void* archive, uint64_t size, std::string& bytes) {
+  if (unzOpenCurrentFile(archive) != UNZ_OK) return false;
+  // The size is what the archive claims: memory grows with what is really there.
+  constexpr uint64_t kChunk = uint64_t{1} << 20U;
+  bool is_good = true;
+  while (is_good && bytes.size() < size) {
+    const size_t begin = bytes.size();
+    bytes.resize(begin + std::min(kChunk, size - begin));
+    const int read = unzReadCurrentFile(archive, &bytes[begin], static_cast<unsigned>(bytes.size() - begin));
+    bytes.resize(begin + static_cast<size_t>(std::max(read, 0)));
+    is_good = read > 0;
+  }
+  return unzCloseCurrentFile(archive) == UNZ_OK && is_good;
+}
+
+bool WriteBytes(void* archive, const std::string& bytes) {
+  for (size_t begin = 0; begin < bytes.size();) {
+    const size_t length = std::min<size_t>(bytes.size() - begin, std::numeric_limits<int32_t>::max());
+    if (zipWriteInFileInZip(archive, &bytes[begin], static_cast<unsigned>(length)) != ZIP_OK) return false;
+    begin += length;
+  }
+  return true;
+}
+
+// Stored, as numpy.savez writes it; with large sizes where they are needed.
+bool WriteEntry(void* archive, const std::string& name, const std::string& bytes) {
+  constexpr uint64_t kZip64From = 0xFFFFFFFFU;
+  zip_fileinfo info = {};
+  info.tmz_date = {0, 0, 0, 1, 0, 1980};  // the oldest that the format has: equal results are equal files
+  const int is_large = bytes.size() >= kZip64From ? 1 : 0;
+  return zipOpenNewFileInZip64(archive, name.c_str(), &info, nullptr, 0, nullptr, 0, nullptr, /*method=*/0,
+                               /*level=*/0, is_large) == ZIP_OK &&
+         WriteBytes(archive, bytes) && zipCloseFileInZip(archive) == ZIP_OK;
+}
+
+}  // namespace
+
+Result<NamedArrays> ReadNpz(const std::string& path, const std::vector<DType>& raw) {
+  errno = 0;
+  const std::unique_ptr<FILE, int (*)(FILE*)> exists(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (exists == nullptr) return NotFound("callout: cannot read '" + path + "': " + std::strerror(errno));
+  const Reader archive(unzOpen64(path.c_str()));
+  if (archive == nullptr) return CannotRead(path);
+  NamedArrays arrays;
+  for (int code = unzGoToFirstFile(archive.get()); code == UNZ_OK; code = unzGoToNextFile(archive.get())) {
+    unz_file_info64 info;
+    std::string name = CurrentName(archive.get(), info), bytes;
+    if (name.empty() || !ReadCurrent(archive.get(), info.uncompressed_size, bytes)) return CannotRead(path);
+    if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+    const DType expected = raw.empty() ? DType::kInvalid : raw[std::min(arrays.size(), raw.size() - 1)];
+    CALLOUT_ASSIGN_OR_RETURN(Array array, ParseNpy(bytes, "'" + name + "' of '" + path + "'", expected));
+    arrays.emplace_back(std::move(name), std::move(array));
+  }
+  return arrays;
+}
+
+Status WriteNpz(const std::string& path, const NamedArrays& arrays) {
+  const std::string unfinished = path + ".part";
+  errno = 0;
+  void* archive = zipOpen64(unfinished.c_str(), APPEND_STATUS_CREATE);
+  bool is_written = archive != nullptr;
+  for (const auto& [name, array] : arrays) {
+    is_written = is_written && WriteEntry(archive, name + std::string(kSuffix), FormatNpy(array));
+  }
+  if (archive != nullptr) is_written = zipClose(archive, nullptr) == ZIP_OK && is_written;
+  if (is_written && std::rename(unfinished.c_str(), path.c_str()) == 0) return OkStatus();
+  const std::string reason = std::strerror(errno);
+  (void)std::remove(unfinished.c_str());
+  return InternalError("callout: cannot write '" + path + "': " + reason);
+}
+
+}  // namespace callout::tools

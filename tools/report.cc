@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <utility>
+
+namespace callout::tools {
+namespace {
+
+constexpr double kNanosecondsPerSecond = 1e9;
+
+}  // namespace
+
+std::string DurationText(double nanoseconds) {
+  constexpr std::pair<double, const char*> kUnits[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+  const auto* unit = std::find_if(std::begin(kUnits), std::prev(std::end(kUnits)),
+                                  [&](const auto& each) { return nanoseconds >= each.first; });
+  char text[40];
+  std::snprintf(text, sizeof(text), "%.3g %s", nanoseconds / unit->first, unit->second);
+  return text;
+}
+
+void PrintTable(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string blanks(widths[i] - row[i].size(), ' ');
+      line += i == 0 ? row[i] + blanks : "  " + blanks + row[i];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    std::puts(line.c_str());
+  }
+}
+
+void PrintResults(const NamedArrays& results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Array& array = results[i].second;
+    if (results.size() > 1) std::printf("result %zu, %s:\n", i, array.type.ToString().c_str());
+    std::puts(ToText(array).c_str());
+  }
+}
+
+void PrintStatistics() {
+  std::vector<std::vector<std::string>> rows = {
+      {"callback", "calls", "bytes", "time", "each", "errors", "dropped", "skipped"}};
+  for (const pjrt::CallbackStatistics& one : pjrt::ReadStatistics()) {
+    const double nanoseconds = one.host_seconds * kNanosecondsPerSecond;
+    const double each = one.calls == 0 ? 0 : nanoseconds / static_cast<double>(one.calls);
+    rows.push_back({one.name, std::to_string(one.calls), std::to_string(one.bytes), DurationText(nanoseconds),
+                    DurationText(each), std::to_string(one.errors), std::to_string(one.drops),
+                    std::to_string(one.skips)});
+  }
+  if (rows.size() > 1) PrintTable(rows);
+}
+
+void PrintTimes(std::vector<int64_t> nanoseconds) {
+  if (nanoseconds.empty()) return;
+  const auto first = static_cast<double>(nanoseconds.front());
+  if (nanoseconds.size() == 1) {
+    std::printf("ran once, %s\n", DurationText(first).c_str());
+    return;
+  }
+  const auto middle = nanoseconds.begin() + static_cast<std::ptrdiff_t>(nanoseconds.size() / 2);
+  std::nth_element(nanoseconds.begin(), middle, nanoseconds.end());
+  const auto least = static_cast<double>(*std::min_element(nanoseconds.begin(), nanoseconds.end()));
+  std::printf("ran %zu times: median %s, least %s, first %s\n", nanoseconds.size(),
+              DurationText(static_cast<double>(*middle)).c_str(), DurationText(least).c_str(),
+              DurationText(first).c_str());
+}
+
+}  // namespace callout::tools

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the command prints on standard output.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "callout/pjrt/host_callback.h"
+#include "npz.h"
+
+namespace callout::tools {
+
+/// Each array as NumPy prints it; with its number and type where there are several.
+void PrintResults(const NamedArrays& results);
+
+/// A line for each callback: what ran, how often, how long.
+void PrintStatistics();
+
+/// Of runs, in nanoseconds.
+void PrintTimes(std::vector<int64_t> nanoseconds);
+
+/// Prints rows below each other, columns as wide as their widest entry, all but the first to the right.
+void PrintTable(const std::vector<std::vector<std::string>>& rows);
+
+/// "12.3 us".
+std::string DurationText(double nanoseconds);
+
+}  // namespace callout::tools

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the subcommands share: a plugin, a client with devices enough, a compiled program; and how they end.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "callout/pjrt/executable.h"
+#include "progress.h"
+#include "trace.h"
+
+namespace callout::tools {
+
+enum ExitCode : int { kSuccess = 0, kFailed = 1, kUnusable = 2 };
+
+/// Writes the error to standard error, and returns the exit code of its cause: kUnusable.
+int Refuse(const Status& status);
+
+/// "cpu_device_count" is how the CPU plugin is told; other plugins have the devices that they have.
+Result<std::shared_ptr<const pjrt::Client>> OpenClient(const std::string& plugin_path, int device_count);
+
+/// How many devices the program needs: `wanted` if that is set, or what the program says, or 1. InvalidArgument if both
+/// say something else.
+Result<int> DevicesOf(const pjrt::Program& program, int wanted);
+
+}  // namespace callout::tools
