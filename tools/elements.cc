@@ -32,28 +32,24 @@ void Put(T number, std::byte* out) {
   std::memcpy(out, &number, sizeof(number));
 }
 
-// All values of a float of 8 or 16 bits, with their bits, in order.
+// All values of a float of 8 or 16 bits but -0, with their bits, in order.
 const std::vector<std::pair<float, uint16_t>>& SmallFloats(DType dtype) {
   static auto* const tables = new std::map<DType, std::vector<std::pair<float, uint16_t>>>;
   auto& table = (*tables)[dtype];
   if (table.empty()) {
     for (uint32_t bits = 0; bits < 1U << BitWidth(dtype); ++bits) {
       const float value = internal::SmallFloatToFloat(dtype, static_cast<uint16_t>(bits));
-      if (!std::isnan(value)) table.emplace_back(value, static_cast<uint16_t>(bits));
+      if (!std::isnan(value) && (value != 0 || !std::signbit(value)))
+        table.emplace_back(value, static_cast<uint16_t>(bits));
     }
     std::sort(table.begin(), table.end());
   }
   return table;
 }
 
-uint16_t SmallFloatBits(double number, DType dtype) {
+// Those of the nearest value, ties to even.
+uint16_t NearestBits(double number, DType dtype) {
   const auto& table = SmallFloats(dtype);
-  if (std::isnan(number)) {
-    for (uint32_t bits = 0; bits < 1U << BitWidth(dtype); ++bits) {
-      if (std::isnan(internal::SmallFloatToFloat(dtype, static_cast<uint16_t>(bits))))
-        return static_cast<uint16_t>(bits);
-    }
-  }
   const auto above = std::lower_bound(table.begin(), table.end(), number,
                                       [](const auto& entry, double wanted) { return entry.first < wanted; });
   if (above == table.end()) return table.back().second;
@@ -62,6 +58,19 @@ uint16_t SmallFloatBits(double number, DType dtype) {
   const double up = above->first - number, down = number - below->first;
   if (up != down && !std::isinf(up) && !std::isinf(down)) return up < down ? above->second : below->second;
   return (above->second & 1U) == 0 ? above->second : below->second;
+}
+
+uint16_t SmallFloatBits(double number, DType dtype) {
+  if (std::isnan(number)) {
+    for (uint32_t bits = 0; bits < 1U << BitWidth(dtype); ++bits) {
+      const auto candidate = static_cast<uint16_t>(bits);
+      if (std::isnan(internal::SmallFloatToFloat(dtype, candidate))) return candidate;
+    }
+  }
+  const uint16_t bits = NearestBits(number, dtype);
+  const auto sign = static_cast<uint16_t>(1U << (BitWidth(dtype) - 1));
+  const bool has_negative_zero = internal::SmallFloatToFloat(dtype, sign) == 0;
+  return bits == 0 && std::signbit(number) && has_negative_zero ? sign : bits;
 }
 
 void PutReal(double number, DType dtype, std::byte* out) {
