@@ -9,6 +9,8 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(CURDIR)/$(VENV)/bin/python
 STAMPS := $(VENV)/.stamps
+host_packages := libcli11-dev:CLI/CLI.hpp nlohmann-json3-dev:nlohmann/json.hpp \
+  libflatbuffers-dev:flatbuffers/flatbuffers.h flatbuffers-compiler:@flatc libminizip-dev:minizip/unzip.h
 PIP := $(PY) -m pip --disable-pip-version-check --no-input
 
 # CMake and Ninja of .venv are used where the system has none; CMake runs this Python for headers.
@@ -19,9 +21,9 @@ package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
     -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
 
-.PHONY: help demo test test-cpp test-python asan tsan bench soak lint format docs install wheels matrix clean distclean
+.PHONY: help demo host test test-cpp test-python asan tsan bench soak lint format docs install wheels matrix clean distclean
 help:
-	@echo 'make demo       train a small network with every kind of callback'
+	@echo 'make demo       train a small network with every kind of callback, and run it without Python'
 	@echo 'make test       build, then run the C++ and the Python tests'
 	@echo 'make asan       run the C++ tests under sanitizers; make tsan: data races'
 	@echo 'make bench      compare with JAX and run the C++ benchmarks'
@@ -29,6 +31,7 @@ help:
 	@echo 'make lint       check formatting, types and layering'
 	@echo 'make format     format C++ and Python sources'
 	@echo 'make docs       check links and run the examples of docs/'
+	@echo 'make host       build the command for programs without Python, build/host/bin/callout'
 	@echo 'make install    install the package into .venv'
 	@echo 'make wheels     build wheels into dist/'
 	@echo 'make matrix     test the wheels with every supported JAX'
@@ -54,11 +57,16 @@ $(STAMPS)/package: $(package_sources) $(STAMPS)/dev $(STAMPS)/cmake
 
 install: $(STAMPS)/package
 
-demo: $(STAMPS)/package $(STAMPS)/demo
+demo: $(STAMPS)/package $(STAMPS)/demo host
 	$(PY) examples/train_digits.py
+	$(PY) examples/run_digits.py build/host/bin/callout "$$(scripts/plugin_path.sh build/host)"
+
+host: $(STAMPS)/cmake
+	scripts/system_packages.sh $(host_packages)
+	cmake --workflow --preset host
 
 test-cpp: $(STAMPS)/dev $(STAMPS)/cmake
-	scripts/system_packages.sh libgtest-dev:gtest/gtest.h
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h $(host_packages)
 	cmake --workflow --preset dev
 
 test-python: $(STAMPS)/package
@@ -68,17 +76,17 @@ test-python: $(STAMPS)/package
 test: test-cpp test-python
 
 asan: $(STAMPS)/dev $(STAMPS)/cmake
-	scripts/system_packages.sh libgtest-dev:gtest/gtest.h
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h $(host_packages)
 	cmake --workflow --preset asan
 
 # ThreadSanitizer of GCC 12 cannot live with the address randomisation of newer kernels.
 tsan: $(STAMPS)/dev $(STAMPS)/cmake
-	scripts/system_packages.sh libgtest-dev:gtest/gtest.h
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h $(host_packages)
 	runner=; setarch "$$(uname -m)" -R true 2> /dev/null && runner="setarch $$(uname -m) -R"; \
 	  $$runner cmake --workflow --preset tsan
 
 bench: $(STAMPS)/package $(STAMPS)/bench
-	scripts/system_packages.sh libbenchmark-dev:benchmark/benchmark.h
+	scripts/system_packages.sh libbenchmark-dev:benchmark/benchmark.h $(host_packages)
 	cmake --workflow --preset bench
 	for benchmark in build/bench/bin/*; do "$$benchmark"; done
 	$(PY) benchmarks/python/run.py
@@ -88,7 +96,7 @@ soak: $(STAMPS)/package
 	$(PY) benchmarks/python/hangs.py --rounds 100
 
 lint: $(STAMPS)/dev $(STAMPS)/cmake
-	scripts/system_packages.sh libgtest-dev:gtest/gtest.h
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h $(host_packages)
 	scripts/lint.sh
 
 format: $(STAMPS)/dev

@@ -38,9 +38,23 @@ if(NOT SKBUILD)
   set_target_properties(callout PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION})
 endif()
 
-# The host lies in the same library; the target says that it is there.
+# The host lies in the same library; the target says that it is there. Who wants one file links the
+# static library instead.
 set(package_targets callout)
 if(CALLOUT_BUILD_PJRT)
+  add_library(callout_static STATIC)
+  add_library(callout::static ALIAS callout_static)
+  foreach(component IN LISTS components)
+    target_sources(callout_static PRIVATE $<TARGET_OBJECTS:${component}>)
+  endforeach()
+  target_include_directories(callout_static INTERFACE
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include;${PROJECT_BINARY_DIR}/include>"
+    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  target_compile_features(callout_static PUBLIC cxx_std_20)
+  target_link_libraries(callout_static INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+  set_target_properties(callout_static PROPERTIES EXPORT_NAME static OUTPUT_NAME callout LINKER_LANGUAGE CXX)
+  list(APPEND package_targets callout_static)
+
   add_library(callout_host INTERFACE)
   add_library(callout::pjrt ALIAS callout_host)
   target_link_libraries(callout_host INTERFACE callout)
@@ -51,6 +65,7 @@ endif()
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/callout")
 install(TARGETS ${package_targets} EXPORT callout-targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT callout-targets NAMESPACE callout:: DESTINATION "${package_dir}")
 configure_package_config_file(cmake/callout-config.cmake.in callout-config.cmake

@@ -38,7 +38,7 @@ for kind in wheel prefix; do
 done
 
 # The host: a program that JAX exported, run by a C++ program.
-plugin=$(sed -n 's/^callout_pjrt_plugin:.*=//p' "$2/CMakeCache.txt")
+plugin=$(scripts/plugin_path.sh "$2")
 python=${CALLOUT_PYTHON:-python3}
 "$python" examples/cpp_host/export.py "$scratch/train.bc" "$plugin" > "$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
 cmake -S examples/cpp_host -B "$scratch/host" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" > "$scratch/log" &&
@@ -46,3 +46,25 @@ cmake -S examples/cpp_host -B "$scratch/host" -G Ninja -DCMAKE_PREFIX_PATH="$scr
 "$scratch/host/cpp_host" "$scratch/train.bc" "$plugin" > "$scratch/out" 2> "$scratch/log" || { cat "$scratch/log"; exit 1; }
 [[ $(grep -c '^loss ' "$scratch/out") == 20 ]] || { cat "$scratch/out"; echo "expected 20 losses"; exit 1; }
 echo "CMake package of the host: works"
+
+# The same, with everything but the plugin in one file.
+cp -r examples/cpp_host "$scratch/static"
+sed -i 's/callout::pjrt/callout::static/' "$scratch/static/CMakeLists.txt"
+cmake -S "$scratch/static" -B "$scratch/build-static" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" > "$scratch/log" &&
+  cmake --build "$scratch/build-static" > "$scratch/log" || { cat "$scratch/log"; exit 1; }
+"$scratch/build-static/cpp_host" "$scratch/train.bc" "$plugin" > "$scratch/out" 2> "$scratch/log" ||
+  { cat "$scratch/log"; exit 1; }
+[[ $(grep -c '^loss ' "$scratch/out") == 20 ]] || { cat "$scratch/out"; echo "expected 20 losses"; exit 1; }
+if ldd "$scratch/build-static/cpp_host" | grep -q libcallout; then echo "it wants libcallout.so"; exit 1; fi
+echo "CMake package of the static library: works"
+
+# The installed command, with the same program.
+cat > "$scratch/rate.cc" << 'SOURCE'
+#include <callout/call.h>
+CALLOUT_DEFINE_CALLBACK(rate, [](const callout::Call& call) { call.result<float>(0)[0] = 0.5F; });
+SOURCE
+"${CXX:-c++}" -std=c++20 -O2 -shared -fPIC -I "$scratch/prefix/include" "$scratch/rate.cc" -o "$scratch/rate.so"
+"$scratch/prefix/bin/callout" run "$scratch/train.bc" --plugin "$plugin" --arg 'f32[4]=0' --bind loss=print \
+  --bind "learning_rate=$scratch/rate.so:rate" > "$scratch/out" 2> "$scratch/log" || { cat "$scratch/log"; exit 1; }
+[[ $(grep -c '^loss: ' "$scratch/out") == 20 ]] || { cat "$scratch/out"; echo "expected 20 losses"; exit 1; }
+echo "the installed command: works"

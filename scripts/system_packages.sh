@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: system_packages.sh PACKAGE:HEADER...  Installs Debian packages whose header the compiler
-# does not find, where that is possible without asking. Otherwise CMake fetches the sources, or tests are skipped.
+# Usage: system_packages.sh PACKAGE:HEADER... PACKAGE:@COMMAND...  Installs Debian packages whose header the compiler
+# does not find, or whose command is missing, where that is possible without asking. Otherwise CMake fetches the sources,
+# or tests are skipped.
 set -euo pipefail
 
 command -v "${CXX:-g++}" > /dev/null || {
@@ -10,7 +11,9 @@ command -v "${CXX:-g++}" > /dev/null || {
 }
 missing=()
 for pair in "$@"; do
-  if ! echo "#include <${pair#*:}>" | "${CXX:-g++}" -E -x c++ - > /dev/null 2>&1; then
+  if [[ $pair == *:@* ]]; then
+    command -v "${pair#*:@}" > /dev/null || missing+=("${pair%%:*}")
+  elif ! echo "#include <${pair#*:}>" | "${CXX:-g++}" -E -x c++ - > /dev/null 2>&1; then
     missing+=("${pair%%:*}")
   fi
 done
