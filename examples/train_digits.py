@@ -16,12 +16,11 @@ import callout
 import jax
 import matplotlib as mpl
 import numpy as np
-from digits import callbacks, model, plot, report, training
+from digits import callbacks, export, model, plot, report, training
 
 
-def train(folder: Path) -> tuple[training.History, int, float]:
-    """Runs the program; the records go to train.jsonl. Returns its history, its number of steps and its time."""
-    data = model.load()
+def train(data: model.Data, folder: Path) -> tuple[model.Params, training.History, int, float]:
+    """Runs the program; the records go to train.jsonl. Returns what it learnt and its history, steps and time."""
     steps = training.EPOCHS * training.steps_per_epoch(data)
     progress = callbacks.Progress(steps)
     program = training.make_program(data, progress, callout.sinks.JsonLines(folder / "train.jsonl", name="train.jsonl"))
@@ -37,7 +36,7 @@ def train(folder: Path) -> tuple[training.History, int, float]:
     last_loss = [r["loss"] for r in map(json.loads, records) if r["name"] == "train"][-1]
     progress.show(int(state.step), last_loss, float(accuracy), float(history.accuracy[-1]))
     progress.finish()
-    return training.History(*map(np.asarray, history)), steps, seconds
+    return state.params, training.History(*map(np.asarray, history)), steps, seconds
 
 
 def main() -> None:
@@ -45,7 +44,9 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     mpl.use("agg")
     callbacks.build_native(folder)
-    history, steps, seconds = train(folder)
+    data = model.load()
+    params, history, steps, seconds = train(data, folder)
+    export.write(params, data, folder)
     records = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
     wrong = report.problems(history, records, steps, training.RECORD_EVERY)
     print(f"\n{report.deliveries()}\n\n{report.costs()}\n")

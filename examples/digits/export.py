@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trained model as a program for whoever has no Python: its callbacks are names."""
+
+from pathlib import Path
+
+import callout
+import jax
+import numpy as np
+
+from . import model
+from .callbacks import native_evaluate
+
+
+def write(params: model.Params, data: model.Data, folder: Path) -> None:
+    """Writes digits.jax, test.npz with its arguments, and expected.npz with what it returns for them."""
+
+    @jax.jit
+    def classify(x, labels):
+        logits = model.logits(params, x)
+        digits = logits.argmax(axis=1).astype(np.int32)
+        callout.tap("accuracy", (digits == labels).mean())
+        return digits, native_evaluate(logits, labels)[0]
+
+    # What the CPU plugin reads: it is older than JAX.
+    exported = callout.export(classify, stablehlo_version="1.13.0")(data.test_x, data.test_y)
+    (folder / "digits.jax").write_bytes(exported.serialize())
+    np.savez(folder / "test.npz", data.test_x, data.test_y)
+    callout.register("accuracy", callout.sinks.Null())
+    np.savez(folder / "expected.npz", *classify(data.test_x, data.test_y))
