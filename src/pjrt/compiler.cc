@@ -6,6 +6,7 @@
 
 #include "callout/pjrt/executable.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/host_transfers.h"
 #include "pjrt/pjrt_abi.h"
 #include "registry/binding_scope.h"
 
@@ -32,7 +33,10 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
       return InvalidArgument("callout: two callbacks are bound to the name '" + callback.name() + "'");
     }
   }
-  std::string code = program.code;  // PJRT wants it writable
+  CALLOUT_RETURN_IF_ERROR(internal::BindHostTransfers(options.loaded_host_callbacks, bindings));
+  CALLOUT_ASSIGN_OR_RETURN(
+      std::string code,  // PJRT wants it writable
+      internal::PrepareHostTransfers(program.code, options.loaded_host_callbacks, client_->platform()));
   constexpr std::string_view kFormat = "mlir";
   internal::PjrtArgs<PJRT_Program> source;
   source.code = code.data();
@@ -45,7 +49,8 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   args.compile_options = serialized.data();
   args.compile_options_size = serialized.size();
   const internal::BindingScope scope(bindings);
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client_->plugin().api(), PJRT_Client_Compile, args));
+  CALLOUT_RETURN_IF_ERROR(
+      internal::ExplainHostTransfers(CALLOUT_PJRT(client_->plugin().api(), PJRT_Client_Compile, args)));
   LoadedExecutable executable(client_, args.executable);
   CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
   executable.callback_names_ = scope.asked();

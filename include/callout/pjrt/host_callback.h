@@ -17,20 +17,27 @@ class Callback;
 
 namespace callout::pjrt {
 
+struct HostTransfers;
+
 /// A callback that is ready to be called, under the name by which programs ask for it. A handle: copies are the same
 /// callback, which lives as long as one of them, or an executable that was compiled with it. Thread-safe.
 class CALLOUT_EXPORT LoadedHostCallback {
  public:
-  LoadedHostCallback(std::string name, std::shared_ptr<internal::Callback> callback)
-      : name_(std::move(name)), callback_(std::move(callback)) {}
+  LoadedHostCallback(std::string name, std::shared_ptr<internal::Callback> callback,
+                     std::shared_ptr<const HostTransfers> transfers = nullptr)
+      : name_(std::move(name)), callback_(std::move(callback)), transfers_(std::move(transfers)) {}
 
   const std::string& name() const { return name_; }
+  /// The channels through which programs reach it, in ascending order; null if it is called by its name only. See
+  /// callout/pjrt/host_transfer.h.
+  const std::shared_ptr<const HostTransfers>& transfers() const { return transfers_; }
   /// For this library's own classes.
   const std::shared_ptr<internal::Callback>& callback() const { return callback_; }
 
  private:
   std::string name_;
   std::shared_ptr<internal::Callback> callback_;
+  std::shared_ptr<const HostTransfers> transfers_;
 };
 
 /// What a callback is made of. The set is open: a host may have kinds of its own, which make what the kinds here make.
