@@ -55,7 +55,6 @@ Status HostTransferCalls::Add(std::string callback, const std::vector<const Tran
   site.results = ByChannel(ops, false);
   site.first = ops.front();
   site.place = site.results.empty() ? ops.back() : ops[site.operands.size()];
-  CALLOUT_ASSIGN_OR_RETURN(site.sharding, ShardingOf(ops));
   Rename(site, ops);
   for (const TransferOp* op : ops) replaced_.emplace_back(op, op == site.place ? sites_.size() : kNone);
   sites_.push_back(std::move(site));
@@ -84,24 +83,6 @@ Status HostTransferCalls::CheckChain(const std::vector<const TransferOp*>& ops) 
     }
   }
   return OkStatus();
-}
-
-Result<std::string> HostTransferCalls::ShardingOf(const std::vector<const TransferOp*>& ops) const {
-  std::string sharding;
-  for (const TransferOp* op : ops) {
-    if (op->attributes.contains("sdy.sharding")) {
-      return Unimplemented("callout: " + Describe(text_, *op) + " has a sharding of Shardy's (sdy.sharding), which " +
-                           "cannot be given to a call");
-    }
-    const auto found = op->attributes.find("mhlo.sharding");
-    const std::string own(found == op->attributes.end() ? "" : found->second);
-    if (op != ops.front() && own != sharding) {
-      return Unimplemented("callout: " + Describe(text_, *op) + " has another sharding than the ops before it: " +
-                           (own.empty() ? "none" : own) + ", not " + (sharding.empty() ? "none" : sharding));
-    }
-    sharding = own;
-  }
-  return sharding;
 }
 
 // Results of the ops become results of the call, which has the names of the op whose place it takes.
@@ -154,7 +135,6 @@ std::string HostTransferCalls::Call(const CallSite& site) const {
           "{callback = \"" +
           site.callback + "\"}, operand_layouts = [" + Joined(operand_layouts) + "], result_layouts = [" +
           Joined(result_layouts) + "]";
-  if (!site.sharding.empty()) call += ", mhlo.sharding = " + site.sharding;
   return call + "} : (" + Joined(operand_types) + ") -> (" + Joined(result_types) + ")";
 }
 

@@ -33,11 +33,9 @@ class HostTransferCalls {
     std::vector<const TransferOp*> results;   // by channel
     const TransferOp* first;                  // of the chain
     const TransferOp* place;                  // whose place the call takes
-    std::string sharding;                     // MLIR text, "" for none
   };
 
   Status CheckChain(const std::vector<const TransferOp*>& ops) const;
-  Result<std::string> ShardingOf(const std::vector<const TransferOp*>& ops) const;
   void Rename(const CallSite& site, const std::vector<const TransferOp*>& ops);
   std::string Name(size_t token) const;
   std::string Call(const CallSite& site) const;

@@ -184,38 +184,40 @@ TEST_F(HostTransferPluginTest, ReplicasCallWithTheirOrdinal) {
   EXPECT_THAT(calls, ::testing::UnorderedElementsAre(std::pair(0, 5.0F), std::pair(1, 6.0F)));
 }
 
-std::string Replaced(std::string text, const std::string& what, const std::string& with) {
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + with.size())) {
-    text.replace(at, what.size(), with);
+// As JAX writes a shard_map over two devices: ops inside it are each device's own, and have shardings of their own.
+constexpr char kPartitioned[] = R"(module @m {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%arg0: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+    %0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%arg1: tensor<2xf32>) {
+      %1 = stablehlo.after_all : !stablehlo.token
+      %2 = "stablehlo.send"(%arg1, %1) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>, is_host_transfer = true}> {mhlo.sharding = "{manual}"} : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token
+      %3:2 = "stablehlo.recv"(%2) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 3>, is_host_transfer = true}> {mhlo.sharding = "{manual}"} : (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)
+      sdy.return %3#0 : tensor<2xf32>
+    } : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
   }
-  return text;
 }
+)";
 
-TEST_F(HostTransferPluginTest, PartitionsCallWhereTheShardingSays) {
-  std::mutex mutex;
-  std::vector<int> devices;
-  const HostTransfers transfers = {{{1, DType::kFloat32, {4}}, {2, DType::kInt32}},
-                                   {{3, DType::kFloat32, {4}}, {4, DType::kFloat32, {2}}}};
-  const LoadedHostCallback callback = Make({"f", transfers, [&](const Call& call) {
-                                              const std::lock_guard lock(mutex);
-                                              devices.push_back(call.device_ordinal());
-                                              call.result<float>(0)[0] = 7;
-                                              return OkStatus();
-                                            }});
-  const std::string program =
-      Replaced(kByHand, "is_host_transfer = true", "is_host_transfer = true, mhlo.sharding = \"{maximal device=1}\"");
-  auto executable = compiler().Compile({program}, {.loaded_host_callbacks = {callback}, .num_partitions = 2});
+TEST_F(HostTransferPluginTest, PartitionsCallWithTheirShards) {
+  const HostTransfers transfers = {{{1, DType::kFloat32, {2}}}, {{2, DType::kFloat32, {2}}}};
+  const LoadedHostCallback callback =
+      Make({"f", transfers, [&](const Call& call) {
+              for (int i = 0; i < 2; ++i) {
+                call.result<float>(0)[i] = 10 * call.arg<float>(0)[i] + static_cast<float>(call.device_ordinal());
+              }
+              return OkStatus();
+            }});
+  auto executable = compiler().Compile({kPartitioned}, {.loaded_host_callbacks = {callback}, .num_partitions = 2});
   ASSERT_THAT(executable, IsOk());
-  const Buffer x0 = Array<float>({4}, {1, 2, 3, 4}), x1 = Array<float>({4}, {1, 2, 3, 4}, 1);
-  const Buffer n0 = Array<int32_t>({}, {1}), n1 = Array<int32_t>({}, {1}, 1);
-  const std::vector<std::vector<const Buffer*>> arguments = {{&x0, &n0}, {&x1, &n1}};
+  const Buffer x0 = Array<float>({2}, {1, 2});
+  const Buffer x1 = Array<float>({2}, {3, 4}, 1);
+  const std::vector<std::vector<const Buffer*>> arguments = {{&x0}, {&x1}};
   auto execution = executable->Execute(arguments);
   ASSERT_THAT(execution, IsOk());
   ASSERT_THAT(execution->Wait(), IsOk());
-  EXPECT_THAT(devices, ElementsAre(1));
-  for (const std::vector<Buffer>& outputs : execution->outputs) {
-    EXPECT_EQ(outputs[0].ToVector<float>().value()[0], 7);
-  }
+  EXPECT_THAT(execution->outputs[0][0].ToVector<float>().value(), ElementsAre(10, 20));
+  EXPECT_THAT(execution->outputs[1][0].ToVector<float>().value(), ElementsAre(31, 41));
 }
 
 // As programs do that Python has rewritten.
