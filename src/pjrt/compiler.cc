@@ -6,6 +6,7 @@
 
 #include "callout/pjrt/executable.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/host_transfer_streams.h"
 #include "pjrt/host_transfers.h"
 #include "pjrt/pjrt_abi.h"
 #include "registry/binding_scope.h"
@@ -54,6 +55,8 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   LoadedExecutable executable(client_, args.executable);
   CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
   executable.callback_names_ = scope.asked();
+  CALLOUT_ASSIGN_OR_RETURN(executable.transfers_, internal::HostTransferProgram::Make(*client_, args.executable,
+                                                                                      options.loaded_host_callbacks));
   return executable;
 }
 

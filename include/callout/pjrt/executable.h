@@ -17,6 +17,10 @@
 #include "callout/pjrt/host_callback.h"
 #include "callout/status.h"
 
+namespace callout::internal {
+class HostTransferProgram;
+}
+
 namespace callout::pjrt {
 
 /// A StableHLO program: MLIR text, MLIR bytecode, or a portable artifact (what jax.export writes in
@@ -79,6 +83,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   size_t num_devices_ = 0;
   size_t num_outputs_ = 0;
   std::vector<std::string> callback_names_;
+  std::shared_ptr<const internal::HostTransferProgram> transfers_;  // null: none
 };
 
 /// Thread-safe.
