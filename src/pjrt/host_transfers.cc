@@ -137,7 +137,7 @@ Result<std::string> PrepareHostTransfers(std::string_view code, std::span<const 
 Status ExplainHostTransfers(Status status) {
   const std::string text(status.message());
   if (status.code() != StatusCode::kUnimplemented ||
-      (text.find("opcode `send`") == text.npos && text.find("opcode `recv`") == text.npos)) {
+      (text.find("opcode `send") == text.npos && text.find("opcode `recv") == text.npos)) {
     return status;
   }
   return Unimplemented(
