@@ -252,13 +252,33 @@ TEST_F(HostTransferPluginTest, AProgramThatWasRewrittenElsewhereFindsItsCallback
               StatusIs(StatusCode::kInvalidArgument, "operand on channel 7: expected f32[2], got f32[3]"));
 }
 
+// testdata/exchange_loop.mlirbc is `loop` of tests/python/test_host_transfers.py, as callout.export wrote it.
+TEST_F(HostTransferPluginTest, AProgramThatWasExportedFromPythonFindsItsCallback) {
+  auto program = Program::FromFile(CALLOUT_TESTDATA "/exchange_loop.mlirbc");
+  ASSERT_THAT(program, IsOk());
+  std::vector<float> seen;
+  const HostTransfers transfers = {{{1, DType::kFloat32}}, {{2, DType::kFloat32}}};
+  auto executable = compiler().Compile(
+      *program, {.loaded_host_callbacks = {Make({"", transfers, [&](const Call& call) {
+                                                   seen.push_back(call.arg<float>(0)[0]);
+                                                   call.result<float>(0)[0] = 2 * call.arg<float>(0)[0];
+                                                   return OkStatus();
+                                                 }})}});
+  ASSERT_THAT(executable, IsOk());
+  const Buffer x = Array<float>({}, {1});
+  auto outputs = executable->Run({&x});
+  ASSERT_THAT(outputs, IsOk());
+  EXPECT_THAT(outputs.value()[0].ToVector<float>().value(), ElementsAre(58));
+  EXPECT_THAT(seen, ElementsAre(1, 2, 5, 12, 27));
+}
+
 TEST_F(HostTransferPluginTest, MismatchesFailTheCompilation) {
   EXPECT_THAT(compiler().Compile({kPretty}), StatusIs(StatusCode::kInvalidArgument, "channels of the callbacks: none"));
   EXPECT_THAT(compiler().Compile({kPretty}, {.loaded_host_callbacks = {Adds("a"), Adds("b")}}),
               StatusIs(StatusCode::kInvalidArgument, "the callbacks 'a' and 'b' both have channel 1"));
 }
 
-// What a portable artifact is compiled from is not looked into.
+// The host does not read binary programs.
 TEST_F(HostTransferPluginTest, ABinaryProgramIsToldWhereToRewriteIt) {
   // A program that sends f32[] on channel 1.
   auto program = Program::FromFile(CALLOUT_TESTDATA "/send.mlirbc");

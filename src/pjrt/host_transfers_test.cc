@@ -93,7 +93,7 @@ TEST(HostTransfersTest, TheCallHasTheLocationOfThePlace) {
   const auto generic = Prepare(pjrt::kGeneric);
   ASSERT_THAT(generic, IsOk());
   EXPECT_THAT(generic.value(), AllOf(HasSubstr("tensor<2xf32>, !stablehlo.token) loc(#loc7)\n"),
-                              Not(HasSubstr("loc(#loc5)\n")), HasSubstr("\"func.return\"(%3#0, %3#1)")));
+                                     Not(HasSubstr("loc(#loc5)\n")), HasSubstr("\"func.return\"(%3#0, %3#1)")));
 }
 
 TEST(HostTransfersTest, ProgramsWithoutSuchOpsStayAsTheyAre) {
@@ -112,9 +112,10 @@ TEST(HostTransfersTest, ChainedCallbacksStayChained) {
   const auto code = Prepare(Main(Send("1", "0", 1) + Send("2", "1", 2) + Recv("3", "2", 3) + Send("4", "3#1", 4)),
                             {Make("a", {F32(1)}, {}), Make("b", {F32(2)}, {F32(3)}), Make("c", {F32(4)}, {})});
   ASSERT_THAT(code, IsOk());
-  EXPECT_THAT(code.value(), AllOf(HasSubstr("%1 = \"stablehlo.custom_call\"(%x, %0)"), HasSubstr("\"channels:1->\""),
-                           HasSubstr("%3:2 = \"stablehlo.custom_call\"(%x, %1)"), HasSubstr("\"channels:2->3\""),
-                           HasSubstr("%4 = \"stablehlo.custom_call\"(%x, %3#1)"), HasSubstr("\"channels:4->\"")));
+  EXPECT_THAT(code.value(),
+              AllOf(HasSubstr("%1 = \"stablehlo.custom_call\"(%x, %0)"), HasSubstr("\"channels:1->\""),
+                    HasSubstr("%3:2 = \"stablehlo.custom_call\"(%x, %1)"), HasSubstr("\"channels:2->3\""),
+                    HasSubstr("%4 = \"stablehlo.custom_call\"(%x, %3#1)"), HasSubstr("\"channels:4->\"")));
 }
 
 TEST(HostTransfersTest, OperandsAreInTheOrderOfTheirChannels) {
@@ -135,7 +136,7 @@ TEST(HostTransfersTest, NamesOfOtherRegionsStay) {
                             {Make("f", {F32(1)}, {F32(2), F32(3)})});
   ASSERT_THAT(code, IsOk());
   EXPECT_THAT(code.value(), AllOf(HasSubstr("%4:2 = g %7#1\nr %4#0\n"), HasSubstr("s %3#1, %3#2\n"),
-                           HasSubstr("%3:2 = f %x\n%4:2 = g %3#1\nr %4#0")));
+                                  HasSubstr("%3:2 = f %x\n%4:2 = g %3#1\nr %4#0")));
 }
 
 struct Mismatch {

@@ -114,11 +114,12 @@ class Run {
   }
 
   PJRT_Error* Wait() {
-    for (const auto& [state, output] : asked_) {
+    for (const auto& asked : asked_) {
+      StreamState* state = asked.first.get();
       std::unique_lock lock(state->mutex);
       state->changed.wait(lock, [&] { return state->given_up || state->bytes.size() == state->total; });
       if (state->bytes.size() != state->total) return Error(PJRT_Error_Code_INTERNAL, "a stream was given up");
-      *outputs_.at(output) = state->bytes;
+      *outputs_.at(asked.second) = state->bytes;
     }
     asked_.clear();
     return nullptr;
