@@ -56,7 +56,7 @@ Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Bu
   }
   PjrtArgs<PJRT_ExecuteOptions> run;
   run.launch_id = options.run_id;
-  auto transfers = transfers_ == nullptr ? nullptr : transfers_->Run(run);
+  const auto transfers = transfers_ == nullptr ? nullptr : transfers_->Run(run);
   PjrtArgs<PJRT_LoadedExecutable_Execute_Args> args;
   args.executable = handle_.get();
   args.options = &run;
@@ -72,7 +72,7 @@ Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Bu
     for (PJRT_Buffer* output : outputs[i]) made.emplace_back(client(), output);
     execution.done.emplace_back(client(), events[i]);
   }
-  CALLOUT_RETURN_IF_ERROR(internal::KeepUntilDone(std::move(transfers), execution.done));
+  CALLOUT_RETURN_IF_ERROR(internal::KeepUntilDone(transfers, execution.done));
   return execution;
 }
 

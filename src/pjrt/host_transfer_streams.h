@@ -44,7 +44,7 @@ class HostTransferRun {
 };
 
 /// Keeps `run`, which may be null, until all devices are done.
-Status KeepUntilDone(std::shared_ptr<HostTransferRun> run, std::span<pjrt::Event> done);
+Status KeepUntilDone(const std::shared_ptr<HostTransferRun>& run, std::span<pjrt::Event> done);
 
 /// The callbacks with channels of a compiled program, and the devices that it runs on. Thread-safe.
 class HostTransferProgram {
