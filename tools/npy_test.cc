@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 
@@ -98,7 +100,9 @@ class NpzTest : public ::testing::Test {
  protected:
   void TearDown() override { (void)std::remove(path_.c_str()); }
 
-  const std::string path_ = ::testing::TempDir() + "/npz_test.npz";
+  const std::string path_ = ::testing::TempDir() + "/" +
+                            ::testing::UnitTest::GetInstance()->current_test_info()->name() + std::to_string(getpid()) +
+                            ".npz";
 };
 
 TEST_F(NpzTest, ComesBackAsItWent) {

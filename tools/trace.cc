@@ -90,7 +90,8 @@ TraceSpan::~TraceSpan() {
 }
 
 pjrt::LoadedHostCallback Traced(const pjrt::LoadedHostCallback& callback, std::shared_ptr<Trace> trace) {
-  return {callback.name(), std::make_shared<TracedCallback>(callback.name(), callback.callback(), std::move(trace))};
+  return {callback.name(), std::make_shared<TracedCallback>(callback.name(), callback.callback(), std::move(trace)), "",
+          callback.transfers()};
 }
 
 }  // namespace callout::tools

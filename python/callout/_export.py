@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from . import _artifact, _jax_compat, _plugin, _reachability
+from . import _artifact, _host_transfers, _jax_compat, _plugin, _reachability
 from ._partition import TARGETS
 from ._primitives.effects import OrderedEffect, of_exported
 from ._primitives.ffi import foreign_targets
@@ -44,7 +44,8 @@ def export(
 
     Raises:
         ValueError: a function or a sink instead of a name (from the returned function); a version that cannot be written.
-        NotImplementedError: (from the returned function) a callback on a platform that has none.
+        NotImplementedError: (from the returned function) a callback on a platform that has none; send and receive ops
+            that are no host callback's, for cpu.
     """
     if for_plugin is not None and stablehlo_version is not None:
         raise ValueError("callout.export: for_plugin and stablehlo_version both choose a version; pass one of them")
@@ -74,6 +75,7 @@ def _finished(exported: jax.export.Exported, version: str) -> jax.export.Exporte
     is_ours = [isinstance(effect, OrderedEffect) for effect in exported.ordered_effects]
     with _artifact.opened(exported.mlir_module_serialized) as module:
         _reachability.resolve_refusals(module, exported.platforms)
+        _rewrite_host_transfers(module, exported.platforms)
         _artifact.remove_tokens(module, is_ours)
         _artifact.write_names(module)
         artifact = _artifact.closed(module, version)
@@ -84,6 +86,18 @@ def _finished(exported: jax.export.Exported, version: str) -> jax.export.Exporte
         unordered_effects=of_exported(exported.unordered_effects),
         mlir_module_serialized=artifact,
     )
+
+
+def _rewrite_host_transfers(module: Any, platforms: Sequence[str]) -> None:
+    """Makes calls of what XLA:CPU does not have."""
+    if "cpu" not in platforms or not _host_transfers.has_host_transfers(module):
+        return
+    if len(platforms) > 1:
+        raise NotImplementedError(
+            f"callout.export: this program sends to its host or receives from it, which has to be a call on cpu and must "
+            f"not be one elsewhere, and it is exported for {platforms}: export it once for cpu and once for the others"
+        )
+    _host_transfers.rewrite(module)
 
 
 def exported_names(exported: jax.export.Exported) -> tuple[str, ...]:

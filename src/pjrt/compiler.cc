@@ -4,6 +4,8 @@
 
 #include "callout/pjrt/executable.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/host_transfer_streams.h"
+#include "pjrt/host_transfers.h"
 #include "pjrt/pjrt_abi.h"
 #include "registry/binding_scope.h"
 
@@ -82,6 +84,7 @@ Result<internal::Bindings> Bind(const std::vector<LoadedHostCallback>& callbacks
     }
     bindings.emplace("#" + std::to_string(i), callbacks[i].callback());
   }
+  CALLOUT_RETURN_IF_ERROR(internal::BindHostTransfers(callbacks, bindings));
   return bindings;
 }
 
@@ -96,7 +99,9 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   CALLOUT_ASSIGN_OR_RETURN(const std::string serialized,
                            internal::SerializeCompileOptions(options, std::max(program.num_devices, 1)));
   CALLOUT_ASSIGN_OR_RETURN(const internal::Bindings bindings, Bind(options.loaded_host_callbacks));
-  std::string code = program.code;  // PJRT wants it writable
+  CALLOUT_ASSIGN_OR_RETURN(
+      std::string code,  // PJRT wants it writable
+      internal::PrepareHostTransfers(program.code, options.loaded_host_callbacks, client_->platform()));
   constexpr std::string_view kFormat = "mlir";
   internal::PjrtArgs<PJRT_Program> source;
   source.code = code.data();
@@ -110,12 +115,13 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   args.compile_options_size = serialized.size();
   const internal::BindingScope scope(bindings, options.allow_unbound_names ? &MakePlaceholder : nullptr);
   const Plugin& plugin = client_->plugin();
-  if (Status status = CALLOUT_PJRT(plugin.api(), PJRT_Client_Compile, args); !status.ok()) {
-    return Explain(std::move(status), program, plugin);
-  }
+  Status status = internal::ExplainHostTransfers(CALLOUT_PJRT(plugin.api(), PJRT_Client_Compile, args));
+  if (!status.ok()) return Explain(std::move(status), program, plugin);
   LoadedExecutable executable(client_, args.executable);
   CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
   executable.callback_names_ = scope.asked();
+  CALLOUT_ASSIGN_OR_RETURN(executable.transfers_, internal::HostTransferProgram::Make(*client_, args.executable,
+                                                                                      options.loaded_host_callbacks));
   return executable;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "pjrt/host_transfer_streams.h"
 #include "pjrt/pjrt_abi.h"
 
 namespace callout::pjrt {
@@ -30,8 +31,9 @@ Status LoadedExecutable::ReadProperties() {
   num_outputs_ = outputs.num_outputs;
   PjrtArgs<PJRT_Executable_Name_Args> name;
   name.executable = executable_.get();
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Executable_Name, name));
-  name_.assign(name.executable_name, name.executable_name_size);
+  if (CALLOUT_PJRT(api, PJRT_Executable_Name, name).ok()) {  // not worth an error
+    name_.assign(name.executable_name, name.executable_name_size);
+  }
   return OkStatus();
 }
 
@@ -65,6 +67,7 @@ Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Bu
   run.launch_id = options.run_id;
   run.non_donatable_input_indices = kept.data();
   run.num_non_donatable_input_indices = kept.size();
+  const auto transfers = transfers_ == nullptr ? nullptr : transfers_->Run(run);
   PjrtArgs<PJRT_LoadedExecutable_Execute_Args> args;
   args.executable = handle_.get();
   args.options = &run;
@@ -80,6 +83,7 @@ Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Bu
     for (PJRT_Buffer* output : outputs[i]) made.emplace_back(client(), output);
     execution.done.emplace_back(client(), events[i]);
   }
+  CALLOUT_RETURN_IF_ERROR(internal::KeepUntilDone(transfers, execution.done));
   return execution;
 }
 

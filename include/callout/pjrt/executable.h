@@ -19,6 +19,10 @@
 #include "callout/pjrt/signature.h"
 #include "callout/status.h"
 
+namespace callout::internal {
+class HostTransferProgram;
+}
+
 namespace callout::pjrt {
 
 struct CompileOptions {
@@ -80,6 +84,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   Result<Values> ReadCosts() const;
   Result<MemoryStats> ReadMemoryStats() const;
 
+  /// The module's; empty if the plugin does not tell.
   const std::string& name() const { return name_; }
   size_t num_devices() const { return num_devices_; }
   size_t num_outputs() const { return num_outputs_; }
@@ -100,6 +105,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   size_t num_devices_ = 0;
   size_t num_outputs_ = 0;
   std::vector<std::string> callback_names_;
+  std::shared_ptr<const internal::HostTransferProgram> transfers_;  // null: none
 };
 
 /// Thread-safe.

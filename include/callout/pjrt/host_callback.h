@@ -20,15 +20,24 @@ class Callback;
 
 namespace callout::pjrt {
 
+struct HostTransfers;
+
 /// A callback that is ready to be called, under the name by which programs ask for it. A handle: copies are the same
 /// callback, which lives as long as one of them, or an executable that was compiled with it. Thread-safe.
 class CALLOUT_EXPORT LoadedHostCallback {
  public:
-  /// `serialized`: what Serialize returns, empty for nothing.
-  LoadedHostCallback(std::string name, std::shared_ptr<internal::Callback> callback, std::string serialized = {})
-      : name_(std::move(name)), callback_(std::move(callback)), serialized_(std::move(serialized)) {}
+  /// `serialized`: what Serialize returns, empty for nothing. `transfers`: null for none.
+  LoadedHostCallback(std::string name, std::shared_ptr<internal::Callback> callback, std::string serialized = {},
+                     std::shared_ptr<const HostTransfers> transfers = nullptr)
+      : name_(std::move(name)),
+        callback_(std::move(callback)),
+        serialized_(std::move(serialized)),
+        transfers_(std::move(transfers)) {}
 
   const std::string& name() const { return name_; }
+  /// The channels through which programs reach it, in ascending order; null if it is called by its name only. See
+  /// callout/pjrt/host_transfer.h.
+  const std::shared_ptr<const HostTransfers>& transfers() const { return transfers_; }
   /// What an OpaqueCallback makes the same callback of, in this process or another one. Unimplemented for one that is
   /// made of a function.
   Result<std::string> Serialize() const;
@@ -39,6 +48,7 @@ class CALLOUT_EXPORT LoadedHostCallback {
   std::string name_;
   std::shared_ptr<internal::Callback> callback_;
   std::string serialized_;
+  std::shared_ptr<const HostTransfers> transfers_;
 };
 
 /// What a callback is made of. The set is open: a host may have kinds of its own, which make what the kinds here make.
