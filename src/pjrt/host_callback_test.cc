@@ -224,12 +224,12 @@ TEST_F(HostCallbackTest, SinksTakeTaps) {
 }
 
 TEST_F(HostCallbackTest, PrintsOfJaxNeedNoBinding) {
-  const auto executable = compiler().Compile(TapLoop("id_print:1;1000;1000000;twhat:%20x,d;l0", 2));
+  const auto executable = compiler().Compile(TapLoop("id_print:1;1000;1000000;twhat:%20x%20,d;l0", 2));
   ASSERT_TRUE(executable.ok()) << executable.status().message();
   ::testing::internal::CaptureStdout();
   EXPECT_THAT(Run(executable.value()), ElementsAre(4, 8, 12, 16));
   EXPECT_TRUE(BarrierWait().ok());
-  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "what: x0\n[1. 2. 3. 4.]\nwhat: x0\n[2. 4. 6. 8.]\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "what: x cpu:0\n[1. 2. 3. 4.]\nwhat: x cpu:0\n[2. 4. 6. 8.]\n");
 }
 
 TEST_F(HostCallbackTest, PrintsMayBeBoundToSomethingElse) {

@@ -26,7 +26,7 @@ class ValuePrintSink final : public TextSink {
     std::vector<std::string> leaves(print_.num_leaves);
     for (size_t i = 0; i < leaves.size(); ++i) AppendLeaf(record.buffers[i], leaves[i]);
     lines += print_.head;
-    if (print_.has_device) lines.append(std::to_string(record.device_ordinal)).append(print_.after_device);
+    if (print_.has_device) lines.append("cpu:" + std::to_string(record.device_ordinal) + print_.after_device);
     if (print_.has_head()) lines += '\n';
     lines.append(LayOut(print_.layout, leaves)).append("\n");
     return OkStatus();

@@ -77,8 +77,8 @@ TEST_F(ValuePrintTest, WritesTheValue) {
 TEST_F(ValuePrintTest, WritesALineAboveTheValue) {
   EXPECT_EQ(Written("1;1000;1000000;twhat:%20w;l0", {TestBuffer::Scalar(1.0)}), "what: w\n1.\n");
   EXPECT_EQ(Written("1;1000;1000000;ta:%201%20device:%20,d,t%20w:%202;l0", {TestBuffer::Scalar(1.0)}),
-            "a: 1 device: 2 w: 2\n1.\n");
-  EXPECT_EQ(Written("1;1000;1000000;d;tNone", {}), "2\nNone\n");
+            "a: 1 device: cpu:2 w: 2\n1.\n");
+  EXPECT_EQ(Written("1;1000;1000000;d;tNone", {}), "cpu:2\nNone\n");
 }
 
 TEST_F(ValuePrintTest, ExponentsAsTheProgramsNumPy) {
