@@ -81,6 +81,11 @@ TEST_F(ValuePrintTest, WritesALineAboveTheValue) {
   EXPECT_EQ(Written("1;1000;1000000;d;tNone", {}), "cpu:2\nNone\n");
 }
 
+TEST_F(ValuePrintTest, SummarisesAboveTheThreshold) {
+  EXPECT_EQ(Written("1;6;1000000;;l0", {TestBuffer::Of<float>({7}, {1, 2, 3, 4, 5, 6, 7})}),
+            "[1. 2. 3. ... 5. 6. 7.]\n");
+}
+
 TEST_F(ValuePrintTest, ExponentsAsTheProgramsNumPy) {
   const auto write = [](std::string_view payload) { return Written(payload, {TestBuffer::Of<float>({1}, {5e6F})}); };
   EXPECT_EQ(write("1;1000;1000000;;l0"), "[5.e+06]\n");
@@ -89,7 +94,7 @@ TEST_F(ValuePrintTest, ExponentsAsTheProgramsNumPy) {
 
 TEST_F(ValuePrintTest, WritesWhatNumPyWouldHaveToFormatAsOtherSinksDo) {
   EXPECT_EQ(Written("1;1000;1000000;;l0", {TestBuffer(DType::kBfloat16, {2}, {0xC0, 0x3F, 0, 0x40})}), "[1.5 2]\n");
-  EXPECT_EQ(Written("1;3;1000000;;l0", {TestBuffer::Of<float>({2, 2}, {1, 2, 3, 4})}), "[[1 2] [3 4]]\n");
+  EXPECT_EQ(Written("1;3;1000000;;l0", {TestBuffer::Zeros(DType::kComplex64, {2, 2})}), "[[0+0j 0+0j] [0+0j 0+0j]]\n");
 }
 
 TEST_F(ValuePrintTest, RefusesARecordWithOtherLeaves) {

@@ -104,7 +104,7 @@ class Printer:
         self._threshold: Any = print_options["threshold"] if threshold is None else threshold
         self._print_options = dict(print_options)
         self._pieces: _Pieces | None = None
-        self._layout = self._native_layout() if _is_default(print_options, ignored="edgeitems") else None
+        self._layout = self._native_layout() if _is_default(print_options) else None
 
     def _native_layout(self) -> _ext.ValueLayout | None:
         """None where the value must be put together again to be printed."""
@@ -164,8 +164,8 @@ class Printer:
 _FIXED = (str, int, float, bool, type(None))
 
 
-def _is_default(print_options: Mapping[str, Any], ignored: str = "") -> bool:
-    return all(print_options[name] == value for name, value in DEFAULT_OPTIONS.items() if name != ignored)
+def _is_default(print_options: Mapping[str, Any]) -> bool:
+    return all(print_options[name] == value for name, value in DEFAULT_OPTIONS.items())
 
 
 _printers: weakref.WeakValueDictionary[Hashable, Printer] = weakref.WeakValueDictionary()
