@@ -65,6 +65,8 @@ class CarriedPrint:
         return self._after is not None
 
     def __call__(self, leaves: tuple[np.ndarray, ...], _: Transforms, *, device: Any = None) -> None:
+        if len(leaves) != self.num_leaves:
+            raise ValueError(f"callout: an id_print of {self.num_leaves} arrays got {len(leaves)}")
         head = self._before if self._after is None else f"{self._before}{device}{self._after}"
         text = self._layout.text(leaves, self._threshold, self._exponents_from)
         path = "native" if text is not None else "numpy"
