@@ -36,7 +36,8 @@ class PythonPrint final : public Callback {
   Status Make() {
     try {
       const nb::object make = nb::module_::import_("callout._host_callback.targets").attr("carried_print");
-      made_ = nb::cast<CallbackHandle&>(make(payload_)).callback;
+      std::shared_ptr<Callback> made = nb::cast<CallbackHandle&>(make(payload_)).callback;
+      if (made_ == nullptr) made_ = std::move(made);  // another device's thread may have been faster, and be in it
       return OkStatus();
     } catch (nb::python_error& error) {
       error.restore();
