@@ -30,9 +30,9 @@ Status Makers::Register(const std::string& kind, Maker maker, For whom) {
   return OkStatus();
 }
 
-void Makers::RegisterDefault(const std::string& kind, Maker maker) {
+void Makers::RegisterDefault(const std::string& kind, const Maker& maker) {
   MutexLock lock(mutex_);
-  defaults_.try_emplace(kind, std::move(maker));
+  defaults_.try_emplace(kind, maker);
 }
 
 Makers::Maker Makers::Find(std::string_view kind, bool for_program) const {

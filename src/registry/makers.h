@@ -31,7 +31,7 @@ class CALLOUT_EXPORT Makers {
 
   /// What the core itself makes of a kind for programs, where nobody registers another maker: before or after. The
   /// first counts. Thread-safe.
-  void RegisterDefault(const std::string& kind, Maker maker);
+  void RegisterDefault(const std::string& kind, const Maker& maker);
 
   /// NotFound with the known kinds; else the maker's own errors. Thread-safe.
   Result<std::shared_ptr<Callback>> Make(const std::string& label, std::string_view text) const;
