@@ -13,6 +13,8 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import mlir
 
+from . import _ext
+
 _OURS = "callout.v"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
@@ -81,9 +83,10 @@ def _calls(module: Any) -> Iterator[tuple[Any, str]]:
 
 
 def names(module: Any) -> tuple[str, ...]:
-    """The names that the program calls, sorted."""
+    """The names that the program calls, sorted; but for those of prints, which need no binding."""
     configs: list[Any] = [ir.DictAttr(operation.attributes[key]) for operation, key in _calls(module)]
-    return tuple(sorted({ir.StringAttr(config["callback"]).value for config in configs if "library" not in config}))
+    called = {ir.StringAttr(config["callback"]).value for config in configs if "library" not in config}
+    return tuple(sorted(name for name in called if not name.startswith(_ext.print_prefix)))
 
 
 def write_names(module: Any) -> None:

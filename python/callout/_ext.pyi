@@ -154,3 +154,10 @@ class ValueLayout:
         """
         The text, from the leaves' arrays; None if one of them is left to NumPy.
         """
+
+print_prefix: str = 'id_print:'
+
+def parse_value_print(payload: str) -> tuple:
+    """
+    (head, what follows the device or None, pieces, number of leaves, threshold, exponents from)
+    """

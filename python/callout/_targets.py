@@ -88,6 +88,18 @@ class Target:
             self._bindings[key] = _ext.Binding(f"{self.label}/{digest}", self.callback(transforms))
         return self._bindings[key].name
 
+    def exported_name(self, where: str, transforms: Transforms = ()) -> str:
+        """As `bind`, for a program that other processes load. ValueError if it would not mean the same there."""
+        del transforms
+        raise ValueError(
+            f"{where}: an exported program carries names, and '{self.label}' was not passed as one: bind it by "
+            "callout.register(name, fn), in the process that loads the program, and pass the name here"
+        )
+
+    def is_held_by_programs(self) -> bool:
+        """True if the name that `bind` returned is good only while this lives."""
+        return True
+
     def is_python(self) -> bool:
         """True if running it takes the GIL."""
         return not self.callback().is_native
@@ -110,6 +122,13 @@ class NamedTarget(Target):
 
     def bind(self, _: Transforms = ()) -> str:
         return self.label
+
+    def exported_name(self, where: str, transforms: Transforms = ()) -> str:
+        del where
+        return self.bind(transforms)
+
+    def is_held_by_programs(self) -> bool:
+        return False  # but by the registry
 
     def is_python(self) -> bool:
         # A program may be traced before the name is bound; compiling it then fails with the name in the text.

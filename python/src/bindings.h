@@ -26,5 +26,6 @@ void BindEager(nanobind::module_& module);
 void BindDelivery(nanobind::module_& module);
 void BindProcess(nanobind::module_& module);
 void BindText(nanobind::module_& module);
+void BindValuePrint(nanobind::module_& module);
 
 }  // namespace callout::python

@@ -50,4 +50,5 @@ NB_MODULE(_ext, m) {
   BindDelivery(m);
   BindProcess(m);
   BindText(m);
+  BindValuePrint(m);
 }

@@ -13,6 +13,7 @@
 #include "frame/call_frame.h"
 #include "registry/invoke.h"
 #include "registry/registry.h"
+#include "sinks/value_print.h"
 
 namespace callout::internal {
 namespace {
@@ -58,6 +59,7 @@ Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
         "got " +
         std::to_string(every) + ", " + std::to_string(min_interval_ns) + ", " + std::to_string(on_full));
   }
+  EnsureValuePrintMaker();
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name, needed));
   SiteInfo info = {std::string(label.empty() ? std::string_view(callback->label()) : label), SplitLines(leaves),
                    offsets != 0};

@@ -225,6 +225,35 @@ TEST_F(HostCallbackTest, SinksTakeTaps) {
   EXPECT_THAT(written, AllOf(HasSubstr("\"run\": 5"), HasSubstr("[1,2,3,4]"), HasSubstr("[2,4,6,8]")));
 }
 
+TEST_F(HostCallbackTest, PrintsOfJaxNeedNoBinding) {
+  const auto executable = compiler().Compile(TapLoop("id_print:1;1000;1000000;twhat:%20x%20,d;l0", 2));
+  ASSERT_TRUE(executable.ok()) << executable.status().message();
+  ::testing::internal::CaptureStdout();
+  EXPECT_THAT(Run(executable.value()), ElementsAre(4, 8, 12, 16));
+  EXPECT_TRUE(BarrierWait().ok());
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "what: x cpu:0\n[1. 2. 3. 4.]\nwhat: x cpu:0\n[2. 4. 6. 8.]\n");
+}
+
+TEST_F(HostCallbackTest, PrintsMayBeBoundToSomethingElse) {
+  const std::string name = "id_print:1;1000;1000000;;l0";
+  std::atomic<int> taps{0};
+  const auto executable =
+      compiler().Compile(TapLoop(name, 2), {.loaded_host_callbacks = {Function(name, [&](const Call&) {
+                                              ++taps;
+                                              return OkStatus();
+                                            })}});
+  ASSERT_TRUE(executable.ok()) << executable.status().message();
+  (void)Run(executable.value());
+  EXPECT_TRUE(BarrierWait().ok());
+  EXPECT_EQ(taps.load(), 2);
+}
+
+TEST_F(HostCallbackTest, PrintsThatCannotBeReadFailTheCompilation) {
+  const auto executable = compiler().Compile(TapLoop("id_print:1;1000;1000000;t%4;l0", 2));
+  EXPECT_EQ(executable.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(executable.status().message()), HasSubstr("two hexadecimal digits"));
+}
+
 TEST_F(HostCallbackTest, ReplicasCallFromTheirDevices) {
   std::mutex mutex;
   std::vector<int> devices;

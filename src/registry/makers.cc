@@ -30,11 +30,17 @@ Status Makers::Register(const std::string& kind, Maker maker, For whom) {
   return OkStatus();
 }
 
+void Makers::RegisterDefault(const std::string& kind, const Maker& maker) {
+  MutexLock lock(mutex_);
+  defaults_.try_emplace(kind, maker);
+}
+
 Makers::Maker Makers::Find(std::string_view kind, bool for_program) const {
   MutexLock lock(mutex_);
   const auto it = entries_.find(kind);
-  if (it == entries_.end() || (for_program && it->second.whom != For::kPrograms)) return nullptr;
-  return it->second.maker;
+  if (it != entries_.end()) return for_program && it->second.whom != For::kPrograms ? nullptr : it->second.maker;
+  const auto ours = defaults_.find(kind);
+  return ours == defaults_.end() ? nullptr : ours->second;
 }
 
 Result<std::shared_ptr<Callback>> Makers::Make(const std::string& label, std::string_view text) const {
@@ -43,6 +49,9 @@ Result<std::shared_ptr<Callback>> Makers::Make(const std::string& label, std::st
   std::string known;
   MutexLock lock(mutex_);
   for (const auto& [each, entry] : entries_) known += " '" + each + "'";
+  for (const auto& [each, maker] : defaults_) {
+    if (!entries_.contains(each)) known += " '" + each + "'";
+  }
   return NotFound("callout: the callback '" + label + "' is of the kind '" + std::string(kind) +
                   "', which has no maker; known kinds:" + (known.empty() ? " (none)" : known));
 }

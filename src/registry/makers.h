@@ -29,6 +29,10 @@ class CALLOUT_EXPORT Makers {
   /// InvalidArgument for a kind that is empty or has a ':', AlreadyExists for one that is taken. Thread-safe.
   Status Register(const std::string& kind, Maker maker, For whom);
 
+  /// What the core itself makes of a kind for programs, where nobody registers another maker: before or after. The
+  /// first counts. Thread-safe.
+  void RegisterDefault(const std::string& kind, const Maker& maker);
+
   /// NotFound with the known kinds; else the maker's own errors. Thread-safe.
   Result<std::shared_ptr<Callback>> Make(const std::string& label, std::string_view text) const;
 
@@ -45,6 +49,7 @@ class CALLOUT_EXPORT Makers {
 
   mutable Mutex mutex_;
   std::map<std::string, Entry, std::less<>> entries_ CALLOUT_GUARDED_BY(mutex_);
+  std::map<std::string, Maker, std::less<>> defaults_ CALLOUT_GUARDED_BY(mutex_);
 };
 
 }  // namespace callout::internal

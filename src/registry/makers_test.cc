@@ -59,6 +59,19 @@ TEST(MakersTest, ProgramsGetOnlyWhatIsForThem) {
   EXPECT_EQ(LabelOf(makers.MakeForProgram("theirs:x")), "theirs|x");
 }
 
+TEST(MakersTest, ARegisteredMakerGoesBeforeTheDefault) {
+  Makers makers;
+  makers.RegisterDefault("k", MakeLabelled);
+  makers.RegisterDefault("k", nullptr);
+  EXPECT_EQ(LabelOf(makers.MakeForProgram("k:x")), "k|x");
+  EXPECT_THAT(makers.Make("loss", "two:x").status(), StatusIs(StatusCode::kNotFound, HasSubstr("kinds: 'k'")));
+  const auto mine = [](const std::string&, std::string_view) -> Result<std::shared_ptr<Callback>> {
+    return std::shared_ptr<Callback>(std::make_shared<FakeCallback>("mine"));
+  };
+  ASSERT_THAT(makers.Register("k", mine, Makers::For::kPrograms), IsOk());
+  EXPECT_EQ(LabelOf(makers.MakeForProgram("k:x")), "mine");
+}
+
 TEST(MakersTest, TheRegistryAsksThemLast) {
   ASSERT_THAT(Makers::Get().Register("made_for_test", MakeLabelled, Makers::For::kPrograms), IsOk());
   EXPECT_EQ(LabelOf(Registry::Get().Find("made_for_test:x")), "made_for_test|x");

@@ -23,9 +23,10 @@ Registry& Registry::Get() {
 }
 
 Status Registry::Register(const std::string& name, std::shared_ptr<Callback> callback, bool replace) {
-  if (name.empty() || name.starts_with(kBoundPrefix) || name.starts_with(kNativePrefix)) {
+  if (name.empty() || name.starts_with(kBoundPrefix) || name.starts_with(kNativePrefix) ||
+      name.starts_with(kPrintPrefix)) {
     return InvalidArgument("cannot register a callback as '" + name +
-                           "': a name must not be empty and must not begin with 'py:' or 'native:'");
+                           "': a name must not be empty and must not begin with 'py:', 'native:' or 'id_print:'");
   }
   std::shared_ptr<Callback> replaced;  // destroyed after the lock is released: its destructor may want other locks
   MutexLock lock(mutex_);

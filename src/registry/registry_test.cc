@@ -75,7 +75,7 @@ TEST_F(RegistryTest, NamesThatCannotBeRegistered) {
   EXPECT_THAT(registry_.Register("native:f", Make("a"), true),
               StatusIs(StatusCode::kInvalidArgument,
                        "cannot register a callback as 'native:f': a name must not be empty and must not begin with "
-                       "'py:' or 'native:'"));
+                       "'py:', 'native:' or 'id_print:'"));
   EXPECT_THAT(registry_.RegisteredNames(), IsEmpty());
 }
 

@@ -27,7 +27,7 @@ class JsonLinesSink final : public TextSink {
   }
 
  private:
-  void Format(const Record& record, std::string& lines) override {
+  Status Format(const Record& record, std::string& lines) override {
     lines += "{\"name\": ";
     AppendJsonString(record.site->label, lines);
     if (fields_) {
@@ -47,6 +47,7 @@ class JsonLinesSink final : public TextSink {
       AppendArray(record.buffers[i], TextStyle::kJson, lines);
     }
     lines += "}\n";
+    return OkStatus();
   }
 
   // A leaf must not hide one of the record's own members.

@@ -13,14 +13,14 @@
 namespace callout::internal {
 
 struct NumpyTextOptions {
-  /// Arrays of more elements are summarised, which is left to NumPy.
+  /// Arrays of more elements are summarised: three elements at each end of long axes.
   int64_t threshold = 1000;
   /// From this magnitude on float32 is written with exponents: 1e8, or 1e6 from NumPy 2.3 on.
   float float32_exponents_from = 1e8F;
 };
 
 /// Appends the text of booleans, integers of 8 to 64 bits, f32 and f64 of any rank. Returns false, and appends nothing,
-/// for other dtypes and for arrays above the threshold. Thread-safe.
+/// for other dtypes. Thread-safe.
 CALLOUT_EXPORT bool AppendNumpyText(const callout_buffer& buffer, const NumpyTextOptions& options, std::string& out);
 
 }  // namespace callout::internal

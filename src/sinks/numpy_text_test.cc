@@ -91,9 +91,19 @@ TEST(NumpyTextTest, TheExponentsOfFloat32DependOnNumPy) {
   EXPECT_EQ(Text(TestBuffer::Of<float>({2}, {52926568.F, -16777220.F})), "[ 52926568. -16777220.]");
 }
 
+TEST(NumpyTextTest, AboveTheThresholdLongAxesAreCut) {
+  EXPECT_EQ(Text(Range({1000}, 1000), {.threshold = 999}), "[  0   1   2 ... 997 998 999]");
+  EXPECT_EQ(Text(Range({6}, 6), {.threshold = 3}), "[0 1 2 3 4 5]");
+  EXPECT_EQ(Text(Range({7, 2}, 14), {.threshold = 3}),
+            "[[ 0  1]\n [ 2  3]\n [ 4  5]\n ...\n [ 8  9]\n [10 11]\n [12 13]]");
+  EXPECT_EQ(Text(Range({}, 1), {.threshold = 0}), "0");
+  EXPECT_EQ(Text(Range({0}, 0), {.threshold = -1}), "[]");
+  // Elements that are left out do not count for the width of the others.
+  EXPECT_EQ(Text(TestBuffer::Of<int32_t>({7}, {1, 2, 3, 4444, 5, 6, 7}), {.threshold = 3}), "[1 2 3 ... 5 6 7]");
+}
+
 TEST(NumpyTextTest, TheRestIsLeftToNumPy) {
-  EXPECT_EQ(Text(Range({1001}, 1001)), "left to NumPy");
-  EXPECT_EQ(Text(Range({4}, 4), {.threshold = 3}), "left to NumPy");
+  EXPECT_EQ(Text(TestBuffer::Zeros(DType::kInt4, {2000})), "left to NumPy");
   EXPECT_EQ(Text(TestBuffer::Zeros(DType::kBfloat16, {2})), "left to NumPy");
   EXPECT_EQ(Text(TestBuffer::Zeros(DType::kComplex64, {2})), "left to NumPy");
 }

@@ -13,7 +13,7 @@ class PrintSink final : public TextSink {
   PrintSink(std::string label, int fd) : TextSink(std::move(label)), fd_(fd < 0 ? STDOUT_FILENO : fd) {}
 
  private:
-  void Format(const Record& record, std::string& lines) override {
+  Status Format(const Record& record, std::string& lines) override {
     lines += record.site->label;
     lines += ':';
     for (size_t i = 0; i < record.buffers.size(); ++i) {
@@ -22,6 +22,7 @@ class PrintSink final : public TextSink {
       AppendArray(record.buffers[i], TextStyle::kPrint, lines);
     }
     lines += '\n';
+    return OkStatus();
   }
 
   Status Write(const std::string& lines) override { return WriteAll(fd_, lines, "standard output"); }

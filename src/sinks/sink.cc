@@ -33,7 +33,7 @@ Status Sink::Call(const callout_call& /*call*/) {
 }
 
 Status TextSink::Deliver(const Record& record) {
-  Format(record, lines_);
+  CALLOUT_RETURN_IF_ERROR(Format(record, lines_));
   return lines_.size() >= kWriteAt ? Flush() : OkStatus();
 }
 

@@ -28,7 +28,8 @@ class TextSink : public Sink {
   Status Flush() final;
 
  protected:
-  virtual void Format(const Record& record, std::string& lines) = 0;
+  /// Appends whole lines, or nothing if it fails.
+  virtual Status Format(const Record& record, std::string& lines) = 0;
   virtual Status Write(const std::string& lines) = 0;
 
  private:

@@ -19,6 +19,7 @@ jax.config.update("jax_compilation_cache_dir", sys.argv[1])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 got = []
+import callout.host_callback as hcb
 def add(v): return v + 1
 def note(v): got.append(float(v))
 quick = callout.options(add, numpy_only=True)
@@ -95,6 +96,8 @@ KINDS = {
         "out 1.0 got [1.0]",
     ),
     "debug_print": ("lambda x: (callout.debug_print('x {}', x), x)[1]", "one", False, "out 1.0 got []"),
+    "id_print": ("lambda x: hcb.id_print((x, x), what='x', n=2)", "one", False, "out 2.0 got []"),
+    "id_print of a list": ("lambda x: hcb.id_print(x, what=[1])", "one", False, "out 1.0 got []"),
     "loop": (
         "lambda x: jax.lax.fori_loop(0, 3, lambda i, c: callout.tap(note, c) + 1, x)",
         "one",

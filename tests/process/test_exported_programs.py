@@ -140,3 +140,38 @@ print(np.asarray(y).tolist())
     )
     assert (done.code, done.err) == (0, ""), done.err
     assert done.out == "[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]\n"
+
+
+PRINTING = """
+import callout.host_callback as hcb
+@jax.jit
+def f(x):
+    def body(c, v):
+        return c + hcb.id_print(v, step=1), hcb.id_print((c, x), what="ä", tap_with_device=True)[0]
+    hcb.id_print(jnp.arange(2000.0), what="above the threshold")
+    c, sums = jax.lax.scan(body, jnp.bfloat16(0), x.astype(jnp.bfloat16))
+    return jax.vmap(lambda v: hcb.id_print(v))(sums), hcb.id_print(c)
+"""
+
+
+def test_prints_are_pythons_in_a_process_that_only_imported_callout(process):
+    here = process(
+        PRINTING,
+        "open(sys.argv[1], 'wb').write(callout.export(f)(jnp.arange(3.0)).serialize())",
+        "f(jnp.arange(3.0)); callout.barrier_wait()",
+    )
+    there = process(
+        LOAD,
+        "import contextlib, io",
+        "with contextlib.redirect_stdout(io.StringIO()) as text:",
+        "    program.call(jnp.arange(3.0)); callout.barrier_wait()",
+        "assert 'callout.host_callback' not in sys.modules",
+        "sys.stdout.write(text.getvalue())",
+    )
+    assert there == here
+    assert "transforms: [('batch', {'batch_dims': (0,)})]\n" in here
+
+
+def test_a_print_that_comes_late_to_a_process_that_ends_is_delivered(process):
+    process(PRINTING, "open(sys.argv[1], 'wb').write(callout.export(f)(jnp.arange(3.0)).serialize())")
+    assert process(LOAD, "program.call(jnp.arange(3.0))").count("\n") == 17

@@ -81,10 +81,24 @@ def test_words_longer_than_a_line():
     assert native(array) == np.array2string(array)
 
 
-def test_up_to_the_threshold():
-    array = np.arange(10)
-    assert native(array, threshold=10) == np.array2string(array, threshold=10)
-    assert native(array, threshold=9) is None
+@pytest.mark.filterwarnings("ignore:.*encountered")
+@pytest.mark.parametrize("seed", range(5))
+def test_above_the_threshold(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(3000):
+        array = random_array(rng)
+        threshold = int(rng.integers(-1, 30))
+        assert native(array, threshold) == np.array2string(array, threshold=threshold), (array.dtype, array.tolist())
+
+
+@pytest.mark.parametrize(
+    "shape", [(1001,), (7, 200), (1200, 1), (2, 600), (8, 8, 20), (3, 7, 2, 9, 4), (1, 1, 1001), (1300, 1, 1)], ids=str
+)
+def test_long_axes_are_cut(shape):
+    for dtype in ("float32", "float64", "int32", "uint8", "bool"):
+        array = (np.arange(np.prod(shape)).reshape(shape) * 0.37).astype(dtype)
+        assert native(array) == np.array2string(array)
+        assert native(array, threshold=1 << 40) == np.array2string(array, threshold=1 << 40)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "complex64", "complex128"])

@@ -195,6 +195,7 @@ def test_rebinding(register):
         ("", print, "must not be empty"),
         (3, print, "must be a string, got 3"),
         ("py:x", print, "must not begin with 'py:'"),
+        ("id_print:x", print, "must not begin with .*'id_print:'"),
         ("n", 3, "expected a callable"),
         ("n", "no colon", r"expected \"path/lib.so:symbol\""),
         ("n", "/nowhere/lib.so:f", "cannot load shared library '/nowhere/lib.so'"),

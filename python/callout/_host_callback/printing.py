@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
@@ -13,30 +14,18 @@ from jax.tree_util import PyTreeDef
 
 from .. import _ext
 from .._targets import Transforms
-from . import counts
+from . import carried
+from .emit import DEFAULT_OPTIONS, emit
 
 # Kinds of pieces, as src/sinks/value_layout.h numbers them.
 _TEXT, _LEAF, _BREAK, _OPEN, _CLOSE = range(5)
 _INDENT = 2
 _MAX_THRESHOLD = 2**63 - 1
 
-# Print options that change an array's text below the threshold, with what they are if nobody sets them.
-_DEFAULTS: dict[str, Any] = {
-    "precision": 8,
-    "suppress": False,
-    "linewidth": 75,
-    "nanstr": "nan",
-    "infstr": "inf",
-    "sign": "-",
-    "floatmode": "maxprec",
-    "formatter": None,
-    "legacy": False,
-}
-
 
 def _float32_exponents_from() -> float:
     """From where on this NumPy writes float32 with exponents (1e8 before NumPy 2.3)."""
-    with np.printoptions(**_DEFAULTS):
+    with np.printoptions(**DEFAULT_OPTIONS):
         return 1e6 if "e" in np.array2string(np.array([5e6], np.float32)) else 1e8
 
 
@@ -114,6 +103,7 @@ class Printer:
         self._stream = stream
         self._threshold: Any = print_options["threshold"] if threshold is None else threshold
         self._print_options = dict(print_options)
+        self._pieces: _Pieces | None = None
         self._layout = self._native_layout() if _is_default(print_options) else None
 
     def _native_layout(self) -> _ext.ValueLayout | None:
@@ -123,29 +113,19 @@ class Printer:
             pieces = _Pieces(jax.tree.unflatten(self._tree, leaves))
         except Exception:  # noqa: BLE001 - a node of the user's that looks at its children
             return None
-        return _ext.ValueLayout(pieces.pieces) if pieces.all_arrays else None
+        if not pieces.all_arrays:
+            return None
+        self._pieces = pieces
+        return _ext.ValueLayout(pieces.pieces)
 
     def __call__(self, leaves: tuple[np.ndarray, ...], transforms: Transforms, *, device: Any = None) -> None:
-        head = self._head(transforms, device)
+        before, after = carried.head_parts(self._kwargs, transforms, device is not None)
+        head = before if after is None else f"{before}{device}{after}"
         text = None
         if self._layout is not None:
             text = self._layout.text(leaves, int(min(self._threshold, _MAX_THRESHOLD)), _EXPONENTS_FROM)
         path = "numpy" if text is None else "native"
-        if text is None:
-            text = self._slow_text(leaves)
-        with counts.lock:
-            counts.count(path)
-            if head:
-                self._emit(head)
-            self._emit(text)
-
-    def _head(self, transforms: Transforms, device: Any) -> str:
-        pairs = dict(self._kwargs)
-        if transforms:
-            pairs["transforms"] = [(name, params) if params else name for name, params in transforms]
-        if device is not None:
-            pairs["device"] = device
-        return " ".join(f"{key}: {pairs[key]}" for key in sorted(pairs))
+        emit(path, head, self._slow_text(leaves) if text is None else text, self._stream)
 
     def _slow_text(self, leaves: Sequence[np.ndarray]) -> str:
         def text_of(leaf: Any) -> str:
@@ -154,15 +134,38 @@ class Printer:
         with np.printoptions(**self._print_options):
             return _Pieces(jax.tree.unflatten(self._tree, leaves)).join(text_of)
 
-    def _emit(self, text: str) -> None:
-        if self._stream is None:
-            print(text)  # noqa: T201 - that is what it is for
-        else:
-            self._stream.write(text + "\n")
+    def has_fixed_text(self) -> bool:
+        """True if nobody can change what the keywords print as."""
+        return all(type(value) in _FIXED for value in self._kwargs.values())
+
+    def refusal(self) -> str | None:
+        """Why a program cannot carry this print as text; None if it can."""
+        if self._stream is not None:
+            return "it has an output_stream"
+        if not _is_default(self._print_options):
+            return "it was traced with print options of NumPy that are not the default ones"
+        if self._pieces is None:
+            return "a class of its value writes its own text"
+        if not isinstance(self._threshold, (int, float, np.number)) or math.isnan(self._threshold):
+            return f"its threshold {self._threshold!r} is not a number"
+        traced = [key for key, value in self._kwargs.items() if isinstance(value, jax.core.Tracer)]
+        if traced:
+            return f"its keyword {traced[0]!r} is a traced value, which only `arg` may have"
+        return None
+
+    def carried_name(self, transforms: Transforms, with_device: bool) -> str:
+        """Of a print that `refusal` has nothing against. The keywords' text is what it is now."""
+        assert self._pieces is not None
+        threshold = max(-1, math.floor(min(self._threshold, _MAX_THRESHOLD)))
+        head = carried.head_parts(self._kwargs, transforms, with_device)
+        return carried.encode(head, self._pieces.pieces, threshold, _EXPONENTS_FROM)
+
+
+_FIXED = (str, int, float, bool, type(None))
 
 
 def _is_default(print_options: Mapping[str, Any]) -> bool:
-    return all(print_options[name] == value for name, value in _DEFAULTS.items())
+    return all(print_options[name] == value for name, value in DEFAULT_OPTIONS.items())
 
 
 _printers: weakref.WeakValueDictionary[Hashable, Printer] = weakref.WeakValueDictionary()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from .._targets import (
     with_jax_arrays,
 )
 from . import arguments
+from .carried import CarriedPrint
 from .printing import Printer
 
 
@@ -30,10 +31,76 @@ def id_tap_target(tap_func: Callable[..., Any], tree: PyTreeDef, with_device: bo
     return tap_target(tap_func, tree, TapKeywords(device=with_device, transforms=True, host_callback=True))
 
 
+class PrintTarget(Target):
+    """A print. Its name in a program is all that there is to know of it, wherever text says that."""
+
+    __slots__ = ("_names", "_with_device", "_write")
+
+    def __init__(self, key: Hashable, write: Printer, num_leaves: int, with_device: bool):
+        make = functools.partial(_print_callback, write, with_device)
+        super().__init__(key, _PRINT, False, make, ("print", num_leaves, with_device))
+        self._write = write
+        self._with_device = with_device
+        self._names: dict[str, str] = {}
+
+    def bind(self, transforms: Transforms = ()) -> str:
+        """The name that goes into the program."""
+        if self._write.refusal() is not None or not self._write.has_fixed_text():
+            return super().bind(transforms)
+        key = repr(transforms)
+        if key not in self._names:
+            try:
+                self._names[key] = self._write.carried_name(transforms, self._with_device)
+            except UnicodeEncodeError:
+                self._names[key] = super().bind(transforms)
+        return self._names[key]
+
+    def exported_name(self, where: str, transforms: Transforms = ()) -> str:
+        """The name that goes into an exported program. ValueError if text cannot say it all."""
+        del where
+        refusal = self._write.refusal()
+        if refusal is None:
+            try:
+                return self._write.carried_name(transforms, self._with_device)
+            except UnicodeEncodeError:
+                refusal = "its keywords have text that is not Unicode"
+        raise ValueError(
+            f"callout.host_callback.id_print: an exported program carries a print as text, and this one is more: {refusal}"
+        )
+
+
+_PRINT = "id_print"  # as the core calls those that come with a program
+
+
+def _print_callback(write: Printer | CarriedPrint, with_device: bool, transforms: Transforms) -> _ext.Callback:
+    return _ext.make_python_callback(
+        label=_PRINT,
+        function=write,
+        unflatten=None,
+        unflatten_value=tuple,
+        flatten=None,
+        single_result=True,
+        device_lookup=_runtime.device_of if with_device else None,
+        index_lookup=None,
+        transforms=transforms,
+        zero_copy=False,
+        numpy_only=False,
+        canonicalize=False,
+        host_callback=True,
+    )
+
+
 def print_target(write: Printer, num_leaves: int, with_device: bool) -> Target:
     """Of a printer, which takes the leaves in a tuple."""
-    tree: PyTreeDef = jax.tree.structure((0,) * num_leaves)
-    return id_tap_target(write, tree, with_device)
+    return interned(
+        "print", write, (num_leaves, with_device), lambda key: PrintTarget(key, write, num_leaves, with_device)
+    )
+
+
+def carried_print(payload: str) -> _ext.Callback:
+    """Of a print that came with a program. The core calls it, with what stands behind "id_print:"."""
+    write = CarriedPrint(payload)
+    return _print_callback(write, write.with_device, ())
 
 
 def host_call_target(

@@ -50,6 +50,15 @@ class NativeTarget(Target):
             self._bindings[key] = _ext.Binding(f"native:{self.label}/{self.content[:16]}", self.callback())
         return self._bindings[key].name
 
+    def exported_name(self, where: str, transforms: Transforms = ()) -> str:
+        """The same: it means the same where the program is loaded."""
+        del where
+        return self.bind(transforms)
+
+    def is_held_by_programs(self) -> bool:
+        """False if they carry it themselves."""
+        return self._library is None
+
     @property
     def is_embedded(self) -> bool:
         """True if the program carries the code."""

@@ -49,8 +49,7 @@ def lower_call(
     **more: Any,
 ) -> list[Any]:
     """The custom call `name` of `target`. `device`: a SingleDeviceSharding or None; `more` goes to `lowering.emit`."""
-    lowering.keep_alive(ctx, target, where)
-    callback = target.bind()
+    callback = lowering.name_of(ctx, target, where)
     attributes = lowering.dispatch_synchronously(ctx, target)
     index = lowering.device_index_of(ctx, where, device)
     return lowering.emit(

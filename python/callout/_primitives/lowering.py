@@ -12,9 +12,8 @@ from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
 from .. import _ext, _jax_compat, _partition
-from .._native.target import NativeTarget
 from .._sharding_rule import results_like_operands
-from .._targets import NamedTarget, Target
+from .._targets import Target, Transforms
 from . import context
 from .eager import check_usable
 from .effects import ordered_effect
@@ -40,18 +39,13 @@ def refuse_platform(ctx: mlir.LoweringRuleContext, *args: Any, **_: Any) -> Any:
     return jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx, *args)
 
 
-def keep_alive(ctx: mlir.LoweringRuleContext, target: Target, where: str) -> None:
-    """Makes what is lowered hold the target. A registered name is held by the registry, and its program can be exported."""
-    if isinstance(target, NamedTarget) or (isinstance(target, NativeTarget) and target.is_embedded):
-        return
+def name_of(ctx: mlir.LoweringRuleContext, target: Target, where: str, transforms: Transforms = ()) -> str:
+    """The name by which the program calls the target. What is lowered holds the target, if the name needs that."""
     if context.is_exporting(ctx):
-        if isinstance(target, NativeTarget):
-            return  # its name means the same where the program is loaded
-        raise ValueError(
-            f"{where}: an exported program carries names, and '{target.label}' was not passed as one: bind it by "
-            "callout.register(name, fn), in the process that loads the program, and pass the name here"
-        )
-    ctx.module_context.add_keepalive(target)
+        return target.exported_name(where, transforms)
+    if target.is_held_by_programs():
+        ctx.module_context.add_keepalive(target)
+    return target.bind(transforms)
 
 
 def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dict[str, Any]:

@@ -78,8 +78,7 @@ def lower_tap(
     **more: Any,
 ) -> list[Any]:
     """The custom call of a tap; `more` goes to `lowering.emit`."""
-    lowering.keep_alive(ctx, target, where)
-    name = target.bind(transforms)
+    name = lowering.name_of(ctx, target, where, transforms)
     return lowering.emit(
         ctx,
         "callout.v1.tap",

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Prints that programs carry as text (sinks/value_print.h), in a Python process: there they go where `print` goes.
+#include "bindings.h"
+
+#include <nanobind/stl/string.h>
+
+#include "errors.h"
+#include "registry/makers.h"
+#include "sinks/value_print.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+using internal::Callback;
+
+// Runtimes look names up on any thread, some of them with locks: the Python function is made when it is first needed.
+class PythonPrint final : public Callback {
+ public:
+  PythonPrint(std::string label, std::string payload) : Callback(std::move(label)), payload_(std::move(payload)) {}
+
+  internal::Lane lane() const override { return internal::Lane::kPython; }
+  internal::LogSource log_source() const override { return internal::LogSource::kHostCallback; }
+  Status Call(const callout_call& /*call*/) override {
+    return FailedPrecondition("a print takes taps; it cannot be called for a result");
+  }
+  /// Requires GIL.
+  Status Deliver(const internal::Record& record) override {
+    if (made_ == nullptr) CALLOUT_RETURN_IF_ERROR(Make());
+    return made_->Deliver(record);
+  }
+
+ private:
+  Status Make() {
+    try {
+      const nb::object make = nb::module_::import_("callout._host_callback.targets").attr("carried_print");
+      std::shared_ptr<Callback> made = nb::cast<CallbackHandle&>(make(payload_)).callback;
+      if (made_ == nullptr) made_ = std::move(made);  // another device's thread may have been faster, and be in it
+      return OkStatus();
+    } catch (nb::python_error& error) {
+      error.restore();
+      return TakePythonError();
+    }
+  }
+
+  const std::string payload_;
+  std::shared_ptr<Callback> made_;  // written and read with the GIL
+};
+
+Result<std::shared_ptr<Callback>> MakePythonPrint(const std::string& label, std::string_view payload) {
+  CALLOUT_RETURN_IF_ERROR(internal::ParseValuePrint(payload).status());
+  return std::shared_ptr<Callback>(std::make_shared<PythonPrint>(label, std::string(payload)));
+}
+
+nb::str Text(const std::string& text) {
+  return nb::steal<nb::str>(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+nb::tuple Parse(const std::string& payload) {
+  const auto parsed = internal::ParseValuePrint(payload);
+  ThrowIfError(parsed.status());
+  const internal::ValuePrint& print = parsed.value();
+  nb::list pieces;
+  for (const internal::LayoutPiece& piece : print.layout) {
+    pieces.append(nb::make_tuple(static_cast<int>(piece.kind), Text(piece.text), piece.number));
+  }
+  return nb::make_tuple(Text(print.head), print.has_device ? nb::object(Text(print.after_device)) : nb::none(), pieces,
+                        print.num_leaves, print.threshold, print.exponents_from);
+}
+
+}  // namespace
+
+void BindValuePrint(nb::module_& m) {
+  // A host that has a maker of its own for this kind keeps it.
+  (void)internal::Makers::Get().Register(std::string(internal::kPrintKind), &MakePythonPrint,
+                                         internal::Makers::For::kPrograms);
+  m.attr("print_prefix") = std::string(internal::kPrintKind) + ":";
+  m.def("parse_value_print", &Parse, nb::arg("payload"),
+        "(head, what follows the device or None, pieces, number of leaves, threshold, exponents from)");
+}
+
+}  // namespace callout::python

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <utility>
+
+#include "registry/makers.h"
+#include "sinks/numpy_text.h"
+#include "sinks/sink.h"
+#include "sinks/text.h"
+#include "sinks/value_print.h"
+
+namespace callout::internal {
+namespace {
+
+class ValuePrintSink final : public TextSink {
+ public:
+  ValuePrintSink(std::string label, ValuePrint print, int fd)
+      : TextSink(std::move(label)), print_(std::move(print)), fd_(fd < 0 ? STDOUT_FILENO : fd) {}
+
+ private:
+  Status Format(const Record& record, std::string& lines) override {
+    if (record.buffers.size() != print_.num_leaves) {
+      return InvalidArgument("callout: an id_print of " + std::to_string(print_.num_leaves) + " arrays got " +
+                             std::to_string(record.buffers.size()));
+    }
+    std::vector<std::string> leaves(print_.num_leaves);
+    for (size_t i = 0; i < leaves.size(); ++i) AppendLeaf(record.buffers[i], leaves[i]);
+    lines += print_.head;
+    if (print_.has_device) lines.append("cpu:" + std::to_string(record.device_ordinal) + print_.after_device);
+    if (print_.has_head()) lines += '\n';
+    lines.append(LayOut(print_.layout, leaves)).append("\n");
+    return OkStatus();
+  }
+
+  void AppendLeaf(const callout_buffer& buffer, std::string& out) const {
+    const NumpyTextOptions options = {print_.threshold, static_cast<float>(print_.exponents_from)};
+    if (!AppendNumpyText(buffer, options, out)) AppendArray(buffer, TextStyle::kPrint, out);
+  }
+
+  Status Write(const std::string& lines) override { return WriteAll(fd_, lines, "standard output"); }
+
+  const ValuePrint print_;
+  const int fd_;
+};
+
+Result<std::shared_ptr<Callback>> MakeFromPayload(const std::string& label, std::string_view payload) {
+  CALLOUT_ASSIGN_OR_RETURN(ValuePrint print, ParseValuePrint(payload));
+  return MakeValuePrintSink(label, std::move(print), /*fd=*/-1);
+}
+
+}  // namespace
+
+std::shared_ptr<Callback> MakeValuePrintSink(std::string label, ValuePrint print, int fd) {
+  return std::make_shared<ValuePrintSink>(std::move(label), std::move(print), fd);
+}
+
+void EnsureValuePrintMaker() {
+  static const bool done = [] {
+    Makers::Get().RegisterDefault(std::string(kPrintKind), &MakeFromPayload);
+    return true;
+  }();
+  (void)done;
+}
+
+}  // namespace callout::internal
