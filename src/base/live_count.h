@@ -10,7 +10,7 @@
 
 namespace callout::internal {
 
-enum class LiveKind : int { kCallback, kSite, kBlock, kKindCount };
+enum class LiveKind : int { kCallback, kSite, kBlock, kHandle, kKindCount };
 
 CALLOUT_EXPORT std::atomic<int64_t>& LiveCounter(LiveKind kind);
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "callout/pjrt/executable.h"
+#include "pjrt/bindings.h"
 #include "pjrt/compile_options.h"
 #include "pjrt/pjrt_abi.h"
 #include "registry/binding_scope.h"
@@ -26,12 +27,7 @@ Result<LoadedHostCallback> Compiler::MakeLoadedHostCallback(const LoadedHostCall
 
 Result<LoadedExecutable> Compiler::Compile(const Program& program, const CompileOptions& options) const {
   CALLOUT_ASSIGN_OR_RETURN(const std::string serialized, internal::SerializeCompileOptions(options));
-  internal::Bindings bindings;
-  for (const LoadedHostCallback& callback : options.loaded_host_callbacks) {
-    if (!bindings.emplace(callback.name(), callback.callback()).second) {
-      return InvalidArgument("callout: two callbacks are bound to the name '" + callback.name() + "'");
-    }
-  }
+  CALLOUT_ASSIGN_OR_RETURN(const internal::Bindings bindings, internal::MakeBindings(options.loaded_host_callbacks));
   std::string code = program.code;  // PJRT wants it writable
   constexpr std::string_view kFormat = "mlir";
   internal::PjrtArgs<PJRT_Program> source;

@@ -13,6 +13,7 @@
 
 #include "base/live_count.h"
 #include "callout/pjrt/executable.h"
+#include "pjrt/testdata/programs.h"
 #include "testing/status_matchers.h"
 
 namespace callout::pjrt {
@@ -22,36 +23,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A program of f32[4] that calls `names` one after the other, each with what the last returned.
-Program Chain(const std::vector<std::string>& names) {
-  std::string code = "module @m {\nfunc.func public @main(%0: tensor<4xf32>) -> tensor<4xf32> {\n";
-  for (size_t i = 0; i < names.size(); ++i) {
-    code += "%" + std::to_string(i + 1) + " = stablehlo.custom_call @callout.v1.call(%" + std::to_string(i) +
-            ") {api_version = 4 : i32, has_side_effect = true, backend_config = {callback = \"" + names[i] +
-            "\"}} : (tensor<4xf32>) -> tensor<4xf32>\n";
-  }
-  return {code + "return %" + std::to_string(names.size()) + " : tensor<4xf32>\n}\n}\n"};
-}
-
-// A program of f32[4] that taps its argument `count` times and returns it.
-Program TapLoop(const std::string& name, int count) {
-  return {
-      "module @m {\nfunc.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
-      "%zero = stablehlo.constant dense<0> : tensor<i32>\n"
-      "%r:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i32>, tensor<4xf32>\n"
-      "cond {\n%n = stablehlo.constant dense<" +
-      std::to_string(count) +
-      "> : tensor<i32>\n%c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
-      "stablehlo.return %c : tensor<i1>\n} do {\n"
-      "stablehlo.custom_call @callout.v1.tap(%v) {api_version = 4 : i32, has_side_effect = true, backend_config = "
-      "{callback = \"" +
-      name +
-      "\"}} : (tensor<4xf32>) -> ()\n"
-      "%one = stablehlo.constant dense<1> : tensor<i32>\n%j = stablehlo.add %i, %one : tensor<i32>\n"
-      "%w = stablehlo.add %v, %v : tensor<4xf32>\n"
-      "stablehlo.return %j, %w : tensor<i32>, tensor<4xf32>\n}\n"
-      "return %r#1 : tensor<4xf32>\n}\n}\n"};
-}
+Program Chain(const std::vector<std::string>& names) { return {testdata::Chain(names)}; }
+Program TapLoop(const std::string& name, int count) { return {testdata::TapLoop(name, count)}; }
 
 class HostCallbackTest : public ::testing::Test {
  protected:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixture that fails a test which leaves callbacks, tap sites or blocks behind.
+// A fixture that fails a test which leaves callbacks, tap sites, blocks or handles behind.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class WithLiveCounts : public Base {
  protected:
   void SetUp() override { before_ = ReadLiveCounts(); }
   // Runs after the test's own variables are destroyed.
-  void TearDown() override { EXPECT_EQ(ReadLiveCounts(), before_) << "left behind: callbacks, sites, blocks"; }
+  void TearDown() override { EXPECT_EQ(ReadLiveCounts(), before_) << "left behind: callbacks, sites, blocks, handles"; }
 
  private:
   LiveCounts before_{};

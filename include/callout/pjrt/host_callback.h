@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "callout/abi.h"
 #include "callout/call.h"
 #include "callout/export.h"
 #include "callout/status.h"
@@ -72,6 +73,17 @@ struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
   std::string name;
   Kind kind;
   std::string path;  ///< Of kJsonLines.
+};
+
+/// A callout_closure: a callback of C, or of another language. Takes ownership of its context, which is destroyed with
+/// the last of this object, the callbacks that it makes and the executables that use them. Of what is no closure
+/// nothing is taken, and Make says why.
+struct CALLOUT_EXPORT ClosureCallback final : LoadedHostCallbackMakeArgs {
+  ClosureCallback(std::string callback_name, const callout_closure& closure);
+  Result<LoadedHostCallback> Make() const override;
+
+  std::string name;
+  Result<std::shared_ptr<internal::Callback>> callback;
 };
 
 /// Blocks until every tap that programs made before the call is delivered. Returns the error of the last tap that
