@@ -91,7 +91,7 @@ typedef struct callout_binding_scope callout_binding_scope;
 
 /// Programs that this thread compiles meanwhile find these callbacks first, and those of the process's registry then.
 /// May be nested: the innermost counts. The callbacks are kept. Errors: INVALID_ARGUMENT for two of one name.
-CALLOUT_C_STATUS callout_binding_scope_begin(const callout_callback* const* callbacks, size_t num_callbacks,
+CALLOUT_C_STATUS callout_binding_scope_begin(callout_callback* const* callbacks, size_t num_callbacks,
                                              callout_binding_scope** out) CALLOUT_C_NOEXCEPT;
 /// The names that programs have asked for since the beginning, each once; also after a compilation that failed. Not
 /// thread-safe: of the scope's thread.
@@ -176,7 +176,7 @@ CALLOUT_C_EXPORT void callout_program_destroy(callout_program* program) CALLOUT_
 
 typedef struct callout_compile_options {
   size_t struct_size;
-  const callout_callback* const* callbacks;  ///< Bound by their names, before those of the process's registry.
+  callout_callback* const* callbacks;  ///< Bound by their names, before those of the process's registry.
   size_t num_callbacks;
   int32_t num_replicas;              ///< 0: 1.
   int32_t num_partitions;            ///< 0: 1.
@@ -233,7 +233,7 @@ typedef struct callout_execute_options {
 /// other. `outputs`: room for `num_outputs` arrays, which must be all: num_devices * num_outputs, one device after the
 /// other. `options` may be null. Errors: INVALID_ARGUMENT for other numbers or arrays of another client; the
 /// callback's, with its own code and text; else the plugin's own.
-CALLOUT_C_STATUS callout_execute(const callout_executable* executable, const callout_array* const* arguments,
+CALLOUT_C_STATUS callout_execute(const callout_executable* executable, callout_array* const* arguments,
                                  size_t num_arguments, const callout_execute_options* options, callout_array** outputs,
                                  size_t num_outputs) CALLOUT_C_NOEXCEPT;
 
@@ -241,7 +241,7 @@ CALLOUT_C_STATUS callout_execute(const callout_executable* executable, const cal
 typedef struct callout_execution callout_execution;
 
 /// As callout_execute, but may return before it is done. Small programs run at once, in this call.
-CALLOUT_C_STATUS callout_execution_start(const callout_executable* executable, const callout_array* const* arguments,
+CALLOUT_C_STATUS callout_execution_start(const callout_executable* executable, callout_array* const* arguments,
                                          size_t num_arguments, const callout_execute_options* options,
                                          callout_execution** out) CALLOUT_C_NOEXCEPT;
 /// Blocks until all devices are done; returns how it went. `timeout_seconds` < 0: for ever. DEADLINE_EXCEEDED when it

@@ -37,7 +37,7 @@ callout_status* callout_attach(const void* pjrt_api) noexcept {
   });
 }
 
-callout_status* callout_binding_scope_begin(const callout_callback* const* callbacks, size_t num_callbacks,
+callout_status* callout_binding_scope_begin(callout_callback* const* callbacks, size_t num_callbacks,
                                             callout_binding_scope** out) noexcept {
   return GuardC(__func__, {{out, "out"}}, [&]() -> Status {
     CALLOUT_ASSIGN_OR_RETURN(const auto bound,

@@ -34,7 +34,7 @@ Result<pjrt::SinkCallback::Kind> SinkKind(uint32_t kind, const char* path) {
 }  // namespace
 
 Result<std::vector<pjrt::LoadedHostCallback>> internal::ReadCallbacks(const char* function,
-                                                                      const callout_callback* const* callbacks,
+                                                                      callout_callback* const* callbacks,
                                                                       size_t count) {
   std::vector<pjrt::LoadedHostCallback> read;
   for (size_t i = 0; i < count; ++i) {

@@ -16,7 +16,7 @@ using Arguments = std::vector<std::vector<const pjrt::Buffer*>>;
 
 struct Run {
   const callout_executable& executable;
-  const callout_array* const* arguments;
+  callout_array* const* arguments;
   size_t num_arguments;  // a device
   const callout_execute_options* options;
 };
@@ -68,7 +68,7 @@ Status Take(const callout_executable& executable, pjrt::Execution execution, cal
 
 }  // namespace
 
-callout_status* callout_execute(const callout_executable* executable, const callout_array* const* arguments,
+callout_status* callout_execute(const callout_executable* executable, callout_array* const* arguments,
                                 size_t num_arguments, const callout_execute_options* options, callout_array** outputs,
                                 size_t num_outputs) noexcept {
   const char* const function = __func__;
@@ -86,7 +86,7 @@ callout_status* callout_execute(const callout_executable* executable, const call
   });
 }
 
-callout_status* callout_execution_start(const callout_executable* executable, const callout_array* const* arguments,
+callout_status* callout_execution_start(const callout_executable* executable, callout_array* const* arguments,
                                         size_t num_arguments, const callout_execute_options* options,
                                         callout_execution** out) noexcept {
   const char* const function = __func__;

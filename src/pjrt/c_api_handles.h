@@ -15,8 +15,8 @@ namespace callout::internal {
 using CountedHandle = Counted<LiveKind::kHandle>;
 
 /// InvalidArgument if one is null.
-Result<std::vector<pjrt::LoadedHostCallback>> ReadCallbacks(const char* function,
-                                                            const callout_callback* const* callbacks, size_t count);
+Result<std::vector<pjrt::LoadedHostCallback>> ReadCallbacks(const char* function, callout_callback* const* callbacks,
+                                                            size_t count);
 
 /// OutOfRange if there is none. Borrowed: valid as long as the client.
 Result<const pjrt::Device*> FindDevice(const char* function, const pjrt::Client& client, size_t index);

@@ -43,8 +43,8 @@ class CApiRunTest : public internal::LiveCountTest {
   }
   static void TearDownTestSuite() { callout_client_destroy(client_); }
 
-  static Status Compile(const std::string& code, std::vector<const callout_callback*> callbacks,
-                        callout_executable** out, int32_t num_replicas = 0) {
+  static Status Compile(const std::string& code, std::vector<callout_callback*> callbacks, callout_executable** out,
+                        int32_t num_replicas = 0) {
     callout_program* program = nullptr;
     CALLOUT_RETURN_IF_ERROR(Take(callout_program_from_bytes(code.data(), code.size(), &program)));
     callout_compile_options options = {};
@@ -231,8 +231,8 @@ TEST_F(CApiRunTest, ArgumentsAreChecked) {
   callout_executable* executable = CompileWith(testdata::Chain({"f"}), "f", adder);
   callout_array* x = Array();
   callout_array* y = nullptr;
-  const callout_array* none = nullptr;
-  const auto run = [&](const callout_array* const* arguments, size_t count) {
+  callout_array* none = nullptr;
+  const auto run = [&](callout_array* const* arguments, size_t count) {
     return Take(callout_execute(executable, arguments, count, nullptr, &y, 1));
   };
   EXPECT_THAT(run(&none, 1), StatusIs(StatusCode::kInvalidArgument, "callout_execute: argument 0 of device 0 is null"));
