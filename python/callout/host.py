@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hosts of exported programs, in C++ or C, get from Python. See docs/host.md."""
+
+from ._loaded_host_callback import LoadedHostCallback as LoadedHostCallback
+
+__all__ = ["LoadedHostCallback"]
