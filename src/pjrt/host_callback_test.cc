@@ -13,6 +13,7 @@
 
 #include "base/live_count.h"
 #include "callout/pjrt/executable.h"
+#include "pjrt/testdata/c_closures.h"
 #include "pjrt/testdata/programs.h"
 #include "testing/status_matchers.h"
 
@@ -110,6 +111,33 @@ TEST_F(HostCallbackTest, ACallbackOutlivesExecutablesThatShareIt) {
     ASSERT_TRUE(executable.ok());
     EXPECT_THAT(Run(executable.value()), ElementsAre(2, 3, 4, 5));
   }
+}
+
+TEST_F(HostCallbackTest, ClosuresAreEndedWithTheLastThatUsesThem) {
+  testdata::Adder ten{.k = 10};
+  {
+    const ClosureCallback args("f", ten.closure());
+    auto once = compiler().MakeLoadedHostCallback(args);
+    auto twice = compiler().MakeLoadedHostCallback(args);
+    ASSERT_TRUE(once.ok() && twice.ok());
+    EXPECT_EQ(once.value().callback(), twice.value().callback());
+    auto executable = compiler().Compile(Chain({"f"}), {.loaded_host_callbacks = {once.value()}});
+    ASSERT_TRUE(executable.ok()) << executable.status().message();
+    EXPECT_THAT(Run(executable.value()), ElementsAre(11, 12, 13, 14));
+    EXPECT_EQ(ten.destroyed, 0);
+  }
+  EXPECT_EQ(ten.destroyed, 1);
+}
+
+TEST_F(HostCallbackTest, WhatIsNoClosureIsRefused) {
+  testdata::Adder adder;
+  callout_closure closure = adder.closure();
+  closure.struct_size = 0;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(compiler().MakeLoadedHostCallback(ClosureCallback("f", closure)),
+                internal::StatusIs(StatusCode::kInvalidArgument, "the closure for 'f' has struct_size 0"));
+  }
+  EXPECT_EQ(adder.destroyed, 0);
 }
 
 TEST_F(HostCallbackTest, AnUnboundNameFailsTheCompilation) {
