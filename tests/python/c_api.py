@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout/c_api.h by ctypes: a host as another language would bind it. The library is the C++ build's."""
+"""callout/c_api.h by ctypes: a host as another language would bind it.
+
+The library is the installed package's, where that was built with its host; otherwise the C++ build's.
+"""
 
 import ctypes
+import os
 import re
 from pathlib import Path
 
+import callout
 import numpy as np
 
 BUILD = Path(__file__).parents[2] / "build" / "dev"
@@ -37,18 +42,27 @@ SIGNATURES = {
 }
 
 
+def library_path():
+    """None if there is no host."""
+    package = Path(callout.__file__).parent / "lib" / "libcallout.so"
+    if hasattr(ctypes.CDLL(str(package)), "callout_c_api_version"):
+        return package
+    return BUILD / "libcallout.so" if (BUILD / "libcallout.so").exists() else None
+
+
 def plugin_path():
-    """The plugin that the C++ build tests with; None if there is no such build."""
+    """CALLOUT_PJRT_PLUGIN, or what the C++ build tests with; None if there is neither."""
     cache = BUILD / "CMakeCache.txt"
-    found = re.search(r"^callout_pjrt_plugin:.*?=(.*)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
-    return found[1] if found and Path(found[1]).exists() and (BUILD / "libcallout.so").exists() else None
+    found = re.search(r"^callout_pjrt_plugin:.*?=(.*)$", cache.read_text() if cache.exists() else "", re.MULTILINE)
+    path = os.environ.get("CALLOUT_PJRT_PLUGIN") or (found[1] if found else "")
+    return path if path and Path(path).exists() else None
 
 
 class CApi:
     """Its handles are destroyed by `close`, last made first."""
 
     def __init__(self):
-        self._library = ctypes.CDLL(str(BUILD / "libcallout.so"))  # gives up the GIL around its calls
+        self._library = ctypes.CDLL(str(library_path()))  # gives up the GIL around its calls
         self._handles = []
         for name, signature in SIGNATURES.items():
             function = getattr(self._library, f"callout_{name}")
