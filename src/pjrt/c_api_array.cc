@@ -61,7 +61,7 @@ callout_status* callout_array_from_host(const callout_client* client, size_t dev
     const auto type = static_cast<DType>(dtype);
     CALLOUT_RETURN_IF_ERROR(CheckHostArray(type, shape, data, size_bytes));
     CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer, pjrt::Buffer::FromHost(client->client, *found, type, shape, data));
-    *out = new callout_array{client->client, std::move(buffer)};
+    *out = internal::NewHandle<callout_array>(client->client, std::move(buffer));
     return OkStatus();
   });
 }

@@ -43,7 +43,7 @@ callout_status* callout_binding_scope_begin(callout_callback* const* callbacks, 
     CALLOUT_ASSIGN_OR_RETURN(const auto bound,
                              internal::ReadCallbacks("callout_binding_scope_begin", callbacks, num_callbacks));
     CALLOUT_ASSIGN_OR_RETURN(internal::Bindings bindings, internal::MakeBindings(bound));
-    *out = new callout_binding_scope(std::move(bindings));
+    *out = internal::NewHandle<callout_binding_scope>(std::move(bindings));
     return OkStatus();
   });
 }

@@ -13,7 +13,7 @@ namespace {
 
 Status Make(const pjrt::LoadedHostCallbackMakeArgs& args, callout_callback** out) {
   CALLOUT_ASSIGN_OR_RETURN(pjrt::LoadedHostCallback callback, args.Make());
-  *out = new callout_callback{std::move(callback)};
+  *out = internal::NewHandle<callout_callback>(std::move(callback));
   return OkStatus();
 }
 
@@ -50,7 +50,8 @@ callout_status* callout_callback_from_closure(const char* name, const callout_cl
                                               callout_callback** out) noexcept {
   return GuardC(__func__, {{name, "name"}, {closure, "closure"}, {out, "out"}}, [&] {
     std::string copy = name;
-    std::unique_ptr<callout_callback> handle(new callout_callback{pjrt::LoadedHostCallback("", nullptr)});
+    std::unique_ptr<callout_callback> handle(
+        internal::NewHandle<callout_callback>(pjrt::LoadedHostCallback("", nullptr)));
     // What fails from here on must not have taken the closure.
     CALLOUT_ASSIGN_OR_RETURN(auto callback, internal::MakeClosure(copy, *closure));
     handle->callback = pjrt::LoadedHostCallback(std::move(copy), std::move(callback));

@@ -57,7 +57,7 @@ Result<const pjrt::Device*> internal::FindDevice(const char* function, const pjr
 callout_status* callout_plugin_load(const char* path, callout_plugin** out) noexcept {
   return GuardC(__func__, {{out, "out"}}, [&]() -> Status {
     CALLOUT_ASSIGN_OR_RETURN(auto plugin, pjrt::Plugin::Load(path == nullptr ? "" : path));
-    *out = new callout_plugin{std::move(plugin)};
+    *out = internal::NewHandle<callout_plugin>(std::move(plugin));
     return OkStatus();
   });
 }
@@ -78,7 +78,7 @@ callout_status* callout_client_create(const callout_plugin* plugin, const callou
   return GuardC(__func__, {{plugin, "plugin"}, {out, "out"}}, [&]() -> Status {
     CALLOUT_ASSIGN_OR_RETURN(const pjrt::ClientOptions read, ReadClientOptions(options));
     CALLOUT_ASSIGN_OR_RETURN(auto client, pjrt::Client::Create(plugin->plugin, read));
-    *out = new callout_client{std::move(client)};
+    *out = internal::NewHandle<callout_client>(std::move(client));
     return OkStatus();
   });
 }

@@ -31,14 +31,14 @@ Result<pjrt::CompileOptions> ReadCompileOptions(const callout_compile_options* g
 callout_status* callout_program_from_file(const char* path, callout_program** out) noexcept {
   return GuardC(__func__, {{path, "path"}, {out, "out"}}, [&]() -> Status {
     CALLOUT_ASSIGN_OR_RETURN(pjrt::Program program, pjrt::Program::FromFile(path));
-    *out = new callout_program{std::move(program)};
+    *out = internal::NewHandle<callout_program>(std::move(program));
     return OkStatus();
   });
 }
 
 callout_status* callout_program_from_bytes(const void* data, size_t size, callout_program** out) noexcept {
   return GuardC(__func__, {{data, "data"}, {out, "out"}}, [&] {
-    *out = new callout_program{pjrt::Program{std::string(static_cast<const char*>(data), size)}};
+    *out = internal::NewHandle<callout_program>(pjrt::Program{std::string(static_cast<const char*>(data), size)});
     return OkStatus();
   });
 }
@@ -51,7 +51,7 @@ callout_status* callout_compile(const callout_client* client, const callout_prog
     CALLOUT_ASSIGN_OR_RETURN(const pjrt::CompileOptions read, ReadCompileOptions(options));
     const pjrt::Compiler compiler(client->client);
     CALLOUT_ASSIGN_OR_RETURN(pjrt::LoadedExecutable executable, compiler.Compile(program->program, read));
-    *out = new callout_executable{client->client, std::move(executable)};
+    *out = internal::NewHandle<callout_executable>(client->client, std::move(executable));
     return OkStatus();
   });
 }

@@ -59,7 +59,7 @@ Status Take(const callout_executable& executable, pjrt::Execution execution, cal
   std::vector<std::unique_ptr<callout_array>> arrays;
   for (std::vector<pjrt::Buffer>& of_device : execution.outputs) {
     for (pjrt::Buffer& output : of_device) {
-      arrays.emplace_back(new callout_array{executable.client, std::move(output)});
+      arrays.emplace_back(internal::NewHandle<callout_array>(executable.client, std::move(output)));
     }
   }
   for (std::unique_ptr<callout_array>& array : arrays) *outputs++ = array.release();
@@ -93,7 +93,7 @@ callout_status* callout_execution_start(const callout_executable* executable, ca
   return GuardC(function, {{executable, "executable"}, {out, "out"}}, [&]() -> Status {
     CALLOUT_ASSIGN_OR_RETURN(pjrt::Execution execution,
                              Start(function, {*executable, arguments, num_arguments, options}));
-    *out = new callout_execution{executable->client, std::move(execution)};
+    *out = internal::NewHandle<callout_execution>(executable->client, std::move(execution));
     return OkStatus();
   });
 }
@@ -114,7 +114,7 @@ callout_status* callout_execution_take(callout_execution* execution, size_t devi
     }
     pjrt::Buffer& buffer = outputs[device][output];
     if (buffer.handle() == nullptr) return FailedPrecondition(what + " was taken");
-    *out = new callout_array{execution->client, std::move(buffer)};
+    *out = internal::NewHandle<callout_array>(execution->client, std::move(buffer));
     return OkStatus();
   });
 }

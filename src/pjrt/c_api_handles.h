@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/live_count.h"
@@ -13,6 +14,12 @@
 namespace callout::internal {
 
 using CountedHandle = Counted<LiveKind::kHandle>;
+
+/// A handle over `parts`, for the caller to destroy.
+template <typename Handle, typename... Parts>
+Handle* NewHandle(Parts&&... parts) {
+  return new Handle{std::forward<Parts>(parts)...};
+}
 
 /// InvalidArgument if one is null.
 Result<std::vector<pjrt::LoadedHostCallback>> ReadCallbacks(const char* function, callout_callback* const* callbacks,
