@@ -17,6 +17,8 @@ file(GLOB public_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/callou
 if(CALLOUT_BUILD_PJRT)
   file(GLOB pjrt_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/callout/pjrt/*.h")
   list(APPEND public_headers ${pjrt_headers})
+else()
+  list(FILTER public_headers EXCLUDE REGEX "/c_api\\.h$")
 endif()
 target_sources(callout PUBLIC FILE_SET HEADERS
   BASE_DIRS "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/include"

@@ -100,6 +100,28 @@ typedef struct callout_function {
   uint32_t reserved;
 } callout_function;
 
+/// A function and what it works on, handed over as one: a callback in whatever language, of which its caller knows
+/// nothing else. Copies are the same closure; one of them, the owner's, is destroyed.
+typedef struct callout_closure {
+  size_t struct_size;  ///< sizeof(callout_closure); 0 for one that was taken.
+  /// As callout_call_fn, with the context. For a tap: a call without results.
+  int32_t (*call)(void* context, const callout_call* call);
+  void* context;
+  /// Ends the context; null if there is nothing to end. Called once, by the owner, when no call is running and none
+  /// will come; on any thread. Must not let an exception out.
+  void (*destroy)(void* context);
+} callout_closure;
+
+/// Hands the closure over: `from` is empty afterwards, and whoever gets the result owns it. Not thread-safe.
+static inline callout_closure callout_closure_take(callout_closure* from) {
+  callout_closure taken = *from;
+  from->struct_size = 0;
+  from->call = NULL;
+  from->context = NULL;
+  from->destroy = NULL;
+  return taken;
+}
+
 /// The table through which a library that does not link libcallout reaches the core of the process.
 typedef struct callout_api {
   size_t struct_size;

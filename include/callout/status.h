@@ -92,7 +92,7 @@ class [[nodiscard]] Result {
 
 #define CALLOUT_RETURN_IF_ERROR(expression)                                                           \
   do {                                                                                                \
-    if (::callout::Status callout_status = (expression); !callout_status.ok()) return callout_status; \
+    if (::callout::Status callout_failed = (expression); !callout_failed.ok()) return callout_failed; \
   } while (false)
 
 #define CALLOUT_ASSIGN_OR_RETURN(declaration, expression)                 \

@@ -16,6 +16,7 @@ if _sysconfig.get_config_var("Py_GIL_DISABLED"):
 from . import buffer_callback as buffer_callback
 from . import cpp as cpp
 from . import ffi as ffi
+from . import host as host
 from . import numba as numba
 from . import sinks as sinks
 from ._barrier import barrier_wait as barrier_wait

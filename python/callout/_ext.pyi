@@ -38,6 +38,11 @@ def make_print_sink(label: str, fd: int) -> Callback: ...
 
 def make_json_lines_sink(label: str, path: str, append: bool, fields: bool) -> Callback: ...
 
+def closure_capsule(callback: Callback) -> object:
+    """
+    A capsule "callout_closure" over a closure of its own, which keeps the callback.
+    """
+
 def make_jit_function(label: str, address: int, pointers: bool, owner: object, one_at_a_time: bool) -> Callback:
     """A callback over machine code that `owner` keeps."""
 

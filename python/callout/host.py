@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What C++ hosts of compiled programs need from Python."""
+"""What hosts of exported programs, in C++ or C, get from Python. See docs/host.md."""
 
-from __future__ import annotations
+from ._host_transfers import rewrite_host_transfers as rewrite_host_transfers
+from ._loaded_host_callback import LoadedHostCallback as LoadedHostCallback
 
-from ._host_transfers import rewrite_host_transfers
-
-__all__ = ["rewrite_host_transfers"]
+__all__ = ["LoadedHostCallback", "rewrite_host_transfers"]

@@ -20,6 +20,7 @@ struct CallbackHandle {
 
 void BindHostCallback(nanobind::module_& module);
 void BindCallbacks(nanobind::module_& module);
+void BindClosures(nanobind::module_& module);
 void BindJitFunctions(nanobind::module_& module);
 void BindRegistry(nanobind::module_& module);
 void BindEager(nanobind::module_& module);

@@ -54,9 +54,9 @@ thread_local PyGILState_STATE t_batch_state;
 
 }  // namespace
 
-GilScope::GilScope() : ok_(Enter()) {
+GilScope::GilScope(ThreadState thread_state) : ok_(Enter()) {
   if (!ok_) return;
-  state_ = TakeGil();
+  state_ = thread_state == ThreadState::kKeep ? TakeGil() : PyGILState_Ensure();
   on_foreign_thread_ = t_foreign;
 }
 

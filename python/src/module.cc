@@ -44,6 +44,7 @@ NB_MODULE(_ext, m) {
   m.def("ffi_targets", &FfiTargets, "(name, platform, {stage: capsule}) of each FFI target.");
   BindHostCallback(m);
   BindCallbacks(m);
+  BindClosures(m);
   BindJitFunctions(m);
   BindRegistry(m);
   BindEager(m);

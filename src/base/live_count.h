@@ -18,6 +18,7 @@ enum class LiveKind : int {
   kPjrtBuffer,
   kPjrtEvent,
   kPjrtExecutable,  ///< Loaded ones, and what they tell of themselves.
+  kHandle,          ///< Of the C interface.
   kKindCount
 };
 

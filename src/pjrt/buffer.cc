@@ -47,16 +47,32 @@ Result<std::vector<int64_t>> Buffer::dims() const {
   return std::vector<int64_t>(args.dims, args.dims + args.num_dims);
 }
 
-Result<std::vector<std::byte>> Buffer::ToHost() const {
+Result<size_t> Buffer::HostSize() const {
   PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;
   args.src = handle();
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ToHostBuffer, args));  // the size
-  std::vector<std::byte> bytes(args.dst_size);
-  if (bytes.empty()) return bytes;
-  args.dst = bytes.data();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ToHostBuffer, args));
-  Event copied(client(), args.event);
-  CALLOUT_RETURN_IF_ERROR(copied.Wait());
+  return args.dst_size;
+}
+
+Status Buffer::ToHost(void* data, size_t size) const {
+  CALLOUT_ASSIGN_OR_RETURN(const size_t expected, HostSize());
+  if (size != expected) {
+    return InvalidArgument("callout: the array has " + std::to_string(expected) + " bytes, there is room for " +
+                           std::to_string(size));
+  }
+  if (size == 0) return OkStatus();
+  PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;
+  args.src = handle();
+  args.dst = data;
+  args.dst_size = size;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ToHostBuffer, args));
+  return Event(client(), args.event).Wait();
+}
+
+Result<std::vector<std::byte>> Buffer::ToHost() const {
+  CALLOUT_ASSIGN_OR_RETURN(const size_t size, HostSize());
+  std::vector<std::byte> bytes(size);
+  CALLOUT_RETURN_IF_ERROR(ToHost(bytes.data(), size));
   return bytes;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "callout/pjrt/executable.h"
+#include "pjrt/bindings.h"
 #include "pjrt/compile_options.h"
 #include "pjrt/host_transfer_streams.h"
 #include "pjrt/host_transfers.h"
@@ -76,18 +77,6 @@ std::shared_ptr<internal::Callback> MakePlaceholder(std::string_view name) {
   return made.ok() ? made->callback() : nullptr;
 }
 
-Result<internal::Bindings> Bind(const std::vector<LoadedHostCallback>& callbacks) {
-  internal::Bindings bindings;
-  for (size_t i = 0; i < callbacks.size(); ++i) {
-    if (!bindings.emplace(callbacks[i].name(), callbacks[i].callback()).second) {
-      return InvalidArgument("callout: two callbacks are bound to the name '" + callbacks[i].name() + "'");
-    }
-    bindings.emplace("#" + std::to_string(i), callbacks[i].callback());
-  }
-  CALLOUT_RETURN_IF_ERROR(internal::BindHostTransfers(callbacks, bindings));
-  return bindings;
-}
-
 }  // namespace
 
 Result<LoadedHostCallback> Compiler::MakeLoadedHostCallback(const LoadedHostCallbackMakeArgs& args) const {
@@ -98,7 +87,7 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   CALLOUT_RETURN_IF_ERROR(CheckCallable(program, options, client_->platform()));
   CALLOUT_ASSIGN_OR_RETURN(const std::string serialized,
                            internal::SerializeCompileOptions(options, std::max(program.num_devices, 1)));
-  CALLOUT_ASSIGN_OR_RETURN(const internal::Bindings bindings, Bind(options.loaded_host_callbacks));
+  CALLOUT_ASSIGN_OR_RETURN(const internal::Bindings bindings, internal::MakeBindings(options.loaded_host_callbacks));
   CALLOUT_ASSIGN_OR_RETURN(
       std::string code,  // PJRT wants it writable
       internal::PrepareHostTransfers(program.code, options.loaded_host_callbacks, client_->platform()));

@@ -102,6 +102,7 @@ Status Execution::Wait() {
     first = std::move(status);
     // XLA:CPU tells an event only "Internal: Compute error: ...", whatever the code was; an output has the original.
     for (const Buffer& output : outputs[i]) {
+      if (output.handle() == nullptr) continue;  // moved away
       Result<Event> ready = output.Ready();
       if (!ready.ok()) continue;
       if (Status original = ready->Wait(); !original.ok()) {

@@ -6,6 +6,7 @@
 #include "base/ticks.h"
 #include "delivery/delivery.h"
 #include "registry/callback.h"
+#include "registry/closure.h"
 #include "registry/native_function.h"
 #include "registry/stats_table.h"
 #include "sinks/sinks.h"
@@ -60,6 +61,14 @@ Result<LoadedHostCallback> SinkCallback::Make() const {
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> sink,
                            internal::MakeJsonLinesSink(name, path, /*append=*/false, /*fields=*/true));
   return LoadedHostCallback(name, std::move(sink), "jsonl:" + path);
+}
+
+ClosureCallback::ClosureCallback(std::string callback_name, const callout_closure& closure)
+    : name(std::move(callback_name)), callback(internal::MakeClosure(name, closure)) {}
+
+Result<LoadedHostCallback> ClosureCallback::Make() const {
+  if (!callback.ok()) return Status(callback.status().code(), std::string(callback.status().message()));
+  return LoadedHostCallback(name, callback.value());
 }
 
 Status BarrierWait(double timeout_seconds) {

@@ -15,6 +15,8 @@
 
 #include "base/live_count.h"
 #include "callout/pjrt/executable.h"
+#include "pjrt/testdata/c_closures.h"
+#include "pjrt/testdata/programs.h"
 #include "testing/status_matchers.h"
 
 namespace callout::pjrt {
@@ -24,36 +26,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A program of f32[4] that calls `names` one after the other, each with what the last returned.
-Program Chain(const std::vector<std::string>& names) {
-  std::string code = "module @m {\nfunc.func public @main(%0: tensor<4xf32>) -> tensor<4xf32> {\n";
-  for (size_t i = 0; i < names.size(); ++i) {
-    code += "%" + std::to_string(i + 1) + " = stablehlo.custom_call @callout.v1.call(%" + std::to_string(i) +
-            ") {api_version = 4 : i32, has_side_effect = true, backend_config = {callback = \"" + names[i] +
-            "\"}} : (tensor<4xf32>) -> tensor<4xf32>\n";
-  }
-  return {code + "return %" + std::to_string(names.size()) + " : tensor<4xf32>\n}\n}\n"};
-}
-
-// A program of f32[4] that taps its argument `count` times and returns it.
-Program TapLoop(const std::string& name, int count) {
-  return {
-      "module @m {\nfunc.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
-      "%zero = stablehlo.constant dense<0> : tensor<i32>\n"
-      "%r:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i32>, tensor<4xf32>\n"
-      "cond {\n%n = stablehlo.constant dense<" +
-      std::to_string(count) +
-      "> : tensor<i32>\n%c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
-      "stablehlo.return %c : tensor<i1>\n} do {\n"
-      "stablehlo.custom_call @callout.v1.tap(%v) {api_version = 4 : i32, has_side_effect = true, backend_config = "
-      "{callback = \"" +
-      name +
-      "\"}} : (tensor<4xf32>) -> ()\n"
-      "%one = stablehlo.constant dense<1> : tensor<i32>\n%j = stablehlo.add %i, %one : tensor<i32>\n"
-      "%w = stablehlo.add %v, %v : tensor<4xf32>\n"
-      "stablehlo.return %j, %w : tensor<i32>, tensor<4xf32>\n}\n"
-      "return %r#1 : tensor<4xf32>\n}\n}\n"};
-}
+Program Chain(const std::vector<std::string>& names) { return {testdata::Chain(names)}; }
+Program TapLoop(const std::string& name, int count) { return {testdata::TapLoop(name, count)}; }
 
 class HostCallbackTest : public ::testing::Test {
  protected:
@@ -139,6 +113,33 @@ TEST_F(HostCallbackTest, ACallbackOutlivesExecutablesThatShareIt) {
     ASSERT_TRUE(executable.ok());
     EXPECT_THAT(Run(executable.value()), ElementsAre(2, 3, 4, 5));
   }
+}
+
+TEST_F(HostCallbackTest, ClosuresAreEndedWithTheLastThatUsesThem) {
+  testdata::Adder ten{.k = 10};
+  {
+    const ClosureCallback args("f", ten.closure());
+    auto once = compiler().MakeLoadedHostCallback(args);
+    auto twice = compiler().MakeLoadedHostCallback(args);
+    ASSERT_TRUE(once.ok() && twice.ok());
+    EXPECT_EQ(once.value().callback(), twice.value().callback());
+    auto executable = compiler().Compile(Chain({"f"}), {.loaded_host_callbacks = {once.value()}});
+    ASSERT_TRUE(executable.ok()) << executable.status().message();
+    EXPECT_THAT(Run(executable.value()), ElementsAre(11, 12, 13, 14));
+    EXPECT_EQ(ten.destroyed, 0);
+  }
+  EXPECT_EQ(ten.destroyed, 1);
+}
+
+TEST_F(HostCallbackTest, WhatIsNoClosureIsRefused) {
+  testdata::Adder adder;
+  callout_closure closure = adder.closure();
+  closure.struct_size = 0;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(compiler().MakeLoadedHostCallback(ClosureCallback("f", closure)),
+                internal::StatusIs(StatusCode::kInvalidArgument, "the closure for 'f' has struct_size 0"));
+  }
+  EXPECT_EQ(adder.destroyed, 0);
 }
 
 TEST_F(HostCallbackTest, AnUnboundNameFailsTheCompilation) {

@@ -3,12 +3,11 @@
 
 #include <dlfcn.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 
 #include "base/thread_annotations.h"
-#include "ffi/plugin_targets.h"
+#include "pjrt/attach.h"
 #include "pjrt/pjrt_abi.h"
 #include "pjrt/values.h"
 
@@ -70,7 +69,7 @@ Result<std::shared_ptr<const Plugin>> Plugin::Load(const std::string& path) {
   plugin->path_ = found;
   CALLOUT_RETURN_IF_ERROR(plugin->Open());
   CALLOUT_RETURN_IF_ERROR(plugin->ReadAttributes());
-  CALLOUT_RETURN_IF_ERROR(plugin->RegisterTargets());
+  CALLOUT_RETURN_IF_ERROR(internal::AttachTargets(*plugin->api_, "'" + found + "'"));
   loaded.by_path[found] = plugin;
   return std::shared_ptr<const Plugin>(std::move(plugin));
 }
@@ -101,25 +100,6 @@ Status Plugin::ReadAttributes() {
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(*api_, PJRT_Plugin_Attributes, args));
   attributes_ = internal::FromNamedValues(args.attributes, args.num_attributes);
   return OkStatus();
-}
-
-Status Plugin::RegisterTargets() {
-  const auto* extension = reinterpret_cast<const internal::PjrtFfiExtension*>(api_->Extension(PJRT_Extension_Type_FFI));
-  if (extension == nullptr || extension->base.struct_size < sizeof(internal::PjrtFfiExtension)) {
-    return FailedPrecondition("callout: '" + path_ + "' cannot call functions of its host: it has no FFI extension");
-  }
-  static std::atomic<int> number{0};  // runtimes refuse a name that they know with another function
-  const std::string name = "callout.bootstrap." + std::to_string(number.fetch_add(1));
-  constexpr std::string_view kPlatform = "cpu";
-  internal::PjrtFfiRegisterHandlerArgs args = {};
-  args.struct_size = internal::kPjrtFfiRegisterHandlerArgsSize;
-  args.target_name = name.data();
-  args.target_name_size = name.size();
-  args.handler = internal::BootstrapHandler();
-  args.platform_name = kPlatform.data();
-  args.platform_name_size = kPlatform.size();
-  CALLOUT_RETURN_IF_ERROR(api_->Take(extension->register_handler(&args)));
-  return internal::RegisterTargetsWithRuntime();
 }
 
 }  // namespace callout::pjrt

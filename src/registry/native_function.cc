@@ -3,56 +3,14 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <mutex>
-#include <vector>
 
 #include "base/small_buffer.h"
+#include "registry/native_call.h"
 
 namespace callout::internal {
 namespace {
-
-struct CallError {
-  StatusCode code = StatusCode::kInternal;
-  std::string message;
-};
-
-void SetError(void* context, int32_t code, const char* message, size_t length) {
-  auto* error = static_cast<CallError*>(context);
-  error->code = code > 0 && code <= 16 ? static_cast<StatusCode>(code) : StatusCode::kInternal;
-  error->message.assign(message, length);
-}
-
-// Memory that a function asked for, until it returns.
-class Scratch {
- public:
-  Scratch() = default;
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    for (void* block : blocks_) std::free(block);
-  }
-
-  static void* Allocate(void* scratch, uint64_t bytes, uint64_t alignment) noexcept {
-    constexpr uint64_t kAlignment = 64;
-    if (alignment > kAlignment || bytes > (uint64_t{1} << 62)) return nullptr;
-    void* block =
-        std::aligned_alloc(kAlignment, (std::max<uint64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
-    if (block == nullptr) return nullptr;
-    try {
-      static_cast<Scratch*>(scratch)->blocks_.push_back(block);
-    } catch (...) {
-      std::free(block);
-      return nullptr;
-    }
-    return block;
-  }
-
- private:
-  std::vector<void*> blocks_;
-};
 
 // What its writer knew of the record; the rest is zeros.
 callout_function CopyRecord(const callout_function& function) {
@@ -88,29 +46,12 @@ Status NativeFunction::Call(const callout_call& call) {
   static std::mutex one_at_a_time;
   std::unique_lock<std::mutex> turn;
   if (options_.one_at_a_time) turn = std::unique_lock(one_at_a_time);
-  CallError error;
-  Scratch scratch;
-  int32_t code = 0;
-  try {
+  return CallNative(call, [&](const callout_call* with_error) {
     if (function_.kind == CALLOUT_FUNCTION_POINTERS) {
-      code = CallWithPointers(reinterpret_cast<callout_pointers_fn>(function_.fn), call);
-    } else {
-      callout_call with_error = call;
-      with_error.error_context = &error;
-      with_error.set_error = &SetError;
-      with_error.allocator = &scratch;
-      with_error.allocate = &Scratch::Allocate;
-      code = reinterpret_cast<callout_call_fn>(function_.fn)(&with_error);
+      return CallWithPointers(reinterpret_cast<callout_pointers_fn>(function_.fn), *with_error);
     }
-  } catch (const std::exception& e) {
-    return InternalError(e.what());
-  } catch (...) {
-    return InternalError("the function threw something that is not a std::exception");
-  }
-  if (code == 0) [[likely]]
-    return OkStatus();
-  if (error.message.empty()) error.message = "the function returned error code " + std::to_string(code);
-  return Status(error.code, std::move(error.message));
+    return reinterpret_cast<callout_call_fn>(function_.fn)(with_error);
+  });
 }
 
 Status NativeFunction::Deliver(const Record& record) { return Call(AsCall(record)); }

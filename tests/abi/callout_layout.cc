@@ -68,6 +68,13 @@ OFFSET(callout_function, parameters, 24);
 OFFSET(callout_function, num_parameters, 32);
 static_assert(CALLOUT_FUNCTION_POINTERS == 1 && CALLOUT_FUNCTION_CALL == 2);
 
+static_assert(std::is_standard_layout_v<callout_closure> && std::is_trivial_v<callout_closure>);
+SIZE(callout_closure, 32);
+OFFSET(callout_closure, struct_size, 0);
+OFFSET(callout_closure, call, 8);
+OFFSET(callout_closure, context, 16);
+OFFSET(callout_closure, destroy, 24);
+
 static_assert(std::is_standard_layout_v<callout_api> && std::is_trivial_v<callout_api>);
 SIZE(callout_api, 32);
 OFFSET(callout_api, struct_size, 0);

@@ -55,6 +55,10 @@ class CALLOUT_EXPORT Buffer {
   /// Blocks until the array is there, and copies it, dense and row-major, elements of less than a byte in a byte each
   /// (the bits above them are 0). Errors: those of the program that makes it.
   Result<std::vector<std::byte>> ToHost() const;
+  /// As ToHost, to `data`. InvalidArgument if `size` is not HostSize().
+  Status ToHost(void* data, size_t size) const;
+  /// Bytes that ToHost copies.
+  Result<size_t> HostSize() const;
   /// As ToHost. InvalidArgument if the elements are not Ts.
   template <typename T>
   Result<std::vector<T>> ToVector() const {

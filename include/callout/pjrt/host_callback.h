@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "callout/abi.h"
 #include "callout/call.h"
 #include "callout/export.h"
 #include "callout/status.h"
@@ -113,6 +114,17 @@ using HostCallbackMaker = std::function<Result<LoadedHostCallback>(const std::st
 /// called on any thread.
 CALLOUT_EXPORT Status RegisterHostCallbackMaker(const std::string& kind, HostCallbackMaker maker,
                                                 bool programs_may_use = false);
+
+/// A callout_closure: a callback of C, or of another language. Takes ownership of its context, which is destroyed with
+/// the last of this object, the callbacks that it makes and the executables that use them. Of what is no closure
+/// nothing is taken, and Make says why.
+struct CALLOUT_EXPORT ClosureCallback final : LoadedHostCallbackMakeArgs {
+  ClosureCallback(std::string callback_name, const callout_closure& closure);
+  Result<LoadedHostCallback> Make() const override;
+
+  std::string name;
+  Result<std::shared_ptr<internal::Callback>> callback;
+};
 
 /// Blocks until every tap that programs made before the call is delivered. Returns the error of the last tap that
 /// failed since the last call, or DeadlineExceeded with what is outstanding. Not from a callback. Thread-safe.

@@ -51,7 +51,6 @@ class CALLOUT_EXPORT Plugin {
 
   Status Open();
   Status ReadAttributes();
-  Status RegisterTargets();
 
   std::string path_;
   int major_ = 0;

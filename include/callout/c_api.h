@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Callout for hosts in C, and in whatever language calls C. Two levels:
+//
+//   a host with a PJRT binding of its own: callout_attach, callbacks, a binding scope around its own compilation;
+//   a host without one:                    callout_plugin_load, clients, programs, executables, arrays.
+//
+// What holds everywhere: functions that can fail return a callout_status, null if all went well, which the caller
+// destroys. Outputs are written only then. A null where none may be is an INVALID_ARGUMENT that names it. Handles are
+// destroyed by the function of their name, which takes null; each keeps alive what it was made from, so the order does
+// not matter. Strings are UTF-8 and NUL-terminated. What a function is given, it copies, unless it says otherwise.
+// Nothing here needs or takes Python's GIL; nothing throws. Unless they say so, functions are thread-safe, as long as
+// no handle is destroyed while another thread is using it.
+//
+// Option structs begin with `struct_size`: sizeof of the struct that the caller was compiled with. Zeros elsewhere are
+// defaults, and a null pointer to options is all zeros. A library that does not know a field which is not zero refuses.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "callout/abi.h"
+
+#ifdef __cplusplus
+#define CALLOUT_C_NOEXCEPT noexcept
+extern "C" {
+#else
+#define CALLOUT_C_NOEXCEPT
+#endif
+
+#define CALLOUT_C_EXPORT __attribute__((visibility("default")))
+/// Whatever can fail. The status is not to be ignored: it would stay.
+#define CALLOUT_C_STATUS __attribute__((visibility("default"), warn_unused_result)) callout_status*
+
+/// Grows with every addition; nothing is ever removed.
+#define CALLOUT_C_API_VERSION 1
+/// Of the library that is loaded.
+CALLOUT_C_EXPORT uint32_t callout_c_api_version(void) CALLOUT_C_NOEXCEPT;
+
+/// Why something failed. Null is success, here and everywhere.
+typedef struct callout_status callout_status;
+
+/// A canonical status code: 0 ok, 3 invalid argument, 4 deadline exceeded, 5 not found, 9 failed precondition, 13
+/// internal, ...
+CALLOUT_C_EXPORT int32_t callout_status_code(const callout_status* status) CALLOUT_C_NOEXCEPT;
+/// "" if ok. Borrowed: valid until the status is destroyed.
+CALLOUT_C_EXPORT const char* callout_status_message(const callout_status* status) CALLOUT_C_NOEXCEPT;
+CALLOUT_C_EXPORT void callout_status_destroy(callout_status* status) CALLOUT_C_NOEXCEPT;
+
+/// A callback under the name by which programs ask for it. Executables keep the callbacks that they use, so it may be
+/// destroyed after the compilation, and may be given to several.
+typedef struct callout_callback callout_callback;
+
+/// Takes ownership of the closure's context if it succeeds; `destroy` is then called once, when the handle and all
+/// executables that use it are gone. Programs call it on their own threads, several at once; its taps come on a thread
+/// of Callout's, in order for each device.
+CALLOUT_C_STATUS callout_callback_from_closure(const char* name, const callout_closure* closure,
+                                               callout_callback** out) CALLOUT_C_NOEXCEPT;
+/// A function of a shared library, "path/lib.so:symbol", which stays loaded.
+CALLOUT_C_STATUS callout_callback_from_library(const char* name, const char* library_and_symbol,
+                                               callout_callback** out) CALLOUT_C_NOEXCEPT;
+
+enum callout_sink_kind {
+  CALLOUT_SINK_NULL = 0,
+  CALLOUT_SINK_PRINT = 1,       ///< A line each on standard output.
+  CALLOUT_SINK_JSON_LINES = 2,  ///< A JSON object each in the file `path`, which is written anew.
+};
+
+/// A receiver of taps. `path` may be null where the kind has none.
+CALLOUT_C_STATUS callout_callback_from_sink(const char* name, uint32_t kind, const char* path,
+                                            callout_callback** out) CALLOUT_C_NOEXCEPT;
+
+/// "kind:payload" of a C++ host's Serialize: "print", "null", "jsonl:PATH", "library:PATH:SYMBOL", or of a kind that
+/// the process has a maker for. NOT_FOUND, with the known kinds, for another one.
+CALLOUT_C_STATUS callout_callback_from_serialized(const char* name, const char* serialized,
+                                                  callout_callback** out) CALLOUT_C_NOEXCEPT;
+
+/// Borrowed: valid until the callback is destroyed. "" for null.
+CALLOUT_C_EXPORT const char* callout_callback_name(const callout_callback* callback) CALLOUT_C_NOEXCEPT;
+CALLOUT_C_EXPORT void callout_callback_destroy(callout_callback* callback) CALLOUT_C_NOEXCEPT;
+
+/// Blocks until every tap that programs made before is delivered; `timeout_seconds` < 0: for ever. Error: that of the
+/// last tap that failed since the last call, or DEADLINE_EXCEEDED with what is outstanding. Not from a callback.
+CALLOUT_C_STATUS callout_barrier_wait(double timeout_seconds) CALLOUT_C_NOEXCEPT;
+
+// For hosts with a PJRT binding of their own.
+
+/// Registers Callout's FFI targets with the runtime of a PJRT plugin, which the host has loaded and initialised.
+/// `pjrt_api`: the `const PJRT_Api*` that its GetPjrtApi returned; the plugin stays loaded from then on. Once a plugin;
+/// again is no error. Errors: FAILED_PRECONDITION for another major version of PJRT, or no FFI extension; else the
+/// plugin's own.
+CALLOUT_C_STATUS callout_attach(const void* pjrt_api) CALLOUT_C_NOEXCEPT;
+
+/// Names that hold for what this thread compiles, or loads from a cache, between begin and end.
+typedef struct callout_binding_scope callout_binding_scope;
+
+/// Programs that this thread compiles meanwhile find these callbacks first, and those of the process's registry then.
+/// May be nested: the innermost counts. The callbacks are kept. Errors: INVALID_ARGUMENT for two of one name.
+CALLOUT_C_STATUS callout_binding_scope_begin(callout_callback* const* callbacks, size_t num_callbacks,
+                                             callout_binding_scope** out) CALLOUT_C_NOEXCEPT;
+/// The names that programs have asked for since the beginning, each once; also after a compilation that failed. Not
+/// thread-safe: of the scope's thread.
+CALLOUT_C_EXPORT size_t callout_binding_scope_num_names(const callout_binding_scope* scope) CALLOUT_C_NOEXCEPT;
+/// Null if there is no such name. Borrowed: valid until the next compilation, or until the end.
+CALLOUT_C_EXPORT const char* callout_binding_scope_name(const callout_binding_scope* scope,
+                                                        size_t index) CALLOUT_C_NOEXCEPT;
+/// Destroys the scope. Null is nothing. FAILED_PRECONDITION, and nothing happens, if it is not the innermost scope of
+/// this thread: a runtime that moves its threads of execution between those of the system locks them meanwhile.
+CALLOUT_C_STATUS callout_binding_scope_end(callout_binding_scope* scope) CALLOUT_C_NOEXCEPT;
+
+// For hosts without one.
+
+/// A PJRT plugin: XLA as a shared library. Loaded once a process and path, and never unloaded.
+typedef struct callout_plugin callout_plugin;
+
+/// `path` null or "": what the environment variable CALLOUT_PJRT_PLUGIN names, or else the CPU plugin of the active
+/// Python environment. Callout's targets are attached. Errors: NOT_FOUND with what was tried; as callout_attach.
+CALLOUT_C_STATUS callout_plugin_load(const char* path, callout_plugin** out) CALLOUT_C_NOEXCEPT;
+/// Borrowed: valid until the plugin is destroyed. "" for null.
+CALLOUT_C_EXPORT const char* callout_plugin_path(const callout_plugin* plugin) CALLOUT_C_NOEXCEPT;
+/// Of the PJRT C API. Either output may be null.
+CALLOUT_C_EXPORT void callout_plugin_version(const callout_plugin* plugin, int32_t* major,
+                                             int32_t* minor) CALLOUT_C_NOEXCEPT;
+CALLOUT_C_EXPORT void callout_plugin_destroy(callout_plugin* plugin) CALLOUT_C_NOEXCEPT;
+
+enum callout_option_kind {
+  CALLOUT_OPTION_STRING = 1,    ///< `text`
+  CALLOUT_OPTION_INTEGER = 2,   ///< `integer`
+  CALLOUT_OPTION_INTEGERS = 3,  ///< `integers`, `num_integers` of them
+  CALLOUT_OPTION_FLOAT = 4,     ///< `real`
+  CALLOUT_OPTION_BOOL = 5,      ///< `integer`, 0 or 1
+};
+
+/// An option that the plugin knows. An array's element, and therefore frozen as it is.
+typedef struct callout_option {
+  const char* name;
+  uint32_t kind;  ///< callout_option_kind
+  uint32_t reserved;
+  int64_t integer;
+  double real;
+  const char* text;
+  const int64_t* integers;
+  size_t num_integers;
+} callout_option;
+
+typedef struct callout_client_options {
+  size_t struct_size;
+  const callout_option* values;  ///< The CPU plugin knows "cpu_device_count", an integer.
+  size_t num_values;
+} callout_client_options;
+
+/// A plugin at work. Destroyed with the last handle that was made with it, which waits for running programs.
+typedef struct callout_client callout_client;
+
+/// `options` may be null.
+CALLOUT_C_STATUS callout_client_create(const callout_plugin* plugin, const callout_client_options* options,
+                                       callout_client** out) CALLOUT_C_NOEXCEPT;
+/// "cpu", "cuda", ... Borrowed: valid until the client is destroyed. "" for null.
+CALLOUT_C_EXPORT const char* callout_client_platform(const callout_client* client) CALLOUT_C_NOEXCEPT;
+/// Those that this process may use. 0 for null.
+CALLOUT_C_EXPORT size_t callout_client_num_devices(const callout_client* client) CALLOUT_C_NOEXCEPT;
+
+typedef struct callout_device {
+  size_t struct_size;
+  int32_t id;        ///< Among all devices of all processes.
+  int32_t ordinal;   ///< Among those of its kind on this host; what callbacks see as device_ordinal.
+  const char* kind;  ///< Borrowed: valid until the client is destroyed.
+} callout_device;
+
+/// Fills `out`, whose struct_size the caller has set. OUT_OF_RANGE if there is no such device.
+CALLOUT_C_STATUS callout_client_device(const callout_client* client, size_t index,
+                                       callout_device* out) CALLOUT_C_NOEXCEPT;
+CALLOUT_C_EXPORT void callout_client_destroy(callout_client* client) CALLOUT_C_NOEXCEPT;
+
+/// A StableHLO program: MLIR text, MLIR bytecode, a portable artifact, or a file of jax.export's Exported.serialize.
+/// INVALID_ARGUMENT for what is none of them.
+typedef struct callout_program callout_program;
+
+CALLOUT_C_STATUS callout_program_from_file(const char* path, callout_program** out) CALLOUT_C_NOEXCEPT;
+CALLOUT_C_STATUS callout_program_from_bytes(const void* data, size_t size, callout_program** out) CALLOUT_C_NOEXCEPT;
+CALLOUT_C_EXPORT void callout_program_destroy(callout_program* program) CALLOUT_C_NOEXCEPT;
+
+typedef struct callout_compile_options {
+  size_t struct_size;
+  callout_callback* const* callbacks;  ///< Bound by their names, before those of the process's registry.
+  size_t num_callbacks;
+  int32_t num_replicas;              ///< 0: 1.
+  int32_t num_partitions;            ///< 0: as many as the program was exported for, or 1.
+  const int32_t* device_assignment;  ///< Ids of the devices, replica by replica. Null: the first ones.
+  size_t num_assigned;               ///< num_replicas * num_partitions, or 0.
+} callout_compile_options;
+
+typedef struct callout_executable callout_executable;
+
+/// `options` may be null. Errors: INVALID_ARGUMENT for two callbacks of one name and for numbers of devices that cannot
+/// be; NOT_FOUND for a name that nothing is bound to, with the names that the program needs where it says so; else the
+/// plugin's own.
+CALLOUT_C_STATUS callout_compile(const callout_client* client, const callout_program* program,
+                                 const callout_compile_options* options, callout_executable** out) CALLOUT_C_NOEXCEPT;
+/// 0 for null, as those below.
+CALLOUT_C_EXPORT size_t callout_executable_num_devices(const callout_executable* executable) CALLOUT_C_NOEXCEPT;
+/// Of each device.
+CALLOUT_C_EXPORT size_t callout_executable_num_outputs(const callout_executable* executable) CALLOUT_C_NOEXCEPT;
+/// The names under which the program asked for callbacks, each once.
+CALLOUT_C_EXPORT size_t callout_executable_num_names(const callout_executable* executable) CALLOUT_C_NOEXCEPT;
+/// Null if there is no such name. Borrowed: valid until the executable is destroyed.
+CALLOUT_C_EXPORT const char* callout_executable_name(const callout_executable* executable,
+                                                     size_t index) CALLOUT_C_NOEXCEPT;
+/// Safe while it runs.
+CALLOUT_C_EXPORT void callout_executable_destroy(callout_executable* executable) CALLOUT_C_NOEXCEPT;
+
+/// An array on a device; its value may still be in the making.
+typedef struct callout_array callout_array;
+
+/// Copies a dense row-major array to the device; `data` is free when this returns. `dtype`: XLA's PrimitiveType number,
+/// as in callout_buffer. `size_bytes` must be what the shape needs; elements of less than a byte take one each here and
+/// in callout_array_to_host, in its low bits.
+/// `dims` may be null for a scalar, `data` for an array without elements. OUT_OF_RANGE if there is no such device.
+CALLOUT_C_STATUS callout_array_from_host(const callout_client* client, size_t device, uint32_t dtype,
+                                         const int64_t* dims, size_t rank, const void* data, size_t size_bytes,
+                                         callout_array** out) CALLOUT_C_NOEXCEPT;
+CALLOUT_C_STATUS callout_array_dtype(const callout_array* array, uint32_t* out) CALLOUT_C_NOEXCEPT;
+/// `dims`: Borrowed: valid until the array is destroyed.
+CALLOUT_C_STATUS callout_array_dims(const callout_array* array, const int64_t** dims, size_t* rank) CALLOUT_C_NOEXCEPT;
+/// Bytes that callout_array_to_host copies.
+CALLOUT_C_STATUS callout_array_size_bytes(const callout_array* array, size_t* out) CALLOUT_C_NOEXCEPT;
+/// Blocks until the value is there, and copies it to `data`, dense and row-major. `size_bytes` must be the array's.
+/// Errors: those of the program that makes it.
+CALLOUT_C_STATUS callout_array_to_host(const callout_array* array, void* data, size_t size_bytes) CALLOUT_C_NOEXCEPT;
+CALLOUT_C_EXPORT void callout_array_destroy(callout_array* array) CALLOUT_C_NOEXCEPT;
+
+typedef struct callout_execute_options {
+  size_t struct_size;
+  int32_t run_id;  ///< What callbacks see as run_id. 0: the plugin's choice.
+  uint32_t reserved;
+  const int64_t*
+      donated_inputs;  ///< Numbers of arguments that the program may overwrite and keep, where it was made to.
+  size_t num_donated;
+} callout_execute_options;
+
+/// Runs it on its devices and Blocks until all are done. `arguments`: `num_arguments` a device, one device after the
+/// other. `outputs`: room for `num_outputs` arrays, which must be all: num_devices * num_outputs, one device after the
+/// other. `options` may be null. Errors: INVALID_ARGUMENT for other numbers or arrays of another client; the
+/// callback's, with its own code and text; else the plugin's own.
+CALLOUT_C_STATUS callout_execute(const callout_executable* executable, callout_array* const* arguments,
+                                 size_t num_arguments, const callout_execute_options* options, callout_array** outputs,
+                                 size_t num_outputs) CALLOUT_C_NOEXCEPT;
+
+/// A run that was started. Destroying it does not end it.
+typedef struct callout_execution callout_execution;
+
+/// As callout_execute, but may return before it is done. Small programs run at once, in this call.
+CALLOUT_C_STATUS callout_execution_start(const callout_executable* executable, callout_array* const* arguments,
+                                         size_t num_arguments, const callout_execute_options* options,
+                                         callout_execution** out) CALLOUT_C_NOEXCEPT;
+/// Blocks until all devices are done; returns how it went. `timeout_seconds` < 0: for ever. DEADLINE_EXCEEDED when it
+/// is over: nothing is cancelled, and it may be waited for again. Not thread-safe, as the next one.
+CALLOUT_C_STATUS callout_execution_wait(callout_execution* execution, double timeout_seconds) CALLOUT_C_NOEXCEPT;
+/// Hands over an output, once. It need not be there yet, and may be an argument of the next run. OUT_OF_RANGE if there
+/// is none, FAILED_PRECONDITION if it was taken.
+CALLOUT_C_STATUS callout_execution_take(callout_execution* execution, size_t device, size_t output,
+                                        callout_array** out) CALLOUT_C_NOEXCEPT;
+CALLOUT_C_EXPORT void callout_execution_destroy(callout_execution* execution) CALLOUT_C_NOEXCEPT;
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pjrt/attach.h"
+
+#include <set>
+#include <string_view>
+
+#include "base/thread_annotations.h"
+#include "ffi/plugin_targets.h"
+
+namespace callout::internal {
+namespace {
+
+struct Attached {
+  Mutex mutex;
+  std::set<const PJRT_Api*> tables CALLOUT_GUARDED_BY(mutex);
+  int attempts CALLOUT_GUARDED_BY(mutex) = 0;
+};
+
+Attached& GetAttached() {
+  static Attached* const attached = new Attached;  // leaked: plugins stay until the process ends
+  return *attached;
+}
+
+Status RegisterBootstrap(const PjrtApi& api, const PjrtFfiExtension& extension, const std::string& name) {
+  constexpr std::string_view kPlatform = "cpu";
+  PjrtFfiRegisterHandlerArgs args = {};
+  args.struct_size = kPjrtFfiRegisterHandlerArgsSize;
+  args.target_name = name.data();
+  args.target_name_size = name.size();
+  args.handler = BootstrapHandler();
+  args.platform_name = kPlatform.data();
+  args.platform_name_size = kPlatform.size();
+  return api.Take(extension.register_handler(&args));
+}
+
+}  // namespace
+
+Status AttachTargets(const PjrtApi& api, const std::string& plugin) {
+  const int major = api.table().pjrt_api_version.major_version;
+  if (major != PJRT_API_MAJOR) {
+    return FailedPrecondition("callout: " + plugin + " has major version " + std::to_string(major) +
+                              " of the PJRT C API; expected " + std::to_string(PJRT_API_MAJOR));
+  }
+  const auto* extension = reinterpret_cast<const PjrtFfiExtension*>(api.Extension(PJRT_Extension_Type_FFI));
+  if (extension == nullptr || extension->base.struct_size < sizeof(PjrtFfiExtension)) {
+    return FailedPrecondition("callout: " + plugin + " cannot call functions of its host: it has no FFI extension");
+  }
+  Attached& attached = GetAttached();
+  MutexLock lock(attached.mutex);
+  if (attached.tables.contains(&api.table())) return OkStatus();
+  // Runtimes refuse a name that they know with another function, and several plugins may share one runtime.
+  const std::string name = "callout.bootstrap." + std::to_string(attached.attempts++);
+  CALLOUT_RETURN_IF_ERROR(RegisterBootstrap(api, *extension, name));
+  CALLOUT_RETURN_IF_ERROR(RegisterTargetsWithRuntime());
+  attached.tables.insert(&api.table());
+  return OkStatus();
+}
+
+}  // namespace callout::internal

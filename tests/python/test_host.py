@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`callout.host.LoadedHostCallback`: Python functions for a host of the same process."""
+
+import ctypes
+import gc
+import weakref
+
+import callout
+import closure_host
+import jax
+import numpy as np
+import pytest
+from callout.host import LoadedHostCallback
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory):
+    return closure_host.Host(closure_host.build(tmp_path_factory.mktemp("host")))
+
+
+@pytest.fixture
+def take(host):
+    """Takes a callback's closure; what was taken is ended after the test."""
+    taken = []
+
+    def take(callback):
+        closure = host.take(callback.capsule())
+        taken.append(closure)
+        return closure
+
+    yield take
+    for closure in taken:
+        host.drop(closure)
+
+
+def collected(reference):
+    """True once nothing holds the object; what the host's threads let go of is dropped by pending calls."""
+    callout.options(len)  # any call of bytecode
+    gc.collect()
+    return reference() is None
+
+
+def test_a_host_calls_it_from_its_own_thread(host, take):
+    callback = LoadedHostCallback("scale", lambda x: 2 * x)
+    assert callback.name == "scale"
+    assert repr(callback) == "LoadedHostCallback('scale')"
+    assert host.run(take(callback), [1, 2, 3]) == (0, "", [2, 4, 6])
+
+
+def test_results_may_be_anything_that_has_one_leaf(host, take):
+    assert host.run(take(LoadedHostCallback("list", lambda x: [x + 1])), [1, 2]) == (0, "", [2, 3])
+
+
+def test_a_call_without_results_is_a_tap(host, take, received):
+    def show(value):
+        received.append(value.tolist())
+        return "ignored"
+
+    assert host.run(take(LoadedHostCallback("show", show)), [1, 2], has_result=False)[:2] == (0, "")
+    assert received == [[1, 2]]
+
+
+def test_an_exception_fails_the_call_with_its_class_and_text(host, take):
+    raised = KeyError("no such row")
+
+    def fail(x):
+        raise raised
+
+    code, text, _ = host.run(take(LoadedHostCallback("fail", fail)), [1])
+    assert code == 13
+    assert text.startswith("KeyError: 'no such row'\nTraceback")
+    assert "in fail\n" in text
+    assert callout.last_error() is raised
+
+
+def test_a_result_that_does_not_fit_says_what_was_expected(host, take):
+    code, text, _ = host.run(take(LoadedHostCallback("short", lambda x: x[:1])), [1, 2])
+    assert code == 3
+    assert text == "its result does not fit: expected f32[2], got f32[1]"
+
+
+def test_declared_results_are_checked_before_the_program_s(host, take):
+    two = jax.ShapeDtypeStruct((2,), np.float32)
+    fits = LoadedHostCallback("fits", lambda x: {"y": x}, results={"y": two})
+    assert host.run(take(fits), [1, 2]) == (0, "", [1, 2])
+    code, text, _ = host.run(take(LoadedHostCallback("pair", lambda x: (x, x), results=two)), [1, 2])
+    assert (code, "expected structure" in text) == (13, True)
+    code, text, _ = host.run(take(LoadedHostCallback("short", lambda x: x[:1], results=two)), [1, 2])
+    assert code == 13
+    assert "ResultError: callback 'short': its result 0 does not fit: expected shape (2,), got (1,)" in text
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(callout.RegistrationError, match="the name must be a string and not empty, got ''"):
+        LoadedHostCallback("", len)
+    with pytest.raises(callout.RegistrationError, match="'f': expected a Python function, got 3"):
+        LoadedHostCallback("f", 3)
+    with pytest.raises(callout.RegistrationError, match="the host makes sinks itself"):
+        LoadedHostCallback("s", callout.sinks.Null())
+
+
+def make(name):
+    """A callback, and a weak reference to its function."""
+
+    def function(x):
+        return x + 1
+
+    return LoadedHostCallback(name, function), weakref.ref(function)
+
+
+def test_the_function_goes_with_the_callback():
+    callback, function = make("gone")
+    assert function() is not None
+    del callback
+    assert collected(function)
+
+
+def test_a_capsule_that_nobody_took_keeps_and_ends_its_closure():
+    callback, function = make("capsule")
+    capsule = callback.capsule()
+    del callback
+    assert not collected(function)
+    del capsule
+    assert collected(function)
+
+
+def test_a_taken_closure_outlives_callback_and_capsule(host):
+    callback, function = make("taken")
+    capsule = callback.capsule()
+    taken = host.take(capsule)
+    del callback, capsule
+    assert not collected(function)
+    assert host.run(taken, [1]) == (0, "", [2])
+    host.drop(taken)  # on a thread that does not hold the GIL
+    assert collected(function)
+
+
+def test_each_capsule_is_a_closure_of_its_own(host):
+    callback, function = make("two")
+    capsule = callback.capsule()
+    first = host.take(capsule)
+    assert host.take(capsule) is None
+    second = host.take(callback.capsule())
+    host.drop(first)
+    del callback
+    assert not collected(function)
+    assert host.run(second, [1]) == (0, "", [2])
+    host.drop(second)
+    assert collected(function)
+
+
+def thread_states():
+    api = ctypes.pythonapi
+    for function in (api.PyInterpreterState_Get, api.PyInterpreterState_ThreadHead, api.PyThreadState_Next):
+        function.restype = ctypes.c_void_p
+    state, count = api.PyInterpreterState_ThreadHead(ctypes.c_void_p(api.PyInterpreterState_Get())), 0
+    while state:
+        state, count = api.PyThreadState_Next(ctypes.c_void_p(state)), count + 1
+    return count
+
+
+def test_threads_of_the_host_leave_nothing_behind(host, take):
+    taken = take(LoadedHostCallback("threads", lambda x: x))
+    host.run(taken, [1])
+    before = thread_states()
+    for _ in range(20):
+        assert host.run(taken, [1])[0] == 0
+    assert thread_states() == before
