@@ -56,7 +56,7 @@ void AddInfo(CLI::App& app, InfoOptions& options) {
 int Main(int argc, char** argv) {
   CLI::App app("Runs compiled XLA programs that call out, without Python.", "callout");
   app.set_version_flag("--version", "callout " CALLOUT_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);  // XLA's logs are not what was asked for
   RunOptions run;
   InfoOptions info;
@@ -67,6 +67,10 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const bool asked = error.get_exit_code() == 0;  // for help or the version
     return app.exit(error) == 0 && asked ? callout::tools::kSuccess : callout::tools::kUnusable;
+  }
+  if (app.get_subcommands().empty()) {
+    std::fputs(app.help().c_str(), stderr);
+    return callout::tools::kUnusable;
   }
   return app.got_subcommand("run") ? callout::tools::Run(run) : callout::tools::Info(info);
 }

@@ -19,8 +19,8 @@ namespace {
 
 class JsonLinesSink final : public TextSink {
  public:
-  JsonLinesSink(std::string label, std::string path, int fd, bool fields)
-      : TextSink(std::move(label)), path_(std::move(path)), fd_(fd), fields_(fields) {}
+  JsonLinesSink(std::string label, const std::string& path, int fd, bool fields)
+      : TextSink(std::move(label), std::make_shared<TextOutput>(fd, "'" + path + "'")), fd_(fd), fields_(fields) {}
   ~JsonLinesSink() override {
     (void)Flush();
     close(fd_);
@@ -61,9 +61,6 @@ class JsonLinesSink final : public TextSink {
     lines.append(", \"").append(name).append("\": ").append(std::to_string(value));
   }
 
-  Status Write(const std::string& lines) override { return WriteAll(fd_, lines, "'" + path_ + "'"); }
-
-  const std::string path_;
   const int fd_;
   const bool fields_;
 };

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include "sinks/sink.h"
 #include "sinks/sinks.h"
 #include "sinks/text.h"
@@ -10,7 +8,7 @@ namespace {
 
 class PrintSink final : public TextSink {
  public:
-  PrintSink(std::string label, int fd) : TextSink(std::move(label)), fd_(fd < 0 ? STDOUT_FILENO : fd) {}
+  PrintSink(std::string label, int fd) : TextSink(std::move(label), TextOutput::Of(fd)) {}
 
  private:
   Status Format(const Record& record, std::string& lines) override {
@@ -24,10 +22,6 @@ class PrintSink final : public TextSink {
     lines += '\n';
     return OkStatus();
   }
-
-  Status Write(const std::string& lines) override { return WriteAll(fd_, lines, "standard output"); }
-
-  const int fd_;
 };
 
 }  // namespace

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sinks that write text share: a buffer of whole lines, written to a file descriptor at the end of each batch.
+// What sinks share.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "registry/callback.h"
+#include "sinks/text_output.h"
 
 namespace callout::internal {
-
-/// Writes all of `text` to `fd`, going on after short writes and signals. Error: Internal, with `what` and errno's
-/// text.
-Status WriteAll(int fd, const std::string& text, const std::string& what);
 
 class Sink : public Callback {
  public:
@@ -21,19 +19,22 @@ class Sink : public Callback {
   Status Call(const callout_call& call) final;
 };
 
+/// Writes lines at the end of each batch.
 class TextSink : public Sink {
  public:
-  using Sink::Sink;
-  Status Deliver(const Record& record) final;
-  Status Flush() final;
+  TextSink(std::string label, std::shared_ptr<TextOutput> output)
+      : Sink(std::move(label)), output_(std::move(output)) {}
+  Status Deliver(const Record& record) final {
+    return output_->Add([&](std::string& lines) { return Format(record, lines); });
+  }
+  Status Flush() final { return output_->Flush(); }
 
  protected:
   /// Appends whole lines, or nothing if it fails.
   virtual Status Format(const Record& record, std::string& lines) = 0;
-  virtual Status Write(const std::string& lines) = 0;
 
  private:
-  std::string lines_;
+  const std::shared_ptr<TextOutput> output_;
 };
 
 }  // namespace callout::internal

@@ -205,12 +205,28 @@ TEST_F(SinksTest, PrintSinkWritesOneLineARecord) {
   close(fd);
 }
 
+TEST_F(SinksTest, PrintSinksOfOneOutputKeepTheOrderOfTheirRecords) {
+  const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ASSERT_GE(fd, 0);
+  const auto first = MakePrintSink("first", fd), second = MakePrintSink("second", fd);
+  const SiteInfo a{"a", {""}}, b{"b", {""}};
+  for (const float value : {1.0F, 2.0F}) {
+    EXPECT_THAT(Deliver(*first, a, {TestBuffer::Scalar(value)}), IsOk());
+    EXPECT_THAT(Deliver(*second, b, {TestBuffer::Scalar(value)}), IsOk());
+  }
+  EXPECT_THAT(first->Flush(), IsOk());
+  EXPECT_THAT(second->Flush(), IsOk());
+  EXPECT_EQ(Contents(), "a: 1\nb: 1\na: 2\nb: 2\n");
+  close(fd);
+}
+
 TEST_F(SinksTest, PrintSinkReportsAClosedOutput) {
   const int fd = open("/dev/full", O_WRONLY);
   ASSERT_GE(fd, 0);
   const auto sink = MakePrintSink("print", fd);
   EXPECT_THAT(Deliver(*sink, kSingle, {TestBuffer::Scalar(1)}), IsOk());
-  EXPECT_THAT(sink->Flush(), StatusIs(StatusCode::kInternal, "cannot write to standard output: No space left"));
+  EXPECT_THAT(sink->Flush(), StatusIs(StatusCode::kInternal,
+                                      "cannot write to file descriptor " + std::to_string(fd) + ": No space left"));
   close(fd);
 }
 

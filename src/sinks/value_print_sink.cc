@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <utility>
 
 #include "registry/makers.h"
@@ -15,7 +13,7 @@ namespace {
 class ValuePrintSink final : public TextSink {
  public:
   ValuePrintSink(std::string label, ValuePrint print, int fd)
-      : TextSink(std::move(label)), print_(std::move(print)), fd_(fd < 0 ? STDOUT_FILENO : fd) {}
+      : TextSink(std::move(label), TextOutput::Of(fd)), print_(std::move(print)) {}
 
  private:
   Status Format(const Record& record, std::string& lines) override {
@@ -37,10 +35,7 @@ class ValuePrintSink final : public TextSink {
     if (!AppendNumpyText(buffer, options, out)) AppendArray(buffer, TextStyle::kPrint, out);
   }
 
-  Status Write(const std::string& lines) override { return WriteAll(fd_, lines, "standard output"); }
-
   const ValuePrint print_;
-  const int fd_;
 };
 
 Result<std::shared_ptr<Callback>> MakeFromPayload(const std::string& label, std::string_view payload) {

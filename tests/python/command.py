@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `callout` of the C++ build, for programs that this JAX exports."""
+
+import dataclasses
+import os
+import subprocess
+from pathlib import Path
+
+import c_api
+import callout
+import numpy as np
+
+COMMAND = Path(os.environ.get("CALLOUT_COMMAND") or c_api.BUILD / "bin" / "callout")
+STABLEHLO = "1.13.0"  # what the CPU plugin reads
+
+
+def missing():
+    """Why there is no command; "" if there is one."""
+    if not COMMAND.exists():
+        return f"no {COMMAND}: cmake --workflow --preset dev"
+    return "" if c_api.plugin_path() else "no CPU plugin"
+
+
+@dataclasses.dataclass
+class Finished:
+    code: int
+    out: str
+    err: str
+    results: list[np.ndarray]
+
+
+class Program:
+    """A program in a file, and what the command makes of it."""
+
+    def __init__(self, folder, jitted, *shapes):
+        self.folder, self.path = folder, folder / "program.jax"
+        self.exported = callout.export(jitted, stablehlo_version=STABLEHLO)(*shapes)
+        self.path.write_bytes(self.exported.serialize())
+
+    def run(self, *arguments, bind=(), flags=()):
+        """With NumPy arrays, which go through an .npz file and come back through another one."""
+        given, returned = self.folder / "given.npz", self.folder / "returned.npz"
+        returned.unlink(missing_ok=True)
+        np.savez(given, *arguments)
+        options = [option for one in bind for option in ("--bind", one)]
+        if arguments:
+            options += ["--arg", given]
+        return self.command("run", self.path, *options, "--output", returned, *flags)
+
+    def info(self):
+        return self.command("info", self.path)
+
+    def command(self, name, *rest):
+        """Runs `callout NAME REST...` with the plugin."""
+        return run_command(name, *rest, "--plugin", c_api.plugin_path(), output=self.folder / "returned.npz")
+
+
+def run_command(*arguments, output=None):
+    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False)
+    results = []
+    if output is not None and output.exists():
+        with np.load(output) as arrays:
+            results = [arrays[name] for name in arrays.files]
+    return Finished(done.returncode, done.stdout, done.stderr, results)
