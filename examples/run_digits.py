@@ -25,7 +25,8 @@ def main(command: str, plugin: str, folder: str = "build/demo") -> None:
     done = subprocess.run(arguments, check=False, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f"the command failed with exit code {done.returncode}")
-    print("\n".join("  " + line for line in done.stdout.splitlines()[-6:]))
+    lines = done.stdout.splitlines()
+    print("\n".join("  " + line for line in (lines[0], "  ...", *lines[-4:])))  # a tap, and the statistics
     expected, result = np.load(out / "expected.npz"), np.load(out / "result.npz")
     for name in expected.files:
         np.testing.assert_array_equal(result[name], expected[name], err_msg=name)

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "array.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
 #include "frame/subbyte.h"
 #include "sinks/numpy_text.h"
 #include "sinks/text.h"
@@ -23,7 +28,37 @@ Result<int64_t> ElementCount(const pjrt::ArrayType& type) {
   return is_empty ? 0 : elements;
 }
 
+namespace {
+
+// As NumPy prints scalars, and arrays without dimensions: all digits, and ".0" for whole numbers.
+template <typename T>
+std::string ScalarText(const std::byte* data) {
+  T value;
+  std::memcpy(&value, data, sizeof(value));
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char text[64];
+  const std::string shortest(text, std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific).ptr);
+  const double magnitude = std::abs(static_cast<double>(value));
+  if (magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e16)) return shortest;
+  // The digits of "-1.25e+03", with zeros where they do not reach.
+  const size_t e = shortest.find('e');
+  std::string digits;
+  for (const char c : shortest.substr(0, e)) {
+    if (c >= '0' && c <= '9') digits += c;
+  }
+  const int exponent = std::stoi(shortest.substr(e + 1));
+  if (exponent < 0) digits.insert(0, static_cast<size_t>(-exponent), '0');
+  const auto before = static_cast<size_t>(std::max(exponent, 0)) + 1;
+  if (digits.size() < before + 1) digits.append(before + 1 - digits.size(), '0');
+  return (std::signbit(value) ? "-" : "") + digits.substr(0, before) + "." + digits.substr(before);
+}
+
+}  // namespace
+
 std::string ToText(const Array& array) {
+  if (array.type.dims.empty() && array.type.dtype == DType::kFloat32) return ScalarText<float>(array.bytes.data());
+  if (array.type.dims.empty() && array.type.dtype == DType::kFloat64) return ScalarText<double>(array.bytes.data());
   constexpr float kFloat32ExponentsFrom = 1e6F;  // NumPy 2.3 and later
   callout_buffer buffer = {};
   buffer.dtype = static_cast<uint32_t>(array.type.dtype);

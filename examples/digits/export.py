@@ -25,5 +25,5 @@ def write(params: model.Params, data: model.Data, folder: Path) -> None:
     exported = callout.export(classify, stablehlo_version="1.13.0")(data.test_x, data.test_y)
     (folder / "digits.jax").write_bytes(exported.serialize())
     np.savez(folder / "test.npz", data.test_x, data.test_y)
-    callout.register("accuracy", callout.sinks.Null())
+    callout.register("accuracy", callout.sinks.Null(name="accuracy"))
     np.savez(folder / "expected.npz", *classify(data.test_x, data.test_y))

@@ -71,6 +71,14 @@ def test_results_are_printed_as_numpy_prints_them(program):
     assert done.out == f"result 0, bool[3,5]:\n{x.astype(int) > 0}\nresult 1, f32[]:\n{x[0, 0]!s}\n"
 
 
+@pytest.mark.parametrize("value", [0.0, 2.0, -0.5, 0.1, 1e-5, 1.5e-5, 123456.789, 1e15, 1e16, 1.25e20, np.nan, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scalars_are_printed_as_numpy_prints_them(program, dtype, value):
+    with jax.enable_x64(True):
+        done = program(jax.jit(lambda x: x), jax.ShapeDtypeStruct((), dtype)).run(dtype(value))
+    assert done.out == f"{np.array(value, dtype)!s}\n"
+
+
 def test_taps_and_calls_in_a_loop(program, library, tmp_path):
     @jax.jit
     def f(x):
