@@ -30,6 +30,8 @@ Result<int64_t> ElementCount(const pjrt::ArrayType& type) {
 
 namespace {
 
+constexpr float kFloat32ExponentsFrom = 1e6F;  // NumPy 2.3 and later
+
 // As NumPy prints scalars, and arrays without dimensions: all digits, and ".0" for whole numbers.
 template <typename T>
 std::string ScalarText(const std::byte* data) {
@@ -40,7 +42,8 @@ std::string ScalarText(const std::byte* data) {
   char text[64];
   const std::string shortest(text, std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific).ptr);
   const double magnitude = std::abs(static_cast<double>(value));
-  if (magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e16)) return shortest;
+  const double exponents_from = sizeof(T) == sizeof(float) ? kFloat32ExponentsFrom : 1e16;
+  if (magnitude != 0 && (magnitude < 1e-4 || magnitude >= exponents_from)) return shortest;
   // The digits of "-1.25e+03", with zeros where they do not reach.
   const size_t e = shortest.find('e');
   std::string digits;
@@ -59,7 +62,6 @@ std::string ScalarText(const std::byte* data) {
 std::string ToText(const Array& array) {
   if (array.type.dims.empty() && array.type.dtype == DType::kFloat32) return ScalarText<float>(array.bytes.data());
   if (array.type.dims.empty() && array.type.dtype == DType::kFloat64) return ScalarText<double>(array.bytes.data());
-  constexpr float kFloat32ExponentsFrom = 1e6F;  // NumPy 2.3 and later
   callout_buffer buffer = {};
   buffer.dtype = static_cast<uint32_t>(array.type.dtype);
   buffer.rank = static_cast<uint32_t>(array.type.dims.size());
