@@ -23,3 +23,12 @@ endif()
 add_library(callout_pjrt_c_api INTERFACE)
 target_include_directories(callout_pjrt_c_api SYSTEM INTERFACE "${folder}/include")
 set(callout_pjrt_plugin "${folder}/xla_cpu_pjrt.so" CACHE INTERNAL "The CPU plugin for tests")
+
+# The CUDA plugin, which is newer and larger: tests look at its table where CI is set.
+set(callout_cuda_plugin "")
+if(CALLOUT_BUILD_TESTS AND NOT "$ENV{CI}" STREQUAL "")
+  callout_fetch_wheel(jax-cuda13-pjrt 0.12.0.1 folder)
+  if(EXISTS "${folder}/xla_cuda_plugin.so")
+    set(callout_cuda_plugin "${folder}/xla_cuda_plugin.so")
+  endif()
+endif()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unpacks what the build needs of a pinned wheel into a cache directory.
 
-Usage: python fetch_wheel.py xla-ffi|xla-cpu-pjrt CACHE_DIR. CMake runs it at configure; it does nothing when the
+Usage: python fetch_wheel.py xla-ffi|xla-cpu-pjrt|jax-cuda13-pjrt CACHE_DIR. CMake runs it at configure; it does nothing when the
 files are there already. pip's own settings say which index the wheel comes from.
 """
 
@@ -50,6 +50,14 @@ WHEELS = {
             (r"xla_plugins/xla_cpu_pjrt/(xla_cpu_pjrt\.so)", r"\1"),
         ),
         "xla_cpu_pjrt.so",
+    ),
+    "jax-cuda13-pjrt": Wheel(
+        "jax-cuda13-pjrt",
+        "pjrt-cuda.txt",
+        "(129 MiB) for the CUDA plugin",
+        (),
+        ((r"jax_plugins/xla_cuda13/(xla_cuda_plugin\.so)", r"\1"),),
+        "xla_cuda_plugin.so",
     ),
 }
 
