@@ -9,6 +9,7 @@
 
 #include "report.h"
 #include "session.h"
+#include "sinks/value_print.h"
 
 namespace callout::tools {
 namespace {
@@ -33,6 +34,9 @@ std::string Listed(const std::vector<pjrt::ArrayType>& types) {
   for (const pjrt::ArrayType& type : types) text += (text.empty() ? "" : ", ") + type.ToString();
   return "(" + text + ")";
 }
+
+// Prints name themselves, and need no binding.
+bool IsPrint(std::string_view name) { return name.starts_with(std::string(internal::kPrintKind) + ":"); }
 
 // What PJRT_Extension_Type calls them (pjrt_c_api.h).
 std::string ExtensionName(int type) {
@@ -91,7 +95,8 @@ void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
   for (const pjrt::CallbackUse& use : uses) {
     constexpr std::string_view kPrefix = "callout.v1.";
     const std::string target = use.target.starts_with(kPrefix) ? use.target.substr(kPrefix.size()) : use.target;
-    std::string line = target + " '" + use.name + "' " + Listed(use.operands);
+    std::string line = IsPrint(use.name) ? "id_print" : target + " '" + use.name + "'";
+    line += " " + Listed(use.operands);
     if (!use.results.empty()) line += " -> " + Listed(use.results);
     if (use.is_embedded) line += ", which the program carries";
     if (places[line]++ == 0) lines.push_back(line);
@@ -106,6 +111,7 @@ void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
 void PrintNames(const std::vector<std::string>& names) {
   std::string unbound;
   for (const std::string& name : names) {
+    if (IsPrint(name)) continue;
     if (name.starts_with("py:")) {
       std::printf("  '%s' is a Python function of the process that traced it: it cannot be bound here\n", name.c_str());
     } else {

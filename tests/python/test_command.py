@@ -191,6 +191,13 @@ def test_info_tells_what_a_program_needs(program):
         assert line in done.out
 
 
+def test_info_knows_prints(program):
+    done = program(jax.jit(lambda x: hcb.id_print(x, what="x")), jnp.zeros(3)).info()
+    assert done.code == 0, done.err
+    assert "  id_print (f32[3])\n" in done.out
+    assert "--bind" not in done.out
+
+
 def test_an_unbound_name_is_refused_before_anything_runs(program):
     @jax.jit
     def f(x):
