@@ -44,15 +44,17 @@ const char* Describe(Activity activity) {
   return "idle";
 }
 
-const char* Remedy(Activity activity) {
+const char* Remedy(Activity activity, bool has_interpreter) {
+  if (!has_interpreter) {
+    return "A callback that runs another program on the same device, or waits for it to deliver its taps, can wait for "
+           "its own program.";
+  }
   if (activity == Activity::kWaitingForRoom) {
     return "The tap's function is slower than the program, or waits for it (a tap function that uses JAX can wait for "
-           "the "
-           "very program that waits for room: use on_full=\"drop_newest\", or NumPy in the function).";
+           "the very program that waits for room: use on_full=\"drop_newest\", or NumPy in the function).";
   }
   return "A callback that uses JAX can wait for computations that are queued behind its own program: use NumPy in it, "
-         "or "
-         "call block_until_ready() on the inputs before the program is dispatched.";
+         "or call block_until_ready() on the inputs before the program is dispatched.";
 }
 
 std::string FormatReport(const InFlight& reading, double age_seconds, StackDumper dumper) {
@@ -61,7 +63,7 @@ std::string FormatReport(const InFlight& reading, double age_seconds, StackDumpe
                 age_seconds, reading.device_ordinal, static_cast<long long>(reading.run_id),
                 static_cast<long long>(reading.thread_id), Describe(reading.activity));
   std::string text = "hang report: callback '" + Registry::Get().LabelOf(reading.callback_id) + "' " + head;
-  text += Delivery::Get().DescribeQueues() + ". " + Remedy(reading.activity);
+  text += Delivery::Get().DescribeQueues() + ". " + Remedy(reading.activity, dumper != nullptr);
   if (dumper != nullptr) text += "\n" + dumper();
   return text;
 }
@@ -71,11 +73,20 @@ class Watchdog {
   void Configure(double seconds) {
     MutexLock lock(mutex_);
     seconds_ = seconds;
+    configured_ = true;
     changed_.notify_all();
     if (seconds > 0 && !thread_.joinable()) {
       stop_ = false;
       thread_ = std::thread([this] { Run(); });
     }
+  }
+
+  void ConfigureOnce(double seconds) {
+    {
+      MutexLock lock(mutex_);
+      if (configured_) return;
+    }
+    Configure(seconds);
   }
 
   void SetDumper(StackDumper dumper) { dumper_.store(dumper, std::memory_order_release); }
@@ -125,6 +136,7 @@ class Watchdog {
   Mutex mutex_;
   std::condition_variable_any changed_;
   double seconds_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  bool configured_ CALLOUT_GUARDED_BY(mutex_) = false;
   bool stop_ CALLOUT_GUARDED_BY(mutex_) = false;
   std::thread thread_ CALLOUT_GUARDED_BY(mutex_);
   std::atomic<StackDumper> dumper_{nullptr};
@@ -140,6 +152,7 @@ Watchdog& GetWatchdog() {
 }  // namespace
 
 void SetHangReportSeconds(double seconds) { GetWatchdog().Configure(seconds); }
+void SetDefaultHangReportSeconds(double seconds) { GetWatchdog().ConfigureOnce(seconds); }
 void SetStackDumper(StackDumper dumper) { GetWatchdog().SetDumper(dumper); }
 void StopWatchdog() { GetWatchdog().Stop(); }
 

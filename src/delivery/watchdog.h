@@ -17,6 +17,9 @@ using StackDumper = std::string (*)();
 /// Seconds without progress before a report; 0 switches reports off. Starts the thread if needed. Thread-safe.
 CALLOUT_EXPORT void SetHangReportSeconds(double seconds);
 
+/// As SetHangReportSeconds, unless somebody has set them. Thread-safe.
+CALLOUT_EXPORT void SetDefaultHangReportSeconds(double seconds);
+
 /// Null: reports carry no stacks. Thread-safe.
 CALLOUT_EXPORT void SetStackDumper(StackDumper dumper);
 

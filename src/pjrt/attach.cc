@@ -6,6 +6,7 @@
 
 #include "base/thread_annotations.h"
 #include "ffi/plugin_targets.h"
+#include "pjrt/host_services.h"
 
 namespace callout::internal {
 namespace {
@@ -53,6 +54,7 @@ Status AttachTargets(const PjrtApi& api, const std::string& plugin) {
   CALLOUT_RETURN_IF_ERROR(RegisterBootstrap(api, *extension, name));
   CALLOUT_RETURN_IF_ERROR(RegisterTargetsWithRuntime());
   attached.tables.insert(&api.table());
+  StartHostServices();
   return OkStatus();
 }
 

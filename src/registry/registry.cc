@@ -81,7 +81,10 @@ void Registry::Unbind(const std::string& name, const std::weak_ptr<Callback>& ca
 }
 
 Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::string_view needed) const {
-  if (auto callback = BindingScope::Find(name)) return callback;
+  if (auto callback = BindingScope::Find(name)) {
+    KnowScoped(callback);
+    return callback;
+  }
   {
     MutexLock lock(mutex_);
     if (auto it = entries_.find(name); it != entries_.end()) {
@@ -92,6 +95,12 @@ Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::str
   if (made != nullptr) return made;
   if (auto fallback = BindingScope::MakeFallback(name)) return fallback;
   return NotFound(DescribeUnbound(name, needed));
+}
+
+void Registry::KnowScoped(const std::shared_ptr<Callback>& callback) const {
+  MutexLock lock(mutex_);
+  std::erase_if(scoped_, [](const auto& item) { return item.second.expired(); });
+  scoped_[callback->id()] = callback;
 }
 
 bool Registry::IsBound(std::string_view name) const {
@@ -126,6 +135,12 @@ std::string Registry::DescribeUnbound(std::string_view name, std::string_view ne
 std::string Registry::LabelOf(uint64_t callback_id) const {
   std::vector<std::shared_ptr<Callback>> references;  // released after the lock
   MutexLock lock(mutex_);
+  if (const auto it = scoped_.find(callback_id); it != scoped_.end()) {
+    if (auto callback = it->second.lock()) {
+      references.push_back(callback);
+      return callback->label();
+    }
+  }
   for (const auto& [name, entry] : entries_) {
     auto callback = entry.callback.lock();
     if (callback == nullptr) continue;

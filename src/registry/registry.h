@@ -68,12 +68,15 @@ class CALLOUT_EXPORT Registry {
   };
 
   void Sweep() CALLOUT_REQUIRES(mutex_);
+  void KnowScoped(const std::shared_ptr<Callback>& callback) const;
   bool IsBound(std::string_view name) const;
   std::string DescribeUnbound(std::string_view name, std::string_view needed) const;
 
   mutable Mutex mutex_;
   std::map<std::string, Entry, std::less<>> entries_ CALLOUT_GUARDED_BY(mutex_);
   size_t sweep_at_ CALLOUT_GUARDED_BY(mutex_) = 64;
+  /// Those that programs got from a BindingScope, for LabelOf.
+  mutable std::map<uint64_t, std::weak_ptr<Callback>> scoped_ CALLOUT_GUARDED_BY(mutex_);
 };
 
 }  // namespace callout::internal
