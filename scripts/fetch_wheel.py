@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unpacks what the build needs of a pinned wheel into a cache directory.
 
-Usage: python fetch_wheel.py xla-ffi|xla-cpu-pjrt|jax-cuda13-pjrt CACHE_DIR. CMake runs it at configure; it does nothing when the
-files are there already. pip's own settings say which index the wheel comes from.
+Usage: python fetch_wheel.py xla-ffi|xla-cpu-pjrt|jax-cuda13-pjrt CACHE_DIR. CMake runs it at configure; it does nothing
+when the files are there already. pip's own settings say which index the wheel comes from.
 """
 
 import dataclasses

@@ -40,7 +40,7 @@ std::string ScalarText(const std::byte* data) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   char text[64];
-  const std::string shortest(text, std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific).ptr);
+  std::string shortest(text, std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific).ptr);
   const double magnitude = std::abs(static_cast<double>(value));
   const double exponents_from = sizeof(T) == sizeof(float) ? kFloat32ExponentsFrom : 1e16;
   if (magnitude != 0 && (magnitude < 1e-4 || magnitude >= exponents_from)) return shortest;

@@ -23,6 +23,8 @@ struct CloseReader {
 };
 using Reader = std::unique_ptr<void, CloseReader>;
 
+std::string Quoted(const std::string& name) { return "'" + name + "'"; }
+
 Status CannotRead(const std::string& path) {
   return InvalidArgument("callout: cannot read '" + path + "': it is no .npz file, or a broken one");
 }
@@ -85,7 +87,7 @@ Result<NamedArrays> ReadNpz(const std::string& path, const std::vector<DType>& r
     if (name.empty() || !ReadCurrent(archive.get(), info.uncompressed_size, bytes)) return CannotRead(path);
     if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
     const DType expected = raw.empty() ? DType::kInvalid : raw[std::min(arrays.size(), raw.size() - 1)];
-    CALLOUT_ASSIGN_OR_RETURN(Array array, ParseNpy(bytes, "'" + name + "' of '" + path + "'", expected));
+    CALLOUT_ASSIGN_OR_RETURN(Array array, ParseNpy(bytes, Quoted(name).append(" of ").append(Quoted(path)), expected));
     arrays.emplace_back(std::move(name), std::move(array));
   }
   return arrays;

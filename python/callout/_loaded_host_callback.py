@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _errors, _ext, _runtime
-from ._targets import registered_function
+from ._registered_function import registered_function
 
 
 class LoadedHostCallback:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _errors, _ext, _options, _runtime
-from ._targets import numpy_only_names, registered_function
+from ._registered_function import registered_function
+from ._targets import numpy_only_names
 
 
 def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = False) -> None:

@@ -200,7 +200,7 @@ def _without_lists(tree: Any) -> Any:
     return tree
 
 
-def _flattener(tree: PyTreeDef, label: str) -> Callable[[Any], list[Any]]:
+def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], list[Any]]:
     expected: Any = jax.tree.structure(_without_lists(jax.tree.unflatten(tree, [0] * tree.num_leaves)))
 
     def flatten(result: Any) -> list[Any]:
@@ -272,7 +272,7 @@ def call_target(
             function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
             unflatten=None if flat_args else in_tree.unflatten,
             unflatten_value=None,
-            flatten=None if flat_results or ignore_result else _flattener(out_tree, label),
+            flatten=None if flat_results or ignore_result else flattener(out_tree, label),
             single_result=single,
             device_lookup=None,
             index_lookup=None,
@@ -357,51 +357,3 @@ def _require_positional(name: str, in_tree: PyTreeDef) -> None:
             f"callout: the callback registered as '{name}' takes positional arguments only; "
             "keyword arguments have no place in the program"
         )
-
-
-def _declared_flattener(results: Any, label: str) -> Callable[[Any], list[Any]]:
-    """The leaves of a result of that structure and of those shapes."""
-    specs, tree = jax.tree.flatten(results)
-    flatten_as_declared = _flattener(tree, label)
-
-    def flatten(result: Any) -> list[Any]:
-        leaves = flatten_as_declared(result)
-        for i, (leaf, spec) in enumerate(zip(leaves, specs, strict=True)):
-            if np.shape(leaf) != spec.shape:
-                raise _errors.ResultError(
-                    f"callback '{label}': its result {i} does not fit: expected shape {spec.shape}, got {np.shape(leaf)}"
-                )
-        return leaves
-
-    return flatten
-
-
-def registered_function(name: str, fn: Callable[..., Any], results: Any = None) -> _ext.Callback:
-    """A Python function under a name: it gets the flat leaves, whatever the program that calls it was traced with.
-
-    `results`: what it returns, None where that is not known.
-    """
-    plain, chosen = _options.split(fn)
-    label = chosen.name or name
-    x64 = _jax_compat.x64_enabled()
-
-    def value_of(leaves: tuple[np.ndarray, ...]) -> Any:
-        return leaves[0] if len(leaves) == 1 else leaves
-
-    def flatten(result: Any) -> list[Any]:
-        return jax.tree.leaves(result, is_leaf=lambda leaf: leaf is None)
-
-    return _ext.make_python_callback(
-        label=label,
-        function=with_jax_arrays(plain, x64) if chosen.args == "jax" else plain,
-        unflatten=None,
-        unflatten_value=value_of,
-        flatten=flatten if results is None else _declared_flattener(results, label),
-        single_result=results is None,
-        device_lookup=None,
-        index_lookup=None,
-        transforms=None,
-        zero_copy=chosen.zero_copy,
-        numpy_only=chosen.numpy_only,
-        canonicalize=not x64,
-    )

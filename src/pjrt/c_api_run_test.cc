@@ -1,97 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout/c_api.h with the real CPU plugin, the whole way.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <future>
-
-#include "callout/dtype.h"
-#include "pjrt/testdata/c_closures.h"
-#include "pjrt/testdata/programs.h"
-#include "testing/live_counts.h"
-#include "testing/status_matchers.h"
+// Clients, programs and runs of callout/c_api.h.
+#include "pjrt/testdata/c_api_fixture.h"
 
 namespace callout {
 namespace {
-
-using internal::IsOk;
-using internal::StatusIs;
-using testdata::Adder;
-using testdata::MakeAdder;
-using testdata::Take;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-constexpr auto kF32 = static_cast<uint32_t>(DType::kFloat32);
-using Values = std::array<float, 4>;
-
-class CApiRunTest : public internal::LiveCountTest {
- protected:
-  static void SetUpTestSuite() {
-    callout_plugin* plugin = nullptr;
-    ASSERT_THAT(Take(callout_plugin_load(CALLOUT_TEST_PLUGIN, &plugin)), IsOk());
-    callout_option devices = {};
-    devices.name = "cpu_device_count";
-    devices.kind = CALLOUT_OPTION_INTEGER;
-    devices.integer = 2;
-    const callout_client_options options = {sizeof(options), &devices, 1};
-    ASSERT_THAT(Take(callout_client_create(plugin, &options, &client_)), IsOk());
-    callout_plugin_destroy(plugin);  // the client keeps it
-  }
-  static void TearDownTestSuite() { callout_client_destroy(client_); }
-
-  static Status Compile(const std::string& code, std::vector<callout_callback*> callbacks, callout_executable** out,
-                        int32_t num_replicas = 0) {
-    callout_program* program = nullptr;
-    CALLOUT_RETURN_IF_ERROR(Take(callout_program_from_bytes(code.data(), code.size(), &program)));
-    callout_compile_options options = {};
-    options.struct_size = sizeof(options);
-    options.callbacks = callbacks.data();
-    options.num_callbacks = callbacks.size();
-    options.num_replicas = num_replicas;
-    Status status = Take(callout_compile(client_, program, &options, out));
-    callout_program_destroy(program);
-    return status;
-  }
-  // Of one callback, which only the executable keeps.
-  static callout_executable* CompileWith(const std::string& code, const char* name, Adder& adder,
-                                         int32_t num_replicas = 0) {
-    callout_callback* callback = MakeAdder(name, adder);
-    callout_executable* executable = nullptr;
-    EXPECT_THAT(Compile(code, {callback}, &executable, num_replicas), IsOk());
-    callout_callback_destroy(callback);
-    return executable;
-  }
-  static callout_array* Array(const Values& values = {1, 2, 3, 4}, size_t device = 0) {
-    const int64_t dims[] = {4};
-    callout_array* array = nullptr;
-    EXPECT_THAT(Take(callout_array_from_host(client_, device, kF32, dims, 1, values.data(), sizeof(values), &array)),
-                IsOk());
-    return array;
-  }
-  static Values ToHost(callout_array* array) {
-    Values values = {};
-    EXPECT_THAT(Take(callout_array_to_host(array, values.data(), sizeof(values))), IsOk());
-    return values;
-  }
-  static Status Run(const callout_executable* executable, Values* values = nullptr,
-                    const callout_execute_options* options = nullptr) {
-    callout_array* x = Array();
-    callout_array* y = nullptr;
-    Status status = Take(callout_execute(executable, &x, 1, options, &y, 1));
-    if (status.ok() && values != nullptr) *values = ToHost(y);
-    callout_array_destroy(y);
-    callout_array_destroy(x);
-    return status;
-  }
-
-  static callout_client* client_;
-};
-
-callout_client* CApiRunTest::client_ = nullptr;
 
 TEST_F(CApiRunTest, SaysWhatItHas) {
   callout_plugin* plugin = nullptr;
@@ -292,70 +205,6 @@ TEST_F(CApiRunTest, ArraysOfAnotherClientAreRefused) {
               StatusIs(StatusCode::kInvalidArgument, "argument 0 of device 0 is of another client"));
   callout_array_destroy(scalar);
   callout_executable_destroy(executable);
-}
-
-TEST_F(CApiRunTest, ArraysComeBackAsTheyWent) {
-  callout_array* array = Array({1, 2, 3, 4}, 1);
-  uint32_t dtype = 0;
-  const int64_t* dims = nullptr;
-  size_t rank = 0;
-  size_t size = 0;
-  ASSERT_THAT(Take(callout_array_dtype(array, &dtype)), IsOk());
-  ASSERT_THAT(Take(callout_array_dims(array, &dims, &rank)), IsOk());
-  ASSERT_THAT(Take(callout_array_size_bytes(array, &size)), IsOk());
-  EXPECT_EQ(dtype, kF32);
-  ASSERT_EQ(rank, 1U);
-  EXPECT_EQ(dims[0], 4);
-  EXPECT_EQ(size, 16U);
-  EXPECT_THAT(ToHost(array), ElementsAre(1, 2, 3, 4));
-  char small[8];
-  EXPECT_THAT(Take(callout_array_to_host(array, small, sizeof(small))),
-              StatusIs(StatusCode::kInvalidArgument, "the array has 16 bytes, there is room for 8"));
-  EXPECT_THAT(Take(callout_array_to_host(array, nullptr, 16)),
-              StatusIs(StatusCode::kInvalidArgument, "callout_array_to_host: data is null"));
-  callout_array_destroy(array);
-}
-
-TEST_F(CApiRunTest, ElementsOfLessThanAByteTakeOneEach) {
-  const signed char values[] = {-8, 7, 3};
-  const int64_t dims[] = {3};
-  callout_array* array = nullptr;
-  ASSERT_THAT(Take(callout_array_from_host(client_, 0, static_cast<uint32_t>(DType::kInt4), dims, 1, values,
-                                           sizeof(values), &array)),
-              IsOk());
-  size_t size = 0;
-  ASSERT_THAT(Take(callout_array_size_bytes(array, &size)), IsOk());
-  ASSERT_EQ(size, 3U);
-  signed char back[3] = {};
-  ASSERT_THAT(Take(callout_array_to_host(array, back, sizeof(back))), IsOk());
-  for (signed char& value : back) value &= 15;  // the other bits are XLA's
-  EXPECT_THAT(back, ElementsAre(8, 7, 3));
-  callout_array_destroy(array);
-}
-
-TEST_F(CApiRunTest, ArraysWithoutElements) {
-  const int64_t dims[] = {0, 3};
-  callout_array* array = nullptr;
-  ASSERT_THAT(Take(callout_array_from_host(client_, 0, kF32, dims, 2, nullptr, 0, &array)), IsOk());
-  EXPECT_THAT(Take(callout_array_to_host(array, nullptr, 0)), IsOk());
-  callout_array_destroy(array);
-}
-
-TEST_F(CApiRunTest, ArraysThatCannotBeAreRefused) {
-  const float values[2] = {};
-  callout_array* array = nullptr;
-  const auto make = [&](uint32_t dtype, std::vector<int64_t> dims, const void* data, size_t size, size_t device = 0) {
-    return Take(callout_array_from_host(client_, device, dtype, dims.data(), dims.size(), data, size, &array));
-  };
-  const auto refused = [](const char* text) { return StatusIs(StatusCode::kInvalidArgument, std::string(text)); };
-  EXPECT_THAT(make(kF32, {3}, values, 8), refused("callout_array_from_host: expected 12 bytes, got 8"));
-  EXPECT_THAT(make(kF32, {2}, nullptr, 8), refused("data is null"));
-  EXPECT_THAT(make(kF32, {-1}, values, 8), refused("an extent is -1"));
-  EXPECT_THAT(make(kF32, {int64_t{1} << 62, 4}, values, 8), refused("the array is too large"));
-  EXPECT_THAT(make(999, {2}, values, 8), refused("there is no dtype 999"));
-  EXPECT_THAT(make(kF32, {2}, values, 8, 2), StatusIs(StatusCode::kOutOfRange, "there is no device 2"));
-  EXPECT_THAT(Take(callout_array_from_host(client_, 0, kF32, nullptr, 1, values, 8, &array)), refused("dims is null"));
-  EXPECT_EQ(array, nullptr);
 }
 
 TEST_F(CApiRunTest, ARunThatWasStartedIsWaitedForAndHandsOverItsOutputs) {

@@ -10,9 +10,9 @@
 namespace callout::pjrt {
 namespace {
 
+using internal::IsOk;
 using ::testing::Contains;
 using ::testing::Key;
-using internal::IsOk;
 
 constexpr int kFfiExtension = 5;  // of PJRT_Extension_Type
 
