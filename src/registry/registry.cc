@@ -126,6 +126,11 @@ std::string Registry::DescribeUnbound(std::string_view name, std::string_view ne
         "it is native code: build the same from the same source in this process before (callout.cpp, "
         "callout.numba), or let the program carry it (embed=True); ";
   }
+  if (name.starts_with(kBoundPrefix)) {
+    message +=
+        "it is a Python function of the process that traced the program: give it a name (callout.register) before the "
+        "program is exported; ";
+  }
   message += "registered names:";
   if (names.empty()) message += " (none)";
   for (const std::string& known : names) message += " '" + known + "'";

@@ -93,7 +93,9 @@ TEST_F(RegistryTest, BoundNameHoldsItsCallbackWeakly) {
   EXPECT_EQ(FindOrNull("py:mod.f"), callback.get());
   EXPECT_THAT(registry_.RegisteredNames(), IsEmpty());
   callback.reset();
-  EXPECT_THAT(registry_.Find("py:mod.f"), StatusIs(StatusCode::kNotFound, "'py:mod.f'"));
+  EXPECT_THAT(registry_.Find("py:mod.f"),
+              StatusIs(StatusCode::kNotFound,
+                       "'py:mod.f'; it is a Python function of the process that traced the program: give it a name"));
 }
 
 TEST_F(RegistryTest, OtherLiveCallbacksOfANameAreNumbered) {
