@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callout/pjrt/buffer.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "callout/pjrt/program.h"
 #include "pjrt/dtypes.h"
 #include "pjrt/pjrt_abi.h"
 
@@ -15,9 +17,25 @@ Buffer::Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle) : hand
 
 const internal::PjrtApi& Buffer::api() const { return client()->plugin().api(); }
 
+namespace {
+
+// Plugins end the process for these.
+Status CheckDims(DType dtype, std::span<const int64_t> dims) {
+  int64_t bytes = 16;  // the largest element
+  for (const int64_t extent : dims) {
+    if (extent >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes)) continue;
+    return InvalidArgument("callout: an array cannot be " +
+                           ArrayType{dtype, std::vector<int64_t>(dims.begin(), dims.end())}.ToString());
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
 Result<Buffer> Buffer::FromHost(std::shared_ptr<const Client> client, const Device& device, DType dtype,
                                 std::span<const int64_t> dims, const void* data) {
   CALLOUT_ASSIGN_OR_RETURN(const PJRT_Buffer_Type type, internal::ToPjrtType(dtype));
+  CALLOUT_RETURN_IF_ERROR(CheckDims(dtype, dims));
   PjrtArgs<PJRT_Client_BufferFromHostBuffer_Args> args;
   args.client = client->handle();
   args.data = data;

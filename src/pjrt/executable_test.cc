@@ -6,6 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
+#include <limits>
+
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 
@@ -188,6 +192,47 @@ TEST_F(ExecutableTest, AnUnboundNameThatIsAllowedFailsWhereItIsCalled) {
   const int32_t k = 1;
   const Buffer first = FromHost(DType::kFloat32, {4}, x.data()), second = FromHost(DType::kInt32, {}, &k);
   EXPECT_THAT(executable->Run({&first, &second}), StatusIs(StatusCode::kNotFound, "the name 'f'"));
+}
+
+TEST_F(ExecutableTest, DimsThatNoArrayHasAreRefused) {
+  const std::vector<std::vector<int64_t>> all = {{-1}, {2, -3}, {int64_t{1} << 62, 4}, {int64_t{1} << 62, 4, 0}};
+  for (const std::vector<int64_t>& dims : all) {
+    const float value = 0;
+    EXPECT_THAT(Buffer::FromHost(client_, client_->devices()[0], DType::kFloat32, dims, &value).status(),
+                StatusIs(StatusCode::kInvalidArgument, "an array cannot be f32["));
+    EXPECT_THAT(Buffer::FromHost(client_, client_->devices()[0], dims, std::vector<float>{}).status(),
+                StatusIs(StatusCode::kInvalidArgument, "callout: an array"));
+  }
+}
+
+TEST_F(ExecutableTest, FloatsOfFourBitsAreCopied) {
+  const std::vector<uint8_t> bits = {0, 1, 7, 8, 15};
+  const Buffer buffer = FromHost(DType::kFloat4E2M1Fn, {5}, bits.data());
+  const auto bytes = buffer.ToHost();
+  ASSERT_THAT(bytes, IsOk());
+  ASSERT_EQ(bytes->size(), bits.size());
+  for (size_t i = 0; i < bits.size(); ++i) EXPECT_EQ(static_cast<uint8_t>((*bytes)[i]), bits[i]);
+}
+
+TEST_F(ExecutableTest, ATimeThatNoClockCountsToIsForever) {
+  const float value = 1;
+  const Buffer buffer = FromHost(DType::kFloat32, {}, &value);
+  auto ready = buffer.Ready();
+  ASSERT_THAT(ready, IsOk());
+  EXPECT_THAT(ready->WaitFor(std::chrono::nanoseconds::max()), IsOk());
+  for (const double seconds : {1e300, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    EXPECT_THAT(BarrierWait(seconds), IsOk());
+  }
+}
+
+TEST_F(ExecutableTest, ACallOverPartitionsThatXlaCannotPlaceIsExplained) {
+  constexpr char kProgram[] = R"(func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    stablehlo.custom_call @callout.v1.tap(%x) {api_version = 4 : i32, has_side_effect = true,
+        backend_config = {callback = "loss"}} : (tensor<4xf32>) -> ()
+    return %x : tensor<4xf32>
+  })";
+  EXPECT_THAT(Compile({kProgram}, {.allow_unbound_names = true, .num_partitions = 2}),
+              StatusIs(StatusCode::kInternal, "inside of shard_map. The plugin says: "));
 }
 
 TEST_F(ExecutableTest, TheMachineIsKnown) {
