@@ -69,6 +69,11 @@ Status Append(const std::string& text, const std::vector<pjrt::ArrayType>& expec
 
 Result<std::vector<Array>> ReadArguments(const std::vector<std::string>& texts,
                                          const std::vector<pjrt::ArrayType>& expected) {
+  for (const pjrt::ArrayType& type : expected) {
+    if (type.dtype != DType::kToken) continue;
+    return InvalidArgument(
+        "callout: the program takes tokens, for ordered effects; callout.export keeps the order inside the program");
+  }
   std::vector<Array> arrays;
   std::vector<const std::string*> sources;  // of each array
   for (const std::string& text : texts) {

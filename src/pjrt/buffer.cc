@@ -66,6 +66,12 @@ Result<std::vector<int64_t>> Buffer::dims() const {
 }
 
 Result<size_t> Buffer::HostSize() const {
+  PjrtArgs<PJRT_Buffer_ElementType_Args> elements;
+  elements.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ElementType, elements));
+  if (elements.type == PJRT_Buffer_Type_TOKEN) {  // plugins end the process for it
+    return InvalidArgument("callout: a token has no elements to copy");
+  }
   PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;
   args.src = handle();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ToHostBuffer, args));

@@ -205,6 +205,26 @@ TEST_F(ExecutableTest, DimsThatNoArrayHasAreRefused) {
   }
 }
 
+TEST_F(ExecutableTest, ATokenHasNothingToCopy) {
+  const auto executable = Compile({R"(func.func public @main() -> (!stablehlo.token, tensor<f32>) {
+    %t = stablehlo.create_token : !stablehlo.token
+    %c = stablehlo.constant dense<1.0> : tensor<f32>
+    return %t, %c : !stablehlo.token, tensor<f32>
+  })"});
+  ASSERT_THAT(executable, IsOk());
+  const auto outputs = executable->Run({});
+  ASSERT_THAT(outputs, IsOk());
+  EXPECT_THAT((*outputs)[0].ToHost(), StatusIs(StatusCode::kInvalidArgument, "a token has no elements"));
+  EXPECT_THAT((*outputs)[1].ToVector<float>(), IsOk());
+}
+
+TEST_F(ExecutableTest, ExtentsThatAreBoundsAreRefused) {
+  const auto executable = Compile({R"(func.func public @main(%x: tensor<?xf32, #stablehlo.bounds<4>>)
+      -> tensor<?xf32, #stablehlo.bounds<4>> { return %x : tensor<?xf32, #stablehlo.bounds<4>> })"});
+  ASSERT_THAT(executable, IsOk());
+  EXPECT_THAT(executable->ReadSignature(), StatusIs(StatusCode::kUnimplemented, "bounds in place of extents"));
+}
+
 TEST_F(ExecutableTest, FloatsOfFourBitsAreCopied) {
   const std::vector<uint8_t> bits = {0, 1, 7, 8, 15};
   const Buffer buffer = FromHost(DType::kFloat4E2M1Fn, {5}, bits.data());
