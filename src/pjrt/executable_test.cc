@@ -203,6 +203,9 @@ TEST_F(ExecutableTest, DimsThatNoArrayHasAreRefused) {
     EXPECT_THAT(Buffer::FromHost(client_, client_->devices()[0], dims, std::vector<float>{}).status(),
                 StatusIs(StatusCode::kInvalidArgument, "callout: an array"));
   }
+  const float value = 0;
+  EXPECT_THAT(Buffer::FromHost(client_, client_->devices()[0], DType::kToken, {}, &value).status(),
+              StatusIs(StatusCode::kInvalidArgument, "a token cannot be made of memory"));
 }
 
 TEST_F(ExecutableTest, ATokenHasNothingToCopy) {
@@ -223,6 +226,28 @@ TEST_F(ExecutableTest, ExtentsThatAreBoundsAreRefused) {
       -> tensor<?xf32, #stablehlo.bounds<4>> { return %x : tensor<?xf32, #stablehlo.bounds<4>> })"});
   ASSERT_THAT(executable, IsOk());
   EXPECT_THAT(executable->ReadSignature(), StatusIs(StatusCode::kUnimplemented, "bounds in place of extents"));
+}
+
+TEST_F(ExecutableTest, ResultsOfAnotherLayoutComeRowMajor) {
+  const auto executable = Compile({R"(func.func public @main() -> (tensor<2x3xf32> {mhlo.layout_mode = "{0,1}"}) {
+    %c = stablehlo.constant dense<[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]> : tensor<2x3xf32>
+    return %c : tensor<2x3xf32>
+  })"});
+  ASSERT_THAT(executable, IsOk());
+  const auto outputs = executable->Run({});
+  ASSERT_THAT(outputs, IsOk());
+  EXPECT_THAT((*outputs)[0].ToVector<float>(), IsOkAndHolds(std::vector<float>{0, 1, 2, 3, 4, 5}));
+  EXPECT_THAT((*outputs)[0].View<float>().status(), StatusIs(StatusCode::kFailedPrecondition, "not row-major"));
+}
+
+TEST_F(ExecutableTest, ArgumentsOfAnotherLayoutAreRefused) {
+  const auto executable = Compile({R"(
+    func.func public @main(%x: tensor<2x3xf32> {mhlo.layout_mode = "{0,1}"}) -> tensor<2x3xf32> {
+      return %x : tensor<2x3xf32>
+    })"});
+  ASSERT_THAT(executable, IsOk());
+  EXPECT_THAT(executable->ReadSignature(),
+              StatusIs(StatusCode::kUnimplemented, "argument 0 of the program, f32[2,3], is in another layout"));
 }
 
 TEST_F(ExecutableTest, FloatsOfFourBitsAreCopied) {

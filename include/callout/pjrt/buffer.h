@@ -71,7 +71,8 @@ class CALLOUT_EXPORT Buffer {
     return values;
   }
 
-  /// Blocks until the array is there. FailedPrecondition if the device's memory is not the host's, InvalidArgument if
+  /// Blocks until the array is there. FailedPrecondition if the device's memory is not the host's, or the array
+  /// not row-major, InvalidArgument if
   /// the elements are not Ts; errors of the program that makes it.
   template <typename T>
   Result<HostView<T>> View() const {
@@ -99,6 +100,7 @@ class CALLOUT_EXPORT Buffer {
   static Status WrongType(DType expected, DType found);
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
   const internal::PjrtApi& api() const;
+  Status CopyToHost(void* data, size_t size) const;
   Result<std::shared_ptr<const void>> HoldData() const;
 
   Handle<PJRT_Buffer> handle_;
