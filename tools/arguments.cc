@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include "array_spec.h"
 #include "npy.h"
@@ -16,7 +15,12 @@ namespace {
 Result<std::string> ReadFile(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  std::string bytes;
+  std::string chunk(1 << 16, '\0');
+  // Not by iterators of its buffer: those throw what goes wrong, such as reading a directory.
+  while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || file.gcount() > 0) {
+    bytes.append(chunk, 0, static_cast<size_t>(file.gcount()));
+  }
   if (file.is_open() && !file.bad()) return bytes;
   return NotFound("callout: cannot read the argument '" + path + "': " + std::strerror(errno) +
                   " (an argument is a .npy or .npz file, or f32[2,3]=0.5 and the like)");
@@ -28,11 +32,26 @@ std::string Listed(const std::vector<pjrt::ArrayType>& types) {
   return text.empty() ? "none" : text;
 }
 
+Status CheckType(size_t number, const pjrt::ArrayType& type, const pjrt::ArrayType& expected,
+                 const std::string& source) {
+  if (type == expected) return OkStatus();
+  return InvalidArgument("callout: argument " + std::to_string(number) + " of the program is " + expected.ToString() +
+                         ", got " + type.ToString() + " from '" + source + "'");
+}
+
+// Looks at the type before there are elements: they may be more than there is memory.
+Result<Array> ReadSpec(const std::string& text, size_t number, const std::vector<pjrt::ArrayType>& expected) {
+  CALLOUT_ASSIGN_OR_RETURN(pjrt::ArrayType type, ParseArrayType(text.substr(0, text.find('='))));
+  if (number >= expected.size()) return Array{std::move(type), {}};  // one too many, whatever it holds
+  CALLOUT_RETURN_IF_ERROR(CheckType(number, type, expected[number], text));
+  return ParseSpec(text);
+}
+
 Status Append(const std::string& text, const std::vector<pjrt::ArrayType>& expected, std::vector<Array>& arrays) {
   std::vector<DType> raw;  // of this text's arrays
   for (size_t i = arrays.size(); i < expected.size(); ++i) raw.push_back(expected[i].dtype);
   if (LooksLikeSpec(text)) {
-    CALLOUT_ASSIGN_OR_RETURN(Array array, ParseSpec(text));
+    CALLOUT_ASSIGN_OR_RETURN(Array array, ReadSpec(text, arrays.size(), expected));
     arrays.push_back(std::move(array));
   } else if (text.ends_with(".npz")) {
     CALLOUT_ASSIGN_OR_RETURN(NamedArrays named, ReadNpz(text, raw));
@@ -50,6 +69,11 @@ Status Append(const std::string& text, const std::vector<pjrt::ArrayType>& expec
 
 Result<std::vector<Array>> ReadArguments(const std::vector<std::string>& texts,
                                          const std::vector<pjrt::ArrayType>& expected) {
+  for (const pjrt::ArrayType& type : expected) {
+    if (type.dtype != DType::kToken) continue;
+    return InvalidArgument(
+        "callout: the program takes tokens, for ordered effects; callout.export keeps the order inside the program");
+  }
   std::vector<Array> arrays;
   std::vector<const std::string*> sources;  // of each array
   for (const std::string& text : texts) {
@@ -57,7 +81,7 @@ Result<std::vector<Array>> ReadArguments(const std::vector<std::string>& texts,
     sources.resize(arrays.size(), &text);
   }
   if (arrays.size() != expected.size()) {
-    std::string hint;
+    std::string hint = "; arguments that it does not use are not among them";
     if (arrays.size() < expected.size()) {
       hint = "; for example --arg '" + expected[arrays.size()].ToString() + "=random:0'";
     }
@@ -65,9 +89,7 @@ Result<std::vector<Array>> ReadArguments(const std::vector<std::string>& texts,
                            Listed(expected) + "), got " + std::to_string(arrays.size()) + hint);
   }
   for (size_t i = 0; i < arrays.size(); ++i) {
-    if (arrays[i].type == expected[i]) continue;
-    return InvalidArgument("callout: argument " + std::to_string(i) + " of the program is " + expected[i].ToString() +
-                           ", got " + arrays[i].type.ToString() + " from '" + *sources[i] + "'");
+    CALLOUT_RETURN_IF_ERROR(CheckType(i, arrays[i].type, expected[i], *sources[i]));
   }
   return arrays;
 }

@@ -7,6 +7,7 @@
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include "elements.h"
 #include "frame/small_float.h"
@@ -108,6 +109,31 @@ TEST(ArraySpecTest, SaysWhatIsWrong) {
   for (const auto& [spec, reason] : cases) {
     EXPECT_THAT(ParseSpec(spec), StatusIs(StatusCode::kInvalidArgument, reason)) << spec;
   }
+}
+
+// As numpy and ml_dtypes round: halfway to the next value begins infinity.
+TEST(ArraySpecTest, SmallFloatsRoundToTheirLargestOrInfinity) {
+  const std::vector<std::tuple<std::string, std::string, uint32_t>> cases = {
+      {"f16", "65505", 0x7BFF},   {"f16", "65519.9", 0x7BFF}, {"f16", "65520", 0x7C00},  {"f16", "-65505", 0xFBFF},
+      {"f16", "-65520", 0xFC00},  {"f16", "inf", 0x7C00},     {"f16", "1e30", 0x7C00},   {"bf16", "3.39e38", 0x7F7F},
+      {"bf16", "3.4e38", 0x7F80}, {"f8e5m2", "57345", 0x7B},  {"f8e5m2", "61440", 0x7C}, {"f8e5m2", "-inf", 0xFC},
+  };
+  for (const auto& [dtype, number, bits] : cases) {
+    const auto array = ParseSpec(dtype + "[]=" + number);
+    ASSERT_THAT(array, IsOk());
+    uint32_t found = 0;
+    std::memcpy(&found, array->bytes.data(), array->bytes.size());
+    EXPECT_EQ(found, bits) << dtype << " " << number;
+  }
+}
+
+TEST(ArraySpecTest, ASignIsOne) {
+  EXPECT_THAT(ParseSpec("f32[]=+-1"), StatusIs(StatusCode::kInvalidArgument, "'+-1' is no f32"));
+  EXPECT_THAT(ParseSpec("f32[]=+1"), IsOk());
+}
+
+TEST(ArraySpecTest, FourBitsHaveNoNan) {
+  EXPECT_THAT(ParseSpec("f4e2m1fn[]=nan"), StatusIs(StatusCode::kInvalidArgument, "'nan' is no f4e2m1fn"));
 }
 
 TEST(ArraySpecTest, IsToldFromAPath) {

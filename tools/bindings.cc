@@ -14,16 +14,33 @@ std::string WithFolder(const std::string& library_and_symbol) {
   return is_here ? "./" + library_and_symbol : library_and_symbol;
 }
 
+bool IsLibrary(const std::string& kind) {
+  return kind.find(".so:") != std::string::npos || kind.find(".so.") != std::string::npos;
+}
+
+bool IsKind(const std::string& text) {
+  if (text == "print" || text == "null" || text.starts_with("jsonl:")) return true;
+  return IsLibrary(text) && text.substr(0, text.rfind(':')).find('=') == std::string::npos;
+}
+
+// Of NAME=KIND. Names may have a '=': the first one with a kind behind it counts, else the first one.
+size_t FindEquals(const std::string& text) {
+  for (size_t at = text.find('='); at != std::string::npos; at = text.find('=', at + 1)) {
+    if (at > 0 && IsKind(text.substr(at + 1))) return at;
+  }
+  return text.find('=');
+}
+
 }  // namespace
 
 Result<pjrt::LoadedHostCallback> ParseBinding(const std::string& text) {
-  const size_t equals = text.find('=');
+  const size_t equals = FindEquals(text);
   const std::string kind = equals == std::string::npos ? "" : text.substr(equals + 1);
   if (equals == 0 || kind.empty()) {
     return InvalidArgument("callout: '" + text +
                            "' binds nothing; write NAME=print, NAME=null, NAME=jsonl:FILE or NAME=lib.so:SYMBOL");
   }
-  const bool is_library = kind.find(".so:") != std::string::npos || kind.find(".so.") != std::string::npos;
+  const bool is_library = !kind.starts_with("jsonl:") && IsLibrary(kind);
   return pjrt::OpaqueCallback(text.substr(0, equals), is_library ? "library:" + WithFolder(kind) : kind).Make();
 }
 

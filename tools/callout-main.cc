@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The command `callout`: programs with callbacks, run without Python.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
 
 #include "callout/version.h"
 #include "info.h"
@@ -26,7 +33,8 @@ void AddRun(CLI::App& app, RunOptions& options) {
                   "MLIR text or bytecode, a StableHLO artifact, or a file of jax.export's Exported.serialize")
       ->required();
   run->add_option("--plugin", options.plugin, kPluginHelp);
-  run->add_option("--device-count", options.device_count, kDevicesHelp)->check(CLI::PositiveNumber);
+  run->add_option("--device-count", options.device_count, kDevicesHelp)
+      ->check(CLI::Range(1, callout::tools::kMaxDevices));
   run->add_option(
          "--arg", options.arguments,
          "An argument: FILE.npy, FILE.npz (one or more), or SPEC: f32[2,3]=0.5 (filled), f32[3]=1,2,3 (listed), "
@@ -40,7 +48,8 @@ void AddRun(CLI::App& app, RunOptions& options) {
       ->take_all()
       ->allow_extra_args(false);
   run->add_option("--output", options.output, "Also write the results, as arr_0, arr_1, ..., to this .npz file");
-  run->add_option("--repeat", options.repeat, "Run so often, and tell how long it took")->check(CLI::PositiveNumber);
+  run->add_option("--repeat", options.repeat, "Run so often, and tell how long it took")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   run->add_flag("--stats", options.stats, "Tell how often each callback ran, and how long");
   run->add_option("--trace", options.trace, "Write a timeline for Perfetto or chrome://tracing to this JSON file");
 }
@@ -50,7 +59,8 @@ void AddInfo(CLI::App& app, InfoOptions& options) {
       app.add_subcommand("info", "What a program takes, returns and calls; or, without one, what a plugin is");
   info->add_option("PROGRAM", options.program, "As for run");
   info->add_option("--plugin", options.plugin, kPluginHelp);
-  info->add_option("--device-count", options.device_count, kDevicesHelp)->check(CLI::PositiveNumber);
+  info->add_option("--device-count", options.device_count, kDevicesHelp)
+      ->check(CLI::Range(1, callout::tools::kMaxDevices));
 }
 
 int Main(int argc, char** argv) {
@@ -75,11 +85,29 @@ int Main(int argc, char** argv) {
   return app.got_subcommand("run") ? callout::tools::Run(run) : callout::tools::Info(info);
 }
 
+// Files that are opened later must not become the standard output that a caller closed. Writing to it fails as it
+// would.
+void OccupyStandardDescriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) == -1) (void)open("/dev/null", O_RDONLY);  // takes the lowest one that is free
+  }
+}
+
+// A result that nobody got is none: the disk behind standard output may be full.
+int CheckOutput(int code) {
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "callout: cannot write to standard output%s%s\n", flushed ? "" : ": ",
+               flushed ? "" : std::strerror(errno));
+  return code == callout::tools::kSuccess ? callout::tools::kFailed : code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return Main(argc, argv);
+    OccupyStandardDescriptors();
+    return CheckOutput(Main(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "callout: %s\n", error.what());
     return callout::tools::kFailed;

@@ -22,7 +22,7 @@ Status NoNumber(std::string_view text, DType dtype) {
 
 template <typename T>
 bool Parse(std::string_view text, T& number) {
-  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
@@ -55,8 +55,11 @@ uint16_t NearestBits(double number, DType dtype) {
   if (above == table.end()) return table.back().second;
   if (above == table.begin() || above->first == number) return above->second;
   const auto below = std::prev(above);
-  const double up = above->first - number, down = number - below->first;
-  if (up != down && !std::isinf(up) && !std::isinf(down)) return up < down ? above->second : below->second;
+  // Infinity begins where the next finite value would be.
+  const double high = std::isinf(above->first) ? 2.0 * below->first - std::prev(below)->first : above->first;
+  const double low = std::isinf(below->first) ? 2.0 * above->first - std::next(above)->first : below->first;
+  const double up = high - number, down = number - low;
+  if (up != down) return up < down ? above->second : below->second;
   return (above->second & 1U) == 0 ? above->second : below->second;
 }
 
@@ -144,7 +147,8 @@ Status StoreText(std::string_view text, DType dtype, std::byte* out) {
   }
   if (!IsFloat(dtype)) return StoreInteger(text, dtype, out);
   double number = 0;
-  if (!Parse(text, number)) return NoNumber(text, dtype);
+  const bool has_nan = dtype != DType::kFloat4E2M1Fn;
+  if (!Parse(text, number) || (std::isnan(number) && !has_nan)) return NoNumber(text, dtype);
   PutReal(number, dtype, out);
   return OkStatus();
 }

@@ -81,11 +81,17 @@ void PrintDevices(const pjrt::Client& client) {
   }
 }
 
-void PrintArrays(const char* what, const std::vector<pjrt::ProgramArray>& arrays) {
+// `numbers`: those of a function's arguments, where the program does not take all of them.
+void PrintArrays(const char* what, const std::vector<pjrt::ProgramArray>& arrays,
+                 const std::vector<int>& numbers = {}) {
   for (size_t i = 0; i < arrays.size(); ++i) {
     const std::string whole = arrays[i].WholeType().ToString(), part = arrays[i].type.ToString();
-    std::printf("  %s %zu: %s%s%s\n", what, i, whole.c_str(), whole == part ? "" : ", on each device ",
+    std::printf("  %s %zu: %s%s%s", what, i, whole.c_str(), whole == part ? "" : ", on each device ",
                 whole == part ? "" : part.c_str());
+    if (i < numbers.size() && numbers[i] != static_cast<int>(i)) {
+      std::printf(", the function's argument %d", numbers[i]);
+    }
+    std::printf("\n");
   }
 }
 
@@ -107,15 +113,23 @@ void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
   }
 }
 
+// As one word of a shell.
+std::string Quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
 // Lists names with what they may be bound to, as `callout run` takes it.
 void PrintNames(const std::vector<std::string>& names) {
+  const std::string print_kind = std::string(internal::kPrintKind) + ":";
   std::string unbound;
   for (const std::string& name : names) {
     if (IsPrint(name)) continue;
     if (name.starts_with("py:")) {
       std::printf("  '%s' is a Python function of the process that traced it: it cannot be bound here\n", name.c_str());
-    } else {
-      unbound += " --bind '" + name + "=...'";
+    } else if (!name.starts_with(print_kind)) {  // which prints by itself
+      unbound += " --bind " + Quoted(name + "=...");
     }
   }
   if (!unbound.empty()) std::printf("  to run it:%s\n", unbound.c_str());
@@ -128,7 +142,7 @@ Status PrintProgram(const pjrt::Program& program, const pjrt::LoadedExecutable& 
   const std::string version = program.StablehloVersion();
   std::printf("%s%s\n", version.empty() ? "" : ", StableHLO ", version.c_str());
   CALLOUT_ASSIGN_OR_RETURN(const pjrt::Signature signature, executable.ReadSignature());
-  PrintArrays("argument", signature.inputs);
+  PrintArrays("argument", signature.inputs, program.kept_arguments);
   PrintArrays("result", signature.outputs);
   CALLOUT_ASSIGN_OR_RETURN(const std::vector<pjrt::CallbackUse> uses, executable.ReadCallbackUses());
   PrintUses(uses);

@@ -31,6 +31,10 @@ Result<int> DevicesOf(const pjrt::Program& program, int wanted) {
     return InvalidArgument("callout: the program was exported for " + std::to_string(program.num_devices) +
                            " devices, got --device-count " + std::to_string(wanted));
   }
+  if (std::max(wanted, program.num_devices) > kMaxDevices) {
+    return InvalidArgument("callout: the program was exported for " + std::to_string(program.num_devices) +
+                           " devices; at most " + std::to_string(kMaxDevices) + " can be");
+  }
   return std::max({wanted, program.num_devices, 1});
 }
 

@@ -14,6 +14,9 @@ namespace callout::tools {
 
 enum ExitCode : int { kSuccess = 0, kFailed = 1, kUnusable = 2 };
 
+/// XLA:CPU has no more in a process, and takes long to say so.
+inline constexpr int kMaxDevices = 2048;
+
 /// Writes the error to standard error, and returns the exit code of its cause: kUnusable.
 int Refuse(const Status& status);
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callout/pjrt/buffer.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "callout/pjrt/program.h"
 #include "pjrt/dtypes.h"
 #include "pjrt/pjrt_abi.h"
+#include "pjrt/row_major.h"
 
 namespace callout::pjrt {
 
@@ -15,9 +18,36 @@ Buffer::Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle) : hand
 
 const internal::PjrtApi& Buffer::api() const { return client()->plugin().api(); }
 
+namespace {
+
+// Plugins end the process for what is none.
+Status CheckArray(DType dtype, std::span<const int64_t> dims) {
+  if (dtype == DType::kToken) return InvalidArgument("callout: a token cannot be made of memory");
+  int64_t bytes = 16;  // the largest element
+  for (const int64_t extent : dims) {
+    if (extent >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes)) continue;
+    return InvalidArgument("callout: an array cannot be " +
+                           ArrayType{dtype, std::vector<int64_t>(dims.begin(), dims.end())}.ToString());
+  }
+  return OkStatus();
+}
+
+// Its elements' order in memory, as IsRowMajor takes it; empty if the plugin does not tell. Valid as long as the
+// buffer.
+std::span<const int64_t> ReadOrder(const internal::PjrtApi& api, PJRT_Buffer* buffer) {
+  PjrtArgs<PJRT_Buffer_GetMemoryLayout_Args> args;
+  args.buffer = buffer;
+  const bool is_told = CALLOUT_PJRT(api, PJRT_Buffer_GetMemoryLayout, args).ok();
+  if (!is_told || args.layout.type != PJRT_Buffer_MemoryLayout_Type_Tiled) return {};
+  return {args.layout.tiled.minor_to_major, args.layout.tiled.minor_to_major_size};
+}
+
+}  // namespace
+
 Result<Buffer> Buffer::FromHost(std::shared_ptr<const Client> client, const Device& device, DType dtype,
                                 std::span<const int64_t> dims, const void* data) {
   CALLOUT_ASSIGN_OR_RETURN(const PJRT_Buffer_Type type, internal::ToPjrtType(dtype));
+  CALLOUT_RETURN_IF_ERROR(CheckArray(dtype, dims));
   PjrtArgs<PJRT_Client_BufferFromHostBuffer_Args> args;
   args.client = client->handle();
   args.data = data;
@@ -48,6 +78,12 @@ Result<std::vector<int64_t>> Buffer::dims() const {
 }
 
 Result<size_t> Buffer::HostSize() const {
+  PjrtArgs<PJRT_Buffer_ElementType_Args> elements;
+  elements.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ElementType, elements));
+  if (elements.type == PJRT_Buffer_Type_TOKEN) {  // plugins end the process for it
+    return InvalidArgument("callout: a token has no elements to copy");
+  }
   PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;
   args.src = handle();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ToHostBuffer, args));
@@ -61,6 +97,19 @@ Status Buffer::ToHost(void* data, size_t size) const {
                            std::to_string(size));
   }
   if (size == 0) return OkStatus();
+  const std::span<const int64_t> order = ReadOrder(api(), handle());
+  if (internal::IsRowMajor(order)) return CopyToHost(data, size);
+  CALLOUT_ASSIGN_OR_RETURN(const std::vector<int64_t> extents, dims());
+  size_t elements = 1;
+  for (const int64_t extent : extents) elements *= static_cast<size_t>(extent);
+  std::vector<std::byte> copy(size);
+  CALLOUT_RETURN_IF_ERROR(CopyToHost(copy.data(), size));
+  internal::CopyToRowMajor(copy.data(), extents, order, size / elements, static_cast<std::byte*>(data));
+  return OkStatus();
+}
+
+// In the order that it has on the device: plugins may ignore that another one is asked for.
+Status Buffer::CopyToHost(void* data, size_t size) const {
   PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;
   args.src = handle();
   args.dst = data;
@@ -97,6 +146,9 @@ Result<std::shared_ptr<const void>> Buffer::HoldData() const {
   where.buffer = handle();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_IsOnCpu, where));
   if (!where.is_on_cpu) return FailedPrecondition("callout: cannot view an array that is not in the host's memory");
+  if (!internal::IsRowMajor(ReadOrder(api(), handle()))) {
+    return FailedPrecondition("callout: cannot view an array that is not row-major");
+  }
   PjrtArgs<PJRT_Buffer_IncreaseExternalReferenceCount_Args> hold;
   hold.buffer = handle();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_IncreaseExternalReferenceCount, hold));

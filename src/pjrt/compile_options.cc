@@ -20,6 +20,8 @@ constexpr int kComputationCount = 2;
 constexpr int kComputationDevices = 3;
 constexpr int kReplicaDeviceIds = 1;  // of its ComputationDevice
 
+constexpr int kMaxDevices = 1 << 20;
+
 std::string SerializeAssignment(const pjrt::CompileOptions& options) {
   WireWriter assignment;
   assignment.AddNumber(kReplicaCount, static_cast<uint64_t>(options.num_replicas));
@@ -43,6 +45,11 @@ Result<std::string> SerializeCompileOptions(pjrt::CompileOptions options, int pa
   if (options.num_replicas < 1 || options.num_partitions < 1) {
     return InvalidArgument("callout: a program needs at least one replica and one partition, got " +
                            std::to_string(options.num_replicas) + " and " + std::to_string(options.num_partitions));
+  }
+  if (options.num_replicas > kMaxDevices / options.num_partitions) {  // plugins make tables of as many
+    return InvalidArgument("callout: a program for " + std::to_string(options.num_replicas) + " replicas of " +
+                           std::to_string(options.num_partitions) + " partitions; at most " +
+                           std::to_string(kMaxDevices) + " devices can be");
   }
   WireWriter build;
   build.AddNumber(kNumReplicas, static_cast<uint64_t>(options.num_replicas));

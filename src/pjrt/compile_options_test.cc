@@ -44,6 +44,7 @@ TEST(CompileOptionsTest, WhatWouldEndTheProcessIsRefused) {
   EXPECT_THAT(Hex({.num_replicas = 0}), HasSubstr("at least one replica and one partition, got 0 and 1"));
   EXPECT_THAT(Hex({.num_partitions = -1}), HasSubstr("at least one replica and one partition, got 1 and -1"));
   EXPECT_THAT(Hex({.num_replicas = 2, .device_assignment = {1}}), HasSubstr("for 2 devices has 1"));
+  EXPECT_THAT(Hex({.num_replicas = 2'000'000'000, .num_partitions = 2}), HasSubstr("at most 1048576 devices"));
 }
 
 }  // namespace

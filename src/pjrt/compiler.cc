@@ -57,8 +57,14 @@ bool IsNewer(const std::string& one, const std::string& other) {
   return std::lexicographical_compare(b, b + 3, a, a + 3);
 }
 
-// The plugin's error, with its reason where the program is newer than the plugin.
+// The plugin's error, with its reason where that is known.
 Status Explain(Status error, const Program& program, const Plugin& plugin) {
+  if (error.message().find("Side-effect HLO must have sharding") != std::string_view::npos) {
+    return Status(error.code(),
+                  "callout: in a program over several partitions, taps and calls with side effects have to be inside "
+                  "of shard_map. The plugin says: " +
+                      std::string(error.message()));
+  }
   const std::string version = program.StablehloVersion(), newest = NewestStablehlo(plugin);
   if (!IsNewer(version, newest)) return error;
   return FailedPrecondition(

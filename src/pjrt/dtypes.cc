@@ -37,6 +37,7 @@ constexpr auto kTypes = std::to_array<std::pair<DType, PJRT_Buffer_Type>>({
     {DType::kFloat8E5M2Fnuz, PJRT_Buffer_Type_F8E5M2FNUZ},
     {DType::kFloat8E4M3Fnuz, PJRT_Buffer_Type_F8E4M3FNUZ},
     {DType::kFloat8E8M0Fnu, PJRT_Buffer_Type_F8E8M0FNU},
+    {DType::kFloat4E2M1Fn, PJRT_Buffer_Type_F4E2M1FN},
 });
 
 }  // namespace

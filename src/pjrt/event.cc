@@ -46,7 +46,11 @@ Status Event::Wait() {
 
 Status Event::WaitFor(std::chrono::nanoseconds timeout) {
   if (handle_ == nullptr) return OkStatus();
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point now = Clock::now();
+  // A time that the clock cannot count to is forever.
+  const Clock::time_point deadline =
+      timeout > Clock::time_point::max() - now ? Clock::time_point::max() : now + timeout;
   const auto outcome = std::make_shared<Outcome>();
   CALLOUT_RETURN_IF_ERROR(OnReady([outcome](const Status&) {
     MutexLock lock(outcome->mutex);

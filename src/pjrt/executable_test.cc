@@ -6,6 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
+#include <limits>
+
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 
@@ -188,6 +192,92 @@ TEST_F(ExecutableTest, AnUnboundNameThatIsAllowedFailsWhereItIsCalled) {
   const int32_t k = 1;
   const Buffer first = FromHost(DType::kFloat32, {4}, x.data()), second = FromHost(DType::kInt32, {}, &k);
   EXPECT_THAT(executable->Run({&first, &second}), StatusIs(StatusCode::kNotFound, "the name 'f'"));
+}
+
+TEST_F(ExecutableTest, DimsThatNoArrayHasAreRefused) {
+  const std::vector<std::vector<int64_t>> all = {{-1}, {2, -3}, {int64_t{1} << 62, 4}, {int64_t{1} << 62, 4, 0}};
+  for (const std::vector<int64_t>& dims : all) {
+    const float value = 0;
+    EXPECT_THAT(Buffer::FromHost(client_, client_->devices()[0], DType::kFloat32, dims, &value).status(),
+                StatusIs(StatusCode::kInvalidArgument, "an array cannot be f32["));
+    EXPECT_THAT(Buffer::FromHost(client_, client_->devices()[0], dims, std::vector<float>{}).status(),
+                StatusIs(StatusCode::kInvalidArgument, "callout: an array"));
+  }
+  const float value = 0;
+  EXPECT_THAT(Buffer::FromHost(client_, client_->devices()[0], DType::kToken, {}, &value).status(),
+              StatusIs(StatusCode::kInvalidArgument, "a token cannot be made of memory"));
+}
+
+TEST_F(ExecutableTest, ATokenHasNothingToCopy) {
+  const auto executable = Compile({R"(func.func public @main() -> (!stablehlo.token, tensor<f32>) {
+    %t = stablehlo.create_token : !stablehlo.token
+    %c = stablehlo.constant dense<1.0> : tensor<f32>
+    return %t, %c : !stablehlo.token, tensor<f32>
+  })"});
+  ASSERT_THAT(executable, IsOk());
+  const auto outputs = executable->Run({});
+  ASSERT_THAT(outputs, IsOk());
+  EXPECT_THAT((*outputs)[0].ToHost(), StatusIs(StatusCode::kInvalidArgument, "a token has no elements"));
+  EXPECT_THAT((*outputs)[1].ToVector<float>(), IsOk());
+}
+
+TEST_F(ExecutableTest, ExtentsThatAreBoundsAreRefused) {
+  const auto executable = Compile({R"(func.func public @main(%x: tensor<?xf32, #stablehlo.bounds<4>>)
+      -> tensor<?xf32, #stablehlo.bounds<4>> { return %x : tensor<?xf32, #stablehlo.bounds<4>> })"});
+  ASSERT_THAT(executable, IsOk());
+  EXPECT_THAT(executable->ReadSignature(), StatusIs(StatusCode::kUnimplemented, "bounds in place of extents"));
+}
+
+TEST_F(ExecutableTest, ResultsOfAnotherLayoutComeRowMajor) {
+  const auto executable = Compile({R"(func.func public @main() -> (tensor<2x3xf32> {mhlo.layout_mode = "{0,1}"}) {
+    %c = stablehlo.constant dense<[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]> : tensor<2x3xf32>
+    return %c : tensor<2x3xf32>
+  })"});
+  ASSERT_THAT(executable, IsOk());
+  const auto outputs = executable->Run({});
+  ASSERT_THAT(outputs, IsOk());
+  EXPECT_THAT((*outputs)[0].ToVector<float>(), IsOkAndHolds(std::vector<float>{0, 1, 2, 3, 4, 5}));
+  EXPECT_THAT((*outputs)[0].View<float>().status(), StatusIs(StatusCode::kFailedPrecondition, "not row-major"));
+}
+
+TEST_F(ExecutableTest, ArgumentsOfAnotherLayoutAreRefused) {
+  const auto executable = Compile({R"(
+    func.func public @main(%x: tensor<2x3xf32> {mhlo.layout_mode = "{0,1}"}) -> tensor<2x3xf32> {
+      return %x : tensor<2x3xf32>
+    })"});
+  ASSERT_THAT(executable, IsOk());
+  EXPECT_THAT(executable->ReadSignature(),
+              StatusIs(StatusCode::kUnimplemented, "argument 0 of the program, f32[2,3], is in another layout"));
+}
+
+TEST_F(ExecutableTest, FloatsOfFourBitsAreCopied) {
+  const std::vector<uint8_t> bits = {0, 1, 7, 8, 15};
+  const Buffer buffer = FromHost(DType::kFloat4E2M1Fn, {5}, bits.data());
+  const auto bytes = buffer.ToHost();
+  ASSERT_THAT(bytes, IsOk());
+  ASSERT_EQ(bytes->size(), bits.size());
+  for (size_t i = 0; i < bits.size(); ++i) EXPECT_EQ(static_cast<uint8_t>((*bytes)[i]), bits[i]);
+}
+
+TEST_F(ExecutableTest, ATimeThatNoClockCountsToIsForever) {
+  const float value = 1;
+  const Buffer buffer = FromHost(DType::kFloat32, {}, &value);
+  auto ready = buffer.Ready();
+  ASSERT_THAT(ready, IsOk());
+  EXPECT_THAT(ready->WaitFor(std::chrono::nanoseconds::max()), IsOk());
+  for (const double seconds : {1e300, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    EXPECT_THAT(BarrierWait(seconds), IsOk());
+  }
+}
+
+TEST_F(ExecutableTest, ACallOverPartitionsThatXlaCannotPlaceIsExplained) {
+  constexpr char kProgram[] = R"(func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    stablehlo.custom_call @callout.v1.tap(%x) {api_version = 4 : i32, has_side_effect = true,
+        backend_config = {callback = "loss"}} : (tensor<4xf32>) -> ()
+    return %x : tensor<4xf32>
+  })";
+  EXPECT_THAT(Compile({kProgram}, {.allow_unbound_names = true, .num_partitions = 2}),
+              StatusIs(StatusCode::kInternal, "inside of shard_map. The plugin says: "));
 }
 
 TEST_F(ExecutableTest, TheMachineIsKnown) {

@@ -16,6 +16,7 @@ Status UnreadableHlo();
 
 struct HloShape {
   bool is_tuple = false;
+  bool is_row_major = true;                      ///< Of an array; also if nothing is said.
   pjrt::ArrayType type = {DType::kInvalid, {}};  ///< Of an array.
   std::vector<std::string_view> elements = {};   ///< Of a tuple: ShapeProtos. Borrowed from what was parsed.
 };

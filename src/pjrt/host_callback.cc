@@ -76,9 +76,11 @@ Status BarrierWait(double timeout_seconds) {
   if (internal::DeliveryThread::IsCurrent()) {
     return FailedPrecondition("callout: BarrierWait inside a tap's function would wait for itself");
   }
+  constexpr double kCountable = 1e9;  // seconds; more than that is forever, since clocks end
   const auto timeout = std::chrono::duration<double>(timeout_seconds);
-  const auto deadline = timeout_seconds < 0 ? Clock::time_point::max()
-                                            : Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
+  const bool ends = timeout_seconds >= 0 && timeout_seconds < kCountable;
+  const auto deadline =
+      ends ? Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout) : Clock::time_point::max();
   internal::Delivery& delivery = internal::Delivery::Get();
   std::string outstanding;
   for (const std::string& one : delivery.Drain(deadline)) outstanding += (outstanding.empty() ? "" : "; ") + one;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <exception>
 #include <utility>
 
 #include "base/check.h"
@@ -18,6 +19,19 @@ Makers::Maker MakerOf(Rest... rest) {
     CALLOUT_ASSIGN_OR_RETURN(const LoadedHostCallback made, Args(label, rest..., std::string(payload)).Make());
     return made.callback();
   };
+}
+
+// A host's maker is called where nothing may be thrown, too.
+Result<LoadedHostCallback> CallMaker(const HostCallbackMaker& maker, const std::string& label,
+                                     std::string_view payload) {
+  const std::string what = "callout: the maker of the callback '" + label + "' failed: ";
+  try {
+    return maker(label, payload);
+  } catch (const std::exception& e) {
+    return InternalError(what + e.what());
+  } catch (...) {
+    return InternalError(what + "it threw something that is not a std::exception");
+  }
 }
 
 void RegisterOwn(const char* kind, Makers::Maker maker) {
@@ -50,7 +64,10 @@ Status RegisterHostCallbackMaker(const std::string& kind, HostCallbackMaker make
   if (!maker) return InvalidArgument("callout: the maker of callbacks of kind '" + kind + "' is no function");
   auto make = [maker = std::move(maker)](const std::string& label,
                                          std::string_view payload) -> Result<std::shared_ptr<Callback>> {
-    CALLOUT_ASSIGN_OR_RETURN(const LoadedHostCallback made, maker(label, payload));
+    CALLOUT_ASSIGN_OR_RETURN(const LoadedHostCallback made, CallMaker(maker, label, payload));
+    if (made.callback() == nullptr) {
+      return InternalError("callout: the maker of the callback '" + label + "' made nothing");
+    }
     return made.callback();
   };
   return Makers::Get().Register(kind, std::move(make), programs_may_use ? Makers::For::kPrograms : Makers::For::kHosts);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "callout/pjrt/host_callback.h"
 #include "registry/registry.h"
 #include "testing/status_matchers.h"
@@ -60,6 +62,27 @@ TEST(OpaqueCallbackTest, AHostHasKindsOfItsOwn) {
   EXPECT_THAT(OpaqueCallback("f", "add_for_test").Make(), StatusIs(StatusCode::kInvalidArgument, "nothing to add"));
   // Programs name what they want, and this kind is not for them.
   EXPECT_THAT(internal::Registry::Get().Find("add_for_test:3"), StatusIs(StatusCode::kNotFound, "add_for_test:3"));
+}
+
+TEST(OpaqueCallbackTest, WhatAMakerThrowsIsItsError) {
+  ASSERT_THAT(RegisterHostCallbackMaker("throws",
+                                        [](const std::string&, std::string_view payload) -> Result<LoadedHostCallback> {
+                                          if (payload == "1") throw 1;
+                                          throw std::runtime_error("no such thing");
+                                        }),
+              IsOk());
+  EXPECT_THAT(OpaqueCallback("a", "throws:").Make(),
+              StatusIs(StatusCode::kInternal, "the maker of the callback 'a' failed: no such thing"));
+  EXPECT_THAT(OpaqueCallback("a", "throws:1").Make(), StatusIs(StatusCode::kInternal, "not a std::exception"));
+}
+
+TEST(OpaqueCallbackTest, AMakerThatMakesNothingIsAnError) {
+  ASSERT_THAT(RegisterHostCallbackMaker("nothing",
+                                        [](const std::string& name, std::string_view) -> Result<LoadedHostCallback> {
+                                          return LoadedHostCallback(name, nullptr);
+                                        }),
+              IsOk());
+  EXPECT_THAT(OpaqueCallback("a", "nothing:").Make(), StatusIs(StatusCode::kInternal, "'a' made nothing"));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 
 #include "pjrt/exported_file.h"
@@ -45,7 +44,12 @@ Result<Program> Program::FromBytes(std::string bytes) {
 Result<Program> Program::FromFile(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  std::string bytes;
+  std::string chunk(1 << 16, '\0');
+  // Not by iterators of its buffer: those throw what goes wrong, such as reading a directory.
+  while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || file.gcount() > 0) {
+    bytes.append(chunk, 0, static_cast<size_t>(file.gcount()));
+  }
   if (!file.is_open() || file.bad()) {
     const StatusCode code = errno == EACCES ? StatusCode::kPermissionDenied : StatusCode::kNotFound;
     return Status(code, "callout: cannot read the program '" + path + "': " + std::strerror(errno));

@@ -85,6 +85,11 @@ TEST(ProgramTest, AnyByteOfAFileMayBeWrong) {
   }
 }
 
+TEST(ProgramTest, AFolderIsNoProgram) {
+  const std::string folder = ::testing::TempDir();
+  EXPECT_THAT(Program::FromFile(folder).status(), StatusIs(StatusCode::kNotFound, "'" + folder + "': Is a directory"));
+}
+
 TEST(ProgramTest, OnlyArtifactsHaveAStablehloVersion) {
   EXPECT_EQ(Program{.code = kText}.StablehloVersion(), "");
   EXPECT_EQ(Program{.code = "ML\xefR plain bytecode"}.StablehloVersion(), "");

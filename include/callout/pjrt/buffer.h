@@ -35,15 +35,16 @@ class HostView {
 class CALLOUT_EXPORT Buffer {
  public:
   /// Copies a dense row-major array to `device`; `data` is free when this returns. Elements of less than a byte have a
-  /// byte each. Errors: InvalidArgument for a dtype that PJRT does not have; else the plugin's own.
+  /// byte each. Errors: InvalidArgument for a dtype that PJRT does not have, and for dims that no array
+  /// has; else the plugin's own.
   static Result<Buffer> FromHost(std::shared_ptr<const Client> client, const Device& device, DType dtype,
                                  std::span<const int64_t> dims, const void* data);
   template <typename T>
   static Result<Buffer> FromHost(std::shared_ptr<const Client> client, const Device& device,
                                  std::span<const int64_t> dims, const std::vector<T>& values) {
-    int64_t elements = 1;
-    for (const int64_t extent : dims) elements *= extent;
-    if (elements != static_cast<int64_t>(values.size())) return WrongSize(elements, values.size());
+    uint64_t elements = 1;  // of dims that no array has, some number: they are looked at below
+    for (const int64_t extent : dims) elements *= static_cast<uint64_t>(extent);
+    if (elements != values.size()) return WrongSize(static_cast<int64_t>(elements), values.size());
     return FromHost(std::move(client), device, DTypeOf<T>::value, dims, values.data());
   }
   /// Takes ownership of `handle`.
@@ -70,7 +71,8 @@ class CALLOUT_EXPORT Buffer {
     return values;
   }
 
-  /// Blocks until the array is there. FailedPrecondition if the device's memory is not the host's, InvalidArgument if
+  /// Blocks until the array is there. FailedPrecondition if the device's memory is not the host's, or the array
+  /// not row-major, InvalidArgument if
   /// the elements are not Ts; errors of the program that makes it.
   template <typename T>
   Result<HostView<T>> View() const {
@@ -98,6 +100,7 @@ class CALLOUT_EXPORT Buffer {
   static Status WrongType(DType expected, DType found);
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
   const internal::PjrtApi& api() const;
+  Status CopyToHost(void* data, size_t size) const;
   Result<std::shared_ptr<const void>> HoldData() const;
 
   Handle<PJRT_Buffer> handle_;

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command as a process: what its caller gives it, and is told.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "bindings.h"
+#include "session.h"
+#include "testing/status_matchers.h"
+
+namespace callout::tools {
+namespace {
+
+using internal::IsOk;
+using internal::StatusIs;
+using ::testing::HasSubstr;
+
+// The exit code of a shell that runs the command with these arguments and redirections.
+int ExitCode(const std::string& arguments) {
+  const int status = std::system((std::string(CALLOUT_COMMAND " ") + arguments).c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(CommandTest, OutputThatNobodyGetsIsAFailure) {
+  EXPECT_EQ(ExitCode("--version > /dev/null"), kSuccess);
+  EXPECT_EQ(ExitCode("--version > /dev/full 2> /dev/null"), kFailed);
+  EXPECT_EQ(ExitCode("--version >&- 2> /dev/null"), kFailed);
+}
+
+TEST(CommandTest, WhatCannotBeRunIsUnusable) {
+  const std::string folder = ::testing::TempDir();
+  EXPECT_EQ(ExitCode("run " + folder + " 2> /dev/null"), kUnusable);
+  EXPECT_EQ(ExitCode("info --device-count 0 2> /dev/null"), kUnusable);
+  EXPECT_EQ(ExitCode("info --device-count 1000000000 2> /dev/null"), kUnusable);
+  EXPECT_EQ(ExitCode("info --device-count 1000000000 2>&-"), kUnusable);
+}
+
+#ifdef CALLOUT_TEST_PLUGIN
+// What the command prints.
+std::string Output(const std::string& arguments) {
+  std::FILE* output = popen((std::string(CALLOUT_COMMAND " ") + arguments).c_str(), "r");
+  std::string text;
+  for (int c = std::fgetc(output); c != EOF; c = std::fgetc(output)) text += static_cast<char>(c);
+  pclose(output);
+  return text;
+}
+
+TEST(CommandTest, InfoTellsWhatHasToBeBound) {
+  const std::string path = ::testing::TempDir() + "/prints.mlir";
+  std::ofstream(path) << R"(func.func public @main(%x: tensor<4xf32>) {
+    stablehlo.custom_call @callout.v1.tap(%x) {api_version = 4 : i32, has_side_effect = true,
+        backend_config = {callback = "id_print:1;1000;1000000;;l0"}} : (tensor<4xf32>) -> ()
+    stablehlo.custom_call @callout.v1.tap(%x) {api_version = 4 : i32, has_side_effect = true,
+        backend_config = {callback = "it's"}} : (tensor<4xf32>) -> ()
+    return
+  })";
+  const std::string text = Output("info " + path + " --plugin " CALLOUT_TEST_PLUGIN);
+  EXPECT_THAT(text, HasSubstr("tap 'id_print:1;1000;1000000;;l0' (f32[4])\n"));
+  EXPECT_THAT(text, HasSubstr("\n  to run it: --bind 'it'\\''s=...'\n"));
+}
+#endif
+
+TEST(SessionTest, NoProgramIsForMoreDevicesThanAProcessHas) {
+  pjrt::Program program;
+  program.num_devices = 1 << 20;
+  EXPECT_THAT(DevicesOf(program, 0), StatusIs(StatusCode::kInvalidArgument, "at most 2048"));
+}
+
+TEST(BindingsTest, NamesMayHaveEqualsSigns) {
+  for (const auto& [text, name] : {std::pair("a=b=print", "a=b"), std::pair("loss=null", "loss"),
+                                   std::pair("a=b=jsonl:/dev/null", "a=b"), std::pair("a==null", "a=")}) {
+    const auto made = ParseBinding(text);
+    ASSERT_THAT(made, IsOk()) << text;
+    EXPECT_EQ(made->name(), name);
+  }
+  EXPECT_THAT(ParseBinding("=print"), StatusIs(StatusCode::kInvalidArgument, "binds nothing"));
+  EXPECT_THAT(ParseBinding("a=b=other"), StatusIs(StatusCode::kNotFound, "'b=other'"));
+  EXPECT_THAT(ParseBinding("a=b=./no.so:symbol"), StatusIs(StatusCode::kNotFound, "./no.so"));
+}
+
+}  // namespace
+}  // namespace callout::tools
