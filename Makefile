@@ -88,7 +88,7 @@ tsan: $(STAMPS)/dev $(STAMPS)/cmake
 bench: $(STAMPS)/package $(STAMPS)/bench
 	scripts/system_packages.sh libbenchmark-dev:benchmark/benchmark.h $(host_packages)
 	cmake --workflow --preset bench
-	for benchmark in build/bench/bin/*; do "$$benchmark"; done
+	for benchmark in build/bench/bin/*_benchmark; do "$$benchmark"; done
 	$(PY) benchmarks/python/run.py
 
 soak: $(STAMPS)/package
