@@ -28,9 +28,10 @@ using internal::FrameBuilder;
 using internal::TestBuffer;
 
 // Without "platform": code that a program carries is not to be run here.
-constexpr const char* kNames[] = {
-    "aliases", "attributes", "callback", "deferred", "every",         "label", "lane_dims", "lane_masks", "leaves",
-    "library", "min_interval_ns", "names", "offsets", "on_full", "ordered", "threaded", "bytes", "digest", "symbol", ""};
+constexpr const char* kNames[] = {"aliases",         "attributes", "callback",   "deferred", "every",
+                                  "label",           "lane_dims",  "lane_masks", "leaves",   "library",
+                                  "min_interval_ns", "names",      "offsets",    "on_full",  "ordered",
+                                  "threaded",        "bytes",      "digest",     "symbol",   ""};
 constexpr int64_t kMostLanes = 1 << 10;
 
 // The values behind a frame's attributes, as XLA lays them out.
@@ -54,8 +55,12 @@ class Values {
       names.push_back(static_cast<XLA_FFI_ByteSpan*>(Text(name).second));
       values.push_back(value.second);
     }
-    return {XLA_FFI_Attrs_STRUCT_SIZE, nullptr,      static_cast<int64_t>(entries.size()),
-            types.data(),              names.data(), values.data()};
+    return {XLA_FFI_Attrs_STRUCT_SIZE,
+            nullptr,
+            static_cast<int64_t>(entries.size()),
+            types.data(),
+            names.data(),
+            values.data()};
   }
 
  private:
@@ -139,7 +144,7 @@ FakeRuntime& Runtime() {
       }
       return call.num_args == 3 ? InternalError("three operands") : OkStatus();
     };
-    CALLOUT_CHECK(internal::Registry::Get().Register("f", callback).ok(), "the name is free");
+    CALLOUT_CHECK(internal::Registry::Get().Register("f", callback, /*replace=*/false).ok(), "the name is free");
     return made;
   }();
   return runtime;
