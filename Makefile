@@ -21,11 +21,12 @@ package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
     -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
 
-.PHONY: help demo host test test-cpp test-python asan tsan bench soak lint format docs install wheels matrix clean distclean
+.PHONY: help demo host test test-cpp test-python asan tsan fuzz bench soak lint format docs install wheels matrix clean distclean
 help:
 	@echo 'make demo       train a small network with every kind of callback, and run it without Python'
 	@echo 'make test       build, then run the C++ and the Python tests'
 	@echo 'make asan       run the C++ tests under sanitizers; make tsan: data races'
+	@echo 'make fuzz       feed random bytes to what reads programs and files, FUZZ_SECONDS=60 in all'
 	@echo 'make bench      compare with JAX and run the C++ benchmarks'
 	@echo 'make soak       run the tests that load the machine for minutes'
 	@echo 'make lint       check formatting, types and layering'
@@ -85,10 +86,14 @@ tsan: $(STAMPS)/dev $(STAMPS)/cmake
 	runner=; setarch "$$(uname -m)" -R true 2> /dev/null && runner="setarch $$(uname -m) -R"; \
 	  $$runner cmake --workflow --preset tsan
 
+fuzz: $(STAMPS)/cmake
+	scripts/system_packages.sh clang:@clang++ $(host_packages)
+	scripts/fuzz.sh
+
 bench: $(STAMPS)/package $(STAMPS)/bench
 	scripts/system_packages.sh libbenchmark-dev:benchmark/benchmark.h $(host_packages)
 	cmake --workflow --preset bench
-	for benchmark in build/bench/bin/*; do "$$benchmark"; done
+	for benchmark in build/bench/bin/*_benchmark; do "$$benchmark"; done
 	$(PY) benchmarks/python/run.py
 
 soak: $(STAMPS)/package

@@ -34,8 +34,8 @@ function(callout_set_warnings target)
     -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wnon-virtual-dtor -Wundef
     $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
     $<$<BOOL:${CALLOUT_WERROR}>:-Werror>)
-  if(CALLOUT_SANITIZE)
-    # With GCC's instrumentation it fires inside the standard library.
+  if(CALLOUT_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # With its instrumentation it fires inside the standard library.
     target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
   endif()
 endfunction()

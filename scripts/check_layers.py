@@ -19,7 +19,7 @@ DOORS = [
             "tests/python/ffi_handlers.cc",  # as users write them
         ),
     ),
-    (r'#\s*include\s*[<"](xla/pjrt/|pjrt_c_api)', ("src/pjrt/", "tests/abi/")),
+    (r'#\s*include\s*[<"](xla/pjrt/|pjrt_c_api)', ("src/pjrt/", "tests/abi/", "benchmarks/cpp/host/")),
     (r'#\s*include\s*[<"](cuda|cuda_runtime|cuda_runtime_api)\.h', ("src/transport/cuda/",)),
     (r'#\s*include\s*[<"](Python\.h|nanobind/|numpy/)', ("python/src/",)),
     (

@@ -157,6 +157,13 @@ TEST_P(LaneErrorsTest, AttributesOfAnotherTypeFailTheLoad) {
   }
 }
 
+// Without operands and results nothing else says how large a batch is.
+TEST_P(LaneErrorsTest, ExtentsThatNoBatchHasFailTheLoad) {
+  for (const std::vector<int64_t>& extents : {std::vector<int64_t>{2, -3}, {6, int64_t{1} << 62}, {0, -1}}) {
+    EXPECT_THAT(Refuse(LaneFrame(extents, {})), StatusIs(StatusCode::kInvalidArgument, "with which no batch can be"));
+  }
+}
+
 TEST_P(LaneErrorsTest, TooManyDimensionsFailTheLoad) {
   EXPECT_THAT(Refuse(LaneFrame(std::vector<int64_t>(63, 1), {})),
               StatusIs(StatusCode::kInvalidArgument, "callout: too many batch dimensions"));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
 
 #include "base/thread_annotations.h"
 #include "callout/dtype.h"
@@ -18,6 +19,8 @@ namespace {
 
 // Beyond what programs nest; JAX arrays have at most 32 or 64 dimensions.
 constexpr size_t kMaxExtents = 62;
+// No program runs to the end of so many; sums of a few times as many do not overflow.
+constexpr int64_t kMaxLanes = int64_t{1} << 53;
 // Several claims a thread even out lanes of different length; more would cost.
 constexpr int64_t kClaimsPerThread = 8;
 
@@ -177,6 +180,14 @@ Status Lanes::Decode(const XLA_FFI_Attrs& attrs) {
   CALLOUT_ASSIGN_OR_RETURN(const std::span<const int64_t> extents, Int64ArrayAttribute(attrs, "lane_dims"));
   CALLOUT_ASSIGN_OR_RETURN(const std::span<const int64_t> masks, Int64ArrayAttribute(attrs, "lane_masks"));
   if (extents.size() > kMaxExtents) return InvalidArgument("callout: too many batch dimensions");
+  int64_t lanes = 1;
+  for (const int64_t extent : extents) {
+    if (extent < 0 || (extent > 0 && lanes > kMaxLanes / extent)) {
+      return InvalidArgument("callout: attribute 'lane_dims' has the extent " + std::to_string(extent) +
+                             ", with which no batch can be");
+    }
+    if (extent > 0) lanes *= extent;
+  }
   extents_.assign(extents.begin(), extents.end());
   masks_.assign(masks.begin(), masks.end());
   return OkStatus();

@@ -5,12 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "base/small_buffer.h"
 #include "pjrt/host_transfer_streams.h"
 #include "pjrt/pjrt_abi.h"
 
 namespace callout::pjrt {
 
 using internal::PjrtArgs;
+using internal::SmallBuffer;
 
 LoadedExecutable::LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle)
     : handle_(Own(std::move(client), handle)) {}
@@ -37,79 +39,128 @@ Status LoadedExecutable::ReadProperties() {
   return OkStatus();
 }
 
-Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Buffer*>> arguments,
-                                            const ExecuteOptions& options) const {
+// What goes to the plugin for one execution, and what comes back.
+struct LoadedExecutable::Launch {
+  Launch(size_t num_devices, size_t num_args, size_t num_outputs)
+      : inputs(num_devices * num_args),
+        outputs(num_devices * num_outputs),
+        input_lists(num_devices),
+        output_lists(num_devices),
+        events(num_devices),
+        kept(num_args) {
+    std::fill_n(outputs.data(), outputs.size(), nullptr);
+    std::fill_n(events.data(), events.size(), nullptr);
+    for (size_t i = 0; i < num_devices; ++i) {
+      input_lists[i] = inputs.data() + i * num_args;
+      output_lists[i] = outputs.data() + i * num_outputs;
+    }
+  }
+
+  SmallBuffer<PJRT_Buffer*, 16> inputs, outputs;  // of all devices
+  SmallBuffer<PJRT_Buffer* const*, 8> input_lists;
+  SmallBuffer<PJRT_Buffer**, 8> output_lists;
+  SmallBuffer<PJRT_Event*, 8> events;
+  SmallBuffer<int64_t, 16> kept;  // numbers of inputs that are not donated
+  std::shared_ptr<internal::HostTransferRun> transfers;
+};
+
+Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
+                               Launch& launch) const {
   if (arguments.size() != num_devices_) {
     return InvalidArgument("callout: the program runs on " + std::to_string(num_devices_) +
                            " devices, got arguments for " + std::to_string(arguments.size()));
   }
-  const size_t num_args = arguments.empty() ? 0 : arguments[0].size();
-  std::vector<std::vector<PJRT_Buffer*>> inputs(num_devices_);
-  std::vector<std::vector<PJRT_Buffer*>> outputs(num_devices_, std::vector<PJRT_Buffer*>(num_outputs_));
-  std::vector<PJRT_Buffer* const*> input_lists;
-  std::vector<PJRT_Buffer**> output_lists;
-  std::vector<PJRT_Event*> events(num_devices_);
+  const size_t num_args = launch.kept.size();
+  PJRT_Buffer** input = launch.inputs.data();
   for (size_t i = 0; i < num_devices_; ++i) {
     if (arguments[i].size() != num_args) {
       return InvalidArgument("callout: device " + std::to_string(i) + " got " + std::to_string(arguments[i].size()) +
                              " arguments, the first " + std::to_string(num_args));
     }
-    for (const Buffer* buffer : arguments[i]) inputs[i].push_back(buffer->handle());
-    input_lists.push_back(inputs[i].data());
-    output_lists.push_back(outputs[i].data());
+    for (const Buffer* buffer : arguments[i]) *input++ = buffer->handle();
   }
-  std::vector<int64_t> kept;
+  size_t num_kept = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(num_args); ++i) {
     const auto& donated = options.donated_inputs;
-    if (std::find(donated.begin(), donated.end(), i) == donated.end()) kept.push_back(i);
+    if (std::find(donated.begin(), donated.end(), i) == donated.end()) launch.kept[num_kept++] = i;
   }
   PjrtArgs<PJRT_ExecuteOptions> run;
   run.launch_id = options.run_id;
-  run.non_donatable_input_indices = kept.data();
-  run.num_non_donatable_input_indices = kept.size();
-  const auto transfers = transfers_ == nullptr ? nullptr : transfers_->Run(run);
+  run.non_donatable_input_indices = launch.kept.data();
+  run.num_non_donatable_input_indices = num_kept;
+  if (transfers_ != nullptr) launch.transfers = transfers_->Run(run);
   PjrtArgs<PJRT_LoadedExecutable_Execute_Args> args;
   args.executable = handle_.get();
   args.options = &run;
-  args.argument_lists = input_lists.data();
+  args.argument_lists = launch.input_lists.data();
   args.num_devices = num_devices_;
   args.num_args = num_args;
-  args.output_lists = output_lists.data();
-  args.device_complete_events = events.data();
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_Execute, args));
+  args.output_lists = launch.output_lists.data();
+  args.device_complete_events = launch.events.data();
+  return CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_Execute, args);
+}
+
+std::vector<Buffer> LoadedExecutable::TakeOutputs(Launch& launch, size_t device) const {
+  std::vector<Buffer> outputs;
+  outputs.reserve(num_outputs_);
+  for (size_t i = 0; i < num_outputs_; ++i) outputs.emplace_back(client(), launch.output_lists[device][i]);
+  return outputs;
+}
+
+Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Buffer*>> arguments,
+                                            const ExecuteOptions& options) const {
+  Launch launch(num_devices_, arguments.empty() ? 0 : arguments[0].size(), num_outputs_);
+  CALLOUT_RETURN_IF_ERROR(Start(arguments, options, launch));
   Execution execution;
+  execution.outputs.reserve(num_devices_);
+  execution.done.reserve(num_devices_);
   for (size_t i = 0; i < num_devices_; ++i) {
-    std::vector<Buffer>& made = execution.outputs.emplace_back();
-    for (PJRT_Buffer* output : outputs[i]) made.emplace_back(client(), output);
-    execution.done.emplace_back(client(), events[i]);
+    execution.outputs.push_back(TakeOutputs(launch, i));
+    execution.done.emplace_back(client(), launch.events[i]);
   }
-  CALLOUT_RETURN_IF_ERROR(internal::KeepUntilDone(transfers, execution.done));
+  CALLOUT_RETURN_IF_ERROR(internal::KeepUntilDone(launch.transfers, execution.done));
   return execution;
+}
+
+// The error of an execution that made `outputs`. XLA:CPU tells its event only "Internal: Compute error: ...", whatever
+// the code was; an output has the original.
+static Status FindOriginal(Status error, const std::vector<Buffer>& outputs) {
+  for (const Buffer& output : outputs) {
+    if (output.handle() == nullptr) continue;  // moved away
+    Result<Event> ready = output.Ready();
+    if (!ready.ok()) continue;
+    if (Status original = ready->Wait(); !original.ok()) return original;
+  }
+  return error;
+}
+
+// Without an Event, which would hold the client for as long as it is waited for anyway. Null: has happened.
+static Status AwaitAndDestroy(const internal::PjrtApi& api, PJRT_Event* event) {
+  if (event == nullptr) return OkStatus();
+  PjrtArgs<PJRT_Event_Await_Args> await;
+  await.event = event;
+  Status status = CALLOUT_PJRT(api, PJRT_Event_Await, await);
+  PjrtArgs<PJRT_Event_Destroy_Args> destroy;
+  destroy.event = event;
+  api.Destroy(&PJRT_Api::PJRT_Event_Destroy, destroy);
+  return status;
 }
 
 Result<std::vector<Buffer>> LoadedExecutable::Run(const std::vector<const Buffer*>& arguments,
                                                   const ExecuteOptions& options) const {
-  CALLOUT_ASSIGN_OR_RETURN(Execution execution, Execute({&arguments, 1}, options));
-  CALLOUT_RETURN_IF_ERROR(execution.Wait());
-  return std::move(execution.outputs.front());
+  Launch launch(num_devices_, arguments.size(), num_outputs_);
+  CALLOUT_RETURN_IF_ERROR(Start({&arguments, 1}, options, launch));
+  std::vector<Buffer> outputs = TakeOutputs(launch, 0);
+  Status status = AwaitAndDestroy(client()->plugin().api(), launch.events[0]);
+  if (!status.ok()) return FindOriginal(std::move(status), outputs);
+  return outputs;
 }
 
 Status Execution::Wait() {
   Status first;
   for (size_t i = 0; i < done.size(); ++i) {
     Status status = done[i].Wait();
-    if (status.ok() || !first.ok()) continue;
-    first = std::move(status);
-    // XLA:CPU tells an event only "Internal: Compute error: ...", whatever the code was; an output has the original.
-    for (const Buffer& output : outputs[i]) {
-      if (output.handle() == nullptr) continue;  // moved away
-      Result<Event> ready = output.Ready();
-      if (!ready.ok()) continue;
-      if (Status original = ready->Wait(); !original.ok()) {
-        first = std::move(original);
-        break;
-      }
-    }
+    if (!status.ok() && first.ok()) first = FindOriginal(std::move(status), outputs[i]);
   }
   return first;
 }

@@ -82,6 +82,10 @@ Result<std::vector<pjrt::ProgramArray>> ReadArrays(const std::vector<std::string
     const std::string_view sharding = i < shardings.size() ? shardings[i] : std::string_view();
     pjrt::ProgramArray array{std::move(shape.type), {}};
     CALLOUT_ASSIGN_OR_RETURN(array.sharding, ParseSharding(sharding, array.type.dims.size(), num_devices));
+    for (size_t axis = 0; axis < array.type.dims.size(); ++axis) {
+      int64_t whole = 0;  // as ProgramArray::WholeType computes it
+      if (__builtin_mul_overflow(array.type.dims[axis], array.sharding.tiles[axis], &whole)) return UnreadableHlo();
+    }
     arrays.push_back(std::move(array));
   }
   return arrays;

@@ -95,6 +95,17 @@ TEST(HloSignatureTest, OneResultIsNoTuple) {
   EXPECT_EQ(signature->outputs[0].type.ToString(), "f32[2]");
 }
 
+TEST(HloSignatureTest, ArraysThatAreTooLargeAsAWholeAreRefused) {
+  WireWriter huge, program_shape, module;
+  huge.AddNumber(2, 11);
+  huge.AddNumber(3, uint64_t{1} << 62U);
+  program_shape.AddMessage(1, huge.bytes());
+  program_shape.AddMessage(2, Shape(11, {}));
+  module.AddMessage(4, program_shape.bytes());
+  module.AddMessage(14, TiledOver({2}, {0, 1}));
+  EXPECT_THAT(ParseHloSignature(module.bytes(), 2), StatusIs(StatusCode::kInternal, "a form that is not known"));
+}
+
 TEST(HloSignatureTest, AnyByteMayBeWrong) {
   const std::string module = TwoDeviceModule();
   for (size_t i = 0; i < module.size(); ++i) {

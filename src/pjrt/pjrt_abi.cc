@@ -13,9 +13,7 @@ const PJRT_Extension_Base* PjrtApi::Extension(PJRT_Extension_Type type) const {
   return extension;
 }
 
-Status PjrtApi::Take(PJRT_Error* error) const {
-  if (error == nullptr) [[likely]]
-    return OkStatus();
+Status PjrtApi::TakeFailure(PJRT_Error* error) const {
   PjrtArgs<PJRT_Error_Message_Args> message;
   message.error = error;
   table_->PJRT_Error_Message(&message);

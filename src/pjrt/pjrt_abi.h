@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -16,10 +17,16 @@ namespace callout::internal {
 /// "not given". Plugins refuse structs that are smaller than theirs, and take larger ones (seen in 0.81 and 0.116).
 template <typename T>
 struct PjrtArgs : T {
-  PjrtArgs() : T{} { this->struct_size = sizeof(PjrtArgs); }
+  PjrtArgs() {
+    // Compilers make `rep stos` of a constant size, which takes longer to begin than the library's memset takes.
+    size_t size = sizeof(PjrtArgs);
+    asm("" : "+r"(size));
+    std::memset(static_cast<void*>(this), 0, size);
+    this->struct_size = sizeof(PjrtArgs);
+  }
 
  private:
-  unsigned char later_fields_[256] = {};
+  unsigned char later_fields_[256];
 };
 
 // The FFI extension, which no package ships a header for: xla/pjrt/c/pjrt_c_api_ffi_extension.h, version 3.
@@ -65,9 +72,10 @@ class PjrtApi {
   }
 
   /// The Status of an error, which is destroyed; ok for null.
-  Status Take(PJRT_Error* error) const;
+  Status Take(PJRT_Error* error) const { return error == nullptr ? OkStatus() : TakeFailure(error); }
 
  private:
+  Status TakeFailure(PJRT_Error* error) const;
   bool Has(const void* field) const {
     return static_cast<const char*>(field) + sizeof(void*) <=
            reinterpret_cast<const char*>(table_) + table_->struct_size;

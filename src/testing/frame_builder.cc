@@ -52,6 +52,13 @@ FrameBuilder& FrameBuilder::DictionaryAttr(const std::string& name, std::map<std
   return *this;
 }
 
+FrameBuilder& FrameBuilder::Attr(const std::string& name, XLA_FFI_AttrType type, void* value) {
+  Attribute& attribute = attributes_[name];
+  attribute.type = type;
+  attribute.given = value;
+  return *this;
+}
+
 void FrameBuilder::BuildBuffers(std::deque<TestBuffer>& from, std::vector<XLA_FFI_Buffer>& structs,
                                 std::vector<void*>& pointers) {
   structs.clear();
@@ -108,6 +115,7 @@ void FrameBuilder::BuildAttributes() {
                                                      : XLA_FFI_Scalar{XLA_FFI_DataType_S64, attribute.numbers.data()};
         attribute.value = &attribute.scalar;
     }
+    if (attribute.given != nullptr) attribute.value = attribute.given;
     attribute_types_.push_back(attribute.type);
     attribute_names_.push_back(&attribute.name_span);
     attribute_values_.push_back(attribute.value);

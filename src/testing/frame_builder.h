@@ -28,6 +28,8 @@ class FrameBuilder {
   FrameBuilder& Int64ArrayAttr(const std::string& name, std::vector<int64_t> values);
   /// A dictionary of strings, which may hold any bytes.
   FrameBuilder& DictionaryAttr(const std::string& name, std::map<std::string, std::string> strings);
+  /// Any value, as XLA lays out those of `type`. Borrowed: it outlives the builder.
+  FrameBuilder& Attr(const std::string& name, XLA_FFI_AttrType type, void* value);
 
   /// The frame of a call in `stage`; instantiation sees no operands and no results. Borrowed: valid until the builder
   /// changes or builds another.
@@ -52,6 +54,7 @@ class FrameBuilder {
     std::vector<XLA_FFI_AttrType> member_types;
     std::vector<XLA_FFI_ByteSpan*> keys;
     std::vector<void*> members;
+    void* given = nullptr;  // by Attr
     void* value = nullptr;
   };
 

@@ -93,10 +93,14 @@ class CALLOUT_EXPORT LoadedExecutable {
 
  private:
   friend class Compiler;
+  struct Launch;
   LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle);
 
   Status ReadProperties();
   Result<std::string> ReadHloModule() const;
+  Status Start(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
+               Launch& launch) const;
+  std::vector<Buffer> TakeOutputs(Launch& launch, size_t device) const;
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
 
   Handle<PJRT_LoadedExecutable> handle_;

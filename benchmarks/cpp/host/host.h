@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the benchmarks of the host share. All of it ends the process on errors.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "callout/pjrt/executable.h"
+#include "host/bare_pjrt.h"
+#include "host/table.h"
+
+namespace callout::bench {
+
+inline void Check(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.c_message());
+  std::exit(1);
+}
+template <typename T>
+T Value(Result<T> result) {
+  Check(result.status());
+  return std::move(result).value();
+}
+
+/// `client`: of two devices. `bare`: the same client through the C API.
+struct Host {
+  std::shared_ptr<const pjrt::Client> client;
+  BarePjrt bare;
+};
+Host OpenHost(const std::string& plugin);
+
+/// An array of `elements` times 1; a scalar if it has one element.
+pjrt::Buffer Ones(const std::shared_ptr<const pjrt::Client>& client, int64_t elements, size_t device = 0);
+
+/// Calls `run` `iterations` times a repetition; the row gets the mean time of one, divided by `parts`, in nanoseconds.
+/// `after` follows each run and is not timed.
+template <typename Run, typename After>
+void RegisterTimed(const std::string& name, Row& row, int64_t iterations, double parts, Run run, After after) {
+  const auto measure = [&row, parts, run, after](benchmark::State& state) {
+    using Clock = std::chrono::steady_clock;
+    run();  // warms the caches that the contender before has used
+    after();
+    double seconds = 0;
+    for (auto _ : state) {
+      const auto begin = Clock::now();
+      run();
+      const std::chrono::duration<double> taken = Clock::now() - begin;
+      after();
+      state.SetIterationTime(taken.count());
+      seconds += taken.count();
+    }
+    row.samples.push_back(seconds * 1e9 / static_cast<double>(state.iterations()) / parts);
+    state.counters["ns"] = row.samples.back();
+  };
+  benchmark::RegisterBenchmark(name.c_str(), measure)
+      ->Iterations(iterations)
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond);
+}
+
+/// A callback in a loop, beside a handler of XLA's own kind.
+void RegisterLoops(const Host& host, std::deque<Table>& tables);
+/// Executing a small program and waiting for it, beside the C API.
+void RegisterExecutions(const Host& host, std::deque<Table>& tables);
+/// From the start of a process to its first result, beside the C API.
+void RegisterStartups(std::deque<Table>& tables);
+/// What a process does that RegisterStartups starts; `contender` is "callout" or "bare".
+int RunStartup(const std::string& contender, const std::string& plugin);
+
+}  // namespace callout::bench

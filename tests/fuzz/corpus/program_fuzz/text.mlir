@@ -1,0 +1,5 @@
+module @m {
+func.func public @main(%x: tensor<f32>) -> tensor<f32> {
+return %x : tensor<f32>
+}
+}
