@@ -96,6 +96,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle);
 
   Status ReadProperties();
+  Status CheckArgumentLayouts() const;
   Result<std::string> ReadHloModule() const;
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
 
@@ -117,8 +118,9 @@ class CALLOUT_EXPORT Compiler {
 
   /// The executable keeps the callbacks that the program asks for. Errors: InvalidArgument for two callbacks of one
   /// name, for numbers of devices that cannot be, for programs of other platforms, and for programs that take tokens or
-  /// symbolic dimensions; FailedPrecondition for a newer StableHLO than the plugin's; NotFound for a name that nothing
-  /// is bound to, with the names that the program needs where it says so; else the plugin's own.
+  /// symbolic dimensions; Unimplemented for arguments of another layout than row-major; FailedPrecondition for a newer
+  /// StableHLO than the plugin's; NotFound for a name that nothing is bound to, with the names that the program needs
+  /// where it says so; else the plugin's own.
   Result<LoadedExecutable> Compile(const Program& program, const CompileOptions& options = {}) const;
 
  private:
