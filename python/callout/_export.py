@@ -33,8 +33,8 @@ def export(
     Args:
         jitted: what `jax.jit` or `callout.jit` returned.
         platforms: as in `jax.export.export`; "cpu" is the one that callbacks run on.
-        for_plugin: write StableHLO that this plugin reads: a platform of this process, or the path of a PJRT plugin, which
-            is loaded in a short-lived process of its own and asked.
+        for_plugin: write StableHLO that this plugin reads: the path of a PJRT plugin, which is loaded in a short-lived
+            process of its own and asked; "cpu", the CPU plugin; or another platform of this process.
         stablehlo_version: write StableHLO for this version, such as "1.13.0". By default JAX chooses.
         disabled_checks: further ones, as in `jax.export.export`.
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,12 +14,34 @@ import jax
 from . import _jax_compat
 
 
+# What xla-cpu-pjrt 0.0.1 reads, for whoever exports without having it.
+_CPU_PLUGIN_VERSION = "1.13.3"
+
+
+def _cpu_plugin() -> str | None:
+    """The path of the CPU plugin, if it is installed in this environment."""
+    spec = importlib.util.find_spec("xla_plugins")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        path = Path(folder, "xla_cpu_pjrt", "xla_cpu_pjrt.so")
+        if path.exists():
+            return str(path)
+    return None
+
+
 def stablehlo_version(plugin: str) -> str | None:
-    """The StableHLO version that a plugin speaks; None if it is this jaxlib. `plugin`: a platform, or a path.
+    """The StableHLO version that a plugin speaks; None if it is this jaxlib.
+
+    Args:
+        plugin: a path; or a platform of this process; "cpu" is the CPU plugin, since jaxlib's own CPU is no plugin.
 
     Raises:
         ValueError: there is no such plugin, or it does not say.
     """
+    if plugin == "cpu":
+        installed = _cpu_plugin()
+        if installed is None:
+            return _CPU_PLUGIN_VERSION
+        plugin = installed
     if "/" not in plugin and not plugin.endswith(".so"):
         try:
             client: Any = jax.local_devices(backend=plugin)[0].client

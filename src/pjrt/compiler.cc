@@ -114,6 +114,9 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   if (!status.ok()) return Explain(std::move(status), program, plugin);
   LoadedExecutable executable(client_, args.executable);
   CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
+  if (code.find("mhlo.layout_mode") != std::string::npos) {  // reading the compiled program takes its time
+    CALLOUT_RETURN_IF_ERROR(executable.CheckArgumentLayouts());
+  }
   executable.callback_names_ = scope.asked();
   CALLOUT_ASSIGN_OR_RETURN(executable.transfers_, internal::HostTransferProgram::Make(*client_, args.executable,
                                                                                       options.loaded_host_callbacks));

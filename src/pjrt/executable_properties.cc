@@ -44,6 +44,11 @@ Result<std::string> LoadedExecutable::ReadHloModule() const {
                        "', expected 'hlo' or 'hlo_with_config'");
 }
 
+Status LoadedExecutable::CheckArgumentLayouts() const {
+  CALLOUT_ASSIGN_OR_RETURN(const std::string module, ReadHloModule());
+  return internal::CheckArgumentLayouts(module);
+}
+
 Result<Signature> LoadedExecutable::ReadSignature() const {
   CALLOUT_ASSIGN_OR_RETURN(const std::string module, ReadHloModule());
   return internal::ParseHloSignature(module, num_devices_);

@@ -63,17 +63,6 @@ Result<Module> ReadModule(std::string_view bytes) {
   return module;
 }
 
-// Buffers that hosts make are row-major, and plugins do not look whether a program wants another order.
-Status CheckParameters(const std::vector<std::string_view>& shapes) {
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    CALLOUT_ASSIGN_OR_RETURN(const HloShape shape, ParseHloShape(shapes[i]));
-    if (shape.is_row_major) continue;
-    return Unimplemented("callout: argument " + std::to_string(i) + " of the program, " + shape.type.ToString() +
-                         ", is in another layout than row-major");
-  }
-  return OkStatus();
-}
-
 Result<std::vector<pjrt::ProgramArray>> ReadArrays(const std::vector<std::string_view>& shapes,
                                                    const std::vector<std::string_view>& shardings, size_t num_devices) {
   std::vector<pjrt::ProgramArray> arrays;
@@ -104,6 +93,21 @@ std::vector<std::string_view> ElementShardings(std::string_view sharding) {
 
 }  // namespace
 
+Status CheckArgumentLayouts(std::string_view bytes) {
+  CALLOUT_ASSIGN_OR_RETURN(const Module module, ReadModule(bytes));
+  WireReader shapes(module.program_shape);
+  for (size_t i = 0; const auto field = shapes.Next();) {
+    if (field->number != kParameters) continue;
+    CALLOUT_ASSIGN_OR_RETURN(const HloShape shape, ParseHloShape(field->bytes));
+    if (!shape.is_row_major) {
+      return Unimplemented("callout: argument " + std::to_string(i) + " of the program, " + shape.type.ToString() +
+                           ", is in another layout than row-major");
+    }
+    ++i;
+  }
+  return shapes.ok() ? OkStatus() : UnreadableHlo();
+}
+
 Result<pjrt::Signature> ParseHloSignature(std::string_view bytes, size_t num_devices) {
   CALLOUT_ASSIGN_OR_RETURN(const Module module, ReadModule(bytes));
   if (module.program_shape.empty()) return UnreadableHlo();
@@ -118,7 +122,6 @@ Result<pjrt::Signature> ParseHloSignature(std::string_view bytes, size_t num_dev
   CALLOUT_ASSIGN_OR_RETURN(const HloShape returned, ParseHloShape(result));
   const std::vector<std::string_view> results =
       returned.is_tuple ? returned.elements : std::vector<std::string_view>{result};
-  CALLOUT_RETURN_IF_ERROR(CheckParameters(parameters));
   pjrt::Signature signature;
   CALLOUT_ASSIGN_OR_RETURN(signature.inputs, ReadArrays(parameters, module.parameter_shardings, num_devices));
   CALLOUT_ASSIGN_OR_RETURN(signature.outputs,

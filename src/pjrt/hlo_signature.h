@@ -15,4 +15,8 @@ namespace callout::internal {
 /// that ParseSharding does not know.
 Result<pjrt::Signature> ParseHloSignature(std::string_view module, size_t num_devices);
 
+/// Buffers that hosts make are row-major, and plugins do not look whether a program wants another order: Unimplemented,
+/// with the argument, if it does. Internal as above.
+Status CheckArgumentLayouts(std::string_view module);
+
 }  // namespace callout::internal

@@ -333,7 +333,7 @@ def test_a_program_that_is_too_new_for_the_version_is_refused():
 
 def test_the_version_of_a_platform():
     exported = export_for(everything, F32, for_plugin="cpu")
-    assert exported.mlir_module_serialized[:40] == export_for(everything, F32).mlir_module_serialized[:40]
+    assert _artifact.version_of(exported.mlir_module_serialized) == "1.13.3"  # of the CPU plugin, installed or not
     with pytest.raises(ValueError, match="for_plugin='abacus' is no platform of this process"):
         callout.export(jax.jit(everything), for_plugin="abacus")
     with pytest.raises(ValueError, match="pass one of them"):

@@ -97,6 +97,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle);
 
   Status ReadProperties();
+  Status CheckArgumentLayouts() const;
   Result<std::string> ReadHloModule() const;
   Status Start(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
                Launch& launch) const;
@@ -121,8 +122,9 @@ class CALLOUT_EXPORT Compiler {
 
   /// The executable keeps the callbacks that the program asks for. Errors: InvalidArgument for two callbacks of one
   /// name, for numbers of devices that cannot be, for programs of other platforms, and for programs that take tokens or
-  /// symbolic dimensions; FailedPrecondition for a newer StableHLO than the plugin's; NotFound for a name that nothing
-  /// is bound to, with the names that the program needs where it says so; else the plugin's own.
+  /// symbolic dimensions; Unimplemented for arguments of another layout than row-major; FailedPrecondition for a newer
+  /// StableHLO than the plugin's; NotFound for a name that nothing is bound to, with the names that the program needs
+  /// where it says so; else the plugin's own.
   Result<LoadedExecutable> Compile(const Program& program, const CompileOptions& options = {}) const;
 
  private:
