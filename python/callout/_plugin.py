@@ -13,7 +13,6 @@ import jax
 
 from . import _jax_compat
 
-
 # What xla-cpu-pjrt 0.0.1 reads, for whoever exports without having it.
 _CPU_PLUGIN_VERSION = "1.13.3"
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/small_buffer.h"
+#include "pjrt/argument_types.h"
 #include "pjrt/host_transfer_streams.h"
 #include "pjrt/pjrt_abi.h"
 
@@ -15,7 +16,7 @@ using internal::PjrtArgs;
 using internal::SmallBuffer;
 
 LoadedExecutable::LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle)
-    : handle_(Own(std::move(client), handle)) {}
+    : handle_(Own(std::move(client), handle)), argument_types_(std::make_shared<internal::ArgumentTypes>()) {}
 
 Status LoadedExecutable::ReadProperties() {
   const internal::PjrtApi& api = client()->plugin().api();
@@ -77,7 +78,13 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
       return InvalidArgument("callout: device " + std::to_string(i) + " got " + std::to_string(arguments[i].size()) +
                              " arguments, the first " + std::to_string(num_args));
     }
-    for (const Buffer* buffer : arguments[i]) *input++ = buffer->handle();
+    for (const Buffer* buffer : arguments[i]) {
+      if (buffer == nullptr) return InvalidArgument("callout: an argument on device " + std::to_string(i) + " is null");
+      *input++ = buffer->handle();
+    }
+  }
+  if (options.check_arguments) {
+    CALLOUT_RETURN_IF_ERROR(argument_types_->Check(arguments, *this, client()->plugin().api()));
   }
   size_t num_kept = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(num_args); ++i) {

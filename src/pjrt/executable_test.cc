@@ -100,6 +100,23 @@ TEST_F(ExecutableTest, DonationIsTheCallersChoice) {
   EXPECT_THAT(*small, ElementsAre(std::byte{1}, std::byte{14}, std::byte{3}, std::byte{12}));
 }
 
+TEST_F(ExecutableTest, ArgumentsMustBeOfTheProgramsTypes) {
+  const auto executable = Compile({kDonates});
+  ASSERT_THAT(executable, IsOk());
+  const std::vector<int32_t> words(6);
+  const Buffer floats = FromHost(DType::kFloat32, {2, 3}, words.data()),
+               small = FromHost(DType::kInt4, {4}, words.data());
+  const Buffer integers = FromHost(DType::kInt32, {2, 3}, words.data());
+  const Buffer turned = FromHost(DType::kFloat32, {3, 2}, words.data());
+  EXPECT_THAT(executable->Run({&floats, &small}), IsOk());
+  EXPECT_THAT(executable->Run({&integers, &small}),
+              StatusIs(StatusCode::kInvalidArgument, "argument 0 on device 0: expected f32[2,3], got s32[2,3]"));
+  EXPECT_THAT(executable->Run({&turned, &small}), StatusIs(StatusCode::kInvalidArgument, "got f32[3,2]"));
+  EXPECT_THAT(executable->Run({&floats}), StatusIs(StatusCode::kInvalidArgument, "takes 2 arguments, device 0 got 1"));
+  EXPECT_THAT(executable->Run({&floats, nullptr}), StatusIs(StatusCode::kInvalidArgument, "is null"));
+  EXPECT_THAT(executable->Run({&integers, &small}, {.check_arguments = false}), IsOk());
+}
+
 TEST_F(ExecutableTest, ABufferCanBeViewedInPlace) {
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
   const Buffer buffer = FromHost(DType::kFloat32, {2, 3}, values.data());

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pjrt/argument_types.h"
+
+#include <algorithm>
+#include <string>
+
+#include "pjrt/dtypes.h"
+
+namespace callout::internal {
+namespace {
+
+// Without the copies of Buffer::dtype and dims: this runs with each execution.
+Result<bool> IsOfType(const pjrt::Buffer& buffer, const PjrtApi& api, const pjrt::ArrayType& type) {
+  PjrtArgs<PJRT_Buffer_ElementType_Args> element;
+  element.buffer = buffer.handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_ElementType, element));
+  PjrtArgs<PJRT_Buffer_Dimensions_Args> dims;
+  dims.buffer = buffer.handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_Dimensions, dims));
+  const auto expected = ToPjrtType(type.dtype);
+  return expected.ok() && *expected == element.type &&
+         std::equal(dims.dims, dims.dims + dims.num_dims, type.dims.begin(), type.dims.end());
+}
+
+Status Mismatch(const pjrt::Buffer& buffer, size_t argument, size_t device, const pjrt::ArrayType& expected) {
+  CALLOUT_ASSIGN_OR_RETURN(const DType dtype, buffer.dtype());
+  CALLOUT_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, buffer.dims());
+  return InvalidArgument("callout: argument " + std::to_string(argument) + " on device " + std::to_string(device) +
+                         ": expected " + expected.ToString() + ", got " + pjrt::ArrayType{dtype, dims}.ToString());
+}
+
+}  // namespace
+
+Status ArgumentTypes::Check(std::span<const std::vector<const pjrt::Buffer*>> arguments,
+                            const pjrt::LoadedExecutable& executable, const PjrtApi& api) {
+  std::call_once(read_, [&] {
+    const Result<pjrt::Signature> signature = executable.ReadSignature();
+    known_ = signature.ok();
+    if (!known_) return;
+    for (const pjrt::ProgramArray& input : signature->inputs) types_.push_back(input.type);
+  });
+  if (!known_) return OkStatus();
+  for (size_t device = 0; device < arguments.size(); ++device) {
+    if (arguments[device].size() != types_.size()) {
+      return InvalidArgument("callout: the program takes " + std::to_string(types_.size()) + " arguments, device " +
+                             std::to_string(device) + " got " + std::to_string(arguments[device].size()));
+    }
+    for (size_t i = 0; i < types_.size(); ++i) {
+      const pjrt::Buffer& buffer = *arguments[device][i];
+      CALLOUT_ASSIGN_OR_RETURN(const bool is_of_type, IsOfType(buffer, api, types_[i]));
+      if (!is_of_type) return Mismatch(buffer, i, device, types_[i]);
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace callout::internal
