@@ -87,7 +87,7 @@ tsan: $(STAMPS)/dev $(STAMPS)/cmake
 	  $$runner cmake --workflow --preset tsan
 
 fuzz: $(STAMPS)/cmake
-	scripts/system_packages.sh clang:@clang++ $(host_packages)
+	scripts/system_packages.sh clang:@clang++ libclang-rt-dev:@clang++ $(host_packages)
 	scripts/fuzz.sh
 
 bench: $(STAMPS)/package $(STAMPS)/bench

@@ -2,7 +2,8 @@
 //
 // The host on the CPU plugin, beside programs that use the C API themselves. Contenders take turns in random order; the
 // tables at the end have the medians of the repetitions.
-#include <cstring>
+#include <cstdlib>
+#include <string_view>
 
 #include "callout/version.h"
 #include "host/host.h"
@@ -25,6 +26,7 @@ pjrt::Buffer Ones(const std::shared_ptr<const pjrt::Client>& client, int64_t ele
 namespace {
 
 int Main(int argc, char** argv) {
+  setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);  // a line for each client
   constexpr std::string_view kStartup = "--startup=";
   if (argc == 2 && std::string_view(argv[1]).starts_with(kStartup)) {
     return RunStartup(argv[1] + kStartup.size(), CALLOUT_BENCH_PLUGIN);

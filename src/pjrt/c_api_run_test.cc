@@ -2,6 +2,7 @@
 //
 // Clients, programs and runs of callout/c_api.h.
 #include "pjrt/testdata/c_api_fixture.h"
+#include "testing/spin.h"
 
 namespace callout {
 namespace {
@@ -234,6 +235,7 @@ TEST_F(CApiRunTest, ARunThatTakesLongIsWaitedForAgain) {
     std::promise<void> open;
     std::future<void> opened = open.get_future();
   } gate;
+  const int64_t callbacks_before = internal::LiveCount(internal::LiveKind::kCallback);
   const callout_closure closure = {sizeof(closure),
                                    [](void* context, const callout_call*) {
                                      static_cast<Gate*>(context)->opened.wait();
@@ -259,6 +261,8 @@ TEST_F(CApiRunTest, ARunThatTakesLongIsWaitedForAgain) {
   gate.open.set_value();
   EXPECT_THAT(Take(callout_execution_wait(run, 60)), IsOk());
   callout_execution_destroy(run);
+  // XLA's thread, which has just said that the run is over, has yet to let go of the program.
+  internal::SpinUntil([&] { return internal::LiveCount(internal::LiveKind::kCallback) == callbacks_before; });
 }
 
 }  // namespace

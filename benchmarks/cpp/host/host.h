@@ -40,25 +40,25 @@ Host OpenHost(const std::string& plugin);
 /// An array of `elements` times 1; a scalar if it has one element.
 pjrt::Buffer Ones(const std::shared_ptr<const pjrt::Client>& client, int64_t elements, size_t device = 0);
 
-/// Calls `run` `iterations` times a repetition; the row gets the mean time of one, divided by `parts`, in nanoseconds.
-/// `after` follows each run and is not timed.
+/// Calls `run` `iterations` times a repetition; the row gets the median of their times, divided by `parts`: on a
+/// machine with other work some of them are interrupted. `after` follows each run and is not timed.
 template <typename Run, typename After>
 void RegisterTimed(const std::string& name, Row& row, int64_t iterations, double parts, Run run, After after) {
   const auto measure = [&row, parts, run, after](benchmark::State& state) {
     using Clock = std::chrono::steady_clock;
     run();  // warms the caches that the contender before has used
     after();
-    double seconds = 0;
+    std::vector<double> times;
     for (auto _ : state) {
       const auto begin = Clock::now();
       run();
       const std::chrono::duration<double> taken = Clock::now() - begin;
       after();
       state.SetIterationTime(taken.count());
-      seconds += taken.count();
+      times.push_back(taken.count() / parts);
     }
-    row.samples.push_back(seconds * 1e9 / static_cast<double>(state.iterations()) / parts);
-    state.counters["ns"] = row.samples.back();
+    row.samples.push_back(Quantile(times, 0.5));
+    state.counters["part"] = benchmark::Counter(row.samples.back());
   };
   benchmark::RegisterBenchmark(name.c_str(), measure)
       ->Iterations(iterations)

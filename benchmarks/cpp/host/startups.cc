@@ -69,7 +69,7 @@ int RunStartup(const std::string& contender, const std::string& plugin) {
 }
 
 void RegisterStartups(std::deque<Table>& tables) {
-  Table& table = tables.emplace_back("a process, to its first result", "ns", Table::Comparison::kRatio);
+  Table& table = tables.emplace_back("a process, to its first result", "ms", Table::Comparison::kRatio);
   const auto add = [&](Row& row, const std::string& contender) {
     const auto child = std::make_shared<std::unique_ptr<Child>>();
     const auto run = [child, contender] {

@@ -9,7 +9,10 @@
 
 namespace callout::bench {
 
-/// One contender: a figure a repetition.
+/// `part`: 0.5 for the median; between two samples the nearer one.
+double Quantile(std::vector<double> samples, double part);
+
+/// One contender: the seconds of each repetition.
 struct Row {
   std::string name;
   std::vector<double> samples = {};
@@ -19,6 +22,7 @@ class Table {
  public:
   enum class Comparison { kDifference, kRatio };
 
+  /// `unit`: "ns" or "ms".
   Table(std::string title, std::string unit, Comparison comparison)
       : title_(std::move(title)), unit_(std::move(unit)), comparison_(comparison) {}
 
