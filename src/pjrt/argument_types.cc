@@ -5,11 +5,12 @@
 #include <string>
 
 #include "pjrt/dtypes.h"
+#include "pjrt/type_tag.h"
 
 namespace callout::internal {
 namespace {
 
-// Without the copies of Buffer::dtype and dims: this runs with each execution.
+// Without the copies of Buffer::dtype and dims.
 Result<bool> IsOfType(const pjrt::Buffer& buffer, const PjrtApi& api, const pjrt::ArrayType& type) {
   PjrtArgs<PJRT_Buffer_ElementType_Args> element;
   element.buffer = buffer.handle();
@@ -31,24 +32,35 @@ Status Mismatch(const pjrt::Buffer& buffer, size_t argument, size_t device, cons
 
 }  // namespace
 
+void ArgumentTypes::Read(const pjrt::LoadedExecutable& executable) {
+  const Result<pjrt::Signature> signature = executable.ReadSignature();
+  known_ = signature.ok();
+  if (!known_) return;
+  for (const pjrt::ProgramArray& input : signature->inputs) {
+    inputs_.push_back(input.type);
+    input_tags_.push_back(TypeTag(input.type.dtype, input.type.dims));
+  }
+  for (const pjrt::ProgramArray& output : signature->outputs) {
+    outputs_.push_back(TypeTag(output.type.dtype, output.type.dims));
+  }
+  output_tags_.store(&outputs_, std::memory_order_release);
+}
+
 Status ArgumentTypes::Check(std::span<const std::vector<const pjrt::Buffer*>> arguments,
                             const pjrt::LoadedExecutable& executable, const PjrtApi& api) {
-  std::call_once(read_, [&] {
-    const Result<pjrt::Signature> signature = executable.ReadSignature();
-    known_ = signature.ok();
-    if (!known_) return;
-    for (const pjrt::ProgramArray& input : signature->inputs) types_.push_back(input.type);
-  });
+  std::call_once(read_, [&] { Read(executable); });
   if (!known_) return OkStatus();
   for (size_t device = 0; device < arguments.size(); ++device) {
-    if (arguments[device].size() != types_.size()) {
-      return InvalidArgument("callout: the program takes " + std::to_string(types_.size()) + " arguments, device " +
+    if (arguments[device].size() != inputs_.size()) {
+      return InvalidArgument("callout: the program takes " + std::to_string(inputs_.size()) + " arguments, device " +
                              std::to_string(device) + " got " + std::to_string(arguments[device].size()));
     }
-    for (size_t i = 0; i < types_.size(); ++i) {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
       const pjrt::Buffer& buffer = *arguments[device][i];
-      CALLOUT_ASSIGN_OR_RETURN(const bool is_of_type, IsOfType(buffer, api, types_[i]));
-      if (!is_of_type) return Mismatch(buffer, i, device, types_[i]);
+      if (buffer.type_tag() == input_tags_[i]) [[likely]]
+        continue;
+      CALLOUT_ASSIGN_OR_RETURN(const bool is_of_type, IsOfType(buffer, api, inputs_[i]));
+      if (!is_of_type) return Mismatch(buffer, i, device, inputs_[i]);
     }
   }
   return OkStatus();

@@ -3,6 +3,8 @@
 // The types that a program takes, for a look at what it is given: plugins compare sizes in bytes only.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -18,11 +20,21 @@ class ArgumentTypes {
   /// InvalidArgument for another number of arguments, and for one of another type. Ok where `executable` does not tell.
   Status Check(std::span<const std::vector<const pjrt::Buffer*>> arguments, const pjrt::LoadedExecutable& executable,
                const PjrtApi& api);
+  /// The tag (type_tag.h) of an output; 0 as long as Check was not called, or does not know.
+  uint64_t OutputTag(size_t output) const {
+    const std::vector<uint64_t>* tags = output_tags_.load(std::memory_order_acquire);
+    return tags != nullptr && output < tags->size() ? (*tags)[output] : 0;
+  }
 
  private:
+  void Read(const pjrt::LoadedExecutable& executable);
+
   std::once_flag read_;
   bool known_ = false;
-  std::vector<pjrt::ArrayType> types_;
+  std::vector<pjrt::ArrayType> inputs_;
+  std::vector<uint64_t> input_tags_;
+  std::vector<uint64_t> outputs_;
+  std::atomic<const std::vector<uint64_t>*> output_tags_{nullptr};  // &outputs_ once they are known
 };
 
 }  // namespace callout::internal

@@ -9,12 +9,14 @@
 #include "pjrt/dtypes.h"
 #include "pjrt/pjrt_abi.h"
 #include "pjrt/row_major.h"
+#include "pjrt/type_tag.h"
 
 namespace callout::pjrt {
 
 using internal::PjrtArgs;
 
-Buffer::Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle) : handle_(Own(std::move(client), handle)) {}
+Buffer::Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle, uint64_t type_tag)
+    : handle_(Own(std::move(client), handle)), type_tag_(type_tag) {}
 
 const internal::PjrtApi& Buffer::api() const { return client()->plugin().api(); }
 
@@ -57,7 +59,7 @@ Result<Buffer> Buffer::FromHost(std::shared_ptr<const Client> client, const Devi
   args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
   args.device = device.handle;
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client->plugin().api(), PJRT_Client_BufferFromHostBuffer, args));
-  Buffer buffer(client, args.buffer);
+  Buffer buffer(client, args.buffer, internal::TypeTag(dtype, dims));
   Event copied(std::move(client), args.done_with_host_buffer);
   CALLOUT_RETURN_IF_ERROR(copied.Wait());
   return buffer;

@@ -79,7 +79,9 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
                              " arguments, the first " + std::to_string(num_args));
     }
     for (const Buffer* buffer : arguments[i]) {
-      if (buffer == nullptr) return InvalidArgument("callout: an argument on device " + std::to_string(i) + " is null");
+      if (buffer == nullptr || buffer->handle() == nullptr) {
+        return InvalidArgument("callout: an argument on device " + std::to_string(i) + " is null, or was moved away");
+      }
       *input++ = buffer->handle();
     }
   }
@@ -110,7 +112,9 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
 std::vector<Buffer> LoadedExecutable::TakeOutputs(Launch& launch, size_t device) const {
   std::vector<Buffer> outputs;
   outputs.reserve(num_outputs_);
-  for (size_t i = 0; i < num_outputs_; ++i) outputs.emplace_back(client(), launch.output_lists[device][i]);
+  for (size_t i = 0; i < num_outputs_; ++i) {
+    outputs.emplace_back(client(), launch.output_lists[device][i], argument_types_->OutputTag(i));
+  }
   return outputs;
 }
 

@@ -115,6 +115,12 @@ TEST_F(ExecutableTest, ArgumentsMustBeOfTheProgramsTypes) {
   EXPECT_THAT(executable->Run({&floats}), StatusIs(StatusCode::kInvalidArgument, "takes 2 arguments, device 0 got 1"));
   EXPECT_THAT(executable->Run({&floats, nullptr}), StatusIs(StatusCode::kInvalidArgument, "is null"));
   EXPECT_THAT(executable->Run({&integers, &small}, {.check_arguments = false}), IsOk());
+  const auto outputs = executable->Run({&floats, &small});
+  ASSERT_THAT(outputs, IsOk());
+  EXPECT_EQ((*outputs)[0].type_tag(), floats.type_tag());
+  EXPECT_NE((*outputs)[1].type_tag(), floats.type_tag());
+  EXPECT_THAT(executable->Run({&(*outputs)[0], &(*outputs)[1]}), IsOk());
+  EXPECT_THAT(executable->Run({&(*outputs)[1], &(*outputs)[0]}), StatusIs(StatusCode::kInvalidArgument, "got s4[4]"));
 }
 
 TEST_F(ExecutableTest, ABufferCanBeViewedInPlace) {

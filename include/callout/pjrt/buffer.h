@@ -48,7 +48,7 @@ class CALLOUT_EXPORT Buffer {
     return FromHost(std::move(client), device, DTypeOf<T>::value, dims, values.data());
   }
   /// Takes ownership of `handle`.
-  Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle);
+  Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle, uint64_t type_tag = 0);
 
   Result<DType> dtype() const;
   Result<std::vector<int64_t>> dims() const;
@@ -94,6 +94,8 @@ class CALLOUT_EXPORT Buffer {
 
   /// For this library's own classes.
   PJRT_Buffer* handle() const { return handle_.get(); }
+  /// The same for all arrays of one type, and of no other type; 0 if it is not known without asking the plugin.
+  uint64_t type_tag() const { return type_tag_; }
 
  private:
   static Status WrongSize(int64_t elements, size_t values);
@@ -104,6 +106,7 @@ class CALLOUT_EXPORT Buffer {
   Result<std::shared_ptr<const void>> HoldData() const;
 
   Handle<PJRT_Buffer> handle_;
+  uint64_t type_tag_;
 };
 
 }  // namespace callout::pjrt
