@@ -10,8 +10,7 @@
 
 namespace callout::internal {
 
-/// A 64-bit hash (splitmix64's steps, prng.di.unimi.it), never 0. Two types in a program have the same one by chance
-/// once in 2^64.
+/// A 64-bit hash (splitmix64's steps, prng.di.unimi.it), never 0. Two types have the same one by chance once in 2^63.
 inline uint64_t TypeTag(DType dtype, std::span<const int64_t> dims) {
   const auto mix = [](uint64_t x) {
     x += 0x9E3779B97F4A7C15U;
