@@ -49,7 +49,7 @@ Result<PJRT_Buffer_Type> ToPjrtType(DType dtype) {
   return InvalidArgument("callout: PJRT has no element type " + std::string(ShortName(dtype)));
 }
 
-Result<DType> FromPjrtType(PJRT_Buffer_Type type) {
+Result<DType> FromPjrtType(int type) {
   for (const auto& [ours, theirs] : kTypes) {
     if (theirs == type) return ours;
   }

@@ -12,7 +12,7 @@ namespace callout::internal {
 /// InvalidArgument for one that PJRT does not have.
 Result<PJRT_Buffer_Type> ToPjrtType(DType dtype);
 
-/// Unimplemented for one that this library does not have.
-Result<DType> FromPjrtType(PJRT_Buffer_Type type);
+/// `type`: a PJRT_Buffer_Type. Unimplemented for one that this library does not have.
+Result<DType> FromPjrtType(int type);
 
 }  // namespace callout::internal

@@ -49,6 +49,16 @@ struct PjrtFfiExtension {
   PJRT_Error* (*register_handler)(PjrtFfiRegisterHandlerArgs* args);
 };
 
+/// The number in a field of an enum type that a plugin wrote: newer plugins have numbers that this header lacks, which
+/// C++ does not let an enum hold.
+template <typename Enum>
+int NumberOf(const Enum& field) {
+  static_assert(sizeof(Enum) == sizeof(int));
+  int number;
+  std::memcpy(&number, &field, sizeof(number));
+  return number;
+}
+
 /// A plugin's table of functions. Thread-safe.
 class PjrtApi {
  public:

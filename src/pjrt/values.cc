@@ -6,7 +6,7 @@
 namespace callout::internal {
 
 pjrt::Value FromNamedValue(const PJRT_NamedValue& value) {
-  switch (value.type) {
+  switch (NumberOf(value.type)) {
     case PJRT_NamedValue_kString:
       return std::string(value.string_value, value.value_size);
     case PJRT_NamedValue_kInt64List:
@@ -15,10 +15,9 @@ pjrt::Value FromNamedValue(const PJRT_NamedValue& value) {
       return value.float_value;
     case PJRT_NamedValue_kBool:
       return value.bool_value;
-    case PJRT_NamedValue_kInt64:
-      break;
+    default:
+      return value.int64_value;
   }
-  return value.int64_value;
 }
 
 pjrt::Values FromNamedValues(const PJRT_NamedValue* values, size_t count) {
