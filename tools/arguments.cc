@@ -1,35 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "arguments.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-
 #include "array_spec.h"
+#include "base/read_file.h"
 #include "npy.h"
 #include "npz.h"
 
 namespace callout::tools {
 namespace {
 
-Result<std::string> ReadFile(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes;
-  std::string chunk(1 << 16, '\0');
-  // Not by iterators of its buffer: those throw what goes wrong, such as reading a directory.
-  while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || file.gcount() > 0) {
-    bytes.append(chunk, 0, static_cast<size_t>(file.gcount()));
-  }
-  if (file.is_open() && !file.bad()) return bytes;
-  return NotFound("callout: cannot read the argument '" + path + "': " + std::strerror(errno) +
-                  " (an argument is a .npy or .npz file, or f32[2,3]=0.5 and the like)");
-}
-
-std::string Listed(const std::vector<pjrt::ArrayType>& types) {
-  std::string text;
-  for (const pjrt::ArrayType& type : types) text += (text.empty() ? "" : ", ") + type.ToString();
-  return text.empty() ? "none" : text;
+Result<std::string> ReadArgument(const std::string& path) {
+  Result<std::string> bytes = internal::ReadFile(path, "the argument");
+  if (bytes.ok()) return bytes;
+  return Status(bytes.status().code(), std::string(bytes.status().message()) +
+                                           " (an argument is a .npy or .npz file, or f32[2,3]=0.5 and the like)");
 }
 
 Status CheckType(size_t number, const pjrt::ArrayType& type, const pjrt::ArrayType& expected,
@@ -57,7 +41,7 @@ Status Append(const std::string& text, const std::vector<pjrt::ArrayType>& expec
     CALLOUT_ASSIGN_OR_RETURN(NamedArrays named, ReadNpz(text, raw));
     for (auto& [name, array] : named) arrays.push_back(std::move(array));
   } else {
-    CALLOUT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(text));
+    CALLOUT_ASSIGN_OR_RETURN(const std::string bytes, ReadArgument(text));
     CALLOUT_ASSIGN_OR_RETURN(Array array,
                              ParseNpy(bytes, "'" + text + "'", raw.empty() ? DType::kInvalid : raw.front()));
     arrays.push_back(std::move(array));
@@ -85,8 +69,9 @@ Result<std::vector<Array>> ReadArguments(const std::vector<std::string>& texts,
     if (arrays.size() < expected.size()) {
       hint = "; for example --arg '" + expected[arrays.size()].ToString() + "=random:0'";
     }
-    return InvalidArgument("callout: the program takes " + std::to_string(expected.size()) + " arguments (" +
-                           Listed(expected) + "), got " + std::to_string(arrays.size()) + hint);
+    return InvalidArgument("callout: the program takes " + std::to_string(expected.size()) + " arguments " +
+                           (expected.empty() ? "(none)" : Listed(expected)) + ", got " + std::to_string(arrays.size()) +
+                           hint);
   }
   for (size_t i = 0; i < arrays.size(); ++i) {
     CALLOUT_RETURN_IF_ERROR(CheckType(i, arrays[i].type, expected[i], *sources[i]));

@@ -28,6 +28,18 @@ Result<int64_t> ElementCount(const pjrt::ArrayType& type) {
   return is_empty ? 0 : elements;
 }
 
+std::string Listed(const std::vector<pjrt::ArrayType>& types) {
+  std::string text;
+  for (const pjrt::ArrayType& type : types) text += (text.empty() ? "" : ", ") + type.ToString();
+  return "(" + text + ")";
+}
+
+Array MakeArray(pjrt::ArrayType type) {
+  size_t bytes = ElementSize(type.dtype);
+  for (const int64_t extent : type.dims) bytes *= static_cast<size_t>(extent);
+  return {std::move(type), std::vector<std::byte>(bytes)};
+}
+
 namespace {
 
 constexpr float kFloat32ExponentsFrom = 1e6F;  // NumPy 2.3 and later

@@ -23,6 +23,12 @@ size_t ElementSize(DType dtype);
 /// Of a shape; InvalidArgument for negative extents and for more bytes than memory can have.
 Result<int64_t> ElementCount(const pjrt::ArrayType& type);
 
+/// "(f32[2,3], s32[])".
+std::string Listed(const std::vector<pjrt::ArrayType>& types);
+
+/// Zeros. `type` is one of an array that there is.
+Array MakeArray(pjrt::ArrayType type);
+
 /// As NumPy prints it.
 std::string ToText(const Array& array);
 

@@ -29,12 +29,6 @@ std::string ToText(const pjrt::Value& value) {
   return std::visit(Visitor(), value);
 }
 
-std::string Listed(const std::vector<pjrt::ArrayType>& types) {
-  std::string text;
-  for (const pjrt::ArrayType& type : types) text += (text.empty() ? "" : ", ") + type.ToString();
-  return "(" + text + ")";
-}
-
 // Prints name themselves, and need no binding.
 bool IsPrint(std::string_view name) { return name.starts_with(std::string(internal::kPrintKind) + ":"); }
 
@@ -122,13 +116,12 @@ std::string Quoted(const std::string& text) {
 
 // Lists names with what they may be bound to, as `callout run` takes it.
 void PrintNames(const std::vector<std::string>& names) {
-  const std::string print_kind = std::string(internal::kPrintKind) + ":";
   std::string unbound;
   for (const std::string& name : names) {
     if (IsPrint(name)) continue;
     if (name.starts_with("py:")) {
       std::printf("  '%s' is a Python function of the process that traced it: it cannot be bound here\n", name.c_str());
-    } else if (!name.starts_with(print_kind)) {  // which prints by itself
+    } else {
       unbound += " --bind " + Quoted(name + "=...");
     }
   }

@@ -3,7 +3,10 @@
 
 #include <charconv>
 #include <cstring>
+#include <numeric>
 #include <vector>
+
+#include "pjrt/row_major.h"
 
 namespace callout::tools {
 namespace {
@@ -87,15 +90,11 @@ std::string DescrOf(DType dtype) {
 }
 
 // From Fortran's order, where the first dimension varies fastest.
-std::vector<std::byte> ToRowMajor(const char* data, const std::vector<int64_t>& dims, size_t elements, size_t size) {
-  std::vector<std::byte> out(elements * size);
-  std::vector<int64_t> index(dims.size(), 0);
-  for (size_t from = 0; from < elements; ++from) {
-    size_t to = 0;
-    for (size_t d = 0; d < dims.size(); ++d) to = to * static_cast<size_t>(dims[d]) + static_cast<size_t>(index[d]);
-    std::memcpy(&out[to * size], data + from * size, size);
-    for (size_t d = 0; d < dims.size() && ++index[d] == dims[d]; ++d) index[d] = 0;
-  }
+std::vector<std::byte> ToRowMajor(const char* data, const std::vector<int64_t>& dims, size_t bytes, size_t size) {
+  std::vector<int64_t> order(dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<std::byte> out(bytes);
+  internal::CopyToRowMajor(reinterpret_cast<const std::byte*>(data), dims, order, size, out.data());
   return out;
 }
 
@@ -124,7 +123,7 @@ Result<Array> ParseNpy(std::string_view bytes, const std::string& what, DType ra
                std::to_string(data.size()));
   }
   if (header.is_fortran && elements > 0) {
-    array.bytes = ToRowMajor(data.data(), header.dims, static_cast<size_t>(elements), size);
+    array.bytes = ToRowMajor(data.data(), header.dims, wanted, size);
   } else {
     const auto* first = reinterpret_cast<const std::byte*>(data.data());
     array.bytes.assign(first, first + wanted);

@@ -34,10 +34,7 @@ void ForEachRow(const pjrt::ProgramArray& array, size_t device,
 Array ShardOf(const Array& whole, const pjrt::ProgramArray& array, size_t device) {
   if (whole.type == array.type) return whole;
   const size_t size = ElementSize(array.type.dtype);
-  Array shard{array.type, {}};
-  size_t elements = 1;
-  for (const int64_t extent : array.type.dims) elements *= static_cast<size_t>(extent);
-  shard.bytes.resize(elements * size);
+  Array shard = MakeArray(array.type);
   ForEachRow(array, device, [&](size_t from, size_t to, size_t length) {
     if (length > 0) std::memcpy(&shard.bytes[to * size], &whole.bytes[from * size], length * size);
   });
@@ -45,12 +42,9 @@ Array ShardOf(const Array& whole, const pjrt::ProgramArray& array, size_t device
 }
 
 Array Assemble(const std::vector<Array>& shards, const pjrt::ProgramArray& array) {
-  Array whole{array.WholeType(), {}};
-  if (whole.type == array.type) return shards.front();
+  if (array.WholeType() == array.type) return shards.front();
   const size_t size = ElementSize(array.type.dtype);
-  size_t elements = 1;
-  for (const int64_t extent : whole.type.dims) elements *= static_cast<size_t>(extent);
-  whole.bytes.resize(elements * size);
+  Array whole = MakeArray(array.WholeType());
   for (size_t device = 0; device < shards.size(); ++device) {
     ForEachRow(array, device, [&](size_t to, size_t from, size_t length) {
       if (length > 0) std::memcpy(&whole.bytes[to * size], &shards[device].bytes[from * size], length * size);

@@ -19,7 +19,7 @@ Result<bool> IsOfType(const pjrt::Buffer& buffer, const PjrtApi& api, const pjrt
   dims.buffer = buffer.handle();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_Dimensions, dims));
   const auto expected = ToPjrtType(type.dtype);
-  return expected.ok() && *expected == NumberOf(element.type) &&
+  return expected.ok() && *expected == EnumNumber(element.type) &&
          std::equal(dims.dims, dims.dims + dims.num_dims, type.dims.begin(), type.dims.end());
 }
 

@@ -40,7 +40,7 @@ std::span<const int64_t> ReadOrder(const internal::PjrtApi& api, PJRT_Buffer* bu
   PjrtArgs<PJRT_Buffer_GetMemoryLayout_Args> args;
   args.buffer = buffer;
   const bool is_told = CALLOUT_PJRT(api, PJRT_Buffer_GetMemoryLayout, args).ok();
-  if (!is_told || internal::NumberOf(args.layout.type) != PJRT_Buffer_MemoryLayout_Type_Tiled) return {};
+  if (!is_told || internal::EnumNumber(args.layout.type) != PJRT_Buffer_MemoryLayout_Type_Tiled) return {};
   return {args.layout.tiled.minor_to_major, args.layout.tiled.minor_to_major_size};
 }
 
@@ -69,7 +69,7 @@ Result<DType> Buffer::dtype() const {
   PjrtArgs<PJRT_Buffer_ElementType_Args> args;
   args.buffer = handle();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ElementType, args));
-  return internal::FromPjrtType(internal::NumberOf(args.type));
+  return internal::FromPjrtType(internal::EnumNumber(args.type));
 }
 
 Result<std::vector<int64_t>> Buffer::dims() const {
@@ -83,7 +83,7 @@ Result<size_t> Buffer::HostSize() const {
   PjrtArgs<PJRT_Buffer_ElementType_Args> elements;
   elements.buffer = handle();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ElementType, elements));
-  if (internal::NumberOf(elements.type) == PJRT_Buffer_Type_TOKEN) {  // plugins end the process for it
+  if (internal::EnumNumber(elements.type) == PJRT_Buffer_Type_TOKEN) {  // plugins end the process for it
     return InvalidArgument("callout: a token has no elements to copy");
   }
   PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;

@@ -2,9 +2,9 @@
 #include "pjrt/hlo_shape.h"
 
 #include <algorithm>
-#include <functional>
 #include <vector>
 
+#include "pjrt/row_major.h"
 #include "pjrt/wire.h"
 
 namespace callout::internal {
@@ -46,7 +46,7 @@ Result<HloShape> ParseHloShape(std::string_view bytes) {
   if (std::any_of(dynamic.begin(), dynamic.end(), [](int64_t is_dynamic) { return is_dynamic != 0; })) {
     return Unimplemented("callout: the program has arrays with bounds in place of extents");
   }
-  shape.is_row_major = std::is_sorted(order.begin(), order.end(), std::greater<>());
+  shape.is_row_major = IsRowMajor(order);
   shape.is_tuple = element_type == kTuple;
   shape.type.dtype = static_cast<DType>(element_type);
   return shape;

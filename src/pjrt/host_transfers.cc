@@ -6,6 +6,7 @@
 
 #include "callout/pjrt/host_transfer.h"
 #include "pjrt/host_transfer_calls.h"
+#include "pjrt/mlir_bytecode.h"
 #include "pjrt/mlir_type.h"
 #include "pjrt/transfer_ops.h"
 
@@ -15,8 +16,6 @@ namespace {
 using pjrt::HostTransfer;
 using pjrt::HostTransfers;
 using pjrt::LoadedHostCallback;
-
-constexpr std::string_view kBytecode = "ML\xefR";
 
 // Where a channel belongs.
 struct Place {
@@ -115,7 +114,7 @@ Status BindHostTransfers(std::span<const LoadedHostCallback> callbacks, Bindings
 Result<std::string> PrepareHostTransfers(std::string_view code, std::span<const LoadedHostCallback> callbacks,
                                          std::string_view platform) {
   const bool has_ops = code.find("\"stablehlo.send\"") != code.npos || code.find("\"stablehlo.recv\"") != code.npos;
-  if (code.starts_with(kBytecode) || !has_ops) return std::string(code);
+  if (code.starts_with(kMlirBytecode) || !has_ops) return std::string(code);
   CALLOUT_ASSIGN_OR_RETURN(const MlirText text, MlirText::Scan(code));
   CALLOUT_ASSIGN_OR_RETURN(const std::vector<TransferOp> ops, FindTransferOps(text));
   CALLOUT_ASSIGN_OR_RETURN(const Channels channels, ChannelsOf(callbacks));

@@ -9,7 +9,7 @@ static_assert(static_cast<int>(StatusCode::kInternal) == PJRT_Error_Code_INTERNA
 
 const PJRT_Extension_Base* PjrtApi::Extension(PJRT_Extension_Type type) const {
   const PJRT_Extension_Base* extension = table_->extension_start;
-  while (extension != nullptr && NumberOf(extension->type) != type) extension = extension->next;
+  while (extension != nullptr && EnumNumber(extension->type) != type) extension = extension->next;
   return extension;
 }
 
@@ -29,8 +29,8 @@ Status PjrtApi::TakeFailure(PJRT_Error* error) const {
     table_->PJRT_Error_Destroy(&destroy);
   }
   // A failure without a code is still one.
-  const auto number = static_cast<StatusCode>(NumberOf(code.code) == PJRT_Error_Code_OK ? PJRT_Error_Code_UNKNOWN
-                                                                                        : NumberOf(code.code));
+  const auto number = static_cast<StatusCode>(EnumNumber(code.code) == PJRT_Error_Code_OK ? PJRT_Error_Code_UNKNOWN
+                                                                                          : EnumNumber(code.code));
   return Status(number, std::move(text));
 }
 

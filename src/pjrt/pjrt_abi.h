@@ -52,7 +52,7 @@ struct PjrtFfiExtension {
 /// The number in a field of an enum type that a plugin wrote: newer plugins have numbers that this header lacks, which
 /// C++ does not let an enum hold.
 template <typename Enum>
-int NumberOf(const Enum& field) {
+int EnumNumber(const Enum& field) {
   static_assert(sizeof(Enum) == sizeof(int));
   int number;
   std::memcpy(&number, &field, sizeof(number));

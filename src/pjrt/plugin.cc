@@ -89,7 +89,7 @@ Status Plugin::Open() {
   }
   api_ = std::make_unique<internal::PjrtApi>(table);
   for (auto* extension = table->extension_start; extension != nullptr; extension = extension->next) {
-    extensions_.push_back(internal::NumberOf(extension->type));
+    extensions_.push_back(internal::EnumNumber(extension->type));
   }
   internal::PjrtArgs<PJRT_Plugin_Initialize_Args> args;
   return CALLOUT_PJRT(*api_, PJRT_Plugin_Initialize, args);

@@ -6,7 +6,7 @@
 namespace callout::internal {
 
 pjrt::Value FromNamedValue(const PJRT_NamedValue& value) {
-  switch (NumberOf(value.type)) {
+  switch (EnumNumber(value.type)) {
     case PJRT_NamedValue_kString:
       return std::string(value.string_value, value.value_size);
     case PJRT_NamedValue_kInt64List:

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/thread_annotations.h"
+#include "testing/metadata_query.h"
 
 struct XLA_FFI_Error {
   callout::StatusCode code;
@@ -227,19 +228,11 @@ FakeRuntime& FakeRuntime::ForMinor(int minor) {
 }
 
 FakeRuntime::Metadata FakeRuntime::QueryMetadata(XLA_FFI_Handler* handler) const {
-  XLA_FFI_Metadata metadata = {};
-  metadata.struct_size = XLA_FFI_Metadata_STRUCT_SIZE;
+  MetadataQuery query(&api_);
+  XLA_FFI_Metadata& metadata = query.metadata;
   metadata.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, -1, -1};
-  XLA_FFI_Metadata_Extension extension = {};
-  extension.extension_base = {XLA_FFI_Metadata_Extension_STRUCT_SIZE, XLA_FFI_Extension_Metadata, nullptr};
-  extension.metadata = &metadata;
-  XLA_FFI_CallFrame frame = {};
-  frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
-  frame.extension_start = &extension.extension_base;
-  frame.api = &api_;
-  frame.stage = XLA_FFI_ExecutionStage_EXECUTE;
   Metadata answer;
-  answer.status = TakeError(handler(&frame));
+  answer.status = TakeError(handler(&query.frame));
   answer.major = metadata.api_version.major_version;
   answer.minor = metadata.api_version.minor_version;
   answer.state_type_id = metadata.state_type_id.type_id;

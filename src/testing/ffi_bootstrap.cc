@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/ffi_bootstrap.h"
 
-#include "frame/ffi_abi.h"
+#include "testing/metadata_query.h"
 
 namespace callout::internal {
 
@@ -13,17 +13,8 @@ void AskForMetadata(void* handler) {
     table.XLA_FFI_Handler_Register = [](XLA_FFI_Handler_Register_Args*) -> XLA_FFI_Error* { return nullptr; };
     return table;
   }();
-  XLA_FFI_Metadata metadata = {};
-  metadata.struct_size = XLA_FFI_Metadata_STRUCT_SIZE;
-  XLA_FFI_Metadata_Extension extension = {};
-  extension.extension_base = {XLA_FFI_Metadata_Extension_STRUCT_SIZE, XLA_FFI_Extension_Metadata, nullptr};
-  extension.metadata = &metadata;
-  XLA_FFI_CallFrame frame = {};
-  frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
-  frame.extension_start = &extension.extension_base;
-  frame.api = &api;
-  frame.stage = XLA_FFI_ExecutionStage_EXECUTE;
-  (void)reinterpret_cast<XLA_FFI_Handler*>(handler)(&frame);
+  MetadataQuery query(&api);
+  (void)reinterpret_cast<XLA_FFI_Handler*>(handler)(&query.frame);
 }
 
 }  // namespace callout::internal

@@ -24,8 +24,6 @@ def head_parts(kwargs: Mapping[str, Any], transforms: Transforms, with_device: b
     pairs: dict[str, Any] = dict(kwargs)
     if transforms:
         pairs["transforms"] = [(name, params) if params else name for name, params in transforms]
-    if with_device:
-        pairs["device"] = ""
     if not with_device:
         return " ".join(f"{key}: {pairs[key]}" for key in sorted(pairs)), None
     before = " ".join([*(f"{key}: {pairs[key]}" for key in sorted(pairs) if key < "device"), "device: "])
