@@ -2,6 +2,7 @@
 #include "bindings.h"
 
 #include <filesystem>
+#include <string_view>
 
 namespace callout::tools {
 namespace {
@@ -41,7 +42,12 @@ Result<pjrt::LoadedHostCallback> ParseBinding(const std::string& text) {
                            "' binds nothing; write NAME=print, NAME=null, NAME=jsonl:FILE or NAME=lib.so:SYMBOL");
   }
   const bool is_library = !kind.starts_with("jsonl:") && IsLibrary(kind);
-  return pjrt::OpaqueCallback(text.substr(0, equals), is_library ? "library:" + WithFolder(kind) : kind).Make();
+  auto made = pjrt::OpaqueCallback(text.substr(0, equals), is_library ? "library:" + WithFolder(kind) : kind).Make();
+  if (made.ok()) return made;
+  std::string_view reason = made.status().message();
+  constexpr std::string_view kPrefix = "callout: ";
+  if (reason.starts_with(kPrefix)) reason.remove_prefix(kPrefix.size());
+  return Status(made.status().code(), "callout: --bind '" + text + "': " + std::string(reason));
 }
 
 }  // namespace callout::tools

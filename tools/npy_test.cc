@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "array_spec.h"
@@ -122,6 +123,18 @@ TEST_F(NpzTest, SaysWhatIsWrong) {
   EXPECT_THAT(WriteNpz("/no/such/folder/x.npz", {}), StatusIs(StatusCode::kInternal, "/no/such/folder/x.npz"));
   std::ofstream(path_) << "no archive";
   EXPECT_THAT(ReadNpz(path_), StatusIs(StatusCode::kInvalidArgument, "it is no .npz file"));
+}
+
+TEST_F(NpzTest, ALinkStaysAndADeviceIsLeftAlone) {
+  const std::string link = path_ + ".link";
+  ASSERT_THAT(WriteNpz(path_, {}), IsOk());
+  std::filesystem::create_symlink(path_, link);
+  EXPECT_THAT(WriteNpz(link, {{"x", Spec("f32[]=1")}}), IsOk());
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(ReadNpz(path_)->size(), 1U);
+  (void)std::remove(link.c_str());
+  const std::string folder = ::testing::TempDir();
+  EXPECT_THAT(WriteNpz(folder, {}), StatusIs(StatusCode::kInvalidArgument, "it is no regular file"));
 }
 
 TEST_F(NpzTest, BrokenArchivesAreErrors) {

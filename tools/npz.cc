@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <memory>
 
@@ -93,7 +94,14 @@ Result<NamedArrays> ReadNpz(const std::string& path, const std::vector<DType>& r
   return arrays;
 }
 
-Status WriteNpz(const std::string& path, const NamedArrays& arrays) {
+Status WriteNpz(const std::string& given, const NamedArrays& arrays) {
+  std::error_code ignored;
+  const std::filesystem::path resolved = std::filesystem::canonical(given, ignored);  // empty if it does not exist
+  const std::string path = resolved.empty() ? given : resolved.string();
+  // A finished file takes the place of the one before, which must not be a device's.
+  if (!resolved.empty() && !std::filesystem::is_regular_file(resolved, ignored)) {
+    return InvalidArgument("callout: cannot write '" + given + "': it is no regular file");
+  }
   const std::string unfinished = path + ".part";
   errno = 0;
   void* archive = zipOpen64(unfinished.c_str(), APPEND_STATUS_CREATE);

@@ -18,7 +18,8 @@ using NamedArrays = std::vector<std::pair<std::string, Array>>;
 /// one for the rest. Errors: NotFound, InvalidArgument with the path; Unimplemented without minizip.
 Result<NamedArrays> ReadNpz(const std::string& path, const std::vector<DType>& raw = {});
 
-/// Writes the file anew, or not at all. Errors: with the path; Unimplemented without minizip.
+/// Writes the file anew, or not at all; of a link, what it leads to. Errors: with the path, InvalidArgument for what is
+/// no regular file; Unimplemented without minizip.
 Status WriteNpz(const std::string& path, const NamedArrays& arrays);
 
 }  // namespace callout::tools

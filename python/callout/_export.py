@@ -49,6 +49,8 @@ def export(
     """
     if for_plugin is not None and stablehlo_version is not None:
         raise ValueError("callout.export: for_plugin and stablehlo_version both choose a version; pass one of them")
+    if not isinstance(for_plugin, str | None):
+        raise TypeError(f"callout.export: for_plugin must be a path or the name of a platform, got {for_plugin!r}")
     newest = None if for_plugin is None else _plugin.stablehlo_version(for_plugin)
     if stablehlo_version is not None:
         _artifact.check_version(stablehlo_version)

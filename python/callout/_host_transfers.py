@@ -117,7 +117,13 @@ def _transfer(operation: Any) -> _Transfer:
 def _named_channels(names: Names) -> dict[int, str]:
     """Which of the names a channel belongs to."""
     named: dict[int, str] = {}
-    for name, (operands, results) in names.items():
+    for name, both in names.items():
+        if not (isinstance(both, Sequence) and len(both) == 2 and all(isinstance(part, Sequence) for part in both)):
+            raise TypeError(
+                f"callout: names[{name!r}] must be the channels of the operands and of the results, as ([1, 2], [3]), "
+                f"got {both!r}"
+            )
+        operands, results = both
         for channel in (*operands, *results):
             if channel in named:
                 raise ValueError(f"callout: {named[channel]!r} and {name!r} both have channel {channel}")

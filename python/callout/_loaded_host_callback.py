@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from . import _errors, _ext, _runtime
 from ._registered_function import registered_function
 
@@ -34,7 +36,7 @@ class LoadedHostCallback:
                 here, and not only against the program.
 
         Raises:
-            RegistrationError: no name, or no function.
+            RegistrationError: no name, no function, or results that are no shapes.
         """
         _runtime.check_usable()
         if not isinstance(name, str) or not name:
@@ -44,6 +46,10 @@ class LoadedHostCallback:
         if not callable(fn) or hasattr(fn, "_callout_callback"):
             raise _errors.RegistrationError(
                 f"LoadedHostCallback '{name}': expected a Python function, got {fn!r}; the host makes sinks itself"
+            )
+        if not all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in jax.tree.leaves(results)):
+            raise _errors.RegistrationError(
+                f"LoadedHostCallback '{name}': results must be a tree of jax.ShapeDtypeStruct, got {results!r}"
             )
         self._name = name
         self._callback = registered_function(name, fn, results)

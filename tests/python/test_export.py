@@ -338,6 +338,8 @@ def test_the_version_of_a_platform():
         callout.export(jax.jit(everything), for_plugin="abacus")
     with pytest.raises(ValueError, match="pass one of them"):
         callout.export(jax.jit(everything), for_plugin="cpu", stablehlo_version="1.13.0")
+    with pytest.raises(TypeError, match="for_plugin must be a path or the name of a platform, got 3"):
+        callout.export(jax.jit(everything), for_plugin=3)
 
 
 def test_the_version_of_a_plugin(monkeypatch, tmp_path):

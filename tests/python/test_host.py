@@ -93,6 +93,8 @@ def test_declared_results_are_checked_before_the_program_s(host, take):
 def test_what_is_no_function_is_refused():
     with pytest.raises(callout.RegistrationError, match="the name must be a string and not empty, got ''"):
         LoadedHostCallback("", len)
+    with pytest.raises(callout.RegistrationError, match=r"results must be a tree of jax\.ShapeDtypeStruct, got 3"):
+        LoadedHostCallback("f", print, results=3)
     with pytest.raises(callout.RegistrationError, match="'f': expected a Python function, got 3"):
         LoadedHostCallback("f", 3)
     with pytest.raises(callout.RegistrationError, match="the host makes sinks itself"):

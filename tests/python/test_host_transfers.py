@@ -174,6 +174,11 @@ def test_other_patterns_are_refused_by_name(lines, error):
         callout.host.rewrite_host_transfers(text)
 
 
+def test_names_without_channels_are_refused():
+    with pytest.raises(TypeError, match=r"names\['a'\] must be the channels of the operands and of the results"):
+        callout.host.rewrite_host_transfers(SENDS, names={"a": 3})
+
+
 def test_a_channel_of_two_ops_is_refused():
     with pytest.raises(ValueError, match="channel 1 is used by 2 ops"):
         callout.host.rewrite_host_transfers(program(send("%1", "%x", "%0", 1), send("%2", "%x", "%1", 1)))
