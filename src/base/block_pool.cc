@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/block_pool.h"
 
-#include <bit>
 #include <cstdlib>
 #include <vector>
 
 #include "base/check.h"
 #include "base/live_count.h"
+#include "base/size_class.h"
 #include "base/thread_annotations.h"
 
 namespace callout::internal {
@@ -26,19 +26,9 @@ struct Header {
 };
 static_assert(sizeof(Header) <= kAlignment);
 
-size_t ClassBytes(size_t size_class) {
-  const size_t base = size_t{1} << (kMinShift + size_class / 4);
-  return base + (size_class % 4) * (base / 4);
-}
+size_t ClassBytes(size_t size_class) { return SizeClassBytes(size_class, kMinShift); }
 
-size_t ClassFor(size_t bytes) {
-  if (bytes <= (size_t{1} << kMinShift)) return 0;
-  if (bytes > (size_t{1} << kMaxShift)) return kUnpooled;
-  const size_t shift = static_cast<size_t>(std::bit_width(bytes - 1)) - 1;  // 2^shift < bytes <= 2^(shift+1)
-  const size_t base = size_t{1} << shift;
-  const size_t quarter = (bytes - base + base / 4 - 1) / (base / 4);
-  return (shift - kMinShift) * 4 + quarter;
-}
+size_t ClassFor(size_t bytes) { return bytes > (size_t{1} << kMaxShift) ? kUnpooled : SizeClassFor(bytes, kMinShift); }
 
 struct Pool {
   Mutex mutex;

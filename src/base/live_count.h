@@ -19,6 +19,7 @@ enum class LiveKind : int {
   kPjrtEvent,
   kPjrtExecutable,  ///< Loaded ones, and what they tell of themselves.
   kHandle,          ///< Of the C interface.
+  kCudaHandle,      ///< Streams, events, memory, libraries, graphs.
   kKindCount
 };
 

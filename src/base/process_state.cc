@@ -10,6 +10,7 @@ namespace {
 
 std::atomic<bool> g_exiting{false};
 std::atomic<bool> g_forked{false};
+std::atomic<int64_t> g_process_index{0};
 
 [[maybe_unused]] const int g_registered =
     pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
@@ -18,6 +19,8 @@ std::atomic<bool> g_forked{false};
 
 bool ProcessIsExiting() { return g_exiting.load(std::memory_order_acquire); }
 void SetProcessIsExiting(bool exiting) { g_exiting.store(exiting, std::memory_order_release); }
+int64_t ProcessIndex() { return g_process_index.load(std::memory_order_relaxed); }
+void SetProcessIndex(int64_t index) { g_process_index.store(index, std::memory_order_relaxed); }
 bool ProcessIsForkedChild() { return g_forked.load(std::memory_order_relaxed); }
 
 }  // namespace callout::internal

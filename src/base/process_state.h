@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two facts about the process that every thread, queue and destructor asks for: has exit begun, and is this a
-// forked child. Neither the Python interpreter nor our threads may be touched after the one, nor in the other.
+// What every thread, queue and destructor asks about the process. Has exit begun, and is this a forked child? Neither
+// the Python interpreter nor our threads may be touched after the one, nor in the other. Which of several is it?
 #pragma once
+
+#include <cstdint>
 
 #include "callout/export.h"
 
@@ -13,6 +15,10 @@ CALLOUT_EXPORT bool ProcessIsExiting();
 
 /// Called by the exit hook, before threads are forbidden. Thread-safe.
 CALLOUT_EXPORT void SetProcessIsExiting(bool exiting);
+
+/// Which of a program's processes this is; 0 until it was set. Thread-safe.
+CALLOUT_EXPORT int64_t ProcessIndex();
+CALLOUT_EXPORT void SetProcessIndex(int64_t index);
 
 /// True in a child of a process that had loaded this library: its threads did not come along. Thread-safe.
 CALLOUT_EXPORT bool ProcessIsForkedChild();

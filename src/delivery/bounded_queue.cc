@@ -21,7 +21,8 @@ struct BoundedQueue::Chunk {
   char* data() { return reinterpret_cast<char*>(this) + AlignUp(sizeof(Chunk), 64); }
 };
 
-BoundedQueue::BoundedQueue(uint64_t capacity_bytes, Wakeup& wakeup) : wakeup_(wakeup), capacity_(capacity_bytes) {
+BoundedQueue::BoundedQueue(uint64_t capacity_bytes, Wakeup& wakeup, QueueName name)
+    : wakeup_(wakeup), name_(name), capacity_(capacity_bytes) {
   MutexLock lock(mutex_);
   tail_ = head_ = NewChunk(kChunkBytes);
 }

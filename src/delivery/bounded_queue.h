@@ -32,12 +32,18 @@ struct QueueStats {
   uint64_t capacity_bytes = 0;
 };
 
+/// Whose records a queue takes, for those who look at queues.
+struct QueueName {
+  uint8_t lane = 0;  ///< As the enum Lane.
+  int32_t device_ordinal = -1;
+};
+
 class BoundedQueue {
  public:
   enum class Outcome { kTaken, kFull, kClosed };
 
   /// `wakeup` is the consumer's and outlives the queue.
-  BoundedQueue(uint64_t capacity_bytes, Wakeup& wakeup);
+  BoundedQueue(uint64_t capacity_bytes, Wakeup& wakeup, QueueName name = {});
   ~BoundedQueue();
   BoundedQueue(const BoundedQueue&) = delete;
   BoundedQueue& operator=(const BoundedQueue&) = delete;
@@ -85,6 +91,7 @@ class BoundedQueue {
   void SetCapacity(uint64_t bytes);
 
   QueueStats Stats() const;
+  const QueueName& name() const { return name_; }
 
  private:
   struct Chunk;
@@ -94,6 +101,7 @@ class BoundedQueue {
   static Chunk* NewChunk(size_t bytes);
 
   Wakeup& wakeup_;
+  const QueueName name_;
 
   // Producers' side.
   mutable Mutex mutex_;

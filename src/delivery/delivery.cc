@@ -7,7 +7,9 @@
 #include "base/block_pool.h"
 #include "base/process_state.h"
 #include "base/ticks.h"
+#include "profile/recorder.h"
 #include "registry/in_flight.h"
+#include "registry/invoke.h"
 
 namespace callout::internal {
 namespace {
@@ -16,27 +18,23 @@ namespace {
 // A second copy of 4 KB costs less than a block of its own.
 constexpr uint64_t kInlineBytes = 4096;
 
-const char* LaneName(Lane lane) { return lane == Lane::kPython ? "python" : "native"; }
+// Waits for deliveries are in slices, since a shutdown ends deliveries for ever.
+constexpr std::chrono::milliseconds kSlice{50};
 
-struct RecordSize {
-  size_t bytes;
-  uint64_t charged;
-};
-
-RecordSize MeasureRecord(const callout_buffer* buffers, uint32_t num_buffers) {
-  size_t bytes = sizeof(RecordHeader) + num_buffers * (sizeof(callout_buffer) + sizeof(void*));
+[[gnu::always_inline]] inline Delivery::RecordSize MeasureRecord(std::span<const callout_buffer> buffers) {
+  size_t bytes = sizeof(RecordHeader) + buffers.size() * (sizeof(callout_buffer) + sizeof(void*));
   size_t inline_bytes = 0;
   uint64_t charged = 0;
-  for (uint32_t i = 0; i < num_buffers; ++i) {
-    bytes += buffers[i].rank * sizeof(int64_t);
-    charged += buffers[i].size_bytes;
-    if (buffers[i].size_bytes <= kInlineBytes) inline_bytes += AlignUp(buffers[i].size_bytes, 16);
+  for (const callout_buffer& buffer : buffers) {
+    bytes += buffer.rank * sizeof(int64_t);
+    charged += buffer.size_bytes;
+    if (buffer.size_bytes <= kInlineBytes) inline_bytes += AlignUp(buffer.size_bytes, 16);
   }
   bytes = AlignUp(bytes, 16) + inline_bytes;
   return {bytes, charged + bytes - inline_bytes};
 }
 
-void FillRecord(RecordHeader& header, const callout_buffer* buffers) {
+[[gnu::always_inline]] inline void CopyBuffers(RecordHeader& header, const callout_buffer* buffers) {
   int64_t* dims = header.dims();
   size_t num_dims = 0;
   for (uint32_t i = 0; i < header.num_buffers; ++i) num_dims += buffers[i].rank;
@@ -59,7 +57,45 @@ void FillRecord(RecordHeader& header, const callout_buffer* buffers) {
   }
 }
 
+[[gnu::always_inline]] inline void FillRecord(RecordHeader& header, TapSite& site, const Sending& sending) {
+  header.num_buffers = static_cast<uint32_t>(sending.buffers.size());
+  header.site = &site;
+  header.run_id = sending.run_id;
+  header.ticks = Ticks();
+  header.device_ordinal = sending.device_ordinal;
+  header.unsent = site.throttle->TakeUnsent(sending.device_ordinal);
+  header.step = sending.step.value_or(0);
+  CopyBuffers(header, sending.buffers.data());
+}
+
+// What it does not let through is counted.
+[[gnu::always_inline]] inline bool IsAdmitted(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step) {
+  if (!site.senders.Admits(device_ordinal)) return false;
+  if (site.throttle->Admit(device_ordinal, step)) [[likely]]
+    return true;
+  site.callback->stats().skips.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+ProfileEvent EventOf(ProfileKind kind, const Callback& callback, int32_t device_ordinal, uint32_t session) {
+  return {.label = ProfileLabel(session, callback.label(), callback.stats().profile_label),
+          .device = device_ordinal,
+          .kind = kind,
+          .lane = static_cast<uint8_t>(callback.lane())};
+}
+
+[[gnu::noinline, gnu::cold]] void RecordWait(const ProfileSpan& span, ProfileKind kind, const Callback& callback,
+                                             int32_t device_ordinal) {
+  span.End(EventOf(kind, callback, device_ordinal, span.session()));
+}
+
 }  // namespace
+
+Status ForkedChildError() {
+  return FailedPrecondition(
+      "ForkError: this process was forked from one that used Callout, and its delivery threads "
+      "stayed there. Start workers with the 'spawn' method instead");
+}
 
 Delivery& Delivery::Get() {
   static Delivery* const delivery = new Delivery;  // leaked: programs may run during static destruction
@@ -81,6 +117,11 @@ Status Delivery::Configure(const DeliveryOptions& options) {
   options_ = options;
   for (auto& [key, channel] : channels_) channel->queue->SetCapacity(options.queue_bytes);
   return OkStatus();
+}
+
+uint64_t Delivery::queue_bytes() const {
+  MutexLock lock(mutex_);
+  return options_.queue_bytes;
 }
 
 void Delivery::SetGate(Lane lane, BatchGate gate) {
@@ -117,7 +158,8 @@ Delivery::Channel* Delivery::AddChannel(Lane lane, int32_t device_ordinal) {
     }
     DeliveryThread* thread = threads[index].get();
     channel = std::make_unique<Channel>(
-        Channel{thread->AddQueue(options_.queue_bytes), thread, LaneName(lane), device_ordinal});
+        Channel{thread->AddQueue(options_.queue_bytes, {static_cast<uint8_t>(lane), device_ordinal}), thread,
+                LaneName(lane), device_ordinal});
     thread->Start();
   }
   auto& slot = DirectSlot(lane, device_ordinal);
@@ -126,8 +168,9 @@ Delivery::Channel* Delivery::AddChannel(Lane lane, int32_t device_ordinal) {
   return channel.get();
 }
 
-Status Delivery::OutcomeStatus(TapSite& site, BoundedQueue::Outcome outcome) {
+Status Delivery::Refuse(TapSite& site, int32_t device_ordinal, BoundedQueue::Outcome outcome) {
   site.callback->stats().drops.fetch_add(1, std::memory_order_relaxed);
+  site.throttle->AddUnsent(1, device_ordinal);
   if (outcome == BoundedQueue::Outcome::kClosed) {
     refused_.fetch_add(1, std::memory_order_relaxed);
   } else if (site.policy == OverflowPolicy::kFail) {
@@ -136,50 +179,123 @@ Status Delivery::OutcomeStatus(TapSite& site, BoundedQueue::Outcome outcome) {
   return OkStatus();
 }
 
-Status Delivery::Push(TapSite& site, const callout_buffer* buffers, uint32_t num_buffers, int32_t device_ordinal,
-                      int64_t run_id) {
-  if (!site.throttle->Admit()) {
-    site.callback->stats().skips.fetch_add(1, std::memory_order_relaxed);
-    return OkStatus();
-  }
-  if (ProcessIsForkedChild()) [[unlikely]] {
-    return FailedPrecondition(
-        "ForkError: this process was forked from one that used Callout, and its delivery threads "
-        "stayed there. Start workers with the 'spawn' method instead");
-  }
-  if (closed_.load(std::memory_order_acquire)) [[unlikely]] {
-    return OutcomeStatus(site, BoundedQueue::Outcome::kClosed);
-  }
-  Channel* channel = ChannelFor(site.callback->lane(), device_ordinal);
-  return PushTo(*channel, site, buffers, num_buffers, device_ordinal, run_id);
+bool Delivery::Admit(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step) {
+  return IsAdmitted(site, device_ordinal, step);
 }
 
-Status Delivery::PushTo(Channel& channel, TapSite& site, const callout_buffer* buffers, uint32_t num_buffers,
-                        int32_t device_ordinal, int64_t run_id) {
-  using WhenFull = BoundedQueue::WhenFull;
-  const RecordSize size = MeasureRecord(buffers, num_buffers);
-  RecordHeader* header = nullptr;
-  auto outcome = channel.queue->Reserve(RecordKind::kValue, size.bytes, size.charged, WhenFull::kGiveUp, &header);
-  if (outcome == BoundedQueue::Outcome::kFull && site.policy == OverflowPolicy::kBlock) [[unlikely]] {
-    const InFlightScope in_flight(Activity::kWaitingForRoom, site.callback->id(), device_ordinal, run_id);
-    // A delivery thread that waited for room would wait for itself.
-    const WhenFull when_full = DeliveryThread::IsCurrent() ? WhenFull::kExceed : WhenFull::kWait;
-    outcome = channel.queue->Reserve(RecordKind::kValue, size.bytes, size.charged, when_full, &header);
+Result<Inspector::Send> Delivery::Inspect(TapSite& site, const Sending& sending) {
+  std::span<const callout_buffer> buffers = sending.buffers;
+  const std::span<const int64_t> offsets = TakeOffsets(site.info, buffers);
+  const uint64_t start = Ticks();
+  Result<Inspector::Send> send = site.inspector->Inspect({.site = &site.info,
+                                                          .buffers = buffers,
+                                                          .offsets = offsets,
+                                                          .device_ordinal = sending.device_ordinal,
+                                                          .run_id = sending.run_id,
+                                                          .ticks = start,
+                                                          .step = sending.step,
+                                                          .unsent = site.throttle->TakeUnsent(sending.device_ordinal)});
+  CallbackStats& stats = site.callback->stats();
+  stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
+  stats.calls.fetch_add(1, std::memory_order_relaxed);
+  stats.bytes.fetch_add(TotalBytes(buffers), std::memory_order_relaxed);
+  if (!send.ok()) stats.errors.fetch_add(1, std::memory_order_relaxed);
+  return send;
+}
+
+Status Delivery::Push(TapSite& site, Sending sending) {
+  if (!IsAdmitted(site, sending.device_ordinal, sending.step)) return OkStatus();
+  if (site.inspector != nullptr) [[unlikely]] {
+    CALLOUT_ASSIGN_OR_RETURN(const auto send, Inspect(site, sending));
+    if (send == Inspector::Send::kNothing) return OkStatus();
+    if (send == Inspector::Send::kNotice) sending.buffers = {};
   }
+  return Enqueue(site, sending);
+}
+
+Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
+  if (ProcessIsForkedChild()) [[unlikely]]
+    return ForkedChildError();
+  if (closed_.load(std::memory_order_acquire)) [[unlikely]] {
+    return Refuse(site, sending.device_ordinal, BoundedQueue::Outcome::kClosed);
+  }
+  Channel* channel = ChannelFor(site.callback->lane(), sending.device_ordinal);
+  return PushTo(*channel, site, sending);
+}
+
+[[gnu::noinline, gnu::cold]] BoundedQueue::Outcome Delivery::WaitForRoom(Channel& channel, const Callback& callback,
+                                                                         const RecordSize& size, const Sending& sending,
+                                                                         RecordHeader** header) {
+  using WhenFull = BoundedQueue::WhenFull;
+  const InFlightScope in_flight(Activity::kWaitingForRoom, callback.id(), sending.device_ordinal, sending.run_id);
+  const ProfileSpan wait;
+  // A delivery thread that waited for room would wait for itself.
+  const WhenFull when_full = DeliveryThread::IsCurrent() ? WhenFull::kExceed : WhenFull::kWait;
+  const auto outcome = channel.queue->Reserve(RecordKind::kValue, size.bytes, size.charged, when_full, header);
+  if (wait.on()) RecordWait(wait, ProfileKind::kRoomWait, callback, sending.device_ordinal);
+  return outcome;
+}
+
+// Room for a record, waited for if the policy says so.
+[[gnu::always_inline]] inline BoundedQueue::Outcome Delivery::TakeRoom(Channel& channel, const TapSite& site,
+                                                                       const Sending& sending, RecordHeader** header) {
+  using WhenFull = BoundedQueue::WhenFull;
+  const RecordSize size = MeasureRecord(sending.buffers);
+  const auto outcome = channel.queue->Reserve(RecordKind::kValue, size.bytes, size.charged, WhenFull::kGiveUp, header);
+  const bool waits = site.policy == OverflowPolicy::kBlock && sending.patience == Patience::kWaits;
+  if (outcome == BoundedQueue::Outcome::kFull && waits) [[unlikely]]
+    return WaitForRoom(channel, *site.callback, size, sending, header);
+  return outcome;
+}
+
+[[gnu::noinline, gnu::cold]] Status Delivery::NotTaken(TapSite& site, const Sending& sending,
+                                                       BoundedQueue::Outcome outcome) {
+  const bool comes_again = site.policy == OverflowPolicy::kBlock && sending.patience == Patience::kComesAgain;
+  if (outcome == BoundedQueue::Outcome::kFull && comes_again) return Unavailable("the tap queue is full");
+  return Refuse(site, sending.device_ordinal, outcome);
+}
+
+Status Delivery::PushTo(Channel& channel, TapSite& site, const Sending& sending) {
+  if (ProfileSession() != 0) [[unlikely]]
+    return PushRecorded(channel, site, sending);
+  RecordHeader* header = nullptr;
+  const auto outcome = TakeRoom(channel, site, sending, &header);
   if (outcome != BoundedQueue::Outcome::kTaken) [[unlikely]]
-    return OutcomeStatus(site, outcome);
-  header->num_buffers = num_buffers;
-  header->site = &site;
-  header->run_id = run_id;
-  header->ticks = Ticks();
-  header->device_ordinal = device_ordinal;
-  FillRecord(*header, buffers);
+    return NotTaken(site, sending, outcome);
+  FillRecord(*header, site, sending);
   channel.queue->Commit(header);
   channel.thread->StartIfParked();
   return OkStatus();
 }
 
+[[gnu::noinline, gnu::cold]] Status Delivery::PushRecorded(Channel& channel, TapSite& site, const Sending& sending) {
+  const ProfileSpan span;
+  ProfileEvent event = EventOf(ProfileKind::kTap, *site.callback, sending.device_ordinal, span.session());
+  event.bytes = TotalBytes(sending.buffers);
+  RecordHeader* header = nullptr;
+  const auto outcome = TakeRoom(channel, site, sending, &header);
+  if (outcome != BoundedQueue::Outcome::kTaken) {
+    Status status = NotTaken(site, sending, outcome);
+    event.kind = ProfileKind::kDrop;
+    if (status.code() != StatusCode::kUnavailable) span.End(event);
+    return status;
+  }
+  FillRecord(*header, site, sending);
+  event.queued = static_cast<int64_t>(header->ticks);
+  event.level = channel.queue->Stats().pending_bytes;
+  event.flow = FlowOf(event.lane, sending.device_ordinal, header->sequence);
+  channel.queue->Commit(header);  // it may be gone now
+  channel.thread->StartIfParked();
+  span.End(event);
+  return OkStatus();
+}
+
 void Delivery::Retire(std::unique_ptr<TapSite> site) {
+  if (Upstream* const source = upstream()) source->Retire(site);
+  if (site != nullptr) RetireFromQueues(std::move(site));
+}
+
+void Delivery::RetireFromQueues(std::unique_ptr<TapSite> site) {
   // In a forked child, or when the queues are closed, nobody will ever deliver: the site and its callback are leaked on
   // purpose, since destroying them may need an interpreter that is gone.
   if (ProcessIsForkedChild() || closed_.load(std::memory_order_acquire)) {
@@ -218,6 +334,10 @@ std::vector<std::string> Delivery::Drain(std::chrono::steady_clock::time_point d
   std::vector<std::string> outstanding;
   // Nobody delivers any more; what was left then has been counted.
   if (closed_.load(std::memory_order_acquire)) return outstanding;
+  if (Upstream* const source = upstream()) {
+    outstanding = source->HandOver(Upstream::kAllDevices, deadline);
+    source->ReportFailures();
+  }
   std::vector<std::pair<Channel*, uint64_t>> goals;
   for (const auto& [stats, channel] : Channels()) {
     goals.push_back({channel, channel->queue->taken()});
@@ -232,26 +352,39 @@ std::vector<std::string> Delivery::Drain(std::chrono::steady_clock::time_point d
   return outstanding;
 }
 
+void Delivery::AwaitUpstream(const Callback& caller, int32_t device_ordinal, int64_t run_id) {
+  Upstream* const source = upstream();
+  if (source == nullptr || DeliveryThread::IsCurrent() || ProcessIsForkedChild()) return;
+  const InFlightScope in_flight(Activity::kWaitingForTaps, caller.id(), device_ordinal, run_id);
+  while (!source->HandOver(device_ordinal, std::chrono::steady_clock::now() + kSlice).empty()) {
+    if (closed_.load(std::memory_order_acquire)) return;
+  }
+}
+
 void Delivery::DrainDevice(const Callback& caller, int32_t device_ordinal, int64_t run_id) {
   if (DeliveryThread::IsCurrent() || ProcessIsForkedChild()) return;
+  AwaitUpstream(caller, device_ordinal, run_id);
   for (const Lane lane : {Lane::kPython, Lane::kNative}) {
     Channel* channel = ExistingChannel(lane, device_ordinal);
     if (channel == nullptr) continue;
     const uint64_t ticket = channel->queue->taken();
     if (channel->queue->delivered() >= ticket) continue;
     const InFlightScope in_flight(Activity::kWaitingForTaps, caller.id(), device_ordinal, run_id);
+    const ProfileSpan wait;
     channel->thread->Hurry();
-    // In slices, since a shutdown ends deliveries for ever.
-    constexpr std::chrono::milliseconds kSlice{50};
     while (!channel->thread->WaitFor(*channel->queue, ticket, std::chrono::steady_clock::now() + kSlice)) {
       if (closed_.load(std::memory_order_acquire)) return;
     }
+    if (wait.on()) RecordWait(wait, ProfileKind::kTapWait, caller, device_ordinal);
   }
 }
 
 DeliveryErrorReport Delivery::TakeErrors() { return errors_.Take(); }
 
 void Delivery::Park() {
+  if (Upstream* const source = upstream(); source != nullptr && !closed_.load(std::memory_order_acquire)) {
+    source->Park();
+  }
   std::vector<DeliveryThread*> threads;
   {
     MutexLock lock(mutex_);
@@ -271,6 +404,7 @@ uint64_t Delivery::Shutdown(std::chrono::steady_clock::time_point deadline) {
   (void)Drain(deadline);
   closed_.store(true, std::memory_order_release);
   uint64_t undelivered = refused_.load(std::memory_order_relaxed);
+  if (Upstream* const source = upstream()) undelivered += source->Close();
   for (const auto& [stats, channel] : Channels()) {
     undelivered += static_cast<uint64_t>(channel->queue->Close());
     // A thread that is still inside a callback keeps running: it cannot be ended from outside, and it finds its queues
@@ -284,34 +418,6 @@ uint64_t Delivery::Shutdown(std::chrono::steady_clock::time_point deadline) {
     }
   }
   return undelivered;
-}
-
-std::vector<NamedQueueStats> Delivery::QueueStatistics() const {
-  std::vector<NamedQueueStats> all;
-  for (const auto& [stats, channel] : Channels()) all.push_back(stats);
-  return all;
-}
-
-std::string Delivery::DescribeQueues() const {
-  std::string text = "Queues:";
-  const auto all = QueueStatistics();
-  if (all.empty()) text += " none";
-  for (const NamedQueueStats& q : all) {
-    text += std::string(&q == all.data() ? " " : "; ") + LaneName(q.lane) + " device " +
-            std::to_string(q.device_ordinal) + ": " + std::to_string(q.stats.records - q.stats.delivered) +
-            " records, " + std::to_string(q.stats.pending_bytes) + " of " + std::to_string(q.stats.capacity_bytes) +
-            " bytes";
-  }
-  return text;
-}
-
-int Delivery::RunningThreads() const {
-  MutexLock lock(mutex_);
-  int running = 0;
-  for (const auto& lane : threads_) {
-    for (const auto& thread : lane) running += thread->running() ? 1 : 0;
-  }
-  return running;
 }
 
 }  // namespace callout::internal

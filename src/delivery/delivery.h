@@ -7,6 +7,8 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "callout/export.h"
 #include "delivery/delivery_thread.h"
 #include "delivery/tap_site.h"
+#include "delivery/upstream.h"
 
 namespace callout::internal {
 
@@ -32,12 +35,40 @@ struct NamedQueueStats {
   Lane lane;
   int32_t device_ordinal;
   QueueStats stats;
+  UpstreamStats upstream = {};  ///< Of the same lane and device.
 };
+
+/// What becomes of a record for which its queue has no room, and whose policy is to wait.
+enum class Patience {
+  kWaits,
+  kComesAgain,  ///< Unavailable; its sender tries again.
+};
+
+/// What a tap sends. Borrowed: valid until Push returns.
+struct Sending {
+  std::span<const callout_buffer> buffers;
+  int32_t device_ordinal = 0;
+  int64_t run_id = 0;
+  std::optional<int64_t> step = {};  ///< Of sites that have one.
+  Patience patience = Patience::kWaits;
+};
+
+/// "python" or "native".
+CALLOUT_EXPORT const char* LaneName(Lane lane);
+
+/// What a tap gets in a forked child.
+CALLOUT_EXPORT Status ForkedChildError();
 
 class CALLOUT_EXPORT Delivery {
  public:
   /// The process's delivery; never destroyed. Thread-safe.
   static Delivery& Get();
+
+  /// Of a record: in the queue's memory, and counted against its capacity.
+  struct RecordSize {
+    size_t bytes;
+    uint64_t charged;
+  };
 
   Delivery();
   ~Delivery();
@@ -47,23 +78,45 @@ class CALLOUT_EXPORT Delivery {
   /// InvalidArgument, and nothing changed, if an option is out of range. `queue_bytes` applies to all queues at once,
   /// `python_threads` to devices seen for the first time. Thread-safe.
   Status Configure(const DeliveryOptions& options);
+  /// Thread-safe.
+  uint64_t queue_bytes() const;
   /// To be called before the first tap of the lane.
   void SetGate(Lane lane, BatchGate gate);
 
-  /// Copies `buffers` into the queue of the site's lane and `device_ordinal`, if the site's throttle admits it. Blocks
-  /// as the site's policy says, never on a delivery thread. Errors: ResourceExhausted (policy kFail),
-  /// FailedPrecondition in a forked child. Thread-safe. GIL not needed, and must not be held where the policy may
-  /// block.
-  Status Push(TapSite& site, const callout_buffer* buffers, uint32_t num_buffers, int32_t device_ordinal,
-              int64_t run_id);
+  /// Copies the buffers into the queue of the site's lane and the device, if the site's senders, throttle and inspector
+  /// admit it. Blocks as the site's policy says, never on a delivery thread. Errors: ResourceExhausted (policy kFail),
+  /// the inspector's, FailedPrecondition in a forked child. Thread-safe. GIL not needed, and must not be held where the
+  /// policy may block.
+  Status Push(TapSite& site, Sending sending);
+
+  /// The parts of Push, for records that come from upstream: they are admitted when their program sends them, where
+  /// what that needs is known then, and looked at and queued when their values have arrived. Thread-safe. GIL not
+  /// needed. First, the site's senders and throttle; a record that is not admitted is counted.
+  static bool Admit(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step);
+  /// Second, the inspector.
+  static Result<Inspector::Send> Inspect(TapSite& site, const Sending& sending);
+  /// Third, the queue.
+  Status Enqueue(TapSite& site, const Sending& sending);
+  /// In the place of a record that was not taken, it is counted; what its program gets. `outcome` is not kTaken.
+  Status Refuse(TapSite& site, int32_t device_ordinal, BoundedQueue::Outcome outcome);
 
   /// Takes ownership of a site of which no more records will come. Thread-safe. GIL not needed.
   void Retire(std::unique_ptr<TapSite> site);
+  /// The same for a site of which nothing is upstream any more.
+  void RetireFromQueues(std::unique_ptr<TapSite> site);
+
+  /// What this delivery's records come through; null: nothing. It is told that it is in the way from then on, and
+  /// outlives this or is replaced by null first. Thread-safe.
+  void SetUpstream(Upstream* upstream) { upstream_.store(upstream, std::memory_order_release); }
 
   /// Blocks until everything pushed before the call is delivered, or until `deadline`. Empty if all was delivered, else
   /// a description of what is outstanding. After Shutdown: empty, at once. Must not be called on a delivery thread, nor
   /// with the GIL held. Thread-safe.
   std::vector<std::string> Drain(std::chrono::steady_clock::time_point deadline);
+
+  /// Blocks until the records of `device_ordinal` that are under way are in their queues: what is pushed then comes
+  /// behind them. Otherwise as DrainDevice.
+  void AwaitUpstream(const Callback& caller, int32_t device_ordinal, int64_t run_id);
 
   /// Blocks until everything that was pushed for `device_ordinal` before the call is delivered; `caller` and `run_id`
   /// are for the watchdog. Returns at once on a delivery thread (which would wait for itself) and after Shutdown. Must
@@ -110,11 +163,19 @@ class CALLOUT_EXPORT Delivery {
   Channel* AddChannel(Lane lane, int32_t device_ordinal);
   Channel* ExistingChannel(Lane lane, int32_t device_ordinal) const;
   std::vector<std::pair<NamedQueueStats, Channel*>> Channels() const;
-  Status OutcomeStatus(TapSite& site, BoundedQueue::Outcome outcome);
-  Status PushTo(Channel& channel, TapSite& site, const callout_buffer* buffers, uint32_t num_buffers,
-                int32_t device_ordinal, int64_t run_id);
+  static BoundedQueue::Outcome WaitForRoom(Channel& channel, const Callback& callback, const RecordSize& size,
+                                           const Sending& sending, RecordHeader** header);
+  static BoundedQueue::Outcome TakeRoom(Channel& channel, const TapSite& site, const Sending& sending,
+                                        RecordHeader** header);
+  Status NotTaken(TapSite& site, const Sending& sending, BoundedQueue::Outcome outcome);
+  Status PushTo(Channel& channel, TapSite& site, const Sending& sending);
+  /// The same, while a profile is recorded.
+  Status PushRecorded(Channel& channel, TapSite& site, const Sending& sending);
+
+  Upstream* upstream() const { return upstream_.load(std::memory_order_acquire); }
 
   DeliveryErrors errors_;
+  std::atomic<Upstream*> upstream_{nullptr};
   mutable Mutex mutex_;
   DeliveryOptions options_ CALLOUT_GUARDED_BY(mutex_);
   std::array<BatchGate, kLaneCount> gates_ CALLOUT_GUARDED_BY(mutex_);

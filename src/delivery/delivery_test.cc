@@ -37,7 +37,7 @@ class DeliveryTest : public LiveCountTest {
   Status Push(TapSite& site, int64_t value, int32_t device_ordinal = 0) {
     TestBuffer buffer = TestBuffer::Scalar(value);
     const callout_buffer view = buffer.view();
-    return delivery_.Push(site, &view, 1, device_ordinal, /*run_id=*/0);
+    return delivery_.Push(site, {.buffers = {&view, 1}, .device_ordinal = device_ordinal});
   }
   void Drain() { ASSERT_THAT(delivery_.Drain(kForever), IsEmpty()); }
 
@@ -89,7 +89,7 @@ TEST_F(DeliveryTest, RecordIsACopyOfTheBuffers) {
     expected.push_back(buffer->bytes());
     views.push_back(buffer->view());
   }
-  EXPECT_THAT(delivery_.Push(*site, views.data(), 5, 2, 77), IsOk());
+  EXPECT_THAT(delivery_.Push(*site, {.buffers = {views.data(), 5}, .device_ordinal = 2, .run_id = 77}), IsOk());
   for (TestBuffer* buffer : buffers) std::fill(buffer->bytes().begin(), buffer->bytes().end(), uint8_t{0});
   Drain();
   ASSERT_EQ(seen.size(), 1U);
@@ -111,7 +111,7 @@ TEST_F(DeliveryTest, RecordOfManyBuffersIsComplete) {
   for (uint8_t i = 0; i < 50; ++i) buffers.push_back(TestBuffer(DType::kUint8, {i}, std::vector<uint8_t>(i, i)));
   std::vector<callout_buffer> views;
   for (TestBuffer& buffer : buffers) views.push_back(buffer.view());
-  EXPECT_THAT(delivery_.Push(*site, views.data(), 50, 0, 0), IsOk());
+  EXPECT_THAT(delivery_.Push(*site, {.buffers = {views.data(), 50}}), IsOk());
   Drain();
   ASSERT_EQ(seen.size(), 1U);
   ASSERT_EQ(seen[0].bytes.size(), 50U);
@@ -127,7 +127,7 @@ TEST_F(DeliveryTest, ReceiverMayKeepABlock) {
   const auto site = MakeSite(callback);
   TestBuffer large = TestBuffer(DType::kUint8, {10'000}, std::vector<uint8_t>(10'000, 3));
   const callout_buffer view = large.view();
-  EXPECT_THAT(delivery_.Push(*site, &view, 1, 0, 0), IsOk());
+  EXPECT_THAT(delivery_.Push(*site, {.buffers = {&view, 1}}), IsOk());
   Drain();
   ASSERT_NE(kept, nullptr);
   EXPECT_EQ(static_cast<const uint8_t*>(kept)[9'999], 3);
@@ -151,7 +151,7 @@ TEST_F(DeliveryTest, SubnormalNumbersAreThere) {
     _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
     TestBuffer buffer = TestBuffer::Scalar(-1e-38F);
     const callout_buffer view = buffer.view();
-    EXPECT_THAT(delivery_.Push(*site, &view, 1, 0, 0), IsOk());
+    EXPECT_THAT(delivery_.Push(*site, {.buffers = {&view, 1}}), IsOk());
   }).join();
   Drain();
   EXPECT_EQ(seen, static_cast<double>(-1e-38F));

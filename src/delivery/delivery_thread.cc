@@ -13,6 +13,7 @@
 #include "base/ticks.h"
 #include "delivery/tap_site.h"
 #include "frame/buffer.h"
+#include "profile/recorder.h"
 #include "registry/in_flight.h"
 #include "registry/invoke.h"
 
@@ -48,6 +49,31 @@ Status Guarded(Body&& body) {
   }
 }
 
+ProfileEvent EventOf(ProfileKind kind, const Callback& callback, int32_t device_ordinal, uint32_t session) {
+  return {.label = ProfileLabel(session, callback.label(), callback.stats().profile_label),
+          .device = device_ordinal,
+          .kind = kind,
+          .lane = static_cast<uint8_t>(callback.lane())};
+}
+
+[[gnu::noinline, gnu::cold]] void RecordDelivery(const ProfileSpan& span, const Callback& callback,
+                                                 const Record& record, const Status& status) {
+  ProfileEvent event = EventOf(ProfileKind::kDelivery, callback, record.device_ordinal, span.session());
+  event.queued = static_cast<int64_t>(record.ticks);
+  event.bytes = TotalBytes(record.buffers);
+  event.flow = FlowOf(event.lane, record.device_ordinal, record.sequence);
+  event.failed = !status.ok();
+  span.End(event);
+}
+
+[[gnu::noinline, gnu::cold]] void RecordLevel(const BoundedQueue& queue) {
+  const ProfileSpan now;
+  now.End({.level = queue.Stats().pending_bytes,
+           .device = queue.name().device_ordinal,
+           .kind = ProfileKind::kQueue,
+           .lane = queue.name().lane});
+}
+
 void LogRecord(const Callback& callback, const Record& record) {
   std::string text = "record of '" + callback.label() + "' received from device ";
   text += std::to_string(record.device_ordinal) + ":";
@@ -64,9 +90,9 @@ DeliveryThread::DeliveryThread(std::string name, BatchGate gate, DeliveryErrors&
 
 DeliveryThread::~DeliveryThread() { Stop(steady_clock::time_point::max()); }
 
-BoundedQueue* DeliveryThread::AddQueue(uint64_t capacity_bytes) {
+BoundedQueue* DeliveryThread::AddQueue(uint64_t capacity_bytes, QueueName name) {
   MutexLock lock(mutex_);
-  queues_.push_back(std::make_unique<BoundedQueue>(capacity_bytes, wakeup_));
+  queues_.push_back(std::make_unique<BoundedQueue>(capacity_bytes, wakeup_, name));
   num_queues_.store(queues_.size(), std::memory_order_seq_cst);  // pairs with HasWork, see Wakeup::Notify
   return queues_.back().get();
 }
@@ -150,6 +176,7 @@ bool DeliveryThread::running() const {
 void DeliveryThread::Run() {
   t_is_delivery_thread = true;
   pthread_setname_np(pthread_self(), name_.c_str());
+  ProfileThreadDelivers();
   // A thread inherits its parent's floating-point mode, and XLA runs programs with subnormal numbers off.
   std::fesetenv(FE_DFL_ENV);
   prctl(PR_SET_TIMERSLACK, 1000UL);  // naps end within a microsecond of their time, not within 50
@@ -182,11 +209,21 @@ bool DeliveryThread::HasWork() const {
 
 bool DeliveryThread::DrainOnce() {
   if (own_queues_.size() != num_queues_.load(std::memory_order_acquire)) own_queues_ = Queues();
-  if (gate_.enter != nullptr && !gate_.enter()) return false;
+  const ProfileSpan span;
+  if (gate_.enter != nullptr) {
+    if (!gate_.enter()) return false;
+    if (span.on()) [[unlikely]]
+      span.End({.kind = ProfileKind::kGilWait});
+  }
   for (BoundedQueue* queue : own_queues_) DrainQueue(*queue);
   Flush();  // before PublishProgress: when a barrier returns, sinks have written what it waited for
   if (gate_.leave != nullptr) gate_.leave();
-  for (BoundedQueue* queue : own_queues_) queue->PublishProgress();
+  for (BoundedQueue* queue : own_queues_) {
+    const uint64_t before = queue->delivered();
+    queue->PublishProgress();
+    if (span.on() && queue->delivered() != before) [[unlikely]]
+      RecordLevel(*queue);
+  }
   if (waiters_.load(std::memory_order_seq_cst) > 0) {
     MutexLock lock(mutex_);
     progress_.notify_all();
@@ -196,7 +233,10 @@ bool DeliveryThread::DrainOnce() {
 
 void DeliveryThread::Flush() {
   for (const auto& callback : to_flush_) {
+    const ProfileSpan span;
     const Status status = Guarded([&] { return callback->Flush(); });
+    if (span.on()) [[unlikely]]
+      span.End(EventOf(ProfileKind::kFlush, *callback, -1, span.session()));
     if (!status.ok()) AddError(*callback, -1, status);
   }
   to_flush_.clear();
@@ -233,11 +273,7 @@ void DeliveryThread::Deliver(RecordHeader& header) {
       to_flush_.push_back(site.callback);
   }
   std::span<const callout_buffer> buffers(header.buffers(), header.num_buffers);
-  std::span<const int64_t> offsets;
-  if (site.info.has_offsets && !buffers.empty()) {
-    offsets = {static_cast<const int64_t*>(buffers.back().data), buffers.back().size_bytes / sizeof(int64_t)};
-    buffers = buffers.first(buffers.size() - 1);
-  }
+  const std::span<const int64_t> offsets = TakeOffsets(site.info, buffers);
   const Record record = {.site = &site.info,
                          .buffers = buffers,
                          .blocks = header.blocks(),
@@ -245,12 +281,17 @@ void DeliveryThread::Deliver(RecordHeader& header) {
                          .device_ordinal = header.device_ordinal,
                          .run_id = header.run_id,
                          .sequence = header.sequence,
-                         .ticks = header.ticks};
+                         .ticks = header.ticks,
+                         .step = site.info.has_step ? std::optional(header.step) : std::nullopt,
+                         .unsent = header.unsent};
   if (LogEnabled(LogLevel::kDebug)) [[unlikely]]
     LogRecord(callback, record);
   const InFlightScope in_flight(Activity::kDelivery, callback.id(), header.device_ordinal, header.run_id);
+  const ProfileSpan span;
   const uint64_t start = Ticks();
   const Status status = Guarded([&] { return callback.Deliver(record); });
+  if (span.on()) [[unlikely]]
+    RecordDelivery(span, callback, record, status);
   CallbackStats& stats = callback.stats();
   stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
   stats.calls.fetch_add(1, std::memory_order_relaxed);

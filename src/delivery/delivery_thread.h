@@ -33,7 +33,7 @@ class CALLOUT_EXPORT DeliveryThread {
   ~DeliveryThread();
 
   /// A queue that this thread drains, for as long as the thread object lives. Thread-safe.
-  BoundedQueue* AddQueue(uint64_t capacity_bytes);
+  BoundedQueue* AddQueue(uint64_t capacity_bytes, QueueName name = {});
 
   /// Delivers now what is queued. Thread-safe.
   void Hurry() { wakeup_.Interrupt(); }

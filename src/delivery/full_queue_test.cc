@@ -31,7 +31,7 @@ class FullQueueTest : public LiveCountTest {
     EXPECT_THAT(delivery_.Configure({.queue_bytes = kMinQueueBytes}), IsOk());
     view_ = large_.view();
   }
-  Status PushLarge(TapSite& site) { return delivery_.Push(site, &view_, 1, 0, 0); }
+  Status PushLarge(TapSite& site) { return delivery_.Push(site, {.buffers = {&view_, 1}}); }
   uint64_t Blocked() const { return delivery_.QueueStatistics()[0].stats.blocked; }
   void Drain() { ASSERT_THAT(delivery_.Drain(kForever), IsEmpty()); }
 
@@ -112,7 +112,7 @@ TEST_F(FullQueueTest, EachDeviceHasRoomOfItsOwn) {
   const auto callback = std::make_shared<FakeCallback>("FullQueueTest.other");
   const auto site = MakeSite(callback, {.policy = OverflowPolicy::kFail});
   Fill();
-  EXPECT_THAT(delivery_.Push(*site, &view_, 1, /*device_ordinal=*/1, 0), IsOk());
+  EXPECT_THAT(delivery_.Push(*site, {.buffers = {&view_, 1}, .device_ordinal = 1}), IsOk());
   blocking_->Open();
   Drain();
 }
@@ -123,7 +123,7 @@ TEST_F(FullQueueTest, ShutdownCountsWhatIsQueuedAndWhoWaits) {
   TestBuffer small = TestBuffer::Scalar(1);
   const callout_buffer small_view = small.view();
   Fill();
-  for (int i = 0; i < 3; ++i) ASSERT_THAT(delivery_.Push(*site, &small_view, 1, 0, 0), IsOk());
+  for (int i = 0; i < 3; ++i) ASSERT_THAT(delivery_.Push(*site, {.buffers = {&small_view, 1}}), IsOk());
   std::thread program([&] { EXPECT_THAT(PushLarge(*site), IsOk()); });
   SpinUntil([&] { return Blocked() == 1; });
   // One is inside its callback, three are queued, one waits for room.
@@ -142,8 +142,8 @@ TEST_F(FullQueueTest, ShutdownCountsAndFreesWhatNobodyDelivered) {
   TestBuffer small = TestBuffer::Scalar(1);
   const callout_buffer small_view = small.view();
   ASSERT_THAT(PushLarge(*blocking_site_), IsOk());
-  ASSERT_THAT(delivery_.Push(*blocking_site_, &small_view, 1, 0, 0), IsOk());
-  ASSERT_THAT(delivery_.Push(*blocking_site_, &view_, 1, 1, 0), IsOk());
+  ASSERT_THAT(delivery_.Push(*blocking_site_, {.buffers = {&small_view, 1}}), IsOk());
+  ASSERT_THAT(delivery_.Push(*blocking_site_, {.buffers = {&view_, 1}, .device_ordinal = 1}), IsOk());
   EXPECT_EQ(LiveCount(LiveKind::kBlock), blocks + 2);
   EXPECT_EQ(delivery_.Shutdown(steady_clock::now()), 3U);
   EXPECT_EQ(LiveCount(LiveKind::kBlock), blocks);

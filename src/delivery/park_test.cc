@@ -26,7 +26,7 @@ class ParkTest : public LiveCountTest {
   void Push(TapSite& site, int64_t value) {
     TestBuffer buffer = TestBuffer::Scalar(value);
     const callout_buffer view = buffer.view();
-    EXPECT_TRUE(delivery_.Push(site, &view, 1, /*device_ordinal=*/0, /*run_id=*/0).ok());
+    EXPECT_TRUE(delivery_.Push(site, {.buffers = {&view, 1}}).ok());
   }
 
   Delivery delivery_;

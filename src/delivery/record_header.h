@@ -34,6 +34,8 @@ struct alignas(16) RecordHeader {
   int64_t run_id;
   uint64_t ticks;  ///< When the record was taken, see base/ticks.h.
   int32_t device_ordinal;
+  uint32_t unsent;  ///< See Record.
+  int64_t step;     ///< If the site's records have one.
 
   callout_buffer* buffers() { return reinterpret_cast<callout_buffer*>(this + 1); }
   void** blocks() { return reinterpret_cast<void**>(buffers() + num_buffers); }

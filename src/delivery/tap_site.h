@@ -5,13 +5,25 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 
 #include "base/live_count.h"
+#include "base/process_state.h"
 #include "callout/queue_policy.h"
 #include "delivery/throttle.h"
 #include "registry/callback.h"
 
 namespace callout::internal {
+
+struct SenderFilter {
+  int64_t device_ordinal = -1;
+  int64_t process_index = -1;
+
+  /// Thread-safe.
+  bool Admits(int32_t device) const {
+    return (device_ordinal < 0 || device == device_ordinal) && (process_index < 0 || ProcessIndex() == process_index);
+  }
+};
 
 struct TapSite {
   TapSite(std::shared_ptr<Callback> to, SiteInfo site_info, std::shared_ptr<Throttle> site_throttle,
@@ -19,16 +31,28 @@ struct TapSite {
       : callback(std::move(to)),
         info(std::move(site_info)),
         throttle(std::move(site_throttle)),
-        policy(overflow_policy) {}
+        policy(overflow_policy),
+        inspector(callback->inspector()) {}
 
   const std::shared_ptr<Callback> callback;
   const SiteInfo info;
   const std::shared_ptr<Throttle> throttle;  ///< Shared by the records of an eager loop, which has a site a call.
   const OverflowPolicy policy;
+  Inspector* const inspector;  ///< The callback's.
+  /// Of all devices and processes of the program, the ones that send; -1: all.
+  SenderFilter senders = {};
   /// Records hold a plain pointer to their site. It is safe because a retired site travels through the same queues
   /// behind them: this counts the queues that it still has to come out of.
   std::atomic<int> retiring{0};
   Counted<LiveKind::kSite> counted;
 };
+
+/// Takes the offsets, if the site's records have them, away from `buffers`.
+inline std::span<const int64_t> TakeOffsets(const SiteInfo& info, std::span<const callout_buffer>& buffers) {
+  if (!info.has_offsets || buffers.empty()) return {};
+  const callout_buffer& last = buffers.back();
+  buffers = buffers.first(buffers.size() - 1);
+  return {static_cast<const int64_t*>(last.data), last.size_bytes / sizeof(int64_t)};
+}
 
 }  // namespace callout::internal

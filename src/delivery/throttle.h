@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `every` and `min_interval` of a tap: decided before anything is copied.
+// `every`, `min_interval` and `sample` of a tap: decided before anything is copied, for each device by itself.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <thread>
 
 #include "base/ticks.h"
 
@@ -13,33 +20,97 @@ namespace callout::internal {
 
 class Throttle {
  public:
-  /// Lets the 1st, (every+1)th, ... record through (`every` >= 1), and of these none closer than `min_interval_ns`
-  /// after the last one that went through (0: no limit).
-  Throttle(int64_t every, int64_t min_interval_ns)
-      : every_(every), min_interval_ns_(std::min(min_interval_ns, kLongestInterval)) {}
+  /// Of each device, lets the 1st, (every+1)th, ... record through (`every` >= 1), or those whose step it divides. Of
+  /// these each one with the probability `sample` (above 0; 1: all), and none closer than `min_interval_ns` after the
+  /// last one that went through (0: no limit).
+  Throttle(int64_t every, int64_t min_interval_ns, double sample = 1)
+      : every_(every),
+        min_interval_ns_(std::min(min_interval_ns, kLongestInterval)),
+        sample_below_(sample >= 1 ? kAll : static_cast<uint32_t>(sample * static_cast<double>(kAll))) {}
 
-  /// Thread-safe.
-  bool Admit() {
-    if (every_ > 1 && seen_.fetch_add(1, std::memory_order_relaxed) % every_ != 0) return false;
-    return min_interval_ns_ == 0 || AdmitTime(SteadyNanoseconds());
+  ~Throttle() {
+    for (std::atomic<State*>& slot : states_) delete slot.load(std::memory_order_relaxed);
+  }
+  Throttle(const Throttle&) = delete;
+  Throttle& operator=(const Throttle&) = delete;
+
+  /// What it does not let through is counted as unsent. Thread-safe.
+  bool Admit(int32_t device = 0, std::optional<int64_t> step = std::nullopt) {
+    if (every_ > 1 && !IsTurn(device, step)) return Refuse(device);
+    if (sample_below_ != kAll && Random() >= sample_below_) return Refuse(device);
+    return min_interval_ns_ == 0 || AdmitTime(StateOf(device), SteadyNanoseconds()) || Refuse(device);
+  }
+
+  /// True if Admit needs the step, of sites that have one.
+  bool AsksForStep() const { return every_ > 1; }
+
+  /// Counts records that did not go out. Thread-safe.
+  void AddUnsent(uint32_t count, int32_t device = 0) {
+    if (count > 0) StateOf(device).unsent.fetch_add(count, std::memory_order_relaxed);
+  }
+  /// How many of the device since this was asked last. Thread-safe.
+  uint32_t TakeUnsent(int32_t device = 0) {
+    State* state = SlotOf(device).load(std::memory_order_acquire);
+    if (state == nullptr || state->unsent.load(std::memory_order_relaxed) == 0) return 0;
+    return state->unsent.exchange(0, std::memory_order_relaxed);
   }
 
  private:
   static constexpr int64_t kLongestInterval = INT64_MAX / 2;  // centuries; added to the clock, it does not overflow
+  static constexpr uint32_t kAll = std::numeric_limits<uint32_t>::max();
 
-  bool AdmitTime(int64_t now) {
-    int64_t next = next_.load(std::memory_order_relaxed);
+  struct State {
+    std::atomic<uint32_t> unsent{0};
+    std::atomic<int64_t> seen{0};
+    std::atomic<int64_t> next{INT64_MIN};
+  };
+  // By the low bits of the ordinal, as queues are found: a process's devices are neighbours.
+  static constexpr size_t kSlots = 64;
+
+  std::atomic<State*>& SlotOf(int32_t device) { return states_[static_cast<uint32_t>(device) % kSlots]; }
+
+  State& StateOf(int32_t device) {
+    std::atomic<State*>& slot = SlotOf(device);
+    State* state = slot.load(std::memory_order_acquire);
+    if (state != nullptr) [[likely]]
+      return *state;
+    auto made = std::make_unique<State>();
+    if (!slot.compare_exchange_strong(state, made.get(), std::memory_order_acq_rel)) return *state;
+    return *made.release();
+  }
+
+  bool IsTurn(int32_t device, std::optional<int64_t> step) {
+    const int64_t count = step ? *step : StateOf(device).seen.fetch_add(1, std::memory_order_relaxed);
+    return count % every_ == 0;
+  }
+
+  bool Refuse(int32_t device) {
+    AddUnsent(1, device);
+    return false;
+  }
+
+  bool AdmitTime(State& state, int64_t now) {
+    int64_t next = state.next.load(std::memory_order_relaxed);
     while (now >= next) {
-      // Several devices may ask at once: exactly one of them takes this interval.
-      if (next_.compare_exchange_weak(next, now + min_interval_ns_, std::memory_order_relaxed)) return true;
+      // Several threads may ask at once: exactly one of them takes this interval.
+      if (state.next.compare_exchange_weak(next, now + min_interval_ns_, std::memory_order_relaxed)) return true;
     }
     return false;
   }
 
+  // SplitMix64 (Steele, Lea and Flood, 2014), the upper half; a sequence a thread.
+  static uint32_t Random() {
+    thread_local uint64_t state = Ticks() ^ (std::hash<std::thread::id>{}(std::this_thread::get_id()) << 32);
+    uint64_t z = (state += 0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return static_cast<uint32_t>((z ^ (z >> 31)) >> 32);
+  }
+
   const int64_t every_;
   const int64_t min_interval_ns_;
-  std::atomic<int64_t> seen_{0};
-  std::atomic<int64_t> next_{INT64_MIN};
+  const uint32_t sample_below_;
+  std::array<std::atomic<State*>, kSlots> states_{};
 };
 
 }  // namespace callout::internal

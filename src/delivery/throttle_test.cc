@@ -29,6 +29,52 @@ TEST(ThrottleTest, EveryThirdBeginsWithTheFirst) {
   EXPECT_EQ(Admit(throttle, 7), (std::vector<bool>{true, false, false, true, false, false, true}));
 }
 
+TEST(ThrottleTest, StepsThatEveryDividesAreAdmittedWhateverCameBefore) {
+  Throttle throttle(10, 0);
+  EXPECT_FALSE(throttle.Admit(0, 7));
+  EXPECT_TRUE(throttle.Admit(0, 20));
+  EXPECT_TRUE(throttle.Admit(0, 20));
+  EXPECT_FALSE(throttle.Admit(0, 21));
+  EXPECT_TRUE(throttle.Admit(0, -30));
+}
+
+TEST(ThrottleTest, EachDeviceHasItsOwnTurnsAndIntervals) {
+  Throttle throttle(3, kHour);
+  for (const int32_t device : {0, 1, 2050}) {
+    EXPECT_TRUE(throttle.Admit(device)) << device;
+    EXPECT_FALSE(throttle.Admit(device));
+    EXPECT_FALSE(throttle.Admit(device));
+    EXPECT_FALSE(throttle.Admit(device)) << "its turn, but too soon";
+  }
+  EXPECT_EQ(throttle.TakeUnsent(1), 3U);
+  EXPECT_EQ(throttle.TakeUnsent(0), 3U);
+  EXPECT_EQ(throttle.TakeUnsent(7), 0U);
+}
+
+TEST(ThrottleTest, SampleAdmitsAboutThatPart) {
+  Throttle throttle(1, 0, 0.25);
+  int admitted = 0;
+  constexpr int kTimes = 40'000;
+  for (int i = 0; i < kTimes; ++i) admitted += throttle.Admit() ? 1 : 0;
+  // Ten standard deviations.
+  EXPECT_NEAR(admitted, kTimes / 4, 870);
+  EXPECT_EQ(throttle.TakeUnsent(), static_cast<uint32_t>(kTimes - admitted));
+}
+
+TEST(ThrottleTest, SampleOfOneAdmitsAll) {
+  Throttle throttle(1, 0, 1.0);
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(throttle.Admit());
+}
+
+TEST(ThrottleTest, WhatIsLeftOutIsCountedUntilItIsTaken) {
+  Throttle throttle(3, 0);
+  Admit(throttle, 4);
+  EXPECT_EQ(throttle.TakeUnsent(), 2U);
+  EXPECT_EQ(throttle.TakeUnsent(), 0U);
+  throttle.AddUnsent(5);
+  EXPECT_EQ(throttle.TakeUnsent(), 5U);
+}
+
 TEST(ThrottleTest, IntervalAdmitsTheFirstAndThenWaits) {
   Throttle throttle(1, kHour);
   EXPECT_EQ(Admit(throttle, 3), (std::vector<bool>{true, false, false}));

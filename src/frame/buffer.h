@@ -3,6 +3,8 @@
 // Small questions to ask of a callout_buffer.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "callout/abi.h"
@@ -19,5 +21,11 @@ inline int64_t ElementCount(const callout_buffer& buffer) {
 
 /// "f32[8,4]", as XLA writes shapes.
 CALLOUT_EXPORT std::string ShapeString(const callout_buffer& buffer);
+
+/// True for an array of integers that is not empty.
+CALLOUT_EXPORT bool HasIntegers(const callout_buffer& buffer);
+
+/// The first element of an array of integers; nothing for other arrays and for an empty one.
+CALLOUT_EXPORT std::optional<int64_t> FirstInteger(const callout_buffer& buffer);
 
 }  // namespace callout::internal

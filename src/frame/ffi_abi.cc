@@ -43,14 +43,14 @@ struct ErrorDetailsArgs {
   int code;
 };
 
-// Handler_Register_Args with Handlers handlers in the bundle.
-template <int Handlers>
+// Handler_Register_Args with Count handlers in the bundle.
+template <int Count>
 struct RegisterArgs {
   size_t struct_size;
   void* extension_start;
   XLA_FFI_ByteSpan name;
   XLA_FFI_ByteSpan platform;
-  XLA_FFI_Handler* handlers[Handlers];  // instantiate, prepare, initialize, execute, record
+  XLA_FFI_Handler* handlers[Count];  // instantiate, prepare, initialize, execute, record
   uint32_t traits;
 };
 static_assert(offsetof(RegisterArgs<4>, traits) == offsetof(XLA_FFI_Handler_Register_Args, traits));
@@ -104,7 +104,7 @@ XLA_FFI_Error* NoState(const XLA_FFI_Api* api) {
 
 }  // namespace
 
-bool AnswerMetadata(XLA_FFI_CallFrame* frame, bool stateful, XLA_FFI_Error** error) {
+bool AnswerMetadata(XLA_FFI_CallFrame* frame, bool stateful, XLA_FFI_Error** error, bool capturable) {
   *error = nullptr;
   if (frame->extension_start == nullptr) [[likely]]
     return false;
@@ -113,7 +113,7 @@ bool AnswerMetadata(XLA_FFI_CallFrame* frame, bool stateful, XLA_FFI_Error** err
     XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
     metadata->api_version.major_version = XLA_FFI_API_MAJOR;
     metadata->api_version.minor_version = std::min(XLA_FFI_API_MINOR, frame->api->api_version.minor_version);
-    metadata->traits = 0;
+    metadata->traits = capturable ? XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE : 0;
     if (stateful) {
       Runtime* runtime = FindRuntime(frame->api);
       if (runtime == nullptr) *error = AddRuntime(frame->api, &runtime);
@@ -153,22 +153,23 @@ SiteState* GetState(XLA_FFI_CallFrame* frame, XLA_FFI_Error** error) {
   return static_cast<SiteState*>(args.state);
 }
 
-template <int Handlers>
+template <int Count>
 static XLA_FFI_Error* Register(const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
-                               XLA_FFI_Handler* instantiate, XLA_FFI_Handler* execute) {
-  RegisterArgs<Handlers> args = {};
-  args.struct_size = offsetof(RegisterArgs<Handlers>, traits) + sizeof(args.traits);
+                               const Handlers& handlers) {
+  RegisterArgs<Count> args = {};
+  args.struct_size = offsetof(RegisterArgs<Count>, traits) + sizeof(args.traits);
   args.name = {name.data(), name.size()};
   args.platform = {platform.data(), platform.size()};
-  args.handlers[0] = instantiate;
-  args.handlers[3] = execute;
+  args.handlers[0] = handlers.instantiate;
+  args.handlers[2] = handlers.initialize;
+  args.handlers[3] = handlers.execute;
   return api->XLA_FFI_Handler_Register(reinterpret_cast<XLA_FFI_Handler_Register_Args*>(&args));
 }
 
-Status RegisterHandler(const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
-                       XLA_FFI_Handler* instantiate, XLA_FFI_Handler* execute) {
+Status RegisterHandlers(const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
+                        const Handlers& handlers) {
   const auto call = api->api_version.minor_version < kMinorWithRecord ? &Register<4> : &Register<5>;
-  return FromFfiError(api, call(api, name, platform, instantiate, execute));
+  return FromFfiError(api, call(api, name, platform, handlers));
 }
 
 XLA_FFI_Error* ToFfiError(const XLA_FFI_Api* api, const Status& status) {
@@ -200,6 +201,15 @@ int32_t DeviceOrdinal(XLA_FFI_CallFrame* frame) {
     return -1;
   }
   return args.device_ordinal;
+}
+
+Result<void*> PlatformStream(XLA_FFI_CallFrame* frame) {
+  XLA_FFI_Stream_Get_Args args = {XLA_FFI_Stream_Get_Args_STRUCT_SIZE, nullptr, frame->ctx, nullptr};
+  if (XLA_FFI_Error* error = frame->api->XLA_FFI_Stream_Get(&args)) {
+    return Unimplemented("the runtime has no stream for the call: " +
+                         std::string(FromFfiError(frame->api, error).message()));
+  }
+  return args.stream;
 }
 
 int64_t RunId(XLA_FFI_CallFrame* frame) {

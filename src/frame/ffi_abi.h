@@ -22,8 +22,9 @@ class SiteState {
 };
 
 /// True if `frame` only asks for the handler's metadata, which is then answered with min(own, host's) version.
-/// `stateful`: also register the state type with the runtime and name it.
-bool AnswerMetadata(XLA_FFI_CallFrame* frame, bool stateful, XLA_FFI_Error** error);
+/// `stateful`: also register the state type with the runtime and name it. `capturable`: what the handler does may be
+/// recorded into a command buffer and replayed without it; a runtime believes that of the execute handler alone.
+bool AnswerMetadata(XLA_FFI_CallFrame* frame, bool stateful, XLA_FFI_Error** error, bool capturable = false);
 
 /// Takes ownership of `state` unless an error is returned.
 XLA_FFI_Error* SetState(XLA_FFI_CallFrame* frame, SiteState* state);
@@ -43,10 +44,20 @@ int32_t DeviceOrdinal(XLA_FFI_CallFrame* frame);
 /// 0 where the runtime does not tell.
 int64_t RunId(XLA_FFI_CallFrame* frame);
 
-/// Registers a handler with the runtime behind `api`. `instantiate` may be null. Errors: those of the runtime, such as
-/// another handler of that name, or a version that it does not take.
-Status RegisterHandler(const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
-                       XLA_FFI_Handler* instantiate, XLA_FFI_Handler* execute);
+/// The device's stream that the handler's work belongs on, a CUstream on CUDA. Unimplemented where there is none.
+Result<void*> PlatformStream(XLA_FFI_CallFrame* frame);
+
+/// The handlers of a target. Only `execute` is never null.
+struct Handlers {
+  XLA_FFI_Handler* instantiate = nullptr;
+  XLA_FFI_Handler* initialize = nullptr;  ///< Called before executions and before captures, on some platforms only.
+  XLA_FFI_Handler* execute = nullptr;
+};
+
+/// Registers the handlers of a target with the runtime behind `api`. Errors: those of the runtime, such as another
+/// target of that name, or a version that it does not take.
+Status RegisterHandlers(const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
+                        const Handlers& handlers);
 
 /// Attributes by name. `fallback` if absent, InvalidArgument if of another type.
 Result<std::string_view> StringAttribute(const XLA_FFI_Attrs& attrs, std::string_view name);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,10 +31,11 @@ struct CallbackStats {
   std::atomic<uint64_t> bytes{0};       ///< Operands and results.
   std::atomic<uint64_t> host_ticks{0};  ///< Time inside the callback, see base/ticks.h. Sampled, see invoke.cc.
   std::atomic<uint64_t> drops{0};       ///< Records that a full or closed queue did not take.
-  std::atomic<uint64_t> skips{0};       ///< Records that `every` or `min_interval` left out.
+  std::atomic<uint64_t> skips{0};       ///< Records that `every`, `min_interval` or `sample` left out.
   std::atomic<uint64_t> errors{0};
   std::atomic<bool> tap_error_logged{false};
-  std::atomic<bool> takes_long{false};  ///< The last call that was timed did.
+  std::atomic<bool> takes_long{false};     ///< The last call that was timed did.
+  std::atomic<uint64_t> profile_label{0};  ///< Cache of ProfileLabel, see profile/recorder.h.
 };
 
 /// What a tap's place in the program tells the receiver of its records.
@@ -41,25 +43,41 @@ struct SiteInfo {
   std::string label;
   std::vector<std::string> leaf_names;  ///< One a buffer, "" for a value that is a single array.
   bool has_offsets = false;             ///< A last buffer, s64[n], says where in the whole value its shard begins.
+  bool has_step = false;                ///< Records come with a step.
 };
 
 /// One value that left the program.
 struct Record {
-  const SiteInfo* site;
-  std::span<const callout_buffer> buffers;
+  const SiteInfo* site = nullptr;
+  std::span<const callout_buffer> buffers = {};
   /// One a buffer: the block (base/block_pool.h) that a large buffer's data lies in, or null. The receiver may take
   /// ownership by setting it to null; otherwise everything here is Borrowed: valid until Deliver returns.
-  void** blocks;
+  void** blocks = nullptr;
   /// Where in the whole value this shard begins: for all dimensions of all buffers in turn. Empty: it is the whole.
   std::span<const int64_t> offsets = {};
-  int32_t device_ordinal;
-  int64_t run_id;
-  uint64_t sequence;  ///< Counts the records of one device and lane.
-  uint64_t ticks;     ///< When it was taken, see base/ticks.h.
+  int32_t device_ordinal = 0;
+  int64_t run_id = 0;
+  uint64_t sequence = 0;             ///< Counts the records of one device and lane.
+  uint64_t ticks = 0;                ///< When it was taken, see base/ticks.h.
+  std::optional<int64_t> step = {};  ///< What the tap was told by `step=`.
+  /// How often its place in the program was reached since the last record from there, without sending one (`every`,
+  /// a full queue).
+  uint32_t unsent = 0;
 };
 
 /// A record as the call of a function without results. Borrowed: valid as long as the record.
 CALLOUT_EXPORT callout_call AsCall(const Record& record);
+
+/// Looks at a tap's value where it lies, before it is copied. Called inside the program, on an XLA thread; several
+/// threads may be in it.
+class Inspector {
+ public:
+  virtual ~Inspector() = default;
+  enum class Send { kNothing, kNotice, kRecord };
+  /// What is to be delivered: nothing, a record without its arrays, or all of it. An error fails the program. Borrowed:
+  /// `record` is valid until it returns, and nothing of it may be kept.
+  virtual Result<Send> Inspect(const Record& record) = 0;
+};
 
 class CALLOUT_EXPORT Callback {
  public:
@@ -70,6 +88,8 @@ class CALLOUT_EXPORT Callback {
   Callback& operator=(const Callback&) = delete;
 
   virtual Lane lane() const = 0;
+  /// True if `Call` understands buffers that are not the host's memory, see callout_platform.
+  virtual bool takes_device_memory() const { return false; }
   /// Whose logger messages about this callback are for.
   virtual LogSource log_source() const { return LogSource::kCore; }
   /// Runs inside the program, on an XLA thread; several threads may be in it. GIL not needed. `call` has no
@@ -79,6 +99,8 @@ class CALLOUT_EXPORT Callback {
   virtual Status Deliver(const Record& record) = 0;
   /// Called when a batch is over, before a barrier takes its records for delivered. On the lane's thread.
   virtual Status Flush() { return OkStatus(); }
+  /// What looks at the records first; null if nothing does. Borrowed: valid as long as this object.
+  virtual Inspector* inspector() { return nullptr; }
   /// What the callback says of its parameters; empty if it does not. Borrowed: valid as long as this object.
   virtual std::span<const callout_parameter> parameters() const { return {}; }
 

@@ -14,6 +14,7 @@ class Closure final : public Callback {
   }
 
   Lane lane() const override { return Lane::kNative; }
+  bool takes_device_memory() const override { return true; }
   Status Call(const callout_call& call) override {
     return CallNative(call,
                       [this](const callout_call* with_error) { return closure_.call(closure_.context, with_error); });

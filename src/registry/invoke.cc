@@ -5,12 +5,13 @@
 
 #include "base/process_state.h"
 #include "base/ticks.h"
+#include "profile/recorder.h"
 #include "registry/in_flight.h"
 
 namespace callout::internal {
 namespace {
 
-Status CallGuarded(Callback& callback, const callout_call& call) {
+[[gnu::always_inline]] inline Status CallGuarded(Callback& callback, const callout_call& call) {
   if (ProcessIsForkedChild()) [[unlikely]] {
     return FailedPrecondition(
         "ForkError: this process was forked from one that used Callout and JAX, whose threads stayed "
@@ -54,6 +55,30 @@ class Stopwatch {
   uint64_t start_ = 0;
 };
 
+uint64_t BytesOf(const callout_call& call) {
+  return TotalBytes({call.args, call.num_args}) + TotalBytes({call.results, call.num_results});
+}
+
+[[gnu::always_inline]] inline Status CallTimed(Callback& callback, const callout_call& call) {
+  const Stopwatch stopwatch(callback.stats());
+  Status status = CallGuarded(callback, call);
+  stopwatch.Stop();
+  return status;
+}
+
+[[gnu::noinline, gnu::cold]] Status CallRecorded(Callback& callback, const callout_call& call) {
+  const ProfileSpan span;
+  Status status = CallTimed(callback, call);
+  span.End({.bytes = BytesOf(call),
+            .label = ProfileLabel(span.session(), callback.label(), callback.stats().profile_label),
+            .device = call.device_ordinal,
+            .kind = ProfileKind::kCall,
+            .lane = static_cast<uint8_t>(callback.lane()),
+            .failed = !status.ok(),
+            .eager = call.error_context == nullptr});
+  return status;
+}
+
 }  // namespace
 
 uint64_t TotalBytes(std::span<const callout_buffer> buffers) {
@@ -71,12 +96,9 @@ std::string DescribeFailure(const Callback& callback, int32_t device_ordinal, co
 Status Invoke(Callback& callback, const callout_call& call) {
   const InFlightScope in_flight(Activity::kCall, callback.id(), call.device_ordinal, call.run_id);
   CallbackStats& stats = callback.stats();
-  const Stopwatch stopwatch(stats);
-  const Status status = CallGuarded(callback, call);
-  stopwatch.Stop();
+  const Status status = ProfileSession() == 0 ? CallTimed(callback, call) : CallRecorded(callback, call);
   stats.calls.fetch_add(1, std::memory_order_relaxed);
-  stats.bytes.fetch_add(TotalBytes({call.args, call.num_args}) + TotalBytes({call.results, call.num_results}),
-                        std::memory_order_relaxed);
+  stats.bytes.fetch_add(BytesOf(call), std::memory_order_relaxed);
   if (status.ok()) [[likely]]
     return OkStatus();
   stats.errors.fetch_add(1, std::memory_order_relaxed);

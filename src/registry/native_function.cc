@@ -19,7 +19,7 @@ callout_function CopyRecord(const callout_function& function) {
   return copy;
 }
 
-int32_t CallWithPointers(callout_pointers_fn fn, const callout_call& call) {
+int32_t CallWithPointers(void (*fn)(void), const callout_call& call) {
   size_t num_dims = 0;
   for (uint32_t i = 0; i < call.num_args; ++i) num_dims += call.args[i].rank;
   for (uint32_t i = 0; i < call.num_results; ++i) num_dims += call.results[i].rank;
@@ -34,7 +34,9 @@ int32_t CallWithPointers(callout_pointers_fn fn, const callout_call& call) {
   std::for_each_n(call.args, call.num_args, append);
   std::for_each_n(call.results, call.num_results, append);
   for (uint32_t i = 0; i < call.num_attributes; ++i) *pointer++ = const_cast<void*>(call.attributes[i].data);
-  return fn(pointers.data(), dims.data());
+  if (call.platform == CALLOUT_PLATFORM_HOST) [[likely]]
+    return reinterpret_cast<callout_pointers_fn>(fn)(pointers.data(), dims.data());
+  return reinterpret_cast<callout_stream_fn>(fn)(pointers.data(), dims.data(), call.stream);
 }
 
 }  // namespace
@@ -48,7 +50,7 @@ Status NativeFunction::Call(const callout_call& call) {
   if (options_.one_at_a_time) turn = std::unique_lock(one_at_a_time);
   return CallNative(call, [&](const callout_call* with_error) {
     if (function_.kind == CALLOUT_FUNCTION_POINTERS) {
-      return CallWithPointers(reinterpret_cast<callout_pointers_fn>(function_.fn), *with_error);
+      return CallWithPointers(function_.fn, *with_error);
     }
     return reinterpret_cast<callout_call_fn>(function_.fn)(with_error);
   });

@@ -27,6 +27,7 @@ class NativeFunction final : public Callback {
   NativeFunction(std::string label, const callout_function& function, NativeOptions options = {});
 
   Lane lane() const override { return Lane::kNative; }
+  bool takes_device_memory() const override { return true; }
   Status Call(const callout_call& call) override;
   Status Deliver(const Record& record) override;
   std::span<const callout_parameter> parameters() const override {

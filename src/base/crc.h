@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The two 32-bit checksums that file formats ask for.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "callout/export.h"
+
+namespace callout::internal {
+
+/// That of PNG and zlib. `before`: the checksum of what stands in front of `bytes`. Thread-safe.
+CALLOUT_EXPORT uint32_t Crc32(std::string_view bytes, uint32_t before = 0);
+
+/// That of iSCSI and TFRecord (Castagnoli), by the processor's instruction where it has one. Thread-safe.
+CALLOUT_EXPORT uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
+
+/// Crc32c without the instruction, for tests.
+CALLOUT_EXPORT uint32_t Crc32cByTable(std::string_view bytes, uint32_t before = 0);
+
+}  // namespace callout::internal

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrays as `numpy.array2string` writes them with NumPy's own print options: 8 digits, lines of 75 characters.
+// The rules are those of numpy/_core/arrayprint.py (NumPy 2.0 to 2.5).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "callout/abi.h"
+#include "callout/export.h"
+
+namespace callout::internal {
+
+struct NumpyTextOptions {
+  /// Arrays of more elements are summarised: three elements at each end of long axes.
+  int64_t threshold = 1000;
+  /// From this magnitude on float32 is written with exponents: 1e8, or 1e6 from NumPy 2.3 on.
+  float float32_exponents_from = 1e8F;
+};
+
+/// Appends the text of booleans, integers of 8 to 64 bits, f32 and f64 of any rank. Returns false, and appends nothing,
+/// for other dtypes. Thread-safe.
+CALLOUT_EXPORT bool AppendNumpyText(const callout_buffer& buffer, const NumpyTextOptions& options, std::string& out);
+
+/// Appends the text of the `i`-th element of `shown`, which is the array or what is shown of it.
+using AppendWord = std::function<void(const callout_buffer& shown, size_t i, std::string& out)>;
+
+/// As `numpy.array2string` with `append` for a formatter: words of any width. The elements are whole bytes.
+void AppendNumpyWords(const callout_buffer& buffer, int64_t threshold, const AppendWord& append, std::string& out);
+
+}  // namespace callout::internal
