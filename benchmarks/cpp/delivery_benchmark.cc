@@ -27,7 +27,8 @@ void Push(benchmark::State& state, int64_t every) {
   const callout_buffer buffer = {static_cast<uint32_t>(DType::kFloat32), state.range(0) > 1 ? 1U : 0U, data.data(),
                                  dims, data.size() * sizeof(float)};
   for (auto _ : state) {
-    if (!delivery->Push(*site, &buffer, 1, /*device_ordinal=*/0, /*run_id=*/1).ok()) state.SkipWithError("push failed");
+    if (!delivery->Push(*site, {.buffers = {&buffer, 1}, .device_ordinal = 0, .run_id = 1}).ok())
+      state.SkipWithError("push failed");
   }
   if (state.thread_index() == 0) {
     const auto left = delivery->Drain(std::chrono::steady_clock::now() + std::chrono::seconds(60));

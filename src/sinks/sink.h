@@ -11,7 +11,7 @@
 
 namespace callout::internal {
 
-class Sink : public Callback {
+class CALLOUT_EXPORT Sink : public Callback {
  public:
   using Callback::Callback;
   Lane lane() const final { return Lane::kNative; }
@@ -20,7 +20,7 @@ class Sink : public Callback {
 };
 
 /// Writes lines at the end of each batch.
-class TextSink : public Sink {
+class CALLOUT_EXPORT TextSink : public Sink {
  public:
   TextSink(std::string label, std::shared_ptr<TextOutput> output)
       : Sink(std::move(label)), output_(std::move(output)) {}

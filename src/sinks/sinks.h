@@ -5,8 +5,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "callout/dtype.h"
 #include "registry/callback.h"
 
 namespace callout::internal {
@@ -14,16 +19,42 @@ namespace callout::internal {
 /// Takes and forgets.
 CALLOUT_EXPORT std::shared_ptr<Callback> MakeNullSink(std::string label);
 
+/// A program names a progress bar "progress_bar:PAYLOAD". Python draws it; the core takes its messages and forgets
+/// them.
+inline constexpr std::string_view kProgressBarKind = "progress_bar";
+
+/// Lets programs have that by its name, where nobody registered another maker. Again, it does nothing. Thread-safe.
+CALLOUT_EXPORT void EnsureProgressBarMaker();
+
 /// Writes "label: value" lines (with the leaves' names for a value of several) to the file descriptor `fd`, which it
 /// does not own; -1: standard output. One write a batch.
 CALLOUT_EXPORT std::shared_ptr<Callback> MakePrintSink(std::string label, int fd);
 
-/// Appends one JSON object a record to the file at `path`, created if missing:
-/// (a leaf with the name of one of these members is written as "value.<leaf>"):
-///   {"name": label, "device": 0, "run": 1, "seq": 7, "time": 1700000000.25, "value": 0.5}
-/// A value of several leaves has them as members ("loss": 0.5, ...) instead of "value". `fields` = false leaves out all
-/// but name and values. Written at the end of each batch. Errors: NotFound, PermissionDenied with the path.
-CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeJsonLinesSink(std::string label, const std::string& path,
-                                                                   bool append, bool fields);
+enum class PrintColour {
+  kAuto,  ///< Where a format or `update` asks for more than plain lines and the terminal, and the user, want colours.
+  kAlways,
+  kNever,
+};
+
+struct PrintOptions {
+  std::optional<std::string>
+      format;           ///< As Python's str.format, see record_format.h; none: as the other MakePrintSink.
+  bool update = false;  ///< On a terminal: one line, which each record writes over.
+  PrintColour colour = PrintColour::kAuto;
+};
+
+/// InvalidArgument, with the position, for a malformed format. What it asks of a value that has none of it is an error
+/// of the record.
+CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakePrintSink(std::string label, int fd, const PrintOptions& options);
+
+/// InvalidArgument if `format` is malformed or asks for what a value of these leaves has not. Thread-safe.
+CALLOUT_EXPORT Status CheckPrintFormat(const std::string& format, std::span<const std::string> leaf_names,
+                                       std::span<const DType> dtypes);
+
+/// Hands every record to each of `receivers`, in their order; one that fails keeps it from no other. The first error is
+/// the tee's, and says how many there were. Their own statistics count what they got. Error: InvalidArgument if there
+/// is none, or a Python function among them.
+CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeTeeSink(std::string label,
+                                                             std::vector<std::shared_ptr<Callback>> receivers);
 
 }  // namespace callout::internal

@@ -4,14 +4,20 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "base/process_state.h"
+#include "sinks/terminal.h"
 
 namespace callout::internal {
 namespace {
 
+constexpr const char* kEraseRest = "\x1b[K";
 constexpr size_t kWriteAt = 256 << 10;  // a batch larger than this is written in parts
 
 struct Shared {
@@ -38,14 +44,65 @@ std::shared_ptr<TextOutput> TextOutput::Of(int fd) {
   return output;
 }
 
+// A process that ends leaves the prompt on a line of its own.
+void TextOutput::EndAll() {
+  if (ProcessIsForkedChild()) return;  // the line is the parent's
+  std::vector<std::shared_ptr<TextOutput>> outputs;
+  {
+    Shared& shared = GetShared();
+    MutexLock lock(shared.mutex);
+    for (const auto& [fd, output] : shared.by_fd) outputs.push_back(output.lock());
+  }
+  for (const auto& output : outputs) {
+    if (output == nullptr || !output->mutex_.try_lock()) continue;  // a thread that ended in the middle of a write
+    output->EndReplaced();
+    (void)output->Write();
+    output->mutex_.unlock();
+  }
+}
+
+TextOutput::~TextOutput() {
+  MutexLock lock(mutex_);
+  if (!is_replacing_ && !is_line_open_) return;
+  EndReplaced();
+  (void)Write();
+}
+
+Status TextOutput::Replace(const std::function<Status(std::string& line)>& write) {
+  static const bool ends_at_exit = std::atexit(&TextOutput::EndAll) == 0;
+  (void)ends_at_exit;
+  MutexLock lock(mutex_);
+  std::string line;
+  CALLOUT_RETURN_IF_ERROR(write(line));
+  replacing_ = std::move(line);
+  is_replacing_ = true;
+  return OkStatus();
+}
+
+void TextOutput::ShowReplaced() {
+  if (!is_replacing_) return;
+  const size_t columns = TerminalColumns(fd_);
+  // A terminal whose last column is written to may wrap at the next character.
+  lines_.append("\r").append(FitOnLine(replacing_, columns > 1 ? columns - 1 : 0)).append(kEraseRest);
+  is_replacing_ = false;
+  is_line_open_ = true;
+}
+
+void TextOutput::EndReplaced() {
+  ShowReplaced();
+  if (std::exchange(is_line_open_, false)) lines_ += '\n';
+}
+
 Status TextOutput::Add(const std::function<Status(std::string& lines)>& append) {
   MutexLock lock(mutex_);
+  EndReplaced();
   CALLOUT_RETURN_IF_ERROR(append(lines_));
   return lines_.size() >= kWriteAt ? Write() : OkStatus();
 }
 
 Status TextOutput::Flush() {
   MutexLock lock(mutex_);
+  ShowReplaced();
   return Write();
 }
 

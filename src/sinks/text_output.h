@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole lines on their way to a file descriptor.
+// Whole lines on their way to a file descriptor, and on a terminal one line that is written over.
 #pragma once
 
 #include <functional>
@@ -8,30 +8,45 @@
 #include <string>
 
 #include "base/thread_annotations.h"
+#include "callout/export.h"
 #include "callout/status.h"
 
 namespace callout::internal {
 
 /// Thread-safe.
-class TextOutput {
+class CALLOUT_EXPORT TextOutput {
  public:
   /// Of one sink alone. Borrowed: `fd` outlives it. `what` is the file's name in errors.
   TextOutput(int fd, std::string what) : fd_(fd), what_(std::move(what)) {}
+  /// Ends the line that is written over.
+  ~TextOutput();
+  TextOutput(const TextOutput&) = delete;
+  TextOutput& operator=(const TextOutput&) = delete;
   /// Shared by all sinks that print to `fd` (-1: standard output), so that lines come in the order of their records.
   static std::shared_ptr<TextOutput> Of(int fd);
 
+  int fd() const { return fd_; }
   /// `append` adds whole lines, or nothing and says why. Written at once when there are many.
   Status Add(const std::function<Status(std::string& lines)>& append);
+  /// `write` makes the line that the next one replaces, as far as the terminal is wide. Lines that are added stay above
+  /// it and end it. Only the last one of a batch is seen.
+  Status Replace(const std::function<Status(std::string& line)>& write);
   /// Writes what was added. Error: Internal, with the file's name and errno's text; the lines are gone then.
   Status Flush();
 
  private:
+  void ShowReplaced() CALLOUT_REQUIRES(mutex_);
+  void EndReplaced() CALLOUT_REQUIRES(mutex_);
   Status Write() CALLOUT_REQUIRES(mutex_);
+  static void EndAll();
 
   const int fd_;
   const std::string what_;
   Mutex mutex_;
   std::string lines_ CALLOUT_GUARDED_BY(mutex_);
+  std::string replacing_ CALLOUT_GUARDED_BY(mutex_);      ///< To be shown.
+  bool is_replacing_ CALLOUT_GUARDED_BY(mutex_) = false;  ///< There is one to be shown.
+  bool is_line_open_ CALLOUT_GUARDED_BY(mutex_) = false;  ///< One is shown.
 };
 
 }  // namespace callout::internal

@@ -13,7 +13,7 @@
 #include "callout/export.h"
 #include "callout/status.h"
 #include "registry/callback.h"
-#include "sinks/value_layout.h"
+#include "text/value_layout.h"
 
 namespace callout::internal {
 

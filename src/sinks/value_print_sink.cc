@@ -2,10 +2,10 @@
 #include <utility>
 
 #include "registry/makers.h"
-#include "sinks/numpy_text.h"
 #include "sinks/sink.h"
-#include "sinks/text.h"
 #include "sinks/value_print.h"
+#include "text/numpy_text.h"
+#include "text/text.h"
 
 namespace callout::internal {
 namespace {

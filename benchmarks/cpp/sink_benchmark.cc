@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a sink does with a record, on the thread that delivers: a step with two scalars, and batches of as many records
+// as that thread makes.
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "base/ticks.h"
+#include "callout/dtype.h"
+#include "files/file_sinks.h"
+#include "sinks/sinks.h"
+#include "statistics/statistics_sink.h"
+
+namespace callout::internal {
+namespace {
+
+constexpr int kBatch = 256;
+
+class Folder {
+ public:
+  Folder() { path_ = mkdtemp(name_.data()); }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const char* name) const { return (path_ / name).string(); }
+
+ private:
+  std::string name_ = "/tmp/callout_sinks.XXXXXX";
+  std::filesystem::path path_;
+};
+
+using Make = std::function<Result<std::shared_ptr<Callback>>(const Folder& folder)>;
+
+void Deliver(benchmark::State& state, const Make& make, size_t elements) {
+  const Folder folder;
+  const auto sink = make(folder);
+  if (!sink.ok()) return state.SkipWithError(sink.status().c_message());
+  std::vector<float> values(elements, 0.1F);
+  const auto extent = static_cast<int64_t>(elements);
+  callout_buffer buffers[2] = {};
+  for (callout_buffer& buffer : buffers) {
+    buffer.dtype = static_cast<uint32_t>(DType::kFloat32);
+    buffer.rank = elements == 1 ? 0 : 1;
+    buffer.dims = const_cast<int64_t*>(&extent);
+    buffer.data = values.data();
+    buffer.size_bytes = values.size() * sizeof(float);
+  }
+  void* blocks[2] = {};
+  const SiteInfo site = {"train", {"loss", "accuracy"}};
+  Record record = {};
+  record.site = &site;
+  record.buffers = buffers;
+  record.blocks = blocks;
+  for (auto _ : state) {
+    for (int i = 0; i < kBatch; ++i) {
+      values[0] += 0.1F;
+      record.ticks = Ticks();
+      ++record.sequence;
+      benchmark::DoNotOptimize((*sink)->Deliver(record));
+    }
+    benchmark::DoNotOptimize((*sink)->Flush());
+  }
+  state.SetItemsProcessed(state.iterations() * kBatch);
+}
+
+Result<std::shared_ptr<Callback>> Null(const Folder&) { return MakeNullSink("null"); }
+Result<std::shared_ptr<Callback>> Print(const Folder&) {
+  static const int nothing = open("/dev/null", O_WRONLY);
+  return MakePrintSink("print", nothing);
+}
+Result<std::shared_ptr<Callback>> PrintFormat(const Folder&) {
+  static const int nothing = open("/dev/null", O_WRONLY);
+  PrintOptions options;
+  options.format = "loss {loss:.4f} accuracy {accuracy:.1%}";
+  return MakePrintSink("print", nothing, options);
+}
+Result<std::shared_ptr<Callback>> Statistics(const Folder&) {
+  return std::shared_ptr<Callback>(
+      std::make_shared<StatisticsSink>("statistics", StatisticsOptions{.quantiles = false, .edges = {}}));
+}
+Result<std::shared_ptr<Callback>> Histogram(const Folder&) {
+  return std::shared_ptr<Callback>(std::make_shared<StatisticsSink>("histogram", StatisticsOptions{}));
+}
+Result<std::shared_ptr<Callback>> TeeOfTwo(const Folder&) {
+  return MakeTeeSink("tee", {MakeNullSink("null"), MakeNullSink("null")});
+}
+Result<std::shared_ptr<Callback>> JsonLines(const Folder& folder) {
+  return MakeJsonLinesSink("json", folder / "log", {}, /*fields=*/true);
+}
+Result<std::shared_ptr<Callback>> JsonLinesRotated(const Folder& folder) {
+  return MakeJsonLinesSink("json", folder / "log", {.rotate_bytes = 10 << 20, .keep = 3}, /*fields=*/true);
+}
+Result<std::shared_ptr<Callback>> Csv(const Folder& folder) { return MakeCsvSink("csv", folder / "log", {}, {}); }
+Result<std::shared_ptr<Callback>> TensorBoard(const Folder& folder) {
+  return MakeTensorBoardSink("tensorboard", folder / "log", {});
+}
+
+// Files grow: so many records are less than a gigabyte each.
+constexpr int kBatches = 4000;
+
+BENCHMARK_CAPTURE(Deliver, Null, Null, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, Print, Print, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, PrintFormat, PrintFormat, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, Statistics, Statistics, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, Histogram, Histogram, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, TeeOfTwo, TeeOfTwo, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, JsonLines, JsonLines, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, JsonLinesRotated, JsonLinesRotated, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, Csv, Csv, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, TensorBoard, TensorBoard, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, TensorBoardHistograms, TensorBoard, 10'000)->Iterations(100);
+
+}  // namespace
+}  // namespace callout::internal

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "files/csv_columns.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "callout/dtype.h"
+#include "files/csv_text.h"
+#include "frame/buffer.h"
+#include "sinks/step_counter.h"
+
+namespace callout::internal {
+namespace {
+
+using Kind = CsvCell::Kind;
+
+constexpr std::pair<std::string_view, Kind> kFields[] = {{"name", Kind::kName},     {"step", Kind::kStep},
+                                                         {"device", Kind::kDevice}, {"run", Kind::kRun},
+                                                         {"seq", Kind::kSeq},       {"time", Kind::kTime}};
+
+bool IsFloat(DType dtype) {
+  const std::string_view name = ShortName(dtype);
+  return name.starts_with('f') || name.starts_with("bf");
+}
+
+const std::vector<std::string>& OwnColumns() {
+  static const auto* const columns = new std::vector<std::string>{"name", "step", "device", "time"};
+  return *columns;
+}
+
+CsvCell FieldCell(std::string_view column) {
+  for (const auto& [name, kind] : kFields) {
+    if (name == column) return {kind};
+  }
+  return {};
+}
+
+std::string ColumnOf(const std::string& leaf) {
+  if (leaf.empty()) return "value";
+  return FieldCell(leaf).kind == Kind::kEmpty ? leaf : "value." + leaf;
+}
+
+// ".1.2" for element 5 of [2,3].
+std::string IndexOf(const callout_buffer& buffer, int64_t element) {
+  std::string index;
+  for (uint32_t axis = buffer.rank; axis-- > 0; element /= buffer.dims[axis]) {
+    index.insert(0, "." + std::to_string(element % buffer.dims[axis]));
+  }
+  return index;
+}
+
+using Visit = std::function<Status(std::string column, CsvCell cell)>;
+
+// Calls `visit` for each element of each leaf that is not the step.
+Status ForEachElement(const Record& record, const Visit& visit) {
+  for (size_t i = 0; i < record.buffers.size(); ++i) {
+    const callout_buffer& buffer = record.buffers[i];
+    const std::string& leaf = record.site->leaf_names[i];
+    if (StepLeaf(leaf, buffer)) continue;
+    const int64_t count = ElementCount(buffer);
+    const std::string column = ColumnOf(leaf);
+    const bool is_float = IsFloat(static_cast<DType>(buffer.dtype));
+    if (count > kMaxCsvElements) {
+      return InvalidArgument("'" + column + "' is " + ShapeString(buffer) + ": a CSV file takes arrays of at most " +
+                             std::to_string(kMaxCsvElements) + " elements, a column each");
+    }
+    for (int64_t k = 0; k < count; ++k) {
+      CALLOUT_RETURN_IF_ERROR(visit(column + IndexOf(buffer, k), {Kind::kElement, i, k, is_float}));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status CheckCsvColumns(const std::vector<std::string>& columns) {
+  for (auto it = columns.begin(); it != columns.end(); ++it) {
+    if (it->empty()) return InvalidArgument("a column has no name");
+    if (std::find(columns.begin(), it, *it) != it) return InvalidArgument("two columns are called '" + *it + "'");
+  }
+  return OkStatus();
+}
+
+Result<std::vector<std::string>> CsvColumnsOf(const Record& record) {
+  std::vector<std::string> columns = OwnColumns();
+  CALLOUT_RETURN_IF_ERROR(ForEachElement(record, [&](std::string column, CsvCell) {
+    columns.push_back(std::move(column));
+    return OkStatus();
+  }));
+  CALLOUT_RETURN_IF_ERROR(CheckCsvColumns(columns));
+  return columns;
+}
+
+Result<std::vector<CsvCell>> CsvCellsOf(const Record& record, const std::vector<std::string>& columns, bool chosen) {
+  std::map<std::string_view, size_t> places;
+  std::vector<CsvCell> cells(columns.size());
+  for (size_t i = 0; i < columns.size(); ++i) {
+    places.emplace(columns[i], i);
+    cells[i] = FieldCell(columns[i]);
+  }
+  std::string missing;
+  bool found = false;
+  CALLOUT_RETURN_IF_ERROR(ForEachElement(record, [&](const std::string& column, CsvCell cell) {
+    const auto place = places.find(column);
+    if (place != places.end()) {
+      cells[place->second] = cell;
+      found = true;
+    } else if (missing.empty()) {
+      missing = column;
+    }
+    return OkStatus();
+  }));
+  if (missing.empty() || (chosen && found)) return cells;
+  std::string line = CsvLine(columns);
+  line.pop_back();
+  return InvalidArgument("'" + missing + "' is none of its columns: " + line);
+}
+
+}  // namespace callout::internal

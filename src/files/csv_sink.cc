@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <charconv>
+
+#include "files/csv_columns.h"
+#include "files/csv_contents.h"
+#include "files/csv_text.h"
+#include "files/file_sink.h"
+#include "files/file_sinks.h"
+#include "files/record_cache.h"
+#include "text/text.h"
+
+namespace callout::internal {
+namespace {
+
+void AppendInteger(int64_t value, std::string& out) {
+  char digits[24];
+  out.append(digits, std::to_chars(digits, digits + sizeof(digits), value).ptr);
+}
+
+class CsvSink final : public FileSink {
+ public:
+  CsvSink(std::string label, std::unique_ptr<FileOutput> file, CsvContents contents, bool chosen)
+      : FileSink(std::move(label), std::move(file)),
+        columns_(std::move(contents.columns)),
+        chosen_(chosen),
+        steps_(std::move(contents.steps)) {}
+
+  Status Deliver(const Record& record) override {
+    step_ = steps_.Next(record);
+    Status status = columns_.empty() ? TakeColumns(record) : OkStatus();
+    if (status.ok()) status = FileSink::Deliver(record);
+    if (status.code() != StatusCode::kInvalidArgument) return status;
+    return InvalidArgument("cannot write '" + record.site->label + "' to '" + file().path() +
+                           "': " + std::string(status.message()));
+  }
+
+ private:
+  Status TakeColumns(const Record& record) {
+    CALLOUT_ASSIGN_OR_RETURN(columns_, CsvColumnsOf(record));
+    file().SetHeader(CsvLine(columns_));
+    return OkStatus();
+  }
+
+  Status Format(const Record& record, std::string& line) override {
+    CALLOUT_ASSIGN_OR_RETURN(const std::vector<CsvCell>* const cells, cells_.Find(record, [this](const Record& like) {
+      return CsvCellsOf(like, columns_, chosen_);
+    }));
+    writers_.clear();
+    for (const callout_buffer& buffer : record.buffers) writers_.emplace_back(buffer, TextStyle::kPrint);
+    for (const CsvCell& cell : *cells) {
+      AppendCell(record, cell, line);
+      line += ',';
+    }
+    line.back() = '\n';
+    return OkStatus();
+  }
+
+  void AppendCell(const Record& record, const CsvCell& cell, std::string& line) {
+    switch (cell.kind) {
+      case CsvCell::Kind::kName:
+        return AppendCsvCell(record.site->label, line);
+      case CsvCell::Kind::kStep:
+        return AppendInteger(step_, line);
+      case CsvCell::Kind::kDevice:
+        return AppendInteger(record.device_ordinal, line);
+      case CsvCell::Kind::kRun:
+        return AppendInteger(record.run_id, line);
+      case CsvCell::Kind::kSeq:
+        return AppendInteger(static_cast<int64_t>(record.sequence), line);
+      case CsvCell::Kind::kTime:
+        return clock().Append(record.ticks, line);
+      case CsvCell::Kind::kElement:
+        return AppendElement(cell, line);
+      case CsvCell::Kind::kEmpty:
+        return;
+    }
+  }
+
+  // Whole floats end in ".0": readers take a column's type from its digits.
+  void AppendElement(const CsvCell& cell, std::string& line) const {
+    const size_t begin = line.size();
+    writers_[cell.leaf].Append(cell.element, line);
+    const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || c == '-'; };
+    if (cell.is_float && std::all_of(line.begin() + static_cast<ptrdiff_t>(begin), line.end(), is_digit)) line += ".0";
+  }
+
+  std::vector<std::string> columns_;
+  const bool chosen_;
+  StepCounter steps_;
+  int64_t step_ = 0;
+  RecordCache<std::vector<CsvCell>> cells_;
+  std::vector<ElementWriter> writers_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Callback>> MakeCsvSink(std::string label, const std::string& path, const FileOptions& options,
+                                              std::vector<std::string> columns) {
+  if (Status status = CheckCsvColumns(columns); !status.ok()) {
+    return InvalidArgument("cannot open '" + path + "' for CSV: " + std::string(status.message()));
+  }
+  CsvContents contents;
+  const auto read = [&](int fd, uint64_t size) -> Result<uint64_t> {
+    CALLOUT_ASSIGN_OR_RETURN(const uint64_t end, EndOfLines(fd, size));
+    if (end == 0) return end;
+    CALLOUT_RETURN_IF_ERROR(ReadCsvContents(fd, end, columns, contents));
+    return end;
+  };
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<FileOutput> file, FileOutput::Open(path, options, "CSV", read));
+  const bool chosen = !columns.empty();
+  if (contents.columns.empty()) contents.columns = std::move(columns);
+  if (!contents.columns.empty()) {
+    file->SetHeader(CsvLine(contents.columns));
+    CALLOUT_RETURN_IF_ERROR(file->Flush());
+  }
+  return std::shared_ptr<Callback>(
+      std::make_shared<CsvSink>(std::move(label), std::move(file), std::move(contents), chosen));
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lines of CSV files (RFC 4180). A cell never has a line break, so that a line is a record.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace callout::internal {
+
+/// Quoted where it has to be; line feeds become the two characters "\n".
+void AppendCsvCell(std::string_view text, std::string& out);
+
+/// With its line feed.
+std::string CsvLine(const std::vector<std::string>& cells);
+
+/// Nothing if quotes are where none may be. `line` is without its line feed; a carriage return at its end is dropped.
+std::optional<std::vector<std::string>> ParseCsvLine(std::string_view line);
+
+}  // namespace callout::internal

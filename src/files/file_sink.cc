@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "files/file_sink.h"
+
+#include "files/file_sinks.h"
+
+namespace callout::internal {
+
+Status CloseFile(Callback& sink) {
+  auto* const writer = dynamic_cast<FileSink*>(&sink);
+  if (writer == nullptr) return InvalidArgument("callout: '" + sink.label() + "' writes no file");
+  return writer->file().Close();
+}
+
+}  // namespace callout::internal

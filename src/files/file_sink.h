@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What sinks that write a file share.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "files/file_output.h"
+#include "files/record_clock.h"
+#include "sinks/sink.h"
+
+namespace callout::internal {
+
+class FileSink : public Sink {
+ public:
+  FileSink(std::string label, std::unique_ptr<FileOutput> file) : Sink(std::move(label)), file_(std::move(file)) {}
+  Status Deliver(const Record& record) override {
+    return file_->Add([&](std::string& bytes) { return Format(record, bytes); });
+  }
+  Status Flush() final { return file_->Flush(); }
+  FileOutput& file() { return *file_; }
+
+ protected:
+  /// Appends a whole record, or says why not.
+  virtual Status Format(const Record& record, std::string& bytes) = 0;
+  RecordClock& clock() { return clock_; }
+
+ private:
+  const std::unique_ptr<FileOutput> file_;
+  RecordClock clock_;
+};
+
+}  // namespace callout::internal

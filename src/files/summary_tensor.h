@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrays as TensorBoard's plugins take them: tensor.proto of TensorFlow.
+#pragma once
+
+#include <string>
+
+#include "callout/abi.h"
+#include "callout/status.h"
+#include "files/file_sinks.h"
+
+namespace callout::internal {
+
+/// The encoded tensor. InvalidArgument, with the shape, for arrays that are no such thing.
+Result<std::string> TensorOf(const callout_buffer& buffer, SummaryKind kind);
+
+}  // namespace callout::internal

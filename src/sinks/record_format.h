@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The text of a record by a format string. A field is, the first that there is of:
+//   a leaf of that name, or the leaf at that place;
+//   {value}: the value, "a=1 b=2" if it has several leaves;
+//   {name}, {step}, {device}, {run}, {seq}, {time}: of the record. {time} takes strftime's specifications.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "callout/dtype.h"
+#include "callout/export.h"
+#include "callout/status.h"
+#include "registry/callback.h"
+#include "sinks/step_counter.h"
+#include "text/format_string.h"
+#include "text/text_style.h"
+
+namespace callout::internal {
+
+/// Not thread-safe, but for Check.
+class CALLOUT_EXPORT RecordFormat {
+ public:
+  /// InvalidArgument, with the position, for a malformed string.
+  static Result<RecordFormat> Parse(std::string format);
+
+  /// InvalidArgument for fields that a value of these leaves does not have, or whose specification is for another type.
+  /// Thread-safe.
+  Status Check(std::span<const std::string> leaf_names, std::span<const DType> dtypes) const;
+
+  /// Appends the text, or nothing: InvalidArgument as Check. In the order of the records, which it may count.
+  Status Append(const Record& record, const Colours& colours, std::string& out);
+
+ private:
+  enum class Source { kLeaf, kValue, kName, kStep, kDevice, kRun, kSequence, kTime };
+  struct Found {
+    Source source;
+    size_t leaf = 0;
+  };
+
+  RecordFormat(std::string format, std::vector<FormatPiece> pieces)
+      : format_(std::move(format)), pieces_(std::move(pieces)) {}
+  Result<Found> Find(const FormatField& field, std::span<const std::string> leaf_names) const;
+  Status CheckField(const FormatField& field, Found found, std::span<const DType> dtypes) const;
+  Status Resolve(const Record& record);
+  void AppendField(const FormatField& field, Found found, const Record& record, std::string& out) const;
+
+  std::string format_;
+  std::vector<FormatPiece> pieces_;
+  StepCounter steps_;
+  int64_t step_ = 0;  ///< Of the record that is being written.
+
+  // What was found for the record before.
+  std::vector<std::string> leaf_names_;
+  std::vector<DType> dtypes_;
+  std::vector<Found> found_;
+  bool is_resolved_ = false;
+};
+
+}  // namespace callout::internal

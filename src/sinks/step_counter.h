@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The step of a record, for sinks that write one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "registry/callback.h"
+
+namespace callout::internal {
+
+/// The step that a leaf of this name is, if it is one: an integer scalar called "step".
+std::optional<int64_t> StepLeaf(const std::string& name, const callout_buffer& buffer);
+
+/// Not thread-safe: a sink's own, used on the delivery thread.
+class StepCounter {
+ public:
+  /// What the tap was told by `step=`; else an integer scalar leaf called "step"; else how often taps of this name and
+  /// device were reached before, those that sent nothing included.
+  int64_t Next(const Record& record);
+
+  /// Goes on behind `step` with the records of this name, for a file that is appended to.
+  void Resume(const std::string& label, int64_t step);
+
+ private:
+  std::map<std::string, int64_t> resumed_;  // by label, for devices that were not seen yet
+  std::map<std::pair<std::string, int32_t>, int64_t> next_;
+};
+
+}  // namespace callout::internal
