@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/cuda/kernel.h"
+
+namespace callout::internal::cuda {
+namespace {
+
+std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
+
+}  // namespace
+
+Result<Library> LoadLibrary(const Driver& driver, const void* image, const std::string& name) {
+  CUlibrary library = nullptr;
+  CALLOUT_RETURN_IF_ERROR(
+      driver.Check(driver.LibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0),
+                   {.function = "cuLibraryLoadData", .subject = Quoted(name)}));
+  return Library(driver, library);
+}
+
+Result<CUkernel> FindKernel(const Driver& driver, const Library& library, const std::string& name) {
+  CUkernel kernel = nullptr;
+  CALLOUT_RETURN_IF_ERROR(driver.Check(driver.LibraryGetKernel(&kernel, library.get(), name.c_str()),
+                                       {.function = "cuLibraryGetKernel", .subject = Quoted(name)}));
+  return kernel;
+}
+
+Result<CUfunction> FindFunction(const Device& device, CUkernel kernel, const std::string& name) {
+  ContextScope scope(device);
+  CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  CUfunction function = nullptr;
+  CALLOUT_RETURN_IF_ERROR(
+      device.Check(device.driver().KernelGetFunction(&function, kernel), "cuKernelGetFunction", Quoted(name)));
+  return function;
+}
+
+Result<std::vector<Parameter>> Parameters(const Device& device, CUfunction function, const std::string& name) {
+  const Driver& driver = device.driver();
+  if (driver.FuncGetParamInfo == nullptr) {
+    return Unimplemented("the CUDA driver has no cuFuncGetParamInfo, so the parameters of " + Quoted(name) +
+                         " are not known");
+  }
+  ContextScope scope(device);
+  CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  std::vector<Parameter> parameters;
+  for (;;) {
+    Parameter next;
+    const CUresult result = driver.FuncGetParamInfo(function, parameters.size(), &next.offset, &next.bytes);
+    if (result == CUDA_ERROR_INVALID_VALUE) return parameters;  // how a driver says that there are no more
+    CALLOUT_RETURN_IF_ERROR(device.Check(result, "cuFuncGetParamInfo", Quoted(name)));
+    parameters.push_back(next);
+  }
+}
+
+Status PermitSharedMemory(const Device& device, CUfunction function, int bytes, const std::string& name) {
+  ContextScope scope(device);
+  CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  return device.Check(
+      device.driver().FuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes),
+      "cuFuncSetAttribute", Quoted(name) + " for " + std::to_string(bytes) + " bytes of shared memory");
+}
+
+Status Launch(const Device& device, CUfunction function, const LaunchShape& shape, CUstream stream, void** parameters,
+              std::string_view name) {
+  const auto& [grid, block, shared_bytes, cooperative] = shape;
+  const Driver& driver = device.driver();
+  const CUresult result = cooperative
+                              ? driver.LaunchCooperativeKernel(function, grid[0], grid[1], grid[2], block[0], block[1],
+                                                               block[2], shared_bytes, stream, parameters)
+                              : driver.LaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2],
+                                                    shared_bytes, stream, parameters, nullptr);
+  if (result == CUDA_SUCCESS) [[likely]]
+    return OkStatus();
+  return device.Check(result, cooperative ? "cuLaunchCooperativeKernel" : "cuLaunchKernel", Quoted(name));
+}
+
+}  // namespace callout::internal::cuda
