@@ -48,6 +48,8 @@ function(callout_test)
   _callout_link(${arg_NAME} PRIVATE ${arg_DEPS})
   target_link_libraries(${arg_NAME} PRIVATE GTest::gmock GTest::gtest_main)
   callout_set_warnings(${arg_NAME})
+  # Optimising tests takes longer than running them, with sanitizers above all.
+  target_compile_options(${arg_NAME} PRIVATE $<$<CONFIG:Debug>:-O0>)
   gtest_discover_tests(${arg_NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 60 LABELS cpp)
 endfunction()

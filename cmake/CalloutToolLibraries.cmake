@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the command uses: CLI11, nlohmann-json, and minizip for ".npz" files where it is installed.
+# What the command uses: CLI11, and minizip for ".npz" files where it is installed.
 include_guard(GLOBAL)
 include(FetchContent)
 
@@ -13,18 +13,6 @@ if(NOT TARGET CLI11::CLI11)
     URL_HASH SHA256=377691f3fac2b340f12a2f79f523c780564578ba3d6eaf5238e9f35895d5ba95
     DOWNLOAD_EXTRACT_TIMESTAMP OFF)
   FetchContent_MakeAvailable(cli11)
-endif()
-
-find_package(nlohmann_json 3.11 CONFIG QUIET)
-if(NOT TARGET nlohmann_json::nlohmann_json)
-  message(STATUS "nlohmann-json is not installed: fetching 3.11.2")
-  set(JSON_BuildTests OFF)
-  set(JSON_Install OFF)
-  FetchContent_Declare(json SYSTEM
-    URL https://github.com/nlohmann/json/releases/download/v3.11.2/json.tar.xz
-    URL_HASH SHA256=8c4b26bf4b422252e13f332bc5e388ec0ab5c3443d24399acb675e68278d341f
-    DOWNLOAD_EXTRACT_TIMESTAMP OFF)
-  FetchContent_MakeAvailable(json)
 endif()
 
 # Static where there are static ones, so that the command can be copied alone.

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "frame/subbyte.h"
-#include "sinks/numpy_text.h"
-#include "sinks/text.h"
+#include "text/numpy_text.h"
+#include "text/text.h"
 
 namespace callout::tools {
 

@@ -19,8 +19,14 @@ bool IsLibrary(const std::string& kind) {
   return kind.find(".so:") != std::string::npos || kind.find(".so.") != std::string::npos;
 }
 
+// What stands behind may have anything in it.
+bool HasPayload(const std::string& kind) {
+  return kind.starts_with("print:") || kind.starts_with("jsonl:") || kind.starts_with("csv:") ||
+         kind.starts_with("tensorboard:");
+}
+
 bool IsKind(const std::string& text) {
-  if (text == "print" || text == "null" || text.starts_with("jsonl:")) return true;
+  if (text == "print" || text == "null" || HasPayload(text)) return true;
   return IsLibrary(text) && text.substr(0, text.rfind(':')).find('=') == std::string::npos;
 }
 
@@ -39,9 +45,10 @@ Result<pjrt::LoadedHostCallback> ParseBinding(const std::string& text) {
   const std::string kind = equals == std::string::npos ? "" : text.substr(equals + 1);
   if (equals == 0 || kind.empty()) {
     return InvalidArgument("callout: '" + text +
-                           "' binds nothing; write NAME=print, NAME=null, NAME=jsonl:FILE or NAME=lib.so:SYMBOL");
+                           "' binds nothing; write NAME=print[:FORMAT], NAME=null, NAME=jsonl:FILE, NAME=csv:FILE, "
+                           "NAME=tensorboard:FOLDER or NAME=lib.so:SYMBOL");
   }
-  const bool is_library = !kind.starts_with("jsonl:") && IsLibrary(kind);
+  const bool is_library = !HasPayload(kind) && IsLibrary(kind);
   auto made = pjrt::OpaqueCallback(text.substr(0, equals), is_library ? "library:" + WithFolder(kind) : kind).Make();
   if (made.ok()) return made;
   std::string_view reason = made.status().message();

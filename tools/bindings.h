@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks from a command line: NAME=print, NAME=null, NAME=jsonl:FILE, NAME=lib.so:SYMBOL.
+// Callbacks from a command line: NAME=print[:FORMAT], NAME=null, NAME=jsonl:FILE, NAME=csv:FILE,
+// NAME=tensorboard:FOLDER, NAME=lib.so:SYMBOL.
 #pragma once
 
 #include <string>

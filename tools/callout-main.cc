@@ -42,8 +42,10 @@ void AddRun(CLI::App& app, RunOptions& options) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  run->add_option("--bind", options.bindings,
-                  "A callback: NAME=print, NAME=null, NAME=jsonl:FILE or NAME=lib.so:SYMBOL")
+  run->add_option(
+         "--bind", options.bindings,
+         "A callback: NAME=print[:FORMAT], NAME=null, NAME=jsonl:FILE, NAME=csv:FILE, NAME=tensorboard:FOLDER or "
+         "NAME=lib.so:SYMBOL")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);

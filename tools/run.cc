@@ -20,15 +20,15 @@ namespace {
 
 class Runner {
  public:
-  explicit Runner(const RunOptions& options)
-      : options_(options), trace_(options.trace.empty() ? nullptr : std::make_shared<Trace>()) {}
+  explicit Runner(const RunOptions& options) : options_(options) {}
 
   // What can go wrong here is what was given.
   Status Prepare() {
+    if (!options_.trace.empty()) CALLOUT_RETURN_IF_ERROR(BeginTrace());
     CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options_.program));
     CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf(program, options_.device_count));
     {
-      const TraceSpan span(trace_.get(), "load the plugin");
+      const PhaseSpan span("load the plugin");
       progress_.Begin("loading the plugin");
       CALLOUT_ASSIGN_OR_RETURN(client_, OpenClient(options_.plugin, devices));
     }
@@ -54,7 +54,7 @@ class Runner {
     Status status = OkStatus();
     for (; status.ok() && done < options_.repeat; ++done) status = ExecuteOnce();
     progress_.Begin("waiting for taps", calls);
-    const TraceSpan span(trace_.get(), "wait for taps");
+    const PhaseSpan span("wait for taps");
     Status taps = pjrt::BarrierWait();
     progress_.End();
     return status.ok() ? std::move(taps) : std::move(status);
@@ -66,18 +66,18 @@ class Runner {
     if (succeeded) CALLOUT_RETURN_IF_ERROR(ReportResults());
     if (options_.stats) PrintStatistics();
     if (options_.stats || (options_.repeat > 1 && succeeded)) PrintTimes(nanoseconds_);
-    return trace_ == nullptr ? OkStatus() : trace_->Write(options_.trace);
+    return options_.trace.empty() ? OkStatus() : WriteTrace(options_.trace);
   }
 
  private:
   Status Compile(const pjrt::Program& program, int devices) {
-    const TraceSpan span(trace_.get(), "compile");
+    const PhaseSpan span("compile");
     progress_.Begin("compiling '" + options_.program + "'");
     pjrt::CompileOptions compile;
     compile.num_partitions = devices;
     for (const std::string& text : options_.bindings) {
       CALLOUT_ASSIGN_OR_RETURN(pjrt::LoadedHostCallback callback, ParseBinding(text));
-      compile.loaded_host_callbacks.push_back(trace_ == nullptr ? std::move(callback) : Traced(callback, trace_));
+      compile.loaded_host_callbacks.push_back(std::move(callback));
     }
     auto executable = pjrt::Compiler(client_).Compile(program, compile);
     progress_.End();
@@ -99,7 +99,7 @@ class Runner {
   }
 
   Status Transfer(const std::vector<Array>& arguments) {
-    const TraceSpan span(trace_.get(), "copy arguments");
+    const PhaseSpan span("copy arguments");
     const size_t devices = executable_->num_devices();
     buffers_.resize(devices);
     pointers_.resize(devices);
@@ -117,7 +117,7 @@ class Runner {
   }
 
   Status ExecuteOnce() {
-    const TraceSpan span(trace_.get(), "run");
+    const PhaseSpan span("run");
     const int64_t begin = internal::SteadyNanoseconds();
     CALLOUT_ASSIGN_OR_RETURN(pjrt::Execution execution, executable_->Execute(pointers_));
     Status status = execution.Wait();
@@ -142,7 +142,6 @@ class Runner {
   }
 
   const RunOptions& options_;
-  const std::shared_ptr<Trace> trace_;
   Progress progress_;
   std::shared_ptr<const pjrt::Client> client_;
   std::unique_ptr<pjrt::LoadedExecutable> executable_;

@@ -37,6 +37,12 @@ typedef struct callout_attribute {
   uint64_t count;    ///< Elements; for strings the length without the NUL.
 } callout_attribute;
 
+/// Where the memory of a call's buffers is.
+enum callout_platform {
+  CALLOUT_PLATFORM_HOST = 0,
+  CALLOUT_PLATFORM_CUDA = 1,  ///< On a CUDA device: the host must not touch it.
+};
+
 /// One call of a callback. Borrowed: valid until the callback returns.
 typedef struct callout_call {
   size_t struct_size;
@@ -46,8 +52,8 @@ typedef struct callout_call {
   const callout_buffer* results;  ///< To be filled in place; uninitialised on entry.
   int64_t run_id;                 ///< Same for all devices of one launch; 0 outside a compiled program.
   int32_t device_ordinal;         ///< XLA's; on CPU the id of the jax.Device. -1 if unknown.
-  uint32_t reserved;
-  void* error_context;  ///< Opaque, passed to `set_error`.
+  uint32_t platform;              ///< callout_platform
+  void* error_context;            ///< Opaque, passed to `set_error`.
   /// Reports why the callback is about to return nonzero. `code` is a canonical status code (13 = INTERNAL).
   /// The text is copied. GIL not needed.
   void (*set_error)(void* error_context, int32_t code, const char* message, size_t length);
@@ -58,6 +64,9 @@ typedef struct callout_call {
   /// Uninitialised memory that lives until the callback returns; null if there is none. `alignment`: a power of two up
   /// to 64.
   void* (*allocate)(void* allocator, uint64_t bytes, uint64_t alignment);
+  /// Of a device: the CUstream that the program computes on. What the callback queues there runs after what fills the
+  /// arguments and before what reads the results; the device's context is current. Null on the host.
+  void* stream;
 } callout_call;
 
 /// A native callback. Returns 0, or nonzero after `call->set_error`. Must not let an exception out.
@@ -68,6 +77,10 @@ typedef int32_t (*callout_call_fn)(const callout_call* call);
 /// results, then of the attributes sorted by name; `dims` the extents of arguments and results one after the other.
 /// Returns 0, or an error code of its own.
 typedef int32_t (*callout_pointers_fn)(void** ptrs, const int64_t* dims);
+
+/// The plain form for device memory: as callout_pointers_fn, with the stream of callout_call. A function that is only
+/// called on devices may be of this type wherever a callout_pointers_fn is asked for.
+typedef int32_t (*callout_stream_fn)(void** ptrs, const int64_t* dims, void* stream);
 
 enum callout_function_kind {
   CALLOUT_FUNCTION_POINTERS = 1,  ///< `fn` is a callout_pointers_fn.

@@ -62,16 +62,19 @@ CALLOUT_C_STATUS callout_callback_from_library(const char* name, const char* lib
 
 enum callout_sink_kind {
   CALLOUT_SINK_NULL = 0,
-  CALLOUT_SINK_PRINT = 1,       ///< A line each on standard output.
-  CALLOUT_SINK_JSON_LINES = 2,  ///< A JSON object each in the file `path`, which is written anew.
+  CALLOUT_SINK_PRINT = 1,        ///< A line each on standard output, in the format `path` if that is not null.
+  CALLOUT_SINK_JSON_LINES = 2,   ///< A JSON object each in the file `path`, which is written anew.
+  CALLOUT_SINK_CSV = 3,          ///< A line each in the file `path`, which is written anew.
+  CALLOUT_SINK_TENSORBOARD = 4,  ///< An event each in a new event file in the folder `path`.
 };
 
 /// A receiver of taps. `path` may be null where the kind has none.
 CALLOUT_C_STATUS callout_callback_from_sink(const char* name, uint32_t kind, const char* path,
                                             callout_callback** out) CALLOUT_C_NOEXCEPT;
 
-/// "kind:payload" of a C++ host's Serialize: "print", "null", "jsonl:PATH", "library:PATH:SYMBOL", or of a kind that
-/// the process has a maker for. NOT_FOUND, with the known kinds, for another one.
+/// "kind:payload" of a C++ host's Serialize: "print", "null", "jsonl:PATH", "csv:PATH", "tensorboard:FOLDER",
+/// "library:PATH:SYMBOL", or of a kind that the process has a maker for. NOT_FOUND, with the known kinds, for another
+/// one.
 CALLOUT_C_STATUS callout_callback_from_serialized(const char* name, const char* serialized,
                                                   callout_callback** out) CALLOUT_C_NOEXCEPT;
 

@@ -25,11 +25,9 @@ Status Aliases::Check(const callout_call& call) const {
 }
 
 void Aliases::Apply(const callout_call& call) const {
-  for (const Pair& pair : pairs_) {
-    const callout_buffer& from = call.args[pair.operand];
-    const callout_buffer& to = call.results[pair.result];
-    if (from.data != to.data && from.size_bytes > 0) std::memcpy(to.data, from.data, from.size_bytes);
-  }
+  ForEach(call, [](const callout_buffer& from, const callout_buffer& to) {
+    std::memcpy(to.data, from.data, from.size_bytes);
+  });
 }
 
 }  // namespace callout::internal

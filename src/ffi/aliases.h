@@ -26,6 +26,16 @@ class Aliases {
   /// Fills the results. `call` was checked. Thread-safe.
   void Apply(const callout_call& call) const;
 
+  /// Calls `copy(from, to)` for each pair that is not in one place already. `call` was checked.
+  template <typename Copy>
+  void ForEach(const callout_call& call, Copy&& copy) const {
+    for (const Pair& pair : pairs_) {
+      const callout_buffer& from = call.args[pair.operand];
+      const callout_buffer& to = call.results[pair.result];
+      if (from.data != to.data && from.size_bytes > 0) copy(from, to);
+    }
+  }
+
  private:
   struct Pair {
     int64_t operand;

@@ -189,7 +189,7 @@ TEST_P(CallHandlerTest, OrderedCallComesAfterEarlierTapsOfItsDevice) {
   const std::unique_ptr<TapSite> tap_site = MakeSite(tap);
   TestBuffer value = TestBuffer::Scalar(1);
   const callout_buffer view = value.view();
-  ASSERT_THAT(Delivery::Get().Push(*tap_site, &view, 1, /*device_ordinal=*/1, /*run_id=*/0), IsOk());
+  ASSERT_THAT(Delivery::Get().Push(*tap_site, {.buffers = {&view, 1}, .device_ordinal = 1}), IsOk());
   const auto callback = Bind();
   std::atomic<int> calls{0};
   callback->on_call = [&](const callout_call& call) {

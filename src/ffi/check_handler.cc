@@ -6,10 +6,12 @@
 #include "base/small_buffer.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
+#include "ffi/host_copies.h"
 #include "frame/buffer.h"
 #include "frame/call_frame.h"
 #include "registry/failures.h"
 #include "registry/registry.h"
+#include "transport/cuda/resources.h"
 
 namespace callout::internal {
 namespace {
@@ -19,37 +21,92 @@ Status BadFrame(const std::string& what) {
                          what);
 }
 
-Status PassOn(const callout_buffer& value, const callout_buffer& result) {
-  if (value.size_bytes != result.size_bytes) {
-    return BadFrame("got " + ShapeString(value) + " and " + ShapeString(result));
+// The frame of a check, wherever its buffers are.
+struct Check {
+  explicit Check(XLA_FFI_CallFrame* frame)
+      : args(static_cast<size_t>(frame->args.size)),
+        results(static_cast<size_t>(frame->rets.size)),
+        num_args(DecodeArgs(frame->args, args.data())),
+        num_results(DecodeRets(frame->rets, results.data())) {}
+
+  Status Validate() {
+    if (num_args != num_results + 1 || args[0].size_bytes != sizeof(int32_t)) {
+      return BadFrame("got " + std::to_string(num_args) + " operands and " + std::to_string(num_results) + " results");
+    }
+    for (uint32_t i = 0; i < num_results; ++i) {
+      if (args[i + 1].size_bytes == results[i].size_bytes) continue;
+      return BadFrame("got " + ShapeString(args[i + 1]) + " and " + ShapeString(results[i]));
+    }
+    return OkStatus();
   }
-  // XLA lets them be one buffer where nothing else reads the operand.
-  if (value.data != result.data && value.size_bytes > 0) std::memcpy(result.data, value.data, value.size_bytes);
-  return OkStatus();
+
+  // XLA lets a value and its result be one buffer where nothing else reads the operand.
+  template <typename Copy>
+  Status PassOn(Copy&& copy) {
+    for (uint32_t i = 0; i < num_results; ++i) {
+      const callout_buffer& from = args[i + 1];
+      if (from.data == results[i].data || from.size_bytes == 0) continue;
+      CALLOUT_RETURN_IF_ERROR(copy(results[i].data, from.data, from.size_bytes));
+    }
+    return OkStatus();
+  }
+
+  SmallBuffer<callout_buffer, 16> args;
+  SmallBuffer<callout_buffer, 8> results;
+  uint32_t num_args;
+  uint32_t num_results;
+};
+
+Status FailureOf(int32_t number, const XLA_FFI_Attrs& attrs) {
+  if (number == 0) return OkStatus();
+  if (std::optional<Status> failure = FindFailure(number)) return std::move(*failure);
+  CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(attrs, "callback"));
+  // The program holds the callback here too, though it never runs it.
+  Result<std::shared_ptr<Callback>> callback = Registry::Get().Find(name);
+  const std::string label = callback.ok() ? (*callback)->label() : std::string(name);
+  return InternalError("callout: callback '" + label + "' failed in another process, which has the error");
 }
 
 Status Execute(XLA_FFI_CallFrame* frame) {
-  SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
-  SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
-  const uint32_t num_args = DecodeArgs(frame->args, args.data());
-  const uint32_t num_results = DecodeRets(frame->rets, results.data());
-  if (num_args != num_results + 1 || args.data()[0].size_bytes != sizeof(int32_t)) {
-    return BadFrame("got " + std::to_string(num_args) + " operands and " + std::to_string(num_results) + " results");
-  }
+  Check check(frame);
+  CALLOUT_RETURN_IF_ERROR(check.Validate());
   int32_t number;
-  std::memcpy(&number, args.data()[0].data, sizeof(number));
-  if (number != 0) {
-    if (std::optional<Status> failure = FindFailure(number)) return std::move(*failure);
-    CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(frame->attrs, "callback"));
-    // The program holds the callback here too, though it never runs it.
-    Result<std::shared_ptr<Callback>> callback = Registry::Get().Find(name);
-    const std::string label = callback.ok() ? (*callback)->label() : std::string(name);
-    return InternalError("callout: callback '" + label + "' failed in another process, which has the error");
-  }
-  for (uint32_t i = 0; i < num_results; ++i) {
-    CALLOUT_RETURN_IF_ERROR(PassOn(args.data()[i + 1], results.data()[i]));
-  }
+  std::memcpy(&number, check.args[0].data, sizeof(number));
+  CALLOUT_RETURN_IF_ERROR(FailureOf(number, frame->attrs));
+  return check.PassOn([](void* to, const void* from, size_t bytes) {
+    std::memcpy(to, from, bytes);
+    return OkStatus();
+  });
+}
+
+struct CudaCheckState final : SiteState {
+  cuda::PinnedPools pools;
+};
+
+Status InstantiateOnCuda(XLA_FFI_CallFrame* frame) {
+  auto state = std::make_unique<CudaCheckState>();
+  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
+  (void)state.release();  // XLA's now
   return OkStatus();
+}
+
+Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
+  Check check(frame);
+  CALLOUT_RETURN_IF_ERROR(check.Validate());
+  CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedPool* const pool, state.pools.On(DeviceOrdinal(frame)));
+  CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
+  const auto stream = static_cast<cuda::CUstream>(found);
+  CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(frame->attrs, "callback"));
+  const std::string subject = "callback '" + std::string(name) + "'";
+  HostCopies copies(*pool, stream, subject, {check.args.data(), 1}, {});
+  CALLOUT_RETURN_IF_ERROR(copies.In());
+  int32_t number;
+  std::memcpy(&number, copies.args()[0].data, sizeof(number));
+  CALLOUT_RETURN_IF_ERROR(FailureOf(number, frame->attrs));
+  return check.PassOn([&](void* to, const void* from, size_t bytes) {
+    return CopyOnDevice(pool->device(), stream, reinterpret_cast<cuda::CUdeviceptr>(to),
+                        reinterpret_cast<cuda::CUdeviceptr>(from), bytes, subject);
+  });
 }
 
 }  // namespace
@@ -61,4 +118,18 @@ XLA_FFI_Error* callout_v1_check_execute(XLA_FFI_CallFrame* frame) noexcept {
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
   return Guard(frame->api, [frame] { return Execute(frame); });
+}
+
+XLA_FFI_Error* callout_v1_cuda_check_instantiate(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
+  return Guard(frame->api, [frame] { return InstantiateOnCuda(frame); });
+}
+
+XLA_FFI_Error* callout_v1_cuda_check_execute(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  auto* state = static_cast<CudaCheckState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [&] { return ExecuteOnCuda(frame, *state); });
 }

@@ -8,12 +8,16 @@
 
 namespace callout::internal {
 
-Status Defer(const Status& outcome, std::span<const callout_buffer> results) {
+Result<int32_t> DeferredNumber(const Status& outcome, std::span<const callout_buffer> results) {
   if (results.empty() || results.back().size_bytes != sizeof(int32_t)) {
     return InvalidArgument("callout: a deferred call's last result must be s32[], got " +
                            (results.empty() ? std::string("no result") : ShapeString(results.back())));
   }
-  const int32_t number = outcome.ok() ? 0 : KeepFailure(outcome);
+  return outcome.ok() ? 0 : KeepFailure(outcome);
+}
+
+Status Defer(const Status& outcome, std::span<const callout_buffer> results) {
+  CALLOUT_ASSIGN_OR_RETURN(const int32_t number, DeferredNumber(outcome, results));
   std::memcpy(results.back().data, &number, sizeof(number));
   if (outcome.ok()) return OkStatus();
   for (const callout_buffer& result : results.first(results.size() - 1)) {

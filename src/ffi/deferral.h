@@ -10,6 +10,10 @@
 
 namespace callout::internal {
 
+/// The number of `outcome`, which is kept if it is a failure. InvalidArgument if there is no s32[] at the end of
+/// `results`.
+Result<int32_t> DeferredNumber(const Status& outcome, std::span<const callout_buffer> results);
+
 /// Writes the number of `outcome` (0: no failure) to the last of `results`; zeroes the others if it failed.
 /// InvalidArgument if there is no s32[] at the end.
 Status Defer(const Status& outcome, std::span<const callout_buffer> results);

@@ -24,68 +24,92 @@ constexpr int64_t kMaxLanes = int64_t{1} << 53;
 // Several claims a thread even out lanes of different length; more would cost.
 constexpr int64_t kClaimsPerThread = 8;
 
-// One buffer of the whole call, and how to get to a lane's part of it.
-struct Operand {
-  callout_buffer part;           // of lane 0
-  std::vector<uint64_t> stride;  // bytes, one an extent of the batch; 0 where the operand does not have it
-};
+}  // namespace
 
-Result<Operand> Split(const callout_buffer& whole, std::span<const int64_t> extents, int64_t mask) {
+Result<LaneParts> LaneParts::Of(const Lanes& lanes, const callout_call& whole) {
+  const std::span<const int64_t> masks = lanes.masks();
+  if (masks.size() != whole.num_args) {
+    return InvalidArgument("callout: `lane_masks` is for " + std::to_string(masks.size()) + " operands, the call has " +
+                           std::to_string(whole.num_args));
+  }
+  LaneParts parts(lanes.extents(), whole);
+  for (uint32_t i = 0; i < whole.num_args; ++i) CALLOUT_RETURN_IF_ERROR(parts.Add(whole.args[i], masks[i]));
+  for (uint32_t i = 0; i < whole.num_results; ++i) CALLOUT_RETURN_IF_ERROR(parts.Add(whole.results[i], -1));
+  return parts;
+}
+
+Status LaneParts::Add(const callout_buffer& whole, int64_t mask) {
   if (BitWidth(static_cast<DType>(whole.dtype)) % 8 != 0) {
     return InvalidArgument("callout: lanes of an element type of less than a byte");
   }
-  Operand operand = {whole, std::vector<uint64_t>(extents.size())};
+  Operand operand = {whole, std::vector<uint64_t>(extents_.size())};
   uint32_t rank = 0;
   uint64_t lanes = 1;
-  for (size_t i = 0; i < extents.size(); ++i) {
+  for (size_t i = 0; i < extents_.size(); ++i) {
     if ((mask >> i & 1) == 0) continue;
-    if (rank >= whole.rank || whole.dims[rank] != extents[i]) {
+    if (rank >= whole.rank || whole.dims[rank] != extents_[i]) {
       return InvalidArgument("callout: an operand does not have the extents of the batch that `lane_masks` tells");
     }
-    lanes *= static_cast<uint64_t>(extents[i]);
+    lanes *= static_cast<uint64_t>(extents_[i]);
     ++rank;
   }
   operand.part.rank -= rank;
   operand.part.dims += rank;
   if (lanes > 0) operand.part.size_bytes /= lanes;
   uint64_t stride = operand.part.size_bytes;
-  for (size_t i = extents.size(); i-- > 0;) {
+  for (size_t i = extents_.size(); i-- > 0;) {
     if ((mask >> i & 1) == 0) continue;
     operand.stride[i] = stride;
-    stride *= static_cast<uint64_t>(extents[i]);
+    stride *= static_cast<uint64_t>(extents_[i]);
   }
-  return operand;
+  operands_.push_back(std::move(operand));
+  return OkStatus();
 }
 
-}  // namespace
+uint64_t LaneParts::Offset(const Operand& operand, int64_t lane) const {
+  uint64_t offset = 0;
+  for (size_t i = extents_.size(); i-- > 0;) {
+    offset += operand.stride[i] * static_cast<uint64_t>(lane % extents_[i]);
+    lane /= extents_[i];
+  }
+  return offset;
+}
+
+callout_call LaneParts::Call(int64_t lane, callout_buffer* parts) const {
+  callout_call call = whole_;
+  call.args = parts;
+  call.results = parts + call.num_args;
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    parts[i] = operands_[i].part;
+    if (parts[i].size_bytes > 0) parts[i].data = static_cast<char*>(parts[i].data) + Offset(operands_[i], lane);
+  }
+  return call;
+}
+
+int64_t Lanes::count() const {
+  int64_t count = 1;
+  for (const int64_t extent : extents_) count *= extent;
+  return count;
+}
 
 // Shared by the threads that run the lanes. A thread that comes when all lanes are claimed looks at nothing but
 // `next_`: what the others refer to is the handler's, which may have returned by then.
 class LaneCall {
  public:
-  LaneCall(const Lanes& lanes, Callback& callback, const Aliases& aliases, const callout_call& call)
-      : extents_(lanes.extents_), callback_(callback), aliases_(aliases), call_(call) {
-    count_ = 1;
-    for (const int64_t extent : extents_) count_ *= extent;
-  }
+  LaneCall(LaneParts lanes, int64_t count, Callback& callback, const Aliases& aliases)
+      : lanes_(std::move(lanes)), callback_(callback), aliases_(aliases), count_(count) {}
 
-  Status Prepare(const std::vector<int64_t>& masks) {
-    if (masks.size() != call_.num_args) {
-      return InvalidArgument("callout: `lane_masks` is for " + std::to_string(masks.size()) +
-                             " operands, the call has " + std::to_string(call_.num_args));
-    }
-    for (uint32_t i = 0; i < call_.num_args; ++i) CALLOUT_RETURN_IF_ERROR(Add(call_.args[i], masks[i]));
-    for (uint32_t i = 0; i < call_.num_results; ++i) CALLOUT_RETURN_IF_ERROR(Add(call_.results[i], -1));
+  Status Check() const {
     if (count_ == 0) return OkStatus();  // no lane whose operands could be checked
-    std::vector<callout_buffer> parts(operands_.size());
-    return aliases_.Check(CallOf(parts.data(), 0));
+    std::vector<callout_buffer> parts(lanes_.size());
+    return aliases_.Check(lanes_.Call(0, parts.data()));
   }
 
   int64_t count() const { return count_; }
   /// Makes room for all threads, which may run out of no memory.
   void SetThreads(int64_t threads) {
     claim_ = std::max<int64_t>(1, count_ / (threads * kClaimsPerThread));
-    parts_.resize(static_cast<size_t>(threads) * operands_.size());
+    parts_.resize(static_cast<size_t>(threads) * lanes_.size());
   }
 
   /// Runs lanes until none is left. Each of the threads has its own index.
@@ -94,7 +118,7 @@ class LaneCall {
       const int64_t begin = next_.fetch_add(claim_, std::memory_order_relaxed);
       if (begin >= count_) return;
       const int64_t end = std::min(begin + claim_, count_);
-      Run(parts_.data() + static_cast<size_t>(thread) * operands_.size(), begin, end);
+      Run(parts_.data() + static_cast<size_t>(thread) * lanes_.size(), begin, end);
       // The release hands what the lanes wrote to whoever waits.
       if (done_.fetch_add(end - begin, std::memory_order_acq_rel) + end - begin == count_) done_.notify_all();
     }
@@ -114,27 +138,9 @@ class LaneCall {
   }
 
  private:
-  Status Add(const callout_buffer& whole, int64_t mask) {
-    CALLOUT_ASSIGN_OR_RETURN(Operand operand, Split(whole, extents_, mask));
-    operands_.push_back(std::move(operand));
-    return OkStatus();
-  }
-
-  /// The call of one lane. Its buffers are in `parts`.
-  callout_call CallOf(callout_buffer* parts, int64_t lane) const {
-    callout_call call = call_;
-    call.args = parts;
-    call.results = parts + call_.num_args;
-    for (size_t i = 0; i < operands_.size(); ++i) {
-      parts[i] = operands_[i].part;
-      if (parts[i].size_bytes > 0) parts[i].data = static_cast<char*>(parts[i].data) + Offset(operands_[i], lane);
-    }
-    return call;
-  }
-
   void Run(callout_buffer* parts, int64_t begin, int64_t end) {
     for (int64_t lane = begin; lane < end && lane < first_failed_.load(std::memory_order_relaxed); ++lane) {
-      const callout_call call = CallOf(parts, lane);
+      const callout_call call = lanes_.Call(lane, parts);
       aliases_.Apply(call);
       try {
         if (Status status = Invoke(callback_, call); !status.ok()) Fail(lane, std::move(status));
@@ -144,15 +150,6 @@ class LaneCall {
     }
   }
 
-  uint64_t Offset(const Operand& operand, int64_t lane) const {
-    uint64_t offset = 0;
-    for (size_t i = extents_.size(); i-- > 0;) {
-      offset += operand.stride[i] * static_cast<uint64_t>(lane % extents_[i]);
-      lane /= extents_[i];
-    }
-    return offset;
-  }
-
   void Fail(int64_t lane, Status status) {
     MutexLock lock(mutex_);
     if (lane >= first_failed_.load(std::memory_order_relaxed)) return;
@@ -160,13 +157,11 @@ class LaneCall {
     error_ = std::move(status);
   }
 
-  const std::span<const int64_t> extents_;
+  const LaneParts lanes_;
   Callback& callback_;
   const Aliases& aliases_;
-  const callout_call call_;
-  std::vector<Operand> operands_;
+  const int64_t count_;
   std::vector<callout_buffer> parts_;  // as many a thread as there are operands
-  int64_t count_ = 0;
   int64_t claim_ = 1;
   std::atomic<int64_t> next_{0};
   std::atomic<int64_t> done_{0};
@@ -195,8 +190,9 @@ Status Lanes::Decode(const XLA_FFI_Attrs& attrs) {
 
 Status Lanes::Call(XLA_FFI_CallFrame* frame, Callback& callback, const Aliases& aliases,
                    const callout_call& call) const {
-  const auto shared = std::make_shared<LaneCall>(*this, callback, aliases, call);
-  CALLOUT_RETURN_IF_ERROR(shared->Prepare(masks_));
+  CALLOUT_ASSIGN_OR_RETURN(LaneParts lanes, LaneParts::Of(*this, call));
+  const auto shared = std::make_shared<LaneCall>(std::move(lanes), count(), callback, aliases);
+  CALLOUT_RETURN_IF_ERROR(shared->Check());
   if (shared->count() == 0) return OkStatus();
   const int64_t threads = std::max<int64_t>(1, std::min(PoolThreads(frame), shared->count()));
   shared->SetThreads(threads);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "callout/abi.h"
@@ -21,6 +22,10 @@ class Lanes {
   Status Decode(const XLA_FFI_Attrs& attrs);
 
   bool empty() const { return extents_.empty(); }
+  /// How many there are; 1 for none.
+  int64_t count() const;
+  std::span<const int64_t> extents() const { return extents_; }
+  std::span<const int64_t> masks() const { return masks_; }
 
   /// Calls `callback` once a lane, with the lane's part of every buffer, after `aliases`. Returns when all have run: on
   /// this thread and on those of the pool that come to help. The error is that of the first lane that failed; the lanes
@@ -28,10 +33,35 @@ class Lanes {
   Status Call(XLA_FFI_CallFrame* frame, Callback& callback, const Aliases& aliases, const callout_call& call) const;
 
  private:
-  friend class LaneCall;
-
   std::vector<int64_t> extents_;
   std::vector<int64_t> masks_;
+};
+
+/// The buffers of a whole batch, and how to get to a lane's parts of them. Thread-safe.
+class LaneParts {
+ public:
+  /// InvalidArgument if an operand does not have the extents that `lanes` tells, or packs elements into bytes.
+  /// Borrowed: valid as long as `lanes` and the buffers of `whole`.
+  static Result<LaneParts> Of(const Lanes& lanes, const callout_call& whole);
+
+  /// Buffers of one lane's call.
+  size_t size() const { return operands_.size(); }
+  /// The call of one lane. Its buffers are in `parts`, which has room for size().
+  callout_call Call(int64_t lane, callout_buffer* parts) const;
+
+ private:
+  struct Operand {
+    callout_buffer part;           // of lane 0
+    std::vector<uint64_t> stride;  // bytes, one an extent of the batch; 0 where the operand does not have it
+  };
+
+  LaneParts(std::span<const int64_t> extents, const callout_call& whole) : extents_(extents), whole_(whole) {}
+  Status Add(const callout_buffer& whole, int64_t mask);
+  uint64_t Offset(const Operand& operand, int64_t lane) const;
+
+  std::span<const int64_t> extents_;
+  callout_call whole_;
+  std::vector<Operand> operands_;
 };
 
 }  // namespace callout::internal

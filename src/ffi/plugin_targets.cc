@@ -32,8 +32,8 @@ Status RegisterTargetsWithRuntime() {
     return FailedPrecondition("callout: the plugin did not ask for the metadata of the handler that it was given");
   }
   for (const Target& target : Targets()) {
-    CALLOUT_RETURN_IF_ERROR(
-        RegisterHandler(api, target.name, target.platform, AsHandler(target.instantiate), AsHandler(target.execute)));
+    const Handlers handlers = {AsHandler(target.instantiate), AsHandler(target.initialize), AsHandler(target.execute)};
+    CALLOUT_RETURN_IF_ERROR(RegisterHandlers(api, target.name, target.platform, handlers));
   }
   return OkStatus();
 }

@@ -117,6 +117,77 @@ TEST_P(TapHandlerTest, EveryThirdIsTaken) {
   EXPECT_EQ(callback->stats().skips.load(), 5U);
 }
 
+TEST_P(TapHandlerTest, StepIsNoPartOfTheValueAndSaysWhoseTurnItIs) {
+  const auto callback = Bind();
+  std::vector<std::pair<std::optional<int64_t>, uint32_t>> steps;
+  callback->on_deliver = [&](const Record& record) {
+    EXPECT_EQ(record.buffers.size(), 1U);
+    EXPECT_EQ(*static_cast<const int32_t*>(record.buffers[0].data), 5);
+    return steps.emplace_back(record.step, record.unsent), OkStatus();
+  };
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("every", 4).Int64Attr("step", 1).Arg(TestBuffer::Scalar(int32_t{5}));
+  frame.Arg(TestBuffer::Scalar(int16_t{0}));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  for (uint8_t i = 6; i < 13; ++i) {
+    frame.arg(1).bytes()[0] = i;
+    ASSERT_THAT(site->Execute(frame), IsOk());
+  }
+  Barrier();
+  EXPECT_THAT(steps, ElementsAre(std::pair(8, 2U), std::pair(12, 3U)));
+}
+
+TEST_P(TapHandlerTest, StepLiesBetweenTheLeavesAndTheOffsets) {
+  const auto callback = Bind();
+  std::vector<int64_t> offsets;
+  callback->on_deliver = [&](const Record& record) {
+    EXPECT_EQ(record.buffers.size(), 1U);
+    EXPECT_EQ(record.step, 7);
+    return offsets.assign(record.offsets.begin(), record.offsets.end()), OkStatus();
+  };
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("offsets", 1).Int64Attr("step", 1).Arg(TestBuffer::Of<float>({2}, {1, 2}));
+  frame.Arg(TestBuffer::Of<int64_t>({2}, {7, 8})).Arg(TestBuffer::Of<int64_t>({1}, {40}));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  Barrier();
+  EXPECT_THAT(offsets, ElementsAre(40));
+}
+
+TEST_P(TapHandlerTest, StepThatIsNoIntegerFailsTheProgram) {
+  const auto callback = Bind();
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("step", 1).Arg(TestBuffer::Scalar(1)).Arg(TestBuffer::Scalar(2.0F));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInvalidArgument, "expected its step, an integer"));
+  FrameBuilder without = Frame();
+  without.Int64Attr("step", 1).Arg(TestBuffer::Scalar(1));
+  EXPECT_THAT(site->Execute(without), StatusIs(StatusCode::kInvalidArgument, "got no operand"));
+}
+
+TEST_P(TapHandlerTest, OnlyTheDeviceAndTheProcessThatWereNamedSend) {
+  const auto callback = Bind();
+  const auto send = [&](const char* attribute, int64_t number) {
+    const auto site = NewSite();
+    FrameBuilder frame = Frame();
+    frame.Int64Attr(attribute, number).Arg(TestBuffer::Scalar(1));
+    ASSERT_THAT(site->Instantiate(frame), IsOk());
+    ASSERT_THAT(site->Execute(frame), IsOk());
+    Barrier();
+  };
+  send("only_device", 77);
+  send("only_process", 1);
+  EXPECT_EQ(callback->stats().calls.load(), 0U);
+  EXPECT_EQ(callback->stats().skips.load(), 0U) << "it was not its turn to send";
+  SetProcessIndex(1);
+  send("only_process", 1);
+  SetProcessIndex(0);
+  EXPECT_EQ(callback->stats().calls.load(), 1U);
+}
+
 TEST_P(TapHandlerTest, IntervalLetsTheFirstThrough) {
   const auto callback = Bind();
   const auto site = NewSite();
@@ -132,6 +203,7 @@ TEST_P(TapHandlerTest, IntervalLetsTheFirstThrough) {
 TEST_P(TapHandlerTest, SettingsOutOfRangeFailTheLoad) {
   const auto callback = Bind();
   EXPECT_THAT(InstantiateWith("on_full", 3), StatusIs(StatusCode::kInvalidArgument, "got 1, 0, 3"));
+  EXPECT_THAT(InstantiateWith("sample_ppb", 0), StatusIs(StatusCode::kInvalidArgument, "sample_ppb"));
   EXPECT_THAT(InstantiateWith("on_full", -1), StatusIs(StatusCode::kInvalidArgument, "`on_full` 0 to 2"));
   EXPECT_THAT(InstantiateWith("every", 0), StatusIs(StatusCode::kInvalidArgument, "got 0, 0, 0"));
   EXPECT_THAT(InstantiateWith("min_interval_ns", -1), StatusIs(StatusCode::kInvalidArgument, "got 1, -1, 0"));

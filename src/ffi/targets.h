@@ -13,8 +13,10 @@ namespace callout::internal {
 struct Target {
   const char* name;
   const char* platform;
-  void* instantiate;  ///< XLA_FFI_Handler*, null for a target without state
-  void* execute;      ///< XLA_FFI_Handler*
+  // Each is an XLA_FFI_Handler*.
+  void* instantiate = nullptr;  ///< Null for a target without state.
+  void* initialize = nullptr;   ///< Null where nothing is to be made ready before a capture.
+  void* execute = nullptr;
 };
 
 /// All targets. Thread-safe.

@@ -21,14 +21,20 @@ bool HasToken(std::span<const callout_buffer> buffers) {
 
 }  // namespace
 
-Status PassToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results) {
+Result<ThreadToken> TakeToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results) {
   if (!HasToken(*args) || !HasToken(*results)) {
     return InvalidArgument("callout: a threaded call's first operand and first result must be u32[], got " +
                            Describe(*args) + " and " + Describe(*results));
   }
-  std::memcpy(results->front().data, args->front().data, sizeof(uint32_t));
+  const ThreadToken token = {args->front().data, results->front().data};
   *args = args->subspan(1);
   *results = results->subspan(1);
+  return token;
+}
+
+Status PassToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results) {
+  CALLOUT_ASSIGN_OR_RETURN(const ThreadToken token, TakeToken(args, results));
+  std::memcpy(token.to, token.from, sizeof(uint32_t));
   return OkStatus();
 }
 

@@ -11,7 +11,16 @@
 
 namespace callout::internal {
 
-/// Copies the token from the operands to the results, and takes it off both. InvalidArgument where there is none.
+/// Where the token is, and where it goes: u32s of the host or of a device.
+struct ThreadToken {
+  const void* from = nullptr;
+  void* to = nullptr;
+};
+
+/// Takes the token off the operands and off the results. InvalidArgument where there is none.
+Result<ThreadToken> TakeToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results);
+
+/// TakeToken, and copies it on the host.
 Status PassToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results);
 
 }  // namespace callout::internal

@@ -18,14 +18,20 @@ Status Make(const pjrt::LoadedHostCallbackMakeArgs& args, callout_callback** out
 }
 
 Result<pjrt::SinkCallback::Kind> SinkKind(uint32_t kind, const char* path) {
+  using Kind = pjrt::SinkCallback::Kind;
+  const bool has_path = kind == CALLOUT_SINK_JSON_LINES || kind == CALLOUT_SINK_CSV || kind == CALLOUT_SINK_TENSORBOARD;
+  if (has_path && path == nullptr) return InvalidArgument("callout_callback_from_sink: path is null");
   switch (kind) {
     case CALLOUT_SINK_NULL:
-      return pjrt::SinkCallback::Kind::kNull;
+      return Kind::kNull;
     case CALLOUT_SINK_PRINT:
-      return pjrt::SinkCallback::Kind::kPrint;
+      return Kind::kPrint;
     case CALLOUT_SINK_JSON_LINES:
-      if (path == nullptr) return InvalidArgument("callout_callback_from_sink: path is null");
-      return pjrt::SinkCallback::Kind::kJsonLines;
+      return Kind::kJsonLines;
+    case CALLOUT_SINK_CSV:
+      return Kind::kCsv;
+    case CALLOUT_SINK_TENSORBOARD:
+      return Kind::kTensorBoard;
     default:
       return InvalidArgument("callout_callback_from_sink: there is no kind " + std::to_string(kind) + " of sinks");
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/compile_options.h"
 
-#include "pjrt/wire.h"
+#include "base/wire.h"
 
 namespace callout::internal {
 namespace {

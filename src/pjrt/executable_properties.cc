@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a compiled program tells of itself.
+#include "base/wire.h"
 #include "callout/pjrt/executable.h"
 #include "pjrt/hlo_calls.h"
 #include "pjrt/hlo_shape.h"
 #include "pjrt/hlo_signature.h"
 #include "pjrt/pjrt_abi.h"
 #include "pjrt/values.h"
-#include "pjrt/wire.h"
 
 namespace callout::pjrt {
 

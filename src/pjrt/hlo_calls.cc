@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "base/wire.h"
 #include "pjrt/hlo_shape.h"
-#include "pjrt/wire.h"
 
 namespace callout::internal {
 namespace {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pjrt/wire.h"
+#include "base/wire.h"
 #include "testing/status_matchers.h"
 
 namespace callout::internal {

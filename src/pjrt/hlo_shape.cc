@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/wire.h"
 #include "pjrt/row_major.h"
-#include "pjrt/wire.h"
 
 namespace callout::internal {
 namespace {

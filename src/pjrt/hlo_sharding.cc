@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "pjrt/wire.h"
+#include "base/wire.h"
 
 namespace callout::internal {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/wire.h"
 #include "pjrt/hlo_shape.h"
 #include "pjrt/hlo_sharding.h"
-#include "pjrt/wire.h"
 
 namespace callout::internal {
 namespace {

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/wire.h"
 #include "pjrt/hlo_sharding.h"
-#include "pjrt/wire.h"
 #include "testing/status_matchers.h"
 
 namespace callout::internal {

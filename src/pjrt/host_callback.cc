@@ -5,6 +5,7 @@
 
 #include "base/ticks.h"
 #include "delivery/delivery.h"
+#include "files/file_sinks.h"
 #include "registry/callback.h"
 #include "registry/closure.h"
 #include "registry/native_function.h"
@@ -30,6 +31,12 @@ class HostFunction final : public internal::Callback {
   const std::function<Status(const callout::Call&)> function_;
 };
 
+Result<LoadedHostCallback> Loaded(const std::string& name, Result<std::shared_ptr<internal::Callback>> sink,
+                                  std::string serialized) {
+  CALLOUT_ASSIGN_OR_RETURN(auto callback, std::move(sink));
+  return LoadedHostCallback(name, std::move(callback), std::move(serialized));
+}
+
 }  // namespace
 
 LoadedHostCallbackMakeArgs::~LoadedHostCallbackMakeArgs() = default;
@@ -53,14 +60,21 @@ Result<LoadedHostCallback> SinkCallback::Make() const {
   switch (kind) {
     case Kind::kNull:
       return LoadedHostCallback(name, internal::MakeNullSink(name), "null");
-    case Kind::kPrint:
-      return LoadedHostCallback(name, internal::MakePrintSink(name, kStandardOutput), "print");
+    case Kind::kPrint: {
+      internal::PrintOptions options;
+      if (!path.empty()) options.format = path;
+      CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> print,
+                               internal::MakePrintSink(name, kStandardOutput, options));
+      return LoadedHostCallback(name, std::move(print), path.empty() ? "print" : "print:" + path);
+    }
     case Kind::kJsonLines:
+      return Loaded(name, internal::MakeJsonLinesSink(name, path, {}, /*fields=*/true), "jsonl:" + path);
+    case Kind::kCsv:
+      return Loaded(name, internal::MakeCsvSink(name, path, {}, /*columns=*/{}), "csv:" + path);
+    case Kind::kTensorBoard:
       break;
   }
-  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> sink,
-                           internal::MakeJsonLinesSink(name, path, /*append=*/false, /*fields=*/true));
-  return LoadedHostCallback(name, std::move(sink), "jsonl:" + path);
+  return Loaded(name, internal::MakeTensorBoardSink(name, path, {}), "tensorboard:" + path);
 }
 
 ClosureCallback::ClosureCallback(std::string callback_name, const callout_closure& closure)

@@ -45,6 +45,8 @@ void RegisterOwnKinds() {
     RegisterOwn("null", MakerOf<SinkCallback>(Kind::kNull));
     RegisterOwn("print", MakerOf<SinkCallback>(Kind::kPrint));
     RegisterOwn("jsonl", MakerOf<SinkCallback>(Kind::kJsonLines));
+    RegisterOwn("csv", MakerOf<SinkCallback>(Kind::kCsv));
+    RegisterOwn("tensorboard", MakerOf<SinkCallback>(Kind::kTensorBoard));
     RegisterOwn("library", MakerOf<LibraryCallback>());
     return true;
   }();

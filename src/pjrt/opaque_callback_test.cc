@@ -18,10 +18,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(OpaqueCallbackTest, MakesAgainWhatWasSerialized) {
-  const std::string path = ::testing::TempDir() + "/opaque.jsonl";
   using Kind = SinkCallback::Kind;
   for (const SinkCallback& args : {SinkCallback("loss", Kind::kNull), SinkCallback("loss", Kind::kPrint),
-                                   SinkCallback("loss", Kind::kJsonLines, path)}) {
+                                   SinkCallback("loss", Kind::kPrint, "loss={value:.2f}")}) {
     const auto made = args.Make();
     ASSERT_THAT(made, IsOk());
     const auto bytes = made->Serialize();
@@ -33,6 +32,27 @@ TEST(OpaqueCallbackTest, MakesAgainWhatWasSerialized) {
   }
 }
 
+TEST(OpaqueCallbackTest, FilesAreWrittenByOneAtATime) {
+  const std::string folder = ::testing::TempDir() + "/opaque_sinks";
+  using Kind = SinkCallback::Kind;
+  for (const Kind kind : {Kind::kJsonLines, Kind::kCsv, Kind::kTensorBoard}) {
+    const bool has_folder = kind == Kind::kTensorBoard;
+    std::string bytes;
+    {
+      const auto made = SinkCallback("loss", kind, has_folder ? folder : ::testing::TempDir() + "/opaque.file").Make();
+      ASSERT_THAT(made, IsOk());
+      bytes = *made->Serialize();
+      const auto again = OpaqueCallback("again", bytes).Make();
+      if (!has_folder) {
+        EXPECT_THAT(again, StatusIs(StatusCode::kAlreadyExists, "another sink of this process"));
+      }
+    }
+    const auto again = OpaqueCallback("again", bytes).Make();
+    ASSERT_THAT(again, IsOk()) << bytes;
+    EXPECT_THAT(again->Serialize(), IsOkAndHolds(bytes));
+  }
+}
+
 TEST(OpaqueCallbackTest, AFunctionCannotBeSerialized) {
   const auto made = FunctionCallback("rate", [](const Call&) { return OkStatus(); }).Make();
   ASSERT_THAT(made, IsOk());
@@ -40,8 +60,8 @@ TEST(OpaqueCallbackTest, AFunctionCannotBeSerialized) {
 }
 
 TEST(OpaqueCallbackTest, ErrorsNameTheKindOrAreTheMakers) {
-  EXPECT_THAT(OpaqueCallback("loss", "tensorboard:x").Make(),
-              StatusIs(StatusCode::kNotFound, AllOf(HasSubstr("'tensorboard'"), HasSubstr("'jsonl'"))));
+  EXPECT_THAT(OpaqueCallback("loss", "tape:x").Make(),
+              StatusIs(StatusCode::kNotFound, AllOf(HasSubstr("'tape'"), HasSubstr("'jsonl'"))));
   EXPECT_THAT(OpaqueCallback("loss", "").Make(), StatusIs(StatusCode::kNotFound, "'loss'"));
   EXPECT_THAT(OpaqueCallback("loss", "jsonl:/no/such/folder/x").Make(), StatusIs(StatusCode::kNotFound, "/no/such"));
   EXPECT_THAT(OpaqueCallback("f", "library:/no/such.so:f").Make(), StatusIs(StatusCode::kNotFound, "/no/such.so"));

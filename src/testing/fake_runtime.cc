@@ -161,6 +161,13 @@ struct FakeApi {
     return nullptr;
   }
 
+  static XLA_FFI_Error* StreamGet(XLA_FFI_Stream_Get_Args* args) {
+    const auto& stream = Site(args->ctx).stream;
+    if (!stream.has_value()) return MakeError(StatusCode::kUnimplemented, "XLA FFI GPU context is not available");
+    args->stream = *stream;
+    return nullptr;
+  }
+
   static XLA_FFI_Error* NoPool() { return MakeError(StatusCode::kUnimplemented, "No thread pool"); }
 
   static XLA_FFI_Error* NumThreads(XLA_FFI_ThreadPool_NumThreads_Args* args) {
@@ -208,6 +215,7 @@ FakeRuntime::FakeRuntime(int minor) : api_{} {
   api_.XLA_FFI_State_Get = minor < 3 ? &FakeApi::StateGet<StateArgs2> : &FakeApi::StateGet<StateArgs3>;
   api_.XLA_FFI_ThreadPool_Schedule = &FakeApi::Schedule;
   api_.XLA_FFI_ThreadPool_NumThreads = &FakeApi::NumThreads;
+  api_.XLA_FFI_Stream_Get = &FakeApi::StreamGet;
   api_.XLA_FFI_RunId_Get = &FakeApi::RunIdGet;
   api_.XLA_FFI_DeviceOrdinal_Get = &FakeApi::DeviceOrdinalGet;
 }
@@ -236,6 +244,7 @@ FakeRuntime::Metadata FakeRuntime::QueryMetadata(XLA_FFI_Handler* handler) const
   answer.major = metadata.api_version.major_version;
   answer.minor = metadata.api_version.minor_version;
   answer.state_type_id = metadata.state_type_id.type_id;
+  answer.traits = metadata.traits;
   return answer;
 }
 
@@ -265,6 +274,10 @@ XLA_FFI_CallFrame* FakeSite::Frame(FrameBuilder& frame, XLA_FFI_ExecutionStage s
 
 Status FakeSite::Instantiate(FrameBuilder& frame) {
   return TakeError(instantiate_(Frame(frame, XLA_FFI_ExecutionStage_INSTANTIATE)));
+}
+
+Status FakeSite::Initialize(FrameBuilder& frame, XLA_FFI_Handler* initialize) {
+  return TakeError(initialize(Frame(frame, XLA_FFI_ExecutionStage_INITIALIZE)));
 }
 
 Status FakeSite::Execute(FrameBuilder& frame) {

@@ -34,6 +34,7 @@ class FakeRuntime {
     int major = -1;
     int minor = -1;
     int64_t state_type_id = 0;
+    uint32_t traits = 0;
   };
   /// What XLA asks a handler when it is registered.
   Metadata QueryMetadata(XLA_FFI_Handler* handler) const;
@@ -72,12 +73,16 @@ class FakeSite {
   /// What DeviceOrdinal_Get and RunId_Get answer; an error if empty.
   std::optional<int32_t> device_ordinal = 0;
   std::optional<int64_t> run_id = 0;
+  /// What Stream_Get answers; an error if empty.
+  std::optional<void*> stream;
   /// What ThreadPool_NumThreads answers; an error, and from Schedule too, if empty.
   std::optional<int64_t> pool_threads;
   PoolMode pool_mode = PoolMode::kThreads;
 
   /// Calls the handler with the frame's attributes only, as XLA does.
   Status Instantiate(FrameBuilder& frame);
+  /// As XLA does before it executes or captures, where it does that.
+  Status Initialize(FrameBuilder& frame, XLA_FFI_Handler* initialize);
   Status Execute(FrameBuilder& frame);
   /// The frame of the last stage, for calls of the accessors themselves. Borrowed from `frame`.
   XLA_FFI_CallFrame* Frame(FrameBuilder& frame, XLA_FFI_ExecutionStage stage);

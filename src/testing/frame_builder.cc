@@ -16,6 +16,11 @@ FrameBuilder& FrameBuilder::Ret(DType dtype, std::vector<int64_t> dims) {
   return *this;
 }
 
+FrameBuilder& FrameBuilder::Ret(TestBuffer buffer) {
+  rets_.push_back(std::move(buffer));
+  return *this;
+}
+
 FrameBuilder& FrameBuilder::StringAttr(const std::string& name, std::string value) {
   Attribute& attribute = attributes_[name];
   attribute.type = XLA_FFI_AttrType_STRING;
@@ -124,7 +129,7 @@ void FrameBuilder::BuildAttributes() {
 
 XLA_FFI_CallFrame* FrameBuilder::Build(const XLA_FFI_Api* api, XLA_FFI_ExecutionContext* ctx,
                                        XLA_FFI_ExecutionStage stage) {
-  const bool with_buffers = stage == XLA_FFI_ExecutionStage_EXECUTE;
+  const bool with_buffers = stage == XLA_FFI_ExecutionStage_INITIALIZE || stage == XLA_FFI_ExecutionStage_EXECUTE;
   std::deque<TestBuffer> none;
   BuildBuffers(with_buffers ? args_ : none, arg_structs_, arg_pointers_);
   BuildBuffers(with_buffers ? rets_ : none, ret_structs_, ret_pointers_);

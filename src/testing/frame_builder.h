@@ -19,6 +19,7 @@ class FrameBuilder {
   FrameBuilder& Arg(TestBuffer buffer);
   /// A result, filled with 0xcd until a handler fills it.
   FrameBuilder& Ret(DType dtype, std::vector<int64_t> dims);
+  FrameBuilder& Ret(TestBuffer buffer);
   FrameBuilder& TokenArg() { return Arg(TestBuffer(DType::kToken, {}, {})); }
   FrameBuilder& TokenRet() { return Ret(DType::kToken, {}); }
 

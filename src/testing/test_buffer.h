@@ -29,6 +29,12 @@ class TestBuffer {
   static TestBuffer Scalar(T value) {
     return Of<T>({}, std::vector<T>{value});
   }
+  /// One whose elements lie elsewhere, in a device's memory.
+  static TestBuffer At(DType dtype, std::vector<int64_t> dims, void* address) {
+    TestBuffer buffer = Zeros(dtype, std::move(dims));
+    buffer.address_ = address;
+    return buffer;
+  }
   static TestBuffer Zeros(DType dtype, std::vector<int64_t> dims) {
     int64_t elements = 1;
     for (const int64_t extent : dims) elements *= extent;
@@ -40,7 +46,7 @@ class TestBuffer {
     callout_buffer view = {};
     view.dtype = static_cast<uint32_t>(dtype_);
     view.rank = static_cast<uint32_t>(dims_.size());
-    view.data = bytes_.data();
+    view.data = address_ != nullptr ? address_ : bytes_.data();
     view.dims = dims_.data();
     view.size_bytes = bytes_.size();
     return view;
@@ -60,6 +66,7 @@ class TestBuffer {
   DType dtype_;
   std::vector<int64_t> dims_;
   std::vector<uint8_t> bytes_;
+  void* address_ = nullptr;
 };
 
 }  // namespace callout::internal

@@ -36,7 +36,9 @@ SIZE(callout_execute_options, 32);
 OFFSET(callout_execute_options, run_id, 8);
 OFFSET(callout_execute_options, donated_inputs, 16);
 OFFSET(callout_execute_options, num_donated, 24);
-_Static_assert(CALLOUT_SINK_NULL == 0 && CALLOUT_SINK_PRINT == 1 && CALLOUT_SINK_JSON_LINES == 2, "sinks");
+_Static_assert(CALLOUT_SINK_NULL == 0 && CALLOUT_SINK_PRINT == 1 && CALLOUT_SINK_JSON_LINES == 2 &&
+                   CALLOUT_SINK_CSV == 3 && CALLOUT_SINK_TENSORBOARD == 4,
+               "sinks");
 _Static_assert(CALLOUT_OPTION_STRING == 1 && CALLOUT_OPTION_INTEGER == 2 && CALLOUT_OPTION_INTEGERS == 3 &&
                    CALLOUT_OPTION_FLOAT == 4 && CALLOUT_OPTION_BOOL == 5,
                "options");

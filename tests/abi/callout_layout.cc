@@ -25,7 +25,7 @@ OFFSET(callout_buffer, dims, 16);
 OFFSET(callout_buffer, size_bytes, 24);
 
 static_assert(std::is_standard_layout_v<callout_call> && std::is_trivial_v<callout_call>);
-SIZE(callout_call, 96);
+SIZE(callout_call, 104);
 OFFSET(callout_call, struct_size, 0);
 OFFSET(callout_call, num_args, 8);
 OFFSET(callout_call, num_results, 12);
@@ -33,13 +33,15 @@ OFFSET(callout_call, args, 16);
 OFFSET(callout_call, results, 24);
 OFFSET(callout_call, run_id, 32);
 OFFSET(callout_call, device_ordinal, 40);
-OFFSET(callout_call, reserved, 44);
+OFFSET(callout_call, platform, 44);
 OFFSET(callout_call, error_context, 48);
 OFFSET(callout_call, set_error, 56);
 OFFSET(callout_call, attributes, 64);
 OFFSET(callout_call, num_attributes, 72);
 OFFSET(callout_call, allocator, 80);
 OFFSET(callout_call, allocate, 88);
+OFFSET(callout_call, stream, 96);
+static_assert(CALLOUT_PLATFORM_HOST == 0 && CALLOUT_PLATFORM_CUDA == 1);
 
 static_assert(std::is_standard_layout_v<callout_attribute> && std::is_trivial_v<callout_attribute>);
 SIZE(callout_attribute, 32);
@@ -84,6 +86,7 @@ OFFSET(callout_api, unregister, 24);
 
 static_assert(std::is_same_v<callout_call_fn, int32_t (*)(const callout_call*)>);
 static_assert(std::is_same_v<callout_pointers_fn, int32_t (*)(void**, const int64_t*)>);
+static_assert(std::is_same_v<callout_stream_fn, int32_t (*)(void**, const int64_t*, void*)>);
 static_assert(std::is_same_v<decltype(callout_get_api), const callout_api*(uint32_t)>);
 
 // Numbers that exported programs and other languages carry.

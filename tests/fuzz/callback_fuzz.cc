@@ -11,10 +11,10 @@
 void callout::fuzz::Try(std::string_view bytes) {
   internal::EnsureValuePrintMaker();
   (void)internal::Makers::Get().MakeForProgram(bytes);
-  // Files of any name are what these two kinds are for. Here there are none.
+  // Files of any name are what these kinds are for. Here there are none.
   std::string text(bytes);
-  for (const std::string_view kind : {"jsonl:", "library:"}) {
-    if (bytes.starts_with(kind)) text.insert(kind.size(), "/no/such/folder/");
+  for (const std::string_view kind : {"jsonl:", "csv:", "tensorboard:", "library:"}) {
+    if (bytes.starts_with(kind)) text.insert(kind.size(), "/dev/null/");
   }
   const auto made = pjrt::OpaqueCallback("f", text).Make();
   if (!made.ok()) return;

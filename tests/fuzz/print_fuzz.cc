@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "fuzz.h"
-#include "sinks/value_layout.h"
 #include "sinks/value_print.h"
+#include "text/value_layout.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
   const Result<internal::ValuePrint> print = internal::ParseValuePrint(bytes);

@@ -80,9 +80,10 @@ struct CALLOUT_EXPORT LibraryCallback final : LoadedHostCallbackMakeArgs {
   std::string spec;
 };
 
-/// A receiver of taps: a line each on a file descriptor, a JSON object each in a file, or nothing.
+/// A receiver of taps: a line each on standard output, a JSON object or a line of CSV each in a file, an event file of
+/// TensorBoard's, or nothing.
 struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
-  enum class Kind { kNull, kPrint, kJsonLines };
+  enum class Kind { kNull, kPrint, kJsonLines, kCsv, kTensorBoard };
 
   SinkCallback(std::string callback_name, Kind sink_kind, std::string file_path = {})
       : name(std::move(callback_name)), kind(sink_kind), path(std::move(file_path)) {}
@@ -90,11 +91,13 @@ struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
 
   std::string name;
   Kind kind;
-  std::string path;  ///< Of kJsonLines.
+  /// The file of kJsonLines and kCsv, which is written anew; the folder of kTensorBoard; the format of kPrint, see
+  /// docs/sinks.md, or nothing.
+  std::string path;
 };
 
-/// What Serialize returned, "kind:payload": "print", "null", "jsonl:PATH", "library:PATH:SYMBOL", or of a kind that the
-/// host has registered a maker for.
+/// What Serialize returned, "kind:payload": "print", "print:FORMAT", "null", "jsonl:PATH", "csv:PATH",
+/// "tensorboard:FOLDER", "library:PATH:SYMBOL", or of a kind that the host has registered a maker for.
 struct CALLOUT_EXPORT OpaqueCallback final : LoadedHostCallbackMakeArgs {
   OpaqueCallback(std::string callback_name, std::string serialized_bytes)
       : name(std::move(callback_name)), bytes(std::move(serialized_bytes)) {}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a program says of one call of a callback, wherever its buffers are.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "ffi/aliases.h"
+#include "ffi/lanes.h"
+#include "frame/attributes.h"
+#include "frame/ffi_abi.h"
+#include "registry/callback.h"
+
+namespace callout::internal {
+
+/// The attributes of callout.v1.call, see handlers.h. Thread-safe once it was decoded. GIL not needed.
+class CallSite {
+ public:
+  /// Finds the callback, too. Call once.
+  Status Decode(const XLA_FFI_Attrs& attrs);
+
+  const Callback& callback() const { return *callback_; }
+  /// Whether the first operand and the first result are a token, which is no part of the call.
+  bool threaded() const { return threaded_; }
+
+  /// Runs the callback, once or once a lane, on buffers of the host without the token. Afterwards all results are
+  /// written, unless an error is returned. Blocks as long as the callback does, and takes the GIL if that needs it.
+  Status Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> args,
+             std::span<const callout_buffer> results) const;
+
+ private:
+  Status Call(XLA_FFI_CallFrame* frame, const callout_call& call) const;
+
+  std::shared_ptr<Callback> callback_;
+  bool ordered_ = false;
+  bool deferred_ = false;
+  bool threaded_ = false;
+  Attributes attributes_;
+  Lanes lanes_;
+  Aliases aliases_;
+};
+
+}  // namespace callout::internal

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Callbacks that work on the memory of a CUDA device: they queue work on the program's stream, and nothing is copied or
+// waited for.
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/small_buffer.h"
+#include "base/thread_annotations.h"
+#include "ffi/device_aliases.h"
+#include "ffi/find_callback.h"
+#include "ffi/guard.h"
+#include "ffi/handlers.h"
+#include "ffi/lanes.h"
+#include "ffi/recorded_calls.h"
+#include "frame/attributes.h"
+#include "frame/buffer.h"
+#include "frame/call_frame.h"
+#include "registry/failures.h"
+#include "registry/invoke.h"
+
+namespace callout::internal {
+namespace {
+
+using cuda::CUdeviceptr;
+using cuda::CUstream;
+
+// What a call site has on one device.
+struct SiteDevice {
+  std::unique_ptr<const cuda::Device> device;  // outlives the recordings
+  std::optional<RecordedCalls> recordings;     // none: the callback runs each time
+};
+
+class BufferState final : public SiteState {
+ public:
+  explicit BufferState(std::shared_ptr<Callback> callback) : callback_(std::move(callback)) {}
+
+  Status Decode(const XLA_FFI_Attrs& attrs) {
+    CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(attrs, "deferred", 0));
+    CALLOUT_ASSIGN_OR_RETURN(const int64_t graph, Int64Attribute(attrs, "graph", 0));
+    CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(attrs, "threaded", 0));
+    Lanes lanes;
+    CALLOUT_RETURN_IF_ERROR(lanes.Decode(attrs));
+    if (threaded != 0 || !lanes.empty()) {
+      return Unimplemented("callout: callback '" + callback_->label() +
+                           "': callout.v1.buffer has no attributes `threaded` and `lane_dims` on CUDA");
+    }
+    deferred_ = deferred != 0;
+    graph_ = graph != 0;
+    CALLOUT_RETURN_IF_ERROR(attributes_.Decode(attrs, "attributes"));
+    return aliases_.Decode(attrs);
+  }
+
+  Callback& callback() const { return *callback_; }
+  std::span<const callout_attribute> attributes() const { return attributes_.view(); }
+  const Aliases& aliases() const { return aliases_; }
+  bool deferred() const { return deferred_; }
+
+  /// Made by the first call for a device, which must not come while a stream is captured.
+  Result<SiteDevice*> On(int ordinal) {
+    const MutexLock lock(mutex_);
+    SiteDevice& on = devices_[ordinal];
+    if (on.device != nullptr) return &on;
+    CALLOUT_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::Driver::Get());
+    CALLOUT_ASSIGN_OR_RETURN(on.device, cuda::Device::Retain(*driver, ordinal));
+    if (graph_) on.recordings.emplace(*on.device);
+    return &on;
+  }
+
+ private:
+  const std::shared_ptr<Callback> callback_;
+  Attributes attributes_;
+  Aliases aliases_;
+  bool deferred_ = false;
+  bool graph_ = false;
+  Mutex mutex_;
+  std::map<int, SiteDevice> devices_ CALLOUT_GUARDED_BY(mutex_);
+};
+
+Status Instantiate(XLA_FFI_CallFrame* frame) {
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, FindCallback(frame->attrs));
+  if (!callback->takes_device_memory()) {
+    return InvalidArgument("callout: callback '" + callback->label() +
+                           "' works on arrays of the host, and a buffer callback on CUDA gets the device's memory. "
+                           "callout.pure_callback and callout.io_callback copy to the host");
+  }
+  auto state = std::make_unique<BufferState>(std::move(callback));
+  CALLOUT_RETURN_IF_ERROR(state->Decode(frame->attrs));
+  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
+  (void)state.release();  // XLA's now
+  return OkStatus();
+}
+
+Status Fill(const callout_buffer& buffer, unsigned char value, const cuda::Device& device, CUstream stream) {
+  if (buffer.size_bytes == 0) return OkStatus();
+  return device.Check(
+      device.driver().MemsetD8Async(reinterpret_cast<CUdeviceptr>(buffer.data), value, buffer.size_bytes, stream),
+      "cuMemsetD8Async");
+}
+
+// As Defer of ffi/deferral.h. The number is written byte by byte: fills need no memory of the host's that stays.
+Status DeferOnDevice(const Status& outcome, std::span<const callout_buffer> results, const cuda::Device& device,
+                     CUstream stream) {
+  if (results.empty() || results.back().size_bytes != sizeof(int32_t)) {
+    return InvalidArgument("callout: a deferred call's last result must be s32[], got " +
+                           (results.empty() ? std::string("no result") : ShapeString(results.back())));
+  }
+  if (!outcome.ok()) {
+    for (const callout_buffer& result : results.first(results.size() - 1)) {
+      CALLOUT_RETURN_IF_ERROR(Fill(result, 0, device, stream));
+    }
+  }
+  const auto number = static_cast<uint32_t>(outcome.ok() ? 0 : KeepFailure(outcome));
+  callout_buffer byte = results.back();
+  byte.size_bytes = 1;
+  for (unsigned int i = 0; i < sizeof(number); ++i) {
+    CALLOUT_RETURN_IF_ERROR(Fill(byte, static_cast<unsigned char>(number >> 8 * i), device, stream));
+    byte.data = static_cast<char*>(byte.data) + 1;
+  }
+  return OkStatus();
+}
+
+Status Run(const BufferState& state, SiteDevice& on, const callout_call& call) {
+  const auto stream = static_cast<CUstream>(call.stream);
+  if (!state.aliases().empty()) CALLOUT_RETURN_IF_ERROR(CopyAliases(state.aliases(), call, *on.device, stream));
+  return on.recordings ? on.recordings->Call(state.callback(), call) : Invoke(state.callback(), call);
+}
+
+Status Execute(XLA_FFI_CallFrame* frame, BufferState& state) {
+  callout_call call = {};
+  call.struct_size = sizeof(call);
+  call.device_ordinal = DeviceOrdinal(frame);
+  call.platform = CALLOUT_PLATFORM_CUDA;
+  CALLOUT_ASSIGN_OR_RETURN(SiteDevice * on, state.On(call.device_ordinal));
+  CALLOUT_ASSIGN_OR_RETURN(call.stream, PlatformStream(frame));
+  cuda::ContextScope current(*on->device);
+  CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
+  SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
+  SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
+  call.num_args = DecodeArgs(frame->args, args.data());
+  call.num_results = DecodeRets(frame->rets, results.data());
+  call.args = args.data();
+  call.results = results.data();
+  call.run_id = RunId(frame);
+  call.error_context = frame;
+  call.attributes = state.attributes().data();
+  call.num_attributes = static_cast<uint32_t>(state.attributes().size());
+  if (!state.deferred()) return Run(state, *on, call);
+  const std::span<const callout_buffer> all(results.data(), call.num_results);
+  if (call.num_results > 0) --call.num_results;
+  return DeferOnDevice(Run(state, *on, call), all, *on->device, static_cast<CUstream>(call.stream));
+}
+
+XLA_FFI_Error* ExecuteGuarded(XLA_FFI_CallFrame* frame, bool capturable) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error, capturable)) return error;
+  auto* state = static_cast<BufferState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [&] { return Execute(frame, *state); });
+}
+
+}  // namespace
+}  // namespace callout::internal
+
+using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_cuda_buffer_instantiate(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
+  return Guard(frame->api, [frame] { return Instantiate(frame); });
+}
+
+XLA_FFI_Error* callout_v1_cuda_buffer_initialize(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  auto* state = static_cast<BufferState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [&] { return state->On(DeviceOrdinal(frame)).status(); });
+}
+
+XLA_FFI_Error* callout_v1_cuda_buffer_execute(XLA_FFI_CallFrame* frame) noexcept {
+  return ExecuteGuarded(frame, /*capturable=*/false);
+}
+
+XLA_FFI_Error* callout_v1_buffer_capturable_execute(XLA_FFI_CallFrame* frame) noexcept {
+  return ExecuteGuarded(frame, /*capturable=*/true);
+}

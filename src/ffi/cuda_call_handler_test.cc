@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// callout.v1.call on CUDA. The host may not touch the memory of the double's devices, so what works goes through
+// copies. cuda_call_errors_test.cc is about what goes wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "testing/cuda_call_fixture.h"
+#include "testing/spin.h"
+
+namespace callout::internal {
+namespace {
+
+using ::testing::ElementsAre;
+
+class CudaCallHandlerTest : public CudaCallTest {
+ protected:
+  /// The driver's functions that were called from now on until the log is read.
+  std::vector<std::string> Calls(const std::set<std::string>& wanted) {
+    std::vector<std::string> calls;
+    std::istringstream log(fake()->log());
+    for (std::string line; std::getline(log, line);) {
+      const std::string name = line.substr(0, line.find_first_of(" ("));
+      if (wanted.contains(name)) calls.push_back(name);
+    }
+    return calls;
+  }
+};
+
+TEST_F(CudaCallHandlerTest, IsNotCaptured) {
+  EXPECT_EQ(runtime_.QueryMetadata(&callout_v1_cuda_call_execute).traits, 0U);
+  EXPECT_EQ(runtime_.QueryMetadata(&callout_v1_cuda_check_execute).traits, 0U);
+  EXPECT_GT(runtime_.QueryMetadata(&callout_v1_cuda_call_instantiate).state_type_id, 0);
+  EXPECT_GT(runtime_.QueryMetadata(&callout_v1_cuda_check_instantiate).state_type_id, 0);
+}
+
+TEST_F(CudaCallHandlerTest, CallbackGetsCopiesAndItsResultsArrive) {
+  const auto site = NewSite();
+  site->run_id = 33;
+  FrameBuilder frame = Frame();
+  TestBuffer a = OnDevice({2}, {1, 2}), b = OnDevice({2}, {0, 0});
+  TestBuffer c = OnDevice({}, {5}), d = OnDevice({}, {0});
+  frame.TokenArg().Arg(a).Arg(c).TokenRet().Ret(b).Ret(d);
+  callback_->on_call = [&](const callout_call& call) {
+    EXPECT_EQ(call.num_args, 2U);
+    EXPECT_EQ(call.num_results, 2U);
+    EXPECT_EQ(call.run_id, 33);
+    EXPECT_EQ(call.args[0].rank, 1U);
+    EXPECT_EQ(call.args[0].dims[0], 2);
+    EXPECT_EQ(call.args[0].dtype, a.view().dtype);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(call.args[1].data) % 64, 0U);
+    return AddOne(call);
+  };
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  for (int run = 0; run < 3; ++run) ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_THAT(Read(b), ElementsAre(2, 3));
+  EXPECT_THAT(Read(d), ElementsAre(6));
+  EXPECT_THAT(Read(a), ElementsAre(1, 2));
+}
+
+TEST_F(CudaCallHandlerTest, OneWaitForAllCopies) {
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  TestBuffer a = OnDevice({1}, {1}), b = OnDevice({1}, {2});
+  frame.Arg(a).Arg(a).Ret(b).Ret(b);
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  const std::set<std::string> wanted = {"cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync", "cuEventRecord", "cuMemHostAlloc",
+                                        "cuStreamSynchronize"};
+  const size_t before = Calls(wanted).size();
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  std::vector<std::string> calls = Calls(wanted);
+  calls.erase(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(before));
+  EXPECT_THAT(calls, ElementsAre("cuMemHostAlloc", "cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync", "cuEventRecord",
+                                 "cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync", "cuEventRecord"));
+}
+
+TEST_F(CudaCallHandlerTest, CallbackRunsWhenWhatCameBeforeHasRun) {
+  for (const bool has_operands : {true, false}) {
+    const auto site = NewSite();
+    FrameBuilder frame = Frame();
+    TestBuffer in = OnDevice({1}, {1});
+    if (has_operands) frame.Arg(in);
+    ASSERT_THAT(site->Instantiate(frame), IsOk());
+    std::atomic<bool> may_run{false};
+    callback_->on_call = [&](const callout_call&) {
+      EXPECT_TRUE(may_run.load());
+      return OkStatus();
+    };
+    const int waits = fake()->calls("cuEventSynchronize");
+    fake()->hold();
+    std::thread caller([&] { EXPECT_THAT(site->Execute(frame), IsOk()); });
+    SpinUntil([&] { return fake()->calls("cuEventSynchronize") > waits; });
+    may_run = true;
+    fake()->release();
+    caller.join();
+  }
+}
+
+TEST_F(CudaCallHandlerTest, CopiesOfResultsAreQueuedAndNotAwaited) {
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  TestBuffer in = OnDevice({1}, {1}), out = OnDevice({1}, {0});
+  frame.Arg(in).Ret(out);
+  callback_->on_call = [&](const callout_call& call) {
+    fake()->hold();
+    return AddOne(call);
+  };
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  fake()->release();
+  EXPECT_THAT(Read(out), ElementsAre(2));
+}
+
+TEST_F(CudaCallHandlerTest, ExecutableMayEndBeforeItsCopiesHaveRun) {
+  auto site = NewSite();
+  FrameBuilder frame = Frame();
+  TestBuffer in = OnDevice({1}, {1}), out = OnDevice({1}, {0});
+  frame.Arg(in).Ret(out);
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  site.reset();
+  EXPECT_THAT(Read(out), ElementsAre(2));
+  EXPECT_EQ(fake()->live(kFakeCudaPinnedMemory), 0);
+}
+
+TEST_F(CudaCallHandlerTest, ManyCallsPinTwoBlocks) {
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  TestBuffer value = OnDevice({1}, {0});
+  frame.Arg(value).Ret(value);
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  for (int run = 0; run < 200; ++run) ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_THAT(Read(value), ElementsAre(200));
+  EXPECT_LE(fake()->calls("cuMemHostAlloc"), 2);
+}
+
+TEST_F(CudaCallHandlerTest, ArraysWithoutElements) {
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  TestBuffer out = OnDevice({1}, {0});
+  frame.Arg(TestBuffer::Zeros(DType::kFloat32, {0, 3})).Ret(DType::kFloat32, {0}).Ret(out);
+  callback_->on_call = [](const callout_call& call) {
+    EXPECT_EQ(call.args[0].size_bytes, 0U);
+    EXPECT_EQ(call.args[0].dims[1], 3);
+    EXPECT_EQ(call.results[0].size_bytes, 0U);
+    *static_cast<float*>(call.results[1].data) = 4;
+    return OkStatus();
+  };
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_THAT(Read(out), ElementsAre(4));
+}
+
+TEST_F(CudaCallHandlerTest, TokenOfAThreadedCallIsCopiedOnTheDevice) {
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("threaded", 1).Int64Attr("ordered", 1);
+  TestBuffer token_in = OnDevice<uint32_t>({}, {7}), token_out = OnDevice<uint32_t>({}, {0});
+  TestBuffer in = OnDevice({1}, {1}), out = OnDevice({1}, {0});
+  frame.Arg(token_in).Arg(in).Ret(token_out).Ret(out);
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_THAT(Read<uint32_t>(token_out), ElementsAre(7U));
+  EXPECT_THAT(Read(out), ElementsAre(2));
+  EXPECT_EQ(fake()->calls("cuMemcpyDtoDAsync"), 1);
+}
+
+TEST_F(CudaCallHandlerTest, AttributesAndAliasesAreAsOnACpu) {
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64ArrayAttr("aliases", {0, 0}).DictionaryAttr("attributes", {{"how", "twice"}});
+  TestBuffer in = OnDevice({2}, {1, 2}), out = OnDevice({2}, {0, 0});
+  frame.Arg(in).Ret(out);
+  callback_->on_call = [](const callout_call& call) {
+    EXPECT_EQ(call.num_attributes, 1U);
+    EXPECT_STREQ(static_cast<const char*>(call.attributes[0].data), "twice");
+    auto* values = static_cast<float*>(call.results[0].data);
+    for (int i = 0; i < 2; ++i) values[i] *= 2;
+    return OkStatus();
+  };
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_THAT(Read(out), ElementsAre(2, 4));
+  EXPECT_THAT(Read(in), ElementsAre(1, 2));
+}
+
+TEST_F(CudaCallHandlerTest, EachLaneIsACallOnItsPart) {
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  frame.Int64ArrayAttr("lane_dims", {3}).Int64ArrayAttr("lane_masks", {1, 0});
+  TestBuffer in = OnDevice({3, 1}, {1, 2, 3}), shared = OnDevice({1}, {10}), out = OnDevice({3, 1}, {0, 0, 0});
+  frame.Arg(in).Arg(shared).Ret(out);
+  callback_->on_call = [](const callout_call& call) {
+    EXPECT_EQ(call.args[0].rank, 1U);
+    const auto value = [](const callout_buffer& buffer) { return *static_cast<const float*>(buffer.data); };
+    *static_cast<float*>(call.results[0].data) = value(call.args[0]) * value(call.args[1]);
+    return OkStatus();
+  };
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_THAT(Read(out), ElementsAre(10, 20, 30));
+  EXPECT_EQ(fake()->calls("cuMemcpyDtoHAsync"), 3) << "two, and the one of Read";
+}
+
+TEST_F(CudaCallHandlerTest, DevicesCallAtOnce) {
+  std::latch both(2);
+  callback_->on_call = [&](const callout_call& call) {
+    both.arrive_and_wait();  // hangs if one waits
+    return AddOne(call);
+  };
+  std::vector<std::unique_ptr<FakeSite>> sites;
+  std::vector<FrameBuilder> frames(2);
+  std::vector<TestBuffer> values;
+  for (int device = 0; device < 2; ++device) {
+    sites.push_back(NewSite(device));
+    values.push_back(OnDevice({1}, {static_cast<float>(device)}, device));
+    frames[static_cast<size_t>(device)] = std::move(Frame().Arg(values.back()).Ret(values.back()));
+  }
+  std::vector<std::thread> threads;
+  for (size_t device = 0; device < 2; ++device) {
+    threads.emplace_back([&, device] {
+      EXPECT_THAT(sites[device]->Instantiate(frames[device]), IsOk());
+      EXPECT_THAT(sites[device]->Execute(frames[device]), IsOk());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(Read(values[0], 0), ElementsAre(1));
+  EXPECT_THAT(Read(values[1], 1), ElementsAre(2));
+}
+
+TEST_F(CudaCallHandlerTest, CallbackMayRunAProgramOfItsDevice) {
+  const auto site = NewSite(), inner = NewSite();
+  TestBuffer in = OnDevice({1}, {1}), between = OnDevice({1}, {0}), out = OnDevice({1}, {0});
+  FrameBuilder frame = std::move(Frame().Arg(in).Ret(out)), inner_frame = std::move(Frame().Arg(in).Ret(between));
+  ASSERT_THAT(inner->Instantiate(inner_frame), IsOk());
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  bool is_inside = false;
+  callback_->on_call = [&](const callout_call& call) {
+    if (!std::exchange(is_inside, true)) {
+      EXPECT_THAT(inner->Execute(inner_frame), IsOk());
+      EXPECT_THAT(Read(between), ElementsAre(2)) << "its stream goes on";
+    }
+    return AddOne(call);
+  };
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_THAT(Read(out), ElementsAre(2));
+}
+
+TEST_F(CudaCallHandlerTest, CallbackMayMakeAnotherDeviceCurrent) {
+  const auto site = NewSite();
+  TestBuffer in = OnDevice({1}, {1}), out = OnDevice({1}, {0});
+  FrameBuilder frame = std::move(Frame().Arg(in).Ret(out));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  callback_->on_call = [&](const callout_call& call) {
+    EXPECT_EQ(device().driver().CtxPushCurrent(device(1).context()), cuda::CUDA_SUCCESS);
+    return AddOne(call);
+  };
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  cuda::CUcontext popped = nullptr;
+  EXPECT_EQ(device().driver().CtxPopCurrent(&popped), cuda::CUDA_SUCCESS);
+  EXPECT_EQ(popped, device(1).context());
+  EXPECT_THAT(Read(out), ElementsAre(2));
+}
+
+TEST_F(CudaCallHandlerTest, ThreadsRunOneExecutableAtOnce) {
+  constexpr int kThreads = 4, kRounds = 50;
+  const auto site = NewSite();
+  FrameBuilder prototype = Frame();
+  ASSERT_THAT(site->Instantiate(prototype), IsOk());
+  std::vector<TestBuffer> values;
+  for (int i = 0; i < kThreads; ++i) values.push_back(OnDevice({1}, {static_cast<float>(100 * i)}));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      TestBuffer& value = values[static_cast<size_t>(i)];
+      FrameBuilder frame = std::move(Frame().Arg(value).Ret(value));
+      for (int round = 0; round < kRounds; ++round) EXPECT_THAT(site->Execute(frame), IsOk());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < kThreads; ++i) {
+    EXPECT_THAT(Read(values[static_cast<size_t>(i)]), ElementsAre(static_cast<float>(100 * i + kRounds)));
+  }
+}
+
+}  // namespace
+}  // namespace callout::internal

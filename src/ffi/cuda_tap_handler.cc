@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Taps on CUDA: the copies are queued on the program's stream, and the program goes on. Not to be captured: a replay
+// would write to a slot that was taken once.
+#include <span>
+
+#include "base/small_buffer.h"
+#include "device_taps/device_taps.h"
+#include "ffi/device_results.h"
+#include "ffi/guard.h"
+#include "ffi/handlers.h"
+#include "ffi/tap_state.h"
+#include "frame/call_frame.h"
+#include "registry/invoke.h"
+
+namespace callout::internal {
+namespace {
+
+using cuda::CUstream;
+
+Status Take(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<const callout_buffer> args) {
+  TapOperands operands;
+  CALLOUT_RETURN_IF_ERROR(operands.Split(site, args));
+  return DeviceTaps::Get().Take(site, {.buffers = operands.value(),
+                                       .step = operands.step(),
+                                       .stream = stream,
+                                       .device_ordinal = DeviceOrdinal(frame),
+                                       .run_id = RunId(frame)});
+}
+
+Status Execute(XLA_FFI_CallFrame* frame, const TapState& state) {
+  SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
+  std::span<const callout_buffer> args(arg_buffers.data(), DecodeArgs(frame->args, arg_buffers.data()));
+  CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
+  const auto stream = static_cast<CUstream>(found);
+  if (!state.threaded() && !state.deferred()) return Take(frame, state.site(), stream, args);
+  SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
+  std::span<const callout_buffer> results(result_buffers.data(), DecodeRets(frame->rets, result_buffers.data()));
+  CALLOUT_ASSIGN_OR_RETURN(const auto taps, DeviceTaps::Get().On(DeviceOrdinal(frame)));
+  cuda::ContextScope current(taps->device());
+  CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
+  if (state.threaded()) CALLOUT_RETURN_IF_ERROR(PassTokenOn(taps->device(), stream, &args, &results));
+  Status status = Take(frame, state.site(), stream, args);
+  if (state.deferred()) return DeferOn(taps->device(), stream, status, results);
+  return status;
+}
+
+// So that the first execution does not wait for pinned memory in the middle of its stream.
+Status Initialize(XLA_FFI_CallFrame* frame, const TapState& state) {
+  CALLOUT_ASSIGN_OR_RETURN(const auto taps, DeviceTaps::Get().On(DeviceOrdinal(frame)));
+  return taps->Prepare(state.site().callback->lane());
+}
+
+}  // namespace
+}  // namespace callout::internal
+
+using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_cuda_tap_initialize(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  const auto* state = static_cast<const TapState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [frame, state] { return Initialize(frame, *state); });
+}
+
+XLA_FFI_Error* callout_v1_cuda_tap_execute(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  const auto* state = static_cast<const TapState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [frame, state] { return Execute(frame, *state); });
+}

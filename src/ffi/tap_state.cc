@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ffi/tap_state.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ffi/guard.h"
+#include "ffi/handlers.h"
+#include "frame/buffer.h"
+#include "registry/registry.h"
+#include "sinks/sinks.h"
+#include "sinks/value_print.h"
+#include "watch/watch.h"
+
+namespace callout::internal {
+namespace {
+
+constexpr int64_t kAllPpb = 1'000'000'000;  // parts in a billion
+
+std::vector<std::string> SplitLines(std::string_view text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0;;) {
+    const size_t end = text.find('\n', begin);
+    lines.emplace_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) return lines;
+    begin = end + 1;
+  }
+}
+
+Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
+  CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(attrs, "callback"));
+  CALLOUT_ASSIGN_OR_RETURN(const std::string_view needed, StringAttribute(attrs, "names"));
+  CALLOUT_ASSIGN_OR_RETURN(const std::string_view label, StringAttribute(attrs, "label"));
+  CALLOUT_ASSIGN_OR_RETURN(const std::string_view leaves, StringAttribute(attrs, "leaves"));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t every, Int64Attribute(attrs, "every", 1));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t min_interval_ns, Int64Attribute(attrs, "min_interval_ns", 0));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t on_full, Int64Attribute(attrs, "on_full", 0));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t offsets, Int64Attribute(attrs, "offsets", 0));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t step, Int64Attribute(attrs, "step", 0));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t only_device, Int64Attribute(attrs, "only_device", -1));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t only_process, Int64Attribute(attrs, "only_process", -1));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t sample_ppb, Int64Attribute(attrs, "sample_ppb", kAllPpb));
+  if (sample_ppb < 1 || sample_ppb > kAllPpb) {
+    return InvalidArgument("callout: a tap's `sample_ppb` must be 1 to 1000000000, got " + std::to_string(sample_ppb));
+  }
+  if (every < 1 || min_interval_ns < 0 || on_full < 0 || on_full > 2) {
+    return InvalidArgument(
+        "callout: a tap's `every` must be at least 1, `min_interval_ns` at least 0 and `on_full` 0 to 2; "
+        "got " +
+        std::to_string(every) + ", " + std::to_string(min_interval_ns) + ", " + std::to_string(on_full));
+  }
+  EnsureProgressBarMaker();
+  EnsureValuePrintMaker();
+  EnsureWatchMaker();
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name, needed));
+  SiteInfo info = {std::string(label.empty() ? std::string_view(callback->label()) : label), SplitLines(leaves),
+                   offsets != 0, step != 0};
+  auto throttle = std::make_shared<Throttle>(every, min_interval_ns, static_cast<double>(sample_ppb) / kAllPpb);
+  auto site = std::make_unique<TapSite>(std::move(callback), std::move(info), std::move(throttle),
+                                        static_cast<OverflowPolicy>(on_full));
+  site->senders = {only_device, only_process};
+  return site;
+}
+
+Status Instantiate(XLA_FFI_CallFrame* frame) {
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeSite(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(frame->attrs, "deferred", 0));
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(frame->attrs, "threaded", 0));
+  auto state = std::make_unique<TapState>(std::move(site), deferred != 0, threaded != 0);
+  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
+  (void)state.release();  // XLA's now
+  return OkStatus();
+}
+
+}  // namespace
+
+Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> args) {
+  value_ = args;
+  if (site.info.has_step) [[unlikely]] {
+    // It stands behind the leaves.
+    const size_t place = site.info.leaf_names.size();
+    if (place >= args.size() || !HasIntegers(args[place])) {
+      return InvalidArgument("callout: tap '" + site.info.label +
+                             "': expected its step, an integer, behind its leaves (attribute `step`), got " +
+                             (place < args.size() ? ShapeString(args[place]) : "no operand"));
+    }
+    step_ = &args[place];
+    without_step_.emplace(args.size() - 1);
+    std::copy(args.begin() + static_cast<ptrdiff_t>(place) + 1, args.end(),
+              std::copy_n(args.begin(), place, without_step_->data()));
+    value_ = {without_step_->data(), args.size() - 1};
+  }
+  const size_t expected = site.info.leaf_names.size() + (site.info.has_offsets ? 1 : 0);
+  // A value without arrays: its tap says that it was reached. One empty name is what a program has by default.
+  const bool has_no_arrays = value_.empty() && expected == 1 && site.info.leaf_names[0].empty();
+  if (value_.size() == expected || has_no_arrays) [[likely]]
+    return OkStatus();
+  return InvalidArgument("callout: tap '" + site.info.label + "': expected " + std::to_string(expected) +
+                         " operands (attributes `leaves`, `offsets`), got " + std::to_string(value_.size()));
+}
+
+}  // namespace callout::internal
+
+using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_tap_instantiate(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
+  return Guard(frame->api, [frame] { return Instantiate(frame); });
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a tap of an executable is, on every platform: its site, and how its operands are to be read.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/small_buffer.h"
+#include "delivery/delivery.h"
+#include "frame/ffi_abi.h"
+
+namespace callout::internal {
+
+class TapState final : public SiteState {
+ public:
+  TapState(std::unique_ptr<TapSite> site, bool deferred, bool threaded)
+      : site_(std::move(site)), deferred_(deferred), threaded_(threaded) {}
+  // Records of this site may still be queued: it follows them out.
+  ~TapState() override { Delivery::Get().Retire(std::move(site_)); }
+  TapSite& site() const { return *site_; }
+  bool deferred() const { return deferred_; }
+  bool threaded() const { return threaded_; }
+
+ private:
+  std::unique_ptr<TapSite> site_;
+  const bool deferred_;
+  const bool threaded_;
+};
+
+/// The operands of a tap, without its token. Borrowed: valid as long as the operands, and not to be copied.
+class TapOperands {
+ public:
+  /// InvalidArgument if they are not what the site has.
+  Status Split(const TapSite& site, std::span<const callout_buffer> args);
+
+  /// The value, and its offsets if it has some.
+  std::span<const callout_buffer> value() const { return value_; }
+  /// An array of integers that is no part of the value; null if the site has none. Under vmap the first one counts.
+  const callout_buffer* step() const { return step_; }
+
+ private:
+  std::span<const callout_buffer> value_;
+  const callout_buffer* step_ = nullptr;
+  std::optional<SmallBuffer<callout_buffer, 16>> without_step_;
+};
+
+}  // namespace callout::internal

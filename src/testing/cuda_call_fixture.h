@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fixture for tests of callout.v1.call and callout.v1.check on CUDA. Its users link callout_ffi and use the double.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ffi/handlers.h"
+#include "registry/registry.h"
+#include "testing/cuda_site_fixture.h"
+#include "testing/fake_callbacks.h"
+
+namespace callout::internal {
+
+class CudaCallTest : public CudaSiteTest {
+ protected:
+  void SetUp() override {
+    CudaSiteTest::SetUp();
+    ASSERT_THAT(runtime_.QueryMetadata(&callout_v1_cuda_call_instantiate).status, IsOk());
+    callback_ = std::make_shared<FakeCallback>("test.f");
+    (void)Registry::Get().Bind("test.f", callback_);
+    callback_->on_call = &AddOne;
+  }
+  void TearDown() override {
+    callback_.reset();
+    CudaSiteTest::TearDown();
+  }
+
+  std::unique_ptr<FakeSite> NewSite(int ordinal = 0) {
+    return NewSiteOf(&callout_v1_cuda_call_instantiate, &callout_v1_cuda_call_execute, ordinal);
+  }
+  std::unique_ptr<FakeSite> NewCheckSite(int ordinal = 0) {
+    return NewSiteOf(&callout_v1_cuda_check_instantiate, &callout_v1_cuda_check_execute, ordinal);
+  }
+  static FrameBuilder Frame() {
+    FrameBuilder frame;
+    frame.StringAttr("callback", "py:test.f");
+    return frame;
+  }
+
+  /// Each result is its operand and one more. Arrays of floats.
+  static Status AddOne(const callout_call& call) {
+    for (uint32_t i = 0; i < call.num_results; ++i) {
+      const auto* from = static_cast<const float*>(call.args[i].data);
+      auto* to = static_cast<float*>(call.results[i].data);
+      for (uint64_t k = 0; k < call.results[i].size_bytes / sizeof(float); ++k) to[k] = from[k] + 1;
+    }
+    return OkStatus();
+  }
+
+  std::shared_ptr<FakeCallback> callback_;
+};
+
+}  // namespace callout::internal

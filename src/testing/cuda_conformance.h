@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The fixture of the tests that say how a driver behaves. They run against the double, and against a real driver where
+// CALLOUT_TEST_CUDA_DRIVER names one: the double is worth what these tests say of both.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/read_file.h"
+#include "testing/fake_cuda/load.h"
+#include "testing/live_counts.h"
+#include "testing/scale_ptx.h"
+#include "testing/status_matchers.h"
+#include "transport/cuda/graph.h"
+#include "transport/cuda/kernel.h"
+#include "transport/cuda/resources.h"
+
+namespace callout::internal::cuda {
+
+enum class Subject { kDouble, kReal };
+
+inline constexpr const char* kRealDriver = "CALLOUT_TEST_CUDA_DRIVER";
+
+inline std::vector<Subject> Subjects() {
+  if (std::getenv(kRealDriver) == nullptr) return {Subject::kDouble};
+  return {Subject::kDouble, Subject::kReal};
+}
+
+class DriverConformance : public WithLiveCounts<::testing::TestWithParam<Subject>> {
+ protected:
+  using Base = WithLiveCounts<::testing::TestWithParam<Subject>>;
+
+  void SetUp() override {
+    Base::SetUp();
+    const std::string path = GetParam() == Subject::kReal ? std::getenv(kRealDriver) : CALLOUT_FAKE_CUDA;
+    const auto opened = Driver::Open(path);
+    ASSERT_THAT(opened, IsOk());
+    driver_ = *opened;
+    fake_ = FindFakeCuda(path);
+    ASSERT_THAT(driver_->Initialize(), IsOk());
+    if (fake_ != nullptr) fake_->reset();
+    auto device = Device::Retain(*driver_, 0);
+    ASSERT_THAT(device, IsOk());
+    device_ = std::move(device).value();
+    current_ = std::make_unique<ContextScope>(*device_);
+    ASSERT_THAT(current_->TakeStatus(), IsOk());
+  }
+
+  void TearDown() override {
+    current_.reset();
+    device_.reset();
+    Base::TearDown();
+    if (fake_ == nullptr) return;
+    fake_->release();
+    for (int kind = 0; kind < kFakeCudaKindCount; ++kind) {
+      EXPECT_EQ(fake_->live(static_cast<FakeCudaKind>(kind)), 0) << "left behind, of FakeCudaKind " << kind;
+    }
+  }
+
+  const Driver& driver() const { return *driver_; }
+  const Device& device() const { return *device_; }
+  /// Null for a real driver.
+  const FakeCudaControl* fake() const { return fake_; }
+
+  template <typename T>
+  static T Take(Result<T> result) {
+    EXPECT_THAT(result, IsOk());
+    return std::move(result).value();
+  }
+  Stream NewStream() const { return Take(CreateStream(device())); }
+  DeviceMemory NewDeviceMemory(size_t bytes) const { return Take(AllocateDevice(device(), bytes)); }
+  PinnedMemory NewPinned(size_t bytes) const { return Take(AllocatePinned(device(), bytes)); }
+
+  /// The double's image. For a real driver one with `scale` alone.
+  Library NewLibrary() const {
+    if (fake() == nullptr) return Take(LoadLibrary(driver(), kScalePtx, "scale.ptx"));
+    return Take(LoadLibrary(driver(), Take(ReadFile(CALLOUT_FAKE_CUDA_IMAGE, "image")).data(), "kernels.image"));
+  }
+
+ private:
+  const Driver* driver_ = nullptr;
+  const FakeCudaControl* fake_ = nullptr;
+  std::unique_ptr<const Device> device_;
+  std::unique_ptr<ContextScope> current_;
+};
+
+inline std::string SubjectName(const ::testing::TestParamInfo<Subject>& info) {
+  return info.param == Subject::kDouble ? "Double" : "Real";
+}
+
+#define CALLOUT_CUDA_CONFORMANCE(suite) \
+  INSTANTIATE_TEST_SUITE_P(Drivers, suite, ::testing::ValuesIn(Subjects()), SubjectName)
+
+#define CALLOUT_NEEDS_DOUBLE(reason) \
+  if (fake() == nullptr) GTEST_SKIP() << "for the double only: " << (reason)
+
+}  // namespace callout::internal::cuda

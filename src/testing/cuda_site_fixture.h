@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fixture for tests of handlers for CUDA on the double of the driver. Its users link callout_ffi and use the double.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "testing/fake_cuda/load.h"
+#include "testing/fake_runtime.h"
+#include "testing/live_counts.h"
+#include "testing/status_matchers.h"
+#include "transport/cuda/resources.h"
+
+namespace callout::internal {
+
+/// Two devices with a stream each, and arrays in their memory. Nothing of the driver's may be left behind.
+class CudaSiteTest : public WithLiveCounts<::testing::Test> {
+ protected:
+  static void SetUpTestSuite() { setenv("CALLOUT_CUDA_DRIVER", CALLOUT_FAKE_CUDA, 1); }
+
+  void SetUp() override {
+    WithLiveCounts::SetUp();
+    fake_ = FindFakeCuda(CALLOUT_FAKE_CUDA);
+    ASSERT_NE(fake_, nullptr);
+    fake_->set_devices(2);
+    const auto driver = cuda::Driver::Get();
+    ASSERT_THAT(driver, IsOk());
+    for (int i = 0; i < 2; ++i) {
+      auto device = cuda::Device::Retain(**driver, i);
+      ASSERT_THAT(device, IsOk());
+      devices_.push_back(std::move(device).value());
+      auto stream = CreateStream(*devices_.back());
+      ASSERT_THAT(stream, IsOk());
+      streams_.push_back(std::move(stream).value());
+    }
+  }
+
+  void TearDown() override {
+    memory_.clear();
+    streams_.clear();
+    devices_.clear();
+    EXPECT_EQ(FakeRuntime::live_errors(), 0);
+    WithLiveCounts::TearDown();
+    fake_->release();
+    for (int kind = 0; kind < kFakeCudaKindCount; ++kind) {
+      EXPECT_EQ(fake_->live(static_cast<FakeCudaKind>(kind)), 0) << "left behind, of FakeCudaKind " << kind;
+    }
+  }
+
+  const FakeCudaControl* fake() const { return fake_; }
+  const cuda::Device& device(int ordinal = 0) const { return *devices_.at(static_cast<size_t>(ordinal)); }
+  cuda::CUstream stream(int ordinal = 0) const { return streams_.at(static_cast<size_t>(ordinal)).get(); }
+
+  /// A call site of the device's.
+  std::unique_ptr<FakeSite> NewSiteOf(XLA_FFI_Handler* instantiate, XLA_FFI_Handler* execute, int ordinal = 0) {
+    auto site = std::make_unique<FakeSite>(runtime_, instantiate, execute);
+    site->device_ordinal = ordinal;
+    site->stream = stream(ordinal);
+    return site;
+  }
+
+  /// Values in the device's memory, and the buffer that is there.
+  template <typename T = float>
+  TestBuffer OnDevice(std::vector<int64_t> dims, const std::vector<T>& values, int ordinal = 0) {
+    const size_t bytes = values.size() * sizeof(T);
+    auto memory = AllocateDevice(device(ordinal), bytes);
+    EXPECT_THAT(memory, IsOk());
+    const cuda::ContextScope current(device(ordinal));
+    EXPECT_EQ(device().driver().MemcpyHtoDAsync(memory->get(), values.data(), bytes, stream(ordinal)), 0);
+    EXPECT_THAT(Synchronize(device(ordinal), stream(ordinal)), IsOk());
+    TestBuffer buffer = TestBuffer::At(DTypeOf<T>::value, std::move(dims), reinterpret_cast<void*>(memory->get()));
+    memory_.push_back(std::move(memory).value());
+    return buffer;
+  }
+
+  /// What has arrived there when everything queued has run.
+  template <typename T = float>
+  std::vector<T> Read(TestBuffer& buffer, int ordinal = 0) {
+    std::vector<T> values(buffer.view().size_bytes / sizeof(T));
+    const cuda::ContextScope current(device(ordinal));
+    const auto from = reinterpret_cast<cuda::CUdeviceptr>(buffer.view().data);
+    EXPECT_EQ(device().driver().MemcpyDtoHAsync(values.data(), from, buffer.view().size_bytes, stream(ordinal)), 0);
+    EXPECT_THAT(Synchronize(device(ordinal), stream(ordinal)), IsOk());
+    return values;
+  }
+
+  FakeRuntime& runtime_ = FakeRuntime::ForMinor(4);
+
+ private:
+  const FakeCudaControl* fake_ = nullptr;
+  std::vector<std::unique_ptr<const cuda::Device>> devices_;
+  std::vector<cuda::Stream> streams_;
+  std::vector<cuda::DeviceMemory> memory_;
+};
+
+}  // namespace callout::internal

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fixture for tests of callout.v1.tap on the double of the driver. Its users link callout_ffi and use the double.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "delivery/delivery.h"
+#include "ffi/handlers.h"
+#include "registry/registry.h"
+#include "registry/stats_table.h"
+#include "testing/cuda_site_fixture.h"
+#include "testing/fake_callbacks.h"
+#include "testing/spin.h"
+
+namespace callout::internal {
+
+class CudaTapTest : public CudaSiteTest {
+ protected:
+  static constexpr auto kForever = std::chrono::steady_clock::time_point::max();
+
+  void SetUp() override {
+    ResetStats();
+    CudaSiteTest::SetUp();
+    ASSERT_THAT(runtime_.QueryMetadata(&callout_v1_tap_instantiate).status, IsOk());
+  }
+
+  void TearDown() override {
+    fake()->release();
+    Barrier();
+    (void)Delivery::Get().TakeErrors();
+    EXPECT_THAT(Delivery::Get().Configure({}), IsOk());
+    Delivery::Get().Park();  // and with it the memory of the rings is given back
+    CudaSiteTest::TearDown();
+  }
+
+  static void Barrier() { ASSERT_THAT(Delivery::Get().Drain(kForever), ::testing::IsEmpty()); }
+
+  /// Records of device `ordinal` that are under way, on all lanes.
+  static UpstreamStats UnderWay(int32_t ordinal = 0) {
+    UpstreamStats sum;
+    for (const NamedQueueStats& queue : Delivery::Get().QueueStatistics()) {
+      if (queue.device_ordinal != ordinal) continue;
+      sum.records += queue.upstream.records;
+      sum.bytes += queue.upstream.bytes;
+      sum.blocked += queue.upstream.blocked;
+    }
+    return sum;
+  }
+
+  static std::shared_ptr<FakeCallback> Bind(const std::string& name = "test.tap", Lane lane = Lane::kNative) {
+    auto callback = std::make_shared<FakeCallback>(name, lane);
+    EXPECT_EQ(Registry::Get().Bind(name, callback), "py:" + name);
+    return callback;
+  }
+
+  /// Adds the first number of each record to `values`.
+  template <typename T>
+  static void Collect(FakeCallback& callback, std::vector<T>& values) {
+    callback.on_deliver = [&values](const Record& record) {
+      values.push_back(*static_cast<const T*>(record.buffers[0].data));
+      return OkStatus();
+    };
+  }
+
+  static FrameBuilder Frame(const std::string& name = "test.tap") {
+    FrameBuilder frame;
+    frame.StringAttr("callback", "py:" + name);
+    return frame;
+  }
+
+  std::unique_ptr<FakeSite> NewTap(int ordinal = 0) {
+    return NewSiteOf(&callout_v1_tap_instantiate, &callout_v1_cuda_tap_execute, ordinal);
+  }
+
+  /// A call site of the frame, instantiated.
+  std::unique_ptr<FakeSite> NewTap(FrameBuilder& frame, int ordinal = 0) {
+    auto site = NewTap(ordinal);
+    EXPECT_THAT(site->Instantiate(frame), IsOk());
+    return site;
+  }
+
+  /// Bytes in the device's memory, all `value`.
+  TestBuffer BytesOnDevice(size_t bytes, uint8_t value = 0, int ordinal = 0) {
+    return OnDevice<uint8_t>({static_cast<int64_t>(bytes)}, std::vector<uint8_t>(bytes, value), ordinal);
+  }
+};
+
+}  // namespace callout::internal

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fixture for tests of callout.v1.image on the double of the driver. Its users link callout_ffi and use the double.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/read_file.h"
+#include "ffi/handlers.h"
+#include "images/image_kernel.h"
+#include "testing/cuda_site_fixture.h"
+
+namespace callout::internal {
+
+class ImageSiteTest : public CudaSiteTest {
+ protected:
+  void SetUp() override {
+    CudaSiteTest::SetUp();
+    ASSERT_THAT(runtime_.QueryMetadata(&callout_v1_image_instantiate).status, IsOk());
+  }
+
+  static std::string Image() { return *ReadFile(CALLOUT_FAKE_CUDA_IMAGE, "image"); }
+
+  /// One of the device's.
+  std::unique_ptr<FakeSite> NewSite(int ordinal = 0, XLA_FFI_Handler* execute = &callout_v1_image_execute) {
+    return NewSiteOf(&callout_v1_image_instantiate, execute, ordinal);
+  }
+
+  /// The attributes of a launch of one block with `threads` threads.
+  static FrameBuilder Frame(const std::string& symbol, int64_t threads = 1) {
+    FrameBuilder frame;
+    frame.StringAttr("callback", symbol)
+        .DictionaryAttr("image", {{"bytes", Image()}, {"symbol", symbol}})
+        .Int64ArrayAttr("grid", {1, 1, 1})
+        .Int64ArrayAttr("block", {threads, 1, 1});
+    return frame;
+  }
+
+  /// scale(float* data, float by, uint32_t count) of operand `data`.
+  static FrameBuilder ScaleFrame(float by, uint32_t count, int64_t data) {
+    std::string block(16, '\0');
+    std::memcpy(block.data() + 8, &by, sizeof(by));
+    std::memcpy(block.data() + 12, &count, sizeof(count));
+    return std::move(Frame("scale", count)
+                         .Int64ArrayAttr("parameter_bytes", {8, 4, 4})
+                         .StringAttr("parameter_block", block)
+                         .Int64ArrayAttr("pointers", {0, data}));
+  }
+};
+
+}  // namespace callout::internal
