@@ -15,9 +15,12 @@ if _sysconfig.get_config_var("Py_GIL_DISABLED"):
 
 from . import buffer_callback as buffer_callback
 from . import cpp as cpp
+from . import cuda as cuda
 from . import ffi as ffi
 from . import host as host
 from . import numba as numba
+from . import numba_cuda as numba_cuda
+from . import progress as progress
 from . import sinks as sinks
 from ._barrier import barrier_wait as barrier_wait
 from ._config import config as config
@@ -26,6 +29,7 @@ from ._debug import debug_print as debug_print
 from ._errors import BarrierTimeout as BarrierTimeout
 from ._errors import CallbackError as CallbackError
 from ._errors import ForkError as ForkError
+from ._errors import NonFiniteError as NonFiniteError
 from ._errors import RegistrationError as RegistrationError
 from ._errors import ResultError as ResultError
 from ._errors import TapError as TapError
@@ -38,13 +42,18 @@ from ._io_callback import io_callback as io_callback
 from ._jit import jit as jit
 from ._options import options as options
 from ._primitives import while_loops as _while_loops
+from ._profile import Profile as Profile
+from ._profile import profile as profile
+from ._progress import loops as _progress_loops
 from ._pure_callback import pure_callback as pure_callback
 from ._register import register as register
 from ._register import unregister as unregister
+from ._report import report as report
 from ._runtime import start as _start
 from ._stats import stats as stats
 from ._tap import tap as tap
 from ._threaded import threaded as threaded
+from ._watch import watch as watch
 
 __version__ = _version("callout")
 
@@ -61,3 +70,4 @@ def cmake_dir() -> str:
 
 _start()
 _while_loops.register()
+_progress_loops.register()

@@ -82,11 +82,18 @@ def _calls(module: Any) -> Iterator[tuple[Any, str]]:
             yield operation, "backend_config" if new else "mhlo.backend_config"
 
 
+# Attributes with which a program carries what it calls.
+_CODE = {"library", "image"}
+
+# Kinds of names that every process can make a callback of.
+_CARRIED = (_ext.print_prefix, _ext.watch_prefix, _ext.progress_bar_prefix, _ext.progress_clock_name)
+
+
 def names(module: Any) -> tuple[str, ...]:
-    """The names that the program calls, sorted; but for those of prints, which need no binding."""
+    """The names that the program calls, sorted; but for those that say themselves what they do."""
     configs: list[Any] = [ir.DictAttr(operation.attributes[key]) for operation, key in _calls(module)]
-    called = {ir.StringAttr(config["callback"]).value for config in configs if "library" not in config}
-    return tuple(sorted(name for name in called if not name.startswith(_ext.print_prefix)))
+    called = {ir.StringAttr(config["callback"]).value for config in configs if not _CODE & {e.name for e in config}}
+    return tuple(sorted(name for name in called if not name.startswith(_CARRIED)))
 
 
 def write_names(module: Any) -> None:

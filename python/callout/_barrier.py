@@ -10,7 +10,7 @@ from ._config import config
 
 
 def _as_exception(text: str) -> BaseException:
-    return _errors.original(text) or _errors.CallbackError(text)
+    return _errors.recall((0, text))
 
 
 def _raise_tap_errors() -> None:

@@ -82,7 +82,7 @@ SETTINGS: dict[str, _Setting] = {
     "log_level": _Setting("warning", _log_level, "Level of the `callout` logger and of the core."),
     "cache_dir": _Setting(_default_cache(), _folder, "Where compiled native code is kept."),
     "embedded_code": _Setting(
-        True, _boolean, "Run native code that programs carry along (callout.cpp, embed=True); see SECURITY.md."
+        True, _boolean, "Run code that programs carry along (callout.cpp's embed=True, GPU kernels); see SECURITY.md."
     ),
     "host_callback_inline": _Setting(False, _boolean, "host_callback: eager taps run in the caller's stack."),
     "host_callback_legacy": _Setting(True, _boolean, "host_callback: the original's behaviour, not the flavours'."),
@@ -160,6 +160,7 @@ class Config:
             _ext.set_hang_report_seconds(self.hang_report_s)
         elif name == "embedded_code":
             _ext.allow_embedded_libraries(self.embedded_code)
+            _ext.allow_unexpected_images(self.embedded_code)
         elif name == "chain_errors":
             _errors.set_chaining(self.chain_errors)
         elif name == "log_level":

@@ -37,6 +37,10 @@ class RegistrationError(CallbackError, ValueError):
     """A name or a native function could not be registered."""
 
 
+class NonFiniteError(CallbackError, FloatingPointError):
+    """`callout.watch(..., stop=True)` found a NaN or an infinity."""
+
+
 class TapError(CallbackError):
     """Taps failed since the last barrier. `__cause__` is the last exception.
 
@@ -133,7 +137,7 @@ def original(error: object) -> BaseException | None:
         return _kept.get(int(match[1]))
 
 
-_NOT_FOUND, _ALREADY_EXISTS, _INVALID_ARGUMENT = 5, 6, 3
+_NOT_FOUND, _ALREADY_EXISTS, _PERMISSION_DENIED, _INVALID_ARGUMENT = 5, 6, 7, 3
 _OURS = re.compile(r"callout: .*", re.DOTALL)
 
 
@@ -146,9 +150,11 @@ def recall(code_and_text: tuple[int, str]) -> BaseException:
         return ForkError(text)
     if "does not fit:" in text:
         return ResultError(text)
+    if "watch '" in text and " infinite elements in step " in text:
+        return NonFiniteError(text)
     if "no callback is bound" in text:
         return UnboundNameError(text)
-    if code in (_NOT_FOUND, _ALREADY_EXISTS, _INVALID_ARGUMENT):
+    if code in (_NOT_FOUND, _ALREADY_EXISTS, _PERMISSION_DENIED, _INVALID_ARGUMENT):
         return RegistrationError(text)
     return CallbackError(text)
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import jax
 
-from . import _artifact, _host_transfers, _jax_compat, _plugin, _reachability
-from ._partition import TARGETS
+from . import _artifact, _ext, _host_transfers, _jax_compat, _plugin, _reachability
 from ._primitives.effects import OrderedEffect, of_exported
 from ._primitives.ffi import foreign_targets
 from ._primitives.lowering import REFUSAL
@@ -32,7 +31,7 @@ def export(
 
     Args:
         jitted: what `jax.jit` or `callout.jit` returned.
-        platforms: as in `jax.export.export`; "cpu" is the one that callbacks run on.
+        platforms: as in `jax.export.export`; callbacks run on "cpu" and "cuda".
         for_plugin: write StableHLO that this plugin reads: the path of a PJRT plugin, which is loaded in a short-lived
             process of its own and asked; "cpu", the CPU plugin; or another platform of this process.
         stablehlo_version: write StableHLO for this version, such as "1.13.0". By default JAX chooses.
@@ -54,7 +53,8 @@ def export(
     newest = None if for_plugin is None else _plugin.stablehlo_version(for_plugin)
     if stablehlo_version is not None:
         _artifact.check_version(stablehlo_version)
-    checks = [*map(jax.export.DisabledSafetyCheck.custom_call, [*TARGETS, REFUSAL]), *disabled_checks]
+    ours = [name for name, *_ in _ext.ffi_targets()]
+    checks = [*map(jax.export.DisabledSafetyCheck.custom_call, [*ours, REFUSAL]), *disabled_checks]
     program = getattr(jitted, "_jitted", jitted)
     jax.export.export(program, platforms=platforms)  # refuses what is not jitted
 

@@ -32,12 +32,6 @@ def buffer_types() -> tuple:
 
 def make_buffer_callback(label: str, function: object, unflatten_out: object | None, unflatten: object | None, numpy_only: bool) -> Callback: ...
 
-def make_null_sink(label: str) -> Callback: ...
-
-def make_print_sink(label: str, fd: int) -> Callback: ...
-
-def make_json_lines_sink(label: str, path: str, append: bool, fields: bool) -> Callback: ...
-
 def closure_capsule(callback: Callback) -> object:
     """
     A capsule "callout_closure" over a closure of its own, which keeps the callback.
@@ -80,18 +74,22 @@ def find(name: str) -> Callback: ...
 def registered_names() -> list[str]: ...
 
 class Throttle:
-    """A tap's `every` and `min_interval`."""
+    """A tap's `every`, `min_interval` and `sample`."""
 
-    def __init__(self, every: int, min_interval_ns: int) -> None: ...
+    def __init__(self, every: int, min_interval_ns: int, sample: float) -> None: ...
 
-    def admit(self) -> bool: ...
+    def admit(self, step: int | None) -> bool: ...
+
+    def take_unsent(self) -> int: ...
+
+def set_process_index(index: int) -> None: ...
 
 def call_eager(callback: Callback, arrays: Sequence, result_specs: Sequence, device_ordinal: int, ordered: bool) -> list: ...
 
 def count_skip(callback: Callback) -> None:
     """Counts an eager tap that its throttle left out."""
 
-def tap_eager(callback: Callback, arrays: Sequence, label: str, leaf_names: Sequence[str], on_full: int, device_ordinal: int, has_offsets: bool) -> None:
+def tap_eager(callback: Callback, arrays: Sequence, label: str, leaf_names: Sequence[str], on_full: int, device_ordinal: int, has_offsets: bool, step: int | None, unsent: int) -> None:
     """
     The last array is where the value begins in a larger one, if `has_offsets`.
     """
@@ -147,6 +145,113 @@ def trim_memory() -> None: ...
 
 def pooled_bytes() -> int: ...
 
+class Recording:
+    """A profile's events, which are over."""
+
+    @property
+    def events(self) -> bytes:
+        """ProfileEvent of src/profile/event.h, one after the other."""
+
+    @property
+    def row_of(self) -> bytes:
+        """Each event's row, uint32; all bits set: none."""
+
+    @property
+    def rows(self) -> list:
+        """(group, device, thread, number, name) of each row."""
+
+    @property
+    def threads(self) -> list:
+        """(kernel's id, name, whether it delivers) of each thread."""
+
+    @property
+    def labels(self) -> list: ...
+
+    @property
+    def left_out(self) -> int: ...
+
+    @property
+    def duration_ns(self) -> int: ...
+
+    @property
+    def begin_steady_ns(self) -> int: ...
+
+    @property
+    def begin_wall_seconds(self) -> float: ...
+
+    def trace(self, process: int, shift_ns: int, whole_file: bool) -> bytes:
+        """The Trace Event Format: a file, or the events of its array."""
+
+def start_recording(max_events: int) -> None: ...
+
+def stop_recording() -> Recording: ...
+
+def is_recording() -> bool: ...
+
+def set_annotation(factory: object | None, is_enabled: object | None) -> None:
+    """What annotates Python functions while one records."""
+
+progress_bar_prefix: str = 'progress_bar:'
+
+progress_clock_name: str = 'progress_clock:'
+
+def make_null_sink(label: str) -> Callback: ...
+
+def make_print_sink(label: str, fd: int, format: str | None, update: bool, colour: bool | None) -> Callback:
+    """`colour`: None for where they are wanted."""
+
+def check_print_format(format: str, leaves: Sequence[str], dtypes: Sequence[str]) -> None:
+    """ValueError if it asks for what these leaves do not have."""
+
+def make_tee_sink(label: str, receivers: Sequence[Callback]) -> Callback: ...
+
+def make_json_lines_sink(label: str, path: str, append: bool, fsync_seconds: float, rotate_bytes: int, keep: int, fields: bool) -> Callback: ...
+
+def make_csv_sink(label: str, path: str, append: bool, fsync_seconds: float, rotate_bytes: int, keep: int, columns: Sequence[str]) -> Callback: ...
+
+def make_tensorboard_sink(label: str, logdir: str, fsync_seconds: float, kinds: Sequence[tuple[str, int]]) -> Callback: ...
+
+def close_file(sink: Callback) -> None:
+    """Writes what it has got and lets go of the file."""
+
+def is_written_here(path: str) -> bool:
+    """Whether a sink of this process writes a file."""
+
+class LeafStatistics:
+    """What was counted of a leaf, at one moment."""
+
+    def numbers(self) -> dict: ...
+
+    @property
+    def has_quantiles(self) -> bool: ...
+
+    @property
+    def relative_error(self) -> float: ...
+
+    def quantile(self, q: float) -> float: ...
+
+    def counts_between(self, edges: Sequence[float]) -> list[int]: ...
+
+    @property
+    def bin_counts(self) -> list[int] | None: ...
+
+    @property
+    def bin_edges(self) -> list[float] | None: ...
+
+    def merged(self, other: LeafStatistics) -> LeafStatistics: ...
+
+def make_statistics_sink(label: str, quantiles: bool, edges: Sequence[float]) -> Callback: ...
+
+def statistics_snapshot(sink: Callback) -> list[tuple[tuple[str, str], LeafStatistics]]:
+    """((tap, leaf), statistics) of every leaf."""
+
+def statistics_of(sink: Callback, tap: str, leaf: str) -> LeafStatistics | None: ...
+
+def statistics_keys(sink: Callback) -> list[tuple[str, str]]:
+    """(tap, leaf) of every leaf."""
+
+def reset_statistics_sink(sink: Callback) -> None: ...
+
 class ValueLayout:
     """(kind, text, number) pieces, see src/sinks/value_layout.h."""
 
@@ -165,4 +270,40 @@ print_prefix: str = 'id_print:'
 def parse_value_print(payload: str) -> tuple:
     """
     (head, what follows the device or None, pieces, number of leaves, threshold, exponents from)
+    """
+
+watch_prefix: str = 'watch:'
+
+def watch_statistics() -> dict: ...
+
+def expect_image(image: bytes) -> None:
+    """
+    This process made the image: it is run also where programs may bring no code along.
+    """
+
+def allow_unexpected_images(allow: bool) -> None: ...
+
+def image_counts() -> tuple:
+    """
+    (launches that were queued or recorded, images that were loaded), since the start.
+    """
+
+def recorded_call_counts() -> tuple[int, int]:
+    """
+    (calls that were recorded for graph=True, launches of recordings), since the start.
+    """
+
+def cuda_driver() -> tuple:
+    """
+    (path, version, [(ordinal, name, major, minor, PCI id)], why there are no devices, or None).
+    """
+
+def find_nvrtc(candidates: Sequence[str]) -> tuple:
+    """
+    (path, version, compute capabilities, why there is none, or None): of CALLOUT_NVRTC if it is set, or of the first candidate that is one.
+    """
+
+def compile_cuda(nvrtc: str, code: str, name: str, options: Sequence[str], kernels: Sequence[str], headers: Sequence[tuple[str, str]]) -> tuple:
+    """
+    (why there is no image, or None, log, cubin, PTX, symbols of `kernels`). The GIL is released.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -163,6 +164,55 @@ def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None
         rules[primitive] = with_plain_policy
 
 
+def lowering_rule(primitive: jax.extend.core.Primitive) -> Any:
+    """JAX's rule for the lowering of a primitive on all platforms, which can only be replaced in public; or None."""
+    try:
+        from jax._src.interpreters.mlir import _lowerings
+
+        return _lowerings[primitive].rule
+    except (ImportError, KeyError, AttributeError):
+        MISSING.append(f"mlir._lowerings[{primitive}]")
+        return None
+
+
+def manual_devices(ctx: Any) -> int:
+    """How many devices of this process run what is lowered, each on its own: inside shard_map or pmap."""
+    axis_context = ctx.module_context.axis_context
+    if isinstance(axis_context, mlir.SPMDAxisContext):
+        mesh: Any = axis_context.mesh
+        count = int(np.prod([mesh.shape[name] for name in axis_context.manual_axes]))
+        devices = getattr(mesh, "devices", None)
+    else:
+        count, devices = int(np.prod(getattr(getattr(axis_context, "axis_env", None), "sizes", ()))), None
+    of_all = list(jax.devices() if devices is None else np.ravel(devices))
+    here = sum(device.process_index == jax.process_index() for device in of_all)
+    return max(1, int(count * here // len(of_all)))
+
+
+def varying(value: Any, like: Any) -> Any:
+    """`value`, of which JAX then thinks that it differs over the same axes of a shard_map as one of type `like`."""
+    axes = getattr(getattr(like, "mat", None), "varying", None) or getattr(like, "vma", None)
+    return jax.lax.pcast(value, tuple(axes), to="varying") if axes else value
+
+
+def count_lanes(value: Any) -> int:
+    """How many lanes of `vmap`s that are being traced a value has; 0 outside of any."""
+    tracer = _batch_tracer
+    if tracer is None or not isinstance(value, tracer):
+        return 0
+    size = value.val.shape[value.batch_dim] if value.batch_dim is not None else 1
+    return int(size) * max(1, count_lanes(value.val))
+
+
+try:
+    from jax._src.interpreters import batching as _batching
+
+    _batch_tracer: Any = _batching.BatchTracer
+except (ImportError, AttributeError):
+    _batch_tracer = None
+    MISSING.append("jax._src.interpreters.batching.BatchTracer")
+
+
 def is_variable(atom: Any) -> bool:
     """True for a variable of a jaxpr, false for a literal."""
     return isinstance(atom, jax.extend.core.Var)
@@ -256,13 +306,31 @@ def register_partitioner(target: str, partition: Any) -> None:
     if not has_partitioner():
         MISSING.append("jaxlib.xla_client.register_custom_call_partitioner")
         return
-    _xla_client.register_custom_call_partitioner(
+    register = functools.partial(
+        _xla_client.register_custom_call_partitioner,
         target,
         lambda sharding, *_: sharding,
         partition,
         lambda *_: None,
         can_side_effecting_have_replicated_sharding=True,
     )
+    register()
+    _with_each_plugin(register)
+
+
+def _with_each_plugin(register: Any) -> None:
+    """Calls `register(c_api=)` for each PJRT plugin, now or once JAX finds it. CUDA comes as a plugin."""
+    try:
+        from jax._src.xla_bridge import register_plugin_callbacks
+    except ImportError:
+        MISSING.append("jax._src.xla_bridge.register_plugin_callbacks")
+        return
+
+    def register_if_it_can(c_api: Any) -> None:
+        with contextlib.suppress(jax.errors.JaxRuntimeError):  # a plugin without partitioners
+            register(c_api=c_api)
+
+    register_plugin_callbacks(register_if_it_can)
 
 
 def replicated_sharding() -> Any:
@@ -276,20 +344,29 @@ def tuple_sharding(shape: Any, elements: Sequence[Any]) -> Any:
 
 
 def local_devices() -> Sequence[jax.Device]:
-    """This process's CPU devices."""
-    devices: Sequence[jax.Device] = jax.local_devices(backend="cpu")
+    """This process's devices that callbacks run on, those of the default platform first: the CPU's and GPUs."""
+    devices: list[jax.Device] = [device for device in jax.local_devices() if device.platform in ("cpu", "gpu")]
+    if all(device.platform != "cpu" for device in devices):
+        with contextlib.suppress(RuntimeError):  # JAX was told to use other platforms only
+            devices += jax.local_devices(backend="cpu")
     return devices
 
 
 def ordinal_of(device: jax.Device) -> int:
     """The device's FFI ordinal. XLA:CPU passes the id, also where several processes share the ids (0, 1, 2048, 2049)."""
-    return int(device.id) if device.platform == "cpu" else 0
+    return int(device.id if device.platform == "cpu" else device.local_hardware_id or 0)
 
 
 def x64_enabled() -> bool:
     """Whether 64-bit types are kept, in this thread."""
     settings: Any = jax.config
     return bool(settings.jax_enable_x64)
+
+
+def jit_is_disabled() -> bool:
+    """Whether programs run step by step, in this thread."""
+    settings: Any = jax.config
+    return bool(settings.jax_disable_jit)
 
 
 def default_device() -> Any:
@@ -335,13 +412,10 @@ def token_devices(token: Any) -> Sequence[jax.Device]:
 
 
 def devices_in_use() -> Sequence[jax.Device]:
-    """This process's CPU devices, or none while nobody has used a backend. Starts no backend: the public API does."""
+    """`local_devices`, or none while nobody has used a backend. Starts no backend: the public API does."""
     if _backends_are_initialized is not None and not _backends_are_initialized():
         return []
-    try:
-        return local_devices()
-    except RuntimeError:  # JAX was told to use other platforms only
-        return []
+    return local_devices()
 
 
 try:

@@ -24,7 +24,7 @@ from . import _jax_compat
 from ._logging import logger
 from ._stablehlo import STATUS, Value, Writer, value_of
 
-TARGETS = ("callout.v1.buffer", "callout.v1.call", "callout.v1.tap")
+TARGETS = ("callout.v1.buffer", "callout.v1.buffer_capturable", "callout.v1.call", "callout.v1.tap")
 _LARGE_BYTES = 64_000_000
 _NARROW = ("i1", "i2", "i4", "ui2", "ui4")
 _warned: set[str] = set()
@@ -252,9 +252,15 @@ def on_shards(call: Call) -> tuple[bytes, list[Any], list[Any]]:
     results = _tiles(call.result_shapes, spread, "")
     offsets = _offsets(call, shardings)
     operands, config = list(args), call.config
-    if call.target.endswith(".tap") and offsets.shape[1]:
+    is_whole = all(not sharding.is_tiled() for sharding in shardings)
+    if call.target.endswith(".tap") and offsets.shape[1] and not is_whole:
         operands.append(_row(writer, offsets))
         config = call.config_with("offsets = 1 : i64")
+    if call.number("can_fail") and not call.result_shapes:
+        config = f"{config.strip()[:-1]}, deferred = 1 : i64}}"
+        (status,) = writer.custom_call(call.target, config, operands, [STATUS])
+        writer.custom_call("callout.v1.check", call.config, [writer.all_reduce(status, "maximum")], [])
+        return writer.module(args, []), shardings, spread
     return writer.module(args, writer.custom_call(call.target, config, operands, results)), shardings, spread
 
 
@@ -287,7 +293,7 @@ def _spread(writer: Writer, call: Call, outs: list[Value]) -> list[Value]:
     """The results on every device, or the failure."""
     *results, status = outs
     data = [_sum(writer, value) for value in results if value.element]
-    operands = [writer.all_reduce_sum(status), *data]
+    operands = [writer.all_reduce(status, "add"), *data]
     checked = iter(writer.custom_call("callout.v1.check", call.config, operands, data, in_place=len(data)))
     return [next(checked) if value.element else value for value in results]
 
@@ -304,7 +310,7 @@ def _sum(writer: Writer, value: Value) -> Value:
     if element.startswith(("f", "bf")):
         bits = "ui" + re.findall(r"\d+", element)[0]
         return writer.unary("bitcast_convert", _sum(writer, writer.unary("bitcast_convert", value, bits)), element)
-    return writer.all_reduce_sum(value)
+    return writer.all_reduce(value, "add")
 
 
 def _warn_if_large(call: Call) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting for programs: those with effects by their tokens, others by trivial programs that XLA runs after them.
 
-XLA:CPU runs the programs that one thread dispatches to one device in turn, and those over several devices one after the
-other, whoever dispatched them. A trivial program on each device and one over all devices end after what came before.
+XLA runs the programs that one thread dispatches to one device in turn, and those over several devices of a platform one
+after the other, whoever dispatched them. A trivial program on each device and one over all devices of a platform end after
+what came before.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ class _Trivial:
         self.devices = tuple(devices)
         self.single = [_compile(jax.sharding.SingleDeviceSharding(device), 1) for device in self.devices]
         self.shared: list[Callable[[], jax.Array]] = []
-        if len(self.devices) > 1:
-            mesh = jax.sharding.Mesh(np.array(self.devices), ("d",))
-            sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
-            self.shared = [_compile(sharding, len(self.devices))]
+        for platform in dict.fromkeys(device.platform for device in self.devices):
+            together = [device for device in self.devices if device.platform == platform]
+            if len(together) > 1:
+                mesh = jax.sharding.Mesh(np.array(together), ("d",))
+                sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+                self.shared.append(_compile(sharding, len(together)))
 
 
 _trivial: _Trivial | None = None

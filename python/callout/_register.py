@@ -36,6 +36,14 @@ def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = F
 
 def _callback_of(name: str, fn: Any) -> _ext.Callback:
     fn = getattr(fn, "_callout_function", fn)
+    branches = getattr(fn, "_callout_branches", None)
+    if branches is not None:
+        if len(branches) > 1:
+            raise _errors.RegistrationError(
+                f"cannot register {fn!r} as '{name}': a name stands for one callback, and this tee has Python functions or "
+                "names among its receivers"
+            )
+        return _callback_of(name, branches[0])
     handle: _ext.Callback | None = getattr(fn, "_callout_callback", None)
     if handle is not None:
         return handle

@@ -12,11 +12,14 @@ from . import _errors, _ext, _jax_compat, _partition, _programs, _runtime_tokens
 from ._config import config
 from ._logging import logger
 
+# What plugins call the platform when they ask for what was registered. Lowering rules use the other name.
+_PLUGIN_PLATFORMS = {"cuda": "CUDA"}
+
 
 def register_targets() -> None:
     """Tells JAX about our FFI targets. Starts no backend."""
     for name, platform, handlers in _ext.ffi_targets():
-        jax.ffi.register_ffi_target(name, handlers, platform=platform)
+        jax.ffi.register_ffi_target(name, handlers, platform=_PLUGIN_PLATFORMS.get(platform, platform))
 
 
 def lend_host_callback_handler() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jax.interpreters import mlir
@@ -143,14 +143,14 @@ class Writer:
         """Ends the false branch with its results."""
         self._lines += [self._leave("stablehlo.return", values), f"}}) : (tensor<i1>) -> ({_types(values)})"]
 
-    def all_reduce_sum(self, operand: Value) -> Value:
-        """The sum over all devices, on all of them: of the one replica that there is, all partitions."""
+    def all_reduce(self, operand: Value, operation: Literal["add", "maximum"]) -> Value:
+        """The sum or maximum over all devices, on all of them: of the one replica that there is, all partitions."""
         name, scalar = self._fresh(), f"tensor<{operand.element}>"
         self._lines += [
             f'{name} = "stablehlo.all_reduce"({operand.name}) <{{channel_handle = '
             "#stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<0> : tensor<1x1xi64>}> ({",
             f"^bb0(%x: {scalar}, %y: {scalar}):",
-            f"%s = stablehlo.add %x, %y : {scalar}",
+            f"%s = stablehlo.{operation} %x, %y : {scalar}",
             f"stablehlo.return %s : {scalar}",
             f"}}) : ({operand.type}) -> {operand.type}",
         ]

@@ -11,20 +11,21 @@ import jax
 
 from . import _ext
 from ._arguments import as_leaves
-from ._primitives.tap import Site, no_transforms, tap_p
+from ._primitives.tap import ALL_PPB, Site, no_transforms, tap_p
+from ._receivers import check_leaves, receivers
+from ._site import check_step, leaf_names, make_site
 from ._targets import TapKeywords, tap_target
 
 T = TypeVar("T")
 R = TypeVar("R")
 _SAME: Any = object()
-_ON_FULL = {"block": 0, "drop_newest": 1, "fail": 2}
 
 
 class _EagerThrottle:
     """Counts an eager tap's calls; one a function and site, for as long as the function lives. All are equal to JAX."""
 
-    def __init__(self, every: int, min_interval_ns: int):
-        self.value = _ext.Throttle(every, min_interval_ns)
+    def __init__(self, site: Site):
+        self.value = _ext.Throttle(site.every, site.min_interval_ns, site.sample_ppb / ALL_PPB)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _EagerThrottle)
@@ -33,51 +34,27 @@ class _EagerThrottle:
         return 0
 
 
-_throttles: weakref.WeakKeyDictionary[Any, dict[Site, _EagerThrottle]] = weakref.WeakKeyDictionary()
+# Each owner's, by its identity, until it dies: those of a method belong to its object, which need not be hashable.
+_throttles: dict[int, dict[Any, _EagerThrottle]] = {}
+_named_throttles: dict[Any, _EagerThrottle] = {}
 
 
-def _throttle(target: Any, site: Site) -> _EagerThrottle | None:
+def eager_throttle(target: Any, site: Site) -> _EagerThrottle | None:
+    """What decides for eager taps of `target` at `site`; None if all are sent."""
     if site.admits_all():
         return None
-    owner = getattr(target, "__func__", target)
-    try:
-        sites = _throttles.setdefault(owner, {})
-    except TypeError:  # a name, which lives for ever, or something that cannot be remembered
-        sites = _named_throttles.setdefault(target, {}) if isinstance(target, str) else {}
-    if site not in sites:
-        sites[site] = _EagerThrottle(site.every, site.min_interval_ns)
-    return sites[site]
+    throttles = _named_throttles if isinstance(target, str) else _throttles_of(getattr(target, "__self__", target))
+    key = (target if isinstance(target, str) else getattr(target, "__func__", None), site)
+    return throttles.setdefault(key, _EagerThrottle(site))
 
 
-_named_throttles: dict[str, dict[Site, _EagerThrottle]] = {}
-
-
-def _make_site(
-    value: Any,
-    name: str | None,
-    on_full: str,
-    every: int,
-    min_interval: float | None,
-    ordered: bool,
-    sharding: Literal["gather", "local"],
-    device_index: int,
-) -> Site:
-    if on_full not in _ON_FULL:
-        raise ValueError(f"callout.tap: on_full must be one of {list(_ON_FULL)}, got {on_full!r}")
-    if isinstance(every, bool) or not hasattr(every, "__index__") or every < 1:
-        raise ValueError(f"callout.tap: every must be an integer of at least 1, got {every!r}")
-    if min_interval is not None and not min_interval >= 0:
-        raise ValueError(f"callout.tap: min_interval must be 0 or more seconds, got {min_interval!r}")
-    if sharding not in ("gather", "local"):
-        raise ValueError(f'callout.tap: sharding must be "gather" or "local", got {sharding!r}')
-    if isinstance(device_index, bool) or not hasattr(device_index, "__index__") or device_index < 0:
-        raise ValueError(f"callout.tap: device_index must be an integer of at least 0, got {device_index!r}")
-    paths, _ = jax.tree_util.tree_flatten_with_path(value)
-    leaves = tuple(jax.tree_util.keystr(path, simple=True, separator=".").replace("\n", "\\n") for path, _ in paths)
-    interval_ns = int((min_interval or 0) * 1e9)
-    return Site(
-        name or "", leaves, int(every), interval_ns, _ON_FULL[on_full], bool(ordered), sharding, int(device_index)
-    )
+def _throttles_of(owner: Any) -> dict[Any, _EagerThrottle]:
+    if id(owner) not in _throttles:
+        try:
+            weakref.finalize(owner, _throttles.pop, id(owner), None).atexit = False
+        except TypeError:  # it cannot be remembered: each of its taps is the first
+            return {}
+    return _throttles.setdefault(id(owner), {})
 
 
 @overload
@@ -90,6 +67,10 @@ def tap(
     on_full: Literal["block", "drop_newest", "fail"] = ...,
     every: int = ...,
     min_interval: float | None = ...,
+    sample: float | None = ...,
+    step: Any = ...,
+    only_process: int | None = ...,
+    only_device: int | None = ...,
     sharding: Literal["gather", "local"] = ...,
     device_index: int = ...,
     with_device: bool = ...,
@@ -107,6 +88,10 @@ def tap(
     on_full: Literal["block", "drop_newest", "fail"] = ...,
     every: int = ...,
     min_interval: float | None = ...,
+    sample: float | None = ...,
+    step: Any = ...,
+    only_process: int | None = ...,
+    only_device: int | None = ...,
     sharding: Literal["gather", "local"] = ...,
     device_index: int = ...,
     with_device: bool = ...,
@@ -123,6 +108,10 @@ def tap(
     on_full: Literal["block", "drop_newest", "fail"] = "block",
     every: int = 1,
     min_interval: float | None = None,
+    sample: float | None = None,
+    step: Any = None,
+    only_process: int | None = None,
+    only_device: int | None = None,
     sharding: Literal["gather", "local"] = "gather",
     device_index: int = 0,
     with_device: bool = False,
@@ -146,8 +135,13 @@ def tap(
         name: the tap's name, which sinks write; the target's by default.
         on_full: when the queue is full: "block" waits, "drop_newest" counts the record as dropped, "fail" fails the
             program.
-        every: send only the 1st, (every+1)th, ... time that this tap is reached.
+        every: send only the 1st, (every+1)th, ... time that this tap is reached; with `step`, when that is a multiple.
         min_interval: seconds that must pass before this tap sends again.
+        sample: the probability with which the value is sent, above 0 and up to 1.
+        step: an integer scalar, the number of the training step or iteration. Sinks write it; functions do not get it. Under
+            vmap the first one counts.
+        only_process: send from the process with this `jax.process_index()` alone.
+        only_device: send from the device with this id alone, of those that would send.
         sharding: in a jit over several devices, "gather" sends the whole value once; "local" sends each device's shard, from
             its device. Inside shard_map every device sends what it has.
         device_index: the device, of those that the program runs on, that sends a gathered value.
@@ -163,20 +157,37 @@ def tap(
     returned = value if result is _SAME else result
     if not flat:
         return returned  # nothing to send
-    chosen = tap_target(target, tree, TapKeywords(with_device, with_transforms, with_index))
-    index = device_index or chosen.device_index
-    site = _make_site(value, name, on_full, every, min_interval, ordered, sharding, index)
-    out = tap_p.bind(
-        *as_leaves("callout.tap", flat),
-        target=chosen,
-        site=site,
-        transforms=no_transforms,
-        throttle=_throttle(target, site),
-    )
+    out: Any = as_leaves("callout.tap", flat)
+    steps = [] if step is None else [check_step(step)]
+    for each, wanted in receivers(target, TapKeywords(with_device, with_transforms, with_index)):
+        chosen = tap_target(each, tree, wanted)
+        site = make_site(
+            names=leaf_names(value),
+            name=name,
+            on_full=on_full,
+            every=every,
+            min_interval=min_interval,
+            sample=sample,
+            only_process=only_process,
+            only_device=only_device,
+            ordered=ordered,
+            sharding=sharding,
+            device_index=device_index or chosen.device_index,
+            has_step=step is not None,
+        )
+        check_leaves(each, site.leaves, out)
+        out = tap_p.bind(
+            *out[: len(flat)],
+            *steps,
+            target=chosen,
+            site=site,
+            transforms=no_transforms,
+            throttle=eager_throttle(each, site),
+        )
     if result is not _SAME:
         return returned
     # PRNG keys were sent as their data: they themselves go on.
-    leaves = [old if _is_key(old) else new for old, new in zip(flat, out, strict=True)]
+    leaves = [old if _is_key(old) else new for old, new in zip(flat, out[: len(flat)], strict=True)]
     return jax.tree.unflatten(tree, leaves)
 
 

@@ -13,13 +13,16 @@ import hashlib
 import types
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import jax
 import numpy as np
 from jax.tree_util import PyTreeDef
 
 from . import _errors, _ext, _jax_compat, _options, _runtime
+
+# Where callbacks run.
+PLATFORMS = ("cpu", "cuda")
 
 # ("batch", {"batch_dims": (...)}) or ("transpose", {}): inner transformation first.
 Transforms = tuple[tuple[str, Any], ...]
@@ -36,6 +39,7 @@ class Target:
         "device_index",
         "label",
         "make",
+        "memory",
         "numpy_only",
         "signature",
     )
@@ -48,11 +52,13 @@ class Target:
         make: Callable[[Any], _ext.Callback],
         signature: tuple[Any, ...] = (),
         device_index: int = 0,
+        memory: Literal["host", "device"] = "host",
     ):
         self._key = key
         self.label = label
         self.numpy_only = numpy_only
         self.device_index = device_index
+        self.memory = memory
         self.make = make
         self.signature = signature
         self._callbacks: dict[str, _ext.Callback] = {}
@@ -133,6 +139,15 @@ class NamedTarget(Target):
     def is_python(self) -> bool:
         # A program may be traced before the name is bound; compiling it then fails with the name in the text.
         return self.label in _ext.registered_names() and super().is_python()
+
+
+class CarriedTarget(NamedTarget):
+    """A name that says itself what it does: nobody binds it, and programs carry it anywhere."""
+
+    __slots__ = ()
+
+    def is_python(self) -> bool:
+        return False
 
 
 _T = TypeVar("_T", bound=Target)
@@ -293,6 +308,7 @@ def call_target(
             make,
             (str(in_tree), str(out_tree), x64, chosen),
             chosen.device_index or 0,
+            chosen.memory,
         ),
     )
 
@@ -357,3 +373,9 @@ def _require_positional(name: str, in_tree: PyTreeDef) -> None:
             f"callout: the callback registered as '{name}' takes positional arguments only; "
             "keyword arguments have no place in the program"
         )
+
+
+@functools.lru_cache(maxsize=64)
+def carried_target(text: str) -> CarriedTarget:
+    """The target of a name that says itself what it does, "kind:payload"."""
+    return CarriedTarget(text)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     class Buffer:
         """Memory of XLA's, for the length of a call: row-major and dense. Every use of one later is a ValueError.
 
-        `numpy.asarray(buffer)`, `memoryview(buffer)` and `from_dlpack(buffer)` of NumPy, PyTorch and others give views.
+        On a CPU `numpy.asarray(buffer)`, `memoryview(buffer)` and `from_dlpack(buffer)` of NumPy, PyTorch and others give
+        views. On CUDA `torch.from_dlpack(buffer)`, `cupy.asarray(buffer)` and `numba.cuda.as_cuda_array(buffer)` do.
         """
 
         shape: tuple[int, ...]
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         size: int
         nbytes: int
         writeable: bool  # True for results, False for arguments
+        __cuda_array_interface__: dict[str, Any]  # version 3; on CUDA
 
         def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
         def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -58,8 +60,8 @@ if TYPE_CHECKING:
         """What a callback learns of its call."""
 
         stage: ExecutionStage
-        stream: int  # raises JaxRuntimeError on a CPU
-        device_ordinal: int  # on a CPU the id of the jax.Device
+        stream: int  # a CUstream; raises JaxRuntimeError on a CPU
+        device_ordinal: int  # on a CPU the id of the jax.Device, on CUDA the driver's number
         run_id: int  # the same for all devices of one launch
 else:
     Buffer, ExecutionContext = _ext.buffer_types()
@@ -93,6 +95,9 @@ def buffer_callback(
     thread with the GIL held; several devices may be in it in turn. After the call a `Buffer` refuses every use, and it is an
     error if an array, a memoryview or a tensor that was made of one is still there.
 
+    On CUDA the memory is the device's. Nothing is copied and nothing is waited for: the callback queues work on
+    `ctx.stream`, and work that it queues elsewhere must be ordered by it. The device's context is current.
+
     Args:
         callback: a Python function (plain, or from `callout.options`), or the name of a registered native function.
         result_shape_dtypes: a pytree with `shape` and `dtype` leaves.
@@ -100,7 +105,9 @@ def buffer_callback(
         vmap_method: as in `jax.pure_callback`.
         input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value at the start;
             both are the same memory where XLA does not need the argument later.
-        command_buffer_compatible: for GPUs; has no effect on a CPU.
+        command_buffer_compatible: a promise that the callback queues the same work on `ctx.stream` each time, and neither
+            waits nor allocates. XLA may then record that work into a CUDA graph, and replay it without running Python: the
+            callback runs when XLA records, once or more often for each set of buffers. No effect on a CPU.
         sharding: what happens in a jit over several devices. "gather": one call with whole arrays, on the first device;
             "local": each device calls with its shards, and a result is spread like an argument of its shape; "error":
             refuse.
@@ -114,7 +121,6 @@ def buffer_callback(
             derivative.
         TypeError: a dtype of less than a byte, whose elements have no memory of their own; `callout.pure_callback` takes it.
     """
-    del command_buffer_compatible
     check_vmap_method(WHERE, vmap_method)
     if sharding not in _SHARDINGS:
         raise ValueError(f"{WHERE}: sharding must be one of {list(_SHARDINGS)}, got {sharding!r}")
@@ -134,6 +140,8 @@ def buffer_callback(
             has_side_effect=has_side_effect,
             aliases=check_aliases(WHERE, input_output_aliases or {}, types, avals),
             sharding=sharding,
+            capturable=command_buffer_compatible,
+            graph=False,
         )
         return jax.tree.unflatten(out_tree, out)
 

@@ -26,6 +26,7 @@ from ._native.compiler import build
 from ._native.cpp_function import Function as Function
 from ._native.elf import exported_symbols
 from ._native.function import Settings
+from ._native.module import Module as _Module
 from ._native.target import Library, library_target
 
 _RECORD = "_callout_record"
@@ -36,26 +37,10 @@ _opened: dict[Path, str] = {}
 Functions = Sequence[str] | Mapping[str, Mapping[str, Any]] | None
 
 
-class Module:
+class Module(_Module[Function]):
     """The functions of a library, as attributes. `path` is the shared library."""
 
-    def __init__(self, name: str, path: Path, functions: Mapping[str, Function]):
-        self.__name__ = name
-        self.path = path
-        self._functions = dict(functions)
-
-    def __getattr__(self, name: str) -> Function:
-        functions = self.__dict__.get("_functions", {})
-        if name in functions:
-            found: Function = functions[name]
-            return found
-        raise AttributeError(f"module {self.__name__!r} has no function {name!r}; there are: {', '.join(functions)}")
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._functions]
-
-    def __repr__(self) -> str:
-        return f"<native module {self.__name__!r}: {', '.join(self._functions)}>"
+    path: Path
 
 
 def load_inline(

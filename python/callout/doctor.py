@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import platform
 import sys
 from collections.abc import Callable
@@ -18,14 +17,28 @@ def _version(package: str) -> str:
 
 
 def _cuda_driver() -> str:
+    from . import _ext
+
+    path, version, devices, reason = _ext.cuda_driver()
+    if not version:
+        return str(reason)
+    driver = f"driver {version // 1000}.{version % 1000 // 10} ({path})"
+    if reason is not None:
+        return f"{driver}, no devices: {reason}"
+    names = [f"{ordinal}: {name}, sm_{major}{minor}, {pci}" for ordinal, name, major, minor, pci in devices]
+    return f"{driver}, {'; '.join(names)}; experimental"
+
+
+def _nvrtc() -> str:
+    from ._gpu.nvrtc import find_nvrtc
+    from ._native.compiler import CompileError
+
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return "no CUDA driver (libcuda.so.1)"
-    version = ctypes.c_int()
-    if driver.cuDriverGetVersion(ctypes.byref(version)) != 0:
-        return "a CUDA driver that does not answer"
-    return f"CUDA driver {version.value // 1000}.{version.value % 1000 // 10}; callout runs on CPU only so far"
+        found = find_nvrtc()
+    except CompileError as error:
+        return str(error).removeprefix("callout.cuda: ").replace("\n ", "")
+    headers = ", ".join(found.include_dirs()) or "no headers of CUDA"
+    return f"{str(found).removeprefix('NVRTC ')} ({found.path}), {headers}"
 
 
 def _plugins() -> str:
@@ -100,6 +113,7 @@ def main() -> int:
         ("backends", ", ".join(f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices())),
         ("PJRT plugins", _plugins()),
         ("CUDA", _cuda_driver()),
+        ("NVRTC", _nvrtc()),
         ("FFI targets", ", ".join(f"{name} ({where})" for name, where, _ in _ext.ffi_targets())),
         ("private JAX names", "all found" if not _jax_compat.MISSING else "missing: " + ", ".join(_jax_compat.MISSING)),
         ("settings", repr(config)),

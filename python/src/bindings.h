@@ -18,15 +18,26 @@ struct CallbackHandle {
   std::shared_ptr<internal::Callback> callback;
 };
 
+/// Throws what the error is in Python, if there is one.
+CallbackHandle HandleOf(Result<std::shared_ptr<internal::Callback>> made);
+
 void BindHostCallback(nanobind::module_& module);
 void BindCallbacks(nanobind::module_& module);
 void BindClosures(nanobind::module_& module);
+void BindCuda(nanobind::module_& module);
 void BindJitFunctions(nanobind::module_& module);
+void BindNvrtc(nanobind::module_& module);
 void BindRegistry(nanobind::module_& module);
 void BindEager(nanobind::module_& module);
 void BindDelivery(nanobind::module_& module);
 void BindProcess(nanobind::module_& module);
+void BindProfile(nanobind::module_& module);
+void BindProgress(nanobind::module_& module);
+void BindSinks(nanobind::module_& module);
+void BindFileSinks(nanobind::module_& module);
+void BindStatistics(nanobind::module_& module);
 void BindText(nanobind::module_& module);
 void BindValuePrint(nanobind::module_& module);
+void BindWatch(nanobind::module_& module);
 
 }  // namespace callout::python

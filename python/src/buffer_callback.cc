@@ -14,13 +14,18 @@ using internal::SmallBuffer;
 class BufferCallback::Buffers {
  public:
   explicit Buffers(const callout_call& call)
-      : num_args_(call.num_args), num_results_(call.num_results), slots_(size_t{3} + num_args_ + num_results_) {
+      : num_args_(call.num_args),
+        num_results_(call.num_results),
+        on_host_(call.platform == CALLOUT_PLATFORM_HOST),
+        slots_(size_t{3} + num_args_ + num_results_) {
     for (size_t i = 0; i < slots_.size(); ++i) slots_[i] = nullptr;
-    slots_[1] = NewExecutionContext(call.device_ordinal, call.run_id);
+    const MemorySpace space = MemorySpace::Of(call);
+    slots_[1] = NewExecutionContext(space, call.run_id);
     ok_ = slots_[1] != nullptr;
-    for (uint32_t i = 0; ok_ && i < num_args_; ++i) ok_ = (args()[i] = NewBuffer(call.args[i], false)) != nullptr;
+    for (uint32_t i = 0; ok_ && i < num_args_; ++i)
+      ok_ = (args()[i] = NewBuffer(call.args[i], false, space)) != nullptr;
     for (uint32_t i = 0; ok_ && i < num_results_; ++i) {
-      ok_ = (results()[i] = NewBuffer(call.results[i], true)) != nullptr;
+      ok_ = (results()[i] = NewBuffer(call.results[i], true, space)) != nullptr;
     }
   }
   ~Buffers() {
@@ -40,6 +45,7 @@ class BufferCallback::Buffers {
 
   /// Ends the life of all buffers. An error if something that was made of one is still there.
   Status End() {
+    Py_CLEAR(slots_[2]);  // `out` refers to buffers
     bool kept = false;
     ForEach([&](PyObject* buffer, const char*, uint32_t) { kept |= !EndBuffer(buffer); });
     if (!kept) [[likely]]
@@ -52,7 +58,8 @@ class BufferCallback::Buffers {
     if (what.empty()) return OkStatus();
     return FailedPrecondition("it kept an array, a memoryview or a tensor of " + what +
                               " beyond its call. The memory is XLA's and is reused: drop it, and copy what is to be "
-                              "kept (numpy.array)");
+                              "kept (" +
+                              (on_host_ ? "numpy.array" : "x.copy() of CuPy, x.clone() of PyTorch") + ")");
   }
 
  private:
@@ -64,6 +71,7 @@ class BufferCallback::Buffers {
 
   const uint32_t num_args_;
   const uint32_t num_results_;
+  const bool on_host_;
   SmallBuffer<PyObject*, 12> slots_;
   bool ok_;
 };
@@ -122,11 +130,11 @@ Ref BufferCallback::CallFunction(Buffers& buffers) {
   }
   PyObject* function = signature_.function.get();
   if (!signature_.unflatten) {
-    return CallPython(function, buffers.call_arguments(), size_t{2} + buffers.num_args(), nullptr);
+    return CallUser(label(), function, buffers.call_arguments(), size_t{2} + buffers.num_args(), nullptr);
   }
   const Ref leaves = MakeTuple(buffers.call_arguments(), size_t{2} + buffers.num_args());
   const Ref structure = leaves ? CallPython(signature_.unflatten.get(), leaves.get()) : Ref();
-  return structure ? CallWithStructure(function, structure.get()) : Ref();
+  return structure ? CallUserWithStructure(label(), function, structure.get()) : Ref();
 }
 
 }  // namespace callout::python

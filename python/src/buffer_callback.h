@@ -30,6 +30,7 @@ class BufferCallback final : public internal::Callback, public Traversable {
   BufferCallback(std::string label, BufferSignature signature);
 
   internal::Lane lane() const override { return internal::Lane::kPython; }
+  bool takes_device_memory() const override { return true; }
   /// GIL not needed. Takes it.
   Status Call(const callout_call& call) override;
   /// Never called: the callback has results.

@@ -19,6 +19,8 @@ struct BufferObject {
   PyObject_HEAD callout_buffer view;  // borrowed; data and dims are null once the call is over
   bool alive;
   bool writeable;
+  bool lent;  // by the CUDA array interface: its consumers refer to this object
+  MemorySpace space;
   int64_t exports;  // through the buffer protocol
   Py_ssize_t* strides;
   std::shared_ptr<Leases> leases;  // arrays and tensors; made when the first is
@@ -59,11 +61,19 @@ PyObject* ViewOf(BufferObject* self) {
   return array.release();
 }
 
+// Null with a Python error if it is over, or the memory is a device's.
+BufferObject* OnHost(PyObject* object, PyObject* error, const char* reader) {
+  BufferObject* self = Alive(object);
+  if (self == nullptr || self->space.on_host()) return self;
+  RefuseHost(error, reader, self->space);
+  return nullptr;
+}
+
 PyObject* Array(PyObject* object, PyObject* args, PyObject* kwargs) {
   PyObject *dtype = Py_None, *copy = Py_None;
   static const char* const names[] = {"dtype", "copy", nullptr};
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO", const_cast<char**>(names), &dtype, &copy)) return nullptr;
-  BufferObject* self = Alive(object);
+  BufferObject* self = OnHost(object, PyExc_TypeError, "NumPy");
   if (self == nullptr) return nullptr;
   if (copy == Py_True) {
     Ref owned(CopyToArray(self->view));
@@ -130,7 +140,8 @@ Py_ssize_t Length(PyObject* object) {
 PyObject* Repr(PyObject* object) {
   BufferObject* self = Self(object);
   if (!self->alive) return PyUnicode_FromString("<callout Buffer of a call that is over>");
-  return PyUnicode_FromFormat("<callout Buffer %s%s>", internal::ShapeString(self->view).c_str(),
+  const std::string where = self->space.on_host() ? "" : " on CUDA device " + std::to_string(self->space.ordinal);
+  return PyUnicode_FromFormat("<callout Buffer %s%s%s>", internal::ShapeString(self->view).c_str(), where.c_str(),
                               self->writeable ? "" : ", read-only");
 }
 
@@ -143,6 +154,26 @@ bool ParseVersion(PyObject* version, bool* versioned) {
   return true;
 }
 
+DLDevice DeviceOf(const BufferObject* self) {
+  return self->space.on_host() ? DLDevice{kDLCpu, 0} : DLDevice{kDLCuda, self->space.ordinal};
+}
+
+// None, or the device that the consumer wants it on.
+bool ParseDevice(PyObject* wanted, const DLDevice& device) {
+  if (wanted == Py_None) return true;
+  int type = 0, id = 0;
+  if (!PyArg_ParseTuple(wanted, "ii", &type, &id)) return false;
+  if (type == device.type && (id == device.id || type == kDLCpu)) return true;
+  if (device.type == kDLCpu) {
+    PyErr_SetString(PyExc_BufferError, "callout: this Buffer is in the CPU's memory");
+  } else {
+    PyErr_Format(PyExc_BufferError,
+                 "callout: this Buffer is in the memory of CUDA device %d, and is not copied to device (%d, %d)",
+                 static_cast<int>(device.id), type, id);
+  }
+  return false;
+}
+
 PyObject* DLPack(PyObject* object, PyObject* args, PyObject* kwargs) {
   PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
   static const char* const names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
@@ -152,21 +183,36 @@ PyObject* DLPack(PyObject* object, PyObject* args, PyObject* kwargs) {
   }
   BufferObject* self = Alive(object);
   if (self == nullptr) return nullptr;
-  DLPackRequest request = {.copy = copy == Py_True, .writeable = self->writeable};
-  if (!ParseVersion(version, &request.versioned)) return nullptr;
-  if (device != Py_None) {
-    int type = 0, id = 0;
-    if (!PyArg_ParseTuple(device, "ii", &type, &id)) return nullptr;
-    if (type != kDLCpu) {
-      PyErr_SetString(PyExc_BufferError, "callout: this Buffer is in the CPU's memory");
+  DLPackRequest request = {.device = DeviceOf(self), .copy = copy == Py_True, .writeable = self->writeable};
+  if (!ParseVersion(version, &request.versioned) || !ParseDevice(device, request.device)) return nullptr;
+  if (!self->space.on_host()) {
+    if (request.copy) {
+      PyErr_SetString(PyExc_BufferError, "callout: a Buffer on a CUDA device is not copied; copy what is made of it");
       return nullptr;
     }
+    if (!OrderBehindXla(stream, self->space)) return nullptr;
   }
   return ToDLPack(self->view, request, LeasesOf(self));
 }
 
 PyObject* DLPackDevice(PyObject* object, PyObject*) {
-  return Alive(object) == nullptr ? nullptr : Py_BuildValue("(ii)", static_cast<int>(kDLCpu), 0);
+  const BufferObject* self = Alive(object);
+  if (self == nullptr) return nullptr;
+  const DLDevice device = DeviceOf(self);
+  return Py_BuildValue("(ii)", static_cast<int>(device.type), static_cast<int>(device.id));
+}
+
+// Consumers ask whether there is such an attribute.
+PyObject* Interface(PyObject* object, void*) {
+  BufferObject* self = Alive(object);
+  if (self == nullptr) return nullptr;
+  if (self->space.on_host()) {
+    PyErr_SetString(PyExc_AttributeError, "callout: this Buffer is in the CPU's memory: no __cuda_array_interface__");
+    return nullptr;
+  }
+  PyObject* interface = CudaArrayInterface(self->view, self->writeable, self->space);
+  self->lent |= interface != nullptr;
+  return interface;
 }
 
 // struct's and PEP 3118's letter; null for dtypes that have none, which NumPy takes through __array__.
@@ -224,7 +270,7 @@ bool FillExtents(BufferObject* self, Py_ssize_t itemsize) {
 
 int GetBuffer(PyObject* object, Py_buffer* out, int flags) {
   out->obj = nullptr;
-  BufferObject* self = Alive(object);
+  BufferObject* self = OnHost(object, PyExc_BufferError, "the host");
   if (self == nullptr) return -1;
   const auto dtype = static_cast<DType>(self->view.dtype);
   const char* format = FormatOf(dtype);
@@ -275,7 +321,7 @@ PyMethodDef buffer_methods[] = {
      "An array over the memory, read-only for an argument. It must not outlive the call."},
     {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&DLPack)), METH_VARARGS | METH_KEYWORDS,
      "The memory for other libraries. What they make of it must not outlive the call."},
-    {"__dlpack_device__", &DLPackDevice, METH_NOARGS, "(1, 0): the CPU."},
+    {"__dlpack_device__", &DLPackDevice, METH_NOARGS, "(1, 0): the CPU. (2, n): CUDA device n."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef buffer_properties[] = {
@@ -285,6 +331,7 @@ PyGetSetDef buffer_properties[] = {
     {"size", &Size, nullptr, "Number of elements.", nullptr},
     {"nbytes", &Nbytes, nullptr, "Size in bytes.", nullptr},
     {"writeable", &Writeable, nullptr, "True for results, False for arguments.", nullptr},
+    {"__cuda_array_interface__", &Interface, nullptr, "For libraries for GPUs; on CUDA.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot buffer_slots[] = {
@@ -309,18 +356,20 @@ PyObject* InitBuffers() {
   return reinterpret_cast<PyObject*>(g_buffer_type);
 }
 
-PyObject* NewBuffer(const callout_buffer& buffer, bool writeable) {
+PyObject* NewBuffer(const callout_buffer& buffer, bool writeable, const MemorySpace& space) {
   auto* self = reinterpret_cast<BufferObject*>(g_buffer_type->tp_alloc(g_buffer_type, 0));
   if (self == nullptr) return nullptr;
   self->view = buffer;
   self->alive = true;
   self->writeable = writeable;
+  self->space = space;
   new (&self->leases) std::shared_ptr<Leases>();
   return reinterpret_cast<PyObject*>(self);
 }
 
 bool BufferIsKept(PyObject* buffer) {
   const BufferObject* self = Self(buffer);
+  if (self->lent && Py_REFCNT(buffer) > 1) return true;
   return self->exports > 0 || (self->leases != nullptr && self->leases->load(std::memory_order_acquire) > 0);
 }
 

@@ -9,20 +9,23 @@
 #include <string>
 
 #include "callout/abi.h"
+#include "cuda_buffer.h"
 
 namespace callout::python {
 
 /// Makes the type; call once, before the others. Borrowed; null with a Python error. Requires GIL.
 PyObject* InitBuffers();
 
-/// A new Buffer. Borrowed memory: EndBuffer is called before the callback returns to XLA. Null with a Python error.
-/// Requires GIL.
-PyObject* NewBuffer(const callout_buffer& buffer, bool writeable);
+/// A new Buffer in `space`. Borrowed memory: EndBuffer is called before the callback returns to XLA. Null with a Python
+/// error. Requires GIL.
+PyObject* NewBuffer(const callout_buffer& buffer, bool writeable, const MemorySpace& space);
 
-/// Takes the memory away from a Buffer. False if an array, a memoryview or a tensor still refers to it. Requires GIL.
+/// Takes the memory away from a Buffer, to which the caller has one reference. False if an array, a memoryview or a
+/// tensor still refers to it. Requires GIL.
 bool EndBuffer(PyObject* buffer);
 
-/// True if something that was made of it still refers to the memory. Requires GIL.
+/// True if something that was made of it still refers to the memory: on CUDA also if the Buffer itself does, from which
+/// an array was made that keeps it. The caller has one reference. Requires GIL.
 bool BufferIsKept(PyObject* buffer);
 
 }  // namespace callout::python

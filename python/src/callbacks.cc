@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making callbacks: Python functions and native sinks.
+// Making callbacks of Python functions.
 #include "bindings.h"
 
 #include <nanobind/stl/optional.h>
@@ -11,7 +11,6 @@
 #include "errors.h"
 #include "execution_context.h"
 #include "python_callback.h"
-#include "sinks/sinks.h"
 
 namespace nb = nanobind;
 
@@ -59,12 +58,6 @@ CallbackHandle MakeBuffer(const std::string& label, const nb::object& function, 
                                                                   .numpy_only = numpy_only})};
 }
 
-CallbackHandle MakeJsonLines(const std::string& label, const std::string& path, bool append, bool fields) {
-  auto sink = internal::MakeJsonLinesSink(label, path, append, fields);
-  ThrowIfError(sink.status());
-  return {std::move(sink).value()};
-}
-
 // A function may refer to what holds its callback (a method that is tapped in a program that its object keeps). The
 // collector may see through the handle only while it is the sole owner: an executable's reference is not Python's.
 int TraverseHandle(PyObject* self, visitproc visit, void* arg) {
@@ -87,6 +80,11 @@ PyType_Slot handle_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&Traverse
 
 }  // namespace
 
+CallbackHandle HandleOf(Result<std::shared_ptr<internal::Callback>> made) {
+  ThrowIfError(made.status());
+  return {std::move(made).value()};
+}
+
 void BindCallbacks(nb::module_& m) {
   nb::class_<CallbackHandle>(m, "Callback", nb::is_weak_referenceable(), nb::type_slots(handle_slots),
                              "A callback, kept alive by this object.")
@@ -101,15 +99,6 @@ void BindCallbacks(nb::module_& m) {
   m.def("buffer_types", &BufferTypes, "(Buffer, ExecutionContext)");
   m.def("make_buffer_callback", &MakeBuffer, nb::arg("label"), nb::arg("function"), nb::arg("unflatten_out").none(),
         nb::arg("unflatten").none(), nb::arg("numpy_only"));
-  m.def(
-      "make_null_sink", [](const std::string& label) { return CallbackHandle{internal::MakeNullSink(label)}; },
-      nb::arg("label"));
-  m.def(
-      "make_print_sink",
-      [](const std::string& label, int fd) { return CallbackHandle{internal::MakePrintSink(label, fd)}; },
-      nb::arg("label"), nb::arg("fd"));
-  m.def("make_json_lines_sink", &MakeJsonLines, nb::arg("label"), nb::arg("path"), nb::arg("append"),
-        nb::arg("fields"));
 }
 
 }  // namespace callout::python

@@ -4,6 +4,8 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include "function_span.h"
+
 namespace callout::python {
 namespace {
 
@@ -34,6 +36,17 @@ Ref CallWithStructure(PyObject* function, PyObject* structure) {
   PyObject *args, *kwargs;
   if (!PyArg_ParseTuple(structure, "O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return Ref();
   return WithoutUnwinding([&] { return Ref(PyObject_Call(function, args, kwargs)); });
+}
+
+Ref CallUser(const std::string& label, PyObject* function, PyObject* const* arguments, size_t count,
+             PyObject* keywords) {
+  const FunctionSpan span(label);
+  return CallPython(function, arguments, count, keywords);
+}
+
+Ref CallUserWithStructure(const std::string& label, PyObject* function, PyObject* structure) {
+  const FunctionSpan span(label);
+  return CallWithStructure(function, structure);
 }
 
 Ref MakeTuple(PyObject* const* items, size_t count) {

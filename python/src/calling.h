@@ -6,11 +6,13 @@
 #include "python_api.h"
 
 #include <cstddef>
+#include <string>
 
 #include "callout/abi.h"
 #include "callout/status.h"
 #include "gil.h"
 #include "host_callback.h"
+#include "profile/recorder.h"
 
 namespace callout::python {
 
@@ -21,6 +23,12 @@ Ref CallPython(PyObject* function, PyObject* argument);
 /// With what `structure`, an (args, kwargs) pair, holds. Null with a Python error. Requires GIL.
 Ref CallWithStructure(PyObject* function, PyObject* structure);
 
+/// The user's own function: as CallPython, and a profile shows it by `label`. Null with a Python error. Requires GIL.
+Ref CallUser(const std::string& label, PyObject* function, PyObject* const* arguments, size_t count,
+             PyObject* keywords);
+/// As CallWithStructure. Null with a Python error. Requires GIL.
+Ref CallUserWithStructure(const std::string& label, PyObject* function, PyObject* structure);
+
 /// Takes new references. Null with a Python error. Requires GIL.
 Ref MakeTuple(PyObject* const* items, size_t count);
 
@@ -29,8 +37,11 @@ Ref MakeTuple(PyObject* const* items, size_t count);
 /// needed.
 template <typename Body>
 Status CallFromProgram(const callout_call& call, bool numpy_only, Body body) {
+  const internal::ProfileSpan wait;
   const GilScope gil;
   if (!gil.ok()) return Unavailable("the Python interpreter is going away");
+  if (wait.on()) [[unlikely]]
+    wait.End({.kind = internal::ProfileKind::kGilWait});
   if (!gil.on_foreign_thread() || numpy_only || call.error_context == nullptr) [[likely]]
     return body();
   Status status;

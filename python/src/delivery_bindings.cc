@@ -15,6 +15,7 @@
 #include "gil.h"
 #include "registry/in_flight.h"
 #include "registry/stats_table.h"
+#include "watch/watch_table.h"
 
 namespace nb = nanobind;
 
@@ -79,7 +80,9 @@ nb::list QueueStatistics() {
     one["pending_bytes"] = queue.stats.pending_bytes;
     one["high_water_bytes"] = queue.stats.high_water_bytes;
     one["capacity_bytes"] = queue.stats.capacity_bytes;
-    one["blocked"] = queue.stats.blocked;
+    one["blocked"] = queue.stats.blocked + queue.upstream.blocked;
+    one["on_device"] = queue.upstream.records;
+    one["pinned_bytes"] = queue.upstream.bytes;
     all.append(one);
   }
   return all;
@@ -118,7 +121,10 @@ void BindDelivery(nb::module_& m) {
   m.def("take_delivery_errors", &TakeErrors, "(count, texts of the first few, text of the last)");
   m.def("callback_statistics", &CallbackStatistics);
   m.def("queue_statistics", &QueueStatistics);
-  m.def("reset_statistics", &internal::ResetStats);
+  m.def("reset_statistics", [] {
+    internal::ResetStats();
+    internal::ResetWatches();
+  });
   m.def("live_counts", &LiveCounts);
 }
 

@@ -121,7 +121,7 @@ PyObject* ToDLPack(const callout_buffer& buffer, const DLPackRequest& request, s
     return PyErr_NoMemory();
   }
   const DLTensor tensor = {exported->copy != nullptr ? exported->copy.get() : buffer.data,
-                           {kDLCpu, 0},
+                           request.device,
                            static_cast<int32_t>(buffer.rank),
                            {*code, static_cast<uint8_t>(BitWidth(dtype)), 1},
                            exported->extents.data(),

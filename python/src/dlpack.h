@@ -18,6 +18,7 @@ struct DLDevice {
   int32_t id;
 };
 inline constexpr int32_t kDLCpu = 1;
+inline constexpr int32_t kDLCuda = 2;
 
 struct DLDataType {
   uint8_t code;
@@ -58,8 +59,9 @@ struct DLManagedTensorVersioned {
 using Leases = std::atomic<int64_t>;
 
 struct DLPackRequest {
-  bool versioned = false;  ///< The consumer knows DLPack 1.0.
-  bool copy = false;
+  DLDevice device = {kDLCpu, 0};  ///< Where the buffer is.
+  bool versioned = false;         ///< The consumer knows DLPack 1.0.
+  bool copy = false;              ///< On the CPU only.
   bool writeable = false;
 };
 

@@ -3,6 +3,7 @@
 // Calls and taps outside of a compiled program: the same callbacks, queues and checks, over NumPy arrays.
 #include "bindings.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -89,15 +90,21 @@ nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, con
 }
 
 void TapEager(const CallbackHandle& handle, const nb::sequence& arrays, const std::string& label,
-              const std::vector<std::string>& leaf_names, int on_full, int32_t device_ordinal, bool has_offsets) {
+              const std::vector<std::string>& leaf_names, int on_full, int32_t device_ordinal, bool has_offsets,
+              std::optional<int64_t> step, uint32_t unsent) {
   const ArrayBuffers buffers(arrays);
   auto site = std::make_unique<internal::TapSite>(
-      handle.callback, internal::SiteInfo{label.empty() ? handle.callback->label() : label, leaf_names, has_offsets},
+      handle.callback,
+      internal::SiteInfo{label.empty() ? handle.callback->label() : label, leaf_names, has_offsets, step.has_value()},
       std::make_shared<internal::Throttle>(1, 0), static_cast<OverflowPolicy>(on_full));
+  site->throttle->AddUnsent(unsent, device_ordinal);
   Status status;
   {
     const nb::gil_scoped_release release;  // a full queue may make this wait for the Python lane
-    status = internal::Delivery::Get().Push(*site, buffers.data(), buffers.size(), device_ordinal, 0);
+    internal::Delivery::Get().AwaitUpstream(*handle.callback, device_ordinal, 0);
+    status = internal::Delivery::Get().Push(
+        *site,
+        {.buffers = {buffers.data(), buffers.size()}, .device_ordinal = device_ordinal, .run_id = 0, .step = step});
     internal::Delivery::Get().Retire(std::move(site));
   }
   ThrowIfError(status);
@@ -130,9 +137,13 @@ void TapInline(const CallbackHandle& handle, const nb::sequence& arrays, const s
 }  // namespace
 
 void BindEager(nb::module_& m) {
-  nb::class_<internal::Throttle>(m, "Throttle", "A tap's `every` and `min_interval`.")
-      .def(nb::init<int64_t, int64_t>(), nb::arg("every"), nb::arg("min_interval_ns"))
-      .def("admit", &internal::Throttle::Admit);
+  nb::class_<internal::Throttle>(m, "Throttle", "A tap's `every`, `min_interval` and `sample`.")
+      .def(nb::init<int64_t, int64_t, double>(), nb::arg("every"), nb::arg("min_interval_ns"), nb::arg("sample"))
+      .def(
+          "admit", [](internal::Throttle& self, std::optional<int64_t> step) { return self.Admit(0, step); },
+          nb::arg("step").none())
+      .def("take_unsent", [](internal::Throttle& self) { return self.TakeUnsent(); });
+  m.def("set_process_index", &internal::SetProcessIndex, nb::arg("index"));
   m.def("call_eager", &CallEager, nb::arg("callback"), nb::arg("arrays"), nb::arg("result_specs"),
         nb::arg("device_ordinal"), nb::arg("ordered"));
   m.def(
@@ -140,8 +151,8 @@ void BindEager(nb::module_& m) {
       [](const CallbackHandle& handle) { handle.callback->stats().skips.fetch_add(1, std::memory_order_relaxed); },
       nb::arg("callback"), "Counts an eager tap that its throttle left out.");
   m.def("tap_eager", &TapEager, nb::arg("callback"), nb::arg("arrays"), nb::arg("label"), nb::arg("leaf_names"),
-        nb::arg("on_full"), nb::arg("device_ordinal"), nb::arg("has_offsets"),
-        "The last array is where the value begins in a larger one, if `has_offsets`.");
+        nb::arg("on_full"), nb::arg("device_ordinal"), nb::arg("has_offsets"), nb::arg("step").none(),
+        nb::arg("unsent"), "The last array is where the value begins in a larger one, if `has_offsets`.");
   m.def("tap_inline", &TapInline, nb::arg("callback"), nb::arg("arrays"), nb::arg("label"), nb::arg("leaf_names"),
         nb::arg("device_ordinal"), "Calls the tap's function in this thread.");
 }

@@ -13,6 +13,7 @@ PyTypeObject* g_type = nullptr;
 struct ContextObject {
   PyObject_HEAD int32_t device_ordinal;
   int64_t run_id;
+  MemorySpace space;
 };
 
 PyObject* Stage(PyObject*, void*) {
@@ -21,8 +22,10 @@ PyObject* Stage(PyObject*, void*) {
   return stages ? PyObject_GetAttrString(stages.get(), "EXECUTE") : nullptr;
 }
 
-// What the original raises.
-PyObject* Stream(PyObject*, void*) {
+// On a CPU, what the original raises.
+PyObject* Stream(PyObject* object, void*) {
+  const MemorySpace& space = reinterpret_cast<ContextObject*>(object)->space;
+  if (!space.on_host()) return PyLong_FromVoidPtr(space.stream);
   const Ref errors(PyImport_ImportModule("jax.errors"));
   const Ref type(errors ? PyObject_GetAttrString(errors.get(), "JaxRuntimeError") : nullptr);
   if (type) PyErr_SetString(type.get(), "UNIMPLEMENTED: XLA FFI GPU context is not available: this call is on a CPU");
@@ -42,7 +45,8 @@ PyMemberDef members[] = {
 
 PyGetSetDef properties[] = {
     {"stage", &Stage, nullptr, "An ExecutionStage: EXECUTE, the only one in which callbacks are called.", nullptr},
-    {"stream", &Stream, nullptr, "The stream that XLA computes on. Raises JaxRuntimeError on a CPU.", nullptr},
+    {"stream", &Stream, nullptr, "The stream that XLA computes on, a CUstream. Raises JaxRuntimeError on a CPU.",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("What a buffer callback learns of its call.")},
@@ -61,10 +65,11 @@ PyObject* InitExecutionContext() {
   return reinterpret_cast<PyObject*>(g_type);
 }
 
-PyObject* NewExecutionContext(int32_t device_ordinal, int64_t run_id) {
+PyObject* NewExecutionContext(const MemorySpace& space, int64_t run_id) {
   auto* self = reinterpret_cast<ContextObject*>(g_type->tp_alloc(g_type, 0));
   if (self == nullptr) return nullptr;
-  self->device_ordinal = device_ordinal;
+  self->device_ordinal = space.ordinal;
+  self->space = space;
   self->run_id = run_id;
   return reinterpret_cast<PyObject*>(self);
 }

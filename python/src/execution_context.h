@@ -7,12 +7,14 @@
 
 #include <cstdint>
 
+#include "cuda_buffer.h"
+
 namespace callout::python {
 
 /// Makes the type; call once, before the other. Borrowed; null with a Python error. Requires GIL.
 PyObject* InitExecutionContext();
 
 /// Null with a Python error. Requires GIL.
-PyObject* NewExecutionContext(int32_t device_ordinal, int64_t run_id);
+PyObject* NewExecutionContext(const MemorySpace& space, int64_t run_id);
 
 }  // namespace callout::python

@@ -19,10 +19,12 @@ nb::list FfiTargets() {
   nb::list targets;
   for (const internal::Target& target : internal::Targets()) {
     nb::dict handlers;
-    if (target.instantiate != nullptr) {
-      handlers["instantiate"] = nb::capsule(target.instantiate, "xla._CUSTOM_CALL_TARGET");
-    }
-    handlers["execute"] = nb::capsule(target.execute, "xla._CUSTOM_CALL_TARGET");
+    const auto add = [&handlers](const char* stage, void* handler) {
+      if (handler != nullptr) handlers[stage] = nb::capsule(handler, "xla._CUSTOM_CALL_TARGET");
+    };
+    add("instantiate", target.instantiate);
+    add("initialize", target.initialize);
+    add("execute", target.execute);
     targets.append(nb::make_tuple(target.name, target.platform, handlers));
   }
   return targets;
@@ -50,6 +52,14 @@ NB_MODULE(_ext, m) {
   BindEager(m);
   BindDelivery(m);
   BindProcess(m);
+  BindProfile(m);
+  BindProgress(m);
+  BindSinks(m);
+  BindFileSinks(m);
+  BindStatistics(m);
   BindText(m);
   BindValuePrint(m);
+  BindWatch(m);
+  BindCuda(m);
+  BindNvrtc(m);
 }

@@ -122,9 +122,15 @@ Status PythonCallback::Call(const callout_call& call) {
 
 Status PythonCallback::CallWithGil(const callout_call& call) {
   Leaves leaves(call.num_args);
+  const internal::ProfileSpan arguments;
   if (!AppendArguments(call, signature_.zero_copy, leaves)) return TakePythonError();
+  if (arguments.on()) [[unlikely]]
+    arguments.End({.kind = internal::ProfileKind::kCopy});
   Ref value = CallFunction(leaves.data(), leaves.count(), call.device_ordinal);
+  const internal::ProfileSpan results;
   Status status = value ? StoreResults(value.get(), call) : TakePythonError();
+  if (results.on() && value) [[unlikely]]
+    results.End({.kind = internal::ProfileKind::kCopy});
   value = Ref();
   if (signature_.zero_copy && status.ok()) return CheckNotKept(leaves);
   return status;
@@ -133,7 +139,7 @@ Status PythonCallback::CallWithGil(const callout_call& call) {
 Ref PythonCallback::CallFunction(PyObject* const* leaves, size_t count, int32_t device_ordinal) {
   PyObject* function = signature_.function.get();
   if (!signature_.unflatten) {
-    return CallPython(function, leaves, count, nullptr);
+    return CallUser(label(), function, leaves, count, nullptr);
   }
   const Ref tuple = MakeTuple(leaves, count);
   const Ref structure = tuple ? CallPython(signature_.unflatten.get(), tuple.get()) : Ref();
@@ -144,7 +150,7 @@ Ref PythonCallback::CallFunction(PyObject* const* leaves, size_t count, int32_t 
     if (!device || !PyArg_ParseTuple(structure.get(), "OO!", &args, &PyDict_Type, &kwargs)) return Ref();
     if (PyDict_SetItemString(kwargs, "device", device.get()) < 0) return Ref();
   }
-  return CallWithStructure(function, structure.get());
+  return CallUserWithStructure(label(), function, structure.get());
 }
 
 Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
@@ -196,9 +202,12 @@ Status PythonCallback::StoreLeaves(PyObject* sequence, const callout_call& call)
 
 Status PythonCallback::Deliver(const internal::Record& record) {
   Leaves leaves(record.buffers.size());
+  const internal::ProfileSpan arguments;
   for (size_t i = 0; i < record.buffers.size(); ++i) {
     if (!leaves.Append(AdoptAsArray(record.buffers[i], &record.blocks[i]))) return TakePythonError();
   }
+  if (arguments.on()) [[unlikely]]
+    arguments.End({.kind = internal::ProfileKind::kCopy});
   const Ref result = CallTap(leaves.data(), leaves.count(), record);
   return result ? OkStatus() : TakePythonError();
 }
@@ -224,9 +233,9 @@ Ref PythonCallback::CallTap(PyObject* const* leaves, size_t count, const interna
   if (signature_.index_lookup && arguments.ok()) arguments.Add("index", LookUpIndex(leaves, count, record));
   if (!arguments.ok()) return Ref();
   const size_t count_positional = arguments.num_positional();
-  if (arguments.num_keywords() == 0) return CallPython(function, arguments.data(), count_positional, nullptr);
+  if (arguments.num_keywords() == 0) return CallUser(label(), function, arguments.data(), count_positional, nullptr);
   const Ref names = arguments.KeywordNames();
-  return names ? CallPython(function, arguments.data(), count_positional, names.get()) : Ref();
+  return names ? CallUser(label(), function, arguments.data(), count_positional, names.get()) : Ref();
 }
 
 Ref PythonCallback::LookUpDevice(int32_t ordinal) const {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "array_buffers.h"
-#include "sinks/numpy_text.h"
-#include "sinks/value_layout.h"
+#include "text/numpy_text.h"
+#include "text/value_layout.h"
 
 namespace nb = nanobind;
 

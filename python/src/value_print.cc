@@ -5,6 +5,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "carried_tap.h"
 #include "errors.h"
 #include "registry/makers.h"
 #include "sinks/value_print.h"
@@ -16,42 +17,12 @@ namespace {
 
 using internal::Callback;
 
-// Runtimes look names up on any thread, some of them with locks: the Python function is made when it is first needed.
-class PythonPrint final : public Callback {
- public:
-  PythonPrint(std::string label, std::string payload) : Callback(std::move(label)), payload_(std::move(payload)) {}
-
-  internal::Lane lane() const override { return internal::Lane::kPython; }
-  internal::LogSource log_source() const override { return internal::LogSource::kHostCallback; }
-  Status Call(const callout_call& /*call*/) override {
-    return FailedPrecondition("a print takes taps; it cannot be called for a result");
-  }
-  /// Requires GIL.
-  Status Deliver(const internal::Record& record) override {
-    if (made_ == nullptr) CALLOUT_RETURN_IF_ERROR(Make());
-    return made_->Deliver(record);
-  }
-
- private:
-  Status Make() {
-    try {
-      const nb::object make = nb::module_::import_("callout._host_callback.targets").attr("carried_print");
-      std::shared_ptr<Callback> made = nb::cast<CallbackHandle&>(make(payload_)).callback;
-      if (made_ == nullptr) made_ = std::move(made);  // another device's thread may have been faster, and be in it
-      return OkStatus();
-    } catch (nb::python_error& error) {
-      error.restore();
-      return TakePythonError();
-    }
-  }
-
-  const std::string payload_;
-  std::shared_ptr<Callback> made_;  // written and read with the GIL
-};
+constexpr CarriedTap::Maker kMaker = {"callout._host_callback.targets", "carried_print",
+                                      internal::LogSource::kHostCallback};
 
 Result<std::shared_ptr<Callback>> MakePythonPrint(const std::string& label, std::string_view payload) {
   CALLOUT_RETURN_IF_ERROR(internal::ParseValuePrint(payload).status());
-  return std::shared_ptr<Callback>(std::make_shared<PythonPrint>(label, std::string(payload)));
+  return std::shared_ptr<Callback>(std::make_shared<CarriedTap>(label, std::string(payload), kMaker));
 }
 
 nb::str Text(const std::string& text) {

@@ -3,28 +3,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import functools
 import hashlib
 import os
 import shlex
 import shutil
 import subprocess
-import sys
-import tempfile
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from .. import _errors
-from .._config import config
-from .._logging import logger
+from .cache import cache_folder, kept
 
 BASE_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden")
-_PATIENCE_S = 5.0
-_LEAST_FREE_BYTES = 16_000_000
 
 
 class CompileError(_errors.CallbackError):
@@ -60,50 +51,6 @@ def _run(command: Sequence[str], what: str) -> bytes:
     return done.stdout
 
 
-@contextlib.contextmanager
-def _progress(name: str) -> Iterator[None]:
-    def say() -> None:
-        sys.stderr.write(f"callout: compiling {name} ...\n")
-
-    timer = threading.Timer(_PATIENCE_S, say)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Other processes that want the same library wait, and find it when it is their turn."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _cache_folder() -> Path:
-    folder = Path(config.cache_dir) / "cpp"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(b"\0" * 4096)
-            probe.flush()
-        if (free := shutil.disk_usage(folder).free) < _LEAST_FREE_BYTES:
-            raise OSError(errno.ENOSPC, f"only {free // 1024} KB are free")
-    except OSError as error:
-        logger.warning(
-            "cpp: the cache folder %s cannot be used (%s); compiling into a temporary one", folder, str(error)
-        )
-        return _temporary_folder()
-    return folder
-
-
-@functools.lru_cache(maxsize=1)
-def _temporary_folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="callout-cpp-"))
-
-
 def build(files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[str], name: str) -> tuple[Path, str]:
     """The shared library of `files`, compiled if no process on this machine has, and the digest of what it is made of.
 
@@ -121,23 +68,10 @@ def build(files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[st
     for file in files:
         digest.update(_run([*compiler, *options, *flags, "-E", "-P", str(file)], f"cannot preprocess {name}"))
     key = digest.hexdigest()[:32]
-    folder = _cache_folder()
-    library = folder / f"{key}.so"
-    if library.exists():
-        return library, key
-    with _locked(folder / f"{key}.lock"):
-        if not library.exists():
-            for left in folder.glob(f".{key}.*"):  # of a process that was killed: this one has the lock
-                left.unlink(missing_ok=True)
-            unfinished = folder / f".{key}.{os.getpid()}.so"
-            try:
-                with _progress(name):
-                    _run(
-                        # Libraries count for what comes before them.
-                        [*compiler, *options, "-shared", *map(str, files), *flags, "-o", str(unfinished)],
-                        f"cannot compile {name}",
-                    )
-                unfinished.replace(library)
-            finally:
-                unfinished.unlink(missing_ok=True)
-    return library, key
+
+    def compile_library(library: Path) -> None:
+        # Libraries count for what comes before them.
+        command = [*compiler, *options, "-shared", *map(str, files), *flags, "-o", str(library)]
+        _run(command, f"cannot compile {name}")
+
+    return kept(cache_folder("cpp"), key, ".so", name, compile_library), key

@@ -100,17 +100,25 @@ class NativeFunction(abc.ABC):
         avals = [jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in flat]
         results, tree = result_avals(self._where, self._declared(args, avals, constants))
         self._check(avals, results)
-        out = function_p.bind(
+        aliases = check_aliases(self._where, self._settings.input_output_aliases or {}, avals, results)
+        out = self._call(flat, avals, target, results, attributes=attributes, aliases=aliases)
+        return jax.tree.unflatten(tree, out)
+
+    def _call(
+        self, flat: Sequence[Any], avals: Sequence[Any], target: NativeTarget, results: Sequence[Any], **params: Any
+    ) -> Sequence[Any]:
+        """The results as a flat list. `avals` are those of `flat`."""
+        del avals
+        called: Sequence[Any] = function_p.bind(
             *flat,
             target=target,
             result_avals=results,
             vmap_method=self._settings.vmap_method,
-            attributes=attributes,
             sharding=self._settings.sharding,
-            aliases=check_aliases(self._where, self._settings.input_output_aliases or {}, avals, results),
             lanes=None,
+            **params,
         )
-        return jax.tree.unflatten(tree, out)
+        return called
 
     def _declared(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:
         out = self._settings.out

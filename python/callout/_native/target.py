@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import _ext
-from .._targets import Target, Transforms, interned
+from .._targets import PLATFORMS, Target, Transforms, interned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +25,8 @@ class NativeTarget(Target):
     """Native code. Its name in a program is made of its content: it means the same in every process that has built it."""
 
     __slots__ = ("_library", "content")
+
+    platforms: tuple[str, ...] = PLATFORMS
 
     def __init__(
         self, key: Hashable, label: str, callback: _ext.Callback | None, content: str, library: Library | None = None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.extend.core
+import numpy as np
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _jax_compat
@@ -18,6 +19,7 @@ from .batching import batch_call
 from .call import Avals, lower_call, refuse
 
 WHERE = "callout.buffer_callback"
+PLATFORMS = ("cpu", "cuda")
 
 buffer_p = jax.extend.core.Primitive("callout_buffer_callback")
 buffer_p.multiple_results = True
@@ -31,14 +33,21 @@ def _abstract_eval(*_: Any, result_avals: Avals, has_side_effect: bool, **__: An
 
 
 def _lower(
+    platform: str,
     ctx: mlir.LoweringRuleContext,
     *args: Any,
     target: Target,
     has_side_effect: bool,
     aliases: Aliases,
     sharding: str,
+    capturable: bool,
+    graph: bool,
     **_: Any,
-) -> list[Any]:
+) -> Sequence[Any]:
+    supported = getattr(target, "platforms", PLATFORMS)
+    if platform not in supported:
+        refused: Sequence[Any] = lowering.refuse_platform(ctx, *args, supported=supported)
+        return refused
     lowering.refuse_automatic_axes(ctx, WHERE)
     num_devices = context.num_devices(ctx)
     if sharding == "error" and num_devices > 1:
@@ -51,11 +60,12 @@ def _lower(
         args,
         WHERE,
         target,
-        name="callout.v1.buffer",
+        name="callout.v1.buffer_capturable" if capturable and platform == "cuda" else "callout.v1.buffer",
         ordered=False,
         has_side_effect=has_side_effect,
         sharding="gather" if sharding == "error" else sharding,
         in_place=dict(aliases),
+        **({"graph": np.int64(1)} if graph else {}),
         **alias_attributes(aliases),
     )
 
@@ -64,7 +74,9 @@ def _batch(args: Sequence[Any], dims: Sequence[Any], *, aliases: Aliases, **para
     return batch_call(buffer_p, *own_operands(aliases, args, dims), aliases=aliases, **params)
 
 
-lowering.register(buffer_p, _lower)
+mlir.register_lowering(buffer_p, functools.partial(lowering.refuse_platform, supported=PLATFORMS))
+for _platform in PLATFORMS:
+    mlir.register_lowering(buffer_p, functools.partial(_lower, _platform), platform=_platform)
 batching.primitive_batchers[buffer_p] = _batch
 ad.primitive_jvps[buffer_p] = functools.partial(refuse, "Buffer", "JVP", "jax.custom_jvp")
 ad.primitive_transposes[buffer_p] = functools.partial(refuse, "Buffer", "transpose", "jax.custom_vjp")

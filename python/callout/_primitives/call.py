@@ -13,7 +13,7 @@ from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
 from .._targets import Target
-from . import effects, lowering
+from . import context, effects, lowering
 from .batching import batch_call, loop_over_batch
 from .eager import check_usable, placement, to_host, wait_for_ordered
 
@@ -49,6 +49,11 @@ def lower_call(
     **more: Any,
 ) -> list[Any]:
     """The custom call `name` of `target`. `device`: a SingleDeviceSharding or None; `more` goes to `lowering.emit`."""
+    if target.memory == "device" and "cpu" not in context.platforms(ctx):
+        raise NotImplementedError(
+            f"{where}: '{target.label}' has options(memory=\"device\"), which calls honour on cpu only: "
+            "callout.buffer_callback hands out the memory of other devices"
+        )
     callback = lowering.name_of(ctx, target, where)
     attributes = lowering.dispatch_synchronously(ctx, target)
     index = lowering.device_index_of(ctx, where, device)

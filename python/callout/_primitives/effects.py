@@ -54,13 +54,22 @@ class IoEffect(_Effect):
         return "CalloutIo"
 
 
+class ProgressEffect(_Effect):
+    """Keeps progress bars in the program, and tells loops that have one from those that have none."""
+
+    def __str__(self) -> str:
+        return "CalloutProgress"
+
+
 unordered_effect = UnorderedEffect()
 ordered_effect = OrderedEffect()
 io_effect = IoEffect()
+progress_effect = ProgressEffect()
 
 _jax_compat.register_effect(UnorderedEffect)
 _jax_compat.register_effect(OrderedEffect, ordered=True)
 _jax_compat.register_effect(IoEffect, remat=False)
+_jax_compat.register_effect(ProgressEffect)
 # A failed program leaves its token failed: later ones then start with a fresh one.
 _jax_compat.own_ordered_effects.add(ordered_effect)
 

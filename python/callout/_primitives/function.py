@@ -13,8 +13,9 @@ import numpy as np
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _jax_compat
+from .._gpu.target import GpuTarget
 from .._native.target import NativeTarget
-from . import lowering
+from . import context, lowering
 from .aliases import Aliases, alias_attributes, own_operands
 from .batching import VMAP_METHODS, batch_call, batched_aval, in_front
 from .call import Avals, lower_call, refuse
@@ -25,6 +26,8 @@ _jax_compat.require_devices(function_p)
 function_p.def_impl(functools.partial(xla.apply_primitive, function_p))
 
 PARALLEL = "parallel"
+# For GPU kernels, which are launched for the shapes that they were traced for, these mean one launch a lane, too.
+_WHOLE_BATCH = ("expand_dims", "broadcast_all", "legacy_vectorized")
 
 # The extents of a batch, outermost first, and for each operand which of them it has (bit i: the i-th).
 Lanes = tuple[tuple[int, ...], tuple[int, ...]]
@@ -53,23 +56,40 @@ class Constant:
         return repr(self.value)
 
 
+def _of_one_lane(
+    args: Sequence[Any], results: Sequence[Any], lanes: Lanes | None
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The operands' and the results' shapes and dtypes without the batch."""
+    if lanes is None:
+        return args, results
+    extents, masks = lanes
+    begins = [mask.bit_count() for mask in masks]
+    of_args = [jax.ShapeDtypeStruct(a.shape[begin:], a.dtype) for a, begin in zip(args, begins, strict=True)]
+    return of_args, [jax.ShapeDtypeStruct(a.shape[len(extents) :], a.dtype) for a in results]
+
+
 def _specialised(
     target: NativeTarget, args: Sequence[Any], results: Sequence[Any], lanes: Lanes | None
 ) -> NativeTarget:
     """The target for what one lane has."""
-    if lanes is None:
-        return target.specialise(args, results)
-    extents, masks = lanes
-    begins = [mask.bit_count() for mask in masks]
-    of_args = [jax.ShapeDtypeStruct(a.shape[begin:], a.dtype) for a, begin in zip(args, begins, strict=True)]
-    of_results = [jax.ShapeDtypeStruct(a.shape[len(extents) :], a.dtype) for a in results]
-    return target.specialise(of_args, of_results)
+    return target.specialise(*_of_one_lane(args, results, lanes))
 
 
 @function_p.def_abstract_eval
 def _abstract_eval(*args: Any, target: NativeTarget, result_avals: Avals, lanes: Lanes | None, **_: Any) -> Avals:
     _specialised(target, args, result_avals, lanes)
     return result_avals
+
+
+def _in_lanes(aliases: Aliases, lanes: Lanes | None) -> tuple[dict[str, Any], dict[int, int]]:
+    """The attributes of a batch, and the operands whose memory the compiler may give to results."""
+    if lanes is None:
+        return alias_attributes(aliases), dict(aliases)
+    extents, masks = lanes
+    attributes = {"lane_dims": np.asarray(extents, np.int64), "lane_masks": np.asarray(masks, np.int64)}
+    whole = (1 << len(extents)) - 1
+    in_place = {operand: result for operand, result in aliases if masks[operand] == whole}
+    return {**attributes, **alias_attributes(aliases)}, in_place
 
 
 def _lower(
@@ -81,23 +101,36 @@ def _lower(
     lanes: Lanes | None,
     aliases: Aliases,
     **_: Any,
-) -> list[Any]:
+) -> Sequence[Any]:
+    lowering.refuse_others(ctx, target.platforms)
     where = f"native function '{target.label}'"
-    lowering.refuse_automatic_axes(ctx, where)
     target = _specialised(target, ctx.avals_in, ctx.avals_out, lanes)
-    constants: dict[str, Any] = target.attributes()
+    more, in_place = _in_lanes(aliases, lanes)
+    if isinstance(target, GpuTarget):
+        return _lower_launch(ctx, args, target, in_place, more, lanes)
+    lowering.refuse_automatic_axes(ctx, where)
+    constants: dict[str, Any] = {**target.attributes(), **more}
     if attributes:
         constants["attributes"] = {key: constant.value for key, constant in attributes}
-    constants.update(alias_attributes(aliases))
-    in_place = dict(aliases)
-    if lanes is not None:
-        extents, masks = lanes
-        constants["lane_dims"], constants["lane_masks"] = np.asarray(extents, np.int64), np.asarray(masks, np.int64)
-        whole = (1 << len(extents)) - 1
-        in_place = {operand: result for operand, result in aliases if masks[operand] == whole}
     return lower_call(
         ctx, args, where, target, device=sharding, ordered=False, has_side_effect=False, in_place=in_place, **constants
     )
+
+
+def _lower_launch(
+    ctx: mlir.LoweringRuleContext,
+    args: Sequence[Any],
+    target: GpuTarget,
+    in_place: dict[int, int],
+    more: dict[str, Any],
+    lanes: Lanes | None,
+) -> Sequence[Any]:
+    """The launch of a kernel. In a jit over several devices XLA lets each of them do it, with whole arrays."""
+    kernel = target.kernel_for(*_of_one_lane(ctx.avals_in, ctx.avals_out, lanes))
+    lower = jax.ffi.ffi_lowering(kernel.target, has_side_effect=False, operand_output_aliases=in_place)
+    constants = kernel.attributes(portable=context.is_exporting(ctx))
+    results: Sequence[Any] = lower(ctx, *args, callback=target.label, **constants, **more)
+    return results
 
 
 def _batch_in_parallel(
@@ -116,7 +149,7 @@ def _batch(
 ) -> tuple[Any, Any]:
     params.update(vmap_method=vmap_method, aliases=aliases)
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
-    if vmap_method == PARALLEL:
+    if vmap_method == PARALLEL or (vmap_method in _WHOLE_BATCH and isinstance(params["target"], GpuTarget)):
         return _batch_in_parallel(args, dims, size, **params)
     if vmap_method is None:
         methods = [PARALLEL, *(method for method in VMAP_METHODS if method)]
@@ -126,7 +159,7 @@ def _batch(
     return batch_call(function_p, *own_operands(aliases, args, dims), **params)
 
 
-lowering.register(function_p, _lower)
+mlir.register_lowering(function_p, _lower)
 batching.primitive_batchers[function_p] = _batch
 ad.primitive_jvps[function_p] = functools.partial(refuse, "Native", "JVP", "jvp= or vjp=")
 ad.primitive_transposes[function_p] = functools.partial(refuse, "Native", "transpose", "vjp=")

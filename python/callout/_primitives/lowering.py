@@ -13,7 +13,7 @@ from jax.interpreters import mlir
 
 from .. import _ext, _jax_compat, _partition
 from .._sharding_rule import results_like_operands
-from .._targets import Target, Transforms
+from .._targets import PLATFORMS, Target, Transforms
 from . import context
 from .eager import check_usable
 from .effects import ordered_effect
@@ -22,21 +22,42 @@ from .effects import ordered_effect
 REFUSAL = "callout.not_supported"
 
 
-def not_supported(platforms: Iterable[str]) -> str:
+def not_supported(platforms: Iterable[str], supported: Sequence[str] = PLATFORMS) -> str:
     """The text of the refusal."""
+    what = "kernels for cuda" if tuple(supported) == ("cuda",) else "callbacks"
+    branches = ", ".join(f"{platform}=..." for platform in supported)
     return (
-        f"callout: callbacks are not supported on platform {', '.join(platforms)}; supported: cpu. "
-        "jax.lax.platform_dependent(cpu=..., default=...) keeps one out of the other platforms' programs"
+        f"callout: {what} are not supported on platform {', '.join(platforms)}; supported: {', '.join(supported)}. "
+        f"jax.lax.platform_dependent({branches}, default=...) keeps one out of the other platforms' programs"
     )
 
 
-def refuse_platform(ctx: mlir.LoweringRuleContext, *args: Any, **_: Any) -> Any:
-    """Lowering for platforms that have no target of ours."""
-    if not context.is_exporting(ctx) or "cpu" not in ctx.module_context.platforms:
-        raise NotImplementedError(not_supported(p for p in context.platforms(ctx) if p != "cpu"))
+def _refuse_or_mark(ctx: mlir.LoweringRuleContext, supported: Sequence[str]) -> str | None:
+    """Raises for what no platform of the program has; None if all have it, else what a mark in the program says."""
+    refused = [platform for platform in context.platforms(ctx) if platform not in supported]
+    if not refused:
+        return None
+    if not context.is_exporting(ctx) or set(supported).isdisjoint(ctx.module_context.platforms):
+        raise NotImplementedError(not_supported(refused, supported))
+    return ",".join(supported)
+
+
+def refuse_others(ctx: mlir.LoweringRuleContext, supported: Sequence[str] = PLATFORMS) -> None:
+    """For a rule of several platforms, of which some have no target of ours."""
+    mark = _refuse_or_mark(ctx, supported)
+    if mark is not None:
+        jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx.replace(avals_in=[], avals_out=[]), supported=mark)
+
+
+def refuse_platform(
+    ctx: mlir.LoweringRuleContext, *args: Any, supported: Sequence[str] = PLATFORMS, **_: Any
+) -> Sequence[Any]:
+    """The rule of a platform that has no target of ours, where others have one."""
+    mark = _refuse_or_mark(ctx, supported)
     if len(ctx.tokens_in) > 0:
         ctx.set_tokens_out(ctx.tokens_in)
-    return jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx, *args)
+    results: Sequence[Any] = jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx, *args, supported=mark)
+    return results
 
 
 def name_of(ctx: mlir.LoweringRuleContext, target: Target, where: str, transforms: Transforms = ()) -> str:
@@ -53,9 +74,10 @@ def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dic
 
     PJRT then dispatches the program synchronously, as it does for JAX's own callbacks: what the callback dispatches does not
     wait for programs that are queued behind its own. If inputs are not ready, XLA's threads run the program all the same;
-    from JAX 0.12 on they then call the function that is added here, which does the call: docs/hangs.md.
+    from JAX 0.12 on they then call the function that is added here, which does the call: docs/hangs.md. Only clients of CPUs
+    look at it.
     """
-    if not target.is_python() or target.numpy_only or context.is_exporting(ctx):
+    if not target.is_python() or target.numpy_only or context.is_exporting(ctx) or "cpu" not in context.platforms(ctx):
         return {}
     ctx.module_context.add_host_callback(_ext.host_callback())
     return {"host_callback": np.int64(1)}
@@ -180,7 +202,13 @@ def emit(
     return results
 
 
-def register(primitive: jax.extend.core.Primitive, rule: Callable[..., Any]) -> None:
+def register(
+    primitive: jax.extend.core.Primitive, rule: Callable[..., Any], platforms: tuple[str, ...] = PLATFORMS
+) -> None:
     """Makes `rule` the lowering for the platforms that we have, and a refusal that for all others."""
-    mlir.register_lowering(primitive, refuse_platform)
-    mlir.register_lowering(primitive, rule, platform="cpu")
+
+    def lower(ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:
+        refuse_others(ctx, platforms)
+        return rule(ctx, *args, **params)
+
+    mlir.register_lowering(primitive, lower)

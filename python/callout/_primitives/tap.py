@@ -16,6 +16,8 @@ from .._targets import Target, Transforms
 from . import effects, lowering
 from .eager import check_usable, placement, shards, to_host, wait_for_ordered
 
+ALL_PPB = 1_000_000_000  # of `sample`, parts in a billion
+
 
 @dataclasses.dataclass(frozen=True)
 class Site:
@@ -30,9 +32,20 @@ class Site:
     sharding: Literal["gather", "local"] = "gather"
     device_index: int = 0
     inline: bool = False  # eager taps run in the caller
+    has_step: bool = False  # the last operand is the step, and no part of the value
+    sample_ppb: int = ALL_PPB
+    only_device: int = -1
+    only_process: int = -1
+    can_fail: bool = False  # its target may fail the program
 
     def admits_all(self) -> bool:
-        return self.every == 1 and self.min_interval_ns == 0
+        return self.every == 1 and self.min_interval_ns == 0 and self.sample_ppb == ALL_PPB
+
+    def admits_process(self) -> bool:
+        return self.only_process in (-1, jax.process_index())
+
+    def admits_device(self, ordinal: int) -> bool:
+        return self.only_device in (-1, ordinal)
 
 
 tap_p = jax.extend.core.Primitive("callout_tap")
@@ -50,21 +63,30 @@ def _eager(*args: Any, target: Target, site: Site, transforms: Transforms, throt
     if site.ordered:
         wait_for_ordered()
     callback = target.callback(transforms)
+    value, step = (args[:-1], int(to_host(args[-1]).flat[0])) if site.has_step else (args, None)
     if site.inline:
-        ordinal = placement(args, site.device_index)[1]
-        _ext.tap_inline(callback, [to_host(arg) for arg in args], site.label, list(site.leaves), ordinal)
+        ordinal = placement(value, site.device_index)[1]
+        _ext.tap_inline(callback, [to_host(arg) for arg in value], site.label, list(site.leaves), ordinal)
         return list(args)
 
     def send(values: Sequence[Any], ordinal: int, has_offsets: bool) -> None:
-        _ext.tap_eager(callback, values, site.label, list(site.leaves), site.on_full, ordinal, has_offsets)
+        if site.admits_device(ordinal):
+            _ext.tap_eager(
+                callback, values, site.label, list(site.leaves), site.on_full, ordinal, has_offsets, step, unsent
+            )
 
-    if throttle is not None and not throttle.value.admit():
+    if not site.admits_process():
+        return list(args)
+    if throttle is not None and not throttle.value.admit(step):
         _ext.count_skip(callback)
-    elif site.sharding == "local":
-        for ordinal, values, begins in shards(args):
-            send([*values, begins], ordinal, True)
+        return list(args)
+    unsent = throttle.value.take_unsent() if throttle is not None else 0
+    if site.sharding == "local":
+        parts = list(shards(value))
+        for ordinal, values, begins in parts:
+            send([*values, begins] if len(parts) > 1 else values, ordinal, len(parts) > 1)
     else:
-        send([to_host(arg) for arg in args], placement(args, site.device_index)[1], False)
+        send([to_host(arg) for arg in value], placement(value, site.device_index)[1], False)
     return list(args)
 
 
@@ -79,6 +101,17 @@ def lower_tap(
 ) -> list[Any]:
     """The custom call of a tap; `more` goes to `lowering.emit`."""
     name = lowering.name_of(ctx, target, where, transforms)
+    for key, number, default in (
+        ("step", int(site.has_step), 0),
+        ("sample_ppb", site.sample_ppb, ALL_PPB),
+        ("only_device", site.only_device, -1),
+        ("only_process", site.only_process, -1),
+        ("can_fail", int(site.can_fail), 0),
+    ):
+        if number != default:
+            more[key] = np.int64(number)
+    if site.only_process != -1:
+        _ext.set_process_index(jax.process_index())
     return lowering.emit(
         ctx,
         "callout.v1.tap",
@@ -115,8 +148,11 @@ def _lower(
 lowering.register(tap_p, _lower)
 
 
-def _batch(args: Sequence[Any], dims: Sequence[Any], *, transforms: Transforms, **params: Any) -> tuple[Any, Any]:
-    return tap_p.bind(*args, transforms=batched_transforms(transforms, dims), **params), list(dims)
+def _batch(
+    args: Sequence[Any], dims: Sequence[Any], *, transforms: Transforms, site: Site, **params: Any
+) -> tuple[Any, Any]:
+    transforms = batched_transforms(transforms, site, dims)
+    return tap_p.bind(*args, transforms=transforms, site=site, **params), list(dims)
 
 
 batching.primitive_batchers[tap_p] = _batch
@@ -129,12 +165,18 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
 ad.primitive_jvps[tap_p] = _jvp
 
 
-def _transpose(cotangents: Sequence[Any], *_: Any, transforms: Transforms, **params: Any) -> Sequence[Any]:
+def _transpose(
+    cotangents: Sequence[Any], *primals: Any, transforms: Transforms, site: Site, **params: Any
+) -> Sequence[Any]:
     """A tap in a linear function (a custom tangent rule): it gets the cotangents on the way back."""
     if all(isinstance(cotangent, ad.Zero) for cotangent in cotangents):
         return cotangents
     values = [_jax_compat.instantiate_cotangent(cotangent) for cotangent in cotangents]
-    outs: Sequence[Any] = tap_p.bind(*values, transforms=_Frozen((*transforms, ("transpose", {}))), **params)
+    if site.has_step:
+        values[-1] = primals[-1]  # it is not of the linear part
+    outs: list[Any] = tap_p.bind(*values, transforms=_Frozen((*transforms, ("transpose", {}))), site=site, **params)
+    if site.has_step:
+        outs[-1] = None
     return outs
 
 
@@ -171,6 +213,10 @@ class _Frozen(tuple[Any, ...]):
 no_transforms = _Frozen(())
 
 
-def batched_transforms(transforms: Transforms, dims: Sequence[Any]) -> Transforms:
-    """`transforms`, and then `vmap` with these dimensions."""
+def batched_transforms(transforms: Transforms, site: Site, dims: Sequence[Any]) -> Transforms:
+    """`transforms`, and then `vmap` with these dimensions of the operands."""
+    if site.has_step:
+        dims = dims[:-1]
+        if all(dim is None for dim in dims):
+            return transforms
     return _Frozen((*transforms, ("batch", {"batch_dims": tuple(dims)})))

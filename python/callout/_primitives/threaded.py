@@ -58,11 +58,13 @@ def _lower_tap(
 lowering.register(threaded_tap_p, _lower_tap)
 
 
-def _batch_tap(args: Sequence[Any], dims: Sequence[Any], *, transforms: Transforms, **params: Any) -> tuple[Any, Any]:
+def _batch_tap(
+    args: Sequence[Any], dims: Sequence[Any], *, transforms: Transforms, site: Site, **params: Any
+) -> tuple[Any, Any]:
     token, rest = one_token(args[0], dims[0]), dims[1:]
     if any(dim is not None for dim in rest):
-        transforms = batched_transforms(transforms, rest)
-    return threaded_tap_p.bind(token, *args[1:], transforms=transforms, **params), None
+        transforms = batched_transforms(transforms, site, rest)
+    return threaded_tap_p.bind(token, *args[1:], transforms=transforms, site=site, **params), None
 
 
 batching.primitive_batchers[threaded_tap_p] = _batch_tap

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A parameter of a kernel, and the dtypes of the types of CUDA C++."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+
+class Kind(enum.Enum):
+    """What a parameter is to JAX."""
+
+    IN = "in"  # an argument's address
+    OUT = "out"  # a result's address; also of an argument's that is updated in place
+    VALUE = "value"  # a constant
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """`dtype` is None for what JAX has no name for: it is not checked."""
+
+    kind: Kind
+    dtype: np.dtype[Any] | None
+    name: str
+
+    def __str__(self) -> str:
+        what = "bytes" if self.dtype is None and self.kind is Kind.VALUE else self.dtype or "any"
+        return " ".join(filter(None, ["" if self.kind is Kind.VALUE else self.kind.value, str(what), self.name]))
+
+
+_FLOATS = {
+    "float": np.float32,
+    "double": np.float64,
+    "half": np.float16,
+    "__half": np.float16,
+    "nv_bfloat16": jnp.bfloat16,
+    "__nv_bfloat16": jnp.bfloat16,
+    "__nv_fp8_e4m3": jnp.float8_e4m3fn,
+    "__nv_fp8_e5m2": jnp.float8_e5m2,
+    "cuComplex": np.complex64,
+    "cuFloatComplex": np.complex64,
+    "cuDoubleComplex": np.complex128,
+    "complex<float>": np.complex64,
+    "complex<double>": np.complex128,
+}
+_INTEGERS = {f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_INTEGERS |= {"size_t": "uint64", "ptrdiff_t": "int64", "intptr_t": "int64", "uintptr_t": "uint64", "bool": "bool"}
+_TYPES = {name: np.dtype(kind) for name, kind in (_FLOATS | _INTEGERS).items()}
+INTEGER_WORDS = frozenset(("unsigned", "signed", "char", "short", "int", "long"))
+_IGNORED = re.compile(
+    r"\b(const|volatile|struct|class|typename|__restrict__|__restrict|__grid_constant__)\b|\[\[.*?\]\]"
+)
+_NAMESPACES = re.compile(r"(?:\bcuda\s*::\s*|\bthrust\s*::\s*)?(?:\bstd\s*)?::\s*|\bthrust\s*::\s*")
+
+
+def bare(text: str) -> str:
+    """A type, or a name, without qualifiers."""
+    return re.sub(r"\s+", " ", _IGNORED.sub(" ", text)).strip()
+
+
+def dtype_of(type_name: str, known: Mapping[str, str] | None = None) -> np.dtype[Any] | None:
+    """The dtype of a C++ type; None if there is none. `known`: what other names stand for."""
+    name = bare(type_name)
+    for _ in range(8):  # names of names
+        if known is None or name not in known:
+            break
+        name = bare(known[name])
+    name = _NAMESPACES.sub("", name).replace(" ", "") if "::" in name else name
+    words = name.split()
+    if words and INTEGER_WORDS.issuperset(words):
+        return _integer(words)
+    return _TYPES.get(name)
+
+
+def _integer(words: Sequence[str]) -> np.dtype[Any]:
+    """Of "unsigned long long" and the like."""
+    sizes = {"char": 8, "short": 16, "long": 64}  # of Linux
+    bits = next((size for word, size in sizes.items() if word in words), 32)
+    return np.dtype(f"{'u' if 'unsigned' in words else ''}int{bits}")
+
+
+def parse(text: str) -> Parameter:
+    """A parameter as its user says it: "in float32 x", "out float32", "in", "int32 n", "bytes options".
+
+    Raises:
+        ValueError: it says nothing of the kind.
+    """
+    words = text.split() if isinstance(text, str) else []
+    kind = Kind(words.pop(0)) if words and words[0] in ("in", "out") else Kind.VALUE
+    if kind is not Kind.VALUE and not words:
+        return Parameter(kind, None, "")
+    for end in range(len(words), max(len(words) - 2, 0), -1):
+        type_name = " ".join(words[:end])
+        dtype = None if type_name in ("any", "bytes") else _named_dtype(type_name)
+        if dtype is not None or type_name == ("bytes" if kind is Kind.VALUE else "any"):
+            return Parameter(kind, dtype, " ".join(words[end:]))
+    raise ValueError(
+        f"{text!r} is no parameter; expected 'in DTYPE', 'out DTYPE' or 'DTYPE NAME', such as 'in float32', 'int32 n'; "
+        "'in any' and 'bytes NAME' are not checked"
+    )
+
+
+def _named_dtype(name: str) -> np.dtype[Any] | None:
+    """By its name in C++, then in NumPy and JAX."""
+    if (dtype := dtype_of(name)) is not None:
+        return dtype
+    try:
+        return np.dtype(getattr(jnp, name, name))
+    except TypeError:
+        return None

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are compiled once a machine: each is kept under a digest of all that went into it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import functools
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from .._config import config
+from .._logging import logger
+
+_PATIENCE_S = 5.0
+_LEAST_FREE_BYTES = 16_000_000
+
+
+def cache_folder(kind: str) -> Path:
+    """The folder for files of a kind ("cpp"): of `config.cache_dir`, or a temporary one if that cannot be used."""
+    folder = Path(config.cache_dir) / kind
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"\0" * 4096)
+            probe.flush()
+        if (free := shutil.disk_usage(folder).free) < _LEAST_FREE_BYTES:
+            raise OSError(errno.ENOSPC, f"only {free // 1024} KB are free")
+    except OSError as error:
+        logger.warning(
+            "%s: the cache folder %s cannot be used (%s); compiling into a temporary one", kind, folder, str(error)
+        )
+        return _temporary_folder(kind)
+    return folder
+
+
+@functools.lru_cache(maxsize=2)
+def _temporary_folder(kind: str) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"callout-{kind}-"))
+
+
+def kept(folder: Path, key: str, suffix: str, name: str, make: Callable[[Path], None]) -> Path:
+    """The file of `key`, which `make` writes at the path that it is given if no process on this machine has.
+
+    Other processes that want the same file wait, and find it when it is their turn. `name` is for whoever waits long.
+    """
+    file = folder / f"{key}{suffix}"
+    if file.exists():
+        return file
+    with _locked(folder / f"{key}.lock"):
+        if not file.exists():
+            for left in folder.glob(f".{key}.*"):  # of a process that was killed: this one has the lock
+                left.unlink(missing_ok=True)
+            unfinished = folder / f".{key}.{os.getpid()}{suffix}"
+            try:
+                with _progress(name):
+                    make(unfinished)
+                unfinished.replace(file)
+            finally:
+                unfinished.unlink(missing_ok=True)
+    return file
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _progress(name: str) -> Iterator[None]:
+    def say() -> None:
+        sys.stderr.write(f"callout: compiling {name} ...\n")
+
+    timer = threading.Timer(_PATIENCE_S, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

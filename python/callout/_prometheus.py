@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics in Prometheus' text exposition format, version 0.0.4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_CALLBACKS = (
+    ("calls", "calls_total", "Calls that ended and tap records that were delivered."),
+    ("bytes", "bytes_total", "Operands and results of calls, operands of taps."),
+    ("host_seconds", "host_seconds_total", "Time inside the callback."),
+    ("drops", "dropped_records_total", "Tap records that a full or closed queue did not take."),
+    ("skips", "skipped_records_total", "Tap records that every=, min_interval= or sample= left out."),
+    ("errors", "errors_total", "Calls and deliveries that failed."),
+)
+_QUEUES = (
+    ("pending_bytes", "pending_bytes", "gauge", "Bytes that wait for delivery."),
+    ("high_water_bytes", "high_water_bytes", "gauge", "Most bytes that ever waited for delivery."),
+    ("capacity_bytes", "capacity_bytes", "gauge", "Bytes that the queue takes."),
+    ("blocked", "blocked_total", "counter", "Times that a program waited for room."),
+    ("on_device", "on_device", "gauge", "Records that are on their way from a GPU."),
+    ("pinned_bytes", "pinned_bytes", "gauge", "Bytes of host memory that those take."),
+)
+
+
+def _escape(text: str) -> str:
+    # A lone surrogate cannot be written as UTF-8.
+    readable = text.encode("utf-8", "replace").decode()
+    return readable.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _sample(name: str, labels: Mapping[str, object], value: float) -> str:
+    inner = ",".join(f'{key}="{_escape(str(each))}"' for key, each in labels.items())
+    return f"{name}{{{inner}}} {value!r}"
+
+
+def _family(name: str, kind: str, text: str, samples: Iterator[tuple[Mapping[str, object], float]]) -> list[str]:
+    lines = [_sample(name, labels, value) for labels, value in samples]
+    return [f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines] if lines else []
+
+
+def exposition(stats: Mapping[str, Any]) -> str:
+    """What `callout.stats()` has, as text to serve or to write to a file."""
+    lines: list[str] = []
+    for key, name, text in _CALLBACKS:
+        callbacks = (({"callback": label}, each[key]) for label, each in stats["callbacks"].items())
+        lines += _family(f"callout_callback_{name}", "counter", text, callbacks)
+    for key, name, kind, text in _QUEUES:
+        queues = (({"lane": each["lane"], "device": each["device"]}, each[key]) for each in stats["queues"])
+        lines += _family(f"callout_queue_{name}", kind, text, queues)
+    live = (({"kind": kind}, count) for kind, count in stats["live"].items())
+    lines += _family("callout_live_objects", "gauge", "Objects of the core that exist now.", live)
+    prints = (({"formatter": who}, count) for who, count in stats["prints"].items())
+    text = "Values that id_print wrote, by who made their text."
+    lines += _family("callout_printed_values_total", "counter", text, prints)
+    kernels = (({"event": event}, count) for event, count in stats.get("kernels", {}).items())
+    text = "GPU kernels: launches that went through the core, images loaded, calls recorded, recordings replayed."
+    lines += _family("callout_gpu_kernels_total", "counter", text, kernels)
+    return "\n".join(lines) + "\n"

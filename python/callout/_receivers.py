@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tap does with a target that is several, or that knows which values it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from ._targets import TapKeywords
+
+
+def _is_function(target: Any) -> bool:
+    return not isinstance(target, str) and not hasattr(target, "_callout_callback")
+
+
+def receivers(target: Any, wanted: TapKeywords) -> list[tuple[Any, TapKeywords]]:
+    """The targets that are tapped one after the other, and which keywords each gets: of a tee, only its functions do."""
+    branches = getattr(target, "_callout_branches", None)
+    if branches is None:
+        return [(target, wanted)]
+    if not any(map(_is_function, branches)):
+        wanted.refuse()
+    return [(branch, wanted if _is_function(branch) else TapKeywords()) for branch in branches]
+
+
+def check_leaves(target: Any, names: Sequence[str], values: Sequence[Any]) -> None:
+    """Has a sink that shows values by their names look at the names and dtypes, before the program runs."""
+    check = getattr(target, "_callout_check", None)
+    if check is not None:
+        check(tuple(names), tuple(map(_dtype_name, values)))
+
+
+def _dtype_name(value: Any) -> str:
+    dtype = getattr(value, "dtype", None)
+    return str((jax.numpy.result_type(value) if dtype is None else dtype).name)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers that a report is made of: of the counters alone, or of a profile."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .._profile.recording import Recording
+
+
+@dataclasses.dataclass(frozen=True)
+class CallbackFacts:
+    """One callback. What only a profile tells is None in a report of the counters; times are seconds."""
+
+    label: str
+    count: int  # calls and records
+    bytes: int
+    host: float
+    drops: int = 0
+    skips: int = 0
+    errors: int = 0
+    lane: str | None = None
+    calls: int | None = None
+    records: int | None = None
+    host_p95: float | None = None
+    queue_wait_p95: float | None = None
+    device_wait: float | None = None
+    room_wait: float | None = None
+    gil_wait: float | None = None
+    copy: float | None = None
+    function: float | None = None
+    main_thread: float | None = None  # spent by the main thread in calls of compiled programs
+
+    @property
+    def mean_bytes(self) -> float:
+        return self.bytes / self.count if self.count else 0.0
+
+    @property
+    def mean_host(self) -> float:
+        return self.host / self.count if self.count else 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class QueueFacts:
+    """One queue."""
+
+    lane: str
+    device: int
+    blocked: int
+    high_water_bytes: int
+    capacity_bytes: int
+
+    @property
+    def name(self) -> str:
+        return f"the {self.lane} queue of device {self.device}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """Everything that rules look at."""
+
+    callbacks: tuple[CallbackFacts, ...]  # those with the most host time first
+    queues: tuple[QueueFacts, ...]
+    devices: int
+    seconds: float | None = None  # that a profile took
+    delivery_gil: float | None = None  # that delivery threads waited for Python's lock
+
+    @property
+    def host(self) -> float:
+        return sum(each.host for each in self.callbacks)
+
+
+def queue_facts(queues: Iterable[Mapping[str, Any]]) -> tuple[QueueFacts, ...]:
+    """Of `stats()["queues"]`."""
+    names = [field.name for field in dataclasses.fields(QueueFacts)]
+    return tuple(QueueFacts(**{name: queue[name] for name in names}) for queue in queues)
+
+
+def queues_between(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> tuple[QueueFacts, ...]:
+    """What happened to the queues from one `stats()["queues"]` to another."""
+    old = {(queue["lane"], queue["device"]): queue for queue in before}
+    changed = []
+    for queue in after:
+        earlier = old.get((queue["lane"], queue["device"]), {"blocked": 0, "high_water_bytes": 0})
+        # An old high water mark says nothing of what came since.
+        high = queue["high_water_bytes"] if queue["high_water_bytes"] > earlier["high_water_bytes"] else 0
+        changed.append({**queue, "blocked": queue["blocked"] - earlier["blocked"], "high_water_bytes": high})
+    return queue_facts(changed)
+
+
+def facts_of_stats(stats: Mapping[str, Any], devices: int) -> Facts:
+    """Of the counters, since the process began."""
+    callbacks = [
+        CallbackFacts(
+            label=label,
+            count=one["calls"],
+            bytes=one["bytes"],
+            host=one["host_seconds"],
+            drops=one["drops"],
+            skips=one["skips"],
+            errors=one["errors"],
+        )
+        for label, one in stats["callbacks"].items()
+    ]
+    used = [each for each in callbacks if each.count or each.drops]
+    return Facts(tuple(sorted(used, key=lambda each: -each.host)), queue_facts(stats["queues"]), devices)
+
+
+def main_thread_seconds(recording: Recording) -> dict[str, float]:
+    """By label: how long calls of compiled programs held the process's main thread."""
+    threads = [number for number, (ident, _, _) in enumerate(recording.threads) if ident == os.getpid()]
+    calls = recording.of("call")
+    calls = calls[np.isin(calls["thread"], threads) & (calls["eager"] == 0)]
+    seconds: dict[str, float] = {}
+    for label in np.unique(calls["label"]):
+        own = calls[calls["label"] == label]
+        seconds[recording.labels[label]] = float((own["end"] - own["begin"]).sum()) * 1e-9
+    return seconds
+
+
+def delivery_gil_seconds(recording: Recording) -> float:
+    """How long delivery threads waited for Python's lock, before each batch."""
+    waits = recording.of("wait for GIL")
+    waits = waits[waits["label"] == 0]
+    return float((waits["end"] - waits["begin"]).sum()) * 1e-9
+
+
+def facts_of_summary(
+    summary: Mapping[str, Mapping[str, Any]],
+    queues: tuple[QueueFacts, ...],
+    seconds: float,
+    main_thread: Mapping[str, float],
+    devices: int,
+    delivery_gil: float,
+) -> Facts:
+    """Of a profile."""
+    callbacks = tuple(
+        CallbackFacts(
+            label=label,
+            count=one["calls"] + one["records"],
+            bytes=one["bytes"],
+            host=one["host"]["total"],
+            drops=one["drops"],
+            skips=one["skips"],
+            errors=one["errors"],
+            lane=one["lane"],
+            calls=one["calls"],
+            records=one["records"],
+            host_p95=one["host"]["p95"],
+            queue_wait_p95=one["queue_wait"]["p95"],
+            device_wait=one["device_wait"]["total"],
+            room_wait=one["room_wait_seconds"],
+            gil_wait=one["gil_wait_seconds"],
+            copy=one["copy_seconds"],
+            function=one["function_seconds"],
+            main_thread=main_thread.get(label, 0.0),
+        )
+        for label, one in summary.items()
+    )
+    return Facts(callbacks, queues, devices, seconds, delivery_gil)

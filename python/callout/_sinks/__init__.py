@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sinks, a file a kind."""

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What sinks that write files have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+from typing import Any, Literal
+
+import jax
+
+from .. import _ext
+from .native_sink import NativeSink
+
+Path = str | os.PathLike[str]
+Fsync = Literal["never", "batch"] | float
+
+_NEVER, _ALL = -1.0, -1
+
+
+class FileSink(NativeSink):
+    """A sink that writes the file at `path`."""
+
+    path: str
+
+    def close(self) -> None:
+        """Waits for what is queued, writes it and lets go of the file, for another sink or program; again does nothing.
+
+        Waits for what programs have sent before, not for programs that still run: call `callout.barrier_wait()` for these.
+        In a callback it does not wait. Taps that arrive later fail, as the next `barrier_wait()` says. Without it the file
+        is closed when the sink is no longer used.
+
+        Raises:
+            RegistrationError: the rest could not be written. The file is closed all the same.
+        """
+        if not _ext.on_delivery_thread() and not _ext.inside_call():
+            _ext.drain(-1.0)
+        _ext.close_file(self._callout_callback)
+
+
+@dataclasses.dataclass(frozen=True)
+class FileArguments:
+    """The arguments that all file sinks have, in the core's form."""
+
+    path: str
+    append: bool
+    fsync_seconds: float
+    rotate_bytes: int
+    keep: int
+
+    @classmethod
+    def of(cls, sink: str, path: Path, append: bool, fsync: Fsync, rotate_bytes: int | None, keep: int | None) -> Any:
+        rotate = _at_least_one(sink, "rotate_bytes", rotate_bytes)
+        kept = _at_least_one(sink, "keep", keep)
+        if kept is not None and rotate is None:
+            raise ValueError(f"callout.sinks.{sink}: keep is how many rotated files are kept, and needs rotate_bytes")
+        return cls(
+            of_this_process(path),
+            bool(append),
+            fsync_seconds(sink, fsync),
+            rotate or 0,
+            _ALL if kept is None else kept,
+        )
+
+    def make(self, maker: Any, name: str, *more: Any) -> _ext.Callback:
+        """Makes the sink, after letting go of the files of sinks that nobody has any more."""
+        if _ext.is_written_here(self.path) and not _ext.on_delivery_thread():
+            gc.collect()
+            _ext.drain(1.0)  # records hold their sink until they are delivered
+        made: _ext.Callback = maker(
+            name, self.path, self.append, self.fsync_seconds, self.rotate_bytes, self.keep, *more
+        )
+        return made
+
+
+def of_this_process(path: Path) -> str:
+    """The path, with this process's index for "{process}"."""
+    text = os.fspath(path)
+    if "\0" in text:
+        raise ValueError(f"callout.sinks: a path has no zeros, got {text!r}")
+    return text.replace("{process}", str(jax.process_index())) if "{process}" in text else text
+
+
+def fsync_seconds(sink: str, fsync: Fsync) -> float:
+    """Seconds between two; 0 for each batch, less than 0 for never."""
+    if fsync in ("never", "batch"):
+        return _NEVER if fsync == "never" else 0.0
+    if isinstance(fsync, bool) or not isinstance(fsync, (int, float)) or not fsync >= 0:
+        raise ValueError(f'callout.sinks.{sink}: fsync must be "never", "batch" or 0 or more seconds, got {fsync!r}')
+    return float(fsync)
+
+
+def _at_least_one(sink: str, name: str, value: int | None) -> int | None:
+    if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < 1):
+        raise ValueError(f"callout.sinks.{sink}: {name} must be an integer of at least 1, got {value!r}")
+    return None if value is None else int(value)

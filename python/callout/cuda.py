@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA C++ kernels, and images of them, as JAX functions, with no Python at run time.
+
+module = callout.cuda.load_inline('''
+extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = factor * x[i];
+}
+''')
+scale = module.scale.options(launch_dims=lambda x, y: x.size, constants={"n": lambda x, y: x.size})
+scale(jnp.ones(3), factor=2.0)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ._gpu.compiler import compile_source, joined
+from ._gpu.cubin import kind_of, parameter_sizes, text_of
+from ._gpu.cuda_function import Function as Function
+from ._gpu.cuda_target import Code, CudaSettings
+from ._gpu.kernel import Image
+from ._gpu.parameter import Kind, Parameter, parse
+from ._gpu.signature import base_name, signatures
+from ._native.compiler import CompileError as CompileError
+from ._native.module import Module as _Module
+
+Functions = Sequence[str] | Mapping[str, Mapping[str, Any]] | None
+
+_SETTINGS = frozenset(field.name for field in dataclasses.fields(CudaSettings))
+_DEFINE = re.compile(r"(?:-D|--define-macro=)(\w+)=(.+)")
+
+
+class Module(_Module[Function]):
+    """The kernels of an image, as attributes.
+
+    Attributes:
+        path: the cubin, or the PTX if there is none. None for an image that was given as bytes.
+        arch: what it was compiled for, such as "sm_90". None for an image that was compiled elsewhere.
+        log: what the compiler said: warnings, and what its options make it say.
+    """
+
+    def __init__(
+        self, name: str, path: Path | None, functions: Mapping[str, Function], arch: str | None = None, log: str = ""
+    ):
+        super().__init__(name, path, functions)
+        self.arch = arch
+        self.log = log
+
+
+def load_inline(
+    source: str,
+    functions: Functions = None,
+    *,
+    options: Sequence[str] = (),
+    include_dirs: Sequence[str] = (),
+    name: str | None = None,
+    arch: str | None = None,
+) -> Module:
+    """Compiles CUDA C++ by NVRTC, if no process on this machine has, and returns its kernels.
+
+    A kernel's pointers to const are its arguments, its other pointers its results, and its numbers are passed by keyword.
+
+    Args:
+        source: C++20 for devices. `<cstdint>`, `<cstddef>` and the headers of the CUDA toolkit are found.
+        functions: kernels (`"scale"`, `"axpy<float>"`, `"space::f"`), or kernels with settings
+            (`{"scale": {"launch_dims": ...}}`, see `Function.options`). Two more of the latter: "kernel", if the function is
+            called otherwise than the kernel, and "parameters", if the declaration does not say what they are: a list of
+            "in float32", "out float32", "int32 n". By default all kernels that are no templates.
+        options: for NVRTC, such as "--use_fast_math", "-DSIZE=3".
+        include_dirs: folders for `#include`.
+        name: the module's, for messages; "inline" by default.
+        arch: "sm_90" for machine code, "compute_90" for PTX that drivers compile for newer devices, too. By default that of
+            this machine's GPU, or, without one, the oldest that NVRTC compiles for from "compute_75" on.
+
+    Raises:
+        CompileError: NVRTC refused the source, or there is none.
+        TypeError: the parameters of a kernel are not known.
+        ValueError: NVRTC does not compile for `arch`; or the source has no kernel.
+    """
+    if not isinstance(source, str) or "\0" in source:
+        raise TypeError(f"callout.cuda.load_inline: the source must be a string without NUL, got {source!r}")
+    name = name or "inline"
+    declared = signatures(source, _defines(options))
+    chosen = _chosen("load_inline", functions)
+    if chosen is None:
+        chosen = {kernel: {} for kernel, found in declared.items() if found is None or found.template is None}
+        if not chosen:
+            raise ValueError(f"callout.cuda.load_inline: {name} has no __global__ function that is no template")
+    kernels = {function: settings.get("kernel", function) for function, settings in chosen.items()}
+    parameters = {}
+    for function, settings in chosen.items():
+        found = declared.get(base_name(kernels[function]))
+        known = None if found is None else found.instance(kernels[function])
+        parameters[function] = _parameters(f"callout.cuda '{function}'", settings, known)
+    unique = [*dict.fromkeys(kernels.values())]
+    compiled = compile_source(source, name, unique, options, include_dirs, arch)
+    made = {}
+    for function, settings in chosen.items():
+        code = compiled.cubin or compiled.ptx
+        image = Image(code, compiled.symbols[kernels[function]], compiled.ptx)
+        made[function] = _function(name, function, image, parameters[function], compiled.digest, settings)
+    return Module(name, compiled.path, made, compiled.arch, compiled.log)
+
+
+def load(
+    file: str | Path,
+    functions: Functions = None,
+    *,
+    options: Sequence[str] = (),
+    include_dirs: Sequence[str] = (),
+    name: str | None = None,
+    arch: str | None = None,
+) -> Module:
+    """As `load_inline`, for a file (`.cu`). It may include files of its folder. `name` is the file's by default."""
+    path = Path(file)
+    if not path.is_file():
+        raise FileNotFoundError(f"callout.cuda.load: {path} is not a file")
+    folders = [*include_dirs, str(path.resolve().parent)]
+    source = path.read_text()
+    return load_inline(source, functions, options=options, include_dirs=folders, name=name or path.stem, arch=arch)
+
+
+def load_image(
+    image: str | Path | bytes, functions: Mapping[str, Mapping[str, Any]], *, name: str | None = None
+) -> Module:
+    """The kernels of a cubin, a fat binary or PTX that was compiled elsewhere.
+
+    Args:
+        image: a file, or what is in one.
+        functions: kernels with their parameters and settings: `{"scale": {"parameters": ["in float32", "out float32",
+            "float32 factor", "int32 n"], "launch_dims": ...}}`. "kernel" is the symbol if the function is called otherwise.
+        name: the module's, for messages; the file's by default.
+
+    Raises:
+        TypeError: a function has no "parameters", or they are not of the size that the image's are.
+        ValueError: this is no image, or it has no such kernel.
+    """
+    path = None if isinstance(image, bytes) else Path(image)
+    code = image if isinstance(image, bytes) else Path(image).read_bytes()
+    name = name or (path.stem if path else "image")
+    try:
+        kind, sizes = kind_of(code), parameter_sizes(code)
+    except ValueError as error:
+        raise ValueError(f"callout.cuda.load_image: {path or name}: {error}") from error
+    if kind == "ptx" and not code.endswith(b"\0"):
+        code += b"\0"  # a driver is told no length
+    digest = hashlib.sha256(code).hexdigest()[:32]
+    made = {}
+    for function, settings in (_chosen("load_image", functions) or {}).items():
+        where = f"callout.cuda '{function}'"
+        symbol = settings.get("kernel", function)
+        if sizes is not None and symbol not in sizes:
+            raise ValueError(f"{where}: the image has no kernel {symbol!r}; there are: {', '.join(sorted(sizes))}")
+        if "parameters" not in settings:
+            has = "" if sizes is None else f"; the image's are of {text_of(sizes[symbol])} bytes"
+            raise TypeError(
+                f"{where}: say its parameters: {{{function!r}: {{'parameters': ['in float32', ...]}}}}{has}"
+            )
+        parameters = _parameters(where, settings, None)
+        portable = code if kind == "ptx" else None
+        made[function] = _function(name, function, Image(code, symbol, portable), parameters, digest, settings)
+    return Module(name, path, made)
+
+
+def from_raw_kernel(
+    kernel: Any,
+    *,
+    parameters: Sequence[str] | None = None,
+    include_dirs: Sequence[str] = (),
+    arch: str | None = None,
+    **settings: Any,
+) -> Function:
+    """The function of a CuPy `RawKernel`, or of anything with `code`, `name` and `options`.
+
+    Args:
+        kernel: the kernel. It is compiled anew; CuPy is not needed.
+        parameters: as in `load_inline`, if the declaration does not say what they are.
+        include_dirs: folders for `#include`.
+        arch: as in `load_inline`.
+        **settings: see `Function.options`.
+
+    Raises:
+        TypeError: this is no such kernel.
+        CompileError: NVRTC refused its source, or there is none.
+    """
+    code, name = getattr(kernel, "code", None), getattr(kernel, "name", None)
+    if not isinstance(code, str) or not isinstance(name, str):
+        raise TypeError(f"callout.cuda.from_raw_kernel: expected a kernel with code and name, got {kernel!r}")
+    chosen = {**settings, **({} if parameters is None else {"parameters": parameters})}
+    options = [*(getattr(kernel, "options", None) or ())]
+    module = load_inline(code, {name: chosen}, options=options, include_dirs=include_dirs, name=name, arch=arch)
+    found: Function = getattr(module, name)
+    return found
+
+
+def _defines(options: Sequence[str]) -> dict[str, str]:
+    return {match[1]: match[2] for option in joined(options) if (match := _DEFINE.fullmatch(option))}
+
+
+def _chosen(where: str, functions: Functions) -> dict[str, dict[str, Any]] | None:
+    if functions is None:
+        return None
+    if isinstance(functions, str):
+        raise TypeError(f"callout.cuda.{where}: functions must be a list or a mapping, got {functions!r}")
+    chosen = functions if isinstance(functions, Mapping) else {function: {} for function in functions}
+    for function, settings in chosen.items():
+        unknown = sorted(set(settings) - _SETTINGS - {"kernel", "parameters"})
+        if unknown:
+            raise TypeError(f"callout.cuda '{function}': there are no settings {unknown}")
+    return {function: dict(settings) for function, settings in chosen.items()}
+
+
+def _parameters(where: str, settings: Mapping[str, Any], known: Sequence[Parameter] | None) -> tuple[Parameter, ...]:
+    if "parameters" in settings:
+        try:
+            found = tuple(map(parse, settings["parameters"]))
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+    elif known is None:
+        raise TypeError(f"{where}: its declaration was not found, or there are several; say its 'parameters'")
+    else:
+        found = tuple(known)
+    names = [parameter.name for parameter in found if parameter.kind is Kind.VALUE]
+    if "" in names or len(set(names)) < len(names):
+        raise TypeError(f"{where}: parameters that are passed by value need names of their own, got {names}")
+    return found
+
+
+def _function(
+    module: str, name: str, image: Image, parameters: tuple[Parameter, ...], digest: str, settings: Mapping[str, Any]
+) -> Function:
+    chosen = {key: value for key, value in settings.items() if key in _SETTINGS}
+    return Function(Code(f"{module}.{name}", image, parameters, digest), name, CudaSettings(**chosen))

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of `numba.cuda` in JAX programs, launched with no Python at run time.
+
+@cuda.jit
+def add(x, y, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i] + y[i]
+
+call = callout.numba_cuda.numba_cuda_kernel(add, jax.ShapeDtypeStruct((1024,), jnp.float32), launch_dims=1024)
+call(x, y)
+
+Needs numba-cuda or numba-cuda-mlir when the first kernel is made, and neither of them to be imported.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+import functools
+import importlib.util
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ._gpu.callable import numba_cuda_callable as numba_cuda_callable
+from ._gpu.function import GpuFunction
+from ._gpu.launch import Dims
+from ._gpu.numba_code import has_compiler, is_simulated
+from ._gpu.numba_compiler import Baked
+from ._gpu.numba_import import HOW_TO_GET
+from ._gpu.numba_target import LaunchSettings, NumbaCudaTarget, SharedBytes, baked, numba_cuda_target
+from ._native.function import Constants, Settings
+
+
+def numba_cuda_kernel(
+    kernel: Any,
+    outs: Any,
+    *,
+    grid: Dims | None = None,
+    block: Dims | None = None,
+    launch_dims: Dims | None = None,
+    threads_per_block: int = 256,
+    shared_mem: SharedBytes = 0,
+    vmap_method: str | None = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+    jvp: Callable[..., Any] | None = None,
+    vjp: tuple[Callable[..., Any], Callable[..., Any]] | None = None,
+    sharding: jax.sharding.SingleDeviceSharding | None = None,
+) -> NumbaCudaKernel:
+    """A function that launches `kernel(*arguments, *results, **constants)` on XLA's stream, from inside compiled programs.
+
+    The kernel gets row-major arrays over XLA's own memory (0-d ones for scalars), and fills its results. It is compiled when
+    it is traced, once for each combination of dtypes and ranks; the program carries the compiled kernel.
+
+    Args:
+        kernel: what `cuda.jit` of numba-cuda, of numba-cuda-mlir or of Numba itself returned. With `debug=True`, what it
+            raises fails the computation, with class and message; otherwise `raise` ends a thread, and nobody hears of it.
+        outs: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and `dtype`)
+            and the constants that returns one.
+        grid: blocks to launch: a number, up to three of them, or a function of arguments and results (with `shape` and
+            `dtype`) that returns such.
+        block: threads of a block, likewise.
+        launch_dims: instead of `grid` and `block`, the threads to launch, likewise. They are rounded up to whole blocks: of
+            `threads_per_block`, of 16 x 16, or of 8 x 8 x 4 threads, but of no more than `launch_dims`.
+        threads_per_block: for `launch_dims` of one dimension.
+        shared_mem: dynamic shared memory of a block, in bytes, or a function as for `grid`.
+        vmap_method: as in `jax.pure_callback`. All but "sequential" and "sequential_unrolled" launch the kernel once a lane
+            from one call. The kernel never sees the batch.
+        input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value when the
+            kernel starts, which updates it in place.
+        jvp: `jvp(primals, tangents, **constants)` returns (results, their tangents).
+        vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)` returns a
+            cotangent an argument).
+        sharding: as for `callout.numba`. It changes nothing: in a jit over several devices each of them launches the kernel.
+
+    Returns:
+        A function of arrays, or pytrees of them, and of the kernel's constants by keyword: numbers are passed to each
+        launch; strings, tuples, arrays and None are compiled in. It returns the results in the structure of `outs`.
+
+    Raises:
+        ImportError: there is no numba-cuda, or, when a kernel is traced, not what it compiles with.
+        TypeError: `kernel` is not one; or, from the returned function, it does not fit the arguments, a dtype is not its
+            compiler's, or it writes to an argument.
+        ValueError: neither `launch_dims` nor `grid` and `block` are given, or both; or, from the returned function, no GPU
+            can launch that.
+    """
+    launch = LaunchSettings(grid, block, launch_dims, threads_per_block, shared_mem)
+    settings = Settings(outs, vmap_method, jvp, vjp, sharding, input_output_aliases)
+    return NumbaCudaKernel(kernel, launch, settings)
+
+
+def _check(kernel: Any) -> None:
+    """Raises TypeError for what is no kernel, and ImportError where there can be none."""
+    where = "callout.numba_cuda"
+    if has_compiler(kernel):
+        if kernel.targetoptions.get("device"):
+            raise TypeError(f"{where}: {kernel.py_func.__name__!r} is a device function; a kernel has no device=True")
+        return
+    if is_simulated(kernel):
+        raise TypeError(
+            f"{where}: the kernel is one of Numba's simulator (NUMBA_ENABLE_CUDASIM), which is not compiled"
+        )
+    if all(importlib.util.find_spec(package) is None for package in ("numba", "numba_cuda_mlir")):
+        raise ImportError(f"{where} needs numba-cuda, which is not installed ({HOW_TO_GET})", name="numba_cuda")
+    if inspect.isfunction(kernel):
+        raise TypeError(f"{where}: the kernel is a plain Python function; decorate it with numba.cuda.jit")
+    raise TypeError(f"{where}: expected a kernel of numba.cuda.jit, got {kernel!r}")
+
+
+class NumbaCudaKernel(GpuFunction):
+    """What `numba_cuda_kernel` returns."""
+
+    def __init__(self, kernel: Any, launch: LaunchSettings, settings: Settings):
+        _check(kernel)
+        name = kernel.py_func.__name__
+        super().__init__(f"callout.numba_cuda '{name}'", name, settings)
+        launch.check(self._where)
+        self._kernel = kernel
+        self._launch = launch
+
+    def __repr__(self) -> str:
+        return f"<Numba CUDA kernel {self.__name__}>"
+
+    def options(self, **settings: Any) -> NumbaCudaKernel:
+        """A copy with other settings, whose names are `numba_cuda_kernel`'s (and `out`, the same as `outs`)."""
+        names = {field.name for field in dataclasses.fields(LaunchSettings)}
+        launch = {name: settings.pop(name) for name in names & settings.keys()}
+        if "outs" in settings:
+            settings["out"] = settings.pop("outs")
+        changed = dataclasses.replace(self._launch, **launch)
+        return NumbaCudaKernel(self._kernel, changed, dataclasses.replace(self._settings, **settings))
+
+    def prepare(self, *args: Any, **constants: Any) -> None:
+        """Compiles the kernel for arguments, or `jax.ShapeDtypeStruct`s, of these shapes and dtypes."""
+        jax.eval_shape(functools.partial(self, **constants), *args)
+
+    def _with(self, settings: Settings) -> NumbaCudaKernel:
+        return NumbaCudaKernel(self._kernel, self._launch, settings)
+
+    def _prepare(self, constants: Mapping[str, Any]) -> tuple[NumbaCudaTarget, Constants]:
+        values = {name: self._constant(name, value) for name, value in constants.items()}
+        written = frozenset(self._settings.input_output_aliases or {})
+        return numba_cuda_target(self._where, self._kernel, values, self._launch, written), ()
+
+    def _constant(self, name: str, value: Any) -> np.generic | Baked:
+        if isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, enum.Enum):
+            number: Any = np.asarray(value)
+            if number.dtype.kind in "biufc" or number.dtype.name == "bfloat16":
+                scalar: np.generic = number[()]
+                return scalar
+        elif isinstance(value, jax.Array):
+            raise self._error(f"constant {name!r} is an array of JAX; pass it as an argument")
+        elif _is_constant(value):
+            return baked(copy.deepcopy(value))  # what becomes of the caller's arrays is of no matter
+        raise self._error(f"constant {name!r} must be a number, a string, a tuple or an array, got {value!r}")
+
+    def _results(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:
+        del args, avals, constants
+        raise self._error("say what it returns: numba_cuda_kernel(kernel, outs, ...)")
+
+
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_constant, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biufc"
+    return isinstance(value, (type(None), str, bool, int, float, complex, np.number, np.bool_, enum.Enum))

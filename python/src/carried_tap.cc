@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "carried_tap.h"
+
+#include <nanobind/stl/string.h>
+
+#include "errors.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+
+Status CarriedTap::Call(const callout_call& /*call*/) {
+  return FailedPrecondition("'" + label() + "' takes taps; it cannot be called for a result");
+}
+
+Status CarriedTap::Deliver(const internal::Record& record) {
+  if (made_ == nullptr) CALLOUT_RETURN_IF_ERROR(Make());
+  return made_->Deliver(record);
+}
+
+Status CarriedTap::Make() {
+  try {
+    const nb::object make = nb::module_::import_(maker_.module).attr(maker_.function);
+    std::shared_ptr<Callback> made = nb::cast<CallbackHandle&>(make(payload_)).callback;
+    if (made_ == nullptr) made_ = std::move(made);  // another device's thread may have been faster, and be in it
+    return OkStatus();
+  } catch (nb::python_error& error) {
+    error.restore();
+    return TakePythonError();
+  }
+}
+
+}  // namespace callout::python

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A tap's function that a program carries as text, made by Python when the first record comes.
+#pragma once
+
+#include "bindings.h"
+
+#include <memory>
+#include <string>
+
+#include "registry/callback.h"
+
+namespace callout::python {
+
+/// Calls `maker` of the Python module `module` with `payload`, for the callback to deliver to. Runtimes look names up
+/// on any thread, some of them with locks: so not before it is needed.
+class CarriedTap final : public internal::Callback {
+ public:
+  struct Maker {
+    const char* module;
+    const char* function;
+    internal::LogSource log_source;
+  };
+
+  CarriedTap(std::string label, std::string payload, const Maker& maker)
+      : Callback(std::move(label)), payload_(std::move(payload)), maker_(maker) {}
+
+  internal::Lane lane() const override { return internal::Lane::kPython; }
+  internal::LogSource log_source() const override { return maker_.log_source; }
+  Status Call(const callout_call& call) override;
+  /// Requires GIL.
+  Status Deliver(const internal::Record& record) override;
+
+ private:
+  Status Make();
+
+  const std::string payload_;
+  const Maker maker_;
+  std::shared_ptr<Callback> made_;  // written and read with the GIL
+};
+
+}  // namespace callout::python

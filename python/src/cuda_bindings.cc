@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the doctor says of CUDA.
+#include "bindings.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include <vector>
+
+#include "errors.h"
+#include "ffi/recorded_calls.h"
+#include "images/image_kernel.h"
+#include "transport/cuda/device.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+using internal::cuda::DeviceInfo;
+using internal::cuda::Driver;
+
+Result<std::vector<DeviceInfo>> AllDevices(const Driver& driver) {
+  CALLOUT_RETURN_IF_ERROR(driver.Initialize());
+  CALLOUT_ASSIGN_OR_RETURN(const int count, DeviceCount(driver));
+  std::vector<DeviceInfo> devices;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    CALLOUT_ASSIGN_OR_RETURN(DeviceInfo device, DescribeDevice(driver, ordinal));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+// (path, version, devices, why there are none): each as far as it is known.
+nb::tuple CudaDriver() {
+  const std::string path = Driver::DefaultPath();
+  Result<const Driver*> driver = InternalError("");
+  Result<std::vector<DeviceInfo>> found = std::vector<DeviceInfo>();
+  {
+    const nb::gil_scoped_release release;  // a driver's start takes a while
+    driver = Driver::Open(path);
+    if (driver.ok()) found = AllDevices(**driver);
+  }
+  const auto reason = [](const Status& status) { return nb::str(status.c_message()); };
+  if (!driver.ok()) return nb::make_tuple(path, 0, nb::list(), reason(driver.status()));
+  if (!found.ok()) return nb::make_tuple(path, (*driver)->version(), nb::list(), reason(found.status()));
+  nb::list devices;
+  for (const DeviceInfo& device : *found) {
+    devices.append(nb::make_tuple(device.ordinal, device.name, device.major, device.minor, device.pci_id));
+  }
+  return nb::make_tuple(path, (*driver)->version(), devices, nb::none());
+}
+
+}  // namespace
+
+void BindCuda(nb::module_& m) {
+  m.def(
+      "expect_image", [](const nb::bytes& image) { internal::ExpectImage(std::string(image.c_str(), image.size())); },
+      nb::arg("image"), "This process made the image: it is run also where programs may bring no code along.");
+  m.def("allow_unexpected_images", &internal::AllowUnexpectedImages, nb::arg("allow"));
+  m.def(
+      "image_counts", [] { return nb::make_tuple(internal::ImageLaunches(), internal::ImagesLoaded()); },
+      "(launches that were queued or recorded, images that were loaded), since the start.");
+  m.def("recorded_call_counts", &internal::RecordedCallCounts,
+        "(calls that were recorded for graph=True, launches of recordings), since the start.");
+  m.def("cuda_driver", &CudaDriver,
+        "(path, version, [(ordinal, name, major, minor, PCI id)], why there are no devices, or None).");
+}
+
+}  // namespace callout::python

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_buffer.h"
+
+#include <string>
+
+#include "arrays.h"
+#include "callout/dtype.h"
+#include "transport/cuda/resources.h"
+
+namespace callout::python {
+namespace {
+
+namespace cuda = internal::cuda;
+
+// The default streams, as CUDA and both protocols number them.
+constexpr uintptr_t kLegacyStream = 1;
+
+uintptr_t NumberOf(void* stream) {
+  const auto number = reinterpret_cast<uintptr_t>(stream);
+  return number == 0 ? kLegacyStream : number;
+}
+
+Result<std::unique_ptr<const cuda::Device>> DeviceOf(const MemorySpace& space) {
+  CALLOUT_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::Driver::Get());
+  return cuda::Device::Retain(*driver, space.ordinal);
+}
+
+// A consumer waits for the stream that it is told, which it must not while that is captured. What is captured is in
+// order all the same: consumers work on that stream.
+Result<bool> IsCaptured(const MemorySpace& space) {
+  CALLOUT_ASSIGN_OR_RETURN(const auto device, DeviceOf(space));
+  return IsCapturing(*device, static_cast<cuda::CUstream>(space.stream));
+}
+
+Status Order(cuda::CUstream consumer, const MemorySpace& space) {
+  CALLOUT_ASSIGN_OR_RETURN(const auto device, DeviceOf(space));
+  CALLOUT_ASSIGN_OR_RETURN(const cuda::Event event, CreateEvent(*device));
+  cuda::ContextScope current(*device);
+  CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
+  const cuda::Driver& driver = device->driver();
+  CALLOUT_RETURN_IF_ERROR(
+      device->Check(driver.EventRecord(event.get(), static_cast<cuda::CUstream>(space.stream)), "cuEventRecord"));
+  return device->Check(driver.StreamWaitEvent(consumer, event.get(), 0), "cuStreamWaitEvent");
+}
+
+// For dtypes of NumPy's own: of others a typestr says that they are raw bytes, or what nobody understands.
+Ref TypeString(DType dtype) {
+  PyArray_Descr* descr = DescrOf(dtype);
+  if (descr != nullptr && descr->type_num < NPY_USERDEF) {
+    return Ref(PyObject_GetAttrString(reinterpret_cast<PyObject*>(descr), "str"));
+  }
+  PyErr_Format(PyExc_AttributeError,
+               "callout: the CUDA array interface has no dtype %s; DLPack has it (torch.from_dlpack)",
+               std::string(NumpyName(dtype)).c_str());
+  return Ref();
+}
+
+Ref ShapeOf(const callout_buffer& buffer) {
+  Ref shape(PyTuple_New(buffer.rank));
+  for (uint32_t i = 0; shape && i < buffer.rank; ++i) {
+    PyTuple_SET_ITEM(shape.get(), i, PyLong_FromLongLong(buffer.dims[i]));
+  }
+  return shape;
+}
+
+}  // namespace
+
+PyObject* CudaArrayInterface(const callout_buffer& buffer, bool writeable, const MemorySpace& space) {
+  const Ref typestr = TypeString(static_cast<DType>(buffer.dtype));
+  const Ref shape = ShapeOf(buffer);
+  if (!typestr || !shape) return nullptr;
+  const Result<bool> captured = IsCaptured(space);
+  if (!captured.ok()) {
+    PyErr_SetString(PyExc_RuntimeError, captured.status().c_message());
+    return nullptr;
+  }
+  const Ref stream(*captured ? Py_NewRef(Py_None) : PyLong_FromSize_t(NumberOf(space.stream)));
+  if (!stream) return nullptr;
+  const auto address = buffer.size_bytes == 0 ? 0 : reinterpret_cast<uintptr_t>(buffer.data);
+  return Py_BuildValue("{sOsOs(KO)sOsisO}", "shape", shape.get(), "typestr", typestr.get(), "data",
+                       static_cast<unsigned long long>(address), writeable ? Py_False : Py_True, "strides", Py_None,
+                       "version", 3, "stream", stream.get());
+}
+
+bool OrderBehindXla(PyObject* consumer, const MemorySpace& space) {
+  long long number = kLegacyStream;  // what None stands for
+  if (consumer != Py_None) {
+    number = PyLong_AsLongLong(consumer);
+    if (number == -1 && PyErr_Occurred() != nullptr) return false;
+    if (number == -1) return true;  // the consumer sees to it
+  }
+  if (number <= 0) {
+    PyErr_Format(PyExc_BufferError,
+                 "callout: __dlpack__(stream=%lld): on CUDA a stream is None, -1, 1, 2 or an address", number);
+    return false;
+  }
+  if (static_cast<uintptr_t>(number) == NumberOf(space.stream)) return true;
+  const Status ordered = Order(reinterpret_cast<cuda::CUstream>(number), space);
+  if (!ordered.ok()) PyErr_SetString(PyExc_BufferError, ordered.c_message());
+  return ordered.ok();
+}
+
+PyObject* RefuseHost(PyObject* error, const char* reader, const MemorySpace& space) {
+  return PyErr_Format(
+      error,
+      "callout: this Buffer is in the memory of CUDA device %d, which %s cannot read. torch.from_dlpack, "
+      "cupy.asarray and numba.cuda.as_cuda_array take it without a copy; callout.pure_callback gets "
+      "copies in the host's memory",
+      static_cast<int>(space.ordinal), reader);
+}
+
+}  // namespace callout::python

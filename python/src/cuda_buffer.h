@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a Buffer in a CUDA device's memory offers to libraries for GPUs.
+#pragma once
+
+#include "python_api.h"
+
+#include <cstdint>
+
+#include "callout/abi.h"
+
+namespace callout::python {
+
+/// Where a call's buffers are, and the stream that the program computes on.
+struct MemorySpace {
+  uint32_t platform = CALLOUT_PLATFORM_HOST;  ///< callout_platform
+  int32_t ordinal = -1;
+  void* stream = nullptr;
+
+  static MemorySpace Of(const callout_call& call) { return {call.platform, call.device_ordinal, call.stream}; }
+  bool on_host() const { return platform == CALLOUT_PLATFORM_HOST; }
+};
+
+/// Version 3 of the CUDA array interface. Null with a Python error: AttributeError for a dtype that it does not have,
+/// RuntimeError for the driver's. Requires GIL.
+PyObject* CudaArrayInterface(const callout_buffer& buffer, bool writeable, const MemorySpace& space);
+
+/// Makes what a consumer queues on its stream run after what XLA queued on its own. `consumer`: None or an int, as
+/// Python's DLPack protocol has it for CUDA. False with a BufferError. Requires GIL.
+bool OrderBehindXla(PyObject* consumer, const MemorySpace& space);
+
+/// Sets `error`, for everything that reads memory of the host; null. `reader`: who wants to. Requires GIL.
+PyObject* RefuseHost(PyObject* error, const char* reader, const MemorySpace& space);
+
+}  // namespace callout::python

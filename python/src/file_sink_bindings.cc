@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Making native sinks that write files.
+#include "bindings.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "errors.h"
+#include "files/file_sinks.h"
+#include "files/open_files.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+internal::FileOptions Options(bool append, double fsync_seconds, uint64_t rotate_bytes, int keep) {
+  return {.append = append, .fsync_seconds = fsync_seconds, .rotate_bytes = rotate_bytes, .keep = keep};
+}
+
+using Kinds = std::vector<std::pair<std::string, int>>;
+
+internal::TensorBoardOptions TensorBoardOptions(double fsync_seconds, const Kinds& kinds) {
+  internal::TensorBoardOptions options = {.fsync_seconds = fsync_seconds};
+  for (const auto& [pattern, kind] : kinds) {
+    options.kinds.emplace_back(pattern, static_cast<internal::SummaryKind>(kind));
+  }
+  return options;
+}
+
+// Without the GIL: the thread that delivers may be writing.
+void CloseFile(const CallbackHandle& sink) {
+  const Status status = [&] {
+    const nb::gil_scoped_release release;
+    return internal::CloseFile(*sink.callback);
+  }();
+  ThrowIfError(status);
+}
+
+}  // namespace
+
+void BindFileSinks(nb::module_& m) {
+  m.def(
+      "make_json_lines_sink",
+      [](const std::string& label, const std::string& path, bool append, double fsync_seconds, uint64_t rotate_bytes,
+         int keep, bool fields) {
+        const auto options = Options(append, fsync_seconds, rotate_bytes, keep);
+        return HandleOf(internal::MakeJsonLinesSink(label, path, options, fields));
+      },
+      nb::arg("label"), nb::arg("path"), nb::arg("append"), nb::arg("fsync_seconds"), nb::arg("rotate_bytes"),
+      nb::arg("keep"), nb::arg("fields"));
+  m.def(
+      "make_csv_sink",
+      [](const std::string& label, const std::string& path, bool append, double fsync_seconds, uint64_t rotate_bytes,
+         int keep, const std::vector<std::string>& columns) {
+        const auto options = Options(append, fsync_seconds, rotate_bytes, keep);
+        return HandleOf(internal::MakeCsvSink(label, path, options, columns));
+      },
+      nb::arg("label"), nb::arg("path"), nb::arg("append"), nb::arg("fsync_seconds"), nb::arg("rotate_bytes"),
+      nb::arg("keep"), nb::arg("columns"));
+  m.def(
+      "make_tensorboard_sink",
+      [](const std::string& label, const std::string& logdir, double fsync_seconds, const Kinds& kinds) {
+        const auto options = TensorBoardOptions(fsync_seconds, kinds);
+        return HandleOf(internal::MakeTensorBoardSink(label, logdir, options));
+      },
+      nb::arg("label"), nb::arg("logdir"), nb::arg("fsync_seconds"), nb::arg("kinds"));
+  m.def("close_file", &CloseFile, nb::arg("sink"), "Writes what it has got and lets go of the file.");
+  m.def("is_written_here", &internal::IsWrittenHere, nb::arg("path"), "Whether a sink of this process writes a file.");
+}
+
+}  // namespace callout::python

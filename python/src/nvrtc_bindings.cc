@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUDA C++ to images.
+#include "bindings.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/cuda/nvrtc.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+using internal::cuda::Nvrtc;
+using internal::cuda::NvrtcImage;
+using internal::cuda::NvrtcSource;
+
+nb::bytes Bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
+
+nb::object Reason(const Status& status) {
+  return status.ok() ? nb::none() : nb::object(nb::str(status.message().data(), status.message().size()));
+}
+
+// (path, version, architectures, why there is none).
+nb::tuple FindNvrtc(const std::vector<std::string>& candidates) {
+  Result<const Nvrtc*> found = InternalError("");
+  {
+    const nb::gil_scoped_release release;  // a library of 100 MB
+    found = Nvrtc::Find(candidates);
+  }
+  if (!found.ok()) return nb::make_tuple("", 0, nb::list(), Reason(found.status()));
+  return nb::make_tuple((*found)->path(), (*found)->version(), nb::cast((*found)->architectures()), nb::none());
+}
+
+// (why there is no image, log, cubin, PTX, symbols).
+nb::tuple Compile(const std::string& path, std::string code, std::string name, std::vector<std::string> options,
+                  std::vector<std::string> kernels, const std::vector<std::pair<std::string, std::string>>& headers) {
+  NvrtcSource source{std::move(code), std::move(name), std::move(options), std::move(kernels), {}};
+  for (const auto& [header, content] : headers) source.headers.push_back({header, content});
+  NvrtcImage image;
+  {
+    const nb::gil_scoped_release release;
+    const Result<const Nvrtc*> nvrtc = Nvrtc::Open(path);
+    if (nvrtc.ok()) {
+      image = (*nvrtc)->Compile(source);
+    } else {
+      image.status = {nvrtc.status().code(), std::string(nvrtc.status().message())};
+    }
+  }
+  // What a compiler says need not be UTF-8.
+  return nb::make_tuple(Reason(image.status), Bytes(image.log), Bytes(image.cubin), Bytes(image.ptx),
+                        nb::cast(image.symbols));
+}
+
+}  // namespace
+
+void BindNvrtc(nb::module_& m) {
+  m.def("find_nvrtc", &FindNvrtc, nb::arg("candidates"),
+        "(path, version, compute capabilities, why there is none, or None): of CALLOUT_NVRTC if it is set, or of the "
+        "first candidate that is one.");
+  m.def("compile_cuda", &Compile, nb::arg("nvrtc"), nb::arg("code"), nb::arg("name"), nb::arg("options"),
+        nb::arg("kernels"), nb::arg("headers"),
+        "(why there is no image, or None, log, cubin, PTX, symbols of `kernels`). The GIL is released.");
+}
+
+}  // namespace callout::python
