@@ -6,13 +6,18 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
-PRELUDE = """
+_PYTHON_TESTS = Path(__file__).parents[1] / "python"
+PRELUDE = f"""
 import os, sys, threading, time
 import numpy as np
 import jax, jax.numpy as jnp
+if os.environ.get("CALLOUT_TEST_ON_GPU_DOUBLE"):
+    sys.path.append({str(_PYTHON_TESTS)!r})
+    import gpu_double  # it imports callout in its own way
 import callout
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 """
@@ -43,3 +48,22 @@ def run(tmp_path_factory):
         return Finished(done.returncode, done.stdout, done.stderr)
 
     return run_program
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a Python program, with its output to read from; it is killed at the end at the latest."""
+    started = []
+
+    def start_program(program):
+        script = tmp_path / f"program{len(started)}.py"
+        script.write_text(PRELUDE + textwrap.dedent(program))
+        process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield start_program
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()

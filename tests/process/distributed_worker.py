@@ -4,8 +4,10 @@
 Writes what it saw to FOLDER/RANK.json.
 """
 
+import io
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -138,6 +140,22 @@ def host_callbacks(x):
     seen["pmap hcb call"] = [shards(answers), sorted(took())]
 
 
+def progress_bars(mesh, x):
+    def last_drawing(spread_loop, **more):
+        screen = io.StringIO()
+        bar = callout.progress.progress(desc="fit", file=screen, tqdm_type="std", mininterval=0, **more)
+        jax.jit(spread_loop(lambda v: jax.lax.scan(bar(lambda c, _: (c + 1, None)), v, None, length=10)[0]))(x)
+        took()
+        return re.findall(r"fit: 100%.* (\d+/\d+) ", screen.getvalue())[-1:]
+
+    def own_loops(loop):
+        return jax.shard_map(loop, mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+
+    seen["bar"] = last_drawing(lambda loop: loop)
+    seen["bar of each process"] = last_drawing(own_loops, devices="sum", only_process=None)
+    seen["bar of the second"] = last_drawing(own_loops, devices="sum", only_process=1)
+
+
 def failures(x):
     for k in (0, 2, 0, 2):
         failing = callout.options(fail, device_index=k)
@@ -171,6 +189,7 @@ def main() -> None:
         calls(mesh, x)
         order(x)
         host_callbacks(x)
+        progress_bars(mesh, x)
     (FOLDER / f"{RANK}.json").write_text(json.dumps(seen))
     jax.distributed.shutdown()
     if SCENARIO == "failures":

@@ -86,6 +86,12 @@ def test_a_jit_over_one_device_stays_in_its_process(saw):
     assert both(saw, "own device") == [[[[0, 1], process_saw["devices"][0]]] for process_saw in saw]
 
 
+def test_the_chosen_process_draws_progress_bars_of_its_own_devices(saw):
+    assert both(saw, "bar") == [["10/10"], []]
+    assert both(saw, "bar of each process") == [["20/20"], ["20/20"]]
+    assert both(saw, "bar of the second") == [[], ["20/20"]]
+
+
 def test_queues_are_those_of_the_process(saw):
     assert both(saw, "queues") == both(saw, "devices")
 

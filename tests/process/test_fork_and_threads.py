@@ -42,7 +42,7 @@ def test_using_a_callback_in_a_forked_child_raises(run):
         "call True",
         "barrier True",
         "register True",
-        "stats ['callbacks', 'live', 'prints', 'queues']",
+        "stats ['callbacks', 'kernels', 'live', 'prints', 'queues', 'watches']",
         "child 5",
         "parent goes on",
     ]

@@ -6,12 +6,17 @@ import os
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
+import gpu_double  # noqa: F401, I001 - it may import callout in its own way: before everybody else
+import bars
 import callout
 import callout.host_callback as hcb
 import ffi_calls
 import jax
+import numba_packages
 import pytest
 from callout import _errors, _ext
+from callout._gpu.numba_cuda_compiler import NumbaCuda
+from callout._gpu.numba_mlir_compiler import NumbaCudaMlir
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
@@ -28,17 +33,20 @@ def live_counts() -> dict[str, int]:
 
 def settle(expected: dict[str, int] | None = None) -> dict[str, int]:
     """Drops what JAX and callout keep for reuse, waits for the queues, and returns the live counts."""
-    for _ in range(3):  # what a barrier delivers may leave garbage
+    counts: dict[str, int] = {}
+    for attempt in range(4):  # what a barrier delivers may leave garbage
+        last = counts
         _errors.clear()
-        jax.clear_caches()
-        gc.collect()
+        if attempt > 0:  # most tests leave nothing that JAX's caches or the collector hold
+            jax.clear_caches()
+            gc.collect()
         try:
             callout.barrier_wait(timeout=30)
         except callout.TapError:
             _errors.clear()
         _ext.drain(30.0)  # retired sites travel through the queues too
         counts = live_counts()
-        if counts == expected:
+        if counts == (last if expected is None else expected):
             break
     return counts
 
@@ -79,6 +87,12 @@ def seen():
 
 
 @pytest.fixture
+def screen():
+    """Where progress bars are drawn."""
+    return bars.Screen()
+
+
+@pytest.fixture
 def small_queue():
     """The smallest capacity of tap queues, bytes."""
     callout.config.queue_bytes = 16_000_000
@@ -99,6 +113,27 @@ def cache(tmp_path_factory):
 def handlers(tmp_path_factory):
     """The library of foreign functions; its targets are registered."""
     return ffi_calls.register(tmp_path_factory.mktemp("ffi"))
+
+
+@pytest.fixture(params=numba_packages.INSTALLED)
+def cuda(request):
+    """`cuda` of each of the packages that compile `cuda.jit` kernels."""
+    if (reason := numba_packages.missing(request.param)) is not None:
+        pytest.skip(reason)
+    return numba_packages.cuda_of(request.param)
+
+
+@pytest.fixture
+def without_gpu(monkeypatch):
+    """Numba finds no GPU, nor the double of the driver, if that is loaded."""
+    for compiler in (NumbaCuda, NumbaCudaMlir):
+        monkeypatch.setattr(compiler, "has_device", lambda _: False)
+
+
+@pytest.fixture
+def sm_90(monkeypatch):
+    """Without a GPU, kernels are compiled for an H100."""
+    monkeypatch.setenv("NUMBA_CUDA_DEFAULT_PTX_CC", "9.0")
 
 
 class Stream:

@@ -4,6 +4,7 @@
 import json
 import os
 import subprocess
+import warnings
 
 import callout
 import callout.host_callback as hcb
@@ -12,9 +13,15 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+import pandas as pd
 import pytest
+import trace_format
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of its own dependencies
+    from tensorboard.backend.event_processing import event_file_loader
 
 pytestmark = pytest.mark.skipif(bool(command.missing()), reason=command.missing() or "there is one")
 
@@ -99,6 +106,34 @@ def test_taps_and_calls_in_a_loop(program, library, tmp_path):
     assert seen[-1]["x"] == [999, 999]
     rows = {line.split()[0]: line.split()[1] for line in done.out.splitlines() if line.startswith(("echo", "seen"))}
     assert rows == {"echo": "1000", "seen": "1000"}
+
+
+def test_taps_in_files_for_pandas_and_tensorboard(program, tmp_path):
+    @jax.jit
+    def f(x):
+        def body(i, x):
+            callout.tap("table", {"x": x, "half": x / 2}, ordered=True)
+            callout.tap("events", {"x": x, "half": x / 2}, ordered=True)
+            return x + 1
+
+        return jax.lax.fori_loop(0, 100, body, x)
+
+    table, events = tmp_path / "table.csv", tmp_path / "events"
+    exported = program(f, jnp.float32(0))
+    done = exported.run(np.float32(0), bind=[f"table=csv:{table}", f"events=tensorboard:{events}"])
+    assert done.code == 0, done.err
+    read = pd.read_csv(table)
+    assert list(read) == ["name", "step", "device", "time", "half", "x"]
+    assert list(read.step) == list(read.x) == list(range(100))
+    (path,) = events.iterdir()
+    _, *summaries = event_file_loader.EventFileLoader(str(path)).Load()
+    assert [event.step for event in summaries] == list(range(100))
+    values = {value.tag: value.tensor.float_val[0] for value in summaries[-1].summary.value}
+    assert values == {"events/half": 49.5, "events/x": 99}
+
+    refused = exported.run(np.float32(0), bind=[f"table=csv:{tmp_path}", f"events=tensorboard:{events}"])
+    assert refused.code == 2
+    assert f"--bind 'table=csv:{tmp_path}': cannot open '{tmp_path}' for CSV: Is a directory" in refused.err
 
 
 DTYPES = [
@@ -198,6 +233,19 @@ def test_info_knows_prints(program):
     assert "--bind" not in done.out
 
 
+def test_a_print_in_a_format(program):
+    @jax.jit
+    def f(x):
+        callout.tap("loss=0", {"loss": x, "i": 3}, name="train")
+        return x + 1
+
+    done = program(f, F32).run(np.float32(0.25), bind=["loss=0=print:{name} {i:03d} loss={loss:.1%}"])
+    assert (done.code, done.out) == (0, "train 003 loss=25.0%\n1.25\n")
+    done = program(f, F32).run(np.float32(0.25), bind=["loss=0=print:{loss:%%}"])
+    assert done.code == 2
+    assert "at character 6: Invalid format specifier '%%'" in done.err
+
+
 def test_an_unbound_name_is_refused_before_anything_runs(program):
     @jax.jit
     def f(x):
@@ -238,10 +286,13 @@ def test_a_timeline_has_every_call(program, library, tmp_path):
     assert done.code == 0, done.err
     assert "ran 5 times: median " in done.out
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert all(event["ph"] == "X" and event["dur"] >= 0 for event in events)
-    names = [event["name"] for event in events]
-    assert (names.count("echo"), names.count("seen"), names.count("run")) == (5, 5, 5)
-    assert len({event["tid"] for event in events if event["name"] in ("run", "seen")}) == 2
+    trace_format.check(events)
+    names = [(event["name"], event["cat"]) for event in events if event["ph"] == "X"]
+    for span in [("echo", "call"), ("seen", "tap"), ("seen", "delivery"), ("run", "phase")]:
+        assert names.count(span) == 5
+    rows = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert [rows[number] for number in sorted(rows)] == ["phases", "device 0", "delivery thread callout-native0"]
+    assert sum(event["ph"] == "s" for event in events) == 5
 
 
 def test_the_version_that_jax_writes_by_default_is_read_or_explained(tmp_path):

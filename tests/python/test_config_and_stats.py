@@ -204,6 +204,8 @@ def test_public_names():
         "last_error",
         "jit",
         "stats",
+        "profile",
+        "report",
         "export",
         "exported_names",
         "config",

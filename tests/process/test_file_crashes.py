@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of sinks whose process is killed, whose disk is full, or that two processes want."""
+
+import csv
+import itertools
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import warnings
+
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of its own dependencies
+    from tensorboard.backend.event_processing import event_file_loader
+
+# Taps for ever; the parent decides when it ends.
+ENDLESS = """
+    sink = {make}
+    f = jax.jit(lambda n: jax.lax.fori_loop(0, n, lambda i, c: callout.tap(
+        sink, {{"i": i, "x": jnp.full(20, i) * 0.1}}, name="t") and c, 0))
+    while True:
+        f(1000).block_until_ready()
+"""
+
+
+def wait_until(process, condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, "it ended"
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def total_bytes(folder):
+    return sum(path.stat().st_size for path in folder.iterdir()) if folder.exists() else 0
+
+
+def kill_while_writing(process, folder):
+    """It never stops writing, and a batch is many kilobytes."""
+    before = total_bytes(folder)
+    wait_until(process, lambda: total_bytes(folder) > before + 200_000)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("rotate", ["", ", rotate_bytes=100_000"])
+def test_a_killed_process_leaves_json_lines_that_go_on(start, tmp_path, rotate):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    path = folder / "log"
+    make = f"callout.sinks.JsonLines({str(path)!r}, append=True, fields=False{rotate})"
+    for _ in range(3):
+        kill_while_writing(start(ENDLESS.format(make=make)), folder)
+    newest_first = sorted(folder.iterdir(), key=lambda file: int(file.suffix[1:] or 0))
+    if rotate:
+        assert len(newest_first) > 5
+        assert all(file.stat().st_size <= 100_000 for file in newest_first)
+    lines = "".join(file.read_text() for file in reversed(newest_first)).splitlines(keepends=True)
+    if not lines[-1].endswith("\n"):
+        lines.pop()  # what the last one was writing
+    numbers = [json.loads(line)["i"] for line in lines]
+    starts = [k for k, i in enumerate(numbers) if i == 0 and (k == 0 or numbers[k - 1] != 999)]
+    assert 1 <= len(starts) <= 3
+    for k, (before, after) in enumerate(itertools.pairwise(numbers)):
+        assert after == (before + 1) % 1000 or k + 1 in starts
+
+
+def test_a_killed_process_leaves_a_csv_file_that_goes_on(start, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    path = folder / "log.csv"
+    for _ in range(2):
+        kill_while_writing(start(ENDLESS.format(make=f"callout.sinks.Csv({str(path)!r}, append=True)")), folder)
+    text = path.read_text()
+    rows = list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
+    assert {len(row) for row in rows} == {25}
+    assert None not in rows[0]
+    steps = [int(row["step"]) for row in rows]
+    assert steps == list(range(len(rows))), "the second process went on behind the last step"
+
+
+def test_a_killed_process_leaves_an_event_file_that_tensorboard_reads(start, tmp_path):
+    folder = tmp_path / "out"
+    make = f"callout.sinks.TensorBoard({str(folder)!r})"
+    for _ in range(2):
+        kill_while_writing(start(ENDLESS.format(make=make)), folder)
+    files = sorted(folder.iterdir())
+    assert len(files) == 2
+    for path in files:
+        version, *events = event_file_loader.EventFileLoader(str(path)).Load()
+        assert version.file_version == "brain.Event:2"
+        assert [event.step for event in events] == list(range(len(events)))
+        assert len(events) > 100
+
+
+def test_two_processes_never_write_one_file(start, run, tmp_path):
+    path = tmp_path / "log"
+    process = start(f"""
+        sink = callout.sinks.JsonLines({str(path)!r}, fields=False)
+        callout.tap(sink, 1.0)
+        callout.barrier_wait()
+        print("ready", flush=True)
+        threading.Event().wait()
+    """)
+    assert process.stdout.readline() == "ready\n"
+    other = f"""
+        try:
+            sink = callout.sinks.JsonLines({str(path)!r}, fields=False)
+            callout.tap(sink, 2.0)
+            callout.barrier_wait()
+        except callout.RegistrationError as error:
+            print(error)
+    """
+    refused = run(other)
+    assert refused.out.startswith(f"cannot open '{path}' for JSON lines: ")
+    assert refused.out.endswith((f"process {process.pid} is writing it\n", "another process is writing it\n"))
+    assert path.read_text() == '{"name": "json_lines", "value": 1}\n'
+    process.kill()
+    process.wait()
+    assert run(other).out == ""
+    assert path.read_text() == '{"name": "json_lines", "value": 2}\n'
+
+
+def test_a_worker_process_does_not_keep_its_parents_file(start, run, tmp_path):
+    path = tmp_path / "log"
+    process = start(f"""
+        import warnings
+        warnings.simplefilter("ignore")  # JAX does not like forks
+        sink = callout.sinks.JsonLines({str(path)!r}, append=True)
+        r, w = os.pipe()
+        if os.fork() == 0:
+            print("forked", os.getpid(), flush=True)
+            os.close(w)
+            os.read(r, 1)  # until the parent is gone, and then for ever
+            print("alone", flush=True)
+            threading.Event().wait()
+        threading.Event().wait()
+    """)
+    worker = int(process.stdout.readline().split()[1])
+    try:
+        process.kill()
+        assert process.stdout.readline() == "alone\n"
+        done = run(f"callout.sinks.JsonLines({str(path)!r}, append=True)")
+        assert (done.code, done.err) == (0, "")
+    finally:
+        os.kill(worker, signal.SIGKILL)
+
+
+FULL = """
+    import resource
+    sinks = [callout.sinks.JsonLines({folder!r} + "/j", fields=False), callout.sinks.Csv({folder!r} + "/c"),
+             callout.sinks.TensorBoard({folder!r} + "/t")]
+    def f(i):
+        for sink in sinks:
+            callout.tap(sink, {{"i": i}}, name="t")
+        return i + 1
+    f = jax.jit(f)
+    def send(n):
+        for i in range(n):
+            assert int(f(i)) == i + 1, "the program goes on"
+        try:
+            callout.barrier_wait()
+            return 0
+        except callout.TapError as error:
+            assert {reason!r} in str(error), error
+            return error.count
+    assert send(10) == 0
+    {fill}
+    assert send(2000) > 0
+    {make_room}
+    assert send(10) == 0
+    print("done", flush=True)
+"""
+
+
+def check_what_was_written(folder):
+    numbers = [json.loads(line)["i"] for line in (folder / "j").read_text().splitlines()]
+    rows = [int(row["i"]) for row in csv.DictReader((folder / "c").read_text().splitlines())]
+    (path,) = (folder / "t").iterdir()
+    events = list(event_file_loader.EventFileLoader(str(path)).Load())[1:]
+    for values in (numbers, rows, [int(event.summary.value[0].tensor.float_val[0]) for event in events]):
+        assert values[:10] == list(range(10))
+        assert values[-10:] == list(range(10))
+        assert 20 <= len(values) < 2020, "something was lost"
+        middle = values[10:-10]
+        assert middle == sorted(middle), "and what is there is whole and in order"
+
+
+def test_files_that_may_not_grow(run, tmp_path):
+    done = run(
+        FULL.format(
+            folder=str(tmp_path),
+            reason="File too large",
+            fill="resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))",
+            make_room="resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))",
+        )
+    )
+    assert (done.code, done.out) == (0, "done\n"), done.err
+    check_what_was_written(tmp_path)
+
+
+def test_a_full_disk(run, tmp_path):
+    folder = pathlib.Path(tempfile.mkdtemp(dir=tmp_path))
+    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("may not mount a file system")
+    try:
+        done = run(
+            FULL.format(
+                folder=str(folder),
+                reason="No space left on device",
+                fill=f"open({str(folder)!r} + '/ballast', 'wb').write(bytes(100_000))",
+                make_room=f"os.remove({str(folder)!r} + '/ballast')",
+            )
+        )
+        assert (done.code, done.out) == (0, "done\n"), done.err
+        check_what_was_written(folder)
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory and the streams of the CUDA driver's double, as callbacks on the device use them."""
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import gpu_double
+import numpy as np
+
+_POINTER, _BYTES = ctypes.c_uint64, ctypes.c_size_t
+_SIGNATURES = {
+    "cuMemcpyDtoDAsync": [_POINTER, _POINTER, _BYTES, ctypes.c_void_p],
+    "cuMemsetD8Async": [_POINTER, ctypes.c_ubyte, _BYTES, ctypes.c_void_p],
+    "cuMemAlloc": [ctypes.POINTER(_POINTER), _BYTES],
+    "cuStreamSynchronize": [ctypes.c_void_p],
+    "cuStreamCreate": [ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint],
+    "cuStreamBeginCapture": [ctypes.c_void_p, ctypes.c_int],
+    "cuStreamEndCapture": [ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)],
+    "cuGraphDestroy": [ctypes.c_void_p],
+    "cuCtxGetCurrent": [ctypes.POINTER(ctypes.c_void_p)],
+    "cuDevicePrimaryCtxRetain": [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int],
+    "cuDevicePrimaryCtxRelease": [ctypes.c_int],
+}
+
+
+class DriverError(Exception):
+    """The driver refused."""
+
+
+@functools.cache
+def _function(name: str) -> Any:
+    library = ctypes.CDLL(str(gpu_double.DRIVER))
+    address, found = ctypes.c_void_p(), ctypes.c_int()
+    library.cuGetProcAddress_v2(name.encode(), ctypes.byref(address), 13000, ctypes.c_uint64(0), ctypes.byref(found))
+    return ctypes.CFUNCTYPE(ctypes.c_int, *_SIGNATURES[name])(address.value)
+
+
+def driver(name: str, *arguments: Any) -> None:
+    """Calls a function of the driver, as a library for GPUs would."""
+    result = _function(name)(*arguments)
+    if result != 0:
+        raise DriverError(f"{name} returned {result}")
+
+
+def address(buffer: Any) -> int:
+    """Where a Buffer is."""
+    return int(buffer.__cuda_array_interface__["data"][0])
+
+
+def seen(buffer: Any) -> np.ndarray:
+    """A Buffer's content: the double's memory is the host's. What is queued may not have run."""
+    memory = (ctypes.c_byte * buffer.nbytes).from_address(address(buffer))
+    return np.frombuffer(memory, buffer.dtype).reshape(buffer.shape).copy()
+
+
+def copy(ctx: Any, out: Any, x: Any) -> None:
+    """A buffer callback that queues a copy."""
+    driver("cuMemcpyDtoDAsync", address(out), address(x), x.nbytes, ctx.stream)
+
+
+def filling(value: int) -> Callable[..., None]:
+    """A buffer callback that queues a fill with bytes."""
+
+    def fill(ctx: Any, out: Any, *args: Any) -> None:
+        driver("cuMemsetD8Async", address(out), value, out.nbytes, ctx.stream)
+
+    return fill

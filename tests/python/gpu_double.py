@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs for CUDA on this machine's CPU: the handlers run on the double of the CUDA driver.
+
+The double is of the C++ build; `CALLOUT_FAKE_CUDA` may name another. The arrays of XLA:CPU are its device memory, so the
+test that copies go where they should are those of C++; here are whole programs, transformations and errors.
+
+XLA:CPU knows one handler a name. What exists for CUDA alone is registered when it is first needed (`gpu_double`). What
+exists for both platforms, such as callout.v1.call, needs a process of its own, in which the handlers for CUDA are registered
+for platform cpu and those for a CPU are not: a pytest with CALLOUT_TEST_ON_GPU_DOUBLE=1, any test file, or a program that
+calls `import_callout_on_the_double` before it imports callout.
+"""
+
+import contextlib
+import ctypes
+import functools
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+_BUILD = Path(__file__).parents[2] / "build" / "dev" / "src" / "testing"
+DRIVER = Path(os.environ.get("CALLOUT_FAKE_CUDA", _BUILD / "fake_cuda" / "libcuda.so.1"))
+IMAGE = DRIVER.with_name("kernels.image")
+_ADAPTER = DRIVER.parent.parent / "gpu_on_cpu.so"
+
+_ENVIRONMENT = {
+    "CALLOUT_CUDA_DRIVER": str(DRIVER),
+    "CALLOUT_FAKE_CUDA_DEVICES": "8",
+    "CALLOUT_FAKE_CUDA_HOST_MEMORY": "1",
+}
+
+
+class _Control(ctypes.Structure):
+    """FakeCudaControl of fake_cuda.h."""
+
+    _fields_ = [
+        ("reset", ctypes.CFUNCTYPE(None)),
+        ("fail", ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int, ctypes.c_int)),
+        ("calls", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)),
+        ("log", ctypes.CFUNCTYPE(ctypes.c_char_p)),
+        ("hold", ctypes.CFUNCTYPE(None)),
+        ("release", ctypes.CFUNCTYPE(None)),
+        ("live", ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int)),
+        ("set_devices", ctypes.CFUNCTYPE(None, ctypes.c_int)),
+        ("bind", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+        ("bind_global", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+    ]
+
+
+@functools.cache
+def control() -> _Control:
+    """The double's controls."""
+    library = ctypes.CDLL(str(DRIVER))
+    library.fake_cuda_control.restype = ctypes.POINTER(_Control)
+    return library.fake_cuda_control().contents
+
+
+def calls(function: str) -> int:
+    """How often a function of the driver was called."""
+    return control().calls(function.encode())
+
+
+def fail(function: str, nth: int, code: int) -> None:
+    """The nth call of a function from now on fails with a CUDA error."""
+    control().fail(function.encode(), nth, code)
+
+
+def _address(capsule: object) -> int:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return get(capsule, b"xla._CUSTOM_CALL_TARGET")
+
+
+@functools.cache
+def _adapter() -> Any:
+    """Makes handlers for cpu of those for CUDA. The environment of the double is set before it is loaded."""
+    os.environ.update(_ENVIRONMENT)
+    adapt = ctypes.CDLL(str(_ADAPTER)).callout_gpu_on_cpu
+    adapt.restype, adapt.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+
+    def on_cpu_of(handlers: dict[str, object]) -> dict[str, object]:
+        return {stage: jax.ffi.pycapsule(adapt(_address(handler))) for stage, handler in handlers.items()}
+
+    return on_cpu_of
+
+
+@functools.cache
+def _register() -> None:
+    """What exists for CUDA alone, for cpu."""
+    from callout import _ext
+
+    taken = _taken | {name for name, platform, _ in _ext.ffi_targets() if platform == "cpu"}
+    for name, platform, handlers in _ext.ffi_targets():
+        if platform == "cuda" and name not in taken:
+            jax.ffi.register_ffi_target(name, _adapter()(handlers), platform="cpu")
+
+
+# Targets for CUDA that are registered for platform cpu, in the place of those for a CPU.
+_taken: set[str] = set()
+
+
+def import_callout_on_the_double() -> None:
+    """Imports callout, with the handlers for CUDA in the place of those for a CPU where there are both.
+
+    For the rest of the process, which has not imported callout before.
+    """
+    if "callout" in sys.modules:
+        raise RuntimeError("callout was imported before: its handlers for a CPU are registered")
+    asked: list[tuple[str, Any, str]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            jax.ffi, "register_ffi_target", lambda name, handlers, platform: asked.append((name, handlers, platform))
+        )
+        from callout import _ext
+    cuda = {name: handlers for name, platform, handlers in _ext.ffi_targets() if platform == "cuda"}
+    for name, handlers, platform in asked:
+        if platform == "cpu" and name in cuda:
+            handlers = _adapter()(cuda[name])
+            _taken.add(name)
+        jax.ffi.register_ffi_target(name, handlers, platform=platform)
+
+
+ON_DOUBLE = os.environ.get("CALLOUT_TEST_ON_GPU_DOUBLE") == "1"
+"""Whether this process's callbacks run as on CUDA."""
+
+if ON_DOUBLE and "callout" not in sys.modules:
+    import_callout_on_the_double()
+
+
+@contextlib.contextmanager
+def on_cpu() -> Iterator[None]:
+    """Kernels for CUDA run on platform cpu, on the double, until the block ends."""
+    for file in (DRIVER, _ADAPTER):
+        if not file.is_file():
+            pytest.skip(f"needs the C++ build (make test-cpp): {file.name} is missing")
+    _register()
+    from callout._gpu.callable import CallableTarget
+    from callout._gpu.target import GpuTarget
+
+    patch = pytest.MonkeyPatch()
+    for target in (GpuTarget, CallableTarget):
+        patch.setattr(target, "platforms", ("cpu",))
+    try:
+        yield
+    finally:
+        patch.undo()
+        jax.clear_caches()
+
+
+@pytest.fixture
+def gpu_double() -> Iterator[_Control]:
+    """`on_cpu` for one test; gives the double's controls."""
+    with on_cpu():
+        yield control()
+
+
+def run_suites(*arguments: str, timeout: float = 500) -> dict[str, int]:
+    """Runs pytest with these arguments in a process where callbacks run as on CUDA; how many tests ended how.
+
+    Fails with the other process's report if one of them did.
+    """
+    if not (DRIVER.is_file() and _ADAPTER.is_file()):
+        pytest.skip(f"needs the C++ build (make test-cpp): {DRIVER.name} is missing")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=Path(__file__).parent,
+        env={**os.environ, "CALLOUT_TEST_ON_GPU_DOUBLE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return {outcome: int(count) for count, outcome in re.findall(r"(\d+) (\w+)", done.stdout.splitlines()[-1])}

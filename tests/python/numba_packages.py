@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packages that compile `cuda.jit` kernels: which are here, and can."""
+
+import functools
+import importlib.util
+import warnings
+
+import numpy as np
+import pytest
+from callout._gpu.numba_code import compiled
+from callout._gpu.numba_compiler import ArrayType
+from callout._gpu.numba_target import LaunchSettings, numba_cuda_target
+
+INSTALLED = [name for name in ("numba_cuda", "numba_cuda_mlir") if importlib.util.find_spec(name)]
+
+
+def require():
+    """Skips the module where there is none."""
+    if not INSTALLED:
+        reason = "needs numba-cuda or numba-cuda-mlir (pip install numba-cuda[cu13])"
+        pytest.skip(reason, allow_module_level=True)
+
+
+def cuda_of(package):
+    """Its `cuda`."""
+    with warnings.catch_warnings():  # of NumPy, about what numba-cuda does when it is imported
+        warnings.simplefilter("ignore", DeprecationWarning)
+        if package == "numba_cuda":
+            from numba import cuda
+        else:
+            from numba_cuda_mlir import cuda
+    return cuda
+
+
+@functools.cache
+def missing(package):
+    """What it needs of CUDA and does not find. None if it compiles."""
+    cuda = cuda_of(package)
+
+    @cuda.jit
+    def nothing(out):
+        pass
+
+    try:
+        compiled("test", nothing, [ArrayType(np.dtype(np.float32), 1, True)])
+    except ImportError as error:
+        return str(error)
+    return None
+
+
+def kernel_for(kernel, args, results, constants=None, **launch):
+    """What a program carries."""
+    launch = launch or {"grid": 1, "block": 1}
+    settings = {"grid": None, "block": None, "launch_dims": None, "threads_per_block": 256, "shared_mem": 0, **launch}
+    return numba_cuda_target("test", kernel, constants or {}, LaunchSettings(**settings), frozenset()).kernel(
+        args, results
+    )

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For tests that compile CUDA C++: what they need of this machine, and what they compile."""
+
+import pytest
+from callout import cuda
+from callout._gpu.nvrtc import find_nvrtc
+
+SCALE = """extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = factor * x[i];
+}
+"""
+
+# One thread an element, as many as there are.
+EACH = {"launch_dims": lambda x, *_: x.size, "constants": {"n": lambda x, *_: x.size}}
+
+
+def require_nvrtc() -> None:
+    """Skips a module's tests where there is no NVRTC."""
+    try:
+        find_nvrtc()
+    except cuda.CompileError as error:
+        pytest.skip(str(error), allow_module_level=True)

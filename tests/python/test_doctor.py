@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `python -m callout.doctor` says of CUDA, with and without a driver and a compiler."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from callout._gpu.nvrtc import find_nvrtc
+from callout.cuda import CompileError
+
+# The C++ tests build a driver whose devices are threads.
+DOUBLE = os.environ.get(
+    "CALLOUT_FAKE_CUDA", str(Path(__file__).parents[2] / "build" / "dev" / "src/testing/fake_cuda/libcuda.so.1")
+)
+needs_double = pytest.mark.skipif(not Path(DOUBLE).exists(), reason=f"the C++ tests were not built: no {DOUBLE}")
+
+
+def line_of(row: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "callout.doctor"],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    [line] = [line for line in done.stdout.splitlines() if line.startswith(f"{row} ")]
+    return line.split(maxsplit=1)[1]
+
+
+def cuda_line(driver: str, **environment: str) -> str:
+    return line_of("CUDA", CALLOUT_CUDA_DRIVER=driver, **environment)
+
+
+def test_no_driver_is_no_failure_and_says_what_was_tried():
+    line = cuda_line("/no/such/libcuda.so.1")
+    assert line.startswith("there is no CUDA driver: cannot load shared library '/no/such/libcuda.so.1': ")
+
+
+@needs_double
+def test_the_devices_of_a_driver_are_listed():
+    line = cuda_line(DOUBLE, CALLOUT_FAKE_CUDA_DEVICES="2")
+    assert line == (
+        f"driver 13.0 ({DOUBLE}), 0: Fake GPU 0, sm_90, 0000:01:00.0; 1: Fake GPU 1, sm_90, 0000:02:00.0; experimental"
+    )
+
+
+@needs_double
+def test_a_driver_without_devices_says_why():
+    line = cuda_line(DOUBLE, CALLOUT_FAKE_CUDA_DEVICES="0")
+    assert line == (
+        f"driver 13.0 ({DOUBLE}), no devices: "
+        "cuInit failed: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"
+    )
+
+
+@needs_double
+def test_a_driver_that_is_too_old_says_which_it_is():
+    line = cuda_line(DOUBLE, CALLOUT_FAKE_CUDA_VERSION="11080")
+    assert line == f"CUDA driver '{DOUBLE}' is too old: expected CUDA 12.0 or newer, got 11.8"
+
+
+def test_the_compiler_is_named_and_none_is_no_failure():
+    line = line_of("NVRTC", CALLOUT_NVRTC="/no/such/libnvrtc.so")
+    assert line.startswith("compiling CUDA C++ takes NVRTC: pip install nvidia-cuda-nvrtc")
+    assert "cannot load shared library '/no/such/libnvrtc.so'" in line
+    try:
+        found = find_nvrtc()
+    except CompileError as error:
+        pytest.skip(str(error))
+    assert line_of("NVRTC").startswith(f"{str(found).split()[1]} ({found.path}), ")

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks on the memory of a CUDA device: what runs in processes of their own, on the double of the driver."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import callout
+import gpu_double
+import pytest
+from callout._gpu import numba_import
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("suite", ["gpu_buffer_programs.py", "gpu_buffer_protocols.py"])
+def test_buffer_callbacks(suite):
+    assert set(gpu_double.run_suites(str(HERE / suite))) == {"passed"}
+
+
+@pytest.mark.parametrize(
+    ("package", "module"), [("numba_cuda", "numba.cuda"), ("numba_cuda_mlir", "numba_cuda_mlir.cuda")]
+)
+def test_functions_of_device_arrays(package, module, monkeypatch):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"could not import '{package}'")
+    monkeypatch.setenv("CALLOUT_TEST_NUMBA", module)
+    assert set(gpu_double.run_suites(str(HERE / "gpu_callables.py"))) == {"passed"}
+
+
+def test_without_numba_the_function_says_what_to_install(monkeypatch):
+    for package in ("numba.cuda", "numba_cuda_mlir"):
+        monkeypatch.delitem(sys.modules, package, raising=False)
+    monkeypatch.setattr(numba_import, "_has", lambda package: False)
+    with pytest.raises(ImportError, match=r"needs numba-cuda, which is not installed \(pip install numba-cuda\[cu13\]"):
+        callout.numba_cuda.numba_cuda_callable(print, ())

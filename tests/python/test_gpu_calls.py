@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls with results for CUDA: how they are lowered, and suites of calls that run as on CUDA, on the double."""
+
+import callout
+import jax
+import jax.numpy as jnp
+import pytest
+from gpu_double import run_suites
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+def test_calls_on_the_double():
+    assert set(run_suites("gpu_calls.py")) == {"passed"}
+
+
+@pytest.mark.parametrize(
+    "suites",
+    [
+        ("test_pure_callback.py", "test_io_callback.py", "test_results.py"),
+        ("test_debug.py", "test_host_callback_call.py", "test_native_programs.py"),
+        ("test_errors.py", "test_ordered.py", "test_shard_map.py"),
+    ],
+    ids=lambda suites: suites[0],
+)
+def test_suites_of_calls_on_the_double(suites):
+    outcomes = run_suites(*suites)
+    assert outcomes["passed"] >= 50
+    assert "failed" not in outcomes
+
+
+def lowered(f, *args, platform="cuda"):
+    return jax.jit(f).trace(*args).lower(lowering_platforms=(platform,)).as_text()
+
+
+def everything(x):
+    x = callout.pure_callback(lambda v: v, F32, x)
+    callout.debug_callback(print, x)
+    return callout.io_callback(lambda v: v, F32, x, ordered=True)
+
+
+def test_calls_are_lowered_for_cuda():
+    text = lowered(everything, 1.0)
+    assert text.count("callout.v1.call(") == 3
+    assert "not_supported" not in text
+
+
+def test_only_clients_of_cpus_are_told_to_dispatch_synchronously():
+    assert "host_callback" in lowered(everything, 1.0, platform="cpu")
+    assert "host_callback" not in lowered(everything, 1.0)
+
+
+@pytest.mark.parametrize("platform", ["tpu", "rocm"])
+def test_other_platforms_are_refused_by_name(platform):
+    message = rf"callbacks are not supported on platform {platform}; supported: cpu, cuda\. .*platform_dependent\(cpu="
+    with pytest.raises(NotImplementedError, match=message):
+        lowered(everything, 1.0, platform=platform)
+
+
+def test_the_memory_of_other_devices_is_for_buffer_callbacks():
+    fn = callout.options(lambda v: v, memory="device")
+
+    def f(x):
+        return callout.pure_callback(fn, F32, x)
+
+    assert jax.jit(f)(1.0) == 1
+    with pytest.raises(NotImplementedError, match=r'has options\(memory="device"\).*callout.buffer_callback'):
+        lowered(f, 1.0)

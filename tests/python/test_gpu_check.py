@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make gpu-check` on a machine without a GPU: every row is there, and says why it did not run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+
+_SCRIPT = Path(__file__).parents[2] / "benchmarks/python/gpu/check.py"
+
+
+@pytest.mark.skipif(jax.default_backend() == "gpu", reason="this machine has a GPU")
+def test_without_a_gpu_every_row_says_so(tmp_path):
+    command = [sys.executable, str(_SCRIPT), "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert {row["group"] for row in rows} >= {"driver", "kernels", "calls", "host"}
+    assert [row for row in rows if row["status"] != "NOT RUN" or not row["text"]] == []
+    assert f"gpu-check: 0 ok, 0 FAILED, {len(rows)} NOT RUN" in done.stdout
+    assert "| kernels | CUDA C++ by NVRTC, jit | NOT RUN | JAX has no CUDA device here" in done.stdout
+
+
+def test_a_group_that_there_is_not_is_refused():
+    command = [sys.executable, str(_SCRIPT), "--only", "kernels,none"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "no such group: none" in done.stderr

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The double of the CUDA driver as the device that Numba's own dispatchers compile for, in processes of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gpu_double import DRIVER
+
+
+@pytest.mark.parametrize("package", ["numba_cuda", "numba_cuda_mlir"])
+def test_kernels_are_compiled_for_the_device(package):
+    pytest.importorskip(package, reason=f"needs {package.replace('_', '-')} (pip install)")
+    if not DRIVER.is_file():
+        pytest.skip(f"needs the C++ build (make test-cpp): {DRIVER.name} is missing")
+    tests = Path(__file__).with_name("numba_cuda_device.py")
+    folders = [str(DRIVER.parent), os.environ.get("LD_LIBRARY_PATH", "")]
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", f"[{package}]", str(tests)],
+        env={**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, folders))},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "skipped" not in result.stdout

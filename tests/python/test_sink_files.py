@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all sinks that write files promise: one writer, rotation, resuming, closing."""
+
+import json
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from callout import sinks
+
+BOTH = pytest.mark.parametrize("make", [sinks.JsonLines, sinks.Csv])
+
+
+@BOTH
+def test_two_sinks_never_write_one_file(tmp_path, make):
+    path = tmp_path / "log"
+    first = make(path, append=True)
+    callout.tap(first, 1.0)
+    for append in (False, True):
+        with pytest.raises(
+            callout.RegistrationError, match=rf"cannot open '{path}' for .*: another sink of this process"
+        ):
+            make(path, append=append)
+    callout.barrier_wait()
+    before = path.read_text()
+    first.close()
+    second = make(path, append=True)
+    callout.tap(second, 2.0)
+    callout.barrier_wait()
+    assert path.read_text().startswith(before)
+    assert path.read_text() != before
+
+
+@BOTH
+def test_a_file_may_be_opened_again_when_nobody_has_its_sink(tmp_path, make):
+    for _ in range(3):
+        sink = make(tmp_path / "log")
+        sink.itself = sink  # only the garbage collector finds out
+        callout.tap(sink, 1.0)
+        del sink
+
+
+def test_a_closed_sink_takes_nothing(tmp_path):
+    path = tmp_path / "log"
+    sink = sinks.JsonLines(path, fields=False)
+    callout.tap(sink, 1.0)
+    callout.barrier_wait()
+    sink.close()
+    sink.close()
+    callout.tap(sink, 2.0)
+    with pytest.raises(callout.TapError, match=f"cannot write to '{path}': it is closed"):
+        callout.barrier_wait()
+    assert path.read_text() == '{"name": "json_lines", "value": 1}\n'
+
+
+def test_closing_says_what_was_lost():
+    sink = sinks.JsonLines("/dev/full")
+    callout.tap(sink, 1.0)
+    with pytest.raises(
+        callout.TapError, match=r"cannot write to '/dev/full': No space left on device; 1 records are lost"
+    ):
+        callout.barrier_wait()
+    sink.close()
+
+
+def test_rotated_files_are_each_readable(tmp_path):
+    path = tmp_path / "log.jsonl"
+    sink = sinks.JsonLines(path, rotate_bytes=2000, keep=3, fields=False)
+    jax.jit(lambda n: jax.lax.fori_loop(0, n, lambda i, c: callout.tap(sink, i) * 0 + c, 0))(1000)
+    callout.barrier_wait()
+    files = [path.with_name(f"log.jsonl.{i}") for i in (3, 2, 1)] + [path]
+    values = [json.loads(line)["value"] for file in files for line in file.read_text().splitlines()]
+    assert values == list(range(1000 - len(values), 1000))
+    assert len(list(tmp_path.iterdir())) == 4
+    assert all(1900 < file.stat().st_size <= 2000 for file in files[:-1])
+
+
+def test_the_path_may_have_the_process(tmp_path):
+    for make in (sinks.JsonLines, sinks.Csv, sinks.TensorBoard):
+        sink = make(str(tmp_path / f"{make.__name__}.{{process}}"))
+        assert sink.path == str(tmp_path / f"{make.__name__}.0")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Csv.0", "JsonLines.0", "TensorBoard.0"]
+
+
+@pytest.mark.parametrize("fsync", ["never", "batch", 0, 0.5, 1e9])
+def test_fsync(tmp_path, fsync):
+    for make in (sinks.JsonLines, sinks.Csv, sinks.TensorBoard):
+        sink = make(tmp_path / make.__name__, fsync=fsync)
+        callout.tap(sink, 1.0)
+        callout.barrier_wait()
+        sink.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"fsync": "always"}, 'fsync must be "never", "batch" or 0 or more seconds, got \'always\''),
+        ({"fsync": -1}, "or 0 or more seconds, got -1"),
+        ({"fsync": True}, "or 0 or more seconds, got True"),
+        ({"fsync": float("nan")}, "or 0 or more seconds, got nan"),
+        ({"rotate_bytes": 0}, "rotate_bytes must be an integer of at least 1, got 0"),
+        ({"rotate_bytes": 1e6}, "rotate_bytes must be an integer of at least 1"),
+        ({"rotate_bytes": 9, "keep": 0}, "keep must be an integer of at least 1, got 0"),
+        ({"keep": 3}, "keep is how many rotated files are kept, and needs rotate_bytes"),
+    ],
+)
+@BOTH
+def test_arguments_are_checked(tmp_path, make, arguments, message):
+    with pytest.raises(ValueError, match=f"callout.sinks.{make.__name__}: .*{message}"):
+        make(tmp_path / "log", **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_devices_are_not_rotated():
+    with pytest.raises(callout.RegistrationError, match="cannot open '/dev/null' for JSON lines: only regular files"):
+        sinks.JsonLines("/dev/null", rotate_bytes=100)
+
+
+def test_records_of_all_sinks_go_through_jit_and_loops(tmp_path):
+    several = [sinks.JsonLines(tmp_path / "j"), sinks.Csv(tmp_path / "c"), sinks.TensorBoard(tmp_path / "t")]
+
+    @jax.jit
+    def f(x):
+        def step(x, _):
+            for sink in several:
+                callout.tap(sink, {"x": x, "n": jnp.linalg.norm(x)}, name="f")
+            return x * 2, None
+
+        return jax.lax.scan(step, x, None, length=500)[0]
+
+    f(jnp.full(3, 1e-30))
+    callout.barrier_wait()
+    records = [json.loads(line) for line in (tmp_path / "j").read_text().splitlines()]
+    columns = np.genfromtxt(tmp_path / "c", delimiter=",", names=True)
+    assert len(records) == len(columns) == 500
+    np.testing.assert_array_equal(columns["step"], np.arange(500))
+    finite = columns["x0"] < 1e38
+    np.testing.assert_array_equal(
+        columns["x0"][finite], [r["x"][0] for r, ok in zip(records, finite, strict=True) if ok]
+    )

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""callout.sinks.TensorBoard, read back by TensorBoard."""
+
+import io
+import time
+import warnings
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from callout import sinks
+from PIL import Image
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of its own dependencies
+    from tensorboard.backend.event_processing import data_provider, event_accumulator, event_file_loader
+    from tensorboard.backend.event_processing import plugin_event_multiplexer as multiplexer
+    from tensorboard.plugins.histogram import summary_v2 as histogram_summary
+    from tensorboard.util import tensor_util
+
+
+def events(folder):
+    (path,) = folder.iterdir()
+    assert path.name.startswith("events.out.tfevents.")
+    return list(event_file_loader.EventFileLoader(str(path)).Load())
+
+
+def tensors(folder):
+    """{tag: [(step, array), ...]} of what TensorBoard reads."""
+    accumulator = event_accumulator.EventAccumulator(str(folder), size_guidance={event_accumulator.TENSORS: 0})
+    accumulator.Reload()
+    return {
+        tag: [(event.step, tensor_util.make_ndarray(event.tensor_proto)) for event in accumulator.Tensors(tag)]
+        for tag in accumulator.Tags()["tensors"]
+    }
+
+
+def plugin(folder, tag):
+    accumulator = event_accumulator.EventAccumulator(str(folder))
+    accumulator.Reload()
+    return accumulator.SummaryMetadata(tag).plugin_data.plugin_name
+
+
+def test_scalars_of_a_loop(tmp_path):
+    sink = sinks.TensorBoard(tmp_path)
+    before = time.time()
+
+    @jax.jit
+    def f(x):
+        def step(i, x):
+            callout.tap(sink, {"loss": x, "rate": x / 2}, name="train")
+            return x * 0.99
+
+        return jax.lax.fori_loop(0, 1000, step, x)
+
+    f(jnp.float32(1))
+    callout.tap(sink, jnp.float32(7), name="done")
+    callout.barrier_wait()
+    read = tensors(tmp_path)
+    assert set(read) == {"train/loss", "train/rate", "done"}
+    assert [step for step, _ in read["train/loss"]] == list(range(1000))
+    losses = np.array([value for _, value in read["train/loss"]])
+    assert losses.dtype == np.float32
+    np.testing.assert_allclose(losses[:20], 0.99 ** np.arange(20), rtol=1e-5)
+    np.testing.assert_array_equal(np.array([value for _, value in read["train/rate"]]), losses / 2)
+    assert read["done"] == [(0, 7)]
+    first, *rest = events(tmp_path)
+    assert (first.file_version, first.source_metadata.writer) == ("brain.Event:2", "callout")
+    assert len(rest) == 1001
+    assert before - 1 < rest[0].wall_time <= rest[-1].wall_time < time.time() + 1
+
+
+def test_the_data_provider_that_tensorboard_shows_things_with(tmp_path):
+    sink = sinks.TensorBoard(tmp_path / "run", kinds={"img": "image", "note": "text"})
+    value = {"loss": 0.5, "w": jnp.arange(9.0), "img": jnp.zeros((2, 3)), "note": jnp.asarray(list(b"hi"), jnp.uint8)}
+    for _ in range(3):
+        callout.tap(sink, value, name="t")
+    callout.barrier_wait()
+    runs = multiplexer.EventMultiplexer()
+    runs.AddRunsFromDirectory(str(tmp_path))
+    runs.Reload()
+    provider = data_provider.MultiplexerDataProvider(runs, str(tmp_path))
+
+    def read(kind, name):
+        found = getattr(provider, f"read_{kind}")(
+            provider_context(), experiment_id="", plugin_name=name, downsample=1000
+        )
+        return {tag: [datum.step for datum in series] for tag, series in found["run"].items()}
+
+    def provider_context():
+        from tensorboard import context
+
+        return context.RequestContext()
+
+    assert read("scalars", "scalars") == {"t/loss": [0, 1, 2]}
+    assert read("tensors", "histograms") == {"t/w": [0, 1, 2]}
+    assert read("blob_sequences", "images") == {"t/img": [0, 1, 2]}
+    assert read("tensors", "text") == {"t/note": [0, 1, 2]}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(0).normal(size=(10, 1000)).astype(np.float32),
+        np.float32([1, 2, 3, 4.5]),
+        np.full(7, -2.5, np.float32),
+        np.arange(-100, 100, dtype=np.int8),
+        np.asarray([0.5, 1.5, 1.5], jnp.bfloat16),
+        np.zeros((0, 3), np.float32),
+        np.array([True, False, True]),
+    ],
+)
+def test_histograms_are_tensorboards_own(tmp_path, values):
+    callout.tap(sinks.TensorBoard(tmp_path), jnp.asarray(values), name="w")
+    callout.barrier_wait()
+    ((_, got),) = tensors(tmp_path)["w"]
+    (expected,) = histogram_summary.histogram_pb("w", values.astype(float)).value
+    np.testing.assert_allclose(got, tensor_util.make_ndarray(expected.tensor), rtol=1e-6, atol=1e-9)
+    assert plugin(tmp_path, "w") == "histograms"
+
+
+def test_a_histogram_leaves_out_what_is_not_finite(tmp_path):
+    sink = sinks.TensorBoard(tmp_path)
+    callout.tap(sink, jnp.asarray([np.nan, 1, 2, np.inf, -np.inf, 2]), name="some")
+    callout.tap(sink, jnp.asarray([np.nan, np.inf]), name="none")
+    callout.barrier_wait()
+    read = tensors(tmp_path)
+    ((_, some),), ((_, none),) = read["some"], read["none"]
+    assert (some[0, 0], some[-1, 1], some[:, 2].sum()) == (1, 2, 3)
+    np.testing.assert_array_equal(none, np.zeros((30, 3)))
+
+
+@pytest.mark.parametrize("channels", [None, 1, 3, 4])
+def test_images_are_png(tmp_path, channels):
+    shape = (50, 700) if channels is None else (50, 700, channels)
+    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    sink = sinks.TensorBoard(tmp_path, kinds={"image": "image"})
+    callout.tap(sink, {"image": jnp.asarray(pixels)}, name="t")
+    callout.barrier_wait()
+    ((_, (width, height, png)),) = tensors(tmp_path)["t/image"]
+    assert (width, height) == (b"700", b"50")
+    with Image.open(io.BytesIO(png)) as image:
+        image.verify()
+    with Image.open(io.BytesIO(png)) as image:
+        assert image.mode == {None: "L", 1: "L", 3: "RGB", 4: "RGBA"}[channels]
+        np.testing.assert_array_equal(np.asarray(image).reshape(shape), pixels)
+    assert plugin(tmp_path, "t/image") == "images"
+
+
+def test_several_images_of_floats(tmp_path):
+    values = np.float32([[[0.0, 0.5], [1.0, 2.0]], [[-1.0, np.nan], [0.25, 0.999]]])[..., None]
+    sink = sinks.TensorBoard(tmp_path, kinds={"*": "image"})
+    callout.tap(sink, jnp.asarray(values), name="batch")
+    callout.barrier_wait()
+    ((_, (_, _, *pngs)),) = tensors(tmp_path)["batch"]
+    read = [np.asarray(Image.open(io.BytesIO(png))).tolist() for png in pngs]
+    assert read == [[[0, 128], [255, 255]], [[0, 0], [64, 255]]]
+
+
+def test_texts(tmp_path):
+    sink = sinks.TensorBoard(tmp_path, kinds={"t*/note": "text"})
+
+    def send(*texts):
+        rows = np.zeros((len(texts), 20), np.uint8)
+        for row, text in zip(rows, texts, strict=True):
+            row[: len(text)] = list(text)
+        callout.tap(sink, {"note": jnp.asarray(rows if len(texts) > 1 else rows[0])}, name="t")
+
+    send("größer".encode())
+    send(b"a", b"b")
+    send(b"bad \xff\xed\xa0\x80.")
+    callout.barrier_wait()
+    read = [value.tolist() for _, value in tensors(tmp_path)["t/note"]]
+    assert read == ["größer".encode(), [b"a", b"b"], "bad \ufffd\ufffd\ufffd\ufffd.".encode()]
+    assert plugin(tmp_path, "t/note") == "text"
+
+
+def test_scalars_are_floats_as_tensorboard_has_them(tmp_path):
+    with jax.enable_x64(True):
+        values = [np.float64(0.1), np.int32(2**24 + 1), np.int64(2**40), np.bool_(True), np.float16(0.1)]
+        sink = sinks.TensorBoard(tmp_path, kinds={"one": "scalar"})
+        for i, value in enumerate(values):
+            callout.tap(sink, jnp.asarray(value), name=f"v{i}")
+        callout.tap(sink, jnp.asarray([[4.0]]), name="one")
+        callout.barrier_wait()
+    read = tensors(tmp_path)
+    for i, value in enumerate(values):
+        ((_, got),) = read[f"v{i}"]
+        assert got.dtype == np.float32
+        assert got == np.float32(value)
+    assert read["one"] == [(0, 4)]
+
+
+def test_the_leaf_step_is_the_step(tmp_path):
+    sink = sinks.TensorBoard(tmp_path)
+    for step in (10, 20, 1000000):
+        callout.tap(sink, {"step": step, "loss": 0.5}, name="t")
+    callout.barrier_wait()
+    read = tensors(tmp_path)
+    assert set(read) == {"t/loss"}
+    assert [step for step, _ in read["t/loss"]] == [10, 20, 1000000]
+
+
+def test_what_cannot_be_shown_is_an_error_that_names_it(tmp_path):
+    sink = sinks.TensorBoard(tmp_path, kinds={"i": "image", "s": "scalar", "n": "text"})
+    bad = {
+        "i": jnp.zeros((2, 3, 2)), "s": jnp.zeros(2), "n": jnp.zeros(3), "z": jnp.complex64(1), "i ": jnp.zeros(3),
+    }  # fmt: skip
+    for leaf, value in bad.items():
+        callout.tap(sink, {leaf: value}, name="t")
+    with pytest.raises(callout.TapError) as error:
+        callout.barrier_wait()
+    texts = "\n".join(str(one) for one in error.value.exceptions.exceptions)
+    assert error.value.count == 4
+    for part in [
+        f"cannot write 't/i' to '{tmp_path}/events", "or several as [n,...], got f32[2,3,2]",
+        "'t/s' to", "expected a scalar, got f32[2]", "expected text as UTF-8 in uint8[bytes]", "got f32[3]",
+        "expected real numbers, got c64[]",
+    ]:  # fmt: skip
+        assert part in texts
+    assert set(tensors(tmp_path)) == {"t/i "}
+
+
+def test_each_sink_has_a_file_of_its_own(tmp_path):
+    folder = tmp_path / "a" / "b"
+    several = [sinks.TensorBoard(folder) for _ in range(3)]
+    for i, sink in enumerate(several):
+        callout.tap(sink, float(i), name=f"tag {i}")
+    callout.barrier_wait()
+    assert len(list(folder.iterdir())) == 3
+    assert set(tensors(folder)) == {"tag 0", "tag 1", "tag 2"}
+
+
+def test_what_is_no_kind_or_no_folder(tmp_path):
+    with pytest.raises(ValueError, match=r"\['scalar', .* as values, got 'w\*': 'bars'"):
+        sinks.TensorBoard(tmp_path, kinds={"w*": "bars"})
+    (tmp_path / "file").touch()
+    with pytest.raises(callout.RegistrationError, match=r"cannot make the folder '.*/file/x' for TensorBoard"):
+        sinks.TensorBoard(tmp_path / "file" / "x")
