@@ -18,7 +18,7 @@ def main(command: str, plugin: str, folder: str = "build/demo") -> None:
     out = Path(folder)
     arguments = [
         *(command, "run", f"{out}/digits.jax", "--plugin", plugin, "--arg", f"{out}/test.npz"),
-        *("--bind", f"digits.evaluate={out}/libevaluate.so:evaluate", "--bind", "accuracy=print"),
+        *("--bind", f"digits.evaluate={out}/libevaluate.so:evaluate", "--bind", "accuracy=print:accuracy {value:.2%}"),
         *("--output", f"{out}/result.npz", "--repeat", "100", "--stats"),
     ]
     print("\nthe same model without Python:\n  " + shlex.join(arguments), flush=True)

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small network in one compiled program, and gets out of it everything that one wants to see.
 
-A progress line and a file of records by taps; a scikit-learn score and a C++ function by calls. Prints what was delivered
-and what a callback costs beside JAX's own, draws a picture, and fails if anything is missing or wrong.
+A progress bar; files for JSON, pandas and TensorBoard, a histogram and a watch for NaN, all by taps that C++ takes; a
+scikit-learn score and a C++ function by calls. Prints what was delivered, where the time went and what a callback costs
+beside JAX's own, draws two pictures, and fails if anything is missing or wrong.
 
 Usage: python examples/train_digits.py [output folder, default build/demo]
 """
 
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -16,27 +18,35 @@ import callout
 import jax
 import matplotlib as mpl
 import numpy as np
+from callout import sinks
 from digits import callbacks, export, model, plot, report, training
 
 
-def train(data: model.Data, folder: Path) -> tuple[model.Params, training.History, int, float]:
-    """Runs the program; the records go to train.jsonl. Returns what it learnt and its history, steps and time."""
-    steps = training.EPOCHS * training.steps_per_epoch(data)
-    progress = callbacks.Progress(steps)
-    program = training.make_program(data, progress, callout.sinks.JsonLines(folder / "train.jsonl", name="train.jsonl"))
+def make_sinks(folder: Path) -> training.Sinks:
+    """train.jsonl has everything, epochs.csv the tests; TensorBoard shows both."""
+    shutil.rmtree(folder / "tensorboard", ignore_errors=True)
+    board = sinks.TensorBoard(folder / "tensorboard", name="tensorboard")
+    records = sinks.JsonLines(folder / "train.jsonl", name="train.jsonl")
+    table = sinks.Csv(folder / "epochs.csv", name="epochs.csv")
+    return training.Sinks(
+        steps=sinks.Tee(records, board, name="each 10th step"),
+        epochs=sinks.Tee(records, table, board, name="each epoch"),
+        norms=sinks.Histogram(name="norms"),
+    )
+
+
+def train(data: model.Data, opened: training.Sinks) -> tuple[model.Params, training.History, float, callout.Profile]:
+    """Runs the program. Returns what it learnt, its history, the time that it took, and where that went."""
+    program = training.make_program(data, opened)
     state, key = model.start(seed=0), jax.random.key(0)
-    print(f"compiling {steps:,} steps into one program ...", flush=True)
+    print(f"compiling {training.EPOCHS} epochs into one program ...", flush=True)
     compiled = program.lower(state, key).compile()
-    progress.started = start = time.monotonic()
-    with callout.reraise():
-        state, accuracy, history = jax.block_until_ready(compiled(state, key))
+    with callout.profile() as profile, callout.reraise():
+        start = time.monotonic()
+        state, history = jax.block_until_ready(compiled(state, key))
         callout.barrier_wait()  # every tap has arrived
-    seconds = time.monotonic() - start
-    records = (folder / "train.jsonl").read_text().splitlines()
-    last_loss = [r["loss"] for r in map(json.loads, records) if r["name"] == "train"][-1]
-    progress.show(int(state.step), last_loss, float(accuracy), float(history.accuracy[-1]))
-    progress.finish()
-    return state.params, training.History(*map(np.asarray, history)), steps, seconds
+        seconds = time.monotonic() - start
+    return state.params, training.History(*map(np.asarray, history)), seconds, profile
 
 
 def main() -> None:
@@ -45,18 +55,27 @@ def main() -> None:
     mpl.use("agg")
     callbacks.build_native(folder)
     data = model.load()
-    params, history, steps, seconds = train(data, folder)
+    opened = make_sinks(folder)
+    params, history, seconds, profile = train(data, opened)
     export.write(params, data, folder)
+    steps = training.EPOCHS * training.steps_per_epoch(data)
     records = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
     wrong = report.problems(history, records, steps, training.RECORD_EVERY)
-    print(f"\n{report.deliveries()}\n\n{report.costs()}\n")
+    low, middle, high = opened.norms["grad_norm"].quantile([0.05, 0.5, 0.95])
+    print(f"\n{report.deliveries()}\n\n{profile.report()}\n\n{report.costs()}\n")
+    print(f"gradient norms of all {steps:,} steps: median {middle:.3f}, nine in ten from {low:.3f} to {high:.3f}")
     summary = (
         f"{steps:,} steps in {seconds:.1f} s, one jitted scan.  {len(records)} records in train.jsonl.  "
         f"Test accuracy {history.accuracy[-1]:.1%}."
     )
     plot.draw(records, history, summary, folder / "digits.png")
+    some = (seconds / 2, seconds / 2 + 0.05)
+    profile.picture(folder / "timeline.png", title="Callbacks of some steps in the middle", between=some)
+    profile.save(folder / "timeline.json.gz")
     print(summary)
-    print(f"picture: {folder / 'digits.png'}")
+    print(
+        f"pictures: {folder / 'digits.png'}, {folder / 'timeline.png'}; tensorboard --logdir {folder / 'tensorboard'}"
+    )
     if wrong:
         sys.exit("WRONG:\n  " + "\n  ".join(wrong))
 

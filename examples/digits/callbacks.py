@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves the running program: a progress line, a file of records, a scikit-learn score, and C++."""
+"""What the running program asks for: a scikit-learn score, and C++."""
 
 import os
-import shutil
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import callout
@@ -17,34 +14,6 @@ from sklearn.metrics import f1_score, log_loss, roc_auc_score
 from .model import CLASSES
 
 BINS = 10
-
-
-class Progress:
-    """A tap's target: redraws one line on a terminal, writes a line now and then elsewhere."""
-
-    def __init__(self, steps: int):
-        self.steps, self.started, self.lines = steps, time.monotonic(), 0
-        self.live = sys.stdout.isatty()
-        self.interval = 0.05 if self.live else 0.5  # seconds
-
-    def __call__(self, value: dict[str, np.ndarray]) -> None:
-        self.lines += 1
-        self.show(int(value["step"]), float(value["loss"]), float(value["accuracy"]), float(value["test"]))
-
-    def show(self, step: int, loss: float, accuracy: float, test: float) -> None:
-        rate = step / (time.monotonic() - self.started)
-        left = (self.steps - step) / rate
-        cells = shutil.get_terminal_size().columns // 6 if self.live else 0
-        bar = ("━" * (cells * step // self.steps)).ljust(cells, "─") + "  " if cells else ""
-        text = (
-            f"{bar}step {step:>{len(str(self.steps))}}/{self.steps}  loss {loss:.4f}  train {accuracy:6.1%}"
-            f"  test {test:6.1%}  {rate:6,.0f} steps/s  {left:4.1f} s left"
-        )
-        print(f"\r{text}\033[K" if self.live else text, end="" if self.live else "\n", flush=True)
-
-    def finish(self) -> None:
-        if self.live:
-            print()
 
 
 def score(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:

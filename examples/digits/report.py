@@ -25,8 +25,8 @@ def problems(history: History, records: list[dict], steps: int, every: int) -> l
     epochs = len(history.accuracy)
     train = [r["step"] for r in records if r["name"] == "train"]
     test = [r["step"] for r in records if r["name"] == "test"]
-    if train != list(range(1, steps + 1, every)):
-        wrong.append(f"{len(train)} training records, expected steps 1, {1 + every}, ... up to {steps}")
+    if train != list(range(every, steps + 1, every)):
+        wrong.append(f"{len(train)} training records, expected steps {every}, {2 * every}, ... up to {steps}")
     if test != list(range(steps // epochs, steps + 1, steps // epochs)):
         wrong.append(f"{len(test)} test records, expected one an epoch ({epochs})")
     if history.accuracy[-1] <= 0.95:
