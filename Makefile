@@ -9,7 +9,7 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(CURDIR)/$(VENV)/bin/python
 STAMPS := $(VENV)/.stamps
-host_packages := libcli11-dev:CLI/CLI.hpp nlohmann-json3-dev:nlohmann/json.hpp \
+host_packages := libcli11-dev:CLI/CLI.hpp \
   libflatbuffers-dev:flatbuffers/flatbuffers.h flatbuffers-compiler:@flatc libminizip-dev:minizip/unzip.h
 PIP := $(PY) -m pip --disable-pip-version-check --no-input
 
@@ -21,13 +21,14 @@ package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
     -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
 
-.PHONY: help demo host test test-cpp test-python asan tsan fuzz bench soak lint format docs install wheels matrix clean distclean
+.PHONY: help demo host test test-cpp test-python asan tsan fuzz bench gpu-check soak lint format docs install wheels matrix clean distclean
 help:
 	@echo 'make demo       train a small network with every kind of callback, and run it without Python'
 	@echo 'make test       build, then run the C++ and the Python tests'
 	@echo 'make asan       run the C++ tests under sanitizers; make tsan: data races'
 	@echo 'make fuzz       feed random bytes to what reads programs and files, FUZZ_SECONDS=60 in all'
 	@echo 'make bench      compare with JAX and run the C++ benchmarks'
+	@echo 'make gpu-check  run what only a GPU can show; GPU_PYTHON=... has JAX with its CUDA plugin'
 	@echo 'make soak       run the tests that load the machine for minutes'
 	@echo 'make lint       check formatting, types and layering'
 	@echo 'make format     format C++ and Python sources'
@@ -95,6 +96,9 @@ bench: $(STAMPS)/package $(STAMPS)/bench
 	cmake --workflow --preset bench
 	for benchmark in build/bench/bin/*_benchmark; do "$$benchmark"; done
 	$(PY) benchmarks/python/run.py
+
+gpu-check: $(STAMPS)/package
+	scripts/gpu_check.sh
 
 soak: $(STAMPS)/package
 	$(PY) -m pytest -m soak -o faulthandler_timeout=3600 tests

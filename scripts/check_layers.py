@@ -32,14 +32,24 @@ DOORS = [
 # Which component may include which; `testing` is for tests.
 BELOW = {
     "base": set(),
+    "profile": {"base"},
     "frame": {"base"},
-    "registry": {"base", "frame"},
-    "delivery": {"base", "frame", "registry"},
-    "sinks": {"base", "frame", "registry", "delivery"},
+    "registry": {"base", "frame", "profile"},
+    "delivery": {"base", "frame", "profile", "registry"},
+    "text": {"base", "frame"},
+    "sinks": {"base", "frame", "registry", "delivery", "text"},
+    "files": {"base", "frame", "registry", "sinks", "text"},
+    "statistics": {"base", "frame", "registry", "sinks"},
+    "watch": {"base", "frame", "registry"},
     "transport/cpu": {"base", "frame"},
     "transport/cuda": {"base", "frame"},
-    "ffi": {"base", "frame", "registry", "delivery", "sinks", "transport/cpu", "transport/cuda"},
-    "pjrt": {"base", "registry", "delivery", "sinks", "ffi"},
+    "images": {"base", "transport/cuda"},
+    "device_taps": {"base", "frame", "profile", "registry", "delivery", "transport/cuda"},
+    "ffi": {
+        *("base", "frame", "profile", "registry", "delivery", "sinks", "watch"),
+        *("transport/cpu", "transport/cuda", "images", "device_taps"),
+    },
+    "pjrt": {"base", "registry", "delivery", "sinks", "files", "ffi"},
 }
 COMPONENT = re.compile(r'#\s*include\s*"((?:transport/)?\w+)/')
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callout beside JAX and jax-tvm-ffi, in one run on one machine.
+"""Callout beside JAX, jax-tvm-ffi and jax-tqdm, in one run on one machine.
 
 Usage: python benchmarks/python/run.py [--rounds 9] [--only GROUP,...] [--full] [--out build/bench]
 Prints tables and writes results.json and benchmarks.md to the output folder. Exit status 1 if a result was wrong.
@@ -21,6 +21,8 @@ import kernels
 import loop
 import memory
 import native
+import progress
+import recording
 import targets
 from floor import ROOT
 from report import Report
@@ -35,6 +37,8 @@ GROUPS = (
     "buffers",
     "foreign",
     "host_callback",
+    "sinks",
+    "progress",
     "memory",
 )
 
@@ -67,6 +71,10 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += foreign.run(options.rounds)
     if "host_callback" in groups:
         report.rows += host_callbacks.run(options.rounds)
+    if "sinks" in groups:
+        report.rows += recording.run(options.rounds)
+    if "progress" in groups:
+        report.rows += progress.run(options.rounds, report.skipped)
     if "memory" in groups:
         report.memory = memory.run(options.full)
     report.verdicts = targets.verdicts(report.rows)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import compiling
 import lanes
+import progress
 from kernel_methods import CPP_KERNEL, NUMBA_KERNEL
 from measure import Row
 
@@ -92,6 +93,11 @@ CHECKS: Sequence[Callable[[Rows], Verdict]] = (
     lambda r: _faster(r, "lanes", "callout.cpp, parallel", "callout.cpp, sequential", LANE_SPEEDUP),
     lambda r: _faster(r, "lanes", "callout.numba, parallel", "callout.numba, sequential", LANE_SPEEDUP),
     lambda r: _at_most(r, "compile", compiling.COLD, 1500, "compiled"),
+    *(
+        lambda r, n=n, label=label: _at_most(r, f"progress/{n}", label, 15, "over")
+        for n in progress.STEPS
+        for label in ("callout scan_tqdm", "callout progress")
+    ),
 )
 
 

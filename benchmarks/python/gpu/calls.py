@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks with results on a GPU, beside JAX's: what a round trip costs, and what used to hang or abort."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from typing import Any
+
+from rows import Group, NotRunError, WrongError, expect, gpu, microseconds, side_by_side
+
+GROUP = Group("calls")
+_STEPS = {4: 300, 1 << 10: 300, 1 << 20: 50, 64 << 20: 3}
+
+
+def _double(x: Any) -> Any:
+    return x + x
+
+
+def _array(size_bytes: int) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.device_put(jnp.ones(size_bytes // 4, jnp.float32), gpu())
+
+
+@GROUP.row("pure_callback, io_callback, debug_callback: right results")
+def right() -> str:
+    import callout
+    import jax
+    import jax.numpy as jnp
+
+    x = jax.device_put(jnp.arange(5, dtype=jnp.float32), gpu())
+    expect("pure", 2 * x, jax.jit(lambda x: callout.pure_callback(_double, x, x))(x))
+    expect("io", 2 * x, jax.jit(lambda x: callout.io_callback(_double, x, x, ordered=True))(x))
+    heard: list[Any] = []
+    jax.jit(lambda x: callout.debug_callback(lambda v: heard.append(v.sum()), x))(x)
+    callout.barrier_wait()
+    expect("debug", [10.0], heard)
+    return ""
+
+
+@GROUP.row("an exception fails the program, and the next one runs")
+def raises() -> str:
+    import callout
+    import jax
+
+    def bad(x: Any) -> Any:
+        raise ValueError("odd")
+
+    x = _array(16)
+    try:
+        jax.block_until_ready(jax.jit(lambda x: callout.pure_callback(bad, x, x))(x))
+    except RuntimeError as error:
+        if "odd" not in str(error):
+            raise WrongError(f"expected the exception's text, got {error}") from error
+    else:
+        raise WrongError("the program succeeded")
+    expect("next", 2 * x, jax.jit(lambda x: callout.pure_callback(_double, x, x))(x))
+    return ""
+
+
+@GROUP.row("a callback that runs JAX on the same device")
+def uses_jax() -> str:
+    import callout
+    import jax
+
+    def inner(x: Any) -> Any:
+        return jax.jit(_double)(jax.device_put(x, gpu()))
+
+    x = _array(1 << 10)
+    expect("2x", 2 * x, jax.jit(lambda x: callout.pure_callback(inner, x, x))(x))
+    return ""
+
+
+def _loop(callback: Any, steps: int) -> Any:
+    import jax
+
+    def program(x: Any) -> Any:
+        return jax.lax.fori_loop(0, steps, lambda _, v: callback(_first, jax.ShapeDtypeStruct(v.shape, v.dtype), v), x)
+
+    return jax.jit(program)
+
+
+def _first(x: Any) -> Any:
+    return x
+
+
+def _round_trip(size: int) -> str:
+    import callout
+    import jax
+
+    x, steps = _array(size), _STEPS[size]
+    ours, theirs = _loop(callout.pure_callback, steps), _loop(jax.pure_callback, steps)
+    figures = [microseconds(lambda f=f: f(x), calls=steps) for f in (ours, theirs)]
+    text = side_by_side(["ours", "JAX"], figures)
+    if size < 1 << 20:
+        return text
+    rate = 2 * size / figures[0] / 1e3
+    return f"{text}; {rate:.1f} GB/s both ways, a pinned copy {_pinned_rate(size):.1f} GB/s"
+
+
+@GROUP.row("round trip of 4 B")
+def bytes_4() -> str:
+    return _round_trip(4)
+
+
+@GROUP.row("round trip of 1 KB")
+def bytes_1k() -> str:
+    return _round_trip(1 << 10)
+
+
+@GROUP.row("round trip of 1 MB")
+def bytes_1m() -> str:
+    return _round_trip(1 << 20)
+
+
+@GROUP.row("round trip of 64 MB")
+def bytes_64m() -> str:
+    return _round_trip(64 << 20)
+
+
+def _pinned_rate(size: int, repeats: int = 5) -> float:
+    """GB/s of a copy from the device to pinned memory and back, by the driver alone."""
+    gpu()
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise NotRunError(str(error)) from error
+
+    def check(result: int) -> None:
+        if result != 0:
+            raise WrongError(f"the driver returned {result}")
+
+    context, device = ctypes.c_void_p(), ctypes.c_int()
+    check(driver.cuDeviceGet(ctypes.byref(device), 0))
+    check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+    check(driver.cuCtxPushCurrent_v2(context))
+    host, memory = ctypes.c_void_p(), ctypes.c_uint64()
+    check(driver.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(size), 0))
+    check(driver.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(size)))
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        check(driver.cuMemcpyDtoH_v2(host, memory, ctypes.c_size_t(size)))
+        check(driver.cuMemcpyHtoD_v2(memory, host, ctypes.c_size_t(size)))
+        best = min(best, time.perf_counter() - start)
+    check(driver.cuMemFree_v2(memory))
+    check(driver.cuMemFreeHost(host))
+    check(driver.cuCtxPopCurrent_v2(ctypes.byref(context)))
+    return 2 * size / best / 1e9

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of `make gpu-check`: each is a function that returns what it found, or says why it did not run."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import statistics
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class NotRunError(Exception):
+    """This machine lacks what the row needs; the text says what."""
+
+
+class WrongError(Exception):
+    """The result was not the right one; the text has expected and got."""
+
+
+@dataclasses.dataclass
+class Row:
+    """One line of the table. `status`: "ok", "FAILED" or "NOT RUN"; `text`: figures, or the reason."""
+
+    group: str
+    name: str
+    status: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """A row that can be made. `run` returns its text."""
+
+    name: str
+    run: Callable[[], str]
+
+
+class Group:
+    """The rows of one module, in the order in which they were written."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.checks: list[Check] = []
+
+    def row(self, name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
+        """Makes a function a row."""
+
+        def add(run: Callable[[], str]) -> Callable[[], str]:
+            self.checks.append(Check(name, run))
+            return run
+
+        return add
+
+    def rows(self) -> list[Row]:
+        """Runs all. What a row raises is its text."""
+        return [_run(self.name, check) for check in self.checks]
+
+
+def _run(group: str, check: Check) -> Row:
+    try:
+        return Row(group, check.name, "ok", check.run())
+    except NotRunError as reason:
+        return Row(group, check.name, "NOT RUN", str(reason))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the row's
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return Row(group, check.name, "FAILED", f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})")
+
+
+@functools.cache
+def gpu() -> Any:
+    """The first CUDA device of JAX."""
+    import jax
+
+    try:
+        return jax.devices("cuda")[0]
+    except RuntimeError as error:
+        raise NotRunError(f"JAX has no CUDA device here: {str(error).splitlines()[0]}") from error
+
+
+def need(module: str) -> Any:
+    """A package, for rows that need it."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise NotRunError(f"needs {module}: {error}") from error
+
+
+def expect(what: str, expected: object, got: object) -> None:
+    """Raises WrongError unless both are equal, as arrays or values."""
+    import numpy as np
+
+    if not np.array_equal(np.asarray(expected), np.asarray(got)):
+        raise WrongError(f"{what}: expected {expected}, got {got}")
+
+
+def microseconds(run: Callable[[], object], repeats: int = 9, calls: int = 1) -> float:
+    """The median time of `run`, divided by `calls`."""
+    import jax
+
+    jax.block_until_ready(run())
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        jax.block_until_ready(run())
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) / calls * 1e6
+
+
+def side_by_side(names: Sequence[str], figures: Sequence[float], unit: str = "us") -> str:
+    """ "ours 2.1 us, theirs 20 us (9.5x)": the ratio is the second's to the first's, and so on."""
+    parts = [f"{name} {figure:.3g} {unit}" for name, figure in zip(names, figures, strict=True)]
+    ratios = [f"{figure / figures[0]:.1f}x" for figure in figures[1:]]
+    return ", ".join(parts) + (f" ({', '.join(ratios)})" if ratios else "")

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Everything that only a GPU can show, as one table; rows that cannot run here say so. Usage: gpu_check.sh [OPTIONS of
+# benchmarks/python/gpu/check.py]. In the environment: GPU_PYTHON, an interpreter whose JAX has the CUDA plugin (default:
+# .venv's, which has none), and CALLOUT_WHEEL, a wheel to test with it (default: one is built).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${GPU_PYTHON:-.venv/bin/python}
+if [[ -n ${GPU_PYTHON:-} ]]; then
+  wheel=${CALLOUT_WHEEL:-}
+  if [[ -z $wheel ]]; then
+    minor=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    scripts/build_wheels.sh "$minor"
+    wheel=$(echo dist/callout-*-cp"${minor/./}"-*.whl)
+  fi
+  rm -rf build/gpu-site
+  "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --target build/gpu-site "$wheel"
+  export PYTHONPATH=$PWD/build/gpu-site${PYTHONPATH:+:$PYTHONPATH}
+fi
+exec "$python" benchmarks/python/gpu/check.py "$@"
