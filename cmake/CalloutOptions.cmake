@@ -27,6 +27,9 @@ endif()
 # The last matching map wins, so the inner directory comes last.
 add_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
 add_compile_options("-ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/")
+# ccache may make paths relative to the folder where it compiles.
+cmake_path(RELATIVE_PATH PROJECT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_BINARY_DIR}" OUTPUT_VARIABLE relative_source)
+add_compile_options("-ffile-prefix-map=${relative_source}/=")
 
 if(CALLOUT_SANITIZE)
   add_compile_options(-fsanitize=${CALLOUT_SANITIZE} -fno-sanitize-recover=all

@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 import importlib
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -27,8 +28,12 @@ _MARK = "gpu-check-rows:"
 def run_group(name: str) -> list[Row]:
     """The rows of a group, run in a process of its own."""
     command = [sys.executable, __file__, "--inside", name]
+    # Rows start processes of their own: JAX's first one must leave them some of the device's memory.
+    environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, cwd=Path(__file__).parent)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, cwd=Path(__file__).parent, env=environment
+        )
     except subprocess.TimeoutExpired:
         return [Row(name, "all", "FAILED", f"not done after {_TIMEOUT_S} s")]
     for line in done.stdout.splitlines():
