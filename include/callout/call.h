@@ -56,6 +56,8 @@ class Call {
   int64_t num_results() const { return call_->num_results; }
   int32_t device_ordinal() const { return call_->device_ordinal; }
   int64_t run_id() const { return call_->run_id; }
+  /// The CUstream of a call on a device's memory; null where operands are in the host's.
+  void* stream() const { return call_->stream; }
   /// The untyped C view.
   const callout_call* raw() const { return call_; }
 

@@ -14,27 +14,20 @@ module.scale(jnp.ones(3), factor=2.0)
 from __future__ import annotations
 
 import hashlib
-import re
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from . import _errors, _ext
 from ._native.compiler import CompileError as CompileError
-from ._native.compiler import build
+from ._native.compiler import build, find_compiler
 from ._native.cpp_function import Function as Function
-from ._native.elf import exported_symbols
 from ._native.function import Settings
+from ._native.library import Functions, chosen_functions, source_file
 from ._native.module import Module as _Module
 from ._native.target import Library, library_target
 
-_RECORD = "_callout_record"
-
 # Libraries that were built elsewhere, and what they were when they were loaded.
 _opened: dict[Path, str] = {}
-
-Functions = Sequence[str] | Mapping[str, Mapping[str, Any]] | None
 
 
 class Module(_Module[Function]):
@@ -73,9 +66,7 @@ def load_inline(
     """
     if not isinstance(source, str):
         raise TypeError(f"callout.cpp.load_inline: the source must be a string, got {source!r}")
-    with tempfile.TemporaryDirectory(prefix="callout-cpp-") as folder:
-        file = Path(folder) / f"{_identifier(name or 'inline')}.cc"
-        file.write_text(f'#line 1 "{file.name}"\n{source}\n')
+    with source_file(source, name or "inline", ".cc") as file:
         return _load([file], functions, flags, include_dirs, name or "inline", embed)
 
 
@@ -110,10 +101,6 @@ def load(
     return _load(paths, functions, flags, include_dirs, name or paths[0].stem, embed)
 
 
-def _identifier(name: str) -> str:
-    return re.sub(r"\W", "_", name) or "inline"
-
-
 def _load(
     files: Sequence[Path],
     functions: Functions,
@@ -123,21 +110,13 @@ def _load(
     embed: bool,
 ) -> Module:
     own = str(Path(__file__).parent / "include")
-    path, digest = build(files, list(flags), [*include_dirs, own], name)
+    path, digest = build(find_compiler(), files, list(flags), [*include_dirs, own], name)
     return _open(path, digest, functions, name, embed)
 
 
 def _open(path: Path, digest: str, functions: Functions, name: str, embed: bool) -> Module:
-    if functions is None:
-        functions = sorted(s.removesuffix(_RECORD) for s in exported_symbols(path) if s.endswith(_RECORD))
-        if not functions:
-            raise CompileError(
-                f"callout.cpp: {name} has no function for JAX: mark one by CALLOUT_KERNEL(function), "
-                "or name one in `functions`"
-            )
-    settings = functions if isinstance(functions, Mapping) else {function: {} for function in functions}
     loaded = {}
-    for function, chosen in settings.items():
+    for function, chosen in chosen_functions("callout.cpp", path, name, functions).items():
         label = f"{name}.{function}"
         callback = _ext.load_native(label, f"{path}:{function}")
         library = Library(path, function) if embed else None

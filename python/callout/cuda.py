@@ -20,17 +20,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import _ext
 from ._gpu.compiler import compile_source, joined
 from ._gpu.cubin import kind_of, parameter_sizes, text_of
 from ._gpu.cuda_function import Function as Function
 from ._gpu.cuda_target import Code, CudaSettings
+from ._gpu.host_function import HostCode, HostSettings
+from ._gpu.host_function import HostFunction as HostFunction
 from ._gpu.kernel import Image
+from ._gpu.nvcc import find_nvcc
 from ._gpu.parameter import Kind, Parameter, parse
 from ._gpu.signature import base_name, signatures
 from ._native.compiler import CompileError as CompileError
+from ._native.compiler import build
+from ._native.library import Functions, chosen_functions, source_file
 from ._native.module import Module as _Module
-
-Functions = Sequence[str] | Mapping[str, Mapping[str, Any]] | None
+from ._native.target import Library
 
 _SETTINGS = frozenset(field.name for field in dataclasses.fields(CudaSettings))
 _DEFINE = re.compile(r"(?:-D|--define-macro=)(\w+)=(.+)")
@@ -51,6 +56,12 @@ class Module(_Module[Function]):
         super().__init__(name, path, functions)
         self.arch = arch
         self.log = log
+
+
+class HostModule(_Module[HostFunction]):
+    """The host functions of a library, as attributes. `path` is the shared library."""
+
+    path: Path
 
 
 def load_inline(
@@ -124,6 +135,54 @@ def load(
     folders = [*include_dirs, str(path.resolve().parent)]
     source = path.read_text()
     return load_inline(source, functions, options=options, include_dirs=folders, name=name or path.stem, arch=arch)
+
+
+def load_host(
+    source: str,
+    functions: Functions = None,
+    *,
+    flags: Sequence[str] = (),
+    include_dirs: Sequence[str] = (),
+    name: str | None = None,
+    arch: str | None = None,
+    embed: bool = False,
+) -> HostModule:
+    """Compiles CUDA C++ with host functions by nvcc, if no process on this machine has, and returns them.
+
+    A host function may launch any number of kernels, and call libraries such as cuBLAS. It runs on an XLA thread, in the
+    context of the device, without Python; it queues its work on XLA's stream, and does not wait for it.
+
+    Args:
+        source: C++20. A function becomes one of the module by `CALLOUT_KERNEL(function)` of callout/kernel.h, with a
+            parameter `callout::Stream`, by `CALLOUT_DEFINE_CALLBACK` of callout/call.h, or, if it is named in
+            `functions`, by being an exported `extern "C" int32_t f(void** ptrs, const int64_t* dims, cudaStream_t stream)`.
+        functions: names, or names with settings (`{"solve": {"graph": True}}`, see `HostFunction.options`). By default all
+            that describe themselves.
+        flags: for nvcc, such as "-lcublas", "-DSIZE=3".
+        include_dirs: folders for `#include`. Callout's own is always there.
+        name: the module's, for messages; "inline" by default.
+        arch: "sm_90" for machine code and PTX, "compute_90" for PTX alone. By default that of this machine's GPU, or,
+            without one, "sm_75".
+        embed: as in `callout.cpp.load_inline`: programs carry the compiled library along.
+
+    Raises:
+        CompileError: nvcc refused the source, or there is none.
+        RegistrationError: `functions` names one that the library does not export.
+        ValueError: `arch` is none, or `flags` say another.
+    """
+    if not isinstance(source, str):
+        raise TypeError(f"callout.cuda.load_host: the source must be a string, got {source!r}")
+    name = name or "inline"
+    folders = [*include_dirs, str(Path(__file__).parent / "include")]
+    with source_file(source, name, ".cu") as file:
+        path, digest = build(find_nvcc(arch, flags), [file], flags, folders, name)
+    made = {}
+    for function, settings in chosen_functions("callout.cuda", path, name, functions).items():
+        label = f"{name}.{function}"
+        callback = _ext.load_native(label, f"{path}:{function}")
+        code = HostCode(label, callback, digest, Library(path, function) if embed else None)
+        made[function] = HostFunction(code, function, HostSettings(**settings))
+    return HostModule(name, path, made)
 
 
 def load_image(

@@ -5,7 +5,7 @@ import callout
 import pytest
 from callout._gpu.compiler import compile_source
 from callout._gpu.cubin import check_parameters, kind_of, parameter_sizes
-from nvrtc import SCALE, require_nvrtc
+from cuda_compilers import SCALE, require_nvrtc
 
 require_nvrtc()
 pytestmark = pytest.mark.usefixtures("cache")

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 from callout._gpu import nvrtc as search
-from nvrtc import EACH, SCALE, require_nvrtc
+from callout._gpu import toolkit
+from cuda_compilers import EACH, SCALE, require_nvrtc
 
 require_nvrtc()
 pytestmark = pytest.mark.usefixtures("cache")
@@ -72,19 +73,19 @@ def test_architectures_that_there_are_not_are_refused(arch, message):
     ids=str,
 )
 def test_the_architecture_is_this_machines(monkeypatch, devices, expected):
-    monkeypatch.setattr(search, "_device_capabilities", lambda: devices)
+    monkeypatch.setattr(search, "device_capabilities", lambda: devices)
     newest = max(search.find_nvrtc().architectures)
     assert callout.cuda.load_inline(SCALE).arch == expected.format(newest=newest)
 
 
 def test_a_gpu_that_is_too_old_is_named(monkeypatch):
-    monkeypatch.setattr(search, "_device_capabilities", lambda: {30})
+    monkeypatch.setattr(search, "device_capabilities", lambda: {30})
     with pytest.raises(ValueError, match="does not compile for sm_30, but for"):
         callout.cuda.load_inline(SCALE)
 
 
 def test_without_a_gpu_the_architecture_is_explained(monkeypatch):
-    monkeypatch.setattr(search, "_device_capabilities", set)
+    monkeypatch.setattr(search, "device_capabilities", set)
     with pytest.raises(
         callout.cuda.CompileError, match=r"\(compute_75, since this machine has no GPU; arch= says another"
     ):
@@ -113,7 +114,7 @@ def packages(tmp_path, monkeypatch):
         return [str(tmp_path / "nvidia" / file) for file in files]
 
     found = types.SimpleNamespace(submodule_search_locations=[str(tmp_path / "nvidia")])
-    monkeypatch.setattr(search.importlib.util, "find_spec", lambda name: found if name == "nvidia" else None)
+    monkeypatch.setattr(toolkit.importlib.util, "find_spec", lambda name: found if name == "nvidia" else None)
     return make
 
 
@@ -129,7 +130,7 @@ def test_packages_come_first_and_what_is_newer_than_the_driver_last(packages, mo
 
 
 def test_headers_are_those_beside_the_library_or_of_its_version(packages, monkeypatch, tmp_path):
-    monkeypatch.setattr(search, "_toolkits", lambda: [tmp_path / "toolkit"])
+    monkeypatch.setattr(search, "toolkits", lambda: [tmp_path / "toolkit"])
     old, new = (
         str(Path(file).parent) for file in packages("cuda_runtime/include/cuda_fp16.h", "cu13/include/cuda_fp16.h")
     )
@@ -140,7 +141,7 @@ def test_headers_are_those_beside_the_library_or_of_its_version(packages, monkey
     assert thirteen.include_dirs() == [new, inside, apart]
     (beside,) = (str(Path(file).parent) for file in packages("../include/cuda_fp16.h"))
     assert twelve.include_dirs() == [str(Path(beside).resolve())]
-    monkeypatch.setattr(search, "_packaged", lambda *_: ())
+    monkeypatch.setattr(search, "packaged", lambda *_: ())
     away = search.Nvrtc("/no/lib/libnvrtc.so.13", 13000, (90,))
     assert away.include_dirs() == []
     (tmp_path / "toolkit" / "include").mkdir(parents=True)

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from callout._gpu.signature import signatures
+from cuda_compilers import EACH, SCALE, require_nvrtc
 from gpu_double import DRIVER, calls, gpu_double  # noqa: F401
-from nvrtc import EACH, SCALE, require_nvrtc
 
 if not DRIVER.is_file():
     pytest.skip(

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from nvrtc import EACH, SCALE, require_nvrtc
+from cuda_compilers import EACH, SCALE, require_nvrtc
 
 require_nvrtc()
 pytestmark = pytest.mark.usefixtures("cache")

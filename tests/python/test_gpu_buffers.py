@@ -9,6 +9,7 @@ import callout
 import gpu_double
 import pytest
 from callout._gpu import numba_import
+from cuda_compilers import require_nvcc
 
 HERE = Path(__file__).parent
 
@@ -26,6 +27,11 @@ def test_functions_of_device_arrays(package, module, monkeypatch):
         pytest.skip(f"could not import '{package}'")
     monkeypatch.setenv("CALLOUT_TEST_NUMBA", module)
     assert set(gpu_double.run_suites(str(HERE / "gpu_callables.py"))) == {"passed"}
+
+
+def test_host_functions_of_cuda():
+    require_nvcc()
+    assert set(gpu_double.run_suites(str(HERE / "gpu_host_functions.py"))) == {"passed"}
 
 
 def test_without_numba_the_function_says_what_to_install(monkeypatch):

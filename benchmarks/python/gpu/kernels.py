@@ -164,6 +164,32 @@ def cached() -> str:
     return ""
 
 
+@GROUP.row("a host function of two kernels, built by nvcc")
+def host_function() -> str:
+    import jax
+
+    x, built = _x(1000), sources.four_times()
+    for setting in ({}, {"graph": True}, {"command_buffer_compatible": True}):
+        program = jax.jit(built.options(**setting))
+        for i in range(8):
+            expect(f"4 (x + {i}), {setting}", 4 * (x + i), program(x + i))
+    return ""
+
+
+@GROUP.row("one call of a host function of two kernels in a loop")
+def host_function_cost() -> str:
+    import jax
+
+    x, built = _x(1000), sources.four_times()
+
+    def loop(call: Any) -> Any:
+        return jax.jit(lambda x: jax.lax.fori_loop(0, _STEPS, lambda _, v: call(v), x))
+
+    loops = [loop(built.options(graph=graph)) for graph in (False, True)]
+    figures = [microseconds(lambda f=f: f(x), calls=_STEPS) for f in loops]
+    return side_by_side(["graph=False", "graph=True"], figures)
+
+
 @GROUP.row("one launch in a jitted loop")
 def launch_cost() -> str:
     """Ours, uncaptured, beside the reference's design: a ctypes callback that launches through Numba, under the GIL."""

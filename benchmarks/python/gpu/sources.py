@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from rows import gpu
+from rows import NotRunError, gpu
 
 SOURCE = """
 extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {
@@ -27,6 +27,22 @@ extern "C" __global__ void sum_shared(const float* x, float* y, int n) {
 extern "C" __global__ void out_of_bounds(const float* x, float* y) { y[1ull << 40] = x[0]; }
 """
 
+HOST_SOURCE = """
+#include "callout/kernel.h"
+__global__ void add(const float* x, const float* y, float* sum, int64_t n) {
+  int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
+  if (i < n) sum[i] = x[i] + y[i];
+}
+callout::Error four_times(callout::In<float> x, callout::Stream stream, callout::Out<float> y, callout::Out<float> twice) {
+  const unsigned blocks = (x.size() + 255) / 256;
+  add<<<blocks, 256, 0, stream>>>(x.data(), x.data(), twice.data(), x.size());
+  add<<<blocks, 256, 0, stream>>>(twice.data(), twice.data(), y.data(), x.size());
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? callout::Error() : callout::Error(cudaGetErrorString(error));
+}
+CALLOUT_KERNEL(four_times);
+"""
+
 
 @functools.cache
 def module() -> Any:
@@ -35,6 +51,21 @@ def module() -> Any:
 
     gpu()
     return callout.cuda.load_inline(SOURCE, name="gpu_check")
+
+
+@functools.cache
+def four_times() -> Any:
+    """A host function of two kernels, built by nvcc: x -> 4 x."""
+    import callout
+
+    gpu()
+    try:
+        built = callout.cuda.load_host(HOST_SOURCE, name="gpu_check_host")
+    except callout.cuda.CompileError as error:
+        if "no nvcc" in str(error):
+            raise NotRunError(str(error)) from error
+        raise
+    return built.four_times.options(out=lambda x: x, scratch=lambda x: x)
 
 
 def scale(factor: float) -> Any:

@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from .. import _ext
 from .._native.compiler import CompileError
+from .toolkit import packaged, toolkits
 
 # What every GPU since Turing runs, as PTX that its driver compiles.
 _OLDEST = 75
 _ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)[af]?")
-_TOOLKITS = ("CUDA_PATH", "CUDA_HOME")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +31,8 @@ class Nvrtc:
         """Folders of CUDA's own headers: beside the library, or else of a package of its version, or of a toolkit."""
         major = self.version // 1000
         beside = Path(self.path).resolve().parent.parent / "include"
-        packaged = _packaged(f"cu{major}/include" if major >= 13 else "cuda_runtime/include")
-        for folder in (beside, *packaged, *(root / "include" for root in _toolkits())):
+        beside_others = packaged(f"cu{major}/include" if major >= 13 else "cuda_runtime/include")
+        for folder in (beside, *beside_others, *(root / "include" for root in toolkits())):
             if (folder / "cuda_fp16.h").is_file():
                 apart = (folder / "cccl", folder.parent.parent / "cuda_cccl" / "include")
                 return [str(found) for found in (folder, *apart) if found.is_dir()]
@@ -53,7 +50,7 @@ class Nvrtc:
                 raise ValueError(f"callout.cuda: arch must be such as 'sm_90' or 'compute_90', got {wanted!r}")
             number = int(match[2])
         else:
-            capabilities = _device_capabilities()
+            capabilities = device_capabilities()
             number = min(capabilities, default=max(_OLDEST, min(self.architectures)))
             # Devices that differ, or are unknown to the compiler, get PTX that they can run.
             number = max((known for known in self.architectures if known <= number), default=number)
@@ -64,39 +61,24 @@ class Nvrtc:
         return wanted
 
 
-def _device_capabilities() -> set[int]:
+def device_capabilities() -> set[int]:
+    """Of the GPUs here: 90 is 9.0."""
     return {major * 10 + minor for _, _, major, minor, _ in _ext.cuda_driver()[2]}
 
 
 def has_device() -> bool:
     """True if there is a GPU to compile for."""
-    return bool(_device_capabilities())
-
-
-def _packaged(*patterns: str) -> Iterator[Path]:
-    """Files of NVIDIA's packages."""
-    try:
-        spec = importlib.util.find_spec("nvidia")
-    except (ImportError, ValueError):
-        spec = None
-    for root in (spec and spec.submodule_search_locations) or ():
-        for pattern in patterns:
-            yield from sorted(Path(root).glob(pattern), reverse=True)
-
-
-def _toolkits() -> list[Path]:
-    named = [os.environ[variable] for variable in _TOOLKITS if os.environ.get(variable)]
-    return [Path(root) for root in (*named, "/usr/local/cuda")]
+    return bool(device_capabilities())
 
 
 def _candidates() -> list[str]:
     """Libraries to try: of packages, of the loader, of toolkits. What is newer than the driver comes last."""
     files = [
-        *_packaged("cu1[0-9]/lib/libnvrtc.so.1[0-9]", "cuda_nvrtc/lib/libnvrtc.so.1[0-9]"),
+        *packaged("cu1[0-9]/lib/libnvrtc.so.1[0-9]", "cuda_nvrtc/lib/libnvrtc.so.1[0-9]"),
         Path("libnvrtc.so.13"),
         Path("libnvrtc.so.12"),
     ]
-    files += [file for root in _toolkits() if (file := root / "lib64" / "libnvrtc.so").exists()]
+    files += [file for root in toolkits() if (file := root / "lib64" / "libnvrtc.so").exists()]
     driver = _ext.cuda_driver()[1] // 1000
 
     def is_too_new(file: Path) -> bool:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ files to shared libraries, each once a machine: libraries are kept under a digest of all that went into them."""
+"""Source files to shared libraries, each once a machine: libraries are kept under a digest of all that went into them."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import os
@@ -15,19 +16,57 @@ from pathlib import Path
 from .. import _errors
 from .cache import cache_folder, kept
 
-BASE_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden")
-
 
 class CompileError(_errors.CallbackError):
-    """C++ source that the compiler refused, or no compiler. The text has its command and what it said."""
+    """Source that the compiler refused, or no compiler. The text has its command and what it said."""
 
 
-def find_compiler() -> tuple[str, ...]:
-    """The command in `CXX` if set, or else the first of c++, g++, clang++ on the path."""
+@dataclasses.dataclass(frozen=True)
+class Compiler:
+    """A command that makes shared libraries.
+
+    Attributes:
+        where: who asks, for errors: "callout.cpp".
+        kind: the folder of the cache.
+        command: the compiler, and arguments that it always gets.
+        base_flags: for compilation, before everybody else's.
+        preprocess: arguments to preprocess, without lines that say where something is.
+        macros: arguments to print what is predefined; they say what "-march=native" means. Empty if there are none.
+    """
+
+    where: str
+    kind: str
+    command: tuple[str, ...]
+    base_flags: tuple[str, ...]
+    preprocess: tuple[str, ...] = ("-E", "-P")
+    macros: tuple[str, ...] = ()
+
+    def run(self, what: str, *arguments: str) -> bytes:
+        """What the compiler prints. CompileError if it fails."""
+        command = [*self.command, *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, check=False)
+        except OSError as error:
+            raise CompileError(f"{self.where}: {what}: {shlex.join(command)}: {error}") from error
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").rstrip()
+            raise CompileError(f"{self.where}: {what}: {shlex.join(command)} ended with {done.returncode}\n{said}")
+        return done.stdout
+
+
+@functools.lru_cache(maxsize=16)
+def _version(compiler: Compiler) -> str:
+    return subprocess.run([*compiler.command, "--version"], capture_output=True, text=True, check=False).stdout
+
+
+def find_compiler() -> Compiler:
+    """That of C++: the command in `CXX` if set, or else the first of c++, g++, clang++ on the path."""
     wanted = os.environ.get("CXX")
     for command in [shlex.split(wanted)] if wanted else [["c++"], ["g++"], ["clang++"]]:
         if path := shutil.which(command[0]):
-            return (path, *command[1:])
+            flags = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden")
+            macros = ("-dM", "-E", "-x", "c++", "/dev/null")
+            return Compiler("callout.cpp", "cpp", (path, *command[1:]), flags, macros=macros)
     raise CompileError(
         f"callout.cpp: the compiler CXX={wanted!r} was not found"
         if wanted
@@ -35,43 +74,27 @@ def find_compiler() -> tuple[str, ...]:
     )
 
 
-@functools.lru_cache(maxsize=16)
-def _version(compiler: tuple[str, ...]) -> str:
-    return subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False).stdout
-
-
-def _run(command: Sequence[str], what: str) -> bytes:
-    try:
-        done = subprocess.run(command, capture_output=True, check=False)
-    except OSError as error:
-        raise CompileError(f"callout.cpp: {what}: {shlex.join(command)}: {error}") from error
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").rstrip()
-        raise CompileError(f"callout.cpp: {what}: {shlex.join(command)} ended with {done.returncode}\n{said}")
-    return done.stdout
-
-
-def build(files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[str], name: str) -> tuple[Path, str]:
+def build(
+    compiler: Compiler, files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[str], name: str
+) -> tuple[Path, str]:
     """The shared library of `files`, compiled if no process on this machine has, and the digest of what it is made of.
 
     Raises:
-        CompileError: the compiler refused, or there is none.
+        CompileError: the compiler refused.
     """
-    compiler = find_compiler()
-    options = [*BASE_FLAGS, *(f"-I{folder}" for folder in include_dirs)]
-    digest = hashlib.sha256(repr((_version(compiler), BASE_FLAGS, tuple(flags))).encode())
-    # What "-march=native" means is among the predefined macros.
-    digest.update(_run([*compiler, *options, *flags, "-dM", "-E", "-x", "c++", "/dev/null"], f"cannot compile {name}"))
+    options = [*compiler.base_flags, *(f"-I{folder}" for folder in include_dirs)]
+    digest = hashlib.sha256(repr((_version(compiler), compiler.base_flags, tuple(flags))).encode())
+    if compiler.macros:
+        digest.update(compiler.run(f"cannot compile {name}", *options, *flags, *compiler.macros))
     for flag in flags:
         if Path(flag).is_file():  # an object file, a static library
             digest.update(Path(flag).read_bytes())
     for file in files:
-        digest.update(_run([*compiler, *options, *flags, "-E", "-P", str(file)], f"cannot preprocess {name}"))
+        digest.update(compiler.run(f"cannot preprocess {name}", *options, *flags, *compiler.preprocess, str(file)))
     key = digest.hexdigest()[:32]
 
     def compile_library(library: Path) -> None:
         # Libraries count for what comes before them.
-        command = [*compiler, *options, "-shared", *map(str, files), *flags, "-o", str(library)]
-        _run(command, f"cannot compile {name}")
+        compiler.run(f"cannot compile {name}", *options, "-shared", *map(str, files), *flags, "-o", str(library))
 
-    return kept(cache_folder("cpp"), key, ".so", name, compile_library), key
+    return kept(cache_folder(compiler.kind), key, ".so", name, compile_library), key

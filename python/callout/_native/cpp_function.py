@@ -39,8 +39,10 @@ class Function(NativeFunction):
     each result has the shape of the first argument of its rank; that needs a function that describes its parameters.
     """
 
+    _PACKAGE = "callout.cpp"
+
     def __init__(self, target: NativeTarget, name: str, settings: Settings):
-        super().__init__(f"callout.cpp '{name}'", name, settings)
+        super().__init__(f"{self._PACKAGE} '{name}'", name, settings)
         self._target = target
         # A program that another process exported finds the function from now on.
         self._name = target.bind()
@@ -51,7 +53,7 @@ class Function(NativeFunction):
         return f"<native function {self._target.label}>"
 
     def _with(self, settings: Settings) -> Function:
-        return Function(self._target, self.__name__, settings)
+        return type(self)(self._target, self.__name__, settings)
 
     def _of(self, kind: int) -> list[_Parameter]:
         return [parameter for parameter in self._parameters or [] if parameter.kind == kind]

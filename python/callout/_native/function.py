@@ -39,11 +39,13 @@ _Self = TypeVar("_Self", bound="NativeFunction")
 class NativeFunction(abc.ABC):
     """Called with arrays, or pytrees of them, and with its constants by keyword."""
 
+    _MORE_VMAP_METHODS: tuple[str, ...] = (PARALLEL,)
+
     def __init__(self, where: str, name: str, settings: Settings):
         self._where = where
         self._settings = settings
         self.__name__ = name
-        check_vmap_method(where, settings.vmap_method, (PARALLEL,))
+        check_vmap_method(where, settings.vmap_method, self._MORE_VMAP_METHODS)
         check_sharding(where, settings.sharding)
 
     @abc.abstractmethod
@@ -62,6 +64,11 @@ class NativeFunction(abc.ABC):
         """A Python number as an array."""
         del index
         return jax.numpy.asarray(arg) if isinstance(arg, (bool, int, float, complex)) else arg
+
+    def _scratch(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Shapes and dtypes of results that are memory for the function, and dropped. They come last."""
+        del args, avals, constants
+        return ()
 
     def _check(self, args: Sequence[Any], results: Sequence[Any]) -> None:
         """Raises TypeError if the function does not take or give these. By default it finds out when it is compiled."""
@@ -99,10 +106,11 @@ class NativeFunction(abc.ABC):
         flat = as_leaves(self._where, [self._typed(i, arg) for i, arg in enumerate(jax.tree.leaves(args))])
         avals = [jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in flat]
         results, tree = result_avals(self._where, self._declared(args, avals, constants))
-        self._check(avals, results)
         aliases = check_aliases(self._where, self._settings.input_output_aliases or {}, avals, results)
-        out = self._call(flat, avals, target, results, attributes=attributes, aliases=aliases)
-        return jax.tree.unflatten(tree, out)
+        filled = (*results, *self._scratch(args, avals, constants))
+        self._check(avals, filled)
+        out = self._call(flat, avals, target, filled, attributes=attributes, aliases=aliases)
+        return jax.tree.unflatten(tree, out[: len(results)])
 
     def _call(
         self, flat: Sequence[Any], avals: Sequence[Any], target: NativeTarget, results: Sequence[Any], **params: Any
@@ -122,7 +130,11 @@ class NativeFunction(abc.ABC):
 
     def _declared(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:
         out = self._settings.out
-        if callable(out):
-            shapes = jax.tree.unflatten(jax.tree.structure(tuple(args)), avals)
-            return out(*shapes, **constants)
-        return self._results(args, avals, constants) if out is None else out
+        return self._results(args, avals, constants) if out is None else shapes_of(out, args, avals, constants)
+
+
+def shapes_of(wanted: Any, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:
+    """`wanted`, or what it returns for arguments of these shapes and for the constants."""
+    if not callable(wanted):
+        return wanted
+    return wanted(*jax.tree.unflatten(jax.tree.structure(tuple(args)), avals), **constants)

@@ -27,6 +27,8 @@ class NativeTarget(Target):
     __slots__ = ("_library", "content")
 
     platforms: tuple[str, ...] = PLATFORMS
+    handler = "callout.v1.call"
+    """The FFI target that calls it."""
 
     def __init__(
         self, key: Hashable, label: str, callback: _ext.Callback | None, content: str, library: Library | None = None

@@ -113,7 +113,16 @@ def _lower(
     if attributes:
         constants["attributes"] = {key: constant.value for key, constant in attributes}
     return lower_call(
-        ctx, args, where, target, device=sharding, ordered=False, has_side_effect=False, in_place=in_place, **constants
+        ctx,
+        args,
+        where,
+        target,
+        name=target.handler,
+        device=sharding,
+        ordered=False,
+        has_side_effect=False,
+        in_place=in_place,
+        **constants,
     )
 
 

@@ -3,6 +3,7 @@
 
 import pytest
 from callout import cuda
+from callout._gpu.nvcc import find_nvcc
 from callout._gpu.nvrtc import find_nvrtc
 
 SCALE = """extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {
@@ -13,6 +14,14 @@ SCALE = """extern "C" __global__ void scale(const float* x, float* y, float fact
 
 # One thread an element, as many as there are.
 EACH = {"launch_dims": lambda x, *_: x.size, "constants": {"n": lambda x, *_: x.size}}
+
+
+def require_nvcc() -> None:
+    """Skips a test where there is no nvcc."""
+    try:
+        find_nvcc(None, ())
+    except cuda.CompileError as error:
+        pytest.skip(str(error))
 
 
 def require_nvrtc() -> None:
