@@ -193,8 +193,8 @@ int32_t RunKernel(const callout_call* call) noexcept {
 }  // namespace internal
 }  // namespace callout
 
-/// Exports `function` (free, not overloaded, of In, Out, Attr, Scratch and Stream parameters, returning void or callout::Error;
-/// it may throw) for callout.cpp, and for `register("name", "lib.so:function")`.
+/// Exports `function` (free, not overloaded, of In, Out, Attr, Scratch and Stream parameters, returning void or
+/// callout::Error; it may throw) for callout.cpp, and for `register("name", "lib.so:function")`.
 #define CALLOUT_KERNEL(function)                                                                                \
   extern "C" __attribute__((visibility("default"))) int32_t function##_callout_call(const callout_call* call) { \
     return ::callout::internal::RunKernel<&function>(call);                                                     \

@@ -197,9 +197,9 @@ struct Attr {
   const T* operator->() const { return &value; }
 };
 
-/// The stream of a function that works on a device's memory (callout.cuda.load_host): a CUstream, or cudaStream_t. What is
-/// queued there runs after what fills the operands, and before what reads the results. Borrowed: valid until the kernel
-/// returns.
+/// The stream of a function that works on a device's memory (callout.cuda.load_host): a CUstream, or cudaStream_t. What
+/// is queued there runs after what fills the operands, and before what reads the results. Borrowed: valid until the
+/// kernel returns.
 struct Stream {
   void* handle;
   template <typename T>

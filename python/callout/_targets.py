@@ -13,7 +13,7 @@ import hashlib
 import types
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import jax
 import numpy as np
@@ -28,6 +28,17 @@ PLATFORMS = ("cpu", "cuda")
 Transforms = tuple[tuple[str, Any], ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class DeviceCall:
+    """What `options(memory="device")` needs besides the target, for devices whose memory is not the host's."""
+
+    function: Callable[..., Any]
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    x64: bool
+    wants_jax: bool
+
+
 class Target:
     """One function (or sink, or name) as one kind of callback. Equal targets are one object while they live."""
 
@@ -36,10 +47,10 @@ class Target:
         "_bindings",
         "_callbacks",
         "_key",
+        "device_call",
         "device_index",
         "label",
         "make",
-        "memory",
         "numpy_only",
         "signature",
     )
@@ -52,13 +63,13 @@ class Target:
         make: Callable[[Any], _ext.Callback],
         signature: tuple[Any, ...] = (),
         device_index: int = 0,
-        memory: Literal["host", "device"] = "host",
+        device_call: DeviceCall | None = None,
     ):
         self._key = key
         self.label = label
         self.numpy_only = numpy_only
         self.device_index = device_index
-        self.memory = memory
+        self.device_call = device_call
         self.make = make
         self.signature = signature
         self._callbacks: dict[str, _ext.Callback] = {}
@@ -237,7 +248,7 @@ def is_flat_call(in_tree: PyTreeDef) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _result_form(out_tree: PyTreeDef) -> tuple[bool, bool]:
+def result_form(out_tree: PyTreeDef) -> tuple[bool, bool]:
     """(one array or nothing is expected, the core can take the leaves without help)."""
     single = out_tree.num_leaves == 0 or out_tree == jax.tree.structure(0)
     if out_tree.num_leaves == 0:
@@ -279,7 +290,7 @@ def call_target(
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
     flat_args = is_flat_call(in_tree)
-    single, flat_results = _result_form(out_tree)
+    single, flat_results = result_form(out_tree)
 
     def make(_: Transforms) -> _ext.Callback:
         return _ext.make_python_callback(
@@ -308,7 +319,7 @@ def call_target(
             make,
             (str(in_tree), str(out_tree), x64, chosen),
             chosen.device_index or 0,
-            chosen.memory,
+            DeviceCall(fn, in_tree, out_tree, x64, chosen.args == "jax") if chosen.memory == "device" else None,
         ),
     )
 

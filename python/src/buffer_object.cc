@@ -367,6 +367,17 @@ PyObject* NewBuffer(const callout_buffer& buffer, bool writeable, const MemorySp
   return reinterpret_cast<PyObject*>(self);
 }
 
+const callout_buffer* MemoryOf(PyObject* buffer, MemorySpace* space) {
+  if (Py_TYPE(buffer) != g_buffer_type) {
+    PyErr_Format(PyExc_TypeError, "callout: expected a Buffer, got an object of type %s", Py_TYPE(buffer)->tp_name);
+    return nullptr;
+  }
+  const BufferObject* self = Alive(buffer);
+  if (self == nullptr) return nullptr;
+  *space = self->space;
+  return &self->view;
+}
+
 bool BufferIsKept(PyObject* buffer) {
   const BufferObject* self = Self(buffer);
   if (self->lent && Py_REFCNT(buffer) > 1) return true;

@@ -28,4 +28,8 @@ bool EndBuffer(PyObject* buffer);
 /// an array was made that keeps it. The caller has one reference. Requires GIL.
 bool BufferIsKept(PyObject* buffer);
 
+/// The memory of a Buffer, and where it is. Borrowed: valid until its call is over. Null with a Python error for
+/// another object, or if the call is over. Requires GIL.
+const callout_buffer* MemoryOf(PyObject* buffer, MemorySpace* space);
+
 }  // namespace callout::python

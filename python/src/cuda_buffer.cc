@@ -15,11 +15,6 @@ namespace cuda = internal::cuda;
 // The default streams, as CUDA and both protocols number them.
 constexpr uintptr_t kLegacyStream = 1;
 
-uintptr_t NumberOf(void* stream) {
-  const auto number = reinterpret_cast<uintptr_t>(stream);
-  return number == 0 ? kLegacyStream : number;
-}
-
 Result<std::unique_ptr<const cuda::Device>> DeviceOf(const MemorySpace& space) {
   CALLOUT_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::Driver::Get());
   return cuda::Device::Retain(*driver, space.ordinal);
@@ -32,15 +27,15 @@ Result<bool> IsCaptured(const MemorySpace& space) {
   return IsCapturing(*device, static_cast<cuda::CUstream>(space.stream));
 }
 
-Status Order(cuda::CUstream consumer, const MemorySpace& space) {
+// What `after` gets from now on runs after what `before` has.
+Status Order(cuda::CUstream before, cuda::CUstream after, const MemorySpace& space) {
   CALLOUT_ASSIGN_OR_RETURN(const auto device, DeviceOf(space));
   CALLOUT_ASSIGN_OR_RETURN(const cuda::Event event, CreateEvent(*device));
   cuda::ContextScope current(*device);
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
   const cuda::Driver& driver = device->driver();
-  CALLOUT_RETURN_IF_ERROR(
-      device->Check(driver.EventRecord(event.get(), static_cast<cuda::CUstream>(space.stream)), "cuEventRecord"));
-  return device->Check(driver.StreamWaitEvent(consumer, event.get(), 0), "cuStreamWaitEvent");
+  CALLOUT_RETURN_IF_ERROR(device->Check(driver.EventRecord(event.get(), before), "cuEventRecord"));
+  return device->Check(driver.StreamWaitEvent(after, event.get(), 0), "cuStreamWaitEvent");
 }
 
 // For dtypes of NumPy's own: of others a typestr says that they are raw bytes, or what nobody understands.
@@ -65,6 +60,11 @@ Ref ShapeOf(const callout_buffer& buffer) {
 
 }  // namespace
 
+uintptr_t StreamNumber(void* stream) {
+  const auto number = reinterpret_cast<uintptr_t>(stream);
+  return number == 0 ? kLegacyStream : number;
+}
+
 PyObject* CudaArrayInterface(const callout_buffer& buffer, bool writeable, const MemorySpace& space) {
   const Ref typestr = TypeString(static_cast<DType>(buffer.dtype));
   const Ref shape = ShapeOf(buffer);
@@ -74,7 +74,7 @@ PyObject* CudaArrayInterface(const callout_buffer& buffer, bool writeable, const
     PyErr_SetString(PyExc_RuntimeError, captured.status().c_message());
     return nullptr;
   }
-  const Ref stream(*captured ? Py_NewRef(Py_None) : PyLong_FromSize_t(NumberOf(space.stream)));
+  const Ref stream(*captured ? Py_NewRef(Py_None) : PyLong_FromSize_t(StreamNumber(space.stream)));
   if (!stream) return nullptr;
   const auto address = buffer.size_bytes == 0 ? 0 : reinterpret_cast<uintptr_t>(buffer.data);
   return Py_BuildValue("{sOsOs(KO)sOsisO}", "shape", shape.get(), "typestr", typestr.get(), "data",
@@ -94,10 +94,34 @@ bool OrderBehindXla(PyObject* consumer, const MemorySpace& space) {
                  "callout: __dlpack__(stream=%lld): on CUDA a stream is None, -1, 1, 2 or an address", number);
     return false;
   }
-  if (static_cast<uintptr_t>(number) == NumberOf(space.stream)) return true;
-  const Status ordered = Order(reinterpret_cast<cuda::CUstream>(number), space);
+  if (static_cast<uintptr_t>(number) == StreamNumber(space.stream)) return true;
+  const Status ordered =
+      Order(static_cast<cuda::CUstream>(space.stream), reinterpret_cast<cuda::CUstream>(number), space);
   if (!ordered.ok()) PyErr_SetString(PyExc_BufferError, ordered.c_message());
   return ordered.ok();
+}
+
+bool OrderXlaBehind(PyObject* producer, const MemorySpace& space) {
+  const size_t number = PyLong_AsSize_t(producer);
+  if (number == static_cast<size_t>(-1) && PyErr_Occurred() != nullptr) return false;
+  if (number == StreamNumber(space.stream)) return true;
+  const Status ordered =
+      Order(reinterpret_cast<cuda::CUstream>(number), static_cast<cuda::CUstream>(space.stream), space);
+  if (!ordered.ok()) PyErr_SetString(PyExc_RuntimeError, ordered.c_message());
+  return ordered.ok();
+}
+
+bool StridesAreDense(PyObject* strides, const callout_buffer& like) {
+  if (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != static_cast<Py_ssize_t>(like.rank)) return false;
+  int64_t stride = BitWidth(static_cast<DType>(like.dtype)) / 8;
+  for (uint32_t i = like.rank; i-- > 0;) {
+    if (like.dims[i] == 0) return true;
+    const int64_t got = PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i));
+    if (got == -1) PyErr_Clear();
+    if (like.dims[i] != 1 && got != stride) return false;
+    stride *= like.dims[i];
+  }
+  return true;
 }
 
 PyObject* RefuseHost(PyObject* error, const char* reader, const MemorySpace& space) {

@@ -29,6 +29,17 @@ PyObject* CudaArrayInterface(const callout_buffer& buffer, bool writeable, const
 /// Python's DLPack protocol has it for CUDA. False with a BufferError. Requires GIL.
 bool OrderBehindXla(PyObject* consumer, const MemorySpace& space);
 
+/// As OrderBehindXla, the other way round: what XLA's stream gets from now on runs after what the stream `producer`, an
+/// int of the CUDA array interface, has. False with a RuntimeError. Requires GIL.
+bool OrderXlaBehind(PyObject* producer, const MemorySpace& space);
+
+/// True if a tuple of strides in bytes, of the CUDA array interface, is that of a row-major array like the buffer.
+/// Requires GIL.
+bool StridesAreDense(PyObject* strides, const callout_buffer& like);
+
+/// The stream as both protocols number it: 1 for the legacy default stream, or its address.
+uintptr_t StreamNumber(void* stream);
+
 /// Sets `error`, for everything that reads memory of the host; null. `reader`: who wants to. Requires GIL.
 PyObject* RefuseHost(PyObject* error, const char* reader, const MemorySpace& space);
 

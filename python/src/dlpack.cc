@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dlpack.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <optional>
 #include <vector>
 
 #include "callout/dtype.h"
+#include "frame/buffer.h"
 
 namespace callout::python {
 namespace {
@@ -140,6 +142,46 @@ PyObject* ToDLPack(const callout_buffer& buffer, const DLPackRequest& request, s
   }
   if (capsule != nullptr) (void)exported.release();  // the capsule's now
   return capsule;
+}
+
+namespace {
+
+bool SameShape(const DLTensor& tensor, const callout_buffer& like) {
+  return tensor.ndim == static_cast<int32_t>(like.rank) && std::equal(like.dims, like.dims + like.rank, tensor.shape);
+}
+
+bool IsDense(const DLTensor& tensor) {
+  int64_t stride = 1;
+  for (int32_t i = tensor.ndim; tensor.strides != nullptr && i-- > 0;) {
+    if (tensor.shape[i] == 0) return true;
+    if (tensor.shape[i] != 1 && tensor.strides[i] != stride) return false;
+    stride *= tensor.shape[i];
+  }
+  return true;
+}
+
+std::string Described(const DLTensor& tensor) {
+  std::string text = "(";
+  for (int32_t i = 0; i < tensor.ndim; ++i) text += (i > 0 ? ", " : "") + std::to_string(tensor.shape[i]);
+  return text + ") of DLPack's type " + std::to_string(tensor.dtype.code) + " of " + std::to_string(tensor.dtype.bits) +
+         " bits";
+}
+
+}  // namespace
+
+std::string DataOfDLPack(PyObject* capsule, const callout_buffer& like, const void** data) {
+  const auto* managed = static_cast<const DLManagedTensor*>(PyCapsule_GetPointer(capsule, kPlain));
+  if (managed == nullptr) return "";
+  const DLTensor& tensor = managed->tensor;
+  const auto dtype = static_cast<DType>(like.dtype);
+  const std::optional<uint8_t> code = CodeOf(dtype);
+  const bool same_dtype = code == tensor.dtype.code && tensor.dtype.bits == BitWidth(dtype) && tensor.dtype.lanes == 1;
+  if (!same_dtype || !SameShape(tensor, like)) {
+    return "expected " + internal::ShapeString(like) + ", got " + Described(tensor);
+  }
+  if (!IsDense(tensor)) return "expected an array that is row-major and dense";
+  *data = static_cast<const char*>(tensor.data) + tensor.byte_offset;
+  return "";
 }
 
 }  // namespace callout::python

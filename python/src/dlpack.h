@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "callout/abi.h"
 
@@ -68,5 +69,10 @@ struct DLPackRequest {
 /// A capsule named as the protocol wants it, which counts in `leases` until its consumer is done. Null with a Python
 /// error if DLPack does not have the dtype. Requires GIL.
 PyObject* ToDLPack(const callout_buffer& buffer, const DLPackRequest& request, std::shared_ptr<Leases> leases);
+
+/// Where the tensor of a capsule "dltensor" lies, which somebody else has made. Borrowed: valid as long as the capsule.
+/// Returns "", or why it is not of the buffer's shape and dtype and dense, or has a Python error set and returns "".
+/// Requires GIL.
+std::string DataOfDLPack(PyObject* capsule, const callout_buffer& like, const void** data);
 
 }  // namespace callout::python

@@ -11,7 +11,7 @@ F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
 
 def test_calls_on_the_double():
-    assert set(run_suites("gpu_calls.py")) == {"passed"}
+    assert set(run_suites("gpu_calls.py", "gpu_device_calls.py")) == {"passed"}
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,14 @@ def test_other_platforms_are_refused_by_name(platform):
         lowered(everything, 1.0, platform=platform)
 
 
-def test_the_memory_of_other_devices_is_for_buffer_callbacks():
+def test_calls_with_the_devices_memory_are_buffer_callbacks_on_cuda():
     fn = callout.options(lambda v: v, memory="device")
 
     def f(x):
         return callout.pure_callback(fn, F32, x)
 
     assert jax.jit(f)(1.0) == 1
-    with pytest.raises(NotImplementedError, match=r'has options\(memory="device"\).*callout.buffer_callback'):
-        lowered(f, 1.0)
+    assert "callout.v1.buffer(" in lowered(f, 1.0)
+    assert "callout.v1.call(" in lowered(f, 1.0, platform="cpu")
+    with pytest.raises(NotImplementedError, match=r'has options\(memory="device"\), and the program is for cpu, cuda'):
+        jax.jit(f).trace(1.0).lower(lowering_platforms=("cpu", "cuda"))

@@ -9,9 +9,10 @@ from typing import Any
 
 import jax
 import jax.extend.core
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _ext, _jax_compat
+from .._device_calls import device_call_target
 from .._targets import Target
 from . import context, effects, lowering
 from .batching import batch_call, loop_over_batch
@@ -25,6 +26,11 @@ for _primitive in (call_p, io_p):
     _jax_compat.require_devices(_primitive)
 
 Avals = tuple[jax.core.ShapedArray, ...]
+
+_CALL = "callout.v1.call"
+
+# Where the memory of devices is the host's.
+_HOST_PLATFORMS = frozenset({"cpu"})
 
 
 def call_now(args: Sequence[Any], target: Target, result_avals: Avals, ordered: bool) -> list[jax.Array]:
@@ -44,16 +50,13 @@ def lower_call(
     where: str,
     target: Target,
     *,
-    name: str = "callout.v1.call",
+    name: str = _CALL,
     device: Any = None,
     **more: Any,
 ) -> list[Any]:
     """The custom call `name` of `target`. `device`: a SingleDeviceSharding or None; `more` goes to `lowering.emit`."""
-    if target.memory == "device" and "cpu" not in context.platforms(ctx):
-        raise NotImplementedError(
-            f"{where}: '{target.label}' has options(memory=\"device\"), which calls honour on cpu only: "
-            "callout.buffer_callback hands out the memory of other devices"
-        )
+    if name == _CALL and target.device_call is not None and not _HOST_PLATFORMS.issuperset(context.platforms(ctx)):
+        target, name = _on_device(ctx, where, target, more["ordered"])
     callback = lowering.name_of(ctx, target, where)
     attributes = lowering.dispatch_synchronously(ctx, target)
     index = lowering.device_index_of(ctx, where, device)
@@ -67,6 +70,26 @@ def lower_call(
         **attributes,
         **more,
     )
+
+
+def _wants_device(args: Sequence[Any], target: Target) -> bool:
+    """True for a callback that wants the device's memory where that is not the host's: XLA has it."""
+    return target.device_call is not None and placement(args)[0].platform not in _HOST_PLATFORMS
+
+
+def _on_device(ctx: mlir.LoweringRuleContext, where: str, target: Target, ordered: bool) -> tuple[Target, str]:
+    """What is called for a callback that wants the device's memory, and by which handler."""
+    platforms = context.platforms(ctx)
+    if not _HOST_PLATFORMS.isdisjoint(platforms):
+        raise NotImplementedError(
+            f"{where}: '{target.label}' has options(memory=\"device\"), and the program is for {', '.join(platforms)}: "
+            "lower it for each by itself"
+        )
+    if ordered:
+        raise NotImplementedError(
+            f"{where}: '{target.label}' has options(memory=\"device\"), which ordered calls honour on cpu only"
+        )
+    return device_call_target(where, target), "callout.v1.buffer"
 
 
 def _lower(
@@ -89,7 +112,9 @@ def _abstract_eval(*_: Any, result_avals: Avals, **__: Any) -> Avals:
 
 
 @call_p.def_impl
-def _eager(*args: Any, target: Target, result_avals: Avals, **_: Any) -> list[jax.Array]:
+def _eager(*args: Any, target: Target, result_avals: Avals, **params: Any) -> list[jax.Array]:
+    if _wants_device(args, target):
+        return list(xla.apply_primitive(call_p, *args, target=target, result_avals=result_avals, **params))
     return call_now(args, target, result_avals, ordered=False)
 
 
@@ -103,7 +128,10 @@ def _io_abstract_eval(*_: Any, result_avals: Avals, ordered: bool, **__: Any) ->
 
 
 @io_p.def_impl
-def _io_eager(*args: Any, target: Target, result_avals: Avals, ordered: bool, **_: Any) -> list[jax.Array]:
+def _io_eager(*args: Any, target: Target, result_avals: Avals, ordered: bool, **params: Any) -> list[jax.Array]:
+    if _wants_device(args, target):
+        params.update(target=target, result_avals=result_avals, ordered=ordered)
+        return list(xla.apply_primitive(io_p, *args, **params))
     return call_now(args, target, result_avals, ordered)
 
 
