@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import time
 from typing import Any
 
-from rows import Group, NotRunError, WrongError, expect, gpu, microseconds, side_by_side
+from direct import pinned_rate
+from rows import Group, WrongError, expect, gpu, microseconds, side_by_side
 
 GROUP = Group("calls")
 _STEPS = {4: 300, 1 << 10: 300, 1 << 20: 50, 64 << 20: 3}
@@ -97,7 +96,7 @@ def _round_trip(size: int) -> str:
     if size < 1 << 20:
         return text
     rate = 2 * size / figures[0] / 1e3
-    return f"{text}; {rate:.1f} GB/s both ways, a pinned copy {_pinned_rate(size):.1f} GB/s"
+    return f"{text}; {rate:.1f} GB/s both ways, a pinned copy {pinned_rate(size):.1f} GB/s"
 
 
 @GROUP.row("round trip of 4 B")
@@ -118,34 +117,3 @@ def bytes_1m() -> str:
 @GROUP.row("round trip of 64 MB")
 def bytes_64m() -> str:
     return _round_trip(64 << 20)
-
-
-def _pinned_rate(size: int, repeats: int = 5) -> float:
-    """GB/s of a copy from the device to pinned memory and back, by the driver alone."""
-    gpu()
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        raise NotRunError(str(error)) from error
-
-    def check(result: int) -> None:
-        if result != 0:
-            raise WrongError(f"the driver returned {result}")
-
-    context, device = ctypes.c_void_p(), ctypes.c_int()
-    check(driver.cuDeviceGet(ctypes.byref(device), 0))
-    check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
-    check(driver.cuCtxPushCurrent_v2(context))
-    host, memory = ctypes.c_void_p(), ctypes.c_uint64()
-    check(driver.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(size), 0))
-    check(driver.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(size)))
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        check(driver.cuMemcpyDtoH_v2(host, memory, ctypes.c_size_t(size)))
-        check(driver.cuMemcpyHtoD_v2(memory, host, ctypes.c_size_t(size)))
-        best = min(best, time.perf_counter() - start)
-    check(driver.cuMemFree_v2(memory))
-    check(driver.cuMemFreeHost(host))
-    check(driver.cuCtxPopCurrent_v2(ctypes.byref(context)))
-    return 2 * size / best / 1e9

@@ -16,70 +16,18 @@ import argparse
 import contextlib
 import ctypes
 import io
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from direct import POINTER, Driver
 from rows import Group, expect, gpu
 
 GROUP = Group("taps")
 SIZES = (4, 1 << 10, 64 << 10, 1 << 20, 16 << 20)
 ROUNDS = 9
-_POINTER = ctypes.c_void_p
-
-
-class Driver:
-    """A few calls of the driver, on the primary context of device 0, which is JAX's."""
-
-    def __init__(self) -> None:
-        self.library = ctypes.CDLL(os.environ.get("CALLOUT_CUDA_DRIVER") or "libcuda.so.1")
-        self.functions: dict[str, Any] = {}
-        self.call("cuInit", 0)
-        self.context = _POINTER()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), 0)
-        self.call("cuCtxPushCurrent", self.context)
-
-    def function(self, name: str) -> Callable[..., int] | None:
-        """The driver's function as of CUDA 12.0; None if there is none."""
-        if name not in self.functions:
-            address, status = _POINTER(), ctypes.c_int()
-            found = self.library.cuGetProcAddress_v2(
-                name.encode(), ctypes.byref(address), 12000, ctypes.c_uint64(0), ctypes.byref(status)
-            )
-            made = ctypes.CFUNCTYPE(ctypes.c_int)(address.value) if found == 0 and address.value else None
-            self.functions[name] = made
-        return self.functions[name]
-
-    def call(self, name: str, *arguments: object) -> None:
-        function = self.function(name)
-        if function is None:
-            raise OSError(f"this driver has no {name}")
-        result = function(*arguments)
-        if result != 0:
-            raise OSError(f"{name}: CUDA error {result}")
-
-    def stream(self) -> _POINTER:
-        made = _POINTER()
-        self.call("cuStreamCreate", ctypes.byref(made), 1)
-        return made
-
-    def event(self, flags: int = 0) -> _POINTER:
-        made = _POINTER()
-        self.call("cuEventCreate", ctypes.byref(made), flags)
-        return made
-
-    def pinned(self, size: int) -> ctypes.c_void_p:
-        made = _POINTER()
-        self.call("cuMemHostAlloc", ctypes.byref(made), ctypes.c_size_t(size), 3)
-        return made
-
-    def memory(self, size: int) -> ctypes.c_uint64:
-        made = ctypes.c_uint64()
-        self.call("cuMemAlloc", ctypes.byref(made), ctypes.c_size_t(size))
-        return made
 
 
 class Stream:
@@ -106,7 +54,7 @@ class Stream:
     def host_function(self) -> None:
         self._copy(self.main)
         # A function of C that does nothing with a null pointer: one of Python's would take the GIL.
-        function = ctypes.cast(ctypes.CDLL(None).free, _POINTER)
+        function = ctypes.cast(ctypes.CDLL(None).free, POINTER)
         self.driver.call("cuLaunchHostFunc", self.main, function, None)
 
     def side_stream(self) -> None:
