@@ -26,6 +26,13 @@ gc.collect()
 gc.freeze()
 
 
+def pytest_runtest_setup(item):
+    for marker in item.iter_markers("devices"):
+        (needed,) = marker.args
+        if len(jax.devices()) < needed:
+            pytest.skip(f"needs {needed} devices")
+
+
 def live_counts() -> dict[str, int]:
     live = callout.stats()["live"]
     return {kind: live[kind] for kind in ("callbacks", "sites", "blocks")}

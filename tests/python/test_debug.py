@@ -145,6 +145,7 @@ def test_control_flow(seen, ordered):
     assert seen == [10, 11, 12, 12, 13, 14]
 
 
+@pytest.mark.devices(4)
 def test_shard_map_and_pmap_call_on_every_device(seen):
     mesh = jax.make_mesh((2,), ("d",))
     f = jax.shard_map(

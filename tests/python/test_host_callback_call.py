@@ -68,6 +68,7 @@ def test_it_runs_though_nobody_uses_the_result():
     assert ran == [1, 1]
 
 
+@pytest.mark.devices(4)
 @RUNS
 def test_the_device(run):
     third = jax.devices()[3]
@@ -258,6 +259,7 @@ def test_refused_arguments():
         hcb.call(print, 1.0, result_shape="string")
 
 
+@pytest.mark.devices(4)
 def test_concurrent_computations_do_not_mix():
     def host(pair):
         return pair[0] * 1000 + pair[1]

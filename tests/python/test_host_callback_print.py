@@ -201,6 +201,7 @@ def test_equal_prints_are_one_program(stream):
     assert len(traces) == 1
 
 
+@pytest.mark.devices(4)
 def test_prints_of_several_threads_do_not_mix():
     class Slow:
         """Lets others run inside each write."""

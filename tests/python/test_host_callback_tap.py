@@ -80,6 +80,7 @@ def test_partial_functions_take_keywords(seen):
     assert seen == [("activation", 2.0, ())]
 
 
+@pytest.mark.devices(4)
 def test_the_device_that_ran_it(seen):
     def tap(value, transforms, *, device):
         seen.append((value.tolist(), device))

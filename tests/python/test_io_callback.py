@@ -179,6 +179,7 @@ def test_registered_names_are_called():
         callout.unregister("test.io.double")
 
 
+@pytest.mark.devices(2)
 def test_several_devices_are_not_named_by_a_sharding():
     mesh = jax.make_mesh((2,), ("d",))
     with pytest.raises(NotImplementedError, match=r"callout\.io_callback supports only SingleDeviceSharding"):

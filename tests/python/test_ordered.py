@@ -175,6 +175,7 @@ def test_a_debug_callback_in_the_condition_of_a_batched_loop():
     assert seen == [0, 1, 2, 1, 2, 2, 2, 2, 2]  # every lane each time; those that have finished stay as they are
 
 
+@pytest.mark.devices(4)
 def test_each_device_keeps_its_order():
     mesh = jax.make_mesh((4,), ("d",))
     seen = []

@@ -47,6 +47,7 @@ def test_eager_runs_in_the_callers_stack():
     assert "caller" in frames
 
 
+@pytest.mark.devices(2)
 def test_eager_result_follows_a_committed_operand():
     device = jax.devices()[1]
     y = call_double(jax.device_put(jnp.float32(1), device))

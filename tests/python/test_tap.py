@@ -197,6 +197,7 @@ def test_a_tap_in_a_linear_rule_gets_the_cotangent():
     assert got[-1] == (3.0, (("transpose", {}),))
 
 
+@pytest.mark.devices(4)
 def test_with_device():
     got = []
     f = lambda x: callout.tap(lambda v, *, device: got.append(device), x, with_device=True)  # noqa: E731
@@ -280,6 +281,7 @@ def test_bad_targets_and_values_are_named():
         callout.tap(print, "text")
 
 
+@pytest.mark.devices(2)
 def test_shard_map_taps_each_shard(received):
     mesh = jax.make_mesh((2,), ("d",))
     f = jax.jit(
@@ -324,6 +326,7 @@ def test_an_interrupt_in_a_tap_reaches_the_barrier():
     assert isinstance(info.value.exceptions.exceptions[0], SystemExit)
 
 
+@pytest.mark.devices(4)
 def test_eager_sharded_values_stay_where_they_are(received):
     mesh = jax.make_mesh((4,), ("d",))
     x = jax.device_put(jnp.arange(4.0), jax.sharding.NamedSharding(mesh, jax.P("d")))

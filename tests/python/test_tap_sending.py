@@ -110,10 +110,9 @@ def test_only_process(received):
     assert delivered(received) == [2, 8]
 
 
+@pytest.mark.devices(4)
 def test_only_device_in_shard_map_and_on_shards(received):
     devices = jax.devices()
-    if len(devices) < 4:
-        pytest.skip("needs 4 devices")
     mesh = jax.sharding.Mesh(np.array(devices[:4]), ("d",))
     x = jax.device_put(jnp.arange(8.0), jax.NamedSharding(mesh, jax.P("d")))
     spec = jax.P("d")
@@ -129,10 +128,9 @@ def test_only_device_in_shard_map_and_on_shards(received):
     assert delivered(received) == [[4, 5], [2, 3], [6, 7]]
 
 
+@pytest.mark.devices(2)
 def test_steps_on_shards_and_gathered(received):
     devices = jax.devices()
-    if len(devices) < 2:
-        pytest.skip("needs 2 devices")
     mesh = jax.sharding.Mesh(np.array(devices[:2]), ("d",))
     x = jax.device_put(jnp.arange(4.0), jax.NamedSharding(mesh, jax.P("d")))
     indices = []
@@ -167,10 +165,9 @@ def test_wrong_arguments_are_named(received, arguments, error, text):
     assert delivered(received) == []
 
 
+@pytest.mark.devices(4)
 def test_each_device_has_its_own_turns(received):
     devices = jax.devices()[:4]
-    if len(devices) < 4:
-        pytest.skip("needs 4 devices")
     mesh = jax.sharding.Mesh(np.array(devices), ("d",))
     x = jax.device_put(jnp.arange(4.0), jax.NamedSharding(mesh, jax.P("d")))
     sent = {device.id: [] for device in devices}

@@ -134,10 +134,9 @@ def test_every_counts_and_steps_go_on(name):
     assert seen(name)["first"]["step"] == 12
 
 
+@pytest.mark.devices(4)
 def test_each_device_looks_at_its_shard(name):
     devices = jax.devices()[:4]
-    if len(devices) < 4:
-        pytest.skip("needs 4 devices")
     mesh = jax.sharding.Mesh(np.array(devices).reshape(2, 2), ("a", "b"))
     x = jax.device_put(jnp.ones((4, 6)).at[3, 4].set(jnp.nan), jax.NamedSharding(mesh, jax.P("a", "b")))
     f = jax.jit(lambda x: callout.watch(x, name) + 1)
@@ -153,10 +152,9 @@ def test_each_device_looks_at_its_shard(name):
     )
 
 
+@pytest.mark.devices(4)
 def test_stop_over_several_devices_fails_on_all_of_them(name):
     devices = jax.devices()[:4]
-    if len(devices) < 4:
-        pytest.skip("needs 4 devices")
     mesh = jax.sharding.Mesh(np.array(devices), ("d",))
     x = jax.device_put(jnp.ones(8), jax.NamedSharding(mesh, jax.P("d")))
     f = jax.jit(lambda x: jnp.sum(callout.watch(x, name, stop=True)))

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from rows import Row
 
-GROUPS = ("driver", "kernels", "numba_kernels", "buffers", "calls", "taps", "host")
-_TIMEOUT_S = 180
+GROUPS = ("driver", "kernels", "numba_kernels", "buffers", "calls", "taps", "host", "suites")
+_TIMEOUT_S = 500
 _MARK = "gpu-check-rows:"
 
 

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python's own test suites on a GPU: what passes on a CPU and on the double of the driver passes there, too.
+
+Tests that need several devices are skipped where there is one.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from rows import Group, WrongError, gpu, need
+
+GROUP = Group("suites")
+_TESTS = Path(__file__).parents[3] / "tests" / "python"
+_SUITES = {
+    "calls": ("test_pure_callback.py", "test_io_callback.py", "test_debug.py", "test_results.py", "test_errors.py"),
+    "taps": ("test_tap.py", "test_tap_sending.py", "test_ordered.py", "test_print.py", "test_watch.py"),
+    "host_callback": ("test_host_callback_tap.py", "test_host_callback_call.py", "test_host_callback_print.py"),
+}
+_TIMEOUT_S = 150
+
+
+def _run(files: tuple[str, ...]) -> str:
+    gpu()
+    need("pytest")
+    need("hypothesis")
+    # Warnings are errors where versions are pinned; here they are whatever the machine has.
+    options = ["-q", "-p", "no:cacheprovider", "-o", "filterwarnings=", "--tb=line"]
+    command = [sys.executable, "-m", "pytest", *options, *files]
+    done = subprocess.run(command, cwd=_TESTS, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    last = (done.stdout.strip().splitlines() or [done.stderr.strip()])[-1]
+    if done.returncode != 0:
+        failed = re.findall(r"^(?:FAILED|ERROR) \S*::(\S+)", done.stdout, re.MULTILINE)
+        raise WrongError(f"{last}: {', '.join(failed)}")
+    return last
+
+
+for _name, _files in _SUITES.items():
+    GROUP.row(_name)(functools.partial(_run, _files))
