@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-from pathlib import Path
-
-from rows import Group, NotRunError, WrongError, gpu
+from conformance import cpp_build, gtest
+from rows import Group, NotRunError, gpu
 
 GROUP = Group("driver")
-_TESTS = Path(os.environ.get("CALLOUT_CPP_BUILD", Path(__file__).parents[3] / "build" / "dev")) / "src/transport/cuda"
+_TESTS = cpp_build() / "src/transport/cuda"
 
 
 def _conformance(suite: str) -> str:
@@ -19,14 +15,7 @@ def _conformance(suite: str) -> str:
     binary = _TESTS / f"cuda_{suite}_conformance_test"
     if not binary.is_file():
         raise NotRunError(f"{binary.name} is not built (make test-cpp)")
-    command = [str(binary), "--gtest_filter=*Real*"]
-    environment = {**os.environ, "CALLOUT_TEST_CUDA_DRIVER": "libcuda.so.1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    if done.returncode != 0:
-        failed = re.findall(r"^\[  FAILED  \] (\S+)", done.stdout, re.MULTILINE)
-        raise WrongError(f"{', '.join(dict.fromkeys(failed)) or done.stderr.strip()}")
-    passed = re.search(r"\[  PASSED  \] (\d+) test", done.stdout)
-    return f"{passed[1] if passed else 0} tests passed"
+    return gtest(binary, "*Real*", {"CALLOUT_TEST_CUDA_DRIVER": "libcuda.so.1"})
 
 
 @GROUP.row("conformance: launches")

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import sources
+from conformance import cpp_build, gtest
 from rows import Group, NotRunError, WrongError, expect, gpu
 
 GROUP = Group("host")
 _COMMAND = Path(os.environ.get("CALLOUT_HOST_COMMAND", Path(__file__).parents[3] / "build/host/bin/callout"))
 
+
+_TESTS = cpp_build() / "src/pjrt"
 
 _NEGATE = """
 #include "callout/call.h"
@@ -53,6 +56,15 @@ def kernel() -> str:
     if "6" not in said:
         raise WrongError(f"expected 6, got {said}")
     return said
+
+
+@GROUP.row("conformance: both flavours of callbacks")
+def conformance() -> str:
+    plugin = _plugin()
+    binary = _TESTS / "plugin_conformance_test"
+    if not binary.is_file():
+        raise NotRunError(f"{binary.name} is not built (make test-cpp)")
+    return gtest(binary, "*Other*", {"CALLOUT_TEST_OTHER_PLUGIN": plugin})
 
 
 def _run(program: Any, folder: Path, plugin: str, *options: str) -> str:
