@@ -47,23 +47,30 @@ for cell in "${cells[@]}"; do
   venv=build/matrix/$tag-jax$jax
   echo "== $label: $(basename "$wheel")"
   prepare "$python" "$venv" "$jax" "$wheel"
+  rm -f "$venv"-*.log
   labels+=("$label") venvs+=("$venv") logs+=("$venv.log")
 done
 
 # Programs for GPUs run on a double of the driver, which takes minutes: `make test` does that.
-run_tests() { # CELL FOLDER
-  "${venvs[$1]}/bin/python" -m pytest -p no:cacheprovider --ignore-glob='*/test_gpu_*' --ignore-glob='*/test_cuda_*' \
-    --ignore-glob='*/test_numba_cuda*' "tests/$2" < /dev/null > "${logs[$1]%.log}-$2.log" 2>&1
+run_tests() { # CELL FOLDER [OPTION...]
+  "${venvs[$1]}/bin/python" -m pytest -o cache_dir="$PWD/${venvs[$1]}/pytest-$2" --ignore-glob='*/test_gpu_*' \
+    --ignore-glob='*/test_cuda_*' --ignore-glob='*/test_numba_cuda*' "${@:3}" "tests/$2" \
+    < /dev/null >> "${logs[$1]%.log}-$2.log" 2>&1
+}
+
+# Those that failed get one more chance, by themselves.
+run_again() { # CELL FOLDER
+  run_tests "$1" "$2" --last-failed --last-failed-no-failures none
 }
 
 report() { # CELL FOLDER STATUS
   local log=${logs[$1]%.log}-$2.log summary
-  summary=$(grep -E '^=+ .*(passed|failed|error|no tests ran).* =+$' "$log" | tail -n 1 || true)
+  summary=$(grep -E '^=+ .*(passed|failed|error|no tests ran).* =+$' "$log" | paste -s | sed 's/\t/, then /g' || true)
   if (($3)); then
     failed=1
     tail -n 200 "$log"
   else
-    grep -E '^SKIPPED' "$log" || true
+    grep -E '^(SKIPPED|FAILED|ERROR) ' "$log" || true
   fi
   echo "${labels[$1]}: ${summary:-exit code $3, no summary}" | tee -a "$results"
 }
@@ -76,12 +83,12 @@ for cell in "${!labels[@]}"; do
 done
 for cell in "${!labels[@]}"; do
   status=0
-  wait "${pids[$cell]}" || status=$?
+  wait "${pids[$cell]}" || run_again "$cell" python || status=$?
   report "$cell" python "$status"
 done
 for cell in "${!labels[@]}"; do
   status=0
-  run_tests "$cell" process || status=$?
+  run_tests "$cell" process || run_again "$cell" process || status=$?
   report "$cell" process "$status"
 done
 
