@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from direct import pinned_rate
-from rows import Group, WrongError, expect, gpu, microseconds, side_by_side
+from rows import Group, NotRunError, WrongError, expect, gpu, microseconds, need, side_by_side
 
 GROUP = Group("calls")
 _STEPS = {4: 300, 1 << 10: 300, 1 << 20: 50, 64 << 20: 3}
@@ -37,6 +37,32 @@ def right() -> str:
     callout.barrier_wait()
     expect("debug", [10.0], heard)
     return ""
+
+
+@GROUP.row('memory="device": the device\'s arrays in and out')
+def on_device() -> str:
+    import callout
+    import jax
+
+    x = _array(1 << 12)
+    libraries = []
+    for library in ("cupy", "torch"):
+        try:
+            module = need(library)
+        except NotRunError:
+            continue
+
+        def double(v: Any, module: Any = module) -> Any:
+            return module.from_dlpack(v) * 2
+
+        call = callout.options(double, memory="device")
+        program = jax.jit(lambda x, call=call: callout.pure_callback(call, x, x + 1) + 1)
+        for _ in range(3):
+            expect(f"2 (x + 1) + 1 by {library}", 2 * (x + 1) + 1, program(x))
+        libraries.append(library)
+    if not libraries:
+        raise NotRunError("needs cupy or torch")
+    return ", ".join(libraries)
 
 
 @GROUP.row("an exception fails the program, and the next one runs")
@@ -72,13 +98,13 @@ def uses_jax() -> str:
     return ""
 
 
-def _loop(callback: Any, steps: int) -> Any:
+def _loop(callback: Any, steps: int, function: Any = None) -> Any:
     import jax
 
-    def program(x: Any) -> Any:
-        return jax.lax.fori_loop(0, steps, lambda _, v: callback(_first, jax.ShapeDtypeStruct(v.shape, v.dtype), v), x)
+    def step(_: Any, v: Any) -> Any:
+        return callback(function or _first, jax.ShapeDtypeStruct(v.shape, v.dtype), v)
 
-    return jax.jit(program)
+    return jax.jit(lambda x: jax.lax.fori_loop(0, steps, step, x))
 
 
 def _first(x: Any) -> Any:
@@ -90,9 +116,16 @@ def _round_trip(size: int) -> str:
     import jax
 
     x, steps = _array(size), _STEPS[size]
-    ours, theirs = _loop(callout.pure_callback, steps), _loop(jax.pure_callback, steps)
-    figures = [microseconds(lambda f=f: f(x), calls=steps) for f in (ours, theirs)]
-    text = side_by_side(["ours", "JAX"], figures)
+    lent = callout.options(_first, zero_copy=True)
+    on_device = callout.options(_first, memory="device")
+    loops = {
+        "ours": _loop(callout.pure_callback, steps),
+        "JAX": _loop(jax.pure_callback, steps),
+        "ours, zero_copy": _loop(callout.pure_callback, steps, lent),
+        'ours, memory="device"': _loop(callout.pure_callback, steps, on_device),
+    }
+    figures = [microseconds(lambda f=f: f(x), calls=steps) for f in loops.values()]
+    text = side_by_side([*loops], figures)
     if size < 1 << 20:
         return text
     rate = 2 * size / figures[0] / 1e3
