@@ -47,7 +47,7 @@ for cell in "${cells[@]}"; do
   venv=build/matrix/$tag-jax$jax
   echo "== $label: $(basename "$wheel")"
   prepare "$python" "$venv" "$jax" "$wheel"
-  rm -f "$venv"-*.log
+  rm -rf "$venv"-*.log "$venv"/pytest-*
   labels+=("$label") venvs+=("$venv") logs+=("$venv.log")
 done
 
@@ -58,8 +58,9 @@ run_tests() { # CELL FOLDER [OPTION...]
     < /dev/null >> "${logs[$1]%.log}-$2.log" 2>&1
 }
 
-# Those that failed get one more chance, by themselves.
-run_again() { # CELL FOLDER
+# Those that failed get one more chance, by themselves, if all others ran.
+run_again() { # CELL FOLDER STATUS
+  (($3 == 1)) || return "$3"
   run_tests "$1" "$2" --last-failed --last-failed-no-failures none
 }
 
@@ -83,12 +84,12 @@ for cell in "${!labels[@]}"; do
 done
 for cell in "${!labels[@]}"; do
   status=0
-  wait "${pids[$cell]}" || run_again "$cell" python || status=$?
+  wait "${pids[$cell]}" || run_again "$cell" python $? || status=$?
   report "$cell" python "$status"
 done
 for cell in "${!labels[@]}"; do
   status=0
-  run_tests "$cell" process || run_again "$cell" process || status=$?
+  run_tests "$cell" process || run_again "$cell" process $? || status=$?
   report "$cell" process "$status"
 done
 

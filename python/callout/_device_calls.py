@@ -18,6 +18,8 @@ def _on_device(call: DeviceCall, label: str) -> Callable[..., None]:
 
     def leaves_of(result: Any) -> list[Any]:
         """As on the host: where one array is expected, a list is taken for an array."""
+        if call.ignore_result:
+            return []
         if count == 1 and single:
             return [result]
         if flat and isinstance(result, tuple | list) and len(result) == count:
@@ -26,7 +28,7 @@ def _on_device(call: DeviceCall, label: str) -> Callable[..., None]:
 
     def run(_: Any, out: tuple[Any, ...], *leaves: Any) -> None:
         args, kwargs = call.in_tree.unflatten(leaves)
-        misfit = _ext.store_on_device(leaves_of(call.function(*args, **kwargs)), out, not call.x64)
+        misfit = _ext.store_on_device(leaves_of(call.function(*args, **kwargs)), out, leaves, not call.x64)
         if misfit is not None:
             raise _errors.ResultError(f"callback '{label}': its result does not fit: {misfit}")
 
@@ -60,5 +62,5 @@ def device_call_target(where: str, target: Target) -> Target:
         signature = ("device call", *target.signature)
         return Target(key, target.label, target.numpy_only, make, signature, target.device_index)
 
-    structure = (call.in_tree, call.out_tree, call.x64, target.label, target.numpy_only, target.device_index)
-    return interned("device call", call.function, structure, made)
+    structure = (call.in_tree, call.out_tree, call.x64, call.ignore_result, target.label, target.numpy_only)
+    return interned("device call", call.function, (*structure, target.device_index), made)

@@ -293,7 +293,7 @@ def recorded_call_counts() -> tuple[int, int]:
     (calls that were recorded for graph=True, launches of recordings), since the start.
     """
 
-def store_on_device(values: list, results: tuple, canonicalize: bool) -> object:
+def store_on_device(values: list, results: tuple, arguments: tuple, canonicalize: bool) -> object:
     """
     Copies a list of arrays into a tuple of Buffers on a CUDA device. Returns why one does not fit, or None.
     """

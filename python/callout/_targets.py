@@ -37,6 +37,7 @@ class DeviceCall:
     out_tree: PyTreeDef
     x64: bool
     wants_jax: bool
+    ignore_result: bool
 
 
 class Target:
@@ -319,7 +320,9 @@ def call_target(
             make,
             (str(in_tree), str(out_tree), x64, chosen),
             chosen.device_index or 0,
-            DeviceCall(fn, in_tree, out_tree, x64, chosen.args == "jax") if chosen.memory == "device" else None,
+            DeviceCall(fn, in_tree, out_tree, x64, chosen.args == "jax", ignore_result)
+            if chosen.memory == "device"
+            else None,
         ),
     )
 

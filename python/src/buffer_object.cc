@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <vector>
 
 #include "arrays.h"
 #include "callout/dtype.h"
@@ -23,7 +24,8 @@ struct BufferObject {
   MemorySpace space;
   int64_t exports;  // through the buffer protocol
   Py_ssize_t* strides;
-  std::shared_ptr<Leases> leases;  // arrays and tensors; made when the first is
+  std::shared_ptr<Leases> leases;    // arrays and tensors; made when the first is
+  std::vector<uintptr_t> consumers;  // streams that work on the memory, as DLPack numbers them
 };
 
 BufferObject* Self(PyObject* object) { return reinterpret_cast<BufferObject*>(object); }
@@ -190,7 +192,9 @@ PyObject* DLPack(PyObject* object, PyObject* args, PyObject* kwargs) {
       PyErr_SetString(PyExc_BufferError, "callout: a Buffer on a CUDA device is not copied; copy what is made of it");
       return nullptr;
     }
-    if (!OrderBehindXla(stream, self->space)) return nullptr;
+    uintptr_t consumer = 0;
+    if (!OrderBehindXla(stream, self->space, &consumer)) return nullptr;
+    if (consumer != 0) self->consumers.push_back(consumer);
   }
   return ToDLPack(self->view, request, LeasesOf(self));
 }
@@ -312,6 +316,7 @@ void Dealloc(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyMem_Free(self->strides);
   std::destroy_at(&self->leases);
+  std::destroy_at(&self->consumers);
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -364,6 +369,7 @@ PyObject* NewBuffer(const callout_buffer& buffer, bool writeable, const MemorySp
   self->writeable = writeable;
   self->space = space;
   new (&self->leases) std::shared_ptr<Leases>();
+  new (&self->consumers) std::vector<uintptr_t>();
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -376,6 +382,16 @@ const callout_buffer* MemoryOf(PyObject* buffer, MemorySpace* space) {
   if (self == nullptr) return nullptr;
   *space = self->space;
   return &self->view;
+}
+
+bool OrderXlaBehindConsumers(PyObject* buffer) {
+  BufferObject* self = Alive(buffer);
+  if (self == nullptr) return false;
+  for (const uintptr_t consumer : self->consumers) {
+    if (!OrderXlaBehind(consumer, self->space)) return false;
+  }
+  self->consumers.clear();
+  return true;
 }
 
 bool BufferIsKept(PyObject* buffer) {

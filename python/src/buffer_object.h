@@ -32,4 +32,8 @@ bool BufferIsKept(PyObject* buffer);
 /// another object, or if the call is over. Requires GIL.
 const callout_buffer* MemoryOf(PyObject* buffer, MemorySpace* space);
 
+/// What XLA's stream gets from now on runs after what the streams have that the Buffer's memory was given to by DLPack.
+/// False with a Python error. Requires GIL.
+bool OrderXlaBehindConsumers(PyObject* buffer);
+
 }  // namespace callout::python

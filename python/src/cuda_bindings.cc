@@ -53,9 +53,10 @@ nb::tuple CudaDriver() {
   return nb::make_tuple(path, (*driver)->version(), devices, nb::none());
 }
 
-nb::object StoreResults(const nb::list& values, const nb::tuple& results, bool canonicalize) {
-  const std::string misfit =
-      StoreOnDevice(values.ptr(), results.ptr(), canonicalize ? Canonicalize::k64To32 : Canonicalize::kNo);
+nb::object StoreResults(const nb::list& values, const nb::tuple& results, const nb::tuple& arguments,
+                        bool canonicalize) {
+  const std::string misfit = StoreOnDevice(values.ptr(), results.ptr(), arguments.ptr(),
+                                           canonicalize ? Canonicalize::k64To32 : Canonicalize::kNo);
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
   return misfit.empty() ? nb::none() : nb::object(nb::str(misfit.c_str()));
 }
@@ -72,7 +73,8 @@ void BindCuda(nb::module_& m) {
       "(launches that were queued or recorded, images that were loaded), since the start.");
   m.def("recorded_call_counts", &internal::RecordedCallCounts,
         "(calls that were recorded for graph=True, launches of recordings), since the start.");
-  m.def("store_on_device", &StoreResults, nb::arg("values"), nb::arg("results"), nb::arg("canonicalize"),
+  m.def("store_on_device", &StoreResults, nb::arg("values"), nb::arg("results"), nb::arg("arguments"),
+        nb::arg("canonicalize"),
         "Copies a list of arrays into a tuple of Buffers on a CUDA device. Returns why one does not fit, or None.");
   m.def("cuda_driver", &CudaDriver,
         "(path, version, [(ordinal, name, major, minor, PCI id)], why there are no devices, or None).");

@@ -12,9 +12,6 @@ namespace {
 
 namespace cuda = internal::cuda;
 
-// The default streams, as CUDA and both protocols number them.
-constexpr uintptr_t kLegacyStream = 1;
-
 Result<std::unique_ptr<const cuda::Device>> DeviceOf(const MemorySpace& space) {
   CALLOUT_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::Driver::Get());
   return cuda::Device::Retain(*driver, space.ordinal);
@@ -82,7 +79,8 @@ PyObject* CudaArrayInterface(const callout_buffer& buffer, bool writeable, const
                        "version", 3, "stream", stream.get());
 }
 
-bool OrderBehindXla(PyObject* consumer, const MemorySpace& space) {
+bool OrderBehindXla(PyObject* consumer, const MemorySpace& space, uintptr_t* other) {
+  *other = 0;
   long long number = kLegacyStream;  // what None stands for
   if (consumer != Py_None) {
     number = PyLong_AsLongLong(consumer);
@@ -98,15 +96,14 @@ bool OrderBehindXla(PyObject* consumer, const MemorySpace& space) {
   const Status ordered =
       Order(static_cast<cuda::CUstream>(space.stream), reinterpret_cast<cuda::CUstream>(number), space);
   if (!ordered.ok()) PyErr_SetString(PyExc_BufferError, ordered.c_message());
+  *other = static_cast<uintptr_t>(number);
   return ordered.ok();
 }
 
-bool OrderXlaBehind(PyObject* producer, const MemorySpace& space) {
-  const size_t number = PyLong_AsSize_t(producer);
-  if (number == static_cast<size_t>(-1) && PyErr_Occurred() != nullptr) return false;
-  if (number == StreamNumber(space.stream)) return true;
+bool OrderXlaBehind(uintptr_t producer, const MemorySpace& space) {
+  if (producer == StreamNumber(space.stream)) return true;
   const Status ordered =
-      Order(reinterpret_cast<cuda::CUstream>(number), static_cast<cuda::CUstream>(space.stream), space);
+      Order(reinterpret_cast<cuda::CUstream>(producer), static_cast<cuda::CUstream>(space.stream), space);
   if (!ordered.ok()) PyErr_SetString(PyExc_RuntimeError, ordered.c_message());
   return ordered.ok();
 }

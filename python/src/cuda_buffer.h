@@ -26,16 +26,20 @@ struct MemorySpace {
 PyObject* CudaArrayInterface(const callout_buffer& buffer, bool writeable, const MemorySpace& space);
 
 /// Makes what a consumer queues on its stream run after what XLA queued on its own. `consumer`: None or an int, as
-/// Python's DLPack protocol has it for CUDA. False with a BufferError. Requires GIL.
-bool OrderBehindXla(PyObject* consumer, const MemorySpace& space);
+/// Python's DLPack protocol has it for CUDA. `other` is set to the number of its stream, or to 0 if that is XLA's own,
+/// or not told. False with a BufferError. Requires GIL.
+bool OrderBehindXla(PyObject* consumer, const MemorySpace& space, uintptr_t* other);
 
-/// As OrderBehindXla, the other way round: what XLA's stream gets from now on runs after what the stream `producer`, an
-/// int of the CUDA array interface, has. False with a RuntimeError. Requires GIL.
-bool OrderXlaBehind(PyObject* producer, const MemorySpace& space);
+/// The other way round: what XLA's stream gets from now on runs after what the stream with this number has. False with
+/// a RuntimeError. Requires GIL.
+bool OrderXlaBehind(uintptr_t producer, const MemorySpace& space);
 
 /// True if a tuple of strides in bytes, of the CUDA array interface, is that of a row-major array like the buffer.
 /// Requires GIL.
 bool StridesAreDense(PyObject* strides, const callout_buffer& like);
+
+/// The number of the legacy default stream, which arrays stand for that name none.
+inline constexpr uintptr_t kLegacyStream = 1;
 
 /// The stream as both protocols number it: 1 for the legacy default stream, or its address.
 uintptr_t StreamNumber(void* stream);

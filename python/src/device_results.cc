@@ -22,9 +22,14 @@ struct Source {
   std::unique_ptr<char[]> block;
 };
 
+// What a KeyboardInterrupt or the like is not.
+void ClearException() {
+  if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception) != 0) PyErr_Clear();
+}
+
 bool HasAttribute(PyObject* object, const char* name) {
   const Ref found(PyObject_GetAttrString(object, name));
-  if (!found) PyErr_Clear();
+  ClearException();
   return static_cast<bool>(found);
 }
 
@@ -32,7 +37,8 @@ bool HasAttribute(PyObject* object, const char* name) {
 DLDevice DeviceOf(PyObject* value) {
   const Ref device(PyObject_CallMethod(value, "__dlpack_device__", nullptr));
   int type = 0, id = 0;
-  if (!device || !PyTuple_Check(device.get()) || !PyArg_ParseTuple(device.get(), "ii", &type, &id)) PyErr_Clear();
+  if (device && PyTuple_Check(device.get())) (void)PyArg_ParseTuple(device.get(), "ii", &type, &id);
+  ClearException();
   return {type, id};
 }
 
@@ -52,11 +58,38 @@ std::string TakeTensor(PyObject* value, const DLDevice& device, const callout_bu
   return DataOfDLPack(source->owner.get(), result, &source->data);
 }
 
-// "(2, 3) of '<f4'", for comparisons and for texts.
-Ref Described(PyObject* interface) {
-  PyObject* shape = PyDict_GetItemString(interface, "shape");
-  PyObject* typestr = PyDict_GetItemString(interface, "typestr");
-  return Ref(shape == nullptr || typestr == nullptr ? nullptr : PyUnicode_FromFormat("%R of %R", shape, typestr));
+// A part of a CUDA array interface. Borrowed; null for what is None, too.
+PyObject* PartOf(const Ref& interface, const char* key) {
+  PyObject* part = PyDict_GetItemString(interface.get(), key);
+  return part == Py_None ? nullptr : part;
+}
+
+// "(2, 3) of '<f4'".
+std::string Described(PyObject* shape, PyObject* typestr) {
+  const Ref text(PyUnicode_FromFormat("%R of %R", shape, typestr));
+  const char* characters = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  return characters == nullptr ? "" : characters;
+}
+
+// "" if the interface is of this shape and dtype, and dense. May set a Python error.
+std::string Misfit(const Ref& interface, const Ref& wanted, const callout_buffer& result) {
+  PyObject* extents = PartOf(interface, "shape");
+  const Ref shape(extents == nullptr ? nullptr : PySequence_Tuple(extents));
+  PyObject* typestr = PartOf(interface, "typestr");
+  if (!shape || typestr == nullptr) {
+    ClearException();
+    return "a __cuda_array_interface__ without shape or typestr";
+  }
+  const int same_shape = PyObject_RichCompareBool(shape.get(), PartOf(wanted, "shape"), Py_EQ);
+  const int same_type = PyObject_RichCompareBool(typestr, PartOf(wanted, "typestr"), Py_EQ);
+  if (same_shape < 0 || same_type < 0) return "";
+  if (same_shape == 0 || same_type == 0) {
+    return "expected " + Described(PartOf(wanted, "shape"), PartOf(wanted, "typestr")) + ", got " +
+           Described(shape.get(), typestr);
+  }
+  if (PartOf(interface, "mask") != nullptr) return "expected an array without a mask";
+  PyObject* strides = PartOf(interface, "strides");
+  return strides == nullptr || StridesAreDense(strides, result) ? "" : "expected an array that is row-major and dense";
 }
 
 // Of the CUDA array interface, https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html.
@@ -65,23 +98,19 @@ std::string TakeInterface(PyObject* value, const callout_buffer& result, const M
   const Ref wanted(CudaArrayInterface(result, true, space));
   if (!source->owner || !wanted) return "";
   if (!PyDict_Check(source->owner.get())) return "a __cuda_array_interface__ that is no dict";
-  const Ref expected = Described(wanted.get()), got = Described(source->owner.get());
-  PyObject* place = PyDict_GetItemString(source->owner.get(), "data");
+  std::string misfit = Misfit(source->owner, wanted, result);
+  if (!misfit.empty() || PyErr_Occurred() != nullptr) return misfit;
+  PyObject* place = PartOf(source->owner, "data");
   unsigned long long address = 0;
   int read_only = 0;
-  if (!expected || !got || place == nullptr || !PyArg_ParseTuple(place, "Kp", &address, &read_only)) {
-    PyErr_Clear();
-    return "a __cuda_array_interface__ without shape, typestr or data";
+  if (place == nullptr || !PyTuple_Check(place) || PyArg_ParseTuple(place, "Kp", &address, &read_only) == 0) {
+    ClearException();
+    return "a __cuda_array_interface__ without data";
   }
-  if (PyUnicode_Compare(expected.get(), got.get()) != 0) {
-    return std::string("expected ") + PyUnicode_AsUTF8(expected.get()) + ", got " + PyUnicode_AsUTF8(got.get());
-  }
-  PyObject* strides = PyDict_GetItemString(source->owner.get(), "strides");
-  if (strides != nullptr && strides != Py_None && !StridesAreDense(strides, result)) {
-    return "expected an array that is row-major and dense";
-  }
-  PyObject* stream = PyDict_GetItemString(source->owner.get(), "stream");
-  if (stream != nullptr && stream != Py_None && !OrderXlaBehind(stream, space)) return "";
+  // Libraries whose arrays name no stream work on the legacy default stream.
+  PyObject* stream = PartOf(source->owner, "stream");
+  const size_t number = stream == nullptr ? kLegacyStream : PyLong_AsSize_t(stream);
+  if (PyErr_Occurred() != nullptr || !OrderXlaBehind(number, space)) return "";
   source->data = reinterpret_cast<const void*>(address);
   return "";
 }
@@ -99,36 +128,52 @@ std::string Take(PyObject* value, const callout_buffer& result, const MemorySpac
   const DLDevice device = DeviceOf(value);
   source->on_device = true;
   if (device.type == kDLCuda) return TakeTensor(value, device, result, space, source);
-  if (device.type == 0 && HasAttribute(value, "__cuda_array_interface__")) {
-    return TakeInterface(value, result, space, source);
-  }
+  const bool has_interface = device.type != kDLCpu && HasAttribute(value, "__cuda_array_interface__");
+  if (PyErr_Occurred() != nullptr) return "";
+  if (has_interface) return TakeInterface(value, result, space, source);
   source->on_device = false;
   return TakeFromHost(value, result, canonicalize, source);
 }
 
+Status QueueCopy(const cuda::Device& device, const Source& source, const callout_buffer& result,
+                 cuda::CUstream stream) {
+  if (result.size_bytes == 0) return OkStatus();
+  const cuda::Driver& driver = device.driver();
+  const auto to = reinterpret_cast<cuda::CUdeviceptr>(result.data);
+  if (!source.on_device) {
+    return device.Check(driver.MemcpyHtoDAsync(to, source.data, result.size_bytes, stream), "cuMemcpyHtoDAsync",
+                        "a result");
+  }
+  const auto from = reinterpret_cast<cuda::CUdeviceptr>(source.data);
+  return device.Check(driver.MemcpyDtoDAsync(to, from, result.size_bytes, stream), "cuMemcpyDtoDAsync", "a result");
+}
+
+// Waits for what has been queued also if a later copy could not be.
 Status Copy(const std::vector<Source>& sources, const std::vector<callout_buffer>& results, const MemorySpace& space) {
   CALLOUT_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::Driver::Get());
   CALLOUT_ASSIGN_OR_RETURN(const auto device, cuda::Device::Retain(*driver, space.ordinal));
+  cuda::ContextScope current(*device);
+  CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
   const auto stream = static_cast<cuda::CUstream>(space.stream);
-  for (size_t i = 0; i < sources.size(); ++i) {
-    if (results[i].size_bytes == 0) continue;
-    const auto to = reinterpret_cast<cuda::CUdeviceptr>(results[i].data);
-    const size_t bytes = results[i].size_bytes;
-    if (sources[i].on_device) {
-      const auto from = reinterpret_cast<cuda::CUdeviceptr>(sources[i].data);
-      CALLOUT_RETURN_IF_ERROR(
-          device->Check(driver->MemcpyDtoDAsync(to, from, bytes, stream), "cuMemcpyDtoDAsync", "a result"));
-    } else {
-      CALLOUT_RETURN_IF_ERROR(
-          device->Check(driver->MemcpyHtoDAsync(to, sources[i].data, bytes, stream), "cuMemcpyHtoDAsync", "a result"));
-    }
+  Status status;
+  for (size_t i = 0; status.ok() && i < sources.size(); ++i) {
+    status = QueueCopy(*device, sources[i], results[i], stream);
   }
-  return device->Check(driver->StreamSynchronize(stream), "cuStreamSynchronize", "results");
+  Status waited = device->Check(driver->StreamSynchronize(stream), "cuStreamSynchronize", "results");
+  return status.ok() ? std::move(waited) : std::move(status);
+}
+
+// False with a Python error.
+bool OrderBehindUsers(PyObject* buffers) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(buffers); ++i) {
+    if (!OrderXlaBehindConsumers(PyTuple_GET_ITEM(buffers, i))) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-std::string StoreOnDevice(PyObject* values, PyObject* results, Canonicalize canonicalize) {
+std::string StoreOnDevice(PyObject* values, PyObject* results, PyObject* arguments, Canonicalize canonicalize) {
   const Py_ssize_t count = PyTuple_GET_SIZE(results);
   std::vector<Source> sources(static_cast<size_t>(count));
   std::vector<callout_buffer> buffers;
@@ -137,15 +182,14 @@ std::string StoreOnDevice(PyObject* values, PyObject* results, Canonicalize cano
     const callout_buffer* buffer = MemoryOf(PyTuple_GET_ITEM(results, i), &space);
     if (buffer == nullptr) return "";
     buffers.push_back(*buffer);
-    std::string misfit =
-        Take(PyList_GET_ITEM(values, i), *buffer, space, canonicalize, &sources[static_cast<size_t>(i)]);
-    if (!misfit.empty()) return "result " + std::to_string(i) + ": " + misfit;
+    Source& source = sources[static_cast<size_t>(i)];
+    const std::string misfit = Take(PyList_GET_ITEM(values, i), *buffer, space, canonicalize, &source);
     if (PyErr_Occurred() != nullptr) return "";
+    if (!misfit.empty()) return "result " + std::to_string(i) + ": " + misfit;
   }
-  if (count == 0) return "";
-  Status copied;
+  if (!OrderBehindUsers(arguments) || count == 0) return "";
   PyThreadState* released = PyEval_SaveThread();
-  copied = Copy(sources, buffers, space);
+  const Status copied = Copy(sources, buffers, space);
   PyEval_RestoreThread(released);
   if (!copied.ok()) PyErr_SetString(PyExc_RuntimeError, copied.c_message());
   return "";

@@ -15,7 +15,8 @@ namespace callout::python {
 /// until the copies have run: what was copied may be dropped then. A value is an array on the device (of DLPack, or
 /// with the CUDA array interface), behind whatever was queued for it, or whatever NumPy takes, on the host. Returns "",
 /// or why one does not fit ("result 0: expected f32[3], got f32[4]"), or has a Python error set and returns "".
-/// Requires GIL. Blocks until the stream is there. `canonicalize`: as in StoreResult, for values on the host.
-std::string StoreOnDevice(PyObject* values, PyObject* results, Canonicalize canonicalize);
+/// That stream also waits for what consumers of DLPack have queued for the Buffers of `arguments`, a tuple. Requires
+/// GIL. Blocks until the stream is there. `canonicalize`: as in StoreResult, for values on the host.
+std::string StoreOnDevice(PyObject* values, PyObject* results, PyObject* arguments, Canonicalize canonicalize);
 
 }  // namespace callout::python

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 # Servers on this machine are reached directly.
-os.environ["no_proxy"] = os.environ["no_grpc_proxy"] = "localhost,127.0.0.1"
+os.environ["no_proxy"] = "localhost,127.0.0.1"
 
 _PYTHON_TESTS = Path(__file__).parents[1] / "python"
 PRELUDE = f"""

@@ -104,10 +104,69 @@ def test_loops_eager_calls_and_io(received):
     assert received == [[0, 1, 2], [1, 2, 3]]
 
 
+def test_an_interface_may_have_numbers_of_numpy_and_no_dlpack_of_the_device():
+    class Managed(Interface):
+        def __dlpack_device__(self):
+            return (13, 0)
+
+    run = jax.jit(lambda x: callout.pure_callback(on_device(lambda v: Managed(v, shape=[np.int64(3)])), F3, x))
+    assert run(X).tolist() == [0, 1, 2]
+
+
 def test_vmap_calls_with_the_batch():
     run = jax.vmap(lambda x: callout.pure_callback(on_device(identity), F3, x, vmap_method="broadcast_all"))
     # The shape of one lane is declared, and the batch comes in front.
     assert jax.jit(run)(jnp.ones((2, 3))).tolist() == [[1, 1, 1]] * 2
+
+
+def waits(function):
+    """A callback that also notes how often streams were made to wait for others while it stored its results."""
+    names = ("cuEventRecord", "cuStreamWaitEvent")
+
+    def run(x):
+        result = function(x)
+        run.before = [calls(name) for name in names]
+        return result
+
+    run.counts = lambda: [calls(name) - was for name, was in zip(names, run.before, strict=True)]
+    return run
+
+
+@pytest.mark.parametrize("results", [None, F3], ids=["no results", "results of the host"])
+def test_what_a_consumer_has_queued_is_waited_for(results):
+    stream = ctypes.c_void_p()
+
+    def consumes(x):
+        driver("cuStreamCreate", ctypes.byref(stream), 1)
+        for consumer in (stream.value, None, -1):
+            x.__dlpack__(stream=consumer)
+        return None if results is None else np.ones(3, np.float32)
+
+    run = waits(consumes)
+    jax.block_until_ready(jax.jit(lambda x: callout.io_callback(on_device(run), results, x))(X))
+    jax.effects_barrier()
+    assert run.counts() == [2, 2]  # the stream, and the legacy default one
+
+
+def test_arrays_without_a_stream_are_behind_the_legacy_stream():
+    run = waits(lambda x: Interface(x, stream=None))
+    assert jax.jit(lambda x: callout.pure_callback(on_device(run), F3, x))(X).tolist() == [0, 1, 2]
+    assert run.counts() == [1, 1]
+
+
+def test_what_a_debug_callback_returns_is_ignored(received):
+    def note(x):
+        received.append(type(x).__name__)
+        return x
+
+    def program(x):
+        callout.debug_callback(on_device(note), x)
+
+    jax.jit(program)(X)
+    program(X)
+    callout.barrier_wait()
+    jax.effects_barrier()
+    assert received == ["Buffer", "Buffer"]
 
 
 def test_what_was_queued_elsewhere_is_waited_for():
@@ -133,7 +192,9 @@ def test_what_was_queued_elsewhere_is_waited_for():
         (lambda x: Interface(x), r"result 0: expected \(4,\) of '<f4', got \(3,\) of '<f4'"),
         (lambda x: Interface(x, shape=(4,), typestr="<i4"), r"expected \(4,\) of '<f4', got \(4,\) of '<i4'"),
         (lambda x: Interface(x, shape=(4,), strides=(8,)), "expected an array that is row-major and dense"),
-        (lambda x: Interface(x, data=None), "without shape, typestr or data"),
+        (lambda x: Interface(x, shape=(4,), data=None), "a __cuda_array_interface__ without data"),
+        (lambda x: Interface(x, shape=None), "without shape or typestr"),
+        (lambda x: Interface(x, shape=(4,), mask=x), "expected an array without a mask"),
         (lambda x: np.zeros(3, np.float32), r"result 0: expected f32\[4\], got f32\[3\]"),
         (lambda x: None, r"result 0: expected f32\[4\], got None"),
         (lambda x: ((1.0, 2.0), (3.0, 4.0)), r"result 0: expected f32\[4\], got f64\[2,2\]"),
@@ -183,6 +244,8 @@ def test_errors_of_the_driver_are_the_programs(function):
 def test_what_is_refused():
     with pytest.raises(NotImplementedError, match="which ordered calls honour on cpu only"):
         jax.jit(lambda x: callout.io_callback(on_device(identity), F3, x, ordered=True))(X)
+    with pytest.raises(NotImplementedError, match=r"callout\.threaded honours on cpu only"):
+        jax.jit(callout.threaded(lambda x: callout.io_callback(on_device(identity), F3, x)))(X)
     with pytest.raises(NotImplementedError, match=r"for cpu only\. .*jax\.dlpack\.from_dlpack"):
         jax.jit(lambda x: callout.pure_callback(on_device(identity, args="jax"), F3, x))(X)
 

@@ -38,11 +38,38 @@ def test_a_library_is_built_once(module):
     assert callout.cuda.load_host(COPY, name="copies", flags=["-DNDEBUG"]).path != module.path
 
 
+BRANCHES = """#include "callout/kernel.h"
+#if !defined(__CUDA_ARCH__)
+constexpr int kHost = {};
+#elif __CUDA_ARCH__ >= 900
+constexpr int kNew = {};
+#else
+constexpr int kOld = {};
+#endif
+void nothing(callout::Stream, callout::Out<float>) {{}}
+CALLOUT_KERNEL(nothing);
+"""
+
+
+def test_every_part_of_a_source_and_every_flag_makes_another_library(monkeypatch):
+    require_nvcc()
+    both = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in (80, 90)]
+
+    def path(*numbers):
+        return callout.cuda.load_host(BRANCHES.format(*numbers), flags=both).path
+
+    found = {path(*numbers) for numbers in ((1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2))}
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-lineinfo")
+    assert len({*found, path(1, 1, 1)}) == 5
+
+
 def test_operands_are_checked_when_traced(module):
     with pytest.raises(TypeError, match=r"callout.cuda 'through': argument 0: expected float32 of any rank, got int32"):
         jax.jit(module.through).lower(jnp.arange(3))
     with pytest.raises(ValueError, match="vmap_method must be one of"):
         module.through.options(vmap_method="parallel")
+    with pytest.raises(NotImplementedError, match=r"needs a vmap_method, one of \['sequential', "):
+        jax.vmap(module.through)(jnp.ones((2, 3)))
 
 
 def test_errors_show_the_users_lines():

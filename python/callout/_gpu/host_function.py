@@ -32,6 +32,7 @@ class HostTarget(NativeTarget):
     __slots__ = ("_graph", "handler")
 
     platforms = ("cuda",)
+    has_parallel_lanes = False
 
     def __init__(
         self,

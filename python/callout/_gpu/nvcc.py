@@ -48,13 +48,24 @@ def find_nvcc(arch: str | None, flags: Sequence[str]) -> Compiler:
             else "callout.cuda: no nvcc was found on the path, at CUDA_PATH, CUDA_HOME or /usr/local/cuda; install the CUDA "
             "toolkit, or set CUDACXX. Kernels by themselves need none: callout.cuda.load_inline"
         )
+    chosen = _architecture(arch, flags)
     return Compiler(
         "callout.cuda",
         "cuda-host",
         (path, *command[1:]),
-        ("-std=c++20", "-O2", "-Xcompiler=-fPIC,-fvisibility=hidden", *_architecture(arch, flags)),
-        ("-E", "-Xcompiler=-P"),
+        ("-std=c++20", "-O2", "-Xcompiler=-fPIC,-fvisibility=hidden", *chosen),
+        ("-E", "-Xcompiler=-dM", "-x", "cu", "/dev/null"),
+        _passes((*chosen, *flags)),
+        ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
     )
+
+
+def _passes(flags: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """How the host, and how each architecture sees a source. By itself nvcc shows what one of the latter does."""
+    said = [*flags, *(os.environ.get(variable, "") for variable in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"))]
+    numbers = sorted({number for flag in said for number in re.findall(r"(?:sm|compute)_(\d+)", flag)})
+    host = ("-E", "-Xcompiler=-P,-U__CUDA_ARCH__")
+    return (host, *((*host[:1], f"{host[1]},-D__CUDA_ARCH__={number}0") for number in numbers))
 
 
 def _architecture(arch: str | None, flags: Sequence[str]) -> tuple[str, ...]:

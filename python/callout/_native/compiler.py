@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 import shlex
 import shutil
@@ -30,16 +31,18 @@ class Compiler:
         kind: the folder of the cache.
         command: the compiler, and arguments that it always gets.
         base_flags: for compilation, before everybody else's.
-        preprocess: arguments to preprocess, without lines that say where something is.
-        macros: arguments to print what is predefined; they say what "-march=native" means. Empty if there are none.
+        preprocess: arguments to preprocess, without lines that say where something is: once for each pass of the compiler.
+        macros: arguments to print what is predefined; they say what "-march=native" means.
+        variables: of the environment, whose flags the compiler takes too.
     """
 
     where: str
     kind: str
     command: tuple[str, ...]
     base_flags: tuple[str, ...]
-    preprocess: tuple[str, ...] = ("-E", "-P")
-    macros: tuple[str, ...] = ()
+    macros: tuple[str, ...]
+    preprocess: tuple[tuple[str, ...], ...] = (("-E", "-P"),)
+    variables: tuple[str, ...] = ()
 
     def run(self, what: str, *arguments: str) -> bytes:
         """What the compiler prints. CompileError if it fails."""
@@ -66,7 +69,7 @@ def find_compiler() -> Compiler:
         if path := shutil.which(command[0]):
             flags = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden")
             macros = ("-dM", "-E", "-x", "c++", "/dev/null")
-            return Compiler("callout.cpp", "cpp", (path, *command[1:]), flags, macros=macros)
+            return Compiler("callout.cpp", "cpp", (path, *command[1:]), flags, macros)
     raise CompileError(
         f"callout.cpp: the compiler CXX={wanted!r} was not found"
         if wanted
@@ -83,14 +86,14 @@ def build(
         CompileError: the compiler refused.
     """
     options = [*compiler.base_flags, *(f"-I{folder}" for folder in include_dirs)]
-    digest = hashlib.sha256(repr((_version(compiler), compiler.base_flags, tuple(flags))).encode())
-    if compiler.macros:
-        digest.update(compiler.run(f"cannot compile {name}", *options, *flags, *compiler.macros))
+    from_environment = [os.environ.get(variable) for variable in compiler.variables]
+    digest = hashlib.sha256(repr((_version(compiler), compiler.base_flags, tuple(flags), from_environment)).encode())
+    digest.update(compiler.run(f"cannot compile {name}", *options, *flags, *compiler.macros))
     for flag in flags:
         if Path(flag).is_file():  # an object file, a static library
             digest.update(Path(flag).read_bytes())
-    for file in files:
-        digest.update(compiler.run(f"cannot preprocess {name}", *options, *flags, *compiler.preprocess, str(file)))
+    for file, arguments in itertools.product(files, compiler.preprocess):
+        digest.update(compiler.run(f"cannot preprocess {name}", *options, *flags, *arguments, str(file)))
     key = digest.hexdigest()[:32]
 
     def compile_library(library: Path) -> None:

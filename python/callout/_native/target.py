@@ -29,6 +29,8 @@ class NativeTarget(Target):
     platforms: tuple[str, ...] = PLATFORMS
     handler = "callout.v1.call"
     """The FFI target that calls it."""
+    has_parallel_lanes = True
+    """Whether `vmap_method="parallel"` is for it."""
 
     def __init__(
         self, key: Hashable, label: str, callback: _ext.Callback | None, content: str, library: Library | None = None

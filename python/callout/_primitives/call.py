@@ -56,7 +56,7 @@ def lower_call(
 ) -> list[Any]:
     """The custom call `name` of `target`. `device`: a SingleDeviceSharding or None; `more` goes to `lowering.emit`."""
     if name == _CALL and target.device_call is not None and not _HOST_PLATFORMS.issuperset(context.platforms(ctx)):
-        target, name = _on_device(ctx, where, target, more["ordered"])
+        target, name = _on_device(ctx, where, target, more["ordered"], more.get("threaded", False))
     callback = lowering.name_of(ctx, target, where)
     attributes = lowering.dispatch_synchronously(ctx, target)
     index = lowering.device_index_of(ctx, where, device)
@@ -72,12 +72,14 @@ def lower_call(
     )
 
 
-def _wants_device(args: Sequence[Any], target: Target) -> bool:
+def wants_device(args: Sequence[Any], target: Target) -> bool:
     """True for a callback that wants the device's memory where that is not the host's: XLA has it."""
     return target.device_call is not None and placement(args)[0].platform not in _HOST_PLATFORMS
 
 
-def _on_device(ctx: mlir.LoweringRuleContext, where: str, target: Target, ordered: bool) -> tuple[Target, str]:
+def _on_device(
+    ctx: mlir.LoweringRuleContext, where: str, target: Target, ordered: bool, threaded: bool
+) -> tuple[Target, str]:
     """What is called for a callback that wants the device's memory, and by which handler."""
     platforms = context.platforms(ctx)
     if not _HOST_PLATFORMS.isdisjoint(platforms):
@@ -85,10 +87,9 @@ def _on_device(ctx: mlir.LoweringRuleContext, where: str, target: Target, ordere
             f"{where}: '{target.label}' has options(memory=\"device\"), and the program is for {', '.join(platforms)}: "
             "lower it for each by itself"
         )
-    if ordered:
-        raise NotImplementedError(
-            f"{where}: '{target.label}' has options(memory=\"device\"), which ordered calls honour on cpu only"
-        )
+    if ordered or threaded:
+        what = "ordered calls honour" if ordered else "callout.threaded honours"
+        raise NotImplementedError(f"{where}: '{target.label}' has options(memory=\"device\"), which {what} on cpu only")
     return device_call_target(where, target), "callout.v1.buffer"
 
 
@@ -113,7 +114,7 @@ def _abstract_eval(*_: Any, result_avals: Avals, **__: Any) -> Avals:
 
 @call_p.def_impl
 def _eager(*args: Any, target: Target, result_avals: Avals, **params: Any) -> list[jax.Array]:
-    if _wants_device(args, target):
+    if wants_device(args, target):
         return list(xla.apply_primitive(call_p, *args, target=target, result_avals=result_avals, **params))
     return call_now(args, target, result_avals, ordered=False)
 
@@ -129,7 +130,7 @@ def _io_abstract_eval(*_: Any, result_avals: Avals, ordered: bool, **__: Any) ->
 
 @io_p.def_impl
 def _io_eager(*args: Any, target: Target, result_avals: Avals, ordered: bool, **params: Any) -> list[jax.Array]:
-    if _wants_device(args, target):
+    if wants_device(args, target):
         params.update(target=target, result_avals=result_avals, ordered=ordered)
         return list(xla.apply_primitive(io_p, *args, **params))
     return call_now(args, target, result_avals, ordered)

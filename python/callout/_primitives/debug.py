@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.extend.core
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _jax_compat
 from .._targets import Target
 from . import effects, lowering
 from .batching import loop_over_batch
-from .call import call_now, lower_call
+from .call import call_now, lower_call, wants_device
 
 _WHERE = "callout.debug_callback"
 
@@ -27,7 +27,9 @@ def _abstract_eval(*_: Any, ordered: bool, **__: Any) -> tuple[list[Any], set[An
 
 
 @debug_p.def_impl
-def _eager(*args: Any, target: Target, ordered: bool, **_: Any) -> list[Any]:
+def _eager(*args: Any, target: Target, ordered: bool, **params: Any) -> list[Any]:
+    if wants_device(args, target):
+        return list(xla.apply_primitive(debug_p, *args, target=target, ordered=ordered, **params))
     return list(call_now(args, target, (), ordered))
 
 

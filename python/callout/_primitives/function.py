@@ -161,7 +161,8 @@ def _batch(
     if vmap_method == PARALLEL or (vmap_method in _WHOLE_BATCH and isinstance(params["target"], GpuTarget)):
         return _batch_in_parallel(args, dims, size, **params)
     if vmap_method is None:
-        methods = [PARALLEL, *(method for method in VMAP_METHODS if method)]
+        more = [PARALLEL] if params["target"].has_parallel_lanes else []
+        methods = [*more, *(method for method in VMAP_METHODS if method)]
         raise NotImplementedError(
             f"native function '{params['target'].label}': vmap needs a vmap_method, one of {methods}"
         )
