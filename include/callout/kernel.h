@@ -68,7 +68,7 @@ struct AttributeType<Text> {
 };
 
 // How a parameter type is described and made. `in` and `out` count the buffers of the parameters before it. This one is
-// of Attr: nvcc before CUDA 13.5 matches no specialisation by a string.
+// of Attr: nvcc 13.0 matches no specialisation by a string.
 template <typename T>
 struct Parameter {
   static_assert(requires { T::kName; }, "callout: a parameter is an In, Out, Attr, Scratch or Stream");
