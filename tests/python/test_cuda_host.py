@@ -7,6 +7,7 @@ Programs are in gpu_host_functions.py.
 import callout
 import jax
 import jax.numpy as jnp
+import manual
 import pytest
 from callout._gpu import nvcc as search
 from cuda_compilers import require_nvcc
@@ -31,6 +32,18 @@ def module(cache):
 def test_functions_run_on_cuda_only(module):
     with pytest.raises(NotImplementedError, match="not supported on platform cpu; supported: cuda"):
         jax.jit(module.through)(jnp.ones(3))
+
+
+def test_the_example_of_the_manual_is_built(cache):
+    """And traced; the double of the driver does not run kernels that nvcc compiled."""
+    require_nvcc()
+    (code,) = [block for block in manual.blocks("cuda") if "load_host" in block]
+    code, _, printed = code.rpartition("print(")
+    assert "normalize" in printed
+    names = {"callout": callout, "jax": jax, "jnp": jnp}
+    exec(compile(code, "cuda.md", "exec"), names)
+    program = callout.export(jax.jit(names["normalize"]), platforms=["cuda"])(jnp.array([1.0, 3.0]))
+    assert [(out.shape, out.dtype) for out in program.out_avals] == [((2,), jnp.float32)]
 
 
 def test_a_library_is_built_once(module):

@@ -2,12 +2,12 @@
 """CUDA C++ in whole programs: compiled by NVRTC, launched by C++, and run by the double of the driver on the CPU."""
 
 import re
-from pathlib import Path
 
 import callout
 import host_cuda
 import jax
 import jax.numpy as jnp
+import manual
 import numpy as np
 import pytest
 from callout._gpu.signature import signatures
@@ -178,10 +178,9 @@ def test_the_examples_of_the_manual_run(monkeypatch, tmp_path, capsys):
         return compiled(source, functions)
 
     monkeypatch.setattr(callout.cuda, "load_inline", load_inline)
-    page = Path(__file__).parents[2] / "docs" / "cuda.md"
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 6
-    exec(compile("\n".join(blocks), str(page), "exec"), {})
+    code = [block for block in manual.blocks("cuda") if "load_host" not in block]  # that one: test_cuda_host.py
+    assert len(code) == 6
+    exec(compile("\n".join(code), "cuda.md", "exec"), {})
     said = " ".join(capsys.readouterr().out.split())
-    shown = re.findall(r"print\(.*\)  # (.*)", "\n".join(blocks))
+    shown = re.findall(r"print\(.*\)  # (.*)", "\n".join(code))
     assert said.replace(" ", "") == "".join(shown).replace(" ", "")

@@ -5,11 +5,11 @@ import functools
 import re
 import threading
 import types
-from pathlib import Path
 
 import callout
 import jax
 import jax.numpy as jnp
+import manual
 import numpy as np
 import pytest
 from callout.numba_cuda import numba_cuda_kernel
@@ -306,11 +306,10 @@ def test_exported_programs_carry_the_kernel(add):
 
 
 def test_the_examples_of_the_manual_run(cuda, capsys, tmp_path):
-    page = Path(__file__).parents[2] / "docs" / "numba_cuda.md"
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = manual.blocks("numba_cuda")
     assert len(blocks) == 4
-    shown = re.findall(r"print\(.*\)  # (?:\.\.\. )?(.*)", "\n".join(blocks))
     code = "\n".join(blocks)
+    shown = re.findall(r"print\(.*\)  # (?:\.\.\. )?(.*)", code)
     if "mlir" in cuda.__name__:
         code = code.replace("from numba import", "from numba_cuda_mlir import")
         shown[-1] = "raised: ValueError: raised in the kernel"

@@ -2,6 +2,7 @@
 """callout.report(): each rule with numbers that it is for and numbers that it is not for, and real programs."""
 
 import dataclasses
+import sys
 import threading
 
 import callout
@@ -261,17 +262,27 @@ def test_waiting_for_the_interpreter_is_found():
     assert found["gil"].label == "waits"
 
 
-def test_deliveries_that_wait_for_the_interpreter_are_found(received):
+@pytest.fixture
+def long_turns():
+    """A Python thread that waits for the lock asks for it after half a second."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.5)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_deliveries_that_wait_for_the_interpreter_are_found(received, long_turns):
     tap = callout.options(received.tap, name="late")
     f = jax.jit(lambda x: callout.tap(tap, x))
-    f(jnp.float32(0)).block_until_ready()
+    square = jnp.ones((1000, 1000), jnp.float32)
+    late = jax.jit(lambda a: (a @ a)[0, 0])
+    f(late(square)).block_until_ready()
     callout.barrier_wait()
     received.clear()
     with callout.profile() as profile:
-        for number in range(1, 11):
-            f(jnp.float32(1))
-            while len(received) < number:  # holds the lock until it is asked to drop it
-                pass
+        f(late(square))  # its input is not ready: the tap comes when Python is busy here
+        while not received:  # holds the lock until it is asked to drop it
+            pass
     found = {finding.rule: finding for finding in profile.report().findings}
     assert "delivery_gil" in found
 

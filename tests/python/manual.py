@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python blocks of a page of the manual, for tests that run those which need a GPU otherwise."""
+
+import re
+from pathlib import Path
+
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str) -> list[str]:
+    """The blocks of `docs/PAGE.md`, in order."""
+    return _BLOCK.findall((Path(__file__).parents[2] / "docs" / f"{page}.md").read_text())
