@@ -76,22 +76,36 @@ report() { # CELL FOLDER STATUS
   echo "${labels[$1]}: ${summary:-exit code $3, no summary}" | tee -a "$results"
 }
 
-# Side by side: they mostly use one core. Those of whole processes come one after the other, since some of them time out.
+# Side by side: they mostly use one core. Those of whole processes come one cell after the other, since some of them time
+# out; meanwhile, if there is a core for them.
 pids=()
 for cell in "${!labels[@]}"; do
   run_tests "$cell" python &
   pids+=($!)
 done
-for cell in "${!labels[@]}"; do
-  status=0
-  wait "${pids[$cell]}" || run_again "$cell" python $? || status=$?
-  report "$cell" python "$status"
-done
-for cell in "${!labels[@]}"; do
-  status=0
-  run_tests "$cell" process || run_again "$cell" process $? || status=$?
-  report "$cell" process "$status"
-done
+process_tests() {
+  local cell status
+  for cell in "${!labels[@]}"; do
+    status=0
+    run_tests "$cell" process || run_again "$cell" process $? || status=$?
+    report "$cell" process "$status"
+  done
+}
+python_tests() {
+  local cell status
+  for cell in "${!labels[@]}"; do
+    status=0
+    wait "${pids[$cell]}" || run_again "$cell" python $? || status=$?
+    report "$cell" python "$status"
+  done
+}
+if (($(nproc) > ${#labels[@]})); then
+  process_tests
+  python_tests
+else
+  python_tests
+  process_tests
+fi
 
 echo "== matrix"
 cat "$results"

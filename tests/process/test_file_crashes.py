@@ -37,7 +37,12 @@ def wait_until(process, condition):
 
 
 def total_bytes(folder):
-    return sum(path.stat().st_size for path in folder.iterdir()) if folder.exists() else 0
+    while folder.exists():
+        try:
+            return sum(path.stat().st_size for path in folder.iterdir())
+        except FileNotFoundError:
+            pass  # renamed meanwhile, by rotation
+    return 0
 
 
 def kill_while_writing(process, folder):
