@@ -54,7 +54,7 @@ $(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench: $(STAMPS)/%: requirements/%.txt re
 
 $(STAMPS)/package: $(package_sources) $(STAMPS)/dev $(STAMPS)/cmake
 	$(PIP) install --quiet --no-deps --no-build-isolation --force-reinstall \
-	  -C build-dir='build/python/{wheel_tag}' .
+	  -C build-dir='build/python-{wheel_tag}' .
 	touch $@
 
 install: $(STAMPS)/package

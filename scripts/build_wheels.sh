@@ -24,9 +24,10 @@ for minor in "${minors[@]}"; do
     continue
   fi
   echo "wheel $tag: building with $minor"
-  rm -rf "build/wheels/$tag" dist/callout-*-"$tag"-*.whl
-  # A fixed build folder would hold paths of an earlier, by now deleted, build environment.
-  "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps \
+  # A build folder that is left from before holds paths of a build environment that was deleted. It is as deep as those of
+  # other builds, for ccache.
+  rm -rf "build/wheels/$tag" "build/wheel-$tag" dist/callout-*-"$tag"-*.whl
+  "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps -C build-dir="build/wheel-$tag" \
     --wheel-dir "build/wheels/$tag" . < /dev/null
   # libcallout.so is ours and already in the wheel: no second copy may be grafted in.
   PATH="$PWD/$tools/bin:$PATH" "$tools/bin/auditwheel" repair --exclude 'libcallout.so' \

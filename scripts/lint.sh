@@ -33,8 +33,9 @@ clang_tidy() {
   mapfile -t sources < <(git ls-files --cached --others --exclude-standard -- \
     'src/*.cc' 'tools/*.cc' ':!src/*_test.cc' ':!tools/*_test.cc' ':!tools/no_npz.cc' ':!src/testing' \
     ':!src/*/testdata/*')
+  # The compiler's own warning takes the place of bugprone-reserved-identifier, which takes a quarter of the time.
   printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p build/dev \
-    --extra-arg=-Wthread-safety --extra-arg=-Wno-unknown-warning-option 2> build/lint-tidy.log
+    --extra-arg=-Wthread-safety --extra-arg=-Wreserved-identifier --extra-arg=-Wno-unknown-warning-option 2> build/lint-tidy.log
 }
 
 functions() {
