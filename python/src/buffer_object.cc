@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arrays.h"
+#include "buffer_protocol.h"
 #include "callout/dtype.h"
 #include "dlpack.h"
 #include "frame/buffer.h"
@@ -22,8 +23,8 @@ struct BufferObject {
   bool writeable;
   bool lent;  // by the CUDA array interface: its consumers refer to this object
   MemorySpace space;
-  int64_t exports;  // through the buffer protocol
-  Py_ssize_t* strides;
+  int64_t exports;                   // through the buffer protocol
+  Py_ssize_t* extents;               // of views through the buffer protocol
   std::shared_ptr<Leases> leases;    // arrays and tensors; made when the first is
   std::vector<uintptr_t> consumers;  // streams that work on the memory, as DLPack numbers them
 };
@@ -219,92 +220,11 @@ PyObject* Interface(PyObject* object, void*) {
   return interface;
 }
 
-// struct's and PEP 3118's letter; null for dtypes that have none, which NumPy takes through __array__.
-const char* FormatOf(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return "?";
-    case DType::kInt8:
-      return "b";
-    case DType::kUint8:
-      return "B";
-    case DType::kInt16:
-      return "h";
-    case DType::kUint16:
-      return "H";
-    case DType::kInt32:
-      return "i";
-    case DType::kUint32:
-      return "I";
-    case DType::kInt64:
-      return "q";
-    case DType::kUint64:
-      return "Q";
-    case DType::kFloat16:
-      return "e";
-    case DType::kFloat32:
-      return "f";
-    case DType::kFloat64:
-      return "d";
-    case DType::kComplex64:
-      return "Zf";
-    case DType::kComplex128:
-      return "Zd";
-    default:
-      return nullptr;
-  }
-}
-
-// Shape and strides of a Py_buffer, which live as long as the object.
-bool FillExtents(BufferObject* self, Py_ssize_t itemsize) {
-  if (self->strides != nullptr || self->view.rank == 0) return true;
-  self->strides = static_cast<Py_ssize_t*>(PyMem_Malloc(sizeof(Py_ssize_t) * 2 * self->view.rank));
-  if (self->strides == nullptr) {
-    PyErr_NoMemory();
-    return false;
-  }
-  Py_ssize_t stride = itemsize;
-  for (uint32_t i = self->view.rank; i-- > 0;) {
-    self->strides[i] = stride;
-    self->strides[self->view.rank + i] = static_cast<Py_ssize_t>(self->view.dims[i]);
-    stride *= self->strides[self->view.rank + i];
-  }
-  return true;
-}
-
 int GetBuffer(PyObject* object, Py_buffer* out, int flags) {
   out->obj = nullptr;
   BufferObject* self = OnHost(object, PyExc_BufferError, "the host");
-  if (self == nullptr) return -1;
-  const auto dtype = static_cast<DType>(self->view.dtype);
-  const char* format = FormatOf(dtype);
-  if (format == nullptr) {
-    PyErr_Format(PyExc_BufferError, "callout: the buffer protocol has no dtype %s; numpy.asarray takes it",
-                 std::string(NumpyName(dtype)).c_str());
-    return -1;
-  }
-  if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && (flags & PyBUF_ANY_CONTIGUOUS) != PyBUF_ANY_CONTIGUOUS &&
-      self->view.rank > 1) {
-    PyErr_SetString(PyExc_BufferError, "callout: a Buffer is row-major");
-    return -1;
-  }
-  if ((flags & PyBUF_WRITABLE) != 0 && !self->writeable) {
-    PyErr_SetString(PyExc_BufferError, "callout: an argument of a buffer callback is read-only");
-    return -1;
-  }
-  const Py_ssize_t itemsize = BitWidth(dtype) / 8;
-  if (!FillExtents(self, itemsize)) return -1;
-  out->buf = self->view.data;
+  if (self == nullptr || !FillPyBuffer(self->view, self->writeable, flags, &self->extents, out)) return -1;
   out->obj = Py_NewRef(object);
-  out->len = static_cast<Py_ssize_t>(self->view.size_bytes);
-  out->itemsize = itemsize;
-  out->readonly = self->writeable ? 0 : 1;
-  out->ndim = static_cast<int>(self->view.rank);
-  out->format = (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(format) : nullptr;
-  out->shape = (flags & PyBUF_ND) != 0 ? self->strides + self->view.rank : nullptr;
-  out->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? self->strides : nullptr;
-  out->suboffsets = nullptr;
-  out->internal = nullptr;
   ++self->exports;
   return 0;
 }
@@ -314,7 +234,7 @@ void ReleaseBuffer(PyObject* object, Py_buffer*) { --Self(object)->exports; }
 void Dealloc(PyObject* object) {
   BufferObject* self = Self(object);
   PyTypeObject* type = Py_TYPE(object);
-  PyMem_Free(self->strides);
+  PyMem_Free(self->extents);
   std::destroy_at(&self->leases);
   std::destroy_at(&self->consumers);
   type->tp_free(object);
