@@ -14,6 +14,7 @@ _SIGNATURES = {
     "cuMemcpyDtoDAsync": [_POINTER, _POINTER, _BYTES, ctypes.c_void_p],
     "cuMemsetD8Async": [_POINTER, ctypes.c_ubyte, _BYTES, ctypes.c_void_p],
     "cuMemAlloc": [ctypes.POINTER(_POINTER), _BYTES],
+    "cuMemFree": [_POINTER],
     "cuStreamSynchronize": [ctypes.c_void_p],
     "cuStreamCreate": [ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint],
     "cuStreamBeginCapture": [ctypes.c_void_p, ctypes.c_int],

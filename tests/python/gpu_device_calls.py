@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from callout._primitives import call
-from double_memory import address, driver, seen
+from double_memory import driver, seen
 from gpu_double import calls, fail
 from jax import lax
 
@@ -250,9 +250,14 @@ def test_what_is_refused():
         jax.jit(lambda x: callout.pure_callback(on_device(identity, args="jax"), F3, x))(X)
 
 
-def test_work_of_the_callback_is_on_the_device():
-    def fill(x):
-        driver("cuMemsetD8Async", address(x), 0, 4, 0)
-        return x
+def test_a_result_may_be_the_callbacks_own_memory_whose_work_is_still_queued():
+    own = ctypes.c_uint64()
 
-    assert jax.jit(lambda x: callout.pure_callback(on_device(fill), F3, x))(X + 1).tolist()[1:] == [2, 3]
+    def fill(x):
+        driver("cuMemAlloc", ctypes.byref(own), x.nbytes)
+        driver("cuMemsetD8Async", own, 1, x.nbytes, None)
+        return Interface(x, data=(own.value, False), stream=1)  # the legacy default stream
+
+    filled = jax.jit(lambda x: callout.pure_callback(on_device(fill), F3, x))(X)
+    np.testing.assert_array_equal(np.asarray(filled).view(np.uint8), np.ones(12))
+    callout.io_callback(on_device(lambda: driver("cuMemFree", own)), None)
