@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# The three functions that component folders use:
+# The functions that component folders use:
 #
 #   callout_library(NAME base SRCS a.cc DEPS ... PRIVATE_DEPS ... [TESTONLY])
-#   callout_test(NAME a_test SRCS a_test.cc DEPS base testing)
+#   callout_test(NAME base_test SRCS a_test.cc b_test.cc DEPS base testing)
+#   callout_unity(target)
 #   callout_benchmark(NAME a_benchmark SRCS a_benchmark.cc DEPS base)
 #
 # A dependency named `x` is the target callout_x; one with `::` is taken as it stands.
@@ -15,6 +16,11 @@ function(_callout_link target visibility)
     endif()
     target_link_libraries(${target} ${visibility} ${dep})
   endforeach()
+endfunction()
+
+# With CALLOUT_UNITY the files of a target are compiled several at a time.
+function(callout_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${CALLOUT_UNITY} UNITY_BUILD_BATCH_SIZE 12)
 endfunction()
 
 function(callout_library)
@@ -30,6 +36,7 @@ function(callout_library)
   _callout_link(${target} PUBLIC ${arg_DEPS})
   _callout_link(${target} PRIVATE ${arg_PRIVATE_DEPS})
   callout_set_warnings(${target})
+  callout_unity(${target})
   if(NOT arg_TESTONLY)
     set_property(GLOBAL APPEND PROPERTY CALLOUT_COMPONENTS ${target})
     set(external ${arg_DEPS} ${arg_PRIVATE_DEPS})
@@ -48,6 +55,7 @@ function(callout_test)
   _callout_link(${arg_NAME} PRIVATE ${arg_DEPS})
   target_link_libraries(${arg_NAME} PRIVATE GTest::gmock GTest::gtest_main)
   callout_set_warnings(${arg_NAME})
+  callout_unity(${arg_NAME})
   # Optimising tests takes longer than running them, with sanitizers above all.
   target_compile_options(${arg_NAME} PRIVATE $<$<CONFIG:Debug>:-O0>)
   gtest_discover_tests(${arg_NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60

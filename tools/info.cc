@@ -118,7 +118,7 @@ void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
 }
 
 // As one word of a shell.
-std::string Quoted(const std::string& text) {
+std::string ShellQuoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";
@@ -132,7 +132,7 @@ void PrintNames(const std::vector<std::string>& names) {
     if (name.starts_with("py:")) {
       std::printf("  '%s' is a Python function of the process that traced it: it cannot be bound here\n", name.c_str());
     } else {
-      unbound += " --bind " + Quoted(name + "=...");
+      unbound += " --bind " + ShellQuoted(name + "=...");
     }
   }
   if (!unbound.empty()) std::printf("  to run it:%s\n", unbound.c_str());

@@ -21,7 +21,7 @@ using internal::IsOk;
 using internal::StatusIs;
 using ::testing::ElementsAre;
 
-Array Spec(const std::string& text) {
+Array OfSpec(const std::string& text) {
   auto array = ParseSpec(text);
   EXPECT_THAT(array, IsOk()) << text;
   return std::move(array).value();
@@ -38,7 +38,7 @@ TEST(NpyTest, ComesBackAsItWent) {
   for (const char* spec :
        {"f32[2,3]=random:1", "f64[]=1.5", "s8[3]=1,-2,3", "u16[1]=7", "bool[2]=1,0", "c64[2]=1+2j", "c128[1]=-1j",
         "f16[2]=1,2", "s64[0,4]=", "bf16[2]=1,2", "f8e4m3fn[2]=1,2", "s4[3]=-8,7,1"}) {
-    const Array array = Spec(spec);
+    const Array array = OfSpec(spec);
     const std::string bytes = FormatNpy(array);
     EXPECT_EQ((bytes.size() - array.bytes.size()) % 64, 0U) << spec;
     const auto back = ParseNpy(bytes, "x", array.type.dtype);
@@ -52,14 +52,14 @@ TEST(NpyTest, TakesFortransOrder) {
   // [[1, 2, 3], [4, 5, 6]], column after column.
   const auto array = ParseNpy(File("{'descr': '|i1', 'fortran_order': True, 'shape': (2, 3), }", "\1\4\2\5\3\6"), "x");
   ASSERT_THAT(array, IsOk());
-  EXPECT_EQ(array->bytes, Spec("s8[2,3]=1,2,3,4,5,6").bytes);
+  EXPECT_EQ(array->bytes, OfSpec("s8[2,3]=1,2,3,4,5,6").bytes);
 }
 
 TEST(NpyTest, RawBytesAreWhatIsExpected) {
   const std::string file = File("{'descr': '<V2', 'fortran_order': False, 'shape': (1,), }", "\x80\x3f");
   const auto array = ParseNpy(file, "x", DType::kBfloat16);
   ASSERT_THAT(array, IsOk());
-  EXPECT_EQ(array->bytes, Spec("bf16[1]=1").bytes);
+  EXPECT_EQ(array->bytes, OfSpec("bf16[1]=1").bytes);
   EXPECT_THAT(ParseNpy(file, "'x'"), StatusIs(StatusCode::kInvalidArgument, "'x' has elements of type '<V2'"));
   EXPECT_THAT(ParseNpy(file, "'x'", DType::kFloat32), StatusIs(StatusCode::kInvalidArgument, "'<V2'"));
 }
@@ -107,7 +107,7 @@ class NpzTest : public ::testing::Test {
 };
 
 TEST_F(NpzTest, ComesBackAsItWent) {
-  const NamedArrays arrays = {{"first", Spec("f32[2]=1,2")}, {"second", Spec("bf16[]=3")}};
+  const NamedArrays arrays = {{"first", OfSpec("f32[2]=1,2")}, {"second", OfSpec("bf16[]=3")}};
   ASSERT_THAT(WriteNpz(path_, arrays), IsOk());
   ASSERT_THAT(WriteNpz(path_, arrays), IsOk()) << "it is there already";
   const auto back = ReadNpz(path_, {DType::kFloat32, DType::kBfloat16});
@@ -129,7 +129,7 @@ TEST_F(NpzTest, ALinkStaysAndADeviceIsLeftAlone) {
   const std::string link = path_ + ".link";
   ASSERT_THAT(WriteNpz(path_, {}), IsOk());
   std::filesystem::create_symlink(path_, link);
-  EXPECT_THAT(WriteNpz(link, {{"x", Spec("f32[]=1")}}), IsOk());
+  EXPECT_THAT(WriteNpz(link, {{"x", OfSpec("f32[]=1")}}), IsOk());
   EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_EQ(ReadNpz(path_)->size(), 1U);
   (void)std::remove(link.c_str());
@@ -138,7 +138,7 @@ TEST_F(NpzTest, ALinkStaysAndADeviceIsLeftAlone) {
 }
 
 TEST_F(NpzTest, BrokenArchivesAreErrors) {
-  ASSERT_THAT(WriteNpz(path_, {{"x", Spec("f32[4]=1,2,3,4")}}), IsOk());
+  ASSERT_THAT(WriteNpz(path_, {{"x", OfSpec("f32[4]=1,2,3,4")}}), IsOk());
   std::ifstream file(path_, std::ios::binary);
   const std::string good(std::istreambuf_iterator<char>(file), {});
   int errors = 0;

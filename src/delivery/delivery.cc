@@ -77,13 +77,6 @@ constexpr std::chrono::milliseconds kSlice{50};
   return false;
 }
 
-ProfileEvent EventOf(ProfileKind kind, const Callback& callback, int32_t device_ordinal, uint32_t session) {
-  return {.label = ProfileLabel(session, callback.label(), callback.stats().profile_label),
-          .device = device_ordinal,
-          .kind = kind,
-          .lane = static_cast<uint8_t>(callback.lane())};
-}
-
 [[gnu::noinline, gnu::cold]] void RecordWait(const ProfileSpan& span, ProfileKind kind, const Callback& callback,
                                              int32_t device_ordinal) {
   span.End(EventOf(kind, callback, device_ordinal, span.session()));

@@ -15,6 +15,7 @@
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
+#include "testing/spin.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
 #include "testing/test_site.h"
@@ -27,8 +28,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
-
-constexpr auto kForever = steady_clock::time_point::max();
 
 class DeliveryTest : public LiveCountTest {
  protected:

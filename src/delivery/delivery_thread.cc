@@ -49,13 +49,6 @@ Status Guarded(Body&& body) {
   }
 }
 
-ProfileEvent EventOf(ProfileKind kind, const Callback& callback, int32_t device_ordinal, uint32_t session) {
-  return {.label = ProfileLabel(session, callback.label(), callback.stats().profile_label),
-          .device = device_ordinal,
-          .kind = kind,
-          .lane = static_cast<uint8_t>(callback.lane())};
-}
-
 [[gnu::noinline, gnu::cold]] void RecordDelivery(const ProfileSpan& span, const Callback& callback,
                                                  const Record& record, const Status& status) {
   ProfileEvent event = EventOf(ProfileKind::kDelivery, callback, record.device_ordinal, span.session());

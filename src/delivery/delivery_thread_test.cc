@@ -21,7 +21,6 @@ using std::chrono::steady_clock;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr auto kForever = steady_clock::time_point::max();
 constexpr uint64_t kMegabyte = 1 << 20;
 
 // Pushes a record without buffers; `value` becomes its run id.

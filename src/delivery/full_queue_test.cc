@@ -22,8 +22,6 @@ namespace {
 using std::chrono::steady_clock;
 using ::testing::IsEmpty;
 
-constexpr auto kForever = steady_clock::time_point::max();
-
 class FullQueueTest : public LiveCountTest {
  protected:
   FullQueueTest() {

@@ -10,6 +10,7 @@
 #include "delivery/delivery.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
+#include "testing/spin.h"
 #include "testing/test_buffer.h"
 #include "testing/test_site.h"
 
@@ -18,8 +19,6 @@ namespace {
 
 using std::chrono::steady_clock;
 using ::testing::IsEmpty;
-
-constexpr auto kForever = steady_clock::time_point::max();
 
 class ParkTest : public LiveCountTest {
  protected:

@@ -15,6 +15,7 @@
 #include "registry/invoke.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
+#include "testing/spin.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
 #include "testing/test_site.h"
@@ -26,7 +27,6 @@ using std::chrono::steady_clock;
 using ::testing::IsEmpty;
 using Kind = ProfileKind;
 
-constexpr auto kForever = steady_clock::time_point::max();
 constexpr uint64_t kPlenty = 1'000'000;
 
 class ProfileTest : public LiveCountTest {

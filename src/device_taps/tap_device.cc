@@ -19,10 +19,7 @@ Status Copy(const Status& status) { return {status.code(), std::string(status.me
 
 void RecordWait(const ProfileSpan& span, const Callback& callback, int32_t device_ordinal) {
   if (!span.on()) return;
-  span.End({.label = ProfileLabel(span.session(), callback.label(), callback.stats().profile_label),
-            .device = device_ordinal,
-            .kind = ProfileKind::kRoomWait,
-            .lane = static_cast<uint8_t>(callback.lane())});
+  span.End(EventOf(ProfileKind::kRoomWait, callback, device_ordinal, span.session()));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "callout/dtype.h"
 #include "delivery/record_header.h"
 #include "frame/buffer.h"
+#include "transport/cuda/resources.h"
 
 namespace callout::internal {
 namespace {
@@ -74,7 +75,7 @@ Status QueueCopies(const cuda::Device& device, TapSlot& slot, const DeviceSendin
   Status status;
   ForEachBuffer(sending, [&](const callout_buffer& buffer) {
     if (status.ok() && buffer.size_bytes > 0) {
-      const auto from = reinterpret_cast<cuda::CUdeviceptr>(buffer.data);
+      const auto from = cuda::AddressOf(buffer.data);
       status = device.Check(device.driver().MemcpyDtoHAsync(copy->data, from, buffer.size_bytes, sending.stream),
                             "cuMemcpyDtoHAsync");
     }

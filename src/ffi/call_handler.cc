@@ -18,7 +18,7 @@ struct CallState final : SiteState {
   CallSite site;
 };
 
-Status Instantiate(XLA_FFI_CallFrame* frame) {
+Status InstantiateCall(XLA_FFI_CallFrame* frame) {
   auto state = std::make_unique<CallState>();
   CALLOUT_RETURN_IF_ERROR(state->site.Decode(frame->attrs));
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
@@ -43,7 +43,7 @@ using namespace callout::internal;  // the handlers are C symbols
 XLA_FFI_Error* callout_v1_call_instantiate(XLA_FFI_CallFrame* frame) noexcept {
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
-  return Guard(frame->api, [frame] { return Instantiate(frame); });
+  return Guard(frame->api, [frame] { return InstantiateCall(frame); });
 }
 
 XLA_FFI_Error* callout_v1_call_execute(XLA_FFI_CallFrame* frame) noexcept {

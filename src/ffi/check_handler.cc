@@ -104,8 +104,7 @@ Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
   std::memcpy(&number, copies.args()[0].data, sizeof(number));
   CALLOUT_RETURN_IF_ERROR(FailureOf(number, frame->attrs));
   return check.PassOn([&](void* to, const void* from, size_t bytes) {
-    return CopyOnDevice(pool->device(), stream, reinterpret_cast<cuda::CUdeviceptr>(to),
-                        reinterpret_cast<cuda::CUdeviceptr>(from), bytes, subject);
+    return CopyOnDevice(pool->device(), stream, cuda::AddressOf(to), cuda::AddressOf(from), bytes, subject);
   });
 }
 

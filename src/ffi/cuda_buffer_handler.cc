@@ -20,11 +20,11 @@
 #include "frame/call_frame.h"
 #include "registry/failures.h"
 #include "registry/invoke.h"
+#include "transport/cuda/resources.h"
 
 namespace callout::internal {
 namespace {
 
-using cuda::CUdeviceptr;
 using cuda::CUstream;
 
 // What a call site has on one device.
@@ -79,7 +79,7 @@ class BufferState final : public SiteState {
   std::map<int, SiteDevice> devices_ CALLOUT_GUARDED_BY(mutex_);
 };
 
-Status Instantiate(XLA_FFI_CallFrame* frame) {
+Status InstantiateCudaBuffer(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, FindCallback(frame->attrs));
   if (!callback->takes_device_memory()) {
     return InvalidArgument("callout: callback '" + callback->label() +
@@ -95,9 +95,8 @@ Status Instantiate(XLA_FFI_CallFrame* frame) {
 
 Status Fill(const callout_buffer& buffer, unsigned char value, const cuda::Device& device, CUstream stream) {
   if (buffer.size_bytes == 0) return OkStatus();
-  return device.Check(
-      device.driver().MemsetD8Async(reinterpret_cast<CUdeviceptr>(buffer.data), value, buffer.size_bytes, stream),
-      "cuMemsetD8Async");
+  return device.Check(device.driver().MemsetD8Async(cuda::AddressOf(buffer.data), value, buffer.size_bytes, stream),
+                      "cuMemsetD8Async");
 }
 
 // As Defer of ffi/deferral.h. The number is written byte by byte: fills need no memory of the host's that stays.
@@ -169,7 +168,7 @@ using namespace callout::internal;  // the handlers are C symbols
 XLA_FFI_Error* callout_v1_cuda_buffer_instantiate(XLA_FFI_CallFrame* frame) noexcept {
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
-  return Guard(frame->api, [frame] { return Instantiate(frame); });
+  return Guard(frame->api, [frame] { return InstantiateCudaBuffer(frame); });
 }
 
 XLA_FFI_Error* callout_v1_cuda_buffer_initialize(XLA_FFI_CallFrame* frame) noexcept {

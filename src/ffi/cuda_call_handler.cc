@@ -19,17 +19,16 @@
 namespace callout::internal {
 namespace {
 
-using cuda::CUdeviceptr;
 using cuda::CUstream;
 
-struct CallState final : SiteState {
+struct CudaCallState final : SiteState {
   CallSite site;
   std::string subject;  // for errors of the driver
   cuda::PinnedPools pools;
 };
 
-Status Instantiate(XLA_FFI_CallFrame* frame) {
-  auto state = std::make_unique<CallState>();
+Status InstantiateCudaCall(XLA_FFI_CallFrame* frame) {
+  auto state = std::make_unique<CudaCallState>();
   CALLOUT_RETURN_IF_ERROR(state->site.Decode(frame->attrs));
   state->subject = "callback '" + state->site.callback().label() + "'";
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
@@ -37,7 +36,7 @@ Status Instantiate(XLA_FFI_CallFrame* frame) {
   return OkStatus();
 }
 
-Status Execute(XLA_FFI_CallFrame* frame, CallState& state) {
+Status Execute(XLA_FFI_CallFrame* frame, CudaCallState& state) {
   CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedPool* const pool, state.pools.On(DeviceOrdinal(frame)));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
   const auto stream = static_cast<CUstream>(found);
@@ -47,8 +46,8 @@ Status Execute(XLA_FFI_CallFrame* frame, CallState& state) {
   std::span<const callout_buffer> results(result_buffers.data(), DecodeRets(frame->rets, result_buffers.data()));
   if (state.site.threaded()) {
     CALLOUT_ASSIGN_OR_RETURN(const ThreadToken token, TakeToken(&args, &results));
-    CALLOUT_RETURN_IF_ERROR(CopyOnDevice(pool->device(), stream, reinterpret_cast<CUdeviceptr>(token.to),
-                                         reinterpret_cast<CUdeviceptr>(token.from), sizeof(uint32_t), state.subject));
+    CALLOUT_RETURN_IF_ERROR(CopyOnDevice(pool->device(), stream, cuda::AddressOf(token.to), cuda::AddressOf(token.from),
+                                         sizeof(uint32_t), state.subject));
   }
   HostCopies copies(*pool, stream, state.subject, args, results);
   CALLOUT_RETURN_IF_ERROR(copies.In());
@@ -64,13 +63,13 @@ using namespace callout::internal;  // the handlers are C symbols
 XLA_FFI_Error* callout_v1_cuda_call_instantiate(XLA_FFI_CallFrame* frame) noexcept {
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
-  return Guard(frame->api, [frame] { return Instantiate(frame); });
+  return Guard(frame->api, [frame] { return InstantiateCudaCall(frame); });
 }
 
 XLA_FFI_Error* callout_v1_cuda_call_execute(XLA_FFI_CallFrame* frame) noexcept {
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  auto* state = static_cast<CallState*>(GetState(frame, &error));
+  auto* state = static_cast<CudaCallState*>(GetState(frame, &error));
   if (error != nullptr) return error;
   return Guard(frame->api, [&] { return Execute(frame, *state); });
 }

@@ -28,7 +28,7 @@ Status Take(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<
                                        .run_id = RunId(frame)});
 }
 
-Status Execute(XLA_FFI_CallFrame* frame, const TapState& state) {
+Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
   std::span<const callout_buffer> args(arg_buffers.data(), DecodeArgs(frame->args, arg_buffers.data()));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
@@ -69,5 +69,5 @@ XLA_FFI_Error* callout_v1_cuda_tap_execute(XLA_FFI_CallFrame* frame) noexcept {
   if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
   const auto* state = static_cast<const TapState*>(GetState(frame, &error));
   if (error != nullptr) return error;
-  return Guard(frame->api, [frame, state] { return Execute(frame, *state); });
+  return Guard(frame->api, [frame, state] { return ExecuteOnCuda(frame, *state); });
 }

@@ -3,12 +3,10 @@
 
 #include <utility>
 
+#include "transport/cuda/resources.h"
+
 namespace callout::internal {
-namespace {
-
-cuda::CUdeviceptr AddressOf(const callout_buffer& buffer) { return reinterpret_cast<cuda::CUdeviceptr>(buffer.data); }
-
-}  // namespace
+namespace {}  // namespace
 
 Status CopyAliases(const Aliases& aliases, const callout_call& call, const cuda::Device& device,
                    cuda::CUstream stream) {
@@ -16,8 +14,9 @@ Status CopyAliases(const Aliases& aliases, const callout_call& call, const cuda:
   Status copied;
   aliases.ForEach(call, [&](const callout_buffer& from, const callout_buffer& to) {
     if (!copied.ok()) return;
-    copied = device.Check(device.driver().MemcpyDtoDAsync(AddressOf(to), AddressOf(from), from.size_bytes, stream),
-                          "cuMemcpyDtoDAsync");
+    copied = device.Check(
+        device.driver().MemcpyDtoDAsync(cuda::AddressOf(to.data), cuda::AddressOf(from.data), from.size_bytes, stream),
+        "cuMemcpyDtoDAsync");
   });
   return copied;
 }

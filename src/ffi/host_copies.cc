@@ -3,14 +3,12 @@
 
 #include <utility>
 
+#include "transport/cuda/resources.h"
+
 namespace callout::internal {
 namespace {
 
-using cuda::CUdeviceptr;
-
 constexpr size_t kAlignment = 256;
-
-CUdeviceptr AddressOf(const callout_buffer& buffer) { return reinterpret_cast<CUdeviceptr>(buffer.data); }
 
 size_t RoomFor(std::span<const callout_buffer> buffers) {
   size_t bytes = 0;
@@ -48,7 +46,7 @@ Status HostCopies::In() {
   LayOut(results_, LayOut(args_, staging.data(), host_args_.data()), host_results_.data());
   staging_.emplace(std::move(staging));
   for (size_t i = 0; i < args_.size(); ++i) {
-    CALLOUT_RETURN_IF_ERROR(staging_->ToHost(host_args_[i].data, AddressOf(args_[i]), args_[i].size_bytes));
+    CALLOUT_RETURN_IF_ERROR(staging_->ToHost(host_args_[i].data, cuda::AddressOf(args_[i].data), args_[i].size_bytes));
   }
   return staging_->Wait();
 }
@@ -58,7 +56,8 @@ Status HostCopies::Out() {
   cuda::ContextScope current(pool_.device());
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
   for (size_t i = 0; i < results_.size(); ++i) {
-    CALLOUT_RETURN_IF_ERROR(staging_->ToDevice(AddressOf(results_[i]), host_results_[i].data, results_[i].size_bytes));
+    CALLOUT_RETURN_IF_ERROR(
+        staging_->ToDevice(cuda::AddressOf(results_[i].data), host_results_[i].data, results_[i].size_bytes));
   }
   staging_.reset();
   return OkStatus();

@@ -15,6 +15,7 @@
 #include "ffi/lanes.h"
 #include "frame/call_frame.h"
 #include "images/image_kernel.h"
+#include "transport/cuda/resources.h"
 
 namespace callout::internal {
 namespace {
@@ -35,7 +36,7 @@ class ImageState final : public SiteState {
   Aliases aliases_;
 };
 
-Status Instantiate(XLA_FFI_CallFrame* frame) {
+Status InstantiateImage(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(ImageCall call, DecodeImageCall(frame->attrs));
   CALLOUT_RETURN_IF_ERROR(CheckImage(call.bytes, call.name));
   auto state = std::make_unique<ImageState>(std::move(call));
@@ -46,14 +47,12 @@ Status Instantiate(XLA_FFI_CallFrame* frame) {
   return OkStatus();
 }
 
-CUdeviceptr AddressOf(const callout_buffer& buffer) { return reinterpret_cast<CUdeviceptr>(buffer.data); }
-
 // One launch, after the copies that `aliases` asks for.
 Status LaunchOn(const LoadedKernel& kernel, CUstream stream, const Aliases& aliases, const callout_call& call) {
   CALLOUT_RETURN_IF_ERROR(CopyAliases(aliases, call, kernel.device(), stream));
   SmallBuffer<CUdeviceptr, 32> addresses(call.num_args + call.num_results);
-  for (uint32_t i = 0; i < call.num_args; ++i) addresses[i] = AddressOf(call.args[i]);
-  for (uint32_t i = 0; i < call.num_results; ++i) addresses[call.num_args + i] = AddressOf(call.results[i]);
+  for (uint32_t i = 0; i < call.num_args; ++i) addresses[i] = cuda::AddressOf(call.args[i].data);
+  for (uint32_t i = 0; i < call.num_results; ++i) addresses[call.num_args + i] = cuda::AddressOf(call.results[i].data);
   return kernel.Launch(stream, std::span(addresses.data(), addresses.size()));
 }
 
@@ -109,7 +108,7 @@ using namespace callout::internal;  // the handlers are C symbols
 XLA_FFI_Error* callout_v1_image_instantiate(XLA_FFI_CallFrame* frame) noexcept {
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
-  return Guard(frame->api, [frame] { return Instantiate(frame); });
+  return Guard(frame->api, [frame] { return InstantiateImage(frame); });
 }
 
 XLA_FFI_Error* callout_v1_image_initialize(XLA_FFI_CallFrame* frame) noexcept {

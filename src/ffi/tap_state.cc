@@ -63,7 +63,7 @@ Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
   return site;
 }
 
-Status Instantiate(XLA_FFI_CallFrame* frame) {
+Status InstantiateTap(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeSite(frame->attrs));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(frame->attrs, "deferred", 0));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(frame->attrs, "threaded", 0));
@@ -107,5 +107,5 @@ using namespace callout::internal;  // the handlers are C symbols
 XLA_FFI_Error* callout_v1_tap_instantiate(XLA_FFI_CallFrame* frame) noexcept {
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
-  return Guard(frame->api, [frame] { return Instantiate(frame); });
+  return Guard(frame->api, [frame] { return InstantiateTap(frame); });
 }

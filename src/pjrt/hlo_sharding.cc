@@ -19,7 +19,7 @@ constexpr int kReplicateOnLastDim = 6;
 constexpr int kLastTileDims = 8;
 constexpr int kIotaDims = 9;
 constexpr int kIotaPermutation = 10;
-constexpr int64_t kMaxDevices = 1 << 20;
+constexpr int64_t kMaxTiles = 1 << 20;
 
 struct OpSharding {
   uint64_t type = kReplicated;
@@ -50,7 +50,7 @@ bool Read(std::string_view bytes, OpSharding& sharding) {
 int64_t Product(const std::vector<int64_t>& extents) {
   int64_t product = 1;
   for (const int64_t extent : extents) {
-    if (extent < 1 || extent > kMaxDevices || product > kMaxDevices / extent) return 0;
+    if (extent < 1 || extent > kMaxTiles || product > kMaxTiles / extent) return 0;
     product *= extent;
   }
   return product;

@@ -19,7 +19,7 @@ std::string Packed(const std::vector<int64_t>& numbers) {
   return bytes;
 }
 
-std::string Shape(int element_type, const std::vector<int64_t>& dims) {
+std::string ModuleShape(int element_type, const std::vector<int64_t>& dims) {
   WireWriter shape;
   shape.AddNumber(2, static_cast<uint64_t>(element_type));
   if (!dims.empty()) shape.AddMessage(3, Packed(dims));
@@ -50,10 +50,10 @@ std::string TiledByIota(const std::vector<int64_t>& tiles, const std::vector<int
 std::string TwoDeviceModule() {
   WireWriter tuple, program_shape, output_sharding, alias, aliases, module;
   tuple.AddNumber(2, 13);
-  tuple.AddMessage(4, Shape(11, {3, 4}));
-  tuple.AddMessage(4, Shape(4, {}));
-  program_shape.AddMessage(1, Shape(11, {3, 4}));
-  program_shape.AddMessage(1, Shape(4, {2}));
+  tuple.AddMessage(4, ModuleShape(11, {3, 4}));
+  tuple.AddMessage(4, ModuleShape(4, {}));
+  program_shape.AddMessage(1, ModuleShape(11, {3, 4}));
+  program_shape.AddMessage(1, ModuleShape(4, {2}));
   program_shape.AddMessage(2, tuple.bytes());
   output_sharding.AddNumber(1, 2);
   output_sharding.AddMessage(5, TiledOver({1, 2}, {0, 1}));
@@ -86,7 +86,7 @@ TEST(HloSignatureTest, ReadsTypesShardingsAndDonations) {
 
 TEST(HloSignatureTest, OneResultIsNoTuple) {
   WireWriter program_shape, module;
-  program_shape.AddMessage(2, Shape(11, {2}));
+  program_shape.AddMessage(2, ModuleShape(11, {2}));
   module.AddMessage(4, program_shape.bytes());
   const auto signature = ParseHloSignature(module.bytes(), 1);
   ASSERT_THAT(signature, IsOk());
@@ -100,7 +100,7 @@ TEST(HloSignatureTest, ArraysThatAreTooLargeAsAWholeAreRefused) {
   huge.AddNumber(2, 11);
   huge.AddNumber(3, uint64_t{1} << 62U);
   program_shape.AddMessage(1, huge.bytes());
-  program_shape.AddMessage(2, Shape(11, {}));
+  program_shape.AddMessage(2, ModuleShape(11, {}));
   module.AddMessage(4, program_shape.bytes());
   module.AddMessage(14, TiledOver({2}, {0, 1}));
   EXPECT_THAT(ParseHloSignature(module.bytes(), 2), StatusIs(StatusCode::kInternal, "a form that is not known"));

@@ -45,13 +45,14 @@ Result<std::string> FindPlugin(const std::string& path) {
       "the package xla-cpu-pjrt in it");
 }
 
-struct Loaded {
+struct LoadedPlugins {
   Mutex mutex;
   std::map<std::string, std::shared_ptr<const Plugin>> by_path CALLOUT_GUARDED_BY(mutex);
 };
 
-Loaded& GetLoaded() {
-  static Loaded* const loaded = new Loaded;  // leaked: XLA's threads use the plugins until the process ends
+LoadedPlugins& GetLoaded() {
+  static LoadedPlugins* const loaded =
+      new LoadedPlugins;  // leaked: XLA's threads use the plugins until the process ends
   return *loaded;
 }
 
@@ -62,7 +63,7 @@ Plugin::~Plugin() = default;
 
 Result<std::shared_ptr<const Plugin>> Plugin::Load(const std::string& path) {
   CALLOUT_ASSIGN_OR_RETURN(const std::string found, FindPlugin(path));
-  Loaded& loaded = GetLoaded();
+  LoadedPlugins& loaded = GetLoaded();
   MutexLock lock(loaded.mutex);
   if (const auto it = loaded.by_path.find(found); it != loaded.by_path.end()) return it->second;
   std::shared_ptr<Plugin> plugin(new Plugin);

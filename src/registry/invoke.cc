@@ -69,17 +69,22 @@ uint64_t BytesOf(const callout_call& call) {
 [[gnu::noinline, gnu::cold]] Status CallRecorded(Callback& callback, const callout_call& call) {
   const ProfileSpan span;
   Status status = CallTimed(callback, call);
-  span.End({.bytes = BytesOf(call),
-            .label = ProfileLabel(span.session(), callback.label(), callback.stats().profile_label),
-            .device = call.device_ordinal,
-            .kind = ProfileKind::kCall,
-            .lane = static_cast<uint8_t>(callback.lane()),
-            .failed = !status.ok(),
-            .eager = call.error_context == nullptr});
+  ProfileEvent event = EventOf(ProfileKind::kCall, callback, call.device_ordinal, span.session());
+  event.bytes = BytesOf(call);
+  event.failed = !status.ok();
+  event.eager = call.error_context == nullptr;
+  span.End(event);
   return status;
 }
 
 }  // namespace
+
+ProfileEvent EventOf(ProfileKind kind, const Callback& callback, int32_t device_ordinal, uint32_t session) {
+  return {.label = ProfileLabel(session, callback.label(), callback.stats().profile_label),
+          .device = device_ordinal,
+          .kind = kind,
+          .lane = static_cast<uint8_t>(callback.lane())};
+}
 
 uint64_t TotalBytes(std::span<const callout_buffer> buffers) {
   uint64_t bytes = 0;

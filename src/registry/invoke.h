@@ -7,6 +7,7 @@
 #include <string>
 
 #include "callout/export.h"
+#include "profile/event.h"
 #include "registry/callback.h"
 
 namespace callout::internal {
@@ -14,6 +15,10 @@ namespace callout::internal {
 /// Runs `callback.Call(call)` on this thread: counted, watched, refused in a forked child, and with whatever it throws
 /// turned into a Status. The Status's text names the callback and the device. Thread-safe. GIL not needed.
 CALLOUT_EXPORT Status Invoke(Callback& callback, const callout_call& call);
+
+/// What a profile's session notes of `callback`; who begins the span adds what it knows.
+CALLOUT_EXPORT ProfileEvent EventOf(ProfileKind kind, const Callback& callback, int32_t device_ordinal,
+                                    uint32_t session);
 
 /// Bytes of all buffers together.
 CALLOUT_EXPORT uint64_t TotalBytes(std::span<const callout_buffer> buffers);

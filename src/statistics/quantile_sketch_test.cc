@@ -21,7 +21,7 @@ void Add(std::vector<double> values, QuantileSketch& sketch) {
   sketch.Add(moments.Add(values.data(), values.size()));
 }
 
-QuantileSketch Of(const std::vector<double>& values) {
+QuantileSketch SketchOf(const std::vector<double>& values) {
   QuantileSketch sketch;
   Add(values, sketch);
   return sketch;
@@ -56,37 +56,37 @@ TEST(QuantileSketchTest, NothingHasNoQuantiles) {
 }
 
 TEST(QuantileSketchTest, TheEndsAreExact) {
-  const QuantileSketch sketch = Of({0.1, -7.3, 2.2});
+  const QuantileSketch sketch = SketchOf({0.1, -7.3, 2.2});
   EXPECT_EQ(sketch.Quantile(0), -7.3);
   EXPECT_EQ(sketch.Quantile(1), 2.2);
-  EXPECT_EQ(Of({0.1}).Quantile(0.5), 0.1);
+  EXPECT_EQ(SketchOf({0.1}).Quantile(0.5), 0.1);
 }
 
 TEST(QuantileSketchTest, ANarrowSpreadHasASmallError) {
   const auto values =
       Random(10'000, [](auto& random) { return std::uniform_real_distribution<>(2.30, 2.3001)(random); });
-  const QuantileSketch sketch = Of(values);
+  const QuantileSketch sketch = SketchOf(values);
   EXPECT_LT(sketch.relative_error(), 1e-6);
   ExpectWithinError(sketch, values);
 }
 
 TEST(QuantileSketchTest, AWideSpreadHasALargerOneThatIsKnown) {
   const auto gradients = Random(100'000, [](auto& random) { return std::normal_distribution<>(0, 1e-3)(random); });
-  const QuantileSketch sketch = Of(gradients);
+  const QuantileSketch sketch = SketchOf(gradients);
   EXPECT_LE(sketch.relative_error(), 0.01);
   ExpectWithinError(sketch, gradients);
   const auto wide = Random(10'000, [](auto& random) {
     return std::ldexp(1 - static_cast<double>(random() % 3), static_cast<int>(random() % 2000) - 1000);
   });
-  ExpectWithinError(Of(wide), wide);
-  EXPECT_LE(Of(wide).relative_error(), 0.5);
+  ExpectWithinError(SketchOf(wide), wide);
+  EXPECT_LE(SketchOf(wide).relative_error(), 0.5);
 }
 
 TEST(QuantileSketchTest, ZerosAndBothSignsAreInTheirOrder) {
   std::vector<double> values = {0, 0, -0.0, 5e-324, -5e-324, 1, -1, 1e308, -1e308, 1e-310, 3};
-  ExpectWithinError(Of(values), values);
-  EXPECT_EQ(Of({-1, 0, 0, 0, 2}).Quantile(0.5), 0);
-  EXPECT_EQ(Of({0, 0}).Quantile(0.3), 0);
+  ExpectWithinError(SketchOf(values), values);
+  EXPECT_EQ(SketchOf({-1, 0, 0, 0, 2}).Quantile(0.5), 0);
+  EXPECT_EQ(SketchOf({0, 0}).Quantile(0.3), 0);
 }
 
 TEST(QuantileSketchTest, ItGrowsWithItsData) {
@@ -104,15 +104,15 @@ TEST(QuantileSketchTest, PartsTogetherAreTheWholeInAnyOrder) {
   const auto values = Random(5000, [](auto& random) { return std::lognormal_distribution<>(0, 9)(random) - 1; });
   std::vector<QuantileSketch> parts;
   for (size_t begin = 0; begin < values.size(); begin += 500) {
-    parts.push_back(Of({values.begin() + static_cast<std::ptrdiff_t>(begin),
-                        values.begin() + static_cast<std::ptrdiff_t>(begin) + 500}));
+    parts.push_back(SketchOf({values.begin() + static_cast<std::ptrdiff_t>(begin),
+                              values.begin() + static_cast<std::ptrdiff_t>(begin) + 500}));
   }
   for (const bool backwards : {false, true}) {
     QuantileSketch merged;
     if (backwards) std::reverse(parts.begin(), parts.end());
     for (const QuantileSketch& part : parts) merged.Merge(part);
     merged.Merge(QuantileSketch());
-    merged.Merge(Of({0}));
+    merged.Merge(SketchOf({0}));
     EXPECT_EQ(merged.count(), 5001U);
     auto all = values;
     all.push_back(0);
@@ -121,7 +121,7 @@ TEST(QuantileSketchTest, PartsTogetherAreTheWholeInAnyOrder) {
 }
 
 TEST(QuantileSketchTest, CountsOfNumbersWithFewDigitsAreExact) {
-  const QuantileSketch sketch = Of({-2, -2, -1, 0, 0, 0, 1, 2.5, 3, 3});
+  const QuantileSketch sketch = SketchOf({-2, -2, -1, 0, 0, 0, 1, 2.5, 3, 3});
   const std::vector<double> edges = {-3, -2, -1.5, -1, 0, 1, 2, 3, 4};
   EXPECT_THAT(sketch.CountsBelow(edges), ElementsAre(0, 0, 2, 2, 3, 6, 7, 8, 10));
 }
@@ -129,10 +129,10 @@ TEST(QuantileSketchTest, CountsOfNumbersWithFewDigitsAreExact) {
 TEST(QuantileSketchTest, NumbersOfFewDigitsAreExact) {
   std::vector<double> values;
   for (int i = -40; i < 60; ++i) values.push_back(0.25 * i);
-  QuantileSketch sketch = Of(values);
+  QuantileSketch sketch = SketchOf(values);
   EXPECT_EQ(sketch.relative_error(), 0);
   ExpectWithinError(sketch, values);
-  sketch.Merge(Of({0.1}));
+  sketch.Merge(SketchOf({0.1}));
   values.push_back(0.1);
   EXPECT_GT(sketch.relative_error(), 0);
   ExpectWithinError(sketch, values);
@@ -140,7 +140,7 @@ TEST(QuantileSketchTest, NumbersOfFewDigitsAreExact) {
 
 TEST(QuantileSketchTest, CountsAreOffByWhatLiesBesideAnEdgeOnly) {
   auto values = Random(20'000, [](auto& random) { return std::normal_distribution<>(0.2, 1)(random); });
-  const QuantileSketch sketch = Of(values);
+  const QuantileSketch sketch = SketchOf(values);
   std::vector<double> edges;
   for (int i = -40; i <= 40; ++i) edges.push_back(0.1 * i);
   const std::vector<double> below = sketch.CountsBelow(edges);

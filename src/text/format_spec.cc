@@ -12,9 +12,9 @@ constexpr int kMost = 4096;  // of widths and digits: nobody reads more, and a r
 
 bool IsAlign(char c) { return c == '<' || c == '>' || c == '=' || c == '^'; }
 
-class Parser {
+class SpecParser {
  public:
-  explicit Parser(std::string_view text) : rest_(text) {}
+  explicit SpecParser(std::string_view text) : rest_(text) {}
 
   Result<FormatSpec> Parse() {
     const bool has_fill = ParseAlign();
@@ -147,7 +147,7 @@ Status CheckComplex(const FormatSpec& spec) {
 
 }  // namespace
 
-Result<FormatSpec> ParseFormatSpec(std::string_view text) { return Parser(text).Parse(); }
+Result<FormatSpec> ParseFormatSpec(std::string_view text) { return SpecParser(text).Parse(); }
 
 Status CheckFormatSpec(const FormatSpec& spec, FormatKind kind) {
   if (kind == FormatKind::kText) return CheckText(spec);

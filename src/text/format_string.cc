@@ -23,9 +23,9 @@ bool IsTimeFormat(std::string_view spec) {
   return false;
 }
 
-class Parser {
+class FormatParser {
  public:
-  explicit Parser(std::string_view format) : format_(format) {}
+  explicit FormatParser(std::string_view format) : format_(format) {}
 
   Result<std::vector<FormatPiece>> Parse() {
     while (at_ < format_.size()) {
@@ -128,6 +128,6 @@ Status FormatError(std::string_view format, size_t position, const std::string& 
                          std::to_string(CodePoints(format.substr(0, position))) + ": " + what);
 }
 
-Result<std::vector<FormatPiece>> ParseFormatString(std::string_view format) { return Parser(format).Parse(); }
+Result<std::vector<FormatPiece>> ParseFormatString(std::string_view format) { return FormatParser(format).Parse(); }
 
 }  // namespace callout::internal

@@ -15,7 +15,7 @@
 namespace callout::internal {
 namespace {
 
-constexpr size_t kLineWidth = 75;
+constexpr size_t kNumpyLineWidth = 75;
 constexpr std::string_view kLeftOut = "...";
 
 // What is to be written of an array.
@@ -93,7 +93,7 @@ void AppendWords(const Shown& array, size_t word_width, const WriteWord& write, 
     return;
   }
   const auto width_of = [word_width](size_t) { return word_width; };
-  Rows(array, width_of, write, out).Append(0, 1, kLineWidth);
+  Rows(array, width_of, write, out).Append(0, 1, kNumpyLineWidth);
 }
 
 template <typename T>
@@ -207,7 +207,7 @@ void AppendNumpyWords(const callout_buffer& buffer, int64_t threshold, const App
   };
   const auto write = [&word](size_t, std::string& to) { to += word; };
   const Shown array = {shown, summary ? &*summary : nullptr};
-  Rows(array, width_of, write, out).Append(0, 1, kLineWidth);
+  Rows(array, width_of, write, out).Append(0, 1, kNumpyLineWidth);
 }
 
 }  // namespace callout::internal

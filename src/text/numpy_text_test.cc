@@ -14,8 +14,8 @@
 namespace callout::internal {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 std::string Text(TestBuffer buffer, NumpyTextOptions options = {}) {
   std::string out;
@@ -36,8 +36,8 @@ TEST(NumpyTextTest, ScalarsHaveNoPadding) {
   EXPECT_EQ(Text(TestBuffer::Scalar(int8_t{-3})), "-3");
   EXPECT_EQ(Text(TestBuffer(DType::kBool, {}, {1})), "True");
   EXPECT_EQ(Text(TestBuffer::Scalar(1e-10)), "1.e-10");
-  EXPECT_EQ(Text(TestBuffer::Scalar(kNan)), "nan");
-  EXPECT_EQ(Text(TestBuffer::Scalar(-kInf)), "-inf");
+  EXPECT_EQ(Text(TestBuffer::Scalar(kNotANumber)), "nan");
+  EXPECT_EQ(Text(TestBuffer::Scalar(-kInfinity)), "-inf");
   EXPECT_EQ(Text(TestBuffer::Scalar(-0.0)), "-0.");
 }
 
@@ -63,10 +63,10 @@ TEST(NumpyTextTest, AtMostEightDigitsOfTheExactValue) {
 }
 
 TEST(NumpyTextTest, WhatIsNoNumberWidens) {
-  EXPECT_EQ(Doubles({kNan, 1}), "[nan  1.]");
-  EXPECT_EQ(Doubles({-kInf, 1}), "[-inf   1.]");
-  EXPECT_EQ(Doubles({kInf, 1.25}), "[ inf 1.25]");
-  EXPECT_EQ(Doubles({kNan, kNan}), "[nan nan]");
+  EXPECT_EQ(Doubles({kNotANumber, 1}), "[nan  1.]");
+  EXPECT_EQ(Doubles({-kInfinity, 1}), "[-inf   1.]");
+  EXPECT_EQ(Doubles({kInfinity, 1.25}), "[ inf 1.25]");
+  EXPECT_EQ(Doubles({kNotANumber, kNotANumber}), "[nan nan]");
 }
 
 TEST(NumpyTextTest, LongLinesAreWrapped) {

@@ -8,7 +8,7 @@
 namespace callout::internal {
 namespace {
 
-constexpr size_t kLineWidth = 80;
+constexpr size_t kPrintLineWidth = 80;
 
 using Kind = LayoutPiece::Kind;
 
@@ -33,7 +33,8 @@ class Layout {
         if (one_line_.empty() || !one_line_.back()) return NewLine(piece.number);
         return AppendText(" ");
       case Kind::kOpen:
-        return one_line_.push_back((!one_line_.empty() && one_line_.back()) || column_ + GroupWidth(i) <= kLineWidth);
+        return one_line_.push_back((!one_line_.empty() && one_line_.back()) ||
+                                   column_ + GroupWidth(i) <= kPrintLineWidth);
       case Kind::kClose:
         return one_line_.pop_back();
     }

@@ -7,32 +7,31 @@ from conformance import cpp_build, gtest
 from rows import Group, NotRunError, gpu
 
 GROUP = Group("driver")
-_TESTS = cpp_build() / "src/transport/cuda"
+_TESTS = cpp_build() / "src/transport/cuda/transport_cuda_test"
 
 
 def _conformance(suite: str) -> str:
     gpu()
-    binary = _TESTS / f"cuda_{suite}_conformance_test"
-    if not binary.is_file():
-        raise NotRunError(f"{binary.name} is not built (make test-cpp)")
-    return gtest(binary, "*Real*", {"CALLOUT_TEST_CUDA_DRIVER": "libcuda.so.1"})
+    if not _TESTS.is_file():
+        raise NotRunError(f"{_TESTS.name} is not built (make test-cpp)")
+    return gtest(_TESTS, f"*{suite}Conformance*Real*", {"CALLOUT_TEST_CUDA_DRIVER": "libcuda.so.1"})
 
 
 @GROUP.row("conformance: launches")
 def launches() -> str:
-    return _conformance("launch")
+    return _conformance("Launch")
 
 
 @GROUP.row("conformance: memory")
 def memory() -> str:
-    return _conformance("memory")
+    return _conformance("Memory")
 
 
 @GROUP.row("conformance: streams and events")
 def streams() -> str:
-    return _conformance("stream")
+    return _conformance("Stream")
 
 
 @GROUP.row("conformance: captures and graphs")
 def captures() -> str:
-    return _conformance("capture")
+    return _conformance("Capture")

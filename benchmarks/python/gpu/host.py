@@ -61,10 +61,10 @@ def kernel() -> str:
 @GROUP.row("conformance: both flavours of callbacks")
 def conformance() -> str:
     plugin = _plugin()
-    binary = _TESTS / "plugin_conformance_test"
+    binary = _TESTS / "pjrt_plugin_test"
     if not binary.is_file():
         raise NotRunError(f"{binary.name} is not built (make test-cpp)")
-    return gtest(binary, "*Other*", {"CALLOUT_TEST_OTHER_PLUGIN": plugin})
+    return gtest(binary, "*PluginConformance*Other*", {"CALLOUT_TEST_OTHER_PLUGIN": plugin})
 
 
 def _run(program: Any, folder: Path, plugin: str, *options: str) -> str:

@@ -10,10 +10,6 @@
 namespace callout::fake_cuda {
 namespace {
 
-bool IsDevice(const State& state, CUdevice device) {
-  return device >= 0 && static_cast<size_t>(device) < state.contexts.size();
-}
-
 int AttributeValue(int attribute) {
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -71,7 +67,7 @@ CUresult DeviceGetCount(int* count) {
 CUresult DeviceGet(CUdevice* device, int ordinal) {
   const Call call("cuDeviceGet", kInitialized, std::to_string(ordinal));
   if (call.refused()) return call.result();
-  if (!IsDevice(call.state(), ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.state().HasDevice(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
   *device = ordinal;
   return CUDA_SUCCESS;
 }
@@ -79,7 +75,7 @@ CUresult DeviceGet(CUdevice* device, int ordinal) {
 CUresult DeviceGetName(char* name, int length, CUdevice device) {
   const Call call("cuDeviceGetName", kInitialized);
   if (call.refused()) return call.result();
-  if (!IsDevice(call.state(), device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
   std::snprintf(name, static_cast<size_t>(std::max(length, 0)), "Fake GPU %d", device);
   return CUDA_SUCCESS;
 }
@@ -87,7 +83,7 @@ CUresult DeviceGetName(char* name, int length, CUdevice device) {
 CUresult DeviceGetAttribute(int* value, int attribute, CUdevice device) {
   const Call call("cuDeviceGetAttribute", kInitialized);
   if (call.refused()) return call.result();
-  if (!IsDevice(call.state(), device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
   *value = AttributeValue(attribute);
   return CUDA_SUCCESS;
 }
@@ -95,7 +91,7 @@ CUresult DeviceGetAttribute(int* value, int attribute, CUdevice device) {
 CUresult DeviceGetPCIBusId(char* id, int length, CUdevice device) {
   const Call call("cuDeviceGetPCIBusId", kInitialized);
   if (call.refused()) return call.result();
-  if (!IsDevice(call.state(), device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
   std::snprintf(id, static_cast<size_t>(std::max(length, 0)), "0000:%02x:00.0", device + 1);
   return CUDA_SUCCESS;
 }
@@ -103,7 +99,7 @@ CUresult DeviceGetPCIBusId(char* id, int length, CUdevice device) {
 CUresult DeviceTotalMem(size_t* bytes, CUdevice device) {
   const Call call("cuDeviceTotalMem", kInitialized);
   if (call.refused()) return call.result();
-  if (!IsDevice(call.state(), device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
   *bytes = DeviceMemoryMap::kCapacity;
   return CUDA_SUCCESS;
 }

@@ -7,18 +7,11 @@
 #include "testing/fake_cuda/state.h"
 
 namespace callout::fake_cuda {
-namespace {
-
-bool IsDevice(const State& state, CUdevice device) {
-  return device >= 0 && static_cast<size_t>(device) < state.contexts.size();
-}
-
-}  // namespace
 
 CUresult DeviceGetUuid(char* uuid, CUdevice device) {
   const Call call("cuDeviceGetUuid", kInitialized);
   if (call.refused()) return call.result();
-  if (!IsDevice(call.state(), device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
   std::memset(uuid, device + 1, 16);
   return CUDA_SUCCESS;
 }
@@ -26,7 +19,7 @@ CUresult DeviceGetUuid(char* uuid, CUdevice device) {
 CUresult DevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
   const Call call("cuDevicePrimaryCtxGetState", kInitialized);
   if (call.refused()) return call.result();
-  if (!IsDevice(call.state(), device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
   *flags = 0;
   *active = call.state().contexts[static_cast<size_t>(device)]->retained > 0 ? 1 : 0;
   return CUDA_SUCCESS;

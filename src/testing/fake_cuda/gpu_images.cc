@@ -19,7 +19,7 @@ constexpr std::string_view kInfo = ".nv.info.";
 constexpr uint8_t kWithLength = 4;
 constexpr uint8_t kParameter = 0x17;
 
-struct Record {
+struct InfoRecord {
   uint8_t format;
   uint8_t attribute;
   uint16_t value;
@@ -41,8 +41,8 @@ T Read(const char* from) {
 
 std::vector<size_t> ParametersIn(const char* section, size_t bytes) {
   std::map<uint16_t, size_t> sizes;
-  for (size_t at = 0; at + sizeof(Record) <= bytes;) {
-    const auto record = Read<Record>(section + at);
+  for (size_t at = 0; at + sizeof(InfoRecord) <= bytes;) {
+    const auto record = Read<InfoRecord>(section + at);
     at += sizeof(record);
     if (record.format != kWithLength) continue;
     if (record.attribute == kParameter) {

@@ -33,6 +33,8 @@ struct State {
   std::set<std::string> hidden;
   std::string log_path;
 
+  bool HasDevice(CUdevice device) const { return device >= 0 && static_cast<size_t>(device) < contexts.size(); }
+
   std::vector<std::unique_ptr<CUctx_st>> contexts;  // one a device
   std::set<CUstream> streams;                       // without the legacy ones
   std::set<CUevent> events;

@@ -25,7 +25,7 @@ OpenLibraries& Libraries() {
   return *libraries;
 }
 
-StatusCode CodeOf(nvrtcResult result) {
+StatusCode CodeOfNvrtc(nvrtcResult result) {
   switch (result) {
     case NVRTC_ERROR_OUT_OF_MEMORY:
       return StatusCode::kResourceExhausted;
@@ -106,8 +106,8 @@ Status Nvrtc::Ask() {
 
 Status Nvrtc::Check(nvrtcResult result, const char* function, const std::string& name) const {
   if (result == NVRTC_SUCCESS) return OkStatus();
-  return {CodeOf(result), std::string(function) + " of '" + name + "' failed: " + GetErrorString(result) + " (" +
-                              std::to_string(result) + ")"};
+  return {CodeOfNvrtc(result), std::string(function) + " of '" + name + "' failed: " + GetErrorString(result) + " (" +
+                                   std::to_string(result) + ")"};
 }
 
 NvrtcImage Nvrtc::Compile(const NvrtcSource& source) const {

@@ -86,15 +86,15 @@ TEST_P(PinnedPoolTest, EndWaitsForTheCopies) {
 
 TEST_P(PinnedPoolTest, TheOldestGoBackToTheDriverBeyondTheBound) {
   const auto pool = SmallPool();
-  constexpr size_t kBytes = 20 << 10;  // three fit
+  constexpr size_t kThird = 20 << 10;  // three fit
   std::vector<PinnedBlock> blocks;
-  for (int i = 0; i < 4; ++i) blocks.push_back(Take(pool->Take(kBytes)));
+  for (int i = 0; i < 4; ++i) blocks.push_back(Take(pool->Take(kThird)));
   const char* const last = blocks.back().data();
   for (PinnedBlock& block : blocks) pool->GiveBack(std::move(block));
   EXPECT_EQ(fake()->live(kFakeCudaPinnedMemory), 3);
-  EXPECT_EQ(pool->kept_bytes(), 3 * kBytes);
+  EXPECT_EQ(pool->kept_bytes(), 3 * kThird);
   std::vector<PinnedBlock> kept;
-  for (int i = 0; i < 3; ++i) kept.push_back(Take(pool->Take(kBytes)));
+  for (int i = 0; i < 3; ++i) kept.push_back(Take(pool->Take(kThird)));
   EXPECT_EQ(kept.back().data(), last) << "the newest, lent last";
   for (PinnedBlock& block : kept) pool->GiveBack(std::move(block));
 }

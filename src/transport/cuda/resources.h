@@ -20,6 +20,9 @@ CALLOUT_EXPORT Result<DeviceMemory> AllocateDevice(const Device& device, size_t 
 /// Host memory at an address that every device can use too.
 CALLOUT_EXPORT Result<PinnedMemory> AllocatePinned(const Device& device, size_t bytes);
 
+/// Where memory of a device or pinned memory lies, in the driver's terms.
+inline CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
 /// Queues a copy from one place of a device's memory to another: none if they are the same place. `subject`: for whom.
 CALLOUT_EXPORT Status CopyOnDevice(const Device& device, CUstream stream, CUdeviceptr to, CUdeviceptr from,
                                    size_t bytes, std::string_view subject);
