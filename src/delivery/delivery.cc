@@ -18,9 +18,6 @@ namespace {
 // A second copy of 4 KB costs less than a block of its own.
 constexpr uint64_t kInlineBytes = 4096;
 
-// Waits for deliveries are in slices, since a shutdown ends deliveries for ever.
-constexpr std::chrono::milliseconds kSlice{50};
-
 [[gnu::always_inline]] inline Delivery::RecordSize MeasureRecord(std::span<const callout_buffer> buffers) {
   size_t bytes = sizeof(RecordHeader) + buffers.size() * (sizeof(callout_buffer) + sizeof(void*));
   size_t inline_bytes = 0;
@@ -77,9 +74,9 @@ constexpr std::chrono::milliseconds kSlice{50};
   return false;
 }
 
-[[gnu::noinline, gnu::cold]] void RecordWait(const ProfileSpan& span, ProfileKind kind, const Callback& callback,
-                                             int32_t device_ordinal) {
-  span.End(EventOf(kind, callback, device_ordinal, span.session()));
+[[gnu::noinline, gnu::cold]] void RecordRoomWait(const ProfileSpan& span, const Callback& callback,
+                                                 int32_t device_ordinal) {
+  span.End(EventOf(ProfileKind::kRoomWait, callback, device_ordinal, span.session()));
 }
 
 }  // namespace
@@ -161,6 +158,15 @@ Delivery::Channel* Delivery::AddChannel(Lane lane, int32_t device_ordinal) {
   return channel.get();
 }
 
+std::vector<std::pair<NamedQueueStats, Delivery::Channel*>> Delivery::Channels() const {
+  std::vector<std::pair<NamedQueueStats, Channel*>> channels;
+  MutexLock lock(mutex_);
+  for (const auto& [key, channel] : channels_) {
+    channels.push_back({{static_cast<Lane>(key.first), key.second, channel->queue->Stats()}, channel.get()});
+  }
+  return channels;
+}
+
 Status Delivery::Refuse(TapSite& site, int32_t device_ordinal, BoundedQueue::Outcome outcome) {
   site.callback->stats().drops.fetch_add(1, std::memory_order_relaxed);
   site.throttle->AddUnsent(1, device_ordinal);
@@ -225,7 +231,7 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
   // A delivery thread that waited for room would wait for itself.
   const WhenFull when_full = DeliveryThread::IsCurrent() ? WhenFull::kExceed : WhenFull::kWait;
   const auto outcome = channel.queue->Reserve(RecordKind::kValue, size.bytes, size.charged, when_full, header);
-  if (wait.on()) RecordWait(wait, ProfileKind::kRoomWait, callback, sending.device_ordinal);
+  if (wait.on()) RecordRoomWait(wait, callback, sending.device_ordinal);
   return outcome;
 }
 
@@ -283,134 +289,10 @@ Status Delivery::PushTo(Channel& channel, TapSite& site, const Sending& sending)
   return OkStatus();
 }
 
-void Delivery::Retire(std::unique_ptr<TapSite> site) {
-  if (Upstream* const source = upstream()) source->Retire(site);
-  if (site != nullptr) RetireFromQueues(std::move(site));
-}
-
-void Delivery::RetireFromQueues(std::unique_ptr<TapSite> site) {
-  // In a forked child, or when the queues are closed, nobody will ever deliver: the site and its callback are leaked on
-  // purpose, since destroying them may need an interpreter that is gone.
-  if (ProcessIsForkedChild() || closed_.load(std::memory_order_acquire)) {
-    (void)site.release();
-    return;
-  }
-  std::vector<Channel*> used;
-  for (auto& [stats, channel] : Channels()) {
-    if (stats.lane == site->callback->lane() && channel->queue->taken() > 0) used.push_back(channel);
-  }
-  if (used.empty()) return;
-  TapSite* raw = site.release();
-  raw->retiring.store(static_cast<int>(used.size()), std::memory_order_release);
-  for (Channel* channel : used) {
-    RecordHeader* header = nullptr;
-    const auto outcome = channel->queue->Reserve(RecordKind::kRetireSite, sizeof(RecordHeader), 0,
-                                                 BoundedQueue::WhenFull::kExceed, &header);
-    if (outcome != BoundedQueue::Outcome::kTaken) continue;  // closed meanwhile: leaked, as above
-    header->num_buffers = 0;
-    header->site = raw;
-    channel->queue->Commit(header);
-    channel->thread->StartIfParked();
-  }
-}
-
-std::vector<std::pair<NamedQueueStats, Delivery::Channel*>> Delivery::Channels() const {
-  std::vector<std::pair<NamedQueueStats, Channel*>> channels;
-  MutexLock lock(mutex_);
-  for (const auto& [key, channel] : channels_) {
-    channels.push_back({{static_cast<Lane>(key.first), key.second, channel->queue->Stats()}, channel.get()});
-  }
-  return channels;
-}
-
-std::vector<std::string> Delivery::Drain(std::chrono::steady_clock::time_point deadline) {
-  std::vector<std::string> outstanding;
-  // Nobody delivers any more; what was left then has been counted.
-  if (closed_.load(std::memory_order_acquire)) return outstanding;
-  if (Upstream* const source = upstream()) {
-    outstanding = source->HandOver(Upstream::kAllDevices, deadline);
-    source->ReportFailures();
-  }
-  std::vector<std::pair<Channel*, uint64_t>> goals;
-  for (const auto& [stats, channel] : Channels()) {
-    goals.push_back({channel, channel->queue->taken()});
-    channel->thread->Hurry();
-  }
-  for (const auto& [channel, ticket] : goals) {
-    if (channel->thread->WaitFor(*channel->queue, ticket, deadline)) continue;
-    const QueueStats now = channel->queue->Stats();
-    outstanding.push_back(std::to_string(now.records - now.delivered) + " records of the " + channel->name +
-                          " queue of device " + std::to_string(channel->device_ordinal));
-  }
-  return outstanding;
-}
-
-void Delivery::AwaitUpstream(const Callback& caller, int32_t device_ordinal, int64_t run_id) {
-  Upstream* const source = upstream();
-  if (source == nullptr || DeliveryThread::IsCurrent() || ProcessIsForkedChild()) return;
-  const InFlightScope in_flight(Activity::kWaitingForTaps, caller.id(), device_ordinal, run_id);
-  while (!source->HandOver(device_ordinal, std::chrono::steady_clock::now() + kSlice).empty()) {
-    if (closed_.load(std::memory_order_acquire)) return;
-  }
-}
-
-void Delivery::DrainDevice(const Callback& caller, int32_t device_ordinal, int64_t run_id) {
-  if (DeliveryThread::IsCurrent() || ProcessIsForkedChild()) return;
-  AwaitUpstream(caller, device_ordinal, run_id);
-  for (const Lane lane : {Lane::kPython, Lane::kNative}) {
-    Channel* channel = ExistingChannel(lane, device_ordinal);
-    if (channel == nullptr) continue;
-    const uint64_t ticket = channel->queue->taken();
-    if (channel->queue->delivered() >= ticket) continue;
-    const InFlightScope in_flight(Activity::kWaitingForTaps, caller.id(), device_ordinal, run_id);
-    const ProfileSpan wait;
-    channel->thread->Hurry();
-    while (!channel->thread->WaitFor(*channel->queue, ticket, std::chrono::steady_clock::now() + kSlice)) {
-      if (closed_.load(std::memory_order_acquire)) return;
-    }
-    if (wait.on()) RecordWait(wait, ProfileKind::kTapWait, caller, device_ordinal);
-  }
-}
-
 DeliveryErrorReport Delivery::TakeErrors() { return errors_.Take(); }
-
-void Delivery::Park() {
-  if (Upstream* const source = upstream(); source != nullptr && !closed_.load(std::memory_order_acquire)) {
-    source->Park();
-  }
-  std::vector<DeliveryThread*> threads;
-  {
-    MutexLock lock(mutex_);
-    if (closed_.load(std::memory_order_acquire)) return;
-    for (const auto& lane : threads_) {
-      for (const auto& thread : lane) threads.push_back(thread.get());
-    }
-  }
-  for (DeliveryThread* thread : threads) thread->Park();
-}
 
 void Delivery::AddError(const Callback& callback, int32_t device_ordinal, const Status& status) {
   errors_.Add(callback, device_ordinal, status);
-}
-
-uint64_t Delivery::Shutdown(std::chrono::steady_clock::time_point deadline) {
-  (void)Drain(deadline);
-  closed_.store(true, std::memory_order_release);
-  uint64_t undelivered = refused_.load(std::memory_order_relaxed);
-  if (Upstream* const source = upstream()) undelivered += source->Close();
-  for (const auto& [stats, channel] : Channels()) {
-    undelivered += static_cast<uint64_t>(channel->queue->Close());
-    // A thread that is still inside a callback keeps running: it cannot be ended from outside, and it finds its queues
-    // closed and the interpreter's gate shut when it comes back.
-    const auto grace = std::max(deadline, std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
-    if (channel->thread->Stop(grace)) {
-      undelivered += channel->queue->CountValues();
-    } else {
-      const QueueStats now = channel->queue->Stats();
-      undelivered += now.records - now.delivered;
-    }
-  }
-  return undelivered;
 }
 
 }  // namespace callout::internal
