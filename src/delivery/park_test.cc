@@ -17,7 +17,6 @@
 namespace callout::internal {
 namespace {
 
-using std::chrono::steady_clock;
 using ::testing::IsEmpty;
 
 class ParkTest : public LiveCountTest {

@@ -23,7 +23,6 @@
 namespace callout::internal {
 namespace {
 
-using std::chrono::steady_clock;
 using ::testing::IsEmpty;
 using Kind = ProfileKind;
 

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <latch>
 #include <stdexcept>
 #include <thread>
 
 #include "delivery/delivery.h"
 #include "testing/call_site_fixture.h"
+#include "testing/spin.h"
 #include "testing/test_site.h"
 
 namespace callout::internal {
@@ -209,7 +209,7 @@ TEST_P(CallHandlerTest, OrderedCallComesAfterEarlierTapsOfItsDevice) {
   tap->Open();
   caller.join();
   EXPECT_EQ(calls.load(), 2);
-  ASSERT_TRUE(Delivery::Get().Drain(std::chrono::steady_clock::time_point::max()).empty());
+  ASSERT_TRUE(Delivery::Get().Drain(kForever).empty());
 }
 
 TEST_P(CallHandlerTest, DevicesCallAtOnce) {

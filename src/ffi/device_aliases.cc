@@ -6,7 +6,6 @@
 #include "transport/cuda/resources.h"
 
 namespace callout::internal {
-namespace {}  // namespace
 
 Status CopyAliases(const Aliases& aliases, const callout_call& call, const cuda::Device& device,
                    cuda::CUstream stream) {

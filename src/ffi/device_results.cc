@@ -6,7 +6,6 @@
 #include "transport/cuda/resources.h"
 
 namespace callout::internal {
-namespace {}  // namespace
 
 Status PassTokenOn(const cuda::Device& device, cuda::CUstream stream, std::span<const callout_buffer>* args,
                    std::span<const callout_buffer>* results) {

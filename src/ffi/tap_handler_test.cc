@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "delivery/delivery.h"
 #include "ffi/handlers.h"
@@ -16,6 +15,7 @@
 #include "testing/fake_runtime.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
+#include "testing/spin.h"
 #include "testing/status_matchers.h"
 
 namespace callout::internal {
@@ -39,7 +39,7 @@ class TapHandlerTest : public WithLiveCounts<::testing::TestWithParam<int>> {
     WithLiveCounts::TearDown();
   }
 
-  static void Barrier() { ASSERT_THAT(Delivery::Get().Drain(std::chrono::steady_clock::time_point::max()), IsEmpty()); }
+  static void Barrier() { ASSERT_THAT(Delivery::Get().Drain(kForever), IsEmpty()); }
   static std::shared_ptr<FakeCallback> Bind() {
     auto callback = std::make_shared<FakeCallback>("test.tap");
     EXPECT_EQ(Registry::Get().Bind("test.tap", callback), "py:test.tap");

@@ -51,8 +51,8 @@ struct LoadedPlugins {
 };
 
 LoadedPlugins& GetLoaded() {
-  static LoadedPlugins* const loaded =
-      new LoadedPlugins;  // leaked: XLA's threads use the plugins until the process ends
+  // Leaked: XLA's threads use the plugins until the process ends.
+  static LoadedPlugins* const loaded = new LoadedPlugins;
   return *loaded;
 }
 

@@ -5,7 +5,6 @@
 
 #include <gmock/gmock.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,8 +22,6 @@ namespace callout::internal {
 
 class CudaTapTest : public CudaSiteTest {
  protected:
-  static constexpr auto kForever = std::chrono::steady_clock::time_point::max();
-
   void SetUp() override {
     ResetStats();
     CudaSiteTest::SetUp();
