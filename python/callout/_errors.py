@@ -12,6 +12,7 @@ import contextlib
 import functools
 import itertools
 import re
+import sys
 import threading
 import traceback
 from collections import OrderedDict
@@ -84,15 +85,26 @@ _last: BaseException | None = None
 
 def keep(exception: BaseException) -> str:
     """Keeps an exception and returns the text that stands for it. Called by the core with the GIL held."""
+    return _under_number(exception, _text_of(exception))
+
+
+def _text_of(exception: BaseException) -> str:
+    text = "".join(traceback.format_exception(exception)).rstrip()
+    return f"{describe(exception)}\n{text}"
+
+
+def _under_number(exception: BaseException, text: str) -> str:
     global _last
     number = next(_numbers)
+    dropped: list[BaseException] = []  # their destructors run without the lock
     with _lock:
         _kept[number] = exception
+        if _last is not None:
+            dropped.append(_last)
         _last = exception
         while len(_kept) > _MAX_KEPT:
-            _kept.popitem(last=False)
-    text = "".join(traceback.format_exception(exception)).rstrip()
-    return _printable(f"{describe(exception)}\n{text}\n[callout error {number}]")
+            dropped.append(_kept.popitem(last=False)[1])
+    return _printable(f"{text}\n[callout error {number}]")
 
 
 def describe(exception: BaseException) -> str:
@@ -111,8 +123,8 @@ def _printable(text: str) -> str:
 
 def keep_without_variables(exception: BaseException) -> str:
     """As `keep`, for a function whose variables refer to memory that is not its own any more."""
-    text = keep(exception)
-    seen: set[int] = set()
+    text = _text_of(exception)  # suggests names by looking at the variables
+    seen = {id(sys.exception())}  # what the caller was handling when it called
     links: list[BaseException | None] = [exception]
     while links:
         link = links.pop()
@@ -120,21 +132,37 @@ def keep_without_variables(exception: BaseException) -> str:
             continue
         seen.add(id(link))
         traceback.clear_frames(link.__traceback__)
+        if isinstance(link, AttributeError):
+            link.obj = None
         links += [link.__cause__, link.__context__]
         if isinstance(link, BaseExceptionGroup):
             links += link.exceptions
-    return text
+    return _under_number(exception, text)
+
+
+def keep_text(text: str) -> None:
+    """Puts a `CallbackError` with the text in the place of the exception that it stands for. Called by the core."""
+    global _last
+    number = _number_in(text)
+    with _lock:
+        dropped = _kept.get(number)
+        if dropped is None:
+            return
+        substitute = _kept[number] = CallbackError(text)
+        if _last is dropped:
+            _last = substitute
+
+
+def _number_in(text: str) -> int:
+    """The last, which is the innermost error's; 0 if there is none."""
+    return int([0, *_NUMBER.findall(text)][-1])
 
 
 def original(error: object) -> BaseException | None:
     """The exception that the text of `error` stands for, if it is still kept."""
-    match = None
-    for match in _NUMBER.finditer(str(error)):  # noqa: B007 - the last number is the innermost error
-        pass
-    if match is None:
-        return None
+    number = _number_in(str(error))
     with _lock:
-        return _kept.get(int(match[1]))
+        return _kept.get(number)
 
 
 _NOT_FOUND, _ALREADY_EXISTS, _PERMISSION_DENIED, _INVALID_ARGUMENT = 5, 6, 7, 3
@@ -179,8 +207,10 @@ def clear() -> None:
     """Forgets all kept exceptions."""
     global _last
     with _lock:
+        dropped = [_last, *_kept.values()]
         _kept.clear()
         _last = None
+    dropped.clear()  # their destructors run without the lock
 
 
 def raise_unchained(exception: BaseException) -> None:

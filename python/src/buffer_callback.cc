@@ -116,7 +116,7 @@ Status BufferCallback::CallWithGil(const callout_call& call) {
   }
   Status ended = buffers.End();
   if (status.ok() || ended.ok()) return status.ok() ? std::move(ended) : std::move(status);
-  return Status(status.code(), std::string(status.message()) + "\nBesides, " + std::string(ended.message()));
+  return WithoutException(status, ended);
 }
 
 Ref BufferCallback::CallFunction(Buffers& buffers) {

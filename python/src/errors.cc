@@ -41,6 +41,13 @@ Status TakePythonError(Frames frames) {
   return InternalError(std::string("a Python exception of type ") + Py_TYPE(exception.get())->tp_name);
 }
 
+Status WithoutException(const Status& failed, const Status& kept) {
+  const std::string text = std::string(failed.message()) + "\nBesides, " + std::string(kept.message());
+  const Ref argument(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+  if (!CallErrors("keep_text", argument.get())) PyErr_Clear();
+  return Status(failed.code(), text);
+}
+
 void SetPythonError(const Status& status) {
   Ref arguments(Py_BuildValue("(is#)", static_cast<int>(status.code()), status.message().data(),
                               static_cast<Py_ssize_t>(status.message().size())));

@@ -13,8 +13,13 @@ namespace callout::python {
 enum class Frames { kKeep, kClear };
 
 /// Clears the current Python error and returns it as a Status: the traceback's text and the exception's number.
-/// `kClear`: the frames of its traceback lose their variables. Requires GIL, and a Python error to be set.
+/// `kClear`: the frames of its traceback, and of those that led to it, lose their variables. Requires GIL, and a Python
+/// error to be set.
 Status TakePythonError(Frames frames = Frames::kKeep);
+
+/// What a call returns that failed and besides kept memory which is not its own. The exception, which may be what keeps
+/// it, is dropped: its text stays. Requires GIL.
+Status WithoutException(const Status& failed, const Status& kept);
 
 /// Sets the Python error that `status`, which is not ok, stands for: the original exception if its text carries a
 /// number, else a callout error of the class that fits its code. Requires GIL.

@@ -81,16 +81,23 @@ class TapArguments {
 // An array, or a NumPy scalar: a leaf whatever the structure.
 bool IsArrayLeaf(PyObject* value) { return PyArray_Check(value) || PyArray_IsScalar(value, Generic); }
 
+// The first leaf that somebody else refers to, or the number of leaves.
+size_t FirstKept(Leaves& leaves) {
+  size_t i = 0;
+  while (i < leaves.count() && Py_REFCNT(leaves.data()[i]) == 1) ++i;
+  return i;
+}
+
 // A zero-copy array that somebody still refers to would read memory that XLA reuses.
 Status CheckNotKept(Leaves& leaves) {
-  for (size_t i = 0; i < leaves.count(); ++i) {
-    if (Py_REFCNT(leaves.data()[i]) > 1) {
-      return FailedPrecondition("it kept argument " + std::to_string(i) +
-                                " (or a view of it) beyond its call, which "
-                                "zero_copy=True forbids: the memory is XLA's and is reused. Copy what is to be kept");
-    }
-  }
-  return OkStatus();
+  if (FirstKept(leaves) == leaves.count()) [[likely]]
+    return OkStatus();
+  PyGC_Collect();  // it may be part of a cycle
+  const size_t kept = FirstKept(leaves);
+  if (kept == leaves.count()) return OkStatus();
+  return FailedPrecondition("it kept argument " + std::to_string(kept) +
+                            " (or a view of it) beyond its call, which "
+                            "zero_copy=True forbids: the memory is XLA's and is reused. Copy what is to be kept");
 }
 
 }  // namespace
@@ -128,12 +135,21 @@ Status PythonCallback::CallWithGil(const callout_call& call) {
     arguments.End({.kind = internal::ProfileKind::kCopy});
   Ref value = CallFunction(leaves.data(), leaves.count(), call.device_ordinal);
   const internal::ProfileSpan results;
-  Status status = value ? StoreResults(value.get(), call) : TakePythonError();
+  Status status = value ? StoreResults(value.get(), call) : TakeCallError();
   if (results.on() && value) [[unlikely]]
     results.End({.kind = internal::ProfileKind::kCopy});
   value = Ref();
-  if (signature_.zero_copy && status.ok()) return CheckNotKept(leaves);
-  return status;
+  if (!signature_.zero_copy) return status;
+  Status kept = CheckNotKept(leaves);
+  if (status.ok() || kept.ok()) [[likely]]
+    return status.ok() ? std::move(kept) : std::move(status);
+  return WithoutException(status, kept);
+}
+
+// The variables of a failed function's frames, and of ours that looked at its result, would keep arrays over memory
+// that is reused.
+Status PythonCallback::TakeCallError() const {
+  return TakePythonError(signature_.zero_copy ? Frames::kClear : Frames::kKeep);
 }
 
 Ref PythonCallback::CallFunction(PyObject* const* leaves, size_t count, int32_t device_ordinal) {
@@ -157,7 +173,7 @@ Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
   if (call.num_results == 0 && value == Py_None && !signature_.explain) return OkStatus();
   if (signature_.flatten && !(call.num_results == 1 && signature_.single_result && IsArrayLeaf(value))) {
     const Ref leaves = CallPython(signature_.flatten.get(), value);
-    if (!leaves) return TakePythonError();
+    if (!leaves) return TakeCallError();
     Status status = StoreLeaves(leaves.get(), call);
     if (status.code() == StatusCode::kInvalidArgument) return Explained(value, std::move(status));
     return status;
@@ -166,7 +182,7 @@ Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
   if (call.num_results == 0) return OkStatus();
   const std::string mismatch = StoreResult(value, call.results[0], signature_.canonicalize);
   if (PyErr_Occurred() != nullptr) [[unlikely]]
-    return TakePythonError();
+    return TakeCallError();
   if (mismatch.empty()) [[likely]]
     return OkStatus();
   return Explained(value, InvalidArgument("its result does not fit: " + mismatch));
@@ -175,7 +191,7 @@ Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
 Status PythonCallback::Explained(PyObject* value, Status mismatch) const {
   if (!signature_.explain) return mismatch;
   const Ref nothing = CallPython(signature_.explain.get(), value);
-  if (!nothing) return TakePythonError();
+  if (!nothing) return TakeCallError();
   return mismatch;
 }
 
@@ -192,7 +208,7 @@ Status PythonCallback::StoreLeaves(PyObject* sequence, const callout_call& call)
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(sequence, i);
     const std::string mismatch = StoreResult(item, call.results[i], signature_.canonicalize);
-    if (PyErr_Occurred() != nullptr) return TakePythonError();
+    if (PyErr_Occurred() != nullptr) return TakeCallError();
     if (!mismatch.empty()) {
       return InvalidArgument("its result " + std::to_string(i) + " does not fit: " + mismatch);
     }

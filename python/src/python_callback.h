@@ -61,6 +61,7 @@ class PythonCallback final : public internal::Callback, public Traversable {
 
  private:
   Status CallWithGil(const callout_call& call);
+  Status TakeCallError() const;
   Ref CallFunction(PyObject* const* leaves, size_t count, int32_t device_ordinal);
   Ref CallTap(PyObject* const* leaves, size_t count, const internal::Record& record);
   Ref LookUpDevice(int32_t ordinal) const;
