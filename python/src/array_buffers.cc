@@ -6,7 +6,9 @@
 namespace callout::python {
 
 void ArrayBuffers::Append(PyObject* object) {
-  Ref array(PyArray_FROM_OF(object, NPY_ARRAY_IN_ARRAY));
+  const Ref given(PyArray_FROM_OF(object, NPY_ARRAY_IN_ARRAY));
+  // A view's shape is its own: that of the user's array may change, and move, while another thread has the GIL.
+  Ref array(given ? PyArray_View(reinterpret_cast<PyArrayObject*>(given.get()), nullptr, &PyArray_Type) : nullptr);
   if (!array) nanobind::raise_python_error();
   auto* dense = reinterpret_cast<PyArrayObject*>(array.get());
   const DType dtype = DTypeOf(PyArray_DESCR(dense));

@@ -58,10 +58,11 @@ std::string TakeTensor(PyObject* value, const DLDevice& device, const callout_bu
   return DataOfDLPack(source->owner.get(), result, &source->data);
 }
 
-// A part of a CUDA array interface. Borrowed; null for what is None, too.
-PyObject* PartOf(const Ref& interface, const char* key) {
+// A part of a CUDA array interface; null for what is None, too. The dict is the user's, and what reads one part may
+// change it.
+Ref PartOf(const Ref& interface, const char* key) {
   PyObject* part = PyDict_GetItemString(interface.get(), key);
-  return part == Py_None ? nullptr : part;
+  return part == Py_None ? Ref() : Ref::Borrow(part);
 }
 
 // "(2, 3) of '<f4'".
@@ -73,23 +74,25 @@ std::string Described(PyObject* shape, PyObject* typestr) {
 
 // "" if the interface is of this shape and dtype, and dense. May set a Python error.
 std::string Misfit(const Ref& interface, const Ref& wanted, const callout_buffer& result) {
-  PyObject* extents = PartOf(interface, "shape");
-  const Ref shape(extents == nullptr ? nullptr : PySequence_Tuple(extents));
-  PyObject* typestr = PartOf(interface, "typestr");
-  if (!shape || typestr == nullptr) {
+  const Ref extents = PartOf(interface, "shape");
+  const Ref shape(extents ? PySequence_Tuple(extents.get()) : nullptr);
+  const Ref typestr = PartOf(interface, "typestr");
+  if (!shape || !typestr) {
     ClearException();
     return "a __cuda_array_interface__ without shape or typestr";
   }
-  const int same_shape = PyObject_RichCompareBool(shape.get(), PartOf(wanted, "shape"), Py_EQ);
-  const int same_type = PyObject_RichCompareBool(typestr, PartOf(wanted, "typestr"), Py_EQ);
+  const Ref wanted_shape = PartOf(wanted, "shape");
+  const Ref wanted_type = PartOf(wanted, "typestr");
+  const int same_shape = PyObject_RichCompareBool(shape.get(), wanted_shape.get(), Py_EQ);
+  const int same_type = same_shape < 0 ? -1 : PyObject_RichCompareBool(typestr.get(), wanted_type.get(), Py_EQ);
   if (same_shape < 0 || same_type < 0) return "";
   if (same_shape == 0 || same_type == 0) {
-    return "expected " + Described(PartOf(wanted, "shape"), PartOf(wanted, "typestr")) + ", got " +
-           Described(shape.get(), typestr);
+    return "expected " + Described(wanted_shape.get(), wanted_type.get()) + ", got " +
+           Described(shape.get(), typestr.get());
   }
-  if (PartOf(interface, "mask") != nullptr) return "expected an array without a mask";
-  PyObject* strides = PartOf(interface, "strides");
-  return strides == nullptr || StridesAreDense(strides, result) ? "" : "expected an array that is row-major and dense";
+  if (PartOf(interface, "mask")) return "expected an array without a mask";
+  const Ref strides = PartOf(interface, "strides");
+  return !strides || StridesAreDense(strides.get(), result) ? "" : "expected an array that is row-major and dense";
 }
 
 // Of the CUDA array interface, https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html.
@@ -100,16 +103,16 @@ std::string TakeInterface(PyObject* value, const callout_buffer& result, const M
   if (!PyDict_Check(source->owner.get())) return "a __cuda_array_interface__ that is no dict";
   std::string misfit = Misfit(source->owner, wanted, result);
   if (!misfit.empty() || PyErr_Occurred() != nullptr) return misfit;
-  PyObject* place = PartOf(source->owner, "data");
+  const Ref place = PartOf(source->owner, "data");
   unsigned long long address = 0;
   int read_only = 0;
-  if (place == nullptr || !PyTuple_Check(place) || PyArg_ParseTuple(place, "Kp", &address, &read_only) == 0) {
+  if (!place || !PyTuple_Check(place.get()) || PyArg_ParseTuple(place.get(), "Kp", &address, &read_only) == 0) {
     ClearException();
     return "a __cuda_array_interface__ without data";
   }
   // Libraries whose arrays name no stream work on the legacy default stream.
-  PyObject* stream = PartOf(source->owner, "stream");
-  const size_t number = stream == nullptr ? kLegacyStream : PyLong_AsSize_t(stream);
+  const Ref stream = PartOf(source->owner, "stream");
+  const size_t number = stream ? PyLong_AsSize_t(stream.get()) : kLegacyStream;
   if (PyErr_Occurred() != nullptr || !OrderXlaBehind(number, space)) return "";
   source->data = reinterpret_cast<const void*>(address);
   return "";
@@ -178,12 +181,14 @@ std::string StoreOnDevice(PyObject* values, PyObject* results, PyObject* argumen
   std::vector<Source> sources(static_cast<size_t>(count));
   std::vector<callout_buffer> buffers;
   MemorySpace space;
+  const Ref items(PyList_AsTuple(values));  // what one item runs may change the list
+  if (!items) return "";
   for (Py_ssize_t i = 0; i < count; ++i) {
     const callout_buffer* buffer = MemoryOf(PyTuple_GET_ITEM(results, i), &space);
     if (buffer == nullptr) return "";
     buffers.push_back(*buffer);
     Source& source = sources[static_cast<size_t>(i)];
-    const std::string misfit = Take(PyList_GET_ITEM(values, i), *buffer, space, canonicalize, &source);
+    const std::string misfit = Take(PyTuple_GET_ITEM(items.get(), i), *buffer, space, canonicalize, &source);
     if (PyErr_Occurred() != nullptr) return "";
     if (!misfit.empty()) return "result " + std::to_string(i) + ": " + misfit;
   }

@@ -31,8 +31,7 @@ class ResultArrays {
  public:
   explicit ResultArrays(const nb::sequence& specs) {
     for (nb::handle spec : specs) {
-      // (shape, dtype): np.empty checks both.
-      arrays_.push_back(nb::steal(PyObject_Call(Empty().ptr(), nb::cast<nb::tuple>(spec).ptr(), nullptr)));
+      arrays_.push_back(nb::steal(Empty(nb::cast<nb::tuple>(spec).ptr())));
       auto* array = reinterpret_cast<PyArrayObject*>(arrays_.back().ptr());
       if (array == nullptr) nb::raise_python_error();
       const DType dtype = DTypeOf(PyArray_DESCR(array));
@@ -56,7 +55,17 @@ class ResultArrays {
   }
 
  private:
-  static nb::object Empty() { return nb::module_::import_("numpy").attr("empty"); }
+  // An array of (shape, dtype). Null with a Python error.
+  static PyObject* Empty(PyObject* spec) {
+    PyArray_Dims shape = {nullptr, 0};
+    PyArray_Descr* descr = nullptr;
+    PyObject* array = nullptr;
+    if (PyArg_ParseTuple(spec, "O&O&", &PyArray_IntpConverter, &shape, &PyArray_DescrConverter, &descr) != 0) {
+      array = PyArray_Empty(shape.len, shape.ptr, descr, 0);  // takes the reference to `descr`
+    }
+    PyDimMem_FREE(shape.ptr);
+    return array;
+  }
 
   std::vector<nb::object> arrays_;
   std::vector<callout_buffer> buffers_;

@@ -198,7 +198,10 @@ Status PythonCallback::Explained(PyObject* value, Status mismatch) const {
 Status PythonCallback::StoreLeaves(PyObject* sequence, const callout_call& call) {
   if (call.num_results == 0) return OkStatus();  // a registered function's result that nobody declared
   const bool is_sequence = PyTuple_Check(sequence) || PyList_Check(sequence);
-  const Py_ssize_t count = is_sequence ? PySequence_Fast_GET_SIZE(sequence) : -1;
+  // A list may change while its items are read: by their __array__, and by other threads while NumPy drops the GIL.
+  const Ref items(is_sequence ? PySequence_Tuple(sequence) : nullptr);
+  if (is_sequence && !items) return TakeCallError();
+  const Py_ssize_t count = is_sequence ? PyTuple_GET_SIZE(items.get()) : -1;
   if (count != static_cast<Py_ssize_t>(call.num_results)) {
     return InvalidArgument("its result does not fit: expected a tuple of " + std::to_string(call.num_results) +
                            ", got " +
@@ -206,7 +209,7 @@ Status PythonCallback::StoreLeaves(PyObject* sequence, const callout_call& call)
                                         : std::string("an object of type ") + Py_TYPE(sequence)->tp_name));
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(sequence, i);
+    PyObject* item = PyTuple_GET_ITEM(items.get(), i);
     const std::string mismatch = StoreResult(item, call.results[i], signature_.canonicalize);
     if (PyErr_Occurred() != nullptr) return TakeCallError();
     if (!mismatch.empty()) {

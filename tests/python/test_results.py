@@ -106,3 +106,64 @@ def test_result_types_that_xla_does_not_have_are_named(dtype):
     Spec.dtype = dtype
     with pytest.raises(TypeError, match="a callback cannot return arrays of dtype"):
         callout.pure_callback(double, Spec(), 1.0)
+
+
+ITEM = jax.ShapeDtypeStruct((1 << 18,), jnp.int32)
+
+
+class Emptying:
+    """An item whose `__array__` empties the list in which it lies."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __array__(self, dtype=None, copy=None):
+        self.items.clear()
+        return np.zeros(ITEM.shape, np.int32)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_list_that_its_items_change_is_read_as_it_was_returned(jitted):
+    def callback(x):
+        items = []
+        items += [Emptying(items), *(np.full(ITEM.shape, i, np.int64) for i in range(1, 4))]
+        return items
+
+    def f(x):
+        return callout.pure_callback(callback, [ITEM] * 4, x)
+
+    for _ in range(5):
+        out = (jax.jit(f) if jitted else f)(1.0)
+        assert [int(v[-1]) for v in out] == [0, 1, 2, 3]
+
+
+def test_a_list_that_another_thread_changes_is_read_as_it_was_returned():
+    import threading
+
+    items, stop = [], threading.Event()
+
+    def change():
+        while not stop.is_set():
+            items[1:] = [np.full(ITEM.shape, 7, np.int64) for _ in range(3)]
+
+    def callback(x):
+        items[:] = [np.full(ITEM.shape, 7, np.int64) for _ in range(4)]
+        return items
+
+    # A registered function's list is taken as it is: without a tree function in between.
+    callout.register("list that changes", callback)
+    f = jax.jit(lambda x: callout.pure_callback("list that changes", (ITEM,) * 4, x))
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(20):
+            assert [int(v[-1]) for v in f(1.0)] == [7] * 4
+    finally:
+        stop.set()
+        thread.join()
+        callout.unregister("list that changes")
+
+
+def test_eager_results_do_not_depend_on_what_numpy_was_made_into(monkeypatch):
+    monkeypatch.setattr(np, "empty", lambda *_, **__: "patched")
+    assert float(callout.pure_callback(double, F32, 1.5)) == 3
