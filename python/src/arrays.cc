@@ -2,10 +2,12 @@
 #define CALLOUT_IMPORT_NUMPY
 #include "arrays.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "base/block_pool.h"
 #include "frame/buffer.h"
+#include "frame/element_doubles.h"
 #include "frame/subbyte.h"
 
 namespace callout::python {
@@ -89,14 +91,10 @@ std::string DescribeArray(PyArrayObject* array) {
   return text + "]";
 }
 
-// True if a result of `array`'s dtype may be written where `expected` is wanted. `weak`: it came from a Python number.
-bool DTypeFits(PyArrayObject* array, DType expected, bool weak, Canonicalize canonicalize) {
+// True if a result of `array`'s dtype may be written where `expected` is wanted.
+bool DTypeFits(PyArrayObject* array, DType expected, Canonicalize canonicalize) {
   const DType dtype = DTypeOf(PyArray_DESCR(array));
-  if (dtype == expected) return true;
-  if (canonicalize == Canonicalize::k64To32 && IsNarrowed(dtype, expected)) return true;
-  if (!weak) return false;
-  PyArray_Descr* descr = DescrOf(expected);
-  return descr != nullptr && PyArray_CanCastTypeTo(PyArray_DESCR(array), descr, NPY_SAME_KIND_CASTING) != 0;
+  return dtype == expected || (canonicalize == Canonicalize::k64To32 && IsNarrowed(dtype, expected));
 }
 
 std::string Mismatch(const callout_buffer& expected, PyArrayObject* got) {
@@ -126,8 +124,76 @@ bool SameValues(PyObject* a, PyObject* b) {
   return all && PyObject_IsTrue(all.get()) == 1;
 }
 
+// Each holds those before it.
+enum class NumberKind { kBool, kInteger, kReal, kComplex };
+
+NumberKind KindOf(DType dtype) {
+  if (dtype == DType::kBool) return NumberKind::kBool;
+  const char letter = ShortName(dtype)[0];
+  if (letter == 's' || letter == 'u') return NumberKind::kInteger;
+  return letter == 'c' ? NumberKind::kComplex : NumberKind::kReal;
+}
+
 bool IsPythonNumber(PyObject* value) {
   return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value) || PyComplex_CheckExact(value);
+}
+
+NumberKind KindOf(PyObject* number) {
+  if (PyBool_Check(number)) return NumberKind::kBool;
+  if (PyLong_Check(number)) return NumberKind::kInteger;
+  return PyFloat_Check(number) ? NumberKind::kReal : NumberKind::kComplex;
+}
+
+bool IntegerFits(PyObject* integer, DType dtype) {
+  const int bits = BitWidth(dtype);
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(integer, &overflow);
+  if (ShortName(dtype)[0] == 's') {
+    const long long limit = 1LL << (bits - 1 < 62 ? bits - 1 : 62);
+    return overflow == 0 && (bits == 64 || (number >= -limit && number < limit));
+  }
+  if (bits < 64) return overflow == 0 && number >= 0 && number < 1LL << bits;
+  if (overflow <= 0) return overflow == 0 && number >= 0;
+  (void)PyLong_AsUnsignedLongLong(integer);
+  const bool fits = PyErr_Occurred() == nullptr;
+  PyErr_Clear();
+  return fits;
+}
+
+// Floats are rounded, to an infinity too where there is one. What has none must not make another number of it, nor a
+// type without NaN a number.
+bool RealSurvived(PyObject* real, const callout_buffer& result) {
+  const double number = PyFloat_AsDouble(real);
+  double stored = 0;
+  internal::ReadDoubles(result, 0, 1, &stored);
+  if (std::isnan(number) || std::isnan(stored)) return std::isnan(number) && std::isnan(stored);
+  if (std::isinf(number)) return number == stored;
+  return static_cast<DType>(result.dtype) != DType::kFloat4E2M1Fn || std::abs(number) < 7;  // where 6 is the largest
+}
+
+// A Python number as the one element of `result`. As StoreResult.
+std::string StoreNumber(PyObject* value, const callout_buffer& result) {
+  const auto dtype = static_cast<DType>(result.dtype);
+  const NumberKind kind = KindOf(dtype);
+  const std::string out_of_range = "a value is out of the range of " + std::string(ShortName(dtype));
+  if (kind == NumberKind::kInteger && PyLong_Check(value) && !IntegerFits(value, dtype)) return out_of_range;
+  Ref array(PyArray_FROM_O(value));
+  const bool huge = array && PyArray_TYPE(reinterpret_cast<PyArrayObject*>(array.get())) == NPY_OBJECT;
+  if (huge && kind >= NumberKind::kReal) {
+    const Ref real(PyNumber_Float(value));
+    array = Ref(real ? PyArray_FROM_O(real.get()) : nullptr);
+  }
+  if (!array && PyErr_ExceptionMatches(PyExc_OverflowError) != 0) {
+    PyErr_Clear();
+    return out_of_range;
+  }
+  if (!array) return "";
+  if (KindOf(value) > kind) return Mismatch(result, reinterpret_cast<PyArrayObject*>(array.get()));
+  PyArray_Descr* descr = DescrOf(dtype);
+  Py_INCREF(descr);
+  const Ref cast(PyArray_CastToType(reinterpret_cast<PyArrayObject*>(array.get()), descr, 0));
+  if (!cast || !StoreArray(reinterpret_cast<PyArrayObject*>(cast.get()), result)) return "";
+  return kind == NumberKind::kReal && !RealSurvived(value, result) ? out_of_range : "";
 }
 
 // The two results that nearly every callback returns: the exact array, or a NumPy scalar of the exact type.
@@ -220,11 +286,11 @@ std::string StoreResult(PyObject* value, const callout_buffer& result, Canonical
     return "";
   const auto dtype = static_cast<DType>(result.dtype);
   if (value == Py_None) return "expected " + ShapeString(result) + ", got None";
-  const bool weak = IsPythonNumber(value);
+  if (result.rank == 0 && IsPythonNumber(value)) return StoreNumber(value, result);
   Ref converted(PyArray_FROM_O(value));
   if (!converted) return "";
   auto* array = reinterpret_cast<PyArrayObject*>(converted.get());
-  if (!SameShape(array, result) || !DTypeFits(array, dtype, weak, canonicalize)) return Mismatch(result, array);
+  if (!SameShape(array, result) || !DTypeFits(array, dtype, canonicalize)) return Mismatch(result, array);
   if (DTypeOf(PyArray_DESCR(array)) != dtype) {
     PyArray_Descr* descr = DescrOf(dtype);
     Py_INCREF(descr);
