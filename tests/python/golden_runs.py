@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the programs of golden_programs.py are exported and run.
+
+`python tests/python/golden_runs.py` in the folder of the repository writes those that have no file in
+tests/python/golden yet, and what they returned and sent then, by the oldest JAX that is supported. A file that is there
+is never written again: programs like it are out in the world.
+"""
+
+import contextlib
+import dataclasses
+import io
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import callout
+import ffi_calls
+import jax
+import jax.extend.mlir as jax_mlir
+import numpy as np
+from callout import _artifact, _host_transfers
+from golden_programs import CASES, TRANSFERS, Case, mesh
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+FOLDER = Path(__file__).parent / "golden"
+STABLEHLO = "1.13.0"  # what the CPU plugin reads
+_TRANSFERRED = {"transfers": Case(lambda x, y: x + y[0, 0], (np.float32(2), np.ones((2, 3), np.float32)))}
+
+# What the names of calls are bound to, whatever the shapes.
+CALLS: dict[str, Callable[..., Any]] = {
+    "add_one": lambda x: x + np.array(1, x.dtype),
+    "io.add_one": lambda x: x + np.array(1, x.dtype),
+    "ordered.add_one": lambda x: x + np.array(1, x.dtype),
+    "sum": lambda x, y: x + y,
+    "three": lambda x: (x * np.float32(2), (x > 1).astype(np.int32), np.float32(7)),
+    "same": lambda x: x,
+    "none": lambda *_: None,
+    "ordered.none": lambda *_: None,
+    "tap": lambda *_: None,
+    "ordered.tap": lambda *_: None,
+    "sink": lambda *_: None,
+    "channels:1,2->3": lambda x, y: x + y.sum(dtype=np.float32),
+}
+# What is left over of its batches has lost its loop when it comes from a file: nobody relies on where it is counted.
+_DRAWN_OTHERWISE = {"progress_map_batches"}
+_PURE = {"add_one", "sum", "three", "same"}  # how often these are called is XLA's affair
+
+NATIVE = """#include <stdint.h>
+int32_t add_one(void** ptrs, const int64_t* dims, void* stream) {
+  const float* x = ptrs[0];
+  float* y = ptrs[1];
+  for (int64_t i = 0; i < dims[0]; ++i) y[i] = x[i] + 1;
+  return 0;
+}
+"""
+
+
+def all_cases() -> dict[str, Case]:
+    """Those that are traced, and those that are text."""
+    return {**CASES, **_TRANSFERRED}
+
+
+def file_of(name: str) -> Path:
+    return FOLDER / f"{name}.bin"
+
+
+def expected() -> dict[str, Any]:
+    """What each program did when its file was written."""
+    found: dict[str, Any] = json.loads((FOLDER / "expected.json").read_text())
+    return found
+
+
+class Bound(contextlib.ExitStack):
+    """The names that programs call, for the length of a block. `notes` has what their callbacks got."""
+
+    def __init__(self, folder: Path):
+        super().__init__()
+        self.functions: dict[str, Any] = {}
+        self.notes: list[tuple[str, list[str]]] = []
+        (folder / "native.c").write_text(NATIVE)
+        command = ["cc", "-O1", "-shared", "-fPIC", str(folder / "native.c"), "-o", str(folder / "libnative.so")]
+        subprocess.run(command, check=True)
+        self._bind("native", f"{folder / 'libnative.so'}:add_one")
+        for name, fn in CALLS.items():
+            self._bind(name, fn if name in _PURE else self._noting(name, fn))
+
+    def _bind(self, name: str, fn: Any) -> None:
+        self.functions[name] = fn
+        callout.register(name, fn)
+        self.callback(callout.unregister, name)
+
+    def _noting(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+        def note(*leaves: Any) -> Any:
+            given = leaves[0] if len(leaves) == 1 else leaves
+            self.notes.append((name, described(given)))
+            return fn(*leaves)
+
+        return note
+
+
+def placed(value: Any, spec: P | None) -> Any:
+    """The argument of a sharded program."""
+    return value if spec is None else jax.device_put(value, NamedSharding(mesh(), spec))
+
+
+def arguments_of(one: Case) -> list[Any]:
+    """Those that a case's program is called with."""
+    specs = one.sharded or (None,) * len(one.arguments)
+    return [placed(value, spec) for value, spec in zip(one.arguments, specs, strict=True)]
+
+
+def exported(name: str, one: Case) -> bytes:
+    """A case's file."""
+    shapes = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None)), arguments_of(one)
+    )
+    if one.shape is not None:
+        (size,) = jax.export.symbolic_shape(one.shape)
+        shapes = [jax.ShapeDtypeStruct((size,), each.dtype) for each in shapes]
+    done = callout.export(jax.jit(one.program), platforms=one.platforms, stablehlo_version=STABLEHLO)(*shapes)
+    if name in _TRANSFERRED:
+        artifact = jax_mlir.serialize_portable_artifact(TRANSFERS, STABLEHLO)
+        with _artifact.opened(artifact) as module:
+            _host_transfers.rewrite(module)
+            _artifact.write_names(module)
+            done = dataclasses.replace(done, mlir_module_serialized=_artifact.closed(module, STABLEHLO))
+    return bytes(done.serialize(vjp_order=1 if one.has_vjp else 0))
+
+
+def described(tree: Any) -> list[str]:
+    """Arrays as text that says all of them."""
+
+    def text(leaf: Any) -> str:
+        leaf = np.asarray(leaf)
+        shown = leaf if leaf.dtype.isbuiltin else leaf.astype(np.float64)
+        return f"{leaf.dtype.name}{list(leaf.shape)} {shown.tolist()}"
+
+    return [text(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def drawn(text: str) -> list[str]:
+    """The last frame of a bar, without times and rates; of several bars, sorted."""
+    frames: dict[str, str] = {}
+    for frame in re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)):
+        before, _, behind = frame.strip().partition(" [")
+        place = re.search(r" *(\d+%\||[\d.]+it$)", before)
+        if place is not None:
+            fields = re.findall(r"[a-z]+=[^,]+(?=[,\]])", behind)
+            full = re.sub("##+", "#", before)  # a bar of so many columns makes room for its rate
+            frames[before[: place.start()]] = f"{full} {fields}"
+    return sorted(frames.values())
+
+
+def watched(before: Any) -> dict[str, Any]:
+    """What watches have seen since."""
+
+    def fields(name: str, counts: Any) -> dict[str, Any]:
+        old = before.get(name, {"calls": 0, "elements": 0, "nan": 0, "inf": 0})
+        found = {key: counts[key] - old[key] for key in ("calls", "elements", "nan", "inf")}
+        first = counts["first"] or {}
+        return {**found, **{key: first[key] for key in ("step", "leaf", "shape", "index", "kind") if key in first}}
+
+    changed = {name: counts for name, counts in callout.stats()["watches"].items() if counts != before.get(name)}
+    return {name: fields(name, counts) for name, counts in changed.items()}
+
+
+def run(name: str, call: Callable[..., Any], bound: Bound) -> dict[str, Any]:
+    """What a program returns, sends, prints and draws; what has no order is sorted."""
+    one = all_cases()[name]
+    bound.notes.clear()
+    before = callout.stats()["watches"]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), jax.enable_x64(one.x64):
+        result = described(jax.jit(call)(*arguments_of(one)))
+        if one.has_vjp:
+            result += described(jax.grad(call)(*arguments_of(one)))
+        callout.barrier_wait()
+    ordered = [[name, *values] for name, values in bound.notes if name.startswith("ordered")]
+    others = sorted([name, *values] for name, values in bound.notes if not name.startswith("ordered"))
+    printed = out.getvalue().splitlines()
+    found = {
+        "result": result,
+        "records": ordered + others,
+        "printed": sorted(printed) if one.sharded else printed,
+        "drawn": [] if name in _DRAWN_OTHERWISE else drawn(err.getvalue()),
+        "watched": watched(before),
+    }
+    kept: dict[str, Any] = json.loads(json.dumps({key: value for key, value in found.items() if value}))
+    return kept
+
+
+def loaded(name: str) -> Any:
+    """The program of a file."""
+    return jax.export.deserialize(bytearray(file_of(name).read_bytes()))
+
+
+def write() -> None:
+    """Writes what is missing."""
+    jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*")  # no paths of this machine
+    jax.config.update("jax_include_full_tracebacks_in_locations", False)
+    FOLDER.mkdir(exist_ok=True)
+    known = expected() if (FOLDER / "expected.json").exists() else {}
+    versions = {"callout": callout.__version__, "jax": jax.__version__, "stablehlo": STABLEHLO}
+    with tempfile.TemporaryDirectory() as folder, Bound(Path(folder)) as bound:
+        callout.config.cache_dir = folder
+        ffi_calls.register(Path(folder))
+        for name, one in all_cases().items():
+            if file_of(name).exists():
+                continue
+            with jax.enable_x64(one.x64):
+                file_of(name).write_bytes(exported(name, one))
+            known[name] = {"by": versions}
+            if one.platforms != ("cuda",):
+                known[name].update(run(name, loaded(name).call, bound))
+            print(name, json.dumps(known[name], ensure_ascii=False), file=sys.stderr)
+    text = json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False)
+    (FOLDER / "expected.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    write()
