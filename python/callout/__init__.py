@@ -41,10 +41,8 @@ from ._export import exported_names as exported_names
 from ._io_callback import io_callback as io_callback
 from ._jit import jit as jit
 from ._options import options as options
-from ._primitives import while_loops as _while_loops
 from ._profile import Profile as Profile
 from ._profile import profile as profile
-from ._progress import loops as _progress_loops
 from ._pure_callback import pure_callback as pure_callback
 from ._register import register as register
 from ._register import unregister as unregister
@@ -69,5 +67,3 @@ def cmake_dir() -> str:
 
 
 _start()
-_while_loops.register()
-_progress_loops.register()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import _errors, _ext, _logging
+from . import _ext, _logging, _patches
 
 MIN_QUEUE_BYTES = 16_000_000
 _UNSET = object()
@@ -75,9 +75,6 @@ SETTINGS: dict[str, _Setting] = {
     ),
     "exit_timeout_s": _Setting(10.0, _seconds, "How long interpreter exit waits for programs and undelivered taps."),
     "hang_report_s": _Setting(30.0, _seconds, "Seconds without progress before a callback is reported; 0: never."),
-    "chain_errors": _Setting(
-        True, _boolean, "Make JaxRuntimeError carry the callback's exception (patches its __init__)."
-    ),
     "delivery_threads": _Setting(1, _thread_count, "Threads that run Python taps; devices are dealt out to them."),
     "log_level": _Setting("warning", _log_level, "Level of the `callout` logger and of the core."),
     "cache_dir": _Setting(_default_cache(), _folder, "Where compiled native code is kept."),
@@ -87,7 +84,13 @@ SETTINGS: dict[str, _Setting] = {
     "host_callback_inline": _Setting(False, _boolean, "host_callback: eager taps run in the caller's stack."),
     "host_callback_legacy": _Setting(True, _boolean, "host_callback: the original's behaviour, not the flavours'."),
     "host_callback_outfeed": _Setting(False, _boolean, "host_callback: accepted; there is one mechanism."),
+    **{
+        patch.setting: _Setting(True, _boolean, f"Patch {patch.name}: {patch.what}.")
+        for patch in _patches.TABLE.values()
+    },
 }
+
+_PATCHES = {patch.setting: patch.name for patch in _patches.TABLE.values()}
 
 # The flags that jax.config no longer knows, and the environment variables that went with them.
 ALIASES = {
@@ -107,7 +110,6 @@ class Config:
     queue_bytes: int
     exit_timeout_s: float
     hang_report_s: float
-    chain_errors: bool
     delivery_threads: int
     log_level: str
     cache_dir: str
@@ -115,6 +117,10 @@ class Config:
     host_callback_inline: bool
     host_callback_legacy: bool
     host_callback_outfeed: bool
+    chain_errors: bool
+    patch_tokens: bool
+    patch_while_batching: bool
+    patch_loop_lowering: bool
 
     def __init__(self) -> None:
         values = {name: _from_environment(name, setting) for name, setting in SETTINGS.items()}
@@ -161,8 +167,8 @@ class Config:
         elif name == "embedded_code":
             _ext.allow_embedded_libraries(self.embedded_code)
             _ext.allow_unexpected_images(self.embedded_code)
-        elif name == "chain_errors":
-            _errors.set_chaining(self.chain_errors)
+        elif name in _PATCHES:
+            _patches.switch(_PATCHES[name], getattr(self, name))
         elif name == "log_level":
             _logging.logger.setLevel(getattr(logging, self.log_level.upper()))
 

@@ -21,6 +21,8 @@ from typing import Any, Literal, Self
 
 import jax
 
+from . import _patches
+
 
 class CallbackError(RuntimeError):
     """A callback failed, and there is no Python exception that says more."""
@@ -95,6 +97,7 @@ def _text_of(exception: BaseException) -> str:
 
 def _under_number(exception: BaseException, text: str) -> str:
     global _last
+    _patches.ensure("errors")  # JAX's error is made of the text, after this
     number = next(_numbers)
     dropped: list[BaseException] = []  # their destructors run without the lock
     with _lock:
@@ -287,22 +290,11 @@ def adopt(error: BaseException, exception: BaseException) -> None:
         error.__dict__.setdefault(name, value)
 
 
-_jax_init: Any = None
-
-
-def _chaining_init(self: BaseException, *args: Any) -> None:
-    _jax_init(self, *args)
+def _after_init(_: None, error: BaseException, *args: Any) -> None:
     if args and (exception := stands_for(args[0])) is not None:
-        adopt(self, exception)
+        adopt(error, exception)
 
 
-def set_chaining(enabled: bool) -> None:
-    """Switches `config.chain_errors`: replaces JaxRuntimeError.__init__, or puts it back. Idempotent."""
-    global _jax_init
-    error_class: Any = jax.errors.JaxRuntimeError
-    if enabled and _jax_init is None:
-        _jax_init = error_class.__init__
-        error_class.__init__ = _chaining_init
-    elif not enabled and _jax_init is not None:
-        error_class.__init__ = _jax_init
-        _jax_init = None
+def hooked() -> list[_patches.Place]:
+    """What JAX raises, when it is made."""
+    return [_patches.Place(jax.errors.JaxRuntimeError, "__init__", after=_after_init)]

@@ -2,7 +2,7 @@
 # Generated: python -m nanobind.stubgen -m callout._ext -o python/callout/_ext.pyi
 """The C++ core. Private: use the callout package."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 def ffi_targets() -> list:
@@ -275,6 +275,36 @@ def parse_value_print(payload: str) -> tuple:
 watch_prefix: str = 'watch:'
 
 def watch_statistics() -> dict: ...
+
+class Hook:
+    """
+    A function in the place of `original`. An inactive one only calls that.
+
+    before(original, *args): its answer is the result, unless that is NotImplemented. after(result, *args).
+    failed(exception, *args): the exception stays unless it raises another.
+    """
+
+    def __call__(self, /, *args, **kwargs):
+        """Call self as a function."""
+
+    def __get__(self, instance, owner=None, /):
+        """Return an attribute of instance, which is of type owner."""
+
+    def __init__(self, original: Callable, *, before: object | None = None, after: object | None = None, failed: object | None = None) -> None: ...
+
+    @property
+    def active(self) -> bool: ...
+
+    @active.setter
+    def active(self, arg: bool, /) -> None: ...
+
+    @property
+    def __wrapped__(self) -> object: ...
+
+    @property
+    def callout_original(self) -> object: ...
+
+    def __getattr__(self, arg: str, /) -> object: ...
 
 def expect_image(image: bytes) -> None:
     """

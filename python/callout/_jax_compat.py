@@ -164,15 +164,32 @@ def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None
         rules[primitive] = with_plain_policy
 
 
-def lowering_rule(primitive: jax.extend.core.Primitive) -> Any:
-    """JAX's rule for the lowering of a primitive on all platforms, which can only be replaced in public; or None."""
+class _LoweringRules:
+    """JAX's rules for the lowering of primitives on all platforms, as a mapping."""
+
+    def __init__(self, entries: dict[Any, Any]):
+        self._entries = entries
+
+    def __getitem__(self, primitive: jax.extend.core.Primitive) -> Any:
+        return self._entries[primitive].rule
+
+    def __setitem__(self, primitive: jax.extend.core.Primitive, rule: Any) -> None:
+        self._entries[primitive] = dataclasses.replace(self._entries[primitive], rule=rule)
+
+
+@functools.cache
+def lowering_rules() -> _LoweringRules | None:
+    """The rules of JAX's loops, which can be replaced in public, but not asked for; None if they are not as expected."""
     try:
         from jax._src.interpreters.mlir import _lowerings
 
-        return _lowerings[primitive].rule
-    except (ImportError, KeyError, AttributeError):
-        MISSING.append(f"mlir._lowerings[{primitive}]")
+        rules = _LoweringRules(_lowerings)
+        for primitive in (jax.extend.core.primitives.scan_p, jax.extend.core.primitives.while_p):
+            rules[primitive] = rules[primitive]
+    except (ImportError, KeyError, AttributeError, TypeError):
+        MISSING.append("mlir._lowerings")
         return None
+    return rules
 
 
 def manual_devices(ctx: Any) -> int:

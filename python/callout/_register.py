@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _errors, _ext, _options, _runtime
+from . import _errors, _ext, _options, _patches, _runtime
 from ._registered_function import registered_function
 from ._targets import numpy_only_names
 
@@ -28,6 +28,7 @@ def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = F
     _runtime.check_usable()
     if not isinstance(name, str):
         raise _errors.RegistrationError(f"callout.register: the name must be a string, got {name!r}")
+    _patches.ensure("errors")  # programs that other processes have traced call it
     _ext.register_callback(name, _callback_of(name, fn), replace)
     numpy_only_names.discard(name)
     if isinstance(fn, _options.FunctionWithOptions) and fn.options.numpy_only:

@@ -8,7 +8,7 @@ import time
 
 import jax
 
-from . import _errors, _ext, _jax_compat, _partition, _programs, _runtime_tokens
+from . import _errors, _ext, _jax_compat, _partition, _programs
 from ._config import config
 from ._logging import logger
 
@@ -68,5 +68,4 @@ def start() -> None:
     register_targets()
     _partition.register()
     lend_host_callback_handler()
-    _runtime_tokens.install()
     atexit.register(_at_exit)

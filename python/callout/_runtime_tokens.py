@@ -2,7 +2,7 @@
 """JAX's runtime tokens: those of all threads for the barrier, and no failed ones left behind by our ordered effects.
 
 JAX keeps, in each thread, the newest token of each device and of each ordered effect in two dicts of a thread-local
-`RuntimeTokenSet`. Nothing public lists the dicts of other threads, so four methods of that class are wrapped: one remembers
+`RuntimeTokenSet`. Nothing public lists the dicts of other threads, so four methods of that class are hooked: one remembers
 the dicts when a thread first dispatches a program with effects, three forget failed tokens of `own_ordered_effects`.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _ext, _jax_compat
+from ._patches import Place
 
 OWN = "programs that this thread has dispatched"
 MAX_ENDED_THREADS = 16
@@ -98,10 +99,10 @@ def _sweep_ended_threads() -> None:
 
 def pending() -> list[Wait]:
     """What to wait for so that no program with effects is left which any thread dispatched before, with names."""
-    if _jax_compat.runtime_token_set() is None:
+    token_set = _jax_compat.runtime_token_set()
+    if token_set is None:
         return [(OWN, _jax_compat.wait_for_all_effects)]
-    if getattr(_local, "record", None) is None:
-        _remember(_jax_compat.runtime_token_set())  # programs from before our import
+    _remember(token_set)  # programs from before the hooks were there
     return [(record.name(), record.wait) for record in list(_threads.values())]
 
 
@@ -124,62 +125,38 @@ def _marks() -> dict[Any, list[tuple[Any, Any]]]:
     return marks
 
 
-def _wrap_set_output(original: Any) -> Any:
-    def set_output_runtime_token(self: Any, device: Any, token: Any) -> None:
-        original(self, device, token)
-        if getattr(_local, "outputs", None) is not self.output_runtime_tokens:
-            _remember(self)
-
-    return set_output_runtime_token
+def _after_set_output(_: Any, token_set: Any, *__: Any) -> None:
+    if getattr(_local, "outputs", None) is not token_set.output_runtime_tokens:
+        _remember(token_set)
 
 
-def _wrap_set_result(original: Any) -> Any:
-    def set_token_result(self: Any, eff: Any, token: Any) -> None:
-        original(self, eff, token)
-        if eff in _jax_compat.own_ordered_effects:
-            outputs = self.output_runtime_tokens
-            _marks()[eff] = [(device, outputs.get(device)) for device in _jax_compat.token_devices(token)]
-
-    return set_token_result
+def _after_set_result(_: Any, token_set: Any, eff: Any, token: Any) -> None:
+    if eff in _jax_compat.own_ordered_effects:
+        outputs = token_set.output_runtime_tokens
+        _marks()[eff] = [(device, outputs.get(device)) for device in _jax_compat.token_devices(token)]
 
 
-def _wrap_get_input(original: Any) -> Any:
-    def get_token_input(self: Any, eff: Any, devices: Any) -> Any:
-        if eff in _jax_compat.own_ordered_effects:
-            _forget_failed(self, eff)  # waits for the effect's last program, as JAX's own method does
-        return original(self, eff, devices)
-
-    return get_token_input
+def _before_get_input(_original: Any, token_set: Any, eff: Any, *_: Any) -> Any:
+    if eff in _jax_compat.own_ordered_effects:
+        _forget_failed(token_set, eff)  # waits for the effect's last program, as JAX's own method does
+    return NotImplemented
 
 
-def _wrap_wait(original: Any) -> Any:
-    def block_until_ready(self: Any) -> None:
-        try:
-            original(self)
-        except Exception:
-            for effect in list(_jax_compat.own_ordered_effects):
-                _forget_failed(self, effect)
-            raise
-
-    return block_until_ready
+def _when_wait_failed(error: BaseException, token_set: Any) -> None:
+    if isinstance(error, Exception):
+        for effect in list(_jax_compat.own_ordered_effects):
+            _forget_failed(token_set, effect)
 
 
-_WRAPPERS = {
-    "set_output_runtime_token": _wrap_set_output,
-    "set_token_result": _wrap_set_result,
-    "get_token_input": _wrap_get_input,
-    "block_until_ready": _wrap_wait,
-}
-
-
-def install() -> None:
-    """Wraps the methods. Done again, by this copy of the module or another, it replaces the wrappers."""
+def hooked() -> list[Place]:
+    """The methods."""
     token_set = _jax_compat.runtime_token_set()
     if token_set is None:
-        return
+        return []
     cls = type(token_set)
-    for name, wrap in _WRAPPERS.items():
-        method = getattr(cls, name)
-        wrapper = wrap(getattr(method, "callout_original", method))
-        wrapper.callout_original = getattr(method, "callout_original", method)
-        setattr(cls, name, wrapper)
+    return [
+        Place(cls, "set_output_runtime_token", after=_after_set_output),
+        Place(cls, "set_token_result", after=_after_set_result),
+        Place(cls, "get_token_input", before=_before_get_input),
+        Place(cls, "block_until_ready", failed=_when_wait_failed),
+    ]

@@ -100,9 +100,10 @@ def main() -> int:
     """Prints the report."""
     import jax
 
-    from . import _ext, _jax_compat
+    from . import _ext, _jax_compat, _patches
     from ._config import config
 
+    _jax_compat.lowering_rules()
     rows = [
         ("callout", _version("callout")),
         ("jax", f"{_version('jax')} (tested: 0.10.2 to 0.12)"),
@@ -123,6 +124,7 @@ def main() -> int:
         text, good = _run(check)
         rows.append((name, text))
         healthy &= good
+    rows.append(("patches of JAX", f"{', '.join(_patches.installed()) or 'none'} (docs/patches.md)"))
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         print(f"{name:<{width}}  {text}")  # noqa: T201

@@ -6,9 +6,7 @@
 #include <string>
 
 namespace callout::python {
-namespace {
 
-// The current error as one normalised exception object, cleared.
 Ref FetchException() {
 #if PY_VERSION_HEX >= 0x030C0000
   return Ref(PyErr_GetRaisedException());
@@ -22,6 +20,17 @@ Ref FetchException() {
   return Ref(value);
 #endif
 }
+
+void RestoreException(PyObject* exception) {
+#if PY_VERSION_HEX >= 0x030C0000
+  PyErr_SetRaisedException(Py_NewRef(exception));
+#else
+  PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(exception))), Py_NewRef(exception),
+                PyException_GetTraceback(exception));
+#endif
+}
+
+namespace {
 
 Ref CallErrors(const char* function, PyObject* argument) {
   Ref module(PyImport_ImportModule("callout._errors"));

@@ -12,6 +12,13 @@ namespace callout::python {
 
 enum class Frames { kKeep, kClear };
 
+/// Clears the current Python error and returns it as one normalised exception object; null if there is none. Requires
+/// GIL.
+Ref FetchException();
+
+/// Sets an exception with the traceback that it has. Requires GIL.
+void RestoreException(PyObject* exception);
+
 /// Clears the current Python error and returns it as a Status: the traceback's text and the exception's number.
 /// `kClear`: the frames of its traceback, and of those that led to it, lose their variables. Requires GIL, and a Python
 /// error to be set.

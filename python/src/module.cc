@@ -60,6 +60,7 @@ NB_MODULE(_ext, m) {
   BindText(m);
   BindValuePrint(m);
   BindWatch(m);
+  BindHooks(m);
   BindCuda(m);
   BindNvrtc(m);
 }

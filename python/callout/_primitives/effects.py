@@ -14,7 +14,7 @@ from typing import Any
 
 import jax.extend.core
 
-from .. import _jax_compat
+from .. import _jax_compat, _patches
 
 
 class _Effect(jax.extend.core.Effect):
@@ -26,11 +26,20 @@ class _Effect(jax.extend.core.Effect):
     def __init_subclass__(cls) -> None:
         cls.__module__ = "callout"
 
+    def __init__(self) -> None:
+        """JAX makes one where it reads an exported program, which some other process has traced."""
+        _ensure_patches()
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
 
     def __hash__(self) -> int:
         return hash(type(self))
+
+
+def _ensure_patches() -> None:
+    """What programs with an effect of ours need."""
+    _patches.ensure("tokens", "errors")
 
 
 class UnorderedEffect(_Effect):
@@ -61,10 +70,11 @@ class ProgressEffect(_Effect):
         return "CalloutProgress"
 
 
-unordered_effect = UnorderedEffect()
-ordered_effect = OrderedEffect()
-io_effect = IoEffect()
-progress_effect = ProgressEffect()
+# Not by their constructors: nobody has traced anything yet.
+unordered_effect = UnorderedEffect.__new__(UnorderedEffect)
+ordered_effect = OrderedEffect.__new__(OrderedEffect)
+io_effect = IoEffect.__new__(IoEffect)
+progress_effect = ProgressEffect.__new__(ProgressEffect)
 
 _jax_compat.register_effect(UnorderedEffect)
 _jax_compat.register_effect(OrderedEffect, ordered=True)
@@ -74,9 +84,23 @@ _jax_compat.register_effect(ProgressEffect)
 _jax_compat.own_ordered_effects.add(ordered_effect)
 
 
+def _patch_for(ordered: bool) -> None:
+    _ensure_patches()
+    if ordered:
+        _patches.ensure("while_batching")
+
+
 def observing(ordered: bool) -> set[Any]:
-    """The effects of a tap or a debug callback."""
+    """The effects of a tap or a debug callback that is traced."""
+    _patch_for(ordered)
     return {unordered_effect, ordered_effect} if ordered else {unordered_effect}
+
+
+def showing() -> set[Any]:
+    """The effect of a progress bar that is traced."""
+    _ensure_patches()
+    _patches.ensure("loop_lowering")
+    return {progress_effect}
 
 
 # JAX's own effect is what its rules for `vmap` of cond and while look for, which refuse to run both branches of a
@@ -85,7 +109,8 @@ _io_effects = {io_effect, *_jax_compat.io_effects()}
 
 
 def acting(ordered: bool) -> set[Any]:
-    """The effects of an io callback."""
+    """The effects of an io callback that is traced."""
+    _patch_for(ordered)
     return {*_io_effects, ordered_effect} if ordered else _io_effects
 
 

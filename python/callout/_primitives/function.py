@@ -12,7 +12,7 @@ import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, batching, mlir, xla
 
-from .. import _jax_compat
+from .. import _jax_compat, _patches
 from .._gpu.target import GpuTarget
 from .._native.target import NativeTarget
 from . import context, lowering
@@ -135,6 +135,7 @@ def _lower_launch(
     lanes: Lanes | None,
 ) -> Sequence[Any]:
     """The launch of a kernel. In a jit over several devices XLA lets each of them do it, with whole arrays."""
+    _patches.ensure("errors")
     kernel = target.kernel_for(*_of_one_lane(ctx.avals_in, ctx.avals_out, lanes))
     lower = jax.ffi.ffi_lowering(kernel.target, has_side_effect=False, operand_output_aliases=in_place)
     constants = kernel.attributes(portable=context.is_exporting(ctx))

@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
-from .. import _ext, _jax_compat, _partition
+from .. import _ext, _jax_compat, _partition, _patches
 from .._sharding_rule import results_like_operands
 from .._targets import PLATFORMS, Target, Transforms
 from . import context
@@ -180,6 +180,7 @@ def emit(
     the results is a token of `callout.threaded`, in the place of JAX's.
     """
     check_usable()
+    _patches.ensure("errors")
     refuse_ordered_automatic_axes(ctx, where, ordered)
     avals_out = ctx.avals_out if avals_out is None else avals_out
     num_devices, exporting = context.num_devices(ctx), context.is_exporting(ctx)

@@ -16,10 +16,10 @@ import jax
 import jax.extend.core
 from jax.interpreters import batching
 
+from .._patches import Place
 from .effects import OrderedEffect
 
 _while_p = jax.extend.core.primitives.while_p
-_jax_rule: Any = batching.fancy_primitive_batchers[_while_p]
 
 
 def _carries_predicate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -40,10 +40,10 @@ def _carries_predicate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]
     return jax.lax.while_loop(lambda carry: carry[0], step, (first, list(init)))[1]
 
 
-def _batch(axis_data: Any, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+def _batch(_original: Any, axis_data: Any, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     ordered = any(isinstance(effect, OrderedEffect) for effect in params["cond_jaxpr"].effects)
     if not ordered or all(dim is None for dim in dims):
-        return _jax_rule(axis_data, args, dims, **params)
+        return NotImplemented
     batched: Any = jax.vmap(
         lambda *values: _carries_predicate(values, params),
         in_axes=tuple(dims),
@@ -54,6 +54,6 @@ def _batch(axis_data: Any, args: Sequence[Any], dims: Sequence[int | None], **pa
     return batched(*args), [0] * (len(args) - params["cond_nconsts"] - params["body_nconsts"])
 
 
-def register() -> None:
-    """Replaces JAX's rule. Loops without an ordered effect of ours in their condition get that one as before."""
-    batching.fancy_primitive_batchers[_while_p] = _batch
+def hooked() -> list[Place]:
+    """JAX's rule. Loops without an ordered effect of ours in their condition get that one."""
+    return [Place(batching.fancy_primitive_batchers, _while_p, before=_batch)]

@@ -27,6 +27,7 @@ from jax import lax
 from jax.interpreters import mlir
 
 from .. import _jax_compat
+from .._patches import Place
 from .._primitives import context
 from . import clock
 from .bars import FIRST, LAST
@@ -38,33 +39,32 @@ from .settings import Settings
 
 _scan_p = jax.extend.core.primitives.scan_p
 _while_p = jax.extend.core.primitives.while_p
-_jax_scan: Any = _jax_compat.lowering_rule(_scan_p)
-_jax_while: Any = _jax_compat.lowering_rule(_while_p)
 
 _UPDATES = 1000  # of a loop of known length that has no clock
 _MOST_STEPS = 2**31 - 1  # in a chunk: the inner loop counts them in an int32
 _MOST_UNTIMED = 64  # steps in a chunk of one of unknown length
 
 
-def _lower_scan(ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:
+def _lower_scan(original: Any, ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:
     """Tells the markers about their scan. JAX's rule makes a while loop of it, which has the markers then."""
-    if has_marks(params["jaxpr"]):
-        length, unroll = params["length"], params["unroll"]
-        trips, rest = divmod(length, unroll) if unroll else (0, length)
-        is_loop = trips > 0 and (unroll == 1 or trips > 1 or rest > 0)  # else JAX writes all steps one after the other
+    if not has_marks(params["jaxpr"]):
+        return NotImplemented
+    length, unroll = params["length"], params["unroll"]
+    trips, rest = divmod(length, unroll) if unroll else (0, length)
+    is_loop = trips > 0 and (unroll == 1 or trips > 1 or rest > 0)  # else JAX writes all steps one after the other
 
-        def tell(mark: Mark) -> Mark:
-            told = dataclasses.replace(mark, length=length, reverse=params["reverse"])
-            return dataclasses.replace(told, unroll=unroll, rest=rest, is_counted=True) if is_loop else told
+    def tell(mark: Mark) -> Mark:
+        told = dataclasses.replace(mark, length=length, reverse=params["reverse"])
+        return dataclasses.replace(told, unroll=unroll, rest=rest, is_counted=True) if is_loop else told
 
-        params["jaxpr"] = with_marks(params["jaxpr"], tell)
-    return _jax_scan(ctx, *args, **params)
+    params["jaxpr"] = with_marks(params["jaxpr"], tell)
+    return original(ctx, *args, **params)
 
 
-def _lower_while(ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:
+def _lower_while(_original: Any, ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:
     found = find(params["body_jaxpr"], params["body_nconsts"]) if has_marks(params["body_jaxpr"]) else []
     if not found:
-        return _jax_while(ctx, *args, **params)
+        return NotImplemented
     return mlir.lower_fun(_ChunkedLoop(ctx, found, **params).run, multiple_results=True)(ctx, *args)
 
 
@@ -278,8 +278,9 @@ def _grown(state: Any, is_first: Any) -> Any:
     return state.at[clock.CHUNK].set(lax.select(is_first, chunk, grown))
 
 
-def register() -> None:
-    """Replaces JAX's rules. Loops without a marker get those as before."""
-    if _jax_scan is not None and _jax_while is not None:
-        mlir.register_lowering(_scan_p, _lower_scan)
-        mlir.register_lowering(_while_p, _lower_while)
+def hooked() -> list[Place]:
+    """JAX's rules. Loops without a marker get those."""
+    rules = _jax_compat.lowering_rules()
+    if rules is None:
+        return []
+    return [Place(rules, _scan_p, before=_lower_scan), Place(rules, _while_p, before=_lower_while)]

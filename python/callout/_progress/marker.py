@@ -94,7 +94,7 @@ def send(loop: Loop, head: Any, ids: Any, lanes: Any, fields: Sequence[Any]) -> 
 @mark_p.def_effectful_abstract_eval
 def _abstract_eval(*_: Any, mark: Mark) -> tuple[list[Any], set[Any]]:
     del mark
-    return [], {effects.progress_effect}
+    return [], effects.showing()
 
 
 @mark_p.def_impl

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What importing and using Callout does to JAX itself, and to programs that have nothing of Callout's."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+# What JAX's modules have: functions, classes and their attributes, and entries of dicts that can be called.
+SNAPSHOT = """
+import sys
+def snapshot():
+    found = {}
+    def note(value, *key):
+        if callable(value) or hasattr(value, "rule"):
+            found[key] = value
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] in ("jax", "jaxlib"):
+            for key, value in list(vars(module).items()):
+                note(value, name, key)
+                if isinstance(value, type):
+                    for attribute, inner in list(vars(value).items()):
+                        note(inner, name, key, attribute)
+                if isinstance(value, dict):
+                    for entry, inner in list(value.items()):
+                        note(inner, name, key, repr(entry))
+    return found
+def changed(before):
+    after = snapshot()
+    return sorted(".".join(key) for key in before if after.get(key) is not before[key] and after.get(key) != before[key])
+"""
+
+# Programs with all that is patched, and a failure.
+USE_EVERYTHING = """
+def use_everything():
+    import callout
+    from callout import progress
+    def condition(c):
+        callout.tap(lambda v: None, c, ordered=True)
+        return c < 3
+    jax.jit(jax.vmap(lambda x: jax.lax.while_loop(condition, lambda c: c + 1, x)))(jnp.arange(3)).block_until_ready()
+    jax.jit(lambda x: jax.lax.fori_loop(0, 5, progress.loop_tqdm(5)(lambda i, c: c + i), x))(0).block_until_ready()
+    callout.io_callback(lambda v: None, None, 1.0)
+    def fail(x):
+        raise KeyError("meant")
+    try:
+        jax.jit(lambda x: callout.pure_callback(fail, jax.ShapeDtypeStruct((), jnp.float32), x))(1.0).block_until_ready()
+    except KeyError:
+        pass
+    callout.barrier_wait()
+    from callout import _patches
+    assert _patches.installed() == tuple(_patches.TABLE), _patches.installed()
+"""
+
+PLACES = {
+    "JaxRuntimeError.__init__",
+    "RuntimeTokenSet.block_until_ready",
+    "RuntimeTokenSet.get_token_input",
+    "RuntimeTokenSet.set_output_runtime_token",
+    "RuntimeTokenSet.set_token_result",
+    "_lowerings.scan",
+    "_lowerings.while",
+    "fancy_primitive_batchers.while",
+}
+
+# Lowered texts with locations, jaxprs, results, and errors with whole tracebacks, of programs without Callout.
+PROGRAMS = """
+import itertools, json, re, sys, traceback
+import numpy as np
+import jax, jax.extend, jax.numpy as jnp
+jax.config.update("jax_traceback_filtering", "off")
+lax = jax.lax
+no_rules_p = jax.extend.core.Primitive("no_rules")
+no_rules_p.def_abstract_eval(lambda x: x)
+
+def collatz(x):
+    def body(c):
+        return jnp.where(c[0] % 2 == 0, c[0] // 2, 3 * c[0] + 1), c[1] + 1
+    return lax.while_loop(lambda c: c[0] > 1, body, (x, 0))[1]
+def cumulated(x):
+    return lax.scan(lambda c, y: (c * y + 1, jnp.sin(c)), x, jnp.arange(5.0), unroll=2)
+def chosen(x):
+    return lax.cond(x > 2, lambda v: v * 2, lambda v: v - 1, x)
+def both(x):
+    def body(c, y):
+        return lax.while_loop(lambda v: v < y * 10, lambda v: v * 2 + 1, c), lax.cond(y > 2, jnp.sin, jnp.cos, y)
+    return lax.scan(body, x, jnp.arange(4.0))
+def counted(x):
+    return lax.fori_loop(0, 4, lambda i, c: c + i * x, x)
+def printed(x):
+    def body(i, c):
+        jax.debug.print("{}", c, ordered=True)
+        return c + 1
+    return lax.fori_loop(0, 2, body, x)
+def mapped(x):
+    return lax.map(lambda v: jax.pure_callback(np.sin, v, v, vmap_method="sequential"), x)
+
+class Own(Exception):
+    pass
+def raises(*_):
+    raise Own("in a body")
+def jax_fails(x):
+    return jax.pure_callback(raises, x, x)
+def jax_fails_in_order(x):
+    jax.debug.callback(raises, x, ordered=True)
+def loop(x, condition=lambda c: c < 3, body=lambda c: c + 1):
+    return lax.while_loop(condition, body, x)
+three = jnp.arange(3)
+
+FUNCTIONS = {
+    "while": (collatz, 7), "scan": (cumulated, 1.0), "cond": (chosen, 3.0), "nested": (both, 1.0), "fori": (counted, 2.0),
+    "vmap while": (jax.vmap(collatz), jnp.arange(1, 9)), "vmap scan": (jax.vmap(cumulated), jnp.arange(3.0)),
+    "vmap cond": (jax.vmap(chosen), jnp.arange(4.0)), "vmap nested": (jax.vmap(both), jnp.arange(3.0)),
+    "vmap vmap while": (jax.vmap(jax.vmap(collatz)), jnp.arange(1, 9).reshape(2, 4)),
+    "grad": (jax.grad(lambda x: both_of(x)), 1.5), "printed": (printed, 1), "map": (mapped, jnp.arange(3.0)),
+    "checkpoint": (jax.grad(jax.checkpoint(lambda x: cumulated(x)[0])), 1.0),
+}
+def both_of(x):
+    return cumulated(x)[0] + chosen(x)
+
+ERRORS = {
+    "carry of a while": lambda: jax.jit(lambda x: loop(x, body=lambda c: jnp.stack([c, c])))(1),
+    "carry of a scan": lambda: lax.scan(lambda c, _: ((c, c), None), 1, None, length=3),
+    "condition": lambda: loop(1.0, condition=lambda c: c),
+    "branches": lambda: jax.jit(lambda x: lax.cond(x > 1, lambda: 1, lambda: 2.0))(1),
+    "body of a while": lambda: jax.jit(jax.vmap(lambda x: loop(x, body=raises)))(three),
+    "body of a scan": lambda: jax.jit(lambda x: lax.scan(raises, x, None, length=3))(1),
+    "lowering in a while": lambda: jax.jit(lambda x: loop(x, body=no_rules_p.bind))(1),
+    "lowering in a scan": lambda: jax.jit(lambda x: lax.scan(lambda c, _: (no_rules_p.bind(c), None), x, None, length=3))(1),
+    "lowering in a vmap": lambda: jax.jit(
+        lambda y: jax.vmap(lambda x: loop(x, body=lambda c: c + no_rules_p.bind(y)))(three))(1),
+    "batching in a while": lambda: jax.vmap(lambda x: loop(x, body=no_rules_p.bind))(three),
+    "batching in a condition": lambda: jax.vmap(lambda x: loop(x, condition=lambda c: no_rules_p.bind(c) < 3))(three),
+    "reverse of a while": lambda: jax.grad(loop)(1.0),
+    "callback": lambda: jax.jit(jax_fails)(1.0).block_until_ready(),
+    "callback again": lambda: jax.jit(jax_fails)(1.0).block_until_ready(),
+    "ordered callback": lambda: (jax.jit(jax_fails_in_order)(1.0), jax.effects_barrier()),
+    "ordered callback after": lambda: (jax.jit(jax_fails_in_order)(1.0), jax.effects_barrier()),
+    "barrier after": jax.effects_barrier,
+    "made": lambda: jax.errors.JaxRuntimeError(*range(3), wrong=1),
+}
+
+def error_of(run):
+    try:
+        run()
+    except Exception as error:
+        links = []
+        while error is not None:
+            frames = [[f.filename, f.lineno, f.name, f.colno] for f in traceback.extract_tb(error.__traceback__)]
+            classes, text = [c.__qualname__ for c in type(error).__mro__], re.sub("0x[0-9a-f]+", "", str(error))
+            links.append([classes, text, frames, vars(error) != {}])
+            error = error.__cause__ or error.__context__
+        return links
+    return "none"
+
+def report():
+    found = {}
+    for name, (function, x) in FUNCTIONS.items():
+        lowered = jax.jit(function).lower(x)
+        values = jax.tree.map(lambda v: np.asarray(v).tolist(), jax.jit(function)(x))
+        found[name] = [str(jax.make_jaxpr(function)(x)), lowered.as_text(debug_info=True), lowered.as_text(), values]
+    jax.effects_barrier()
+    for name, run in ERRORS.items():
+        found["error: " + name] = error_of(run)
+    return found
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """Runs a program that does not import callout by itself; what it printed."""
+    path = tmp_path_factory.mktemp("patches") / "program.py"
+
+    def run(*parts, **environment):
+        path.write_text("\n".join(textwrap.dedent(part) for part in parts))
+        environment = {**os.environ, **environment}
+        done = subprocess.run(
+            [sys.executable, str(path)], capture_output=True, text=True, timeout=300, env=environment, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_import_replaces_nothing_and_switches_put_everything_back(python):
+    out = python(
+        "import jax, jax.numpy as jnp, jax.extend, jax.extend.mlir, jax.export, json",
+        SNAPSHOT,
+        USE_EVERYTHING,
+        """
+        before = snapshot()
+        assert len(before) > 10000, len(before)
+        init, attributes = jax.errors.JaxRuntimeError.__init__, set(vars(jax.errors.JaxRuntimeError))
+        import callout
+        imported = changed(before)
+        callout.tap(lambda v: None, 1.0)
+        callout.pure_callback(lambda v: v, jax.ShapeDtypeStruct((), jnp.float32), jnp.float32(1))
+        callout.io_callback(lambda v: None, None, 1.0, ordered=True)
+        callout.watch(jnp.ones(2), "a")
+        callout.barrier_wait()
+        eager = changed(before)
+        use_everything()
+        used = changed(before)
+        assert jax.errors.JaxRuntimeError.__init__ is not init
+        for patch in callout._patches.TABLE.values():
+            callout.config.update(patch.setting, False)
+        assert jax.errors.JaxRuntimeError.__init__ is init
+        assert set(vars(jax.errors.JaxRuntimeError)) == attributes
+        print(json.dumps([imported, eager, used, changed(before)]))
+        """,
+    )
+    imported, eager, used, switched_off = json.loads(out.splitlines()[-1])
+    assert (imported, eager, switched_off) == ([], [], [])
+    places = {".".join(name.split(".")[-2:]) for name in used}
+    assert places - {"XlaRuntimeError.__init__"} == PLACES  # JaxRuntimeError's other name
+
+
+@pytest.mark.parametrize("user", ["import callout\n", "use_everything()\n"], ids=["imported", "used"])
+def test_programs_without_callout_are_as_they_were(python, user):
+    end = "print(json.dumps(report()))"
+    alone, beside = (json.loads(python(PROGRAMS, USE_EVERYTHING, line, end).splitlines()[-1]) for line in ("0\n", user))
+    for name in alone:
+        assert beside[name] == alone[name], name
+    assert "none" not in [alone[name] for name in alone if name.startswith("error: ") and "after" not in name]
+    assert "callout" not in json.dumps(beside).replace("use_everything", "")
+
+
+@pytest.mark.parametrize(
+    ("program", "needed"),
+    [
+        ("callout.pure_callback(lambda v: v, F32, x)", {"errors"}),
+        ("callout.tap(lambda v: None, x)", {"errors", "tokens"}),
+        ("callout.debug_print('{}', x)", {"errors", "tokens"}),
+        ("callout.io_callback(lambda v: v, F32, x)", {"errors", "tokens"}),
+        ("callout.io_callback(lambda v: v, F32, x, ordered=True)", {"errors", "tokens", "while_batching"}),
+        ("jax.lax.fori_loop(0, 3, progress.loop_tqdm(3)(lambda i, c: c), x)", {"errors", "tokens", "loop_lowering"}),
+        ("callout.threaded(lambda v: callout.tap(lambda v: None, v))(x)", {"errors", "tokens"}),
+    ],
+)
+def test_a_program_installs_what_it_needs(run, program, needed):
+    out = run(f"""
+        from callout import _patches, progress
+        assert _patches.installed() == ()
+        jax.jit(lambda x: {program})(1.0)
+        callout.barrier_wait()
+        print(*_patches.installed())
+    """)
+    assert out.code == 0, out.err
+    assert set(out.out.splitlines()[-1].split()) == needed
+
+
+def test_environment_variables_keep_patches_out(run):
+    names = ("CHAIN_ERRORS", "PATCH_TOKENS", "PATCH_WHILE_BATCHING", "PATCH_LOOP_LOWERING")
+    out = run(
+        """
+        from callout import _patches, progress
+        got, bars = [], []
+        def body(i, c):
+            callout.tap(got.append, c, ordered=True)
+            return c + 1
+        for _ in range(2):
+            x = jax.jit(lambda x: jax.lax.fori_loop(0, 5, progress.loop_tqdm(5)(body), x))(0)
+            callout.barrier_wait()
+        def fail(v):
+            raise KeyError("meant")
+        try:
+            jax.jit(lambda x: callout.pure_callback(fail, F32, x))(1.0).block_until_ready()
+        except jax.errors.JaxRuntimeError as error:
+            assert type(error) is jax.errors.JaxRuntimeError and error.__cause__ is None
+        assert got == 2 * [0, 1, 2, 3, 4], got
+        assert _patches.installed() == (), _patches.installed()
+        callout.config.patch_tokens = True
+        print(*_patches.installed())
+        """,
+        **{f"CALLOUT_{name}": "0" for name in names},
+    )
+    assert out.code == 0, out.err
+    assert out.out.split() == ["tokens"]
+    assert "5/5" in out.err
+
+
+def test_programs_that_are_read_from_files_install_what_they_need(run, tmp_path):
+    path = tmp_path / "program"
+    out = run(
+        """
+        def f(x):
+            value = x + 0 * (jnp.full((64, 64), x) @ jnp.ones((64, 64)))[0, 0]  # XLA runs cheap programs in their caller
+            return callout.tap("tap", callout.pure_callback("gate", F32, value))
+        open(os.environ["PROGRAM"], "wb").write(callout.export(jax.jit(f))(F32).serialize())
+        """,
+        PROGRAM=str(path),
+    )
+    assert out.code == 0, out.err
+    out = run(
+        """
+        from callout import _patches
+        program = jax.export.deserialize(open(os.environ["PROGRAM"], "rb").read())
+        assert _patches.installed() == ("errors", "tokens"), _patches.installed()
+        opened, got = threading.Event(), []
+        def gate(value):
+            assert opened.wait(60)
+            return value
+        callout.register("gate", callout.options(gate, numpy_only=True))
+        callout.register("tap", got.append)
+        thread = threading.Thread(target=lambda: jax.jit(program.call)(jnp.float32(1)), name="reader")
+        thread.start()
+        thread.join()
+        try:
+            callout.barrier_wait(timeout=0.1)
+        except callout.BarrierTimeout as error:
+            print(error)
+        opened.set()
+        callout.barrier_wait()
+        assert got == [1], got
+        """,
+        PROGRAM=str(path),
+    )
+    assert out.code == 0, out.err
+    assert "a thread which has ended has dispatched" in out.out

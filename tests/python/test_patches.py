@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How functions of JAX's are replaced. tests/process/test_patched_jax.py has what users see."""
+
+import importlib
+import inspect
+import threading
+import traceback
+from pathlib import Path
+
+import callout
+import pytest
+from callout import _errors, _ext, _patches
+
+
+def frames(error):
+    return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def original(*args, **kwargs):
+    """What it does."""
+    if args[-1:] == ("fail",):
+        raise KeyError("original")
+    return args, kwargs
+
+
+@pytest.fixture
+def theirs():
+    """A class of somebody's, whose method is a place, and the method."""
+
+    class Base:
+        def inherited(self):
+            return "inherited"
+
+    class Theirs(Base):
+        def method(self, x):
+            return x + 1
+
+    return Theirs
+
+
+@pytest.fixture
+def patch(monkeypatch):
+    """Makes a patch of places that are given to it, for this test."""
+
+    def make(*places, **more):
+        name = f"test {len(_patches.TABLE)}"
+        texts = dict.fromkeys(("setting", "home", "replaces", "what", "when", "without"), "")
+        entry = _patches.Patch(name, **{**texts, "home": "_errors", **more})
+        monkeypatch.setitem(_patches.TABLE, name, entry)
+        monkeypatch.setattr(_errors, "hooked", lambda: list(places))
+        return name
+
+    for state in ("_ensured", "_switched_off", "_hooks"):
+        monkeypatch.setattr(_patches, state, vars(_patches)[state].copy())
+    return make
+
+
+def test_a_hook_without_parts_is_the_original():
+    hook = _ext.Hook(original)
+    assert hook(1, b=2) == ((1,), {"b": 2})
+    assert hook.__wrapped__ is hook.callout_original is original
+    assert (hook.__name__, inspect.signature(hook)) == ("original", inspect.signature(original))
+    with pytest.raises(TypeError):
+        _ext.Hook(1)
+
+
+def test_the_answer_of_before_is_the_result_unless_it_is_not_implemented():
+    def before(inner, *args, **kwargs):
+        assert inner is original
+        return NotImplemented if args == (1,) else (args, "ours", kwargs)
+
+    hook = _ext.Hook(original, before=before)
+    assert hook(1, b=2) == ((1,), {"b": 2})
+    assert hook(2, b=2) == ((2,), "ours", {"b": 2})
+    hook.active = False
+    assert hook(2) == ((2,), {})
+
+
+def test_after_sees_the_result_and_failed_the_exception():
+    seen = []
+    hook = _ext.Hook(original, after=lambda *args: seen.append(args), failed=lambda *args: seen.append(args))
+    assert hook(1) == ((1,), {})
+    with pytest.raises(KeyError, match="original") as info:
+        hook("fail")
+    assert seen == [(((1,), {}), 1), (info.value, "fail")]
+
+
+def test_what_after_and_failed_raise_is_raised():
+    def refuse(*_):
+        raise ValueError("ours")
+
+    for argument, part in ((1, "after"), ("fail", "failed"), (1, "before")):
+        with pytest.raises(ValueError, match="ours"):
+            _ext.Hook(original, **{part: refuse})(argument)
+
+
+def test_tracebacks_have_no_frame_of_a_hook():
+    parts = {"before": lambda *_: NotImplemented, "after": print, "failed": lambda *_: None}
+    for active in (True, False):
+        hook = _ext.Hook(original, **parts)
+        hook.active = active
+        with pytest.raises(KeyError) as info:
+            hook("fail")
+        assert frames(info.value)[1:] == ["original"]
+
+
+def test_a_hook_in_a_class_is_a_method(theirs):
+    theirs.method = _ext.Hook(theirs.method, after=lambda result, instance, x: seen.append((result, instance, x)))
+    seen = []
+    instance = theirs()
+    assert instance.method(1) == 2
+    assert seen == [(2, instance, 1)]
+    assert theirs.method(instance, 1) == 2
+    assert len(seen) == 2
+
+
+def test_a_switch_installs_only_what_was_needed_and_puts_everything_back(patch, theirs):
+    before, entries = theirs.method, {"key": original}
+    name = patch(
+        _patches.Place(theirs, "method", after=print),
+        _patches.Place(theirs, "inherited", before=lambda *_: "ours"),
+        _patches.Place(entries, "key", before=lambda *_: "ours"),
+    )
+    _patches.switch(name, True)
+    assert theirs.method is before  # nobody needed it
+    _patches.ensure(name)
+    _patches.ensure(name)
+    assert name in _patches.installed()
+    assert (theirs().inherited(), entries["key"]()) == ("ours", "ours")
+    assert theirs.method.callout_original is before
+    _patches.switch(name, False)
+    assert name not in _patches.installed()
+    assert theirs.method is before
+    assert entries == {"key": original}
+    assert "inherited" not in vars(theirs)
+    _patches.ensure(name)
+    assert theirs.method is before
+    _patches.switch(name, True)
+    assert theirs.method.callout_original is before
+
+
+def test_what_somebody_put_over_a_hook_stays_there(patch, theirs):
+    name = patch(_patches.Place(theirs, "method", before=lambda *_: "ours"))
+    _patches.ensure(name)
+    ours = theirs.method
+    theirs.method = over = lambda self, x: ours(self, x)
+    _patches.switch(name, False)
+    assert theirs.method is over
+    assert theirs().method(1) == 2  # the hook is there, and does nothing
+    _patches.switch(name, True)
+    assert theirs.method is over
+    assert theirs().method(1) == "ours"
+
+
+def test_a_patch_for_other_versions_is_left_out(patch, theirs):
+    before = theirs.method
+    for versions in ({"first_jax": (99,)}, {"last_jax": (0, 9)}):
+        _patches.ensure(patch(_patches.Place(theirs, "method", after=print), **versions))
+        assert theirs.method is before
+    newest = _patches.Patch("", "", "", "", "", "", "", last_jax=(0, 12))
+    assert newest.fits((0, 12, 1))
+    assert not newest.fits((0, 13))
+
+
+def test_another_copy_replaces_the_hook(patch, theirs):
+    before = theirs.method
+    name = patch(_patches.Place(theirs, "method", before=lambda *_: "ours"))
+    _patches.ensure(name)
+    first = theirs.method
+    old = {key: vars(_patches)[key] for key in ("_lock", "_ensured", "_switched_off", "_hooks", "TABLE")}
+    try:
+        again = importlib.reload(_patches)
+        again.TABLE[name] = old["TABLE"][name]
+        again.ensure(name)
+        assert theirs.method is not first
+        assert theirs.method.callout_original is before
+    finally:
+        vars(_patches).update(old)
+
+
+def test_threads_that_need_a_patch_at_once_install_one_layer(patch, theirs):
+    before = theirs.method
+    for _ in range(20):
+        theirs.method = before
+        name = patch(_patches.Place(theirs, "method", before=lambda *_: "ours"))
+        start = threading.Barrier(8)
+        answers = []
+
+        def need(name=name, start=start, answers=answers):
+            start.wait(60)
+            _patches.ensure(name)
+            answers.append(theirs().method(1))
+
+        threads = [threading.Thread(target=need) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert answers == ["ours"] * 8
+        assert theirs.method.callout_original is before
+
+
+def test_the_table_of_the_documentation_is_the_table_of_the_code():
+    text = (Path(__file__).parents[2] / "docs" / "patches.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert rows == list(_patches.rows())
+    for patch in _patches.TABLE.values():
+        assert getattr(callout.config, patch.setting) is True
+        assert importlib.import_module(f"callout.{patch.home}").hooked()
