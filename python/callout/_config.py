@@ -28,8 +28,8 @@ def _boolean(value: object) -> bool:
 
 def _queue_bytes(value: object) -> int:
     number = int(float(str(value)))
-    if number < MIN_QUEUE_BYTES:
-        raise ValueError(f"expected at least {MIN_QUEUE_BYTES} (16 MB)")
+    if not MIN_QUEUE_BYTES <= number < 2**63:
+        raise ValueError(f"expected at least {MIN_QUEUE_BYTES} (16 MB), and less than 2**63")
     return number
 
 
@@ -176,7 +176,7 @@ class Config:
 def _parse(setting: _Setting, value: object, where: str) -> Any:
     try:
         return setting.parse(value)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{where}: {error}, got {value!r}") from None
 
 

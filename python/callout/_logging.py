@@ -34,6 +34,18 @@ def emit(level: int, message: str, source: int) -> None:
     (host_callback_logger if source else logger).log(level, "%s", message.removeprefix("callout: "))
 
 
+_NAMED = threading.local()
+
+
+def name_thread(name: str | None) -> None:
+    """Calls this thread of the core's by its name, for log records and debuggers; None: it ends. Called by it."""
+    thread = threading.current_thread()
+    if name is not None:
+        _NAMED.before, thread.name = thread.name, name
+    else:  # before Python 3.13 the object outlives the thread, and stands for a later one of the same number
+        thread.name = _NAMED.before
+
+
 def format_stacks() -> str:
     """What every Python thread is doing. Called by the core for a hang report, on a thread of its own."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}

@@ -4,7 +4,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 
@@ -40,24 +45,79 @@ def device_of(ordinal: int) -> jax.Device:
     return next(device for device in _jax_compat.local_devices() if _jax_compat.ordinal_of(device) == ordinal)
 
 
+class _ExitWait:
+    """How long exit waits: until its time is over or Ctrl-C, which then ends the wait and not what comes after it."""
+
+    def __init__(self, seconds: float):
+        self._deadline = time.monotonic() + seconds
+        self._is_waiting = False
+        self.ended_by = f"within exit_timeout_s={seconds:g}"
+
+    def left(self, least: float = 0.0) -> float:
+        return max(least, self._deadline - time.monotonic())
+
+    @contextlib.contextmanager
+    def until_interrupted(self) -> Iterator[None]:
+        """Around what waits: Ctrl-C ends the block."""
+        try:
+            self._is_waiting = True
+            yield
+            self._is_waiting = False
+        except KeyboardInterrupt:
+            self._end()
+
+    def _end(self) -> None:
+        self._deadline = time.monotonic()
+        self.ended_by = "before Ctrl-C ended the wait at exit"
+
+    def _interrupt(self, *_: Any) -> None:
+        self._end()
+        was_waiting, self._is_waiting = self._is_waiting, False
+        if was_waiting:
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Has Python's own answer to Ctrl-C, if that is what there is, raise once, and only while something waits."""
+        if (
+            threading.current_thread() is not threading.main_thread()
+            or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        ):
+            yield
+            return
+        signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _at_exit() -> None:
     if _ext.is_forked_child():
         return
-    deadline = time.monotonic() + config.exit_timeout_s
-    if _ext.live_counts()["callbacks"]:
-        _programs.wait_for_programs(config.exit_timeout_s)
+    wait = _ExitWait(config.exit_timeout_s)
+    with wait.interruptible():
+        _end(wait)
+
+
+def _end(wait: _ExitWait) -> None:
+    with wait.until_interrupted():
+        if _ext.live_counts()["callbacks"]:
+            _programs.wait_for_programs(wait.left())
+        _ext.drain(wait.left())  # unlike shutdown, it lets Ctrl-C through
     _programs.forget_trivial()
-    undelivered = _ext.shutdown(max(0.0, deadline - time.monotonic()))
+    undelivered = _ext.shutdown(wait.left())
     count, _, last = _ext.take_delivery_errors()
     if count:
         logger.error("%d taps failed and no barrier_wait() came after; the last one: %s", count, last)
     _ext.begin_exit()
     _ext.stop_watchdog()
-    inside = _ext.close_interpreter(max(0.1, deadline - time.monotonic()))
+    inside = 0
+    with wait.until_interrupted():
+        while (inside := _ext.close_interpreter(min(0.1, wait.left(0.001)))) and wait.left():
+            pass  # in slices, for Ctrl-C
     if undelivered:
-        logger.warning(
-            "exit: %d tap records were not delivered within exit_timeout_s=%g", undelivered, config.exit_timeout_s
-        )
+        logger.warning("exit: %d tap records were not delivered %s", undelivered, wait.ended_by)
     if inside:
         logger.warning("exit: %d thread(s) still inside Python callbacks", inside)
 

@@ -8,6 +8,7 @@
 
 #include <chrono>
 
+#include "base/deadline.h"
 #include "base/live_count.h"
 #include "base/ticks.h"
 #include "delivery/delivery.h"
@@ -25,15 +26,9 @@ namespace {
 using internal::Delivery;
 using std::chrono::steady_clock;
 
-steady_clock::time_point DeadlineAfter(double seconds) {
-  if (seconds < 0) return steady_clock::time_point::max();
-  return steady_clock::now() +
-         std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
-}
-
 // `seconds` < 0: for ever. Waits in slices, so that Ctrl-C gets through.
 std::vector<std::string> Drain(double seconds) {
-  const auto deadline = DeadlineAfter(seconds);
+  const auto deadline = internal::DeadlineAfter(seconds);
   for (;;) {
     const auto slice = std::min(deadline, steady_clock::now() + std::chrono::milliseconds(100));
     std::vector<std::string> outstanding;
@@ -48,7 +43,7 @@ std::vector<std::string> Drain(double seconds) {
 
 uint64_t Shutdown(double seconds) {
   const nb::gil_scoped_release release;
-  return Delivery::Get().Shutdown(DeadlineAfter(seconds));
+  return Delivery::Get().Shutdown(internal::DeadlineAfter(seconds));
 }
 
 nb::tuple TakeErrors() {

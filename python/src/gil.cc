@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gil.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -51,6 +53,15 @@ Garbage& GetGarbage() {
 }
 
 thread_local PyGILState_STATE t_batch_state;
+thread_local bool t_named = false;  // Python knows the delivery thread by its name
+
+// Python calls threads that it did not start "Dummy-1", and so do log records. Requires GIL.
+void TellPythonName(const char* name) {
+  const Ref module(PyImport_ImportModule("callout._logging"));
+  const Ref done(module ? PyObject_CallMethod(module.get(), "name_thread", "z", name) : nullptr);
+  if (!done) PyErr_Clear();  // a name is not worth a tap
+  t_named = done && name != nullptr;
+}
 
 }  // namespace
 
@@ -69,6 +80,11 @@ GilScope::~GilScope() {
 bool EnterInterpreter() {
   if (!Enter()) return false;
   t_batch_state = TakeGil();
+  if (!t_named && t_foreign) [[unlikely]] {
+    char name[16] = "";
+    pthread_getname_np(pthread_self(), name, sizeof(name));
+    TellPythonName(name);
+  }
   DropGarbage();
   return true;
 }
@@ -81,6 +97,7 @@ void LeaveInterpreter() {
 void ForgetThread() {
   if (!t_foreign || !Enter()) return;
   const PyGILState_STATE state = PyGILState_Ensure();
+  if (t_named) TellPythonName(nullptr);
   PyGILState_Release(PyGILState_LOCKED);  // the extra one of TakeGil
   PyGILState_Release(state);              // the last: the thread state goes
   t_foreign = false;

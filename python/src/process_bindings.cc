@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "base/block_pool.h"
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/process_state.h"
 #include "delivery/watchdog.h"
@@ -98,8 +99,7 @@ bool CallWithTimeout(const nb::object& function, double seconds) {
     shared->changed.notify_all();
   }).detach();
   using Clock = std::chrono::steady_clock;
-  const auto deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const auto deadline = internal::DeadlineAfter(seconds);
   for (;;) {
     {
       const nb::gil_scoped_release release;

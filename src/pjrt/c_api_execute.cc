@@ -3,6 +3,7 @@
 // Running executables through callout/c_api.h.
 #include <chrono>
 
+#include "base/deadline.h"
 #include "callout/pjrt/executable.h"
 #include "pjrt/c_api_handles.h"
 #include "pjrt/c_api_status.h"
@@ -51,8 +52,7 @@ Result<pjrt::Execution> Start(const char* function, const Run& run) {
 Status WaitFor(pjrt::Execution& execution, double seconds) {
   using Clock = std::chrono::steady_clock;
   if (seconds < 0) return execution.Wait();
-  const auto deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const auto deadline = internal::DeadlineAfter(seconds);
   for (pjrt::Event& done : execution.done) {
     Status status = done.WaitFor(deadline - Clock::now());
     if (status.code() == StatusCode::kDeadlineExceeded) return status;

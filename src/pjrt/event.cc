@@ -60,7 +60,10 @@ Status Event::WaitFor(std::chrono::nanoseconds timeout) {
   {
     MutexLock lock(outcome->mutex);
     while (!outcome->happened) {
-      if (outcome->changed.wait_until(outcome->mutex, deadline) == std::cv_status::timeout && !outcome->happened) {
+      if (deadline == Clock::time_point::max()) {
+        outcome->changed.wait(outcome->mutex);
+      } else if (outcome->changed.wait_until(outcome->mutex, deadline) == std::cv_status::timeout &&
+                 !outcome->happened) {
         return Status(StatusCode::kDeadlineExceeded, "callout: the event has not happened in time");
       }
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callout/pjrt/host_callback.h"
 
-#include <chrono>
-
+#include "base/deadline.h"
 #include "base/ticks.h"
 #include "delivery/delivery.h"
 #include "files/file_sinks.h"
@@ -86,15 +85,10 @@ Result<LoadedHostCallback> ClosureCallback::Make() const {
 }
 
 Status BarrierWait(double timeout_seconds) {
-  using Clock = std::chrono::steady_clock;
   if (internal::DeliveryThread::IsCurrent()) {
     return FailedPrecondition("callout: BarrierWait inside a tap's function would wait for itself");
   }
-  constexpr double kCountable = 1e9;  // seconds; more than that is forever, since clocks end
-  const auto timeout = std::chrono::duration<double>(timeout_seconds);
-  const bool ends = timeout_seconds >= 0 && timeout_seconds < kCountable;
-  const auto deadline =
-      ends ? Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout) : Clock::time_point::max();
+  const auto deadline = internal::DeadlineAfter(timeout_seconds);
   internal::Delivery& delivery = internal::Delivery::Get();
   std::string outstanding;
   for (const std::string& one : delivery.Drain(deadline)) outstanding += (outstanding.empty() ? "" : "; ") + one;

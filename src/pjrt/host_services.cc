@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/host_services.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <string>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/process_state.h"
 #include "delivery/delivery.h"
@@ -16,12 +15,11 @@ namespace {
 
 // Of an environment variable; `otherwise` if it is not set or no number of seconds.
 double Seconds(const char* name, double otherwise) {
-  constexpr double kLongest = 1e9;
   const char* text = std::getenv(name);
   if (text == nullptr || *text == '\0') return otherwise;
   char* end = nullptr;
   const double seconds = std::strtod(text, &end);
-  if (*end == '\0' && seconds >= 0) return std::min(seconds, kLongest);
+  if (*end == '\0' && seconds >= 0) return seconds;
   Log(LogLevel::kWarning,
       std::string(name) + "='" + text + "' is no number of seconds; " + std::to_string(otherwise) + " are taken");
   return otherwise;
@@ -31,10 +29,7 @@ double Seconds(const char* name, double otherwise) {
 void DeliverBeforeExit() {
   if (ProcessIsExiting() || ProcessIsForkedChild() || DeliveryThread::IsCurrent()) return;
   const double seconds = Seconds("CALLOUT_EXIT_TIMEOUT_S", 10);
-  const auto deadline =
-      std::chrono::steady_clock::now() +
-      std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
-  const uint64_t lost = Delivery::Get().Shutdown(deadline);
+  const uint64_t lost = Delivery::Get().Shutdown(DeadlineAfter(seconds));
   if (lost == 0) return;
   Log(LogLevel::kWarning,
       "exit: " + std::to_string(lost) + " tap records were not delivered within " + std::to_string(seconds) + " s");

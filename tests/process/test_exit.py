@@ -56,6 +56,29 @@ def test_what_cannot_be_delivered_in_time_is_counted_and_reported(run):
     assert "1 thread(s) still inside Python callbacks" in done.err
 
 
+def test_ctrl_c_ends_the_wait_at_exit_and_what_was_not_delivered_is_counted(run):
+    done = run(
+        """
+        import signal
+        inside = threading.Event()
+        def receive(value):
+            inside.set()
+            if float(value) == 0:
+                while signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                    time.sleep(0.001)  # until exit waits
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(3600)
+        for i in range(10):
+            callout.tap(receive, float(i))
+        inside.wait()
+        """,
+        CALLOUT_EXIT_TIMEOUT_S="3000",
+    )
+    assert (done.code, done.out) == (0, "")
+    assert "10 tap records were not delivered before Ctrl-C ended the wait at exit" in done.err
+    assert "Traceback" not in done.err
+
+
 def test_a_producer_that_waits_for_room_is_released(run):
     done = run(
         """

@@ -263,3 +263,21 @@ def test_private_names_that_moved_are_reported_and_replaced(monkeypatch, gate, r
     gate.opened.set()
     callout.barrier_wait()
     assert received == [1]
+
+
+@pytest.mark.parametrize("timeout", [1e10, 1e300, float("inf")])
+def test_a_time_limit_that_no_clock_counts_to_is_none(gate, timeout):
+    ended = threading.Event()
+
+    def wait():
+        callout.barrier_wait(timeout=timeout)
+        ended.set()
+
+    callout.tap(gate, 1.0)
+    gate.await_inside()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    gate.opened.set()
+    thread.join(60)
+    assert ended.is_set()
+    assert gate.left == [1.0]

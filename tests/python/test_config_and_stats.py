@@ -40,6 +40,8 @@ def test_every_setting_has_a_default_and_a_line_in_the_table():
     [
         ("queue_bytes", 100, "expected at least 16000000"),
         ("queue_bytes", "many", "could not convert"),
+        ("queue_bytes", float("inf"), "cannot convert float infinity to integer"),
+        ("queue_bytes", 10**30, "less than 2"),
         ("exit_timeout_s", -1, "expected 0 or more seconds"),
         ("delivery_threads", 0, "expected 1 to 64"),
         ("log_level", "loud", "expected debug, info, warning or error"),

@@ -22,6 +22,8 @@ def test_a_picture_is_drawn(tmp_path, received):
     assert levels.get_xlabel().startswith("time since the profile began")
     with pytest.raises(ValueError, match="between"):
         profile.picture(between=(2, 1))
+    until_the_end = profile.picture(between=(0, float("inf"))).axes[0].get_xlim()
+    assert until_the_end[1] == timeline.get_xlim()[1]
 
 
 def test_an_empty_profile_has_a_picture(tmp_path):

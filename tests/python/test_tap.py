@@ -2,6 +2,7 @@
 """tap: the identity on its value, under every transformation; what arrives, and what does not change."""
 
 import re
+import threading
 
 import callout
 import jax
@@ -339,3 +340,10 @@ def test_eager_sharded_values_stay_where_they_are(received):
 def test_a_bad_timeout_is_named():
     with pytest.raises(ValueError, match="timeout must be None or 0 or more seconds, got -1"):
         callout.barrier_wait(timeout=-1)
+
+
+def test_the_thread_that_delivers_has_a_name():
+    names = []
+    callout.tap(lambda _: names.append(threading.current_thread().name), 1.0)
+    callout.barrier_wait()
+    assert re.fullmatch(r"callout-python\d+", names[0])

@@ -61,7 +61,10 @@ class _Picture:
         margin = max(1, (last - first) // 100)
         self.begin, self.end = (first - margin, last + margin)
         if between is not None:
-            self.begin, self.end = (int(second * 1e9) for second in between)
+            self.begin, self.end = (
+                int(second * 1e9) if np.isfinite(second) else end
+                for second, end in zip(between, (self.begin, self.end), strict=True)
+            )
         if self.end <= self.begin:
             raise ValueError(f"callout.profile: picture: `between` must be (begin, end) in seconds, got {between!r}")
         self.unit, self.unit_name = next(
