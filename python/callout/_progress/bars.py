@@ -29,6 +29,7 @@ SINGLE = 4  # one step, which nothing says the first or last of: of a loop that 
 REST = 8  # what is left over of a `map` with a batch_size. It may come at any time: nothing orders it
 
 _MAX_SHOWN = 256
+_MAX_BARS = 4096  # that are open at once: programs say how many there are
 
 
 class Loop:
@@ -201,10 +202,16 @@ class _Board:
         if shown is None and number and loop.is_sum():
             shown = self._share(loop, run, device)
         if shown is None:
+            self._make_room()
             shown = _Shown(loop, run, device)
         shown.run, shown.device = run, device  # of single steps, each may be of another run
         self._shown[key] = shown
         return key, shown
+
+    def _make_room(self) -> None:
+        """Ends the oldest bars, if there are too many. They come again with their next message."""
+        while self._shown and sum(max(1, len(shown.bars)) for shown in self._shown.values()) >= _MAX_BARS:
+            self._shown.pop(next(iter(self._shown))).close()
 
     def _share(self, loop: Loop, run: int, device: int) -> _Shown:
         """The bar of a sum: the n-th execution on each device of a run has the same."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ import jax
 from .. import _ext
 from .._targets import Target, Transforms
 from .bars import Loop
+from .limits import MOST_PAYLOAD, check_bar, check_message
 from .settings import make_settings
 
 _SETTINGS = ("where", "print_rate", "tqdm_type", "devices", "only_process", "tqdm")
@@ -46,23 +48,46 @@ class LoopTarget(Target):
                 f"{where}: an exported program carries its bar as text, and one of {dict(self.loop.settings.tqdm)} "
                 f"cannot be written: {error}"
             ) from None
-        return _ext.progress_bar_prefix + urllib.parse.quote(text, safe="")
+        payload = urllib.parse.quote(text, safe="")
+        check_bar(*_parsed(payload))  # a loader would refuse it
+        return _ext.progress_bar_prefix + payload
 
 
 def carried_bar(payload: str) -> _ext.Callback:
     """Of a bar that came with a program. The core calls it, with what stands behind "progress_bar:"."""
-    version, told, read, parts = json.loads(urllib.parse.unquote(payload))
-    if version != 1:
-        raise ValueError(f"callout.progress: a program carries a progress bar of format {version}; known: 1")
+    told, read, parts = _parsed(payload)
+    check_bar(told, read, parts)
     settings = make_settings(told.pop("where"), read.pop("total_told"), **told)
     value = (0, 0 if parts[0] else None, 0 if parts[1] else None, (0,) * len(read["names"]))
-    return _callback("callout.progress", Loop(settings, read.pop("names"), **read), jax.tree.structure(value))
+    loop = Loop(settings, read.pop("names"), **read)
+
+    def take(message: Any) -> None:
+        check_message(*message)
+        loop(message)
+
+    return _callback("callout.progress", take, jax.tree.structure(value))
 
 
-def _callback(label: str, loop: Loop, tree: Any) -> _ext.Callback:
+def _parsed(payload: str) -> Any:
+    """The items behind the format's number. ValueError for what is none of this format."""
+    if len(payload) > MOST_PAYLOAD:
+        raise ValueError(
+            f"callout.progress: a program carries a progress bar of {len(payload)} characters; expected at most "
+            f"{MOST_PAYLOAD}"
+        )
+    try:
+        version, *rest = json.loads(urllib.parse.unquote(payload))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"callout.progress: cannot read the progress bar that a program carries: {error}") from None
+    if version != 1 or len(rest) != 3:
+        raise ValueError(f"callout.progress: a program carries a progress bar of format {version!r:.40}; known: 1")
+    return rest
+
+
+def _callback(label: str, function: Callable[[Any], None], tree: Any) -> _ext.Callback:
     return _ext.make_python_callback(
         label=label,
-        function=loop,
+        function=function,
         unflatten=None,
         unflatten_value=tree.unflatten,
         flatten=None,
