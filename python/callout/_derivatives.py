@@ -9,6 +9,8 @@ from typing import Any
 import jax
 from jax.custom_derivatives import linear_call
 
+from ._primitives.varying import alike
+
 
 def call_with_rules(
     call: Callable[..., Any],
@@ -30,6 +32,8 @@ def call_with_rules(
             cotangent an argument).
         transpose: `transpose(cotangents, **constants)` returns a cotangent an argument; says that `call` is linear.
     """
+    if jvp is not None or vjp is not None or transpose is not None:
+        args = alike(args)
     if jvp is not None:
         differentiable = jax.custom_jvp(call)
         differentiable.defjvp(lambda primals, tangents: jvp(primals, tangents, **constants))

@@ -206,10 +206,41 @@ def manual_devices(ctx: Any) -> int:
     return max(1, int(count * here // len(of_all)))
 
 
+def varying_axes(aval: Any) -> frozenset[Any]:
+    """The manual axes of a shard_map over which JAX takes a value of this type to differ; none without `check_vma`."""
+    axes: frozenset[Any] = getattr(getattr(aval, "manual_axis_type", None), "varying", frozenset())
+    return axes
+
+
 def varying(value: Any, like: Any) -> Any:
     """`value`, of which JAX then thinks that it differs over the same axes of a shard_map as one of type `like`."""
-    axes = getattr(getattr(like, "mat", None), "varying", None) or getattr(like, "vma", None)
+    axes = varying_axes(like)
     return jax.lax.pcast(value, tuple(axes), to="varying") if axes else value
+
+
+def checked_axes() -> frozenset[Any]:
+    """The manual axes of the shard_map that is being traced, if it tells over which of them values vary."""
+    axes: frozenset[Any] = frozenset(jax.sharding.get_abstract_mesh().manual_axes)
+    return axes if axes and (_check_vma is None or _check_vma.value) else frozenset()
+
+
+try:
+    from jax._src import config as _config
+
+    _check_vma: Any = _config._check_vma
+except (ImportError, AttributeError):
+    _check_vma = None
+    MISSING.append("jax._src.config._check_vma")
+
+
+def array_type(shape: Sequence[Any], dtype: Any, axes: frozenset[Any]) -> jax.core.ShapedArray:
+    """The type of an array that varies over these manual axes."""
+    if not axes:
+        return jax.core.ShapedArray(shape, dtype)
+    whole = jax.sharding.PartitionSpec(*(None,) * len(shape))
+    sharding = jax.sharding.NamedSharding(jax.sharding.get_abstract_mesh(), whole)
+    varies = jax.sharding.ManualAxisType(varying=axes)
+    return jax.core.ShapedArray(shape, dtype, sharding=sharding, manual_axis_type=varies)
 
 
 def count_lanes(value: Any) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from ._arguments import as_leaves
 from ._primitives.batching import check_vmap_method
 from ._primitives.call import call_p
+from ._primitives.varying import stated
 from ._targets import call_target
 
 
@@ -30,7 +31,7 @@ def result_avals(where: str, result_shape_dtypes: Any) -> tuple[tuple[jax.core.S
                 f"{where}: result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled, got {dtype}"
             )
         avals.append(jax.core.ShapedArray(leaf.shape, dtype))
-    return tuple(avals), tree
+    return stated(flat, avals), tree
 
 
 def check_sharding(where: str, sharding: Any) -> None:

@@ -23,6 +23,7 @@ from ._arguments import as_leaves
 from ._primitives.aliases import check_aliases
 from ._primitives.batching import check_vmap_method
 from ._primitives.buffer import WHERE, buffer_p
+from ._primitives.varying import stated
 from ._pure_callback import result_avals
 from ._targets import Target, Transforms, call_target, function_name, interned, is_flat_call
 
@@ -135,7 +136,7 @@ def buffer_callback(
         out = buffer_p.bind(
             *leaves,
             target=_target(callback, in_tree, out_tree),
-            result_avals=avals,
+            result_avals=stated(jax.tree.leaves(result_shape_dtypes), avals),
             vmap_method=vmap_method,
             has_side_effect=has_side_effect,
             aliases=check_aliases(WHERE, input_output_aliases or {}, types, avals),

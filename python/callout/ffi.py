@@ -30,6 +30,7 @@ from ._foreign_partition import DEFAULT, SHARDINGS
 from ._primitives.aliases import check_aliases
 from ._primitives.batching import check_vmap_method
 from ._primitives.ffi import ffi_p
+from ._primitives.varying import stated
 
 _signatures: dict[str, Signature] = {}
 _registered: set[str] = set()
@@ -143,11 +144,11 @@ def ffi_call(
         if vmap_method not in (None, method):
             raise ValueError(f"{where}: vectorized={vectorized} and vmap_method={vmap_method!r} contradict each other")
         vmap_method = method
+    wanted = result_shape_dtypes if isinstance(result_shape_dtypes, Sequence) else [result_shape_dtypes]
     settings = _Settings(
         target_name,
-        _result_avals(
-            where, result_shape_dtypes if isinstance(result_shape_dtypes, Sequence) else [result_shape_dtypes]
-        ),
+        _result_avals(where, wanted),
+        wanted,
         has_side_effect,
         vmap_method,
         input_layouts,
@@ -180,6 +181,7 @@ class _Settings:
 
     target: str
     results: tuple[Any, ...]
+    wanted: Sequence[Any]  # what they were made of
     has_side_effect: bool
     vmap_method: str | None
     input_layouts: Sequence[Any] | None
@@ -237,7 +239,7 @@ class _Settings:
         out: list[Any] = ffi_p.bind(
             *values,
             target_name=self.target,
-            result_avals=self.results,
+            result_avals=stated(self.wanted, self.results),
             vmap_method=self.vmap_method,
             has_side_effect=self.has_side_effect,
             input_layouts=of_args,

@@ -26,6 +26,7 @@ from ._host_callback.printing import printer
 from ._logging import host_callback_logger as logger
 from ._primitives.host_call import host_call_p
 from ._primitives.tap import Site, no_transforms, tap_p
+from ._primitives.varying import stated
 from ._targets import Target
 
 __all__ = [
@@ -195,6 +196,7 @@ def call(
     avals, out_tree = arguments.result_avals(result_shape)
     in_tree = jax.tree.structure(((arg,), {}))
     target = targets.host_call_target(callback_func, in_tree, out_tree, avals, bool(call_with_device), index)
+    avals = stated(jax.tree.leaves(result_shape), avals)
     return jax.tree.unflatten(out_tree, host_call_p.bind(*leaves, target=target, result_avals=avals))
 
 

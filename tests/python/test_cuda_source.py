@@ -246,3 +246,15 @@ def test_programs_for_cuda_are_exported_without_a_gpu(module):
     assert "callout.v1.image" in text
     assert ".target sm_90" in text, "PTX, which newer devices take, too"
     assert "\\7FELF" not in text
+
+
+def test_loops_in_shard_map_may_launch(module):
+    mesh = jax.make_mesh((8,), ("d",))
+    spec = jax.P("d")
+
+    def steps(x):
+        return jax.lax.scan(lambda c, _: (module.scale(c, factor=2.0), None), x, None, length=3)[0]
+
+    x = jax.device_put(jnp.arange(16, dtype=jnp.float32), jax.NamedSharding(mesh, spec))
+    traced = jax.jit(jax.shard_map(steps, mesh=mesh, in_specs=spec, out_specs=spec)).trace(x)
+    assert "callout.v1.image" in traced.lower(lowering_platforms=("cuda",)).as_text()

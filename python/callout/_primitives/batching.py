@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .. import _jax_compat
+
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
 
@@ -20,7 +22,7 @@ def check_vmap_method(where: str, vmap_method: str | None, more: tuple[str, ...]
 
 def batched_aval(aval: jax.core.ShapedArray, size: int) -> jax.core.ShapedArray:
     """With the batch in front."""
-    return jax.core.ShapedArray((size, *aval.shape), aval.dtype)
+    return _jax_compat.array_type((size, *aval.shape), aval.dtype, _jax_compat.varying_axes(aval))
 
 
 def in_front(args: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:

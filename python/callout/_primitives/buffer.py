@@ -17,6 +17,7 @@ from . import context, effects, lowering
 from .aliases import Aliases, alias_attributes, own_operands
 from .batching import batch_call
 from .call import Avals, lower_call, refuse
+from .varying import result_types
 
 WHERE = "callout.buffer_callback"
 PLATFORMS = ("cpu", "cuda")
@@ -28,8 +29,8 @@ buffer_p.def_impl(functools.partial(xla.apply_primitive, buffer_p))
 
 
 @buffer_p.def_effectful_abstract_eval
-def _abstract_eval(*_: Any, result_avals: Avals, has_side_effect: bool, **__: Any) -> tuple[Avals, set[Any]]:
-    return result_avals, effects.acting(ordered=False) if has_side_effect else set()
+def _abstract_eval(*avals: Any, result_avals: Avals, has_side_effect: bool, **_: Any) -> tuple[Avals, set[Any]]:
+    return result_types(avals, result_avals), effects.acting(ordered=False) if has_side_effect else set()
 
 
 def _lower(

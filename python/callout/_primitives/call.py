@@ -17,6 +17,7 @@ from .._targets import Target
 from . import context, effects, lowering
 from .batching import batch_call, loop_over_batch
 from .eager import check_usable, placement, to_host, wait_for_ordered
+from .varying import result_types
 
 call_p = jax.extend.core.Primitive("callout_call")
 call_p.multiple_results = True
@@ -108,8 +109,8 @@ def _lower(
 
 
 @call_p.def_abstract_eval
-def _abstract_eval(*_: Any, result_avals: Avals, **__: Any) -> Avals:
-    return result_avals
+def _abstract_eval(*avals: Any, result_avals: Avals, **_: Any) -> Avals:
+    return result_types(avals, result_avals)
 
 
 @call_p.def_impl
@@ -124,8 +125,8 @@ batching.primitive_batchers[call_p] = functools.partial(batch_call, call_p)
 
 
 @io_p.def_effectful_abstract_eval
-def _io_abstract_eval(*_: Any, result_avals: Avals, ordered: bool, **__: Any) -> tuple[Avals, set[Any]]:
-    return result_avals, effects.acting(ordered)
+def _io_abstract_eval(*avals: Any, result_avals: Avals, ordered: bool, **_: Any) -> tuple[Avals, set[Any]]:
+    return result_types(avals, result_avals, of_host=True), effects.acting(ordered)
 
 
 @io_p.def_impl

@@ -17,6 +17,7 @@ from . import context, effects
 from .aliases import Aliases, own_operands
 from .batching import batch_call
 from .call import Avals
+from .varying import result_types
 
 ffi_p = jax.extend.core.Primitive("callout_ffi_call")
 ffi_p.multiple_results = True
@@ -29,8 +30,8 @@ def _eager(*args: Any, **params: Any) -> Any:
 
 
 @ffi_p.def_effectful_abstract_eval
-def _abstract_eval(*_: Any, result_avals: Avals, has_side_effect: bool, **__: Any) -> tuple[Avals, set[Any]]:
-    return result_avals, effects.observing(ordered=False) if has_side_effect else set()
+def _abstract_eval(*avals: Any, result_avals: Avals, has_side_effect: bool, **_: Any) -> tuple[Avals, set[Any]]:
+    return result_types(avals, result_avals), effects.observing(ordered=False) if has_side_effect else set()
 
 
 def _lower(

@@ -19,6 +19,7 @@ from . import context, lowering
 from .aliases import Aliases, alias_attributes, own_operands
 from .batching import VMAP_METHODS, batch_call, batched_aval, in_front
 from .call import Avals, lower_call, refuse
+from .varying import result_types
 
 function_p = jax.extend.core.Primitive("callout_function")
 function_p.multiple_results = True
@@ -78,7 +79,7 @@ def _specialised(
 @function_p.def_abstract_eval
 def _abstract_eval(*args: Any, target: NativeTarget, result_avals: Avals, lanes: Lanes | None, **_: Any) -> Avals:
     _specialised(target, args, result_avals, lanes)
-    return result_avals
+    return result_types(args, result_avals)
 
 
 def _in_lanes(aliases: Aliases, lanes: Lanes | None) -> tuple[dict[str, Any], dict[int, int]]:

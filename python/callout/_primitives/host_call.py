@@ -15,6 +15,7 @@ from .. import _errors, _jax_compat
 from .._targets import Target
 from . import effects, lowering
 from .call import Avals, call_now, lower_call
+from .varying import result_types
 
 host_call_p = jax.extend.core.Primitive("callout_host_call")
 host_call_p.multiple_results = True
@@ -24,8 +25,8 @@ _WHERE = "callout.host_callback.call"
 
 
 @host_call_p.def_effectful_abstract_eval
-def _abstract_eval(*_: Any, result_avals: Avals, **__: Any) -> tuple[Avals, set[Any]]:
-    return result_avals, effects.observing(ordered=True)
+def _abstract_eval(*avals: Any, result_avals: Avals, **_: Any) -> tuple[Avals, set[Any]]:
+    return result_types(avals, result_avals, of_host=True), effects.observing(ordered=True)
 
 
 @host_call_p.def_impl

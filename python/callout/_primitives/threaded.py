@@ -22,6 +22,7 @@ from .eager import note_threaded_program
 from .host_call import refuse_host_call
 from .tap import Site, batched_transforms, lower_tap, tap_p
 from .token import TOKEN, no_tangent, one_token
+from .varying import result_types
 
 threaded_tap_p = jax.extend.core.Primitive("callout_threaded_tap")
 threaded_call_p = jax.extend.core.Primitive("callout_threaded_call")
@@ -79,8 +80,8 @@ ad.primitive_jvps[threaded_tap_p] = _jvp_tap
 
 
 @threaded_call_p.def_abstract_eval
-def _call_abstract_eval(*_: Any, result_avals: Avals, **__: Any) -> Any:
-    return (TOKEN, *result_avals)
+def _call_abstract_eval(_: Any, *avals: Any, result_avals: Avals, where: str, **__: Any) -> Any:
+    return (TOKEN, *result_types(avals, result_avals, of_host=where in (WHERE_IO, WHERE_HOST_CALL)))
 
 
 @threaded_call_p.def_impl

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every entry point in a shard_map that tracks over which axes values vary (`check_vma=True`, which is JAX's default)."""
+
+import callout
+import callout.host_callback as hcb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from callout import ffi
+from callout._derivatives import call_with_rules
+from callout.buffer_callback import buffer_callback
+from callout.numba import numba_kernel
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+numba = pytest.importorskip("numba")
+
+pytestmark = pytest.mark.devices(8)
+
+WHOLE = np.arange(8, dtype=np.float32)
+
+
+def plus_one(value):
+    return value + np.float32(1)
+
+
+def fill(_, out, value):
+    np.asarray(out)[...] = np.asarray(value) + np.float32(1)
+
+
+def like(value):
+    return jax.ShapeDtypeStruct(value.shape, value.dtype)
+
+
+@pytest.fixture(scope="module")
+def native(cache):
+    source = """
+    #include "callout/kernel.h"
+    void plus_one(callout::In<float> x, callout::Out<float> y) {
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i] + 1;
+    }
+    CALLOUT_KERNEL(plus_one);
+    """
+    return callout.cpp.load_inline(source, {"plus_one": {"vmap_method": "parallel"}})
+
+
+@pytest.fixture
+def entry(request, native, handlers):
+    """A function that adds one, and calls out."""
+    del handlers
+    return {
+        "pure": lambda v: callout.pure_callback(plus_one, like(v), v, vmap_method="sequential"),
+        "pure of the batch": lambda v: callout.pure_callback(plus_one, like(v), v, vmap_method="broadcast_all"),
+        "io": lambda v: callout.io_callback(plus_one, like(v), v),
+        "ordered io": lambda v: callout.io_callback(plus_one, like(v), v, ordered=True),
+        "debug": lambda v: callout.debug_callback(lambda _: None, v) or v + 1,
+        "ordered debug": lambda v: callout.debug_callback(lambda _: None, v, ordered=True) or v + 1,
+        "tap": lambda v: callout.tap(lambda _: None, v) + 1,
+        "ordered tap": lambda v: callout.tap(lambda _: None, v, ordered=True) + 1,
+        "sink": lambda v: callout.tap(callout.sinks.Null(), v) + 1,
+        "watch": lambda v: callout.watch(v, "varying", gradient=True) + 1,
+        "buffer": lambda v: buffer_callback(fill, like(v), vmap_method="sequential")(v),
+        "acting buffer": lambda v: buffer_callback(fill, like(v), vmap_method="sequential", has_side_effect=True)(v),
+        "ffi": lambda v: ffi.ffi_call("test.affine", like(v), vmap_method="sequential")(
+            v, a=np.float32(1), b=np.int64(1)
+        ),
+        "acting ffi": lambda v: ffi.ffi_call("test.affine", like(v), has_side_effect=True, vmap_method="sequential")(
+            v, a=np.float32(1), b=np.int64(1)
+        ),
+        "cpp": native.plus_one,
+        "numba": lambda v: numba_kernel(numba_plus_one, like(v), vmap_method="sequential")(v),
+        "id_tap": lambda v: hcb.id_tap(lambda *_: None, v) + 1,
+        "call": lambda v: hcb.call(plus_one, v, result_shape=like(v)),
+        "threaded": callout.threaded(lambda v: callout.io_callback(plus_one, like(v), callout.tap(print_nothing, v))),
+        "progress": with_bar,
+    }[request.param]
+
+
+def print_nothing(_):
+    pass
+
+
+class Nowhere:
+    def write(self, _):
+        pass
+
+    def flush(self):
+        pass
+
+
+def with_bar(value):
+    bar = callout.progress.progress(desc="varying", tqdm_type="std", file=Nowhere())
+    return jax.lax.scan(bar(lambda c, _: (c + 0.25, None)), value, None, length=4)[0]
+
+
+@numba.njit
+def numba_plus_one(x, out):
+    for i in range(x.size):
+        out[i] = x[i] + np.float32(1)
+
+
+ENTRIES = [
+    *("pure", "pure of the batch", "io", "ordered io", "debug", "ordered debug", "tap", "ordered tap", "sink", "watch"),
+    *("buffer", "acting buffer", "ffi", "acting ffi", "cpp", "numba", "id_tap", "call", "threaded", "progress"),
+]
+
+
+def differentiable(fn):
+    """`fn`, with the derivative of the identity."""
+    wrapped = jax.custom_jvp(fn)
+    wrapped.defjvp(lambda primals, tangents: (fn(*primals), tangents[0]))
+    return wrapped
+
+
+def scan(fn, v):
+    return jax.lax.scan(lambda c, _: (fn(c), None), v, None, length=3)[0]
+
+
+def while_loop(fn, v):
+    return jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, fn(c[1])), (0, v))[1]
+
+
+def cond(fn, v):
+    return jax.lax.cond(v[0] > 1, fn, lambda c: c, v)
+
+
+def grad(fn, v):
+    return jax.grad(lambda c: (differentiable(fn)(c) ** 2).sum())(v)
+
+
+def grad_of_scan(fn, v):
+    return jax.grad(lambda c: (scan(differentiable(fn), c) ** 2).sum())(v)
+
+
+def vmap(fn, v):
+    return jax.vmap(fn)(v[:, None])[:, 0]
+
+
+def remat(fn, v):
+    return jax.grad(lambda c: jnp.sin(jax.checkpoint(differentiable(fn))(jnp.sin(c))).sum())(v)
+
+
+TRANSFORMATIONS = {f.__name__: f for f in (scan, while_loop, cond, grad, grad_of_scan, vmap, remat)}
+
+# As JAX's own refuse it.
+REFUSED = {
+    ("ordered io", "vmap"): "Cannot `vmap` ordered IO callbacks",
+    ("call", "vmap"): "batching rules are implemented only for id_tap",
+    **{(name, "remat"): "Effects not supported in" for name in ("io", "ordered io", "acting buffer")},
+}
+
+
+@pytest.fixture(params=[AxisType.Auto, AxisType.Explicit], ids=str)
+def mesh(request):
+    return jax.make_mesh((4, 2), ("a", "b"), axis_types=(request.param,) * 2)
+
+
+def run_on(mesh, fn, *out_axes):
+    x = jax.device_put(WHOLE, NamedSharding(mesh, P("a")))
+    y = jax.jit(jax.shard_map(fn, mesh=mesh, in_specs=P("a"), out_specs=P(*out_axes)))(x)
+    jax.effects_barrier()
+    callout.barrier_wait(60)
+    return np.asarray(y)
+
+
+@pytest.mark.parametrize("transformation", TRANSFORMATIONS)
+@pytest.mark.parametrize("entry", ENTRIES, indirect=True)
+def test_what_is_called_varies_as_its_operands(request, mesh, entry, transformation):
+    transformed = TRANSFORMATIONS[transformation]
+    reason = REFUSED.get((request.node.callspec.params["entry"], transformation))
+    if reason is not None:
+        with pytest.raises((NotImplementedError, ValueError), match=reason):
+            run_on(mesh, lambda v: transformed(entry, v), "a")
+        return
+    expected = [transformed(lambda v: v + 1, jnp.asarray(WHOLE[i : i + 2])) for i in range(0, 8, 2)]
+    np.testing.assert_allclose(run_on(mesh, lambda v: transformed(entry, v), "a"), np.concatenate(expected), rtol=1e-6)
+
+
+def test_operands_may_vary_differently(mesh):
+    def step(v):
+        column = jax.lax.axis_index("b").astype(np.float32)
+        y = callout.pure_callback(lambda *parts: sum(parts[1:], parts[0]), like(v), v, column, np.float32(0.5))
+        assert jax.typeof(y).manual_axis_type.varying == {"a", "b"}
+        alike = callout.pure_callback(plus_one, like(v), np.zeros(2, np.float32))
+        assert not jax.typeof(alike).manual_axis_type.varying
+        return y
+
+    np.testing.assert_array_equal(run_on(mesh, step, ("a", "b")).reshape(4, 2, 2)[:, 1].ravel(), WHOLE + 1.5)
+
+
+@pytest.mark.parametrize("call", [callout.io_callback, lambda f, like: hcb.call(lambda _: f(), (), result_shape=like)])
+def test_what_a_host_is_asked_without_a_hint_varies_over_all_axes(mesh, call):
+    """Else the gradient with respect to what is the same everywhere would be that of one device's data."""
+    batches = iter(range(1, 9))
+
+    def step(v):
+        batch = call(lambda: np.float32(next(batches)), jax.ShapeDtypeStruct((), jnp.float32))
+        assert jax.typeof(batch).manual_axis_type.varying == {"a", "b"}
+        weight = jnp.float32(2) + 0 * jax.lax.psum(v.sum(), "a")
+        return jax.grad(lambda w: w * batch)(weight)[None]
+
+    assert run_on(mesh, step).tolist() == [sum(range(1, 9))]
+
+
+def test_a_result_type_may_say_over_which_axes_it_varies(mesh):
+    varies = jax.sharding.ManualAxisType(varying={"a"})
+    said = jax.ShapeDtypeStruct((2,), jnp.float32, manual_axis_type=varies)
+
+    def ask(*_):
+        return np.float32([1, 2])
+
+    for call in (
+        lambda: callout.io_callback(ask, said),
+        lambda: callout.pure_callback(ask, said),
+        lambda: hcb.call(ask, (), result_shape=said),
+        lambda: buffer_callback(lambda _, out: fill(_, out, ask() - 1), said)(),
+    ):
+        assert run_on(mesh, lambda _, call=call: call(), "a").tolist() == [1, 2] * 4
+
+
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+def test_rules_of_calls_sum_the_cotangents_of_what_is_the_same_everywhere(mesh, rule):
+    """A call with its own derivative, of a value that varies and of one that does not."""
+
+    def product(x, y):
+        rules = {
+            "jvp": lambda xy, dxy: (call(*xy), xy[1] * dxy[0] + xy[0] * dxy[1]),
+            "vjp": (lambda x, y: (call(x, y), (x, y)), lambda kept, ct: (kept[1] * ct, kept[0] * ct)),
+        }
+        call = buffer_callback(lambda _, out, a, b: np.multiply(a, b, out=np.asarray(out)) is None, like(x))
+        return call_with_rules(call, (x, y), {}, **{rule: rules[rule]})
+
+    def step(v):
+        same = jnp.float32([3, 4]) + 0 * jax.lax.psum(v, "a")
+        return jax.grad(lambda w: product(v, w).sum())(same)
+
+    assert run_on(mesh, step).tolist() == [0 + 2 + 4 + 6, 1 + 3 + 5 + 7]
+
+
+def test_without_the_check_results_have_no_axes(mesh):
+    def step(v):
+        y = callout.pure_callback(plus_one, jax.ShapeDtypeStruct((2,), jnp.float32), v)
+        assert not jax.typeof(y).manual_axis_type.varying
+        return y
+
+    x = jax.device_put(WHOLE, NamedSharding(mesh, P("a")))
+    mapped = jax.shard_map(step, mesh=mesh, in_specs=P("a"), out_specs=P("a"), check_vma=False)
+    np.testing.assert_array_equal(jax.jit(mapped)(x), WHOLE + 1)
+
+
+def test_eager_shard_map(mesh):
+    x = jax.device_put(WHOLE, NamedSharding(mesh, P("a")))
+    mapped = jax.shard_map(
+        lambda v: scan(lambda c: callout.io_callback(plus_one, like(c), c), v),
+        mesh=mesh,
+        in_specs=P("a"),
+        out_specs=P("a"),
+    )
+    np.testing.assert_array_equal(mapped(x), WHOLE + 3)
