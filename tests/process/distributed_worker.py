@@ -18,11 +18,13 @@ import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import numpy as np
+from callout.buffer_callback import buffer_callback
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
 RANK, PORT, SCENARIO, FOLDER = int(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
 LIKE = jax.ShapeDtypeStruct((8,), jnp.float32)
+f32 = jax.ShapeDtypeStruct((), jnp.float32)
 seen: dict = {}
 heard: list = []
 
@@ -156,6 +158,52 @@ def progress_bars(mesh, x):
     seen["bar of the second"] = last_drawing(own_loops, devices="sum", only_process=1)
 
 
+def varying(mesh, x):
+    """Loops, branches and gradients inside shard_map with `check_vma=True`, over the devices of both processes."""
+
+    def like(value):
+        return jax.ShapeDtypeStruct(value.shape, value.dtype)
+
+    def fill(_, out, value):
+        heard.append(np.array(value).tolist())
+        np.asarray(out)[...] = 2 * np.asarray(value)
+
+    def differentiable(call):
+        wrapped = jax.custom_jvp(call)
+        wrapped.defjvp(lambda primals, tangents: (call(*primals), tangents[0]))
+        return wrapped
+
+    for name, call in {
+        "pure": lambda v: callout.pure_callback(double, like(v), v, vmap_method="sequential"),
+        "io": lambda v: callout.io_callback(double, like(v), v),
+        "ordered io": lambda v: callout.io_callback(double, like(v), v, ordered=True),
+        "buffer": lambda v: buffer_callback(fill, like(v))(v),
+        "hcb call": lambda v: hcb.call(double, v, result_shape=like(v)),
+        "tap": lambda v: 2 * callout.tap(double, v),
+        "debug": lambda v: callout.debug_callback(double, v) or 2 * v,
+    }.items():
+
+        def scan(v, call=call):
+            return jax.lax.scan(lambda c, _: (call(c), None), v, None, length=2)[0]
+
+        def cond(v, call=call):
+            return jax.lax.cond(v[0] < 4, call, lambda c: c, v)
+
+        def grad(v, call=call):
+            return jax.grad(lambda c: (differentiable(call)(c) ** 2).sum())(v)
+
+        for f in (scan, cond, grad):
+            mapped = jax.jit(jax.shard_map(f, mesh=mesh, in_specs=P("d"), out_specs=P("d")))
+            seen[f"{name} in {f.__name__}"] = [shards(mapped(x)), sorted(took())]
+    everywhere = jax.shard_map(
+        lambda: jax.lax.psum(callout.io_callback(lambda: heard.append(0) or np.float32(RANK + 1), f32), "d"),
+        mesh=mesh,
+        in_specs=(),
+        out_specs=P(),
+    )
+    seen["what each device hears"] = [float(jax.jit(everywhere)().addressable_data(0)), took()]
+
+
 def failures(x):
     for k in (0, 2, 0, 2):
         failing = callout.options(fail, device_index=k)
@@ -187,6 +235,7 @@ def main() -> None:
     else:
         taps(mesh, x)
         calls(mesh, x)
+        varying(mesh, x)
         order(x)
         host_callbacks(x)
         progress_bars(mesh, x)

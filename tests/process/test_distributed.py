@@ -127,6 +127,25 @@ def test_shard_map_calls_on_every_device_of_every_process(saw):
         assert results == [[2 * v for v in part] for part in own]
 
 
+@pytest.mark.parametrize("name", ["pure", "io", "ordered io", "buffer", "hcb call", "tap", "debug"])
+def test_loops_branches_and_gradients_in_shard_map_call_in_every_process(saw, name):
+    for rank in range(2):
+        parts = [WHOLE[2 * device :][:2] for device in (2 * rank, 2 * rank + 1)]
+        scanned, called = saw[rank][f"{name} in scan"]
+        assert scanned == [[4 * v for v in part] for part in parts]
+        assert called == sorted([*parts, *([2 * v for v in part] for part in parts)])
+        results, called = saw[rank][f"{name} in cond"]
+        assert results == ([[2 * v for v in part] for part in parts] if rank == 0 else parts)
+        assert called == (parts if rank == 0 else [])
+        gradients, called = saw[rank][f"{name} in grad"]
+        assert gradients == [[4 * v for v in part] for part in parts]
+        assert called == parts
+
+
+def test_what_each_device_hears_differs_between_processes(saw):
+    assert both(saw, "what each device hears") == [[1 + 1 + 2 + 2, [0, 0]]] * 2
+
+
 def test_order_holds_in_loops_and_over_programs(saw):
     expected = [[kind, 2.0**i] for i in range(4) for kind in ("tap", "debug", "io")]
     assert both(saw, "order") == [expected, []]
