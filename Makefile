@@ -21,12 +21,13 @@ package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
     -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
 
-.PHONY: help demo host test test-cpp test-python asan tsan fuzz bench gpu-check soak lint format docs install wheels matrix clean distclean
+.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs bench gpu-check soak lint format docs install wheels matrix clean distclean
 help:
 	@echo 'make demo       train a small network with every kind of callback, and run it without Python'
 	@echo 'make test       build, then run the C++ and the Python tests'
 	@echo 'make asan       run the C++ tests under sanitizers; make tsan: data races'
 	@echo 'make fuzz       feed random bytes to what reads programs and files, FUZZ_SECONDS=60 in all'
+	@echo 'make fuzz-programs  compare random JAX programs with their oracles, SECONDS=60 from SEED=1 on'
 	@echo 'make bench      compare with JAX and run the C++ benchmarks'
 	@echo 'make gpu-check  run what only a GPU can show; GPU_PYTHON=... has JAX with its CUDA plugin'
 	@echo 'make soak       run the tests that load the machine for minutes'
@@ -90,6 +91,9 @@ tsan: $(STAMPS)/dev $(STAMPS)/cmake
 fuzz: $(STAMPS)/cmake
 	scripts/system_packages.sh clang:@clang++ libclang-rt-dev:@clang++ $(host_packages)
 	scripts/fuzz.sh
+
+fuzz-programs: $(STAMPS)/package
+	$(PY) tests/programs --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
 
 bench: $(STAMPS)/package $(STAMPS)/bench
 	scripts/system_packages.sh libbenchmark-dev:benchmark/benchmark.h $(host_packages)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws programs, runs them and compares them with what they should do. Usage: python tests/programs --help.
+
+Programs run in a worker process: one that crashes or hangs is a finding like any other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+SILENCE = 120.0  # seconds without a word from the worker: it hangs
+BATCH = 50  # programs between two looks at what is alive
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="programs", description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1, help="the first program's; the next is one more")
+    parser.add_argument("--count", type=int, default=0, help="end after so many programs")
+    parser.add_argument("--show", action="store_true", help="print the program of --seed, and run it")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--shrink", type=float, default=60, help="seconds to spend on making a finding shorter")
+    return parser.parse_args()
+
+
+class Worker:
+    """A process that runs programs and says how each went, a line of JSON each."""
+
+    def __init__(self, seed: int, options: argparse.Namespace):
+        command = [
+            sys.executable,
+            str(Path(__file__).parent),
+            "--worker",
+            f"--seed={seed}",
+            f"--shrink={options.shrink}",
+        ]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def word(self, seconds: float) -> dict[str, object] | None:
+        """What it says next; None if it ended, TimeoutError if it says nothing."""
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            raise TimeoutError from None
+        return json.loads(line) if line else None
+
+    def end(self) -> int:
+        self._process.kill()
+        return self._process.wait()
+
+    def ended(self) -> int:
+        return self._process.wait()
+
+
+@dataclasses.dataclass
+class Tally:
+    counts: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    reasons: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    findings: int = 0
+
+    def finding(self, seed: int, text: str, source: str = "") -> None:
+        self.findings += 1
+        print(f"FINDING: program {seed}: {text}\n{source}", flush=True)
+
+
+def explore(options: argparse.Namespace) -> int:
+    start, seed, tally = time.monotonic(), options.seed, Tally()
+    end = start + options.seconds
+    worker = Worker(seed, options)
+    while time.monotonic() < end and not (options.count and seed - options.seed >= options.count):
+        try:
+            word = worker.word(SILENCE + options.shrink)
+        except TimeoutError:
+            worker.end()
+            tally.finding(seed, f"hangs (again: python tests/programs --show --seed={seed})")
+            seed += 1
+            worker = Worker(seed, options)
+            continue
+        if word is None:
+            tally.finding(seed, f"ends the process with {worker.ended()} (again: ... --show --seed={seed})")
+            seed += 1
+            worker = Worker(seed, options)
+        elif "finding" in word:
+            tally.finding(seed, word["finding"], word.get("source", ""))
+        else:
+            tally.counts[word["outcome"]] += 1
+            tally.reasons.update([word["reason"]] if word.get("reason") else [])
+            seed = word["seed"] + 1
+    worker.end()
+    minutes = (time.monotonic() - start) / 60
+    total = sum(tally.counts.values())
+    for reason, n in tally.reasons.most_common(8):
+        print(f"programs: JAX's own callbacks do the same, {n} times: {reason}")
+    outcomes = ", ".join(f"{n} {outcome}" for outcome, n in sorted(tally.counts.items()))
+    print(
+        f"programs: {total} from seed {options.seed} in {minutes:.1f} min ({total / minutes:.0f} a minute): {outcomes}"
+    )
+    print(f"programs: {tally.findings} findings")
+    return 1 if tally.findings else 0
+
+
+def work(options: argparse.Namespace) -> None:
+    import checking
+    import drawing
+    import printing
+    import shrinking
+
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what programs print is not for the parent
+
+    def say(**word: object) -> None:
+        out.write(json.dumps(word) + "\n")
+
+    def kind_of(program: object) -> str:
+        try:
+            checking.check(program)
+        except checking.Difference as difference:
+            return difference.kind
+        except Exception as error:  # noqa: BLE001 - a smaller program may be none
+            return type(error).__name__
+        return ""
+
+    seed, alive = options.seed, checking.live()
+    while True:
+        program = drawing.draw(seed)
+        outcome, reason = "passed", ""
+        try:
+            checking.check(program)
+        except checking.TooLarge:
+            outcome = "too large"
+        except checking.Alike as alike:
+            outcome, reason = "as JAX", f"seed {seed}: {alike}"[:200]
+        except checking.Refused as refused:
+            outcome, reason = "refused", str(refused).splitlines()[0][:100]
+        except checking.Difference as difference:
+            outcome, what = "failed", difference.kind
+            short = shrinking.shrunk(program, lambda smaller, what=what: kind_of(smaller) == what, options.shrink)
+            say(finding=str(difference)[:2000], source=printing.source(short) + _again(checking, short))
+        if (seed + 1) % BATCH == 0:
+            now = checking.live()
+            if any(now[name] > alive[name] for name in alive):
+                say(finding=f"after programs up to this one, alive: {now}, before: {alive}")
+            alive = now
+        say(seed=seed, outcome=outcome, reason=reason)
+        seed += 1
+
+
+def _again(checking: object, program: object) -> str:
+    try:
+        checking.check(program)
+    except Exception as error:  # noqa: BLE001
+        return f"# {type(error).__name__}: {str(error)[:1500]}\n"
+    return "# passes when run again\n"
+
+
+def show(options: argparse.Namespace) -> None:
+    import checking
+    import drawing
+    import printing
+
+    program = drawing.draw(options.seed)
+    print(printing.standalone(program), flush=True)
+    checking.check(program)
+
+
+if __name__ == "__main__":
+    chosen = arguments()
+    if chosen.worker:
+        work(chosen)
+    elif chosen.show:
+        show(chosen)
+    else:
+        sys.exit(explore(chosen))

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a program and compares it with its oracle."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import itertools
+import logging
+import traceback
+import warnings
+from typing import Any
+
+import boxes
+import callout
+import numpy as np
+import oracle
+import prelude
+import printing
+from syntax import Program, Stmt, sites, within
+
+DERIVATIVES = {"jvp", "vjp"}
+RULES = {"custom_jvp", "custom_vjp"}
+
+
+class Difference(Exception):  # noqa: N818 - what is looked for
+    """A program did not do what its oracle says."""
+
+    def __init__(self, kind: str, text: str, found: Any = None, of: Any = None):
+        super().__init__(text)
+        self.kind = kind
+        self.found, self.of = found, of  # what there was, and how to find it in the results and events of a run
+
+
+class Alike(Exception):  # noqa: N818
+    """What a program gets is wrong, and the same with JAX's own callbacks: XLA's doing."""
+
+
+class Refused(Exception):  # noqa: N818
+    """JAX's own callbacks are refused in the program, and so are these."""
+
+
+def compiled(program: Program, jax_callbacks: bool = False) -> Any:
+    text = printing.source(program, jax_callbacks)
+    text = text[: text.index("\n\ninputs = ")]
+    namespace = dict(vars(prelude))
+    exec(compile(text, "<program>", "exec"), namespace)
+    return namespace["program"]
+
+
+def ran(program: Program, jax_callbacks: bool = False) -> list[np.ndarray]:
+    prelude.forget()
+    mode = "jit" if jax_callbacks and program.mode == "threaded" else program.mode
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
+        return prelude.run(compiled(program, jax_callbacks), program.inputs, mode, program.runs)
+
+
+def check(program: Program) -> None:
+    """Raises Difference, Alike, Refused, or TooLarge."""
+    try:
+        _check(program)
+    except Difference as difference:
+        if difference.kind != "result" and not difference.kind.startswith("events"):
+            raise
+        ours = difference.found
+        try:
+            theirs = difference.of(ran(program, jax_callbacks=True), prelude.events)
+        except Exception:  # noqa: BLE001 - it has limits of its own
+            raise difference from None
+        if theirs == ours:
+            raise Alike(str(difference)) from None
+        raise
+
+
+def _check(program: Program) -> None:
+    results, expected = oracle.expected(program)
+    before, messages = _counters(), Messages()
+    try:
+        with messages:
+            found = ran(program)
+    except Exception as error:  # noqa: BLE001 - whatever the program raises
+        _refused(program, error)
+    by_site = {stmt.attrs["site"]: stmt for stmt in sites(program)}
+    _compare_values(results, found)
+    heard = list(prelude.events)
+    for site in set(by_site) & set(prelude.sinks):
+        heard += prelude.written(site, by_site[site].attrs["dtype"])
+    _compare_counters(by_site, before, _counters(), dict(prelude.calls))
+    doubtful = _doubtful(program)
+    jax_events = _with_jax(program) if doubtful else None
+    _compare_events(program, by_site, expected, heard, doubtful, jax_events)
+    if not doubtful:
+        threaded = program.mode == "threaded" and not messages.of("keeps JAX's ordered effects")
+        _compare_order(program, by_site, expected, heard, threaded)
+
+
+class Messages(logging.Handler):
+    """What the package logs meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._texts.append(record.getMessage())
+
+    def __enter__(self) -> None:
+        logging.getLogger("callout").addHandler(self)
+
+    def __exit__(self, *error: object) -> None:
+        logging.getLogger("callout").removeHandler(self)
+
+    def of(self, text: str) -> bool:
+        return any(text in message for message in self._texts)
+
+
+def _refused(program: Program, error: Exception) -> None:
+    text = "".join(traceback.format_exception(error))
+    if isinstance(error, (NotImplementedError, ValueError, TypeError)):
+        try:
+            ran(program, jax_callbacks=True)
+        except type(error) as other:
+            raise Refused(str(other)) from None
+        except Exception as other:  # noqa: BLE001
+            text += f"\nJAX's callbacks raise {other!r}"
+    where = "callout" if "site-packages/callout" in text else "jax"
+    kind = f"raised {type(error).__name__} in {where}: {str(error)[:30]}"
+    raise Difference(kind, f"{kind}\n{type(error).__name__}: {error}") from error
+
+
+def _compare_values(expected: list[np.ndarray], found: list[np.ndarray]) -> None:
+    for i, (want, got) in enumerate(zip(expected, found, strict=True)):
+        if want.shape != got.shape or not np.array_equal(want, got):
+            text = f"result {i}: expected {want.tolist()}, got {got.tolist()}"
+            raise Difference("result", text, got.tolist(), lambda results, _, i=i: results[i].tolist())
+
+
+def _counters() -> dict[str, dict[str, Any]]:
+    return {label: dict(row) for label, row in callout.stats()["callbacks"].items()}
+
+
+def _label(stmt: Stmt) -> str:
+    site = stmt.attrs["site"]
+    return stmt.attrs.get("options", {}).get("name") or f"site{site}"
+
+
+def _compare_counters(by_site: dict[int, Stmt], before: Any, after: Any, called: dict[int, int]) -> None:
+    for site, stmt in by_site.items():
+        if stmt.attrs["what"] in ("sink", "watch"):
+            continue
+        names = [label for label in after if label.split(".")[-1] == _label(stmt)]
+        for counter, want in (("calls", called.get(site, 0)), ("errors", 0), ("drops", 0), ("skips", 0)):
+            got = sum(after[name][counter] - before.get(name, {}).get(counter, 0) for name in names)
+            if got != want:
+                raise Difference("stats", f"stats of site {site}: expected {counter} = {want}, got {got}")
+
+
+def _doubtful(program: Program) -> set[int]:
+    """Sites whose number of events the manual leaves to JAX: in rules, and where values are computed again."""
+    found = set()
+    for stmt, path in within(program.main, DERIVATIVES | RULES | {"remat"}):
+        if stmt.kind == "site" and DERIVATIVES & set(path) and (RULES | {"remat"}) & set(path):
+            found.add(stmt.attrs["site"])
+    return found
+
+
+def _with_jax(program: Program) -> list[Any] | None:
+    """The events with JAX's own callbacks; None if they cannot do the program."""
+    try:
+        ran(program, jax_callbacks=True)
+    except Exception:  # noqa: BLE001 - it has limits of its own
+        return None
+    return list(prelude.events)
+
+
+def _compare_events(program, by_site, expected, heard, doubtful, jax_events) -> None:
+    for site, stmt in by_site.items():
+        what = stmt.attrs["what"]
+        if what in ("pure", "buffer", "watch"):
+            continue  # XLA may drop, merge and repeat them
+        want = collections.Counter((e.site, e.pos, e.value) for e in expected if e.site == site)
+        want = collections.Counter({key: n * program.runs for key, n in want.items()})
+        got = _of_site(heard, site)
+        if site in doubtful:
+            if jax_events is None:
+                continue
+            if got == _of_site(jax_events, site):
+                continue
+        if got != want:
+            lost, more = want - got, got - want
+            text = f"events of site {site} ({what}): missing {_some(lost)}, unexpected {_some(more)}"
+            raise Difference(f"events of {what}", text, got, lambda _, events, site=site: _of_site(events, site))
+
+
+def _of_site(events: Any, site: int) -> collections.Counter[Any]:
+    return collections.Counter(event for event in events if event[0] == site)
+
+
+def _some(counter: collections.Counter[Any]) -> str:
+    shown = [f"{key[1:]} x {n}" for key, n in itertools.islice(counter.items(), 6)]
+    return f"{sum(counter.values())}: {', '.join(shown)}"
+
+
+def _compare_order(program, by_site, expected, heard, threaded) -> None:
+    """Ordered ones are in the program's order, in each lane; those of one place are so in any case, on one device."""
+    path = {(e.site, e.pos): e.lanes for e in expected}
+    lanes = set(path.values())
+    taps = {site for site, stmt in by_site.items() if stmt.attrs["what"] in ("tap", "named_tap", "hcb_tap")}
+    inline = {site for site, stmt in by_site.items() if stmt.attrs["what"] in ("debug", "io", "hcb_call")}
+    ordered = {site for site in taps | inline if by_site[site].attrs["settings"].get("ordered")}
+    groups = [("ordered", ordered)]
+    if threaded:  # a call waits for the taps before it if it is ordered itself
+        groups = [("taps", taps | ordered), ("calls", inline)]
+    everything = [stmt for stmt, _ in within(program.main, set())]
+    unrolled = any("unroll" in stmt.attrs.get("options", {}) for stmt in everything)
+    if not unrolled and not {stmt.kind for stmt in everything} & (DERIVATIVES | {"shard_map", "remat"}):
+        groups += [(f"site {site}", {site}) for site in taps | inline]
+    for name, group in groups:
+        for lane in lanes:
+            want = [(e.site, e.pos) for e in expected if e.site in group and e.lanes == lane] * program.runs
+            got = [event[:2] for event in heard if event[0] in group and path[event[:2]] == lane]
+            if got != want:
+                raise Difference("order", f"order of {name} in lanes {lane}: expected {want}, got {got}")
+
+
+def live() -> dict[str, int]:
+    """Objects that are alive when everything that could be forgotten is."""
+    prelude.forget()
+    counts: dict[str, int] = {}
+    for _ in range(4):
+        last = counts
+        prelude.jax.clear_caches()
+        gc.collect()
+        callout.barrier_wait()
+        counts = {kind: callout.stats()["live"][kind] for kind in ("callbacks", "sites", "blocks")}
+        if counts == last:
+            break
+    return counts
+
+
+TooLarge = boxes.TooLarge

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws programs at random. What a program must not have where is decided here, by what the manual says is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+
+import numpy as np
+import prelude
+from syntax import INTEGER, SCALAR, VECTOR, Program, Region, Stmt, Type, Var
+
+POLICIES = (None, "nothing_saveable", "everything_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable")
+METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scope:
+    """What surrounds a region."""
+
+    depth: int = 0
+    reverse: bool = False  # a cotangent will flow through it: no while loop with a bound from the program
+    forward: bool = False  # a tangent will: no custom_vjp
+    lanes: bool = False  # inside vmap
+    uneven: bool = False  # inside a cond or while loop that lanes of a vmap decide
+    shards: bool = False
+    remat: bool = False
+    loops: int = 0  # how often pos grew
+
+    @property
+    def derivative(self) -> bool:
+        return self.reverse or self.forward
+
+    def inside(self, **changes: object) -> Scope:
+        return dataclasses.replace(self, depth=self.depth + 1, **changes)
+
+
+class Drawer:
+    """One program."""
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self._names = itertools.count()
+        self._sites = itertools.count()
+        self._uneven: set[str] = set()  # integers that differ from lane to lane
+        self.devices = self.random.choice((0, 0, 2, 4))  # of all meshes in the program; 0: none
+
+    def program(self) -> Program:
+        mode = self.random.choices(("jit", "donate", "aot", "threaded", "eager"), (8, 2, 1, 2, 1))[0]
+        params = [self._var(INTEGER), self._var(SCALAR), self._var(VECTOR)]
+        main = self._region(
+            Scope(), params, [self.random.choice((SCALAR, VECTOR)) for _ in range(self.random.randint(1, 2))]
+        )
+        inputs = (
+            np.int32(self.random.randrange(6)),
+            np.float32(self.random.randrange(-4, 5)),
+            np.array([self.random.randrange(-4, 5) for _ in range(4)], np.float32),
+        )
+        return Program(main, inputs, mode, self.random.choice((1, 2, 2, 3)))
+
+    def _var(self, type_: Type) -> Var:
+        kind = "n" if type_.kind == "i" else "x"
+        return Var(f"{kind}{next(self._names)}", type_)
+
+    def _region(self, scope: Scope, params: list[Var], results: list[Type]) -> Region:
+        body = Body(self, scope, params)
+        for _ in range(self.random.randint(1, 4 if scope.depth < 2 else 2)):
+            body.statement()
+        outs = tuple(body.some(type_) for type_ in results)
+        return Region(tuple(params), tuple(body.stmts), outs)
+
+
+class Body:
+    """The statements of one region as they are drawn."""
+
+    def __init__(self, drawer: Drawer, scope: Scope, params: list[Var]):
+        self._drawer, self._scope, self._random = drawer, scope, drawer.random
+        self._known = list(params)
+        self.stmts: list[Stmt] = []
+
+    # What there is
+
+    def some(self, type_: Type) -> Var:
+        """A variable of the type: mostly a late one, or one that is made."""
+        found = [var for var in self._known if var.type == type_]
+        if found:
+            return found[-1] if self._random.random() < 0.6 else self._random.choice(found)
+        if type_ == INTEGER:
+            return self._op("pos", INTEGER, by=self._random.randint(2, 5))
+        if type_ == SCALAR:
+            vectors = [var for var in self._known if var.type == VECTOR]
+            if vectors:
+                return self._op("sum", SCALAR, self._random.choice(vectors), by=0)
+            return self._op("float", SCALAR, self._op("pos", INTEGER, by=8))
+        if len(type_.shape) == 1:
+            return self._op("grow", type_, self.some(SCALAR), by=(type_.shape[0], 0))
+        raise ValueError(type_)
+
+    def _op(self, op: str, type_: Type, *args: Var, by: object = None) -> Var:
+        out = self._drawer._var(type_)
+        if type_ == INTEGER and (
+            (op == "pos" and self._scope.lanes) or any(arg.name in self._drawer._uneven for arg in args)
+        ):
+            self._drawer._uneven.add(out.name)
+        self.stmts.append(Stmt("op", (out,), args, (), {"op": op, "by": by}))
+        self._known.append(out)
+        return out
+
+    def _add(self, kind: str, types: list[Type], args: list[Var], regions: list[Region], **attrs: object) -> list[Var]:
+        outs = [self._drawer._var(type_) for type_ in types]
+        self.stmts.append(Stmt(kind, tuple(outs), tuple(args), tuple(regions), attrs))
+        self._known += outs
+        return outs
+
+    def _params(self, args: list[Var]) -> list[Var]:
+        """Parameters that these arguments are passed to."""
+        params = [self._drawer._var(arg.type) for arg in args]
+        self._drawer._uneven |= {
+            p.name for p, arg in zip(params, args, strict=True) if arg.name in self._drawer._uneven
+        }
+        return params
+
+    def _type(self) -> Type:
+        return self._random.choice((SCALAR, VECTOR))
+
+    def _arguments(self, integers: bool = True) -> list[Var]:
+        args = [self.some(self._type()) for _ in range(self._random.randint(1, 2))]
+        return [*args, self.some(INTEGER)] if integers and self._random.random() < 0.3 else args
+
+    # Statements
+
+    def statement(self) -> None:
+        scope, choice = self._scope, self._random.random()
+        if choice < 0.25:
+            self._arithmetic()
+        elif choice < 0.55 or scope.depth >= 4 or scope.loops >= 5:
+            self._callback()
+        else:
+            kinds = ["jit", "cond", "scan", "remat", "custom_jvp", "map", "vmap", "vmap"]
+            if not scope.reverse:
+                kinds += ["while", "while"]
+            if scope.depth < 3:
+                kinds += ["vjp", "vjp", "jvp"]
+            if not scope.forward:
+                kinds.append("custom_vjp")
+            if self._drawer.devices and not scope.shards and not scope.lanes and scope.depth < 2:
+                kinds.append("shard_map")
+            getattr(self, "_" + self._random.choice(kinds))()
+
+    def _arithmetic(self) -> None:
+        type_ = self._type()
+        op = self._random.choice(
+            ("add", "sub", "mul", "scale", "shift", "wrap", "stop", "reverse", "dot", "pick", "shift_i")
+        )
+        if op in ("reverse", "dot", "pick"):
+            vector = self.some(VECTOR)
+            if op == "pick":
+                self._op(op, SCALAR, vector, by=self._random.randrange(vector.type.shape[0]))
+            else:
+                self._op(op, VECTOR, vector)
+        elif op == "shift_i":
+            self._op(op, INTEGER, self.some(INTEGER), by=self._random.randint(1, 3))
+        elif op in ("add", "sub", "mul"):
+            self._op(op, type_, self.some(type_), self._random.choice([v for v in self._known if v.type == type_]))
+        else:
+            by = {"scale": self._random.choice((-1, 2, -2)), "shift": self._random.randint(-3, 3)}.get(op)
+            self._op(op, type_, self.some(type_), by=by)
+
+    def _callback(self) -> None:
+        scope, pick = self._scope, self._random.choice
+        kinds = ["pure", "buffer", "watch"]
+        if not scope.uneven:
+            kinds += ["tap", "tap", "debug", "debug", "hcb_tap"]
+            if not scope.lanes:
+                kinds += ["sink", "named_tap"]
+            if not scope.remat:
+                kinds += ["io", "io"]
+                if not scope.lanes and not scope.derivative:
+                    kinds.append("hcb_call")
+        what = pick(kinds)
+        dtype = "float32" if self._random.random() < 0.5 else pick(list(prelude.MODULUS))
+        if dtype in ("int4", "uint4", "uint2") and (what in ("buffer", "watch") or self._drawer.devices):
+            dtype = "float32"  # XLA loses elements of less than a byte when it reshards them
+        attrs = {"site": next(self._drawer._sites), "what": what, "dtype": dtype, "modulus": prelude.MODULUS[dtype]}
+        settings: dict[str, object] = {}
+        if what in ("pure", "buffer"):
+            settings["vmap_method"] = pick(METHODS)
+        if what in prelude.WITH_RESULT and scope.derivative:
+            attrs["stop"] = True
+        if (
+            what in ("tap", "sink", "named_tap", "debug", "io")
+            and self._random.random() < 0.3
+            and not (scope.shards or scope.derivative or (scope.lanes and what != "tap"))
+        ):
+            settings["ordered"] = True
+        if what in ("pure", "io", "buffer", "debug", "tap") and self._random.random() < 0.3:
+            attrs["options"] = pick(({"numpy_only": True}, {"name": f"named{attrs['site']}"}))
+            if what in ("pure", "io") and self._random.random() < 0.3:
+                attrs["options"] = {"zero_copy": True}
+        x = self.some(self._type())
+        self._add("site", [x.type], [x], [], **attrs, settings=settings)
+
+    def _jit(self) -> None:
+        args = self._arguments()
+        types = [self._type()]
+        region = self._drawer._region(self._scope.inside(), self._params(args), types)
+        options = self._random.choice(({}, {}, {"inline": True}, {"donate_argnums": (1,)}))
+        self._add("jit", types, args, [region], options=options)
+
+    def _remat(self) -> None:
+        args = self._arguments(integers=False)
+        types = [self._type()]
+        region = self._drawer._region(self._scope.inside(remat=True), self._params(args), types)
+        options = self._random.choice(({}, {}, {"prevent_cse": False}))
+        self._add("remat", types, args, [region], policy=self._random.choice(POLICIES), options=options)
+
+    def _cond(self) -> None:
+        index, args = self.some(INTEGER), self._arguments()
+        types = [self._type() for _ in range(self._random.randint(1, 2))]
+        uneven = self._scope.uneven or index.name in self._drawer._uneven
+        branches = [
+            self._drawer._region(self._scope.inside(uneven=uneven), self._params(args), types)
+            for _ in range(self._random.choice((2, 2, 3)))
+        ]
+        self._add("cond", types, [index, *args], branches)
+
+    def _while(self) -> None:
+        count, args = self.some(INTEGER), self._arguments(integers=False)
+        uneven = self._scope.uneven or count.name in self._drawer._uneven
+        scope = self._scope.inside(uneven=uneven, loops=self._scope.loops + 1)
+        types = [arg.type for arg in args]
+        region = self._drawer._region(scope, self._params(args), types)
+        self._add("while", types, [count, *args], [region], form=self._random.choice(("while_", "fori_")))
+
+    def _rows(self, n: int) -> Var:
+        inner = self._type()
+        return self._op("grow", Type("f", (n, *inner.shape)), self.some(inner), by=(n, 0))
+
+    def _fold(self, outs: list[Var], axes: list[int]) -> None:
+        for out, axis in zip(outs, axes, strict=True):
+            shape = list(out.type.shape)
+            del shape[axis]
+            self._op("sum", Type("f", tuple(shape)), out, by=axis)
+
+    def _scan(self) -> None:
+        n = self._random.randint(1, 3)
+        carry = self._arguments(integers=False)
+        rows = [self._rows(n) for _ in range(self._random.randint(0, 1))]
+        ys = [self._type() for _ in range(self._random.randint(0, 1))]
+        params = self._params(carry) + [self._drawer._var(Type("f", row.type.shape[1:])) for row in rows]
+        scope = self._scope.inside(loops=self._scope.loops + 1)
+        region = self._drawer._region(scope, params, [*(c.type for c in carry), *ys])
+        outs = self._add(
+            "scan",
+            [*(c.type for c in carry), *(Type("f", (n, *y.shape)) for y in ys)],
+            [*carry, *rows],
+            [region],
+            n=n,
+            carried=len(carry),
+            reverse=self._random.random() < 0.3,
+            options=self._random.choice(({}, {}, {"unroll": 2})),
+        )
+        self._fold(outs[len(carry) :], [0] * len(ys))
+
+    def _map(self) -> None:
+        n = self._random.randint(1, 3)
+        rows = [self._rows(n)]
+        params = [self._drawer._var(Type("f", row.type.shape[1:])) for row in rows]
+        batch_size = self._random.choice((None, None, 2))
+        scope = self._scope.inside(loops=self._scope.loops + 1)
+        if batch_size:
+            scope = dataclasses.replace(scope, lanes=True)
+        type_ = self._type()
+        region = self._drawer._region(scope, params, [type_])
+        options = {"batch_size": batch_size} if batch_size else {}
+        self._fold(self._add("map", [Type("f", (n, *type_.shape))], rows, [region], n=n, options=options), [0])
+
+    def _vmap(self) -> None:
+        n = self._random.randint(1, 3)
+        args, in_axes, params = [], [], []
+        for _ in range(self._random.randint(1, 2)):
+            inner = self.some(self._type())
+            axis = self._random.choice((None, *range(-len(inner.type.shape) - 1, len(inner.type.shape) + 1)))
+            params.append(self._drawer._var(inner.type))
+            in_axes.append(axis)
+            if axis is not None:
+                shape = list(inner.type.shape)
+                place = axis if axis >= 0 else axis + len(shape) + 1
+                shape.insert(place, n)
+                inner = self._op("grow", Type("f", tuple(shape)), inner, by=(n, place))
+            args.append(inner)
+        scope = self._scope.inside(lanes=True, loops=self._scope.loops + 1)
+        types = [self._type() for _ in range(self._random.randint(1, 2))]
+        region = self._drawer._region(scope, params, types)
+        out_axes = [self._random.randrange(-len(t.shape) - 1, len(t.shape) + 1) for t in types]
+        places = [axis if axis >= 0 else axis + len(t.shape) + 1 for t, axis in zip(types, out_axes, strict=True)]
+        shapes = [Type("f", (*t.shape[:place], n, *t.shape[place:])) for t, place in zip(types, places, strict=True)]
+        options = self._random.choice(({}, {}, {"axis_name": "lane"}))
+        attrs = {"n": n, "in_axes": tuple(in_axes), "out_axes": tuple(out_axes), "options": options}
+        self._fold(self._add("vmap", shapes, args, [region], **attrs), places)
+
+    def _shard_map(self) -> None:
+        n = self._drawer.devices
+        args = [self.some(VECTOR), self.some(self._type())]
+        split = (True, False)
+        params = [self._drawer._var(Type("f", (4 // n,))), *self._params(args[1:])]
+        scope = self._scope.inside(shards=True, loops=self._scope.loops + 1)
+        region = self._drawer._region(scope, params, [Type("f", (4 // n,))])
+        self._add("shard_map", [VECTOR], args, [region], n=n, split=split, options={"check_vma": False})
+
+    def _jvp(self) -> None:
+        x, rest = self.some(self._type()), self._arguments()
+        type_ = self._type()
+        form = self._random.choice(("jvp_", "linearize_"))
+        changes = {"forward": True, "reverse": self._scope.reverse or form == "linearize_"}
+        region = self._drawer._region(self._scope.inside(**changes), self._params([x, *rest]), [type_])
+        self._add("jvp", [type_, type_], [x, self.some(x.type), *rest], [region], form=form)
+
+    def _vjp(self) -> None:
+        x, rest = self.some(self._type()), self._arguments()
+        type_ = self._type()
+        region = self._drawer._region(self._scope.inside(reverse=True), self._params([x, *rest]), [type_])
+        cotangent = self.some(type_)
+        form = self._random.choice(("vjp_", "grad_"))
+        self._add("vjp", [type_, x.type], [x, cotangent, *rest], [region], form=form)
+
+    def _custom_jvp(self) -> None:
+        x = self.some(self._type())
+        scope = self._scope.inside()
+        regions = [self._drawer._region(scope, self._params([x]), [x.type]) for _ in range(2)]
+        self._add("custom_jvp", [x.type], [x], regions)
+
+    def _custom_vjp(self) -> None:
+        x = self.some(self._type())
+        scope = self._scope.inside()
+        regions = [self._drawer._region(scope, self._params([x] * n), [x.type]) for n in (1, 1, 2)]
+        self._add("custom_vjp", [x.type], [x], regions)
+
+
+def draw(seed: int) -> Program:
+    return Drawer(seed).program()

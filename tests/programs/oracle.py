@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program computes and whom it calls, without JAX: loops over lanes and iterations, one statement after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import boxes
+import numpy as np
+import prelude
+from boxes import Dual, Node, Value
+from syntax import Program, Region, Stmt
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """A callback of one lane: which, where in the program's loops, with what, and in which lanes."""
+
+    site: int
+    pos: int
+    value: tuple[Any, ...]
+    lanes: tuple[int, ...] = ()
+
+
+class Oracle:
+    """Interprets regions."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._muted = 0
+        self._lanes: tuple[int, ...] = ()
+        self._levels = itertools.count(1)
+
+    def call(self, region: Region, pos: int, args: Sequence[Value]) -> list[Value]:
+        scope = {param.name: arg for param, arg in zip(region.params, args, strict=True)}
+        for stmt in region.body:
+            values = [scope[arg.name] for arg in stmt.args]
+            outs = getattr(self, "_" + stmt.kind)(stmt, pos, values)
+            for var, out in zip(stmt.outs, outs, strict=True):
+                assert boxes.base(out).shape == var.type.shape, (stmt.kind, var, boxes.base(out).shape)
+                scope[var.name] = out
+        return [scope[var.name] for var in region.results]
+
+    def _quietly(self, region: Region, pos: int, args: Sequence[Value]) -> list[Value]:
+        self._muted += 1
+        try:
+            return self.call(region, pos, args)
+        finally:
+            self._muted -= 1
+
+    # Arithmetic
+
+    def _op(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        return [OPERATIONS[stmt.attrs["op"]](stmt.attrs.get("by"), pos, *values)]
+
+    # Callbacks
+
+    def _site(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        attrs = stmt.attrs
+        (x,) = values
+        wrapped = wrap(x, attrs["modulus"])
+        if not self._muted:
+            self.events.append(Event(attrs["site"], pos, tuple(np.ravel(boxes.base(wrapped)).tolist()), self._lanes))
+        if attrs["what"] in prelude.WITH_RESULT:
+            return [prelude.answer(boxes.base(wrapped), attrs["modulus"])]
+        if attrs["what"] in prelude.IDENTITIES and attrs["dtype"] == "float32":
+            return [wrapped]
+        return [x]
+
+    # Control flow
+
+    def _jit(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        return self.call(stmt.regions[0], pos, values)
+
+    _remat = _jit
+
+    def _cond(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        index, args = int(values[0]) % len(stmt.regions), values[1:]
+        outs = self.call(stmt.regions[index], pos, args)
+        if any(map(boxes.level, args)):
+            for other in stmt.regions:
+                outs = [
+                    boxes.lifted(out, like) for out, like in zip(outs, self._quietly(other, pos, args), strict=True)
+                ]
+        return outs
+
+    def _while(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        (body,), count = stmt.regions, int(values[0]) % 4
+        return self._loop(body, pos, values[1:], [()] * count)[0]
+
+    def _scan(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        (body,), attrs = stmt.regions, stmt.attrs
+        carried = attrs["carried"]
+        rows = [tuple(boxes.take(xs, i, 0) for xs in values[carried:]) for i in range(attrs["n"])]
+        carry, ys = self._loop(body, pos, values[:carried], rows, attrs.get("reverse", False))
+        return [*carry, *(boxes.stack(column, 0) for column in zip(*ys, strict=True))]
+
+    def _loop(
+        self, body: Region, pos: int, carry: list[Value], rows: list[tuple[Value, ...]], backwards: bool = False
+    ) -> tuple[list[Value], list[list[Value]]]:
+        carry, n = list(carry), len(carry)
+        sample = rows[0] if rows else ()
+        everything = [*carry, *sample]
+        while any(map(boxes.level, everything)) and len(everything) == len(body.params):
+            # As in JAX, a carry that is differentiated in one iteration is in all of them.
+            outs = self._quietly(body, pos * 8, [*carry, *sample])[:n]
+            grown = [boxes.lifted(value, out) for value, out in zip(carry, outs, strict=True)]
+            if [boxes._boxes(x) for x in grown] == [boxes._boxes(x) for x in carry]:
+                break
+            carry = grown
+        ys: dict[int, list[Value]] = {}
+        for i in reversed(range(len(rows))) if backwards else range(len(rows)):
+            outs = self.call(body, pos * 8 + i, [*carry, *rows[i]])
+            carry, ys[i] = outs[:n], outs[n:]
+        return carry, [ys[i] for i in range(len(rows))]
+
+    # Lanes and devices
+
+    def _vmap(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        attrs, outer = stmt.attrs, self._lanes
+        lanes = []
+        for i in range(attrs["n"]):
+            args = [
+                x if axis is None else boxes.take(x, i, axis) for x, axis in zip(values, attrs["in_axes"], strict=True)
+            ]
+            self._lanes = (*outer, i)
+            lanes.append(self.call(stmt.regions[0], pos * 8 + i, args))
+        self._lanes = outer
+        return [
+            boxes.stack(column, axis) for column, axis in zip(zip(*lanes, strict=True), attrs["out_axes"], strict=True)
+        ]
+
+    def _map(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        rows, outer = [], self._lanes
+        for i in range(stmt.attrs["n"]):
+            if stmt.attrs["options"]:  # a batch size: some iterations are lanes
+                self._lanes = (*outer, i)
+            rows.append(self.call(stmt.regions[0], pos * 8 + i, [boxes.take(x, i, 0) for x in values]))
+        self._lanes = outer
+        return [boxes.stack(column, 0) for column in zip(*rows, strict=True)]
+
+    def _shard_map(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        n, split = stmt.attrs["n"], stmt.attrs["split"]
+        pieces = [boxes.split(x, n) if yes else [x] * n for x, yes in zip(values, split, strict=True)]
+        shards = [self.call(stmt.regions[0], pos * 8 + i, [p[i] for p in pieces]) for i in range(n)]
+        return [boxes.concatenate(column) for column in zip(*shards, strict=True)]
+
+    # Derivatives
+
+    def _jvp(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        x, tangent, *rest = values
+        top = next(self._levels)
+        (out,) = self.call(stmt.regions[0], pos, [Dual(x, tangent, top), *rest])
+        return [out.value, out.tangent] if boxes.level(out) == top else [out, boxes.zeros_like(out)]
+
+    def _vjp(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        x, cotangent, *rest = values
+        top = next(self._levels)
+        node = Node(x, [], top)
+        (out,) = self.call(stmt.regions[0], pos, [node, *rest])
+        (found,) = boxes.cotangents([(out, cotangent)], [node])
+        return [out.value if boxes.level(out) == top else out, found]
+
+    def _custom_jvp(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        (x,), (function, slope) = values, stmt.regions
+        if not boxes.level(x):
+            return self.call(function, pos, [x])
+        (y,) = self.call(function, pos, [x.value])
+        (k,) = self.call(slope, pos, [x.value])
+        if isinstance(x, Dual):
+            return [Dual(y, boxes.mul(k, x.tangent), x.level)]
+        return [Node(y, [(x, lambda g: boxes.mul(k, g))], x.level)]
+
+    def _custom_vjp(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        (x,), (function, forward, backward) = values, stmt.regions
+        if not boxes.level(x):
+            return self.call(function, pos, [x])
+        (y,) = self.call(forward, pos, [x.value])
+        return [Node(y, [(x, lambda g: self.call(backward, pos, [x.value, g])[0])], x.level)]
+
+
+def wrap(x: Value, modulus: int) -> Value:
+    """x modulo a power of two, with the derivative 1."""
+    return boxes.add(x, -np.float32(modulus) * np.floor(boxes.base(x) / np.float32(modulus)))
+
+
+def _matrix(n: int) -> np.ndarray:
+    return ((np.arange(n)[:, None] * 2 + np.arange(n)) % 3 - 1).astype(np.float32)
+
+
+def _grow(x: Value, n: int, axis: int) -> Value:
+    def forward(v: np.ndarray) -> np.ndarray:
+        return np.stack([v] * n, axis)
+
+    steps = forward(np.zeros_like(boxes.base(x)))
+    shape = [1] * steps.ndim
+    shape[axis] = n
+    steps = steps + np.arange(n, dtype=np.float32).reshape(shape)
+    return boxes.add(boxes.linear(x, forward, lambda g: g.sum(axis)), steps)
+
+
+def _broadcast(x: Value, n: int, axis: int) -> Value:
+    return boxes.linear(x, lambda v: np.stack([v] * n, axis), lambda g: g.sum(axis))
+
+
+def _sum(x: Value, axis: int) -> Value:
+    n = boxes.base(x).shape[axis]
+    return boxes.linear(x, lambda v: v.sum(axis), lambda g: np.stack([g] * n, axis))
+
+
+OPERATIONS: dict[str, Any] = {
+    "const": lambda by, pos: np.full(by[1], by[0], np.float32 if by[2] == "f" else np.int32),
+    "add": lambda by, pos, x, y: boxes.add(x, y),
+    "sub": lambda by, pos, x, y: boxes.add(x, boxes.scale(y, -1)),
+    "mul": lambda by, pos, x, y: boxes.mul(wrap(x, 8), wrap(y, 8)),
+    "scale": lambda by, pos, x: boxes.scale(x, by),
+    "shift": lambda by, pos, x: boxes.add(x, np.full_like(boxes.base(x), by)),
+    "wrap": lambda by, pos, x: wrap(x, 8),
+    "stop": lambda by, pos, x: boxes.stop(x),
+    "reverse": lambda by, pos, x: boxes.linear(x, lambda v: v[::-1], lambda g: g[::-1]),
+    "dot": lambda by, pos, x: boxes.linear(x, lambda v: _matrix(len(v)) @ v, lambda g: _matrix(len(g)).T @ g),
+    "pick": lambda by, pos, x: boxes.take(x, by, 0),
+    "sum": lambda by, pos, x: _sum(x, by),
+    "grow": lambda by, pos, x: _grow(x, *by),
+    "pos": lambda by, pos: np.int32(pos % by),
+    "shift_i": lambda by, pos, x: np.asarray(x + np.int32(by)),
+    "float": lambda by, pos, x: np.float32(x),
+}
+
+
+def expected(program: Program) -> tuple[list[np.ndarray], list[Event]]:
+    """Results and events of one run."""
+    oracle = Oracle()
+    outs = oracle.call(program.main, 0, [np.asarray(x) for x in program.inputs])
+    return [boxes.base(out) for out in outs], oracle.events

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What printed programs are written in: arithmetic on small integers, loops that count where they are, and callbacks that
+note what they got. A program that is printed for a reader has this file in front.
+"""
+
+import itertools
+import json
+import os
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+
+import callout
+import callout.host_callback as hcb  # noqa: F401 - for programs, as are others below
+import jax
+import jax.numpy as jnp
+import ml_dtypes  # noqa: F401 - names of dtypes for NumPy
+import numpy as np
+from callout.buffer_callback import buffer_callback  # noqa: F401
+from jax import lax
+
+SIGNED = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "int8", "int16", "int32")
+MODULUS = dict.fromkeys((*SIGNED, "uint4", "uint8", "uint16", "uint32", "complex64"), 8) | {"bool": 2, "uint2": 4}
+WITH_RESULT = {"pure", "io", "buffer", "cpp", "hcb_call"}
+IDENTITIES = {"tap", "sink", "named_tap", "hcb_tap", "watch"}
+
+events = []  # (site, pos, value), one a lane, in the order of arrival
+FOLDER = "folder"
+calls = {}  # site: how often its function was called
+names = []  # what was registered
+sinks = {}  # site: the file that its records go to
+
+
+# Arithmetic that is exact in float32
+
+
+def wrap(x, modulus=8):
+    return x - modulus * jnp.floor(x / modulus)
+
+
+def matrix(n):
+    return ((np.arange(n)[:, None] * 2 + np.arange(n)) % 3 - 1).astype(np.float32)
+
+
+def dot(x):
+    return jnp.dot(matrix(x.shape[0]), x, precision="highest")
+
+
+def grow(x, n, axis):
+    steps = jnp.arange(n, dtype=x.dtype).reshape([n if i == axis else 1 for i in range(x.ndim + 1)])
+    return jnp.expand_dims(x, axis) + steps
+
+
+def to(x, dtype):
+    """x, which is wrapped, as the dtype of a callback's operand."""
+    return x > 0 if dtype == "bool" else x.astype(dtype)
+
+
+def back(x, like):
+    return x.astype(like.dtype) if x.dtype != "complex64" else x.real
+
+
+def answer(x, modulus):
+    """What callbacks with results return: x is a wrapped value of any dtype."""
+    numbers = x.real if x.dtype.kind == "c" else x
+    return np.asarray((numbers.astype(np.float32) * 3 + 1) % modulus).astype(x.dtype)
+
+
+# Callbacks
+
+
+def note(site, pos, x, rank):
+    """Notes one event for each lane; the lanes are the leading axes of pos, and of x unless it has none of them."""
+    pos, x = np.asarray(pos), np.asarray(x)
+    x = x.real if x.dtype.kind == "c" else x
+    x = x.astype(np.float32)
+    if x.ndim - rank < pos.ndim:
+        x = np.broadcast_to(x, (*pos.shape, *x.shape[x.ndim - rank :]))
+    pos, x = np.broadcast_arrays(pos.reshape(*pos.shape, *[1] * rank), x) if pos.ndim else (pos, x)
+    lanes = x.shape[: x.ndim - rank]
+    events.extend(
+        (site, int(pos[index].flat[0]), tuple(x[index].ravel().tolist()))
+        for index in itertools.product(*map(range, lanes))
+    )
+
+
+def unbatched(x, transforms, leaf):
+    """x with the axes of its batches in front, the outermost first."""
+    dims = [t[1]["batch_dims"][leaf] for t in transforms if t[0] == "batch"]
+    for place, dim in enumerate(reversed(dims)):
+        x = np.expand_dims(x, place) if dim is None else np.moveaxis(x, dim + place, place)
+    return x
+
+
+def heard(site, rank, modulus, **options):
+    """The function of a call: `options` are those of callout.options."""
+
+    def call(pos, x):
+        calls[site] = calls.get(site, 0) + 1
+        note(site, pos, x, rank)
+        y = answer(x, modulus)
+        return np.broadcast_to(y, (*pos.shape, *y.shape[y.ndim - rank :])).copy()
+
+    call.__qualname__ = f"site{site}"
+    return callout.options(call, **options) if options else call
+
+
+def told(site, rank, **options):
+    """The same for what returns nothing."""
+
+    def call(pos, x):
+        calls[site] = calls.get(site, 0) + 1
+        note(site, pos, x, rank)
+
+    call.__qualname__ = f"site{site}"
+    return callout.options(call, **options) if options else call
+
+
+def tapped(site, rank, **options):
+    """The function of a tap, `with_transforms`."""
+
+    def tap(value, *, transforms=()):
+        calls[site] = calls.get(site, 0) + 1
+        pos, x = (unbatched(np.asarray(v), transforms, leaf) for leaf, v in enumerate(value))
+        note(site, pos, x, rank)
+
+    tap.__qualname__ = f"site{site}"
+    return callout.options(tap, **options) if options else tap
+
+
+def named(site, rank):
+    def tap(value):
+        calls[site] = calls.get(site, 0) + 1
+        note(site, *value, rank)
+
+    names.append(f"site{site}")
+    callout.register(names[-1], tap, replace=True)
+    return f"site{site}"
+
+
+def buffered(site, rank, modulus, **options):
+    def fill(ctx, out, pos, x):
+        calls[site] = calls.get(site, 0) + 1
+        note(site, np.asarray(pos).copy(), np.asarray(x).copy(), rank)
+        np.asarray(out)[...] = answer(np.asarray(x), modulus)
+
+    fill.__qualname__ = f"site{site}"
+    return callout.options(fill, **options) if options else fill
+
+
+def hcb_tapped(site, rank):
+    def tap(value, transforms):
+        tapped_once(value, transforms=transforms)
+
+    tapped_once = tapped(site, rank)
+    tap.__qualname__ = f"site{site}"
+    return tap
+
+
+def hcb_called(site, rank, modulus):
+    call = heard(site, rank, modulus)
+
+    def call_with_pair(value):
+        return call(*value)
+
+    call_with_pair.__qualname__ = f"site{site}"
+    return call_with_pair
+
+
+def lines(site):
+    if FOLDER not in sinks:
+        sinks[FOLDER] = tempfile.TemporaryDirectory()
+    path = Path(sinks[FOLDER].name) / f"{site}.jsonl"
+    path.unlink(missing_ok=True)
+    sinks[site] = (path, callout.sinks.JsonLines(str(path), fields=False, name=f"site{site}"))
+    return sinks[site][1]
+
+
+def written(site, dtype):
+    """A sink's records as events."""
+    for line in sinks[site][0].read_text().splitlines():
+        record = json.loads(line)
+        x = np.asarray(record["1"], np.float32)
+        yield site, int(record["0"]), tuple((x[..., 0] if dtype == "complex64" else x).ravel().tolist())
+
+
+# Loops: pos * 8 + i is the position of iteration i
+
+
+def while_(pos, count, body, *carry):
+    def step(state):
+        i, *carry = state
+        return (i + 1, *body(pos * 8 + i, *carry))
+
+    return lax.while_loop(lambda state: state[0] < count % 4, step, (count * 0, *carry))[1:]
+
+
+def fori_(pos, count, body, *carry):
+    return lax.fori_loop(0, count % 4, lambda i, c: tuple(body(pos * 8 + i, *c)), tuple(carry))
+
+
+def scan_(pos, n, body, carry, xs, **options):
+    def step(carry, row):
+        i, *x = row
+        outs = body(pos * 8 + i, *carry, *x)
+        return tuple(outs[: len(carry)]), tuple(outs[len(carry) :])
+
+    carry, ys = lax.scan(step, tuple(carry), (jnp.arange(n, dtype=jnp.int32), *xs), **options)
+    return (*carry, *ys)
+
+
+def cond_(pos, index, branches, *args):
+    if len(branches) == 2:
+        return lax.cond(index % 2 == 1, branches[1], branches[0], pos, *args)
+    return lax.switch(index % len(branches), branches, pos, *args)
+
+
+def map_(pos, n, body, *xs, **options):
+    steps = jnp.arange(n, dtype=jnp.int32)
+    return lax.map(lambda row: tuple(body(pos * 8 + row[0], *row[1:])), (steps, *xs), **options)
+
+
+def vmap_(pos, n, body, in_axes, out_axes, *args, **options):
+    def lane(i, *args):
+        return tuple(body(pos * 8 + i, *args))
+
+    return jax.vmap(lane, (0, *in_axes), tuple(out_axes), **options)(jnp.arange(n, dtype=jnp.int32), *args)
+
+
+def shard_map_(pos, n, body, split, outs, *args, **options):
+    mesh = jax.make_mesh((n,), ("d",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:n])
+    spec = jax.sharding.PartitionSpec
+    in_specs = (spec(), *(spec("d") if yes else spec() for yes in split))
+
+    def shard(pos, *args):
+        return tuple(body(pos * 8 + lax.axis_index("d").astype(jnp.int32), *args))
+
+    return jax.shard_map(shard, mesh=mesh, in_specs=in_specs, out_specs=(spec("d"),) * outs, **options)(pos, *args)
+
+
+# Derivatives, of the first argument
+
+
+def jvp_(pos, body, x, tangent, *rest):
+    return jax.jvp(lambda x: body(pos, x, *rest)[0], (x,), (tangent,))
+
+
+def linearize_(pos, body, x, tangent, *rest):
+    y, linear = jax.linearize(lambda x: body(pos, x, *rest)[0], x)
+    return y, linear(tangent)
+
+
+def vjp_(pos, body, x, cotangent, *rest):
+    y, pull = jax.vjp(lambda x: body(pos, x, *rest)[0], x)
+    return y, pull(cotangent)[0]
+
+
+def grad_(pos, body, x, cotangent, *rest):
+    def weighted(x):
+        y = body(pos, x, *rest)[0]
+        return jnp.sum(y * cotangent), y
+
+    g, y = jax.grad(weighted, has_aux=True)(x)
+    return y, g
+
+
+def custom_jvp_(pos, function, slope, x):
+    @jax.custom_jvp
+    def call(pos, x):
+        return function(pos, x)[0]
+
+    @call.defjvp
+    def _(primals, tangents):
+        return function(*primals)[0], slope(*primals)[0] * tangents[1]
+
+    return (call(pos, x),)
+
+
+def custom_vjp_(pos, function, forward, backward, x):
+    @jax.custom_vjp
+    def call(pos, x):
+        return function(pos, x)[0]
+
+    call.defvjp(lambda pos, x: (forward(pos, x)[0], (pos, x)), lambda kept, g: (None, backward(*kept, g)[0]))
+    return (call(pos, x),)
+
+
+# Running
+
+
+def forget():
+    """Before the next program."""
+    events.clear()
+    calls.clear()
+    folder = sinks.pop(FOLDER, None)
+    sinks.clear()
+    if folder:
+        folder.cleanup()
+    while names:
+        callout.unregister(names.pop())
+
+
+def run(program, inputs, mode="jit", runs=2):
+    """The results of the last run, when everything is delivered."""
+
+    def main(*args):
+        return tuple(program(jnp.int32(0), *args))
+
+    def fresh():
+        return [jnp.asarray(x) for x in inputs]
+
+    if mode == "jit":
+        f = jax.jit(main)
+    elif mode == "donate":
+        f = jax.jit(main, donate_argnums=tuple(range(len(inputs))))
+    elif mode == "aot":
+        f = jax.jit(main).lower(*fresh()).compile()
+    elif mode == "threaded":
+        f = jax.jit(callout.threaded(main))
+    else:
+        f = main
+    results = None
+    try:
+        for _ in range(runs):
+            results = f(*fresh())
+        return [np.asarray(x) for x in results]
+    finally:
+        callout.barrier_wait()
+        jax.effects_barrier()

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs as Python source. The source is what runs; there is no other way from a program to JAX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import prelude
+from syntax import Program, Region, Stmt, sites
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "(" + "".join(f"{n}, " for n in shape).rstrip() + ")"
+
+
+def _keywords(options: dict[str, object]) -> str:
+    return "".join(f", {name}={value!r}" for name, value in options.items())
+
+
+DTYPES = {"f": "float32", "i": "int32"}
+OPERATIONS = {
+    "const": lambda by: f"jnp.full({_shape(by[1])}, {by[0]}, jnp.{DTYPES[by[2]]})",
+    "add": lambda by, x, y: f"{x} + {y}",
+    "sub": lambda by, x, y: f"{x} - {y}",
+    "mul": lambda by, x, y: f"wrap({x}) * wrap({y})",
+    "scale": lambda by, x: f"{x} * {by}",
+    "shift": lambda by, x: f"{x} + {by}",
+    "wrap": lambda by, x: f"wrap({x})",
+    "stop": lambda by, x: f"lax.stop_gradient({x})",
+    "reverse": lambda by, x: f"{x}[::-1]",
+    "dot": lambda by, x: f"dot({x})",
+    "pick": lambda by, x: f"{x}[{by}]",
+    "sum": lambda by, x: f"{x}.sum({by})",
+    "grow": lambda by, x: f"grow({x}, {by[0]}, {by[1]})",
+    "pos": lambda by: f"pos % {by}",
+    "shift_i": lambda by, x: f"{x} + {by}",
+    "float": lambda by, x: f"{x}.astype(jnp.float32)",
+}
+
+
+def _call(stmt: Stmt, names: list[str], args: list[str]) -> str:
+    """The right side of a statement other than an operation or a callback."""
+    attrs, rest = stmt.attrs, ", ".join(args)
+    more = _keywords(attrs.get("options", {}))
+    comma = "".join(", " + a for a in args)
+    match stmt.kind:
+        case "jit":
+            return f"jax.jit({names[0]}{more})(pos{comma})"
+        case "remat":
+            policy = attrs.get("policy")
+            chosen = f", policy=jax.checkpoint_policies.{policy}" if policy else ""
+            return f"jax.checkpoint({names[0]}{chosen}{more})(pos{comma})"
+        case "cond":
+            return f"cond_(pos, {args[0]}, [{', '.join(names)}]{''.join(', ' + a for a in args[1:])})"
+        case "while":
+            return f"{attrs.get('form', 'while_')}(pos, {args[0]}, {names[0]}{''.join(', ' + a for a in args[1:])})"
+        case "scan":
+            n = attrs["carried"]
+            reverse = ", reverse=True" if attrs.get("reverse") else ""
+            return (
+                f"scan_(pos, {attrs['n']}, {names[0]}, [{', '.join(args[:n])}], [{', '.join(args[n:])}]{reverse}{more})"
+            )
+        case "map":
+            return f"map_(pos, {attrs['n']}, {names[0]}{comma}{more})"
+        case "vmap":
+            axes = f"{list(attrs['in_axes'])}, {list(attrs['out_axes'])}"
+            return f"vmap_(pos, {attrs['n']}, {names[0]}, {axes}{comma}{more})"
+        case "shard_map":
+            return f"shard_map_(pos, {attrs['n']}, {names[0]}, {list(attrs['split'])}, {len(stmt.outs)}{comma}{more})"
+        case "jvp" | "vjp":
+            return f"{attrs['form']}(pos, {names[0]}, {rest})"
+        case "custom_jvp" | "custom_vjp":
+            return f"{stmt.kind}_(pos, {', '.join(names)}, {rest})"
+    raise ValueError(stmt.kind)
+
+
+class Printer:
+    """Writes one program, for Callout or with JAX's own callbacks in their place."""
+
+    def __init__(self, jax_callbacks: bool = False):
+        self._jax = jax_callbacks
+        self._lines: list[str] = []
+        self._functions = 0
+
+    def program(self, program: Program) -> str:
+        self._lines = []
+        for stmt in sites(program):
+            self._site(stmt)
+        self._region("program", program.main, 0)
+        inputs = ", ".join(_literal(x) for x in program.inputs)
+        self._lines += [
+            "",
+            "",
+            f"inputs = [{inputs}]",
+            f"results = run(program, inputs, {program.mode!r}, {program.runs})",
+        ]
+        return "\n".join(self._lines) + "\n"
+
+    def _line(self, depth: int, text: str) -> None:
+        self._lines.append("    " * depth + text)
+
+    def _region(self, name: str, region: Region, depth: int) -> None:
+        if not depth:
+            self._lines += ["", ""]
+        self._line(depth, f"def {name}({', '.join(['pos', *(p.name for p in region.params)])}):")
+        for stmt in region.body:
+            self._stmt(stmt, depth + 1)
+        results = "".join(f"{var.name}, " for var in region.results).rstrip()
+        self._line(depth + 1, f"return ({results})")
+
+    def _stmt(self, stmt: Stmt, depth: int) -> None:
+        names = []
+        for region in stmt.regions:
+            self._functions += 1
+            names.append(f"f{self._functions}")
+            self._region(names[-1], region, depth)
+        args = [arg.name for arg in stmt.args]
+        if stmt.kind == "op":
+            self._line(depth, f"{stmt.outs[0].name} = {OPERATIONS[stmt.attrs['op']](stmt.attrs.get('by'), *args)}")
+        elif stmt.kind == "site":
+            self._line(depth, f"{stmt.outs[0].name} = site{stmt.attrs['site']}(pos, {args[0]})")
+        else:
+            self._line(depth, f"{', '.join(v.name for v in stmt.outs)}, = {_call(stmt, names, args)}")
+
+    def _site(self, stmt: Stmt) -> None:
+        attrs = stmt.attrs
+        site, dtype, modulus, rank = attrs["site"], attrs["dtype"], attrs["modulus"], len(stmt.args[0].type.shape)
+        make, call, result = (_jax_site if self._jax else _callout_site)(attrs, rank)
+        self._lines += ["", "", f"fn{site} = {make}", "", "", f"def site{site}(pos, x):"]
+        self._line(
+            1,
+            "y = "
+            + ("lax.stop_gradient(wrap(x%s))" if attrs.get("stop") else "wrap(x%s)")
+            % (f", {modulus}" if modulus != 8 else ""),
+        )
+        self._line(1, f'e = to(y, "{dtype}")' if dtype != "float32" else "e = y")
+        self._line(1, call)
+        self._line(1, "return " + result)
+
+
+def _literal(x: object) -> str:
+    return f"np.int32({int(x)})" if getattr(x, "ndim", 0) == 0 and x.dtype == "int32" else f"np.float32({x.tolist()})"
+
+
+def _callout_site(attrs, rank: int) -> tuple[str, str, str]:
+    """How the function of a callback is made, called, and what the site returns."""
+    site, modulus, what = attrs["site"], attrs["modulus"], attrs["what"]
+    options = _keywords(attrs.get("options", {}))
+    settings = _keywords(attrs.get("settings", {}))
+    shape = "jax.ShapeDtypeStruct(e.shape, e.dtype)"
+    kept = "r" if attrs["dtype"] == "float32" else "x"
+    match what:
+        case "pure" | "io":
+            return (
+                f"heard({site}, {rank}, {modulus}{options})",
+                f"r = callout.{what}_callback(fn{site}, {shape}, pos, e{settings})",
+                "back(r, x)",
+            )
+        case "buffer":
+            call = f"r = buffer_callback(fn{site}, {shape}{settings})(pos, e)"
+            return f"buffered({site}, {rank}, {modulus}{options})", call, "back(r, x)"
+        case "hcb_call":
+            return (
+                f"hcb_called({site}, {rank}, {modulus})",
+                f"r = hcb.call(fn{site}, (pos, e), result_shape={shape})",
+                "back(r, x)",
+            )
+        case "debug":
+            return f"told({site}, {rank}{options})", f"callout.debug_callback(fn{site}, pos, e{settings})", "x"
+        case "tap":
+            call = f"_, r = callout.tap(fn{site}, (pos, e), with_transforms=True{settings})"
+            return f"tapped({site}, {rank}{options})", call, kept
+        case "named_tap":
+            return f"named({site}, {rank})", f"_, r = callout.tap(fn{site}, (pos, e){settings})", kept
+        case "sink":
+            return f"lines({site})", f"_, r = callout.tap(fn{site}, (pos, e){settings})", kept
+        case "hcb_tap":
+            return f"hcb_tapped({site}, {rank})", f"_, r = hcb.id_tap(fn{site}, (pos, e))", kept
+        case "watch":
+            return "None", f'r = callout.watch(e, "site{site}"{settings})', kept
+    raise ValueError(what)
+
+
+def _jax_site(attrs, rank: int) -> tuple[str, str, str]:
+    """The same with JAX's own callbacks."""
+    site, modulus, what = attrs["site"], attrs["modulus"], attrs["what"]
+    settings = {name: value for name, value in attrs.get("settings", {}).items() if name in ("vmap_method", "ordered")}
+    shape = "jax.ShapeDtypeStruct(e.shape, e.dtype)"
+    if what in prelude.WITH_RESULT:
+        function = "jax.experimental.io_callback" if what == "io" else "jax.pure_callback"
+        call = f"r = {function}(fn{site}, {shape}, pos, e{_keywords(settings)})"
+        return f"heard({site}, {rank}, {modulus})", call, "back(r, x)"
+    settings.pop("vmap_method", None)
+    kept = "y" if what in prelude.IDENTITIES and attrs["dtype"] == "float32" else "x"
+    return f"told({site}, {rank})", f"jax.debug.callback(fn{site}, pos, e{_keywords(settings)})", kept
+
+
+def source(program: Program, jax_callbacks: bool = False) -> str:
+    return Printer(jax_callbacks).program(program)
+
+
+def standalone(program: Program) -> str:
+    """Source that runs by itself."""
+    text = Path(prelude.__file__).read_text()
+    return f"{text}\n\n# The program\n{source(program)}\nprint(*results, sep='\\n')\nprint(*events, sep='\\n')\n"

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs as data: what is drawn, interpreted, printed and shrunk."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Type:
+    """float32 ("f") or int32 ("i") of a shape."""
+
+    kind: str
+    shape: tuple[int, ...] = ()
+
+
+SCALAR = Type("f")
+VECTOR = Type("f", (4,))
+INTEGER = Type("i")
+
+
+@dataclasses.dataclass(frozen=True)
+class Var:
+    """A name that one statement or parameter of the whole program binds."""
+
+    name: str
+    type: Type
+
+
+@dataclasses.dataclass(frozen=True)
+class Region:
+    """A function without free variables. Its first parameter, `pos`, is not among `params`: every region has it."""
+
+    params: tuple[Var, ...]
+    body: tuple[Stmt, ...]
+    results: tuple[Var, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Stmt:
+    """`outs = kind(args)`, with the functions that it calls and what is fixed when the program is written."""
+
+    kind: str
+    outs: tuple[Var, ...]
+    args: tuple[Var, ...]
+    regions: tuple[Region, ...] = ()
+    attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """The outermost function, its arguments, and how it is run: see prelude.py's `run`."""
+
+    main: Region
+    inputs: tuple[Any, ...]
+    mode: str = "jit"
+    runs: int = 2
+
+
+def statements(region: Region) -> Iterator[Stmt]:
+    """All of a region, outer ones first."""
+    for stmt in region.body:
+        yield stmt
+        for inner in stmt.regions:
+            yield from statements(inner)
+
+
+def sites(program: Program) -> list[Stmt]:
+    return [stmt for stmt in statements(program.main) if stmt.kind == "site"]
+
+
+def within(region: Region, kinds: set[str]) -> Iterator[tuple[Stmt, tuple[str, ...]]]:
+    """The statements, each with those of the given kinds that it lies in, the outermost first."""
+
+    def walk(region: Region, path: tuple[str, ...]) -> Iterator[tuple[Stmt, tuple[str, ...]]]:
+        for stmt in region.body:
+            yield stmt, path
+            below = (*path, stmt.kind) if stmt.kind in kinds else path
+            for inner in stmt.regions:
+                yield from walk(inner, below)
+
+    return walk(region, ())
+
+
+def rewritten(region: Region, change: Callable[[Region], Region]) -> Region:
+    """The region with `change` applied to all regions in it and then to itself."""
+    body = tuple(
+        dataclasses.replace(stmt, regions=tuple(rewritten(inner, change) for inner in stmt.regions))
+        for stmt in region.body
+    )
+    return change(dataclasses.replace(region, body=body))

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fuzzer of programs finds what is wrong, makes it short, and finds nothing where nothing is."""
+
+import subprocess
+import sys
+
+import callout
+import checking
+import drawing
+import numpy as np
+import prelude
+import printing
+import pytest
+import shrinking
+from syntax import INTEGER, SCALAR, VECTOR, Program, Region, Stmt, Var, sites
+
+
+def a_site(site: int, x: Var, out: Var, what: str = "tap", **more: object) -> Stmt:
+    attrs = {"site": site, "what": what, "dtype": "float32", "modulus": 8, "settings": {}, **more}
+    return Stmt("site", (out,), (x,), (), attrs)
+
+
+def tap_beside_others() -> Program:
+    n, x, v = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR)
+    y, z, inner, tapped = (Var(f"x{i}", SCALAR) for i in range(3, 7))
+    doubled = Stmt("op", (z,), (y,), (), {"op": "scale", "by": 2})
+    body = Region((inner,), (a_site(1, inner, tapped),), (tapped,))
+    jitted = Stmt("jit", (Var("x7", SCALAR),), (z,), (body,), {"options": {}})
+    first = a_site(0, x, y, "debug")
+    return Program(
+        Region((n, x, v), (first, doubled, jitted), (Var("x7", SCALAR),)),
+        (np.int32(1), np.float32(3), np.ones(4, np.float32)),
+    )
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    before = checking.live()
+    yield
+    assert checking.live() == before
+
+
+@pytest.mark.parametrize("first", [0, 4, 8])
+def test_programs_do_what_their_oracles_say(first):
+    for seed in range(first, first + 4):
+        try:
+            checking.check(drawing.draw(seed))
+        except (checking.TooLarge, checking.Refused, checking.Alike):
+            pass
+
+
+def test_programs_are_the_same_for_the_same_seed():
+    assert printing.source(drawing.draw(7)) == printing.source(drawing.draw(7)) != printing.source(drawing.draw(8))
+
+
+def deaf(site, rank, **options):
+    """A function of a tap that does not note the record."""
+
+    def tap(value, *, transforms=()):
+        prelude.calls[site] = prelude.calls.get(site, 0) + 1
+
+    tap.__qualname__ = f"site{site}"
+    return tap
+
+
+def test_a_lost_event_is_found_and_its_program_made_short(monkeypatch):
+    program = tap_beside_others()
+    checking.check(program)
+    monkeypatch.setattr(prelude, "tapped", deaf)
+
+    def fails(candidate: Program) -> bool:
+        try:
+            checking.check(candidate)
+        except checking.Difference as difference:
+            return difference.kind == "events of tap"
+        return False
+
+    assert fails(program)
+    short = shrinking.shrunk(program, fails)
+    assert [stmt.attrs["site"] for stmt in sites(short)] == [1]
+    assert [stmt.kind for stmt in short.main.body] in (["site"], ["op", "site"])
+
+
+def test_a_wrong_value_is_found(monkeypatch):
+    tap = callout.tap
+    monkeypatch.setattr(callout, "tap", lambda *args, **more: [x + 1 for x in tap(*args, **more)])
+    with pytest.raises(checking.Difference, match=r"result 0: expected 6.0, got 7.0"):
+        checking.check(tap_beside_others())
+
+
+def test_what_is_wrong_with_jax_callbacks_too_is_told_apart(monkeypatch):
+    wrap = prelude.wrap
+    monkeypatch.setattr(prelude, "wrap", lambda x, modulus=8: wrap(x, modulus) + 1)
+    with pytest.raises(checking.Alike, match=r"result 0: expected 6.0, got 7.0"):
+        checking.check(tap_beside_others())
+
+
+def test_a_printed_program_runs_by_itself(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(printing.standalone(tap_beside_others()))
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=100, check=True)
+    assert "(1, 0, (6.0,))" in done.stdout
