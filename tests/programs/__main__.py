@@ -44,7 +44,8 @@ class Worker:
             f"--seed={seed}",
             f"--shrink={options.shrink}",
         ]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}  # XLA's opinion on shardings
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=quiet)
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
