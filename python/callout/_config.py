@@ -119,6 +119,7 @@ class Config:
     host_callback_outfeed: bool
     chain_errors: bool
     patch_tokens: bool
+    patch_dispatch: bool
     patch_while_batching: bool
     patch_loop_lowering: bool
 

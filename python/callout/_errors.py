@@ -246,6 +246,19 @@ class reraise(contextlib.ContextDecorator):  # noqa: N801 - reads as a verb: `wi
         return False
 
 
+def of_fast_path(error: ValueError) -> BaseException | None:
+    """What stands for an error of a jitted function's C++ path: what its first call would have raised.
+
+    Called by the core. None: the error is none of ours, and stays. Those of Python have a traceback.
+    """
+    if type(error) is not ValueError or error.__traceback__ is not None or "errors" not in _patches.installed():
+        return None
+    if stands_for(error) is None:
+        return None
+    translated: BaseException = jax.errors.JaxRuntimeError(str(error))
+    return translated
+
+
 def find_original(error: BaseException) -> BaseException | None:
     """The user's exception behind one that JAX or a barrier raised."""
     if isinstance(error, (TapError, CallbackException)):
@@ -296,5 +309,7 @@ def _after_init(_: None, error: BaseException, *args: Any) -> None:
 
 
 def hooked() -> list[_patches.Place]:
-    """What JAX raises, when it is made."""
-    return [_patches.Place(jax.errors.JaxRuntimeError, "__init__", after=_after_init)]
+    """What JAX raises, when it is made, and what its C++ raises."""
+    from . import _fast_path
+
+    return [*_fast_path.error_places(), _patches.Place(jax.errors.JaxRuntimeError, "__init__", after=_after_init)]

@@ -125,9 +125,14 @@ def _marks() -> dict[Any, list[tuple[Any, Any]]]:
     return marks
 
 
+def remember(outputs: dict[Any, Any]) -> None:
+    """Remembers this thread, which has put something into its dict of devices' tokens."""
+    if getattr(_local, "outputs", None) is not outputs:
+        _remember(_jax_compat.runtime_token_set())
+
+
 def _after_set_output(_: Any, token_set: Any, *__: Any) -> None:
-    if getattr(_local, "outputs", None) is not token_set.output_runtime_tokens:
-        _remember(token_set)
+    remember(token_set.output_runtime_tokens)
 
 
 def _after_set_result(_: Any, token_set: Any, eff: Any, token: Any) -> None:

@@ -26,6 +26,7 @@ void BindCallbacks(nanobind::module_& module);
 void BindClosures(nanobind::module_& module);
 void BindCuda(nanobind::module_& module);
 void BindHooks(nanobind::module_& module);
+void BindJitErrors(nanobind::module_& module);
 void BindJitFunctions(nanobind::module_& module);
 void BindNvrtc(nanobind::module_& module);
 void BindRegistry(nanobind::module_& module);

@@ -47,6 +47,7 @@ NB_MODULE(_ext, m) {
   BindHostCallback(m);
   BindCallbacks(m);
   BindClosures(m);
+  BindJitErrors(m);
   BindJitFunctions(m);
   BindRegistry(m);
   BindEager(m);

@@ -39,7 +39,7 @@ class _Effect(jax.extend.core.Effect):
 
 def _ensure_patches() -> None:
     """What programs with an effect of ours need."""
-    _patches.ensure("tokens", "errors")
+    _patches.ensure("tokens", "errors", "dispatch")
 
 
 class UnorderedEffect(_Effect):
@@ -117,3 +117,10 @@ def acting(ordered: bool) -> set[Any]:
 def of_exported(unordered: Iterable[Any]) -> tuple[Any, ...]:
     """The unordered effects of a program that is exported: JAX's own cannot be written, and stands beside one of ours."""
     return tuple(effect for effect in unordered if effect not in _io_effects or effect == io_effect)
+
+
+def are_ours_unordered(found: Iterable[Any]) -> bool:
+    """Whether a program has effects, which are ours alone, and unordered."""
+    found = set(found)
+    own = found & {unordered_effect, io_effect, progress_effect}
+    return bool(own) and found - own <= (_io_effects if io_effect in own else set())

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a callback raised, out of JAX's fast path: from its second call on a jitted function is run by C++ alone, which turns
+// every failure into a ValueError that Python cannot intercept. Jitted functions have a vectorcall pointer each, as PEP 590
+// has it: the one of jaxlib is wrapped. A call that succeeds pays for one more C call.
+#include "bindings.h"
+
+#include "errors.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+// The current error, a ValueError with the text of a failed callback, as what Python's own path through JAX raises.
+void TranslateError() {
+  if (PyErr_ExceptionMatches(PyExc_ValueError) == 0) return;
+  const Ref error = FetchException();
+  const Ref module(error ? PyImport_ImportModule("callout._errors") : nullptr);
+  const Ref translated(module ? PyObject_CallMethod(module.get(), "of_fast_path", "O", error.get()) : nullptr);
+  PyErr_Clear();  // of the translation, at the end of the process
+  if (translated && translated.get() != Py_None) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(translated.get())), translated.get());
+  } else if (error) {
+    RestoreException(error.get());
+  }
+}
+
+vectorcallfunc g_jaxlib_call = nullptr;  // guarded by the GIL; the same for all jitted functions
+
+PyObject* CallAndTranslate(PyObject* callable, PyObject* const* args, size_t count, PyObject* keywords) {
+  PyObject* result = g_jaxlib_call(callable, args, count, keywords);
+  if (result == nullptr) [[unlikely]]
+    TranslateError();
+  return result;
+}
+
+vectorcallfunc* CallSlot(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL) || type->tp_vectorcall_offset <= 0) return nullptr;
+  return reinterpret_cast<vectorcallfunc*>(reinterpret_cast<char*>(object) + type->tp_vectorcall_offset);
+}
+
+// Makes failures of a jitted function what they are at its first call. Idempotent; false if it is no jitted function as
+// this knows them.
+bool TranslateErrorsOf(nb::handle jitted) {
+  vectorcallfunc* slot = CallSlot(jitted.ptr());
+  if (slot == nullptr || *slot == nullptr) return false;
+  if (*slot == &CallAndTranslate) return true;
+  if (g_jaxlib_call != nullptr && *slot != g_jaxlib_call) return false;
+  g_jaxlib_call = *slot;
+  *slot = &CallAndTranslate;
+  return true;
+}
+
+}  // namespace
+
+void BindJitErrors(nb::module_& m) {
+  // The rest: what the function was made of, where this comes after the one that makes it.
+  m.def(
+      "translate_errors_of", [](nb::handle jitted, const nb::args&) { return TranslateErrorsOf(jitted); },
+      nb::arg("jitted"), nb::arg("made_of"),
+      "Makes what a jitted function raises from its second call on what it raises at its first. False if it cannot.");
+}
+
+}  // namespace callout::python

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs with unordered callbacks go by JAX's fast path, and both barriers wait for them all the same."""
+
+import dataclasses
+import gc
+import sys
+import threading
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+def python_of_jax(call):
+    """The functions of JAX, written in Python, that a call runs."""
+    names = []
+
+    def profile(frame, event, _):
+        if event == "call" and "/jax/_src/" in frame.f_code.co_filename:
+            names.append(frame.f_code.co_name)
+
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return names
+
+
+def goes_by_the_fast_path(f, *args):
+    for _ in range(2):
+        f(*args)
+    by_cpp = "cache_miss" not in python_of_jax(lambda: f(*args))
+    callout.barrier_wait()
+    return by_cpp
+
+
+def tap(x):
+    return callout.tap(lambda _: None, x) + 1
+
+
+ENTRIES = {
+    "tap": tap,
+    "sink": lambda x: callout.tap(callout.sinks.Null(), x) + 1,
+    "watch": lambda x: callout.watch(x, "fast path") + 1,
+    "io": lambda x: callout.io_callback(lambda v: v, F32, x) + 1,
+    "debug": lambda x: (callout.debug_callback(lambda _: None, x), x + 1)[1],
+    "pure": lambda x: callout.pure_callback(lambda v: v, F32, x) + 1,
+    "loop": lambda x: lax.fori_loop(0, 3, lambda _, c: tap(c), x),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_python_has_no_part_in_the_dispatch(name):
+    assert goes_by_the_fast_path(jax.jit(ENTRIES[name]), jnp.float32(1))
+
+
+@dataclasses.dataclass
+class Pair:
+    first: jax.Array
+    second: jax.Array
+
+
+jax.tree_util.register_dataclass(Pair, ["first", "second"], [])
+
+RESULTS = {
+    "dict": lambda x: {"a": tap(x), "b": (x * 2, None)},
+    "dataclass": lambda x: Pair(tap(x), x * 2),
+    "key": lambda x: (tap(x), jax.random.key(3)),
+    "key alone": lambda x: (callout.tap(lambda _: None, x), jax.random.key(3))[1],
+    "operand": lambda x: callout.tap(lambda _: None, x),
+    "small and large": lambda x: (jnp.zeros((1 << 19,)) + x, tap(x)),
+    "empty": lambda x: (jnp.zeros((0, 3)), tap(x)),
+}
+
+
+def plain(tree):
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf, tree)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_are_what_they_are_at_the_first_call(name):
+    f = jax.jit(RESULTS[name])
+    x = jnp.float32(2)
+    first = f(x)
+    assert goes_by_the_fast_path(f, x)
+    later = f(x)
+    assert jax.tree.structure(first) == jax.tree.structure(later)
+    assert type(first) is type(later)
+    for a, b in zip(jax.tree.leaves(plain(first)), jax.tree.leaves(plain(later)), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert (a.sharding, a.weak_type, a.committed) == (b.sharding, b.weak_type, b.committed)
+
+
+class Picky:
+    """A pytree that refuses what is no array."""
+
+    def __init__(self, value):
+        if type(value) is not object and not isinstance(value, (jax.Array, jax.core.Tracer, np.ndarray)):
+            raise TypeError(f"not an array: {value!r}")
+        self.value = value
+
+
+jax.tree_util.register_pytree_node(Picky, lambda node: ((node.value,), None), lambda _, children: Picky(*children))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (tap(x), None)[1],
+        lambda x: jnp.zeros((1 << 19,)) + tap(x),
+        lambda x: Picky(tap(x)),
+        lambda x: callout.tap(lambda _: None, x, ordered=True),
+    ],
+    ids=["no result", "large results", "picky class", "ordered"],
+)
+def test_other_programs_go_by_the_slower_path(function, received):
+    f = jax.jit(function)
+    assert not goes_by_the_fast_path(f, jnp.float32(1))
+    f(jnp.float32(1))
+
+
+def test_programs_of_others_are_not_touched():
+    def others(x):
+        jax.debug.callback(lambda _: None, x)
+        return x + 1
+
+    assert not goes_by_the_fast_path(jax.jit(others), jnp.float32(1))
+    mixed = jax.jit(lambda x: tap(others(x)))
+    assert not goes_by_the_fast_path(mixed, jnp.float32(1))
+
+
+class Gate:
+    """A program that waits in its middle until it is let go, and then taps."""
+
+    def __init__(self, received):
+        self.inside, self.opened = threading.Semaphore(0), threading.Event()
+        self.opened.set()
+        self.received = received
+
+    def _wait(self, x):
+        self.inside.release()
+        assert self.opened.wait(60)
+        return x
+
+    def __call__(self, x):
+        matrix = jnp.full((64, 64), x)  # XLA runs cheap programs in their caller: this one has a product of matrices
+        x = x + 0 * (matrix @ matrix)[0, 0]
+        x = callout.pure_callback(callout.options(self._wait, numpy_only=True), F32, x)
+        return callout.tap(self.received.tap, x)
+
+    def program(self):
+        """Jitted, and by the fast path from now on."""
+        f = jax.jit(self)
+        assert goes_by_the_fast_path(f, jnp.float32(0))
+        self.received.clear()
+        while self.inside.acquire(blocking=False):
+            pass
+        self.opened.clear()
+        return f
+
+    def open_when_waited_for(self):
+        """Opens it from another thread, once the program is inside."""
+
+        def run():
+            assert self.inside.acquire(timeout=60)
+            self.opened.set()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+
+@pytest.fixture
+def gate(received):
+    gate = Gate(received)
+    yield gate
+    gate.opened.set()
+
+
+def numbers(received):
+    return [float(value) for value in received]
+
+
+WAITS = {"barrier_wait": callout.barrier_wait, "effects_barrier": lambda: (jax.effects_barrier(), callout._ext.drain(60.0))}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "dropped"])
+def test_barriers_wait_for_a_program_of_this_thread(gate, received, wait, kept):
+    f = gate.program()
+    result = f(jnp.float32(1))
+    if not kept:
+        del result
+        gc.collect()
+    assert received == []
+    thread = gate.open_when_waited_for()
+    WAITS[wait]()
+    assert numbers(received) == [1]
+    thread.join()
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_barriers_wait_for_a_program_whose_result_was_donated(gate, received, wait):
+    f = gate.program()
+    add = jax.jit(lambda x: x + 1, donate_argnums=0)
+    result = f(jnp.float32(1))
+    add(result)
+    assert result.is_deleted()
+    thread = gate.open_when_waited_for()
+    WAITS[wait]()
+    assert numbers(received) == [1]
+    thread.join()
+
+
+@pytest.mark.parametrize("alive", [True, False], ids=["alive", "ended"])
+def test_barrier_wait_waits_for_a_program_of_another_thread(gate, received, alive):
+    f = gate.program()
+    dispatched, done = threading.Event(), threading.Event()
+
+    def run():
+        f(jnp.float32(5))
+        dispatched.set()
+        if alive:
+            assert done.wait(60)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert dispatched.wait(60)
+    if not alive:
+        thread.join()
+    opener = gate.open_when_waited_for()
+    callout.barrier_wait()
+    assert numbers(received) == [5]
+    done.set()
+    thread.join()
+    opener.join()
+
+
+@pytest.mark.devices(4)
+@pytest.mark.parametrize("wait", WAITS)
+def test_barriers_wait_for_a_program_over_several_devices(received, wait):
+    opened, inside = threading.Event(), threading.Semaphore(0)
+    opened.set()
+
+    def hold(x):
+        inside.release()
+        assert opened.wait(60)
+        return x
+
+    def shard(x):
+        matrix = jnp.full((64, 64), x[0])
+        x = x + 0 * (matrix @ matrix)[0, 0]
+        x = callout.pure_callback(callout.options(hold, numpy_only=True), jax.ShapeDtypeStruct((1,), jnp.float32), x)
+        return callout.tap(received.tap, x)
+
+    mesh = jax.make_mesh((4,), ("d",))
+    f = jax.jit(jax.shard_map(shard, mesh=mesh, in_specs=jax.P("d"), out_specs=jax.P("d"), check_vma=False))
+    x = jax.device_put(np.arange(4, dtype=np.float32), jax.sharding.NamedSharding(mesh, jax.P("d")))
+    assert goes_by_the_fast_path(f, x)
+    received.clear()
+    while inside.acquire(blocking=False):
+        pass
+    opened.clear()
+    f(x)
+    small = jax.jit(lambda x: x + 1)
+    for device in mesh.devices.flat:
+        small(jax.device_put(np.float32(0), device))  # later programs of one device must not hide it
+
+    def open_it():
+        for _ in range(4):
+            assert inside.acquire(timeout=60)
+        opened.set()
+
+    thread = threading.Thread(target=open_it)
+    thread.start()
+    WAITS[wait]()
+    assert sorted(float(value[0]) for value in received) == [0, 1, 2, 3]
+    thread.join()
+
+
+def test_a_failed_program_is_raised_by_jax_s_barrier_once(gate):
+    def fail(_):
+        raise KeyError("told to")
+
+    failing = [False]
+
+    def function(x):
+        matrix = jnp.full((200, 200), x)
+        x = x + 0 * lax.fori_loop(0, 20, lambda _, m: jnp.tanh(m @ m), matrix)[0, 0]
+        call = callout.options(lambda v: fail(v) if failing[0] else v, numpy_only=True)
+        return callout.tap(lambda _: None, callout.pure_callback(call, F32, x))
+
+    f = jax.jit(function)
+    x = jnp.float32(1)
+    assert goes_by_the_fast_path(f, x)
+    failing[0] = True
+    with pytest.raises(KeyError):
+        f(x)
+        jax.effects_barrier()
+    jax.effects_barrier()
+    failing[0] = False
+    assert f(x) == 1
+
+
+def test_what_is_kept_for_a_barrier_is_small_and_goes_with_it():
+    f = jax.jit(lambda x: (jnp.zeros((1 << 22,), jnp.float32) + x, tap(x)))
+    x = jnp.float32(1)
+    assert goes_by_the_fast_path(f, x)
+    before = len(jax.live_arrays())
+    for _ in range(10):
+        f(x)
+    jax.effects_barrier()
+    assert len(jax.live_arrays()) == before
+
+
+def test_the_program_s_text_is_the_same(monkeypatch):
+    f = jax.jit(tap)
+    text = f.lower(jnp.float32(1)).as_text()
+    callout.config.patch_dispatch = False
+    try:
+        jax.clear_caches()
+        assert not goes_by_the_fast_path(f, jnp.float32(1))
+        assert f.lower(jnp.float32(1)).as_text() == text
+    finally:
+        callout.config.patch_dispatch = True
+    jax.clear_caches()
+    assert goes_by_the_fast_path(f, jnp.float32(1))
