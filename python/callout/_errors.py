@@ -229,10 +229,9 @@ def raise_unchained(exception: BaseException) -> None:
 class reraise(contextlib.ContextDecorator):  # noqa: N801 - reads as a verb: `with callout.reraise():`
     """Context manager and decorator: an error of a callback leaves it as the exception that the callback raised.
 
-    Without it a failing callback arrives as JAX's JaxRuntimeError, or from the second call of a jitted function on as a
-    plain ValueError, with the original's traceback in the text. Covers errors that are raised inside: dispatch, and
-    waiting for a result (`block_until_ready`, `np.asarray`, `barrier_wait`) if that happens inside too. May be nested and
-    used from several threads.
+    Without it a failing callback arrives as JAX's JaxRuntimeError, mostly of the original's class too. Covers errors that
+    are raised inside: dispatch, and waiting for a result (`block_until_ready`, `np.asarray`, `barrier_wait`) if that happens
+    inside too. May be nested and used from several threads.
     """
 
     def __enter__(self) -> Self:

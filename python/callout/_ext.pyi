@@ -37,6 +37,11 @@ def closure_capsule(callback: Callback) -> object:
     A capsule "callout_closure" over a closure of its own, which keeps the callback.
     """
 
+def translate_errors_of(jitted: object, *made_of: object) -> bool:
+    """
+    Makes what a jitted function raises from its second call on what it raises at its first. False if it cannot.
+    """
+
 def make_jit_function(label: str, address: int, pointers: bool, owner: object, one_at_a_time: bool) -> Callback:
     """A callback over machine code that `owner` keeps."""
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX's fast path, on which C++ dispatches a jitted function from its second call on, for programs with callbacks.
 
-Two things are missing there. An error is a ValueError with a text: python/src/jit_errors.cc makes it what it is at the first
-call. And JAX keeps programs with effects away from it, because it makes no tokens for them, which `jax.effects_barrier` and
-`callout.barrier_wait` wait for. Those whose effects are ours, and unordered, are let in: the tree of their results has a node
-of ours at one result, which is called when C++ makes the tree, and takes that result for a token. A program's results are
-there when it has ended, and not before.
+Two things are missing there. An error is a ValueError with a text: python/src/jit_errors.cc makes it what it is at the
+first call. And JAX keeps programs with effects away from it, because it makes no tokens for them, which
+`jax.effects_barrier` and `callout.barrier_wait` wait for. Those whose effects are ours, and unordered, are let in: the tree
+of their results has a node of ours at one result, which is called when C++ makes the tree, and takes that result for a
+token. A program's results are there when it has ended, and not before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a callback raised, out of JAX's fast path: from its second call on a jitted function is run by C++ alone, which turns
-// every failure into a ValueError that Python cannot intercept. Jitted functions have a vectorcall pointer each, as PEP 590
-// has it: the one of jaxlib is wrapped. A call that succeeds pays for one more C call.
+// What a callback raised, out of JAX's fast path: from its second call on a jitted function is run by C++ alone, which
+// turns every failure into a ValueError that Python cannot intercept. Jitted functions have a vectorcall pointer each,
+// as PEP 590 has it: the one of jaxlib is wrapped. A call that succeeds pays for one more C call.
 #include "bindings.h"
 
 #include "errors.h"
@@ -60,6 +60,7 @@ void BindJitErrors(nb::module_& m) {
   m.def(
       "translate_errors_of", [](nb::handle jitted, const nb::args&) { return TranslateErrorsOf(jitted); },
       nb::arg("jitted"), nb::arg("made_of"),
+      nb::sig("def translate_errors_of(jitted: object, *made_of: object) -> bool"),
       "Makes what a jitted function raises from its second call on what it raises at its first. False if it cannot.");
 }
 

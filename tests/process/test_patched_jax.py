@@ -61,9 +61,11 @@ PLACES = {
     "RuntimeTokenSet.get_token_input",
     "RuntimeTokenSet.set_output_runtime_token",
     "RuntimeTokenSet.set_token_result",
+    "_jax.pjit",
     "_lowerings.scan",
     "_lowerings.while",
     "fancy_primitive_batchers.while",
+    "pjit._get_fastpath_data",
 }
 
 # Lowered texts with locations, jaxprs, results, and errors with whole tracebacks, of programs without Callout.
@@ -233,12 +235,12 @@ def test_programs_without_callout_are_as_they_were(python, user):
     ("program", "needed"),
     [
         ("callout.pure_callback(lambda v: v, F32, x)", {"errors"}),
-        ("callout.tap(lambda v: None, x)", {"errors", "tokens"}),
-        ("callout.debug_print('{}', x)", {"errors", "tokens"}),
-        ("callout.io_callback(lambda v: v, F32, x)", {"errors", "tokens"}),
-        ("callout.io_callback(lambda v: v, F32, x, ordered=True)", {"errors", "tokens", "while_batching"}),
-        ("jax.lax.fori_loop(0, 3, progress.loop_tqdm(3)(lambda i, c: c), x)", {"errors", "tokens", "loop_lowering"}),
-        ("callout.threaded(lambda v: callout.tap(lambda v: None, v))(x)", {"errors", "tokens"}),
+        ("callout.tap(lambda v: None, x)", {"errors", "tokens", "dispatch"}),
+        ("callout.debug_print('{}', x)", {"errors", "tokens", "dispatch"}),
+        ("callout.io_callback(lambda v: v, F32, x)", {"errors", "tokens", "dispatch"}),
+        ("callout.io_callback(lambda v: v, F32, x, ordered=True)", {"errors", "tokens", "dispatch", "while_batching"}),
+        ("jax.lax.fori_loop(0, 3, progress.loop_tqdm(3)(lambda i, c: c), x)", {"errors", "tokens", "dispatch", "loop_lowering"}),
+        ("callout.threaded(lambda v: callout.tap(lambda v: None, v))(x)", {"errors", "tokens", "dispatch"}),
     ],
 )
 def test_a_program_installs_what_it_needs(run, program, needed):
@@ -254,7 +256,7 @@ def test_a_program_installs_what_it_needs(run, program, needed):
 
 
 def test_environment_variables_keep_patches_out(run):
-    names = ("CHAIN_ERRORS", "PATCH_TOKENS", "PATCH_WHILE_BATCHING", "PATCH_LOOP_LOWERING")
+    names = ("CHAIN_ERRORS", "PATCH_TOKENS", "PATCH_DISPATCH", "PATCH_WHILE_BATCHING", "PATCH_LOOP_LOWERING")
     out = run(
         """
         from callout import _patches, progress
@@ -299,7 +301,7 @@ def test_programs_that_are_read_from_files_install_what_they_need(run, tmp_path)
         """
         from callout import _patches
         program = jax.export.deserialize(open(os.environ["PROGRAM"], "rb").read())
-        assert _patches.installed() == ("errors", "tokens"), _patches.installed()
+        assert _patches.installed() == ("errors", "tokens", "dispatch"), _patches.installed()
         opened, got = threading.Event(), []
         def gate(value):
             assert opened.wait(60)
