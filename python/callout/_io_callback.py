@@ -10,6 +10,7 @@ import jax
 
 from ._arguments import as_leaves
 from ._primitives.call import io_p
+from ._primitives.devices import knowing_devices
 from ._pure_callback import check_sharding, result_avals
 from ._targets import call_target
 
@@ -50,7 +51,7 @@ def io_callback(
     avals, out_tree = result_avals(_WHERE, result_shape_dtypes)
     flat_args, in_tree = jax.tree.flatten((args, kwargs))
     out = io_p.bind(
-        *as_leaves(_WHERE, flat_args),
+        *knowing_devices(as_leaves(_WHERE, flat_args), sharding),
         target=call_target(callback, in_tree, out_tree),
         result_avals=avals,
         sharding=sharding,

@@ -12,6 +12,7 @@ import numpy as np
 from ._arguments import as_leaves
 from ._primitives.batching import check_vmap_method
 from ._primitives.call import call_p
+from ._primitives.devices import knowing_devices
 from ._primitives.varying import stated
 from ._targets import call_target
 
@@ -77,7 +78,7 @@ def pure_callback(
     flat_args, in_tree = jax.tree.flatten((args, kwargs))
     target = call_target(callback, in_tree, out_tree)
     out = call_p.bind(
-        *as_leaves("callout.pure_callback", flat_args),
+        *knowing_devices(as_leaves("callout.pure_callback", flat_args), sharding),
         target=target,
         result_avals=avals,
         sharding=sharding,

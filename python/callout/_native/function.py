@@ -14,6 +14,7 @@ from .._arguments import as_leaves
 from .._derivatives import call_with_rules
 from .._primitives.aliases import check_aliases
 from .._primitives.batching import check_vmap_method
+from .._primitives.devices import knowing_devices
 from .._primitives.function import PARALLEL, Constant, function_p
 from .._pure_callback import check_sharding, result_avals
 from .target import NativeTarget
@@ -118,7 +119,7 @@ class NativeFunction(abc.ABC):
         """The results as a flat list. `avals` are those of `flat`."""
         del avals
         called: Sequence[Any] = function_p.bind(
-            *flat,
+            *knowing_devices(flat, self._settings.sharding),
             target=target,
             result_avals=results,
             vmap_method=self._settings.vmap_method,

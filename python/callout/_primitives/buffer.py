@@ -11,7 +11,6 @@ import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, batching, mlir, xla
 
-from .. import _jax_compat
 from .._targets import Target
 from . import context, effects, lowering
 from .aliases import Aliases, alias_attributes, own_operands
@@ -24,7 +23,6 @@ PLATFORMS = ("cpu", "cuda")
 
 buffer_p = jax.extend.core.Primitive("callout_buffer_callback")
 buffer_p.multiple_results = True
-_jax_compat.require_devices(buffer_p)
 buffer_p.def_impl(functools.partial(xla.apply_primitive, buffer_p))
 
 

@@ -23,8 +23,6 @@ call_p = jax.extend.core.Primitive("callout_call")
 call_p.multiple_results = True
 io_p = jax.extend.core.Primitive("callout_io")
 io_p.multiple_results = True
-for _primitive in (call_p, io_p):
-    _jax_compat.require_devices(_primitive)
 
 Avals = tuple[jax.core.ShapedArray, ...]
 

@@ -12,7 +12,7 @@ import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, batching, mlir, xla
 
-from .. import _jax_compat, _patches
+from .. import _patches
 from .._gpu.target import GpuTarget
 from .._native.target import NativeTarget
 from . import context, lowering
@@ -23,7 +23,6 @@ from .varying import result_types
 
 function_p = jax.extend.core.Primitive("callout_function")
 function_p.multiple_results = True
-_jax_compat.require_devices(function_p)
 function_p.def_impl(functools.partial(xla.apply_primitive, function_p))
 
 PARALLEL = "parallel"

@@ -11,7 +11,7 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
-from .. import _errors, _jax_compat
+from .. import _errors
 from .._targets import Target
 from . import effects, lowering
 from .call import Avals, call_now, lower_call
@@ -19,7 +19,6 @@ from .varying import result_types
 
 host_call_p = jax.extend.core.Primitive("callout_host_call")
 host_call_p.multiple_results = True
-_jax_compat.require_devices(host_call_p)
 
 _WHERE = "callout.host_callback.call"
 

@@ -13,7 +13,6 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
-from .. import _jax_compat
 from .._targets import Target, Transforms
 from . import lowering
 from .batching import thread_over_batch
@@ -27,7 +26,6 @@ from .varying import result_types
 threaded_tap_p = jax.extend.core.Primitive("callout_threaded_tap")
 threaded_call_p = jax.extend.core.Primitive("callout_threaded_call")
 threaded_call_p.multiple_results = True
-_jax_compat.require_devices(threaded_call_p)
 
 # What a threaded call was before: its `where`, which errors show and which transformations depend on.
 WHERE_IO = "callout.io_callback"

@@ -12,6 +12,7 @@ import jax.extend.core
 from .. import _jax_compat
 from .._primitives.call import io_p
 from .._primitives.debug import debug_p
+from .._primitives.devices import known_devices_p
 from .._primitives.effects import IoEffect, OrderedEffect, UnorderedEffect
 from .._primitives.host_call import host_call_p
 from .._primitives.tap import tap_p
@@ -94,8 +95,13 @@ def _call(where: str, more: dict[str, Any], _: Threader, eqn: Any, token: Any, a
     return token, outs
 
 
+def _keep(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    return token, _jax_compat.bind_again(eqn, args)
+
+
 RULES.update(
     {
+        known_devices_p: _keep,
         tap_p: _tap,
         io_p: functools.partial(_call, WHERE_IO, {"partitioned": False}),
         debug_p: functools.partial(_call, WHERE_DEBUG, {"result_avals": (), "sharding": None}),
