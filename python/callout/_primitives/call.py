@@ -16,7 +16,7 @@ from .._device_calls import device_call_target
 from .._targets import Target
 from . import context, effects, lowering
 from .batching import batch_call, loop_over_batch
-from .eager import check_usable, placement, to_host, wait_for_ordered
+from .eager import check_usable, place, placement, to_host, wait_for_ordered
 from .varying import result_types
 
 call_p = jax.extend.core.Primitive("callout_call")
@@ -40,7 +40,7 @@ def call_now(args: Sequence[Any], target: Target, result_avals: Avals, ordered: 
     device, ordinal, committed = placement(args, target.device_index)
     specs = [(aval.shape, aval.dtype) for aval in result_avals]
     results = _ext.call_eager(target.callback(), [to_host(arg) for arg in args], specs, ordinal, ordered)
-    return [_jax_compat.put_on_device(result, device, committed) for result in results]
+    return place(results, args, device, committed)
 
 
 def lower_call(

@@ -45,6 +45,28 @@ def placement(values: Sequence[Any], device_index: int = 0) -> tuple[jax.Device,
     return device, _jax_compat.ordinal_of(device), False
 
 
+def place(
+    results: Sequence[np.ndarray], values: Sequence[Any], device: jax.Device, committed: bool
+) -> list[jax.Array]:
+    """The results of an eager operation on `values`: on the device that ran it; if they are over several, on all of them.
+
+    Those of a jit are, too: JAX computes with them and the values.
+    """
+    if committed:
+        sharding = next(value.sharding for value in values if isinstance(value, jax.Array) and value.committed)
+        if sharding.num_devices > 1:
+            everywhere = _replicated(sharding)
+            return [jax.device_put(result, everywhere) for result in results]
+    return [_jax_compat.put_on_device(result, device, committed) for result in results]
+
+
+def _replicated(sharding: jax.sharding.Sharding) -> jax.sharding.NamedSharding:
+    mesh = getattr(sharding, "mesh", None)
+    if mesh is None:
+        mesh = jax.sharding.Mesh(np.array(_devices_in_order(sharding)), ("devices",))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+
+
 def shards(values: Sequence[Any]) -> Iterator[tuple[int, list[np.ndarray], np.ndarray]]:
     """Each device's part of `values`: FFI ordinal, the shards, and where they begin in all dimensions in turn."""
     held = [
