@@ -202,6 +202,65 @@ def test_a_missing_compiler_is_named(monkeypatch):
         callout.cpp.load_inline(SOURCE)
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("true", "true wrote no library: "),
+        ('c++ "-O2', "is no command: No closing quotation"),
+        (__file__, "was not found"),
+    ],
+)
+def test_a_command_that_is_no_compiler_is_named(tmp_path, monkeypatch, command, message):
+    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    monkeypatch.setenv("CXX", command)
+    with pytest.raises(callout.cpp.CompileError, match=message):
+        callout.cpp.load_inline(SOURCE)
+    assert libraries(tmp_path) == []
+
+
+def test_a_file_that_cannot_be_executed_is_named(tmp_path, monkeypatch):
+    compiler = tmp_path / "compiler"
+    compiler.write_bytes(b"\0")
+    compiler.chmod(0o700)
+    monkeypatch.setenv("CXX", str(compiler))
+    with pytest.raises(callout.cpp.CompileError, match="Exec format error"):
+        callout.cpp.load_inline(SOURCE)
+
+
+def test_a_blank_command_is_none(tmp_path, monkeypatch):
+    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    monkeypatch.setenv("CXX", " ")
+    assert float(callout.cpp.load_inline(SOURCE).scale(1.0, factor=2.0)) == 2
+
+
+@pytest.mark.parametrize("part", ["nothing", "the head", "half", "another byte", "no sums"])
+def test_a_damaged_library_is_compiled_again(tmp_path, monkeypatch, part):
+    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    source = f"{SOURCE} // {part}"
+    with monkeypatch.context() as without_loading:
+        without_loading.setattr(callout.cpp, "_open", lambda path, *_: path)
+        library = callout.cpp.load_inline(source)
+        whole = library.read_bytes()
+        flipped = bytearray(whole)
+        flipped[len(whole) // 2] ^= 1
+        damaged = {"nothing": b"", "the head": whole[:1000], "half": whole[: len(whole) // 2], "another byte": flipped}
+        library.unlink()
+        library.write_bytes(damaged.get(part, whole))
+        if part == "no sums":
+            library.with_suffix(".sums").write_bytes(b"\xff")
+    assert float(callout.cpp.load_inline(source).scale(1.0, factor=2.0)) == 2
+    assert library.read_bytes() == whole
+    assert len(library.with_suffix(".sums").read_text()) == 65
+
+
+def test_a_damaged_library_that_was_built_elsewhere_is_named(tmp_path):
+    for content, message in ((b"", "is no shared library"), (b"\x7fELF\x02\x01" + b"\xff" * 200, "is damaged")):
+        library = tmp_path / f"{len(content)}.so"
+        library.write_bytes(content)
+        with pytest.raises(callout.cpp.CompileError, match=message):
+            callout.cpp.load(library)
+
+
 def libraries(folder):
     return sorted(path.name for path in (folder / "cpp").glob("*.so"))
 

@@ -223,3 +223,13 @@ def test_files_include_files_beside_them(tmp_path):
     assert repr(module) == "<native module 'twice': twice>"
     with pytest.raises(FileNotFoundError, match=r"callout\.cuda\.load: .*absent\.cu is not a file"):
         callout.cuda.load(tmp_path / "absent.cu")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".cubin", ".ptx"])
+def test_a_damaged_image_is_compiled_again(tmp_path, monkeypatch, suffix):
+    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    file = callout.cuda.load_inline(SCALE, arch="sm_90").path.with_suffix(suffix)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2] or b"more")
+    callout.cuda.load_inline(SCALE, arch="sm_90")
+    assert file.read_bytes() == whole

@@ -96,7 +96,7 @@ def compile_source(
         described = {"symbols": dict(zip(kernels, symbols, strict=True)), "log": said}
         unfinished.write_text(json.dumps(described))
 
-    described = json.loads(kept(folder, key, ".json", name, build).read_text())
+    described = json.loads(kept(folder, key, ".json", name, build, [".cubin", ".ptx"]).read_text())
     cubin, ptx = (folder / f"{key}.cubin").read_bytes(), (folder / f"{key}.ptx").read_bytes()
     path = folder / f"{key}.{'cubin' if cubin else 'ptx'}"
     return Compiled(key, path, architecture, cubin, ptx, described["symbols"], described["log"])

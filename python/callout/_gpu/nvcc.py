@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 
-from .._native.compiler import CompileError, Compiler
+from .._native.compiler import CompileError, Compiler, command_in
 from .nvrtc import device_capabilities
 from .toolkit import packaged, toolkits
 
@@ -38,14 +37,11 @@ def find_nvcc(arch: str | None, flags: Sequence[str]) -> Compiler:
         CompileError: there is none.
         ValueError: `arch` is none, or `flags` say another.
     """
-    wanted = os.environ.get("CUDACXX")
-    command = shlex.split(wanted) if wanted else [*_candidates()][:1]
+    command = command_in("callout.cuda", "CUDACXX") or [*_candidates()][:1]
     path = shutil.which(command[0]) if command else None
     if path is None:
         raise CompileError(
-            f"callout.cuda: the compiler CUDACXX={wanted!r} was not found"
-            if wanted
-            else "callout.cuda: no nvcc was found on the path, at CUDA_PATH, CUDA_HOME or /usr/local/cuda; install the CUDA "
+            "callout.cuda: no nvcc was found on the path, at CUDA_PATH, CUDA_HOME or /usr/local/cuda; install the CUDA "
             "toolkit, or set CUDACXX. Kernels by themselves need none: callout.cuda.load_inline"
         )
     chosen = _architecture(arch, flags)

@@ -7,12 +7,13 @@ import contextlib
 import errno
 import fcntl
 import functools
+import hashlib
 import os
 import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from .._config import config
@@ -45,26 +46,47 @@ def _temporary_folder(kind: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"callout-{kind}-"))
 
 
-def kept(folder: Path, key: str, suffix: str, name: str, make: Callable[[Path], None]) -> Path:
+def kept(
+    folder: Path, key: str, suffix: str, name: str, make: Callable[[Path], None], beside: Sequence[str] = ()
+) -> Path:
     """The file of `key`, which `make` writes at the path that it is given if no process on this machine has.
 
-    Other processes that want the same file wait, and find it when it is their turn. `name` is for whoever waits long.
+    A file that is not what was written, on a disk that was full or by a machine that went down, is made again. Other
+    processes that want the same file wait, and find it when it is their turn. `name` is for whoever waits long; `beside`:
+    suffixes of more files of `key`, which `make` writes where they belong.
     """
     file = folder / f"{key}{suffix}"
-    if file.exists():
+    sums = folder / f"{key}.sums"
+    others = [folder / f"{key}{more}" for more in beside]
+    if _are_whole([file, *others], sums):
         return file
     with _locked(folder / f"{key}.lock"):
-        if not file.exists():
+        if not _are_whole([file, *others], sums):
             for left in folder.glob(f".{key}.*"):  # of a process that was killed: this one has the lock
                 left.unlink(missing_ok=True)
             unfinished = folder / f".{key}.{os.getpid()}{suffix}"
             try:
                 with _progress(name):
                     make(unfinished)
+                text = "".join(f"{_sum(each)}\n" for each in [unfinished, *others])
                 unfinished.replace(file)
+                unfinished.write_text(text)
+                unfinished.replace(sums)
             finally:
                 unfinished.unlink(missing_ok=True)
     return file
+
+
+def _sum(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _are_whole(files: Sequence[Path], sums: Path) -> bool:
+    """True if the files hold what was written."""
+    try:
+        return [_sum(file) for file in files] == sums.read_text().split()
+    except (OSError, UnicodeError):
+        return False
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from .. import _errors
 from .cache import cache_folder, kept
+from .elf import exported_symbols
 
 
 class CompileError(_errors.CallbackError):
@@ -59,22 +60,38 @@ class Compiler:
 
 @functools.lru_cache(maxsize=16)
 def _version(compiler: Compiler) -> str:
-    return subprocess.run([*compiler.command, "--version"], capture_output=True, text=True, check=False).stdout
+    command = [*compiler.command, "--version"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False).stdout.decode(errors="replace")
+    except OSError as error:
+        raise CompileError(f"{compiler.where}: {shlex.join(command)}: {error}") from error
+
+
+def command_in(where: str, variable: str) -> list[str]:
+    """The words of a command in an environment variable; none if it is not set, or blank.
+
+    Raises:
+        CompileError: a quote is not closed, or there is no such command.
+    """
+    text = os.environ.get(variable, "")
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise CompileError(f"{where}: {variable}={text!r} is no command: {error}") from error
+    if words and shutil.which(words[0]) is None:
+        raise CompileError(f"{where}: the compiler {variable}={text!r} was not found")
+    return words
 
 
 def find_compiler() -> Compiler:
     """That of C++: the command in `CXX` if set, or else the first of c++, g++, clang++ on the path."""
-    wanted = os.environ.get("CXX")
-    for command in [shlex.split(wanted)] if wanted else [["c++"], ["g++"], ["clang++"]]:
+    wanted = command_in("callout.cpp", "CXX")
+    for command in [wanted] if wanted else [["c++"], ["g++"], ["clang++"]]:
         if path := shutil.which(command[0]):
             flags = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden")
             macros = ("-dM", "-E", "-x", "c++", "/dev/null")
             return Compiler("callout.cpp", "cpp", (path, *command[1:]), flags, macros)
-    raise CompileError(
-        f"callout.cpp: the compiler CXX={wanted!r} was not found"
-        if wanted
-        else "callout.cpp: no C++ compiler was found (c++, g++, clang++); install one, or set CXX"
-    )
+    raise CompileError("callout.cpp: no C++ compiler was found (c++, g++, clang++); install one, or set CXX")
 
 
 def build(
@@ -99,5 +116,10 @@ def build(
     def compile_library(library: Path) -> None:
         # Libraries count for what comes before them.
         compiler.run(f"cannot compile {name}", *options, "-shared", *map(str, files), *flags, "-o", str(library))
+        try:
+            exported_symbols(library)
+        except (OSError, ValueError) as error:
+            text = f"{compiler.where}: cannot compile {name}: {shlex.join(compiler.command)} wrote no library: {error}"
+            raise CompileError(text) from error
 
     return kept(cache_folder(compiler.kind), key, ".so", name, compile_library), key

@@ -12,10 +12,17 @@ _DYNSYM = 11
 
 
 def exported_symbols(path: Path) -> set[str]:
-    """Names of the defined symbols. Empty for a file that is not such a library."""
+    """Names of the defined symbols. ValueError for a file that is not such a library, or damaged."""
     data = path.read_bytes()
     if data[:6] != b"\x7fELF\x02\x01":
-        return set()
+        raise ValueError(f"{path} is no shared library: it has {len(data)} bytes, and begins with {data[:6]!r}")
+    try:
+        return _symbols(data)
+    except (struct.error, ValueError, IndexError, OverflowError) as error:
+        raise ValueError(f"the shared library {path} of {len(data)} bytes is damaged: {error}") from error
+
+
+def _symbols(data: bytes) -> set[str]:
     (table,) = struct.unpack_from("<Q", data, 0x28)
     size, count = struct.unpack_from("<HH", data, 0x3A)
     sections = [_SECTION.unpack_from(data, table + size * i) for i in range(count)]

@@ -31,12 +31,16 @@ def chosen_functions(where: str, path: Path, name: str, functions: Functions) ->
     """Functions with their settings: those of `functions`, or all that describe themselves.
 
     Raises:
-        CompileError: there are none.
+        CompileError: there are none, or the file is no library.
     """
     if isinstance(functions, Mapping):
         return functions
     if functions is None:
-        functions = sorted(s.removesuffix(_RECORD) for s in exported_symbols(path) if s.endswith(_RECORD))
+        try:
+            symbols = exported_symbols(path)
+        except ValueError as error:
+            raise CompileError(f"{where}: {name}: {error}") from error
+        functions = sorted(s.removesuffix(_RECORD) for s in symbols if s.endswith(_RECORD))
         if not functions:
             raise CompileError(
                 f"{where}: {name} has no function for JAX: mark one by CALLOUT_KERNEL(function), or name one in `functions`"
