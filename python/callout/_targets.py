@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import pickle
 import types
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import jax
 import numpy as np
@@ -87,6 +88,12 @@ class Target:
 
     def __repr__(self) -> str:
         return self.label
+
+    def __reduce__(self) -> NoReturn:
+        raise pickle.PicklingError(
+            f"callout: '{self.label}' belongs to this process, and so does a compiled program that calls it. Bind it by "
+            "callout.register(name, fn), here and in the process that loads the program, and pass the name"
+        )
 
     def callback(self, transforms: Transforms = ()) -> _ext.Callback:
         """The core's object, made when it is first needed. A target lives as long as any program that uses it."""

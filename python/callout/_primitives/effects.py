@@ -36,6 +36,15 @@ class _Effect(jax.extend.core.Effect):
     def __hash__(self) -> int:
         return hash(type(self))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # For compiled programs that are serialised. The class is not where its frozen name says.
+        return _effect_named, (type(self).__name__,)
+
+
+def _effect_named(name: str) -> _Effect:
+    kinds: dict[str, type[_Effect]] = {kind.__name__: kind for kind in _Effect.__subclasses__()}
+    return kinds[name]()
+
 
 def _ensure_patches() -> None:
     """What programs with an effect of ours need."""

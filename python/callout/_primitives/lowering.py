@@ -21,6 +21,10 @@ from .effects import ordered_effect
 # A mark in programs that are exported for several platforms (see _reachability.py). It never leaves `callout.export`.
 REFUSAL = "callout.not_supported"
 
+# What every program carries whose calls PJRT is to know of. A program that is serialised names it by where it is found.
+host_callback: Any = _ext.host_callback()
+host_callback.__module__ = __name__
+
 
 def not_supported(platforms: Iterable[str], supported: Sequence[str] = PLATFORMS) -> str:
     """The text of the refusal."""
@@ -79,7 +83,7 @@ def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dic
     """
     if not target.is_python() or target.numpy_only or context.is_exporting(ctx) or "cpu" not in context.platforms(ctx):
         return {}
-    ctx.module_context.add_host_callback(_ext.host_callback())
+    ctx.module_context.add_host_callback(host_callback)
     return {"host_callback": np.int64(1)}
 
 
