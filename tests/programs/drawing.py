@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import prelude
@@ -47,7 +48,10 @@ class Drawer:
         self.devices = self.random.choice((0, 0, 2, 4))  # of all meshes in the program; 0: none
 
     def program(self) -> Program:
-        mode = self.random.choices(("jit", "donate", "aot", "threaded", "eager"), (8, 2, 1, 2, 1))[0]
+        mode = self.random.choices(("jit", "donate", "aot", "threaded", "eager", "sharded"), (8, 2, 1, 2, 1, 1))[0]
+        if mode == "sharded":
+            self.devices = self.devices or 4
+            mode += str(self.devices)
         params = [self._var(INTEGER), self._var(SCALAR), self._var(VECTOR)]
         main = self._region(
             Scope(), params, [self.random.choice((SCALAR, VECTOR)) for _ in range(self.random.randint(1, 2))]
@@ -140,6 +144,8 @@ class Body:
             kinds = ["jit", "cond", "scan", "remat", "custom_jvp", "map", "vmap", "vmap"]
             if not scope.reverse:
                 kinds += ["while", "while"]
+            if not scope.derivative:
+                kinds.append("ref")
             if scope.depth < 3:
                 kinds += ["vjp", "vjp", "jvp"]
             if not scope.forward:
@@ -169,9 +175,9 @@ class Body:
 
     def _callback(self) -> None:
         scope, pick = self._scope, self._random.choice
-        kinds = ["pure", "buffer", "watch"]
+        kinds = ["pure", "buffer", "watch", "cpp"]
         if not scope.uneven:
-            kinds += ["tap", "tap", "debug", "debug", "hcb_tap"]
+            kinds += ["tap", "tap", "debug", "debug", "print", "hcb_tap"]
             if not scope.lanes:
                 kinds += ["sink", "named_tap"]
             if not scope.remat:
@@ -182,10 +188,14 @@ class Body:
         dtype = "float32" if self._random.random() < 0.5 else pick(list(prelude.MODULUS))
         if dtype in ("int4", "uint4", "uint2") and (what in ("buffer", "watch") or self._drawer.devices):
             dtype = "float32"  # XLA loses elements of less than a byte when it reshards them
+        if what in ("print", "cpp"):
+            dtype = pick(("float32", "int32")) if what == "print" else "float32"
         attrs = {"site": next(self._drawer._sites), "what": what, "dtype": dtype, "modulus": prelude.MODULUS[dtype]}
         settings: dict[str, object] = {}
         if what in ("pure", "buffer"):
             settings["vmap_method"] = pick(METHODS)
+        if what == "cpp":
+            attrs["method"] = pick((*METHODS, "parallel"))
         if what in prelude.WITH_RESULT and scope.derivative:
             attrs["stop"] = True
         if (
@@ -198,22 +208,45 @@ class Body:
             attrs["options"] = pick(({"numpy_only": True}, {"name": f"named{attrs['site']}"}))
             if what in ("pure", "io") and self._random.random() < 0.3:
                 attrs["options"] = {"zero_copy": True}
+        if what in ("tap", "sink", "named_tap") and self._random.random() < 0.3:
+            settings.update(self._sending())
         x = self.some(self._type())
         self._add("site", [x.type], [x], [], **attrs, settings=settings)
+
+    def _sending(self) -> dict[str, object]:
+        """What a tap leaves out. Where it is not the program that decides which ones, only what leaves out none or all."""
+        some = [{"sample": 1.0}, {"only_process": 0}, {"only_process": 1}, {"on_full": "drop_newest"}, {"every": 1}]
+        scope = self._scope
+        if not (scope.lanes or scope.derivative or scope.shards or scope.remat):
+            some += [{"every": 2}, {"every": 3}, {"min_interval": 3600.0}] * 2
+        return self._random.choice(some)
+
+    def _captured(self, args: list[Var], among: Sequence[int]) -> dict[str, object]:
+        """Arguments that are captured variables instead."""
+        if self._random.random() < 0.6:
+            return {}
+        return {"captured": tuple(i for i in among if self._random.random() < 0.7)}
+
+    def _ref(self) -> None:
+        x = self.some(self._type())
+        region = self._drawer._region(self._scope.inside(loops=self._scope.loops + 1), self._params([x]), [x.type])
+        self._add("ref", [x.type], [x], [region], n=self._random.randint(1, 3))
 
     def _jit(self) -> None:
         args = self._arguments()
         types = [self._type()]
         region = self._drawer._region(self._scope.inside(), self._params(args), types)
         options = self._random.choice(({}, {}, {"inline": True}, {"donate_argnums": (1,)}))
-        self._add("jit", types, args, [region], options=options)
+        captured = self._captured(args, range(len(args))) if "donate_argnums" not in options else {}
+        self._add("jit", types, args, [region], options=options, **captured)
 
     def _remat(self) -> None:
         args = self._arguments(integers=False)
         types = [self._type()]
         region = self._drawer._region(self._scope.inside(remat=True), self._params(args), types)
         options = self._random.choice(({}, {}, {"prevent_cse": False}))
-        self._add("remat", types, args, [region], policy=self._random.choice(POLICIES), options=options)
+        more = self._captured(args, range(len(args)))
+        self._add("remat", types, args, [region], policy=self._random.choice(POLICIES), options=options, **more)
 
     def _cond(self) -> None:
         index, args = self.some(INTEGER), self._arguments()
@@ -223,15 +256,18 @@ class Body:
             self._drawer._region(self._scope.inside(uneven=uneven), self._params(args), types)
             for _ in range(self._random.choice((2, 2, 3)))
         ]
-        self._add("cond", types, [index, *args], branches)
+        self._add("cond", types, [index, *args], branches, **self._captured(args, range(1, len(args) + 1)))
 
     def _while(self) -> None:
         count, args = self.some(INTEGER), self._arguments(integers=False)
         uneven = self._scope.uneven or count.name in self._drawer._uneven
         scope = self._scope.inside(uneven=uneven, loops=self._scope.loops + 1)
         types = [arg.type for arg in args]
-        region = self._drawer._region(scope, self._params(args), types)
-        self._add("while", types, [count, *args], [region], form=self._random.choice(("while_", "fori_")))
+        regions = [self._drawer._region(scope, self._params(args), types)]
+        form = self._random.choice(("while_", "fori_"))
+        if form == "while_" and not scope.uneven and self._random.random() < 0.4:
+            regions.append(self._drawer._region(scope, self._params(args), []))
+        self._add("while", types, [count, *args], regions, form=form)
 
     def _rows(self, n: int) -> Var:
         inner = self._type()
@@ -297,7 +333,14 @@ class Body:
         places = [axis if axis >= 0 else axis + len(t.shape) + 1 for t, axis in zip(types, out_axes, strict=True)]
         shapes = [Type("f", (*t.shape[:place], n, *t.shape[place:])) for t, place in zip(types, places, strict=True)]
         options = self._random.choice(({}, {}, {"axis_name": "lane"}))
-        attrs = {"n": n, "in_axes": tuple(in_axes), "out_axes": tuple(out_axes), "options": options}
+        whole = [i for i, axis in enumerate(in_axes) if axis is None]
+        attrs = {
+            "n": n,
+            **self._captured(args, whole),
+            "in_axes": tuple(in_axes),
+            "out_axes": tuple(out_axes),
+            "options": options,
+        }
         self._fold(self._add("vmap", shapes, args, [region], **attrs), places)
 
     def _shard_map(self) -> None:
@@ -307,7 +350,12 @@ class Body:
         params = [self._drawer._var(Type("f", (4 // n,))), *self._params(args[1:])]
         scope = self._scope.inside(shards=True, loops=self._scope.loops + 1)
         region = self._drawer._region(scope, params, [Type("f", (4 // n,))])
-        self._add("shard_map", [VECTOR], args, [region], n=n, split=split, options={"check_vma": False})
+        options = {"check_vma": False}
+        if self._random.random() < 0.5:
+            options = self._random.choice(({}, {"varying": True}, {"varying": True}))
+        if self._random.random() < 0.3:
+            options["axis_type"] = "Explicit"
+        self._add("shard_map", [VECTOR], args, [region], n=n, split=split, options=options)
 
     def _jvp(self) -> None:
         x, rest = self.some(self._type()), self._arguments()
@@ -315,7 +363,8 @@ class Body:
         form = self._random.choice(("jvp_", "linearize_"))
         changes = {"forward": True, "reverse": self._scope.reverse or form == "linearize_"}
         region = self._drawer._region(self._scope.inside(**changes), self._params([x, *rest]), [type_])
-        self._add("jvp", [type_, type_], [x, self.some(x.type), *rest], [region], form=form)
+        args = [x, self.some(x.type), *rest]
+        self._add("jvp", [type_, type_], args, [region], form=form, **self._captured(args, range(2, len(args))))
 
     def _vjp(self) -> None:
         x, rest = self.some(self._type()), self._arguments()
@@ -323,7 +372,8 @@ class Body:
         region = self._drawer._region(self._scope.inside(reverse=True), self._params([x, *rest]), [type_])
         cotangent = self.some(type_)
         form = self._random.choice(("vjp_", "grad_"))
-        self._add("vjp", [type_, x.type], [x, cotangent, *rest], [region], form=form)
+        args = [x, cotangent, *rest]
+        self._add("vjp", [type_, x.type], args, [region], form=form, **self._captured(args, range(2, len(args))))
 
     def _custom_jvp(self) -> None:
         x = self.some(self._type())

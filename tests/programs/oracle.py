@@ -88,8 +88,12 @@ class Oracle:
         return outs
 
     def _while(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
-        (body,), count = stmt.regions, int(values[0]) % 4
-        return self._loop(body, pos, values[1:], [()] * count)[0]
+        body, count = stmt.regions[0], int(values[0]) % 4
+        look = stmt.regions[1] if len(stmt.regions) > 1 else None
+        return self._loop(body, pos, values[1:], [()] * count, look=look)[0]
+
+    def _ref(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
+        return self._loop(stmt.regions[0], pos, values, [()] * stmt.attrs["n"])[0]
 
     def _scan(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
         (body,), attrs = stmt.regions, stmt.attrs
@@ -99,7 +103,13 @@ class Oracle:
         return [*carry, *(boxes.stack(column, 0) for column in zip(*ys, strict=True))]
 
     def _loop(
-        self, body: Region, pos: int, carry: list[Value], rows: list[tuple[Value, ...]], backwards: bool = False
+        self,
+        body: Region,
+        pos: int,
+        carry: list[Value],
+        rows: list[tuple[Value, ...]],
+        backwards: bool = False,
+        look: Region | None = None,
     ) -> tuple[list[Value], list[list[Value]]]:
         carry, n = list(carry), len(carry)
         sample = rows[0] if rows else ()
@@ -113,8 +123,12 @@ class Oracle:
             carry = grown
         ys: dict[int, list[Value]] = {}
         for i in reversed(range(len(rows))) if backwards else range(len(rows)):
+            if look is not None:
+                self.call(look, pos * 8 + i, carry)
             outs = self.call(body, pos * 8 + i, [*carry, *rows[i]])
             carry, ys[i] = outs[:n], outs[n:]
+        if look is not None:
+            self.call(look, pos * 8 + len(rows), carry)
         return carry, [ys[i] for i in range(len(rows))]
 
     # Lanes and devices

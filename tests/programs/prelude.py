@@ -3,6 +3,9 @@
 note what they got. A program that is printed for a reader has this file in front.
 """
 
+import contextlib
+import functools
+import io
 import itertools
 import json
 import os
@@ -23,6 +26,16 @@ from jax import lax
 SIGNED = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "int8", "int16", "int32")
 MODULUS = dict.fromkeys((*SIGNED, "uint4", "uint8", "uint16", "uint32", "complex64"), 8) | {"bool": 2, "uint2": 4}
 WITH_RESULT = {"pure", "io", "buffer", "cpp", "hcb_call"}
+OBSERVED = {
+    "io",
+    "debug",
+    "print",
+    "tap",
+    "named_tap",
+    "sink",
+    "hcb_tap",
+    "hcb_call",
+}  # as often as the program gets there
 IDENTITIES = {"tap", "sink", "named_tap", "hcb_tap", "watch"}
 
 events = []  # (site, pos, value), one a lane, in the order of arrival
@@ -185,15 +198,42 @@ def written(site, dtype):
         yield site, int(record["0"]), tuple((x[..., 0] if dtype == "complex64" else x).ravel().tolist())
 
 
+@functools.cache
+def compiled(vmap_method):
+    """`answer` in C++, which notes nothing."""
+    module = callout.cpp.load_inline("""
+    #include <cmath>
+    #include "callout/kernel.h"
+
+    void answer(callout::In<float> x, callout::Out<float> y) {
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = std::fmod(x[i] * 3 + 1, 8.0f);
+    }
+    CALLOUT_KERNEL(answer);
+    """)
+    return module.answer.options(vmap_method=vmap_method)
+
+
+def printed(text):
+    """Notes what debug_print wrote: @site pos [value]."""
+    for line in text.splitlines():
+        at, pos, *value = line.replace("[", " ").replace("]", " ").split()
+        events.append((int(at.removeprefix("@")), int(pos), tuple(map(float, value))))
+
+
 # Loops: pos * 8 + i is the position of iteration i
 
 
-def while_(pos, count, body, *carry):
+def while_(pos, count, body, *carry, look=None):
     def step(state):
         i, *carry = state
         return (i + 1, *body(pos * 8 + i, *carry))
 
-    return lax.while_loop(lambda state: state[0] < count % 4, step, (count * 0, *carry))[1:]
+    def more(state):
+        if look is not None:
+            look(pos * 8 + state[0], *state[1:])
+        return state[0] < count % 4
+
+    return lax.while_loop(more, step, (count * 0, *carry))[1:]
 
 
 def fori_(pos, count, body, *carry):
@@ -208,6 +248,16 @@ def scan_(pos, n, body, carry, xs, **options):
 
     carry, ys = lax.scan(step, tuple(carry), (jnp.arange(n, dtype=jnp.int32), *xs), **options)
     return (*carry, *ys)
+
+
+def ref_(pos, n, body, x):
+    ref = jax.new_ref(x)
+
+    def step(i, _):
+        ref[...] = body(pos * 8 + i, ref[...])[0]
+
+    lax.fori_loop(0, n, step, None)
+    return (ref[...],)
 
 
 def cond_(pos, index, branches, *args):
@@ -228,15 +278,26 @@ def vmap_(pos, n, body, in_axes, out_axes, *args, **options):
     return jax.vmap(lane, (0, *in_axes), tuple(out_axes), **options)(jnp.arange(n, dtype=jnp.int32), *args)
 
 
-def shard_map_(pos, n, body, split, outs, *args, **options):
-    mesh = jax.make_mesh((n,), ("d",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:n])
-    spec = jax.sharding.PartitionSpec
+def mesh_of(n, axis_type="Auto"):
+    kind = getattr(jax.sharding.AxisType, axis_type)
+    return jax.make_mesh((n,), ("d",), axis_types=(kind,), devices=jax.devices()[:n])
+
+
+def shard_map_(pos, n, body, split, outs, *args, axis_type="Auto", varying=False, **options):
+    mesh, spec = mesh_of(n, axis_type), jax.sharding.PartitionSpec
     in_specs = (spec(), *(spec("d") if yes else spec() for yes in split))
 
     def shard(pos, *args):
+        if varying:
+            args = [x if yes else lax.pcast(x, "d", to="varying") for x, yes in zip(args, split, strict=True)]
         return tuple(body(pos * 8 + lax.axis_index("d").astype(jnp.int32), *args))
 
-    return jax.shard_map(shard, mesh=mesh, in_specs=in_specs, out_specs=(spec("d"),) * outs, **options)(pos, *args)
+    mapped = jax.shard_map(shard, mesh=mesh, in_specs=in_specs, out_specs=(spec("d"),) * outs, **options)
+    if axis_type == "Auto":
+        return mapped(pos, *args)
+    where = [jax.NamedSharding(mesh, s) for s in (*in_specs, spec())]
+    placed = [jax.sharding.reshard(x, s) for x, s in zip((pos, *args), where[:-1], strict=True)]
+    return [jax.sharding.reshard(x, where[-1]) for x in mapped(*placed)]
 
 
 # Derivatives, of the first argument
@@ -308,9 +369,13 @@ def run(program, inputs, mode="jit", runs=2):
         return tuple(program(jnp.int32(0), *args))
 
     def fresh():
-        return [jnp.asarray(x) for x in inputs]
+        if not mode.startswith("sharded"):
+            return [jnp.asarray(x) for x in inputs]
+        mesh, spec = mesh_of(int(mode.removeprefix("sharded"))), jax.sharding.PartitionSpec
+        specs = [spec("d") if np.ndim(x) else spec() for x in inputs]
+        return [jax.device_put(x, jax.NamedSharding(mesh, s)) for x, s in zip(inputs, specs, strict=True)]
 
-    if mode == "jit":
+    if mode == "jit" or mode.startswith("sharded"):
         f = jax.jit(main)
     elif mode == "donate":
         f = jax.jit(main, donate_argnums=tuple(range(len(inputs))))
@@ -320,11 +385,13 @@ def run(program, inputs, mode="jit", runs=2):
         f = jax.jit(callout.threaded(main))
     else:
         f = main
-    results = None
-    try:
-        for _ in range(runs):
-            results = f(*fresh())
-        return [np.asarray(x) for x in results]
-    finally:
-        callout.barrier_wait()
-        jax.effects_barrier()
+    results, output = None, io.StringIO()
+    with contextlib.redirect_stdout(output):
+        try:
+            for _ in range(runs):
+                results = f(*fresh())
+            return [np.asarray(x) for x in results]
+        finally:
+            callout.barrier_wait()
+            jax.effects_barrier()
+            printed(output.getvalue())

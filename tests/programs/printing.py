@@ -8,6 +8,8 @@ from pathlib import Path
 import prelude
 from syntax import Program, Region, Stmt, sites
 
+CAPTURING = {"jit": 0, "remat": 0, "vmap": 0, "cond": 1, "jvp": 1, "vjp": 1}  # arguments that are no parameters
+
 
 def _shape(shape: tuple[int, ...]) -> str:
     return "(" + "".join(f"{n}, " for n in shape).rstrip() + ")"
@@ -53,7 +55,12 @@ def _call(stmt: Stmt, names: list[str], args: list[str]) -> str:
         case "cond":
             return f"cond_(pos, {args[0]}, [{', '.join(names)}]{''.join(', ' + a for a in args[1:])})"
         case "while":
-            return f"{attrs.get('form', 'while_')}(pos, {args[0]}, {names[0]}{''.join(', ' + a for a in args[1:])})"
+            look = f", look={names[1]}" if len(names) > 1 else ""
+            return (
+                f"{attrs.get('form', 'while_')}(pos, {args[0]}, {names[0]}{''.join(', ' + a for a in args[1:])}{look})"
+            )
+        case "ref":
+            return f"ref_(pos, {attrs['n']}, {names[0]}, {args[0]})"
         case "scan":
             n = attrs["carried"]
             reverse = ", reverse=True" if attrs.get("reverse") else ""
@@ -63,7 +70,8 @@ def _call(stmt: Stmt, names: list[str], args: list[str]) -> str:
         case "map":
             return f"map_(pos, {attrs['n']}, {names[0]}{comma}{more})"
         case "vmap":
-            axes = f"{list(attrs['in_axes'])}, {list(attrs['out_axes'])}"
+            kept = [axis for i, axis in enumerate(attrs["in_axes"]) if i not in attrs.get("captured", ())]
+            axes = f"{kept}, {list(attrs['out_axes'])}"
             return f"vmap_(pos, {attrs['n']}, {names[0]}, {axes}{comma}{more})"
         case "shard_map":
             return f"shard_map_(pos, {attrs['n']}, {names[0]}, {list(attrs['split'])}, {len(stmt.outs)}{comma}{more})"
@@ -99,22 +107,28 @@ class Printer:
     def _line(self, depth: int, text: str) -> None:
         self._lines.append("    " * depth + text)
 
-    def _region(self, name: str, region: Region, depth: int) -> None:
+    def _region(self, name: str, region: Region, depth: int, captured: dict[int, str] | None = None) -> None:
+        """A function; `captured` are its parameters that are variables around it instead."""
+        captured = captured or {}
         if not depth:
             self._lines += ["", ""]
-        self._line(depth, f"def {name}({', '.join(['pos', *(p.name for p in region.params)])}):")
+        params = [param.name for i, param in enumerate(region.params) if i not in captured]
+        self._line(depth, f"def {name}({', '.join(['pos', *params])}):")
+        for i, outside in captured.items():
+            self._line(depth + 1, f"{region.params[i].name} = {outside}")
         for stmt in region.body:
             self._stmt(stmt, depth + 1)
         results = "".join(f"{var.name}, " for var in region.results).rstrip()
         self._line(depth + 1, f"return ({results})")
 
     def _stmt(self, stmt: Stmt, depth: int) -> None:
-        names = []
+        names, args = [], [arg.name for arg in stmt.args]
+        captured = {i: i - CAPTURING[stmt.kind] for i in stmt.attrs.get("captured", ())}
         for region in stmt.regions:
             self._functions += 1
             names.append(f"f{self._functions}")
-            self._region(names[-1], region, depth)
-        args = [arg.name for arg in stmt.args]
+            self._region(names[-1], region, depth, {param: args[i] for i, param in captured.items()})
+        args = [arg for i, arg in enumerate(args) if i not in captured]
         if stmt.kind == "op":
             self._line(depth, f"{stmt.outs[0].name} = {OPERATIONS[stmt.attrs['op']](stmt.attrs.get('by'), *args)}")
         elif stmt.kind == "site":
@@ -176,6 +190,11 @@ def _callout_site(attrs, rank: int) -> tuple[str, str, str]:
             return f"lines({site})", f"_, r = callout.tap(fn{site}, (pos, e){settings})", kept
         case "hcb_tap":
             return f"hcb_tapped({site}, {rank})", f"_, r = hcb.id_tap(fn{site}, (pos, e))", kept
+        case "print":
+            call = f'callout.debug_print("@{site} {{}} {{}}", pos, e{settings})'
+            return "None", call, "x"
+        case "cpp":
+            return f"compiled({attrs['method']!r})", f"r = fn{site}(e)", "back(r, x)"
         case "watch":
             return "None", f'r = callout.watch(e, "site{site}"{settings})', kept
     raise ValueError(what)
@@ -186,8 +205,10 @@ def _jax_site(attrs, rank: int) -> tuple[str, str, str]:
     site, modulus, what = attrs["site"], attrs["modulus"], attrs["what"]
     settings = {name: value for name, value in attrs.get("settings", {}).items() if name in ("vmap_method", "ordered")}
     shape = "jax.ShapeDtypeStruct(e.shape, e.dtype)"
+    if what == "cpp":
+        settings["vmap_method"] = "expand_dims"
     if what in prelude.WITH_RESULT:
-        function = "jax.experimental.io_callback" if what == "io" else "jax.pure_callback"
+        function = "jax.experimental.io_callback" if what in ("io", "hcb_call") else "jax.pure_callback"
         call = f"r = {function}(fn{site}, {shape}, pos, e{_keywords(settings)})"
         return f"heard({site}, {rank}, {modulus})", call, "back(r, x)"
     settings.pop("vmap_method", None)

@@ -29,6 +29,7 @@ SIMPLE = {
     "reverse": False,
     "policy": None,
     "stop": False,
+    "captured": (),
     "form": None,
     "dtype": "float32",
     "modulus": 8,
@@ -65,6 +66,8 @@ def tidied(region: Region) -> Region:
 
 def _without_argument(stmt: Stmt, i: int) -> Stmt | None:
     """The statement without an argument that its regions do not use."""
+    if stmt.attrs.get("captured"):
+        return None
     first = FREE[stmt.kind]
     offset = {"cond": 1, "vjp": 1, "jvp": 1}.get(stmt.kind, 0)
     if i < first:
