@@ -55,6 +55,27 @@ def native_platform() -> str: ...
 
 def allow_embedded_libraries(allow: bool) -> None: ...
 
+class ProgramEnd:
+    """The end of a program, in the place of JAX's token."""
+
+    @property
+    def result(self) -> object: ...
+
+    @result.setter
+    def result(self, value: object | None) -> None: ...
+
+    def block_until_ready(self) -> None: ...
+
+class EndMarker:
+    """What `mark_end` has to know of a program."""
+
+    def __init__(self, devices: tuple, token_set: object, remember: object) -> None: ...
+
+def mark_end(marker: EndMarker, results: tuple) -> object:
+    """
+    The one result of a program, which stands for the program's end from now on.
+    """
+
 def load_native(label: str, spec: str) -> Callback: ...
 
 def native_parameters(callback: Callback) -> object:

@@ -36,72 +36,42 @@ def error_places() -> list[Place]:
     return [Place(*maker, after=_ext.translate_errors_of)]
 
 
-class _End:
-    """The end of a program, in the place of JAX's token: one of its results."""
-
-    __slots__ = ("_result",)
-
-    def __init__(self, result: Any):
-        self._result = result
-
-    def block_until_ready(self) -> None:
-        """Waits; raises what the program failed with, once, as JAX's token does."""
-        result = self._result
-        if result is None:
-            return
-        try:
-            result.block_until_ready()
-        except Exception:
-            self._result = None
-            if not result.is_deleted():
-                raise
-            # It was donated to a later program: of this thread, as a rule, whose programs end in their order.
-            _programs.wait_on_each_device()
-        self._result = None
-
-
-class _Devices:
-    """Takes a result of a program on these devices for their token."""
-
-    __slots__ = ("_devices", "_token_set")
-
-    def __init__(self, devices: Sequence[Any], token_set: Any):
-        self._devices = tuple(devices)
-        self._token_set = token_set
-
-    def __call__(self, result: Any) -> Any:
-        outputs = self._token_set.output_runtime_tokens
-        end = _End(result)
-        for device in self._devices:
-            outputs[device] = end
-        _runtime_tokens.remember(outputs)
-        return result
+def wait_for(end: _ext.ProgramEnd) -> None:
+    """Waits for a program's end; raises what it failed with, once, as JAX's token does. Called by the core."""
+    result: Any = end.result
+    if result is None:
+        return
+    try:
+        result.block_until_ready()
+    except Exception:
+        end.result = None
+        if not result.is_deleted():
+            raise
+        # It was donated to a later program: of this thread, as a rule, whose programs end in their order.
+        _programs.wait_on_each_device()
+    end.result = None
 
 
 class _Node:
-    """A result in the tree of a program's results. C++ makes none: it calls `_Devices`, and gets the result."""
+    """A result in the tree of a program's results. C++ makes none: it calls `mark_end`, and gets the result."""
 
-    __slots__ = ("devices", "result")
+    __slots__ = ("marker", "result")
 
-    def __init__(self, result: Any, devices: _Devices):
+    def __init__(self, result: Any, marker: _ext.EndMarker):
         self.result = result
-        self.devices = devices
+        self.marker = marker
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.result, name)  # PRNG keys look at what they are made of
 
 
-def _flatten(node: _Node) -> tuple[tuple[Any], _Devices]:
-    return (node.result,), node.devices
-
-
-def _unflatten(devices: _Devices, results: Sequence[Any]) -> Any:
-    return devices(results[0])
+def _flatten(node: _Node) -> tuple[tuple[Any], _ext.EndMarker]:
+    return (node.result,), node.marker
 
 
 def _fast_path_data(original: Any, executable: Any, out_tree: Any, args: Any, out: Any, found: Any, *rest: Any) -> Any:
     """In the place of the function that answers with what C++ dispatches a program by, or None."""
-    if executable is None or not effects.are_ours_unordered(found):
+    if executable is None or not effects.are_ours_unordered(found) or _jax_compat.runtime_token_set() is None:
         return NotImplemented
     without = _jax_compat.without_effects(executable)
     data = None if without is None else original(without, out_tree, args, out, found, *rest)
@@ -117,8 +87,9 @@ def _with_node(data: Any, leaves: list[Any], devices: Sequence[Any]) -> Any:
     place = min(range(len(sizes)), key=sizes.__getitem__, default=None)
     if place is None or sizes[place] > MAX_KEPT_BYTES:
         return None
+    marker = _ext.EndMarker(tuple(devices), _jax_compat.runtime_token_set(), _runtime_tokens.remember)
     leaves = list(leaves)
-    leaves[place] = _Node(leaves[place], _Devices(devices, _jax_compat.runtime_token_set()))
+    leaves[place] = _Node(leaves[place], marker)
     try:
         flat, tree = _jax_compat.dispatch_registry().flatten(data.out_pytree_def.unflatten(leaves), None)
     except Exception:  # noqa: BLE001 - a class of the user's that takes nothing but arrays
@@ -132,7 +103,7 @@ def hooked() -> list[Place]:
     if place is None or registry is None or _jax_compat.runtime_token_set() is None:
         return []
     if not _registered:
-        registry.register_node(_Node, _flatten, _unflatten)
+        registry.register_node(_Node, _flatten, _ext.mark_end)
         _registered.append(_Node)
     return [Place(*place, before=_fast_path_data)]
 

@@ -28,6 +28,7 @@ void BindCuda(nanobind::module_& module);
 void BindHooks(nanobind::module_& module);
 void BindJitErrors(nanobind::module_& module);
 void BindJitFunctions(nanobind::module_& module);
+void BindJitResults(nanobind::module_& module);
 void BindNvrtc(nanobind::module_& module);
 void BindRegistry(nanobind::module_& module);
 void BindEager(nanobind::module_& module);

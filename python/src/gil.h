@@ -48,7 +48,10 @@ class SharedRef {
   SharedRef() = default;
   explicit SharedRef(Ref ref) : object_(ref.release()) {}
   SharedRef(SharedRef&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  SharedRef& operator=(SharedRef&&) = delete;
+  SharedRef& operator=(SharedRef&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
   ~SharedRef();
   PyObject* get() const { return object_; }
   explicit operator bool() const { return object_ != nullptr; }

@@ -49,6 +49,7 @@ NB_MODULE(_ext, m) {
   BindClosures(m);
   BindJitErrors(m);
   BindJitFunctions(m);
+  BindJitResults(m);
   BindRegistry(m);
   BindEager(m);
   BindDelivery(m);

@@ -239,7 +239,10 @@ def test_programs_without_callout_are_as_they_were(python, user):
         ("callout.debug_print('{}', x)", {"errors", "tokens", "dispatch"}),
         ("callout.io_callback(lambda v: v, F32, x)", {"errors", "tokens", "dispatch"}),
         ("callout.io_callback(lambda v: v, F32, x, ordered=True)", {"errors", "tokens", "dispatch", "while_batching"}),
-        ("jax.lax.fori_loop(0, 3, progress.loop_tqdm(3)(lambda i, c: c), x)", {"errors", "tokens", "dispatch", "loop_lowering"}),
+        (
+            "jax.lax.fori_loop(0, 3, progress.loop_tqdm(3)(lambda i, c: c), x)",
+            {"errors", "tokens", "dispatch", "loop_lowering"},
+        ),
         ("callout.threaded(lambda v: callout.tap(lambda v: None, v))(x)", {"errors", "tokens", "dispatch"}),
     ],
 )

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What JAX's C++ calls when it makes the results of a program with callbacks: one of them becomes the token that JAX's
+// slower path would have made, in the dict where JAX looks for tokens. callout/_fast_path.py says why.
+#include "bindings.h"
+#include "gil.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+// The end of a program: a result, which is there then. None once it was waited for.
+struct ProgramEnd {
+  nb::object result;
+};
+
+// The devices of a program, and where their tokens are: an attribute of JAX's thread-local token set.
+struct EndMarker {
+  nb::tuple devices;
+  nb::object token_set;
+  nb::object remember;  // called with a thread's dict when it has another one
+};
+
+// The dict that this thread had when it last told. It is held, so that no later one has its address.
+thread_local SharedRef t_known;
+
+bool Remember(const EndMarker& marker, PyObject* outputs) {
+  if (t_known.get() == outputs) [[likely]]
+    return true;
+  if (!Ref(PyObject_CallOneArg(marker.remember.ptr(), outputs))) return false;
+  t_known = SharedRef(Ref::Borrow(outputs));
+  return true;
+}
+
+nb::object MarkEnd(const EndMarker& marker, const nb::tuple& results) {
+  static PyObject* const name = PyUnicode_InternFromString("output_runtime_tokens");
+  const nb::object result = results[0];
+  const Ref outputs(PyObject_GetAttr(marker.token_set.ptr(), name));
+  if (!outputs) nb::raise_python_error();
+  const nb::object end = nb::cast(ProgramEnd{result});
+  for (nb::handle device : marker.devices) {
+    if (PyDict_SetItem(outputs.get(), device.ptr(), end.ptr()) != 0) nb::raise_python_error();
+  }
+  if (!Remember(marker, outputs.get())) nb::raise_python_error();
+  return result;
+}
+
+}  // namespace
+
+void BindJitResults(nb::module_& m) {
+  nb::class_<ProgramEnd>(m, "ProgramEnd", "The end of a program, in the place of JAX's token.")
+      .def_rw("result", &ProgramEnd::result, nb::for_setter(nb::arg("value").none()))
+      .def("block_until_ready",
+           [](nb::handle self) { nb::module_::import_("callout._fast_path").attr("wait_for")(self); });
+  nb::class_<EndMarker>(m, "EndMarker", "What `mark_end` has to know of a program.")
+      .def(
+          "__init__",
+          [](EndMarker* self, nb::tuple devices, nb::object token_set, nb::object remember) {
+            new (self) EndMarker{std::move(devices), std::move(token_set), std::move(remember)};
+          },
+          nb::arg("devices"), nb::arg("token_set"), nb::arg("remember"));
+  m.def("mark_end", &MarkEnd, nb::arg("marker"), nb::arg("results"),
+        "The one result of a program, which stands for the program's end from now on.");
+}
+
+}  // namespace callout::python
