@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
-import numpy as np
 from jax.ffi import build_ffi_lowering_function as build_ffi_lowering_function
 from jax.ffi import ffi_lowering as ffi_lowering
 from jax.ffi import include_dir as include_dir
@@ -24,13 +23,16 @@ from jax.ffi import register_ffi_type as register_ffi_type
 from . import _foreign_partition, _jax_compat
 from ._derivatives import call_with_rules
 from ._ffi import attributes as frozen
-from ._ffi import layouts, rule
+from ._ffi import keys, layouts, rule
 from ._ffi.signature import Signature as Signature
 from ._foreign_partition import DEFAULT, SHARDINGS
 from ._primitives.aliases import check_aliases
 from ._primitives.batching import check_vmap_method
 from ._primitives.ffi import ffi_p
 from ._primitives.varying import stated
+
+abstract_token: Any = _jax_compat.abstract_token()
+"""The type of a token among arguments and results."""
 
 _signatures: dict[str, Signature] = {}
 _registered: set[str] = set()
@@ -70,6 +72,15 @@ def register_ffi_target(
         _signatures[name] = parsed
 
 
+def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
+    """`jax.ffi.register_ffi_type_id`, which raises ValueError there too: `register_ffi_type` has taken its place."""
+    del obj, platform
+    raise ValueError(
+        f"callout.ffi.register_ffi_type_id: no jaxlib that callout runs with takes the id of type '{name}' alone; "
+        "register_ffi_type takes a dict of 'type_id' and 'type_info'"
+    )
+
+
 def register_ffi_target_as_batch_partitionable(name: str) -> None:
     """`jax.ffi.register_ffi_target_as_batch_partitionable`: XLA may spread the call over its leading dimensions."""
     jax.ffi.register_ffi_target_as_batch_partitionable(name)
@@ -98,11 +109,13 @@ def ffi_call(
     """A function that calls an XLA FFI target; takes `jax.ffi.ffi_call`'s arguments, and more.
 
     The function takes arrays by position, and attributes by keyword, whose NumPy types are those that the handler gets: a
-    Python int is an s64, a float an f64, a str a string; arrays and (nested) dicts work as well.
+    Python int is an s64, a float an f64, a str a string; arrays and (nested) dicts work as well. Of PRNG keys the handler
+    gets the integers, in dimensions behind those of the keys.
 
     Args:
         target_name: of a target that was registered, by whomever.
-        result_shape_dtypes: an object with `shape` and `dtype`, or a sequence of them; tokens count, too.
+        result_shape_dtypes: an object with `shape` and `dtype`, or a sequence of them; dtypes of keys and `abstract_token`
+            count, too.
         *args: the first spelling of this function, deprecated: the arrays, with the attributes as further keywords. The call
             is then made at once.
         has_side_effect: keep the call though nobody uses its results. In a jit over several devices the first calls.
@@ -145,9 +158,10 @@ def ffi_call(
             raise ValueError(f"{where}: vectorized={vectorized} and vmap_method={vmap_method!r} contradict each other")
         vmap_method = method
     wanted = result_shape_dtypes if isinstance(result_shape_dtypes, Sequence) else [result_shape_dtypes]
+    results = _results(where, wanted)
     settings = _Settings(
         target_name,
-        _result_avals(where, wanted),
+        tuple(result.aval for result in results),
         wanted,
         has_side_effect,
         vmap_method,
@@ -162,7 +176,7 @@ def ffi_call(
 
     def call(*values: Any, **given: Any) -> Any:
         def bind(*arrays: Any) -> Any:
-            out = settings.bind(arrays, given)
+            out = keys.wrapped(settings.bind([keys.data(array) for array in arrays], given), results)
             if not isinstance(result_shape_dtypes, Sequence):
                 return out[0]
             return tuple(out) if isinstance(result_shape_dtypes, tuple) else list(out)
@@ -265,15 +279,13 @@ class _Settings:
         return self.sharding
 
 
-def _result_avals(where: str, results: Sequence[Any]) -> tuple[Any, ...]:
-    avals: list[Any] = []
-    for i, result in enumerate(results):
-        if result is _jax_compat.abstract_token():
-            avals.append(result)
-        elif hasattr(result, "shape") and hasattr(result, "dtype"):
-            avals.append(jax.core.ShapedArray(result.shape, np.dtype(result.dtype)))
+def _results(where: str, wanted: Sequence[Any]) -> list[keys.Result]:
+    results = []
+    for i, one in enumerate(wanted):
+        if one is abstract_token:
+            results.append(keys.Result(one))
+        elif hasattr(one, "shape") and hasattr(one, "dtype"):
+            results.append(keys.result(one))
         else:
-            raise ValueError(
-                f"{where}: result_shape_dtypes must have 'shape' and 'dtype'; got {result!r} at position {i}"
-            )
-    return tuple(avals)
+            raise ValueError(f"{where}: result_shape_dtypes must have 'shape' and 'dtype'; got {one!r} at position {i}")
+    return results

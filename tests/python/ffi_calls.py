@@ -19,6 +19,7 @@ SIGNATURES = {
     "add_one": None,
     "note": None,
     "pass": "(x: f32[]) -> (y: f32[])",
+    "turn_keys": "(keys: u32[..., w]) -> (turned: u32[..., w], sums: u32)",
     "row_sums": "(x: f32[n, m]) -> (y: f32[n])",
 }
 

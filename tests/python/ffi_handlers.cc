@@ -62,6 +62,24 @@ static ffi::Error AddOne(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(add_one, AddOne,
                               ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
 
+// The words of each key in reverse, as keys, and their sum.
+static ffi::Error TurnKeys(ffi::Buffer<ffi::U32> keys, ffi::ResultBuffer<ffi::U32> turned,
+                           ffi::ResultBuffer<ffi::U32> sums) {
+  const size_t width = static_cast<size_t>(keys.dimensions().back());
+  for (size_t i = 0; i < sums->element_count(); ++i) {
+    const uint32_t* words = keys.typed_data() + i * width;
+    sums->typed_data()[i] = 0;
+    for (size_t j = 0; j < width; ++j) {
+      turned->typed_data()[i * width + j] = words[width - 1 - j];
+      sums->typed_data()[i] += words[j];
+    }
+  }
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    turn_keys, TurnKeys,
+    ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::U32>>().Ret<ffi::Buffer<ffi::U32>>().Ret<ffi::Buffer<ffi::U32>>());
+
 static ffi::Error Add(ffi::Buffer<ffi::F32> x, ffi::Buffer<ffi::F32> y, ffi::ResultBuffer<ffi::F32> sum) {
   if (x.element_count() != y.element_count()) return ffi::Error::Internal("x and y differ in size");
   for (size_t i = 0; i < x.element_count(); ++i) sum->typed_data()[i] = x.typed_data()[i] + y.typed_data()[i];

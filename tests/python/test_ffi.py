@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """callout.ffi: foreign handlers as jax.ffi calls them, and what goes beyond it."""
 
+import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -278,3 +279,55 @@ def test_registering_anew_without_a_signature_forgets_it(handlers):
         ffi.ffi_call("test.again", SCALAR)(jnp.zeros((), jnp.float32))
     ffi.register_ffi_target("test.again", capsule)
     ffi.ffi_call("test.again", SCALAR, input_output_aliases={0: 0})(1.0)
+
+
+def turn(keys, **settings):
+    results = (jax.ShapeDtypeStruct(keys.shape, keys.dtype), jax.ShapeDtypeStruct(keys.shape, jnp.uint32))
+    return ffi.ffi_call("test.turn_keys", results, **settings)(keys)
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_prng_keys_are_arguments_and_results(impl):
+    key = jax.random.key(7, impl=impl)
+    keys = jax.random.split(key, (2, 3))
+    for some in (key, keys):
+        words = np.asarray(jax.random.key_data(some))
+        for call in (turn, jax.jit(turn), lambda k: turn(k, input_layouts=[range(k.ndim + 1)])):
+            turned, sums = call(some)
+            assert turned.dtype == some.dtype
+            assert turned.shape == some.shape
+            np.testing.assert_array_equal(jax.random.key_data(turned), words[..., ::-1])
+            np.testing.assert_array_equal(sums, words.sum(-1, dtype=np.uint32))
+    jax.random.normal(turned[0, 0])
+
+
+@pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all"])
+def test_prng_keys_are_batched_and_scanned(method):
+    keys = jax.random.split(jax.random.key(7), 3)
+    turned, sums = jax.vmap(lambda k: turn(k, vmap_method=method))(keys)
+    scanned = jax.lax.scan(lambda _, k: (None, turn(k)), None, keys)[1]
+    for got in (turned, scanned[0]):
+        np.testing.assert_array_equal(jax.random.key_data(got), np.asarray(jax.random.key_data(keys))[:, ::-1])
+    np.testing.assert_array_equal(sums, scanned[1])
+
+
+def test_prng_keys_are_updated_in_place():
+    keys = jax.random.split(jax.random.key(7), 3)
+    text = jax.jit(lambda k: turn(k, input_output_aliases={0: 0})).lower(keys).as_text()
+    assert "operand_index = 0" in text
+
+
+def test_other_results_of_calls_are_no_keys():
+    """As with JAX's: a callback gets the integers, and returns what `jax.random.wrap_key_data` makes keys of."""
+    key = jax.random.key(7)
+    with pytest.raises(TypeError, match="a callback cannot return arrays of dtype key<fry>"):
+        callout.pure_callback(lambda k: k, key, key)
+
+
+def test_the_type_of_tokens_is_public():
+    assert ffi.abstract_token is _jax_compat.abstract_token()
+
+
+def test_ids_of_types_are_registered_with_the_type():
+    with pytest.raises(ValueError, match="takes the id of type 'mine' alone"):
+        ffi.register_ffi_type_id("mine", None)

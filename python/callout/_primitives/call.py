@@ -11,7 +11,7 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
-from .. import _ext, _jax_compat
+from .. import _ext
 from .._device_calls import device_call_target
 from .._targets import Target
 from . import context, effects, lowering

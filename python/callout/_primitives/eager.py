@@ -45,9 +45,7 @@ def placement(values: Sequence[Any], device_index: int = 0) -> tuple[jax.Device,
     return device, _jax_compat.ordinal_of(device), False
 
 
-def place(
-    results: Sequence[np.ndarray], values: Sequence[Any], device: jax.Device, committed: bool
-) -> list[jax.Array]:
+def place(results: Sequence[np.ndarray], values: Sequence[Any], device: jax.Device, committed: bool) -> list[jax.Array]:
     """The results of an eager operation on `values`: on the device that ran it; if they are over several, on all of them.
 
     Those of a jit are, too: JAX computes with them and the values.

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PRNG keys among the operands and results of foreign functions, which see the integers that keys are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def is_key(value: Any) -> bool:
+    """True for arrays of keys and their types."""
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What the function fills, and what becomes of that."""
+
+    aval: Any
+    impl: Any = None  # of keys; None for others
+
+
+def result(wanted: Any) -> Result:
+    """For an object with `shape` and `dtype`."""
+    if not is_key(wanted):
+        return Result(jax.core.ShapedArray(wanted.shape, np.dtype(wanted.dtype)))
+    impl = []
+
+    def read(keys: jax.Array) -> jax.Array:
+        impl.append(jax.random.key_impl(keys))
+        return jax.random.key_data(keys)
+
+    data = jax.eval_shape(read, jax.ShapeDtypeStruct(wanted.shape, wanted.dtype))
+    return Result(jax.core.ShapedArray(data.shape, data.dtype), impl[0])
+
+
+def data(value: Any) -> Any:
+    """An operand as the function sees it."""
+    return jax.random.key_data(value) if is_key(value) else value
+
+
+def wrapped(outs: Sequence[Any], results: Sequence[Result]) -> list[Any]:
+    """What the function filled, with keys where they were asked for."""
+    return [
+        out if one.impl is None else jax.random.wrap_key_data(out, impl=one.impl)
+        for out, one in zip(outs, results, strict=True)
+    ]
