@@ -101,11 +101,18 @@ Status BufferCallback::Call(const callout_call& call) {
   return CallFromProgram(call, signature_.numpy_only, [&] { return CallWithGil(call); });
 }
 
+Status BufferCallback::CheckTap(size_t /*num_leaves*/) const {
+  return InvalidArgument("callback '" + label() + "' is a buffer callback, which takes no taps");
+}
+
 Status BufferCallback::Deliver(const internal::Record&) {
   return InternalError("a buffer callback does not take taps");
 }
 
 Status BufferCallback::CallWithGil(const callout_call& call) {
+  if (!signature_.unflatten_out && call.num_results != 1) {
+    return InvalidArgument("it has one result, and the program declares " + std::to_string(call.num_results));
+  }
   Buffers buffers(call);
   if (!buffers.ok()) return TakePythonError();
   Status status;

@@ -34,6 +34,7 @@ class BufferCallback final : public internal::Callback, public Traversable {
   /// GIL not needed. Takes it.
   Status Call(const callout_call& call) override;
   /// Never called: the callback has results.
+  Status CheckTap(size_t num_leaves) const override;
   Status Deliver(const internal::Record& record) override;
   int Traverse(visitproc visit, void* arg) const override;
 

@@ -180,6 +180,10 @@ Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
   }
   if (!signature_.single_result) return StoreLeaves(value, call);
   if (call.num_results == 0) return OkStatus();
+  if (call.num_results > 1) {
+    return InvalidArgument("its result does not fit: it returns one array, and the program declares " +
+                           std::to_string(call.num_results));
+  }
   const std::string mismatch = StoreResult(value, call.results[0], signature_.canonicalize);
   if (PyErr_Occurred() != nullptr) [[unlikely]]
     return TakeCallError();
@@ -217,6 +221,12 @@ Status PythonCallback::StoreLeaves(PyObject* sequence, const callout_call& call)
     }
   }
   return OkStatus();
+}
+
+Status PythonCallback::CheckTap(size_t num_leaves) const {
+  if (signature_.unflatten_value || num_leaves == 1) return OkStatus();
+  return InvalidArgument("callback '" + label() + "' was traced for a value that is one array; this one has " +
+                         std::to_string(num_leaves));
 }
 
 Status PythonCallback::Deliver(const internal::Record& record) {

@@ -55,6 +55,7 @@ class PythonCallback final : public internal::Callback, public Traversable {
   }
   /// GIL not needed. Takes it.
   Status Call(const callout_call& call) override;
+  Status CheckTap(size_t num_leaves) const override;
   int Traverse(visitproc visit, void* arg) const override;
   /// Requires GIL.
   Status Deliver(const internal::Record& record) override;

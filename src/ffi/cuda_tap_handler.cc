@@ -29,6 +29,7 @@ Status Take(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<
 }
 
 Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
+  if (frame->rets.size > 0) CALLOUT_RETURN_IF_ERROR(CheckTapResults(frame, state));
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
   std::span<const callout_buffer> args(arg_buffers.data(), DecodeArgs(frame->args, arg_buffers.data()));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));

@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "callout/dtype.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
 #include "frame/buffer.h"
+#include "frame/call_frame.h"
 #include "registry/registry.h"
 #include "sinks/sinks.h"
 #include "sinks/value_print.h"
@@ -17,6 +19,7 @@ namespace callout::internal {
 namespace {
 
 constexpr int64_t kAllPpb = 1'000'000'000;  // parts in a billion
+constexpr size_t kMaxTextBytes = 1 << 16;   // of a label, and of a leaf's name
 
 std::vector<std::string> SplitLines(std::string_view text) {
   std::vector<std::string> lines;
@@ -26,6 +29,40 @@ std::vector<std::string> SplitLines(std::string_view text) {
     if (end == std::string_view::npos) return lines;
     begin = end + 1;
   }
+}
+
+Status Within(std::string_view what, size_t size, size_t most) {
+  if (size <= most) return OkStatus();
+  return InvalidArgument("callout: a tap's `" + std::string(what) + "` must have at most " + std::to_string(most) +
+                         " characters, got " + std::to_string(size));
+}
+
+// One empty name is what a program has by default, also for a tap of nothing.
+bool MayHaveNoArrays(const SiteInfo& info) {
+  return info.leaf_names.size() == 1 && info.leaf_names[0].empty() && !info.has_offsets;
+}
+
+Status CheckSite(const TapSite& site) {
+  CALLOUT_RETURN_IF_ERROR(Within("label", site.info.label.size(), kMaxTextBytes));
+  for (const std::string& name : site.info.leaf_names) {
+    CALLOUT_RETURN_IF_ERROR(Within("leaves", name.size(), kMaxTextBytes));
+  }
+  Status taken = site.callback->CheckTap(site.info.leaf_names.size());
+  if (taken.ok() || (MayHaveNoArrays(site.info) && site.callback->CheckTap(0).ok())) return OkStatus();
+  return Status(taken.code(), "callout: tap '" + site.info.label + "': " + std::string(taken.message()));
+}
+
+// Where in the whole value a shard begins: for the dimensions of the leaves, and of a step that a batch has.
+Status CheckOffsets(const TapSite& site, std::span<const callout_buffer> value, const callout_buffer* step) {
+  const callout_buffer& offsets = value.back();
+  int64_t rank = 0;
+  for (const callout_buffer& leaf : value.first(value.size() - 1)) rank += leaf.rank;
+  const int64_t with_step = rank + (step == nullptr ? 0 : step->rank);
+  const bool is_list = offsets.dtype == static_cast<uint32_t>(DType::kInt64) && offsets.rank == 1;
+  if (is_list && (offsets.dims[0] == rank || offsets.dims[0] == with_step)) [[likely]]
+    return OkStatus();
+  return InvalidArgument("callout: tap '" + site.info.label + "': expected its offsets, s64[" + std::to_string(rank) +
+                         "], as the last operand (attribute `offsets`), got " + ShapeString(offsets));
 }
 
 Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
@@ -60,6 +97,7 @@ Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
   auto site = std::make_unique<TapSite>(std::move(callback), std::move(info), std::move(throttle),
                                         static_cast<OverflowPolicy>(on_full));
   site->senders = {only_device, only_process};
+  CALLOUT_RETURN_IF_ERROR(CheckSite(*site));
   return site;
 }
 
@@ -74,6 +112,16 @@ Status InstantiateTap(XLA_FFI_CallFrame* frame) {
 }
 
 }  // namespace
+
+Status CheckTapResults(XLA_FFI_CallFrame* frame, const TapState& state) {
+  SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
+  const uint32_t count = DecodeRets(frame->rets, results.data());
+  const uint32_t expected = (state.threaded() ? 1 : 0) + (state.deferred() ? 1 : 0);
+  if (count == expected) [[likely]]
+    return OkStatus();
+  return InvalidArgument("callout: tap '" + state.site().info.label + "': expected " + std::to_string(expected) +
+                         " results (attributes `threaded`, `deferred`), got " + std::to_string(count));
+}
 
 Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> args) {
   value_ = args;
@@ -92,10 +140,14 @@ Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> a
     value_ = {without_step_->data(), args.size() - 1};
   }
   const size_t expected = site.info.leaf_names.size() + (site.info.has_offsets ? 1 : 0);
-  // A value without arrays: its tap says that it was reached. One empty name is what a program has by default.
-  const bool has_no_arrays = value_.empty() && expected == 1 && site.info.leaf_names[0].empty();
-  if (value_.size() == expected || has_no_arrays) [[likely]]
-    return OkStatus();
+  if (value_.size() == expected) [[likely]]
+    return site.info.has_offsets ? CheckOffsets(site, value_, step_) : OkStatus();
+  // A value without arrays: its tap says that it was reached.
+  if (value_.empty() && MayHaveNoArrays(site.info)) {
+    Status taken = site.callback->CheckTap(0);
+    if (taken.ok()) return OkStatus();
+    return Status(taken.code(), "callout: tap '" + site.info.label + "': " + std::string(taken.message()));
+  }
   return InvalidArgument("callout: tap '" + site.info.label + "': expected " + std::to_string(expected) +
                          " operands (attributes `leaves`, `offsets`), got " + std::to_string(value_.size()));
 }

@@ -30,6 +30,9 @@ class TapState final : public SiteState {
   const bool threaded_;
 };
 
+/// InvalidArgument if a tap has other results than what `deferred` and `threaded` add: nobody would write them.
+Status CheckTapResults(XLA_FFI_CallFrame* frame, const TapState& state);
+
 /// The operands of a tap, without its token. Borrowed: valid as long as the operands, and not to be copied.
 class TapOperands {
  public:

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,6 +46,12 @@ struct SiteInfo {
   bool has_offsets = false;             ///< A last buffer, s64[n], says where in the whole value its shard begins.
   bool has_step = false;                ///< Records come with a step.
 };
+
+/// `step + more`, or the largest number there is: programs say what they like. `more` is not negative.
+inline int64_t StepAfter(int64_t step, int64_t more) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(step, more, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
 
 /// One value that left the program.
 struct Record {
@@ -95,6 +102,8 @@ class CALLOUT_EXPORT Callback {
   /// Runs inside the program, on an XLA thread; several threads may be in it. GIL not needed. `call` has no
   /// `set_error`: errors are returned. Its `error_context` is the program's XLA_FFI_CallFrame, null for an eager call.
   virtual Status Call(const callout_call& call) = 0;
+  /// Whether it takes taps of so many arrays. Asked when a program is loaded: no record of others comes. Thread-safe.
+  virtual Status CheckTap(size_t /*num_leaves*/) const { return OkStatus(); }
   /// Takes a tap's record on the lane's thread.
   virtual Status Deliver(const Record& record) = 0;
   /// Called when a batch is over, before a barrier takes its records for delivered. On the lane's thread.

@@ -73,8 +73,9 @@ void AdvanceProgress(std::span<uint32_t, kProgressStateSize> state, uint32_t int
     state[6] = static_cast<uint32_t>(call.device_ordinal);
   }
   if (interval_us != 0) {
-    const auto before = static_cast<int64_t>(Join(state[0], state[1]));
-    state[7] = NextChunk(is_first ? 0 : state[7], now_ns - before, int64_t{interval_us} * 1000);
+    // Programs pass the state around: any number may come back.
+    const auto elapsed_ns = static_cast<int64_t>(static_cast<uint64_t>(now_ns) - Join(state[0], state[1]));
+    state[7] = NextChunk(is_first ? 0 : state[7], elapsed_ns, int64_t{interval_us} * 1000);
   }
   Store(static_cast<uint64_t>(now_ns), &state[0]);
 }

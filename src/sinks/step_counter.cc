@@ -28,11 +28,11 @@ int64_t StepCounter::Next(const Record& record) {
   }
   std::optional<int64_t> step = record.step;
   if (!step) step = LeafStep(record);
-  if (!step) step = it->second + static_cast<int64_t>(record.unsent);
-  it->second = *step + 1;
+  if (!step) step = StepAfter(it->second, record.unsent);
+  it->second = StepAfter(*step, 1);
   return *step;
 }
 
-void StepCounter::Resume(const std::string& label, int64_t step) { resumed_[label] = step + 1; }
+void StepCounter::Resume(const std::string& label, int64_t step) { resumed_[label] = StepAfter(step, 1); }
 
 }  // namespace callout::internal

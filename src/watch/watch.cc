@@ -87,7 +87,8 @@ WatchedPlace PlaceOf(const Record& record, size_t leaf, int64_t first, size_t of
   if (offset + buffer.rank > record.offsets.size()) return place;
   place.shard.assign(record.offsets.begin() + static_cast<ptrdiff_t>(offset),
                      record.offsets.begin() + static_cast<ptrdiff_t>(offset + buffer.rank));
-  for (size_t axis = 0; axis < place.index.size(); ++axis) place.index[axis] += place.shard[axis];
+  for (size_t axis = 0; axis < place.index.size(); ++axis)
+    place.index[axis] = StepAfter(place.shard[axis], place.index[axis]);
   return place;
 }
 

@@ -22,8 +22,8 @@ bool WatchEntry::Add(const Record& record, uint64_t elements, const NonFinite& f
                      std::optional<WatchedPlace>& place) {
   MutexLock lock(mutex_);
   int64_t& next = next_step_[record.device_ordinal];
-  const int64_t step = record.step ? *record.step : next + record.unsent;
-  next = step + 1;
+  const int64_t step = record.step ? *record.step : StepAfter(next, record.unsent);
+  next = StepAfter(step, 1);
   ++counts_.calls;
   counts_.elements += elements;
   counts_.nan += found.nan;

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exported programs with calls of Callout's targets that no tracing makes."""
+
+import dataclasses
+import json
+import re
+
+import callout
+import jax
+import jax.extend.mlir as jax_mlir
+import jax.numpy as jnp
+
+_DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "uint32": "ui32", "bool": "i1"}
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+def _type(aval):
+    dims = "".join(f"{extent}x" for extent in aval.shape)
+    return f"tensor<{dims}{_DTYPES[aval.dtype.name]}>"
+
+
+def _attribute(value):
+    if isinstance(value, str):
+        return '"' + "".join(chr(byte) if chr(byte).isalnum() else f"\\{byte:02X}" for byte in value.encode()) + '"'
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_attribute(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"
+    return f"{value} : i64"
+
+
+def program(target, attributes, operands=(), results=()):
+    """An exported program that is one call, of arguments of these shapes, and returns what the call does.
+
+    And a number, so that nobody leaves it out.
+    """
+
+    def like_it(*args):
+        return *(jnp.zeros(result.shape, result.dtype) for result in results), jnp.float32(0)
+
+    exported = jax.export.export(jax.jit(like_it, keep_unused=True))(*operands)
+    given = ", ".join(f"%a{i}: {_type(aval)}" for i, aval in enumerate(operands))
+    names = ", ".join(f"%a{i}" for i in range(len(operands)))
+    types, outs = ", ".join(map(_type, operands)), ", ".join(map(_type, results))
+    bound = f"%r:{len(results)} = " if results else ""
+    returned = ", ".join([*(f"%r#{i}" for i in range(len(results))), "%c"])
+    returns = ", ".join(map(_type, [*results, F32]))
+    text = f"""module @jit_f attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}} {{
+  func.func public @main({given}) -> ({returns}) {{
+    %c = stablehlo.constant dense<0.0> : tensor<f32>
+    {bound}stablehlo.custom_call @{target}({names}) {{api_version = 4 : i32, backend_config = {_attribute(attributes)},
+      has_side_effect = true}} : ({types}) -> ({outs})
+    return {returned} : {returns}
+  }}
+}}"""
+    artifact = jax_mlir.serialize_portable_artifact(text, "1.13.0")
+    return dataclasses.replace(exported, mlir_module_serialized=artifact)
+
+
+def run(target, attributes, operands=(), results=()):
+    """Runs such a program with these arrays, and waits for what it sends."""
+    shapes = [jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in operands]
+    made = program(target, attributes, shapes, results)
+    try:
+        return jax.block_until_ready(jax.jit(made.call)(*operands))[:-1]
+    finally:
+        callout.barrier_wait()
+
+
+def name_in(f, *args):
+    """The made-up name of the function that `f` calls; it lives as long as the executable that is returned with it."""
+    lowered = jax.jit(f).lower(*args)
+    (name,) = set(re.findall(r'callback = "(py:[^"]*)"', lowered.as_text()))
+    return name, lowered.compile()
