@@ -119,8 +119,8 @@ def explore(options: argparse.Namespace) -> int:
 
 def work(options: argparse.Namespace) -> None:
     import checking
-    import drawing
     import printing
+    import seeds
     import shrinking
 
     out = os.fdopen(os.dup(1), "w", buffering=1)
@@ -140,7 +140,7 @@ def work(options: argparse.Namespace) -> None:
 
     seed, alive = options.seed, checking.live()
     while True:
-        program = drawing.draw(seed)
+        program = seeds.draw(seed)
         outcome, reason = "passed", ""
         try:
             checking.check(program)
@@ -173,10 +173,10 @@ def _again(checking: object, program: object) -> str:
 
 def show(options: argparse.Namespace) -> None:
     import checking
-    import drawing
     import printing
+    import seeds
 
-    program = drawing.draw(options.seed)
+    program = seeds.draw(options.seed)
     print(printing.standalone(program), flush=True)
     checking.check(program)
 

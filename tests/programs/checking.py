@@ -17,6 +17,7 @@ import numpy as np
 import oracle
 import prelude
 import printing
+from callout import _errors
 from syntax import Program, Stmt, sites, within
 
 DERIVATIVES = {"jvp", "vjp"}
@@ -51,6 +52,7 @@ def compiled(program: Program, jax_callbacks: bool = False) -> Any:
 
 def ran(program: Program, jax_callbacks: bool = False) -> list[np.ndarray]:
     prelude.forget()
+    prelude.failing.update([program.fails] if program.fails and not jax_callbacks else [])
     mode = "jit" if jax_callbacks and program.mode == "threaded" else program.mode
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
@@ -83,6 +85,8 @@ def _check(program: Program) -> None:
     except Exception as error:  # noqa: BLE001 - whatever the program raises
         _refused(program, error)
     by_site = {stmt.attrs["site"]: stmt for stmt in sites(program)}
+    if program.fails and not _as_it_should(program, by_site):
+        return
     _compare_values(results, found)
     heard = list(prelude.events)
     for site in set(by_site) & set(prelude.sinks):
@@ -130,6 +134,17 @@ def _refused(program: Program, error: Exception) -> None:
     raise Difference(kind, f"{kind}\n{type(error).__name__}: {error}") from error
 
 
+def _as_it_should(program: Program, by_site: dict[int, Stmt]) -> bool:
+    """Checks what a program with a callback that raises raised, and says if its results are there all the same."""
+    tap = program.fails[0] in by_site and by_site[program.fails[0]].attrs["what"] in prelude.IDENTITIES
+    *runs, barrier = prelude.raised
+    want = [not tap] * program.runs + [tap] if program.fails[0] in by_site else [False] * (program.runs + 1)
+    if [isinstance(error, prelude.Wrong) for error in (*runs, barrier)] != want:
+        text = f"callback of site {program.fails[0]} raises at {program.fails[1]}: expected an error from {want}, got "
+        raise Difference("errors", text + f"{prelude.raised}", None)
+    return tap
+
+
 def _compare_values(expected: list[np.ndarray], found: list[np.ndarray]) -> None:
     for i, (want, got) in enumerate(zip(expected, found, strict=True)):
         if want.shape != got.shape or not np.array_equal(want, got):
@@ -151,7 +166,9 @@ def _compare_counters(by_site: dict[int, Stmt], before: Any, after: Any, called:
         if stmt.attrs["what"] in ("sink", "watch", "print", "cpp"):
             continue
         names = [label for label in after if label.split(".")[-1] == _label(stmt)]
-        counters = [("calls", called.get(site, 0)), ("errors", 0), ("drops", 0)]
+        counters = [("calls", called.get(site, 0)), ("drops", 0)]
+        if site not in prelude.failing:
+            counters.append(("errors", 0))
         if not LEAVING & stmt.attrs["settings"].keys():
             counters.append(("skips", 0))
         for counter, want in counters:
@@ -243,6 +260,7 @@ def live() -> dict[str, int]:
     """Objects that are alive when everything that could be forgotten is."""
     prelude.forget()
     prelude.compiled.cache_clear()
+    _errors.clear()
     counts: dict[str, int] = {}
     for _ in range(4):
         last = counts

@@ -386,7 +386,3 @@ class Body:
         scope = self._scope.inside()
         regions = [self._drawer._region(scope, self._params([x] * n), [x.type]) for n in (1, 1, 2)]
         self._add("custom_vjp", [x.type], [x], regions)
-
-
-def draw(seed: int) -> Program:
-    return Drawer(seed).program()

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F403, F405 - programs see the names of both
 """What printed programs are written in: arithmetic on small integers, loops that count where they are, and callbacks that
 note what they got. A program that is printed for a reader has this file in front.
 """
 
 import contextlib
-import functools
 import io
-import itertools
-import json
 import os
-import tempfile
-from pathlib import Path
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
@@ -22,28 +18,7 @@ import ml_dtypes  # noqa: F401 - names of dtypes for NumPy
 import numpy as np
 from callout.buffer_callback import buffer_callback  # noqa: F401
 from jax import lax
-
-SIGNED = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "int8", "int16", "int32")
-MODULUS = dict.fromkeys((*SIGNED, "uint4", "uint8", "uint16", "uint32", "complex64"), 8) | {"bool": 2, "uint2": 4}
-WITH_RESULT = {"pure", "io", "buffer", "cpp", "hcb_call"}
-OBSERVED = {
-    "io",
-    "debug",
-    "print",
-    "tap",
-    "named_tap",
-    "sink",
-    "hcb_tap",
-    "hcb_call",
-}  # as often as the program gets there
-IDENTITIES = {"tap", "sink", "named_tap", "hcb_tap", "watch"}
-
-events = []  # (site, pos, value), one a lane, in the order of arrival
-FOLDER = "folder"
-calls = {}  # site: how often its function was called
-names = []  # what was registered
-sinks = {}  # site: the file that its records go to
-
+from listening import *
 
 # Arithmetic that is exact in float32
 
@@ -72,152 +47,6 @@ def to(x, dtype):
 
 def back(x, like):
     return x.astype(like.dtype) if x.dtype != "complex64" else x.real
-
-
-def answer(x, modulus):
-    """What callbacks with results return: x is a wrapped value of any dtype."""
-    numbers = x.real if x.dtype.kind == "c" else x
-    return np.asarray((numbers.astype(np.float32) * 3 + 1) % modulus).astype(x.dtype)
-
-
-# Callbacks
-
-
-def note(site, pos, x, rank):
-    """Notes one event for each lane; the lanes are the leading axes of pos, and of x unless it has none of them."""
-    pos, x = np.asarray(pos), np.asarray(x)
-    x = x.real if x.dtype.kind == "c" else x
-    x = x.astype(np.float32)
-    if x.ndim - rank < pos.ndim:
-        x = np.broadcast_to(x, (*pos.shape, *x.shape[x.ndim - rank :]))
-    pos, x = np.broadcast_arrays(pos.reshape(*pos.shape, *[1] * rank), x) if pos.ndim else (pos, x)
-    lanes = x.shape[: x.ndim - rank]
-    events.extend(
-        (site, int(pos[index].flat[0]), tuple(x[index].ravel().tolist()))
-        for index in itertools.product(*map(range, lanes))
-    )
-
-
-def unbatched(x, transforms, leaf):
-    """x with the axes of its batches in front, the outermost first."""
-    dims = [t[1]["batch_dims"][leaf] for t in transforms if t[0] == "batch"]
-    for place, dim in enumerate(reversed(dims)):
-        x = np.expand_dims(x, place) if dim is None else np.moveaxis(x, dim + place, place)
-    return x
-
-
-def heard(site, rank, modulus, **options):
-    """The function of a call: `options` are those of callout.options."""
-
-    def call(pos, x):
-        calls[site] = calls.get(site, 0) + 1
-        note(site, pos, x, rank)
-        y = answer(x, modulus)
-        return np.broadcast_to(y, (*pos.shape, *y.shape[y.ndim - rank :])).copy()
-
-    call.__qualname__ = f"site{site}"
-    return callout.options(call, **options) if options else call
-
-
-def told(site, rank, **options):
-    """The same for what returns nothing."""
-
-    def call(pos, x):
-        calls[site] = calls.get(site, 0) + 1
-        note(site, pos, x, rank)
-
-    call.__qualname__ = f"site{site}"
-    return callout.options(call, **options) if options else call
-
-
-def tapped(site, rank, **options):
-    """The function of a tap, `with_transforms`."""
-
-    def tap(value, *, transforms=()):
-        calls[site] = calls.get(site, 0) + 1
-        pos, x = (unbatched(np.asarray(v), transforms, leaf) for leaf, v in enumerate(value))
-        note(site, pos, x, rank)
-
-    tap.__qualname__ = f"site{site}"
-    return callout.options(tap, **options) if options else tap
-
-
-def named(site, rank):
-    def tap(value):
-        calls[site] = calls.get(site, 0) + 1
-        note(site, *value, rank)
-
-    names.append(f"site{site}")
-    callout.register(names[-1], tap, replace=True)
-    return f"site{site}"
-
-
-def buffered(site, rank, modulus, **options):
-    def fill(ctx, out, pos, x):
-        calls[site] = calls.get(site, 0) + 1
-        note(site, np.asarray(pos).copy(), np.asarray(x).copy(), rank)
-        np.asarray(out)[...] = answer(np.asarray(x), modulus)
-
-    fill.__qualname__ = f"site{site}"
-    return callout.options(fill, **options) if options else fill
-
-
-def hcb_tapped(site, rank):
-    def tap(value, transforms):
-        tapped_once(value, transforms=transforms)
-
-    tapped_once = tapped(site, rank)
-    tap.__qualname__ = f"site{site}"
-    return tap
-
-
-def hcb_called(site, rank, modulus):
-    call = heard(site, rank, modulus)
-
-    def call_with_pair(value):
-        return call(*value)
-
-    call_with_pair.__qualname__ = f"site{site}"
-    return call_with_pair
-
-
-def lines(site):
-    if FOLDER not in sinks:
-        sinks[FOLDER] = tempfile.TemporaryDirectory()
-    path = Path(sinks[FOLDER].name) / f"{site}.jsonl"
-    path.unlink(missing_ok=True)
-    sinks[site] = (path, callout.sinks.JsonLines(str(path), fields=False, name=f"site{site}"))
-    return sinks[site][1]
-
-
-def written(site, dtype):
-    """A sink's records as events."""
-    for line in sinks[site][0].read_text().splitlines():
-        record = json.loads(line)
-        x = np.asarray(record["1"], np.float32)
-        yield site, int(record["0"]), tuple((x[..., 0] if dtype == "complex64" else x).ravel().tolist())
-
-
-@functools.cache
-def compiled(vmap_method):
-    """`answer` in C++, which notes nothing."""
-    module = callout.cpp.load_inline("""
-    #include <cmath>
-    #include "callout/kernel.h"
-
-    void answer(callout::In<float> x, callout::Out<float> y) {
-      for (int64_t i = 0; i < x.size(); ++i) y[i] = std::fmod(x[i] * 3 + 1, 8.0f);
-    }
-    CALLOUT_KERNEL(answer);
-    """)
-    return module.answer.options(vmap_method=vmap_method)
-
-
-def printed(text):
-    """Notes what debug_print wrote: @site pos [value]."""
-    for line in text.splitlines():
-        at, pos, *value = line.replace("[", " ").replace("]", " ").split()
-        events.append((int(at.removeprefix("@")), int(pos), tuple(map(float, value))))
 
 
 # Loops: pos * 8 + i is the position of iteration i
@@ -354,6 +183,8 @@ def forget():
     """Before the next program."""
     events.clear()
     calls.clear()
+    failing.clear()
+    raised.clear()
     folder = sinks.pop(FOLDER, None)
     sinks.clear()
     if folder:
@@ -385,13 +216,31 @@ def run(program, inputs, mode="jit", runs=2):
         f = jax.jit(callout.threaded(main))
     else:
         f = main
-    results, output = None, io.StringIO()
+    results, output = (), io.StringIO()
     with contextlib.redirect_stdout(output):
         try:
             for _ in range(runs):
-                results = f(*fresh())
+                with catching():
+                    results = f(*fresh())
+                    if failing:
+                        jax.block_until_ready(results)
             return [np.asarray(x) for x in results]
         finally:
-            callout.barrier_wait()
+            with catching():
+                callout.barrier_wait()
             jax.effects_barrier()
             printed(output.getvalue())
+
+
+@contextlib.contextmanager
+def catching():
+    """Notes what is raised, if something is expected to be."""
+    if not failing:
+        yield
+        return
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - it is looked at later
+        raised.append(error)
+    else:
+        raised.append(None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import listening
 import prelude
 from syntax import Program, Region, Stmt, sites
 
@@ -96,10 +97,12 @@ class Printer:
             self._site(stmt)
         self._region("program", program.main, 0)
         inputs = ", ".join(_literal(x) for x in program.inputs)
+        fails = [f"failing[{program.fails[0]}] = {program.fails[1]}"] if program.fails else []
         self._lines += [
             "",
             "",
             f"inputs = [{inputs}]",
+            *fails,
             f"results = run(program, inputs, {program.mode!r}, {program.runs})",
         ]
         return "\n".join(self._lines) + "\n"
@@ -222,5 +225,6 @@ def source(program: Program, jax_callbacks: bool = False) -> str:
 
 def standalone(program: Program) -> str:
     """Source that runs by itself."""
-    text = Path(prelude.__file__).read_text()
+    text = Path(listening.__file__).read_text() + Path(prelude.__file__).read_text()
+    text = text.replace("from listening import *\n", "")
     return f"{text}\n\n# The program\n{source(program)}\nprint(*results, sep='\\n')\nprint(*events, sep='\\n')\n"

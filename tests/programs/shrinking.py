@@ -134,6 +134,8 @@ def smaller(program: Program) -> Iterator[Program]:
         yield dataclasses.replace(program, runs=1)
     if program.mode != "jit":
         yield dataclasses.replace(program, mode="jit")
+    if program.fails:
+        yield dataclasses.replace(program, fails=None)
     main = program.main
     for k in range(len(main.results)) if len(main.results) > 1 else ():
         yield dataclasses.replace(program, main=dataclasses.replace(main, results=(main.results[k],)))

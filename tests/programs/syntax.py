@@ -57,6 +57,7 @@ class Program:
     inputs: tuple[Any, ...]
     mode: str = "jit"
     runs: int = 2
+    fails: tuple[int, int] | None = None  # the site and position at which a callback raises
 
 
 def statements(region: Region) -> Iterator[Stmt]:

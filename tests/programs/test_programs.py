@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fuzzer of programs finds what is wrong, makes it short, and finds nothing where nothing is."""
 
+import dataclasses
 import subprocess
 import sys
 
 import callout
 import checking
-import drawing
 import numpy as np
 import prelude
 import printing
 import pytest
+import seeds
 import shrinking
 from syntax import INTEGER, SCALAR, VECTOR, Program, Region, Stmt, Var, sites
 
@@ -44,13 +45,13 @@ def nothing_is_left():
 def test_programs_do_what_their_oracles_say(first):
     for seed in range(first, first + 4):
         try:
-            checking.check(drawing.draw(seed))
+            checking.check(seeds.draw(seed))
         except (checking.TooLarge, checking.Refused, checking.Alike):
             pass
 
 
 def test_programs_are_the_same_for_the_same_seed():
-    assert printing.source(drawing.draw(7)) == printing.source(drawing.draw(7)) != printing.source(drawing.draw(8))
+    assert printing.source(seeds.draw(7)) == printing.source(seeds.draw(7)) != printing.source(seeds.draw(8))
 
 
 def deaf(site, rank, **options):
@@ -93,6 +94,16 @@ def test_what_is_wrong_with_jax_callbacks_too_is_told_apart(monkeypatch):
     monkeypatch.setattr(prelude, "wrap", lambda x, modulus=8: wrap(x, modulus) + 1)
     with pytest.raises(checking.Alike, match=r"result 0: expected 6.0, got 7.0"):
         checking.check(tap_beside_others())
+
+
+@pytest.mark.parametrize("site", [0, 1])
+def test_errors_of_callbacks_arrive_in_each_run(site):
+    checking.check(dataclasses.replace(tap_beside_others(), fails=(site, 0), runs=3))
+
+
+def test_an_error_that_does_not_arrive_is_found():
+    with pytest.raises(checking.Difference, match="expected an error"):
+        checking.check(dataclasses.replace(tap_beside_others(), fails=(0, 5)))
 
 
 def test_a_printed_program_runs_by_itself(tmp_path):

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions that programs call: they note what they got."""
+
+import functools
+import itertools
+import json
+import tempfile
+from pathlib import Path
+
+import callout
+import numpy as np
+
+SIGNED = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "int8", "int16", "int32")
+MODULUS = dict.fromkeys((*SIGNED, "uint4", "uint8", "uint16", "uint32", "complex64"), 8) | {"bool": 2, "uint2": 4}
+WITH_RESULT = {"pure", "io", "buffer", "cpp", "hcb_call"}
+OBSERVED = {
+    "io",
+    "debug",
+    "print",
+    "tap",
+    "named_tap",
+    "sink",
+    "hcb_tap",
+    "hcb_call",
+}  # as often as the program gets there
+IDENTITIES = {"tap", "sink", "named_tap", "hcb_tap", "watch"}
+
+events = []  # (site, pos, value), one a lane, in the order of arrival
+FOLDER = "folder"
+calls = {}  # site: how often its function was called
+failing = {}  # site: the position at which its function raises
+raised = []  # what the runs of a program that fails raised, None for nothing; then the barrier
+names = []  # what was registered
+sinks = {}  # site: the file that its records go to
+
+
+class Wrong(Exception):  # noqa: N818 - it has no other name
+    """What callbacks raise."""
+
+
+def answer(x, modulus):
+    """What callbacks with results return: x is a wrapped value of any dtype."""
+    numbers = x.real if x.dtype.kind == "c" else x
+    return np.asarray((numbers.astype(np.float32) * 3 + 1) % modulus).astype(x.dtype)
+
+
+def note(site, pos, x, rank):
+    """Notes one event for each lane; the lanes are the leading axes of pos, and of x unless it has none of them."""
+    pos, x = np.asarray(pos), np.asarray(x)
+    x = x.real if x.dtype.kind == "c" else x
+    x = x.astype(np.float32)
+    if x.ndim - rank < pos.ndim:
+        x = np.broadcast_to(x, (*pos.shape, *x.shape[x.ndim - rank :]))
+    pos, x = np.broadcast_arrays(pos.reshape(*pos.shape, *[1] * rank), x) if pos.ndim else (pos, x)
+    lanes = x.shape[: x.ndim - rank]
+    events.extend(
+        (site, int(pos[index].flat[0]), tuple(x[index].ravel().tolist()))
+        for index in itertools.product(*map(range, lanes))
+    )
+    if site in failing and failing[site] in pos:
+        raise Wrong(f"at {failing[site]}")
+
+
+def unbatched(x, transforms, leaf):
+    """x with the axes of its batches in front, the outermost first."""
+    dims = [t[1]["batch_dims"][leaf] for t in transforms if t[0] == "batch"]
+    for place, dim in enumerate(reversed(dims)):
+        x = np.expand_dims(x, place) if dim is None else np.moveaxis(x, dim + place, place)
+    return x
+
+
+def heard(site, rank, modulus, **options):
+    """The function of a call: `options` are those of callout.options."""
+
+    def call(pos, x):
+        calls[site] = calls.get(site, 0) + 1
+        note(site, pos, x, rank)
+        y = answer(x, modulus)
+        return np.broadcast_to(y, (*pos.shape, *y.shape[y.ndim - rank :])).copy()
+
+    call.__qualname__ = f"site{site}"
+    return callout.options(call, **options) if options else call
+
+
+def told(site, rank, **options):
+    """The same for what returns nothing."""
+
+    def call(pos, x):
+        calls[site] = calls.get(site, 0) + 1
+        note(site, pos, x, rank)
+
+    call.__qualname__ = f"site{site}"
+    return callout.options(call, **options) if options else call
+
+
+def tapped(site, rank, **options):
+    """The function of a tap, `with_transforms`."""
+
+    def tap(value, *, transforms=()):
+        calls[site] = calls.get(site, 0) + 1
+        pos, x = (unbatched(np.asarray(v), transforms, leaf) for leaf, v in enumerate(value))
+        note(site, pos, x, rank)
+
+    tap.__qualname__ = f"site{site}"
+    return callout.options(tap, **options) if options else tap
+
+
+def named(site, rank):
+    def tap(value):
+        calls[site] = calls.get(site, 0) + 1
+        note(site, *value, rank)
+
+    names.append(f"site{site}")
+    callout.register(names[-1], tap, replace=True)
+    return f"site{site}"
+
+
+def buffered(site, rank, modulus, **options):
+    def fill(ctx, out, pos, x):
+        calls[site] = calls.get(site, 0) + 1
+        note(site, np.asarray(pos).copy(), np.asarray(x).copy(), rank)
+        np.asarray(out)[...] = answer(np.asarray(x), modulus)
+
+    fill.__qualname__ = f"site{site}"
+    return callout.options(fill, **options) if options else fill
+
+
+def hcb_tapped(site, rank):
+    def tap(value, transforms):
+        tapped_once(value, transforms=transforms)
+
+    tapped_once = tapped(site, rank)
+    tap.__qualname__ = f"site{site}"
+    return tap
+
+
+def hcb_called(site, rank, modulus):
+    call = heard(site, rank, modulus)
+
+    def call_with_pair(value):
+        return call(*value)
+
+    call_with_pair.__qualname__ = f"site{site}"
+    return call_with_pair
+
+
+def lines(site):
+    if FOLDER not in sinks:
+        sinks[FOLDER] = tempfile.TemporaryDirectory()
+    path = Path(sinks[FOLDER].name) / f"{site}.jsonl"
+    path.unlink(missing_ok=True)
+    sinks[site] = (path, callout.sinks.JsonLines(str(path), fields=False, name=f"site{site}"))
+    return sinks[site][1]
+
+
+def written(site, dtype):
+    """A sink's records as events."""
+    for line in sinks[site][0].read_text().splitlines():
+        record = json.loads(line)
+        x = np.asarray(record["1"], np.float32)
+        yield site, int(record["0"]), tuple((x[..., 0] if dtype == "complex64" else x).ravel().tolist())
+
+
+@functools.cache
+def compiled(vmap_method):
+    """`answer` in C++, which notes nothing."""
+    module = callout.cpp.load_inline("""
+    #include <cmath>
+    #include "callout/kernel.h"
+
+    void answer(callout::In<float> x, callout::Out<float> y) {
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = std::fmod(x[i] * 3 + 1, 8.0f);
+    }
+    CALLOUT_KERNEL(answer);
+    """)
+    return module.answer.options(vmap_method=vmap_method)
+
+
+def printed(text):
+    """Notes what debug_print wrote: @site pos [value]."""
+    for line in text.splitlines():
+        at, pos, *value = line.replace("[", " ").replace("]", " ").split()
+        events.append((int(at.removeprefix("@")), int(pos), tuple(map(float, value))))

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program of a seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import boxes
+import drawing
+import oracle
+from syntax import Program, within
+
+
+def draw(seed: int) -> Program:
+    drawer = drawing.Drawer(seed)
+    program = drawer.program()
+    return _failing(program, drawer.random) if drawer.random.random() < 0.12 and not drawer.devices else program
+
+
+def _failing(program: Program, chance: random.Random) -> Program:
+    """The program with a callback that raises, if one of its callbacks can be chosen. Devices would wait for each other."""
+    plain = {
+        stmt.attrs["site"]
+        for stmt, path in within(program.main, {"jvp", "vjp", "remat"})
+        if stmt.kind == "site" and not path and stmt.attrs["what"] in ("io", "debug", "tap", "named_tap")
+        if not stmt.attrs["settings"].keys() & {"only_process", "every", "min_interval"}
+    }
+    try:
+        events = [(event.site, event.pos) for event in oracle.expected(program)[1] if event.site in plain]
+    except boxes.TooLarge:
+        return program
+    return dataclasses.replace(program, fails=chance.choice(events)) if events else program
