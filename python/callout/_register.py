@@ -15,7 +15,7 @@ def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = F
     """Binds `name` to a callback. Programs carry the name; whoever loads one, in Python or C++, binds it.
 
     Args:
-        name: not empty, and not beginning with "py:", "native:" or "id_print:".
+        name: one line, not empty, and not beginning with "py:", "native:" or "id_print:".
         fn: a Python function, which gets the flat leaves of a call's arguments (and of a tap's value: the array, or a tuple
             of them); a sink; `"path/lib.so:symbol"`, a native callback (callout/call.h, or a plain
             `int32_t f(void** ptrs, const int64_t* dims)`), called with no Python; or a PyCapsule named "callout_function"

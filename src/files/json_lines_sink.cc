@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <charconv>
-#include <iterator>
-#include <string_view>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/json_string.h"
 #include "files/file_sink.h"
@@ -11,6 +13,8 @@
 
 namespace callout::internal {
 namespace {
+
+const std::string kUnnamed = "value";
 
 class JsonLinesSink final : public FileSink {
  public:
@@ -29,9 +33,10 @@ class JsonLinesSink final : public FileSink {
       lines += ", \"time\": ";
       clock().Append(record.ticks, lines);
     }
+    NameMembers(record.site->leaf_names, record.step.has_value());
     for (size_t i = 0; i < record.buffers.size(); ++i) {
       lines += ", ";
-      AppendJsonString(MemberName(record.site->leaf_names[i], record.step.has_value()), lines);
+      AppendJsonString(members_[i], lines);
       lines += ": ";
       AppendArray(record.buffers[i], TextStyle::kJson, lines);
     }
@@ -39,12 +44,24 @@ class JsonLinesSink final : public FileSink {
     return OkStatus();
   }
 
-  // A leaf must not hide one of the record's own members.
-  static std::string MemberName(const std::string& leaf, bool has_step) {
-    static constexpr std::string_view kReserved[] = {"name", "device", "run", "seq", "time"};
-    if (leaf.empty()) return "value";
-    const bool taken = std::find(std::begin(kReserved), std::end(kReserved), leaf) != std::end(kReserved);
-    return taken || (has_step && leaf == "step") ? "value." + leaf : leaf;
+  // A leaf must not hide one of the record's own members, nor another leaf. Records are mostly like the one before.
+  void NameMembers(const std::vector<std::string>& leaves, bool has_step) {
+    if (leaves == leaves_ && has_step == has_step_) return;
+    std::set<std::string, std::less<>> taken = {"name", "device", "run", "seq", "time"};
+    if (has_step) taken.insert("step");
+    members_.assign(leaves.size(), "");
+    for (size_t i = 0; i < leaves.size(); ++i) {  // what may be called as it is
+      const std::string& name = leaves[i].empty() ? kUnnamed : leaves[i];
+      if (taken.insert(name).second) members_[i] = name;
+    }
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      if (!members_[i].empty()) continue;
+      std::string name = kUnnamed + "." + (leaves[i].empty() ? kUnnamed : leaves[i]);
+      for (int n = 2; !taken.insert(name).second; ++n) name = kUnnamed + std::to_string(n) + "." + leaves[i];
+      members_[i] = std::move(name);
+    }
+    leaves_ = leaves;
+    has_step_ = has_step;
   }
 
   static void AppendField(const char* name, int64_t value, std::string& lines) {
@@ -54,6 +71,9 @@ class JsonLinesSink final : public FileSink {
   }
 
   const bool fields_;
+  std::vector<std::string> leaves_;  // that `members_` are called after
+  bool has_step_ = false;
+  std::vector<std::string> members_;
 };
 
 }  // namespace

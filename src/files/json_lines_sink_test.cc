@@ -76,6 +76,30 @@ TEST_F(JsonLinesSinkTest, JsonLineOfSeveralLeavesNamesThem) {
   EXPECT_EQ(lines[0]["grads['w']"][1][0].number, 3);
 }
 
+TEST_F(JsonLinesSinkTest, EachMemberOfALineIsThereOnce) {
+  const auto sink = JsonLines(false, true);
+  const std::vector<std::vector<std::string>> sites = {{"name", "value.name"},
+                                                       {"value.name", "name"},
+                                                       {"", "value", "value.value"},
+                                                       {"a", "a", "a", "value.a"},
+                                                       {"time", "seq", "run", "device", "step"}};
+  for (const std::vector<std::string>& leaves : sites) {
+    std::vector<TestBuffer> values;
+    for (size_t i = 0; i < leaves.size(); ++i) values.push_back(TestBuffer::Scalar(static_cast<int32_t>(i)));
+    EXPECT_THAT(Deliver(*sink, {"site", leaves}, std::move(values)), IsOk());
+  }
+  EXPECT_THAT(sink->Flush(), IsOk());
+  const auto lines = ReadJsonLines();
+  ASSERT_EQ(lines.size(), sites.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].members.size(), 5 + sites[i].size()) << Contents();  // a map: twice the same would be one
+  }
+  EXPECT_EQ(lines[0]["value.name"].number, 1) << "what may be called as it is";
+  EXPECT_EQ(lines[0]["value2.name"].number, 0);
+  EXPECT_EQ(lines[1]["value.name"].number, 0);
+  EXPECT_EQ(lines[4]["value.time"].number, 0);
+}
+
 TEST_F(JsonLinesSinkTest, EveryDTypeGivesValidJson) {
   const auto sink = JsonLines(false, false);
   int types = 0;

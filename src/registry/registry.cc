@@ -15,6 +15,15 @@ bool IsSame(const std::weak_ptr<Callback>& one, const std::weak_ptr<Callback>& o
   return !one.owner_before(other) && !other.owner_before(one);
 }
 
+// A print says in its name all that there is to know of it, and it may be of thousands of arrays.
+constexpr size_t kMaxNameBytes = 1 << 20;
+constexpr size_t kMaxListed = 100;  // names in an error
+
+std::string Shown(std::string_view name) {
+  constexpr size_t kMaxShown = 256;
+  return std::string(name.substr(0, kMaxShown)) + (name.size() > kMaxShown ? "..." : "");
+}
+
 }  // namespace
 
 Registry& Registry::Get() {
@@ -23,6 +32,10 @@ Registry& Registry::Get() {
 }
 
 Status Registry::Register(const std::string& name, std::shared_ptr<Callback> callback, bool replace) {
+  if (name.find_first_of(std::string_view("\n\0", 2)) != std::string::npos || name.size() > kMaxNameBytes) {
+    return InvalidArgument("cannot register a callback as '" + Shown(name) + "': a name must be one line, of at most " +
+                           std::to_string(kMaxNameBytes) + " bytes");
+  }
   if (name.empty() || name.starts_with(kBoundPrefix) || name.starts_with(kNativePrefix) ||
       name.starts_with(kPrintPrefix)) {
     return InvalidArgument("cannot register a callback as '" + name +
@@ -81,6 +94,10 @@ void Registry::Unbind(const std::string& name, const std::weak_ptr<Callback>& ca
 }
 
 Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::string_view needed) const {
+  if (name.size() > kMaxNameBytes) {
+    return InvalidArgument("callout: the program asks for a callback with a name of " + std::to_string(name.size()) +
+                           " bytes, '" + Shown(name) + "'; expected at most " + std::to_string(kMaxNameBytes));
+  }
   if (auto callback = BindingScope::Find(name)) {
     KnowScoped(callback);
     return callback;
@@ -112,12 +129,17 @@ bool Registry::IsBound(std::string_view name) const {
 
 std::string Registry::DescribeUnbound(std::string_view name, std::string_view needed) const {
   const std::vector<std::string> names = RegisteredNames();
-  std::string message = "callout: no callback is bound to the name '" + std::string(name) + "'; ";
+  std::string message = "callout: no callback is bound to the name '" + Shown(name) + "'; ";
   if (!needed.empty()) {
     message += "the program needs:";
     std::istringstream lines{std::string(needed)};
+    size_t listed = 0;
     for (std::string one; std::getline(lines, one);) {
-      message += " '" + one + (IsBound(one) ? "'" : "' (not bound)");
+      if (++listed > kMaxListed) {
+        message += " ...";
+        break;
+      }
+      message += " '" + Shown(one) + (IsBound(one) ? "'" : "' (not bound)");
     }
     message += "; ";
   }

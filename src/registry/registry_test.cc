@@ -79,6 +79,23 @@ TEST_F(RegistryTest, NamesThatCannotBeRegistered) {
   EXPECT_THAT(registry_.RegisteredNames(), IsEmpty());
 }
 
+TEST_F(RegistryTest, NamesAreOneLine) {
+  for (const std::string& name : {std::string("a\nb"), std::string("a\0b", 3), std::string(2 << 20, 'x')}) {
+    EXPECT_THAT(registry_.Register(name, Make("a"), false),
+                StatusIs(StatusCode::kInvalidArgument, "a name must be one line, of at most 1048576 bytes"));
+  }
+}
+
+TEST_F(RegistryTest, WhatAProgramAsksForIsBoundedInErrors) {
+  EXPECT_THAT(registry_.Find(std::string(2 << 20, 'x')).status(),
+              StatusIs(StatusCode::kInvalidArgument, "a name of 2097152 bytes"));
+  std::string needed;
+  for (int i = 0; i < 100'000; ++i) needed += std::string(100, 'n') + "\n";
+  const Status status = registry_.Find(std::string(1 << 20, 'x'), needed).status();
+  EXPECT_THAT(status, StatusIs(StatusCode::kNotFound, "..."));
+  EXPECT_LT(status.message().size(), 50'000U);
+}
+
 TEST_F(RegistryTest, UnregisteringWhatIsNotRegisteredIsAnError) {
   EXPECT_THAT(registry_.Unregister("a"), StatusIs(StatusCode::kNotFound, "no callback is registered as 'a'"));
   const auto bound = Make("f");

@@ -15,6 +15,8 @@ constexpr size_t kNumFields = 5;
 constexpr int64_t kMaxNumber = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMaxIndent = 1 << 16;
 constexpr size_t kMaxDepth = 1 << 10;  // laying out takes up to so many steps a piece
+constexpr size_t kMaxPieces = 1 << 18;
+constexpr size_t kMaxOwnText = 1 << 24;  // what is printed around the values, with the spaces of its breaks
 
 Status Malformed(const std::string& expected, std::string_view got) {
   constexpr size_t kShown = 40;
@@ -99,6 +101,15 @@ Result<LayoutPiece> ParsePiece(std::string_view token) {
 Status CheckLayout(std::string_view field, ValuePrint& print) {
   std::vector<bool> seen;
   size_t depth = 0;
+  size_t own_text = 0;
+  for (const LayoutPiece& piece : print.layout) {
+    own_text += piece.text.size() + (piece.kind == Kind::kBreak ? piece.number : 0);
+  }
+  if (print.layout.size() > kMaxPieces || own_text > kMaxOwnText) {
+    return Malformed("at most " + std::to_string(kMaxPieces) + " pieces and " + std::to_string(kMaxOwnText) +
+                         " characters around the values",
+                     field);
+  }
   for (const LayoutPiece& piece : print.layout) {
     if (piece.kind == Kind::kOpen && ++depth > kMaxDepth) {
       return Malformed("at most " + std::to_string(kMaxDepth) + " groups inside each other", field);

@@ -66,6 +66,16 @@ TEST_F(ValuePrintTest, TheFieldsOfAPrint) {
   EXPECT_EQ(print->layout[3].number, 2U);
 }
 
+TEST_F(ValuePrintTest, WhatItWritesAroundTheValuesIsBounded) {
+  std::string breaks, texts;
+  for (int i = 0; i < 1000; ++i) breaks += ",b65536";
+  for (int i = 0; i < 300'000; ++i) texts += ",t";
+  EXPECT_THAT(ParseStatus("1;1000;1000000;;(" + breaks + ",)"),
+              StatusIs(StatusCode::kInvalidArgument, "16777216 characters around the values"));
+  EXPECT_THAT(ParseStatus("1;1000;1000000;;t" + texts),
+              StatusIs(StatusCode::kInvalidArgument, "at most 262144 pieces"));
+}
+
 TEST_F(ValuePrintTest, WritesTheValue) {
   EXPECT_EQ(Written("1;1000;1000000;;l0", {TestBuffer::Of<float>({3}, {1, 2.5, 3})}), "[1.  2.5 3. ]\n");
   EXPECT_EQ(Written("1;1000;1000000;;(,t(%20,l1,b2,l0,t%20),)",

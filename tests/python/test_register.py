@@ -194,6 +194,8 @@ def test_rebinding(register):
     [
         ("", print, "must not be empty"),
         (3, print, "must be a string, got 3"),
+        ("a\nb", print, "a name must be one line"),
+        ("a\0b", print, "a name must be one line"),
         ("py:x", print, "must not begin with 'py:'"),
         ("id_print:x", print, "must not begin with .*'id_print:'"),
         ("n", 3, "expected a callable"),
