@@ -42,6 +42,8 @@ class Loop(CallLoop):
 def _contender(method: Method, operand: str, pool: bool) -> Contender:
     loop = Loop(method, OPERANDS[operand], steps(operand, method.slow), pool)
     note = "dispatched synchronously: on the calling thread" if pool and method.synchronous else ""
+    if method.asynchronous and not pool:
+        note = "dispatched asynchronously: on a pool thread"
     return Contender(method.label, method.role, loop.play, note)
 
 

@@ -35,8 +35,8 @@ def call_methods(large: bool, missing: dict[str, str]) -> list[Method]:
         Method("floor: C++ FFI handler" + (", 2 copies" if large else ""), FLOOR, ffi(floor)),
         Method("callout, C++ function", OURS, _ours("bench.copy")),
         Method("callout, Python", OURS, _ours(identity), synchronous=True),
-        Method("callout, Python, numpy_only", OURS, _ours(quick)),
-        Method("callout, Python, zero_copy", OURS, _ours(view)),
+        Method("callout, Python, numpy_only", OURS, _ours(quick), asynchronous=True),
+        Method("callout, Python, zero_copy", OURS, _ours(view), asynchronous=True),
         Method("jax-tvm-ffi, C++ function", TVM, ffi("tvm_cpp")),
         Method("jax-tvm-ffi, Python", TVM, ffi("tvm_python"), slow=large),
         Method(

@@ -28,6 +28,7 @@ class Method:
     apply: Callable[[jax.Array], jax.Array]  # of the same shape; the identity
     slow: bool = False  # tens of microseconds
     synchronous: bool = False  # JAX runs programs with it on the thread that calls them
+    asynchronous: bool = False  # XLA's threads run programs with it, however small they are
     received: Callable[[], int] | None = None  # taps: how many records arrived so far
     values: Callable[[], list[float]] | None = None  # taps: the first element of each, where they are kept
 
@@ -113,6 +114,6 @@ class CallLoop:
         if np.any(x[1:] != self.rest):
             raise Refused(f"the result has elements other than {self.rest}")
         inline = thread == threading.get_native_id()
-        wanted_inline = not self.pool or self.method.synchronous
+        wanted_inline = (not self.pool or self.method.synchronous) and not self.method.asynchronous
         if inline != wanted_inline:
             raise Refused(f"it ran on {'the calling thread' if inline else 'a pool thread'}")

@@ -124,7 +124,9 @@ def _printer(fmt: str, print_options: tuple[tuple[str, Any], ...]) -> _options.F
         sys.stdout.write(text + "\n")
 
     shown = fmt if len(fmt) <= 40 else fmt[:37] + "..."
-    return _options.options(write, name=f"debug_print({shown!r})", numpy_only=True)
+    # What a cheap program prints is there when its call returns, as with JAX.
+    chosen = _options.Options(numpy_only=True, name=f"debug_print({shown!r})", may_run_in_caller=True)
+    return _options.FunctionWithOptions(write, chosen)
 
 
 def debug_print(

@@ -19,6 +19,7 @@ class Options:
     memory: Literal["host", "device"] = "host"
     device_index: int | None = None
     name: str | None = None
+    may_run_in_caller: bool = False  # whatever numpy_only says: no option of users
 
 
 DEFAULT = Options()
@@ -60,8 +61,8 @@ def options(
         fn: the callback.
         zero_copy: pass read-only views of XLA's own memory instead of copies. A callback that keeps one beyond its call
             fails with an error that says so. Calls only; taps always own what they get.
-        numpy_only: a promise that the callback does not use JAX. Its programs are then dispatched asynchronously, and are
-            written to the persistent compilation cache by JAX 0.10 too. A callback that breaks it can hang.
+        numpy_only: a promise that the callback does not use JAX. On a CPU its programs are then dispatched asynchronously,
+            and are written to the persistent compilation cache by JAX 0.10 too. A callback that breaks it can hang.
         args: `"numpy"` passes NumPy arrays; `"jax"` passes `jax.Array`s. Before JAX 0.12 a callback that uses JAX can hang
             where many programs are queued: see docs/hangs.md.
         memory: where the arguments are: `"host"`, or `"device"` for the device's own memory, which on CPU is the same. On

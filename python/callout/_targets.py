@@ -53,6 +53,7 @@ class Target:
         "device_index",
         "label",
         "make",
+        "may_run_in_caller",
         "numpy_only",
         "signature",
     )
@@ -66,10 +67,13 @@ class Target:
         signature: tuple[Any, ...] = (),
         device_index: int = 0,
         device_call: DeviceCall | None = None,
+        *,
+        may_run_in_caller: bool = False,
     ):
         self._key = key
         self.label = label
         self.numpy_only = numpy_only
+        self.may_run_in_caller = may_run_in_caller
         self.device_index = device_index
         self.device_call = device_call
         self.make = make
@@ -330,6 +334,7 @@ def call_target(
             DeviceCall(fn, in_tree, out_tree, x64, chosen.args == "jax", ignore_result)
             if chosen.memory == "device"
             else None,
+            may_run_in_caller=chosen.may_run_in_caller,
         ),
     )
 

@@ -15,6 +15,7 @@ from .. import _ext
 from .._device_calls import device_call_target
 from .._targets import Target
 from . import context, effects, lowering
+from .asynchronous import dispatch_asynchronously
 from .batching import batch_call, loop_over_batch
 from .eager import check_usable, place, placement, to_host, wait_for_ordered
 from .varying import result_types
@@ -58,6 +59,8 @@ def lower_call(
         target, name = _on_device(ctx, where, target, more["ordered"], more.get("threaded", False))
     callback = lowering.name_of(ctx, target, where)
     attributes = lowering.dispatch_synchronously(ctx, target)
+    if target.numpy_only and not target.may_run_in_caller:
+        dispatch_asynchronously(ctx)
     index = lowering.device_index_of(ctx, where, device)
     return lowering.emit(
         ctx,
