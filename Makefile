@@ -21,7 +21,7 @@ package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
     -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
 
-.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs bench gpu-check soak lint format docs install wheels matrix clean distclean
+.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs nightly bench gpu-check soak lint format docs install wheels matrix clean distclean
 help:
 	@echo 'make demo       train a small network with every kind of callback, and run it without Python'
 	@echo 'make test       build, then run the C++ and the Python tests'
@@ -30,6 +30,7 @@ help:
 	@echo 'make fuzz-programs  compare random JAX programs with their oracles, SECONDS=60 from SEED=1 on'
 	@echo 'make bench      compare with JAX and run the C++ benchmarks'
 	@echo 'make gpu-check  run what only a GPU can show; GPU_PYTHON=... has JAX with its CUDA plugin'
+	@echo 'make nightly    what takes hours: soak, fuzz and fuzz-programs for SECONDS=14400 each, matrix with every JAX'
 	@echo 'make soak       run the tests that load the machine for minutes'
 	@echo 'make lint       check formatting, types and layering'
 	@echo 'make format     format C++ and Python sources'
@@ -94,6 +95,11 @@ fuzz: $(STAMPS)/cmake
 
 fuzz-programs: $(STAMPS)/package
 	$(PY) tests/programs --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
+
+# What does not fit into .ci/run. All parts run, also if one fails; other inputs each night, whose seed is in the log.
+nightly_jax := 3.11:0.10.2 3.12:0.11.2 3.12:0.12.0.1
+nightly:
+	scripts/nightly.sh $(or $(SECONDS),14400) $(nightly_jax)
 
 bench: $(STAMPS)/package $(STAMPS)/bench
 	scripts/system_packages.sh libbenchmark-dev:benchmark/benchmark.h $(host_packages)

@@ -52,21 +52,15 @@ for cell in "${cells[@]}"; do
 done
 
 # Programs for GPUs run on a double of the driver, which takes minutes: `make test` does that.
-run_tests() { # CELL FOLDER [OPTION...]
+run_tests() { # CELL FOLDER
   "${venvs[$1]}/bin/python" -m pytest -o cache_dir="$PWD/${venvs[$1]}/pytest-$2" --ignore-glob='*/test_gpu_*' \
-    --ignore-glob='*/test_cuda_*' --ignore-glob='*/test_numba_cuda*' "${@:3}" "tests/$2" \
+    --ignore-glob='*/test_cuda_*' --ignore-glob='*/test_numba_cuda*' "tests/$2" \
     < /dev/null >> "${logs[$1]%.log}-$2.log" 2>&1
-}
-
-# Those that failed get one more chance, by themselves, if all others ran.
-run_again() { # CELL FOLDER STATUS
-  (($3 == 1)) || return "$3"
-  run_tests "$1" "$2" --last-failed --last-failed-no-failures none
 }
 
 report() { # CELL FOLDER STATUS
   local log=${logs[$1]%.log}-$2.log summary
-  summary=$(grep -E '^=+ .*(passed|failed|error|no tests ran).* =+$' "$log" | paste -s | sed 's/\t/, then /g' || true)
+  summary=$(grep -E '^=+ .*(passed|failed|error|no tests ran).* =+$' "$log" || true)
   if (($3)); then
     failed=1
     tail -n 200 "$log"
@@ -87,7 +81,7 @@ process_tests() {
   local cell status
   for cell in "${!labels[@]}"; do
     status=0
-    run_tests "$cell" process || run_again "$cell" process $? || status=$?
+    run_tests "$cell" process || status=$?
     report "$cell" process "$status"
   done
 }
@@ -95,7 +89,7 @@ python_tests() {
   local cell status
   for cell in "${!labels[@]}"; do
     status=0
-    wait "${pids[$cell]}" || run_again "$cell" python $? || status=$?
+    wait "${pids[$cell]}" || status=$?
     report "$cell" python "$status"
   done
 }

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What takes hours: long loads, long fuzzing, every supported JAX. Usage: nightly.sh SECONDS MINOR:JAX...
+# SEED in the environment: that of the fuzzers, the day by default. All parts run, also if one fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=$1
+shift
+seed=${SEED:-$(date +%Y%m%d)}
+logs=build/nightly
+mkdir -p "$logs"
+
+begin=$SECONDS failed=()
+part() { # NAME COMMAND...
+  local start=$SECONDS
+  echo "::: $1"
+  if "${@:2}" 2>&1 | tee "$logs/$1.log"; then
+    echo "::: $1: ok, $((SECONDS - start)) s"
+  else
+    echo "::: $1: FAILED, $((SECONDS - start)) s, see $logs/$1.log"
+    failed+=("$1")
+  fi
+}
+
+echo "::: seed $seed"
+part soak make soak
+part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
+part fuzz-programs make fuzz-programs SECONDS="$seconds" SEED="$seed"
+part matrix scripts/jax_matrix.sh "$@"
+
+if ((${#failed[@]})); then
+  echo "::: FAILED: ${failed[*]}"
+  exit 1
+fi
+echo "::: all parts passed in $((SECONDS - begin)) s"
