@@ -28,6 +28,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first program's; the next is one more")
     parser.add_argument("--count", type=int, default=0, help="end after so many programs")
     parser.add_argument("--show", action="store_true", help="print the program of --seed, and run it")
+    parser.add_argument("--live-lanes", action="store_true", help="callbacks where the lanes of a vmap part, too")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--shrink", type=float, default=60, help="seconds to spend on making a finding shorter")
     return parser.parse_args()
@@ -44,6 +45,7 @@ class Worker:
             f"--seed={seed}",
             f"--shrink={options.shrink}",
         ]
+        command += ["--live-lanes"] * options.live_lanes
         quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}  # XLA's opinion on shardings
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=quiet)
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -119,10 +121,12 @@ def explore(options: argparse.Namespace) -> int:
 
 def work(options: argparse.Namespace) -> None:
     import checking
+    import drawing
     import printing
     import seeds
     import shrinking
 
+    drawing.LIVE_LANES |= options.live_lanes
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what programs print is not for the parent
 
@@ -173,9 +177,11 @@ def _again(checking: object, program: object) -> str:
 
 def show(options: argparse.Namespace) -> None:
     import checking
+    import drawing
     import printing
     import seeds
 
+    drawing.LIVE_LANES |= options.live_lanes
     program = seeds.draw(options.seed)
     print(printing.standalone(program), flush=True)
     checking.check(program)

@@ -15,6 +15,9 @@ from syntax import INTEGER, SCALAR, VECTOR, Program, Region, Stmt, Type, Var
 POLICIES = (None, "nothing_saveable", "everything_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable")
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
+# Whether taps, io and debug callbacks run for the lanes that are there only, under vmap of cond and while.
+LIVE_LANES = False
+
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
@@ -27,6 +30,7 @@ class Scope:
     uneven: bool = False  # inside a cond or while loop that lanes of a vmap decide
     shards: bool = False
     remat: bool = False
+    rule: bool = False  # inside a custom rule
     loops: int = 0  # how often pos grew
 
     @property
@@ -176,6 +180,8 @@ class Body:
     def _callback(self) -> None:
         scope, pick = self._scope, self._random.choice
         kinds = ["pure", "buffer", "watch", "cpp"]
+        if scope.uneven and LIVE_LANES and not scope.rule:
+            kinds += ["tap", "tap", "debug", "sink", "named_tap", *([] if scope.remat else ["io"])]
         if not scope.uneven:
             kinds += ["tap", "tap", "debug", "debug", "print", "hcb_tap"]
             if not scope.lanes:
@@ -377,12 +383,12 @@ class Body:
 
     def _custom_jvp(self) -> None:
         x = self.some(self._type())
-        scope = self._scope.inside()
+        scope = self._scope.inside(rule=True)
         regions = [self._drawer._region(scope, self._params([x]), [x.type]) for _ in range(2)]
         self._add("custom_jvp", [x.type], [x], regions)
 
     def _custom_vjp(self) -> None:
         x = self.some(self._type())
-        scope = self._scope.inside()
+        scope = self._scope.inside(rule=True)
         regions = [self._drawer._region(scope, self._params([x] * n), [x.type]) for n in (1, 1, 2)]
         self._add("custom_vjp", [x.type], [x], regions)
