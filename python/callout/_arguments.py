@@ -28,10 +28,21 @@ def is_array_like(value: Any) -> bool:
     return jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) or getattr(dtype, "kind", "V") not in "OSUMm"
 
 
+def is_ref(value: Any) -> bool:
+    """True for a mutable array (`jax.new_ref`), in a program or outside."""
+    kind = type(value)
+    return kind is jax.Ref or (issubclass(kind, jax.core.Tracer) and isinstance(value, jax.Ref))
+
+
+def read(value: Any) -> Any:
+    """What a mutable array holds where the program is now; anything else as it is."""
+    return value[...] if is_ref(value) else value
+
+
 def as_leaves(where: str, values: Sequence[Any]) -> list[Any]:
-    """Arrays and numbers as they are; PRNG keys as the integers that they are made of."""
+    """Arrays and numbers as they are; PRNG keys as the integers that they are made of; what mutable arrays hold."""
     leaves = []
-    for value in values:
+    for value in map(read, values):
         dtype = getattr(value, "dtype", None)
         if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
             value = jax.random.key_data(value)

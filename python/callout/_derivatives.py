@@ -9,6 +9,7 @@ from typing import Any
 import jax
 from jax.custom_derivatives import linear_call
 
+from ._arguments import read
 from ._primitives.varying import alike
 
 
@@ -33,7 +34,7 @@ def call_with_rules(
         transpose: `transpose(cotangents, **constants)` returns a cotangent an argument; says that `call` is linear.
     """
     if jvp is not None or vjp is not None or transpose is not None:
-        args = alike(args)
+        args = alike(jax.tree.map(read, args))
     if jvp is not None:
         differentiable = jax.custom_jvp(call)
         differentiable.defjvp(lambda primals, tangents: jvp(primals, tangents, **constants))

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, overload
 import jax
 
 from . import _ext
-from ._arguments import as_leaves
+from ._arguments import as_leaves, is_ref
 from ._primitives.tap import ALL_PPB, Site, no_transforms, tap_p
 from ._receivers import check_leaves, receivers
 from ._site import check_step, leaf_names, make_site
@@ -186,8 +186,8 @@ def tap(
         )
     if result is not _SAME:
         return returned
-    # PRNG keys were sent as their data: they themselves go on.
-    leaves = [old if _is_key(old) else new for old, new in zip(flat, out[: len(flat)], strict=True)]
+    # PRNG keys were sent as their data, mutable arrays as what they held: they themselves go on.
+    leaves = [old if _is_key(old) or is_ref(old) else new for old, new in zip(flat, out[: len(flat)], strict=True)]
     return jax.tree.unflatten(tree, leaves)
 
 

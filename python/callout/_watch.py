@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from ._arguments import is_ref, read
 from ._primitives.tap import no_transforms, tap_p
 from ._site import check_step, leaf_names, make_site
 from ._tap import eager_throttle
@@ -58,13 +59,16 @@ def watch(
     looks = _Looks(nan, inf, stop, every)
     leaves, tree = jax.tree.flatten(x)
     if gradient:
-        leaves = [_tangents_watched(leaf, step, name, looks) if _is_inexact(leaf) else leaf for leaf in leaves]
+        leaves = [
+            _tangents_watched(leaf, step, name, looks) if _is_inexact(leaf) and not is_ref(leaf) else leaf
+            for leaf in leaves
+        ]
     watched = [i for i, leaf in enumerate(leaves) if _is_inexact(leaf)]
     names = leaf_names(x)
     if watched:
-        outs = looks.at([leaves[i] for i in watched], name, step, tuple(names[i] for i in watched))
+        outs = looks.at([read(leaves[i]) for i in watched], name, step, tuple(names[i] for i in watched))
         for i, out in zip(watched, outs, strict=True):
-            leaves[i] = out
+            leaves[i] = leaves[i] if is_ref(leaves[i]) else out
     result: T = jax.tree.unflatten(tree, leaves)
     return result
 

@@ -11,7 +11,7 @@ call(jnp.zeros(3))
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -19,7 +19,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from . import _ext, _options
-from ._arguments import as_leaves
+from ._arguments import as_leaves, is_ref
 from ._primitives.aliases import check_aliases
 from ._primitives.batching import check_vmap_method
 from ._primitives.buffer import WHERE, buffer_p
@@ -92,9 +92,10 @@ def buffer_callback(
     """A function that calls `callback(ctx, out, *args, **kwargs)` from inside compiled programs; takes JAX's arguments.
 
     `out` and the arguments are pytrees of `Buffer`: XLA's own memory, row-major and dense, for the length of the call. The
-    callback fills `out`, whose memory is uninitialised, does not write to arguments, and returns None. It runs on an XLA
-    thread with the GIL held; several devices may be in it in turn. After the call a `Buffer` refuses every use, and it is an
-    error if an array, a memoryview or a tensor that was made of one is still there.
+    callback fills `out`, whose memory is uninitialised, does not write to arguments, and returns None. Only of a mutable
+    array (`jax.new_ref`) among the arguments may it write to the `Buffer`: the array then holds what was written, in place.
+    The callback runs on an XLA thread with the GIL held; several devices may be in it in turn. After the call a `Buffer`
+    refuses every use, and it is an error if an array, a memoryview or a tensor that was made of one is still there.
 
     On CUDA the memory is the device's. Nothing is copied and nothing is waited for: the callback queues work on
     `ctx.stream`, and work that it queues elsewhere must be ordered by it. The device's context is current.
@@ -130,23 +131,43 @@ def buffer_callback(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         flat, in_tree = jax.tree.flatten((args, kwargs))
+        refs = _refs(callback, flat, input_output_aliases)
         leaves = as_leaves(WHERE, flat)
         types = [jax.typeof(leaf) for leaf in leaves]
         _refuse_narrow("argument", types)
+        # What the function leaves in the memory of a mutable array is a result more, in its place.
+        held = tuple(jax.core.ShapedArray(types[i].shape, types[i].dtype) for i in refs)
+        pairs = {**(input_output_aliases or {}), **{i: len(avals) + k for k, i in enumerate(refs)}}
         out = buffer_p.bind(
             *leaves,
-            target=_target(callback, in_tree, out_tree),
-            result_avals=stated(jax.tree.leaves(result_shape_dtypes), avals),
+            target=_target(callback, in_tree, out_tree, refs),
+            result_avals=(*stated(jax.tree.leaves(result_shape_dtypes), avals), *held),
             vmap_method=vmap_method,
             has_side_effect=has_side_effect,
-            aliases=check_aliases(WHERE, input_output_aliases or {}, types, avals),
+            aliases=check_aliases(WHERE, pairs, types, (*avals, *held)),
             sharding=sharding,
             capturable=command_buffer_compatible,
             graph=False,
         )
-        return jax.tree.unflatten(out_tree, out)
+        for i, left in zip(refs, out[len(avals) :], strict=True):
+            flat[i][...] = left
+        return jax.tree.unflatten(out_tree, out[: len(avals)])
 
     return call
+
+
+def _refs(callback: Any, flat: Sequence[Any], aliases: Mapping[int, int] | None) -> tuple[int, ...]:
+    """The places of mutable arrays that the function may write to: all, but those of a native one."""
+    if isinstance(callback, str):
+        return ()
+    refs = tuple(i for i, leaf in enumerate(flat) if is_ref(leaf))
+    for i in refs:
+        if aliases is not None and i in aliases:
+            raise ValueError(
+                f"{WHERE}: input_output_aliases names argument {i}, a mutable array, which the callback writes to "
+                "itself"
+            )
+    return refs
 
 
 def _refuse_narrow(what: str, avals: Any) -> None:
@@ -156,7 +177,9 @@ def _refuse_narrow(what: str, avals: Any) -> None:
             raise TypeError(f"{WHERE}: {what} {i} is {name}, which XLA packs; callout.pure_callback unpacks it")
 
 
-def _target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef) -> Target:
+def _target(
+    callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef, refs: tuple[int, ...]
+) -> Target:
     if isinstance(callback, str):
         target = call_target(callback, in_tree, out_tree)
         if target.is_python():
@@ -172,19 +195,26 @@ def _target(callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: Py
         args, kwargs = jax.tree.unflatten(in_tree, leaves[2:])
         return (*leaves[:2], *args), kwargs
 
+    def arguments_with_refs(leaves: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        ctx, outs, *operands = leaves
+        for place, written in zip(refs, outs[out_tree.num_leaves :], strict=True):
+            operands[place] = written
+        args, kwargs = jax.tree.unflatten(in_tree, operands)
+        return (ctx, jax.tree.unflatten(out_tree, outs[: out_tree.num_leaves]), *args), kwargs
+
     def make(_: Transforms) -> _ext.Callback:
         return _ext.make_buffer_callback(
             label=label,
             function=fn,
-            unflatten_out=None if single else out_tree.unflatten,
-            unflatten=None if is_flat_call(in_tree) else arguments,
+            unflatten_out=tuple if refs else None if single else out_tree.unflatten,
+            unflatten=arguments_with_refs if refs else None if is_flat_call(in_tree) else arguments,
             numpy_only=chosen.numpy_only,
         )
 
-    signature = ("buffer", str(in_tree), str(out_tree), chosen)
+    signature = ("buffer", str(in_tree), str(out_tree), chosen, *((refs,) if refs else ()))
     return interned(
         "buffer",
         callback,
-        (in_tree, out_tree),
+        (in_tree, out_tree, refs),
         lambda key: Target(key, label, chosen.numpy_only, make, signature, chosen.device_index or 0),
     )

@@ -21,6 +21,7 @@ from jax.ffi import pycapsule as pycapsule
 from jax.ffi import register_ffi_type as register_ffi_type
 
 from . import _foreign_partition, _jax_compat
+from ._arguments import read
 from ._derivatives import call_with_rules
 from ._ffi import attributes as frozen
 from ._ffi import keys, layouts, rule
@@ -176,7 +177,7 @@ def ffi_call(
 
     def call(*values: Any, **given: Any) -> Any:
         def bind(*arrays: Any) -> Any:
-            out = keys.wrapped(settings.bind([keys.data(array) for array in arrays], given), results)
+            out = keys.wrapped(settings.bind([keys.data(read(array)) for array in arrays], given), results)
             if not isinstance(result_shape_dtypes, Sequence):
                 return out[0]
             return tuple(out) if isinstance(result_shape_dtypes, tuple) else list(out)

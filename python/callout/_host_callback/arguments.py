@@ -11,7 +11,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from .. import _runtime
-from .._arguments import as_leaves, is_array_like
+from .._arguments import as_leaves, is_array_like, is_ref
 
 
 def check_callable(function: Any) -> None:
@@ -55,7 +55,7 @@ def as_given(leaf: Any, sent: Any) -> Any:
     dtype = getattr(leaf, "dtype", None)
     if dtype is None:
         return sent
-    return leaf if is_float0(leaf) or jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) else sent
+    return leaf if is_float0(leaf) or is_ref(leaf) or jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) else sent
 
 
 def result_avals(result_shape: Any) -> tuple[tuple[jax.core.ShapedArray, ...], PyTreeDef]:

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutable arrays (`jax.new_ref`) as arguments: what they hold is read where the program is, and buffers write to them."""
+
+import re
+
+import callout
+import callout.host_callback as hcb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from callout import ffi
+from callout.buffer_callback import buffer_callback
+from jax import lax
+
+pytestmark = pytest.mark.usefixtures("handlers")
+
+LIKE = jax.ShapeDtypeStruct((3,), jnp.float32)
+X = np.arange(3, dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def native(cache):
+    source = """
+    #include "callout/kernel.h"
+    void copy(callout::In<float> x, callout::Out<float> y) { for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i]; }
+    CALLOUT_KERNEL(copy);
+    """
+    return callout.cpp.load_inline(source)
+
+
+@pytest.fixture
+def heard():
+    return []
+
+
+@pytest.fixture(
+    params=[
+        *(
+            "pure",
+            "io",
+            "ordered io",
+            "debug",
+            "ordered debug",
+            "tap",
+            "ordered tap",
+            "watch",
+            "buffer",
+            "ffi",
+            "native",
+        ),
+        *("id_tap", "call", "threaded"),
+    ]
+)
+def entry(request, heard, native):
+    """Hears what a mutable array holds."""
+
+    def hear(value, *_):
+        heard.append(np.asarray(value).tolist())
+
+    def echo(value):
+        hear(value)
+        return value
+
+    def fill(_, out, value):
+        np.asarray(out)[...] = value
+
+    def result(call):
+        """For what runs no Python: what it returns is heard."""
+        return lambda ref: callout.debug_callback(hear, call(ref), ordered=True)
+
+    affine = ffi.ffi_call("test.affine", LIKE)
+    return {
+        "pure": result(lambda ref: callout.pure_callback(np.copy, LIKE, ref)),
+        "io": lambda ref: callout.io_callback(echo, LIKE, ref),
+        "ordered io": lambda ref: callout.io_callback(echo, LIKE, ref, ordered=True),
+        "debug": lambda ref: callout.debug_callback(hear, ref),
+        "ordered debug": lambda ref: callout.debug_callback(hear, ref, ordered=True),
+        "tap": lambda ref: callout.tap(hear, ref),
+        "ordered tap": lambda ref: callout.tap(hear, ref, ordered=True),
+        "watch": result(lambda ref: callout.watch(ref, "refs", gradient=True)[...]),
+        "buffer": result(buffer_callback(fill, LIKE)),
+        "ffi": result(lambda ref: affine(ref, a=np.float32(1), b=np.int64(0))),
+        "native": result(native.copy),
+        "id_tap": lambda ref: hcb.id_tap(hear, ref),
+        "call": lambda ref: hcb.call(echo, ref, result_shape=LIKE),
+        "threaded": result(callout.threaded(lambda ref: callout.io_callback(np.copy, LIKE, ref))),
+    }[request.param]
+
+
+def wait():
+    jax.effects_barrier()
+    callout.barrier_wait(60)
+
+
+def test_callbacks_hear_what_an_argument_holds_there(entry, heard):
+    @jax.jit
+    def program(ref):
+        ref[...] = ref[...] + 1
+        entry(ref)
+        ref[...] = ref[...] * 2
+
+    ref = jax.new_ref(jnp.asarray(X))
+    program(ref)
+    program(ref)
+    wait()
+    assert heard == [(X + 1).tolist(), (2 * (X + 1) + 1).tolist()]
+    np.testing.assert_array_equal(ref[...], 2 * (2 * (X + 1) + 1))
+
+
+def test_loops_hear_each_value(entry, heard):
+    @jax.jit
+    def program(ref):
+        def step(_, i):
+            ref[...] = ref[...] + i
+            entry(ref)
+            return None, None
+
+        lax.scan(step, None, jnp.arange(3.0))
+
+    program(jax.new_ref(jnp.asarray(X)))
+    wait()
+    assert heard == [X.tolist(), (X + 1).tolist(), (X + 3).tolist()]
+
+
+def test_programs_have_mutable_arrays_of_their_own(entry, heard):
+    @jax.jit
+    def program(x):
+        ref = jax.new_ref(x)
+        ref[0] = 7.0
+        entry(ref)
+        return ref[...]
+
+    assert program(jnp.asarray(X)).tolist() == [7, 1, 2]
+    wait()
+    assert heard == [[7, 1, 2]]
+
+
+def test_eager_callbacks_hear_what_an_argument_holds(entry, heard):
+    ref = jax.new_ref(jnp.asarray(X))
+    entry(ref)
+    ref[0] = 5.0
+    entry(ref)
+    wait()
+    assert heard == [X.tolist(), [5, 1, 2]]
+
+
+def test_taps_return_the_mutable_array_itself(heard):
+    @jax.jit
+    def program(ref):
+        for tap in (
+            lambda r: callout.tap(heard.append, {"ref": r})["ref"],
+            lambda r: callout.watch(r, "refs"),
+            hcb.id_print,
+        ):
+            ref = tap(ref)
+            ref[...] = ref[...] + 1
+
+    ref = jax.new_ref(jnp.asarray(X))
+    program(ref)
+    np.testing.assert_array_equal(ref[...], X + 3)
+    wait()
+
+
+def add_in_place(where):
+    def callback(_, out, ref):
+        value = np.asarray(ref)
+        where.append(value.ctypes.data)
+        value += 1
+        np.asarray(out)[...] = value.sum()
+
+    return buffer_callback(callback, jax.ShapeDtypeStruct((), jnp.float32))
+
+
+def test_buffer_callbacks_write_to_a_mutable_array_in_place(heard):
+    call = add_in_place(heard)
+
+    @jax.jit
+    def program(ref):
+        return lax.scan(lambda _, __: (None, call(ref)), None, length=3)[1]
+
+    ref = jax.new_ref(jnp.zeros(100_000, jnp.float32))
+    assert program(ref).tolist() == [1e5, 2e5, 3e5]
+    assert program(ref).tolist() == [4e5, 5e5, 6e5]
+    assert ref[0] == 6
+    assert len(set(heard)) == 1, "every call of every program works on the same memory"
+    assert not re.search(r"f32\[100000\]\S* copy\(", program.lower(ref).compile().as_text())
+
+
+def test_buffer_callbacks_write_to_some_of_several(heard):
+    def callback(_, out, x, pair, *, scale):
+        first, second = map(np.asarray, pair)
+        second *= np.asarray(scale)
+        np.asarray(out["sum"])[...] = np.asarray(x) + first + second
+
+    call = buffer_callback(callback, {"sum": LIKE})
+    one, other = jax.new_ref(jnp.asarray(X)), jax.new_ref(jnp.asarray(X))
+    for run in (
+        jax.jit(lambda x, r, s: call(x, (r, s), scale=np.float32(2))),
+        lambda x, r, s: call(x, (r, s), scale=s[1] / s[1] * 2),
+    ):
+        held = np.asarray(other[...])
+        out = run(jnp.ones(3), one, other)["sum"]
+        np.testing.assert_array_equal(out, 1 + X + 2 * held)
+        np.testing.assert_array_equal(one[...], X)
+        np.testing.assert_array_equal(other[...], 2 * held)
+
+
+def test_other_arguments_of_buffer_callbacks_are_read_only():
+    def callback(_, out, x, ref):
+        np.asarray(ref)[...] = 1
+        np.asarray(out)[...] = x.writeable
+
+    ref = jax.new_ref(jnp.zeros(3))
+    assert buffer_callback(callback, LIKE)(jnp.zeros(3), ref).tolist() == [0, 0, 0]
+    assert ref[...].tolist() == [1, 1, 1]
+
+
+def test_a_mutable_array_has_no_result_in_its_place():
+    call = buffer_callback(lambda *_: None, LIKE, input_output_aliases={0: 0})
+    with pytest.raises(ValueError, match="names argument 0, a mutable array, which the callback writes to itself"):
+        call(jax.new_ref(jnp.zeros(3)))
