@@ -12,6 +12,7 @@
 
 #include "delivery/delivery.h"
 #include "ffi/handlers.h"
+#include "ffi/image_attributes.h"
 #include "frame/attributes.h"
 #include "fuzz.h"
 #include "registry/registry.h"
@@ -28,10 +29,36 @@ using internal::FrameBuilder;
 using internal::TestBuffer;
 
 // Without "platform": code that a program carries is not to be run here.
-constexpr const char* kNames[] = {"aliases",         "attributes", "callback",   "deferred", "every",
-                                  "label",           "lane_dims",  "lane_masks", "leaves",   "library",
-                                  "min_interval_ns", "names",      "offsets",    "on_full",  "ordered",
-                                  "threaded",        "bytes",      "digest",     "symbol",   ""};
+constexpr const char* kNames[] = {
+    "aliases",    "attributes",  "callback",        "deferred",        "every",        "label",      "lane_dims",
+    "lane_masks", "leaves",      "library",         "min_interval_ns", "names",        "offsets",    "on_full",
+    "ordered",    "threaded",    "bytes",           "digest",          "symbol",       "",           "step",
+    "sample_ppb", "only_device", "only_process",    "can_fail",        "grid",         "block",      "image",
+    "faults",     "pointers",    "parameter_bytes", "parameter_block", "shared_bytes", "cooperative"};
+// What a program may call, and some of what it may not.
+constexpr const char* kCallbacks[] = {"f",
+                                      "watch:1;ni;report",
+                                      "watch:1;n;stop",
+                                      "id_print:1;5;1000000;tx:,d,t;(,t[,l0,b2,l1,t],)",
+                                      "id_print:1;-1;1;;l0",
+                                      "id_print:1;1000;1000000;;tNone",
+                                      "progress_clock:",
+                                      "progress_bar:%5B1%5D",
+                                      "one array"};
+
+// Takes taps of one array, as a function that was traced for one.
+class OneArray final : public FakeCallback {
+ public:
+  OneArray() : FakeCallback("one array") {
+    on_deliver = [](const internal::Record& record) {
+      CALLOUT_CHECK(record.buffers.size() == 1, "a record of another number of arrays");
+      return OkStatus();
+    };
+  }
+  Status CheckTap(size_t num_leaves) const override {
+    return num_leaves == 1 ? OkStatus() : InvalidArgument("one array");
+  }
+};
 constexpr int64_t kMostLanes = 1 << 10;
 
 // The values behind a frame's attributes, as XLA lays them out.
@@ -44,9 +71,10 @@ class Values {
     for (size_t i = data_.ConsumeIntegralInRange<size_t>(0, 8); i > 0; --i) {
       const std::string name = data_.ConsumeIntegralInRange(0, 7) == 0 ? data_.ConsumeRandomLengthString(12)
                                                                        : data_.PickValueInArray(kNames);
-      entries[name] = Value(depth);
+      entries[name] = data_.ConsumeBool() ? Plausible(name, depth) : Value(depth);
     }
-    if (depth == 0 && data_.ConsumeIntegralInRange(0, 15) != 0) entries["callback"] = Text("f");
+    if (depth == 0 && data_.ConsumeIntegralInRange(0, 15) != 0)
+      entries["callback"] = Text(data_.PickValueInArray(kCallbacks));
     std::vector<XLA_FFI_AttrType>& types = types_.emplace_back();
     std::vector<XLA_FFI_ByteSpan*>& names = names_.emplace_back();
     std::vector<void*>& values = values_.emplace_back();
@@ -82,6 +110,32 @@ class Values {
   XLA_FFI_DataType ElementType() {
     if (data_.ConsumeIntegralInRange(0, 3) != 0) return XLA_FFI_DataType_S64;
     return static_cast<XLA_FFI_DataType>(data_.ConsumeIntegralInRange(0, 40));
+  }
+
+  std::pair<XLA_FFI_AttrType, void*> Number(int64_t value) {
+    std::vector<int64_t>& memory = numbers_.emplace_back(2);
+    memory[0] = value;
+    return {XLA_FFI_AttrType_SCALAR, &scalars_.emplace_back(XLA_FFI_Scalar{XLA_FFI_DataType_S64, memory.data()})};
+  }
+
+  // Of the type that the attribute has, so that what stands behind it is reached.
+  std::pair<XLA_FFI_AttrType, void*> Plausible(std::string_view name, int depth) {
+    if (name == "leaves") return Text(data_.PickValueInArray({"", "a\nb", "a\n", "step", "a\nb\nc"}));
+    for (const std::string_view text : {"label", "names", "bytes", "digest", "symbol", "parameter_block"}) {
+      if (name == text) return Text(data_.ConsumeRandomLengthString(24));
+    }
+    for (const std::string_view list :
+         {"aliases", "lane_dims", "lane_masks", "grid", "block", "pointers", "parameter_bytes"}) {
+      if (name != list) continue;
+      const auto count = data_.ConsumeIntegralInRange<size_t>(0, 4);
+      return {XLA_FFI_AttrType_ARRAY, &arrays_.emplace_back(XLA_FFI_Array{XLA_FFI_DataType_S64, count, Memory(count)})};
+    }
+    for (const std::string_view dictionary : {"attributes", "library", "image", "faults"}) {
+      if (name == dictionary && depth < 2) {
+        return {XLA_FFI_AttrType_DICTIONARY, &dictionaries_.emplace_back(Dictionary(depth + 1))};
+      }
+    }
+    return Number(data_.ConsumeIntegralInRange<int64_t>(-1, 3));
   }
 
   std::pair<XLA_FFI_AttrType, void*> Value(int depth) {
@@ -145,6 +199,7 @@ FakeRuntime& Runtime() {
       return call.num_args == 3 ? InternalError("three operands") : OkStatus();
     };
     CALLOUT_CHECK(internal::Registry::Get().Register("f", callback, /*replace=*/false).ok(), "the name is free");
+    CALLOUT_CHECK(internal::Registry::Get().Register("one array", std::make_shared<OneArray>(), false).ok(), "free");
     return made;
   }();
   return runtime;
@@ -168,6 +223,7 @@ void Try(std::string_view bytes) {
       for (const callout_attribute& one : attributes.view()) CALLOUT_CHECK(one.name != nullptr, "no name");
     }
   }
+  (void)internal::DecodeImageCall(attrs);
   FrameBuilder frame;
   for (int64_t i = 0; i < attrs.size; ++i) {
     frame.Attr({attrs.names[i]->ptr, attrs.names[i]->len}, attrs.types[i], attrs.attrs[i]);

@@ -6,10 +6,17 @@
 #include "callout/pjrt/host_callback.h"
 #include "fuzz.h"
 #include "registry/makers.h"
+#include "registry/progress_clock.h"
+#include "sinks/sinks.h"
 #include "sinks/value_print.h"
+#include "tokens.h"
+#include "watch/watch.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
+  internal::EnsureProgressBarMaker();
+  internal::EnsureProgressClockMaker();
   internal::EnsureValuePrintMaker();
+  internal::EnsureWatchMaker();
   (void)internal::Makers::Get().MakeForProgram(bytes);
   // Files of any name are what these kinds are for. Here there are none.
   std::string text(bytes);
@@ -20,4 +27,63 @@ void callout::fuzz::Try(std::string_view bytes) {
   if (!made.ok()) return;
   const auto serialized = made->Serialize();
   CALLOUT_CHECK(serialized.ok() && *serialized == text, "serialized as something else");
+}
+
+namespace {
+
+// Of prints, watches and what stands before them.
+constexpr const char* kPieces[] = {"1",
+                                   "1;",
+                                   ";",
+                                   ",",
+                                   "(",
+                                   ")",
+                                   "t",
+                                   "t%20",
+                                   "tx",
+                                   "t%F0%9F",
+                                   "d",
+                                   "l0",
+                                   "l1",
+                                   "l2",
+                                   "b0",
+                                   "b2",
+                                   "b65536",
+                                   "9223372036854775807",
+                                   "-1",
+                                   "1000",
+                                   "1000000",
+                                   "l18446744073709551615",
+                                   "t%",
+                                   "t%4",
+                                   "1;1000;1000000;;l0",
+                                   "id_print:",
+                                   "watch:",
+                                   "watch:1;ni;stop",
+                                   "n",
+                                   "i",
+                                   "report",
+                                   "stop",
+                                   "progress_bar:",
+                                   "progress_clock:",
+                                   "channels:1,2->3",
+                                   "print:",
+                                   "print",
+                                   "null",
+                                   "jsonl:",
+                                   "csv:",
+                                   "tensorboard:",
+                                   "library:",
+                                   ":f",
+                                   "{x:.3f}",
+                                   "{name}",
+                                   "{",
+                                   "}",
+                                   "py:",
+                                   "native:"};
+
+}  // namespace
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  return callout::fuzz::MutateTokens(data, size, max_size, seed, ";,:", kPieces);
 }

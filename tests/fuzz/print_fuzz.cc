@@ -7,6 +7,7 @@
 #include "fuzz.h"
 #include "sinks/value_print.h"
 #include "text/value_layout.h"
+#include "tokens.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
   const Result<internal::ValuePrint> print = internal::ParseValuePrint(bytes);
@@ -21,4 +22,39 @@ void callout::fuzz::Try(std::string_view bytes) {
   for (const char* leaf : {"1", "[1. 2.\n 3. 4.]"}) {
     (void)internal::LayOut(print->layout, std::vector<std::string>(print->num_leaves, leaf));
   }
+}
+
+namespace {
+
+// Of which prints are made.
+constexpr const char* kPieces[] = {"1",
+                                   "1;",
+                                   ";",
+                                   ",",
+                                   "(",
+                                   ")",
+                                   "t",
+                                   "t%20",
+                                   "tx",
+                                   "t%F0%9F",
+                                   "d",
+                                   "l0",
+                                   "l1",
+                                   "l2",
+                                   "b0",
+                                   "b2",
+                                   "b65536",
+                                   "9223372036854775807",
+                                   "-1",
+                                   "1000",
+                                   "1000000",
+                                   "l18446744073709551615",
+                                   "t%",
+                                   "t%4",
+                                   "1;1000;1000000;;l0"};
+
+}  // namespace
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  return callout::fuzz::MutateTokens(data, size, max_size, seed, ";,", kPieces);
 }
