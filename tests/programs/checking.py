@@ -138,6 +138,9 @@ def _as_it_should(program: Program, by_site: dict[int, Stmt]) -> bool:
     """Checks what a program with a callback that raises raised, and says if its results are there all the same."""
     tap = program.fails[0] in by_site and by_site[program.fails[0]].attrs["what"] in prelude.IDENTITIES
     *runs, barrier = prelude.raised
+    for error in runs:
+        if isinstance(error, (NotImplementedError, TypeError, ValueError)) and not isinstance(error, prelude.Wrong):
+            _refused(program, error)
     want = [not tap] * program.runs + [tap] if program.fails[0] in by_site else [False] * (program.runs + 1)
     if [isinstance(error, prelude.Wrong) for error in (*runs, barrier)] != want:
         text = f"callback of site {program.fails[0]} raises at {program.fails[1]}: expected an error from {want}, got "
