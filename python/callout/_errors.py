@@ -169,6 +169,7 @@ def original(error: object) -> BaseException | None:
 
 
 _NOT_FOUND, _ALREADY_EXISTS, _PERMISSION_DENIED, _INVALID_ARGUMENT = 5, 6, 7, 3
+_NO_MEMORY = re.compile(r"(^|: )out of memory\b")
 _OURS = re.compile(r"callout: .*", re.DOTALL)
 
 
@@ -183,6 +184,8 @@ def recall(code_and_text: tuple[int, str]) -> BaseException:
         return ResultError(text)
     if "watch '" in text and " infinite elements in step " in text:
         return NonFiniteError(text)
+    if _NO_MEMORY.search(text):
+        return MemoryError(text)
     if "no callback is bound" in text:
         return UnboundNameError(text)
     if code in (_NOT_FOUND, _ALREADY_EXISTS, _PERMISSION_DENIED, _INVALID_ARGUMENT):

@@ -258,7 +258,13 @@ DType DTypeOf(PyArray_Descr* descr) {
 PyObject* CopyToArray(const callout_buffer& buffer) {
   if (buffer.size_bytes >= kPooledBytes) {
     const bool sub_byte = IsSubByte(static_cast<DType>(buffer.dtype));
-    void* block = internal::AllocateBlock(sub_byte ? static_cast<size_t>(ElementCount(buffer)) : buffer.size_bytes);
+    const size_t bytes = sub_byte ? static_cast<size_t>(ElementCount(buffer)) : buffer.size_bytes;
+    void* block = internal::AllocateBlock(bytes);
+    if (block == nullptr) {
+      PyErr_Format(PyExc_MemoryError, "callout: out of memory: cannot allocate %zu bytes for a copy of an array",
+                   bytes);
+      return nullptr;
+    }
     CopyElements(buffer, block);
     return ArrayOverBlock(buffer, block);
   }

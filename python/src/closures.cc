@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 
+#include "base/caught.h"
 #include "base/process_state.h"
 #include "calling.h"
 #include "callout/abi.h"
@@ -34,8 +35,8 @@ Status CallInScope(internal::Callback& callback, const callout_call& call) {
   if (!gil.ok()) return Unavailable("the Python interpreter is going away");
   try {
     return callback.Call(call);
-  } catch (const std::exception& e) {
-    return InternalError(e.what());
+  } catch (const std::exception&) {
+    return internal::CaughtStatus();
   }
 }
 

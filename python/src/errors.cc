@@ -45,9 +45,11 @@ Status TakePythonError(Frames frames) {
   if (!exception) return InternalError("a Python function failed without setting an error");
   Ref text = CallErrors(frames == Frames::kClear ? "keep_without_variables" : "keep", exception.get());
   const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (utf8 != nullptr) return InternalError(utf8);
+  const bool no_memory = PyObject_TypeCheck(exception.get(), reinterpret_cast<PyTypeObject*>(PyExc_MemoryError)) != 0;
+  const StatusCode code = no_memory ? StatusCode::kResourceExhausted : StatusCode::kInternal;
+  if (utf8 != nullptr) return {code, utf8};
   PyErr_Clear();  // the interpreter is going away, or out of memory: at least say what it was
-  return InternalError(std::string("a Python exception of type ") + Py_TYPE(exception.get())->tp_name);
+  return {code, std::string("a Python exception of type ") + Py_TYPE(exception.get())->tp_name};
 }
 
 Status WithoutException(const Status& failed, const Status& kept) {

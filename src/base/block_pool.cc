@@ -2,12 +2,12 @@
 #include "base/block_pool.h"
 
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
-#include "base/check.h"
+#include "base/thread_annotations.h"
 #include "base/live_count.h"
 #include "base/size_class.h"
-#include "base/thread_annotations.h"
 
 namespace callout::internal {
 namespace {
@@ -18,6 +18,7 @@ constexpr size_t kMaxShift = 28;  // larger blocks go to malloc
 constexpr size_t kClasses = (kMaxShift - kMinShift) * 4 + 1;
 constexpr size_t kMaxPooledBytes = size_t{256} << 20;
 constexpr size_t kUnpooled = ~size_t{0};
+constexpr size_t kMaxBytes = ~size_t{0} >> 1;
 
 // In front of each block, one alignment unit.
 struct Header {
@@ -59,17 +60,21 @@ void* AllocatePooled(size_t bytes) {
   Header* header = size_class == kUnpooled ? nullptr : TakeFree(size_class);
   if (header == nullptr) {
     const size_t usable = size_class == kUnpooled ? bytes : ClassBytes(size_class);
+    if (usable > kMaxBytes) return nullptr;
     const size_t total = (usable + 2 * kAlignment - 1) / kAlignment * kAlignment;
     header = static_cast<Header*>(std::aligned_alloc(kAlignment, total));
-    CALLOUT_CHECK(header != nullptr, "out of memory while copying a buffer");
+    if (header == nullptr && TrimBlockPool() > 0) header = static_cast<Header*>(std::aligned_alloc(kAlignment, total));
+    if (header == nullptr) return nullptr;
     *header = {size_class, usable};
   }
   return reinterpret_cast<char*>(header) + kAlignment;
 }
 
 void* AllocateBlock(size_t bytes) {
-  LiveCounter(LiveKind::kBlock).fetch_add(1, std::memory_order_relaxed);
-  return AllocatePooled(bytes);
+  void* block = AllocatePooled(bytes);
+  if (block != nullptr) [[likely]]
+    LiveCounter(LiveKind::kBlock).fetch_add(1, std::memory_order_relaxed);
+  return block;
 }
 
 void FreeBlock(void* block) {
@@ -99,14 +104,14 @@ size_t PooledBytes() {
   return pool.bytes;
 }
 
-void TrimBlockPool() {
+size_t TrimBlockPool() {
   Pool& pool = GetPool();
   MutexLock lock(pool.mutex);
   for (auto& list : pool.free) {
     for (Header* header : list) std::free(header);
     list.clear();
   }
-  pool.bytes = 0;
+  return std::exchange(pool.bytes, 0);
 }
 
 }  // namespace callout::internal

@@ -11,22 +11,21 @@
 
 namespace callout::internal {
 
-/// Returns 64-byte aligned memory of at least `bytes`; never null (aborts when the machine is out of memory, as
-/// operator new would). Thread-safe. GIL not needed.
-CALLOUT_EXPORT void* AllocateBlock(size_t bytes);
+/// Returns 64-byte aligned memory of at least `bytes`, or null if there is none. Thread-safe. GIL not needed.
+[[nodiscard]] CALLOUT_EXPORT void* AllocateBlock(size_t bytes);
 
 /// Takes ownership of `block`, which came from AllocateBlock; null is ignored. Thread-safe. GIL not needed.
 CALLOUT_EXPORT void FreeBlock(void* block);
 
 /// The same memory, not counted as a live block: for queues, which keep theirs. Thread-safe.
-void* AllocatePooled(size_t bytes);
+[[nodiscard]] void* AllocatePooled(size_t bytes);
 void FreePooled(void* memory);
 
 /// Bytes that the pool keeps for reuse. Thread-safe.
 CALLOUT_EXPORT size_t PooledBytes();
 
-/// Gives the kept memory back to the system. Thread-safe.
-CALLOUT_EXPORT void TrimBlockPool();
+/// Gives the kept memory back to the system. Returns how many bytes that were. Thread-safe.
+CALLOUT_EXPORT size_t TrimBlockPool();
 
 struct BlockDeleter {
   void operator()(void* block) const { FreeBlock(block); }

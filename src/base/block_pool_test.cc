@@ -75,6 +75,12 @@ TEST_F(BlockPoolTest, BlocksAreAlignedAndWritableToTheirEnd) {
   }
 }
 
+TEST_F(BlockPoolTest, WithoutMemoryThereIsNoBlock) {
+  for (const size_t bytes : {~size_t{0}, ~size_t{0} - 1000, (~size_t{0} >> 1) + 1}) {
+    EXPECT_EQ(AllocateBlock(bytes), nullptr) << bytes;  // the fixture counts live blocks
+  }
+}
+
 TEST_F(BlockPoolTest, FreedBlockIsHandedOutAgainForTheSameClass) {
   void* const first = AllocateBlock(1500);
   FreeBlock(first);

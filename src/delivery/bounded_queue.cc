@@ -25,6 +25,7 @@ BoundedQueue::BoundedQueue(uint64_t capacity_bytes, Wakeup& wakeup, QueueName na
     : wakeup_(wakeup), name_(name), capacity_(capacity_bytes) {
   MutexLock lock(mutex_);
   tail_ = head_ = NewChunk(kChunkBytes);
+  if (head_ == nullptr) throw std::bad_alloc();
 }
 
 BoundedQueue::~BoundedQueue() {
@@ -39,7 +40,8 @@ BoundedQueue::~BoundedQueue() {
 BoundedQueue::Chunk* BoundedQueue::NewChunk(size_t bytes) {
   const size_t usable = std::max(bytes, kChunkBytes);
   // Pooled: a backlog of many chunks would fault in fresh pages for each, which costs more than the records do.
-  return new (AllocatePooled(AlignUp(sizeof(Chunk), 64) + usable)) Chunk{.bytes = usable};
+  void* memory = AllocatePooled(AlignUp(sizeof(Chunk), 64) + usable);
+  return memory == nullptr ? nullptr : new (memory) Chunk{.bytes = usable};
 }
 
 bool BoundedQueue::HasRoom(uint64_t charged_bytes) const {
@@ -71,6 +73,7 @@ BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint6
   size_t offset = tail_->reserved.load(std::memory_order_relaxed);
   if (offset + bytes > tail_->bytes) {
     Chunk* chunk = NewChunk(bytes);
+    if (chunk == nullptr) return Outcome::kNoMemory;
     tail_->next.store(chunk, std::memory_order_release);  // pairs with the acquire in Peek
     tail_ = chunk;
     offset = 0;

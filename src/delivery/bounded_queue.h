@@ -40,9 +40,9 @@ struct QueueName {
 
 class BoundedQueue {
  public:
-  enum class Outcome { kTaken, kFull, kClosed };
+  enum class Outcome { kTaken, kFull, kClosed, kNoMemory };
 
-  /// `wakeup` is the consumer's and outlives the queue.
+  /// `wakeup` is the consumer's and outlives the queue. Throws std::bad_alloc.
   BoundedQueue(uint64_t capacity_bytes, Wakeup& wakeup, QueueName name = {});
   ~BoundedQueue();
   BoundedQueue(const BoundedQueue&) = delete;

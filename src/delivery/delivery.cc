@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/block_pool.h"
+#include "base/caught.h"
 #include "base/process_state.h"
 #include "base/ticks.h"
 #include "profile/recorder.h"
@@ -31,7 +32,16 @@ constexpr uint64_t kInlineBytes = 4096;
   return {bytes, charged + bytes - inline_bytes};
 }
 
-[[gnu::always_inline]] inline void CopyBuffers(RecordHeader& header, const callout_buffer* buffers) {
+// The record was taken, and must come out of the queue.
+[[gnu::noinline, gnu::cold]] bool Lose(RecordHeader& header, uint32_t num_copied) {
+  for (uint32_t i = 0; i < num_copied; ++i) FreeBlock(header.blocks()[i]);
+  header.num_buffers = 0;
+  header.kind = RecordKind::kLost;
+  return false;
+}
+
+// False if there is no memory.
+[[gnu::always_inline]] inline bool CopyBuffers(RecordHeader& header, const callout_buffer* buffers) {
   int64_t* dims = header.dims();
   size_t num_dims = 0;
   for (uint32_t i = 0; i < header.num_buffers; ++i) num_dims += buffers[i].rank;
@@ -45,6 +55,8 @@ constexpr uint64_t kInlineBytes = 4096;
     void*& block = header.blocks()[i];
     if (copy.size_bytes > kInlineBytes) {
       copy.data = block = AllocateBlock(copy.size_bytes);
+      if (block == nullptr) [[unlikely]]
+        return Lose(header, i);
     } else {
       block = nullptr;
       copy.data = data;
@@ -52,9 +64,11 @@ constexpr uint64_t kInlineBytes = 4096;
     }
     if (copy.size_bytes > 0) std::memcpy(copy.data, buffers[i].data, copy.size_bytes);
   }
+  return true;
 }
 
-[[gnu::always_inline]] inline void FillRecord(RecordHeader& header, TapSite& site, const Sending& sending) {
+// False if there is no memory.
+[[gnu::always_inline]] inline bool FillRecord(RecordHeader& header, TapSite& site, const Sending& sending) {
   header.num_buffers = static_cast<uint32_t>(sending.buffers.size());
   header.site = &site;
   header.run_id = sending.run_id;
@@ -62,7 +76,7 @@ constexpr uint64_t kInlineBytes = 4096;
   header.device_ordinal = sending.device_ordinal;
   header.unsent = site.throttle->TakeUnsent(sending.device_ordinal);
   header.step = sending.step.value_or(0);
-  CopyBuffers(header, sending.buffers.data());
+  return CopyBuffers(header, sending.buffers.data());
 }
 
 // What it does not let through is counted.
@@ -137,8 +151,9 @@ Delivery::Channel* Delivery::ExistingChannel(Lane lane, int32_t device_ordinal) 
 Delivery::Channel* Delivery::AddChannel(Lane lane, int32_t device_ordinal) {
   const auto lane_index = static_cast<size_t>(lane);
   MutexLock lock(mutex_);
-  auto& channel = channels_[{static_cast<int>(lane), device_ordinal}];
-  if (channel == nullptr) {
+  const std::pair<int, int32_t> key = {static_cast<int>(lane), device_ordinal};
+  auto at = channels_.find(key);
+  if (at == channels_.end()) {
     const int limit = lane == Lane::kPython ? options_.python_threads : 1;
     const auto index = static_cast<size_t>(std::max(device_ordinal, 0) % limit);
     auto& threads = threads_[lane_index];
@@ -147,15 +162,17 @@ Delivery::Channel* Delivery::AddChannel(Lane lane, int32_t device_ordinal) {
       threads.push_back(std::make_unique<DeliveryThread>(name.substr(0, 15), gates_[lane_index], errors_));
     }
     DeliveryThread* thread = threads[index].get();
-    channel = std::make_unique<Channel>(
+    auto channel = std::make_unique<Channel>(
         Channel{thread->AddQueue(options_.queue_bytes, {static_cast<uint8_t>(lane), device_ordinal}), thread,
                 LaneName(lane), device_ordinal});
+    at = channels_.emplace(key, std::move(channel)).first;
     thread->Start();
   }
+  Channel* channel = at->second.get();
   auto& slot = DirectSlot(lane, device_ordinal);
   // Two devices that share a slot: the first keeps it.
-  if (slot.load(std::memory_order_relaxed) == nullptr) slot.store(channel.get(), std::memory_order_release);
-  return channel.get();
+  if (slot.load(std::memory_order_relaxed) == nullptr) slot.store(channel, std::memory_order_release);
+  return channel;
 }
 
 std::vector<std::pair<NamedQueueStats, Delivery::Channel*>> Delivery::Channels() const {
@@ -172,7 +189,7 @@ Status Delivery::Refuse(TapSite& site, int32_t device_ordinal, BoundedQueue::Out
   site.throttle->AddUnsent(1, device_ordinal);
   if (outcome == BoundedQueue::Outcome::kClosed) {
     refused_.fetch_add(1, std::memory_order_relaxed);
-  } else if (site.policy == OverflowPolicy::kFail) {
+  } else if (outcome == BoundedQueue::Outcome::kFull && site.policy == OverflowPolicy::kFail) {
     return ResourceExhausted("the tap queue is full and the tap was made with on_full=\"fail\". " + DescribeQueues());
   }
   return OkStatus();
@@ -251,6 +268,10 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
                                                        BoundedQueue::Outcome outcome) {
   const bool comes_again = site.policy == OverflowPolicy::kBlock && sending.patience == Patience::kComesAgain;
   if (outcome == BoundedQueue::Outcome::kFull && comes_again) return Unavailable("the tap queue is full");
+  if (outcome == BoundedQueue::Outcome::kNoMemory) {
+    (void)Refuse(site, sending.device_ordinal, outcome);
+    return OutOfMemory(TotalBytes(sending.buffers), "a tap's value");
+  }
   return Refuse(site, sending.device_ordinal, outcome);
 }
 
@@ -261,9 +282,11 @@ Status Delivery::PushTo(Channel& channel, TapSite& site, const Sending& sending)
   const auto outcome = TakeRoom(channel, site, sending, &header);
   if (outcome != BoundedQueue::Outcome::kTaken) [[unlikely]]
     return NotTaken(site, sending, outcome);
-  FillRecord(*header, site, sending);
+  const bool filled = FillRecord(*header, site, sending);
   channel.queue->Commit(header);
   channel.thread->StartIfParked();
+  if (!filled) [[unlikely]]
+    return NotTaken(site, sending, BoundedQueue::Outcome::kNoMemory);
   return OkStatus();
 }
 
@@ -279,14 +302,15 @@ Status Delivery::PushTo(Channel& channel, TapSite& site, const Sending& sending)
     if (status.code() != StatusCode::kUnavailable) span.End(event);
     return status;
   }
-  FillRecord(*header, site, sending);
+  const bool filled = FillRecord(*header, site, sending);
   event.queued = static_cast<int64_t>(header->ticks);
   event.level = channel.queue->Stats().pending_bytes;
   event.flow = FlowOf(event.lane, sending.device_ordinal, header->sequence);
   channel.queue->Commit(header);  // it may be gone now
   channel.thread->StartIfParked();
+  if (!filled) event.kind = ProfileKind::kDrop;
   span.End(event);
-  return OkStatus();
+  return filled ? OkStatus() : NotTaken(site, sending, BoundedQueue::Outcome::kNoMemory);
 }
 
 DeliveryErrorReport Delivery::TakeErrors() { return errors_.Take(); }

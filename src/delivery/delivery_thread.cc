@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cfenv>
-#include <exception>
 
 #include "base/block_pool.h"
+#include "base/caught.h"
 #include "base/log.h"
 #include "base/ticks.h"
 #include "delivery/tap_site.h"
@@ -42,10 +42,8 @@ template <typename Body>
 Status Guarded(Body&& body) {
   try {
     return body();
-  } catch (const std::exception& e) {
-    return InternalError(e.what());
   } catch (...) {
-    return InternalError("it threw something that is not a std::exception");
+    return CaughtStatus();
   }
 }
 
@@ -260,6 +258,7 @@ void DeliveryThread::Deliver(RecordHeader& header) {
     if (site.retiring.fetch_sub(1, std::memory_order_acq_rel) == 1) delete &site;
     return;
   }
+  if (header.kind == RecordKind::kLost) return;
   Callback& callback = *site.callback;
   if (to_flush_.empty() || to_flush_.back() != site.callback) {
     if (std::find(to_flush_.begin(), to_flush_.end(), site.callback) == to_flush_.end())

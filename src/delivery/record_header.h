@@ -19,6 +19,7 @@ struct TapSite;
 
 enum class RecordKind : uint32_t {
   kValue,
+  kLost,        ///< No buffers: there was no memory for them. Its producer was told.
   kRetireSite,  ///< No buffers; the site is destroyed when this comes out of its last queue.
 };
 

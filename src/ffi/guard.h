@@ -3,10 +3,10 @@
 // No exception crosses the C boundary: XLA catches only std::exception and ends the process on anything else.
 #pragma once
 
-#include <exception>
 #include <string>
 #include <utility>
 
+#include "base/caught.h"
 #include "frame/ffi_abi.h"
 
 namespace callout::internal {
@@ -16,10 +16,9 @@ template <typename Body>
 XLA_FFI_Error* Guard(const XLA_FFI_Api* api, Body&& body) noexcept {
   try {
     return ToFfiError(api, std::forward<Body>(body)());
-  } catch (const std::exception& e) {
-    return ToFfiError(api, InternalError(std::string("callout: ") + e.what()));
   } catch (...) {
-    return ToFfiError(api, InternalError("callout: unknown exception in a handler"));
+    const Status caught = CaughtStatus();
+    return ToFfiError(api, Status(caught.code(), std::string("callout: ") + caught.c_message()));
   }
 }
 

@@ -132,7 +132,7 @@ class LaneCall {
     const int64_t lane = first_failed_.load(std::memory_order_relaxed);
     if (lane == kNone) return OkStatus();
     MutexLock lock(mutex_);
-    if (error_.ok()) return InternalError("callout: out of memory");
+    if (error_.ok()) return ResourceExhausted("callout: out of memory");
     return Status(error_.code(), std::string(error_.message()) + " (lane " + std::to_string(lane) + " of " +
                                      std::to_string(count_) + ")");
   }

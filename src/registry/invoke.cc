@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/invoke.h"
 
-#include <exception>
-
+#include "base/caught.h"
 #include "base/process_state.h"
 #include "base/ticks.h"
 #include "profile/recorder.h"
@@ -19,10 +18,8 @@ namespace {
   }
   try {
     return callback.Call(call);
-  } catch (const std::exception& e) {
-    return InternalError(e.what());
   } catch (...) {
-    return InternalError("it threw something that is not a std::exception");
+    return CaughtStatus();
   }
 }
 

@@ -3,11 +3,11 @@
 // What a native function may ask of its call: to report an error, and memory until it returns.
 #pragma once
 
-#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/caught.h"
 #include "callout/abi.h"
 #include "callout/status.h"
 
@@ -48,10 +48,8 @@ Status CallNative(const callout_call& call, Function&& function) {
   int32_t code = 0;
   try {
     code = std::forward<Function>(function)(&with_error);
-  } catch (const std::exception& e) {
-    return InternalError(e.what());
   } catch (...) {
-    return InternalError("the function threw something that is not a std::exception");
+    return CaughtStatus();
   }
   if (code == 0) [[likely]]
     return OkStatus();

@@ -172,7 +172,7 @@ TEST_F(NativeFunctionTest, ExceptionsOfEitherKindBecomeErrors) {
   EXPECT_THAT(CallNative(standard, NoBuffers().call), StatusIs(StatusCode::kInternal, "std boom"));
   const auto other = WithCall([](const callout_call*) -> int32_t { throw 42; });
   EXPECT_THAT(CallNative(other, NoBuffers().call),
-              StatusIs(StatusCode::kInternal, "the function threw something that is not a std::exception"));
+              StatusIs(StatusCode::kInternal, "it threw something that is not a std::exception"));
 }
 
 TEST_F(NativeFunctionTest, TapRecordIsACallWithoutResults) {

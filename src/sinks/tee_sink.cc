@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <exception>
 #include <utility>
 
+#include "base/caught.h"
 #include "base/ticks.h"
 #include "registry/invoke.h"
 #include "sinks/sink.h"
@@ -59,10 +59,8 @@ class TeeSink final : public Sink {
   static Status Guarded(Body& body, Callback& receiver) {
     try {
       return body(receiver);
-    } catch (const std::exception& e) {
-      return InternalError(e.what());
     } catch (...) {
-      return InternalError("it threw something that is not a std::exception");
+      return CaughtStatus();
     }
   }
 

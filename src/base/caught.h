@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What user code throws, as a Status.
+#pragma once
+
+#include <cstdint>
+
+#include "callout/export.h"
+#include "callout/status.h"
+
+namespace callout::internal {
+
+/// The exception that is being handled: ResourceExhausted for std::bad_alloc, else Internal with what it says. To be
+/// called in a `catch (...)`. Thread-safe.
+CALLOUT_EXPORT Status CaughtStatus();
+
+/// "out of memory: cannot allocate 240000000 bytes for a tap's value". Thread-safe.
+CALLOUT_EXPORT Status OutOfMemory(uint64_t bytes, const char* what);
+
+}  // namespace callout::internal
