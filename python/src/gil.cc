@@ -5,9 +5,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/fork_mutex.h"
 
 namespace callout::python {
 namespace {
@@ -42,7 +43,7 @@ PyGILState_STATE TakeGil() {
 }
 
 struct Garbage {
-  std::mutex mutex;
+  internal::ForkMutex mutex;
   std::vector<PyObject*> objects;
   std::atomic<bool> any{false};
 };
@@ -126,7 +127,7 @@ SharedRef::~SharedRef() {
   // Waiting for the GIL here could deadlock: XLA destroys executables under its own locks.
   Garbage& garbage = GetGarbage();
   {
-    const std::lock_guard lock(garbage.mutex);
+    const internal::MutexLock lock(garbage.mutex);
     garbage.objects.push_back(object_);
     garbage.any.store(true, std::memory_order_release);
   }
@@ -144,7 +145,7 @@ void DropGarbage() {
   if (!garbage.any.load(std::memory_order_acquire)) return;
   std::vector<PyObject*> objects;
   {
-    const std::lock_guard lock(garbage.mutex);
+    const internal::MutexLock lock(garbage.mutex);
     objects.swap(garbage.objects);
     garbage.any.store(false, std::memory_order_relaxed);
   }

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/thread_annotations.h"
+#include "base/fork_mutex.h"
 #include "base/live_count.h"
 #include "base/size_class.h"
 
@@ -32,7 +32,7 @@ size_t ClassBytes(size_t size_class) { return SizeClassBytes(size_class, kMinShi
 size_t ClassFor(size_t bytes) { return bytes > (size_t{1} << kMaxShift) ? kUnpooled : SizeClassFor(bytes, kMinShift); }
 
 struct Pool {
-  Mutex mutex;
+  ForkMutex mutex;
   std::vector<Header*> free[kClasses] CALLOUT_GUARDED_BY(mutex);
   size_t bytes CALLOUT_GUARDED_BY(mutex) = 0;
 };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <mutex>
+#include <new>
 
 #if defined(__clang__)
 #define CALLOUT_ATTRIBUTE(x) __attribute__((x))
@@ -21,6 +22,10 @@ class CALLOUT_ATTRIBUTE(capability("mutex")) Mutex {
   void lock() CALLOUT_ATTRIBUTE(acquire_capability()) { mutex_.lock(); }
   void unlock() CALLOUT_ATTRIBUTE(release_capability()) { mutex_.unlock(); }
   bool try_lock() CALLOUT_ATTRIBUTE(try_acquire_capability(true)) { return mutex_.try_lock(); }
+
+ protected:
+  /// In a forked child, where its holder is not.
+  void Renew() { new (&mutex_) std::mutex; }
 
  private:
   std::mutex mutex_;

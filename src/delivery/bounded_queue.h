@@ -17,7 +17,7 @@
 #include <condition_variable>
 #include <cstdint>
 
-#include "base/thread_annotations.h"
+#include "base/fork_mutex.h"
 #include "delivery/record_header.h"
 #include "delivery/wakeup.h"
 
@@ -104,7 +104,7 @@ class BoundedQueue {
   const QueueName name_;
 
   // Producers' side.
-  mutable Mutex mutex_;
+  mutable ForkMutex mutex_;
   std::condition_variable_any room_;
   Chunk* tail_ CALLOUT_GUARDED_BY(mutex_);
   uint64_t capacity_ CALLOUT_GUARDED_BY(mutex_);

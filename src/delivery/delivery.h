@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/thread_annotations.h"
+#include "base/fork_mutex.h"
 #include "callout/abi.h"
 #include "callout/export.h"
 #include "delivery/delivery_thread.h"
@@ -176,7 +176,7 @@ class CALLOUT_EXPORT Delivery {
 
   DeliveryErrors errors_;
   std::atomic<Upstream*> upstream_{nullptr};
-  mutable Mutex mutex_;
+  mutable ForkMutex mutex_;
   DeliveryOptions options_ CALLOUT_GUARDED_BY(mutex_);
   std::array<BatchGate, kLaneCount> gates_ CALLOUT_GUARDED_BY(mutex_);
   std::array<std::vector<std::unique_ptr<DeliveryThread>>, kLaneCount> threads_ CALLOUT_GUARDED_BY(mutex_);

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/thread_annotations.h"
+#include "base/fork_mutex.h"
 #include "delivery/bounded_queue.h"
 #include "delivery/delivery_errors.h"
 
@@ -76,7 +76,7 @@ class CALLOUT_EXPORT DeliveryThread {
   const BatchGate gate_;
   DeliveryErrors& errors_;
   Wakeup wakeup_;
-  mutable Mutex mutex_;
+  mutable ForkMutex mutex_;
   std::vector<std::unique_ptr<BoundedQueue>> queues_ CALLOUT_GUARDED_BY(mutex_);
   std::atomic<size_t> num_queues_{0};
   std::atomic<bool> stop_{false};

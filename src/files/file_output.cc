@@ -218,6 +218,7 @@ Status FileOutput::Rotate() {
 }
 
 Status FileOutput::Close() {
+  if (forks_ != OpenFiles::Get().forks()) return OkStatus();  // another thread may have been writing when it forked
   MutexLock lock(mutex_);
   if (!IsOpen()) return OkStatus();
   Status written = Write();

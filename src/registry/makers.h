@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/thread_annotations.h"
+#include "base/fork_mutex.h"
 #include "callout/export.h"
 #include "callout/status.h"
 #include "registry/callback.h"
@@ -47,7 +47,7 @@ class CALLOUT_EXPORT Makers {
 
   Maker Find(std::string_view kind, bool for_program) const;
 
-  mutable Mutex mutex_;
+  mutable ForkMutex mutex_;
   std::map<std::string, Entry, std::less<>> entries_ CALLOUT_GUARDED_BY(mutex_);
   std::map<std::string, Maker, std::less<>> defaults_ CALLOUT_GUARDED_BY(mutex_);
 };

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/thread_annotations.h"
+#include "base/fork_mutex.h"
 #include "callout/export.h"
 #include "callout/status.h"
 #include "registry/callback.h"
@@ -72,7 +72,7 @@ class CALLOUT_EXPORT Registry {
   bool IsBound(std::string_view name) const;
   std::string DescribeUnbound(std::string_view name, std::string_view needed) const;
 
-  mutable Mutex mutex_;
+  mutable ForkMutex mutex_;
   std::map<std::string, Entry, std::less<>> entries_ CALLOUT_GUARDED_BY(mutex_);
   size_t sweep_at_ CALLOUT_GUARDED_BY(mutex_) = 64;
   /// Those that programs got from a BindingScope, for LabelOf.

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "base/thread_annotations.h"
+#include "base/fork_mutex.h"
 #include "registry/callback.h"
 
 namespace callout::internal {
@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMaxLabels = 4096;
 
 struct Table {
-  Mutex mutex;
+  ForkMutex mutex;
   std::map<std::string, std::shared_ptr<CallbackStats>> by_label CALLOUT_GUARDED_BY(mutex);
 };
 

@@ -62,6 +62,7 @@ void TextOutput::EndAll() {
 }
 
 TextOutput::~TextOutput() {
+  if (ProcessIsForkedChild()) return;  // likewise; and a thread of the parent's may have been writing
   MutexLock lock(mutex_);
   if (!is_replacing_ && !is_line_open_) return;
   EndReplaced();

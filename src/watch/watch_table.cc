@@ -7,7 +7,7 @@ namespace {
 constexpr size_t kMaxNames = 4096;
 
 struct Table {
-  Mutex mutex;
+  ForkMutex mutex;
   std::map<std::string, std::shared_ptr<WatchEntry>> by_name CALLOUT_GUARDED_BY(mutex);
 };
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/thread_annotations.h"
+#include "base/fork_mutex.h"
 #include "callout/export.h"
 #include "registry/callback.h"
 #include "watch/non_finite.h"
@@ -54,7 +54,7 @@ class WatchEntry {
   void Clear();
 
  private:
-  mutable Mutex mutex_;
+  mutable ForkMutex mutex_;
   WatchCounts counts_ CALLOUT_GUARDED_BY(mutex_);
   std::map<int32_t, int64_t> next_step_ CALLOUT_GUARDED_BY(mutex_);
 };
