@@ -16,7 +16,6 @@
 #include "base/thread_annotations.h"
 #include "delivery/delivery.h"
 #include "registry/in_flight.h"
-#include "registry/registry.h"
 
 namespace callout::internal {
 namespace {
@@ -62,7 +61,7 @@ std::string FormatReport(const InFlight& reading, double age_seconds, StackDumpe
   std::snprintf(head, sizeof(head), "has made no progress for %.1f s (device %d, run %lld, thread %lld, %s). ",
                 age_seconds, reading.device_ordinal, static_cast<long long>(reading.run_id),
                 static_cast<long long>(reading.thread_id), Describe(reading.activity));
-  std::string text = "hang report: callback '" + Registry::Get().LabelOf(reading.callback_id) + "' " + head;
+  std::string text = "hang report: callback '" + LabelOf(reading.callback_id) + "' " + head;
   text += Delivery::Get().DescribeQueues() + ". " + Remedy(reading.activity, dumper != nullptr);
   if (dumper != nullptr) text += "\n" + dumper();
   return text;

@@ -124,4 +124,7 @@ class CALLOUT_EXPORT Callback {
   Counted<LiveKind::kCallback> counted_;
 };
 
+/// Label of the live callback with this id, "" if there is none. Thread-safe.
+CALLOUT_EXPORT std::string LabelOf(uint64_t callback_id);
+
 }  // namespace callout::internal

@@ -143,9 +143,9 @@ TEST_F(EmbeddedLibraryTest, LabelIsKnownWhileTheFunctionLives) {
   auto callback = LoadEmbeddedFunction("labelled", twice_.With("scale"));
   ASSERT_THAT(callback, IsOk());
   const uint64_t id = callback.value()->id();
-  EXPECT_EQ(Registry::Get().LabelOf(id), "labelled");
+  EXPECT_EQ(LabelOf(id), "labelled");
   callback.value().reset();
-  EXPECT_EQ(Registry::Get().LabelOf(id), "");
+  EXPECT_EQ(LabelOf(id), "");
 }
 
 TEST_F(EmbeddedLibraryTest, OtherPlatformIsRefused) {

@@ -88,7 +88,7 @@ std::string Registry::Bind(std::string_view base, const std::shared_ptr<Callback
 
 void Registry::Unbind(const std::string& name, const std::weak_ptr<Callback>& callback) {
   MutexLock lock(mutex_);
-  // The entry stays while its callback lives, for LabelOf.
+  // The entry stays while its callback lives.
   auto it = entries_.find(name);
   if (it != entries_.end() && it->second.bindings > 0 && IsSame(it->second.callback, callback)) --it->second.bindings;
 }
@@ -98,10 +98,7 @@ Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::str
     return InvalidArgument("callout: the program asks for a callback with a name of " + std::to_string(name.size()) +
                            " bytes, '" + Shown(name) + "'; expected at most " + std::to_string(kMaxNameBytes));
   }
-  if (auto callback = BindingScope::Find(name)) {
-    KnowScoped(callback);
-    return callback;
-  }
+  if (auto callback = BindingScope::Find(name)) return callback;
   {
     MutexLock lock(mutex_);
     if (auto it = entries_.find(name); it != entries_.end()) {
@@ -112,12 +109,6 @@ Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::str
   if (made != nullptr) return made;
   if (auto fallback = BindingScope::MakeFallback(name)) return fallback;
   return NotFound(DescribeUnbound(name, needed));
-}
-
-void Registry::KnowScoped(const std::shared_ptr<Callback>& callback) const {
-  MutexLock lock(mutex_);
-  std::erase_if(scoped_, [](const auto& item) { return item.second.expired(); });
-  scoped_[callback->id()] = callback;
 }
 
 bool Registry::IsBound(std::string_view name) const {
@@ -157,24 +148,6 @@ std::string Registry::DescribeUnbound(std::string_view name, std::string_view ne
   if (names.empty()) message += " (none)";
   for (const std::string& known : names) message += " '" + known + "'";
   return message;
-}
-
-std::string Registry::LabelOf(uint64_t callback_id) const {
-  std::vector<std::shared_ptr<Callback>> references;  // released after the lock
-  MutexLock lock(mutex_);
-  if (const auto it = scoped_.find(callback_id); it != scoped_.end()) {
-    if (auto callback = it->second.lock()) {
-      references.push_back(callback);
-      return callback->label();
-    }
-  }
-  for (const auto& [name, entry] : entries_) {
-    auto callback = entry.callback.lock();
-    if (callback == nullptr) continue;
-    references.push_back(callback);
-    if (callback->id() == callback_id) return callback->label();
-  }
-  return "";
 }
 
 std::vector<std::string> Registry::RegisteredNames() const {

@@ -54,9 +54,6 @@ class CALLOUT_EXPORT Registry {
   /// Thread-safe. GIL not needed.
   Result<std::shared_ptr<Callback>> Find(std::string_view name, std::string_view needed = {}) const;
 
-  /// Label of the live callback with this id, "" if there is none. Thread-safe.
-  std::string LabelOf(uint64_t callback_id) const;
-
   /// The registered names, sorted. Thread-safe.
   std::vector<std::string> RegisteredNames() const;
 
@@ -68,15 +65,12 @@ class CALLOUT_EXPORT Registry {
   };
 
   void Sweep() CALLOUT_REQUIRES(mutex_);
-  void KnowScoped(const std::shared_ptr<Callback>& callback) const;
   bool IsBound(std::string_view name) const;
   std::string DescribeUnbound(std::string_view name, std::string_view needed) const;
 
   mutable ForkMutex mutex_;
   std::map<std::string, Entry, std::less<>> entries_ CALLOUT_GUARDED_BY(mutex_);
   size_t sweep_at_ CALLOUT_GUARDED_BY(mutex_) = 64;
-  /// Those that programs got from a BindingScope, for LabelOf.
-  mutable std::map<uint64_t, std::weak_ptr<Callback>> scoped_ CALLOUT_GUARDED_BY(mutex_);
 };
 
 }  // namespace callout::internal
