@@ -143,9 +143,9 @@ TEST_F(EmbeddedLibraryTest, LabelIsKnownWhileTheFunctionLives) {
   auto callback = LoadEmbeddedFunction("labelled", twice_.With("scale"));
   ASSERT_THAT(callback, IsOk());
   const uint64_t id = callback.value()->id();
-  EXPECT_EQ(LabelOf(id), "labelled");
+  EXPECT_EQ(internal::LabelOf(id), "labelled");
   callback.value().reset();
-  EXPECT_EQ(LabelOf(id), "");
+  EXPECT_EQ(internal::LabelOf(id), "");
 }
 
 TEST_F(EmbeddedLibraryTest, OtherPlatformIsRefused) {

@@ -159,7 +159,7 @@ TEST_F(RegistryTest, UnboundNameIsFreeWhileAnExecutableStillHoldsTheCallback) {
   registry_.Unbind("py:f", b);
   registry_.Unbind("py:f#1", b);
   registry_.Unbind("py:f", a);
-  EXPECT_EQ(LabelOf(a->id()), "f");
+  EXPECT_EQ(internal::LabelOf(a->id()), "f");
   EXPECT_EQ(registry_.Bind("f", b), "py:f");
   EXPECT_EQ(FindOrNull("py:f"), b.get());
   registry_.Unbind("py:f", a);
@@ -208,10 +208,10 @@ TEST_F(RegistryTest, NativeCodeThatIsNotFoundMayBeBuiltOrCarried) {
 TEST_F(RegistryTest, LabelIsFoundByIdWhileTheCallbackLives) {
   auto callback = Make("loss");
   const uint64_t id = callback->id();
-  EXPECT_EQ(LabelOf(id), "loss") << "bound or not";
-  EXPECT_EQ(LabelOf(id + 1000), "");
+  EXPECT_EQ(internal::LabelOf(id), "loss") << "bound or not";
+  EXPECT_EQ(internal::LabelOf(id + 1000), "");
   callback.reset();
-  EXPECT_EQ(LabelOf(id), "");
+  EXPECT_EQ(internal::LabelOf(id), "");
 }
 
 TEST_F(RegistryTest, DestructorOfAReplacedCallbackMayUseTheRegistry) {

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import callout
+import pytest
 
 
 def test_using_a_callback_in_a_forked_child_raises(run):
@@ -140,6 +141,29 @@ def test_the_hang_report_names_the_callback_and_shows_python(run):
     assert "in a callback that its program waits for" in done.err
     assert "in stuck_callback" in done.err
     assert "Queues: none" in done.err
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "callout.tap(stuck_callback, 1.0); callout.barrier_wait()",
+        "callout.pure_callback(stuck_callback, F32, 1.0)",
+        "callout.tap(callout.sinks.Tee(stuck_callback, callout.sinks.Null()), 1.0); callout.barrier_wait()",
+    ],
+)
+def test_the_hang_report_names_eager_callbacks(run, use):
+    done = run(
+        f"""
+        def stuck_callback(value):
+            time.sleep(2.5)
+            return value
+        {use}
+        print("ended", flush=True)
+        """,
+        CALLOUT_HANG_REPORT_S="0.3",
+    )
+    assert (done.code, done.out) == (0, "ended\n"), done.err
+    assert "hang report: callback '__main__.stuck_callback' has made no progress for" in done.err
 
 
 def test_the_hang_report_sees_a_producer_that_waits_for_room(run):
