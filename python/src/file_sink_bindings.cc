@@ -7,6 +7,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "base/log.h"
 #include "errors.h"
 #include "files/file_sinks.h"
 #include "files/open_files.h"
@@ -30,6 +31,20 @@ internal::TensorBoardOptions TensorBoardOptions(double fsync_seconds, const Kind
   return options;
 }
 
+// Without the GIL: a pipe waits for its reader, and file systems take their time. A signal's handler may raise.
+template <typename Make>
+CallbackHandle Open(Make&& make) {
+  for (;;) {
+    auto made = [&] {
+      const internal::LogLater messages;
+      const nb::gil_scoped_release release;
+      return make();
+    }();
+    if (made.status().code() != StatusCode::kCancelled) return HandleOf(std::move(made));
+    if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+  }
+}
+
 // Without the GIL: the thread that delivers may be writing.
 void CloseFile(const CallbackHandle& sink) {
   const Status status = [&] {
@@ -47,7 +62,7 @@ void BindFileSinks(nb::module_& m) {
       [](const std::string& label, const std::string& path, bool append, double fsync_seconds, uint64_t rotate_bytes,
          int keep, bool fields) {
         const auto options = Options(append, fsync_seconds, rotate_bytes, keep);
-        return HandleOf(internal::MakeJsonLinesSink(label, path, options, fields));
+        return Open([&] { return internal::MakeJsonLinesSink(label, path, options, fields); });
       },
       nb::arg("label"), nb::arg("path"), nb::arg("append"), nb::arg("fsync_seconds"), nb::arg("rotate_bytes"),
       nb::arg("keep"), nb::arg("fields"));
@@ -56,7 +71,7 @@ void BindFileSinks(nb::module_& m) {
       [](const std::string& label, const std::string& path, bool append, double fsync_seconds, uint64_t rotate_bytes,
          int keep, const std::vector<std::string>& columns) {
         const auto options = Options(append, fsync_seconds, rotate_bytes, keep);
-        return HandleOf(internal::MakeCsvSink(label, path, options, columns));
+        return Open([&] { return internal::MakeCsvSink(label, path, options, columns); });
       },
       nb::arg("label"), nb::arg("path"), nb::arg("append"), nb::arg("fsync_seconds"), nb::arg("rotate_bytes"),
       nb::arg("keep"), nb::arg("columns"));
@@ -64,11 +79,17 @@ void BindFileSinks(nb::module_& m) {
       "make_tensorboard_sink",
       [](const std::string& label, const std::string& logdir, double fsync_seconds, const Kinds& kinds) {
         const auto options = TensorBoardOptions(fsync_seconds, kinds);
-        return HandleOf(internal::MakeTensorBoardSink(label, logdir, options));
+        return Open([&] { return internal::MakeTensorBoardSink(label, logdir, options); });
       },
       nb::arg("label"), nb::arg("logdir"), nb::arg("fsync_seconds"), nb::arg("kinds"));
   m.def("close_file", &CloseFile, nb::arg("sink"), "Writes what it has got and lets go of the file.");
-  m.def("is_written_here", &internal::IsWrittenHere, nb::arg("path"), "Whether a sink of this process writes a file.");
+  m.def(
+      "is_written_here",
+      [](const std::string& path) {
+        const nb::gil_scoped_release release;
+        return internal::IsWrittenHere(path);
+      },
+      nb::arg("path"), "Whether a sink of this process writes a file.");
 }
 
 }  // namespace callout::python

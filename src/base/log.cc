@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <string>
+#include <utility>
 
 namespace callout::internal {
 namespace {
@@ -37,7 +38,16 @@ void WriteToStderr(LogLevel level, std::string_view message) {
   }
 }
 
+thread_local LogLater* t_later = nullptr;
+
 }  // namespace
+
+LogLater::LogLater() : outer_(std::exchange(t_later, this)) {}
+
+LogLater::~LogLater() {
+  t_later = outer_;
+  for (const Message& message : messages_) Log(message.level, message.text, message.source);
+}
 
 void SetLogLevel(int level) { g_level.store(level, std::memory_order_relaxed); }
 
@@ -47,6 +57,10 @@ void SetLogHandler(LogHandler handler) { g_handler.store(handler, std::memory_or
 
 void Log(LogLevel level, std::string_view message, LogSource source) {
   if (!LogEnabled(level)) return;
+  if (t_later != nullptr) {
+    t_later->messages_.push_back({level, std::string(message), source});
+    return;
+  }
   const LogHandler handler = g_handler.load(std::memory_order_acquire);  // pairs with SetLogHandler's store
   if (handler == nullptr || !handler(level, message, source)) WriteToStderr(level, message);
 }

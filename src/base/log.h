@@ -3,7 +3,9 @@
 // Messages of the core. They go to a handler (Python's loggers, when they can take them) or else to stderr.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "callout/export.h"
 
@@ -24,6 +26,26 @@ CALLOUT_EXPORT bool LogEnabled(LogLevel level);
 
 /// Thread-safe. Null restores stderr.
 CALLOUT_EXPORT void SetLogHandler(LogHandler handler);
+
+/// Keeps what this thread logs until the end of its scope: for who gives up the GIL, without which messages do not
+/// reach Python's logging. May be nested.
+class CALLOUT_EXPORT LogLater {
+ public:
+  LogLater();
+  ~LogLater();
+  LogLater(const LogLater&) = delete;
+  LogLater& operator=(const LogLater&) = delete;
+
+ private:
+  friend void Log(LogLevel level, std::string_view message, LogSource source);
+  struct Message {
+    LogLevel level;
+    std::string text;
+    LogSource source;
+  };
+  std::vector<Message> messages_;
+  LogLater* const outer_;
+};
 
 /// Thread-safe. GIL not needed. Writes whole lines with one write call.
 CALLOUT_EXPORT void Log(LogLevel level, std::string_view message, LogSource source = LogSource::kCore);

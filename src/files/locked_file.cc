@@ -20,6 +20,7 @@ constexpr int kFlags = O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND;
 constexpr mode_t kMode = 0644;
 
 Status SystemError(const std::string& cannot) {
+  if (errno == EINTR) return {StatusCode::kCancelled, cannot + ": " + std::strerror(errno)};
   const bool permission = errno == EACCES || errno == EPERM || errno == EROFS;
   return {permission ? StatusCode::kPermissionDenied : StatusCode::kNotFound, cannot + ": " + std::strerror(errno)};
 }
