@@ -41,6 +41,12 @@ TEST(CommandTest, WhatCannotBeRunIsUnusable) {
   EXPECT_EQ(ExitCode("info --device-count 1000000000 2>&-"), kUnusable);
 }
 
+// Through the command's own C++ library, which is not the plugin's.
+TEST(CommandTest, PluginThatThrowsIsUnusable) {
+  EXPECT_EQ(ExitCode("info --plugin " CALLOUT_THROWING_PLUGIN " 2> /dev/null"), kUnusable);
+  EXPECT_EQ(ExitCode("info --plugin " CALLOUT_THROWING_LIBRARY " 2> /dev/null"), kUnusable);
+}
+
 #ifdef CALLOUT_TEST_PLUGIN
 // What the command prints.
 std::string Output(const std::string& arguments) {

@@ -31,7 +31,11 @@ Status RegisterBootstrap(const PjrtApi& api, const PjrtFfiExtension& extension, 
   args.handler = BootstrapHandler();
   args.platform_name = kPlatform.data();
   args.platform_name_size = kPlatform.size();
-  return api.Take(extension.register_handler(&args));
+  try {
+    return api.Take(extension.register_handler(&args));
+  } catch (...) {
+    return PjrtApi::Threw("its FFI extension");
+  }
 }
 
 }  // namespace

@@ -49,6 +49,13 @@ TEST(FakePluginTest, AHandlerThatIsSwallowedIsNoticed) {
   EXPECT_THAT(LoadFake("kSwallowsHandlers"), StatusIs(StatusCode::kFailedPrecondition, "did not ask for the metadata"));
 }
 
+TEST(FakePluginTest, WhatItThrowsIsAnError) {
+  EXPECT_THAT(
+      LoadFake("kThrows"),
+      StatusIs(StatusCode::kInternal, "the plugin threw an exception in PJRT_Plugin_Initialize: no device at all"));
+  EXPECT_THAT(LoadFake("kThrowsAtOnce"), StatusIs(StatusCode::kInternal, "GetPjrtApi threw an exception: it threw"));
+}
+
 TEST(FakePluginTest, OneThatDidNotLoadIsTriedAgain) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(LoadFake("kFailsToStart").code(), StatusCode::kResourceExhausted);
 }

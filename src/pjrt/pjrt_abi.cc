@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/pjrt_abi.h"
 
+#include "base/caught.h"
+
 namespace callout::internal {
 
 static_assert(PJRT_API_MAJOR == 0, "what plugins are checked for");
@@ -32,6 +34,12 @@ Status PjrtApi::TakeFailure(PJRT_Error* error) const {
   const auto number = static_cast<StatusCode>(EnumNumber(code.code) == PJRT_Error_Code_OK ? PJRT_Error_Code_UNKNOWN
                                                                                           : EnumNumber(code.code));
   return Status(number, std::move(text));
+}
+
+Status PjrtApi::Threw(std::string_view name) {
+  const Status caught = CaughtStatus();
+  return {caught.code(),
+          "callout: the plugin threw an exception in " + std::string(name) + ": " + std::string(caught.message())};
 }
 
 Status PjrtApi::Missing(std::string_view name) const {

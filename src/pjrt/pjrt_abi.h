@@ -68,21 +68,28 @@ class PjrtApi {
   /// Null if the plugin has none of this type.
   const PJRT_Extension_Base* Extension(PJRT_Extension_Type type) const;
 
-  /// Calls a function of the table. Errors: Unimplemented if the plugin is too old to have it; else the plugin's own
-  /// code and text.
+  /// Calls a function of the table. Errors: Unimplemented if the plugin is too old to have it; Internal if it throws;
+  /// else the plugin's own code and text.
   template <typename Args>
   Status Call(PJRT_Error* (*PJRT_Api::*function)(Args*), std::string_view name, PjrtArgs<Args>& args) const {
     if (!Has(&(table_->*function)) || table_->*function == nullptr) return Missing(name);
-    return Take((table_->*function)(&args));
+    try {
+      return Take((table_->*function)(&args));
+    } catch (...) {
+      return Threw(name);
+    }
   }
   /// For functions that destroy, which have no error that anybody could act on.
   template <typename Args>
   void Destroy(PJRT_Error* (*PJRT_Api::*function)(Args*), PjrtArgs<Args>& args) const {
-    if (Has(&(table_->*function)) && table_->*function != nullptr) (void)Take((table_->*function)(&args));
+    if (Has(&(table_->*function)) && table_->*function != nullptr) (void)Call(function, "a destructor", args);
   }
 
   /// The Status of an error, which is destroyed; ok for null.
   Status Take(PJRT_Error* error) const { return error == nullptr ? OkStatus() : TakeFailure(error); }
+
+  /// In a `catch`, for what a function of the plugin threw.
+  static Status Threw(std::string_view name);
 
  private:
   Status TakeFailure(PJRT_Error* error) const;

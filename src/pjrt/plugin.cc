@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/caught.h"
 #include "base/thread_annotations.h"
 #include "pjrt/attach.h"
 #include "pjrt/pjrt_abi.h"
@@ -80,7 +81,13 @@ Status Plugin::Open() {
   if (library == nullptr) return NotFound("callout: cannot load the PJRT plugin '" + path_ + "': " + dlerror());
   using GetApi = const PJRT_Api* (*)();
   const auto get_api = reinterpret_cast<GetApi>(dlsym(library, "GetPjrtApi"));
-  const PJRT_Api* table = get_api == nullptr ? nullptr : get_api();
+  const PJRT_Api* table = nullptr;
+  try {
+    if (get_api != nullptr) table = get_api();
+  } catch (...) {
+    return InternalError("callout: cannot load the PJRT plugin '" + path_ +
+                         "': GetPjrtApi threw an exception: " + internal::CaughtStatus().c_message());
+  }
   if (table == nullptr) return FailedPrecondition("callout: '" + path_ + "' is no PJRT plugin: it has no GetPjrtApi");
   major_ = table->pjrt_api_version.major_version;
   minor_ = table->pjrt_api_version.minor_version;

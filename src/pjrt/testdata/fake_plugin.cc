@@ -3,6 +3,7 @@
 // PJRT plugins that are not what they should be; FAKE_KIND says in which way.
 #include <cstddef>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 
 #include "pjrt/pjrt_abi.h"
@@ -17,7 +18,17 @@ namespace {
 using callout::internal::PjrtFfiExtension;
 using callout::internal::PjrtFfiRegisterHandlerArgs;
 
-enum Kind { kOtherMajor, kOld, kNewer, kNoFfi, kFailsToStart, kFailsWithoutCode, kSwallowsHandlers };
+enum Kind {
+  kOtherMajor,
+  kOld,
+  kNewer,
+  kNoFfi,
+  kFailsToStart,
+  kFailsWithoutCode,
+  kSwallowsHandlers,
+  kThrows,
+  kThrowsAtOnce
+};
 constexpr Kind kKind = FAKE_KIND;
 
 void DestroyError(PJRT_Error_Destroy_Args* args) { delete args->error; }
@@ -36,6 +47,7 @@ PJRT_Error* Initialize(PJRT_Plugin_Initialize_Args* args) {
   if (kKind == kNewer && args->struct_size < sizeof(*args) + 64) {
     return new PJRT_Error{PJRT_Error_Code_INVALID_ARGUMENT, "the argument struct is too small"};
   }
+  if (kKind == kThrows) throw std::runtime_error("no device at all");
   if (kKind != kFailsToStart && kKind != kFailsWithoutCode) return nullptr;
   return new PJRT_Error{PJRT_Error_Code_RESOURCE_EXHAUSTED, "all devices are taken"};
 }
@@ -82,6 +94,7 @@ PJRT_Api MakeTable() {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const PJRT_Api* GetPjrtApi() {
+  if (kKind == kThrowsAtOnce) throw 42;
   static const PJRT_Api table = MakeTable();
   return &table;
 }
