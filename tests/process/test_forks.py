@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a forked child may do, while the threads of its parent are busy with callouts."""
 
-import os
-
 import pytest
 
 PROGRAM = """

@@ -56,7 +56,9 @@ def test_a_copy_without_memory_is_an_error_and_everything_goes_on(run):
     """
     )
     assert done.code == 0, done.err
-    lines = dict(line.split(" MemoryError: ") if " MemoryError: " in line else (line, "") for line in done.out.splitlines())
+    lines = dict(
+        line.split(" MemoryError: ") if " MemoryError: " in line else (line, "") for line in done.out.splitlines()
+    )
     copied = "MemoryError: callout: out of memory: cannot allocate 240000000 bytes for a copy of an array"
     assert copied.removeprefix("MemoryError: ") in lines["eager call"]
     assert copied.removeprefix("MemoryError: ") in lines["call"]
