@@ -14,7 +14,9 @@ from .effects import ordered_effect
 
 
 def to_host(value: Any) -> np.ndarray:
-    """The value as NumPy sees it; waits for it. Python numbers get JAX's dtypes."""
+    """The value as NumPy sees it; waits for it. Python numbers get JAX's dtypes; float0 is boolean, as in programs."""
+    if getattr(value, "dtype", None) == jax.dtypes.float0:
+        return np.zeros(value.shape, np.bool_)
     if not isinstance(value, (jax.Array, np.ndarray)):
         value = jax.numpy.asarray(value)
     elif isinstance(value, jax.Array) and not value.is_fully_addressable:
