@@ -124,6 +124,33 @@ def test_the_workqueue_layer_gets_one_kernel_at_a_time(run):
     assert (done.code, done.out) == (0, "workqueue [True, True, True, True]\n"), done.err
 
 
+def test_a_temporary_cache_goes_with_its_process_and_not_with_a_child(run, tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "tmp").mkdir()
+    done = run(
+        SOURCE
+        + """
+import warnings
+warnings.simplefilter("ignore")
+twice = callout.cpp.load_inline(SOURCE).twice
+left = lambda: [name for name in os.listdir(os.environ["TMPDIR"]) if name.startswith("callout-cpp-")]
+print(len(left()))
+pid = os.fork()
+if pid == 0:
+    import atexit
+    atexit._run_exitfuncs()
+    os._exit(0)
+os.waitpid(pid, 0)
+print(len(left()), twice(jnp.arange(3.0)).tolist())
+""",
+        CALLOUT_CACHE_DIR=str(tmp_path / "file"),
+        TMPDIR=str(tmp_path / "tmp"),
+    )
+    assert (done.code, done.out) == (0, "1\n1 [0.0, 2.0, 4.0]\n"), done.err
+    assert "cannot be used" in done.err
+    assert list((tmp_path / "tmp").glob("callout-*")) == []
+
+
 def test_a_full_disk_costs_the_cache_only(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(

@@ -8,12 +8,11 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .. import _ext
-from .._native.cache import cache_folder, kept
+from .._native.cache import cache_folder, kept, temporary_folder
 from .._native.compiler import CompileError
 from .nvrtc import Nvrtc, find_nvrtc, has_device
 
@@ -81,7 +80,7 @@ def compile_source(
     if not _add_includes(digest, source, command, own):
         # What a macro includes is not known before it is compiled.
         digest.update(os.urandom(16))
-        folder = Path(tempfile.mkdtemp(prefix="callout-cuda-"))
+        folder = temporary_folder("cuda")
     key = digest.hexdigest()[:32]
 
     def build(unfinished: Path) -> None:

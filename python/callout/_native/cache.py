@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import fcntl
@@ -43,7 +44,19 @@ def cache_folder(kind: str) -> Path:
 
 @functools.lru_cache(maxsize=2)
 def _temporary_folder(kind: str) -> Path:
-    return Path(tempfile.mkdtemp(prefix=f"callout-{kind}-"))
+    return temporary_folder(kind)
+
+
+def temporary_folder(kind: str) -> Path:
+    """A folder that goes with this process, and stays if a child of it ends."""
+    folder, process = Path(tempfile.mkdtemp(prefix=f"callout-{kind}-")), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
 
 
 def kept(
