@@ -120,7 +120,7 @@ class Config:
     chain_errors: bool
     patch_tokens: bool
     patch_dispatch: bool
-    patch_while_batching: bool
+    patch_batching: bool
     patch_loop_lowering: bool
 
     def __init__(self) -> None:

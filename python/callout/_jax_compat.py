@@ -61,14 +61,22 @@ def register_effect(effect: type[jax.extend.core.Effect], *, ordered: bool = Fal
 
 
 def io_effects() -> set[Any]:
-    """The effect of JAX's own unordered `io_callback`, which JAX's rules for `vmap` of cond and while look for."""
+    """The effects of JAX's own `io_callback`, which JAX's rules for `vmap` of cond and while look for."""
     try:
-        from jax._src.callback import _IOEffect
+        from jax._src.callback import _IOEffect, _OrderedIOEffect
 
-        return {_IOEffect}
+        return {_IOEffect, _OrderedIOEffect}
     except ImportError:
         MISSING.append("jax._src.callback._IOEffect")
         return set()
+
+
+_io_effects = io_effects()
+
+
+def is_refused_in_vmap(jaxpr: Any) -> bool:
+    """Whether JAX's rules for `vmap` of cond and while refuse this branch or body: for an io callback of JAX's, or a Ref."""
+    return any(effect in _io_effects or is_state_effect(effect) for effect in jaxpr.effects)
 
 
 class _AllEffects:
@@ -211,6 +219,15 @@ def varying_axes(aval: Any) -> frozenset[Any]:
     """The manual axes of a shard_map over which JAX takes a value of this type to differ; none without `check_vma`."""
     axes: frozenset[Any] = getattr(getattr(aval, "manual_axis_type", None), "varying", frozenset())
     return axes
+
+
+try:
+    from jax._src import shard_map as _shard_map
+
+    shard_map_p: Any = _shard_map.shard_map_p
+except (ImportError, AttributeError):
+    shard_map_p = None
+    MISSING.append("jax._src.shard_map.shard_map_p")
 
 
 def varying(value: Any, like: Any) -> Any:

@@ -75,13 +75,15 @@ TABLE = {
             without="dispatching such a program takes about 50 us more",
         ),
         Patch(
-            name="while_batching",
-            setting="patch_while_batching",
-            home="_primitives.while_loops",
-            replaces="the rule for `vmap` of `while_loop`",
-            what="lanes that have finished keep their values where the condition has an ordered callback of Callout's",
-            when="an ordered callback is traced",
-            without="such lanes go on changing, as those of JAX's ordered callbacks do",
+            name="batching",
+            setting="patch_batching",
+            home="_primitives.live_lanes",
+            replaces="the rules for `vmap` of `cond` and of `while_loop`",
+            what="taps, io and debug callbacks run for the lanes that took their branch or have not finished; lanes that "
+            "have finished keep their values where the condition has an ordered callback of Callout's",
+            when="a tap, a debug callback or an io callback is traced",
+            without="taps always get the whole batch, debug callbacks run for all lanes, io callbacks are refused; lanes "
+            "that have finished go on changing beside an ordered callback in the condition, as they do beside JAX's",
         ),
         Patch(
             name="loop_lowering",
@@ -185,7 +187,12 @@ def switch(name: str, enabled: bool) -> None:
 def installed() -> tuple[str, ...]:
     """The names of the patches that are there and active."""
     with _lock:
-        return tuple(name for name in TABLE if any(one.hook.active for one in _hooks.get(name, ())))
+        return tuple(filter(is_installed, TABLE))
+
+
+def is_installed(name: str) -> bool:
+    """Whether a patch is there and active."""
+    return any(one.hook.active for one in tuple(_hooks.get(name, ())))
 
 
 def _install(name: str) -> None:

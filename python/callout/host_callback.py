@@ -57,6 +57,7 @@ def _tap(target: Target, flat: list[Any], leaves: list[Any], device_index: int) 
         ordered=True,
         device_index=arguments.check_device_index(device_index),
         inline=config.host_callback_inline,
+        whole_batch=True,
     )
     out = tap_p.bind(*leaves, target=target, site=site, transforms=no_transforms, throttle=None)
     return [arguments.as_given(old, new) for old, new in zip(flat, out, strict=True)]

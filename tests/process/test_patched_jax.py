@@ -235,15 +235,15 @@ def test_programs_without_callout_are_as_they_were(python, user):
     ("program", "needed"),
     [
         ("callout.pure_callback(lambda v: v, F32, x)", {"errors"}),
-        ("callout.tap(lambda v: None, x)", {"errors", "tokens", "dispatch"}),
-        ("callout.debug_print('{}', x)", {"errors", "tokens", "dispatch"}),
-        ("callout.io_callback(lambda v: v, F32, x)", {"errors", "tokens", "dispatch"}),
-        ("callout.io_callback(lambda v: v, F32, x, ordered=True)", {"errors", "tokens", "dispatch", "while_batching"}),
+        ("callout.tap(lambda v: None, x)", {"errors", "tokens", "dispatch", "batching"}),
+        ("callout.debug_print('{}', x)", {"errors", "tokens", "dispatch", "batching"}),
+        ("callout.io_callback(lambda v: v, F32, x)", {"errors", "tokens", "dispatch", "batching"}),
+        ("callout.io_callback(lambda v: v, F32, x, ordered=True)", {"errors", "tokens", "dispatch", "batching"}),
         (
             "jax.lax.fori_loop(0, 3, progress.loop_tqdm(3)(lambda i, c: c), x)",
-            {"errors", "tokens", "dispatch", "loop_lowering"},
+            {"errors", "tokens", "dispatch", "loop_lowering", "batching"},
         ),
-        ("callout.threaded(lambda v: callout.tap(lambda v: None, v))(x)", {"errors", "tokens", "dispatch"}),
+        ("callout.threaded(lambda v: callout.tap(lambda v: None, v))(x)", {"errors", "tokens", "dispatch", "batching"}),
     ],
 )
 def test_a_program_installs_what_it_needs(run, program, needed):
@@ -259,7 +259,7 @@ def test_a_program_installs_what_it_needs(run, program, needed):
 
 
 def test_environment_variables_keep_patches_out(run):
-    names = ("CHAIN_ERRORS", "PATCH_TOKENS", "PATCH_DISPATCH", "PATCH_WHILE_BATCHING", "PATCH_LOOP_LOWERING")
+    names = ("CHAIN_ERRORS", "PATCH_TOKENS", "PATCH_DISPATCH", "PATCH_BATCHING", "PATCH_LOOP_LOWERING")
     out = run(
         """
         from callout import _patches, progress

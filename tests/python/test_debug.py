@@ -97,6 +97,29 @@ def test_many_lanes_compile_to_one_loop(seen):
     assert text.count("@callout.v1.call") == 1
 
 
+POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("looped", [False, True], ids=["plain", "scan"])
+def test_remat_of_lanes_calls_as_often_as_jax_does(seen, policy, looped):
+    def gradient(debug_callback, note):
+        def f(x):
+            debug_callback(note, x)
+            return jnp.sin(x)
+
+        def repeated(x):
+            return lax.scan(lambda c, _: (jax.vmap(f)(c), None), x, length=3)[0] if looped else jax.vmap(f)(x)
+
+        kept = jax.checkpoint(repeated, policy=getattr(jax.checkpoint_policies, policy))
+        return jax.jit(jax.grad(lambda x: kept(x).sum()))
+
+    of_jax = []
+    waited(gradient(jax.debug.callback, lambda x: of_jax.append(float(x)))(jnp.arange(3.0)))
+    waited(gradient(callout.debug_callback, seen.note)(jnp.arange(3.0)))
+    assert sorted(seen) == sorted(of_jax)
+
+
 def test_jvp_linearize_and_transpose(seen):
     @jax.custom_jvp
     def f(x):

@@ -124,15 +124,32 @@ def test_vmap_of_ordered_is_refused_as_jax_does(counter):
         jax.vmap(lambda x: counter.bump(x, ordered=True))(jnp.arange(2.0))
 
 
+@pytest.fixture
+def unpatched():
+    callout.config.patch_batching = False
+    yield
+    callout.config.patch_batching = True
+
+
 @ORDERED
-def test_vmap_that_would_run_both_branches_is_refused_as_jax_does(counter, ordered):
+@pytest.mark.usefixtures("unpatched")
+def test_vmap_that_would_run_both_branches_is_refused_without_the_patch(counter, ordered):
     def f(x, p):
         return lax.cond(p, lambda: counter.bump(jnp.float32(0), ordered) + x, lambda: x)
 
     with pytest.raises(NotImplementedError, match="IO effect not supported in vmap-of-cond"):
         jax.vmap(f)(jnp.arange(2.0), jnp.array([True, False]))
-    with pytest.raises(Exception, match="IO effects not supported"):
-        jax.vmap(lambda n: lax.while_loop(lambda c: c < n, lambda c: c + counter.bump(c), 0.0))(jnp.arange(2.0))
+    with pytest.raises(Exception, match=r"IO effects not supported|Cannot `vmap` ordered"):
+        jax.vmap(lambda n: lax.while_loop(lambda c: c < n, lambda c: c + counter.bump(c, ordered), 0.0))(
+            jnp.arange(2.0)
+        )
+
+
+def test_vmap_of_a_cond_with_one_predicate_for_all(counter):
+    f = jax.jit(jax.vmap(lambda x, p: lax.cond(p, lambda: counter.bump(x) + x, lambda: x), in_axes=(0, None)))
+    assert f(jnp.arange(2.0), True).tolist() == [1, 3]
+    assert f(jnp.arange(2.0), False).tolist() == [0, 1]
+    assert counter.seen == [0, 1]
 
 
 def test_derivatives_are_refused_with_the_remedy(counter):

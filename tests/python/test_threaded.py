@@ -73,9 +73,16 @@ def test_vmap_of_a_loop_with_a_batched_condition_and_taps_in_it():
     def program(o, v):
         return lax.while_loop(lambda c: o.tap("condition", c) < 3, lambda c: o.tap("body", c) + 1, v)
 
+    def without(o, v):
+        return lax.while_loop(lambda c: c < 3, lambda c: o.tap("body", c) + 1, v)
+
+    same(
+        run(lambda o: jax.jit(jax.vmap(lambda v: without(o, v))), jnp.arange(3.0)),
+        run(lambda o: jax.jit(jax.vmap(callout.threaded(lambda v: without(o, v)))), jnp.arange(3.0)),
+    )
     same(
         run(lambda o: jax.jit(jax.vmap(lambda v: program(o, v))), jnp.arange(3.0)),
-        run(lambda o: jax.jit(jax.vmap(callout.threaded(lambda v: program(o, v)))), jnp.arange(3.0)),
+        run(lambda o: jax.jit(callout.threaded(jax.vmap(lambda v: program(o, v)))), jnp.arange(3.0)),
     )
 
 
@@ -85,19 +92,24 @@ def test_vmap_that_would_repeat_or_reorder_is_refused(received):
     )
     with pytest.raises(NotImplementedError, match=r"vmap of a cond with callbacks in several branches, over its pred"):
         jax.vmap(both)(jnp.arange(3.0))
-    acting = callout.threaded(
-        lambda v: lax.cond(v > 1, lambda w: callout.io_callback(received.tap, None, 1) or w, lambda w: w, v)
-    )
-    with pytest.raises(NotImplementedError, match="vmap of a cond with an io callback"):
-        jax.vmap(acting)(jnp.arange(3.0))
-    loop = callout.threaded(
-        lambda v: lax.while_loop(lambda c: c < 3, lambda c: callout.io_callback(received.tap, None, 1) or c + 1, v)
-    )
-    with pytest.raises(NotImplementedError, match="vmap of a while loop with an io callback"):
-        jax.vmap(loop)(jnp.arange(3.0))
+    acting = callout.threaded(lambda v: lax.while_loop(lambda c: callout.tap(received.tap, c) < 3, lambda c: c + 1, v))
+    with pytest.raises(NotImplementedError, match="vmap of a while loop with callbacks in its condition"):
+        jax.jit(jax.vmap(acting))(jnp.arange(3.0))
     with pytest.raises(ValueError, match="Cannot `vmap` ordered IO callbacks"):
         jax.vmap(callout.threaded(lambda v: callout.io_callback(received.tap, None, v, ordered=True) or v))(jnp.ones(2))
     assert received == []
+
+
+def test_vmap_of_io_callbacks_in_branches_and_loops(received):
+    one = callout.threaded(
+        lambda v: lax.cond(v > 1, lambda w: callout.io_callback(received.tap, None, w) or w, lambda w: w, v)
+    )
+    assert jax.vmap(one)(jnp.arange(4.0)).tolist() == [0, 1, 2, 3]
+    loop = callout.threaded(
+        lambda v: lax.while_loop(lambda c: c < 3, lambda c: callout.io_callback(received.tap, None, c) or c + 1, v)
+    )
+    assert jax.vmap(loop)(jnp.arange(1.0, 4.0)).tolist() == [3, 3, 3]
+    assert [float(v) for v in received] == [2, 3, 1, 2, 2]
 
 
 @pytest.mark.parametrize("program", [straight, conds, scan, fori, nested_jit], ids=lambda program: program.__name__)

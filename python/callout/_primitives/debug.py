@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.extend.core
-from jax.interpreters import ad, batching, mlir, xla
+from jax.interpreters import ad, mlir, xla
 
 from .. import _jax_compat
 from .._targets import Target
 from . import effects, lowering
-from .batching import loop_over_batch
 from .call import call_now, lower_call, wants_device
 
 _WHERE = "callout.debug_callback"
@@ -46,13 +45,6 @@ def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, ordered: b
 lowering.register(debug_p, _lower)
 
 
-def _batch(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple[Any, Any]:
-    return loop_over_batch(lambda *values: debug_p.bind(*values, **params), args, dims)
-
-
-batching.primitive_batchers[debug_p] = _batch
-
-
 def _jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list[Any]]:
     return debug_p.bind(*primals, **params), []
 
@@ -67,7 +59,7 @@ def _transpose(_: Any, *args: Any, **__: Any) -> list[None]:
 ad.primitive_transposes[debug_p] = _transpose
 
 
-def _partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
+def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
     """Remat, as JAX's own debug callbacks have it: again in the backward pass, unless the policy saves it and that costs."""
     if any(unknown_in):
         missing = [var for var, ready in zip(eqn.invars, instantiated_in, strict=True) if not ready]
@@ -76,4 +68,4 @@ def _partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Se
     return eqn, None if saved and not all(instantiated_in) else eqn, [], [], []
 
 
-_jax_compat.register_remat_rule(debug_p, _partial_eval)
+_jax_compat.register_remat_rule(debug_p, partial_eval)

@@ -93,15 +93,10 @@ _jax_compat.register_effect(ProgressEffect)
 _jax_compat.own_ordered_effects.add(ordered_effect)
 
 
-def _patch_for(ordered: bool) -> None:
-    _ensure_patches()
-    if ordered:
-        _patches.ensure("while_batching")
-
-
 def observing(ordered: bool) -> set[Any]:
     """The effects of a tap or a debug callback that is traced."""
-    _patch_for(ordered)
+    _ensure_patches()
+    _patches.ensure("batching")
     return {unordered_effect, ordered_effect} if ordered else {unordered_effect}
 
 
@@ -113,23 +108,25 @@ def showing() -> set[Any]:
 
 
 # JAX's own effect is what its rules for `vmap` of cond and while look for, which refuse to run both branches of a
-# program whose callbacks must not be repeated.
-_io_effects = {io_effect, *_jax_compat.io_effects()}
+# program whose callbacks must not be repeated. Ours see to that, where they may.
+_refused_effects = {io_effect, *_jax_compat.io_effects()}
 
 
 def acting(ordered: bool) -> set[Any]:
     """The effects of an io callback that is traced."""
-    _patch_for(ordered)
-    return {*_io_effects, ordered_effect} if ordered else _io_effects
+    _ensure_patches()
+    _patches.ensure("batching")
+    own = {io_effect} if _patches.is_installed("batching") else _refused_effects
+    return {*own, ordered_effect} if ordered else own
 
 
 def of_exported(unordered: Iterable[Any]) -> tuple[Any, ...]:
     """The unordered effects of a program that is exported: JAX's own cannot be written, and stands beside one of ours."""
-    return tuple(effect for effect in unordered if effect not in _io_effects or effect == io_effect)
+    return tuple(effect for effect in unordered if effect not in _refused_effects or effect == io_effect)
 
 
 def are_ours_unordered(found: Iterable[Any]) -> bool:
     """Whether a program has effects, which are ours alone, and unordered."""
     found = set(found)
     own = found & {unordered_effect, io_effect, progress_effect}
-    return bool(own) and found - own <= (_io_effects if io_effect in own else set())
+    return bool(own) and found - own <= (_refused_effects if io_effect in own else set())

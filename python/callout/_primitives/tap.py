@@ -37,6 +37,7 @@ class Site:
     only_device: int = -1
     only_process: int = -1
     can_fail: bool = False  # its target may fail the program
+    whole_batch: bool = False  # under every vmap, of a cond or a loop too, as `host_callback` has it
 
     def admits_all(self) -> bool:
         return self.every == 1 and self.min_interval_ns == 0 and self.sample_ppb == ALL_PPB
@@ -174,7 +175,7 @@ def _transpose(
     values = [_jax_compat.instantiate_cotangent(cotangent) for cotangent in cotangents]
     if site.has_step:
         values[-1] = primals[-1]  # it is not of the linear part
-    outs: list[Any] = tap_p.bind(*values, transforms=_Frozen((*transforms, ("transpose", {}))), site=site, **params)
+    outs: list[Any] = tap_p.bind(*values, transforms=transposed_transforms(transforms), site=site, **params)
     if site.has_step:
         outs[-1] = None
     return outs
@@ -183,7 +184,7 @@ def _transpose(
 ad.primitive_transposes[tap_p] = _transpose
 
 
-def _partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
+def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
     """Remat: the tap fires in the forward pass and again where its values are computed again, unless the policy saves it."""
     count = len(eqn.outvars)
     missing = [
@@ -198,7 +199,7 @@ def _partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Se
     return eqn, eqn, [False] * count, [True] * count, missing
 
 
-_jax_compat.register_remat_rule(tap_p, _partial_eval)
+_jax_compat.register_remat_rule(tap_p, partial_eval)
 
 
 class _Frozen(tuple[Any, ...]):
@@ -220,3 +221,8 @@ def batched_transforms(transforms: Transforms, site: Site, dims: Sequence[Any]) 
         if all(dim is None for dim in dims):
             return transforms
     return _Frozen((*transforms, ("batch", {"batch_dims": tuple(dims)})))
+
+
+def transposed_transforms(transforms: Transforms) -> Transforms:
+    """`transforms`, and then a transposition."""
+    return _Frozen((*transforms, ("transpose", {})))

@@ -131,11 +131,16 @@ def _batch_call(
 batching.primitive_batchers[threaded_call_p] = _batch_call
 
 
-def _jvp_call(primals: Sequence[Any], _: Any, *, where: str, **params: Any) -> tuple[Any, list[Any]]:
+def check_jvp(where: str) -> None:
+    """Raises for calls that have no derivative."""
     if where == WHERE_HOST_CALL:
         refuse_host_call("JVP rule is")
     if where == WHERE_IO:
         refuse("IO", "JVP", "jax.custom_jvp")
+
+
+def _jvp_call(primals: Sequence[Any], _: Any, *, where: str, **params: Any) -> tuple[Any, list[Any]]:
+    check_jvp(where)
     outs = threaded_call_p.bind(*primals, where=where, **params)
     return outs, [no_tangent()]
 

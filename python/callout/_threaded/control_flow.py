@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.extend.core
 
-from .. import _jax_compat
+from .. import _jax_compat, _patches
 from .._primitives.token import once
 from .evaluate import INNER, RULES, Threader, has_callbacks, must_not_repeat, plain
 
@@ -37,7 +37,7 @@ def _while(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Out
     num_cond, num_body = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, body_consts = args[:num_cond], args[num_cond : num_cond + num_body]
     init = list(args[num_cond + num_body :])
-    condition, acts = params["cond_jaxpr"], must_not_repeat(eqn)
+    condition, acts = params["cond_jaxpr"], must_not_repeat(eqn) and not _patches.is_installed("batching")
 
     def decide(predicate: Any) -> Any:
         return once(predicate, "a while loop with an io callback, over its condition") if acts else predicate
@@ -63,8 +63,11 @@ def _while(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Out
 
     # The condition's callbacks cannot give a token back from where it stands: it moves into the body, its result into the
     # carry. It runs once an iteration, as before.
+    token, first, values = evaluated(token, init)
+    # It stands before the loop, and nothing says for which lanes.
+    first = once(first, "a while loop with callbacks in its condition, over that")
     token, _, values = jax.lax.while_loop(
-        lambda carry: decide(carry[1].any() if kind.shape else carry[1]), step, evaluated(token, init)
+        lambda carry: decide(carry[1].any() if kind.shape else carry[1]), step, (token, first, values)
     )
     return token, values
 
@@ -90,9 +93,12 @@ def _cond(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs
         named = zip(platforms, functions, strict=True)
         chosen = {name: branch for names, branch in named for name in names or ("default",)}
         return jax.lax.platform_dependent(token, *operands, **chosen)  # type: ignore[no-any-return]
-    if must_not_repeat(eqn):
-        index = once(index, "a cond with an io callback, over its predicate")
-    elif sum(map(has_callbacks, branches)) > 1:  # with all branches run, nothing says which one first
+    # Of a branch's own equations: JAX gives all branches the effects of each.
+    acting = sum(any(map(has_callbacks, getattr(jaxpr, "jaxpr", jaxpr).eqns)) for jaxpr in branches)
+    if not _patches.is_installed("batching"):
+        what = "an io callback" if must_not_repeat(eqn) else "callbacks"
+        index = once(index, f"a cond with {what}, over its predicate")
+    elif acting > 1:  # with all branches run, nothing says which one first
         index = once(index, "a cond with callbacks in several branches, over its predicate")
     return jax.lax.switch(index, functions, token, *operands)  # type: ignore[no-any-return]
 

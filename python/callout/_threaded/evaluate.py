@@ -15,6 +15,7 @@ from .._primitives.debug import debug_p
 from .._primitives.devices import known_devices_p
 from .._primitives.effects import IoEffect, OrderedEffect, UnorderedEffect
 from .._primitives.host_call import host_call_p
+from .._primitives.lanes import lanes_primitive, with_token
 from .._primitives.tap import tap_p
 from .._primitives.threaded import WHERE_DEBUG, WHERE_HOST_CALL, WHERE_IO, threaded_call_p, threaded_tap_p
 
@@ -99,12 +100,28 @@ def _keep(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, 
     return token, _jax_compat.bind_again(eqn, args)
 
 
+def _tap_lanes(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    (token,) = with_token(threaded_tap_p, token, args, **eqn.params)
+    return token, list(args[eqn.params["lanes"].has_mask :])
+
+
+def _call_lanes(where: str, more: dict[str, Any], _: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Any:
+    token, *outs = with_token(threaded_call_p, token, args, **eqn.params, **more, where=where)
+    return token, outs
+
+
+_OF_IO: dict[str, Any] = {"partitioned": False}
+_OF_DEBUG: dict[str, Any] = {"result_avals": (), "sharding": None}
+
 RULES.update(
     {
         known_devices_p: _keep,
+        lanes_primitive(tap_p): _tap_lanes,
+        lanes_primitive(io_p): functools.partial(_call_lanes, WHERE_IO, _OF_IO),
+        lanes_primitive(debug_p): functools.partial(_call_lanes, WHERE_DEBUG, _OF_DEBUG),
         tap_p: _tap,
-        io_p: functools.partial(_call, WHERE_IO, {"partitioned": False}),
-        debug_p: functools.partial(_call, WHERE_DEBUG, {"result_avals": (), "sharding": None}),
+        io_p: functools.partial(_call, WHERE_IO, _OF_IO),
+        debug_p: functools.partial(_call, WHERE_DEBUG, _OF_DEBUG),
         host_call_p: functools.partial(
             _call, WHERE_HOST_CALL, {"partitioned": False, "sharding": None, "ordered": True}
         ),

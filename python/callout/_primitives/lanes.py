@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks of single lanes: what `vmap` makes of a callback that must run lane by lane, or for some of the lanes only.
+
+For each primitive with side effects there is one for its lanes. It takes the operands of all lanes, behind a mask that says
+which of them live (see live_lanes.py), and is one equation for every transformation. Lowered, it is a loop over the lanes
+with a cond around the callback, so the callback gets what it would get without `vmap`. The computation around it is batched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.extend.core
+from jax.interpreters import ad, batching, mlir, xla
+
+from .. import _jax_compat
+from . import buffer, call, debug, ffi, tap, threaded
+from .host_call import refuse_host_call
+from .token import TOKEN, no_tangent, one_token
+
+Params = tuple[tuple[str, Any], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lanes:
+    """The lanes of an equation's operands: extents, the outermost `vmap`'s first, and which each operand has in front.
+
+    Bit i of a mask stands for the i-th extent. The loop goes over the last extent first, as JAX's own loops do.
+    """
+
+    has_mask: bool
+    masks: tuple[int, ...]
+    extents: tuple[Any, ...] = ()
+
+    def ranks(self) -> list[int]:
+        """How many dimensions in front of each operand are lanes."""
+        return [mask.bit_count() for mask in self.masks]
+
+    def inside(self) -> Lanes:
+        """In the loop over the last extent."""
+        rest = (1 << len(self.extents) - 1) - 1
+        return Lanes(self.has_mask, tuple(mask & rest for mask in self.masks), self.extents[:-1])
+
+    def and_these(self, size: Any, batched: Sequence[bool]) -> Lanes:
+        """With an extent more, that of the operands told."""
+        masks = tuple(mask << 1 | is_batched for mask, is_batched in zip(self.masks, batched, strict=True))
+        return Lanes(self.has_mask, masks, (size, *self.extents))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """What a callback's primitive is like."""
+
+    primitive: Any
+    is_identity: bool = False  # its results are its operands
+    has_token: bool = False  # the first operand and the first result are a token of `callout.threaded`
+
+
+_of: dict[Any, Any] = {}
+_kinds: dict[Any, _Kind] = {}
+
+
+def lanes_primitive(primitive: Any) -> Any:
+    """The primitive of a callback's lanes; None if there is none."""
+    return _of.get(primitive)
+
+
+def callback_of(primitive: Any) -> Any:
+    """The callback's primitive for that of its lanes; None for others."""
+    kind = _kinds.get(primitive)
+    return None if kind is None else kind.primitive
+
+
+def bind_live(live: Any, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Binds a callback for where `live`, a boolean, is true. Elsewhere its results are zeros."""
+    return _bind(_of[primitive], [live, *args], Lanes(True, (0,) * (1 + len(args))), params)
+
+
+def bind_fewer(live: Any, primitive: Any, args: Sequence[Any], lanes: Lanes, params: Params) -> list[Any]:
+    """Binds an equation of lanes for those that live where `live` is true."""
+    if lanes.has_mask:
+        args = [args[0] & live, *args[1:]]
+    else:
+        args, lanes = [live, *args], Lanes(True, (0, *lanes.masks), lanes.extents)
+    return _bind(primitive, args, lanes, dict(params))
+
+
+def with_token(
+    primitive: Any, token: Any, args: Sequence[Any], *, lanes: Lanes, params: Params, **more: Any
+) -> list[Any]:
+    """Binds the lanes of a threaded callback with the operands of those of one that is not. `more`: its other parameters."""
+    place = int(lanes.has_mask)
+    masks = (*lanes.masks[:place], 0, *lanes.masks[place:])
+    values = [*args[:place], token, *args[place:]]
+    return _bind(_of[primitive], values, Lanes(lanes.has_mask, masks, lanes.extents), {**dict(params), **more})
+
+
+def _bind(primitive: Any, args: Sequence[Any], lanes: Lanes, params: dict[str, Any]) -> list[Any]:
+    outs: list[Any] = primitive.bind(*args, lanes=lanes, params=tuple(sorted(params.items())))
+    return outs
+
+
+def _typed(shape: Sequence[Any], like: Any) -> Any:
+    """The type of an array of another shape."""
+    return _jax_compat.array_type(tuple(shape), like.dtype, _jax_compat.varying_axes(like))
+
+
+def _abstract_eval(kind: _Kind, *avals: Any, lanes: Lanes, params: Params) -> tuple[list[Any], Any]:
+    values = [_typed(aval.shape[rank:], aval) for aval, rank in zip(avals, lanes.ranks(), strict=True)][
+        lanes.has_mask :
+    ]
+    results, kept = kind.primitive.abstract_eval(*values, **dict(params))
+    if kind.is_identity:
+        return list(avals[lanes.has_mask :]), kept
+    results = list(results) if kind.primitive.multiple_results else [results]
+    tokens, results = (results[:1], results[1:]) if kind.has_token else ([], results)
+    return [*tokens, *(_typed((*lanes.extents, *aval.shape), aval) for aval in results)], kept
+
+
+def _zeros(aval: Any) -> Any:
+    return _jax_compat.varying(jax.numpy.zeros(aval.shape, aval.dtype), aval)
+
+
+def _loop(kind: _Kind, params: dict[str, Any], lanes: Lanes, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The callback, once a lane in order: (the last one's token, results). A token is first among neither."""
+    if not lanes.extents:
+        return _lane(kind, params, lanes, token, args)
+    last = len(lanes.extents) - 1
+    mapped = [mask >> last & 1 for mask in lanes.masks]
+
+    def step(token: Any, slices: list[Any]) -> tuple[Any, list[Any]]:
+        rest = iter(slices)
+        values = [next(rest) if is_mapped else arg for arg, is_mapped in zip(args, mapped, strict=True)]
+        return _loop(kind, params, lanes.inside(), token, values)
+
+    xs = [
+        jax.numpy.moveaxis(arg, rank - 1, 0)
+        for arg, rank, is_mapped in zip(args, lanes.ranks(), mapped, strict=True)
+        if is_mapped
+    ]
+    token, outs = jax.lax.scan(step, token, xs)
+    return token, [jax.numpy.moveaxis(out, 0, last) for out in outs]
+
+
+def _lane(kind: _Kind, params: dict[str, Any], lanes: Lanes, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    values = list(args[lanes.has_mask :])
+
+    def run(token: Any, values: list[Any]) -> tuple[Any, list[Any]]:
+        outs = kind.primitive.bind(*([token] if kind.has_token else []), *values, **params)
+        outs = list(outs) if kind.primitive.multiple_results else [outs]
+        if kind.is_identity:
+            outs = []
+        return (outs[0], outs[1:]) if kind.has_token else (token, outs)
+
+    if not lanes.has_mask:
+        return run(token, values)
+    tokens = [TOKEN] if kind.has_token else []
+    results, _ = kind.primitive.abstract_eval(*tokens, *map(jax.typeof, values), **params)
+    results = [] if kind.is_identity or not kind.primitive.multiple_results else list(results)[len(tokens) :]
+    outs: tuple[Any, list[Any]] = jax.lax.cond(
+        args[0], run, lambda token, _: (token, [_zeros(aval) for aval in results]), token, values
+    )
+    return outs
+
+
+def _lower(kind: _Kind, ctx: mlir.LoweringRuleContext, *args: Any, lanes: Lanes, params: Params) -> Sequence[Any]:
+    place = int(lanes.has_mask)
+
+    def loop(*args: Any) -> list[Any]:
+        masks, values = list(args[:place]), list(args[place:])
+        if not kind.has_token:
+            return _loop(kind, dict(params), lanes, None, [*masks, *values])[1]
+        of_values = Lanes(lanes.has_mask, (*lanes.masks[:place], *lanes.masks[place + 1 :]), lanes.extents)
+        token, outs = _loop(kind, dict(params), of_values, values[0], [*masks, *values[1:]])
+        return [token, *outs]
+
+    inner = ctx.replace(avals_out=[]) if kind.is_identity else ctx
+    results: Sequence[Any] = mlir.lower_fun(loop, multiple_results=True)(inner, *args)
+    if inner is not ctx and inner.tokens_out is not None:
+        ctx.set_tokens_out(inner.tokens_out)
+    return args[place:] if kind.is_identity else results
+
+
+def _refuse_batch(params: dict[str, Any]) -> None:
+    where = params.get("where")
+    if where == threaded.WHERE_HOST_CALL:
+        refuse_host_call("batching rules are")
+    if params.get("ordered") and "result_avals" in params and where in (None, threaded.WHERE_IO):
+        raise ValueError("Cannot `vmap` ordered IO callbacks.")
+
+
+def _batch(
+    kind: _Kind, args: Sequence[Any], dims: Sequence[int | None], *, lanes: Lanes, params: Params
+) -> tuple[list[Any], list[int | None]]:
+    chosen = dict(params)
+    _refuse_batch(chosen)
+    size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
+    args, dims = list(args), list(dims)
+    if kind.has_token:
+        place = int(lanes.has_mask)
+        args[place], dims[place] = one_token(args[place], dims[place]), None
+    batched = [dim is not None for dim in dims]
+    # All of the batch live or none does: a tap gets it whole, behind its lanes. Else it is one of the lanes.
+    is_whole = "site" in chosen and not batched[0]
+    places = lanes.ranks() if is_whole else [0] * len(args)
+    moved = [
+        jax.numpy.moveaxis(arg, dim, place) if dim is not None else arg
+        for arg, dim, place in zip(args, dims, places, strict=True)
+    ]
+    if is_whole:
+        values = [0 if is_batched else None for is_batched in batched[1 + kind.has_token :]]
+        chosen["transforms"] = tap.batched_transforms(chosen["transforms"], chosen["site"], values)
+    else:
+        lanes = lanes.and_these(size, batched)
+    outs = _bind(_of[kind.primitive], moved, lanes, chosen)
+    if kind.is_identity:  # nothing moves for what comes after
+        same = [
+            jax.numpy.moveaxis(out, place, dim) if dim is not None else out
+            for out, dim, place in zip(outs, dims[1:], places[1:], strict=True)
+        ]
+        return same, dims[1:]
+    return outs, [None if kind.has_token and i == 0 else 0 for i in range(len(outs))]
+
+
+def _tap_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, lanes: Lanes, params: Params) -> Any:
+    outs = _of[tap.tap_p].bind(*primals, lanes=lanes, params=params)
+    return outs, list(tangents[1:])
+
+
+def _tap_transpose(cotangents: Sequence[Any], live: Any, *primals: Any, lanes: Lanes, params: Params) -> Sequence[Any]:
+    """As a tap's own: the cotangents of the lanes that live."""
+    if all(isinstance(cotangent, ad.Zero) for cotangent in cotangents):
+        return [None, *cotangents]
+    values = [_jax_compat.instantiate_cotangent(cotangent) for cotangent in cotangents]
+    chosen = dict(params)
+    if chosen["site"].has_step:
+        values[-1] = primals[-1]  # it is not of the linear part
+    chosen["transforms"] = tap.transposed_transforms(chosen["transforms"])
+    outs = _bind(_of[tap.tap_p], [live, *values], lanes, chosen)
+    if chosen["site"].has_step:
+        outs[-1] = None
+    return [None, *outs]
+
+
+def _debug_jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list[Any]]:
+    return _of[debug.debug_p].bind(*primals, **params), []
+
+
+def _debug_partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
+    """What is saved is not called again. JAX's rule says the same of an element of a batch, which is not an input itself."""
+    known, staged, *rest = debug.partial_eval(saveable, unknown_in, instantiated_in, eqn)
+    if known is not None and saveable(debug.debug_p, *[var.aval for var in eqn.invars], **dict(eqn.params["params"])):
+        staged = None
+    return known, staged, *rest
+
+
+def _threaded_jvp(lanes_p: Any, primals: Sequence[Any], _: Any, *, lanes: Lanes, params: Params) -> Any:
+    where = dict(params).get("where")
+    if where is not None:
+        threaded.check_jvp(where)
+    return lanes_p.bind(*primals, lanes=lanes, params=params), [no_tangent()]
+
+
+def _refuse_derivative(rules: dict[Any, Any], primitive: Any, *_: Any, params: Params, **__: Any) -> Any:
+    return rules[primitive]((), (), **dict(params))
+
+
+def _add(kind: _Kind) -> Any:
+    lanes_p = jax.extend.core.Primitive(f"{kind.primitive.name}_lanes")
+    lanes_p.multiple_results = True
+    _of[kind.primitive], _kinds[lanes_p] = lanes_p, kind
+    lanes_p.def_impl(functools.partial(xla.apply_primitive, lanes_p))
+    lanes_p.def_effectful_abstract_eval(functools.partial(_abstract_eval, kind))
+    mlir.register_lowering(lanes_p, functools.partial(_lower, kind))
+    batching.primitive_batchers[lanes_p] = functools.partial(_batch, kind)
+    return lanes_p
+
+
+_tap_lanes_p = _add(_Kind(tap.tap_p, is_identity=True))
+ad.primitive_jvps[_tap_lanes_p] = _tap_jvp
+ad.primitive_transposes[_tap_lanes_p] = _tap_transpose
+_jax_compat.register_remat_rule(_tap_lanes_p, tap.partial_eval)
+
+_debug_lanes_p = _add(_Kind(debug.debug_p))
+ad.primitive_jvps[_debug_lanes_p] = _debug_jvp
+ad.primitive_transposes[_debug_lanes_p] = lambda _, *args, **__: [None] * len(args)
+_jax_compat.register_remat_rule(_debug_lanes_p, _debug_partial_eval)
+
+for _primitive in (threaded.threaded_tap_p, threaded.threaded_call_p):
+    _lanes_p = _add(_Kind(_primitive, has_token=True))
+    ad.primitive_jvps[_lanes_p] = functools.partial(_threaded_jvp, _lanes_p)
+
+for _primitive in (call.io_p, buffer.buffer_p, ffi.ffi_p):
+    _lanes_p = _add(_Kind(_primitive))
+    ad.primitive_jvps[_lanes_p] = functools.partial(_refuse_derivative, ad.primitive_jvps, _primitive)
+    ad.primitive_transposes[_lanes_p] = functools.partial(_refuse_derivative, ad.primitive_transposes, _primitive)
+
+
+def _batch_debug(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    """One equation, however many lanes: rules that look at equations, as those of remat do, see a debug callback."""
+    size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
+    batched = [dim is not None for dim in dims]
+    front = [arg if dim is None else jax.numpy.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
+    lanes = Lanes(False, (0,) * len(args)).and_these(size, batched)
+    return _bind(_debug_lanes_p, front, lanes, params), []
+
+
+batching.primitive_batchers[debug.debug_p] = _batch_debug

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vmap` of cond with a predicate for each lane, and of while loops whose lanes end at different times.
+
+JAX runs all branches with all lanes and selects results; it runs a loop's body with all lanes until the last one has
+finished. Computation may do that, callbacks may not. So a branch, and a loop's body, get a boolean for each lane that says
+whether the program without `vmap` would be there, and their callbacks run for those lanes (masking.py). All else is as JAX
+does it, and so are conds and loops without callbacks of ours and those with one predicate for all lanes.
+
+A loop carries its predicate, so that its condition runs once an iteration. That also mends loops whose condition has an
+ordered effect: JAX's lowering then leaves out which lanes have finished, and they go on changing
+(jax/_src/lax/control_flow/loops.py, `_while_lowering`; JAX 0.10 to 0.12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.extend.core
+import numpy as np
+from jax.interpreters import batching
+
+from .. import _jax_compat
+from .._patches import Place
+from .effects import OrderedEffect
+from .masking import has_callbacks, masked
+
+_cond_p = jax.extend.core.primitives.cond_p
+_while_p = jax.extend.core.primitives.while_p
+
+
+def _batched(function: Callable[..., list[Any]], axis_data: Any, args: Sequence[Any], dims: Sequence[Any]) -> Any:
+    """The rule of a function that JAX batches: (results, their dimensions)."""
+    outs = jax.vmap(
+        function,
+        in_axes=tuple(dims),
+        axis_name=axis_data.name,
+        axis_size=axis_data.size,
+        spmd_axis_name=axis_data.spmd_name,
+    )(*args)
+    return outs, [0] * len(outs)
+
+
+def _batch_cond(
+    _original: Any,
+    axis_data: Any,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    branches: Sequence[Any],
+    **params: Any,
+) -> Any:
+    as_jax = (
+        dims[0] is None
+        or "branches_platforms" in params
+        or not any(map(has_callbacks, branches))
+        or any(map(_jax_compat.is_refused_in_vmap, branches))
+    )
+    if as_jax:
+        return NotImplemented
+
+    def select(index: Any, *operands: Any) -> list[Any]:
+        results = []
+        for place, branch in enumerate(branches):
+            live = index == jax.numpy.asarray(place, index.dtype)
+            # As in JAX's rule: the gradient of a branch that was not taken stops here.
+            values = [jax.lax.select(live, x, jax.lax.stop_gradient(x)) for x in operands]
+            results.append(masked(branch, live, values))
+        return [jax.lax.select_n(index, *cases) for cases in zip(*results, strict=True)]
+
+    return _batched(select, axis_data, args, dims)
+
+
+def _plain(jaxpr: Any, _: Any, args: Sequence[Any]) -> list[Any]:
+    return list(jax.extend.core.jaxpr_as_fun(jaxpr)(*args))
+
+
+def _used(jaxpr: Any, outs: set[int]) -> set[int]:
+    """The places of a jaxpr's operands that results depend on."""
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    needed = {jaxpr.outvars[place] for place in outs if _jax_compat.is_variable(jaxpr.outvars[place])}
+    for eqn in reversed(jaxpr.eqns):
+        if not needed.isdisjoint(eqn.outvars):
+            needed.update(atom for atom in eqn.invars if _jax_compat.is_variable(atom))
+    return {place for place, var in enumerate(jaxpr.invars) if var in needed}
+
+
+class _Loop:
+    """A while loop, of one lane."""
+
+    def __init__(self, params: dict[str, Any]):
+        self.cond_jaxpr, self.body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
+        self.num_cond, self.num_body = params["cond_nconsts"], params["body_nconsts"]
+        self.is_ordered = any(isinstance(effect, OrderedEffect) for effect in self.cond_jaxpr.effects)
+
+    def first(self, *args: Any) -> list[Any]:
+        """What the condition says at first."""
+        return _plain(self.cond_jaxpr, None, self._of_condition(args))
+
+    def first_of_lane(self, live: Any, *args: Any) -> list[Any]:
+        """The same where `live`, which is true for all lanes, is what makes callbacks those of single lanes."""
+        for place in self._deciding():  # and those of other vmaps whose predicates will differ
+            of = jax.typeof(args[place])
+            if of.size and not jax.dtypes.issubdtype(of.dtype, jax.dtypes.extended):
+                one = jax.numpy.ravel(args[place])[0]
+                live = live & ((one == one) | np.True_)
+        return masked(self.cond_jaxpr, live, self._of_condition(args))
+
+    def _deciding(self) -> list[int]:
+        """The places of the operands that the predicate depends on, at any time."""
+        num_consts = self.num_cond + self.num_body
+        places = {place if place < self.num_cond else place + self.num_body for place in _used(self.cond_jaxpr, {0})}
+        while True:
+            outs = {place - num_consts for place in places if place >= num_consts}
+            more = places | {self.num_cond + place for place in _used(self.body_jaxpr, outs)}
+            if more == places:
+                return sorted(places)
+            places = more
+
+    def _of_condition(self, args: Sequence[Any]) -> list[Any]:
+        return [*args[: self.num_cond], *args[self.num_cond + self.num_body :]]
+
+    def carrying_predicate(self, lanes_differ: bool) -> dict[str, Any]:
+        """The parameters of the loop that has all constants in its body, and its predicate before all that it carries.
+
+        Where lanes differ, the predicate also says whether callbacks run.
+        """
+        evaluate = masked if lanes_differ else _plain
+        carried = self.body_jaxpr.in_avals[self.num_body :]
+        live = self.cond_jaxpr.out_avals[0]
+
+        def step(*args: Any) -> list[Any]:
+            consts = args[: self.num_cond + self.num_body]
+            live, *old = args[len(consts) :]
+            values = evaluate(self.body_jaxpr, live, [*consts[self.num_cond :], *old])
+            if self.is_ordered:  # what sees all lanes sees those that have finished as they were
+                values = [jax.numpy.where(live, one, other) for one, other in zip(values, old, strict=True)]
+            return [*evaluate(self.cond_jaxpr, live, [*consts[: self.num_cond], *values]), *values]
+
+        avals = [*self.cond_jaxpr.in_avals[: self.num_cond], *self.body_jaxpr.in_avals[: self.num_body], live, *carried]
+        return {
+            "cond_jaxpr": jax.make_jaxpr(lambda live, *_: [live])(live, *carried),
+            "body_jaxpr": jax.make_jaxpr(step)(*avals),
+            "cond_nconsts": 0,
+            "body_nconsts": self.num_cond + self.num_body,
+        }
+
+
+def _lanes_differ(
+    original: Any, axis_data: Any, args: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
+) -> bool:
+    """Whether JAX makes a predicate for each lane of the loop's."""
+    trial = dict(params)
+    for name in ("cond_jaxpr", "body_jaxpr"):  # callbacks that have no batching rule have one where they are masked
+        trial[name] = jax.make_jaxpr(lambda *args, jaxpr=params[name]: masked(jaxpr, np.True_, args))(
+            *params[name].in_avals
+        )
+    jaxpr = jax.make_jaxpr(lambda *args: original(axis_data, args, dims, **trial)[0])(*args)
+    (loop,) = (eqn for eqn in jaxpr.eqns if eqn.primitive is _while_p)
+    return len(loop.params["cond_jaxpr"].out_avals[0].shape) > 0
+
+
+def _batch_while(original: Any, axis_data: Any, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    loop = _Loop(params)
+    jaxprs = (loop.cond_jaxpr, loop.body_jaxpr)
+    # A predicate with dimensions has been here before: its callbacks have their mask, which is batched with it.
+    is_new = not loop.cond_jaxpr.out_avals[0].shape
+    if not is_new or all(dim is None for dim in dims) or any(map(_jax_compat.is_refused_in_vmap, jaxprs)):
+        return NotImplemented
+    concerns = loop.is_ordered or any(map(has_callbacks, jaxprs))
+    lanes_differ = concerns and _lanes_differ(original, axis_data, args, dims, params)
+    if not lanes_differ and not loop.is_ordered:
+        return NotImplemented
+    if lanes_differ:
+        everywhere = jax.numpy.ones(axis_data.size, bool)
+        first, first_dims = _batched(loop.first_of_lane, axis_data, [everywhere, *args], [0, *dims])
+    else:
+        first, _ = _batched(loop.first, axis_data, args, dims)
+        first, first_dims = [jax.lax.index_in_dim(first[0], 0, keepdims=False)], [None]
+    num_consts = loop.num_cond + loop.num_body
+    values, value_dims = (
+        [*args[:num_consts], *first, *args[num_consts:]],
+        [*dims[:num_consts], *first_dims, *dims[num_consts:]],
+    )
+    outs, out_dims = original(axis_data, values, value_dims, **loop.carrying_predicate(lanes_differ))
+    return outs[1:], out_dims[1:]
+
+
+def hooked() -> list[Place]:
+    """JAX's rules. What has no callback of ours, and what has one predicate for all lanes, gets those."""
+    rules = batching.fancy_primitive_batchers
+    return [Place(rules, _cond_p, before=_batch_cond), Place(rules, _while_p, before=_batch_while)]
