@@ -3,19 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax.tree_util import PyTreeDef
 
 
-def _as_array(where: str, value: Any) -> jax.Array:
+def _as_array(where: str, value: Any, path: Callable[[], str] | None) -> jax.Array:
     try:
         return jax.numpy.asarray(value)
     except TypeError as error:
+        place = path() if path is not None else ""
+        hint = ""
+        if callable(value):
+            hint = "; leave functions out, as equinox.filter(value, equinox.is_array) does, and flax.nnx.state(value)"
         raise TypeError(
             f"{where}: a value must be a pytree of arrays and numbers, got {value!r} of type {type(value).__name__}"
+            f"{' at ' + place if place else ''}{hint}"
         ) from error
+
+
+def _path_of(tree: PyTreeDef, index: int) -> str:
+    paths, _ = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(tree, [0] * tree.num_leaves))
+    return jax.tree_util.keystr(paths[index][0])
 
 
 def is_array_like(value: Any) -> bool:
@@ -39,14 +51,18 @@ def read(value: Any) -> Any:
     return value[...] if is_ref(value) else value
 
 
-def as_leaves(where: str, values: Sequence[Any]) -> list[Any]:
-    """Arrays and numbers as they are; PRNG keys as the integers that they are made of; what mutable arrays hold."""
+def as_leaves(where: str, values: Sequence[Any], tree: PyTreeDef | None = None) -> list[Any]:
+    """Arrays and numbers as they are; PRNG keys as the integers that they are made of; what mutable arrays hold.
+
+    TypeError for anything else. `tree`: whose leaves they are, for errors.
+    """
     leaves = []
-    for value in map(read, values):
+    for index, value in enumerate(map(read, values)):
         dtype = getattr(value, "dtype", None)
         if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
             value = jax.random.key_data(value)
         elif dtype is None and not isinstance(value, (bool, int, float, complex)):
-            value = _as_array(where, value)
+            path = None if tree is None else functools.partial(_path_of, tree, index)
+            value = _as_array(where, value, path)
         leaves.append(value)
     return leaves

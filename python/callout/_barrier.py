@@ -36,6 +36,12 @@ def refuse_inside_callbacks(what: str) -> None:
         raise _errors.CallbackError(f"{what} inside a tap's function would wait for itself")
 
 
+def drain() -> None:
+    """Waits for the records that are queued, where waiting ends."""
+    if not (_ext.on_delivery_thread() or _ext.inside_call() or _ext.is_forked_child()):
+        _ext.drain(-1.0)
+
+
 def barrier_wait(timeout: float | None = None) -> None:
     """Waits until the programs that may tap are done and every tap's record is delivered.
 

@@ -7,24 +7,21 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from . import _errors, _ext
-from ._targets import DeviceCall, Target, Transforms, flattener, interned, result_form
+from ._targets import DeviceCall, Target, Transforms, flattener, interned, is_single_result
 
 
 def _on_device(call: DeviceCall, label: str) -> Callable[..., None]:
     """As a buffer callback: it gets Buffers, and what it returns is copied on the device."""
     flatten = flattener(call.out_tree, label)
-    single, flat = result_form(call.out_tree)
-    count = call.out_tree.num_leaves
+    is_single = call.out_tree.num_leaves == 1 and is_single_result(call.out_tree)
 
     def leaves_of(result: Any) -> list[Any]:
         """As on the host: where one array is expected, a list is taken for an array."""
         if call.ignore_result:
             return []
-        if count == 1 and single:
+        if is_single and not isinstance(result, tuple | dict):
             return [result]
-        if flat and isinstance(result, tuple | list) and len(result) == count:
-            return list(result)
-        return flatten(result)
+        return list(flatten(result))
 
     def run(_: Any, out: tuple[Any, ...], *leaves: Any) -> None:
         args, kwargs = call.in_tree.unflatten(leaves)

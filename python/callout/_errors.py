@@ -276,7 +276,7 @@ def find_original(error: BaseException) -> BaseException | None:
 @functools.lru_cache(maxsize=256)
 def _mixed_class(base: Any, user: Any) -> Any:
     """A class that is both, or None where the two layouts do not go together (OSError, NameError, ...)."""
-    if issubclass(user, base):
+    if issubclass(user, base) or issubclass(base, user):  # one of them is both
         return None
     try:
         mixed = type(

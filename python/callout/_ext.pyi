@@ -147,6 +147,9 @@ def queue_statistics() -> list: ...
 
 def reset_statistics() -> None: ...
 
+def reset_watches(name: str | None) -> None:
+    """Of all names, or of one."""
+
 def live_counts() -> dict: ...
 
 def set_log_level(level: int) -> None: ...
@@ -236,6 +239,9 @@ def make_json_lines_sink(label: str, path: str, append: bool, fsync_seconds: flo
 def make_csv_sink(label: str, path: str, append: bool, fsync_seconds: float, rotate_bytes: int, keep: int, columns: Sequence[str]) -> Callback: ...
 
 def make_tensorboard_sink(label: str, logdir: str, fsync_seconds: float, kinds: Sequence[tuple[str, int]]) -> Callback: ...
+
+def close_files_at(path: str) -> int:
+    """As close_file, of all sinks that write the path; how many."""
 
 def close_file(sink: Callback) -> None:
     """Writes what it has got and lets go of the file."""

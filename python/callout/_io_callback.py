@@ -51,7 +51,7 @@ def io_callback(
     avals, out_tree = result_avals(_WHERE, result_shape_dtypes)
     flat_args, in_tree = jax.tree.flatten((args, kwargs))
     out = io_p.bind(
-        *knowing_devices(as_leaves(_WHERE, flat_args), sharding),
+        *knowing_devices(as_leaves(_WHERE, flat_args, in_tree), sharding),
         target=call_target(callback, in_tree, out_tree),
         result_avals=avals,
         sharding=sharding,

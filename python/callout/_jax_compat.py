@@ -60,6 +60,16 @@ def register_effect(effect: type[jax.extend.core.Effect], *, ordered: bool = Fal
             allowed.add_type(effect)
 
 
+def hide_frames(folder: str) -> None:
+    """Leaves the frames of a folder's files out of the tracebacks that JAX filters, as it does with its own."""
+    try:
+        from jax._src.traceback_util import register_exclusion
+    except ImportError:
+        MISSING.append("jax._src.traceback_util.register_exclusion")
+        return
+    register_exclusion(folder)
+
+
 def io_effects() -> set[Any]:
     """The effects of JAX's own `io_callback`, which JAX's rules for `vmap` of cond and while look for."""
     try:

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from ._arguments import as_leaves
-from ._primitives.batching import check_vmap_method
+from ._derivatives import inherited_vmap_method
+from ._primitives.batching import VMAP_METHODS, check_vmap_method
 from ._primitives.call import call_p
 from ._primitives.devices import knowing_devices
 from ._primitives.varying import stated
@@ -78,10 +79,10 @@ def pure_callback(
     flat_args, in_tree = jax.tree.flatten((args, kwargs))
     target = call_target(callback, in_tree, out_tree)
     out = call_p.bind(
-        *knowing_devices(as_leaves("callout.pure_callback", flat_args), sharding),
+        *knowing_devices(as_leaves("callout.pure_callback", flat_args, in_tree), sharding),
         target=target,
         result_avals=avals,
         sharding=sharding,
-        vmap_method=vmap_method,
+        vmap_method=inherited_vmap_method(vmap_method, VMAP_METHODS),
     )
     return jax.tree.unflatten(out_tree, out)

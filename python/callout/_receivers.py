@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from ._targets import TapKeywords
 
@@ -25,11 +26,15 @@ def receivers(target: Any, wanted: TapKeywords) -> list[tuple[Any, TapKeywords]]
     return [(branch, wanted if _is_function(branch) else TapKeywords()) for branch in branches]
 
 
-def check_leaves(target: Any, names: Sequence[str], values: Sequence[Any]) -> None:
-    """Has a sink that shows values by their names look at the names and dtypes, before the program runs."""
+def check_leaves(target: Any, names: Sequence[str], values: Sequence[Any], is_whole: bool) -> None:
+    """Has a sink that cannot take every value look at the names, dtypes and shapes, before the program runs.
+
+    `is_whole`: what arrives has these shapes; it may be shards of them.
+    """
     check = getattr(target, "_callout_check", None)
     if check is not None:
-        check(tuple(names), tuple(map(_dtype_name, values)))
+        shapes = tuple(np.shape(value) if is_whole else None for value, _ in zip(values, names, strict=False))
+        check(tuple(names), tuple(map(_dtype_name, values)), shapes)
 
 
 def _dtype_name(value: Any) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,12 +13,12 @@ from . import _errors, _ext, _jax_compat, _options
 from ._targets import flattener, with_jax_arrays
 
 
-def _declared_flattener(results: Any, label: str) -> Callable[[Any], list[Any]]:
+def _declared_flattener(results: Any, label: str) -> Callable[[Any], Sequence[Any]]:
     """The leaves of a result of that structure and of those shapes."""
     specs, tree = jax.tree.flatten(results)
     flatten_as_declared = flattener(tree, label)
 
-    def flatten(result: Any) -> list[Any]:
+    def flatten(result: Any) -> Sequence[Any]:
         leaves = flatten_as_declared(result)
         for i, (leaf, spec) in enumerate(zip(leaves, specs, strict=True)):
             if np.shape(leaf) != spec.shape:

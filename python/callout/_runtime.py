@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -125,6 +126,7 @@ def _end(wait: _ExitWait) -> None:
 def start() -> None:
     """Called once, by `import callout`."""
     _jax_compat.warn_if_untested()
+    _jax_compat.hide_frames(str(Path(__file__).parent))
     register_targets()
     _partition.register()
     lend_host_callback_handler()

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from . import _ext, _prometheus, _tables
-from ._host_callback.counts import print_counts
+from ._barrier import drain
+from ._host_callback.counts import print_counts, reset_print_counts
 
 
 class CallbackStats(TypedDict):
@@ -80,6 +81,9 @@ class Stats(dict[str, Any]):
     def __str__(self) -> str:
         return self.table()
 
+    def _repr_html_(self) -> str:
+        return _tables.as_html(self.table())
+
 
 def _callback_table(callbacks: dict[str, CallbackStats]) -> str:
     rows = []
@@ -121,7 +125,7 @@ def stats() -> Stats:
     `kernels`: of GPU kernels, `launches` that went through the core, which those that XLA replays from a command buffer
     do not, and images `loaded`; of `numba_cuda_callable(graph=True)`, calls that were `recorded`, and recordings that
     were `replayed`.
-    Thread-safe; the numbers may be of slightly different moments.
+    Thread-safe; the numbers may be of slightly different moments. `callout.stats.reset()` begins anew.
 
     Returns:
         A dict of these tables. `str()` or `.table()` of it is a text to read, `.prometheus()` one for Prometheus.
@@ -140,3 +144,16 @@ def stats() -> Stats:
             )
         ),
     )
+
+
+def _reset() -> None:
+    """Begins anew: counters of callbacks, watches and prints are zero, and a tap that fails again is logged again.
+
+    Waits until what programs have sent before is counted. What queues and live objects are now stays what it is.
+    """
+    drain()
+    _ext.reset_statistics()
+    reset_print_counts()
+
+
+stats.reset = _reset  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 
 _DURATIONS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
@@ -42,3 +43,8 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
         texts.append("  ".join(cells).rstrip())
     return "\n".join(texts)
+
+
+def as_html(text: str) -> str:
+    """A text of columns as notebooks show it."""
+    return f"<pre>{html.escape(text)}</pre>"

@@ -157,7 +157,7 @@ def tap(
     returned = value if result is _SAME else result
     if not flat:
         return returned  # nothing to send
-    out: Any = as_leaves("callout.tap", flat)
+    out: Any = as_leaves("callout.tap", flat, tree)
     steps = [] if step is None else [check_step(step)]
     for each, wanted in receivers(target, TapKeywords(with_device, with_transforms, with_index)):
         chosen = tap_target(each, tree, wanted)
@@ -175,7 +175,7 @@ def tap(
             device_index=device_index or chosen.device_index,
             has_step=step is not None,
         )
-        check_leaves(each, site.leaves, out)
+        check_leaves(each, site.leaves, out, is_whole=sharding == "gather")
         out = tap_p.bind(
             *out[: len(flat)],
             *steps,

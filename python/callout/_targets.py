@@ -13,7 +13,7 @@ import hashlib
 import pickle
 import types
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
 import jax
@@ -229,26 +229,27 @@ def with_jax_arrays(fn: Callable[..., Any], x64: bool) -> Callable[..., Any]:
     return call_with_jax_arrays
 
 
-def _without_lists(tree: Any) -> Any:
-    """Lists as tuples: a callback may return either where a tuple was declared, as with JAX."""
-    if isinstance(tree, (list, tuple)) and type(tree) in (list, tuple):
-        return tuple(_without_lists(item) for item in tree)
-    if type(tree) is dict:
-        return {key: _without_lists(value) for key, value in tree.items()}
-    return tree
+def _is_iterator(value: Any) -> bool:
+    """No array, nor a structure of them; JAX warns of it if it is not told."""
+    return isinstance(value, Iterator)
 
 
-def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], list[Any]]:
-    expected: Any = jax.tree.structure(_without_lists(jax.tree.unflatten(tree, [0] * tree.num_leaves)))
+def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
+    """The leaves of a result, in any structure that has as many as were declared, as with JAX."""
+    count = tree.num_leaves
+    is_single = tree == jax.tree.structure(0)
 
-    def flatten(result: Any) -> list[Any]:
-        leaves, got = jax.tree.flatten(_without_lists(result))
-        if got != expected and (leaves or expected.num_leaves):
-            raise _errors.ResultError(
-                f"callback '{label}': its result does not fit: expected structure {tree}, "
-                f"got {jax.tree.structure(result)}"
-            )
-        return leaves
+    def flatten(result: Any) -> Sequence[Any]:
+        if type(result) is tuple and len(result) == count and all(type(leaf) is np.ndarray for leaf in result):
+            return result  # at 0.2 us instead of 1
+        leaves: list[Any] = jax.tree.leaves(result, is_leaf=_is_iterator)
+        if len(leaves) == count:
+            return leaves
+        if is_single:
+            return [result]  # the core knows best why it is none
+        raise _errors.ResultError(
+            f"callback '{label}': its result does not fit: expected structure {tree}, got {jax.tree.structure(result)}"
+        )
 
     return flatten
 
@@ -260,13 +261,9 @@ def is_flat_call(in_tree: PyTreeDef) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def result_form(out_tree: PyTreeDef) -> tuple[bool, bool]:
-    """(one array or nothing is expected, the core can take the leaves without help)."""
-    single = out_tree.num_leaves == 0 or out_tree == jax.tree.structure(0)
-    if out_tree.num_leaves == 0:
-        return True, False  # None is taken without a look; anything else must fit
-    flat = out_tree.num_leaves > 1 and out_tree == jax.tree.structure((0,) * out_tree.num_leaves)
-    return single, single or flat
+def is_single_result(out_tree: PyTreeDef) -> bool:
+    """True if one array or nothing is expected."""
+    return bool(out_tree.num_leaves == 0 or out_tree == jax.tree.structure(0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -302,7 +299,6 @@ def call_target(
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
     flat_args = is_flat_call(in_tree)
-    single, flat_results = result_form(out_tree)
 
     def make(_: Transforms) -> _ext.Callback:
         return _ext.make_python_callback(
@@ -310,8 +306,8 @@ def call_target(
             function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
             unflatten=None if flat_args else in_tree.unflatten,
             unflatten_value=None,
-            flatten=None if flat_results or ignore_result else flattener(out_tree, label),
-            single_result=single,
+            flatten=None if ignore_result else flattener(out_tree, label),
+            single_result=is_single_result(out_tree),
             device_lookup=None,
             index_lookup=None,
             transforms=None,

@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from . import _ext
 from ._arguments import is_ref, read
+from ._barrier import drain
 from ._primitives.tap import no_transforms, tap_p
 from ._site import check_step, leaf_names, make_site
 from ._tap import eager_throttle
@@ -33,9 +35,9 @@ def watch(
 
     The values are read where they lie, at the speed of memory: nothing is copied, queued or sent, and Python is not
     involved. `callout.stats()["watches"][name]` has the counts at any time, and where the first bad element was: step,
-    device, shard and index. The first one under a name is logged as a warning. In a jit over several devices each device
-    looks at its own shard; under vmap the index begins with the batch. On a GPU the values are copied to the host and read
-    there, while the program goes on.
+    device, shard and index. The first one under a name is logged as a warning; `callout.watch.reset(name)` forgets it. In
+    a jit over several devices each device looks at its own shard; under vmap the index begins with the batch. On a GPU the
+    values are copied to the host and read there, while the program goes on.
 
     Args:
         x: a pytree. Leaves of integers and booleans are not looked at.
@@ -71,6 +73,18 @@ def watch(
             leaves[i] = leaves[i] if is_ref(leaves[i]) else out
     result: T = jax.tree.unflatten(tree, leaves)
     return result
+
+
+def _reset(name: str | None = None) -> None:
+    """Forgets what the watches of `name`, or all, have seen: the next bad value is the first again, and is logged.
+
+    For a cell of a notebook that is run again. Waits until what programs have sent before is counted.
+    """
+    drain()
+    _ext.reset_watches(name)
+
+
+watch.reset = _reset  # type: ignore[attr-defined]
 
 
 def _is_inexact(leaf: Any) -> bool:

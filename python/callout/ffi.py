@@ -22,13 +22,13 @@ from jax.ffi import register_ffi_type as register_ffi_type
 
 from . import _foreign_partition, _jax_compat
 from ._arguments import read
-from ._derivatives import call_with_rules
+from ._derivatives import call_with_rules, inherited_vmap_method
 from ._ffi import attributes as frozen
 from ._ffi import keys, layouts, rule
 from ._ffi.signature import Signature as Signature
 from ._foreign_partition import DEFAULT, SHARDINGS
 from ._primitives.aliases import check_aliases
-from ._primitives.batching import check_vmap_method
+from ._primitives.batching import VMAP_METHODS, check_vmap_method
 from ._primitives.ffi import ffi_p
 from ._primitives.varying import stated
 
@@ -182,7 +182,7 @@ def ffi_call(
                 return out[0]
             return tuple(out) if isinstance(result_shape_dtypes, tuple) else list(out)
 
-        return call_with_rules(bind, values, given, jvp=jvp, vjp=vjp, transpose=transpose)
+        return call_with_rules(bind, values, given, jvp=jvp, vjp=vjp, transpose=transpose, vmap_method=vmap_method)
 
     if args or attributes:
         warnings.warn(f"{where}: pass the arguments to what ffi_call returns", DeprecationWarning, stacklevel=2)
@@ -255,7 +255,7 @@ class _Settings:
             *values,
             target_name=self.target,
             result_avals=stated(self.wanted, self.results),
-            vmap_method=self.vmap_method,
+            vmap_method=inherited_vmap_method(self.vmap_method, VMAP_METHODS),
             has_side_effect=self.has_side_effect,
             input_layouts=of_args,
             output_layouts=of_results,

@@ -5,6 +5,7 @@ A sink is a tap's target: `callout.tap(sink, {"loss": loss}, name="train")`. It 
 """
 
 from ._sinks.csv import Csv
+from ._sinks.file_sink import close
 from ._sinks.function import Function
 from ._sinks.histogram import Histogram
 from ._sinks.json_lines import JsonLines
@@ -26,4 +27,5 @@ __all__ = [
     "Summary",
     "Tee",
     "TensorBoard",
+    "close",
 ]

@@ -3,6 +3,7 @@
 // Queues: settings, barrier, statistics.
 #include "bindings.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -120,6 +121,7 @@ void BindDelivery(nb::module_& m) {
     internal::ResetStats();
     internal::ResetWatches();
   });
+  m.def("reset_watches", &internal::ResetWatches, nb::arg("name").none(), "Of all names, or of one.");
   m.def("live_counts", &LiveCounts);
 }
 

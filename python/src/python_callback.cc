@@ -171,7 +171,13 @@ Ref PythonCallback::CallFunction(PyObject* const* leaves, size_t count, int32_t 
 
 Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
   if (call.num_results == 0 && value == Py_None && !signature_.explain) return OkStatus();
-  if (signature_.flatten && !(call.num_results == 1 && signature_.single_result && IsArrayLeaf(value))) {
+  const bool is_single = call.num_results == 1 && signature_.single_result;
+  if (signature_.flatten && !(is_single && IsArrayLeaf(value))) {
+    if (is_single && !signature_.explain) {  // a number, numbers in lists; if not, whatever has one leaf
+      const std::string mismatch = StoreResult(value, call.results[0], signature_.canonicalize);
+      if (PyErr_Occurred() == nullptr && mismatch.empty()) return OkStatus();
+      PyErr_Clear();
+    }
     const Ref leaves = CallPython(signature_.flatten.get(), value);
     if (!leaves) return TakeCallError();
     Status status = StoreLeaves(leaves.get(), call);

@@ -218,7 +218,7 @@ int64_t RunId(XLA_FFI_CallFrame* frame) {
     (void)FromFfiError(frame->api, error);
     return 0;
   }
-  return args.run_id;
+  return args.run_id & INT64_MAX;  // XLA draws its bits; a number that is no error code has no sign
 }
 
 namespace {

@@ -64,11 +64,15 @@ std::vector<std::pair<std::string, WatchCounts>> AllWatches() {
   return all;
 }
 
-void ResetWatches() {
+void ResetWatches(const std::optional<std::string>& name) {
   Table& table = GetTable();
   MutexLock lock(table.mutex);
-  std::erase_if(table.by_name, [](const auto& entry) { return entry.second.use_count() == 1; });
-  for (auto& [name, entry] : table.by_name) entry->Clear();
+  const auto is_meant = [&](const std::string& candidate) { return !name || candidate == *name; };
+  std::erase_if(table.by_name,
+                [&](const auto& entry) { return is_meant(entry.first) && entry.second.use_count() == 1; });
+  for (auto& [candidate, entry] : table.by_name) {
+    if (is_meant(candidate)) entry->Clear();
+  }
 }
 
 }  // namespace callout::internal

@@ -66,7 +66,7 @@ CALLOUT_EXPORT std::shared_ptr<WatchEntry> WatchEntryFor(const std::string& name
 /// By name. Thread-safe.
 CALLOUT_EXPORT std::vector<std::pair<std::string, WatchCounts>> AllWatches();
 
-/// Forgets what was seen. Thread-safe.
-CALLOUT_EXPORT void ResetWatches();
+/// Forgets what was seen, under all names or this one. Thread-safe.
+CALLOUT_EXPORT void ResetWatches(const std::optional<std::string>& name = std::nullopt);
 
 }  // namespace callout::internal

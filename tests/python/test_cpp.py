@@ -345,3 +345,33 @@ def test_a_function_dies_with_what_uses_it(module):
     gc.collect()
     assert float(f(3.0)) == 6
     assert callout.stats()["live"]["callbacks"] == before + 1
+
+
+def test_calls_inside_rules_inherit_the_vmap_method(module):
+    def rules(method, inside):
+        return module.scale.options(
+            vmap_method=method,
+            vjp=(lambda x, factor: (inside(x, factor=factor), factor), lambda factor, ct: (inside(ct, factor=factor),)),
+        )
+
+    batch = jnp.arange(6.0).reshape(3, 2)
+    for method in ("broadcast_all", "sequential", "parallel"):
+        times = rules(method, module.scale)
+        grads = jax.vmap(jax.grad(lambda x, times=times: times(x, factor=3.0).sum()))(batch)
+        np.testing.assert_array_equal(grads, np.full((3, 2), 3))
+    with pytest.raises(NotImplementedError, match=r"vmap needs a vmap_method.* A call inside a derivative rule"):
+        jax.vmap(jax.grad(lambda x: rules(None, module.scale)(x, factor=3.0).sum()))(batch)
+    with pytest.raises(NotImplementedError, match="vmap needs a vmap_method"):
+        jax.vmap(lambda x: module.scale(x, factor=3.0))(batch)  # nothing is inherited outside
+
+
+def test_python_calls_inside_rules_inherit_the_vmap_method(module):
+    def in_python(x, factor):
+        return callout.pure_callback(lambda v: v * np.float32(factor), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    times = module.scale.options(
+        vmap_method="sequential",
+        jvp=lambda primals, tangents, factor: (module.scale(*primals, factor=factor), in_python(*tangents, factor)),
+    )
+    out = jax.vmap(lambda x: jax.jvp(lambda v: times(v, factor=3.0), (x,), (x,))[1])(jnp.arange(4.0))
+    np.testing.assert_array_equal(out, 3 * np.arange(4.0))

@@ -87,7 +87,7 @@ def test_another_leaf_is_an_error_at_the_barrier_and_the_file_stays_good(tmp_pat
     sink = sinks.Csv(path)
     callout.tap(sink, {"loss": 0.5}, name="a")
     callout.tap(sink, {"other": 0.5}, name="b")
-    callout.tap(sink, jnp.zeros(65), name="c")
+    callout.tap(sink, jnp.zeros(65), name="c", sharding="local")  # it may be a part of an array that arrives
     callout.tap(sink, {"loss": 1.5}, name="d")
     with pytest.raises(callout.TapError, match=r"'value' is f32\[65\]: a CSV file takes arrays of at most 64") as error:
         callout.barrier_wait()
@@ -136,3 +136,15 @@ def test_appending_to_other_columns_is_refused(tmp_path):
 def test_columns_are_names(tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
         sinks.Csv(tmp_path / "x.csv", **arguments)
+
+
+def test_an_array_of_too_many_elements_is_refused_when_it_is_traced(tmp_path):
+    path = tmp_path / "x.csv"
+    sink = sinks.Csv(path)
+    for target in (sink, sinks.Tee(sink, sinks.Null())):
+        f = jax.jit(lambda x, target=target: callout.tap(target, {"loss": x[0], "grad": x}))
+        with pytest.raises(ValueError, match=r"'grad' has shape \[5, 13\], .* at most 64 elements"):
+            f(jnp.zeros((5, 13)))
+    f(jnp.zeros((8, 8)))
+    callout.barrier_wait()
+    assert len(pd.read_csv(path)) == 1

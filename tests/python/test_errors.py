@@ -2,7 +2,11 @@
 """A callback's exception comes back as itself: on first and later calls, inline and asynchronously, from calls and taps."""
 
 import logging
+import subprocess
+import sys
 import threading
+import traceback
+from pathlib import Path
 
 import callout
 import jax
@@ -308,3 +312,40 @@ def test_barrier_timeout_covers_programs():
     release.set()
     callout.barrier_wait()
     out.block_until_ready()
+
+
+def test_an_error_of_taps_is_called_what_it_is(tmp_path):
+    sink = callout.sinks.JsonLines(tmp_path / "x")
+    sink.close()
+    callout.tap(sink, 1.0)
+    with pytest.raises(callout.TapError) as info:
+        callout.barrier_wait()
+    assert traceback.format_exception_only(info.value)[0].startswith("callout._errors.TapError: 1 tap failed")
+
+
+def test_what_vmap_needs_is_said_in_public_names():
+    def named(x):
+        return x
+
+    with pytest.raises(
+        NotImplementedError, match=r"callout.pure_callback '.*named': vmap needs a vmap_method, one of "
+    ):
+        jax.vmap(lambda x: callout.pure_callback(named, F32, x))(jnp.zeros(2))
+
+
+def test_frames_of_callout_are_filtered_as_those_of_jax_are():
+    def fails(x):
+        raise MyError("no", payload=0)
+
+    with pytest.raises(MyError) as info:
+        callout.pure_callback(fails, F32, 1.0)
+    files = [frame.filename for frame in traceback.extract_tb(info.value.__traceback__)]
+    assert files[0] == files[-1] == __file__
+    package = str(Path(callout.__file__).parent)
+    script = "import jax, callout\njax.jit(lambda x: callout.tap(lambda v: v, {'a': 'text'}))(1.0)\n"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "must be a pytree of arrays" in done.stderr
+    last = (
+        done.stderr.split("removed its internal frames")[-1] if "removed its internal" in done.stderr else done.stderr
+    )
+    assert package not in last.split("Traceback")[-1]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all sinks that write files promise: one writer, rotation, resuming, closing."""
 
+import functools
 import json
 
 import callout
@@ -140,3 +141,44 @@ def test_records_of_all_sinks_go_through_jit_and_loops(tmp_path):
     np.testing.assert_array_equal(
         columns["x0"][finite], [r["x"][0] for r, ok in zip(records, finite, strict=True) if ok]
     )
+
+
+@BOTH
+def test_a_cell_that_opens_a_file_may_run_again(tmp_path, make):
+    path = tmp_path / "log"
+    programs = []
+    for value in (1.5, 2.5):
+        sink = make(path, replace=True)
+        programs.append(jax.jit(lambda x, sink=sink: callout.tap(sink, x, name="t")))
+        programs[-1](value)
+        callout.barrier_wait()
+    assert path.read_text().count("2.5") == 1
+    assert "1.5" not in path.read_text()
+    programs[0](3.0)
+    with pytest.raises(callout.TapError, match="closed"):
+        callout.barrier_wait()
+    make(path, append=True, replace=True)
+    assert path.read_text().count("2.5") == 1
+
+
+@BOTH
+def test_a_sink_that_only_a_program_knows_is_closed_by_its_path(tmp_path, make, monkeypatch):
+    path = tmp_path / "log"
+    f = jax.jit(functools.partial(callout.tap, make(path)))
+    f(1.5)
+    monkeypatch.chdir(tmp_path)
+    assert sinks.close("log")
+    assert "1.5" in path.read_text()
+    assert not sinks.close(path)
+    make(path).close()
+    with pytest.raises(callout.TapError, match="closed"):
+        f(2.0), callout.barrier_wait()
+
+
+def test_the_sinks_of_a_folder_are_closed_by_its_path(tmp_path):
+    callout.tap(sinks.TensorBoard(tmp_path), 1.0)
+    kept = sinks.TensorBoard(tmp_path / ".")
+    assert sinks.close(tmp_path)
+    callout.tap(kept, 1.0)
+    with pytest.raises(callout.TapError, match="closed"):
+        callout.barrier_wait()

@@ -119,3 +119,20 @@ def test_durations_are_readable(seconds, text):
 )
 def test_sizes_are_readable(number, text):
     assert _tables.size(number) == text
+
+
+def test_a_reset_begins_anew_and_a_notebook_shows_a_table():
+    def twice_as_much(x):
+        return x * 2
+
+    f = jax.jit(lambda x: callout.pure_callback(twice_as_much, jax.ShapeDtypeStruct((), "float32"), x))
+    f(1.0)
+    label = next(label for label in callout.stats()["callbacks"] if "twice_as_much" in label)
+    assert callout.stats()["callbacks"][label]["calls"] == 1
+    html = callout.stats()._repr_html_()
+    assert html.startswith("<pre>callback ")
+    assert "&lt;locals&gt;" in html
+    callout.stats.reset()
+    assert callout.stats()["callbacks"][label]["calls"] == 0
+    f(1.0)
+    assert callout.stats()["callbacks"][label]["calls"] == 1

@@ -186,3 +186,18 @@ def test_exports_without_a_name(name):
 def test_wrong_arguments_are_named(arguments, text):
     with pytest.raises(ValueError, match=re.escape(text)):
         callout.watch(1.0, **arguments)
+
+
+def test_after_a_reset_the_first_bad_value_is_logged_again(name, caplog):
+    f = jax.jit(lambda x: callout.watch(x, name) + callout.watch(x, name + " too"))
+    logged = []
+    for names in ([name], [None], []):
+        jax.block_until_ready(f(jnp.array([1.0, jnp.nan])))
+        callout.barrier_wait()
+        logged.append(sum(f"watch '{name}'" in record.getMessage() for record in caplog.records))
+        assert seen(name)["bad_calls"] == 1
+        for each in names:
+            callout.watch.reset(each)
+            assert callout.stats()["watches"].get(name, {"calls": 0})["calls"] == 0
+            assert (callout.stats()["watches"].get(name + " too", {"calls": 0})["calls"] == 0) == (each is None)
+    assert logged == [1, 2, 3]

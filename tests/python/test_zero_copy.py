@@ -151,7 +151,7 @@ def test_what_the_caller_was_handling_keeps_its_variables():
     ("result", "spec", "message"),
     [
         (lambda x: x[1:], F4, r"expected f32\[4\], got f32\[3\]"),
-        (lambda x: {"b": x[1:]}, {"a": F4}, "structure"),
+        (lambda x: {"b": x[1:], "c": x}, {"a": F4}, "structure"),
         (lambda x: (x, x[1:]), (F4, F4), r"result 1 does not fit"),
         (lambda x: (v for v in [x]), F4, "does not fit"),
         (lambda x: None, {"a": F4}, "structure"),

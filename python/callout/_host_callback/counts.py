@@ -17,3 +17,9 @@ def count(path: str) -> None:
 def print_counts() -> dict[str, int]:
     """How many each of the two made since the process began. Thread-safe, and in a forked child too: takes no lock."""
     return dict(_counts)
+
+
+def reset_print_counts() -> None:
+    """Begins anew. Thread-safe."""
+    with lock:
+        _counts.update(dict.fromkeys(_counts, 0))

@@ -11,9 +11,9 @@ from typing import Any, Self, TypeVar
 import jax
 
 from .._arguments import as_leaves
-from .._derivatives import call_with_rules
+from .._derivatives import call_with_rules, inherited_vmap_method
 from .._primitives.aliases import check_aliases
-from .._primitives.batching import check_vmap_method
+from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.devices import knowing_devices
 from .._primitives.function import PARALLEL, Constant, function_p
 from .._pure_callback import check_sharding, result_avals
@@ -97,7 +97,10 @@ class NativeFunction(abc.ABC):
         def call(*values: Any) -> Any:
             return self._bind(values, constants)
 
-        return call_with_rules(call, args, constants, jvp=self._settings.jvp, vjp=self._settings.vjp)
+        settings = self._settings
+        return call_with_rules(
+            call, args, constants, jvp=settings.jvp, vjp=settings.vjp, vmap_method=settings.vmap_method
+        )
 
     def _error(self, text: str) -> TypeError:
         return TypeError(f"{self._where}: {text}")
@@ -122,12 +125,15 @@ class NativeFunction(abc.ABC):
             *knowing_devices(flat, self._settings.sharding),
             target=target,
             result_avals=results,
-            vmap_method=self._settings.vmap_method,
+            vmap_method=self._vmap_method(),
             sharding=self._settings.sharding,
             lanes=None,
             **params,
         )
         return called
+
+    def _vmap_method(self) -> str | None:
+        return inherited_vmap_method(self._settings.vmap_method, (*self._MORE_VMAP_METHODS, *VMAP_METHODS))
 
     def _declared(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:
         out = self._settings.out

@@ -11,6 +11,11 @@ import jax.numpy as jnp
 
 from .. import _jax_compat
 
+# Of primitives, whose own names are no user's business.
+_PUBLIC_NAMES = {"callout_call": "callout.pure_callback", "callout_buffer_callback": "callout.buffer_callback"}
+
+INSIDE_RULES = "A call inside a derivative rule, a custom_jvp or custom_vjp, needs one of its own"
+
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
 
@@ -88,8 +93,8 @@ def batch_call(
         ]
     elif vmap_method != "legacy_vectorized":
         raise NotImplementedError(
-            f"vmap is only supported for {primitive.name} when vmap_method is one of "
-            f"{[method for method in VMAP_METHODS if method]}; got vmap_method=None"
+            f"{_PUBLIC_NAMES.get(primitive.name, primitive.name)} '{params['target'].label}': vmap needs a vmap_method, one "
+            f"of {[method for method in VMAP_METHODS if method]}; got vmap_method=None. {INSIDE_RULES}"
         )
     outs = bind(front, tuple(batched_aval(aval, size) for aval in result_avals))
     return outs, [0] * len(outs)

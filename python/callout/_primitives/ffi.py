@@ -15,7 +15,7 @@ from .._ffi import attributes as frozen
 from .._ffi.layouts import MinorToMajor, with_batch
 from . import context, effects
 from .aliases import Aliases, own_operands
-from .batching import batch_call
+from .batching import INSIDE_RULES, batch_call
 from .call import Avals
 from .varying import result_types
 
@@ -77,7 +77,7 @@ def _batch(
     if vmap_method is None:
         raise NotImplementedError(
             f"callout.ffi.ffi_call '{params['target_name']}': vmap needs a vmap_method: 'sequential', "
-            "'sequential_unrolled', 'expand_dims', 'broadcast_all' or 'legacy_vectorized'"
+            f"'sequential_unrolled', 'expand_dims', 'broadcast_all' or 'legacy_vectorized'. {INSIDE_RULES}"
         )
     args, dims = own_operands(aliases, args, dims)
     if vmap_method not in ("sequential", "sequential_unrolled"):

@@ -17,7 +17,7 @@ from .._gpu.target import GpuTarget
 from .._native.target import NativeTarget
 from . import context, lowering
 from .aliases import Aliases, alias_attributes, own_operands
-from .batching import VMAP_METHODS, batch_call, batched_aval, in_front
+from .batching import INSIDE_RULES, VMAP_METHODS, batch_call, batched_aval, in_front
 from .call import Avals, lower_call, refuse
 from .varying import result_types
 
@@ -165,7 +165,7 @@ def _batch(
         more = [PARALLEL] if params["target"].has_parallel_lanes else []
         methods = [*more, *(method for method in VMAP_METHODS if method)]
         raise NotImplementedError(
-            f"native function '{params['target'].label}': vmap needs a vmap_method, one of {methods}"
+            f"native function '{params['target'].label}': vmap needs a vmap_method, one of {methods}. {INSIDE_RULES}"
         )
     return batch_call(function_p, *own_operands(aliases, args, dims), **params)
 

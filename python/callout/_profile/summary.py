@@ -45,6 +45,9 @@ class Summary(dict[str, dict[str, Any]]):
     def __str__(self) -> str:
         return self.table()
 
+    def _repr_html_(self) -> str:
+        return _tables.as_html(self.table())
+
 
 class _Events:
     """One callback's events, by kind."""

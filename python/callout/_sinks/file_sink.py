@@ -11,6 +11,7 @@ from typing import Any, Literal
 import jax
 
 from .. import _ext
+from .._barrier import drain
 from .native_sink import NativeSink
 
 Path = str | os.PathLike[str]
@@ -34,9 +35,20 @@ class FileSink(NativeSink):
         Raises:
             RegistrationError: the rest could not be written. The file is closed all the same.
         """
-        if not _ext.on_delivery_thread() and not _ext.inside_call():
-            _ext.drain(-1.0)
+        drain()
         _ext.close_file(self._callout_callback)
+
+
+def close(path: Path) -> bool:
+    """Closes the sink that writes the file at `path`, as its `close()` does, when only a program knows that sink.
+
+    For a `TensorBoard`, `path` is its folder: all sinks of this process that write there are closed. True if there was one.
+
+    Raises:
+        RegistrationError: the rest could not be written. The file is closed all the same.
+    """
+    drain()
+    return bool(_ext.close_files_at(of_this_process(path)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,12 +57,23 @@ class FileArguments:
 
     path: str
     append: bool
+    replace: bool
     fsync_seconds: float
     rotate_bytes: int
     keep: int
 
     @classmethod
-    def of(cls, sink: str, path: Path, append: bool, fsync: Fsync, rotate_bytes: int | None, keep: int | None) -> Any:
+    def of(
+        cls,
+        sink: str,
+        path: Path,
+        *,
+        append: bool,
+        replace: bool,
+        fsync: Fsync,
+        rotate_bytes: int | None,
+        keep: int | None,
+    ) -> Any:
         rotate = _at_least_one(sink, "rotate_bytes", rotate_bytes)
         kept = _at_least_one(sink, "keep", keep)
         if kept is not None and rotate is None:
@@ -58,13 +81,16 @@ class FileArguments:
         return cls(
             of_this_process(path),
             bool(append),
+            bool(replace),
             fsync_seconds(sink, fsync),
             rotate or 0,
             _ALL if kept is None else kept,
         )
 
     def make(self, maker: Any, name: str, *more: Any) -> _ext.Callback:
-        """Makes the sink, after letting go of the files of sinks that nobody has any more."""
+        """Makes the sink, after letting go of the files of sinks that nobody has any more, or that it replaces."""
+        if self.replace:
+            close(self.path)
         if _ext.is_written_here(self.path) and not _ext.on_delivery_thread():
             gc.collect()
             _ext.drain(1.0)  # records hold their sink until they are delivered

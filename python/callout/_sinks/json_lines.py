@@ -19,6 +19,7 @@ class JsonLines(FileSink):
         path: Path,
         *,
         append: bool = False,
+        replace: bool = False,
         fields: bool = True,
         fsync: Fsync = "never",
         rotate_bytes: int | None = None,
@@ -30,6 +31,8 @@ class JsonLines(FileSink):
         Args:
             path: created if missing, emptied unless `append`. "{process}" in it becomes `jax.process_index()`.
             append: keep what the file holds, but for a line at its end that a process did not finish.
+            replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook
+                that is run again. Taps of programs that were traced with that sink fail from then on.
             fields: write device, run, seq and time too.
             fsync: "never", after each "batch", or at most every so many seconds.
             rotate_bytes: a file that would become larger is renamed to PATH.1, and PATH.1 to PATH.2 and so on.
@@ -39,6 +42,8 @@ class JsonLines(FileSink):
         Raises:
             RegistrationError: the file cannot be opened, or is being written already.
         """
-        arguments = FileArguments.of("JsonLines", path, append, fsync, rotate_bytes, keep)
+        arguments = FileArguments.of(
+            "JsonLines", path, append=append, replace=replace, fsync=fsync, rotate_bytes=rotate_bytes, keep=keep
+        )
         self.path = arguments.path
         self._callout_callback = arguments.make(_ext.make_json_lines_sink, name, fields)

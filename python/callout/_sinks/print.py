@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Literal
+from typing import Any, Literal
 
 from .. import _ext
 from .native_sink import NativeSink
@@ -48,7 +48,7 @@ class Print(NativeSink):
             name, fd, format, bool(update), None if color == "auto" else bool(color)
         )
 
-    def _callout_check(self, leaves: tuple[str, ...], dtypes: tuple[str, ...]) -> None:
+    def _callout_check(self, leaves: tuple[str, ...], dtypes: tuple[str, ...], _: Any) -> None:
         if self._format is not None:
             _check_format(self._format, leaves, dtypes)
 
