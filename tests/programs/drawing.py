@@ -181,7 +181,7 @@ class Body:
         scope, pick = self._scope, self._random.choice
         kinds = ["pure", "buffer", "watch", "cpp"]
         if scope.uneven and LIVE_LANES and not scope.rule:
-            kinds += ["tap", "tap", "debug", "sink", "named_tap", *([] if scope.remat else ["io"])]
+            kinds += ["tap", "tap", "debug", *([] if scope.remat else ["io"])]
         if not scope.uneven:
             kinds += ["tap", "tap", "debug", "debug", "print", "hcb_tap"]
             if not scope.lanes:

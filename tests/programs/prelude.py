@@ -197,7 +197,8 @@ def run(program, inputs, mode="jit", runs=2):
     """The results of the last run, when everything is delivered."""
 
     def main(*args):
-        return tuple(program(jnp.int32(0), *args))
+        outs = program(jnp.int32(0), *args)
+        return tuple(x + 0 for x in outs) if failing else tuple(outs)  # arguments that are passed through cannot fail
 
     def fresh():
         if not mode.startswith("sharded"):
@@ -228,7 +229,8 @@ def run(program, inputs, mode="jit", runs=2):
         finally:
             with catching():
                 callout.barrier_wait()
-            jax.effects_barrier()
+            with contextlib.suppress(*[Wrong] * bool(failing)):  # as the runs did
+                jax.effects_barrier()
             printed(output.getvalue())
 
 
