@@ -222,9 +222,8 @@ def run(program, inputs, mode="jit", runs=2):
         try:
             for _ in range(runs):
                 with catching():
-                    results = f(*fresh())
-                    if failing:
-                        jax.block_until_ready(results)
+                    outs = f(*fresh())
+                    results = jax.block_until_ready(outs) if failing else outs
             return [np.asarray(x) for x in results]
         finally:
             with catching():
