@@ -129,7 +129,8 @@ def test_what_is_not_refused_is_drawn_within_bounds(seed):
         read = {key: each for key, each in loop.items() if key not in ("names", "total_told")}
         out = io.StringIO()
         # A format may still not fit its values, as "{desc:f}"; that is an error of the tap.
-        with contextlib.redirect_stderr(out), contextlib.suppress(ValueError, TypeError, ZeroDivisionError, KeyError, Warning):
+        misfits = (ValueError, TypeError, ZeroDivisionError, KeyError, Warning)
+        with contextlib.redirect_stderr(out), contextlib.suppress(*misfits):
             made = bars.Loop(make_settings("w", loop["total_told"], **more), loop["names"], **read)
             fields = [np.float32(1.5)] * len(loop["names"])
             made((head(0, FIRST, round_ + 1), None, None, fields))
