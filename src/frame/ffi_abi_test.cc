@@ -125,6 +125,8 @@ TEST_P(FfiAbiTest, DeviceAndRunAreWhatTheRuntimeSays) {
   XLA_FFI_CallFrame* frame = site.Frame(builder_, XLA_FFI_ExecutionStage_EXECUTE);
   EXPECT_EQ(DeviceOrdinal(frame), 3);
   EXPECT_EQ(RunId(frame), int64_t{1} << 40);
+  site.run_id = -1;  // XLA draws all of its bits
+  EXPECT_EQ(RunId(frame), INT64_MAX);
 }
 
 TEST_P(FfiAbiTest, DeviceAndRunAreUnknownWhereTheRuntimeDoesNotSay) {
