@@ -28,8 +28,10 @@ def _boolean(value: object) -> bool:
 
 def _queue_bytes(value: object) -> int:
     number = int(float(str(value)))
-    if not MIN_QUEUE_BYTES <= number < 2**63:
-        raise ValueError(f"expected at least {MIN_QUEUE_BYTES} (16 MB), and less than 2**63")
+    if number < MIN_QUEUE_BYTES:
+        raise ValueError(f"expected at least {MIN_QUEUE_BYTES} (16 MB)")
+    if number >= 2**63:
+        raise ValueError("expected less than 2**63")
     return number
 
 

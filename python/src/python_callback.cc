@@ -88,6 +88,15 @@ size_t FirstKept(Leaves& leaves) {
   return i;
 }
 
+// As many arrays as there are results: their leaves whatever the structure, since any with as many leaves is taken.
+bool IsTupleOfArrays(PyObject* value, uint32_t count) {
+  if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != static_cast<Py_ssize_t>(count)) return false;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!IsArrayLeaf(PyTuple_GET_ITEM(value, i))) return false;
+  }
+  return true;
+}
+
 // A zero-copy array that somebody still refers to would read memory that XLA reuses.
 Status CheckNotKept(Leaves& leaves) {
   if (FirstKept(leaves) == leaves.count()) [[likely]]
@@ -173,6 +182,7 @@ Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
   if (call.num_results == 0 && value == Py_None && !signature_.explain) return OkStatus();
   const bool is_single = call.num_results == 1 && signature_.single_result;
   if (signature_.flatten && !(is_single && IsArrayLeaf(value))) {
+    if (IsTupleOfArrays(value, call.num_results)) return StoreLeaves(value, call);
     if (is_single && !signature_.explain) {  // a number, numbers in lists; if not, whatever has one leaf
       const std::string mismatch = StoreResult(value, call.results[0], signature_.canonicalize);
       if (PyErr_Occurred() == nullptr && mismatch.empty()) return OkStatus();

@@ -64,6 +64,7 @@ PLACES = {
     "_jax.pjit",
     "_lowerings.scan",
     "_lowerings.while",
+    "fancy_primitive_batchers.cond",
     "fancy_primitive_batchers.while",
     "pjit._get_fastpath_data",
 }

@@ -39,7 +39,7 @@ callout.register("ask", lambda v: heard.append(v.tolist()) or v + 1)
 with open(sys.argv[1], "rb") as file:
     programs = pickle.load(file)
 for name, parts in programs.items():
-    run = serialize_executable.deserialize_and_load(*parts)
+    run = serialize_executable.deserialize_and_load(*parts, execution_devices=jax.devices()[:1])
     for _ in range(2):
         result = run(jnp.arange(3.0)).tolist()
         jax.effects_barrier()

@@ -84,7 +84,7 @@ def test_declared_results_are_checked_before_the_program_s(host, take):
     fits = LoadedHostCallback("fits", lambda x: {"y": x}, results={"y": two})
     assert host.run(take(fits), [1, 2]) == (0, "", [1, 2])
     code, text, _ = host.run(take(LoadedHostCallback("pair", lambda x: (x, x), results=two)), [1, 2])
-    assert (code, "expected structure" in text) == (13, True)
+    assert (code, "expected shape (2,), got (2, 2)" in text) == (13, True)
     code, text, _ = host.run(take(LoadedHostCallback("short", lambda x: x[:1], results=two)), [1, 2])
     assert code == 13
     assert "ResultError: callback 'short': its result 0 does not fit: expected shape (2,), got (1,)" in text
