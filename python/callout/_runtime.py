@@ -102,8 +102,11 @@ def _at_exit() -> None:
 
 
 def _end(wait: _ExitWait) -> None:
+    has_callbacks = bool(_ext.live_counts()["callbacks"])
+    if has_callbacks:
+        _programs.prepare()  # Ctrl-C must not raise in what JAX's C++ calls while it compiles: that ends the process
     with wait.until_interrupted():
-        if _ext.live_counts()["callbacks"]:
+        if has_callbacks:
             _programs.wait_for_programs(wait.left())
         _ext.drain(wait.left())  # unlike shutdown, it lets Ctrl-C through
     _programs.forget_trivial()

@@ -182,7 +182,7 @@ Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
   if (call.num_results == 0 && value == Py_None && !signature_.explain) return OkStatus();
   const bool is_single = call.num_results == 1 && signature_.single_result;
   if (signature_.flatten && !(is_single && IsArrayLeaf(value))) {
-    if (IsTupleOfArrays(value, call.num_results)) return StoreLeaves(value, call);
+    if (!signature_.explain && IsTupleOfArrays(value, call.num_results)) return StoreLeaves(value, call);
     if (is_single && !signature_.explain) {  // a number, numbers in lists; if not, whatever has one leaf
       const std::string mismatch = StoreResult(value, call.results[0], signature_.canonicalize);
       if (PyErr_Occurred() == nullptr && mismatch.empty()) return OkStatus();
