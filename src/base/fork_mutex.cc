@@ -39,7 +39,7 @@ struct ForkLocks {
   }
 
   template <typename Lock>
-  static bool TryFor(int tries, Lock& mutex) {
+  static bool TryFor(int tries, Lock& mutex) CALLOUT_NO_THREAD_SAFETY_ANALYSIS {
     while (!mutex.try_lock()) {
       if (--tries <= 0) return false;
       sched_yield();
@@ -48,7 +48,7 @@ struct ForkLocks {
   }
 
   // Those that could be taken, until one could not.
-  bool TakeAll() {
+  bool TakeAll() CALLOUT_NO_THREAD_SAFETY_ANALYSIS {
     holds_list = TryFor(kTries, list_mutex);
     if (!holds_list) return false;
     for (ForkMutex* mutex : all) {
@@ -58,7 +58,7 @@ struct ForkLocks {
     return true;
   }
 
-  void TakeTheRest() {
+  void TakeTheRest() CALLOUT_NO_THREAD_SAFETY_ANALYSIS {
     if (!holds_list) return;
     for (size_t i = held.size(); i < all.size(); ++i) {
       if (all[i]->try_lock()) {
@@ -69,7 +69,7 @@ struct ForkLocks {
     }
   }
 
-  void Release() {
+  void Release() CALLOUT_NO_THREAD_SAFETY_ANALYSIS {
     for (ForkMutex* mutex : held) mutex->unlock();
     held.clear();
     lost.clear();

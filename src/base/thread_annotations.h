@@ -13,6 +13,8 @@
 #endif
 
 #define CALLOUT_GUARDED_BY(x) CALLOUT_ATTRIBUTE(guarded_by(x))
+/// On a function that takes locks in one call and gives them back in another.
+#define CALLOUT_NO_THREAD_SAFETY_ANALYSIS CALLOUT_ATTRIBUTE(no_thread_safety_analysis)
 #define CALLOUT_REQUIRES(x) CALLOUT_ATTRIBUTE(requires_capability(x))
 
 namespace callout::internal {
