@@ -253,7 +253,7 @@ def of_fast_path(error: ValueError) -> BaseException | None:
 
     Called by the core. None: the error is none of ours, and stays. Those of Python have a traceback.
     """
-    if type(error) is not ValueError or error.__traceback__ is not None or "errors" not in _patches.installed():
+    if type(error) is not ValueError or error.__traceback__ is not None or not _patches.is_installed("errors"):
         return None
     if stands_for(error) is None:
         return None

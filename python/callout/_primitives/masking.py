@@ -200,7 +200,8 @@ def _cond(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
     return jax.lax.switch(index, branches, live, *operands)  # type: ignore[no-any-return]
 
 
-def _constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+def constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+    """Values with the shardings that a nested `jit` was told, where it was."""
     return [
         jax.lax.with_sharding_constraint(value, sharding) if isinstance(sharding, jax.sharding.Sharding) else value
         for value, sharding in zip(values, shardings, strict=True)
@@ -216,7 +217,7 @@ def _jit(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
     function.__name__ = function.__qualname__ = params["name"]
     options = dict(params["compiler_options_kvs"]) or None
     jitted = jax.jit(function, keep_unused=params["keep_unused"], inline=params["inline"], compiler_options=options)
-    return _constrained(jitted(live, *_constrained(args, params["in_shardings"])), params["out_shardings"])
+    return constrained(jitted(live, *constrained(args, params["in_shardings"])), params["out_shardings"])
 
 
 def _closed_call(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:

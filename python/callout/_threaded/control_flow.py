@@ -11,6 +11,7 @@ import jax
 import jax.extend.core
 
 from .. import _jax_compat, _patches
+from .._primitives.masking import constrained
 from .._primitives.token import once
 from .evaluate import INNER, RULES, Threader, has_callbacks, must_not_repeat, plain
 
@@ -103,13 +104,6 @@ def _cond(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs
     return jax.lax.switch(index, functions, token, *operands)  # type: ignore[no-any-return]
 
 
-def _constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    return [
-        jax.lax.with_sharding_constraint(value, sharding) if isinstance(sharding, jax.sharding.Sharding) else value
-        for value, sharding in zip(values, shardings, strict=True)
-    ]
-
-
 def _jit(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
     params = eqn.params
     key = id(params["jaxpr"])
@@ -122,8 +116,8 @@ def _jit(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
         options = dict(params["compiler_options_kvs"]) or None
         jitted = jax.jit(function, keep_unused=params["keep_unused"], inline=params["inline"], compiler_options=options)
         threader.functions[key] = params["jaxpr"], jitted
-    token, outs = threader.functions[key][1](token, *_constrained(args, params["in_shardings"]))
-    return token, _constrained(outs, params["out_shardings"])
+    token, outs = threader.functions[key][1](token, *constrained(args, params["in_shardings"]))
+    return token, constrained(outs, params["out_shardings"])
 
 
 def _closed_call(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
