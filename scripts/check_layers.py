@@ -51,6 +51,12 @@ BELOW = {
     },
     "pjrt": {"base", "registry", "delivery", "sinks", "files", "ffi"},
 }
+# The same of software_gpu/, which includes nothing of src/.
+SOFTWARE_GPU: dict[str, set[str]] = {
+    "ptx": set(),
+    "driver": {"ptx"},
+    "libraries": set(),
+}
 COMPONENT = re.compile(r'#\s*include\s*"((?:transport/)?\w+)/')
 
 
@@ -70,10 +76,17 @@ def check_doors(path: Path, lines: list[str]) -> Iterator[str]:
 
 
 def check_layering(path: Path, lines: list[str]) -> Iterator[str]:
-    own = path.parent.relative_to("src").as_posix() if path.is_relative_to("src") else ""
-    if own not in BELOW:
+    if path.is_relative_to("software_gpu"):
+        own, below = path.parent.relative_to("software_gpu").as_posix(), SOFTWARE_GPU
+    elif path.is_relative_to("src"):
+        own, below = path.parent.relative_to("src").as_posix(), BELOW
+    else:
         return
-    allowed = BELOW[own] | {own, "callout", "xla"}
+    if own not in below:
+        return
+    allowed = below[own] | {own}
+    if below is BELOW:
+        allowed |= {"callout", "xla"}
     if path.name.endswith("_test.cc"):
         allowed |= {"testing", "gtest", "gmock"}
     for number, line in enumerate(lines, 1):
