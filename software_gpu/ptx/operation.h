@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "software_gpu/ptx/types.h"
+#include "ptx/types.h"
 
 namespace callout::software_gpu::ptx {
 
