@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every test leaves nothing behind: live objects of the core are counted before and after."""
 
-import gc
-import os
+import gc  # noqa: I001 - two come before everybody else
 
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
-
-import gpu_double  # noqa: F401, I001 - it may import callout in its own way: before everybody else
+import platforms  # it chooses JAX's platform
+import gpu_double  # noqa: F401 - it may import callout in its own way: before callout
 import bars
 import callout
 import callout.host_callback as hcb
@@ -26,7 +24,12 @@ gc.collect()
 gc.freeze()
 
 
+def pytest_report_header():
+    return platforms.report()
+
+
 def pytest_runtest_setup(item):
+    platforms.mark(item)
     for marker in item.iter_markers("devices"):
         (needed,) = marker.args
         if len(jax.devices()) < needed:

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The platform that the tests run on: XLA:CPU, or JAX's CUDA plugin with CALLOUT_TEST_PLATFORM=cuda.
+
+A test runs on either unless it says otherwise:
+
+- `cpu_only(reason)`: what it tests exists on a CPU alone.
+- `cuda_xfail(reason)`: it fails on CUDA today; the reason is what it waits for.
+- `devices(n)`: it needs n devices.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+PLATFORM = os.environ.get("CALLOUT_TEST_PLATFORM", "cpu")
+ON_CUDA = PLATFORM == "cuda"
+
+
+def awaited(outs):
+    """The results of a program, when it has ended on a GPU: what a callback there raises comes with the wait.
+
+    On a CPU programs whose callbacks may raise end before their dispatch returns. There this waits for nothing, and so
+    `pytest.raises` around it holds dispatch to raising.
+    """
+    if ON_CUDA:
+        import jax
+
+        jax.block_until_ready(outs)
+    return outs
+
+
+def _loaded(name: str) -> list[Path]:
+    """The files of this name that are mapped into the process."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return sorted({Path(line.split(maxsplit=5)[5]) for line in lines if line.endswith(f"/{name}")})
+
+
+def _described(path: Path) -> str:
+    return f"{path} (sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:16]})"
+
+
+def report() -> list[str]:
+    """What the tests run on: devices, and the files of plugin and driver."""
+    if not ON_CUDA:
+        return []
+    import jax
+    import jaxlib
+
+    try:
+        devices = jax.devices()
+    except RuntimeError as error:
+        raise pytest.UsageError(f"CALLOUT_TEST_PLATFORM=cuda: JAX has no such device: {error}") from error
+    if wrong := [device for device in devices if device.platform != "gpu"]:
+        raise pytest.UsageError(f"CALLOUT_TEST_PLATFORM=cuda: expected JAX's devices to be GPUs, got {wrong}")
+    version = devices[0].client.platform_version.splitlines()
+    files = [file for name in ("xla_cuda_plugin.so", "libcuda.so.1") for file in _loaded(name)]
+    return [
+        f"platform: cuda, {len(devices)} x {devices[0].device_kind}, {' '.join(version)}, jaxlib {jaxlib.__version__}",
+        *(f"{file.name}: {_described(file.resolve())}" for file in files),
+    ]
+
+
+def mark(item: pytest.Item) -> None:
+    """Before a test: skips or expects to fail what its marks say of the platform."""
+    if not ON_CUDA:
+        return
+    for marker in item.iter_markers("cpu_only"):
+        (reason,) = marker.args
+        pytest.skip(f"on a CPU only: {reason}")
+    for marker in item.iter_markers("cuda_xfail"):
+        (reason,) = marker.args
+        item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def _choose() -> None:
+    """Makes the platform JAX's default, before JAX is imported."""
+    if PLATFORM not in ("cpu", "cuda"):
+        raise pytest.UsageError(f"CALLOUT_TEST_PLATFORM: expected 'cpu' or 'cuda', got {PLATFORM!r}")
+    if ON_CUDA:
+        os.environ["JAX_PLATFORMS"] = "cuda,cpu"  # the CPU is there too, as it is for users
+    os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+
+
+_choose()
