@@ -28,7 +28,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first program's; the next is one more")
     parser.add_argument("--count", type=int, default=0, help="end after so many programs")
     parser.add_argument("--show", action="store_true", help="print the program of --seed, and run it")
-    parser.add_argument("--live-lanes", action="store_true", help="callbacks where the lanes of a vmap part, too")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--shrink", type=float, default=60, help="seconds to spend on making a finding shorter")
     return parser.parse_args()
@@ -45,7 +44,6 @@ class Worker:
             f"--seed={seed}",
             f"--shrink={options.shrink}",
         ]
-        command += ["--live-lanes"] * options.live_lanes
         quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}  # XLA's opinion on shardings
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=quiet)
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -121,12 +119,10 @@ def explore(options: argparse.Namespace) -> int:
 
 def work(options: argparse.Namespace) -> None:
     import checking
-    import drawing
     import printing
     import seeds
     import shrinking
 
-    drawing.LIVE_LANES |= options.live_lanes
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what programs print is not for the parent
 
@@ -161,7 +157,7 @@ def work(options: argparse.Namespace) -> None:
             say(finding=str(difference)[:2000], source=printing.source(short) + _again(checking, short))
         if (seed + 1) % BATCH == 0:
             now = checking.live()
-            # JAX may keep what a program made that it refused.
+            # JAX may keep what a program made that it refused: 0.10.2 keeps its trace in the registry of weakref.finalize.
             if any(now[name] > alive[name] for name in alive) and not refusals:
                 say(finding=f"after programs up to this one, alive: {now}, before: {alive}")
             alive, refusals = now, 0
@@ -179,11 +175,9 @@ def _again(checking: object, program: object) -> str:
 
 def show(options: argparse.Namespace) -> None:
     import checking
-    import drawing
     import printing
     import seeds
 
-    drawing.LIVE_LANES |= options.live_lanes
     program = seeds.draw(options.seed)
     print(printing.standalone(program), flush=True)
     checking.check(program)

@@ -15,9 +15,6 @@ from syntax import INTEGER, SCALAR, VECTOR, Program, Region, Stmt, Type, Var
 POLICIES = (None, "nothing_saveable", "everything_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable")
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
-# Whether taps, io and debug callbacks run for the lanes that are there only, under vmap of cond and while.
-LIVE_LANES = False
-
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
@@ -180,7 +177,7 @@ class Body:
     def _callback(self) -> None:
         scope, pick = self._scope, self._random.choice
         kinds = ["pure", "buffer", "watch", "cpp"]
-        if scope.uneven and LIVE_LANES and not scope.rule:
+        if scope.uneven and not scope.rule:  # they run for the lanes that are there
             kinds += ["tap", "tap", "debug", *([] if scope.remat else ["io"])]
         if not scope.uneven:
             kinds += ["tap", "tap", "debug", "debug", "print", "hcb_tap"]
