@@ -4,6 +4,7 @@
 #   callout_library(NAME base SRCS a.cc DEPS ... PRIVATE_DEPS ... [TESTONLY])
 #   callout_test(NAME base_test SRCS a_test.cc b_test.cc DEPS base testing)
 #   callout_unity(target)
+#   callout_use_software_gpu(target)
 #   callout_benchmark(NAME a_benchmark SRCS a_benchmark.cc DEPS base)
 #
 # A dependency named `x` is the target callout_x; one with `::` is taken as it stands.
@@ -74,4 +75,14 @@ function(callout_benchmark)
   callout_set_warnings(${arg_NAME})
   set_target_properties(${arg_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+endfunction()
+
+# The paths of the software GPU's driver and of an image for it are CALLOUT_SOFTWARE_GPU and CALLOUT_SOFTWARE_GPU_IMAGE
+# in `target`.
+function(callout_use_software_gpu target)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_compile_definitions(${target} PRIVATE
+    CALLOUT_SOFTWARE_GPU="$<TARGET_FILE:callout_software_gpu_driver>"
+    CALLOUT_SOFTWARE_GPU_IMAGE="$<TARGET_FILE:callout_software_gpu_image>")
+  add_dependencies(${target} callout_software_gpu_driver callout_software_gpu_image)
 endfunction()

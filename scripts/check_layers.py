@@ -20,7 +20,7 @@ DOORS = [
         ),
     ),
     (r'#\s*include\s*[<"](xla/pjrt/|pjrt_c_api)', ("src/pjrt/", "tests/abi/", "benchmarks/cpp/host/")),
-    (r'#\s*include\s*[<"](cuda|cuda_runtime|cuda_runtime_api)\.h', ("src/transport/cuda/",)),
+    (r'#\s*include\s*[<"](cuda|cuda_runtime|cuda_runtime_api)\.h', ("src/transport/cuda/", "software_gpu/")),
     (r'#\s*include\s*[<"](Python\.h|nanobind/|numpy/)', ("python/src/",)),
     (
         r"\bjax\._src\b|\bjaxlib\.(?!__version__)\w+|\bfrom jaxlib\b",
@@ -54,7 +54,7 @@ BELOW = {
 # The same of software_gpu/, which includes nothing of src/.
 SOFTWARE_GPU: dict[str, set[str]] = {
     "ptx": set(),
-    "driver": {"ptx"},
+    "driver": {"ptx", "transport/cuda"},
     "libraries": set(),
 }
 COMPONENT = re.compile(r'#\s*include\s*"((?:transport/)?\w+)/')
@@ -88,7 +88,7 @@ def check_layering(path: Path, lines: list[str]) -> Iterator[str]:
     if below is BELOW:
         allowed |= {"callout", "xla"}
     if path.name.endswith("_test.cc"):
-        allowed |= {"testing", "gtest", "gmock"}
+        allowed |= {"testing", "gtest", "gmock", "software_gpu"}
     for number, line in enumerate(lines, 1):
         included = COMPONENT.search(line)
         if included and included[1] not in allowed:

@@ -129,7 +129,7 @@ TEST_F(CudaCallHandlerTest, ExecutableMayEndBeforeItsCopiesHaveRun) {
   ASSERT_THAT(site->Execute(frame), IsOk());
   site.reset();
   EXPECT_THAT(Read(out), ElementsAre(2));
-  EXPECT_EQ(fake()->live(kFakeCudaPinnedMemory), 0);
+  EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), 0);
 }
 
 TEST_F(CudaCallHandlerTest, ManyCallsPinTwoBlocks) {

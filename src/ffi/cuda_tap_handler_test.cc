@@ -204,11 +204,11 @@ TEST_F(CudaTapHandlerTest, RecordLargerThanTheRingHasABlockThatIsUsedAgain) {
   const auto site = NewTap(frame);
   ASSERT_THAT(site->Execute(frame), IsOk());
   Barrier();
-  const int64_t blocks = fake()->live(kFakeCudaPinnedMemory);
+  const int64_t blocks = fake()->live(kSoftwareGpuPinnedMemory);
   ASSERT_THAT(site->Execute(frame), IsOk());
   Barrier();
   EXPECT_EQ(right, 2U);
-  EXPECT_EQ(fake()->live(kFakeCudaPinnedMemory), blocks);
+  EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), blocks);
 }
 
 TEST_F(CudaTapHandlerTest, DevicesAreIndependent) {
@@ -281,12 +281,12 @@ TEST_F(CudaTapHandlerTest, ParkedThreadStartsWithTheNextRecordAndNoMemoryIsKept)
     EXPECT_EQ(callback->stats().calls.load(), i);
     Delivery::Get().Park();
     EXPECT_EQ(Delivery::Get().RunningThreads(), 0);
-    EXPECT_EQ(fake()->live(kFakeCudaPinnedMemory), 0);
+    EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), 0);
   }
   fake()->hold();
   ASSERT_THAT(site->Execute(frame), IsOk());
   Delivery::Get().Park();  // something is under way: its memory stays, and its thread goes on
-  EXPECT_EQ(fake()->live(kFakeCudaPinnedMemory), 1);
+  EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), 1);
   fake()->release();
   Barrier();
   EXPECT_EQ(callback->stats().calls.load(), 4U);

@@ -87,7 +87,7 @@ TEST_F(RecordedCallsTest, EachSetOfBuffersHasItsRecordingAndTheOldestIsDropped) 
   const int all = 2 + static_cast<int>(RecordedCalls::kMost);
   EXPECT_EQ(runs_, all);
   for (TestBuffer& out : outs) EXPECT_THAT(Read(out), ElementsAre(3));
-  EXPECT_EQ(fake()->live(kFakeCudaGraphExec), static_cast<int64_t>(RecordedCalls::kMost));
+  EXPECT_EQ(fake()->live(kSoftwareGpuGraphExec), static_cast<int64_t>(RecordedCalls::kMost));
   ASSERT_THAT(site->Execute(frames[1]), IsOk());  // kept
   EXPECT_EQ(runs_, all);
   ASSERT_THAT(site->Execute(frames[0]), IsOk());  // dropped
@@ -152,7 +152,7 @@ TEST_F(RecordedCallsTest, CallThatIsRefusedAndSwallowedIsToldToo) {
   waits = true;
   EXPECT_THAT(site->Execute(frame),
               StatusIs(StatusCode::kFailedPrecondition, "callback 'test.f' failed on device 0: cuStreamEndCapture"));
-  EXPECT_EQ(fake()->live(kFakeCudaGraph), 0);
+  EXPECT_EQ(fake()->live(kSoftwareGpuGraph), 0);
 }
 
 TEST_F(RecordedCallsTest, FailureOfTheFirstCallIsNoRun) {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/read_file.h"
-#include "testing/fake_cuda/load.h"
 #include "testing/live_counts.h"
+#include "testing/load_software_gpu.h"
 #include "testing/scale_ptx.h"
 #include "testing/status_matchers.h"
 #include "transport/cuda/graph.h"
@@ -37,11 +37,11 @@ class DriverConformance : public WithLiveCounts<::testing::TestWithParam<Subject
 
   void SetUp() override {
     Base::SetUp();
-    const std::string path = GetParam() == Subject::kReal ? std::getenv(kRealDriver) : CALLOUT_FAKE_CUDA;
+    const std::string path = GetParam() == Subject::kReal ? std::getenv(kRealDriver) : CALLOUT_SOFTWARE_GPU;
     const auto opened = Driver::Open(path);
     ASSERT_THAT(opened, IsOk());
     driver_ = *opened;
-    fake_ = FindFakeCuda(path);
+    fake_ = FindSoftwareGpu(path);
     ASSERT_THAT(driver_->Initialize(), IsOk());
     if (fake_ != nullptr) fake_->reset();
     auto device = Device::Retain(*driver_, 0);
@@ -57,15 +57,15 @@ class DriverConformance : public WithLiveCounts<::testing::TestWithParam<Subject
     Base::TearDown();
     if (fake_ == nullptr) return;
     fake_->release();
-    for (int kind = 0; kind < kFakeCudaKindCount; ++kind) {
-      EXPECT_EQ(fake_->live(static_cast<FakeCudaKind>(kind)), 0) << "left behind, of FakeCudaKind " << kind;
+    for (int kind = 0; kind < kSoftwareGpuKindCount; ++kind) {
+      EXPECT_EQ(fake_->live(static_cast<SoftwareGpuKind>(kind)), 0) << "left behind, of SoftwareGpuKind " << kind;
     }
   }
 
   const Driver& driver() const { return *driver_; }
   const Device& device() const { return *device_; }
   /// Null for a real driver.
-  const FakeCudaControl* fake() const { return fake_; }
+  const SoftwareGpuControl* fake() const { return fake_; }
 
   template <typename T>
   static T Take(Result<T> result) {
@@ -79,12 +79,12 @@ class DriverConformance : public WithLiveCounts<::testing::TestWithParam<Subject
   /// The double's image. For a real driver one with `scale` alone.
   Library NewLibrary() const {
     if (fake() == nullptr) return Take(LoadLibrary(driver(), kScalePtx, "scale.ptx"));
-    return Take(LoadLibrary(driver(), Take(ReadFile(CALLOUT_FAKE_CUDA_IMAGE, "image")).data(), "kernels.image"));
+    return Take(LoadLibrary(driver(), Take(ReadFile(CALLOUT_SOFTWARE_GPU_IMAGE, "image")).data(), "kernels.image"));
   }
 
  private:
   const Driver* driver_ = nullptr;
-  const FakeCudaControl* fake_ = nullptr;
+  const SoftwareGpuControl* fake_ = nullptr;
   std::unique_ptr<const Device> device_;
   std::unique_ptr<ContextScope> current_;
 };

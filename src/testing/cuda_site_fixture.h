@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "testing/fake_cuda/load.h"
 #include "testing/fake_runtime.h"
 #include "testing/live_counts.h"
+#include "testing/load_software_gpu.h"
 #include "testing/status_matchers.h"
 #include "transport/cuda/resources.h"
 
@@ -21,11 +21,11 @@ namespace callout::internal {
 /// Two devices with a stream each, and arrays in their memory. Nothing of the driver's may be left behind.
 class CudaSiteTest : public WithLiveCounts<::testing::Test> {
  protected:
-  static void SetUpTestSuite() { setenv("CALLOUT_CUDA_DRIVER", CALLOUT_FAKE_CUDA, 1); }
+  static void SetUpTestSuite() { setenv("CALLOUT_CUDA_DRIVER", CALLOUT_SOFTWARE_GPU, 1); }
 
   void SetUp() override {
     WithLiveCounts::SetUp();
-    fake_ = FindFakeCuda(CALLOUT_FAKE_CUDA);
+    fake_ = FindSoftwareGpu(CALLOUT_SOFTWARE_GPU);
     ASSERT_NE(fake_, nullptr);
     fake_->set_devices(2);
     const auto driver = cuda::Driver::Get();
@@ -47,12 +47,12 @@ class CudaSiteTest : public WithLiveCounts<::testing::Test> {
     EXPECT_EQ(FakeRuntime::live_errors(), 0);
     WithLiveCounts::TearDown();
     fake_->release();
-    for (int kind = 0; kind < kFakeCudaKindCount; ++kind) {
-      EXPECT_EQ(fake_->live(static_cast<FakeCudaKind>(kind)), 0) << "left behind, of FakeCudaKind " << kind;
+    for (int kind = 0; kind < kSoftwareGpuKindCount; ++kind) {
+      EXPECT_EQ(fake_->live(static_cast<SoftwareGpuKind>(kind)), 0) << "left behind, of SoftwareGpuKind " << kind;
     }
   }
 
-  const FakeCudaControl* fake() const { return fake_; }
+  const SoftwareGpuControl* fake() const { return fake_; }
   const cuda::Device& device(int ordinal = 0) const { return *devices_.at(static_cast<size_t>(ordinal)); }
   cuda::CUstream stream(int ordinal = 0) const { return streams_.at(static_cast<size_t>(ordinal)).get(); }
 
@@ -92,7 +92,7 @@ class CudaSiteTest : public WithLiveCounts<::testing::Test> {
   FakeRuntime& runtime_ = FakeRuntime::ForMinor(4);
 
  private:
-  const FakeCudaControl* fake_ = nullptr;
+  const SoftwareGpuControl* fake_ = nullptr;
   std::vector<std::unique_ptr<const cuda::Device>> devices_;
   std::vector<cuda::Stream> streams_;
   std::vector<cuda::DeviceMemory> memory_;

@@ -25,7 +25,7 @@ class ImageSiteTest : public CudaSiteTest {
     ASSERT_THAT(runtime_.QueryMetadata(&callout_v1_image_instantiate).status, IsOk());
   }
 
-  static std::string Image() { return *ReadFile(CALLOUT_FAKE_CUDA_IMAGE, "image"); }
+  static std::string Image() { return *ReadFile(CALLOUT_SOFTWARE_GPU_IMAGE, "image"); }
 
   /// One of the device's.
   std::unique_ptr<FakeSite> NewSite(int ordinal = 0, XLA_FFI_Handler* execute = &callout_v1_image_execute) {

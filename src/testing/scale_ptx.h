@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel `scale` of the double's image (src/testing/fake_cuda/testdata/kernels.cc) for a GPU.
+// The kernel `scale` of the double's image (software_gpu/driver/testdata/kernels.cc) for a GPU.
 #pragma once
 
 namespace callout::internal {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-_BUILD = Path(__file__).parents[2] / "build" / "dev" / "src" / "testing"
-DRIVER = Path(os.environ.get("CALLOUT_FAKE_CUDA", _BUILD / "fake_cuda" / "libcuda.so.1"))
+_BUILD = Path(__file__).parents[2] / "build" / "dev"
+DRIVER = Path(os.environ.get("CALLOUT_SOFTWARE_GPU", _BUILD / "software_gpu" / "driver" / "libcuda.so.1"))
 
 if not DRIVER.is_file():
     pytest.skip(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs for CUDA on this machine's CPU: the handlers run on the double of the CUDA driver.
 
-The double is of the C++ build; `CALLOUT_FAKE_CUDA` may name another. The arrays of XLA:CPU are its device memory, so the
-test that copies go where they should are those of C++; here are whole programs, transformations and errors.
+The double is the driver of software_gpu/, of the C++ build; `CALLOUT_SOFTWARE_GPU` may name another. The arrays of XLA:CPU
+are its device memory, so the test that copies go where they should are those of C++; here are whole programs,
+transformations and errors.
 
 XLA:CPU knows one handler a name. What exists for CUDA alone is registered when it is first needed (`gpu_double`). What
 exists for both platforms, such as callout.v1.call, needs a process of its own, in which the handlers for CUDA are registered
@@ -24,20 +25,20 @@ from typing import Any
 import jax
 import pytest
 
-_BUILD = Path(__file__).parents[2] / "build" / "dev" / "src" / "testing"
-DRIVER = Path(os.environ.get("CALLOUT_FAKE_CUDA", _BUILD / "fake_cuda" / "libcuda.so.1"))
+_BUILD = Path(__file__).parents[2] / "build" / "dev"
+DRIVER = Path(os.environ.get("CALLOUT_SOFTWARE_GPU", _BUILD / "software_gpu" / "driver" / "libcuda.so.1"))
 IMAGE = DRIVER.with_name("kernels.image")
-_ADAPTER = DRIVER.parent.parent / "gpu_on_cpu.so"
+_ADAPTER = DRIVER.parents[2] / "src" / "testing" / "gpu_on_cpu.so"
 
 _ENVIRONMENT = {
     "CALLOUT_CUDA_DRIVER": str(DRIVER),
-    "CALLOUT_FAKE_CUDA_DEVICES": "8",
-    "CALLOUT_FAKE_CUDA_HOST_MEMORY": "1",
+    "CALLOUT_SOFTWARE_GPU_DEVICES": "8",
+    "CALLOUT_SOFTWARE_GPU_HOST_MEMORY": "1",
 }
 
 
 class _Control(ctypes.Structure):
-    """FakeCudaControl of fake_cuda.h."""
+    """SoftwareGpuControl of software_gpu.h."""
 
     _fields_ = [
         ("reset", ctypes.CFUNCTYPE(None)),
@@ -57,8 +58,8 @@ class _Control(ctypes.Structure):
 def control() -> _Control:
     """The double's controls."""
     library = ctypes.CDLL(str(DRIVER))
-    library.fake_cuda_control.restype = ctypes.POINTER(_Control)
-    return library.fake_cuda_control().contents
+    library.software_gpu_control.restype = ctypes.POINTER(_Control)
+    return library.software_gpu_control().contents
 
 
 def calls(function: str) -> int:

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from gpu_double import control
 
-_INCLUDE = Path(__file__).parents[2] / "src"
+_INCLUDE = Path(__file__).parents[2]
 
 _PRELUDE = """
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <utility>
-#include "testing/fake_cuda/fake_cuda.h"
+#include "software_gpu/driver/software_gpu.h"
 #define __global__
 #define __device__
 #define __restrict__
@@ -43,7 +43,7 @@ struct Wrapped;
 template <typename... Parameters, void (*kKernel)(Parameters...)>
 struct Wrapped<kKernel> {
   static constexpr size_t kBytes[] = {sizeof(Parameters)..., 0};
-  static int Run(const FakeCudaLaunch* launch, void** parameters) {
+  static int Run(const SoftwareGpuLaunch* launch, void** parameters) {
     gridDim = At(launch->grid);
     blockDim = At(launch->block);
     blockIdx = At(launch->block_index);
@@ -52,14 +52,14 @@ struct Wrapped<kKernel> {
     Call(kKernel, parameters, std::index_sequence_for<Parameters...>());
     return 0;
   }
-  static FakeCudaKernel As(const char* name) { return {name, &Run, sizeof...(Parameters), kBytes, 0, 0}; }
+  static SoftwareGpuKernel As(const char* name) { return {name, &Run, sizeof...(Parameters), kBytes, 0, 0}; }
 };
 }  // namespace
 """
 
 _BIND = """
-extern "C" void bind_kernels(void (*to)(const FakeCudaKernel*)) {
-  const auto bind = [to](FakeCudaKernel kernel) { to(&kernel); };
+extern "C" void bind_kernels(void (*to)(const SoftwareGpuKernel*)) {
+  const auto bind = [to](SoftwareGpuKernel kernel) { to(&kernel); };
 """
 
 

@@ -17,7 +17,7 @@ from callout._gpu.numba_mlir_compiler import NumbaCudaMlir
 
 llvm = pytest.importorskip("llvmlite.binding", reason="needs llvmlite (pip install numba)")
 
-# Where FakeCudaLaunch of fake_cuda.h has them: three numbers each.
+# Where SoftwareGpuLaunch of software_gpu.h has them: three numbers each.
 _REGISTERS = {"nctaid": 0, "ntid": 12, "ctaid": 24, "tid": 36}
 _GLOBAL = 72
 
@@ -29,8 +29,8 @@ _REGISTER_READ = re.compile(r'asm "mov\.u32 \$0, %(\w+\.\w);", "=r"\(\)')
 _kept = []  # what the double refers to, to the end of the process
 
 
-class FakeCudaKernel(ctypes.Structure):
-    """Of fake_cuda.h."""
+class SoftwareGpuKernel(ctypes.Structure):
+    """Of software_gpu.h."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -42,8 +42,8 @@ class FakeCudaKernel(ctypes.Structure):
     ]
 
 
-class FakeCudaGlobal(ctypes.Structure):
-    """Of fake_cuda.h."""
+class SoftwareGpuGlobal(ctypes.Structure):
+    """Of software_gpu.h."""
 
     _fields_ = [("name", ctypes.c_char_p), ("bytes", ctypes.c_size_t)]
 
@@ -98,7 +98,7 @@ def _copy(name, i, to_kernel):
 
 
 def _entry(symbol, types, names):
-    """The kernel as a FakeCudaFunction."""
+    """The kernel as a SoftwareGpuFunction."""
     lines = [
         f"  call i32 @pthread_setspecific(i32 {_thread_key()}, ptr %launch)",
         f"  %where = getelementptr i8, ptr %launch, i64 {_GLOBAL}",
@@ -117,7 +117,7 @@ def _entry(symbol, types, names):
 declare ptr @pthread_getspecific(i32)
 declare i32 @pthread_setspecific(i32, ptr)
 declare void @"{symbol}"({", ".join(types)})
-define i32 @fake_cuda_entry(ptr %launch, ptr %parameters) {{
+define i32 @software_gpu_entry(ptr %launch, ptr %parameters) {{
 {chr(10).join(lines)}
   ret i32 0
 }}
@@ -134,7 +134,7 @@ def _add_math():
 
 
 def compile_for_the_host(symbol, modules, globals_):
-    """The address of a FakeCudaFunction."""
+    """The address of a SoftwareGpuFunction."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     _add_math()
@@ -147,7 +147,7 @@ def compile_for_the_host(symbol, modules, globals_):
     engine = llvm.create_mcjit_compiler(parsed[0], machine)
     engine.finalize_object()
     _kept.append(engine)
-    return engine.get_function_address("fake_cuda_entry")
+    return engine.get_function_address("software_gpu_entry")
 
 
 def _modules(code):
@@ -169,13 +169,13 @@ def bind(code):
     globals_ = [name for key, name in (code.faults or {}).items() if not key.isdigit()]
     control = gpu_double.control()
     for name in globals_:
-        variable = FakeCudaGlobal(name.encode(), 4)
+        variable = SoftwareGpuGlobal(name.encode(), 4)
         control.bind_global(ctypes.byref(variable))
         _kept.append(variable)
     function = compile_for_the_host(symbol, _modules(code), globals_)
     sizes = cubin.parameter_sizes(code.image.code)[symbol]
     bytes_ = (ctypes.c_size_t * len(sizes))(*sizes)
-    kernel = FakeCudaKernel(symbol.encode(), function, len(sizes), bytes_, 0, 0)
+    kernel = SoftwareGpuKernel(symbol.encode(), function, len(sizes), bytes_, 0, 0)
     control.bind(ctypes.byref(kernel))
     _kept.append((kernel, bytes_))
 

@@ -12,7 +12,7 @@ from callout.cuda import CompileError
 
 # The C++ tests build a driver whose devices are threads.
 DOUBLE = os.environ.get(
-    "CALLOUT_FAKE_CUDA", str(Path(__file__).parents[2] / "build" / "dev" / "src/testing/fake_cuda/libcuda.so.1")
+    "CALLOUT_SOFTWARE_GPU", str(Path(__file__).parents[2] / "build" / "dev" / "software_gpu/driver/libcuda.so.1")
 )
 needs_double = pytest.mark.skipif(not Path(DOUBLE).exists(), reason=f"the C++ tests were not built: no {DOUBLE}")
 
@@ -41,7 +41,7 @@ def test_no_driver_is_no_failure_and_says_what_was_tried():
 
 @needs_double
 def test_the_devices_of_a_driver_are_listed():
-    line = cuda_line(DOUBLE, CALLOUT_FAKE_CUDA_DEVICES="2")
+    line = cuda_line(DOUBLE, CALLOUT_SOFTWARE_GPU_DEVICES="2")
     assert line == (
         f"driver 13.0 ({DOUBLE}), 0: Fake GPU 0, sm_90, 0000:01:00.0; 1: Fake GPU 1, sm_90, 0000:02:00.0; experimental"
     )
@@ -49,7 +49,7 @@ def test_the_devices_of_a_driver_are_listed():
 
 @needs_double
 def test_a_driver_without_devices_says_why():
-    line = cuda_line(DOUBLE, CALLOUT_FAKE_CUDA_DEVICES="0")
+    line = cuda_line(DOUBLE, CALLOUT_SOFTWARE_GPU_DEVICES="0")
     assert line == (
         f"driver 13.0 ({DOUBLE}), no devices: "
         "cuInit failed: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"
@@ -58,7 +58,7 @@ def test_a_driver_without_devices_says_why():
 
 @needs_double
 def test_a_driver_that_is_too_old_says_which_it_is():
-    line = cuda_line(DOUBLE, CALLOUT_FAKE_CUDA_VERSION="11080")
+    line = cuda_line(DOUBLE, CALLOUT_SOFTWARE_GPU_VERSION="11080")
     assert line == f"CUDA driver '{DOUBLE}' is too old: expected CUDA 12.0 or newer, got 11.8"
 
 

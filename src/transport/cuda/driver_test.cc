@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/read_file.h"
-#include "testing/fake_cuda/load.h"
+#include "testing/load_software_gpu.h"
 #include "testing/status_matchers.h"
 #include "transport/cuda/kernel.h"
 #include "transport/cuda/resources.h"
@@ -22,8 +22,8 @@ class DriverTest : public ::testing::Test {
  protected:
   std::string NewDouble() {
     const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /
-                                       ("fake_cuda_" + std::to_string(getpid()) + "_" + std::to_string(copies_++));
-    std::filesystem::copy_file(CALLOUT_FAKE_CUDA, path, std::filesystem::copy_options::overwrite_existing);
+                                       ("software_gpu_" + std::to_string(getpid()) + "_" + std::to_string(copies_++));
+    std::filesystem::copy_file(CALLOUT_SOFTWARE_GPU, path, std::filesystem::copy_options::overwrite_existing);
     made_.push_back(path);
     return path;
   }
@@ -55,25 +55,25 @@ TEST_F(DriverTest, ALibraryThatIsNoDriverIsRefused) {
 }
 
 TEST_F(DriverTest, AnOldDriverIsRefusedWithItsVersion) {
-  Set("CALLOUT_FAKE_CUDA_VERSION", "11080");
+  Set("CALLOUT_SOFTWARE_GPU_VERSION", "11080");
   EXPECT_THAT(Driver::Open(NewDouble()),
               StatusIs(StatusCode::kFailedPrecondition, "is too old: expected CUDA 12.0 or newer, got 11.8"));
 }
 
 TEST_F(DriverTest, ADriverThatDoesNotAnswerIsRefused) {
-  Set("CALLOUT_FAKE_CUDA_FAIL", "cuDriverGetVersion:1:803");
+  Set("CALLOUT_SOFTWARE_GPU_FAIL", "cuDriverGetVersion:1:803");
   EXPECT_THAT(Driver::Open(NewDouble()),
               StatusIs(StatusCode::kUnavailable, "cuDriverGetVersion failed with CUDA error 803"));
 }
 
 TEST_F(DriverTest, EveryMissingFunctionIsNamed) {
-  Set("CALLOUT_FAKE_CUDA_HIDE", "cuMemAlloc,cuLaunchKernel");
+  Set("CALLOUT_SOFTWARE_GPU_HIDE", "cuMemAlloc,cuLaunchKernel");
   EXPECT_THAT(Driver::Open(NewDouble()),
               StatusIs(StatusCode::kFailedPrecondition, "(13.0) lacks cuMemAlloc, cuLaunchKernel"));
 }
 
 TEST_F(DriverTest, NewerFunctionsMayBeMissing) {
-  Set("CALLOUT_FAKE_CUDA_VERSION", "12030");
+  Set("CALLOUT_SOFTWARE_GPU_VERSION", "12030");
   const auto driver = Driver::Open(NewDouble());
   ASSERT_THAT(driver, IsOk());
   EXPECT_EQ((*driver)->version(), 12030);
@@ -83,7 +83,7 @@ TEST_F(DriverTest, NewerFunctionsMayBeMissing) {
 }
 
 TEST_F(DriverTest, ADriverWithoutDevicesSaysSoWhenItIsInitialized) {
-  Set("CALLOUT_FAKE_CUDA_DEVICES", "0");
+  Set("CALLOUT_SOFTWARE_GPU_DEVICES", "0");
   const auto driver = Driver::Open(NewDouble());
   ASSERT_THAT(driver, IsOk());
   EXPECT_THAT(
@@ -94,7 +94,7 @@ TEST_F(DriverTest, ADriverWithoutDevicesSaysSoWhenItIsInitialized) {
 }
 
 TEST_F(DriverTest, DevicesHaveTheirOwnMemoryStreamsAndFunctions) {
-  Set("CALLOUT_FAKE_CUDA_DEVICES", "2");
+  Set("CALLOUT_SOFTWARE_GPU_DEVICES", "2");
   const auto opened = Driver::Open(NewDouble());
   ASSERT_THAT(opened, IsOk());
   const Driver& driver = **opened;
@@ -105,7 +105,7 @@ TEST_F(DriverTest, DevicesHaveTheirOwnMemoryStreamsAndFunctions) {
   ASSERT_THAT(second, IsOk());
   EXPECT_THAT(Device::Retain(driver, 2), StatusIs(StatusCode::kInvalidArgument,
                                                   "cuDeviceGet on device 2 failed: CUDA_ERROR_INVALID_DEVICE (101)"));
-  const auto image = ReadFile(CALLOUT_FAKE_CUDA_IMAGE, "image");
+  const auto image = ReadFile(CALLOUT_SOFTWARE_GPU_IMAGE, "image");
   ASSERT_THAT(image, IsOk());
   const auto library = LoadLibrary(driver, image.value().data(), "kernels.image");
   ASSERT_THAT(library, IsOk());
@@ -138,14 +138,14 @@ TEST_F(DriverTest, IsOpenedOnceByAllThreads) {
   for (std::thread& thread : threads) thread.join();
   for (const Driver* driver : found) EXPECT_EQ(driver, found[0]);
   ASSERT_NE(found[0], nullptr);
-  EXPECT_EQ(FindFakeCuda(path)->calls("cuDriverGetVersion"), 1);
+  EXPECT_EQ(FindSoftwareGpu(path)->calls("cuDriverGetVersion"), 1);
 }
 
 TEST_F(DriverTest, OfTheProcessIsTheOneOfTheEnvironmentAndInitialized) {
-  Set("CALLOUT_CUDA_DRIVER", CALLOUT_FAKE_CUDA);
+  Set("CALLOUT_CUDA_DRIVER", CALLOUT_SOFTWARE_GPU);
   const auto driver = Driver::Get();
   ASSERT_THAT(driver, IsOk());
-  EXPECT_EQ((*driver)->path(), CALLOUT_FAKE_CUDA);
+  EXPECT_EQ((*driver)->path(), CALLOUT_SOFTWARE_GPU);
   EXPECT_THAT(DeviceCount(**driver), IsOkAndHolds(1));
   Set("CALLOUT_CUDA_DRIVER", "/another");
   EXPECT_EQ(*Driver::Get(), *driver) << "it is chosen once";
@@ -155,7 +155,7 @@ TEST_F(DriverTest, OfTheProcessIsTheOneOfTheEnvironmentAndInitialized) {
 }
 
 TEST_F(DriverTest, ErrorsSayWhatWasAttemptedAndWhere) {
-  const auto opened = Driver::Open(CALLOUT_FAKE_CUDA);
+  const auto opened = Driver::Open(CALLOUT_SOFTWARE_GPU);
   ASSERT_THAT(opened, IsOk());
   const Driver& driver = **opened;
   EXPECT_THAT(driver.Check(CUDA_SUCCESS, {.function = "cuLaunchKernel"}), IsOk());
@@ -168,7 +168,7 @@ TEST_F(DriverTest, ErrorsSayWhatWasAttemptedAndWhere) {
 }
 
 TEST_F(DriverTest, ErrorsHaveTheCodesThatTheyMean) {
-  const auto opened = Driver::Open(CALLOUT_FAKE_CUDA);
+  const auto opened = Driver::Open(CALLOUT_SOFTWARE_GPU);
   ASSERT_THAT(opened, IsOk());
   const std::pair<CUresult, StatusCode> expected[] = {
       {CUDA_ERROR_OUT_OF_MEMORY, StatusCode::kResourceExhausted},

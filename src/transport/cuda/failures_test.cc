@@ -32,7 +32,7 @@ class FailuresTest : public DriverConformance {
     CALLOUT_ASSIGN_OR_RETURN(const Event event, CreateEvent(device));
     CALLOUT_ASSIGN_OR_RETURN(const DeviceMemory memory, AllocateDevice(device, 64));
     CALLOUT_ASSIGN_OR_RETURN(const PinnedMemory pinned, AllocatePinned(device, 64));
-    CALLOUT_ASSIGN_OR_RETURN(const std::string image, ReadFile(CALLOUT_FAKE_CUDA_IMAGE, "image"));
+    CALLOUT_ASSIGN_OR_RETURN(const std::string image, ReadFile(CALLOUT_SOFTWARE_GPU_IMAGE, "image"));
     CALLOUT_ASSIGN_OR_RETURN(const Library library, LoadLibrary(driver, image.data(), "kernels.image"));
     CALLOUT_ASSIGN_OR_RETURN(const CUkernel kernel, FindKernel(driver, library, "coordinates"));
     CALLOUT_ASSIGN_OR_RETURN(const CUfunction function, FindFunction(device, kernel, "coordinates"));
@@ -99,7 +99,7 @@ TEST_P(FailuresTest, OfEveryWrappedCallAreClearAndLeaveNothingBehind) {
 TEST_P(FailuresTest, InsideOfARecordingEndIt) {
   fake()->fail("cuLaunchKernel", 2, CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_THAT(UseEverything(), StatusIs(StatusCode::kResourceExhausted, "cuLaunchKernel of 'coordinates' on device 0"));
-  EXPECT_EQ(fake()->live(kFakeCudaGraph), 0);
+  EXPECT_EQ(fake()->live(kSoftwareGpuGraph), 0);
   EXPECT_EQ(fake()->calls("cuStreamEndCapture"), 1);
 }
 
@@ -159,7 +159,7 @@ TEST_P(HandleDeathTest, LeaveTheDriverAloneInAForkedChild) {
 TEST_P(HandleTest, AreDestroyedInTheirContextByAnyThread) {
   Stream stream = NewStream();
   std::thread([moved = std::move(stream)]() mutable { moved.Reset(); }).join();
-  EXPECT_EQ(fake()->live(kFakeCudaStream), 0);
+  EXPECT_EQ(fake()->live(kSoftwareGpuStream), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Double, HandleDeathTest, ::testing::Values(Subject::kDouble), SubjectName);

@@ -58,7 +58,7 @@ TEST_P(MemoryConformance, WhatWasNotWaitedForIsNotThere) {
   fake()->hold();
   EXPECT_EQ(driver().MemsetD8Async(memory.get(), 3, 1, stream.get()), CUDA_SUCCESS);
   EXPECT_EQ(driver().MemcpyDtoHAsync(pinned.get(), memory.get(), 1, stream.get()), CUDA_SUCCESS);
-  EXPECT_EQ(*byte, kFakeCudaFill);
+  EXPECT_EQ(*byte, kSoftwareGpuFill);
   EXPECT_EQ(driver().StreamQuery(stream.get()), CUDA_ERROR_NOT_READY);
   fake()->release();
   EXPECT_THAT(Synchronize(device(), stream.get()), IsOk());

@@ -16,7 +16,7 @@ namespace {
 
 class PinnedPoolTest : public DriverConformance {
  protected:
-  static void SetUpTestSuite() { setenv("CALLOUT_CUDA_DRIVER", CALLOUT_FAKE_CUDA, 1); }
+  static void SetUpTestSuite() { setenv("CALLOUT_CUDA_DRIVER", CALLOUT_SOFTWARE_GPU, 1); }
 
   static std::shared_ptr<PinnedPool> Pool() { return Take(PinnedPool::On(0)); }
   static constexpr size_t kSmallBound = 64 << 10;
@@ -81,7 +81,7 @@ TEST_P(PinnedPoolTest, EndWaitsForTheCopies) {
     pool->GiveBack(std::move(block));
   }
   EXPECT_EQ(fake()->calls("cuEventSynchronize"), 1);
-  EXPECT_EQ(fake()->live(kFakeCudaPinnedMemory), 0);
+  EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), 0);
 }
 
 TEST_P(PinnedPoolTest, TheOldestGoBackToTheDriverBeyondTheBound) {
@@ -91,7 +91,7 @@ TEST_P(PinnedPoolTest, TheOldestGoBackToTheDriverBeyondTheBound) {
   for (int i = 0; i < 4; ++i) blocks.push_back(Take(pool->Take(kThird)));
   const char* const last = blocks.back().data();
   for (PinnedBlock& block : blocks) pool->GiveBack(std::move(block));
-  EXPECT_EQ(fake()->live(kFakeCudaPinnedMemory), 3);
+  EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), 3);
   EXPECT_EQ(pool->kept_bytes(), 3 * kThird);
   std::vector<PinnedBlock> kept;
   for (int i = 0; i < 3; ++i) kept.push_back(Take(pool->Take(kThird)));
@@ -107,7 +107,7 @@ TEST_P(PinnedPoolTest, BlockBeyondTheBoundPushesNoOtherOut) {
   EXPECT_EQ(large.bytes, kSmallBound + 1);
   pool->GiveBack(std::move(large));
   EXPECT_EQ(pool->kept_bytes(), kept);
-  EXPECT_EQ(fake()->live(kFakeCudaPinnedMemory), 1);
+  EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), 1);
 }
 
 TEST_P(PinnedPoolTest, NoMoreIsPinnedThanThreadsHoldAtOnce) {
@@ -128,7 +128,7 @@ TEST_P(PinnedPoolTest, WhatIsKeptIsGivenUpWhereThereIsNoMoreToPin) {
   pool->GiveBack(Take(pool->Take(1 << 20)));
   fake()->fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
   PinnedBlock block = Take(pool->Take(64));
-  EXPECT_EQ(fake()->live(kFakeCudaPinnedMemory), 1);
+  EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), 1);
   EXPECT_EQ(pool->kept_bytes(), 0U);
   pool->GiveBack(std::move(block));
 }
@@ -142,7 +142,7 @@ TEST_P(PinnedPoolTest, ErrorsOfTheDriverAreTold) {
                        "cuMemHostAlloc of 5120 bytes on device 0 failed: CUDA_ERROR_OUT_OF_MEMORY (2)"));
   fake()->fail("cuEventCreate", 1, CUDA_ERROR_UNKNOWN);
   EXPECT_THAT(pool->Take(64).status(), StatusIs(StatusCode::kInternal, "cuEventCreate on device 0 failed"));
-  EXPECT_EQ(fake()->live(kFakeCudaPinnedMemory), 0);
+  EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), 0);
 }
 
 TEST_P(PinnedPoolTest, DeviceHasOnePoolAsLongAsSomebodyHoldsIt) {

@@ -18,7 +18,7 @@ namespace {
 
 class StagingTest : public DriverConformance {
  protected:
-  static void SetUpTestSuite() { setenv("CALLOUT_CUDA_DRIVER", CALLOUT_FAKE_CUDA, 1); }
+  static void SetUpTestSuite() { setenv("CALLOUT_CUDA_DRIVER", CALLOUT_SOFTWARE_GPU, 1); }
 
   void SetUp() override {
     DriverConformance::SetUp();
@@ -67,7 +67,7 @@ TEST_P(StagingTest, DataComesAndGoes) {
   QueueValue(0);
   for (int i = 0; i < 100; ++i) ASSERT_THAT(Visit(), IsOk());
   EXPECT_EQ(Number(), 100);
-  EXPECT_LE(fake()->live(kFakeCudaPinnedMemory), 2) << "the one that is copied from, and the next one";
+  EXPECT_LE(fake()->live(kSoftwareGpuPinnedMemory), 2) << "the one that is copied from, and the next one";
 }
 
 TEST_P(StagingTest, WaitEndsWhenWhatCameBeforeHasRun) {

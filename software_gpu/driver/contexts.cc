@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+
+#include "driver/enqueue.h"
+#include "driver/functions.h"
+#include "driver/state.h"
+
+namespace callout::software_gpu {
+namespace {
+
+template <typename T>
+void DeleteAllOf(std::set<T*>& objects, CUcontext context) {
+  for (auto entry = objects.begin(); entry != objects.end();) {
+    if ((*entry)->context == context) {
+      delete *entry;
+      entry = objects.erase(entry);
+    } else {
+      ++entry;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<Queue>> TearDown(State& state, CUcontext context) {
+  std::vector<std::shared_ptr<Queue>> queues;
+  for (CUstream stream : state.streams) {
+    if (stream->context == context) queues.push_back(stream->queue);
+  }
+  if (context->legacy != nullptr) queues.push_back(context->legacy->queue);
+  std::erase_if(state.captures, [&](const auto& capture) { return capture->origin->context == context; });
+  DeleteAllOf(state.streams, context);
+  DeleteAllOf(state.events, context);
+  delete std::exchange(context->legacy, nullptr);
+  std::erase_if(state.functions, [&](CUfunction function) { return function->context == context; });
+  for (CUlibrary library : state.libraries) {
+    for (const auto& [name, kernel] : library->kernels) kernel->functions.erase(context);
+    std::erase_if(library->memory, [&](const auto& entry) { return entry.first.first == context; });
+  }
+  // What is queued finds no memory any more, and that is no error of a context that ends.
+  state.memory.FreeAllOf(context);
+  std::erase_if(state.pinned, [&](const auto& entry) {
+    if (entry.second.context != context) return false;
+    std::free(entry.first);
+    return true;
+  });
+  context->fault = CUDA_SUCCESS;
+  return queues;
+}
+
+CUresult DevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  const Call call("cuDevicePrimaryCtxRetain", kInitialized);
+  if (call.refused()) return call.result();
+  State& state = call.state();
+  if (device < 0 || static_cast<size_t>(device) >= state.contexts.size()) return CUDA_ERROR_INVALID_DEVICE;
+  *context = state.contexts[static_cast<size_t>(device)].get();
+  if ((*context)->retained++ == 0) (*context)->legacy = new CUstream_st{.context = *context, .blocking = true};
+  return CUDA_SUCCESS;
+}
+
+CUresult DevicePrimaryCtxRelease(CUdevice device) {
+  Call call("cuDevicePrimaryCtxRelease", kInitialized);
+  if (call.refused()) return call.result();
+  State& state = call.state();
+  if (device < 0 || static_cast<size_t>(device) >= state.contexts.size()) return CUDA_ERROR_INVALID_DEVICE;
+  CUcontext context = state.contexts[static_cast<size_t>(device)].get();
+  if (context->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--context->retained > 0) return CUDA_SUCCESS;
+  std::vector<std::shared_ptr<Queue>> queues = PendingQueues(state, context);
+  call.Unlock();
+  for (const auto& queue : queues) queue->WaitFor(queue->last());
+  {
+    const std::lock_guard lock(state.mutex);
+    TearDown(state, context).swap(queues);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult CtxGetCurrent(CUcontext* context) {
+  const Call call("cuCtxGetCurrent", kInitialized);
+  if (!call.refused()) *context = call.context();
+  return call.result();
+}
+
+CUresult CtxPushCurrent(CUcontext context) {
+  const Call call("cuCtxPushCurrent", kInitialized);
+  if (call.refused()) return call.result();
+  if (context == nullptr || context->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  ContextStack().push_back(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult CtxPopCurrent(CUcontext* context) {
+  const Call call("cuCtxPopCurrent", kInitialized);
+  if (call.refused()) return call.result();
+  if (ContextStack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context != nullptr) *context = ContextStack().back();
+  ContextStack().pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult CtxSynchronize() {
+  Call call("cuCtxSynchronize", kContext | kNotInCapture);
+  if (call.refused()) return call.result();
+  CUcontext context = call.context();
+  const std::vector<std::shared_ptr<Queue>> queues = PendingQueues(call.state(), context);
+  call.Unlock();
+  for (const auto& queue : queues) queue->WaitFor(queue->last());
+  return context->fault;
+}
+
+}  // namespace callout::software_gpu

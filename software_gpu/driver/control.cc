@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/control.h"
+
+#include <iterator>
+#include <utility>
+
+#include "driver/enqueue.h"
+#include "driver/software_gpu.h"
+
+namespace callout::software_gpu {
+
+void SetDevices(State& state, int count) {
+  state.contexts.clear();
+  for (int device = 0; device < count; ++device) {
+    state.contexts.emplace_back(new CUctx_st{.device = device});
+  }
+}
+
+void AddFailure(State& state, const std::string& function, int nth, CUresult code) {
+  state.failures.emplace(function, std::pair(state.calls[function] + nth, code));
+}
+
+namespace {
+
+template <typename T>
+void DeleteAll(std::set<T*>& objects) {
+  for (T* object : objects) delete object;
+  objects.clear();
+}
+
+// Waits first: what is queued needs what is taken away.
+void EndContexts(State& state) {
+  std::vector<std::shared_ptr<Queue>> queues;
+  {
+    const std::lock_guard lock(state.mutex);
+    for (const auto& context : state.contexts) {
+      for (auto& queue : PendingQueues(state, context.get())) queues.push_back(std::move(queue));
+    }
+    std::move(state.retired.begin(), state.retired.end(), std::back_inserter(queues));
+    state.retired.clear();
+  }
+  for (const auto& queue : queues) queue->WaitFor(queue->last());
+  const std::lock_guard lock(state.mutex);
+  for (const auto& context : state.contexts) {
+    TearDown(state, context.get());
+    context->retained = 0;
+  }
+}
+
+void Reset() {
+  State& state = TheState();
+  EndContexts(state);
+  const std::lock_guard lock(state.mutex);
+  DeleteAll(state.libraries);
+  DeleteAll(state.graphs);
+  DeleteAll(state.graph_execs);
+  state.kernels.clear();
+  state.bound.clear();
+  state.bound_globals.clear();
+  state.calls.clear();
+  state.failures.clear();
+  state.log.clear();
+  ContextStack().clear();
+}
+
+void Fail(const char* function, int nth, int code) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  AddFailure(state, function, nth, code);
+}
+
+int Calls(const char* function) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.calls[function];
+}
+
+const char* Log() {
+  thread_local std::string copy;
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  copy = state.log;
+  return copy.c_str();
+}
+
+int64_t Live(SoftwareGpuKind kind) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  const auto size = [](const auto& objects) { return static_cast<int64_t>(objects.size()); };
+  int64_t contexts = 0;
+  for (const auto& context : state.contexts) contexts += context->retained > 0;
+  switch (kind) {
+    case kSoftwareGpuContext:
+      return contexts;
+    case kSoftwareGpuStream:
+      return size(state.streams);
+    case kSoftwareGpuEvent:
+      return size(state.events);
+    case kSoftwareGpuDeviceMemory:
+      return state.memory.count();
+    case kSoftwareGpuPinnedMemory:
+      return size(state.pinned);
+    case kSoftwareGpuLibrary:
+      return size(state.libraries);
+    case kSoftwareGpuGraph:
+      return size(state.graphs);
+    case kSoftwareGpuGraphExec:
+      return size(state.graph_execs);
+    default:
+      return -1;
+  }
+}
+
+void ControlDevices(int count) {
+  Reset();
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  SetDevices(state, count);
+}
+
+void Bind(const SoftwareGpuKernel* kernel) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  state.bound[kernel->name] = *kernel;
+}
+
+void BindGlobal(const SoftwareGpuGlobal* global) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  state.bound_globals[global->name] = global->bytes;
+}
+
+}  // namespace
+}  // namespace callout::software_gpu
+
+extern "C" __attribute__((visibility("default"))) const SoftwareGpuControl* software_gpu_control() {
+  using callout::software_gpu::Queue;
+  static const SoftwareGpuControl control = {
+      .reset = &callout::software_gpu::Reset,
+      .fail = &callout::software_gpu::Fail,
+      .calls = &callout::software_gpu::Calls,
+      .log = &callout::software_gpu::Log,
+      .hold = &Queue::Hold,
+      .release = &Queue::Release,
+      .live = &callout::software_gpu::Live,
+      .set_devices = &callout::software_gpu::ControlDevices,
+      .bind = &callout::software_gpu::Bind,
+      .bind_global = &callout::software_gpu::BindGlobal,
+  };
+  return &control;
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A cubin has a section `.nv.info.<kernel>` for each kernel: records of a format byte, an attribute byte and two bytes
+// that are a value, or the length of what follows.
+#include "driver/gpu_images.h"
+
+#include <elf.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string_view>
+
+namespace callout::software_gpu {
+namespace {
+
+constexpr int kCudaMachine = 190;  // EM_CUDA
+constexpr std::string_view kInfo = ".nv.info.";
+constexpr uint8_t kWithLength = 4;
+constexpr uint8_t kParameter = 0x17;
+
+struct InfoRecord {
+  uint8_t format;
+  uint8_t attribute;
+  uint16_t value;
+};
+
+struct Parameter {
+  uint32_t index;
+  uint16_t place;
+  uint16_t offset;
+  uint32_t packed;  // the size is above bit 18
+};
+
+template <typename T>
+T Read(const char* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+std::vector<size_t> ParametersIn(const char* section, size_t bytes) {
+  std::map<uint16_t, size_t> sizes;
+  for (size_t at = 0; at + sizeof(InfoRecord) <= bytes;) {
+    const auto record = Read<InfoRecord>(section + at);
+    at += sizeof(record);
+    if (record.format != kWithLength) continue;
+    if (record.attribute == kParameter) {
+      const auto parameter = Read<Parameter>(section + at);
+      sizes[parameter.place] = parameter.packed >> 18;
+    }
+    at += record.value;
+  }
+  std::vector<size_t> ordered;
+  for (const auto& [place, size] : sizes) ordered.push_back(size);
+  return ordered;
+}
+
+bool IsCubin(const char* image) {
+  return std::memcmp(image, ELFMAG, SELFMAG) == 0 && Read<Elf64_Ehdr>(image).e_machine == kCudaMachine;
+}
+
+}  // namespace
+
+bool IsGpuImage(const void* image) {
+  const auto* text = static_cast<const char*>(image);
+  return IsCubin(text) || std::strncmp(text, "//", 2) == 0 || std::strncmp(text, ".version", 8) == 0;
+}
+
+std::vector<GpuKernel> KernelsOf(const void* image) {
+  const auto* bytes = static_cast<const char*>(image);
+  if (!IsCubin(bytes)) return {};
+  const auto header = Read<Elf64_Ehdr>(bytes);
+  const auto section = [&](size_t i) { return Read<Elf64_Shdr>(bytes + header.e_shoff + i * header.e_shentsize); };
+  const char* names = bytes + section(header.e_shstrndx).sh_offset;
+  std::vector<GpuKernel> kernels;
+  for (size_t i = 0; i < header.e_shnum; ++i) {
+    const Elf64_Shdr found = section(i);
+    const std::string_view name = names + found.sh_name;
+    if (!name.starts_with(kInfo)) continue;
+    kernels.push_back({std::string(name.substr(kInfo.size())), ParametersIn(bytes + found.sh_offset, found.sh_size)});
+  }
+  return kernels;
+}
+
+}  // namespace callout::software_gpu

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a launch checks, copies and runs.
+#include <algorithm>
+#include <cstring>
+
+#include "driver/enqueue.h"
+#include "driver/functions.h"
+
+namespace callout::software_gpu {
+namespace {
+
+struct Shape {
+  unsigned int grid[3];
+  unsigned int block[3];
+  unsigned int shared_bytes;
+};
+
+// A kernel with its parameters, as they were when it was launched.
+struct KernelRun {
+  CUlibrary library;
+  CUcontext context;
+  SoftwareGpuFunction function;
+  Shape shape;
+  std::vector<size_t> offsets;
+  std::vector<uint64_t> parameters;
+};
+
+CUresult CheckShape(const CUfunc_st& function, const Shape& shape) {
+  const uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
+  const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  if (threads == 0 || blocks == 0 || threads > kMaxThreads || shape.block[2] > 64) return CUDA_ERROR_INVALID_VALUE;
+  if (shape.grid[0] > 0x7fffffffU || shape.grid[1] > 65535 || shape.grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
+  if (shape.shared_bytes > static_cast<unsigned int>(function.max_dynamic_shared)) return CUDA_ERROR_INVALID_VALUE;
+  if (threads > static_cast<uint64_t>(function.kernel->max_threads)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  return CUDA_SUCCESS;
+}
+
+// Addresses of device memory become such as may be touched; those of another device's are an error of the launch.
+CUresult Translate(State& state, CUcontext context, std::vector<uint64_t>& words) {
+  const std::lock_guard lock(state.mutex);
+  for (uint64_t& word : words) {
+    const auto place = state.memory.Find(word, 1);
+    if (place.memory == nullptr) continue;
+    if (place.context != context) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    word = reinterpret_cast<uint64_t>(place.memory);
+  }
+  return CUDA_SUCCESS;
+}
+
+struct Running {
+  CUlibrary library = nullptr;
+  CUcontext context = nullptr;
+};
+thread_local Running running;
+
+void* GlobalOfRunning(const char* name) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  if (!state.libraries.contains(running.library)) return nullptr;
+  const CUdeviceptr address = GlobalMemory(state, running.library, running.context, name);
+  return address == 0 ? nullptr : state.memory.Find(address, 1).memory;
+}
+
+CUresult RunBlock(const KernelRun& run, SoftwareGpuLaunch& launch, void** parameters) {
+  unsigned int* thread = launch.thread_index;
+  for (thread[2] = 0; thread[2] < run.shape.block[2]; ++thread[2]) {
+    for (thread[1] = 0; thread[1] < run.shape.block[1]; ++thread[1]) {
+      for (thread[0] = 0; thread[0] < run.shape.block[0]; ++thread[0]) {
+        if (const CUresult result = run.function(&launch, parameters); result != CUDA_SUCCESS) return result;
+      }
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult RunKernel(const KernelRun& run) {
+  std::vector<uint64_t> words = run.parameters;
+  if (const CUresult result = Translate(TheState(), run.context, words); result != CUDA_SUCCESS) return result;
+  std::vector<void*> parameters;
+  for (const size_t offset : run.offsets) parameters.push_back(reinterpret_cast<char*>(words.data()) + offset);
+  std::vector<uint64_t> shared((run.shape.shared_bytes + 7) / 8);
+  SoftwareGpuLaunch launch = {};
+  std::copy_n(run.shape.grid, 3, launch.grid);
+  std::copy_n(run.shape.block, 3, launch.block);
+  launch.shared_bytes = run.shape.shared_bytes;
+  launch.shared = shared.data();
+  launch.device = run.context->device;
+  launch.global = &GlobalOfRunning;
+  running = {run.library, run.context};
+  unsigned int* block = launch.block_index;
+  for (block[2] = 0; block[2] < run.shape.grid[2]; ++block[2]) {
+    for (block[1] = 0; block[1] < run.shape.grid[1]; ++block[1]) {
+      for (block[0] = 0; block[0] < run.shape.grid[0]; ++block[0]) {
+        if (const CUresult result = RunBlock(run, launch, parameters.data()); result != CUDA_SUCCESS) return result;
+      }
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+// A driver takes a kernel where a function is asked for.
+CUfunction FindLaunched(State& state, CUfunction handle, CUcontext context) {
+  if (state.functions.contains(handle)) return handle;
+  const auto kernel = reinterpret_cast<CUkernel>(handle);
+  return state.kernels.contains(kernel) ? FunctionOf(state, kernel, context) : nullptr;
+}
+
+CUresult LaunchOn(const Call& call, CUfunction handle, const Shape& shape, CUstream stream, void** parameters) {
+  State& state = call.state();
+  CUfunction function = FindLaunched(state, handle, call.context());
+  CUstream found = FindStream(state, call.context(), stream);
+  if (function == nullptr || found == nullptr || found->context != function->context) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult wrong = CheckShape(*function, shape); wrong != CUDA_SUCCESS) return wrong;
+  const CUkern_st& kernel = *function->kernel;
+  if (parameters == nullptr && !kernel.sizes.empty()) return CUDA_ERROR_INVALID_VALUE;
+  auto run = std::make_shared<KernelRun>();
+  run->library = kernel.library;
+  run->context = function->context;
+  run->function = kernel.function;
+  run->shape = shape;
+  run->offsets = kernel.offsets;
+  run->parameters.resize((kernel.parameter_bytes + 7) / 8);
+  for (size_t i = 0; i < kernel.sizes.size(); ++i) {
+    std::memcpy(reinterpret_cast<char*>(run->parameters.data()) + kernel.offsets[i], parameters[i], kernel.sizes[i]);
+  }
+  return Enqueue(state, call.context(), stream, {NodeKind::kKernel, &kernel, [run] { return RunKernel(*run); }});
+}
+
+std::string Describe(const Shape& shape) {
+  const auto list = [](const unsigned int (&sizes)[3]) {
+    return std::to_string(sizes[0]) + "," + std::to_string(sizes[1]) + "," + std::to_string(sizes[2]);
+  };
+  return "grid=" + list(shape.grid) + " block=" + list(shape.block) + " shared=" + std::to_string(shape.shared_bytes);
+}
+
+}  // namespace
+
+CUresult LaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                      unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
+                      CUstream stream, void** parameters, void** extra) {
+  const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
+  const Call call("cuLaunchKernel", kContext, Describe(shape));
+  if (call.refused()) return call.result();
+  if (extra != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  return LaunchOn(call, function, shape, stream, parameters);
+}
+
+CUresult LaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                                 unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                                 unsigned int shared_bytes, CUstream stream, void** parameters) {
+  const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
+  const Call call("cuLaunchCooperativeKernel", kContext, Describe(shape));
+  if (call.refused()) return call.result();
+  // As if two blocks fitted on a multiprocessor, whatever they need.
+  if (uint64_t{grid_x} * grid_y * grid_z > 2 * kMultiprocessors) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  return LaunchOn(call, function, shape, stream, parameters);
+}
+
+}  // namespace callout::software_gpu

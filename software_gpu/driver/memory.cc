@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <cstring>
+
+#include "driver/enqueue.h"
+#include "driver/functions.h"
+
+namespace callout::software_gpu {
+namespace {
+
+constexpr size_t kPinnedAlignment = 4096;
+
+char* FindPinned(State& state, const void* at, size_t bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  auto next = state.pinned.upper_bound(const_cast<void*>(at));
+  if (next == state.pinned.begin()) return nullptr;
+  const auto& [start, pinned] = *--next;
+  const size_t offset = address - reinterpret_cast<uintptr_t>(start);
+  return offset < pinned.bytes && bytes <= pinned.bytes - offset ? static_cast<char*>(start) + offset : nullptr;
+}
+
+bool IsDeviceMemory(State& state, const void* at) {
+  return state.memory.Find(reinterpret_cast<CUdeviceptr>(at), 1).memory != nullptr;
+}
+
+}  // namespace
+
+char* FindMemory(State& state, CUdeviceptr address, size_t bytes) {
+  if (char* memory = state.memory.Find(address, bytes).memory; memory != nullptr) return memory;
+  if (char* memory = FindPinned(state, reinterpret_cast<void*>(address), bytes); memory != nullptr) return memory;
+  return state.reaches_host_memory ? reinterpret_cast<char*>(address) : nullptr;
+}
+
+CUresult MemAlloc(CUdeviceptr* memory, size_t bytes) {
+  const Call call("cuMemAlloc", kContext | kNotInCapture, std::to_string(bytes));
+  if (call.refused()) return call.result();
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  const CUdeviceptr address = call.state().memory.Allocate(call.context(), bytes);
+  if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *memory = address;
+  return CUDA_SUCCESS;
+}
+
+CUresult MemFree(CUdeviceptr memory) {
+  Call call("cuMemFree", kContext | kNotInCapture);
+  if (call.refused()) return call.result();
+  if (memory == 0) return CUDA_SUCCESS;
+  State& state = call.state();
+  const auto place = state.memory.Find(memory, 1);
+  if (place.memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  // Freeing waits for whoever may be using it, as a driver does.
+  const auto queues = PendingQueues(state, place.context);
+  call.Unlock();
+  for (const auto& queue : queues) queue->WaitFor(queue->last());
+  const std::lock_guard lock(state.mutex);
+  return state.memory.Free(memory) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult MemGetInfo(size_t* free, size_t* total) {
+  const Call call("cuMemGetInfo", kContext);
+  if (call.refused()) return call.result();
+  *total = DeviceMemoryMap::kCapacity;
+  *free = *total - call.state().memory.used(call.context());
+  return CUDA_SUCCESS;
+}
+
+CUresult MemHostAlloc(void** memory, size_t bytes, unsigned int flags) {
+  const Call call("cuMemHostAlloc", kContext | kNotInCapture, std::to_string(bytes));
+  if (call.refused()) return call.result();
+  if (bytes == 0 || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  if (posix_memalign(memory, kPinnedAlignment, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::memset(*memory, kSoftwareGpuFill, bytes);
+  call.state().pinned[*memory] = {bytes, call.context()};
+  return CUDA_SUCCESS;
+}
+
+CUresult MemFreeHost(void* memory) {
+  Call call("cuMemFreeHost", kContext | kNotInCapture);
+  if (call.refused()) return call.result();
+  State& state = call.state();
+  if (!state.pinned.contains(memory)) return CUDA_ERROR_INVALID_VALUE;
+  const auto queues = PendingQueues(state, call.context());
+  call.Unlock();
+  for (const auto& queue : queues) queue->WaitFor(queue->last());
+  const std::lock_guard lock(state.mutex);
+  if (state.pinned.erase(memory) == 0) return CUDA_ERROR_INVALID_VALUE;
+  std::free(memory);
+  return CUDA_SUCCESS;
+}
+
+CUresult MemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned int flags) {
+  const Call call("cuMemHostGetDevicePointer", kContext);
+  if (call.refused()) return call.result();
+  if (flags != 0 || FindPinned(call.state(), host, 1) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *device = reinterpret_cast<CUdeviceptr>(host);
+  return CUDA_SUCCESS;
+}
+
+CUresult MemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  const Call call("cuMemcpyHtoDAsync", kContext, std::to_string(bytes));
+  if (call.refused()) return call.result();
+  if (bytes == 0) return CUDA_SUCCESS;
+  State& state = call.state();
+  if (FindMemory(state, to, bytes) == nullptr || IsDeviceMemory(state, from)) return CUDA_ERROR_INVALID_VALUE;
+  // Pinned memory is read when the copy runs; anything else is copied aside now.
+  std::shared_ptr<std::string> staged;
+  if (FindPinned(state, from, bytes) == nullptr) {
+    staged = std::make_shared<std::string>(static_cast<const char*>(from), bytes);
+  }
+  const auto run = [&state, to, from, bytes, staged]() -> CUresult {
+    const std::lock_guard lock(state.mutex);
+    char* target = FindMemory(state, to, bytes);
+    if (target == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    std::memcpy(target, staged != nullptr ? staged->data() : from, bytes);
+    return CUDA_SUCCESS;
+  };
+  return Enqueue(state, call.context(), stream, {NodeKind::kCopy, nullptr, run});
+}
+
+CUresult MemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  Call call("cuMemcpyDtoHAsync", kContext, std::to_string(bytes));
+  if (call.refused()) return call.result();
+  if (bytes == 0) return CUDA_SUCCESS;
+  State& state = call.state();
+  if (FindMemory(state, from, bytes) == nullptr || IsDeviceMemory(state, to)) return CUDA_ERROR_INVALID_VALUE;
+  const auto run = [&state, to, from, bytes]() -> CUresult {
+    const std::lock_guard lock(state.mutex);
+    const char* source = FindMemory(state, from, bytes);
+    if (source == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    std::memcpy(to, source, bytes);
+    return CUDA_SUCCESS;
+  };
+  const CUresult result = Enqueue(state, call.context(), stream, {NodeKind::kCopy, nullptr, run});
+  CUstream found = FindStream(state, call.context(), stream);
+  if (result != CUDA_SUCCESS || found->capture != nullptr || FindPinned(state, to, bytes) != nullptr) return result;
+  // To memory that is not pinned a copy is done when the call returns.
+  const Mark mark = EnqueueMark(state, found);
+  CUcontext context = found->context;
+  call.Unlock();
+  mark.queue->WaitFor(mark.ticket);
+  return context->fault;
+}
+
+CUresult MemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  const Call call("cuMemcpyDtoDAsync", kContext, std::to_string(bytes));
+  if (call.refused()) return call.result();
+  if (bytes == 0) return CUDA_SUCCESS;
+  State& state = call.state();
+  if (FindMemory(state, to, bytes) == nullptr || FindMemory(state, from, bytes) == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto run = [&state, to, from, bytes]() -> CUresult {
+    const std::lock_guard lock(state.mutex);
+    char* target = FindMemory(state, to, bytes);
+    const char* source = FindMemory(state, from, bytes);
+    if (target == nullptr || source == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    std::memmove(target, source, bytes);
+    return CUDA_SUCCESS;
+  };
+  return Enqueue(state, call.context(), stream, {NodeKind::kCopy, nullptr, run});
+}
+
+CUresult MemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+  const Call call("cuMemsetD8Async", kContext, std::to_string(bytes));
+  if (call.refused()) return call.result();
+  if (bytes == 0) return CUDA_SUCCESS;
+  State& state = call.state();
+  if (FindMemory(state, to, bytes) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto run = [&state, to, value, bytes]() -> CUresult {
+    const std::lock_guard lock(state.mutex);
+    char* target = FindMemory(state, to, bytes);
+    if (target == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    std::memset(target, value, bytes);
+    return CUDA_SUCCESS;
+  };
+  return Enqueue(state, call.context(), stream, {NodeKind::kSet, nullptr, run});
+}
+
+}  // namespace callout::software_gpu

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/state.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+#include "driver/control.h"
+
+namespace callout::software_gpu {
+namespace {
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::vector<std::string> Split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+State* ReadEnvironment() {
+  auto* const state = new State;
+  const std::string version = Variable("CALLOUT_SOFTWARE_GPU_VERSION");
+  if (!version.empty()) state->version = std::atoi(version.c_str());
+  const std::string devices = Variable("CALLOUT_SOFTWARE_GPU_DEVICES");
+  SetDevices(*state, devices.empty() ? 1 : std::atoi(devices.c_str()));
+  for (const std::string& name : Split(Variable("CALLOUT_SOFTWARE_GPU_HIDE"), ',')) state->hidden.insert(name);
+  for (const std::string& failure : Split(Variable("CALLOUT_SOFTWARE_GPU_FAIL"), ',')) {
+    const std::vector<std::string> parts = Split(failure, ':');
+    if (parts.size() == 3) AddFailure(*state, parts[0], std::atoi(parts[1].c_str()), std::atoi(parts[2].c_str()));
+  }
+  state->reaches_host_memory = Variable("CALLOUT_SOFTWARE_GPU_HOST_MEMORY") == "1";
+  state->log_path = Variable("CALLOUT_SOFTWARE_GPU_LOG");
+  return state;
+}
+
+void WriteLog(const std::string& path, const std::string& line) {
+  std::FILE* file = std::fopen(path.c_str(), "a");
+  if (file == nullptr) return;
+  std::fputs(line.c_str(), file);
+  std::fclose(file);
+}
+
+}  // namespace
+
+State& TheState() {
+  static State* const state = ReadEnvironment();
+  return *state;
+}
+
+std::vector<CUcontext>& ContextStack() {
+  thread_local std::vector<CUcontext> stack;
+  return stack;
+}
+
+bool& InHostFunction() {
+  thread_local bool inside = false;
+  return inside;
+}
+
+int& ThreadCaptureMode() {
+  thread_local int mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  return mode;
+}
+
+bool Stays(CUresult result) {
+  return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_LAUNCH_TIMEOUT || result == CUDA_ERROR_ASSERT ||
+         (result >= CUDA_ERROR_HARDWARE_STACK_ERROR && result <= CUDA_ERROR_LAUNCH_FAILED);
+}
+
+CUresult RefuseInCapture(State& state) {
+  CUresult result = CUDA_SUCCESS;
+  for (const auto& capture : state.captures) {
+    const bool own = capture->thread == std::this_thread::get_id();
+    const bool is_global =
+        capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && (own || ThreadCaptureMode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+    if (ThreadCaptureMode() != CU_STREAM_CAPTURE_MODE_RELAXED &&
+        (is_global || (capture->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL && own))) {
+      capture->invalidated = true;
+      result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+  }
+  return result;
+}
+
+Call::Call(const char* function, unsigned needs, const std::string& arguments)
+    : state_(TheState()), lock_(state_.mutex) {
+  const std::string line = function + (arguments.empty() ? "" : "(" + arguments + ")") + "\n";
+  state_.log += line;
+  if (!state_.log_path.empty()) WriteLog(state_.log_path, line);
+  if (!ContextStack().empty()) context_ = ContextStack().back();
+  result_ = Scripted(function);
+  if (Stays(result_) && context_ != nullptr) context_->fault = result_;
+  if (result_ == CUDA_SUCCESS) result_ = Refusal(needs);
+}
+
+CUresult Call::Scripted(const char* function) {
+  const int call = ++state_.calls[function];
+  const auto [first, last] = state_.failures.equal_range(function);
+  for (auto failure = first; failure != last; ++failure) {
+    if (failure->second.first != call) continue;
+    const CUresult result = failure->second.second;
+    state_.failures.erase(failure);
+    return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Call::Refusal(unsigned needs) {
+  if (needs == kAlways) return CUDA_SUCCESS;
+  if (InHostFunction()) return CUDA_ERROR_NOT_PERMITTED;
+  if (!state_.initialized) return CUDA_ERROR_NOT_INITIALIZED;
+  if ((needs & kContext) == kContext) {
+    if (context_ == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context_->retained == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (const CUresult fault = context_->fault; fault != CUDA_SUCCESS) return fault;
+  }
+  return (needs & kNotInCapture) != 0 ? RefuseInCapture(state_) : CUDA_SUCCESS;
+}
+
+}  // namespace callout::software_gpu

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one driver of the process, and what every call of it begins with.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "driver/device_memory.h"
+#include "driver/objects.h"
+
+namespace callout::software_gpu {
+
+constexpr int kMaxThreads = 1024;
+constexpr int kSharedBytes = 48 * 1024;
+constexpr int kSharedBytesOptIn = 227 * 1024;
+constexpr int kMultiprocessors = 4;
+
+struct Pinned {
+  size_t bytes;
+  CUcontext context;
+};
+
+struct State {
+  std::mutex mutex;
+  bool initialized = false;
+  int version = 13000;
+  bool reaches_host_memory = false;
+  std::set<std::string> hidden;
+  std::string log_path;
+
+  bool HasDevice(CUdevice device) const { return device >= 0 && static_cast<size_t>(device) < contexts.size(); }
+
+  std::vector<std::unique_ptr<CUctx_st>> contexts;  // one a device
+  std::set<CUstream> streams;                       // without the legacy ones
+  std::set<CUevent> events;
+  std::set<CUlibrary> libraries;
+  std::set<CUkernel> kernels;
+  std::set<CUfunction> functions;
+  std::set<CUgraph> graphs;
+  std::set<CUgraphExec> graph_execs;
+  std::set<std::shared_ptr<Capture>> captures;
+  uint64_t captures_begun = 0;
+  std::map<void*, Pinned> pinned;
+  DeviceMemoryMap memory;
+  std::vector<std::shared_ptr<Queue>> retired;  // of destroyed streams
+  std::map<std::string, SoftwareGpuKernel> bound;
+  std::map<std::string, size_t> bound_globals;
+
+  std::map<std::string, int> calls;
+  std::multimap<std::string, std::pair<int, CUresult>> failures;  // at which call, and how
+  std::string log;
+};
+
+/// Never destroyed: queues use it until the process ends.
+State& TheState();
+
+/// The thread's contexts, the current one last.
+std::vector<CUcontext>& ContextStack();
+
+enum Needs : unsigned {
+  kAlways = 0,  ///< Also before cuInit.
+  kInitialized = 1,
+  kContext = 2 | 1,   ///< A current context without an error.
+  kNotInCapture = 4,  ///< What no thread may do that captures.
+};
+
+/// Holds the mutex, logs, and says whether the call may go on.
+class Call {
+ public:
+  Call(const char* function, unsigned needs, const std::string& arguments = {});
+
+  bool refused() const { return result_ != CUDA_SUCCESS; }
+  CUresult result() const { return result_; }
+  /// The current context. Null only if the call does not need one.
+  CUcontext context() const { return context_; }
+  State& state() const { return state_; }
+  /// Before waiting: what is queued needs the mutex.
+  void Unlock() { lock_.unlock(); }
+
+ private:
+  CUresult Refusal(unsigned needs);
+  CUresult Scripted(const char* function);
+
+  State& state_;
+  std::unique_lock<std::mutex> lock_;
+  CUcontext context_ = nullptr;
+  CUresult result_;
+};
+
+/// True in a host function, which must not call the driver.
+bool& InHostFunction();
+
+/// How this thread's calls stand to recordings: as CU_STREAM_CAPTURE_MODE_*, global by default.
+int& ThreadCaptureMode();
+
+/// True for errors after which a context is of no use.
+bool Stays(CUresult result);
+
+/// Where a device's or pinned address may be touched. Null if not all of it lies in one allocation. With the mutex
+/// held.
+char* FindMemory(State& state, CUdeviceptr address, size_t bytes);
+
+/// A global of an image in a context, zeros at first. Zero if there is none.
+CUdeviceptr GlobalMemory(State& state, CUlibrary library, CUcontext context, const std::string& name);
+
+/// The kernel's function in a context.
+CUfunction FunctionOf(State& state, CUkernel kernel, CUcontext context);
+
+/// Ends the recording of whoever may not do this now; the error that the caller gets, if there is one.
+CUresult RefuseInCapture(State& state);
+
+/// Destroys what belongs to the context. Holds the queues of its streams, which the caller lets go of without the
+/// mutex.
+std::vector<std::shared_ptr<Queue>> TearDown(State& state, CUcontext context);
+
+}  // namespace callout::software_gpu

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An image for the double.
+#include <cstring>
+
+#include "driver/software_gpu.h"
+
+namespace {
+
+template <typename T>
+T Read(const void* parameter) {
+  T value;
+  std::memcpy(&value, parameter, sizeof(value));
+  return value;
+}
+
+unsigned int GlobalIndex(const SoftwareGpuLaunch* launch) {
+  return launch->block_index[0] * launch->block[0] + launch->thread_index[0];
+}
+
+// scale(float* data, float by, uint32_t count)
+int Scale(const SoftwareGpuLaunch* launch, void** parameters) {
+  const unsigned int index = GlobalIndex(launch);
+  if (index >= Read<uint32_t>(parameters[2])) return 0;
+  Read<float*>(parameters[0])[index] *= Read<float>(parameters[1]);
+  return 0;
+}
+
+// coordinates(uint64_t* out): each thread writes where it is.
+int Coordinates(const SoftwareGpuLaunch* launch, void** parameters) {
+  uint64_t row = 0;
+  uint64_t value = 0;
+  for (int axis = 2; axis >= 0; --axis) {
+    const uint64_t index = uint64_t{launch->block_index[axis]} * launch->block[axis] + launch->thread_index[axis];
+    row = row * launch->grid[axis] * launch->block[axis] + index;
+    value = value << 8 | index;
+  }
+  Read<uint64_t*>(parameters[0])[row] = value;
+  return 0;
+}
+
+// sum_shared(float* out): fills the block's dynamic shared memory and sums it up.
+int SumShared(const SoftwareGpuLaunch* launch, void** parameters) {
+  auto* const shared = static_cast<unsigned char*>(launch->shared);
+  std::memset(shared, 1, launch->shared_bytes);
+  float sum = 0;
+  for (unsigned int i = 0; i < launch->shared_bytes; ++i) sum += shared[i];
+  *Read<float*>(parameters[0]) = sum;
+  return 0;
+}
+
+int Fault(const SoftwareGpuLaunch*, void**) { return 700; }
+
+int RaiseError(const SoftwareGpuLaunch* launch, void**) {
+  const int32_t code = 17;
+  std::memcpy(launch->global("error_code"), &code, sizeof(code));
+  return 0;
+}
+
+constexpr size_t kScaleBytes[] = {8, 4, 4};
+constexpr size_t kPointerBytes[] = {8};
+constexpr SoftwareGpuKernel kKernels[] = {
+    {"scale", &Scale, 3, kScaleBytes, 0, 0},
+    {"coordinates", &Coordinates, 1, kPointerBytes, 0, 0},
+    {"sum_shared", &SumShared, 1, kPointerBytes, 0, 1024},
+    {"small_blocks", &Coordinates, 1, kPointerBytes, 64, 0},
+    {"fault", &Fault, 0, nullptr, 0, 0},
+    {"raise_error", &RaiseError, 0, nullptr, 0, 0},
+};
+constexpr SoftwareGpuGlobal kGlobals[] = {{"error_code", 4}};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const SoftwareGpuImage software_gpu_image = {
+    .kernel_count = sizeof(kKernels) / sizeof(kKernels[0]),
+    .kernels = kKernels,
+    .global_count = 1,
+    .globals = kGlobals,
+};
