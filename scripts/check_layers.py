@@ -55,7 +55,7 @@ BELOW = {
 SOFTWARE_GPU: dict[str, set[str]] = {
     "ptx": set(),
     "driver": {"ptx", "transport/cuda"},
-    "libraries": set(),
+    "libraries": {"driver", "transport/cuda"},
 }
 COMPONENT = re.compile(r'#\s*include\s*"((?:transport/)?\w+)/')
 

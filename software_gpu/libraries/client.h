@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The driver, as its clients find it: libcuda.so.1, and its functions by name.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "libraries/product.h"
+#include "transport/cuda/driver_types.h"
+
+namespace callout::software_gpu {
+
+/// A function of the driver, as of CUDA 12.0; null if there is no driver or it has no such function. Thread-safe.
+void* FindInDriver(const char* name);
+
+/// Calls a function of the driver; CUDA_ERROR_NOT_FOUND if there is none.
+template <typename... Arguments>
+int CallDriver(const char* name, Arguments... arguments) {
+  void* found = FindInDriver(name);
+  if (found == nullptr) return internal::cuda::CUDA_ERROR_NOT_FOUND;
+  return reinterpret_cast<int (*)(Arguments...)>(found)(arguments...);
+}
+
+/// The kernel of products, loaded. Thread-safe.
+class ProductKernel {
+ public:
+  /// Empty if the image beside this library cannot be loaded.
+  static std::optional<ProductKernel> Load();
+  ~ProductKernel();
+  ProductKernel(ProductKernel&& other) noexcept
+      : library_(std::exchange(other.library_, nullptr)), kernel_(other.kernel_) {}
+  ProductKernel& operator=(ProductKernel&&) = delete;
+
+  /// An ordinary launch: it may be captured, and then computes at each replay.
+  int Launch(const Product& product, internal::cuda::CUstream stream) const;
+
+ private:
+  ProductKernel(internal::cuda::CUlibrary library, internal::cuda::CUkernel kernel)
+      : library_(library), kernel_(kernel) {}
+
+  internal::cuda::CUlibrary library_;
+  internal::cuda::CUkernel kernel_;
+};
+
+/// The folder of this library.
+std::string LibraryFolder();
+
+}  // namespace callout::software_gpu

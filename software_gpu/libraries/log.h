@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a library says of itself.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace callout::software_gpu {
+
+/// Says on stderr that `what` is not done here; the status, for the caller. Clients report the status alone, without a
+/// name, and often not even that.
+inline int Refuse(const std::string& what, int status) {
+  std::fprintf(stderr, "software GPU: %s is not supported\n", what.c_str());
+  return status;
+}
+
+}  // namespace callout::software_gpu
+
+#define CALLOUT_LIBRARY_EXPORT extern "C" __attribute__((visibility("default")))
