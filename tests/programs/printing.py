@@ -84,10 +84,10 @@ def _call(stmt: Stmt, names: list[str], args: list[str]) -> str:
 
 
 class Printer:
-    """Writes one program, for Callout or with JAX's own callbacks in their place."""
+    """Writes one program, for Callout, with JAX's own callbacks in their place, its debug callbacks only, or none."""
 
-    def __init__(self, jax_callbacks: bool = False):
-        self._jax = jax_callbacks
+    def __init__(self, callbacks: str = "callout"):
+        self._written = {"callout": _callout_site, "jax": _jax_site, "debug": _debug_site, "none": _no_site}[callbacks]
         self._lines: list[str] = []
         self._functions = 0
 
@@ -142,7 +142,7 @@ class Printer:
     def _site(self, stmt: Stmt) -> None:
         attrs = stmt.attrs
         site, dtype, modulus, rank = attrs["site"], attrs["dtype"], attrs["modulus"], len(stmt.args[0].type.shape)
-        make, call, result = (_jax_site if self._jax else _callout_site)(attrs, rank)
+        make, call, result = self._written(attrs, rank)
         self._lines += ["", "", f"fn{site} = {make}", "", "", f"def site{site}(pos, x):"]
         self._line(
             1,
@@ -219,8 +219,16 @@ def _jax_site(attrs, rank: int) -> tuple[str, str, str]:
     return f"told({site}, {rank})", f"jax.debug.callback(fn{site}, pos, e{_keywords(settings)})", kept
 
 
-def source(program: Program, jax_callbacks: bool = False) -> str:
-    return Printer(jax_callbacks).program(program)
+def _debug_site(attrs, rank: int) -> tuple[str, str, str]:
+    return f"told({attrs['site']}, {rank})", f"jax.debug.callback(fn{attrs['site']}, pos, e)", "x"
+
+
+def _no_site(attrs, rank: int) -> tuple[str, str, str]:
+    return "None", "r = e", "back(r, x)"
+
+
+def source(program: Program, callbacks: str = "callout") -> str:
+    return Printer(callbacks).program(program)
 
 
 def standalone(program: Program) -> str:

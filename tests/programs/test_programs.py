@@ -96,6 +96,24 @@ def test_what_is_wrong_with_jax_callbacks_too_is_told_apart(monkeypatch):
         checking.check(tap_beside_others())
 
 
+def test_what_fails_without_callbacks_too_is_refused(monkeypatch):
+    def wrap(x, modulus=8):
+        raise LookupError("whoever calls")
+
+    monkeypatch.setattr(prelude, "wrap", wrap)
+    with pytest.raises(checking.Refused, match="of kind none: whoever calls"):
+        checking.check(tap_beside_others())
+
+
+def test_what_fails_with_our_callbacks_only_is_found(monkeypatch):
+    def tap(*args, **more):
+        raise LookupError("ours")
+
+    monkeypatch.setattr(callout, "tap", tap)
+    with pytest.raises(checking.Difference, match="raised LookupError in jax: ours"):
+        checking.check(tap_beside_others())
+
+
 @pytest.mark.parametrize("site", [0, 1])
 def test_errors_of_callbacks_arrive_in_each_run(site):
     checking.check(dataclasses.replace(tap_beside_others(), fails=(site, 0), runs=3))

@@ -80,6 +80,24 @@ def test_loops_deliver_in_order(received):
     assert delivered(received) == [0, 1, 2, 3]
 
 
+def test_conditions_of_counted_loops_call_as_those_of_jax_unless_they_are_ordered():
+    def times(call):
+        got = []
+
+        def condition(c):
+            call(got, c[0])
+            return c[0] < 3
+
+        jax.jit(lambda x: lax.while_loop(condition, lambda c: (c[0] + 1, c[1] * 2), (0, x)))(1.0)
+        jax.effects_barrier()
+        callout.barrier_wait()
+        return len(got)
+
+    jax_times = times(lambda got, i: jax.debug.callback(got.append, i))
+    assert times(lambda got, i: callout.tap(got.append, i)) == jax_times  # 0: XLA counts instead
+    assert times(lambda got, i: callout.tap(got.append, i, ordered=True)) == 4
+
+
 def test_vmap_delivers_the_batch_once_with_its_dimensions():
     got = []
 
