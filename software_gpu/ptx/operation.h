@@ -39,8 +39,9 @@ struct Operation {
 };
 
 /// The operation of `spelling`, the part of an instruction before its operands ("fma.rn.f32"). When it is none, the
-/// opcode is kNone and `why`, if given, says what the spelling has that is unknown or not allowed.
+/// opcode is kNone and `why`, if given, says what the spelling has that is unknown or not allowed. `inputs`, how many
+/// operands follow the destination, matters to min and max alone, which take two or three.
 /// **Thread-safe.**
-Operation FindOperation(std::string_view spelling, std::string* why = nullptr);
+Operation FindOperation(std::string_view spelling, std::string* why = nullptr, int inputs = 2);
 
 }  // namespace callout::software_gpu::ptx

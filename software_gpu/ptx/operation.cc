@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ptx/operation.h"
+
+#include "ptx/functions.h"
+#include "ptx/spelling.h"
+
+namespace callout::software_gpu::ptx {
+
+Operation FindOperation(std::string_view spelling, std::string* why, int inputs) {
+  Spelling words;
+  std::string unknown;
+  std::string reason;
+  if (!ReadSpelling(spelling, words, unknown)) {
+    reason = "'" + unknown + "' is unknown, or stands twice";
+  } else {
+    for (const auto find :
+         {&FindCarry, &FindInteger, &FindBits, &FindApproximation, &FindComparison, &FindConversion}) {
+      if (Operation operation = find(words); operation.value) return operation;
+    }
+    if (Operation operation = FindFloat(words, inputs); operation.value) return operation;
+    reason = "there is no such form of '" + std::string(spelling.substr(0, spelling.find('.'))) + "'";
+  }
+  if (why != nullptr) *why = reason;
+  return {};
+}
+
+}  // namespace callout::software_gpu::ptx
