@@ -2,6 +2,7 @@
 //
 // libnvidia-ml: the driver's devices on PCIe of the fifth generation, without NVLink or a fabric.
 #include <array>
+#include <cstdint>
 #include <cstdio>
 
 #include "libraries/client.h"
@@ -53,6 +54,34 @@ int Give(unsigned int value, unsigned int* to) {
   return kSuccess;
 }
 
+int Clear(unsigned int* values, int count) {
+  for (int i = 0; i < count; ++i) values[i] = 0;
+  return kSuccess;
+}
+
+// nvmlFieldValue_t
+struct Field {
+  unsigned int id;
+  unsigned int scope;
+  int64_t timestamp;
+  int64_t latency;
+  int type;
+  int status;
+  uint64_t value;
+};
+constexpr unsigned int kNvLinks = 91;  // NVML_FI_DEV_NVLINK_LINK_COUNT
+constexpr int kUnsigned = 1;           // NVML_VALUE_TYPE_UNSIGNED_INT
+
+int ReadFields(int count, Field* fields) {
+  for (int i = 0; i < count; ++i) {
+    const bool known = fields[i].id == kNvLinks;
+    fields[i].type = kUnsigned;
+    fields[i].status = known ? kSuccess : kNotSupported;
+    fields[i].value = 0;
+  }
+  return kSuccess;
+}
+
 }  // namespace
 
 #define CALLOUT_NVML(name, parameters, ...) \
@@ -87,6 +116,9 @@ CALLOUT_NVML(nvmlDeviceGetNvLinkState, (void*, unsigned int, unsigned int*), kNo
 CALLOUT_NVML(nvmlDeviceGetNvLinkVersion, (void*, unsigned int, unsigned int*), kNotSupported)
 CALLOUT_NVML(nvmlDeviceGetNvLinkCapability, (void*, unsigned int, int, unsigned int*), kNotSupported)
 CALLOUT_NVML(nvmlDeviceGetP2PStatus, (void*, void*, int, int*), kNotSupported)
-CALLOUT_NVML(nvmlDeviceGetFieldValues, (void*, int, void*), kNotSupported)
+CALLOUT_NVML(nvmlDeviceGetFieldValues, (void*, int count, Field* fields), ReadFields(count, fields))
 CALLOUT_NVML(nvmlDeviceGetGpuFabricInfo, (void*, void*), kNotSupported)
 CALLOUT_NVML(nvmlDeviceGetGpuFabricInfoV, (void*, void*), kNotSupported)
+CALLOUT_NVML(nvmlDeviceGetMigMode, (void*, unsigned int* current, unsigned int* pending),
+             Clear(current, 1) + Clear(pending, 1))
+CALLOUT_NVML(nvmlSystemGetConfComputeState, (unsigned int* state), Clear(state, 3))
