@@ -54,7 +54,7 @@ BELOW = {
 # The same of software_gpu/, which includes nothing of src/.
 SOFTWARE_GPU: dict[str, set[str]] = {
     "ptx": set(),
-    "driver": {"ptx", "transport/cuda"},
+    "driver": {"ptx"},
     "libraries": {"driver", "transport/cuda"},
 }
 COMPONENT = re.compile(r'#\s*include\s*"((?:transport/)?\w+)/')

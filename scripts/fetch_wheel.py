@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unpacks what the build needs of a pinned wheel into a cache directory.
 
-Usage: python fetch_wheel.py xla-ffi|xla-cpu-pjrt|jax-cuda13-pjrt CACHE_DIR. CMake runs it at configure; it does nothing
-when the files are there already. pip's own settings say which index the wheel comes from.
+Usage: python fetch_wheel.py xla-ffi|xla-cpu-pjrt|jax-cuda13-pjrt|cuda-headers CACHE_DIR. CMake runs it at
+configure; it does nothing when the files are there already. pip's own settings say which index the wheel comes from.
 """
 
 import dataclasses
@@ -59,13 +59,24 @@ WHEELS = {
         ((r"jax_plugins/xla_cuda13/(xla_cuda_plugin\.so)", r"\1"),),
         "xla_cuda_plugin.so",
     ),
+    "cuda-headers": Wheel(
+        "nvidia-cuda-runtime",
+        "cuda-headers.txt",
+        "(2.5 MiB) for CUDA's headers",
+        (),
+        (
+            (r"nvidia/cu13/(include/cuda(?:Typedefs)?\.h)", r"\1"),
+            (r"nvidia_cuda_runtime-[^/]*\.dist-info/licenses/(License.txt)", r"\1"),
+        ),
+        "include/cudaTypedefs.h",
+    ),
 }
 
 
 def download(wheel: Wheel, to: Path) -> Path:
     requirement = REQUIREMENTS / wheel.requirement
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-    command += ["--platform", "manylinux_2_27_x86_64", *wheel.tags]
+    command += ["--platform", "manylinux_2_27_x86_64", "--platform", "manylinux2014_x86_64", *wheel.tags]
     command += ["--require-hashes", "--requirement", str(requirement), "--dest", str(to)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
     found = list(to.glob("*.whl"))

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "driver/enqueue.h"
-#include "driver/functions.h"
 
 namespace callout::software_gpu {
 namespace {
@@ -31,7 +30,7 @@ void Finish(State& state, const std::shared_ptr<Capture>& capture) {
 
 }  // namespace
 
-CUresult StreamBeginCapture(CUstream handle, int mode) {
+extern "C" CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
   const Call call("cuStreamBeginCapture", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -47,7 +46,7 @@ CUresult StreamBeginCapture(CUstream handle, int mode) {
   return CUDA_SUCCESS;
 }
 
-CUresult ThreadExchangeStreamCaptureMode(int* mode) {
+extern "C" CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   const Call call("cuThreadExchangeStreamCaptureMode", kInitialized);
   if (call.refused()) return call.result();
   if (*mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
@@ -55,7 +54,7 @@ CUresult ThreadExchangeStreamCaptureMode(int* mode) {
   return CUDA_SUCCESS;
 }
 
-CUresult StreamEndCapture(CUstream handle, CUgraph* graph) {
+extern "C" CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   const Call call("cuStreamEndCapture", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -77,8 +76,8 @@ CUresult StreamEndCapture(CUstream handle, CUgraph* graph) {
   return CUDA_SUCCESS;
 }
 
-CUresult StreamGetCaptureInfo(CUstream handle, int* status, uint64_t* id, CUgraph* graph, const CUgraphNode**,
-                              size_t*) {
+extern "C" CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                              CUgraph* graph, const CUgraphNode**, size_t*) {
   const Call call("cuStreamGetCaptureInfo", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();

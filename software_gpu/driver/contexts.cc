@@ -2,7 +2,6 @@
 #include <cstdlib>
 
 #include "driver/enqueue.h"
-#include "driver/functions.h"
 #include "driver/state.h"
 
 namespace callout::software_gpu {
@@ -48,7 +47,7 @@ std::vector<std::shared_ptr<Queue>> TearDown(State& state, CUcontext context) {
   return queues;
 }
 
-CUresult DevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+extern "C" CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   const Call call("cuDevicePrimaryCtxRetain", kInitialized);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -58,7 +57,7 @@ CUresult DevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult DevicePrimaryCtxRelease(CUdevice device) {
+extern "C" CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   Call call("cuDevicePrimaryCtxRelease", kInitialized);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -76,13 +75,13 @@ CUresult DevicePrimaryCtxRelease(CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult CtxGetCurrent(CUcontext* context) {
+extern "C" CUresult cuCtxGetCurrent(CUcontext* context) {
   const Call call("cuCtxGetCurrent", kInitialized);
   if (!call.refused()) *context = call.context();
   return call.result();
 }
 
-CUresult CtxPushCurrent(CUcontext context) {
+extern "C" CUresult cuCtxPushCurrent_v2(CUcontext context) {
   const Call call("cuCtxPushCurrent", kInitialized);
   if (call.refused()) return call.result();
   if (context == nullptr || context->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
@@ -90,7 +89,7 @@ CUresult CtxPushCurrent(CUcontext context) {
   return CUDA_SUCCESS;
 }
 
-CUresult CtxPopCurrent(CUcontext* context) {
+extern "C" CUresult cuCtxPopCurrent_v2(CUcontext* context) {
   const Call call("cuCtxPopCurrent", kInitialized);
   if (call.refused()) return call.result();
   if (ContextStack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
@@ -99,7 +98,7 @@ CUresult CtxPopCurrent(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-CUresult CtxSynchronize() {
+extern "C" CUresult cuCtxSynchronize() {
   Call call("cuCtxSynchronize", kContext | kNotInCapture);
   if (call.refused()) return call.result();
   CUcontext context = call.context();

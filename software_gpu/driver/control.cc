@@ -66,7 +66,7 @@ void Reset() {
 void Fail(const char* function, int nth, int code) {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
-  AddFailure(state, function, nth, code);
+  AddFailure(state, function, nth, static_cast<CUresult>(code));
 }
 
 int Calls(const char* function) {

@@ -6,12 +6,9 @@
 #include <cstddef>
 #include <map>
 
-#include "transport/cuda/driver_types.h"
+#include "driver/cuda_types.h"
 
 namespace callout::software_gpu {
-
-using internal::cuda::CUcontext;
-using internal::cuda::CUdeviceptr;
 
 /// Guarded by the mutex of State.
 class DeviceMemoryMap {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "driver/functions.h"
 #include "driver/state.h"
 
 namespace callout::software_gpu {
@@ -43,7 +42,7 @@ int AttributeValue(int attribute) {
 
 }  // namespace
 
-CUresult Init(unsigned int flags) {
+extern "C" CUresult cuInit(unsigned int flags) {
   const Call call("cuInit", kAlways);
   if (call.refused()) return call.result();
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -52,19 +51,19 @@ CUresult Init(unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult DriverGetVersion(int* version) {
+extern "C" CUresult cuDriverGetVersion(int* version) {
   const Call call("cuDriverGetVersion", kAlways);
   if (!call.refused()) *version = call.state().version;
   return call.result();
 }
 
-CUresult DeviceGetCount(int* count) {
+extern "C" CUresult cuDeviceGetCount(int* count) {
   const Call call("cuDeviceGetCount", kInitialized);
   if (!call.refused()) *count = static_cast<int>(call.state().contexts.size());
   return call.result();
 }
 
-CUresult DeviceGet(CUdevice* device, int ordinal) {
+extern "C" CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   const Call call("cuDeviceGet", kInitialized, std::to_string(ordinal));
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
@@ -72,7 +71,7 @@ CUresult DeviceGet(CUdevice* device, int ordinal) {
   return CUDA_SUCCESS;
 }
 
-CUresult DeviceGetName(char* name, int length, CUdevice device) {
+extern "C" CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   const Call call("cuDeviceGetName", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -80,7 +79,7 @@ CUresult DeviceGetName(char* name, int length, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult DeviceGetAttribute(int* value, int attribute, CUdevice device) {
+extern "C" CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
   const Call call("cuDeviceGetAttribute", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -88,7 +87,7 @@ CUresult DeviceGetAttribute(int* value, int attribute, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult DeviceGetPCIBusId(char* id, int length, CUdevice device) {
+extern "C" CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
   const Call call("cuDeviceGetPCIBusId", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -96,7 +95,7 @@ CUresult DeviceGetPCIBusId(char* id, int length, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult DeviceTotalMem(size_t* bytes, CUdevice device) {
+extern "C" CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
   const Call call("cuDeviceTotalMem", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;

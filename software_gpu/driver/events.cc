@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/enqueue.h"
-#include "driver/functions.h"
 
 namespace callout::software_gpu {
 namespace {
@@ -39,7 +38,7 @@ CUresult WaitWhileRecording(CUstream stream, CUevent event) {
 
 }  // namespace
 
-CUresult EventCreate(CUevent* event, unsigned int flags) {
+extern "C" CUresult cuEventCreate(CUevent* event, unsigned int flags) {
   const Call call("cuEventCreate", kContext);
   if (call.refused()) return call.result();
   *event = new CUevent_st{.context = call.context(), .timed = (flags & CU_EVENT_DISABLE_TIMING) == 0};
@@ -47,7 +46,7 @@ CUresult EventCreate(CUevent* event, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult EventDestroy(CUevent event) {
+extern "C" CUresult cuEventDestroy_v2(CUevent event) {
   const Call call("cuEventDestroy", kContext);
   if (call.refused()) return call.result();
   if (call.state().events.erase(event) == 0) return CUDA_ERROR_INVALID_HANDLE;
@@ -55,7 +54,7 @@ CUresult EventDestroy(CUevent event) {
   return CUDA_SUCCESS;
 }
 
-CUresult EventRecord(CUevent event, CUstream handle) {
+extern "C" CUresult cuEventRecord(CUevent event, CUstream handle) {
   const Call call("cuEventRecord", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -75,7 +74,7 @@ CUresult EventRecord(CUevent event, CUstream handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult StreamWaitEvent(CUstream handle, CUevent event, unsigned int flags) {
+extern "C" CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags) {
   const Call call("cuStreamWaitEvent", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -91,14 +90,14 @@ CUresult StreamWaitEvent(CUstream handle, CUevent event, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult EventQuery(CUevent event) {
+extern "C" CUresult cuEventQuery(CUevent event) {
   const Call call("cuEventQuery", kContext);
   if (call.refused()) return call.result();
   if (const CUresult refused = RefuseEvent(call.state(), event); refused != CUDA_SUCCESS) return refused;
   return IsDone(event->mark) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CUresult EventSynchronize(CUevent event) {
+extern "C" CUresult cuEventSynchronize(CUevent event) {
   Call call("cuEventSynchronize", kContext);
   if (call.refused()) return call.result();
   if (const CUresult refused = RefuseEvent(call.state(), event); refused != CUDA_SUCCESS) return refused;
@@ -109,7 +108,7 @@ CUresult EventSynchronize(CUevent event) {
   return context->fault;
 }
 
-CUresult EventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+extern "C" CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   const Call call("cuEventElapsedTime", kContext);
   if (call.refused()) return call.result();
   for (CUevent event : {start, end}) {

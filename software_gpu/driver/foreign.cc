@@ -3,20 +3,19 @@
 // Functions that Callout does not call, and that Numba's compilers do before they compile for a device.
 #include <cstring>
 
-#include "driver/functions.h"
 #include "driver/state.h"
 
 namespace callout::software_gpu {
 
-CUresult DeviceGetUuid(char* uuid, CUdevice device) {
+extern "C" CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   const Call call("cuDeviceGetUuid", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
-  std::memset(uuid, device + 1, 16);
+  std::memset(uuid->bytes, device + 1, 16);
   return CUDA_SUCCESS;
 }
 
-CUresult DevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
+extern "C" CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
   const Call call("cuDevicePrimaryCtxGetState", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -25,7 +24,7 @@ CUresult DevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* act
   return CUDA_SUCCESS;
 }
 
-CUresult CtxSetCurrent(CUcontext context) {
+extern "C" CUresult cuCtxSetCurrent(CUcontext context) {
   const Call call("cuCtxSetCurrent", kInitialized);
   if (call.refused()) return call.result();
   if (context != nullptr && context->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
@@ -35,13 +34,13 @@ CUresult CtxSetCurrent(CUcontext context) {
   return CUDA_SUCCESS;
 }
 
-CUresult CtxGetDevice(CUdevice* device) {
+extern "C" CUresult cuCtxGetDevice(CUdevice* device) {
   const Call call("cuCtxGetDevice", kContext);
   if (!call.refused()) *device = call.context()->device;
   return call.result();
 }
 
-CUresult KernelGetLibrary(CUlibrary* library, CUkernel kernel) {
+extern "C" CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
   const Call call("cuKernelGetLibrary", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/enqueue.h"
-#include "driver/functions.h"
 
 namespace callout::software_gpu {
 namespace {
 
-int CompareForUpdate(const Nodes& before, const Nodes& after) {
+CUgraphExecUpdateResult CompareForUpdate(const Nodes& before, const Nodes& after) {
   if (before.size() != after.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
   for (size_t i = 0; i < before.size(); ++i) {
     if (before[i].after != after[i].after) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
@@ -16,7 +15,7 @@ int CompareForUpdate(const Nodes& before, const Nodes& after) {
 
 }  // namespace
 
-CUresult GraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
+extern "C" CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
   const Call call("cuGraphInstantiateWithFlags", kContext);
   if (call.refused()) return call.result();
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -26,7 +25,7 @@ CUresult GraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsig
   return CUDA_SUCCESS;
 }
 
-CUresult GraphLaunch(CUgraphExec executable, CUstream stream) {
+extern "C" CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   const Call call("cuGraphLaunch", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -40,7 +39,7 @@ CUresult GraphLaunch(CUgraphExec executable, CUstream stream) {
   return Enqueue(state, call.context(), stream, {NodeKind::kGraph, nullptr, run});
 }
 
-CUresult GraphDestroy(CUgraph graph) {
+extern "C" CUresult cuGraphDestroy(CUgraph graph) {
   const Call call("cuGraphDestroy", kInitialized);
   if (call.refused()) return call.result();
   if (call.state().graphs.erase(graph) == 0) return CUDA_ERROR_INVALID_HANDLE;
@@ -48,7 +47,7 @@ CUresult GraphDestroy(CUgraph graph) {
   return CUDA_SUCCESS;
 }
 
-CUresult GraphExecDestroy(CUgraphExec executable) {
+extern "C" CUresult cuGraphExecDestroy(CUgraphExec executable) {
   const Call call("cuGraphExecDestroy", kInitialized);
   if (call.refused()) return call.result();
   if (call.state().graph_execs.erase(executable) == 0) return CUDA_ERROR_INVALID_HANDLE;
@@ -56,7 +55,7 @@ CUresult GraphExecDestroy(CUgraphExec executable) {
   return CUDA_SUCCESS;
 }
 
-CUresult GraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraphExecUpdateResultInfo* result) {
+extern "C" CUresult cuGraphExecUpdate_v2(CUgraphExec executable, CUgraph graph, CUgraphExecUpdateResultInfo* result) {
   const Call call("cuGraphExecUpdate", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();

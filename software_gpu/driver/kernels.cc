@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels and their functions: what they say of themselves, and the shared memory that they may have.
-#include "driver/functions.h"
 #include "driver/state.h"
 
 namespace callout::software_gpu {
@@ -41,7 +40,7 @@ CUresult GetAttribute(const CUkern_st& kernel, int max_dynamic_shared, int attri
   }
 }
 
-CUresult SetAttribute(CUfunc_st& function, int attribute, int value) {
+CUresult SetAttribute(CUfunc_st& function, CUfunction_attribute attribute, int value) {
   const bool fits = value >= 0 && value <= kSharedBytesOptIn - function.kernel->static_shared;
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || !fits) return CUDA_ERROR_INVALID_VALUE;
   function.max_dynamic_shared = value;
@@ -64,7 +63,7 @@ CUfunction FunctionOf(State& state, CUkernel kernel, CUcontext context) {
   return function.get();
 }
 
-CUresult KernelGetFunction(CUfunction* function, CUkernel kernel) {
+extern "C" CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   const Call call("cuKernelGetFunction", kContext | kNotInCapture);
   if (call.refused()) return call.result();
   if (!call.state().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;
@@ -72,7 +71,7 @@ CUresult KernelGetFunction(CUfunction* function, CUkernel kernel) {
   return CUDA_SUCCESS;
 }
 
-CUresult KernelGetAttribute(int* value, int attribute, CUkernel kernel, CUdevice device) {
+extern "C" CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device) {
   const Call call("cuKernelGetAttribute", kInitialized);
   if (call.refused()) return call.result();
   CUcontext context = ContextOf(call.state(), device);
@@ -81,7 +80,7 @@ CUresult KernelGetAttribute(int* value, int attribute, CUkernel kernel, CUdevice
   return GetAttribute(*kernel, FunctionOf(call.state(), kernel, context)->max_dynamic_shared, attribute, value);
 }
 
-CUresult KernelSetAttribute(int attribute, int value, CUkernel kernel, CUdevice device) {
+extern "C" CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
   const Call call("cuKernelSetAttribute", kInitialized);
   if (call.refused()) return call.result();
   CUcontext context = ContextOf(call.state(), device);
@@ -90,28 +89,28 @@ CUresult KernelSetAttribute(int attribute, int value, CUkernel kernel, CUdevice 
   return SetAttribute(*FunctionOf(call.state(), kernel, context), attribute, value);
 }
 
-CUresult FuncGetAttribute(int* value, int attribute, CUfunction function) {
+extern "C" CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
   const Call call("cuFuncGetAttribute", kContext);
   if (call.refused()) return call.result();
   if (!call.state().functions.contains(function)) return CUDA_ERROR_INVALID_HANDLE;
   return GetAttribute(*function->kernel, function->max_dynamic_shared, attribute, value);
 }
 
-CUresult FuncSetAttribute(CUfunction function, int attribute, int value) {
+extern "C" CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
   const Call call("cuFuncSetAttribute", kContext, std::to_string(attribute) + "=" + std::to_string(value));
   if (call.refused()) return call.result();
   if (!call.state().functions.contains(function)) return CUDA_ERROR_INVALID_HANDLE;
   return SetAttribute(*function, attribute, value);
 }
 
-CUresult FuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* bytes) {
+extern "C" CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* bytes) {
   const Call call("cuFuncGetParamInfo", kContext);
   if (call.refused()) return call.result();
   if (!call.state().functions.contains(function)) return CUDA_ERROR_INVALID_HANDLE;
   return GetParameter(*function->kernel, index, offset, bytes);
 }
 
-CUresult KernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* bytes) {
+extern "C" CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* bytes) {
   const Call call("cuKernelGetParamInfo", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;

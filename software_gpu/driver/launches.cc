@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "driver/enqueue.h"
-#include "driver/functions.h"
 
 namespace callout::software_gpu {
 namespace {
@@ -67,7 +66,8 @@ CUresult RunBlock(const KernelRun& run, SoftwareGpuLaunch& launch, void** parame
   for (thread[2] = 0; thread[2] < run.shape.block[2]; ++thread[2]) {
     for (thread[1] = 0; thread[1] < run.shape.block[1]; ++thread[1]) {
       for (thread[0] = 0; thread[0] < run.shape.block[0]; ++thread[0]) {
-        if (const CUresult result = run.function(&launch, parameters); result != CUDA_SUCCESS) return result;
+        const auto result = static_cast<CUresult>(run.function(&launch, parameters));
+        if (result != CUDA_SUCCESS) return result;
       }
     }
   }
@@ -136,9 +136,9 @@ std::string Describe(const Shape& shape) {
 
 }  // namespace
 
-CUresult LaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                      unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
-                      CUstream stream, void** parameters, void** extra) {
+extern "C" CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                                   unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                                   unsigned int shared_bytes, CUstream stream, void** parameters, void** extra) {
   const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
   const Call call("cuLaunchKernel", kContext, Describe(shape));
   if (call.refused()) return call.result();
@@ -146,9 +146,10 @@ CUresult LaunchKernel(CUfunction function, unsigned int grid_x, unsigned int gri
   return LaunchOn(call, function, shape, stream, parameters);
 }
 
-CUresult LaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                                 unsigned int block_x, unsigned int block_y, unsigned int block_z,
-                                 unsigned int shared_bytes, CUstream stream, void** parameters) {
+extern "C" CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                              unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                              unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                              void** parameters) {
   const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
   const Call call("cuLaunchCooperativeKernel", kContext, Describe(shape));
   if (call.refused()) return call.result();

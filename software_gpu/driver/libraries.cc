@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "driver/functions.h"
 #include "driver/gpu_images.h"
 #include "driver/state.h"
 
@@ -74,8 +73,8 @@ void AddGpuKernels(State& state, CUlibrary library, const void* image) {
 
 }  // namespace
 
-CUresult LibraryLoadData(CUlibrary* library, const void* image, int*, void**, unsigned int jit_count, int*, void**,
-                         unsigned int count) {
+extern "C" CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUjit_option*, void**,
+                                      unsigned int jit_count, CUlibraryOption*, void**, unsigned int count) {
   const Call call("cuLibraryLoadData", kInitialized | kNotInCapture);
   if (call.refused()) return call.result();
   if (image == nullptr || jit_count != 0 || count != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -94,7 +93,7 @@ CUresult LibraryLoadData(CUlibrary* library, const void* image, int*, void**, un
   return CUDA_SUCCESS;
 }
 
-CUresult LibraryUnload(CUlibrary library) {
+extern "C" CUresult cuLibraryUnload(CUlibrary library) {
   const Call call("cuLibraryUnload", kInitialized | kNotInCapture);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -108,7 +107,7 @@ CUresult LibraryUnload(CUlibrary library) {
   return CUDA_SUCCESS;
 }
 
-CUresult LibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+extern "C" CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
   const Call call("cuLibraryGetKernel", kInitialized, name);
   if (call.refused()) return call.result();
   if (!call.state().libraries.contains(library)) return CUDA_ERROR_INVALID_HANDLE;
@@ -118,7 +117,7 @@ CUresult LibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name)
   return CUDA_SUCCESS;
 }
 
-CUresult LibraryGetGlobal(CUdeviceptr* memory, size_t* bytes, CUlibrary library, const char* name) {
+extern "C" CUresult cuLibraryGetGlobal(CUdeviceptr* memory, size_t* bytes, CUlibrary library, const char* name) {
   const Call call("cuLibraryGetGlobal", kContext | kNotInCapture, name);
   if (call.refused()) return call.result();
   State& state = call.state();

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "driver/enqueue.h"
-#include "driver/functions.h"
 
 namespace callout::software_gpu {
 namespace {
@@ -31,7 +30,7 @@ char* FindMemory(State& state, CUdeviceptr address, size_t bytes) {
   return state.reaches_host_memory ? reinterpret_cast<char*>(address) : nullptr;
 }
 
-CUresult MemAlloc(CUdeviceptr* memory, size_t bytes) {
+extern "C" CUresult cuMemAlloc_v2(CUdeviceptr* memory, size_t bytes) {
   const Call call("cuMemAlloc", kContext | kNotInCapture, std::to_string(bytes));
   if (call.refused()) return call.result();
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -41,7 +40,7 @@ CUresult MemAlloc(CUdeviceptr* memory, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-CUresult MemFree(CUdeviceptr memory) {
+extern "C" CUresult cuMemFree_v2(CUdeviceptr memory) {
   Call call("cuMemFree", kContext | kNotInCapture);
   if (call.refused()) return call.result();
   if (memory == 0) return CUDA_SUCCESS;
@@ -56,7 +55,7 @@ CUresult MemFree(CUdeviceptr memory) {
   return state.memory.Free(memory) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult MemGetInfo(size_t* free, size_t* total) {
+extern "C" CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   const Call call("cuMemGetInfo", kContext);
   if (call.refused()) return call.result();
   *total = DeviceMemoryMap::kCapacity;
@@ -64,7 +63,7 @@ CUresult MemGetInfo(size_t* free, size_t* total) {
   return CUDA_SUCCESS;
 }
 
-CUresult MemHostAlloc(void** memory, size_t bytes, unsigned int flags) {
+extern "C" CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned int flags) {
   const Call call("cuMemHostAlloc", kContext | kNotInCapture, std::to_string(bytes));
   if (call.refused()) return call.result();
   if (bytes == 0 || flags > 7) return CUDA_ERROR_INVALID_VALUE;
@@ -74,7 +73,7 @@ CUresult MemHostAlloc(void** memory, size_t bytes, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult MemFreeHost(void* memory) {
+extern "C" CUresult cuMemFreeHost(void* memory) {
   Call call("cuMemFreeHost", kContext | kNotInCapture);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -88,7 +87,7 @@ CUresult MemFreeHost(void* memory) {
   return CUDA_SUCCESS;
 }
 
-CUresult MemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned int flags) {
+extern "C" CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned int flags) {
   const Call call("cuMemHostGetDevicePointer", kContext);
   if (call.refused()) return call.result();
   if (flags != 0 || FindPinned(call.state(), host, 1) == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -96,7 +95,7 @@ CUresult MemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned int f
   return CUDA_SUCCESS;
 }
 
-CUresult MemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+extern "C" CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
   const Call call("cuMemcpyHtoDAsync", kContext, std::to_string(bytes));
   if (call.refused()) return call.result();
   if (bytes == 0) return CUDA_SUCCESS;
@@ -117,7 +116,7 @@ CUresult MemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstrea
   return Enqueue(state, call.context(), stream, {NodeKind::kCopy, nullptr, run});
 }
 
-CUresult MemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+extern "C" CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
   Call call("cuMemcpyDtoHAsync", kContext, std::to_string(bytes));
   if (call.refused()) return call.result();
   if (bytes == 0) return CUDA_SUCCESS;
@@ -141,7 +140,7 @@ CUresult MemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stre
   return context->fault;
 }
 
-CUresult MemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+extern "C" CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   const Call call("cuMemcpyDtoDAsync", kContext, std::to_string(bytes));
   if (call.refused()) return call.result();
   if (bytes == 0) return CUDA_SUCCESS;
@@ -160,7 +159,7 @@ CUresult MemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstrea
   return Enqueue(state, call.context(), stream, {NodeKind::kCopy, nullptr, run});
 }
 
-CUresult MemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+extern "C" CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
   const Call call("cuMemsetD8Async", kContext, std::to_string(bytes));
   if (call.refused()) return call.result();
   if (bytes == 0) return CUDA_SUCCESS;

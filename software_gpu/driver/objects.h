@@ -13,14 +13,11 @@
 #include <thread>
 #include <vector>
 
+#include "driver/cuda_types.h"
 #include "driver/queue.h"
 #include "driver/software_gpu.h"
-#include "transport/cuda/driver_types.h"
 
 namespace callout::software_gpu {
-
-// NOLINTNEXTLINE(google-build-using-namespace): the names of CUDA are this folder's vocabulary
-using namespace callout::internal::cuda;
 
 enum class NodeKind { kCopy, kSet, kKernel, kHostFunction, kWriteValue, kGraph };
 
@@ -36,7 +33,7 @@ using Nodes = std::vector<Node>;
 /// Calls on streams that are being recorded.
 struct Capture {
   uint64_t id;
-  int mode;
+  CUstreamCaptureMode mode;
   std::thread::id thread;
   CUstream origin;
   bool invalidated = false;
@@ -53,10 +50,6 @@ struct Mark {
 
 }  // namespace callout::software_gpu
 
-namespace callout::internal::cuda {
-
-namespace software_gpu = ::callout::software_gpu;
-
 struct CUctx_st {
   int device;
   int retained = 0;
@@ -67,16 +60,16 @@ struct CUctx_st {
 struct CUstream_st {
   CUcontext context;
   bool blocking;
-  std::shared_ptr<software_gpu::Queue> queue = std::make_shared<software_gpu::Queue>();
-  std::shared_ptr<software_gpu::Capture> capture = nullptr;
+  std::shared_ptr<callout::software_gpu::Queue> queue = std::make_shared<callout::software_gpu::Queue>();
+  std::shared_ptr<callout::software_gpu::Capture> capture = nullptr;
   std::set<size_t> after = {};  // what its next node comes after
 };
 
 struct CUevent_st {
   CUcontext context;
   bool timed;
-  software_gpu::Mark mark = {};  // without a queue: never recorded
-  std::shared_ptr<software_gpu::Capture> capture = nullptr;
+  callout::software_gpu::Mark mark = {};  // without a queue: never recorded
+  std::shared_ptr<callout::software_gpu::Capture> capture = nullptr;
   std::set<size_t> after = {};
 };
 
@@ -105,11 +98,9 @@ struct CUlib_st {
 };
 
 struct CUgraph_st {
-  software_gpu::Nodes nodes = {};
+  callout::software_gpu::Nodes nodes = {};
 };
 
 struct CUgraphExec_st {
-  std::shared_ptr<const software_gpu::Nodes> nodes;
+  std::shared_ptr<const callout::software_gpu::Nodes> nodes;
 };
-
-}  // namespace callout::internal::cuda

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "driver/control.h"
+#include "driver/defaults.h"
 
 namespace callout::software_gpu {
 namespace {
@@ -31,12 +32,15 @@ State* ReadEnvironment() {
   for (const std::string& name : Split(Variable("CALLOUT_SOFTWARE_GPU_HIDE"), ',')) state->hidden.insert(name);
   for (const std::string& failure : Split(Variable("CALLOUT_SOFTWARE_GPU_FAIL"), ',')) {
     const std::vector<std::string> parts = Split(failure, ':');
-    if (parts.size() == 3) AddFailure(*state, parts[0], std::atoi(parts[1].c_str()), std::atoi(parts[2].c_str()));
+    if (parts.size() == 3)
+      AddFailure(*state, parts[0], std::atoi(parts[1].c_str()), static_cast<CUresult>(std::atoi(parts[2].c_str())));
   }
   state->reaches_host_memory = Variable("CALLOUT_SOFTWARE_GPU_HOST_MEMORY") == "1";
   state->log_path = Variable("CALLOUT_SOFTWARE_GPU_LOG");
   return state;
 }
+
+thread_local bool per_thread_streams = false;
 
 void WriteLog(const std::string& path, const std::string& line) {
   std::FILE* file = std::fopen(path.c_str(), "a");
@@ -62,10 +66,19 @@ bool& InHostFunction() {
   return inside;
 }
 
-int& ThreadCaptureMode() {
-  thread_local int mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+CUstreamCaptureMode& ThreadCaptureMode() {
+  thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   return mode;
 }
+
+int NotSupported(const char* symbol) {
+  const Call call(symbol, kAlways, "not supported");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+PerThreadStreams::PerThreadStreams() : before_(std::exchange(per_thread_streams, true)) {}
+PerThreadStreams::~PerThreadStreams() { per_thread_streams = before_; }
+bool PerThreadStreams::Active() { return per_thread_streams; }
 
 bool Stays(CUresult result) {
   return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_LAUNCH_TIMEOUT || result == CUDA_ERROR_ASSERT ||

@@ -96,7 +96,7 @@ class Call {
 bool& InHostFunction();
 
 /// How this thread's calls stand to recordings: as CU_STREAM_CAPTURE_MODE_*, global by default.
-int& ThreadCaptureMode();
+CUstreamCaptureMode& ThreadCaptureMode();
 
 /// True for errors after which a context is of no use.
 bool Stays(CUresult result);

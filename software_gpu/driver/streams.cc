@@ -2,7 +2,6 @@
 #include <atomic>
 
 #include "driver/enqueue.h"
-#include "driver/functions.h"
 
 namespace callout::software_gpu {
 namespace {
@@ -20,7 +19,7 @@ std::vector<std::shared_ptr<Queue>> TakeFinished(State& state) {
 
 }  // namespace
 
-CUresult StreamCreate(CUstream* stream, unsigned int flags) {
+extern "C" CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
   Call call("cuStreamCreate", kContext);
   if (call.refused()) return call.result();
   if (flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
@@ -31,7 +30,7 @@ CUresult StreamCreate(CUstream* stream, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult StreamDestroy(CUstream stream) {
+extern "C" CUresult cuStreamDestroy_v2(CUstream stream) {
   const Call call("cuStreamDestroy", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -45,7 +44,7 @@ CUresult StreamDestroy(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
-CUresult StreamSynchronize(CUstream handle) {
+extern "C" CUresult cuStreamSynchronize(CUstream handle) {
   Call call("cuStreamSynchronize", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -60,7 +59,7 @@ CUresult StreamSynchronize(CUstream handle) {
   return context->fault;
 }
 
-CUresult StreamQuery(CUstream handle) {
+extern "C" CUresult cuStreamQuery(CUstream handle) {
   const Call call("cuStreamQuery", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();
@@ -71,7 +70,7 @@ CUresult StreamQuery(CUstream handle) {
   return stream->queue->Done(stream->queue->last()) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CUresult LaunchHostFunc(CUstream stream, CUhostFn function, void* user_data) {
+extern "C" CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* user_data) {
   const Call call("cuLaunchHostFunc", kContext);
   if (call.refused()) return call.result();
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -85,7 +84,7 @@ CUresult LaunchHostFunc(CUstream stream, CUhostFn function, void* user_data) {
                  {NodeKind::kHostFunction, reinterpret_cast<const void*>(function), run});
 }
 
-CUresult StreamWriteValue32(CUstream stream, CUdeviceptr at, uint32_t value, unsigned int flags) {
+extern "C" CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr at, uint32_t value, unsigned int flags) {
   const Call call("cuStreamWriteValue32", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the library exports, and which functions it says that there are.
+// Which function cuGetProcAddress gives: that of the newest signature that is not newer than the version that is asked
+// for, as generate_symbols.py read them from cudaTypedefs.h.
+#include <cudaTypedefs.h>
+
 #include <cstring>
+#include <type_traits>
 
-#include "driver/functions.h"
 #include "driver/state.h"
-
-#define CALLOUT_SOFTWARE_GPU_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace callout::software_gpu {
 namespace {
@@ -15,44 +16,63 @@ struct Symbol {
   const char* name;
   int version;
   void* function;
+  void* per_thread;
 };
 
+#define Y(name, version, symbol, per_thread) \
+  {#name, version, reinterpret_cast<void*>(&::symbol), reinterpret_cast<void*>(&::per_thread)},
+#define X Y
 const Symbol kSymbols[] = {
-#define CALLOUT_SOFTWARE_GPU_SYMBOL(name, version, parameters) {"cu" #name, version, reinterpret_cast<void*>(&name)},
-    CALLOUT_CUDA_FUNCTIONS(CALLOUT_SOFTWARE_GPU_SYMBOL)
-        CALLOUT_SOFTWARE_GPU_FOREIGN_FUNCTIONS(CALLOUT_SOFTWARE_GPU_SYMBOL)
-#undef CALLOUT_SOFTWARE_GPU_SYMBOL
+#include "symbol_table.inc"
+};
+#undef X
+#undef Y
+#define Y(name, version, symbol, per_thread)
+#define X(name, version, symbol, per_thread) \
+  static_assert(std::is_same_v<decltype(&::symbol), PFN_##name##_v##version>);
+#include "symbol_table.inc"
+#undef X
+#undef Y
+
+struct Answer {
+  void* function = nullptr;
+  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 };
 
-CUresult Find(const char* name, void** function, int version, int* found) {
-  const State& state = TheState();
-  *function = nullptr;
-  *found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  if (state.hidden.contains(name)) return CUDA_ERROR_NOT_FOUND;
+Answer FindSymbol(const State& state, const char* name, int version, cuuint64_t flags) {
+  Answer answer;
+  if (state.hidden.contains(name)) return answer;
   for (const Symbol& symbol : kSymbols) {
-    if (std::strcmp(symbol.name, name) != 0) continue;
-    *found = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
-    if (version < symbol.version || symbol.version > state.version) return CUDA_ERROR_NOT_FOUND;
-    *found = CU_GET_PROC_ADDRESS_SUCCESS;
-    *function = symbol.function;
-    return CUDA_SUCCESS;
+    if (std::strcmp(symbol.name, name) != 0 || symbol.version > state.version) continue;
+    if (answer.function == nullptr) answer.status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+    if (symbol.version > version) continue;
+    const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+    answer = {per_thread ? symbol.per_thread : symbol.function, CU_GET_PROC_ADDRESS_SUCCESS};
   }
+  return answer;
+}
+
+constexpr cuuint64_t kFlags = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+
+}  // namespace
+
+extern "C" CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags,
+                                        CUdriverProcAddressQueryResult* status) {
+  if (symbol == nullptr || function == nullptr || (flags & ~kFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  const Answer answer = FindSymbol(TheState(), symbol, version, flags);
+  *function = answer.function;
+  if (status != nullptr) *status = answer.status;
+  return answer.function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+extern "C" CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) {
+  return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
+}
+
+/// NVRTC asks for a driver's private tables wherever one is loaded, and calls what it does not find.
+extern "C" CUresult cuGetExportTable(const void** table, const CUuuid* /*id*/) {
+  if (table != nullptr) *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;
 }
 
-}  // namespace
 }  // namespace callout::software_gpu
-
-CALLOUT_SOFTWARE_GPU_EXPORT int cuInit(unsigned int flags) { return callout::software_gpu::Init(flags); }
-CALLOUT_SOFTWARE_GPU_EXPORT int cuDriverGetVersion(int* version) {
-  return callout::software_gpu::DriverGetVersion(version);
-}
-CALLOUT_SOFTWARE_GPU_EXPORT int cuGetProcAddress_v2(const char* symbol, void** function, int version,
-                                                    uint64_t /*flags*/, int* found) {
-  int ignored = 0;
-  return callout::software_gpu::Find(symbol, function, version, found != nullptr ? found : &ignored);
-}
-/// NVRTC asks for a driver's private tables wherever one is loaded, and calls what it does not find.
-CALLOUT_SOFTWARE_GPU_EXPORT int cuGetExportTable(const void** /*table*/, const void* /*id*/) {
-  return callout::internal::cuda::CUDA_ERROR_NOT_FOUND;
-}

@@ -2,7 +2,7 @@
 //
 // The driver's functions that are used here: X(name without "cu", CUDA version of this signature, parameters). The
 // version chooses among the variants that a driver keeps under one name, as a suffix like _v2 does in its symbols.
-// driver_types_test.cc compares every line with cuda.h where there is one.
+// driver_types_test.cc compares every line with cuda.h.
 #pragma once
 
 #include "transport/cuda/driver_types.h"

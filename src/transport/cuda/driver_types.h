@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of the CUDA driver's C interface that is used here, declared by ourselves: nothing of CUDA is needed to
-// build. Names and numbers are CUDA's; driver_types_test.cc compares them with cuda.h where there is one.
+// build. Names and numbers are CUDA's; driver_types_test.cc compares them with cuda.h.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NVIDIA's declarations of its driver, under the names that a driver exports: cuMemAlloc_v2, and not cuMemAlloc, which
+// the header makes a macro for programs.
+#pragma once
+
+#ifndef __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL
+#endif
+#include <cuda.h>
