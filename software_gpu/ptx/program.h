@@ -26,13 +26,13 @@ struct Kernel {
   std::string name;
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
-  uint32_t shared_bytes = 0;  ///< Static: its own variables and the module's that it uses.
-  uint32_t local_bytes = 0;   ///< For each thread.
-  uint32_t registers = 0;     ///< As declared; what hardware would take is less.
+  uint32_t shared_bytes = 0;       ///< Static: its own variables and the module's that it uses.
+  uint32_t shared_alignment = 16;  ///< Of dynamic shared memory, which comes behind.
+  uint32_t local_bytes = 0;        ///< For each thread.
+  uint32_t registers = 0;          ///< As declared; what hardware would take is less.
   uint32_t max_threads = 1024;
-  std::array<uint32_t, 3> required_block = {};    ///< .reqntid; zero: any.
-  std::array<uint32_t, 3> required_cluster = {};  ///< .reqnctapercluster; zero: any.
-  uint32_t function = 0;                          ///< For Launch.
+  std::array<uint32_t, 3> required_block = {};  ///< .reqntid; zero: any.
+  uint32_t function = 0;                        ///< For Launch.
 };
 
 /// Bytes at `offset` of a variable that hold the address of another one.
@@ -99,6 +99,7 @@ struct Fault {
     kAssert,         ///< __assertfail: CUDA_ERROR_ASSERT.
     kStackOverflow,  ///< Calls nested too deep.
     kDeadlock,       ///< Every thread waits for another one: hardware would hang.
+    kInvalidLaunch,  ///< Not a shape or parameters that the kernel takes: nothing ran.
     kStopped,        ///< Machine::Stopped().
   };
   Kind kind = kNone;
@@ -127,7 +128,6 @@ class Program {
   Fault Launch(const Kernel& kernel, const Shape& shape, std::span<const std::byte> parameters, Machine& machine) const;
 
  private:
-  friend class Reader;
   Program();
 
   std::vector<Kernel> kernels_;
