@@ -7,13 +7,17 @@
 namespace callout::software_gpu::ptx {
 namespace {
 
-/// The result has twice the width.
-Operation Widened(Operation operation) {
-  constexpr Type kTwice[] = {Type::kU32, Type::kU64, Type::kNone, Type::kS32, Type::kS64};
-  if (operation.how.part == Part::kWide) {
-    operation.to = kTwice[static_cast<int>(operation.from) - static_cast<int>(Type::kU16)];
+Type TwiceAsWide(Type type) {
+  switch (type) {
+    case Type::kU16:
+      return Type::kU32;
+    case Type::kS16:
+      return Type::kS32;
+    case Type::kU32:
+      return Type::kU64;
+    default:
+      return Type::kS64;
   }
-  return operation;
 }
 
 Choice ChooseAdd(const Spelling& spelling) {
@@ -172,7 +176,8 @@ Operation FindInteger(const Spelling& spelling) {
     const bool both = operation.to == Type::kU32 && operation.from == Type::kU32;
     operation.to = both ? Type::kU32 : Type::kS32;
   }
-  return spelling.opcode == Opcode::kMul || spelling.opcode == Opcode::kMad ? Widened(operation) : operation;
+  if (operation.value && operation.how.part == Part::kWide) operation.to = TwiceAsWide(operation.from);
+  return operation;
 }
 
 }  // namespace callout::software_gpu::ptx

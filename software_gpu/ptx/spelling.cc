@@ -181,6 +181,10 @@ bool ReadSpelling(std::string_view text, Spelling& spelling, std::string& unknow
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
     return word;
   };
+  if (text.ends_with('.')) {
+    unknown = "";
+    return false;
+  }
   unknown = next();
   spelling.opcode = Named(kOpcodes, unknown);
   if (spelling.opcode == Opcode::kNone) return false;
