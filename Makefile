@@ -75,7 +75,7 @@ test-cpp: $(STAMPS)/dev $(STAMPS)/cmake
 
 test-python: $(STAMPS)/package
 	scripts/system_packages.sh libgsl-dev:gsl/gsl_odeiv2.h
-	$(PY) -m pytest tests
+	scripts/run_tests.sh $(PY) build/tests
 
 test: test-cpp test-python
 

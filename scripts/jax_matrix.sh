@@ -47,59 +47,23 @@ for cell in "${cells[@]}"; do
   venv=build/matrix/$tag-jax$jax
   echo "== $label: $(basename "$wheel")"
   prepare "$python" "$venv" "$jax" "$wheel"
-  rm -rf "$venv"-*.log "$venv"/pytest-*
   labels+=("$label") venvs+=("$venv") logs+=("$venv.log")
 done
 
 # Programs for GPUs run on a double of the driver, which takes minutes: `make test` does that.
-run_tests() { # CELL FOLDER
-  "${venvs[$1]}/bin/python" -m pytest -o cache_dir="$PWD/${venvs[$1]}/pytest-$2" --ignore-glob='*/test_gpu_*' \
-    --ignore-glob='*/test_cuda_*' --ignore-glob='*/test_numba_cuda*' "tests/$2" \
-    < /dev/null >> "${logs[$1]%.log}-$2.log" 2>&1
-}
-
-report() { # CELL FOLDER STATUS
-  local log=${logs[$1]%.log}-$2.log summary
-  summary=$(grep -E '^=+ .*(passed|failed|error|no tests ran).* =+$' "$log" || true)
-  if (($3)); then
-    failed=1
-    tail -n 200 "$log"
-  else
-    grep -E '^(SKIPPED|FAILED|ERROR) ' "$log" || true
-  fi
-  echo "${labels[$1]}: ${summary:-exit code $3, no summary}" | tee -a "$results"
-}
-
-# Side by side: they mostly use one core. Those of whole processes come one cell after the other, since some of them time
-# out; meanwhile, if there is a core for them.
-pids=()
 for cell in "${!labels[@]}"; do
-  run_tests "$cell" python &
-  pids+=($!)
+  status=0
+  echo "== ${labels[$cell]}: tests"
+  scripts/run_tests.sh "$PWD/${venvs[$cell]}/bin/python" "${venvs[$cell]}-tests" --ignore-glob='*/test_gpu_*' \
+    --ignore-glob='*/test_cuda_*' --ignore-glob='*/test_numba_cuda*' < /dev/null > "${logs[$cell]}" 2>&1 || status=$?
+  if ((status)); then
+    failed=1
+    tail -n 200 "${logs[$cell]}"
+  fi
+  grep -E '^(SKIPPED|FAILED|ERROR) ' "${logs[$cell]}" || true
+  summary=$(grep -E '^tests: ' "${logs[$cell]}" || true)
+  echo "${labels[$cell]}: ${summary:-exit code $status, no summary}" | tee -a "$results"
 done
-process_tests() {
-  local cell status
-  for cell in "${!labels[@]}"; do
-    status=0
-    run_tests "$cell" process || status=$?
-    report "$cell" process "$status"
-  done
-}
-python_tests() {
-  local cell status
-  for cell in "${!labels[@]}"; do
-    status=0
-    wait "${pids[$cell]}" || status=$?
-    report "$cell" python "$status"
-  done
-}
-if (($(nproc) > ${#labels[@]})); then
-  process_tests
-  python_tests
-else
-  python_tests
-  process_tests
-fi
 
 echo "== matrix"
 cat "$results"
