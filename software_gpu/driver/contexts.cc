@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdlib>
 
+#include "driver/captures.h"
 #include "driver/enqueue.h"
 #include "driver/state.h"
 
@@ -27,7 +29,12 @@ std::vector<std::shared_ptr<Queue>> TearDown(State& state, CUcontext context) {
     if (stream->context == context) queues.push_back(stream->queue);
   }
   if (context->legacy != nullptr) queues.push_back(context->legacy->queue);
-  std::erase_if(state.captures, [&](const auto& capture) { return capture->origin->context == context; });
+  while (!state.captures.empty()) {
+    const auto own = std::find_if(state.captures.begin(), state.captures.end(),
+                                  [&](const auto& capture) { return capture->origin->context == context; });
+    if (own == state.captures.end()) break;
+    AbandonCapture(state, *own);
+  }
   DeleteAllOf(state.streams, context);
   DeleteAllOf(state.events, context);
   delete std::exchange(context->legacy, nullptr);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/control.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "driver/enqueue.h"
+#include "driver/graph_exec.h"
+#include "driver/graph_nodes.h"
 #include "driver/software_gpu.h"
 
 namespace callout::software_gpu {
@@ -52,8 +55,10 @@ void Reset() {
   EndContexts(state);
   const std::lock_guard lock(state.mutex);
   DeleteAll(state.libraries);
-  DeleteAll(state.graphs);
-  DeleteAll(state.graph_execs);
+  for (CUgraphExec exec : state.graph_execs) delete exec;
+  state.graph_execs.clear();
+  while (!state.graphs.empty()) DeleteGraph(state, RootOf(*state.graphs.begin()));
+  state.conditions.clear();
   state.kernels.clear();
   state.bound.clear();
   state.bound_globals.clear();
@@ -103,7 +108,8 @@ int64_t Live(SoftwareGpuKind kind) {
     case kSoftwareGpuLibrary:
       return size(state.libraries);
     case kSoftwareGpuGraph:
-      return size(state.graphs);
+      return std::count_if(state.graphs.begin(), state.graphs.end(),
+                           [](CUgraph graph) { return graph->owner == nullptr; });
     case kSoftwareGpuGraphExec:
       return size(state.graph_execs);
     default:

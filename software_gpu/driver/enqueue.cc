@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "driver/captures.h"
+
 namespace callout::software_gpu {
 namespace {
 
@@ -26,13 +28,20 @@ void OrderWithLegacy(State& state, CUstream stream) {
   }
 }
 
-CUresult Record(CUstream stream, Node node) {
-  Capture& capture = *stream->capture;
-  if (capture.invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  node.after = stream->after;
-  stream->after = {capture.nodes.size()};
-  capture.nodes.push_back(std::move(node));
-  return CUDA_SUCCESS;
+// Without the mutex. An error stays, and nothing runs after it.
+void Execute(CUcontext context, const std::function<CUresult()>& run, const std::function<void()>& skip) {
+  if (context->fault != CUDA_SUCCESS) {
+    if (skip) skip();
+    return;
+  }
+  if (const CUresult result = run(); result != CUDA_SUCCESS) context->fault = result;
+}
+
+CUresult RecordTask(State& state, CUstream stream, const Task& task) {
+  if (stream->capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  NewNode node{.type = task.type};
+  if (const CUresult wrong = task.record(&node.work); wrong != CUDA_SUCCESS) return InvalidateCapture(stream, wrong);
+  return RecordNode(state, stream, std::move(node));
 }
 
 }  // namespace
@@ -58,21 +67,30 @@ CUresult RefuseCaptured(State& state, CUstream stream) {
   return result;
 }
 
-CUresult Enqueue(State& state, CUcontext current, CUstream handle, Node node) {
+CUresult Enqueue(State& state, CUcontext current, CUstream handle, Task task) {
   CUstream stream = FindStream(state, current, handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture != nullptr) return Record(stream, std::move(node));
+  if (stream->capture != nullptr) return RecordTask(state, stream, task);
   if (const CUresult refused = RefuseCaptured(state, stream); refused != CUDA_SUCCESS) return refused;
-  OrderWithLegacy(state, stream);
-  Nodes nodes;
-  nodes.push_back(std::move(node));
-  stream->queue->Push([context = stream->context, nodes = std::move(nodes)] { Execute(context, nodes); });
+  EnqueueWork(state, stream, std::move(task.run));
   return CUDA_SUCCESS;
+}
+
+void EnqueueWork(State& state, CUstream stream, std::function<CUresult()> run, std::function<void()> skip) {
+  OrderWithLegacy(state, stream);
+  stream->queue->Push([context = stream->context, run = std::move(run), skip = std::move(skip)] {
+    Execute(context, run, skip);
+  });
+}
+
+void EnqueueWait(CUstream stream, const Mark& mark) {
+  if (mark.Done() || mark.queue == stream->queue) return;
+  stream->queue->Push([mark] { mark.Wait(); });
 }
 
 Mark EnqueueMark(State& state, CUstream stream) {
   OrderWithLegacy(state, stream);
-  Mark mark{stream->queue, 0, std::make_shared<std::chrono::steady_clock::time_point>()};
+  Mark mark{.queue = stream->queue, .time = std::make_shared<std::chrono::steady_clock::time_point>()};
   mark.ticket = stream->queue->Push([time = mark.time] { *time = std::chrono::steady_clock::now(); });
   return mark;
 }
@@ -84,13 +102,6 @@ std::vector<std::shared_ptr<Queue>> PendingQueues(State& state, CUcontext contex
   }
   if (context->legacy != nullptr) queues.push_back(context->legacy->queue);
   return queues;
-}
-
-void Execute(CUcontext context, const Nodes& nodes) {
-  for (const Node& node : nodes) {
-    if (context->fault != CUDA_SUCCESS) return;
-    if (const CUresult result = node.run(); result != CUDA_SUCCESS) context->fault = result;
-  }
 }
 
 }  // namespace callout::software_gpu

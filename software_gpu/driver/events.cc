@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "driver/captures.h"
 #include "driver/enqueue.h"
 
 namespace callout::software_gpu {
@@ -11,29 +12,6 @@ CUresult RefuseEvent(State& state, CUevent event) {
     return CUDA_ERROR_CAPTURED_EVENT;
   }
   return RefuseInCapture(state);
-}
-
-bool IsDone(const Mark& mark) { return mark.queue == nullptr || mark.queue->Done(mark.ticket); }
-
-CUresult WaitWhileRecording(CUstream stream, CUevent event) {
-  if (event->capture == nullptr) {
-    // Work outside of the recording cannot be waited for by what is replayed.
-    if (event->mark.queue == nullptr) return CUDA_SUCCESS;
-    stream->capture->invalidated = true;
-    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
-  }
-  if (stream->capture == nullptr) {
-    if (stream == stream->context->legacy) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    if (event->capture->ended) return CUDA_ERROR_CAPTURED_EVENT;
-    stream->capture = event->capture;
-    stream->after.clear();
-  } else if (stream->capture != event->capture) {
-    stream->capture->invalidated = true;
-    event->capture->invalidated = true;
-    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
-  }
-  stream->after.insert(event->after.begin(), event->after.end());
-  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -55,19 +33,24 @@ extern "C" CUresult cuEventDestroy_v2(CUevent event) {
 }
 
 extern "C" CUresult cuEventRecord(CUevent event, CUstream handle) {
+  return cuEventRecordWithFlags(event, handle, CU_EVENT_RECORD_DEFAULT);
+}
+
+extern "C" CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned int flags) {
   const Call call("cuEventRecord", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();
+  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   CUstream stream = FindStream(state, call.context(), handle);
   if (stream == nullptr || !state.events.contains(event) || event->context != stream->context) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   if (stream->capture != nullptr) {
-    if (stream->capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    event->capture = stream->capture;
-    event->after = stream->after;
-    return CUDA_SUCCESS;
+    return flags == CU_EVENT_RECORD_EXTERNAL ? RecordEventNode(state, stream, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+                                             : RecordEvent(stream, event);
   }
+  // CUevent_record_flags: an external record is one of a recording.
+  if (flags == CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult refused = RefuseCaptured(state, stream); refused != CUDA_SUCCESS) return refused;
   event->capture = nullptr;
   event->mark = EnqueueMark(state, stream);
@@ -82,11 +65,13 @@ extern "C" CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned i
   CUstream stream = FindStream(state, call.context(), handle);
   if (stream == nullptr || !state.events.contains(event)) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->capture != nullptr && stream->capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  if (stream->capture != nullptr || event->capture != nullptr) return WaitWhileRecording(stream, event);
+  if (flags == CU_EVENT_WAIT_EXTERNAL) {
+    if (stream->capture == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return RecordEventNode(state, stream, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+  }
+  if (stream->capture != nullptr || event->capture != nullptr) return WaitForRecordedEvent(stream, event);
   if (const CUresult refused = RefuseCaptured(state, stream); refused != CUDA_SUCCESS) return refused;
-  const Mark mark = event->mark;
-  if (IsDone(mark)) return CUDA_SUCCESS;
-  stream->queue->Push([mark] { mark.queue->WaitFor(mark.ticket); });
+  EnqueueWait(stream, event->mark);
   return CUDA_SUCCESS;
 }
 
@@ -94,7 +79,7 @@ extern "C" CUresult cuEventQuery(CUevent event) {
   const Call call("cuEventQuery", kContext);
   if (call.refused()) return call.result();
   if (const CUresult refused = RefuseEvent(call.state(), event); refused != CUDA_SUCCESS) return refused;
-  return IsDone(event->mark) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return event->mark.Done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 extern "C" CUresult cuEventSynchronize(CUevent event) {
@@ -104,7 +89,7 @@ extern "C" CUresult cuEventSynchronize(CUevent event) {
   const Mark mark = event->mark;
   CUcontext context = event->context;
   call.Unlock();
-  if (mark.queue != nullptr) mark.queue->WaitFor(mark.ticket);
+  mark.Wait();
   return context->fault;
 }
 
@@ -113,10 +98,10 @@ extern "C" CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUeve
   if (call.refused()) return call.result();
   for (CUevent event : {start, end}) {
     if (const CUresult refused = RefuseEvent(call.state(), event); refused != CUDA_SUCCESS) return refused;
-    if (!event->timed || event->mark.queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (!IsDone(event->mark)) return CUDA_ERROR_NOT_READY;
+    if (!event->timed || !event->mark.recorded()) return CUDA_ERROR_INVALID_HANDLE;
+    if (!event->mark.Done()) return CUDA_ERROR_NOT_READY;
   }
-  const std::chrono::duration<float, std::milli> elapsed = *end->mark.time - *start->mark.time;
+  const std::chrono::duration<float, std::milli> elapsed = end->mark.Time() - start->mark.Time();
   *milliseconds = elapsed.count();
   return CUDA_SUCCESS;
 }

@@ -3,6 +3,9 @@
 // What a launch checks, copies and runs.
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "driver/launches.h"
 
 #include "driver/enqueue.h"
 
@@ -106,25 +109,65 @@ CUfunction FindLaunched(State& state, CUfunction handle, CUcontext context) {
   return state.kernels.contains(kernel) ? FunctionOf(state, kernel, context) : nullptr;
 }
 
-CUresult LaunchOn(const Call& call, CUfunction handle, const Shape& shape, CUstream stream, void** parameters) {
-  State& state = call.state();
-  CUfunction function = FindLaunched(state, handle, call.context());
-  CUstream found = FindStream(state, call.context(), stream);
-  if (function == nullptr || found == nullptr || found->context != function->context) return CUDA_ERROR_INVALID_HANDLE;
-  if (const CUresult wrong = CheckShape(*function, shape); wrong != CUDA_SUCCESS) return wrong;
-  const CUkern_st& kernel = *function->kernel;
-  if (parameters == nullptr && !kernel.sizes.empty()) return CUDA_ERROR_INVALID_VALUE;
-  auto run = std::make_shared<KernelRun>();
-  run->library = kernel.library;
-  run->context = function->context;
-  run->function = kernel.function;
-  run->shape = shape;
-  run->offsets = kernel.offsets;
-  run->parameters.resize((kernel.parameter_bytes + 7) / 8);
-  for (size_t i = 0; i < kernel.sizes.size(); ++i) {
-    std::memcpy(reinterpret_cast<char*>(run->parameters.data()) + kernel.offsets[i], parameters[i], kernel.sizes[i]);
+bool IsCooperative(const KernelWork& kernel) {
+  const auto found = kernel.attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  return found != kernel.attributes.end() && found->second.cooperative != 0;
+}
+
+// A launch with its parameters' places, for those who ask for them.
+struct LaunchCopies {
+  KernelRun run;
+  std::vector<void*> places;
+};
+
+// Parameters come one by one, or all in one buffer (Driver API, cuLaunchKernel).
+CUresult CopyParameters(const CUkern_st& kernel, const CUDA_KERNEL_NODE_PARAMS_v2& params, char* to) {
+  if (params.extra != nullptr) {
+    const void* buffer = nullptr;
+    const size_t* bytes = nullptr;
+    for (void** entry = params.extra; *entry != CU_LAUNCH_PARAM_END; entry += 2) {
+      if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = entry[1];
+      if (*entry == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = static_cast<const size_t*>(entry[1]);
+    }
+    if (params.kernelParams != nullptr || buffer == nullptr || bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (*bytes < kernel.parameter_bytes) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(to, buffer, kernel.parameter_bytes);
+    return CUDA_SUCCESS;
   }
-  return Enqueue(state, call.context(), stream, {NodeKind::kKernel, &kernel, [run] { return RunKernel(*run); }});
+  if (params.kernelParams == nullptr && !kernel.sizes.empty()) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < kernel.sizes.size(); ++i) {
+    std::memcpy(to + kernel.offsets[i], params.kernelParams[i], kernel.sizes[i]);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult LaunchOn(const Call& call, CUfunction function, const Shape& shape, CUstream stream, void** parameters,
+                  void** extra, KernelAttributes attributes) {
+  State& state = call.state();
+  auto kernel = std::make_shared<KernelWork>();
+  kernel->params = {.func = function,
+                    .gridDimX = shape.grid[0],
+                    .gridDimY = shape.grid[1],
+                    .gridDimZ = shape.grid[2],
+                    .blockDimX = shape.block[0],
+                    .blockDimY = shape.block[1],
+                    .blockDimZ = shape.block[2],
+                    .sharedMemBytes = shape.shared_bytes,
+                    .kernelParams = parameters,
+                    .extra = extra,
+                    .kern = nullptr,
+                    .ctx = nullptr};
+  kernel->attributes = std::move(attributes);
+  if (const CUresult wrong = PrepareLaunch(state, call.context(), kernel.get()); wrong != CUDA_SUCCESS) return wrong;
+  CUstream found = FindStream(state, call.context(), stream);
+  if (found == nullptr || found->context != kernel->context) return CUDA_ERROR_INVALID_HANDLE;
+  return Enqueue(state, call.context(), stream,
+                 {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                  .record = [&](WorkPtr* work) {
+                    *work = std::make_shared<const Work>(*kernel);
+                    return CUDA_SUCCESS;
+                  },
+                  .run = kernel->run});
 }
 
 std::string Describe(const Shape& shape) {
@@ -136,14 +179,47 @@ std::string Describe(const Shape& shape) {
 
 }  // namespace
 
+CUresult PrepareLaunch(State& state, CUcontext current, KernelWork* kernel) {
+  CUDA_KERNEL_NODE_PARAMS_v2& params = kernel->params;
+  CUcontext const context = params.func == nullptr && params.ctx != nullptr ? params.ctx : current;
+  CUfunction const handle = params.func != nullptr ? params.func : reinterpret_cast<CUfunction>(params.kern);
+  if (!IsContext(state, context)) return CUDA_ERROR_INVALID_CONTEXT;
+  CUfunction const function = FindLaunched(state, handle, context);
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Shape shape{{params.gridDimX, params.gridDimY, params.gridDimZ},
+                    {params.blockDimX, params.blockDimY, params.blockDimZ},
+                    params.sharedMemBytes};
+  if (const CUresult wrong = CheckShape(*function, shape); wrong != CUDA_SUCCESS) return wrong;
+  // As if two blocks fitted on a multiprocessor, whatever they need.
+  const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  if (IsCooperative(*kernel) && blocks > 2 * kMultiprocessors) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  const CUkern_st& code = *function->kernel;
+  auto copies = std::make_shared<LaunchCopies>();
+  KernelRun& run = copies->run;
+  run = {code.library, function->context, code.function, shape, code.offsets, {}};
+  run.parameters.resize((code.parameter_bytes + 7) / 8);
+  auto* const bytes = reinterpret_cast<char*>(run.parameters.data());
+  if (const CUresult wrong = CopyParameters(code, params, bytes); wrong != CUDA_SUCCESS) return wrong;
+  for (const size_t offset : code.offsets) copies->places.push_back(bytes + offset);
+  params.kernelParams = copies->places.data();
+  params.extra = nullptr;
+  kernel->function = function;
+  kernel->name = code.name;
+  kernel->context = function->context;
+  kernel->copies = copies;
+  kernel->run = [copies] { return RunKernel(copies->run); };
+  return CUDA_SUCCESS;
+}
+
+bool IsLaunchable(const State& state, const KernelWork& kernel) { return state.functions.contains(kernel.function); }
+
 extern "C" CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                                    unsigned int block_x, unsigned int block_y, unsigned int block_z,
                                    unsigned int shared_bytes, CUstream stream, void** parameters, void** extra) {
   const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
   const Call call("cuLaunchKernel", kContext, Describe(shape));
   if (call.refused()) return call.result();
-  if (extra != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-  return LaunchOn(call, function, shape, stream, parameters);
+  return LaunchOn(call, function, shape, stream, parameters, extra, {});
 }
 
 extern "C" CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
@@ -153,9 +229,9 @@ extern "C" CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int 
   const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
   const Call call("cuLaunchCooperativeKernel", kContext, Describe(shape));
   if (call.refused()) return call.result();
-  // As if two blocks fitted on a multiprocessor, whatever they need.
-  if (uint64_t{grid_x} * grid_y * grid_z > 2 * kMultiprocessors) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-  return LaunchOn(call, function, shape, stream, parameters);
+  KernelAttributes attributes;
+  attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative = 1;
+  return LaunchOn(call, function, shape, stream, parameters, nullptr, std::move(attributes));
 }
 
 }  // namespace callout::software_gpu

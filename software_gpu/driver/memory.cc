@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "driver/enqueue.h"
+#include "driver/graph_run.h"
 
 namespace callout::software_gpu {
 namespace {
@@ -22,7 +24,23 @@ bool IsDeviceMemory(State& state, const void* at) {
   return state.memory.Find(reinterpret_cast<CUdeviceptr>(at), 1).memory != nullptr;
 }
 
+// Memory that is not pinned is read from `staged`, if it is given, and by a graph at each of its launches.
+CUresult EnqueueCopy(State& state, CUcontext current, CUstream stream, const CUDA_MEMCPY3D& copy,
+                     const std::shared_ptr<std::string>& staged) {
+  CUDA_MEMCPY3D now = copy;
+  if (staged != nullptr) now.srcHost = staged->data();
+  return Enqueue(state, current, stream,
+                 {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
+                  .record = [&](WorkPtr* work) { return MakeCopyWork(state, current, copy, work); },
+                  .run = [now, staged] { return PerformCopy(now); }});
+}
+
 }  // namespace
+
+CUcontext PinnedContext(State& state, CUdeviceptr address) {
+  auto* const at = reinterpret_cast<void*>(address);
+  return FindPinned(state, at, 1) != nullptr ? std::prev(state.pinned.upper_bound(at))->second.context : nullptr;
+}
 
 char* FindMemory(State& state, CUdeviceptr address, size_t bytes) {
   if (char* memory = state.memory.Find(address, bytes).memory; memory != nullptr) return memory;
@@ -106,14 +124,8 @@ extern "C" CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_
   if (FindPinned(state, from, bytes) == nullptr) {
     staged = std::make_shared<std::string>(static_cast<const char*>(from), bytes);
   }
-  const auto run = [&state, to, from, bytes, staged]() -> CUresult {
-    const std::lock_guard lock(state.mutex);
-    char* target = FindMemory(state, to, bytes);
-    if (target == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    std::memcpy(target, staged != nullptr ? staged->data() : from, bytes);
-    return CUDA_SUCCESS;
-  };
-  return Enqueue(state, call.context(), stream, {NodeKind::kCopy, nullptr, run});
+  CUDA_MEMCPY3D copy = RowOf(CU_MEMORYTYPE_UNIFIED, to, CU_MEMORYTYPE_HOST, reinterpret_cast<CUdeviceptr>(from), bytes);
+  return EnqueueCopy(state, call.context(), stream, copy, staged);
 }
 
 extern "C" CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
@@ -122,21 +134,16 @@ extern "C" CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t byte
   if (bytes == 0) return CUDA_SUCCESS;
   State& state = call.state();
   if (FindMemory(state, from, bytes) == nullptr || IsDeviceMemory(state, to)) return CUDA_ERROR_INVALID_VALUE;
-  const auto run = [&state, to, from, bytes]() -> CUresult {
-    const std::lock_guard lock(state.mutex);
-    const char* source = FindMemory(state, from, bytes);
-    if (source == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    std::memcpy(to, source, bytes);
-    return CUDA_SUCCESS;
-  };
-  const CUresult result = Enqueue(state, call.context(), stream, {NodeKind::kCopy, nullptr, run});
+  const CUDA_MEMCPY3D copy =
+      RowOf(CU_MEMORYTYPE_HOST, reinterpret_cast<CUdeviceptr>(to), CU_MEMORYTYPE_UNIFIED, from, bytes);
+  const CUresult result = EnqueueCopy(state, call.context(), stream, copy, nullptr);
   CUstream found = FindStream(state, call.context(), stream);
   if (result != CUDA_SUCCESS || found->capture != nullptr || FindPinned(state, to, bytes) != nullptr) return result;
   // To memory that is not pinned a copy is done when the call returns.
   const Mark mark = EnqueueMark(state, found);
   CUcontext context = found->context;
   call.Unlock();
-  mark.queue->WaitFor(mark.ticket);
+  mark.Wait();
   return context->fault;
 }
 
@@ -148,15 +155,8 @@ extern "C" CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_
   if (FindMemory(state, to, bytes) == nullptr || FindMemory(state, from, bytes) == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const auto run = [&state, to, from, bytes]() -> CUresult {
-    const std::lock_guard lock(state.mutex);
-    char* target = FindMemory(state, to, bytes);
-    const char* source = FindMemory(state, from, bytes);
-    if (target == nullptr || source == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    std::memmove(target, source, bytes);
-    return CUDA_SUCCESS;
-  };
-  return Enqueue(state, call.context(), stream, {NodeKind::kCopy, nullptr, run});
+  const CUDA_MEMCPY3D copy = RowOf(CU_MEMORYTYPE_UNIFIED, to, CU_MEMORYTYPE_UNIFIED, from, bytes);
+  return EnqueueCopy(state, call.context(), stream, copy, nullptr);
 }
 
 extern "C" CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
@@ -165,14 +165,11 @@ extern "C" CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t 
   if (bytes == 0) return CUDA_SUCCESS;
   State& state = call.state();
   if (FindMemory(state, to, bytes) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto run = [&state, to, value, bytes]() -> CUresult {
-    const std::lock_guard lock(state.mutex);
-    char* target = FindMemory(state, to, bytes);
-    if (target == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    std::memset(target, value, bytes);
-    return CUDA_SUCCESS;
-  };
-  return Enqueue(state, call.context(), stream, {NodeKind::kSet, nullptr, run});
+  const CUDA_MEMSET_NODE_PARAMS set{.dst = to, .pitch = 0, .value = value, .elementSize = 1, .width = bytes, .height = 1};
+  return Enqueue(state, call.context(), stream,
+                 {.type = CU_GRAPH_NODE_TYPE_MEMSET,
+                  .record = [&](WorkPtr* work) { return MakeSetWork(state, call.context(), set, work); },
+                  .run = [set] { return PerformSet(set); }});
 }
 
 }  // namespace callout::software_gpu

@@ -5,47 +5,53 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
+#include <condition_variable>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "driver/cuda_types.h"
+#include "driver/graph.h"
 #include "driver/queue.h"
 #include "driver/software_gpu.h"
 
 namespace callout::software_gpu {
 
-enum class NodeKind { kCopy, kSet, kKernel, kHostFunction, kWriteValue, kGraph };
+struct Capture;
 
-/// One thing for a device to do. `run` returns an error that stays, and is called without the mutex.
-struct Node {
-  NodeKind kind;
-  const void* what;  ///< The kernel or function, for updates.
-  std::function<CUresult()> run;
-  std::set<size_t> after = {};  ///< Nodes of the same graph.
-};
-using Nodes = std::vector<Node>;
+/// Something that comes about once, and that threads wait for. **Thread-safe.**
+class Milestone {
+ public:
+  void Reach();
+  bool Reached();
+  void Wait();
+  std::chrono::steady_clock::time_point time();
 
-/// Calls on streams that are being recorded.
-struct Capture {
-  uint64_t id;
-  CUstreamCaptureMode mode;
-  std::thread::id thread;
-  CUstream origin;
-  bool invalidated = false;
-  bool ended = false;
-  Nodes nodes = {};
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool reached_ = false;
+  std::chrono::steady_clock::time_point time_;
 };
 
-/// The end of what was queued on a stream at some time.
+/// The end of what was queued on a stream at some time, or the place of a graph's launch where it records an event.
 struct Mark {
-  std::shared_ptr<Queue> queue;
+  std::shared_ptr<Queue> queue = nullptr;
   uint64_t ticket = 0;
-  std::shared_ptr<std::chrono::steady_clock::time_point> time;
+  std::shared_ptr<std::chrono::steady_clock::time_point> time = nullptr;
+  std::shared_ptr<Milestone> milestone = nullptr;
+
+  bool recorded() const { return queue != nullptr || milestone != nullptr; }
+  /// True if there is nothing to wait for.
+  bool Done() const;
+  /// **Blocks until** Done().
+  void Wait() const;
+  /// When it was reached. Of a mark that was recorded and is done.
+  std::chrono::steady_clock::time_point Time() const;
 };
 
 }  // namespace callout::software_gpu
@@ -62,7 +68,9 @@ struct CUstream_st {
   bool blocking;
   std::shared_ptr<callout::software_gpu::Queue> queue = std::make_shared<callout::software_gpu::Queue>();
   std::shared_ptr<callout::software_gpu::Capture> capture = nullptr;
-  std::set<size_t> after = {};  // what its next node comes after
+  callout::software_gpu::Edges after = {};  // what its next node comes after
+  std::vector<CUgraphNode> after_nodes = {};  // as cuStreamGetCaptureInfo gave them
+  std::vector<CUgraphEdgeData> after_data = {};
 };
 
 struct CUevent_st {
@@ -70,7 +78,7 @@ struct CUevent_st {
   bool timed;
   callout::software_gpu::Mark mark = {};  // without a queue: never recorded
   std::shared_ptr<callout::software_gpu::Capture> capture = nullptr;
-  std::set<size_t> after = {};
+  callout::software_gpu::Edges after = {};
 };
 
 struct CUkern_st {
@@ -95,12 +103,4 @@ struct CUlib_st {
   std::map<std::string, std::unique_ptr<CUkern_st>> kernels = {};
   std::map<std::string, size_t> globals = {};
   std::map<std::pair<CUcontext, std::string>, CUdeviceptr> memory = {};
-};
-
-struct CUgraph_st {
-  callout::software_gpu::Nodes nodes = {};
-};
-
-struct CUgraphExec_st {
-  std::shared_ptr<const callout::software_gpu::Nodes> nodes;
 };

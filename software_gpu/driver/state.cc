@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/state.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 
+#include "driver/captures.h"
 #include "driver/control.h"
 #include "driver/defaults.h"
 
@@ -36,6 +38,8 @@ State* ReadEnvironment() {
       AddFailure(*state, parts[0], std::atoi(parts[1].c_str()), static_cast<CUresult>(std::atoi(parts[2].c_str())));
   }
   state->reaches_host_memory = Variable("CALLOUT_SOFTWARE_GPU_HOST_MEMORY") == "1";
+  const std::string delays = Variable("CALLOUT_SOFTWARE_GPU_DELAYS");
+  if (!delays.empty()) state->seeds.emplace(std::strtoull(delays.c_str(), nullptr, 10));
   state->log_path = Variable("CALLOUT_SOFTWARE_GPU_LOG");
   return state;
 }
@@ -79,6 +83,31 @@ int NotSupported(const char* symbol) {
 PerThreadStreams::PerThreadStreams() : before_(std::exchange(per_thread_streams, true)) {}
 PerThreadStreams::~PerThreadStreams() { per_thread_streams = before_; }
 bool PerThreadStreams::Active() { return per_thread_streams; }
+
+CUresult State::Refuse(const std::string& what) {
+  const std::string line = "refused: " + what + "\n";
+  log += line;
+  if (!log_path.empty()) WriteLog(log_path, line);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+std::optional<uint64_t> State::NextSeed() {
+  return seeds.has_value() ? std::optional<uint64_t>((*seeds)()) : std::nullopt;
+}
+
+bool IsContext(const State& state, CUcontext context) {
+  return std::any_of(state.contexts.begin(), state.contexts.end(),
+                     [&](const auto& own) { return own.get() == context && own->retained > 0; });
+}
+
+bool SetCondition(State& state, CUcontext context, CUgraphConditionalHandle handle, uint32_t value) {
+  const std::lock_guard lock(state.mutex);
+  const auto found = state.conditions.find(handle);
+  const std::shared_ptr<Condition> condition = found != state.conditions.end() ? found->second.lock() : nullptr;
+  if (condition == nullptr || condition->context != context) return false;
+  condition->value = value;
+  return true;
+}
 
 bool Stays(CUresult result) {
   return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_LAUNCH_TIMEOUT || result == CUDA_ERROR_ASSERT ||

@@ -5,6 +5,8 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -42,7 +44,9 @@ struct State {
   std::set<CUkernel> kernels;
   std::set<CUfunction> functions;
   std::set<CUgraph> graphs;
+  std::set<CUgraphNode> graph_nodes;
   std::set<CUgraphExec> graph_execs;
+  std::map<CUgraphConditionalHandle, std::weak_ptr<Condition>> conditions;
   std::set<std::shared_ptr<Capture>> captures;
   uint64_t captures_begun = 0;
   std::map<void*, Pinned> pinned;
@@ -54,6 +58,12 @@ struct State {
   std::map<std::string, int> calls;
   std::multimap<std::string, std::pair<int, CUresult>> failures;  // at which call, and how
   std::string log;
+
+  /// CUDA_ERROR_NOT_SUPPORTED for a thing that this GPU does not have, with its name in the log.
+  CUresult Refuse(const std::string& what);
+  /// For the order of a launch's nodes: none if nothing is to be random.
+  std::optional<uint64_t> NextSeed();
+  std::optional<std::mt19937_64> seeds;  ///< CALLOUT_SOFTWARE_GPU_DELAYS
 };
 
 /// Never destroyed: queues use it until the process ends.
@@ -98,12 +108,21 @@ bool& InHostFunction();
 /// How this thread's calls stand to recordings: as CU_STREAM_CAPTURE_MODE_*, global by default.
 CUstreamCaptureMode& ThreadCaptureMode();
 
+/// True for a context of a device, retained.
+bool IsContext(const State& state, CUcontext context);
+
+/// What a kernel's cudaGraphSetConditional does. False if the context has no such handle. Takes the mutex.
+bool SetCondition(State& state, CUcontext context, CUgraphConditionalHandle handle, uint32_t value);
+
 /// True for errors after which a context is of no use.
 bool Stays(CUresult result);
 
 /// Where a device's or pinned address may be touched. Null if not all of it lies in one allocation. With the mutex
 /// held.
 char* FindMemory(State& state, CUdeviceptr address, size_t bytes);
+
+/// The context of pinned memory. Null for other memory. With the mutex held.
+CUcontext PinnedContext(State& state, CUdeviceptr address);
 
 /// A global of an image in a context, zeros at first. Zero if there is none.
 CUdeviceptr GlobalMemory(State& state, CUlibrary library, CUcontext context, const std::string& name);

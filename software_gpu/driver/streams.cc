@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <atomic>
-
+#include "driver/captures.h"
 #include "driver/enqueue.h"
+#include "driver/graph_run.h"
 
 namespace callout::software_gpu {
 namespace {
@@ -15,6 +15,19 @@ std::vector<std::shared_ptr<Queue>> TakeFinished(State& state) {
     return true;
   });
   return finished;
+}
+
+// An operation on a value is a batch of one, in graphs too.
+CUresult EnqueueBatch(State& state, CUcontext current, CUstream stream, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params) {
+  WorkPtr work;
+  if (const CUresult wrong = MakeBatchWork(state, current, params, &work); wrong != CUDA_SUCCESS) return wrong;
+  return Enqueue(state, current, stream,
+                 {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+                  .record = [&](WorkPtr* recorded) {
+                    *recorded = work;
+                    return CUDA_SUCCESS;
+                  },
+                  .run = [work] { return PerformBatch(std::get<BatchWork>(*work)); }});
 }
 
 }  // namespace
@@ -35,9 +48,9 @@ extern "C" CUresult cuStreamDestroy_v2(CUstream stream) {
   if (call.refused()) return call.result();
   State& state = call.state();
   if (state.streams.erase(stream) == 0) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture != nullptr) {
-    stream->capture->invalidated = true;
-    std::erase_if(state.captures, [&](const auto& capture) { return capture->origin == stream; });
+  if (const std::shared_ptr<Capture> capture = stream->capture; capture != nullptr) {
+    capture->invalidated = true;
+    if (capture->origin == stream) AbandonCapture(state, capture);
   }
   state.retired.push_back(stream->queue);
   delete stream;
@@ -55,7 +68,7 @@ extern "C" CUresult cuStreamSynchronize(CUstream handle) {
   CUcontext context = stream->context;
   const Mark mark = EnqueueMark(state, stream);
   call.Unlock();
-  mark.queue->WaitFor(mark.ticket);
+  mark.Wait();
   return context->fault;
 }
 
@@ -74,32 +87,24 @@ extern "C" CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* u
   const Call call("cuLaunchHostFunc", kContext);
   if (call.refused()) return call.result();
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto run = [function, user_data] {
-    InHostFunction() = true;
-    function(user_data);
-    InHostFunction() = false;
-    return CUDA_SUCCESS;
-  };
+  const CUDA_HOST_NODE_PARAMS params{function, user_data};
   return Enqueue(call.state(), call.context(), stream,
-                 {NodeKind::kHostFunction, reinterpret_cast<const void*>(function), run});
+                 {.type = CU_GRAPH_NODE_TYPE_HOST,
+                  .record = [&](WorkPtr* work) { return MakeHostWork(params, work); },
+                  .run = [params] { return PerformHost(params); }});
 }
 
 extern "C" CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr at, uint32_t value, unsigned int flags) {
   const Call call("cuStreamWriteValue32", kContext);
   if (call.refused()) return call.result();
   State& state = call.state();
-  if (flags > 1 || at % sizeof(value) != 0 || FindMemory(state, at, sizeof(value)) == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  const auto run = [&state, at, value]() -> CUresult {
-    const std::lock_guard lock(state.mutex);
-    char* memory = FindMemory(state, at, sizeof(value));
-    if (memory == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    // What was queued before is seen by whoever acquires the value.
-    std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(memory)).store(value, std::memory_order_release);
-    return CUDA_SUCCESS;
-  };
-  return Enqueue(state, call.context(), stream, {NodeKind::kWriteValue, nullptr, run});
+  if (flags > CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) return CUDA_ERROR_INVALID_VALUE;
+  CUstreamBatchMemOpParams operation = {};
+  operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+  operation.writeValue.address = at;
+  operation.writeValue.value = value;
+  operation.writeValue.flags = flags;
+  return EnqueueBatch(state, call.context(), stream, {call.context(), 1, &operation, 0});
 }
 
 }  // namespace callout::software_gpu

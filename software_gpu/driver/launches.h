@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Launches of kernels, from streams and from graphs. With the mutex of State held.
+#pragma once
+
+#include "driver/graph.h"
+#include "driver/state.h"
+
+namespace callout::software_gpu {
+
+/// Checks a launch whose `params` and `attributes` are set, copies its parameters, and sets the rest. Functions are
+/// those of `current`, where the parameters name a kernel without a context.
+CUresult PrepareLaunch(State& state, CUcontext current, KernelWork* kernel);
+
+/// False if the kernel's library was unloaded.
+bool IsLaunchable(const State& state, const KernelWork& kernel);
+
+}  // namespace callout::software_gpu
