@@ -216,9 +216,9 @@ extern "C" CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != std::this_thread::get_id()) {
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   }
-  const CUresult result = capture->invalidated           ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+  const CUresult result = capture->invalidated        ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                           : !IsJoined(state, capture) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-                                                         : CUDA_SUCCESS;
+                                                      : CUDA_SUCCESS;
   Finish(state, capture);
   if (result == CUDA_SUCCESS) {
     *graph = capture->graph;

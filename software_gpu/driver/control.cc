@@ -59,6 +59,7 @@ void Reset() {
   state.graph_execs.clear();
   while (!state.graphs.empty()) DeleteGraph(state, RootOf(*state.graphs.begin()));
   state.conditions.clear();
+  state.seeds.reset();
   state.kernels.clear();
   state.bound.clear();
   state.bound_globals.clear();
@@ -136,6 +137,12 @@ void BindGlobal(const SoftwareGpuGlobal* global) {
   state.bound_globals[global->name] = global->bytes;
 }
 
+void ShuffleGraphs(uint64_t seed) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  state.seeds.emplace(seed);
+}
+
 }  // namespace
 }  // namespace callout::software_gpu
 
@@ -152,6 +159,7 @@ extern "C" __attribute__((visibility("default"))) const SoftwareGpuControl* soft
       .set_devices = &callout::software_gpu::ControlDevices,
       .bind = &callout::software_gpu::Bind,
       .bind_global = &callout::software_gpu::BindGlobal,
+      .shuffle_graphs = &callout::software_gpu::ShuffleGraphs,
   };
   return &control;
 }

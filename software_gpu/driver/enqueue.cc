@@ -78,9 +78,8 @@ CUresult Enqueue(State& state, CUcontext current, CUstream handle, Task task) {
 
 void EnqueueWork(State& state, CUstream stream, std::function<CUresult()> run, std::function<void()> skip) {
   OrderWithLegacy(state, stream);
-  stream->queue->Push([context = stream->context, run = std::move(run), skip = std::move(skip)] {
-    Execute(context, run, skip);
-  });
+  stream->queue->Push(
+      [context = stream->context, run = std::move(run), skip = std::move(skip)] { Execute(context, run, skip); });
 }
 
 void EnqueueWait(CUstream stream, const Mark& mark) {

@@ -87,7 +87,8 @@ struct ConditionalWork {
 };
 
 /// Empty nodes and child graphs have none.
-using Work = std::variant<std::monostate, KernelWork, CopyWork, SetWork, HostWork, EventWork, BatchWork, ConditionalWork>;
+using Work =
+    std::variant<std::monostate, KernelWork, CopyWork, SetWork, HostWork, EventWork, BatchWork, ConditionalWork>;
 
 struct Edge {
   CUgraphNode from;
@@ -121,14 +122,14 @@ struct CUgraphNode_st {
 
 struct CUgraph_st {
   unsigned int id = 0;
-  CUgraphNode owner = nullptr;  ///< Whose body it is.
-  bool moved = false;           ///< It was given to its owner, and not made for it.
+  CUgraphNode owner = nullptr;      ///< Whose body it is.
+  bool moved = false;               ///< It was given to its owner, and not made for it.
   CUcontext conditional = nullptr;  ///< Of the conditional node whose body it is, or is below.
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes = {};
   unsigned int nodes_made = 0;
   std::map<CUgraphConditionalHandle, std::shared_ptr<callout::software_gpu::Condition>> conditions = {};
   std::weak_ptr<const void> instance = {};  ///< Lives as long as its latest executable graph.
-  unsigned int captures = 0;                     ///< That are adding to it.
+  unsigned int captures = 0;                ///< That are adding to it.
   std::shared_ptr<callout::software_gpu::UserObjects> objects = {};
 };
 

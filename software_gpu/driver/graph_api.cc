@@ -105,23 +105,23 @@ extern "C" CUresult cuGraphClone(CUgraph* clone, CUgraph original) {
   return CUDA_SUCCESS;
 }
 
-extern "C" CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                              const CUDA_KERNEL_NODE_PARAMS_v1* params) {
+extern "C" CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                         size_t count, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
   const CUDA_KERNEL_NODE_PARAMS_v2 wide = params != nullptr ? Widen(*params) : CUDA_KERNEL_NODE_PARAMS_v2{};
   return cuGraphAddKernelNode_v2(node, graph, dependencies, count, params != nullptr ? &wide : nullptr);
 }
 
-extern "C" CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                                 const CUDA_KERNEL_NODE_PARAMS_v2* params) {
-  return AddAt("cuGraphAddKernelNode", kContext, {node, graph, dependencies, nullptr, count},
-               CU_GRAPH_NODE_TYPE_KERNEL, [&](const Call& call, NewNode* made) {
+extern "C" CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                            size_t count, const CUDA_KERNEL_NODE_PARAMS_v2* params) {
+  return AddAt("cuGraphAddKernelNode", kContext, {node, graph, dependencies, nullptr, count}, CU_GRAPH_NODE_TYPE_KERNEL,
+               [&](const Call& call, NewNode* made) {
                  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
                  return MakeKernelWork(call.state(), call.context(), *params, {}, &made->work);
                });
 }
 
-extern "C" CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                              const CUDA_MEMCPY3D* params, CUcontext context) {
+extern "C" CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                         size_t count, const CUDA_MEMCPY3D* params, CUcontext context) {
   return AddAt("cuGraphAddMemcpyNode", kInitialized, {node, graph, dependencies, nullptr, count},
                CU_GRAPH_NODE_TYPE_MEMCPY, [&](const Call& call, NewNode* made) {
                  if (params == nullptr || !IsContext(call.state(), context)) return CUDA_ERROR_INVALID_VALUE;
@@ -129,8 +129,8 @@ extern "C" CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const
                });
 }
 
-extern "C" CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                              const CUDA_MEMSET_NODE_PARAMS* params, CUcontext context) {
+extern "C" CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                         size_t count, const CUDA_MEMSET_NODE_PARAMS* params, CUcontext context) {
   return AddAt("cuGraphAddMemsetNode", kInitialized, {node, graph, dependencies, nullptr, count},
                CU_GRAPH_NODE_TYPE_MEMSET, [&](const Call& call, NewNode* made) {
                  if (params == nullptr || !IsContext(call.state(), context)) return CUDA_ERROR_INVALID_VALUE;
@@ -139,44 +139,43 @@ extern "C" CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const
 }
 
 extern "C" CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                            const CUDA_HOST_NODE_PARAMS* params) {
-  return AddAt("cuGraphAddHostNode", kInitialized, {node, graph, dependencies, nullptr, count},
-               CU_GRAPH_NODE_TYPE_HOST, [&](const Call&, NewNode* made) {
+                                       const CUDA_HOST_NODE_PARAMS* params) {
+  return AddAt("cuGraphAddHostNode", kInitialized, {node, graph, dependencies, nullptr, count}, CU_GRAPH_NODE_TYPE_HOST,
+               [&](const Call&, NewNode* made) {
                  return params == nullptr ? CUDA_ERROR_INVALID_VALUE : MakeHostWork(*params, &made->work);
                });
 }
 
-extern "C" CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count) {
+extern "C" CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                        size_t count) {
   return AddAt("cuGraphAddEmptyNode", kInitialized, {node, graph, dependencies, nullptr, count},
                CU_GRAPH_NODE_TYPE_EMPTY, [](const Call&, NewNode*) { return CUDA_SUCCESS; });
 }
 
-extern "C" CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                                  CUgraph child) {
+extern "C" CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                             size_t count, CUgraph child) {
   return AddAt("cuGraphAddChildGraphNode", kInitialized, {node, graph, dependencies, nullptr, count},
                CU_GRAPH_NODE_TYPE_GRAPH, [&](const Call& call, NewNode* made) {
                  return MakeChild(call.state(), graph, child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE, made);
                });
 }
 
-extern "C" CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                                   CUevent event) {
+extern "C" CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                              size_t count, CUevent event) {
   return AddAt("cuGraphAddEventRecordNode", kInitialized, {node, graph, dependencies, nullptr, count},
-               CU_GRAPH_NODE_TYPE_EVENT_RECORD, [&](const Call& call, NewNode* made) {
-                 return MakeEventWork(call.state(), event, &made->work);
-               });
+               CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+               [&](const Call& call, NewNode* made) { return MakeEventWork(call.state(), event, &made->work); });
 }
 
-extern "C" CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                                 CUevent event) {
+extern "C" CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                            size_t count, CUevent event) {
   return AddAt("cuGraphAddEventWaitNode", kInitialized, {node, graph, dependencies, nullptr, count},
-               CU_GRAPH_NODE_TYPE_WAIT_EVENT, [&](const Call& call, NewNode* made) {
-                 return MakeEventWork(call.state(), event, &made->work);
-               });
+               CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+               [&](const Call& call, NewNode* made) { return MakeEventWork(call.state(), event, &made->work); });
 }
 
-extern "C" CUresult cuGraphAddBatchMemOpNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                                  const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+extern "C" CUresult cuGraphAddBatchMemOpNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                             size_t count, const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
   return AddAt("cuGraphAddBatchMemOpNode", kContext, {node, graph, dependencies, nullptr, count},
                CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, [&](const Call& call, NewNode* made) {
                  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -184,7 +183,8 @@ extern "C" CUresult cuGraphAddBatchMemOpNode(CUgraphNode* node, CUgraph graph, c
                });
 }
 
-extern "C" CUresult cuGraphAddMemAllocNode(CUgraphNode*, CUgraph, const CUgraphNode*, size_t, CUDA_MEM_ALLOC_NODE_PARAMS*) {
+extern "C" CUresult cuGraphAddMemAllocNode(CUgraphNode*, CUgraph, const CUgraphNode*, size_t,
+                                           CUDA_MEM_ALLOC_NODE_PARAMS*) {
   const Call call("cuGraphAddMemAllocNode", kInitialized);
   return call.refused() ? call.result() : call.state().Refuse("a node of type memory allocation");
 }
@@ -195,22 +195,22 @@ extern "C" CUresult cuGraphAddMemFreeNode(CUgraphNode*, CUgraph, const CUgraphNo
 }
 
 extern "C" CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                        CUgraphNodeParams* params) {
+                                   CUgraphNodeParams* params) {
   return AddAny("cuGraphAddNode", {node, graph, dependencies, nullptr, count}, params);
 }
 
 extern "C" CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
-                           const CUgraphEdgeData* data, size_t count, CUgraphNodeParams* params) {
+                                      const CUgraphEdgeData* data, size_t count, CUgraphNodeParams* params) {
   return AddAny("cuGraphAddNode", {node, graph, dependencies, data, count}, params);
 }
 
 extern "C" CUresult cuGraphAddNode_v3(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
-                           const CUgraphEdgeData* data, size_t count, CUgraphNodeParams* params) {
+                                      const CUgraphEdgeData* data, size_t count, CUgraphNodeParams* params) {
   return AddAny("cuGraphAddNode", {node, graph, dependencies, data, count}, params);
 }
 
 extern "C" CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgraph graph, CUcontext context,
-                                        unsigned int initial, unsigned int flags) {
+                                                   unsigned int initial, unsigned int flags) {
   const Call call("cuGraphConditionalHandleCreate", kInitialized);
   if (call.refused()) return call.result();
   State& state = call.state();

@@ -9,14 +9,14 @@ namespace {
 
 bool IsRow(const CUDA_MEMCPY3D& copy) { return copy.Height == 1 && copy.Depth == 1; }
 
-int AttributeOf(const KernelWork& kernel, CUlaunchAttributeID attribute, int CUlaunchAttributeValue::*value) {
+int AttributeOf(const KernelWork& kernel, CUlaunchAttributeID attribute, int CUlaunchAttributeValue::* value) {
   const auto found = kernel.attributes.find(attribute);
   return found != kernel.attributes.end() ? found->second.*value : 0;
 }
 
 CUgraphExecUpdateResult CompareKernels(const KernelWork& before, const KernelWork& after, unsigned long long flags) {
   if (before.context != after.context) return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
-  const auto differ = [&](CUlaunchAttributeID attribute, int CUlaunchAttributeValue::*value) {
+  const auto differ = [&](CUlaunchAttributeID attribute, int CUlaunchAttributeValue::* value) {
     return AttributeOf(before, attribute, value) != AttributeOf(after, attribute, value);
   };
   if (differ(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &CUlaunchAttributeValue::cooperative)) {
@@ -42,8 +42,7 @@ bool IsSameSet(const SetWork& before, const SetWork& after) {
   const auto& [old, old_context, old_to] = before;
   const auto& [now, now_context, now_to] = after;
   if (old_context != now_context || old_to != now_to || old.height != now.height) return false;
-  return old.height == 1 ||
-         (old.width == now.width && old.elementSize == now.elementSize && old.pitch == now.pitch);
+  return old.height == 1 || (old.width == now.width && old.elementSize == now.elementSize && old.pitch == now.pitch);
 }
 
 bool IsWait(CUstreamBatchMemOpType type) {
@@ -107,8 +106,7 @@ CUgraphExecUpdateResult CompareWork(const CUgraphNode_st& node, const Work& work
   }
 }
 
-CUgraphExecUpdateResultInfo CompareGraphs(const CUgraph_st& before, const CUgraph_st& after,
-                                          unsigned long long flags) {
+CUgraphExecUpdateResultInfo CompareGraphs(const CUgraph_st& before, const CUgraph_st& after, unsigned long long flags) {
   if (before.nodes.size() != after.nodes.size()) {
     return {CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr, nullptr};
   }

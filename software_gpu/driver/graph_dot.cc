@@ -11,19 +11,19 @@ namespace {
 
 void DescribeKernel(const KernelWork& kernel, std::ostream& text) {
   const auto& params = kernel.params;
-  text << "\\n" << kernel.name << "\\ngrid " << params.gridDimX << "," << params.gridDimY << ","
-       << params.gridDimZ << " block " << params.blockDimX << "," << params.blockDimY << "," << params.blockDimZ
-       << " shared " << params.sharedMemBytes;
+  text << "\\n"
+       << kernel.name << "\\ngrid " << params.gridDimX << "," << params.gridDimY << "," << params.gridDimZ << " block "
+       << params.blockDimX << "," << params.blockDimY << "," << params.blockDimZ << " shared " << params.sharedMemBytes;
   for (const auto& [attribute, value] : kernel.attributes) text << "\\nattribute " << attribute;
 }
 
-const char* NameOf(CUgraphConditionalNodeType type) {
+const char* KindOf(CUgraphConditionalNodeType type) {
   return type == CU_GRAPH_COND_TYPE_IF ? "if" : type == CU_GRAPH_COND_TYPE_WHILE ? "while" : "switch";
 }
 
 std::string Describe(const CUgraphNode_st& node) {
   std::ostringstream text;
-  text << node.local_id << ": " << callout::software_gpu::NameOf(node.type);
+  text << node.local_id << ": " << NameOf(node.type);
   switch (node.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       DescribeKernel(node.As<KernelWork>(), text);
@@ -35,14 +35,15 @@ std::string Describe(const CUgraphNode_st& node) {
     }
     case CU_GRAPH_NODE_TYPE_MEMSET: {
       const CUDA_MEMSET_NODE_PARAMS& set = node.As<SetWork>().params;
-      text << "\\n" << set.width << " x " << set.height << " elements of " << set.elementSize << " bytes = " << set.value;
+      text << "\\n"
+           << set.width << " x " << set.height << " elements of " << set.elementSize << " bytes = " << set.value;
       break;
     }
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       text << "\\n" << node.As<BatchWork>().operations.size() << " operations";
       break;
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-      text << " " << NameOf(node.As<ConditionalWork>().type) << "\\nhandle "
+      text << " " << KindOf(node.As<ConditionalWork>().type) << "\\nhandle "
            << node.As<ConditionalWork>().condition->handle;
       break;
     default:

@@ -87,8 +87,7 @@ CUresult QueueLaunch(State& state, CUgraphExec exec, CUstream stream) {
   if (const CUresult refused = RefuseCaptured(state, stream); refused != CUDA_SUCCESS) return refused;
   EnqueueWait(stream, exec->last);
   auto run = std::make_shared<GraphRun>(TakeLaunch(exec), state.NextSeed());
-  EnqueueWork(
-      state, stream, [run] { return run->Run(); }, [run] { run->Abandon(); });
+  EnqueueWork(state, stream, [run] { return run->Run(); }, [run] { run->Abandon(); });
   exec->last = EnqueueMark(state, stream);
   return CUDA_SUCCESS;
 }
@@ -145,7 +144,6 @@ void ReplaceGraph(CUgraphExec exec, const CUgraph_st& graph) {
   exec->launched = nullptr;
 }
 
-
 extern "C" CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
   const Call call("cuGraphInstantiateWithFlags", kContext);
   if (call.refused()) return call.result();
@@ -156,7 +154,8 @@ extern "C" CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph
   return refused.code;
 }
 
-extern "C" CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+extern "C" CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
+                                                 CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
   const Call call("cuGraphInstantiateWithParams", kContext);
   if (call.refused()) return call.result();
   if (exec == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;

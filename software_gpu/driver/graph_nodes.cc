@@ -79,8 +79,8 @@ std::shared_ptr<Condition> FindCondition(CUgraph graph, CUgraphConditionalHandle
 bool IsUsed(CUgraph graph, CUgraphConditionalHandle handle) {
   bool used = false;
   VisitNodes(*RootOf(graph), [&](const CUgraphNode_st& node) {
-    used = used || (node.type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
-                    node.As<ConditionalWork>().condition->handle == handle);
+    used =
+        used || (node.type == CU_GRAPH_NODE_TYPE_CONDITIONAL && node.As<ConditionalWork>().condition->handle == handle);
   });
   return used;
 }

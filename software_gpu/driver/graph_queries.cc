@@ -128,7 +128,8 @@ extern "C" CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNod
   return cuGraphGetEdges_v2(graph, from, to, nullptr, count);
 }
 
-extern "C" CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
+extern "C" CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data,
+                                       size_t* count) {
   return AskGraph("cuGraphGetEdges", graph, count, [&] { return GiveGraphEdges(*graph, from, to, data, count); });
 }
 
@@ -137,7 +138,7 @@ extern "C" CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode* de
 }
 
 extern "C" CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* dependencies, CUgraphEdgeData* data,
-                                       size_t* count) {
+                                                  size_t* count) {
   return AskNode("cuGraphNodeGetDependencies", node, count,
                  [&] { return GiveEdges(node->after, dependencies, data, count); });
 }
@@ -147,7 +148,7 @@ extern "C" CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode* 
 }
 
 extern "C" CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* dependents, CUgraphEdgeData* data,
-                                         size_t* count) {
+                                                    size_t* count) {
   return AskNode("cuGraphNodeGetDependentNodes", node, count,
                  [&] { return GiveEdges(DependentsOf(*node), dependents, data, count); });
 }
@@ -212,21 +213,23 @@ extern "C" CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* gra
   });
 }
 
-extern "C" CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, size_t count) {
+extern "C" CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                                           size_t count) {
   return ChangeEdges("cuGraphAddDependencies", graph, from, to, nullptr, count, &AddEdge);
 }
 
 extern "C" CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
-                                   const CUgraphEdgeData* data, size_t count) {
+                                              const CUgraphEdgeData* data, size_t count) {
   return ChangeEdges("cuGraphAddDependencies", graph, from, to, data, count, &AddEdge);
 }
 
-extern "C" CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, size_t count) {
+extern "C" CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                                              size_t count) {
   return ChangeEdges("cuGraphRemoveDependencies", graph, from, to, nullptr, count, &RemoveEdge);
 }
 
 extern "C" CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
-                                      const CUgraphEdgeData* data, size_t count) {
+                                                 const CUgraphEdgeData* data, size_t count) {
   return ChangeEdges("cuGraphRemoveDependencies", graph, from, to, data, count, &RemoveEdge);
 }
 

@@ -80,10 +80,9 @@ CUresult SetAnyInExec(CUgraphExec exec, CUgraphNode handle, CUgraphNodeParams* p
 }
 
 CUresult SetEvent(const char* function, CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUevent event) {
-  return SetInExec(function, kInitialized, exec, node, type,
-                   [&](const Call& call, const CUgraphNode_st&, WorkPtr* work) {
-                     return MakeEventWork(call.state(), event, work);
-                   });
+  return SetInExec(
+      function, kInitialized, exec, node, type,
+      [&](const Call& call, const CUgraphNode_st&, WorkPtr* work) { return MakeEventWork(call.state(), event, work); });
 }
 
 // Driver API, cuGraphNodeSetEnabled: which nodes know it.

@@ -66,18 +66,26 @@ void Put(WorkPtr* work, T value) {
 
 CUcontext OrCurrent(CUcontext context, CUcontext current) { return context != nullptr ? context : current; }
 
+// Driver API, CUstreamWaitValue_flags and CUstreamWriteValue_flags.
+CUresult CheckValue(State& state, CUdeviceptr address, size_t bytes, unsigned int flags, unsigned int known) {
+  if ((flags & ~known) != 0 || address % bytes != 0) return CUDA_ERROR_INVALID_VALUE;
+  return FindMemory(state, address, bytes) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult CheckOperation(State& state, const CUstreamBatchMemOpParams& operation) {
+  constexpr unsigned int kWaits = CU_STREAM_WAIT_VALUE_NOR | CU_STREAM_WAIT_VALUE_FLUSH;
+  constexpr unsigned int kWrites = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+  const auto& wait = operation.waitValue;
+  const auto& write = operation.writeValue;
   switch (operation.operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-      return operation.waitValue.address % 4 == 0 && FindMemory(state, operation.waitValue.address, 4) != nullptr
-                 ? CUDA_SUCCESS
-                 : CUDA_ERROR_INVALID_VALUE;
+      return CheckValue(state, wait.address, 4, wait.flags, kWaits);
     case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+      return CheckValue(state, wait.address, 8, wait.flags, kWaits);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+      return CheckValue(state, write.address, 4, write.flags, kWrites);
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-      return operation.waitValue.address % 8 == 0 && FindMemory(state, operation.waitValue.address, 8) != nullptr
-                 ? CUDA_SUCCESS
-                 : CUDA_ERROR_INVALID_VALUE;
+      return CheckValue(state, write.address, 8, write.flags, kWrites);
     case CU_STREAM_MEM_OP_BARRIER:
       return operation.memoryBarrier.flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU ? CUDA_SUCCESS
                                                                                 : CUDA_ERROR_INVALID_VALUE;
@@ -268,10 +276,21 @@ void ReadWork(const CUgraphNode_st& node, CUgraphNodeParams* params) {
 }
 
 const char* NameOf(CUgraphNodeType type) {
-  static constexpr const char* kNames[] = {
-      "kernel",           "memcpy",         "memset",         "host",        "child graph",  "empty",       "event wait",
-      "event record",     "semaphore signal", "semaphore wait", "memory allocation", "memory free", "batch memory operations",
-      "conditional",      "batch memcpy"};
+  static constexpr const char* kNames[] = {"kernel",
+                                           "memcpy",
+                                           "memset",
+                                           "host",
+                                           "child graph",
+                                           "empty",
+                                           "event wait",
+                                           "event record",
+                                           "semaphore signal",
+                                           "semaphore wait",
+                                           "memory allocation",
+                                           "memory free",
+                                           "batch memory operations",
+                                           "conditional",
+                                           "batch memcpy"};
   const auto index = static_cast<size_t>(type);
   return index < std::size(kNames) ? kNames[index] : "unknown";
 }

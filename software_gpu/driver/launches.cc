@@ -64,6 +64,10 @@ void* GlobalOfRunning(const char* name) {
   return address == 0 ? nullptr : state.memory.Find(address, 1).memory;
 }
 
+int SetConditionalOfRunning(uint64_t handle, unsigned int value) {
+  return SetCondition(TheState(), running.context, handle, value) ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
+}
+
 CUresult RunBlock(const KernelRun& run, SoftwareGpuLaunch& launch, void** parameters) {
   unsigned int* thread = launch.thread_index;
   for (thread[2] = 0; thread[2] < run.shape.block[2]; ++thread[2]) {
@@ -90,6 +94,7 @@ CUresult RunKernel(const KernelRun& run) {
   launch.shared = shared.data();
   launch.device = run.context->device;
   launch.global = &GlobalOfRunning;
+  launch.set_conditional = &SetConditionalOfRunning;
   running = {run.library, run.context};
   unsigned int* block = launch.block_index;
   for (block[2] = 0; block[2] < run.shape.grid[2]; ++block[2]) {
@@ -163,10 +168,11 @@ CUresult LaunchOn(const Call& call, CUfunction function, const Shape& shape, CUs
   if (found == nullptr || found->context != kernel->context) return CUDA_ERROR_INVALID_HANDLE;
   return Enqueue(state, call.context(), stream,
                  {.type = CU_GRAPH_NODE_TYPE_KERNEL,
-                  .record = [&](WorkPtr* work) {
-                    *work = std::make_shared<const Work>(*kernel);
-                    return CUDA_SUCCESS;
-                  },
+                  .record =
+                      [&](WorkPtr* work) {
+                        *work = std::make_shared<const Work>(*kernel);
+                        return CUDA_SUCCESS;
+                      },
                   .run = kernel->run});
 }
 

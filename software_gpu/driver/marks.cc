@@ -38,8 +38,6 @@ void Mark::Wait() const {
   if (queue != nullptr) queue->WaitFor(ticket);
 }
 
-std::chrono::steady_clock::time_point Mark::Time() const {
-  return milestone != nullptr ? milestone->time() : *time;
-}
+std::chrono::steady_clock::time_point Mark::Time() const { return milestone != nullptr ? milestone->time() : *time; }
 
 }  // namespace callout::software_gpu

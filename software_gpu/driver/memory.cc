@@ -165,7 +165,8 @@ extern "C" CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t 
   if (bytes == 0) return CUDA_SUCCESS;
   State& state = call.state();
   if (FindMemory(state, to, bytes) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUDA_MEMSET_NODE_PARAMS set{.dst = to, .pitch = 0, .value = value, .elementSize = 1, .width = bytes, .height = 1};
+  const CUDA_MEMSET_NODE_PARAMS set{
+      .dst = to, .pitch = 0, .value = value, .elementSize = 1, .width = bytes, .height = 1};
   return Enqueue(state, call.context(), stream,
                  {.type = CU_GRAPH_NODE_TYPE_MEMSET,
                   .record = [&](WorkPtr* work) { return MakeSetWork(state, call.context(), set, work); },

@@ -103,8 +103,7 @@ CUresult PerformOperation(const CUstreamBatchMemOpParams& operation) {
 CUresult PerformCopy(const CUDA_MEMCPY3D& copy) {
   const Layout from = LayoutOf(copy.srcXInBytes, copy.srcY, copy.srcZ, copy.srcPitch, copy.srcHeight);
   const Layout to = LayoutOf(copy.dstXInBytes, copy.dstY, copy.dstZ, copy.dstPitch, copy.dstHeight);
-  const char* source =
-      Locate(copy.srcMemoryType, copy.srcHost, copy.srcDevice, from.first, Span(copy, from));
+  const char* source = Locate(copy.srcMemoryType, copy.srcHost, copy.srcDevice, from.first, Span(copy, from));
   char* target = Locate(copy.dstMemoryType, copy.dstHost, copy.dstDevice, to.first, Span(copy, to));
   if (source == nullptr || target == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (size_t z = 0; z < copy.Depth; ++z) {

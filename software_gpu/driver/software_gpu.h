@@ -36,6 +36,8 @@ struct SoftwareGpuLaunch {
   int device;
   /// A global of the kernel's image on this device. Null if there is none.
   void* (*global)(const char* name);
+  /// cudaGraphSetConditional. Zero, or the error that the kernel is to return.
+  int (*set_conditional)(uint64_t handle, unsigned int value);
 };
 
 /// Returns 0, or the error that the device reports, which stays.
@@ -98,6 +100,8 @@ struct SoftwareGpuControl {
   void (*bind)(const SoftwareGpuKernel* kernel);
   /// A global of such images. Borrowed: its name.
   void (*bind_global)(const SoftwareGpuGlobal* global);
+  /// From now on graphs run in a random order of those that their edges allow.
+  void (*shuffle_graphs)(uint64_t seed);
 };
 
 /// What the library exports.

@@ -17,19 +17,6 @@ std::vector<std::shared_ptr<Queue>> TakeFinished(State& state) {
   return finished;
 }
 
-// An operation on a value is a batch of one, in graphs too.
-CUresult EnqueueBatch(State& state, CUcontext current, CUstream stream, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params) {
-  WorkPtr work;
-  if (const CUresult wrong = MakeBatchWork(state, current, params, &work); wrong != CUDA_SUCCESS) return wrong;
-  return Enqueue(state, current, stream,
-                 {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-                  .record = [&](WorkPtr* recorded) {
-                    *recorded = work;
-                    return CUDA_SUCCESS;
-                  },
-                  .run = [work] { return PerformBatch(std::get<BatchWork>(*work)); }});
-}
-
 }  // namespace
 
 extern "C" CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
@@ -92,19 +79,6 @@ extern "C" CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* u
                  {.type = CU_GRAPH_NODE_TYPE_HOST,
                   .record = [&](WorkPtr* work) { return MakeHostWork(params, work); },
                   .run = [params] { return PerformHost(params); }});
-}
-
-extern "C" CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr at, uint32_t value, unsigned int flags) {
-  const Call call("cuStreamWriteValue32", kContext);
-  if (call.refused()) return call.result();
-  State& state = call.state();
-  if (flags > CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) return CUDA_ERROR_INVALID_VALUE;
-  CUstreamBatchMemOpParams operation = {};
-  operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-  operation.writeValue.address = at;
-  operation.writeValue.value = value;
-  operation.writeValue.flags = flags;
-  return EnqueueBatch(state, call.context(), stream, {call.context(), 1, &operation, 0});
 }
 
 }  // namespace callout::software_gpu

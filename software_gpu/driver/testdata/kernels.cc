@@ -57,14 +57,37 @@ int RaiseError(const SoftwareGpuLaunch* launch, void**) {
   return 0;
 }
 
+// append(uint32_t* log, uint32_t value): the log's first word is its length.
+int Append(const SoftwareGpuLaunch*, void** parameters) {
+  auto* const log = Read<uint32_t*>(parameters[0]);
+  log[++log[0]] = Read<uint32_t>(parameters[1]);
+  return 0;
+}
+
+// set_conditional(uint64_t handle, const uint32_t* value)
+int SetConditional(const SoftwareGpuLaunch* launch, void** parameters) {
+  return launch->set_conditional(Read<uint64_t>(parameters[0]), *Read<uint32_t*>(parameters[1]));
+}
+
+// count_down(uint64_t handle, uint32_t* left): the condition holds while there are some left.
+int CountDown(const SoftwareGpuLaunch* launch, void** parameters) {
+  auto* const left = Read<uint32_t*>(parameters[1]);
+  return launch->set_conditional(Read<uint64_t>(parameters[0]), --*left != 0 ? 1 : 0);
+}
+
 constexpr size_t kScaleBytes[] = {8, 4, 4};
 constexpr size_t kPointerBytes[] = {8};
+constexpr size_t kAppendBytes[] = {8, 4};
+constexpr size_t kConditionalBytes[] = {8, 8};
 constexpr SoftwareGpuKernel kKernels[] = {
     {"scale", &Scale, 3, kScaleBytes, 0, 0},
     {"coordinates", &Coordinates, 1, kPointerBytes, 0, 0},
     {"sum_shared", &SumShared, 1, kPointerBytes, 0, 1024},
     {"small_blocks", &Coordinates, 1, kPointerBytes, 64, 0},
     {"fault", &Fault, 0, nullptr, 0, 0},
+    {"append", &Append, 2, kAppendBytes, 0, 0},
+    {"set_conditional", &SetConditional, 2, kConditionalBytes, 0, 0},
+    {"count_down", &CountDown, 2, kConditionalBytes, 0, 0},
     {"raise_error", &RaiseError, 0, nullptr, 0, 0},
 };
 constexpr SoftwareGpuGlobal kGlobals[] = {{"error_code", 4}};

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stream capture (Programming Guide, Creating a Graph Using Stream Capture; Driver API, Stream Management).
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "driver/graph_fixture.h"
+
+namespace callout::software_gpu {
+namespace {
+
+class CaptureTest : public GraphFixture {
+ protected:
+  void SetUp() override {
+    GraphFixture::SetUp();
+    ASSERT_EQ(cuStreamCreate(&other_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    ASSERT_EQ(cuEventCreate(&joined_, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+  }
+
+  void Begin(CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL) {
+    ASSERT_EQ(cuStreamBeginCapture(stream_, mode), CUDA_SUCCESS);
+  }
+
+  CUresult End(CUgraph* graph) { return cuStreamEndCapture(stream_, graph); }
+
+  // What the recording says that it was ended for.
+  CUresult EndWithout() {
+    CUgraph graph = Marker();
+    const CUresult result = End(&graph);
+    if (result != CUDA_SUCCESS) {
+      EXPECT_EQ(graph, nullptr);
+    }
+    return result;
+  }
+
+  static CUgraph Marker() { return reinterpret_cast<CUgraph>(uintptr_t{8}); }
+
+  CUstreamCaptureStatus Status(CUstream stream) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    EXPECT_EQ(cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
+    return status;
+  }
+
+  CUgraphNodeType OnlyType(CUgraph graph) {
+    CUgraphNode node = nullptr;
+    size_t count = 1;
+    EXPECT_EQ(cuGraphGetNodes(graph, &node, &count), CUDA_SUCCESS);
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    EXPECT_EQ(cuGraphNodeGetType(node, &type), CUDA_SUCCESS);
+    return type;
+  }
+
+  CUstream other_ = nullptr;
+  CUevent event_ = nullptr;
+  CUevent joined_ = nullptr;
+};
+
+TEST_F(CaptureTest, WhatIsRecordedDoesNotRunBeforeItIsLaunched) {
+  Begin();
+  ASSERT_EQ(LaunchAppend(stream_, 1), CUDA_SUCCESS);
+  ASSERT_EQ(LaunchAppend(stream_, 2), CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  ASSERT_EQ(End(&graph), CUDA_SUCCESS);
+  EXPECT_EQ(Log(), Words{});
+  CUgraphExec exec = Instantiate(graph);
+  Run(exec);
+  Run(exec);
+  EXPECT_EQ(Log(), (Words{1, 2, 1, 2}));
+}
+
+TEST_F(CaptureTest, EventsForkAndJoin) {
+  Begin();
+  ASSERT_EQ(LaunchAppend(stream_, 1), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamWaitEvent(other_, event_, 0), CUDA_SUCCESS);
+  EXPECT_EQ(Status(other_), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  ASSERT_EQ(LaunchAppend(other_, 2), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(joined_, other_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamWaitEvent(stream_, joined_, 0), CUDA_SUCCESS);
+  ASSERT_EQ(LaunchAppend(stream_, 3), CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  ASSERT_EQ(End(&graph), CUDA_SUCCESS);
+  EXPECT_EQ(Status(other_), CU_STREAM_CAPTURE_STATUS_NONE);
+  size_t edges = 0;
+  ASSERT_EQ(cuGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges), CUDA_SUCCESS);
+  EXPECT_EQ(edges, 3U);  // 1 -> 2, 1 -> 3, 2 -> 3
+  Run(Instantiate(graph));
+  EXPECT_EQ(Log(), (Words{1, 2, 3}));
+}
+
+TEST_F(CaptureTest, ForksMustJoinTheOrigin) {
+  Begin();
+  ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamWaitEvent(other_, event_, 0), CUDA_SUCCESS);
+  ASSERT_EQ(LaunchAppend(other_, 1), CUDA_SUCCESS);
+  EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  EXPECT_EQ(Status(other_), CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+TEST_F(CaptureTest, OnlyTheOriginEndsIt) {
+  Begin();
+  ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamWaitEvent(other_, event_, 0), CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  EXPECT_EQ(cuStreamEndCapture(other_, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+  EXPECT_EQ(EndWithout(), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamEndCapture(stream_, &graph), CUDA_ERROR_ILLEGAL_STATE);
+}
+
+// Driver API, cuStreamBeginCapture: the same thread ends it, unless it is relaxed.
+TEST_F(CaptureTest, AnotherThreadEndsRelaxedOnesOnly) {
+  for (const auto mode : {CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    Begin(mode);
+    CUresult result = CUDA_SUCCESS;
+    std::thread([&] {
+      ASSERT_EQ(cuCtxPushCurrent(context_), CUDA_SUCCESS);
+      CUgraph graph = nullptr;
+      result = End(&graph);
+    }).join();
+    const bool relaxed = mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+    EXPECT_EQ(result, relaxed ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+    if (!relaxed) {
+      EXPECT_EQ(EndWithout(), CUDA_SUCCESS);
+    }
+  }
+}
+
+// Driver API, cuThreadExchangeStreamCaptureMode: what may be unsafe, by the modes of capture and thread.
+TEST_F(CaptureTest, UnsafeCallsEndRecordingsByMode) {
+  const auto allocate = [&] {
+    CUdeviceptr memory = 0;
+    return cuMemAlloc(&memory, 16);
+  };
+  const auto elsewhere = [&] {
+    CUresult result = CUDA_SUCCESS;
+    std::thread([&] {
+      ASSERT_EQ(cuCtxPushCurrent(context_), CUDA_SUCCESS);
+      result = allocate();
+    }).join();
+    return result;
+  };
+  Begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+  EXPECT_EQ(elsewhere(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(Status(stream_), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+  EXPECT_EQ(LaunchAppend(stream_, 1), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+
+  Begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  EXPECT_EQ(elsewhere(), CUDA_SUCCESS);
+  EXPECT_EQ(allocate(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+
+  Begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+  EXPECT_EQ(allocate(), CUDA_SUCCESS);
+  EXPECT_EQ(EndWithout(), CUDA_SUCCESS);
+
+  Begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  ASSERT_EQ(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+  EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  EXPECT_EQ(allocate(), CUDA_SUCCESS);
+  ASSERT_EQ(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+  EXPECT_EQ(EndWithout(), CUDA_SUCCESS);
+}
+
+TEST_F(CaptureTest, WaitsForAStreamThatIsRecordedEndIt) {
+  Begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+  EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+// Programming Guide, Prohibited and Unhandled Operations: no dependency on work outside of the recording.
+TEST_F(CaptureTest, EventsOfOtherWorkAreIsolated) {
+  ASSERT_EQ(cuEventRecord(event_, other_), CUDA_SUCCESS);
+  Begin();
+  EXPECT_EQ(cuStreamWaitEvent(stream_, event_, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+// Programming Guide, Prohibited and Unhandled Operations: separate recordings are not merged.
+TEST_F(CaptureTest, RecordingsAreNotMerged) {
+  Begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+  ASSERT_EQ(cuStreamBeginCapture(other_, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(event_, other_), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamWaitEvent(stream_, event_, 0), CUDA_ERROR_STREAM_CAPTURE_MERGE);
+  EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  CUgraph graph = nullptr;
+  EXPECT_EQ(cuStreamEndCapture(other_, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+// Programming Guide, Prohibited and Unhandled Operations: the legacy stream depends on blocking streams.
+TEST_F(CaptureTest, TheLegacyStreamIsNotUsedWhileABlockingStreamIsRecorded) {
+  EXPECT_EQ(cuStreamBeginCapture(CU_STREAM_LEGACY, CU_STREAM_CAPTURE_MODE_RELAXED),
+            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CUstream blocking = nullptr;
+  ASSERT_EQ(cuStreamCreate(&blocking, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+  // Driver API, cuStreamIsCapturing: the question does not end the recording.
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  EXPECT_EQ(cuStreamIsCapturing(CU_STREAM_LEGACY, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  EXPECT_EQ(Status(blocking), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  EXPECT_EQ(LaunchAppend(CU_STREAM_LEGACY, 1), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  CUgraph graph = nullptr;
+  EXPECT_EQ(cuStreamEndCapture(blocking, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+// Programming Guide, Prohibited and Unhandled Operations: recorded events are not asked.
+TEST_F(CaptureTest, RecordedEventsAreNotAsked) {
+  Begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+  ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventQuery(event_), CUDA_ERROR_CAPTURED_EVENT);
+  EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+// Driver API, cuStreamGetCaptureInfo.
+TEST_F(CaptureTest, InfoTellsGraphAndDependencies) {
+  Begin();
+  ASSERT_EQ(LaunchAppend(stream_, 1), CUDA_SUCCESS);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t id = 0;
+  CUgraph graph = nullptr;
+  const CUgraphNode* nodes = nullptr;
+  size_t count = 0;
+  ASSERT_EQ(cuStreamGetCaptureInfo(stream_, &status, &id, &graph, &nodes, nullptr, &count), CUDA_SUCCESS);
+  EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  ASSERT_EQ(count, 1U);
+  // The graph is not to be destroyed or instantiated before the end, and nodes may be added.
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
+  CUgraphExec exec = nullptr;
+  EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);
+  CUgraphNode added = Append(graph, 2, {nodes[0]});
+  ASSERT_EQ(cuStreamUpdateCaptureDependencies(stream_, &added, nullptr, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+            CUDA_SUCCESS);
+  ASSERT_EQ(LaunchAppend(stream_, 3), CUDA_SUCCESS);
+  CUgraph ended = nullptr;
+  ASSERT_EQ(End(&ended), CUDA_SUCCESS);
+  EXPECT_EQ(ended, graph);
+  Run(Instantiate(ended));
+  EXPECT_EQ(Log(), (Words{1, 2, 3}));
+  Begin();
+  cuuint64_t next = 0;
+  ASSERT_EQ(cuStreamGetCaptureInfo(stream_, &status, &next, nullptr, nullptr, nullptr, nullptr), CUDA_SUCCESS);
+  EXPECT_NE(next, id);
+  EXPECT_EQ(EndWithout(), CUDA_SUCCESS);
+}
+
+// Driver API, cuStreamUpdateCaptureDependencies: removed nodes are not unjoined work; only while it is recorded.
+TEST_F(CaptureTest, DependenciesThatWereTakenOutNeedNoJoin) {
+  EXPECT_EQ(cuStreamUpdateCaptureDependencies(stream_, nullptr, nullptr, 0, CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+            CUDA_ERROR_ILLEGAL_STATE);
+  Begin();
+  ASSERT_EQ(LaunchAppend(stream_, 1), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamUpdateCaptureDependencies(stream_, nullptr, nullptr, 0, CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+            CUDA_SUCCESS);
+  ASSERT_EQ(LaunchAppend(stream_, 2), CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  ASSERT_EQ(End(&graph), CUDA_SUCCESS);
+  size_t edges = 0;
+  ASSERT_EQ(cuGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges), CUDA_SUCCESS);
+  EXPECT_EQ(edges, 0U);
+}
+
+// Driver API, cuStreamBeginCaptureToGraph.
+TEST_F(CaptureTest, RecordingsGoOnInAGraph) {
+  CUgraph graph = Graph();
+  CUgraphNode first = Append(graph, 1);
+  ASSERT_EQ(cuStreamBeginCaptureToGraph(stream_, graph, &first, nullptr, 1, CU_STREAM_CAPTURE_MODE_GLOBAL),
+            CUDA_SUCCESS);
+  ASSERT_EQ(LaunchAppend(stream_, 2), CUDA_SUCCESS);
+  CUgraph ended = nullptr;
+  ASSERT_EQ(End(&ended), CUDA_SUCCESS);
+  EXPECT_EQ(ended, graph);
+  Run(Instantiate(graph));
+  EXPECT_EQ(Log(), (Words{1, 2}));
+}
+
+TEST_F(CaptureTest, AGraphOfACallerOutlivesAFailedRecording) {
+  CUgraph graph = Graph();
+  ASSERT_EQ(cuStreamBeginCaptureToGraph(stream_, graph, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_GLOBAL),
+            CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+}
+
+TEST_F(CaptureTest, CallsBecomeNodesOfTheirType) {
+  const auto record = [&](auto call) {
+    Begin();
+    EXPECT_EQ(call(), CUDA_SUCCESS);
+    CUgraph graph = nullptr;
+    EXPECT_EQ(End(&graph), CUDA_SUCCESS);
+    return graph == nullptr ? CU_GRAPH_NODE_TYPE_EMPTY : OnlyType(graph);
+  };
+  static uint32_t host = 0;
+  EXPECT_EQ(record([&] { return cuMemcpyHtoDAsync(word_, &host, 4, stream_); }), CU_GRAPH_NODE_TYPE_MEMCPY);
+  EXPECT_EQ(record([&] { return cuMemcpyDtoHAsync(&host, word_, 4, stream_); }), CU_GRAPH_NODE_TYPE_MEMCPY);
+  EXPECT_EQ(record([&] { return cuMemcpyDtoDAsync(word_, log_, 4, stream_); }), CU_GRAPH_NODE_TYPE_MEMCPY);
+  EXPECT_EQ(record([&] { return cuMemsetD8Async(word_, 0, 4, stream_); }), CU_GRAPH_NODE_TYPE_MEMSET);
+  EXPECT_EQ(record([&] { return LaunchAppend(stream_, 1); }), CU_GRAPH_NODE_TYPE_KERNEL);
+  EXPECT_EQ(record([&] { return cuLaunchHostFunc(stream_, [](void*) {}, nullptr); }), CU_GRAPH_NODE_TYPE_HOST);
+  EXPECT_EQ(record([&] { return cuStreamWriteValue32(stream_, word_, 1, 0); }), CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+  // CUevent_record_flags and CUevent_wait_flags: nodes, and no edges.
+  EXPECT_EQ(record([&] { return cuEventRecordWithFlags(event_, stream_, CU_EVENT_RECORD_EXTERNAL); }),
+            CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+  EXPECT_EQ(record([&] { return cuStreamWaitEvent(stream_, event_, CU_EVENT_WAIT_EXTERNAL); }),
+            CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+  EXPECT_EQ(cuEventRecordWithFlags(event_, stream_, CU_EVENT_RECORD_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuStreamWaitEvent(stream_, event_, CU_EVENT_WAIT_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
+}
+
+// Programming Guide, Creating a Graph Using Stream Capture: memory of the host is read when the graph runs, pageable or
+// not; without a recording a copy from pageable memory takes it at once.
+TEST_F(CaptureTest, RecordedCopiesReadPageableMemoryWhenTheyRun) {
+  uint32_t words[2] = {1, 5};
+  Begin();
+  ASSERT_EQ(cuMemcpyHtoDAsync(log_, words, sizeof(words), stream_), CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  ASSERT_EQ(End(&graph), CUDA_SUCCESS);
+  words[1] = 6;
+  CUgraphExec exec = Instantiate(graph);
+  Run(exec);
+  EXPECT_EQ(Log(), Words{6});
+  words[1] = 7;
+  software_gpu_control()->hold();
+  ASSERT_EQ(cuMemcpyHtoDAsync(log_, words, sizeof(words), stream_), CUDA_SUCCESS);
+  words[1] = 8;
+  software_gpu_control()->release();
+  EXPECT_EQ(Log(), Words{7});
+}
+
+TEST_F(CaptureTest, CooperativeLaunchesStayCooperative) {
+  Parameters parameters{log_, 1};
+  Begin();
+  ASSERT_EQ(cuLaunchCooperativeKernel(Function("append"), 1, 1, 1, 1, 1, 1, 0, stream_, parameters.pointers),
+            CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  ASSERT_EQ(End(&graph), CUDA_SUCCESS);
+  CUgraphNode node = nullptr;
+  size_t count = 1;
+  ASSERT_EQ(cuGraphGetNodes(graph, &node, &count), CUDA_SUCCESS);
+  CUkernelNodeAttrValue value = {};
+  ASSERT_EQ(cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value), CUDA_SUCCESS);
+  EXPECT_EQ(value.cooperative, 1);
+}
+
+TEST_F(CaptureTest, ARecordedLaunchIsAChildGraph) {
+  CUgraph inner = Graph();
+  Append(inner, 1);
+  CUgraphExec exec = Instantiate(inner);
+  Begin();
+  ASSERT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  ASSERT_EQ(End(&graph), CUDA_SUCCESS);
+  EXPECT_EQ(OnlyType(graph), CU_GRAPH_NODE_TYPE_GRAPH);
+  ASSERT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+  Run(Instantiate(graph));
+  EXPECT_EQ(Log(), Words{1});
+}
+
+TEST_F(CaptureTest, DestroyingTheOriginEndsTheRecording) {
+  CUstream origin = nullptr;
+  ASSERT_EQ(cuStreamCreate(&origin, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(event_, origin), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamWaitEvent(other_, event_, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamDestroy(origin), CUDA_SUCCESS);
+  EXPECT_EQ(Status(other_), CU_STREAM_CAPTURE_STATUS_NONE);
+  EXPECT_EQ(software_gpu_control()->live(kSoftwareGpuGraph), 0);
+}
+
+}  // namespace
+}  // namespace callout::software_gpu
