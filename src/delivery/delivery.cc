@@ -67,6 +67,18 @@ constexpr uint64_t kInlineBytes = 4096;
   return true;
 }
 
+[[gnu::always_inline]] inline uint32_t TakeUnsent(TapSite& site, const Sending& sending) {
+  if (!sending.unsent) [[likely]]
+    return site.throttle->TakeUnsent(sending.device_ordinal);
+  return *sending.unsent + site.throttle->TakeUnsent(sending.device_ordinal, Throttle::Place::kUpstream);
+}
+
+// The record behind it will know of them.
+void PutUnsentBack(TapSite& site, const Sending& sending, uint32_t count) {
+  const auto place = sending.unsent ? Throttle::Place::kUpstream : Throttle::Place::kInProgram;
+  site.throttle->AddUnsent(count, sending.device_ordinal, place);
+}
+
 // False if there is no memory.
 [[gnu::always_inline]] inline bool FillRecord(RecordHeader& header, TapSite& site, const Sending& sending) {
   header.num_buffers = static_cast<uint32_t>(sending.buffers.size());
@@ -74,15 +86,19 @@ constexpr uint64_t kInlineBytes = 4096;
   header.run_id = sending.run_id;
   header.ticks = Ticks();
   header.device_ordinal = sending.device_ordinal;
-  header.unsent = site.throttle->TakeUnsent(sending.device_ordinal);
+  header.unsent = TakeUnsent(site, sending);
   header.step = sending.step.value_or(0);
-  return CopyBuffers(header, sending.buffers.data());
+  if (CopyBuffers(header, sending.buffers.data())) [[likely]]
+    return true;
+  PutUnsentBack(site, sending, header.unsent);
+  return false;
 }
 
 // What it does not let through is counted.
-[[gnu::always_inline]] inline bool IsAdmitted(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step) {
+[[gnu::always_inline]] inline bool IsAdmitted(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step,
+                                              Throttle::Place place = Throttle::Place::kInProgram) {
   if (!site.senders.Admits(device_ordinal)) return false;
-  if (site.throttle->Admit(device_ordinal, step)) [[likely]]
+  if (site.throttle->Admit(device_ordinal, step, place)) [[likely]]
     return true;
   site.callback->stats().skips.fetch_add(1, std::memory_order_relaxed);
   return false;
@@ -184,19 +200,19 @@ std::vector<std::pair<NamedQueueStats, Delivery::Channel*>> Delivery::Channels()
   return channels;
 }
 
-Status Delivery::Refuse(TapSite& site, int32_t device_ordinal, BoundedQueue::Outcome outcome) {
+bool Delivery::CountDrop(TapSite& site, BoundedQueue::Outcome outcome) {
   site.callback->stats().drops.fetch_add(1, std::memory_order_relaxed);
-  site.throttle->AddUnsent(1, device_ordinal);
-  if (outcome == BoundedQueue::Outcome::kClosed) {
-    refused_.fetch_add(1, std::memory_order_relaxed);
-  } else if (outcome == BoundedQueue::Outcome::kFull && site.policy == OverflowPolicy::kFail) {
-    return ResourceExhausted("the tap queue is full and the tap was made with on_full=\"fail\". " + DescribeQueues());
-  }
-  return OkStatus();
+  if (outcome == BoundedQueue::Outcome::kClosed) refused_.fetch_add(1, std::memory_order_relaxed);
+  return outcome == BoundedQueue::Outcome::kFull && site.policy == OverflowPolicy::kFail;
 }
 
-bool Delivery::Admit(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step) {
-  return IsAdmitted(site, device_ordinal, step);
+bool Delivery::Refuse(TapSite& site, int32_t device_ordinal, BoundedQueue::Outcome outcome) {
+  site.throttle->AddUnsent(1, device_ordinal);
+  return CountDrop(site, outcome);
+}
+
+bool Delivery::Admit(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step, Throttle::Place place) {
+  return IsAdmitted(site, device_ordinal, step, place);
 }
 
 Result<Inspector::Send> Delivery::Inspect(TapSite& site, const Sending& sending) {
@@ -210,7 +226,7 @@ Result<Inspector::Send> Delivery::Inspect(TapSite& site, const Sending& sending)
                                                           .run_id = sending.run_id,
                                                           .ticks = start,
                                                           .step = sending.step,
-                                                          .unsent = site.throttle->TakeUnsent(sending.device_ordinal)});
+                                                          .unsent = TakeUnsent(site, sending)});
   CallbackStats& stats = site.callback->stats();
   stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
   stats.calls.fetch_add(1, std::memory_order_relaxed);
@@ -233,7 +249,7 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
   if (ProcessIsForkedChild()) [[unlikely]]
     return ForkedChildError();
   if (closed_.load(std::memory_order_acquire)) [[unlikely]] {
-    return Refuse(site, sending.device_ordinal, BoundedQueue::Outcome::kClosed);
+    return NotTaken(site, sending, BoundedQueue::Outcome::kClosed);
   }
   Channel* channel = ChannelFor(site.callback->lane(), sending.device_ordinal);
   return PushTo(*channel, site, sending);
@@ -268,11 +284,14 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
                                                        BoundedQueue::Outcome outcome) {
   const bool comes_again = site.policy == OverflowPolicy::kBlock && sending.patience == Patience::kComesAgain;
   if (outcome == BoundedQueue::Outcome::kFull && comes_again) return Unavailable("the tap queue is full");
-  if (outcome == BoundedQueue::Outcome::kNoMemory) {
-    (void)Refuse(site, sending.device_ordinal, outcome);
-    return OutOfMemory(TotalBytes(sending.buffers), "a tap's value");
-  }
-  return Refuse(site, sending.device_ordinal, outcome);
+  // An inspector has counted the record, and those before it.
+  if (site.inspector == nullptr) PutUnsentBack(site, sending, sending.unsent.value_or(0) + 1);
+  const bool fails = CountDrop(site, outcome);
+  if (outcome == BoundedQueue::Outcome::kNoMemory) return OutOfMemory(TotalBytes(sending.buffers), "a tap's value");
+  if (!fails) return OkStatus();
+  return ResourceExhausted("the tap queue is full and the tap was made with on_full=\"fail\": no room for the " +
+                           std::to_string(MeasureRecord(sending.buffers).charged) + " bytes of its record. " +
+                           DescribeQueues());
 }
 
 Status Delivery::PushTo(Channel& channel, TapSite& site, const Sending& sending) {

@@ -51,6 +51,9 @@ struct Sending {
   int64_t run_id = 0;
   std::optional<int64_t> step = {};  ///< Of sites that have one.
   Patience patience = Patience::kWaits;
+  /// Of records that come from upstream: how often their place was reached without sending one before their program
+  /// sent them. Nothing: that is what the site's throttle has counted by now.
+  std::optional<uint32_t> unsent = {};
 };
 
 /// "python" or "native".
@@ -92,13 +95,15 @@ class CALLOUT_EXPORT Delivery {
   /// The parts of Push, for records that come from upstream: they are admitted when their program sends them, where
   /// what that needs is known then, and looked at and queued when their values have arrived. Thread-safe. GIL not
   /// needed. First, the site's senders and throttle; a record that is not admitted is counted.
-  static bool Admit(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step);
+  static bool Admit(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step,
+                    Throttle::Place place = Throttle::Place::kInProgram);
   /// Second, the inspector.
   static Result<Inspector::Send> Inspect(TapSite& site, const Sending& sending);
   /// Third, the queue.
   Status Enqueue(TapSite& site, const Sending& sending);
-  /// In the place of a record that was not taken, it is counted; what its program gets. `outcome` is not kTaken.
-  Status Refuse(TapSite& site, int32_t device_ordinal, BoundedQueue::Outcome outcome);
+  /// In the place of a record that its program could not send, it is counted. `outcome` is not kTaken. True if the
+  /// site's policy wants that to be an error.
+  bool Refuse(TapSite& site, int32_t device_ordinal, BoundedQueue::Outcome outcome);
 
   /// Takes ownership of a site of which no more records will come. Thread-safe. GIL not needed.
   void Retire(std::unique_ptr<TapSite> site);
@@ -167,6 +172,7 @@ class CALLOUT_EXPORT Delivery {
                                            const Sending& sending, RecordHeader** header);
   static BoundedQueue::Outcome TakeRoom(Channel& channel, const TapSite& site, const Sending& sending,
                                         RecordHeader** header);
+  bool CountDrop(TapSite& site, BoundedQueue::Outcome outcome);
   Status NotTaken(TapSite& site, const Sending& sending, BoundedQueue::Outcome outcome);
   Status PushTo(Channel& channel, TapSite& site, const Sending& sending);
   /// The same, while a profile is recorded.

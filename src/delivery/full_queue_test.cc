@@ -20,6 +20,7 @@ namespace callout::internal {
 namespace {
 
 using std::chrono::steady_clock;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 class FullQueueTest : public LiveCountTest {
@@ -60,6 +61,35 @@ TEST_F(FullQueueTest, DropNewestDropsAndCounts) {
   EXPECT_EQ(callback->stats().calls.load(), 1U);
 }
 
+/// Looks at each record, and wants it.
+class InspectingCallback final : public Callback, public Inspector {
+ public:
+  using Callback::Callback;
+  Lane lane() const override { return Lane::kNative; }
+  Status Call(const callout_call&) override { return OkStatus(); }
+  Status Deliver(const Record& record) override { return delivered.push_back(record.unsent), OkStatus(); }
+  Inspector* inspector() override { return this; }
+  Result<Send> Inspect(const Record& record) override { return inspected.push_back(record.unsent), Send::kRecord; }
+
+  std::vector<uint32_t> inspected;
+  std::vector<uint32_t> delivered;
+};
+
+// It counts steps by itself: a record that it has seen is not one that was left out.
+TEST_F(FullQueueTest, InspectorSawTheRecordsThatAreDropped) {
+  const auto callback = std::make_shared<InspectingCallback>("FullQueueTest.inspects");
+  const auto site = MakeSite(callback, {.every = 2, .policy = OverflowPolicy::kDropNewest});
+  Fill();
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(PushLarge(*site), IsOk());
+  EXPECT_EQ(callback->stats().drops.load(), 2U);
+  blocking_->Open();
+  Drain();
+  EXPECT_THAT(PushLarge(*site), IsOk());
+  Drain();
+  EXPECT_THAT(callback->inspected, ElementsAre(0, 1, 1));
+  EXPECT_THAT(callback->delivered, ElementsAre(0));
+}
+
 TEST_F(FullQueueTest, FailFailsTheProgramAndSaysWhatIsFull) {
   const auto callback = std::make_shared<FakeCallback>("FullQueueTest.fails");
   const auto site = MakeSite(callback, {.policy = OverflowPolicy::kFail});
@@ -67,8 +97,9 @@ TEST_F(FullQueueTest, FailFailsTheProgramAndSaysWhatIsFull) {
   const Status status = PushLarge(*site);
   EXPECT_THAT(status,
               StatusIs(StatusCode::kResourceExhausted,
-                       "the tap queue is full and the tap was made with on_full=\"fail\". Queues: native device 0: "
-                       "1 records, 9000"));
+                       "the tap queue is full and the tap was made with on_full=\"fail\": no room for the 9000"));
+  EXPECT_THAT(status, StatusIs(StatusCode::kResourceExhausted,
+                               " bytes of its record. Queues: native device 0: 1 records, 9000"));
   EXPECT_THAT(status, StatusIs(StatusCode::kResourceExhausted, " of 16000000 bytes"));
   EXPECT_EQ(callback->stats().drops.load(), 1U);
   blocking_->Open();

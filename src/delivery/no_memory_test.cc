@@ -62,6 +62,20 @@ TEST_F(NoMemoryTest, TapWithoutMemoryIsAnErrorAndADropAndTheNextIsDelivered) {
   EXPECT_EQ(callback->stats().calls.load(), 4U);
 }
 
+// Else the steps behind it would be wrong.
+TEST_F(NoMemoryTest, WhatWasLeftOutBeforeAValueThatIsLostIsKnownToTheNext) {
+  const auto callback = std::make_shared<FakeCallback>("counts");
+  std::vector<uint32_t> unsent;
+  callback->on_deliver = [&](const Record& record) { return unsent.push_back(record.unsent), OkStatus(); };
+  const auto site = MakeSite(callback, {.leaf_names = {"a", "b"}, .every = 3});
+  for (const uint64_t bytes :
+       {uint64_t{8}, uint64_t{8}, uint64_t{8}, kTooMany, uint64_t{8}, uint64_t{8}, uint64_t{8}}) {
+    EXPECT_EQ(Push(*site, bytes).ok(), bytes == 8);
+  }
+  EXPECT_THAT(delivery_.Drain(kForever), IsEmpty());
+  EXPECT_THAT(unsent, ElementsAre(0, 5));
+}
+
 TEST_F(NoMemoryTest, RecordWithoutMemoryLeavesTheQueueAsItWas) {
   Wakeup wakeup;
   BoundedQueue queue(1000, wakeup);

@@ -34,25 +34,29 @@ class Throttle {
   Throttle(const Throttle&) = delete;
   Throttle& operator=(const Throttle&) = delete;
 
+  /// Where a record is left out. A program runs ahead of its records that are upstream, so each place has a count of
+  /// its own: what the program has left out meanwhile does not lie before a record that arrives.
+  enum class Place { kInProgram, kUpstream };
+
   /// What it does not let through is counted as unsent. Thread-safe.
-  bool Admit(int32_t device = 0, std::optional<int64_t> step = std::nullopt) {
-    if (every_ > 1 && !IsTurn(device, step)) return Refuse(device);
-    if (sample_below_ != kAll && Random() >= sample_below_) return Refuse(device);
-    return min_interval_ns_ == 0 || AdmitTime(StateOf(device), SteadyNanoseconds()) || Refuse(device);
+  bool Admit(int32_t device = 0, std::optional<int64_t> step = std::nullopt, Place place = Place::kInProgram) {
+    if (every_ > 1 && !IsTurn(device, step)) return Refuse(device, place);
+    if (sample_below_ != kAll && Random() >= sample_below_) return Refuse(device, place);
+    return min_interval_ns_ == 0 || AdmitTime(StateOf(device), SteadyNanoseconds()) || Refuse(device, place);
   }
 
   /// True if Admit needs the step, of sites that have one.
   bool AsksForStep() const { return every_ > 1; }
 
   /// Counts records that did not go out. Thread-safe.
-  void AddUnsent(uint32_t count, int32_t device = 0) {
-    if (count > 0) StateOf(device).unsent.fetch_add(count, std::memory_order_relaxed);
+  void AddUnsent(uint32_t count, int32_t device = 0, Place place = Place::kInProgram) {
+    if (count > 0) StateOf(device).unsent[Index(place)].fetch_add(count, std::memory_order_relaxed);
   }
-  /// How many of the device since this was asked last. Thread-safe.
-  uint32_t TakeUnsent(int32_t device = 0) {
+  /// How many of the device and place since this was asked last. Thread-safe.
+  uint32_t TakeUnsent(int32_t device = 0, Place place = Place::kInProgram) {
     State* state = SlotOf(device).load(std::memory_order_acquire);
-    if (state == nullptr || state->unsent.load(std::memory_order_relaxed) == 0) return 0;
-    return state->unsent.exchange(0, std::memory_order_relaxed);
+    if (state == nullptr || state->unsent[Index(place)].load(std::memory_order_relaxed) == 0) return 0;
+    return state->unsent[Index(place)].exchange(0, std::memory_order_relaxed);
   }
 
  private:
@@ -60,12 +64,14 @@ class Throttle {
   static constexpr uint32_t kAll = std::numeric_limits<uint32_t>::max();
 
   struct State {
-    std::atomic<uint32_t> unsent{0};
+    std::array<std::atomic<uint32_t>, 2> unsent{};  // by Place
     std::atomic<int64_t> seen{0};
     std::atomic<int64_t> next{INT64_MIN};
   };
   // By the low bits of the ordinal, as queues are found: a process's devices are neighbours.
   static constexpr size_t kSlots = 64;
+
+  static constexpr size_t Index(Place place) { return static_cast<size_t>(place); }
 
   std::atomic<State*>& SlotOf(int32_t device) { return states_[static_cast<uint32_t>(device) % kSlots]; }
 
@@ -84,8 +90,8 @@ class Throttle {
     return count % every_ == 0;
   }
 
-  bool Refuse(int32_t device) {
-    AddUnsent(1, device);
+  bool Refuse(int32_t device, Place place) {
+    AddUnsent(1, device, place);
     return false;
   }
 

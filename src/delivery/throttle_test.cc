@@ -75,6 +75,16 @@ TEST(ThrottleTest, WhatIsLeftOutIsCountedUntilItIsTaken) {
   EXPECT_EQ(throttle.TakeUnsent(), 5U);
 }
 
+TEST(ThrottleTest, WhatIsLeftOutUpstreamIsCountedByItself) {
+  Throttle throttle(2, 0);
+  EXPECT_FALSE(throttle.Admit(0, 1, Throttle::Place::kUpstream));
+  EXPECT_FALSE(throttle.Admit(0, 3));
+  throttle.AddUnsent(4, 0, Throttle::Place::kUpstream);
+  EXPECT_EQ(throttle.TakeUnsent(), 1U);
+  EXPECT_EQ(throttle.TakeUnsent(0, Throttle::Place::kUpstream), 5U);
+  EXPECT_EQ(throttle.TakeUnsent(0, Throttle::Place::kUpstream), 0U);
+}
+
 TEST(ThrottleTest, IntervalAdmitsTheFirstAndThenWaits) {
   Throttle throttle(1, kHour);
   EXPECT_EQ(Admit(throttle, 3), (std::vector<bool>{true, false, false}));

@@ -50,7 +50,10 @@ Status DeviceTaps::Take(TapSite& site, const DeviceSending& sending) {
   if (!site.senders.Admits(ordinal)) return OkStatus();
   const bool waits_for_step = site.info.has_step && site.throttle->AsksForStep();
   if (!waits_for_step && !Delivery::Admit(site, ordinal, std::nullopt)) return OkStatus();
-  if (closed_.load(std::memory_order_acquire)) return delivery_.Refuse(site, ordinal, BoundedQueue::Outcome::kClosed);
+  if (closed_.load(std::memory_order_acquire)) {
+    (void)delivery_.Refuse(site, ordinal, BoundedQueue::Outcome::kClosed);
+    return OkStatus();
+  }
   const auto device = On(ordinal);
   if (device.ok()) return (*device)->Take(site, sending);
   return {device.status().code(), DescribeFailure(*site.callback, ordinal, device.status())};

@@ -129,7 +129,7 @@ Status TapDevice::WaitForRoom(Ring& ring, const TapSite& site, const DeviceSendi
   const ProfileSpan wait;
   ++ring.blocked;
   ++waiting_;
-  while (!closed_ && broken_.ok() && !HasRoom(ring, bytes)) room_.wait(mutex_);
+  while (!HasRoom(ring, bytes) && IsWorthWaiting(ring, site)) room_.wait(mutex_);
   --waiting_;
   RecordWait(wait, callback, sending.device_ordinal);
   return Copy(broken_);
@@ -143,28 +143,43 @@ Result<TapDevice::Entry*> TapDevice::Reserve(TapSite& site, const DeviceSending&
   {
     MutexLock lock(mutex_);
     if (!HasRoom(ring, bytes) && !closed_) {
-      // A delivery thread that waited for room would wait for itself.
+      // A delivery thread that waited for room in its queue would wait for itself.
       exceeds = site.policy == OverflowPolicy::kBlock && DeliveryThread::IsCurrent();
-      if (site.policy == OverflowPolicy::kBlock && !exceeds) {
-        CALLOUT_RETURN_IF_ERROR(WaitForRoom(ring, site, sending, bytes));
-      } else if (!exceeds) {
-        refusal = Refusal::kFull;
-      }
+      // The other policies wait for the device alone, which needs nobody to get there: what fills the ring is on its
+      // stream. A host that is far ahead of it is no reason to lose records.
+      if (!exceeds && IsWorthWaiting(ring, site)) CALLOUT_RETURN_IF_ERROR(WaitForRoom(ring, site, sending, bytes));
+      if (!exceeds && !HasRoom(ring, bytes)) refusal = Refusal::kFull;
     }
     if (closed_) refusal = Refusal::kClosed;
     if (!refusal && !exceeds && !NeedsBlock(bytes)) {
       const uint64_t at = ring.space->Take(bytes);
-      return Append(ring, ring.memory.data() + at, ring.on_device + at, bytes);
+      return Append(ring, site, ring.memory.data() + at, ring.on_device + at, bytes);
     }
     if (!refusal) ring.block_bytes += bytes;
   }
-  if (!refusal) return ReserveBlock(ring, bytes);
-  CALLOUT_RETURN_IF_ERROR(delivery_.Refuse(site, sending.device_ordinal, *refusal));
+  if (!refusal) return ReserveBlock(ring, site, bytes);
+  if (delivery_.Refuse(site, sending.device_ordinal, *refusal)) return NoRoom(ring, bytes);
   return nullptr;
 }
 
+Status TapDevice::NoRoom(Ring& ring, uint64_t bytes) const {
+  uint64_t records = 0;
+  uint64_t used = 0;
+  uint64_t limit = 0;
+  {
+    MutexLock lock(mutex_);
+    records = ring.entries.size();
+    used = NeedsBlock(bytes) ? ring.block_bytes : ring.space->used();
+    limit = NeedsBlock(bytes) ? delivery_.queue_bytes() : ring_bytes_;
+  }
+  return ResourceExhausted("the tap was made with on_full=\"fail\", and there is no pinned memory for the " +
+                           std::to_string(bytes) + " bytes of its record: " + std::to_string(records) +
+                           " records have " + std::to_string(used) + " of " + std::to_string(limit) +
+                           " bytes, and wait for a queue that is full. " + delivery_.DescribeQueues());
+}
+
 // Its bytes are counted already.
-Result<TapDevice::Entry*> TapDevice::ReserveBlock(Ring& ring, uint64_t bytes) {
+Result<TapDevice::Entry*> TapDevice::ReserveBlock(Ring& ring, TapSite& site, uint64_t bytes) {
   Result<cuda::PinnedBlock> block = pool_->Take(bytes);
   Result<cuda::CUdeviceptr> on_device = block.ok() ? AddressOf(*block) : Copy(block.status());
   MutexLock lock(mutex_);
@@ -173,13 +188,15 @@ Result<TapDevice::Entry*> TapDevice::ReserveBlock(Ring& ring, uint64_t bytes) {
     room_.notify_all();
     return std::move(on_device).status();
   }
-  Entry* entry = Append(ring, block->data(), *on_device, bytes);
+  Entry* entry = Append(ring, site, block->data(), *on_device, bytes);
   entry->block = std::move(block).value();
   return entry;
 }
 
-TapDevice::Entry* TapDevice::Append(Ring& ring, char* memory, cuda::CUdeviceptr on_device, uint64_t bytes) {
+TapDevice::Entry* TapDevice::Append(Ring& ring, TapSite& site, char* memory, cuda::CUdeviceptr on_device,
+                                    uint64_t bytes) {
   auto* slot = new (memory) TapSlot;
+  slot->unsent = site.throttle->TakeUnsent(ordinal());                           // now, in the order of the program
   std::atomic_ref<uint32_t>(slot->arrived).store(0, std::memory_order_relaxed);  // the entry is published by the lock
   slot->number = ring.next_number++;
   if (ring.next_number == 0) ring.next_number = 1;
@@ -216,15 +233,24 @@ bool TapDevice::HandOver(Ring& ring) {
   int n = 0;
   for (; n < kBatchRecords; ++n) {
     Entry* entry = Front(ring);
-    if (entry == nullptr || HandOn(*entry) == Outcome::kStays) break;
+    const Outcome outcome = entry == nullptr ? Outcome::kStays : HandOn(*entry);
+    if (outcome == Outcome::kQueueFull) MarkStuck(ring);
+    if (outcome != Outcome::kDone) break;
     Pop(ring);
   }
   return n > 0;
 }
 
+void TapDevice::MarkStuck(Ring& ring) {
+  MutexLock lock(mutex_);
+  if (ring.is_stuck) return;
+  ring.is_stuck = true;
+  if (waiting_ > 0) room_.notify_all();
+}
+
 TapDevice::Outcome TapDevice::HandOn(Entry& entry) {
   const State state = entry.state.load(std::memory_order_acquire);
-  if (state == State::kCancelled) return Outcome::kDone;
+  if (state == State::kCancelled) return LeaveOut(entry), Outcome::kDone;
   if (state == State::kQueuing) return Outcome::kStays;
   bool is_broken = false;
   {
@@ -244,25 +270,36 @@ TapDevice::Outcome TapDevice::Deliver(Entry& entry) {
                      .device_ordinal = ordinal(),
                      .run_id = slot.run_id,
                      .step = slot.step(),
-                     .patience = Patience::kComesAgain};
+                     .patience = Patience::kComesAgain,
+                     .unsent = slot.unsent};
   if (!entry.is_decided) {
     entry.is_decided = true;
-    if (!slot.is_admitted && !Delivery::Admit(site, ordinal(), sending.step)) return Outcome::kDone;
+    if (!slot.is_admitted && !Delivery::Admit(site, ordinal(), sending.step, Throttle::Place::kUpstream)) {
+      site.throttle->AddUnsent(slot.unsent, ordinal(), Throttle::Place::kUpstream);
+      return Outcome::kDone;
+    }
     if (site.inspector != nullptr) {
       Result<Inspector::Send> send = Delivery::Inspect(site, sending);
       if (!send.ok()) return Fail(site, std::move(send).status()), Outcome::kDone;
       if (*send == Inspector::Send::kNothing) return Outcome::kDone;
       entry.is_notice = *send == Inspector::Send::kNotice;
+      sending.unsent = slot.unsent = 0;  // the inspector has counted them
     }
   }
   if (entry.is_notice) sending.buffers = {};
   Status status = delivery_.Enqueue(site, sending);
-  if (status.code() == StatusCode::kUnavailable) return Outcome::kStays;
+  if (status.code() == StatusCode::kUnavailable) return Outcome::kQueueFull;
   if (!status.ok()) Fail(site, std::move(status));
   return Outcome::kDone;
 }
 
+// The record behind it will know of it.
+void TapDevice::LeaveOut(Entry& entry) {
+  entry.slot->site->throttle->AddUnsent(entry.slot->unsent + 1, ordinal(), Throttle::Place::kUpstream);
+}
+
 void TapDevice::Lose(Entry& entry) {
+  LeaveOut(entry);
   TapSite& site = *entry.slot->site;
   CallbackStats& stats = site.callback->stats();
   stats.drops.fetch_add(1, std::memory_order_relaxed);
@@ -284,6 +321,7 @@ void TapDevice::Pop(Ring& ring) {
     block = std::move(entry.block);
     if (block.memory) ring.block_bytes -= entry.bytes;
     ring.entries.pop_front();
+    ring.is_stuck = false;
     if (waiting_ > 0) room_.notify_all();
   }
   if (block.memory) pool_->GiveBack(std::move(block));

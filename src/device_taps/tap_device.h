@@ -42,10 +42,11 @@ class TapDevice {
   /// Gets the memory for a lane, if it has none. Thread-safe. GIL not needed.
   Status Prepare(Lane lane);
 
-  /// Queues the copies of a record that its site's senders have admitted. Where there is no room it is dropped and
-  /// counted, or fails, or Blocks until there is room, as the site's policy says; never on a delivery thread. Errors:
-  /// of the driver, of the policy, and what an earlier record of the device came to. They name their callback.
-  /// Thread-safe. GIL not needed, and must not be held where the policy may block.
+  /// Queues the copies of a record that its site's senders have admitted. Where there is no room, Blocks until the
+  /// device has got so far that there is. If that does not help, since the queue behind is full, the record is dropped
+  /// and counted, or fails, or Blocks until there is room there, as the site's policy says; the latter never on a
+  /// delivery thread. Errors: of the driver, of the policy, and what an earlier record of the device came to. They name
+  /// their callback. Thread-safe. GIL not needed, and must not be held.
   Status Take(TapSite& site, const DeviceSending& sending);
 
   /// Hands on what has arrived, as far as there is room for it. True if there was something. One thread.
@@ -87,6 +88,7 @@ class TapDevice {
     std::deque<Entry> entries;
     uint64_t block_bytes = 0;  // of records that have blocks of their own
     uint64_t blocked = 0;
+    bool is_stuck = false;  // the first entry has arrived, and its queue is full
     uint32_t next_number = 1;
     std::atomic<uint64_t> taken{0};
     std::atomic<uint64_t> handed_over{0};
@@ -95,7 +97,7 @@ class TapDevice {
     std::shared_ptr<Callback> callback;
     Status status;
   };
-  enum class Outcome { kDone, kStays };
+  enum class Outcome { kDone, kStays, kQueueFull };
 
   Ring& RingOf(Lane lane) { return rings_[static_cast<size_t>(lane)]; }
   const Ring& RingOf(Lane lane) const { return rings_[static_cast<size_t>(lane)]; }
@@ -107,19 +109,27 @@ class TapDevice {
   Result<cuda::CUdeviceptr> AddressOf(const cuda::PinnedBlock& block) const;
   bool NeedsBlock(uint64_t bytes) const { return bytes > ring_bytes_ / 2; }
   bool HasRoom(Ring& ring, uint64_t bytes) const CALLOUT_REQUIRES(mutex_);
+  /// True if waiting for room may end: for the device, or, if the policy says so, for the queue.
+  bool IsWorthWaiting(const Ring& ring, const TapSite& site) const CALLOUT_REQUIRES(mutex_) {
+    return !closed_ && broken_.ok() && (site.policy == OverflowPolicy::kBlock || !ring.is_stuck);
+  }
   Status WaitForRoom(Ring& ring, const TapSite& site, const DeviceSending& sending, uint64_t bytes)
       CALLOUT_REQUIRES(mutex_);
   /// A slot, or null if the record was dropped.
   Result<Entry*> Reserve(TapSite& site, const DeviceSending& sending, uint64_t bytes);
-  Result<Entry*> ReserveBlock(Ring& ring, uint64_t bytes);
-  Entry* Append(Ring& ring, char* memory, cuda::CUdeviceptr on_device, uint64_t bytes) CALLOUT_REQUIRES(mutex_);
+  Result<Entry*> ReserveBlock(Ring& ring, TapSite& site, uint64_t bytes);
+  Entry* Append(Ring& ring, TapSite& site, char* memory, cuda::CUdeviceptr on_device, uint64_t bytes)
+      CALLOUT_REQUIRES(mutex_);
+  Status NoRoom(Ring& ring, uint64_t bytes) const;
   Status Queue(Entry& entry, TapSite& site, const DeviceSending& sending);
 
   Status Ask() const;
   bool HandOver(Ring& ring);
   Entry* Front(Ring& ring);
+  void MarkStuck(Ring& ring);
   Outcome HandOn(Entry& entry);
   Outcome Deliver(Entry& entry);
+  void LeaveOut(Entry& entry);
   void Lose(Entry& entry);
   void Pop(Ring& ring);
 

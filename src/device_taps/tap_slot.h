@@ -38,6 +38,7 @@ struct alignas(64) TapSlot {
   uint32_t num_buffers;
   bool has_step;     ///< The last buffer is the step.
   bool is_admitted;  ///< False if what decides that is in the step.
+  uint32_t unsent;   ///< As of Sending.
   TapSite* site;
   int64_t run_id;
 

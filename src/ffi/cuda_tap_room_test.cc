@@ -54,6 +54,29 @@ class CudaTapRoomTest : public CudaTapTest {
     blocking_->WaitUntilEntered(1);
   }
 
+  /// The same, and two records have arrived that it has no room for.
+  void FillQueueAndRing() {
+    FillQueue();
+    FillRing();
+    fake()->release();
+    RunStream();
+  }
+
+  /// A tap that finds a full ring and an empty queue.
+  void RunAheadOfTheDevice(OverflowPolicy policy) {
+    const auto callback = Bind();
+    FrameBuilder frame = LargeFrame("test.tap", policy);
+    FillRing();
+    const auto site = NewTap(frame);
+    std::thread program([&] { EXPECT_THAT(site->Execute(frame), IsOk()); });
+    SpinUntil([&] { return UnderWay().blocked > 0 || callback->stats().drops.load() > 0; });
+    fake()->release();
+    program.join();
+    Barrier();
+    EXPECT_EQ(callback->stats().calls.load(), 1U);
+    EXPECT_EQ(callback->stats().drops.load(), 0U);
+  }
+
   static void WaitUntilBlocked() {
     SpinUntil([] { return UnderWay().blocked > 0; });
   }
@@ -80,16 +103,25 @@ TEST_F(CudaTapRoomTest, FullRingHoldsTheProgramUp) {
   EXPECT_EQ(filler_->stats().calls.load(), 2U);
 }
 
-TEST_F(CudaTapRoomTest, FullRingDropsAndCounts) {
+// The queue is empty: there is no reason to lose a record, nor to fail.
+TEST_F(CudaTapRoomTest, DropNewestLosesNothingBecauseTheProgramIsFarAheadOfTheDevice) {
+  RunAheadOfTheDevice(OverflowPolicy::kDropNewest);
+}
+
+TEST_F(CudaTapRoomTest, FailDoesNotFailBecauseTheProgramIsFarAheadOfTheDevice) {
+  RunAheadOfTheDevice(OverflowPolicy::kFail);
+}
+
+TEST_F(CudaTapRoomTest, RingThatIsFullBecauseTheQueueIsFullDropsAndCounts) {
+  FillQueueAndRing();
   const auto callback = Bind();
   FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kDropNewest);
-  FillRing();
   const auto site = NewTap(frame);
   const int copies = fake()->calls("cuMemcpyDtoHAsync");
   ASSERT_THAT(site->Execute(frame), IsOk());
   EXPECT_EQ(fake()->calls("cuMemcpyDtoHAsync"), copies);
   EXPECT_EQ(callback->stats().drops.load(), 1U);
-  fake()->release();
+  blocking_->Open();
   Barrier();
   uint32_t unsent = 0;
   callback->on_deliver = [&](const Record& record) { return unsent = record.unsent, OkStatus(); };
@@ -98,30 +130,52 @@ TEST_F(CudaTapRoomTest, FullRingDropsAndCounts) {
   EXPECT_EQ(unsent, 1U);
 }
 
-TEST_F(CudaTapRoomTest, FullRingFailsTheProgramThatWantsThat) {
+TEST_F(CudaTapRoomTest, RingThatIsFullBecauseTheQueueIsFullFailsTheProgramThatWantsThat) {
+  FillQueueAndRing();
   const auto callback = Bind();
   FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kFail);
+  EXPECT_THAT(NewTap(frame)->Execute(frame),
+              StatusIs(StatusCode::kResourceExhausted,
+                       "'test.tap' failed on device 0: the tap was made with on_full=\"fail\", and there is no pinned "
+                       "memory for the 3145856 bytes of its record: 2 records have 6291712 of 8388608 bytes, and wait "
+                       "for a queue that is full. Queues: native device 0: 1 records, 157"));
+  EXPECT_EQ(callback->stats().drops.load(), 1U);
+  blocking_->Open();
+}
+
+// A program that waits for the device learns that this did not help.
+TEST_F(CudaTapRoomTest, QueueThatTurnsOutToBeFullEndsTheWaitForTheDevice) {
+  FillQueue();
+  const auto callback = Bind();
+  FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kDropNewest);
+  const auto site = NewTap(frame);
   FillRing();
-  EXPECT_THAT(NewTap(frame)->Execute(frame), StatusIs(StatusCode::kResourceExhausted,
-                                                      "'test.tap' failed on device 0: the tap queue is full and the "
-                                                      "tap was made with on_full=\"fail\""));
+  std::thread program([&] { EXPECT_THAT(site->Execute(frame), IsOk()); });
+  WaitUntilBlocked();
+  fake()->release();
+  program.join();
+  EXPECT_EQ(callback->stats().drops.load(), 1U);
+  blocking_->Open();
 }
 
 TEST_F(CudaTapRoomTest, PinnedMemoryOfLargeRecordsIsBounded) {
   ASSERT_THAT(Delivery::Get().Configure({.queue_bytes = kMinQueueBytes}), IsOk());
   const auto callback = Bind();
-  // Larger than the bound: taken while there is no other.
+  // Larger than the bound: taken while there is no other. The next one waits for it.
   FrameBuilder larger = LargeFrame("test.tap", OverflowPolicy::kDropNewest, kMinQueueBytes + 1);
   FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kDropNewest, 5 << 20);
   FrameBuilder small = LargeFrame("test.tap", OverflowPolicy::kBlock, 8);  // it has room in the ring
   fake()->hold();
   ASSERT_THAT(NewTap(larger)->Execute(larger), IsOk());
-  ASSERT_THAT(NewTap(frame)->Execute(frame), IsOk());
-  EXPECT_EQ(callback->stats().drops.load(), 1U);
+  const auto site = NewTap(frame);
+  std::thread program([&] { EXPECT_THAT(site->Execute(frame), IsOk()); });
+  WaitUntilBlocked();
   ASSERT_THAT(NewTap(small)->Execute(small), IsOk());
+  EXPECT_EQ(UnderWay().records, 2U);
   fake()->release();
+  program.join();
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 2U);
+  EXPECT_EQ(callback->stats().calls.load(), 3U);
 }
 
 // A tap's function that runs a program with taps cannot wait for itself.

@@ -89,6 +89,36 @@ def test_ordered_and_threaded_taps_have_steps_too(received):
     assert delivered(received) == [0, 3, 6] * 2
 
 
+@pytest.mark.parametrize(
+    ("setting", "others"),
+    [({"every": 4}, {}), ({"sample": 0.3}, {}), ({"min_interval": 1e-4}, {}), ({"every": 3}, {"every": 2})],
+    ids=str,
+)
+def test_steps_that_a_sink_counts_are_those_of_the_values(tmp_path, setting, others):
+    """However far ahead of its taps a program is: on a GPU the host has queued all before the first one arrives."""
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    sinks = [callout.sinks.Csv(path) for path in paths]
+
+    @jax.jit
+    def train(start):
+        def step(at, _):
+            for sink, settings in zip(sinks, (setting, others), strict=True):
+                callout.tap(sink, at, **settings)
+            return at + 1, None
+
+        return lax.scan(step, start, length=400)[0]
+
+    train(train(jnp.int32(0))).block_until_ready()
+    callout.barrier_wait(timeout=30)
+    for path, settings in zip(paths, (setting, others), strict=True):
+        callout.sinks.close(path)
+        rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
+        steps = [int(row[1]) for row in rows]
+        assert steps == [int(row[-1]) for row in rows]
+        if "every" in settings:
+            assert steps == list(range(0, 800, settings["every"]))
+
+
 def test_sample_sends_about_that_part_and_counts_the_rest(received):
     def receive(value):
         received.append(value)

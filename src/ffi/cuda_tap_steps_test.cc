@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which steps records of taps on CUDA are of. A program runs ahead of its device: what it leaves out meanwhile lies
+// behind the records that are under way, not before them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "callout/queue_policy.h"
+#include "sinks/step_counter.h"
+#include "testing/cuda_tap_fixture.h"
+
+namespace callout::internal {
+namespace {
+
+using ::testing::ElementsAre;
+
+class CudaTapStepsTest : public CudaTapTest {
+ protected:
+  /// Adds the step of each record to steps_, as sinks write it.
+  std::shared_ptr<FakeCallback> BindCounter() {
+    auto callback = Bind();
+    callback->on_deliver = [this](const Record& record) { return steps_.push_back(counter_.Next(record)), OkStatus(); };
+    return callback;
+  }
+
+  void Execute(FrameBuilder& frame, FakeSite& site, int times) {
+    for (int i = 0; i < times; ++i) EXPECT_THAT(site.Execute(frame), IsOk());
+  }
+
+  StepCounter counter_;
+  std::vector<int64_t> steps_;
+};
+
+TEST_F(CudaTapStepsTest, EveryFourthIsOfItsStepHoweverFarAheadTheProgramIs) {
+  const auto callback = BindCounter();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("every", 4).Arg(OnDevice({}, {1.0F}));
+  const auto site = NewTap(frame);
+  fake()->hold();
+  Execute(frame, *site, 20);
+  fake()->release();
+  Barrier();
+  EXPECT_THAT(steps_, ElementsAre(0, 4, 8, 12, 16));
+  EXPECT_EQ(callback->stats().skips.load(), 15U);
+}
+
+TEST_F(CudaTapStepsTest, DevicesCountByThemselves) {
+  const auto callback = BindCounter();
+  FrameBuilder frames[] = {Frame(), Frame()};
+  std::vector<std::unique_ptr<FakeSite>> sites;
+  for (const int i : {0, 1}) {
+    frames[i].Int64Attr("every", 2 + i).Arg(OnDevice({}, {1.0F}, i));
+    sites.push_back(NewTap(frames[i], i));
+  }
+  fake()->hold();
+  for (const int i : {0, 1}) Execute(frames[i], *sites[i], 5);
+  fake()->release();
+  Barrier();
+  std::sort(steps_.begin(), steps_.end());
+  EXPECT_THAT(steps_, ElementsAre(0, 0, 2, 3, 4));
+}
+
+TEST_F(CudaTapStepsTest, RecordThatCannotBeQueuedIsAStepInItsPlace) {
+  const auto callback = BindCounter();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("every", 2).Arg(OnDevice({}, {1.0F}));
+  const auto site = NewTap(frame);
+  Execute(frame, *site, 2);
+  fake()->fail("cuMemcpyDtoHAsync", 1, cuda::CUDA_ERROR_INVALID_VALUE);
+  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInvalidArgument, "cuMemcpyDtoHAsync"));
+  fake()->hold();
+  Execute(frame, *site, 5);
+  fake()->release();
+  Barrier();
+  EXPECT_THAT(steps_, ElementsAre(0, 4, 6));
+}
+
+// Dropped when it has arrived, and the program is past it.
+TEST_F(CudaTapStepsTest, RecordThatTheQueueDoesNotTakeIsAStepInItsPlace) {
+  constexpr size_t kDropped = 1 << 20;
+  ASSERT_THAT(Delivery::Get().Configure({.queue_bytes = kMinQueueBytes}), IsOk());
+  const auto blocking = std::make_shared<BlockingCallback>("test.blocking");
+  EXPECT_EQ(Registry::Get().Bind("test.blocking", blocking), "py:test.blocking");
+  FrameBuilder fills = Frame("test.blocking");
+  fills.Arg(BytesOnDevice(kMinQueueBytes));
+  Execute(fills, *NewTap(fills), 1);
+  blocking->WaitUntilEntered(1);
+
+  const auto callback = BindCounter();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("every", 2).Int64Attr("on_full", static_cast<int64_t>(OverflowPolicy::kDropNewest));
+  frame.Arg(BytesOnDevice(kDropped));
+  const auto site = NewTap(frame);
+  Execute(frame, *site, 3);
+  SpinUntil([&] { return callback->stats().drops.load() == 2; });
+  fake()->hold();
+  Execute(frame, *site, 5);
+  blocking->Open();
+  SpinUntil([] { return Delivery::Get().QueueStatistics()[0].stats.pending_bytes == 0; });
+  fake()->release();
+  Barrier();
+  EXPECT_THAT(steps_, ElementsAre(4, 6));
+}
+
+}  // namespace
+}  // namespace callout::internal
