@@ -217,7 +217,8 @@ def load_image(
         if sizes is not None and symbol not in sizes:
             raise ValueError(f"{where}: the image has no kernel {symbol!r}; there are: {', '.join(sorted(sizes))}")
         if "parameters" not in settings:
-            has = "" if sizes is None else f"; the image's are of {text_of(sizes[symbol])} bytes"
+            known = sizes[symbol] if sizes is not None else None
+            has = "" if known is None else f"; the image's are of {text_of(known)} bytes"
             raise TypeError(
                 f"{where}: say its parameters: {{{function!r}: {{'parameters': ['in float32', ...]}}}}{has}"
             )

@@ -18,6 +18,7 @@ constexpr int kCudaMachine = 190;  // EM_CUDA
 constexpr std::string_view kInfo = ".nv.info.";
 constexpr uint8_t kWithLength = 4;
 constexpr uint8_t kParameter = 0x17;
+constexpr uint8_t kLargeParameter = 0x45;  // of kernels with more than about 4 KB of them
 
 struct InfoRecord {
   uint8_t format;
@@ -29,7 +30,7 @@ struct Parameter {
   uint32_t index;
   uint16_t place;
   uint16_t offset;
-  uint32_t packed;  // the size is above bit 18
+  uint32_t packed;  // the size is above bit 18; of large ones, below bit 24
 };
 
 template <typename T>
@@ -45,9 +46,9 @@ std::vector<size_t> ParametersIn(const char* section, size_t bytes) {
     const auto record = Read<InfoRecord>(section + at);
     at += sizeof(record);
     if (record.format != kWithLength) continue;
-    if (record.attribute == kParameter) {
+    if (record.attribute == kParameter || record.attribute == kLargeParameter) {
       const auto parameter = Read<Parameter>(section + at);
-      sizes[parameter.place] = parameter.packed >> 18;
+      sizes[parameter.place] = record.attribute == kParameter ? parameter.packed >> 18 : parameter.packed & 0xFFFFFF;
     }
     at += record.value;
   }

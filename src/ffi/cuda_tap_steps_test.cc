@@ -98,7 +98,10 @@ TEST_F(CudaTapStepsTest, RecordThatTheQueueDoesNotTakeIsAStepInItsPlace) {
   fake()->hold();
   Execute(frame, *site, 5);
   blocking->Open();
-  SpinUntil([] { return Delivery::Get().QueueStatistics()[0].stats.pending_bytes == 0; });
+  SpinUntil([] {
+    const auto queues = Delivery::Get().QueueStatistics();
+    return std::all_of(queues.begin(), queues.end(), [](const auto& queue) { return queue.stats.pending_bytes == 0; });
+  });
   fake()->release();
   Barrier();
   EXPECT_THAT(steps_, ElementsAre(4, 6));

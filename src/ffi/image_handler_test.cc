@@ -110,19 +110,50 @@ TEST_F(ImageHandlerTest, ExecutableRunsOnSeveralDevicesWithOneLoadedImage) {
   EXPECT_EQ(ImagesLoaded() - loaded, 1);
 }
 
+FrameBuilder SumFrame(FrameBuilder frame, int64_t shared_bytes) {
+  return std::move(frame.Int64Attr("shared_bytes", shared_bytes)
+                       .Int64ArrayAttr("parameter_bytes", {8})
+                       .StringAttr("parameter_block", std::string(8, '\0'))
+                       .Int64ArrayAttr("pointers", {0, 0}));
+}
+
 TEST_F(ImageHandlerTest, LargeSharedMemoryIsPermittedOnce) {
   const auto site = NewSite();
-  FrameBuilder frame = Frame("sum_shared");
-  frame.Int64Attr("shared_bytes", 100 << 10)
-      .Int64ArrayAttr("parameter_bytes", {8})
-      .StringAttr("parameter_block", std::string(8, '\0'))
-      .Int64ArrayAttr("pointers", {0, 0});
+  FrameBuilder frame = SumFrame(Frame("sum_shared"), 100 << 10);
   TestBuffer out = OnDevice({}, {0});
   frame.Ret(out);
   ASSERT_THAT(site->Instantiate(frame), IsOk());
   for (int i = 0; i < 2; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
   EXPECT_THAT(Read(out), ElementsAre(100 << 10));
   EXPECT_EQ(fake()->calls("cuFuncSetAttribute"), 1);
+}
+
+// Equal images share a function, and with it the limit.
+TEST_F(ImageHandlerTest, SitesOfOneKernelMayHaveDifferentSharedMemory) {
+  TestBuffer out = OnDevice({}, {0});
+  std::vector<std::pair<std::unique_ptr<FakeSite>, FrameBuilder>> sites;
+  std::vector<int> sizes = {100 << 10, 64 << 10, 0, 16, 120 << 10, 50 << 10};
+  for (const int bytes : sizes) {
+    sites.emplace_back(NewSite(), SumFrame(Frame("sum_shared"), bytes));
+    sites.back().second.Ret(out);
+    ASSERT_THAT(sites.back().first->Instantiate(sites.back().second), IsOk());
+  }
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < sites.size(); ++i) {
+      ASSERT_THAT(sites[i].first->Execute(sites[i].second), IsOk()) << sizes[i];
+      EXPECT_THAT(Read(out), ElementsAre(sizes[i]));
+    }
+  }
+}
+
+TEST_F(ImageHandlerTest, SharedMemoryOfTheKernelItselfCountsToo) {
+  const auto site = NewSite();
+  FrameBuilder frame = SumFrame(Frame("sum_shared"), 48 << 10);  // it has 1 KB of its own
+  TestBuffer out = OnDevice({}, {0});
+  frame.Ret(out);
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_THAT(Read(out), ElementsAre(48 << 10));
 }
 
 TEST_F(ImageHandlerTest, CooperativeKernelIsLaunchedSo) {

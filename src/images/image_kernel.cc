@@ -16,9 +16,6 @@ namespace {
 using cuda::CUdeviceptr;
 using cuda::CUstream;
 
-// What a kernel may have without being asked.
-constexpr unsigned int kSharedWithoutPermission = 48 * 1024;
-
 std::atomic<int64_t> g_launches{0};
 
 std::string Sizes(const std::vector<size_t>& sizes) {
@@ -81,7 +78,7 @@ Status LoadedKernel::CheckLaunch() {
     return InvalidArgument(Where() + ": blocks of " + std::to_string(threads) +
                            " threads, but with its registers it can have " + std::to_string(most) + " at most");
   }
-  if (shape.shared_bytes > kSharedWithoutPermission) {
+  if (shape.shared_bytes > 0) {
     CALLOUT_RETURN_IF_ERROR(
         PermitSharedMemory(*device_, function_, static_cast<int>(shape.shared_bytes), call_.symbol));
   }

@@ -33,6 +33,29 @@ def test_sizes_of_machine_code_and_of_ptx(arch):
     assert parameter_sizes(compiled.ptx) == SIZES
 
 
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_100"])
+@pytest.mark.parametrize("bytes_by_value", [4000, 4100, 8000, 20_000])
+def test_sizes_of_large_parameters(arch, bytes_by_value):
+    source = f"""
+    struct Large {{ char bytes[{bytes_by_value}]; }};
+    extern "C" __global__ void large(Large a, float* y, int n, double unused, const float* x) {{ y[n] = a.bytes[n] + x[n]; }}
+    extern "C" __global__ void none() {{}}
+    """
+    sizes = {"large": (bytes_by_value, 8, 4, 8, 8), "none": ()}
+    compiled = compile_source(source, "large", ["large", "none"], arch=arch)
+    assert parameter_sizes(compiled.cubin) == sizes
+    assert parameter_sizes(compiled.ptx) == sizes
+
+
+def test_parameters_of_which_a_cubin_does_not_tell_are_not_compared():
+    cubin = compile_source(SCALE, "untold", ["scale"], arch="sm_90").cubin
+    parameter = b"\4\x17\x0c\0"  # another attribute instead
+    assert parameter in cubin
+    untold = cubin.replace(parameter, b"\4\x7f\x0c\0")
+    assert parameter_sizes(untold) == {"scale": None}
+    check_parameters("'scale'", untold, "scale", (1, 2, 3))
+
+
 def test_ptx_as_people_write_it():
     text = b"""// a comment, (with parentheses)
     .version 7.8

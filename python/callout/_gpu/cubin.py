@@ -3,7 +3,9 @@
 
 A cubin is ELF-64, little-endian. Its section `.nv.info.<kernel>` is a list of attributes: a byte for the format, a byte for
 the attribute, two bytes for a value or, in the format that has one, for the length of the data that follows. The attribute
-for a parameter is 12 bytes: an index, the parameter's place among the others, its offset, and its size above bit 18.
+for a parameter is 12 bytes: an index, the parameter's place among the others, its offset, and its size above bit 18. Kernels
+with more than about 4 KB of parameters have another one instead, with the size below bit 24. A kernel without parameters has
+neither, and no attribute for the bytes of all parameters either.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ _FATBIN_HEAD = b"\x50\xed\x55\xba"
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, alignment, entry size
 _NO_BITS = 8
 _INFO = ".nv.info."
-_SIZED, _PARAMETER = 4, 0x17  # a format and an attribute
+_SIZED = 4  # a format
+_PARAMETER, _LARGE_PARAMETER, _ALL_BYTES = 0x17, 0x45, 0x19  # attributes
 
 _PTX_HEAD = re.compile(rb"\s*(//[^\n]*\n\s*)*\.version\s")
 _PTX_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?")
@@ -38,8 +41,10 @@ def kind_of(image: bytes) -> str:
     raise ValueError(f"expected a cubin, a fat binary or PTX, got {len(image)} bytes that begin with {image[:16]!r}")
 
 
-def parameter_sizes(image: bytes) -> dict[str, tuple[int, ...]] | None:
-    """The bytes of each parameter of each kernel; None for a fat binary, whose content is compressed.
+def parameter_sizes(image: bytes) -> dict[str, tuple[int, ...] | None] | None:
+    """The bytes of each parameter of each kernel.
+
+    None for a fat binary, whose content is compressed; also for a kernel with parameters of which the image does not tell.
 
     Raises:
         ValueError: these bytes are no image, or a part of one.
@@ -60,10 +65,10 @@ def check_parameters(where: str, image: bytes, symbol: str, sizes: Sequence[int]
         return
     if symbol not in kernels:
         raise ValueError(f"{where}: the image has no kernel {symbol!r}; there are: {', '.join(sorted(kernels))}")
-    if kernels[symbol] != tuple(sizes):
+    known = kernels[symbol]
+    if known is not None and known != tuple(sizes):
         raise TypeError(
-            f"{where}: the image's kernel {symbol!r} has parameters of {text_of(kernels[symbol])} bytes, "
-            f"got {text_of(sizes)}"
+            f"{where}: the image's kernel {symbol!r} has parameters of {text_of(known)} bytes, got {text_of(sizes)}"
         )
 
 
@@ -86,6 +91,7 @@ def _sections(image: bytes) -> Mapping[str, bytes]:
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Those with data, and those with a value, as two bytes."""
     at = 0
     while at < len(data):
         layout, attribute, value = struct.unpack_from("<BBH", data, at)
@@ -93,21 +99,32 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         if layout == _SIZED:
             yield attribute, data[at : at + value]
             at += value
+        else:
+            yield attribute, value.to_bytes(2, "little")
 
 
-def _of_cubin(image: bytes) -> dict[str, tuple[int, ...]]:
-    kernels = {}
+def _of_kernel(data: bytes) -> tuple[int, ...] | None:
+    sizes, is_known = {}, True
+    for kind, item in _attributes(data):
+        if kind in (_PARAMETER, _LARGE_PARAMETER):
+            _, place, _, packed = struct.unpack("<IHHI", item)
+            sizes[place] = packed >> 18 if kind == _PARAMETER else packed & 0xFFFFFF
+        elif kind == _ALL_BYTES:
+            is_known = not any(item)
+    return tuple(sizes[place] for place in sorted(sizes)) if sizes or is_known else None
+
+
+def _of_cubin(image: bytes) -> dict[str, tuple[int, ...] | None]:
+    kernels: dict[str, tuple[int, ...] | None] = {}
     for name, data in _sections(image).items():
         if name.startswith(_INFO):
-            parameters = [struct.unpack("<IHHI", item) for kind, item in _attributes(data) if kind == _PARAMETER]
-            ordered = sorted((place, packed >> 18) for _, place, _, packed in parameters)
-            kernels[name[len(_INFO) :]] = tuple(size for _, size in ordered)
+            kernels[name[len(_INFO) :]] = _of_kernel(data)
     return kernels
 
 
-def _of_ptx(text: str) -> dict[str, tuple[int, ...]]:
+def _of_ptx(text: str) -> dict[str, tuple[int, ...] | None]:
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
-    kernels = {}
+    kernels: dict[str, tuple[int, ...] | None] = {}
     for name, parameters in _PTX_ENTRY.findall(text):
         found = [_PTX_PARAMETER.fullmatch(item.strip()) for item in parameters.split(",") if item.strip()]
         if None in found:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/cuda/kernel.h"
 
+#include "base/thread_annotations.h"
+
 namespace callout::internal::cuda {
 namespace {
 
@@ -53,6 +55,14 @@ Result<std::vector<Parameter>> Parameters(const Device& device, CUfunction funct
 Status PermitSharedMemory(const Device& device, CUfunction function, int bytes, const std::string& name) {
   ContextScope scope(device);
   CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  // A function has one limit, whoever asks, and the driver sets it also to less.
+  static Mutex* const mutex = new Mutex;
+  const MutexLock lock(*mutex);
+  int permitted = 0;
+  CALLOUT_RETURN_IF_ERROR(device.Check(
+      device.driver().FuncGetAttribute(&permitted, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function),
+      "cuFuncGetAttribute", Quoted(name)));
+  if (bytes <= permitted) return OkStatus();
   return device.Check(
       device.driver().FuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes),
       "cuFuncSetAttribute", Quoted(name) + " for " + std::to_string(bytes) + " bytes of shared memory");

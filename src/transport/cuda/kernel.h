@@ -31,7 +31,8 @@ struct Parameter {
 CALLOUT_EXPORT Result<std::vector<Parameter>> Parameters(const Device& device, CUfunction function,
                                                          const std::string& name);
 
-/// Permits launches with that much dynamic shared memory, which above 48 KB needs permission.
+/// Permits launches with that much dynamic shared memory, and with what was permitted before. More than 48 KB together
+/// with the kernel's own needs permission.
 CALLOUT_EXPORT Status PermitSharedMemory(const Device& device, CUfunction function, int bytes, const std::string& name);
 
 struct LaunchShape {
