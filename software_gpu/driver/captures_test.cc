@@ -171,6 +171,13 @@ TEST_F(CaptureTest, WaitsForAStreamThatIsRecordedEndIt) {
   EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
+// Programming Guide, Prohibited and Unhandled Operations: nor for all of its context.
+TEST_F(CaptureTest, WaitsForAContextThatIsRecordedEndIt) {
+  Begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
 // Programming Guide, Prohibited and Unhandled Operations: no dependency on work outside of the recording.
 TEST_F(CaptureTest, EventsOfOtherWorkAreIsolated) {
   ASSERT_EQ(cuEventRecord(event_, other_), CUDA_SUCCESS);

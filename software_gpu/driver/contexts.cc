@@ -109,6 +109,7 @@ extern "C" CUresult cuCtxSynchronize() {
   Call call("cuCtxSynchronize", kContext | kNotInCapture);
   if (call.refused()) return call.result();
   CUcontext context = call.context();
+  if (const CUresult refused = RefuseCaptured(call.state(), context); refused != CUDA_SUCCESS) return refused;
   const std::vector<std::shared_ptr<Queue>> queues = PendingQueues(call.state(), context);
   call.Unlock();
   for (const auto& queue : queues) queue->WaitFor(queue->last());

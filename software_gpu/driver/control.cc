@@ -59,6 +59,8 @@ void Reset() {
   state.graph_execs.clear();
   while (!state.graphs.empty()) DeleteGraph(state, RootOf(*state.graphs.begin()));
   state.conditions.clear();
+  for (CUuserObject object : state.user_objects) delete object;
+  state.user_objects.clear();
   state.seeds.reset();
   state.kernels.clear();
   state.bound.clear();

@@ -67,6 +67,16 @@ CUresult RefuseCaptured(State& state, CUstream stream) {
   return result;
 }
 
+CUresult RefuseCaptured(State& state, CUcontext context) {
+  CUresult result = CUDA_SUCCESS;
+  for (CUstream stream : state.streams) {
+    if (stream->context == context && stream->capture != nullptr) {
+      result = InvalidateCapture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+  }
+  return result;
+}
+
 CUresult Enqueue(State& state, CUcontext current, CUstream handle, Task task) {
   CUstream stream = FindStream(state, current, handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;

@@ -37,5 +37,7 @@ std::vector<std::shared_ptr<Queue>> PendingQueues(State& state, CUcontext contex
 /// 900 for calls that wait for a stream that is recorded, whose recording they end; 906 for the legacy stream while
 /// a stream that it waits for is.
 CUresult RefuseCaptured(State& state, CUstream stream);
+/// The same for calls that wait for a whole context.
+CUresult RefuseCaptured(State& state, CUcontext context);
 
 }  // namespace callout::software_gpu

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "driver/cuda_types.h"
+#include "driver/user_objects.h"
 
 namespace callout::software_gpu {
 
@@ -97,7 +98,6 @@ struct Edge {
 using Edges = std::vector<Edge>;
 
 struct Capture;
-struct UserObjects;
 
 }  // namespace callout::software_gpu
 
@@ -130,7 +130,7 @@ struct CUgraph_st {
   std::map<CUgraphConditionalHandle, std::shared_ptr<callout::software_gpu::Condition>> conditions = {};
   std::weak_ptr<const void> instance = {};  ///< Lives as long as its latest executable graph.
   unsigned int captures = 0;                ///< That are adding to it.
-  std::shared_ptr<callout::software_gpu::UserObjects> objects = {};
+  callout::software_gpu::UserObjects objects = {};
 };
 
 namespace callout::software_gpu {

