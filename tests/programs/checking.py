@@ -172,7 +172,7 @@ def _label(stmt: Stmt) -> str:
 
 def _compare_counters(by_site: dict[int, Stmt], before: Any, after: Any, called: dict[int, int]) -> None:
     for site, stmt in by_site.items():
-        if stmt.attrs["what"] in ("sink", "watch", "print", "cpp"):
+        if stmt.attrs["what"] in ("sink", "watch", "print", *prelude.NATIVE):
             continue
         names = [label for label in after if label.split(".")[-1] == _label(stmt)]
         counters = [("calls", called.get(site, 0)), ("drops", 0)]
@@ -271,7 +271,8 @@ def _compare_order(program, by_site, expected, heard, threaded) -> None:
     """Ordered ones are in the program's order, in each lane; those of one place are so in any case, on one device."""
     path = {(e.site, e.pos): e.lanes for e in expected}
     lanes = set(path.values())
-    taps = {site for site, stmt in by_site.items() if stmt.attrs["what"] in ("tap", "named_tap", "hcb_tap")}
+    kinds = ("tap", "ref_tap", "named_tap", "hcb_tap")
+    taps = {site for site, stmt in by_site.items() if stmt.attrs["what"] in kinds}
     inline = {
         site for site, stmt in by_site.items() if stmt.attrs["what"] in ("debug", "io", "hcb_call")
     }  # what is printed comes last
@@ -295,7 +296,8 @@ def _compare_order(program, by_site, expected, heard, threaded) -> None:
 def live() -> dict[str, int]:
     """Objects that are alive when everything that could be forgotten is."""
     prelude.forget()
-    prelude.compiled.cache_clear()
+    for native in (prelude.compiled, prelude.kernel, prelude.foreign):
+        native.cache_clear()
     _errors.clear()
     counts: dict[str, int] = {}
     for _ in range(4):

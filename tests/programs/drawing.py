@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import itertools
 import random
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import prelude
 from syntax import INTEGER, SCALAR, VECTOR, Program, Region, Stmt, Type, Var
 
 POLICIES = (None, "nothing_saveable", "everything_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable")
+NUMBA = ["numba"] if importlib.util.find_spec("numba") else []
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
 
@@ -176,13 +178,15 @@ class Body:
 
     def _callback(self) -> None:
         scope, pick = self._scope, self._random.choice
-        kinds = ["pure", "buffer", "watch", "cpp"]
+        kinds = ["pure", "pure", "buffer", "buffer", "watch", "watch", "cpp", "ffi", *NUMBA]
         if scope.uneven and not scope.rule:  # they run for the lanes that are there
             kinds += ["tap", "tap", "debug", *([] if scope.remat else ["io"])]
         if not scope.uneven:
             kinds += ["tap", "tap", "debug", "debug", "print", "hcb_tap"]
             if not scope.lanes:
                 kinds += ["sink", "named_tap"]
+            if not scope.derivative and not scope.remat and not scope.rule and not scope.shards:
+                kinds.append("ref_tap")
             if not scope.remat:
                 kinds += ["io", "io"]
                 if not scope.lanes and not scope.derivative:
@@ -191,14 +195,14 @@ class Body:
         dtype = "float32" if self._random.random() < 0.5 else pick(list(prelude.MODULUS))
         if dtype in ("int4", "uint4", "uint2") and (what in ("buffer", "watch") or self._drawer.devices):
             dtype = "float32"  # XLA loses elements of less than a byte when it reshards them
-        if what in ("print", "cpp"):
+        if what == "print" or what in prelude.NATIVE:
             dtype = pick(("float32", "int32")) if what == "print" else "float32"
         attrs = {"site": next(self._drawer._sites), "what": what, "dtype": dtype, "modulus": prelude.MODULUS[dtype]}
         settings: dict[str, object] = {}
         if what in ("pure", "buffer"):
             settings["vmap_method"] = pick(METHODS)
-        if what == "cpp":
-            attrs["method"] = pick((*METHODS, "parallel"))
+        if what in prelude.NATIVE:
+            attrs["method"] = pick(METHODS if what == "ffi" else (*METHODS, "parallel"))
         if what in prelude.WITH_RESULT and scope.derivative:
             attrs["stop"] = True
         if (
@@ -358,6 +362,8 @@ class Body:
             options = self._random.choice(({}, {"varying": True}, {"varying": True}))
         if self._random.random() < 0.3:
             options["axis_type"] = "Explicit"
+        if self._random.random() < 0.3:
+            options["rows"] = 2  # another mesh of the same devices
         self._add("shard_map", [VECTOR], args, [region], n=n, split=split, options=options)
 
     def _jvp(self) -> None:

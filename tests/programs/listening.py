@@ -1,29 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions that programs call: they note what they got."""
 
+import ctypes
 import functools
 import itertools
 import json
+import subprocess
 import tempfile
 from pathlib import Path
 
 import callout
+import callout.ffi
+import callout.numba
+import jax
 import numpy as np
 
 SIGNED = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "int8", "int16", "int32")
 MODULUS = dict.fromkeys((*SIGNED, "uint4", "uint8", "uint16", "uint32", "complex64"), 8) | {"bool": 2, "uint2": 4}
-WITH_RESULT = {"pure", "io", "buffer", "cpp", "hcb_call"}
+NATIVE = {"cpp", "numba", "ffi"}  # `answer` without Python, which notes nothing
+WITH_RESULT = {"pure", "io", "buffer", "hcb_call", *NATIVE}
 OBSERVED = {
     "io",
     "debug",
     "print",
     "tap",
+    "ref_tap",
     "named_tap",
     "sink",
     "hcb_tap",
     "hcb_call",
 }  # as often as the program gets there
-IDENTITIES = {"tap", "sink", "named_tap", "hcb_tap", "watch"}
+IDENTITIES = {"tap", "ref_tap", "sink", "named_tap", "hcb_tap", "watch"}
 
 events = []  # (site, pos, value), one a lane, in the order of arrival
 FOLDER = "folder"
@@ -31,6 +38,7 @@ calls = {}  # site: how often its function was called
 failing = {}  # site: the position at which its function raises
 raised = []  # what the runs of a program that fails raised, None for nothing; then the barrier
 names = []  # what was registered
+libraries = []  # of foreign functions: they stay
 sinks = {}  # site: the file that its records go to
 
 
@@ -162,8 +170,54 @@ def written(site, dtype):
 
 
 @functools.cache
+def kernel(vmap_method):
+    """`answer` by Numba."""
+    import numba
+
+    @numba.njit
+    def answer(x, y):
+        for i in range(x.size):
+            y.flat[i] = (x.flat[i] * 3 + 1) % 8
+
+    outs = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)  # noqa: E731
+    return callout.numba.numba_kernel(answer, outs, vmap_method=vmap_method)
+
+
+@functools.cache
+def foreign(vmap_method):
+    """`answer`, but for the modulus, as a foreign function."""
+    handler = """
+    #include "xla/ffi/api/ffi.h"
+
+    namespace ffi = xla::ffi;
+
+    static ffi::Error Affine(ffi::Buffer<ffi::F32> x, ffi::Result<ffi::Buffer<ffi::F32>> y) {
+      for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = x.typed_data()[i] * 3 + 1;
+      return ffi::Error::Success();
+    }
+    XLA_FFI_DEFINE_HANDLER_SYMBOL(affine, Affine,
+                                  ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+    """
+    if not libraries:
+        with tempfile.TemporaryDirectory() as folder:
+            source, library = Path(folder, "affine.cc"), Path(folder, "libaffine.so")
+            source.write_text(handler)
+            flags = ["-std=c++20", "-w", "-O1", "-shared", "-fPIC", f"-I{callout.ffi.include_dir()}"]
+            subprocess.run(["c++", *flags, str(source), "-o", str(library)], check=True)
+            libraries.append(ctypes.CDLL(str(library)))
+        target = callout.ffi.pycapsule(libraries[0].affine)
+        callout.ffi.register_ffi_target("programs.affine", target, signature="(x: f32[...]) -> (y: f32[...])")
+
+    def call(x):
+        out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return callout.ffi.ffi_call("programs.affine", out, vmap_method=vmap_method)(x) % 8
+
+    return call
+
+
+@functools.cache
 def compiled(vmap_method):
-    """`answer` in C++, which notes nothing."""
+    """`answer` in C++."""
     module = callout.cpp.load_inline("""
     #include <cmath>
     #include "callout/kernel.h"

@@ -107,21 +107,23 @@ def vmap_(pos, n, body, in_axes, out_axes, *args, **options):
     return jax.vmap(lane, (0, *in_axes), tuple(out_axes), **options)(jnp.arange(n, dtype=jnp.int32), *args)
 
 
-def mesh_of(n, axis_type="Auto"):
-    kind = getattr(jax.sharding.AxisType, axis_type)
-    return jax.make_mesh((n,), ("d",), axis_types=(kind,), devices=jax.devices()[:n])
+def mesh_of(n, axis_type="Auto", rows=None):
+    kind, devices = getattr(jax.sharding.AxisType, axis_type), jax.devices()[:n]
+    if rows:
+        return jax.make_mesh((rows, n // rows), ("d", "e"), axis_types=(kind, kind), devices=devices)
+    return jax.make_mesh((n,), ("d",), axis_types=(kind,), devices=devices)
 
 
-def shard_map_(pos, n, body, split, outs, *args, axis_type="Auto", varying=False, **options):
-    mesh, spec = mesh_of(n, axis_type), jax.sharding.PartitionSpec
-    in_specs = (spec(), *(spec("d") if yes else spec() for yes in split))
+def shard_map_(pos, n, body, split, outs, *args, axis_type="Auto", varying=False, rows=None, **options):
+    mesh, spec, axes = mesh_of(n, axis_type, rows), jax.sharding.PartitionSpec, ("d", "e") if rows else "d"
+    in_specs = (spec(), *(spec(axes) if yes else spec() for yes in split))
 
     def shard(pos, *args):
         if varying:
-            args = [x if yes else lax.pcast(x, "d", to="varying") for x, yes in zip(args, split, strict=True)]
-        return tuple(body(pos * 8 + lax.axis_index("d").astype(jnp.int32), *args))
+            args = [x if yes else lax.pcast(x, axes, to="varying") for x, yes in zip(args, split, strict=True)]
+        return tuple(body(pos * 8 + lax.axis_index(axes).astype(jnp.int32), *args))
 
-    mapped = jax.shard_map(shard, mesh=mesh, in_specs=in_specs, out_specs=(spec("d"),) * outs, **options)
+    mapped = jax.shard_map(shard, mesh=mesh, in_specs=in_specs, out_specs=(spec(axes),) * outs, **options)
     if axis_type == "Auto":
         return mapped(pos, *args)
     where = [jax.NamedSharding(mesh, s) for s in (*in_specs, spec())]

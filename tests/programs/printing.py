@@ -187,6 +187,9 @@ def _callout_site(attrs, rank: int) -> tuple[str, str, str]:
         case "tap":
             call = f"_, r = callout.tap(fn{site}, (pos, e), with_transforms=True{settings})"
             return f"tapped({site}, {rank}{options})", call, kept
+        case "ref_tap":
+            call = f"callout.tap(fn{site}, (pos, jax.new_ref(e)), with_transforms=True{settings})"
+            return f"tapped({site}, {rank})", call, "y" if attrs["dtype"] == "float32" else "x"
         case "named_tap":
             return f"named({site}, {rank})", f"_, r = callout.tap(fn{site}, (pos, e){settings})", kept
         case "sink":
@@ -196,8 +199,9 @@ def _callout_site(attrs, rank: int) -> tuple[str, str, str]:
         case "print":
             call = f'callout.debug_print("@{site} {{}} {{}}", pos, e{settings})'
             return "None", call, "x"
-        case "cpp":
-            return f"compiled({attrs['method']!r})", f"r = fn{site}(e)", "back(r, x)"
+        case "cpp" | "numba" | "ffi":
+            made = {"cpp": "compiled", "numba": "kernel", "ffi": "foreign"}[what]
+            return f"{made}({attrs['method']!r})", f"r = fn{site}(e)", "back(r, x)"
         case "watch":
             return "None", f'r = callout.watch(e, "site{site}"{settings})', kept
     raise ValueError(what)
@@ -208,7 +212,7 @@ def _jax_site(attrs, rank: int) -> tuple[str, str, str]:
     site, modulus, what = attrs["site"], attrs["modulus"], attrs["what"]
     settings = {name: value for name, value in attrs.get("settings", {}).items() if name in ("vmap_method", "ordered")}
     shape = "jax.ShapeDtypeStruct(e.shape, e.dtype)"
-    if what == "cpp":
+    if what in prelude.NATIVE:
         settings["vmap_method"] = "expand_dims"
     if what in prelude.WITH_RESULT:
         function = "jax.experimental.io_callback" if what in ("io", "hcb_call") else "jax.pure_callback"

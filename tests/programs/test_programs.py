@@ -50,6 +50,27 @@ def test_programs_do_what_their_oracles_say(first):
             pass
 
 
+@pytest.mark.parametrize("what", ["numba", "ffi", "cpp", "ref_tap"])
+def test_sites_of_each_kind_do_what_the_oracle_says(what):
+    if what == "numba":
+        pytest.importorskip("numba")
+    n, x, v, y, z = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR), Var("x4", VECTOR)
+    more = {"method": "expand_dims"} if what in prelude.NATIVE else {}
+    body = (a_site(0, x, y, what, **more), a_site(1, v, z, what, **more))
+    inputs = (np.int32(1), np.float32(-3), np.arange(4, dtype=np.float32))
+    checking.check(Program(Region((n, x, v), body, (y, z)), inputs))
+    assert [event[0] for event in prelude.events] == ([0, 1] * 2 if what == "ref_tap" else [])
+
+
+def test_shards_of_another_mesh_are_those_of_the_first():
+    x = np.arange(4, dtype=np.float32)
+
+    def shards(**options):
+        return prelude.shard_map_(np.int32(0), 4, lambda pos, x: (x * 8 + pos,), [True], 1, x, **options)[0].tolist()
+
+    assert shards(rows=2) == shards() == [0, 9, 18, 27]
+
+
 def test_programs_are_the_same_for_the_same_seed():
     assert printing.source(seeds.draw(7)) == printing.source(seeds.draw(7)) != printing.source(seeds.draw(8))
 
