@@ -16,6 +16,16 @@ void AddEdges(Edges& edges, const Edges& more) {
   }
 }
 
+// Programming Guide, Programmatic Dependent Launch, Use in CUDA Graphs: edges from kernels become programmatic ones.
+Edges Programmatic(Edges edges) {
+  for (Edge& edge : edges) {
+    if (edge.from->type != CU_GRAPH_NODE_TYPE_KERNEL || !IsZero(edge.data)) continue;
+    edge.data.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+    edge.data.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  }
+  return edges;
+}
+
 void Finish(State& state, const std::shared_ptr<Capture>& capture) {
   capture->ended = true;
   for (CUstream stream : state.streams) {
@@ -130,7 +140,8 @@ CUresult RecordNode(State& state, CUstream stream, NewNode node) {
   Capture& capture = *stream->capture;
   if (capture.invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   CUgraphNode added = nullptr;
-  const CUresult result = AddNode(state, capture.graph, stream->after, std::move(node), &added);
+  const Edges after = node.programmatic ? Programmatic(stream->after) : stream->after;
+  const CUresult result = AddNode(state, capture.graph, after, std::move(node), &added);
   if (result != CUDA_SUCCESS) return InvalidateCapture(stream, result);
   stream->after = {{added, {}}};
   return CUDA_SUCCESS;

@@ -1,61 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stream capture (Programming Guide, Creating a Graph Using Stream Capture; Driver API, Stream Management).
-#include <cstring>
-#include <string>
 #include <thread>
 
-#include "driver/graph_fixture.h"
+#include "driver/capture_fixture.h"
 
 namespace callout::software_gpu {
 namespace {
 
-class CaptureTest : public GraphFixture {
- protected:
-  void SetUp() override {
-    GraphFixture::SetUp();
-    ASSERT_EQ(cuStreamCreate(&other_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    ASSERT_EQ(cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
-    ASSERT_EQ(cuEventCreate(&joined_, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
-  }
-
-  void Begin(CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL) {
-    ASSERT_EQ(cuStreamBeginCapture(stream_, mode), CUDA_SUCCESS);
-  }
-
-  CUresult End(CUgraph* graph) { return cuStreamEndCapture(stream_, graph); }
-
-  // What the recording says that it was ended for.
-  CUresult EndWithout() {
-    CUgraph graph = Marker();
-    const CUresult result = End(&graph);
-    if (result != CUDA_SUCCESS) {
-      EXPECT_EQ(graph, nullptr);
-    }
-    return result;
-  }
-
-  static CUgraph Marker() { return reinterpret_cast<CUgraph>(uintptr_t{8}); }
-
-  CUstreamCaptureStatus Status(CUstream stream) {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    EXPECT_EQ(cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
-    return status;
-  }
-
-  CUgraphNodeType OnlyType(CUgraph graph) {
-    CUgraphNode node = nullptr;
-    size_t count = 1;
-    EXPECT_EQ(cuGraphGetNodes(graph, &node, &count), CUDA_SUCCESS);
-    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-    EXPECT_EQ(cuGraphNodeGetType(node, &type), CUDA_SUCCESS);
-    return type;
-  }
-
-  CUstream other_ = nullptr;
-  CUevent event_ = nullptr;
-  CUevent joined_ = nullptr;
-};
+using CaptureTest = CaptureFixture;
 
 TEST_F(CaptureTest, WhatIsRecordedDoesNotRunBeforeItIsLaunched) {
   Begin();
@@ -290,80 +243,6 @@ TEST_F(CaptureTest, AGraphOfACallerOutlivesAFailedRecording) {
   EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
-}
-
-TEST_F(CaptureTest, CallsBecomeNodesOfTheirType) {
-  const auto record = [&](auto call) {
-    Begin();
-    EXPECT_EQ(call(), CUDA_SUCCESS);
-    CUgraph graph = nullptr;
-    EXPECT_EQ(End(&graph), CUDA_SUCCESS);
-    return graph == nullptr ? CU_GRAPH_NODE_TYPE_EMPTY : OnlyType(graph);
-  };
-  static uint32_t host = 0;
-  EXPECT_EQ(record([&] { return cuMemcpyHtoDAsync(word_, &host, 4, stream_); }), CU_GRAPH_NODE_TYPE_MEMCPY);
-  EXPECT_EQ(record([&] { return cuMemcpyDtoHAsync(&host, word_, 4, stream_); }), CU_GRAPH_NODE_TYPE_MEMCPY);
-  EXPECT_EQ(record([&] { return cuMemcpyDtoDAsync(word_, log_, 4, stream_); }), CU_GRAPH_NODE_TYPE_MEMCPY);
-  EXPECT_EQ(record([&] { return cuMemsetD8Async(word_, 0, 4, stream_); }), CU_GRAPH_NODE_TYPE_MEMSET);
-  EXPECT_EQ(record([&] { return LaunchAppend(stream_, 1); }), CU_GRAPH_NODE_TYPE_KERNEL);
-  EXPECT_EQ(record([&] { return cuLaunchHostFunc(stream_, [](void*) {}, nullptr); }), CU_GRAPH_NODE_TYPE_HOST);
-  EXPECT_EQ(record([&] { return cuStreamWriteValue32(stream_, word_, 1, 0); }), CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
-  // CUevent_record_flags and CUevent_wait_flags: nodes, and no edges.
-  EXPECT_EQ(record([&] { return cuEventRecordWithFlags(event_, stream_, CU_EVENT_RECORD_EXTERNAL); }),
-            CU_GRAPH_NODE_TYPE_EVENT_RECORD);
-  EXPECT_EQ(record([&] { return cuStreamWaitEvent(stream_, event_, CU_EVENT_WAIT_EXTERNAL); }),
-            CU_GRAPH_NODE_TYPE_WAIT_EVENT);
-  EXPECT_EQ(cuEventRecordWithFlags(event_, stream_, CU_EVENT_RECORD_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuStreamWaitEvent(stream_, event_, CU_EVENT_WAIT_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
-}
-
-// Programming Guide, Creating a Graph Using Stream Capture: memory of the host is read when the graph runs, pageable or
-// not; without a recording a copy from pageable memory takes it at once.
-TEST_F(CaptureTest, RecordedCopiesReadPageableMemoryWhenTheyRun) {
-  uint32_t words[2] = {1, 5};
-  Begin();
-  ASSERT_EQ(cuMemcpyHtoDAsync(log_, words, sizeof(words), stream_), CUDA_SUCCESS);
-  CUgraph graph = nullptr;
-  ASSERT_EQ(End(&graph), CUDA_SUCCESS);
-  words[1] = 6;
-  CUgraphExec exec = Instantiate(graph);
-  Run(exec);
-  EXPECT_EQ(Log(), Words{6});
-  words[1] = 7;
-  software_gpu_control()->hold();
-  ASSERT_EQ(cuMemcpyHtoDAsync(log_, words, sizeof(words), stream_), CUDA_SUCCESS);
-  words[1] = 8;
-  software_gpu_control()->release();
-  EXPECT_EQ(Log(), Words{7});
-}
-
-TEST_F(CaptureTest, CooperativeLaunchesStayCooperative) {
-  Parameters parameters{log_, 1};
-  Begin();
-  ASSERT_EQ(cuLaunchCooperativeKernel(Function("append"), 1, 1, 1, 1, 1, 1, 0, stream_, parameters.pointers),
-            CUDA_SUCCESS);
-  CUgraph graph = nullptr;
-  ASSERT_EQ(End(&graph), CUDA_SUCCESS);
-  CUgraphNode node = nullptr;
-  size_t count = 1;
-  ASSERT_EQ(cuGraphGetNodes(graph, &node, &count), CUDA_SUCCESS);
-  CUkernelNodeAttrValue value = {};
-  ASSERT_EQ(cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value), CUDA_SUCCESS);
-  EXPECT_EQ(value.cooperative, 1);
-}
-
-TEST_F(CaptureTest, ARecordedLaunchIsAChildGraph) {
-  CUgraph inner = Graph();
-  Append(inner, 1);
-  CUgraphExec exec = Instantiate(inner);
-  Begin();
-  ASSERT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
-  CUgraph graph = nullptr;
-  ASSERT_EQ(End(&graph), CUDA_SUCCESS);
-  EXPECT_EQ(OnlyType(graph), CU_GRAPH_NODE_TYPE_GRAPH);
-  ASSERT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
-  Run(Instantiate(graph));
-  EXPECT_EQ(Log(), Words{1});
 }
 
 TEST_F(CaptureTest, DestroyingTheOriginEndsTheRecording) {

@@ -18,6 +18,7 @@ struct Task {
   CUgraphNodeType type;
   std::function<CUresult(WorkPtr* work)> record;  ///< What the node has. Called at once, or not at all.
   std::function<CUresult()> run;                  ///< Called without the mutex. Its error stays.
+  bool programmatic = false;                      ///< As in NewNode.
 };
 
 CUresult Enqueue(State& state, CUcontext current, CUstream handle, Task task);

@@ -14,6 +14,8 @@ struct NewNode {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   WorkPtr work = {};
   std::vector<std::unique_ptr<CUgraph_st>> bodies = {};
+  /// A recorded launch that need not wait for the end of the kernels before it.
+  bool programmatic = false;
 };
 
 /// Checks the dependencies, and what a conditional body may hold.

@@ -8,6 +8,7 @@
 #include "driver/launches.h"
 
 #include "driver/enqueue.h"
+#include "driver/graph_works.h"
 
 namespace callout::software_gpu {
 namespace {
@@ -114,9 +115,41 @@ CUfunction FindLaunched(State& state, CUfunction handle, CUcontext context) {
   return state.kernels.contains(kernel) ? FunctionOf(state, kernel, context) : nullptr;
 }
 
-bool IsCooperative(const KernelWork& kernel) {
-  const auto found = kernel.attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+// Of attributes that are ints.
+bool Has(const KernelWork& kernel, CUlaunchAttributeID attribute) {
+  const auto found = kernel.attributes.find(attribute);
   return found != kernel.attributes.end() && found->second.cooperative != 0;
+}
+
+// Attributes that nodes do not have (CUlaunchAttributeID).
+bool IsOfLaunches(CUlaunchAttributeID attribute) {
+  return attribute == CU_LAUNCH_ATTRIBUTE_IGNORE || attribute == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+}
+
+// Blocks run one after another, so there are no clusters of more than one.
+CUresult CheckCluster(State& state, const KernelWork& kernel) {
+  const auto found = kernel.attributes.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+  if (found == kernel.attributes.end()) return CUDA_SUCCESS;
+  const auto& cluster = found->second.clusterDim;
+  if (cluster.x == 0 || cluster.y == 0 || cluster.z == 0) return CUDA_ERROR_INVALID_VALUE;
+  return uint64_t{cluster.x} * cluster.y * cluster.z == 1 ? CUDA_SUCCESS : state.Refuse("a cluster of blocks");
+}
+
+// Driver API, cuLaunchKernelEx.
+CUresult ReadAttributes(State& state, const CUlaunchConfig& config, KernelAttributes* attributes) {
+  if (config.numAttrs != 0 && config.attrs == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned int i = 0; i < config.numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config.attrs[i];
+    const bool records = attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
+                         attribute.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+    if (records) return state.Refuse("a launch that records an event");
+    if (!IsOfLaunches(attribute.id)) {
+      const CUresult wrong = CheckAttribute(attribute.id, attribute.value);
+      if (wrong != CUDA_SUCCESS) return wrong;
+    }
+    (*attributes)[attribute.id] = attribute.value;
+  }
+  return CUDA_SUCCESS;
 }
 
 // A launch with its parameters' places, for those who ask for them.
@@ -170,10 +203,13 @@ CUresult LaunchOn(const Call& call, CUfunction function, const Shape& shape, CUs
                  {.type = CU_GRAPH_NODE_TYPE_KERNEL,
                   .record =
                       [&](WorkPtr* work) {
-                        *work = std::make_shared<const Work>(*kernel);
+                        KernelWork recorded = *kernel;
+                        std::erase_if(recorded.attributes, [](const auto& entry) { return IsOfLaunches(entry.first); });
+                        *work = std::make_shared<const Work>(std::move(recorded));
                         return CUDA_SUCCESS;
                       },
-                  .run = kernel->run});
+                  .run = kernel->run,
+                  .programmatic = Has(*kernel, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)});
 }
 
 std::string Describe(const Shape& shape) {
@@ -198,7 +234,9 @@ CUresult PrepareLaunch(State& state, CUcontext current, KernelWork* kernel) {
   if (const CUresult wrong = CheckShape(*function, shape); wrong != CUDA_SUCCESS) return wrong;
   // As if two blocks fitted on a multiprocessor, whatever they need.
   const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
-  if (IsCooperative(*kernel) && blocks > 2 * kMultiprocessors) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  if (const CUresult wrong = CheckCluster(state, *kernel); wrong != CUDA_SUCCESS) return wrong;
+  if (Has(*kernel, CU_LAUNCH_ATTRIBUTE_COOPERATIVE) && blocks > 2 * kMultiprocessors)
+    return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
   const CUkern_st& code = *function->kernel;
   auto copies = std::make_shared<LaunchCopies>();
   KernelRun& run = copies->run;
@@ -238,6 +276,20 @@ extern "C" CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int 
   KernelAttributes attributes;
   attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative = 1;
   return LaunchOn(call, function, shape, stream, parameters, nullptr, std::move(attributes));
+}
+
+extern "C" CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
+                                     void** extra) {
+  if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
+                    {config->blockDimX, config->blockDimY, config->blockDimZ},
+                    config->sharedMemBytes};
+  const Call call("cuLaunchKernelEx", kContext, Describe(shape));
+  if (call.refused()) return call.result();
+  KernelAttributes attributes;
+  const CUresult wrong = ReadAttributes(call.state(), *config, &attributes);
+  if (wrong != CUDA_SUCCESS) return wrong;
+  return LaunchOn(call, function, shape, config->hStream, parameters, extra, std::move(attributes));
 }
 
 }  // namespace callout::software_gpu
