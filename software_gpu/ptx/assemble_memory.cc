@@ -15,7 +15,7 @@ int VectorOf(std::string_view word) {
 }  // namespace
 
 void RoutineAssembler::Load() {
-  const bool strong = TakeOne({"volatile", "relaxed", "acquire", "mmio", "cv"}) != "";
+  const bool strong = TakeOne({"mmio", "volatile", "relaxed", "acquire", "cv"}) != "";
   Take("weak");
   Take("relaxed");  // .mmio.relaxed
   TakeOne({"cta", "cluster", "gpu", "sys"});
@@ -50,7 +50,7 @@ void RoutineAssembler::Load() {
 }
 
 void RoutineAssembler::Store() {
-  const bool strong = TakeOne({"volatile", "relaxed", "release", "mmio"}) != "";
+  const bool strong = TakeOne({"mmio", "volatile", "relaxed", "release"}) != "";
   Take("weak");
   Take("relaxed");  // .mmio.relaxed
   TakeOne({"cta", "cluster", "gpu", "sys"});
@@ -205,10 +205,7 @@ void RoutineAssembler::CopyAsync() {
     return Emit(RunNothing, {});
   }
   if (TakeOne({"ca", "cg"}) == "") Fail("unknown instruction");
-  if (TakeSpace() != Space::kShared || TakeSpace() != Space::kGlobal) {
-    // The words come as .shared.global; TakeSpace finds .global first.
-    if (statement_->spelling.find(".shared") == std::string::npos) Fail("only from global to shared memory");
-  }
+  if (!Take("global") || TakeSpace() != Space::kShared) Fail("only from global to shared memory");
   TakeCacheHints();
   ExpectNoWords();
   ExpectOperands(3, 5);

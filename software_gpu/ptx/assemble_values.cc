@@ -43,10 +43,11 @@ void RoutineAssembler::Arithmetic() {
     instruction.extend = static_cast<uint8_t>(Bits(operation.to));
     instruction.register_bits = static_cast<uint8_t>(register_bits);
   }
+  const bool chooses =
+      operation.opcode == Opcode::kSelp || operation.opcode == Opcode::kSetp || operation.opcode == Opcode::kSet;
   for (int i = 0; i < operation.inputs; ++i) {
-    const Operand& operand = In(1 + static_cast<size_t>(i));
-    const bool predicate = operand.kind == Operand::kName && (operand.negated || RegisterBits(operand) == 1);
-    instruction.in[i] = Source(operand, predicate ? Type::kPred : operation.from);
+    const bool predicate = chooses && i == 2;
+    instruction.in[i] = Source(In(1 + static_cast<size_t>(i)), predicate ? Type::kPred : operation.from);
   }
   if (operation.carry_in) instruction.in[operation.inputs] = carry_;
   const bool wide = instruction.second != kNoSlot || instruction.extend != 0;

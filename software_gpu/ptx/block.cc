@@ -23,7 +23,8 @@ void Block::Start(const std::array<uint32_t, 3>& index) {
 }
 
 bool Block::Run() {
-  while (true) {
+  for (uint32_t round = 1;; ++round) {
+    if (round % 16 == 0) grid_.CheckStopped();
     bool ended = true, any = false, settled = false, polled = false;
     for (Warp& warp : warps_) {
       if (warp.runnable()) {

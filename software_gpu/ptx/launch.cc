@@ -28,7 +28,7 @@ class Scheduler {
       } else {
         RunWaiting();
       }
-      if (++rounds_ % 64 == 0) CheckStopped();
+      if (++rounds_ % 64 == 0) grid_.CheckStopped();
     }
   }
 
@@ -58,12 +58,8 @@ class Scheduler {
     for (std::unique_ptr<Block>& block : waiting) RunBlock(std::move(block));
     if (waiting_.size() == count) {
       std::this_thread::yield();
-      CheckStopped();
+      grid_.CheckStopped();
     }
-  }
-
-  void CheckStopped() const {
-    if (grid_.machine.Stopped()) throw LaunchFault{Fault::kStopped, "kernel " + grid_.kernel.name + " was stopped"};
   }
 
   Grid& grid_;
@@ -97,6 +93,10 @@ std::string Refusal(const Kernel& kernel, const Shape& shape, size_t parameters)
 
 }  // namespace
 
+void Grid::CheckStopped() const {
+  if (machine.Stopped()) throw LaunchFault{Fault::kStopped, "kernel " + kernel.name + " was stopped"};
+}
+
 Fault Program::Launch(const Kernel& kernel, const Shape& shape, std::span<const std::byte> parameters,
                       Machine& machine) const {
   if (const std::string refusal = Refusal(kernel, shape, parameters.size()); !refusal.empty()) {
@@ -105,7 +105,7 @@ Fault Program::Launch(const Kernel& kernel, const Shape& shape, std::span<const 
   Grid grid{*code_, kernel, shape, parameters, machine};
   grid.threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
   grid.dynamic_base = static_cast<uint32_t>(RoundUp(kernel.shared_bytes, kernel.shared_alignment));
-  grid.shared_bytes = grid.dynamic_base + shape.dynamic_shared;
+  grid.shared_bytes = shape.dynamic_shared == 0 ? kernel.shared_bytes : grid.dynamic_base + shape.dynamic_shared;
   try {
     Scheduler(grid).Run();
   } catch (const LaunchFault& fault) {

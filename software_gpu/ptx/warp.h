@@ -50,6 +50,8 @@ struct Grid {
 
   /// The host's place of `bytes` at a global address, or null.
   std::byte* Find(uint64_t address, uint64_t bytes, bool write);
+  /// Throws LaunchFault if the device has to stop.
+  void CheckStopped() const;
 };
 
 struct Frame {
