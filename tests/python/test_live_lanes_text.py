@@ -143,3 +143,15 @@ def test_programs_without_callbacks_keep_their_text(program, rules_of_jax):
     ours = text_of(jax.vmap(program(NO_CALLBACKS)), XS)
     rules_of_jax()
     assert text_of(jax.vmap(program(NO_CALLBACKS)), XS) == ours
+
+
+@pytest.mark.parametrize("platform", ["cuda", "cpu"])
+def test_loops_over_lanes_say_which_they_are_to_cuda(platform):
+    # XLA:GPU takes loops for one that differ in what their conditionals run alone, and calls one's callback in both.
+    def other(x):
+        return callout.tap(lambda _: None, x)
+
+    f = jax.vmap(lambda x: lax.cond(x > 1, tap, other, x))
+    text = jax.jit(f).trace(jnp.arange(4.0)).lower(lowering_platforms=(platform,)).as_text()
+    numbers = re.findall(r'stablehlo.while.*callout_lanes = "(\d+)"', text)
+    assert numbers == (["0", "1"] if platform == "cuda" else [])

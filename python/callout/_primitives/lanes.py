@@ -8,17 +8,20 @@ with a cond around the callback, so the callback gets what it would get without 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.extend.core
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _jax_compat
-from . import buffer, call, debug, ffi, tap, threaded
+from . import buffer, call, context, debug, ffi, tap, threaded
 from .host_call import refuse_host_call
 from .token import TOKEN, no_tangent, one_token
 
@@ -179,10 +182,31 @@ def _lower(kind: _Kind, ctx: mlir.LoweringRuleContext, *args: Any, lanes: Lanes,
         return [token, *outs]
 
     inner = ctx.replace(avals_out=[]) if kind.is_identity else ctx
-    results: Sequence[Any] = mlir.lower_fun(loop, multiple_results=True)(inner, *args)
+    with _told_apart(ctx):
+        results: Sequence[Any] = mlir.lower_fun(loop, multiple_results=True)(inner, *args)
     if inner is not ctx and inner.tokens_out is not None:
         ctx.set_tokens_out(inner.tokens_out)
     return args[place:] if kind.is_identity else results
+
+
+_LOOPS = "callout.lanes"  # a module's attribute: how many such loops it has
+
+
+@contextlib.contextmanager
+def _told_apart(ctx: mlir.LoweringRuleContext) -> Iterator[None]:
+    """What is lowered carries a number of its own in the program, so that XLA:GPU does not take two loops for one.
+
+    Its pass `computation-deduplicator` compares what results are made of, and a text in which a conditional does not say
+    what it runs. Two loops whose only difference is the callback in their conditionals are one to it, with JAX's too.
+    """
+    if "cuda" not in context.platforms(ctx):
+        yield
+        return
+    attributes = ctx.module_context.module.operation.attributes
+    number = ir.IntegerAttr(attributes[_LOOPS]).value if _LOOPS in attributes else 0
+    attributes[_LOOPS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number + 1)
+    with set_xla_metadata(callout_lanes=str(number)):
+        yield
 
 
 def _refuse_batch(params: dict[str, Any]) -> None:
