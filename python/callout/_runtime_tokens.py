@@ -59,7 +59,14 @@ _sweeping = threading.Lock()
 
 
 def has_failed(token: Any) -> bool:
-    """Waits for a program's end. How it ended is for whoever uses its results: that is where JAX raises."""
+    """Waits for a program's end. How it ended is for whoever uses its results, and for JAX's barrier: they raise it."""
+    result: Any = token.result if isinstance(token, _ext.ProgramEnd) else None
+    if result is not None and not result.is_deleted():
+        try:
+            result.block_until_ready()
+        except Exception:  # noqa: BLE001
+            if not result.is_deleted():
+                return True  # a ProgramEnd's own method raises once, which is left to JAX's barrier
     try:
         token.block_until_ready()
     except Exception:  # noqa: BLE001

@@ -31,6 +31,15 @@ def awaited(outs):
     return outs
 
 
+def devices(n):
+    """JAX's first n devices; skips the test where there are fewer."""
+    import jax
+
+    if len(found := jax.devices()) < n:
+        pytest.skip(f"needs {n} devices")
+    return found[:n]
+
+
 def _loaded(name: str) -> list[Path]:
     """The files of this name that are mapped into the process."""
     lines = Path("/proc/self/maps").read_text().splitlines()
