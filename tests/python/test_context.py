@@ -75,6 +75,7 @@ def test_compiled_calls_see_the_caller_only_in_its_thread():
         assert (seen["request"], seen["local"]) == (expected, expected)
 
 
+@pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dispatches")
 def test_calls_on_threads_of_xla_do_not_see_the_caller():
     look = Look()
     like = jax.ShapeDtypeStruct((2,), jnp.float32)
@@ -108,6 +109,7 @@ def test_a_context_can_be_passed_on():
     assert look.seen[0]["request"] == "caller"
 
 
+@pytest.mark.devices(2)
 def test_settings_of_a_thread_do_not_reach_taps_but_global_ones_do():
     look = Look()
     with jax.enable_x64(True), jax.default_device(jax.devices()[1]):

@@ -10,11 +10,13 @@ import traceback
 from pathlib import Path
 
 import callout
+import gates
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from platforms import ON_CUDA, awaited
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -64,7 +66,7 @@ def asynchronous(callback, jit=jax.jit):
     """A program that is dispatched before its inputs are there."""
     callback = callout.options(callback, numpy_only=True)
     f = jit(lambda m: callout.pure_callback(callback, F32, lax.fori_loop(0, 20, lambda i, c: jnp.tanh(c @ c), m).sum()))
-    return f, jnp.ones((200, 200))
+    return f, jnp.ones((8, 8) if ON_CUDA else (200, 200))
 
 
 @pytest.mark.parametrize("make", [inline, asynchronous])
@@ -99,7 +101,7 @@ def test_reraise_as_a_decorator_and_nested():
     @callout.reraise()
     def run():
         with callout.reraise():
-            return f(x)
+            return awaited(f(x))
 
     run()
     run()
@@ -117,7 +119,7 @@ def test_the_original_keeps_its_own_chain():
 
     f, x = inline(callback)
     with pytest.raises(MyError) as info, callout.reraise():
-        f(x)
+        awaited(f(x))
     assert isinstance(info.value.__cause__, KeyError)
     assert info.value.__traceback__ is not None
     names = [entry.name for entry in info.traceback]
@@ -130,7 +132,7 @@ def test_without_reraise_the_stated_behaviour():
     f(x)
     f(x)
     with pytest.raises((ValueError, jax.errors.JaxRuntimeError)) as info:  # JAX's C++ fast path raises ValueError
-        f(x)
+        awaited(f(x))
     assert "callback 'test_errors.Failing' failed on device 0: MyError: mine" in str(info.value)
     assert "Traceback (most recent call last)" in str(info.value)
     assert "raise self.error" in str(info.value)
@@ -183,7 +185,7 @@ def test_the_next_computation_works():
     f(x)
     for _ in range(3):
         with pytest.raises(Exception, match="mine"):
-            f(x)
+            awaited(f(x))
         assert float(ok(x)) == 2
         assert float(jax.jit(lambda v: v * 3)(x)) == 3
 
@@ -204,7 +206,7 @@ def test_keyboard_interrupt_comes_through_reraise():
     f(x)
     f(x)
     with pytest.raises(KeyboardInterrupt), callout.reraise():
-        f(x)
+        awaited(f(x))
 
 
 def test_errors_from_other_threads():
@@ -217,7 +219,7 @@ def test_errors_from_other_threads():
     def run():
         try:
             with callout.reraise():
-                f(x)
+                awaited(f(x))
         except MyError as e:
             seen.append(e)
 
@@ -279,7 +281,7 @@ def test_few_exceptions_are_kept():
     f(x)
     for _ in range(200):
         with pytest.raises(Exception, match="mine"):
-            f(x)
+            awaited(f(x))
     assert len(_errors._kept) <= 64
 
 
@@ -300,17 +302,11 @@ def test_barrier_timeout_names_what_is_outstanding():
 
 
 def test_barrier_timeout_covers_programs():
-    release = threading.Event()
-    callback = callout.options(lambda v: release.wait(30) and v, numpy_only=True)
-
-    def f(m):
-        y = callout.pure_callback(callback, F32, jnp.tanh(m @ m).sum())
-        return callout.tap(callout.sinks.Null(), y)
-
-    out = jax.jit(f)(jnp.ones((300, 300)))
+    gate = gates.gate()
+    out = jax.jit(lambda x: callout.tap(callout.sinks.Null(), gate.in_program(x)))(jnp.float32(1))
     with pytest.raises(callout.BarrierTimeout, match="programs that this thread has dispatched"):
         callout.barrier_wait(timeout=0.05)
-    release.set()
+    gate.open()
     callout.barrier_wait()
     out.block_until_ready()
 

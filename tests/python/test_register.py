@@ -74,6 +74,11 @@ def test_device_and_run(register, library):
     f = jax.jit(lambda: callout.pure_callback("where", jax.ShapeDtypeStruct((2,), "int32")))
     device, has_run = f()
     assert (int(device), int(has_run)) == (0, 1)
+
+
+@pytest.mark.devices(2)
+def test_the_device_is_that_of_the_program(register, library):
+    register("where", f"{library}:where")
     g = jax.jit(lambda x: callout.pure_callback("where", jax.ShapeDtypeStruct((2,), "int32"), x))
     assert int(g(jax.device_put(jnp.float32(1), jax.devices()[1]))[0]) == 1
 
@@ -261,6 +266,7 @@ def test_a_sink_is_not_called_for_a_result(register):
         callout.pure_callback("null.sink", F32, 1.0)
 
 
+@pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dispatches")
 def test_numpy_only_holds_for_a_registered_name(register):
     release = threading.Event()
     register("slow", callout.options(lambda v: release.wait(30) and v, numpy_only=True))

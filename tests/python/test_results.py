@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from platforms import awaited
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -72,7 +73,7 @@ def test_wrong_results_are_named(result, message, jitted):
         return callout.pure_callback(callout.options(result, name="bad"), F32, x)
 
     with pytest.raises(Exception, match=message) as info, callout.reraise():
-        (jax.jit(f) if jitted else f)(1.0)
+        awaited((jax.jit(f) if jitted else f)(1.0))
     if "inhomogeneous" not in message:
         assert "callback 'bad' failed on device 0" in str(info.value)
 
@@ -83,10 +84,10 @@ def test_wrong_structure_is_named():
         pytest.raises(callout.ResultError, match=r"callback 'bad': .*expected structure .*'a'.*got .*'b'"),
         callout.reraise(),
     ):
-        f(1.0)
+        awaited(f(1.0))
     g = jax.jit(lambda x: callout.pure_callback(lambda v: (v, v, v), (F32, F32), x))
     with pytest.raises(Exception, match=r"expected structure .*\(\*, \*\).*got .*\(\*, \*, \*\)"):
-        g(1.0)
+        awaited(g(1.0))
 
 
 @pytest.mark.parametrize("value", [2**40, np.int64(2**40), np.array(-(2**40)), 2**31])
