@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rows import Row
+from rows import ON_SOFTWARE, Row
 
 GROUPS = ("driver", "kernels", "numba_kernels", "buffers", "calls", "taps", "host", "suites")
 _TIMEOUT_S = 500
@@ -30,23 +30,25 @@ def run_group(name: str) -> list[Row]:
     command = [sys.executable, __file__, "--inside", name]
     # Rows start processes of their own: JAX's first one must leave them some of the device's memory.
     environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
+    limit = ""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_S, cwd=Path(__file__).parent, env=environment
         )
-    except subprocess.TimeoutExpired:
-        return [Row(name, "all", "FAILED", f"not done after {_TIMEOUT_S} s")]
-    for line in done.stdout.splitlines():
-        if line.startswith(_MARK):
-            return [Row(**fields) for fields in json.loads(line.removeprefix(_MARK))]
-    last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-    return [Row(name, "all", "FAILED", f"the process ended with {done.returncode}: {last}")]
+        output, status = done.stdout, done.returncode
+        limit = f"the process ended with {status}: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
+    except subprocess.TimeoutExpired as late:
+        output, status = (late.stdout or b"").decode(), -1
+        limit = f"not done after {_TIMEOUT_S} s"
+    lines = [line.removeprefix(_MARK) for line in output.splitlines() if line.startswith(_MARK)]
+    rows = [Row(**json.loads(line)) for line in lines]
+    return rows if status == 0 else [*rows, Row(name, "what came next", "FAILED", limit)]
 
 
 def inside(name: str) -> None:
-    """Runs a group here and prints its rows."""
-    rows = importlib.import_module(name).GROUP.rows()
-    print(_MARK + json.dumps([dataclasses.asdict(row) for row in rows]), flush=True)
+    """Runs a group here and prints each row when it is done: a group that dies or hangs has those before."""
+    for row in importlib.import_module(name).GROUP.rows():
+        print(_MARK + json.dumps(dataclasses.asdict(row)), flush=True)
 
 
 def environment() -> str:
@@ -91,6 +93,9 @@ def main() -> int:
         rows += run_group(name)
         for row in rows[-1:]:
             print(f"{name}: done, last row: {row.status}", file=sys.stderr)
+    for row in rows:
+        if ON_SOFTWARE and row.status == "NOT RUN" and "hardware" not in row.text:
+            row.status, row.text = "FAILED", f"it should run on the software GPU: {row.text}"
     text = table(rows)
     print(text)
     counts = {status: sum(row.status == status for row in rows) for status in ("ok", "FAILED", "NOT RUN")}

@@ -46,9 +46,9 @@ def numba_cuda() -> str:
 @GROUP.row("numba-cuda-mlir kernel")
 def numba_cuda_mlir() -> str:
     gpu()
-    mlir = need("numba_cuda_mlir")
+    cuda = need("numba_cuda_mlir.cuda")
     need("callout.numba_cuda")
-    return _runs(mlir.cuda)
+    return _runs(cuda)
 
 
 @GROUP.row("an exception of a debug kernel")

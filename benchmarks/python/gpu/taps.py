@@ -23,11 +23,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from direct import POINTER, Driver
-from rows import Group, expect, gpu
+from rows import ON_SOFTWARE, Group, expect, gpu
 
 GROUP = Group("taps")
-SIZES = (4, 1 << 10, 64 << 10, 1 << 20, 16 << 20)
-ROUNDS = 9
+SIZES = (4, 1 << 10) if ON_SOFTWARE else (4, 1 << 10, 64 << 10, 1 << 20, 16 << 20)
+ROUNDS = 1 if ON_SOFTWARE else 9
+STEPS = 20 if ON_SOFTWARE else 200
+SIDE = 16 if ON_SOFTWARE else 2048
 
 
 class Stream:
@@ -118,7 +120,7 @@ def program_table() -> None:
     import jax
     import jax.numpy as jnp
 
-    steps = 200
+    steps = STEPS
     sink = callout.sinks.Null()
     print(
         f"\nprogram: microseconds that one tap adds to a step of a loop of {steps}, median of {ROUNDS}; delivered to Null"
@@ -144,7 +146,7 @@ def overlap_table(timeline: str | None) -> None:
     import jax
     import jax.numpy as jnp
 
-    steps, side = 100, 2048
+    steps, side = STEPS // 2, SIDE
     taken = []
 
     def receive(value: object) -> None:
