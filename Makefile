@@ -21,7 +21,7 @@ package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
     -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
 
-.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs nightly bench gpu-check soak lint format docs install wheels matrix clean distclean
+.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs nightly bench gpu-check gpu-test soak lint format docs install wheels matrix clean distclean
 help:
 	@echo 'make demo       train a small network with every kind of callback, and run it without Python'
 	@echo 'make test       build, then run the C++ and the Python tests'
@@ -30,6 +30,7 @@ help:
 	@echo 'make fuzz-programs  compare random JAX programs with their oracles, SECONDS=60 from SEED=1 on'
 	@echo 'make bench      compare with JAX and run the C++ benchmarks'
 	@echo 'make gpu-check  run what only a GPU can show; GPU_PYTHON=... has JAX with its CUDA plugin'
+	@echo 'make gpu-test   run with JAX'"'"'s CUDA plugin on the software GPU; GPU_TEST=full: every plugin and every suite'
 	@echo 'make nightly    what takes hours: soak, fuzz and fuzz-programs for SECONDS=14400 each, matrix with every JAX'
 	@echo 'make soak       run the tests that load the machine for minutes'
 	@echo 'make lint       check formatting, types and layering'
@@ -109,6 +110,10 @@ bench: $(STAMPS)/package $(STAMPS)/bench
 
 gpu-check: $(STAMPS)/package
 	scripts/gpu_check.sh
+
+gpu-test: $(STAMPS)/cmake
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h $(host_packages)
+	scripts/gpu_test.sh $(CELLS)
 
 soak: $(STAMPS)/package
 	$(PY) -m pytest -m soak -o faulthandler_timeout=3600 tests

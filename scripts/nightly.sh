@@ -26,6 +26,7 @@ echo "::: seed $seed"
 part soak make soak
 part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
 part fuzz-programs make fuzz-programs SECONDS="$seconds" SEED="$seed"
+part gpu-test env GPU_TEST=full make gpu-test
 part matrix scripts/jax_matrix.sh "$@"
 
 if ((${#failed[@]})); then

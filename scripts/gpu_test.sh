@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs Callout with JAX's unmodified CUDA plugin on the software GPU: gpu-check's rows, Python's suites, the host without
+# Python, XLA's own programs. Usage: gpu_test.sh [MINOR:JAX:CUDA...]; environments and logs are kept in build/gpu-test.
+# GPU_TEST in the environment: quick (the newest JAX; default), or full (every plugin, every suite).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scope=${GPU_TEST:-quick}
+[[ $scope == quick || $scope == full ]] || { echo "GPU_TEST: expected quick or full, got $scope" >&2 && exit 2; }
+cells=("$@")
+if ((!${#cells[@]})); then
+  cells=(3.12:0.12.0.1:13)
+  [[ $scope == quick ]] || cells+=(3.12:0.12.0.1:12 3.12:0.11.2:13 3.11:0.10.2:13)
+fi
+root=build/gpu-test
+mkdir -p "$root"
+results=$root/results
+: > "$results"
+export CALLOUT_CPP_BUILD=$PWD/build/dev CALLOUT_HOST_COMMAND=$PWD/build/dev/bin/callout
+
+echo "== build"
+cmake --preset dev > "$root/build.log" || { cat "$root/build.log" && exit 1; }
+cmake --build build/dev --target callout_software_gpu_driver callout_software_gpu_libraries callout_tool \
+  transport_cuda_test pjrt_plugin_test >> "$root/build.log" || { tail -n 100 "$root/build.log" && exit 1; }
+mapfile -t minors < <(printf '%s\n' "${cells[@]%%:*}" | sort -u)
+scripts/build_wheels.sh "${minors[@]}"
+
+# What XLA takes libdevice from is not beside the plugin, which would prefer NVIDIA's libraries there to the software GPU's.
+toolkit() { # PYTHON
+  if ! cmp -s requirements/gpu-test-toolkit.txt "$root/toolkit/made-of"; then
+    rm -rf "$root/toolkit"
+    "$1" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
+      --target "$root/toolkit" -r requirements/gpu-test-toolkit.txt
+    cp requirements/gpu-test-toolkit.txt "$root/toolkit/made-of"
+  fi
+  export CALLOUT_SOFTWARE_GPU_TOOLKIT=$PWD/$root/toolkit/nvidia/cu13
+}
+
+# The jax under test takes the place of the pinned one.
+grep -vE '^jax(lib)?==' requirements/constraints.txt > "$root/constraints.txt"
+prepare() { # PYTHON VENV JAX PLUGINS WHEEL
+  local wanted
+  wanted="$1 $3 $(cat "$4" "$root/constraints.txt" | sha256sum)"
+  if [[ $(cat "$2/made-of" 2> /dev/null) != "$wanted" ]]; then
+    "$1" -m venv --clear "$2"
+    "$2/bin/python" -m pip install --quiet --disable-pip-version-check -c "$root/constraints.txt" "jax==$3" "jaxlib==$3" \
+      numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba numba-cuda numba-cuda-mlir autograd ipywidgets matplotlib \
+      pandas pillow prometheus_client tensorboard
+    "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$4"
+    echo "$wanted" > "$2/made-of"
+  fi
+  "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$5"
+}
+
+plain=(-p no:cacheprovider -o filterwarnings=) # versions are not all pinned: warnings are no errors
+failed=0
+run() { # LABEL NAME DEVICES COMMAND...: prints what the command ends with, and all of it if it fails
+  local log=$root/$cell_name-$2.log status=0 start=$SECONDS summary
+  software_gpu/run --devices "$3" "${@:4}" > "$log" 2>&1 < /dev/null || status=$?
+  summary=$(grep -E '^(=+ .*(passed|failed|error|no tests ran).* =+|gpu-check: .*)$' "$log" | tail -n 1 | sed -E 's/^=+ //; s/ =+$//')
+  if ((status)); then
+    failed=1
+    tail -n 150 "$log"
+  else
+    grep -E '^(SKIPPED|software GPU: JAX|xla_cuda_plugin|\| .* NOT RUN )' "$log" || true
+  fi
+  echo "gpu: $1, $2, $3 device(s): ${summary:-exit code $status, no summary} ($((SECONDS - start)) s)" | tee -a "$results"
+  ((!status)) || echo "gpu: $1, $2: exit code $status, see $log" | tee -a "$results"
+}
+
+calls=(test_pure_callback.py test_io_callback.py test_debug.py test_results.py test_errors.py)
+taps=(test_tap.py test_tap_sending.py test_ordered.py test_print.py test_watch.py)
+other=(test_barrier.py test_ordered_effects.py test_buffers.py test_buffer_callback.py test_progress.py test_bars.py
+  test_ffi.py test_gpu_calls.py test_gpu_taps.py test_gpu_kernels.py test_gpu_launch.py test_gpu_buffers.py
+  test_cuda_programs.py test_numba_cuda.py test_host_callback_tap.py test_host_callback_call.py
+  test_host_callback_print.py test_host_callback_transformations.py test_devices.py test_shard_map.py)
+
+suite() { # LABEL NAME DEVICES FILES...
+  local files=() file
+  for file in "${@:4}"; do
+    [[ ! -e tests/python/$file ]] || files+=("tests/python/$file")
+  done
+  CALLOUT_TEST_PLATFORM=cuda run "$1" "$2" "$3" python -m pytest "${plain[@]}" "${files[@]}"
+}
+
+for cell in "${cells[@]}"; do
+  IFS=: read -r minor jax cuda <<< "$cell"
+  label="Python $minor, JAX $jax, CUDA $cuda"
+  plugins=requirements/gpu-test-jax$jax-cuda$cuda.txt
+  [[ -e $plugins ]] || { echo "gpu: $label: there is no $plugins" | tee -a "$results" && failed=1 && continue; }
+  if ! python=$(PYTHON='' scripts/find_python.sh "$minor" 2> /dev/null); then
+    echo "gpu: $label: SKIPPED: no Python $minor" | tee -a "$results"
+    continue
+  fi
+  cell_name=cp${minor/./}-jax$jax-cuda$cuda
+  echo "== $label"
+  toolkit "$python"
+  prepare "$python" "$root/$cell_name" "$jax" "$plugins" "$(echo dist/callout-*-cp"${minor/./}"-*.whl)"
+  export CALLOUT_SOFTWARE_GPU_PYTHON=$PWD/$root/$cell_name/bin/python
+  PATH=$PWD/$root/$cell_name/bin:$PATH
+  run "$label" handlers 2 python -m pytest "${plain[@]}" software_gpu/python/test_handlers.py software_gpu/python/test_run.py
+  run "$label" gpu-check 1 python benchmarks/python/gpu/check.py \
+    --only driver,kernels,numba_kernels,buffers,calls,taps,host --out "$root/$cell_name-check"
+  suite "$label" calls 1 "${calls[@]}"
+  suite "$label" taps 1 "${taps[@]}"
+  if [[ $scope == full ]]; then
+    run "$label" programs 2 python -m pytest "${plain[@]}" software_gpu/python/test_programs.py
+    suite "$label" suites 1 "${other[@]}"
+    suite "$label" calls-and-taps 2 "${calls[@]}" "${taps[@]}"
+    suite "$label" suites 2 "${other[@]}"
+  fi
+done
+
+echo "== gpu-test"
+cat "$results"
+exit "$failed"
