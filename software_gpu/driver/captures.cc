@@ -131,7 +131,7 @@ CUresult InvalidateCapture(CUstream stream, CUresult code) {
   return code;
 }
 
-void AbandonCapture(State& state, const std::shared_ptr<Capture>& capture) {
+void AbandonCapture(State& state, std::shared_ptr<Capture> capture) {  // not the list's own, which goes
   Finish(state, capture);
   if (capture->owns_graph) DeleteGraph(state, capture->graph);
 }

@@ -41,6 +41,6 @@ CUresult RecordEventNode(State& state, CUstream stream, CUevent event, CUgraphNo
 CUresult WaitForRecordedEvent(CUstream stream, CUevent event);
 
 /// Ends the recording without a graph, as the loss of one of its streams does.
-void AbandonCapture(State& state, const std::shared_ptr<Capture>& capture);
+void AbandonCapture(State& state, std::shared_ptr<Capture> capture);
 
 }  // namespace callout::software_gpu

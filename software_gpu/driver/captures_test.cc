@@ -245,6 +245,13 @@ TEST_F(CaptureTest, AGraphOfACallerOutlivesAFailedRecording) {
   EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
 }
 
+TEST_F(CaptureTest, AContextMayEndWhileAStreamIsRecorded) {
+  Begin();
+  ASSERT_EQ(LaunchAppend(stream_, 1), CUDA_SUCCESS);
+  software_gpu_control()->reset();
+  EXPECT_EQ(software_gpu_control()->live(kSoftwareGpuGraph), 0);
+}
+
 TEST_F(CaptureTest, DestroyingTheOriginEndsTheRecording) {
   CUstream origin = nullptr;
   ASSERT_EQ(cuStreamCreate(&origin, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);

@@ -39,6 +39,7 @@ void Execute(CUcontext context, const std::function<CUresult()>& run, const std:
 
 CUresult RecordTask(State& state, CUstream stream, const Task& task) {
   if (stream->capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (!task.record) return InvalidateCapture(stream, state.Refuse(std::string("a recorded ") + NameOf(task.type)));
   NewNode node{.type = task.type};
   node.programmatic = task.programmatic;
   if (const CUresult wrong = task.record(&node.work); wrong != CUDA_SUCCESS) return InvalidateCapture(stream, wrong);

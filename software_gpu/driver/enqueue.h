@@ -16,7 +16,8 @@ CUstream FindStream(State& state, CUcontext current, CUstream handle);
 /// One thing for a stream to do: a node of a graph if it is recorded.
 struct Task {
   CUgraphNodeType type;
-  std::function<CUresult(WorkPtr* work)> record;  ///< What the node has. Called at once, or not at all.
+  /// What the node has. Called at once, or not at all. Without it a recording is refused and ended.
+  std::function<CUresult(WorkPtr* work)> record;
   std::function<CUresult()> run;                  ///< Called without the mutex. Its error stays.
   bool programmatic = false;                      ///< As in NewNode.
 };

@@ -218,6 +218,7 @@ extern "C" CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* han
   if ((flags & ~static_cast<unsigned int>(CU_GRAPH_COND_ASSIGN_DEFAULT)) != 0) return CUDA_ERROR_INVALID_VALUE;
   CUcontext const owner = context != nullptr ? context : call.context();
   if (!IsContext(state, owner)) return CUDA_ERROR_INVALID_CONTEXT;
+  std::erase_if(state.conditions, [](const auto& entry) { return entry.second.expired(); });
   *handle = NextGraphId();
   const auto condition = std::make_shared<Condition>(*handle, owner, initial, flags != 0);
   graph->conditions[*handle] = condition;
