@@ -34,6 +34,13 @@ def test_functions_run_on_cuda_only(module):
         jax.jit(module.through)(jnp.ones(3))
 
 
+def test_one_recording_excludes_the_other(module):
+    with pytest.raises(
+        TypeError, match=r"'through'.*graph=True.*command_buffer_compatible=True.*expected one of them, got both"
+    ):
+        module.through.options(graph=True, command_buffer_compatible=True)
+
+
 def test_the_example_of_the_manual_is_built(cache):
     """And traced; the double of the driver does not run kernels that nvcc compiled."""
     require_nvcc()

@@ -3,6 +3,7 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import callout
 import jax
@@ -117,6 +118,49 @@ def test_steps_that_a_sink_counts_are_those_of_the_values(tmp_path, setting, oth
         assert steps == [int(row[-1]) for row in rows]
         if "every" in settings:
             assert steps == list(range(0, 800, settings["every"]))
+
+
+@pytest.mark.parametrize("policy", ["drop_newest", "fail", "block"])
+def test_nothing_is_lost_while_the_queue_has_room(received, policy):
+    """However far ahead of its taps a program is: these are more than a GPU's ring has room for."""
+
+    def step(i, x):
+        return callout.tap(received.tap, x, on_full=policy) + 1
+
+    jax.jit(lambda x: lax.fori_loop(0, 10_000, step, x))(jnp.zeros(256, jnp.int32)).block_until_ready()
+    callout.barrier_wait(timeout=60)
+    assert [int(value[0]) for value in received] == list(range(10_000))
+
+
+def test_what_is_sent_is_what_the_program_had_though_its_memory_is_used_again(received):
+    def receive(value):
+        received.append((float(value[0]), float(value[-1])))  # its memory is not kept
+
+    def send(x):
+        return callout.tap(receive, x) + 1
+
+    given_away, kept = jax.jit(send, donate_argnums=0), jax.jit(send)
+    x = jnp.zeros(100_000)
+    for _ in range(30):
+        x = given_away(x)
+    for i in range(30, 60):
+        value = jnp.full(100_000, float(i))
+        kept(value)
+        value.delete()
+        jnp.full(100_000, -1.0)
+        if i % 10 == 0:
+            jax.clear_caches()
+    callout.barrier_wait(timeout=60)
+    assert received == [(i, i) for i in range(60)]
+
+
+def test_threads_that_run_one_program_count_its_steps_together(received):
+    run = jax.jit(lambda x: lax.fori_loop(0, 30, lambda _, c: callout.tap(received.tap, c, every=3) + 1, x))
+    with ThreadPoolExecutor(2) as threads:
+        ends = list(threads.map(lambda start: int(run(start)), range(0, 2000, 100)))
+    assert ends == [start + 30 for start in range(0, 2000, 100)]
+    callout.barrier_wait(timeout=60)
+    assert len(received) == 200
 
 
 def test_sample_sends_about_that_part_and_counts_the_rest(received):

@@ -84,6 +84,11 @@ class HostFunction(Function):
 
     def __init__(self, code: HostCode, name: str, settings: HostSettings):
         super().__init__(code.target(settings), name, settings)
+        if settings.graph and settings.command_buffer_compatible:
+            raise self._error(
+                "graph=True records the function into a graph of its own and command_buffer_compatible=True into XLA's, "
+                "which cannot hold the other: expected one of them, got both"
+            )
         self._code = code
         self._host_settings = settings
 
@@ -99,7 +104,8 @@ class HostFunction(Function):
                 graph: record what the function queues into a CUDA graph, once for each set of buffers that XLA passes, and
                     launch that from then on without calling it. It must then queue the same work each time, all of it on its
                     stream, and must not allocate or wait. The first call on a device is not recorded.
-                command_buffer_compatible: XLA may record the function into its own CUDA graphs, on the same terms.
+                command_buffer_compatible: XLA may record the function into its own CUDA graphs, on the same terms. Not
+                    together with `graph`.
                 vmap_method: as in `jax.pure_callback`.
                 jvp: `jvp(primals, tangents, **constants)` returns (results, their tangents).
                 vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)` returns
