@@ -238,6 +238,29 @@ def test_unrelated_errors_pass_through_reraise_unchanged():
     assert info.value is error
 
 
+@pytest.mark.parametrize("kind", ["pure", "io", "debug"])
+def test_a_failing_call_raises_its_exception_and_logs_nothing(caplog, kind):
+    def fail(x):
+        raise MyError("meant")
+
+    calls = {
+        "pure": lambda x: callout.pure_callback(fail, x, x),
+        "io": lambda x: callout.io_callback(fail, x, x),
+        "debug": lambda x: callout.debug_callback(fail, x),
+    }
+    f = jax.jit(calls[kind])
+
+    def run():
+        jax.block_until_ready(f(jnp.float32(1)))
+        jax.effects_barrier()
+
+    with caplog.at_level(logging.DEBUG, logger="callout"):
+        for _ in range(2):
+            with pytest.raises(MyError, match="meant"):
+                run()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
 def test_a_failing_tap_disturbs_nothing_and_the_barrier_raises_the_last(caplog):
     got = []
 
