@@ -109,6 +109,31 @@ TEST(ComparisonsTest, PredicatesAreCombined) {
   EXPECT_EQ(EvaluateSecond("setp.lt.xor.f64", {D(1), D(2), 1}), 1U);
 }
 
+TEST(ComparisonsTest, EveryComparisonIsCombinedAlike) {
+  const std::vector<std::string> compares = {"eq", "ne",  "lt",  "le",  "gt",  "ge",  "lo",  "ls",  "hi",
+                                             "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
+  int combined = 0;
+  for (const std::string type :
+       {"b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f16", "bf16", "f32", "f64"}) {
+    for (const std::string& compare : compares) {
+      if (!FindOperation("setp." + compare + "." + type).value) continue;
+      for (const uint64_t with : {0, 1}) {
+        for (const auto& [a, b] : {std::pair{uint64_t{1}, uint64_t{2}}, {uint64_t{2}, uint64_t{1}}, {kOnes, kOnes}}) {
+          const uint64_t alone = Evaluate("setp." + compare + "." + type, {a, b});
+          const auto spelling = [&](const char* boolean) { return "setp." + compare + "." + boolean + "." + type; };
+          EXPECT_EQ(Evaluate(spelling("and"), {a, b, with}), alone & with);
+          EXPECT_EQ(Evaluate(spelling("or"), {a, b, with}), alone | with);
+          EXPECT_EQ(Evaluate(spelling("xor"), {a, b, with}), alone ^ with);
+          EXPECT_EQ(EvaluateSecond(spelling("and"), {a, b, with}), (1 - alone) & with);
+          EXPECT_EQ(EvaluateSecond(spelling("or"), {a, b, with}), (1 - alone) | with);
+          ++combined;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(combined, 6 * (3 * 2 + 3 * 10 + 3 * 6 + 4 * 14));
+}
+
 TEST(ComparisonsTest, PackedValuesHaveAPredicateEach) {
   EXPECT_EQ(Evaluate("setp.lt.f16x2", {0x3c004000, 0x40003c00}), 0U);
   EXPECT_EQ(EvaluateSecond("setp.lt.f16x2", {0x3c004000, 0x40003c00}), 1U);

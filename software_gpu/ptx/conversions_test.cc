@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 #include "ptx/evaluate.h"
+#include "ptx/slow_floats.h"
 
 namespace callout::software_gpu::ptx {
 namespace {
@@ -224,6 +226,148 @@ TEST(ConversionsTest, NarrowFormatsArePackedWithTheFirstAbove) {
       {"cvt.pack.sat.u8.s32.b32", {300, 7, 0xaabbccdd}, 0xccddff07},
       {"cvt.pack.sat.s8.s32.b32", {0xffffff00, 200, 0}, 0x807f},
   });
+}
+
+// ---- each type to each, against long double, which holds every value of them all
+
+struct Kind {
+  const char* name;
+  Type type;
+  Format format = {1, 1};  // of floats
+};
+
+constexpr Kind kKinds[] = {
+    {"u8", Type::kU8},
+    {"u16", Type::kU16},
+    {"u32", Type::kU32},
+    {"u64", Type::kU64},
+    {"s8", Type::kS8},
+    {"s16", Type::kS16},
+    {"s32", Type::kS32},
+    {"s64", Type::kS64},
+    {"f16", Type::kF16, FormatOf<Type::kF16>()},
+    {"bf16", Type::kBf16, FormatOf<Type::kBf16>()},
+    {"f32", Type::kF32, FormatOf<Type::kF32>()},
+    {"f64", Type::kF64, FormatOf<Type::kF64>()},
+};
+
+long double ValueOf(const Kind& kind, uint64_t bits) {
+  if (IsFloat(kind.type)) return SlowValue(kind.format, bits);
+  if (IsSigned(kind.type)) return static_cast<long double>(static_cast<int64_t>(SignExtend(bits, Bits(kind.type))));
+  return static_cast<long double>(bits);
+}
+
+long double RoundedSlowly(long double value, const std::string& mode) {
+  if (mode == "rzi") return std::trunc(value);
+  if (mode == "rmi") return std::floor(value);
+  return mode == "rpi" ? std::ceil(value) : std::nearbyint(value);
+}
+
+/// An integer clamped to what `kind` holds.
+uint64_t ClampedSlowly(const Kind& kind, long double value) {
+  const int digits = Bits(kind.type) - (IsSigned(kind.type) ? 1 : 0);
+  const long double above = std::ldexp(1.0L, digits);
+  if (value >= above) return ZeroExtend(kOnes, digits);
+  if (!IsSigned(kind.type)) return value < 0 ? 0 : static_cast<uint64_t>(value);
+  if (value < -above) return uint64_t{1} << digits;
+  return ZeroExtend(static_cast<uint64_t>(static_cast<int64_t>(value)), Bits(kind.type));
+}
+
+/// Checks one spelling with values at the edges of `from` and random ones; NaN and infinity have tests of their own.
+template <typename Expected>
+void ExpectConverts(const std::string& spelling, const Kind& from, Expected expected) {
+  std::mt19937_64 random(11);
+  const Operation operation = FindOperation(spelling);
+  ASSERT_TRUE(operation.value) << spelling;
+  for (int i = 0; i < 200; ++i) {
+    uint64_t bits = ZeroExtend(random(), Bits(from.type));
+    if (!IsFloat(from.type) && i < 8)
+      bits = ZeroExtend(uint64_t{1} << (Bits(from.type) - 1 - i % 2) | (i < 4 ? 0 : kOnes >> 3), Bits(from.type));
+    if (!IsFloat(from.type) && i >= 100) bits &= 0xff;
+    // Half of the floats are not larger than integers.
+    if (IsFloat(from.type) && i < 100) {
+      const uint64_t exponent = static_cast<uint64_t>(from.format.bias() + i % std::min(from.format.bias(), 66) - 1);
+      bits = (bits & ~(from.format.special())) | exponent << from.format.fraction_bits;
+    }
+    const long double value = ValueOf(from, bits);
+    if (!std::isfinite(value)) continue;
+    const uint64_t result = operation.value.lane(operation.how, bits, 0, 0, 0);
+    ASSERT_EQ(result, expected(bits, value)) << spelling << std::hex << " 0x" << bits;
+  }
+}
+
+uint64_t BitsOfSlowly(const Kind& to, long double value, Rounding rounding, bool negative) {
+  const auto result = static_cast<double>(SlowRound(to.format, value, rounding));
+  const uint64_t sign = negative ? to.format.sign() : 0;
+  const double magnitude = std::fabs(result);
+  // The values of a format have the order of their bits.
+  uint64_t low = 0;
+  uint64_t high = to.format.special();
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (SlowValue(to.format, middle) < magnitude) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return sign | low;
+}
+
+void ExpectConvertsToFloat(const Kind& to, const Kind& from) {
+  const bool exact = IsFloat(from.type) && (to.type == from.type || Bits(to.type) > Bits(from.type));
+  const std::pair<const char*, Rounding> modes[] = {
+      {"rn.", Rounding::kRn}, {"rz.", Rounding::kRz}, {"rm.", Rounding::kRm}, {"rp.", Rounding::kRp}};
+  for (const auto& [mode, rounding] : modes) {
+    ExpectConverts(std::string("cvt.") + (exact ? "" : mode) + to.name + "." + from.name, from,
+                   [&, rounding = rounding](uint64_t bits, long double value) {
+                     const bool negative = IsFloat(from.type) ? (bits & from.format.sign()) != 0 : value < 0;
+                     return BitsOfSlowly(to, value, rounding, negative);
+                   });
+  }
+}
+
+void ExpectConvertsToInteger(const Kind& to, const Kind& from) {
+  const std::string types = std::string(to.name) + "." + from.name;
+  if (IsFloat(from.type)) {
+    for (const char* mode : {"rni", "rzi", "rmi", "rpi"}) {
+      ExpectConverts(std::string("cvt.") + mode + "." + types, from, [&](uint64_t /*bits*/, long double value) {
+        return ClampedSlowly(to, RoundedSlowly(value, mode));
+      });
+    }
+    return;
+  }
+  ExpectConverts("cvt." + types, from, [&](uint64_t bits, long double /*value*/) {
+    return ZeroExtend(IsSigned(from.type) ? SignExtend(bits, Bits(from.type)) : bits, Bits(to.type));
+  });
+  if (FindOperation("cvt.sat." + types).value) {
+    ExpectConverts("cvt.sat." + types, from,
+                   [&](uint64_t /*bits*/, long double value) { return ClampedSlowly(to, value); });
+  }
+}
+
+TEST(ConversionsTest, EveryTypeIsConvertedToEveryOther) {
+  for (const Kind& to : kKinds) {
+    for (const Kind& from : kKinds) {
+      if (IsFloat(to.type)) {
+        ExpectConvertsToFloat(to, from);
+      } else {
+        ExpectConvertsToInteger(to, from);
+      }
+    }
+  }
+}
+
+TEST(ConversionsTest, EveryFloatIsRoundedToIntegersInEachMode) {
+  for (const Kind& kind : kKinds) {
+    if (!IsFloat(kind.type)) continue;
+    for (const char* mode : {"rni", "rzi", "rmi", "rpi"}) {
+      ExpectConverts(
+          std::string("cvt.") + mode + "." + kind.name + "." + kind.name, kind, [&](uint64_t bits, long double value) {
+            return BitsOfSlowly(kind, RoundedSlowly(value, mode), Rounding::kRn, (bits & kind.format.sign()) != 0);
+          });
+    }
+  }
 }
 
 TEST(ConversionsTest, RegistersWiderThanTheTypeAreFilledByItsSign) {

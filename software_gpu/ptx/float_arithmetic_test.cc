@@ -129,6 +129,9 @@ TEST(FloatArithmeticTest, DoublesRoundInEachMode) {
       {"add.rp.f64", {D(1), tiny}, D(1 + 0x1p-52)},
       {"sub.rm.f64", {D(1), D(1)}, D(-0.0)},
       {"mul.f64", {D(3), D(-2)}, D(-6)},
+      {"mul.rn.f64", {D(1 + 0x1p-52), D(1 + 0x1p-52)}, D(1 + 0x1p-51)},
+      {"sub.rn.f64", {D(1), D(0x1p-54)}, D(1)},
+      {"sub.rn.f64", {D(1), D(0x1.8p-54)}, D(1 - 0x1p-53)},
       {"mul.rz.f64", {D(1e308), D(10)}, 0x7fefffffffffffff},
       {"mul.rp.f64", {tiny, tiny}, tiny},
       {"fma.rn.f64", {D(1 + 0x1p-52), D(1 - 0x1p-52), D(-1)}, D(-0x1p-104)},
@@ -163,6 +166,7 @@ TEST(FloatArithmeticTest, HalvesRoundOnceAndToTheNearest) {
       {"add.bf16", {0x3f80, 0x3b80}, 0x3f80},
       {"add.rn.bf16", {0x3f81, 0x3b80}, 0x3f82},
       {"sub.bf16", {0x3f80, 0x4000}, 0xbf80},
+      {"sub.rn.bf16", {0x3f80, 0x3b00}, 0x3f80},
       {"mul.rn.bf16", {0x7f00, 0x4080}, 0x7f80},
       {"fma.rn.bf16", {0x40e0, 0x3e14, 0}, 0x3f82},
       {"fma.rn.bf16", {0x40e0, 0x3e14, tiny_bf16}, 0x3f81},
@@ -222,6 +226,8 @@ TEST(FloatArithmeticTest, MinimaAndMaximaKnowNanAndTheSignOfZero) {
       {"max.f16", {0xbc00, 0x0000}, 0x0000},
       {"min.NaN.f16", {0x3c00, 0x7e00}, kNan16},
       {"max.ftz.f16", {0x8001, 0xbc00}, 0x8000},
+      {"max.NaN.f16", {0x3c00, 0x4000}, 0x4000},
+      {"max.NaN.bf16", {0x7fc0, 0x4000}, kNan16},
       {"max.bf16", {0x3f80, 0x4000}, 0x4000},
       {"min.NaN.bf16", {0x3f80, 0xffff}, kNan16},
       {"min.f16x2", {0x3c007e00, 0x40004000}, 0x3c004000},
@@ -274,8 +280,8 @@ void ExpectExact(const std::string& type) {
     const Float quotient = in.a / in.b;
     const Quad left = (a - quotient * b) * (in.b < 0 ? -1 : 1);
     for (const auto& [mode, rounding] : modes) {
-      const auto expect = [&](const char* opcode, std::vector<uint64_t> inputs, Float nearest, Quad rest,
-                              bool negative) {
+      const auto expect = [&, mode = mode, rounding = rounding](const char* opcode, std::vector<uint64_t> inputs,
+                                                                Float nearest, Quad rest, bool negative) {
         const std::string spelling = std::string(opcode) + "." + mode + "." + type;
         const Operation operation = FindOperation(spelling);
         inputs.resize(4);

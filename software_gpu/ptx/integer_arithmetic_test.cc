@@ -213,6 +213,9 @@ TEST(IntegerArithmeticTest, TheCarryGoesFromInstructionToInstruction) {
   EXPECT_EQ(Evaluate("mad.hi.cc.u64", {kOnes, kOnes, 2}), 0U);
   EXPECT_EQ(EvaluateSecond("mad.hi.cc.u64", {kOnes, kOnes, 2}), 1U);
   EXPECT_EQ(Evaluate("madc.lo.u32", {2, 3, 4, 1}), 11U);
+  EXPECT_EQ(Evaluate("madc.hi.u32", {0xffffffff, 0xffffffff, 1, 1}), 0U);
+  EXPECT_EQ(Evaluate("madc.lo.cc.u32", {0xffffffff, 1, 0, 1}), 0U);
+  EXPECT_EQ(EvaluateSecond("madc.lo.cc.u32", {0xffffffff, 1, 0, 1}), 1U);
   EXPECT_EQ(Evaluate("madc.hi.s32", {kMin32, 2, 0, 1}), 0U);
   EXPECT_EQ(EvaluateSecond("madc.hi.cc.s32", {kMin32, 2, 0, 1}), 1U);
   EXPECT_EQ(EvaluateSecond("madc.lo.cc.u64", {1, kOnes, 0, 1}), 1U);

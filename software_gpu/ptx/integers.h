@@ -31,7 +31,7 @@ struct IntegerOfBits<64, true> : std::type_identity<int64_t> {};
 
 /// Of an untyped or floating-point type the unsigned one of its size.
 template <Type type>
-using Integer = IntegerOfBits<Bits(type), IsSigned(type)>::type;
+using Integer = typename IntegerOfBits<Bits(type), IsSigned(type)>::type;
 
 /// Holds every product and sum of two Integer<type>s and a carry.
 template <Type type>
