@@ -24,7 +24,7 @@ uint64_t Window(Space space) {
 void RoutineAssembler::Arithmetic() {
   std::string why;
   Instruction instruction;
-  instruction.operation = FindOperation(statement_->spelling, &why);
+  instruction.operation = FindOperation(statement_->spelling, &why, static_cast<int>(statement_->operands.size()) - 1);
   const Operation& operation = instruction.operation;
   if (operation.opcode == Opcode::kNone) Fail(why.empty() ? "unknown instruction" : why);
   ExpectOperands(1 + static_cast<size_t>(operation.inputs));
@@ -43,11 +43,8 @@ void RoutineAssembler::Arithmetic() {
     instruction.extend = static_cast<uint8_t>(Bits(operation.to));
     instruction.register_bits = static_cast<uint8_t>(register_bits);
   }
-  const bool chooses =
-      operation.opcode == Opcode::kSelp || operation.opcode == Opcode::kSetp || operation.opcode == Opcode::kSet;
   for (int i = 0; i < operation.inputs; ++i) {
-    const bool predicate = chooses && i == 2;
-    instruction.in[i] = Source(In(1 + static_cast<size_t>(i)), predicate ? Type::kPred : operation.from);
+    instruction.in[i] = Source(In(1 + static_cast<size_t>(i)), TypeOfInput(operation, i));
   }
   if (operation.carry_in) instruction.in[operation.inputs] = carry_;
   const bool wide = instruction.second != kNoSlot || instruction.extend != 0;

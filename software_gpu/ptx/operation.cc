@@ -6,6 +6,31 @@
 
 namespace callout::software_gpu::ptx {
 
+Type TypeOfInput(const Operation& operation, int index) {
+  switch (operation.opcode) {
+    case Opcode::kMad:
+      return index == 2 ? operation.to : operation.from;
+    case Opcode::kShl:
+    case Opcode::kShr:
+      return index == 1 ? Type::kU32 : operation.from;
+    case Opcode::kBfe:
+      return index > 0 ? Type::kU32 : operation.from;
+    case Opcode::kBfi:
+      return index > 1 ? Type::kU32 : operation.from;
+    case Opcode::kDp2a:
+    case Opcode::kDp4a:
+      return Type::kB32;
+    case Opcode::kSlct:
+      return index < 2 ? operation.to : operation.from;
+    case Opcode::kSelp:
+    case Opcode::kSet:
+    case Opcode::kSetp:
+      return index == 2 ? Type::kPred : operation.from;
+    default:
+      return operation.from;
+  }
+}
+
 Operation FindOperation(std::string_view spelling, std::string* why, int inputs) {
   Spelling words;
   std::string unknown;

@@ -38,6 +38,10 @@ struct Operation {
   Function second;  // of setp the predicate after `|`, with .cc the new CC.CF; from the same inputs
 };
 
+/// What an immediate is as input `index`: of the width of the sum in mad.wide, a count of shifts and fields, a
+/// predicate.
+Type TypeOfInput(const Operation& operation, int index);
+
 /// The operation of `spelling`, the part of an instruction before its operands ("fma.rn.f32"). When it is none, the
 /// opcode is kNone and `why`, if given, says what the spelling has that is unknown or not allowed. `inputs`, how many
 /// operands follow the destination, matters to min and max alone, which take two or three.

@@ -31,6 +31,26 @@ TEST(OperationTest, WhatAnOperationTakesAndMakesIsTold) {
   EXPECT_EQ(FindOperation("madc.hi.cc.u32").inputs, 3);
 }
 
+TEST(OperationTest, InputsMayHaveTypesOfTheirOwn) {
+  const auto types = [](const char* spelling) {
+    const Operation operation = FindOperation(spelling);
+    std::vector<Type> all;
+    for (int i = 0; i < operation.inputs; ++i) all.push_back(TypeOfInput(operation, i));
+    return all;
+  };
+  EXPECT_EQ(types("mad.wide.s32"), (std::vector{Type::kS32, Type::kS32, Type::kS64}));
+  EXPECT_EQ(types("mad.lo.u16"), (std::vector{Type::kU16, Type::kU16, Type::kU16}));
+  EXPECT_EQ(types("shl.b64"), (std::vector{Type::kB64, Type::kU32}));
+  EXPECT_EQ(types("shr.s16"), (std::vector{Type::kS16, Type::kU32}));
+  EXPECT_EQ(types("bfe.s64"), (std::vector{Type::kS64, Type::kU32, Type::kU32}));
+  EXPECT_EQ(types("bfi.b64"), (std::vector{Type::kB64, Type::kB64, Type::kU32, Type::kU32}));
+  EXPECT_EQ(types("slct.u64.f32"), (std::vector{Type::kU64, Type::kU64, Type::kF32}));
+  EXPECT_EQ(types("selp.f32"), (std::vector{Type::kF32, Type::kF32, Type::kPred}));
+  EXPECT_EQ(types("setp.lt.and.f64"), (std::vector{Type::kF64, Type::kF64, Type::kPred}));
+  EXPECT_EQ(types("set.lt.u32.f64"), (std::vector{Type::kF64, Type::kF64}));
+  EXPECT_EQ(types("dp4a.s32.u32"), (std::vector{Type::kB32, Type::kB32, Type::kB32}));
+}
+
 TEST(OperationTest, WordsMayStandInAnyOrder) {
   EXPECT_EQ(Evaluate("mul.f32.rz", {F(3e38F), F(2)}), 0x7f7fffffU);
   EXPECT_EQ(Evaluate("fma.ftz.rn.f32", {F(2), F(3), F(4)}), F(10));
