@@ -35,8 +35,10 @@ Status Order(cuda::CUstream before, cuda::CUstream after, const MemorySpace& spa
   return device->Check(driver.StreamWaitEvent(after, event.get(), 0), "cuStreamWaitEvent");
 }
 
-// For dtypes of NumPy's own: of others a typestr says that they are raw bytes, or what nobody understands.
+// Of dtypes that are not NumPy's own a typestr says what nobody understands. The exception is bfloat16, as with JAX's own
+// buffers: raw bytes, two each.
 Ref TypeString(DType dtype) {
+  if (dtype == DType::kBfloat16) return Ref(PyUnicode_FromString("<V2"));
   PyArray_Descr* descr = DescrOf(dtype);
   if (descr != nullptr && descr->type_num < NPY_USERDEF) {
     return Ref(PyObject_GetAttrString(reinterpret_cast<PyObject*>(descr), "str"));

@@ -55,7 +55,12 @@ def test_scalars_and_empty_arrays(shape):
     assert (interface["data"][0] == 0) == (0 in shape)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_bfloat16_is_two_raw_bytes_as_with_jax():
+    interface = inside(lambda ctx, out, x: x.__cuda_array_interface__, jnp.ones(3, "bfloat16"))
+    assert (interface["typestr"], interface["shape"]) == ("<V2", (3,))
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_dtypes_that_only_dlpack_has(dtype):
     def use(ctx, out, x):
         assert not hasattr(x, "__cuda_array_interface__")
