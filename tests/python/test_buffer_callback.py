@@ -12,6 +12,8 @@ import pytest
 from callout.buffer_callback import Buffer, ExecutionContext, ExecutionStage, buffer_callback
 from jax import lax
 
+pytestmark = pytest.mark.cpu_only("NumPy does not read memory of a device; test_gpu_buffers.py does")
+
 F3 = jax.ShapeDtypeStruct((3,), jnp.float32)
 
 

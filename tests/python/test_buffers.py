@@ -14,6 +14,8 @@ from callout.buffer_callback import Buffer, buffer_callback
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.cpu_only("NumPy does not read memory of a device; test_gpu_buffers.py does")
+
 F3 = jax.ShapeDtypeStruct((3,), jnp.float32)
 PLAIN = ["bool", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64))]
 PLAIN += ["float16", "float32", "float64", "complex64", "complex128"]

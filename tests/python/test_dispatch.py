@@ -11,6 +11,7 @@ import pytest
 from jax import lax
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
+pytestmark = pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dispatches, numpy_only or not")
 
 
 class Waiting:

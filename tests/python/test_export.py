@@ -221,6 +221,7 @@ def in_nested_functions(x):
     return lax.platform_dependent(x, cpu=lambda x: lax.fori_loop(0, 1, body, x), default=lambda x: x * 10)
 
 
+@pytest.mark.cpu_only("it runs what is for a CPU, of a program for several platforms")
 @pytest.mark.parametrize("f", [on_cpu_only, in_nested_functions])
 @pytest.mark.parametrize("platforms", [("cpu", "tpu"), ("tpu", "cpu"), ("rocm", "cpu", "cuda")])
 def test_a_callback_that_only_cpu_reaches_is_exported_for_several_platforms(bind, f, platforms):
@@ -233,6 +234,7 @@ def test_a_callback_that_only_cpu_reaches_is_exported_for_several_platforms(bind
     assert bind == [("c", 1.0), ("t", 2.0)]
 
 
+@pytest.mark.cuda_xfail("JAX drops the ordered effects of a branch for another platform, its own callbacks' too")
 def test_platform_dependent_under_jit(bind):
     bind("c", "t")
     assert float(jax.jit(on_cpu_only)(1.0)) == 2
@@ -288,6 +290,7 @@ for platform, factor in (("cpu", 2), ("cuda", 3)):
     mlir.register_lowering(per_platform_p, rule, platform=platform)
 
 
+@pytest.mark.cpu_only("it runs what is for a CPU, of a program for several platforms")
 @pytest.mark.parametrize("platforms", [("cpu", "tpu"), ("cpu", "cuda", "tpu"), ("tpu", "cuda", "cpu")])
 def test_platforms_have_rules_of_their_own_beside_a_refusal(platforms):
     def f(x):
@@ -304,6 +307,7 @@ def on_devices(count):
     return NamedSharding(Mesh(np.array(jax.devices()[:count]), ("d",)), P("d"))
 
 
+@pytest.mark.devices(4)
 @pytest.mark.parametrize("devices", [1, 4])
 def test_exported_for_one_device_or_four_and_run_on_four(bind, devices):
     x = jax.device_put(jnp.arange(8.0), on_devices(4))
@@ -320,6 +324,7 @@ def test_exported_for_one_device_or_four_and_run_on_four(bind, devices):
     assert sorted(bind) == [("c", list(range(8))), ("t", list(range(8)))]
 
 
+@pytest.mark.devices(4)
 def test_local_taps_of_a_program_for_one_device_run_on_four(bind):
     exported = export_for(lambda x: callout.tap("t", x, sharding="local"), jax.ShapeDtypeStruct((8,), jnp.float32))
     bind("t")
@@ -328,6 +333,7 @@ def test_local_taps_of_a_program_for_one_device_run_on_four(bind):
     assert sorted(bind) == [("t", [i, i + 1]) for i in (0, 2, 4, 6)]
 
 
+@pytest.mark.devices(4)
 def test_shard_map_in_a_program_and_around_it(bind):
     sharding = on_devices(4)
     x = jax.device_put(jnp.arange(8.0), sharding)

@@ -45,6 +45,7 @@ def test_one_class_has_two_names():
     assert issubclass(hcb.CallbackException, callout.CallbackError)
 
 
+@pytest.mark.devices(4)
 def test_it_covers_all_devices_and_other_threads(seen):
     f = jax.jit(lambda x: hcb.id_tap(seen.tap, jnp.sin(jnp.full(200_000, x)).sum() * 0 + x))
 

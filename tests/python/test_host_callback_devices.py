@@ -6,6 +6,7 @@ import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -31,7 +32,7 @@ def seen():
 
 
 def mesh_of(count, reverse=False):
-    devices = jax.devices()[:count]
+    devices = platforms.devices(count)
     return Mesh(np.array(devices[::-1] if reverse else devices), ("d",))
 
 
@@ -87,13 +88,14 @@ def test_shard_map_taps_every_shard_on_its_device(seen, count, name):
         assert own[0] == list(range(size * i, size * (i + 1)))
 
 
+@pytest.mark.devices(2)
 @COUNTS
 def test_pmap_taps_every_device_in_its_order(seen, count):
     def f(x):
         x = hcb.id_tap(seen.tap, x, tap_with_device=True)
         return hcb.id_tap(seen.tap, 10 * x, tap_with_device=True)
 
-    devices = jax.devices()[:count]
+    devices = platforms.devices(count)
     out = jax.pmap(f, devices=devices)(jnp.arange(1.0, count + 1))
     assert out.tolist() == [10.0 * i for i in range(1, count + 1)]
     taken = seen.take()
@@ -101,6 +103,7 @@ def test_pmap_taps_every_device_in_its_order(seen, count):
         assert [value for value, on in taken if on == device] == [i + 1, 10 * (i + 1)]
 
 
+@pytest.mark.devices(2)
 @COUNTS
 def test_pmap_calls_every_device(count):
     got = []
@@ -109,7 +112,7 @@ def test_pmap_calls_every_device(count):
         got.append((device, x.shape))
         return np.sin(x)
 
-    devices = jax.devices()[:count]
+    devices = platforms.devices(count)
     f = jax.pmap(lambda x: hcb.call(host_sin, x, result_shape=x, call_with_device=True), devices=devices)
     x = jnp.arange(4.0 * count, dtype=jnp.float32).reshape(count, 4)
     np.testing.assert_allclose(f(x), np.sin(x), rtol=1e-6)
@@ -165,6 +168,7 @@ def test_the_device_index_is_one_of_the_programs(seen):
         jax.jit(lambda v: hcb.call(lambda a: a, v, result_shape=v, device_index=2))(x)
 
 
+@pytest.mark.devices(2)
 def test_prints_name_their_devices(capsys):
     devices = jax.devices()[:2]
     f = jax.pmap(lambda x: hcb.id_print((x, x * x), what="x,x^2", tap_with_device=True), devices=devices)
@@ -178,6 +182,7 @@ def test_prints_name_their_devices(capsys):
     }
 
 
+@pytest.mark.devices(2)
 def test_a_jit_around_a_pmap_is_one_program(seen):
     def f(x):
         x = hcb.id_tap(seen.tap, x, tap_with_device=True)
@@ -216,6 +221,7 @@ def test_after_a_region_of_shards_the_whole_is_one_again(seen, wrap, inside, aft
     assert len(taken) == 5
 
 
+@pytest.mark.devices(2)
 def test_a_call_after_a_pmap_gets_the_whole(seen):
     def host(value, *, device):
         seen.tap(value, (), device=device)

@@ -134,6 +134,7 @@ def test_a_tangent_that_comes_back_is_transposed(output):
     assert output() == "transforms: ['transpose']\n4.\n"
 
 
+@pytest.mark.devices(4)
 def test_every_device_of_a_shard_map_prints(output):
     mesh = jax.make_mesh((4,), ("d",), devices=jax.devices()[:4])
     f = jax.shard_map(lambda v: hcb.id_print(v, tap_with_device=True) + 1, mesh=mesh, in_specs=P("d"), out_specs=P("d"))

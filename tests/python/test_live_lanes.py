@@ -100,7 +100,8 @@ def buffers(log, name, lane, x):
     return callout.buffer_callback.buffer_callback(call, shape, has_side_effect=True)(lane, x)
 
 
-KINDS = [tap, ordered_tap, stepped_tap, debug, ordered_debug, io, named, buffers]
+KINDS = [tap, ordered_tap, stepped_tap, debug, ordered_debug, io, named]
+KINDS.append(pytest.param(buffers, marks=pytest.mark.cpu_only("NumPy does not read memory of a device")))
 DIFFERENTIABLE = [tap, ordered_tap, debug]
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 differentiable = pytest.mark.parametrize("kind", DIFFERENTIABLE, ids=lambda kind: kind.__name__)

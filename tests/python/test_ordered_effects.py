@@ -7,7 +7,7 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout import _jax_compat
+from callout import _jax_compat, _patches
 from jax.interpreters import mlir
 
 ERRORS = (jax.errors.JaxRuntimeError, ValueError, ExceptionGroup)
@@ -46,7 +46,8 @@ def lower(ctx, value):
     return jax.ffi.ffi_lowering("callout.v1.call", has_side_effect=True)(ctx, value, callback="ordered_act")
 
 
-mlir.register_lowering(act_p, lower, platform="cpu")
+for _platform in ("cpu", "cuda"):
+    mlir.register_lowering(act_p, lower, platform=_platform)
 
 
 def program(value):
@@ -58,6 +59,7 @@ def program(value):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     calls.clear()
+    _patches.ensure("tokens", "errors")  # as primitives of ours do
     monkeypatch.setattr(_jax_compat, "own_ordered_effects", {ordered})
     callout.register("ordered_act", act)
     yield
@@ -118,6 +120,7 @@ def test_effects_barrier_raises_a_failure_at_most_once(make):
     jax.effects_barrier()
 
 
+@pytest.mark.devices(2)
 def test_a_program_on_another_device_does_not_meet_the_failure():
     f = jitted()
     first, second = jax.devices()[:2]
@@ -129,6 +132,7 @@ def test_a_program_on_another_device_does_not_meet_the_failure():
     assert calls == [-1, 1, 2]
 
 
+@pytest.mark.devices(4)
 def test_over_several_devices():
     mesh = jax.make_mesh((4,), ("d",))
     body = lambda shard: program(shard[0])[None]  # noqa: E731

@@ -117,6 +117,7 @@ def test_bar_of_a_program_that_failed_ends_with_the_next_program(screen):
     assert "\x1b[A" not in screen.getvalue()  # each bar was in the uppermost line
 
 
+@pytest.mark.devices(2)
 def test_sum_of_devices_that_failed_ends_with_the_next_program(screen):
     mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:2])
     program = failing(screen, at=3, devices="sum")

@@ -166,6 +166,7 @@ def test_loops_without_a_bar_are_lowered_by_jax(function):
         callout.config.patch_loop_lowering = True
 
 
+@pytest.mark.cpu_only("it looks for a call that XLA:CPU makes of a loop")
 def test_inner_loop_has_no_message(screen):
     """One tap in the program, in the outer of two loops."""
     text = jax.jit(lambda x: lax.scan(screen.bar()(chaotic), x, XS)).lower(np.float32(0.3)).as_text()

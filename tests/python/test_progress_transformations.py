@@ -5,6 +5,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout.progress import PBar, loop_tqdm, scan_tqdm
 from jax import lax
@@ -226,7 +227,7 @@ def test_64_bit_types(screen):
 
 @pytest.fixture
 def mesh():
-    return jax.make_mesh((4,), ("d",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:4])
+    return jax.make_mesh((4,), ("d",), axis_types=(jax.sharding.AxisType.Auto,), devices=platforms.devices(4))
 
 
 P = jax.sharding.PartitionSpec
@@ -270,6 +271,7 @@ def test_sum_of_nested_loops(screen, mesh):
     assert [frame.done for frame in screen.frames("inner")].count(40) >= 3
 
 
+@pytest.mark.devices(4)
 def test_pmap(screen):
     jax.pmap(scanned(screen.bar(desc="p")(body)))(jnp.arange(4.0))
     assert sorted({frame.desc for frame in screen.frames()}) == [f"p [device {i}]" for i in range(4)]
@@ -294,7 +296,7 @@ def test_while_loop_over_several_devices(screen, mesh):
 
 
 def test_explicit_mesh(screen):
-    mesh = jax.make_mesh((4,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,), devices=jax.devices()[:4])
+    mesh = jax.make_mesh((4,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,), devices=platforms.devices(4))
     with jax.set_mesh(mesh):
         x = jax.device_put(jnp.arange(8.0), jax.NamedSharding(mesh, P("d")))
         jax.jit(scanned(screen.bar()(lambda c, x: (c + x, c))))(x)

@@ -213,6 +213,7 @@ def test_what_outlives_the_call_is_an_error(keep):
     kept.clear()
 
 
+@pytest.mark.cpu_only("a Buffer on CUDA is no array of NumPy's")
 def test_buffer_callbacks_drop_exceptions_that_carry_arrays():
     def callback(ctx, out, buffer):
         raise CarrierError("carried", np.asarray(buffer))
