@@ -7,6 +7,9 @@
 namespace callout::software_gpu {
 namespace {
 
+// Device memory may have no context: mapped memory has none.
+bool IsPageable(const Operand& operand) { return operand.type == CU_MEMORYTYPE_HOST && operand.context == nullptr; }
+
 // Driver API, CUDA_CONDITIONAL_NODE_PARAMS: what the graphs of a conditional node may hold, at any level; Programming
 // Guide, Conditional Graph Nodes: their copies know device memory and pinned memory only.
 CUresult CheckInBody(CUcontext context, CUgraphNodeType type, const Work* work) {
@@ -15,7 +18,7 @@ CUresult CheckInBody(CUcontext context, CUgraphNodeType type, const Work* work) 
       return std::get<KernelWork>(*work).context == context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_GRAPH_NODE_TYPE_MEMCPY: {
       const auto& copy = std::get<CopyWork>(*work);
-      return copy.from.context != nullptr && copy.to.context != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+      return IsPageable(copy.from) || IsPageable(copy.to) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
     }
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
       return std::get<ConditionalWork>(*work).context == context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
