@@ -35,8 +35,8 @@ Status Order(cuda::CUstream before, cuda::CUstream after, const MemorySpace& spa
   return device->Check(driver.StreamWaitEvent(after, event.get(), 0), "cuStreamWaitEvent");
 }
 
-// Of dtypes that are not NumPy's own a typestr says what nobody understands. The exception is bfloat16, as with JAX's own
-// buffers: raw bytes, two each.
+// Of dtypes that are not NumPy's own a typestr says what nobody understands. The exception is bfloat16, as with JAX's
+// own buffers: raw bytes, two each.
 Ref TypeString(DType dtype) {
   if (dtype == DType::kBfloat16) return Ref(PyUnicode_FromString("<V2"));
   PyArray_Descr* descr = DescrOf(dtype);

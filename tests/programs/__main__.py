@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws programs, runs them and compares them with what they should do. Usage: python tests/programs --help.
 
-Programs run in a worker process: one that crashes or hangs is a finding like any other.
+Programs run in a worker process: one that crashes or hangs is a finding like any other. With CALLOUT_TEST_PLATFORM=cuda they
+run on JAX's default GPU, and so do JAX's own callbacks, which what differs is compared with.
 """
 
 from __future__ import annotations

@@ -9,12 +9,16 @@ import itertools
 import random
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 import prelude
 from syntax import INTEGER, SCALAR, VECTOR, Program, Region, Stmt, Type, Var
 
 POLICIES = (None, "nothing_saveable", "everything_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable")
 NUMBA = ["numba"] if importlib.util.find_spec("numba") else []
+# What is written for the host's memory: on CUDA a Buffer and a foreign function's operands are the device's.
+NOT_HERE = {"buffer", "ffi"} if prelude.ON_CUDA else set()
+DEVICES = tuple(n for n in (0, 0, 2, 4) if not prelude.ON_CUDA or n <= len(jax.devices()))
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
 
@@ -48,12 +52,14 @@ class Drawer:
         self._names = itertools.count()
         self._sites = itertools.count()
         self._uneven: set[str] = set()  # integers that differ from lane to lane
-        self.devices = self.random.choice((0, 0, 2, 4))  # of all meshes in the program; 0: none
+        self.devices = self.random.choice(DEVICES)  # of all meshes in the program; 0: none
 
     def program(self) -> Program:
         mode = self.random.choices(("jit", "donate", "aot", "threaded", "eager", "sharded"), (8, 2, 1, 2, 1, 1))[0]
+        if mode == "sharded" and max(DEVICES) < 2:
+            mode = "jit"
         if mode == "sharded":
-            self.devices = self.devices or 4
+            self.devices = self.devices or max(DEVICES)
             mode += str(self.devices)
         params = [self._var(INTEGER), self._var(SCALAR), self._var(VECTOR)]
         main = self._region(
@@ -179,6 +185,7 @@ class Body:
     def _callback(self) -> None:
         scope, pick = self._scope, self._random.choice
         kinds = ["pure", "pure", "buffer", "buffer", "watch", "watch", "cpp", "ffi", *NUMBA]
+        kinds = [kind for kind in kinds if kind not in NOT_HERE]
         if scope.uneven and not scope.rule:  # they run for the lanes that are there
             kinds += ["tap", "tap", "debug", *([] if scope.remat else ["io"])]
         if not scope.uneven:

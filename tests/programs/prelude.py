@@ -8,6 +8,7 @@ import contextlib
 import io
 import os
 
+os.environ.update({"JAX_PLATFORMS": "cuda,cpu"} if os.environ.get("CALLOUT_TEST_PLATFORM") == "cuda" else {})
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
 import callout
@@ -19,6 +20,10 @@ import numpy as np
 from callout.buffer_callback import buffer_callback  # noqa: F401
 from jax import lax
 from listening import *
+
+ON_CUDA = os.environ.get("CALLOUT_TEST_PLATFORM") == "cuda"
+if ON_CUDA and jax.default_backend() != "gpu":
+    raise RuntimeError(f"CALLOUT_TEST_PLATFORM=cuda: JAX's default backend is {jax.default_backend()!r}, not a GPU")
 
 # Arithmetic that is exact in float32
 
