@@ -104,9 +104,11 @@ def graph_replay(image: bytes, symbol: str, launches: int) -> Callable[[int], No
     driver.call("cuLibraryGetKernel", ctypes.byref(kernel), library, symbol.encode())
     stream, memory = driver.stream(), driver.memory(64)
     parameters = (POINTER * 2)(*[ctypes.cast(ctypes.pointer(memory), POINTER)] * 2)
+    launch = kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, None
+    driver.call("cuLaunchKernel", *launch)  # the first one loads the kernel, which a capture does not permit
     driver.call("cuStreamBeginCapture", stream, 1)
     for _ in range(launches):
-        driver.call("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, None)
+        driver.call("cuLaunchKernel", *launch)
     driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
     driver.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_uint64(0))
 
