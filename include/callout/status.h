@@ -4,6 +4,7 @@
 // Codes are the canonical ones that XLA FFI and PJRT use (src/frame/ffi_abi.cc asserts it).
 #pragma once
 
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,10 +35,21 @@ enum class StatusCode : int {
   kUnauthenticated = 16,
 };
 
+/// "InvalidArgument"; "code 17" for a number that is none of StatusCode's.
+CALLOUT_EXPORT std::string StatusCodeName(StatusCode code);
+
 class [[nodiscard]] CALLOUT_EXPORT Status {
  public:
   Status() = default;
   Status(StatusCode code, std::string message);
+  Status(const Status& other) : error_(other.error_ ? std::make_unique<Error>(*other.error_) : nullptr) {}
+  Status(Status&&) = default;
+  Status& operator=(const Status& other) {
+    if (this != &other) error_ = other.error_ ? std::make_unique<Error>(*other.error_) : nullptr;
+    return *this;
+  }
+  Status& operator=(Status&&) = default;
+  ~Status() = default;
 
   bool ok() const { return error_ == nullptr; }
   StatusCode code() const { return error_ ? error_->code : StatusCode::kOk; }
@@ -45,6 +57,8 @@ class [[nodiscard]] CALLOUT_EXPORT Status {
   std::string_view message() const { return error_ ? std::string_view(error_->message) : std::string_view(); }
   /// NUL-terminated, for C interfaces.
   const char* c_message() const { return error_ ? error_->message.c_str() : ""; }
+  /// "Ok", or "InvalidArgument: the message".
+  std::string ToString() const;
 
  private:
   struct Error {
@@ -53,6 +67,9 @@ class [[nodiscard]] CALLOUT_EXPORT Status {
   };
   std::unique_ptr<Error> error_;
 };
+
+/// Writes ToString().
+CALLOUT_EXPORT std::ostream& operator<<(std::ostream& stream, const Status& status);
 
 inline Status OkStatus() { return Status(); }
 inline Status InvalidArgument(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
@@ -64,25 +81,48 @@ inline Status Unavailable(std::string message) { return {StatusCode::kUnavailabl
 inline Status Unimplemented(std::string message) { return {StatusCode::kUnimplemented, std::move(message)}; }
 inline Status InternalError(std::string message) { return {StatusCode::kInternal, std::move(message)}; }
 
-/// A value, or the Status that says why there is none.
+namespace internal {
+/// Writes the error that there is in the place of a value to standard error, and aborts.
+[[noreturn]] CALLOUT_EXPORT void DieWithoutValue(const Status& status);
+/// What a Result holds that was made of an ok Status.
+CALLOUT_EXPORT Status NoValueOfOk();
+}  // namespace internal
+
+/// A value, or the Status that says why there is none. Asking for the value that is not there aborts with the Status.
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  /// Internal instead of an ok Status, which says nothing about why there is no value.
+  Result(Status status)  // NOLINT(google-explicit-constructor)
+      : status_(status.ok() ? internal::NoValueOfOk() : std::move(status)) {}
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const& { return status_; }
   Status status() && { return std::move(status_); }
-  T& value() & { return *value_; }
-  const T& value() const& { return *value_; }
-  T value() && { return std::move(*value_); }
-  T* operator->() { return &*value_; }
-  const T* operator->() const { return &*value_; }
-  T& operator*() & { return *value_; }
-  const T& operator*() const& { return *value_; }
+  T& value() & {
+    Check();
+    return *value_;
+  }
+  const T& value() const& {
+    Check();
+    return *value_;
+  }
+  T value() && {
+    Check();
+    return std::move(*value_);
+  }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
 
  private:
+  void Check() const {
+    if (!value_.has_value()) [[unlikely]]
+      internal::DieWithoutValue(status_);
+  }
+
   std::optional<T> value_;
   Status status_;
 };

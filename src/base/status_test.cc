@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <sstream>
 
 #include "testing/status_matchers.h"
 
@@ -29,6 +30,31 @@ TEST(StatusTest, KeepsCodeAndText) {
 TEST(StatusTest, IsOkIfMadeWithTheOkCode) { EXPECT_THAT(Status(StatusCode::kOk, "ignored"), IsOk()); }
 
 TEST(StatusTest, IsOnePointerLarge) { EXPECT_EQ(sizeof(Status), sizeof(void*)); }
+
+TEST(StatusTest, CopiesAreErrorsOfTheirOwn) {
+  Status first = NotFound("no such thing");
+  Status second = first;
+  first = OkStatus();
+  EXPECT_THAT(second, StatusIs(StatusCode::kNotFound, "no such thing"));
+  const Status third = InvalidArgument("else");
+  second = third;
+  EXPECT_THAT(second, StatusIs(StatusCode::kInvalidArgument, "else"));
+  const Status& same = second;
+  second = same;
+  EXPECT_THAT(second, StatusIs(StatusCode::kInvalidArgument, "else"));
+  EXPECT_THAT(Status(first), IsOk());
+}
+
+TEST(StatusTest, IsWrittenAsItsCodeAndText) {
+  EXPECT_EQ(NotFound("no such thing").ToString(), "NotFound: no such thing");
+  EXPECT_EQ(OkStatus().ToString(), "Ok");
+  EXPECT_EQ(Status(StatusCode::kUnauthenticated, "").ToString(), "Unauthenticated");
+  EXPECT_EQ(Status(static_cast<StatusCode>(17), "new").ToString(), "code 17: new");
+  EXPECT_EQ(Status(static_cast<StatusCode>(-1), "odd").ToString(), "code -1: odd");
+  std::ostringstream stream;
+  stream << Unavailable("later");
+  EXPECT_EQ(stream.str(), "Unavailable: later");
+}
 
 TEST(StatusTest, EachMakerGivesItsCode) {
   EXPECT_EQ(InvalidArgument("").code(), StatusCode::kInvalidArgument);
@@ -72,6 +98,23 @@ TEST(ResultTest, HoldsAnError) {
   const Result<int> result(InternalError("broken"));
   EXPECT_FALSE(result.ok());
   EXPECT_THAT(result.status(), StatusIs(StatusCode::kInternal, "broken"));
+}
+
+TEST(ResultDeathTest, ItsMissingValueEndsTheProcessWithTheError) {
+  Result<int> result(NotFound("no such thing"));
+  const Result<int>& constant = result;
+  constexpr auto kText = "the value of a Result was asked for that has none: NotFound: no such thing";
+  EXPECT_DEATH((void)result.value(), kText);
+  EXPECT_DEATH((void)constant.value(), kText);
+  EXPECT_DEATH((void)std::move(result).value(), kText);
+  EXPECT_DEATH((void)*result, kText);
+  const Result<std::string> text(NotFound("no such thing"));
+  EXPECT_DEATH((void)text->size(), kText);
+}
+
+TEST(ResultTest, IsAnErrorIfMadeOfAnOkStatus) {
+  const Result<int> result{OkStatus()};
+  EXPECT_THAT(result.status(), StatusIs(StatusCode::kInternal, "made of an ok Status"));
 }
 
 TEST(ResultTest, MovesValuesThatCannotBeCopied) {

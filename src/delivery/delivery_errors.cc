@@ -24,6 +24,7 @@ void DeliveryErrors::Add(const Callback& callback, int32_t device_ordinal, const
   ++report_.count;
   if (report_.first.size() < kMaxFirst) report_.first.push_back(text);
   report_.last = text;
+  report_.last_code = status.code();
 }
 
 DeliveryErrorReport DeliveryErrors::Take() {

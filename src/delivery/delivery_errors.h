@@ -17,6 +17,7 @@ struct DeliveryErrorReport {
   uint64_t count = 0;
   std::vector<std::string> first;  ///< At most 8, in order.
   std::string last;
+  StatusCode last_code = StatusCode::kOk;
 };
 
 class DeliveryErrors {

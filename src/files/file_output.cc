@@ -133,7 +133,7 @@ Status FileOutput::EndRecord(size_t begin) {
     const Status rotated = Rotate();
     pending_ += record;
     ends_.push_back(pending_.size());
-    return written.ok() ? Status(rotated.code(), std::string(rotated.message())) : std::move(written);
+    return written.ok() ? rotated : written;
   }
   ends_.push_back(pending_.size());
   return pending_.size() >= kWriteAt ? Write() : OkStatus();

@@ -57,7 +57,7 @@ Status LoadedKernel::CheckParameters() const {
   if (!found.ok()) {
     // Before CUDA 12.4 nobody tells; whoever traced the program has compared them with the image.
     if (found.status().code() == StatusCode::kUnimplemented) return OkStatus();
-    return Status(found.status().code(), std::string(found.status().message()));
+    return found.status();
   }
   std::vector<size_t> sizes;
   for (const cuda::Parameter& parameter : *found) sizes.push_back(parameter.bytes);

@@ -30,6 +30,12 @@ Status Mismatch(const pjrt::Buffer& buffer, size_t argument, size_t device, cons
                          ": expected " + expected.ToString() + ", got " + pjrt::ArrayType{dtype, dims}.ToString());
 }
 
+std::string ListOf(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return text.empty() ? "none" : text;
+}
+
 }  // namespace
 
 void ArgumentTypes::Read(const pjrt::LoadedExecutable& executable) {
@@ -43,7 +49,23 @@ void ArgumentTypes::Read(const pjrt::LoadedExecutable& executable) {
   for (const pjrt::ProgramArray& output : signature->outputs) {
     outputs_.push_back(TypeTag(output.type.dtype, output.type.dims));
   }
+  donatable_ = signature->donatable;
   output_tags_.store(&outputs_, std::memory_order_release);
+}
+
+Status ArgumentTypes::CheckDonated(std::span<const int64_t> donated, size_t num_arguments,
+                                   const pjrt::LoadedExecutable& executable) {
+  std::call_once(read_, [&] { Read(executable); });
+  for (const int64_t input : donated) {
+    const std::string what = "callout: donated_inputs has " + std::to_string(input);
+    if (input < 0 || input >= static_cast<int64_t>(num_arguments)) {
+      return InvalidArgument(what + ", and the program takes " + std::to_string(num_arguments) + " inputs");
+    }
+    if (!known_ || std::find(donatable_.begin(), donatable_.end(), input) != donatable_.end()) continue;
+    return InvalidArgument(what + ", which the program cannot take over: it was made to take " + ListOf(donatable_) +
+                           " (donate_argnums of jax.jit)");
+  }
+  return OkStatus();
 }
 
 Status ArgumentTypes::Check(std::span<const std::vector<const pjrt::Buffer*>> arguments,

@@ -20,6 +20,9 @@ class ArgumentTypes {
   /// InvalidArgument for another number of arguments, and for one of another type. Ok where `executable` does not tell.
   Status Check(std::span<const std::vector<const pjrt::Buffer*>> arguments, const pjrt::LoadedExecutable& executable,
                const PjrtApi& api);
+  /// InvalidArgument for the number of no argument, and of one that the program cannot take over (which is not known
+  /// where `executable` does not tell).
+  Status CheckDonated(std::span<const int64_t> donated, size_t num_arguments, const pjrt::LoadedExecutable& executable);
   /// The tag (type_tag.h) of an output; 0 as long as Check was not called, or does not know.
   uint64_t OutputTag(size_t output) const {
     const std::vector<uint64_t>* tags = output_tags_.load(std::memory_order_acquire);
@@ -34,6 +37,7 @@ class ArgumentTypes {
   std::vector<pjrt::ArrayType> inputs_;
   std::vector<uint64_t> input_tags_;
   std::vector<uint64_t> outputs_;
+  std::vector<int64_t> donatable_;
   std::atomic<const std::vector<uint64_t>*> output_tags_{nullptr};  // &outputs_ once they are known
 };
 

@@ -88,6 +88,9 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
   if (options.check_arguments) {
     CALLOUT_RETURN_IF_ERROR(argument_types_->Check(arguments, *this, client()->plugin().api()));
   }
+  if (!options.donated_inputs.empty()) {
+    CALLOUT_RETURN_IF_ERROR(argument_types_->CheckDonated(options.donated_inputs, num_args, *this));
+  }
   size_t num_kept = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(num_args); ++i) {
     const auto& donated = options.donated_inputs;

@@ -100,6 +100,22 @@ TEST_F(ExecutableTest, DonationIsTheCallersChoice) {
   EXPECT_THAT(*small, ElementsAre(std::byte{1}, std::byte{14}, std::byte{3}, std::byte{12}));
 }
 
+TEST_F(ExecutableTest, OnlyWhatTheProgramCanTakeOverIsDonated) {
+  const auto executable = Compile({kDonates});
+  ASSERT_THAT(executable, IsOk());
+  const std::vector<int32_t> words(6);
+  const Buffer first = FromHost(DType::kFloat32, {2, 3}, words.data()),
+               second = FromHost(DType::kInt4, {4}, words.data());
+  const auto run = [&](std::vector<int64_t> donated) {
+    return executable->Run({&first, &second}, {.donated_inputs = std::move(donated)});
+  };
+  EXPECT_THAT(run({0, 1}), StatusIs(StatusCode::kInvalidArgument,
+                                    "donated_inputs has 1, which the program cannot take over: it was made to take 0"));
+  EXPECT_THAT(run({2}), StatusIs(StatusCode::kInvalidArgument, "donated_inputs has 2, and the program takes 2 inputs"));
+  EXPECT_THAT(run({-1}), StatusIs(StatusCode::kInvalidArgument, "donated_inputs has -1"));
+  EXPECT_THAT(first.IsDeleted(), IsOkAndHolds(false));
+}
+
 TEST_F(ExecutableTest, ArgumentsMustBeOfTheProgramsTypes) {
   const auto executable = Compile({kDonates});
   ASSERT_THAT(executable, IsOk());

@@ -80,7 +80,7 @@ ClosureCallback::ClosureCallback(std::string callback_name, const callout_closur
     : name(std::move(callback_name)), callback(internal::MakeClosure(name, closure)) {}
 
 Result<LoadedHostCallback> ClosureCallback::Make() const {
-  if (!callback.ok()) return Status(callback.status().code(), std::string(callback.status().message()));
+  if (!callback.ok()) return callback.status();
   return LoadedHostCallback(name, callback.value());
 }
 
@@ -97,7 +97,7 @@ Status BarrierWait(double timeout_seconds) {
   }
   const internal::DeliveryErrorReport errors = delivery.TakeErrors();
   if (errors.count == 0) return OkStatus();
-  return InternalError(std::to_string(errors.count) + " taps failed; the last one: " + errors.last);
+  return Status(errors.last_code, std::to_string(errors.count) + " taps failed; the last one: " + errors.last);
 }
 
 std::vector<CallbackStatistics> ReadStatistics() {

@@ -204,11 +204,11 @@ TEST_F(HostCallbackTest, TapsAreDeliveredInOrder) {
 
 TEST_F(HostCallbackTest, AFailingTapIsTheBarriers) {
   auto executable = compiler().Compile(
-      TapLoop("t", 2),
-      {.loaded_host_callbacks = {Function("t", [](const Call&) { return InternalError("tap failed"); })}});
+      TapLoop("t", 2), {.loaded_host_callbacks = {Function("t", [](const Call&) { return NotFound("tap failed"); })}});
   ASSERT_TRUE(executable.ok());
   EXPECT_THAT(Run(executable.value()), ElementsAre(4, 8, 12, 16));
   const Status status = BarrierWait();
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("2 taps failed"), HasSubstr("tap failed")));
   EXPECT_TRUE(BarrierWait().ok());
 }

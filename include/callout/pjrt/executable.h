@@ -43,7 +43,7 @@ struct ExecuteOptions {
   /// What callbacks see as run_id; 0: the plugin's choice.
   int32_t run_id = 0;
   /// The numbers of inputs that the program may overwrite and keep; their buffers are deleted then. Only inputs that
-  /// the program was made to take over are: Signature::donatable.
+  /// the program was made to take over may be: Signature::donatable.
   std::vector<int64_t> donated_inputs = {};
   /// False: the arguments' types are not looked at. A plugin takes any array of as many bytes.
   bool check_arguments = true;

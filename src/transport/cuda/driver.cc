@@ -53,7 +53,7 @@ Result<const Driver*> Driver::Get() {
     return opened;
   }());
   if (driver->ok()) return driver->value();
-  return Status(driver->status().code(), std::string(driver->status().message()));
+  return driver->status();
 }
 
 Result<const Driver*> Driver::Open(const std::string& path) {
