@@ -49,7 +49,8 @@ BELOW = {
         *("base", "frame", "profile", "registry", "delivery", "sinks", "watch"),
         *("transport/cpu", "transport/cuda", "images", "device_taps"),
     },
-    "pjrt": {"base", "registry", "delivery", "sinks", "files", "ffi"},
+    "lapack": {"base", "frame", "ffi"},
+    "pjrt": {"base", "frame", "registry", "delivery", "sinks", "files", "ffi", "lapack"},
 }
 # The same of software_gpu/, which includes nothing of src/.
 SOFTWARE_GPU: dict[str, set[str]] = {

@@ -25,6 +25,7 @@ using callout::tools::RunOptions;
 constexpr char kPluginHelp[] =
     "PJRT plugin, a shared library; without it CALLOUT_PJRT_PLUGIN of the environment, or the CPU plugin of the active "
     "Python environment";
+constexpr char kHandlerHelp[] = "A function of XLA FFI that the program calls: NAME=lib.so:SYMBOL";
 constexpr char kDevicesHelp[] = "Devices that the program runs on; without it as many as it was exported for";
 
 void AddRun(CLI::App& app, RunOptions& options) {
@@ -49,6 +50,7 @@ void AddRun(CLI::App& app, RunOptions& options) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
+  run->add_option("--handler", options.handlers, kHandlerHelp)->expected(1)->take_all()->allow_extra_args(false);
   run->add_option("--output", options.output, "Also write the results, as arr_0, arr_1, ..., to this .npz file");
   run->add_option("--repeat", options.repeat, "Run so often, and tell how long it took")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()));
@@ -61,6 +63,7 @@ void AddInfo(CLI::App& app, InfoOptions& options) {
       app.add_subcommand("info", "What a program takes, returns and calls; or, without one, what a plugin is");
   info->add_option("PROGRAM", options.program, "As for run");
   info->add_option("--plugin", options.plugin, kPluginHelp);
+  info->add_option("--handler", options.handlers, kHandlerHelp)->expected(1)->take_all()->allow_extra_args(false);
   info->add_option("--device-count", options.device_count, kDevicesHelp)
       ->check(CLI::Range(1, callout::tools::kMaxDevices));
 }

@@ -157,7 +157,7 @@ Status PrintPluginInfo(const InfoOptions& options) {
   CALLOUT_ASSIGN_OR_RETURN(const auto plugin, pjrt::Plugin::Load(options.plugin));
   PrintPlugin(*plugin);
   CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf({}, options.device_count));
-  CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));
+  CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices, options.handlers));
   PrintDevices(*client);
   return OkStatus();
 }
@@ -165,7 +165,7 @@ Status PrintPluginInfo(const InfoOptions& options) {
 Status PrintProgramInfo(const InfoOptions& options) {
   CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options.program));
   CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf(program, options.device_count));
-  CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));
+  CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices, options.handlers));
   Progress progress;
   progress.Begin("compiling '" + options.program + "'");
   const pjrt::CompileOptions compile{.allow_unbound_names = true, .num_partitions = devices};

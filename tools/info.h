@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace callout::tools {
 
@@ -11,6 +12,7 @@ struct InfoOptions {
   std::string program;  ///< Empty: only of the plugin.
   std::string plugin;
   int device_count = 0;
+  std::vector<std::string> handlers = {};
 };
 
 /// Returns the process's exit code: 0, or 2 if there is no such program or plugin.

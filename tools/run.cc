@@ -30,7 +30,7 @@ class Runner {
     {
       const PhaseSpan span("load the plugin");
       progress_.Begin("loading the plugin");
-      CALLOUT_ASSIGN_OR_RETURN(client_, OpenClient(options_.plugin, devices));
+      CALLOUT_ASSIGN_OR_RETURN(client_, OpenClient(options_.plugin, devices, options_.handlers));
     }
     CALLOUT_RETURN_IF_ERROR(Compile(program, devices));
     CALLOUT_ASSIGN_OR_RETURN(signature_, executable_->ReadSignature());

@@ -14,6 +14,7 @@ struct RunOptions {
   int device_count = 0;  ///< 0: as many as the program was exported for.
   std::vector<std::string> arguments;
   std::vector<std::string> bindings;
+  std::vector<std::string> handlers;
   std::string output;
   int repeat = 1;
   bool stats = false;

@@ -11,7 +11,18 @@ int Refuse(const Status& status) {
   return kUnusable;
 }
 
-Result<std::shared_ptr<const pjrt::Client>> OpenClient(const std::string& plugin_path, int device_count) {
+static Status RegisterHandler(const pjrt::Client& client, const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return InvalidArgument("callout: --handler: expected NAME=lib.so:SYMBOL, got '" + text + "'");
+  }
+  CALLOUT_ASSIGN_OR_RETURN(auto* const execute, pjrt::FfiHandler::Find(text.substr(equals + 1)));
+  return client.plugin().RegisterHandler(
+      {.name = text.substr(0, equals), .platform = client.platform(), .execute = execute});
+}
+
+Result<std::shared_ptr<const pjrt::Client>> OpenClient(const std::string& plugin_path, int device_count,
+                                                       const std::vector<std::string>& handlers) {
   CALLOUT_ASSIGN_OR_RETURN(auto plugin, pjrt::Plugin::Load(plugin_path));
   pjrt::ClientOptions options;
   options.values["cpu_device_count"] = static_cast<int64_t>(device_count);
@@ -22,6 +33,7 @@ Result<std::shared_ptr<const pjrt::Client>> OpenClient(const std::string& plugin
     return InvalidArgument("callout: the program needs " + std::to_string(device_count) + " devices, the plugin '" +
                            plugin->path() + "' has " + std::to_string(client.value()->devices().size()));
   }
+  for (const std::string& handler : handlers) CALLOUT_RETURN_IF_ERROR(RegisterHandler(*client.value(), handler));
   return client;
 }
 

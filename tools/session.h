@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "callout/pjrt/executable.h"
 #include "progress.h"
@@ -20,8 +21,10 @@ inline constexpr int kMaxDevices = 2048;
 /// Writes the error to standard error, and returns the exit code of its cause: kUnusable.
 int Refuse(const Status& status);
 
-/// "cpu_device_count" is how the CPU plugin is told; other plugins have the devices that they have.
-Result<std::shared_ptr<const pjrt::Client>> OpenClient(const std::string& plugin_path, int device_count);
+/// "cpu_device_count" is how the CPU plugin is told; other plugins have the devices that they have. `handlers`: each
+/// NAME=lib.so:SYMBOL, a function of XLA FFI for the plugin's platform. InvalidArgument for anything else.
+Result<std::shared_ptr<const pjrt::Client>> OpenClient(const std::string& plugin_path, int device_count,
+                                                       const std::vector<std::string>& handlers);
 
 /// How many devices the program needs: `wanted` if that is set, or what the program says, or 1. InvalidArgument if both
 /// say something else.

@@ -126,6 +126,31 @@ CALLOUT_C_EXPORT void callout_plugin_version(const callout_plugin* plugin, int32
                                              int32_t* minor) CALLOUT_C_NOEXCEPT;
 CALLOUT_C_EXPORT void callout_plugin_destroy(callout_plugin* plugin) CALLOUT_C_NOEXCEPT;
 
+struct XLA_FFI_CallFrame;
+struct XLA_FFI_Error;
+/// An XLA_FFI_Handler of xla/ffi/api/c_api.h.
+typedef struct XLA_FFI_Error* (*callout_ffi_function)(struct XLA_FFI_CallFrame* frame);
+
+/// A custom call of programs. The functions stay until the process ends; plugins call them on any thread.
+typedef struct callout_ffi_handler {
+  size_t struct_size;
+  const char* name;      ///< What stablehlo.custom_call says.
+  const char* platform;  ///< Null: "cpu".
+  callout_ffi_function execute;
+  callout_ffi_function instantiate;  ///< Null for stages that it does not have.
+  callout_ffi_function prepare;
+  callout_ffi_function initialize;
+  uint32_t traits;  ///< XLA_FFI_HANDLER_TRAITS_*.
+} callout_ffi_handler;
+
+/// For programs that are compiled from now on. Those of LAPACK (lapack_*_ffi) are there without it. Errors:
+/// INVALID_ARGUMENT without a name or `execute`; those of the runtime, such as another handler of that name.
+CALLOUT_C_STATUS callout_plugin_register_handler(const callout_plugin* plugin,
+                                                 const callout_ffi_handler* handler) CALLOUT_C_NOEXCEPT;
+/// The function at "path/lib.so:symbol", whose library stays loaded. Errors: NOT_FOUND with what was attempted.
+CALLOUT_C_STATUS callout_find_ffi_function(const char* library_and_symbol,
+                                           callout_ffi_function* out) CALLOUT_C_NOEXCEPT;
+
 enum callout_option_kind {
   CALLOUT_OPTION_STRING = 1,    ///< `text`
   CALLOUT_OPTION_INTEGER = 2,   ///< `integer`

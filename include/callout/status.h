@@ -92,7 +92,7 @@ CALLOUT_EXPORT Status NoValueOfOk();
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T held) : value_(std::move(held)) {}  // NOLINT(google-explicit-constructor)
   /// Internal instead of an ok Status, which says nothing about why there is no value.
   Result(Status status)  // NOLINT(google-explicit-constructor)
       : status_(status.ok() ? internal::NoValueOfOk() : std::move(status)) {}

@@ -14,6 +14,9 @@ from ._primitives.effects import OrderedEffect, of_exported
 from ._primitives.ffi import foreign_targets
 from ._primitives.lowering import REFUSAL
 
+_HOST_LAPACK = [f"lapack_{letter}{stem}_ffi" for letter in "sdcz" for stem in ("geqp3", "gesvd")]
+"""What JAX gives no guarantee for, while the C++ host has it as jaxlib does: src/lapack."""
+
 
 def export(
     jitted: Any,
@@ -54,7 +57,7 @@ def export(
     if stablehlo_version is not None:
         _artifact.check_version(stablehlo_version)
     ours = [name for name, *_ in _ext.ffi_targets()]
-    checks = [*map(jax.export.DisabledSafetyCheck.custom_call, [*ours, REFUSAL]), *disabled_checks]
+    checks = [*map(jax.export.DisabledSafetyCheck.custom_call, [*ours, *_HOST_LAPACK, REFUSAL]), *disabled_checks]
     program = getattr(jitted, "_jitted", jitted)
     jax.export.export(program, platforms=platforms)  # refuses what is not jitted
 

@@ -26,7 +26,7 @@ XLA_FFI_Handler* AsHandler(void* handler) { return reinterpret_cast<XLA_FFI_Hand
 
 void* BootstrapHandler() { return reinterpret_cast<void*>(&Bootstrap); }
 
-Status RegisterTargetsWithRuntime() {
+Result<const XLA_FFI_Api*> RegisterTargetsWithRuntime() {
   const XLA_FFI_Api* api = std::exchange(t_api, nullptr);
   if (api == nullptr) {
     return FailedPrecondition("callout: the plugin did not ask for the metadata of the handler that it was given");
@@ -35,7 +35,7 @@ Status RegisterTargetsWithRuntime() {
     const Handlers handlers = {AsHandler(target.instantiate), AsHandler(target.initialize), AsHandler(target.execute)};
     CALLOUT_RETURN_IF_ERROR(RegisterHandlers(api, target.name, target.platform, handlers));
   }
-  return OkStatus();
+  return api;
 }
 
 }  // namespace callout::internal

@@ -161,8 +161,10 @@ static XLA_FFI_Error* Register(const XLA_FFI_Api* api, std::string_view name, st
   args.name = {name.data(), name.size()};
   args.platform = {platform.data(), platform.size()};
   args.handlers[0] = handlers.instantiate;
+  args.handlers[1] = handlers.prepare;
   args.handlers[2] = handlers.initialize;
   args.handlers[3] = handlers.execute;
+  args.traits = handlers.traits;
   return api->XLA_FFI_Handler_Register(reinterpret_cast<XLA_FFI_Handler_Register_Args*>(&args));
 }
 

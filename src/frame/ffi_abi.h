@@ -52,6 +52,8 @@ struct Handlers {
   XLA_FFI_Handler* instantiate = nullptr;
   XLA_FFI_Handler* initialize = nullptr;  ///< Called before executions and before captures, on some platforms only.
   XLA_FFI_Handler* execute = nullptr;
+  XLA_FFI_Handler* prepare = nullptr;
+  uint32_t traits = 0;
 };
 
 /// Registers the handlers of a target with the runtime behind `api`. Errors: those of the runtime, such as another

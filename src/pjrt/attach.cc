@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/attach.h"
 
-#include <set>
+#include <map>
 #include <string_view>
 
 #include "base/thread_annotations.h"
@@ -13,7 +13,7 @@ namespace {
 
 struct Attached {
   Mutex mutex;
-  std::set<const PJRT_Api*> tables CALLOUT_GUARDED_BY(mutex);
+  std::map<const PJRT_Api*, const XLA_FFI_Api*> tables CALLOUT_GUARDED_BY(mutex);
   int attempts CALLOUT_GUARDED_BY(mutex) = 0;
 };
 
@@ -40,7 +40,7 @@ Status RegisterBootstrap(const PjrtApi& api, const PjrtFfiExtension& extension, 
 
 }  // namespace
 
-Status AttachTargets(const PjrtApi& api, const std::string& plugin) {
+Result<const XLA_FFI_Api*> AttachTargets(const PjrtApi& api, const std::string& plugin) {
   const int major = api.table().pjrt_api_version.major_version;
   if (major != PJRT_API_MAJOR) {
     return FailedPrecondition("callout: " + plugin + " has major version " + std::to_string(major) +
@@ -52,14 +52,14 @@ Status AttachTargets(const PjrtApi& api, const std::string& plugin) {
   }
   Attached& attached = GetAttached();
   MutexLock lock(attached.mutex);
-  if (attached.tables.contains(&api.table())) return OkStatus();
+  if (const auto it = attached.tables.find(&api.table()); it != attached.tables.end()) return it->second;
   // Runtimes refuse a name that they know with another function, and several plugins may share one runtime.
   const std::string name = "callout.bootstrap." + std::to_string(attached.attempts++);
   CALLOUT_RETURN_IF_ERROR(RegisterBootstrap(api, *extension, name));
-  CALLOUT_RETURN_IF_ERROR(RegisterTargetsWithRuntime());
-  attached.tables.insert(&api.table());
+  CALLOUT_ASSIGN_OR_RETURN(const XLA_FFI_Api* runtime, RegisterTargetsWithRuntime());
+  attached.tables.emplace(&api.table(), runtime);
   StartHostServices();
-  return OkStatus();
+  return runtime;
 }
 
 }  // namespace callout::internal

@@ -33,7 +33,7 @@ struct callout_binding_scope {
 callout_status* callout_attach(const void* pjrt_api) noexcept {
   return GuardC(__func__, {{pjrt_api, "pjrt_api"}}, [&] {
     const internal::PjrtApi api(static_cast<const PJRT_Api*>(pjrt_api));
-    return internal::AttachTargets(api, "the plugin");
+    return internal::AttachTargets(api, "the plugin").status();
   });
 }
 

@@ -73,6 +73,28 @@ void callout_plugin_version(const callout_plugin* plugin, int32_t* major, int32_
 
 void callout_plugin_destroy(callout_plugin* plugin) noexcept { delete plugin; }
 
+callout_status* callout_plugin_register_handler(const callout_plugin* plugin,
+                                                const callout_ffi_handler* handler) noexcept {
+  return GuardC(__func__, {{plugin, "plugin"}, {handler, "handler"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(const callout_ffi_handler known,
+                             internal::ReadOptions("callout_plugin_register_handler", handler));
+    return plugin->plugin->RegisterHandler({.name = known.name == nullptr ? "" : known.name,
+                                            .platform = known.platform == nullptr ? "cpu" : known.platform,
+                                            .execute = known.execute,
+                                            .instantiate = known.instantiate,
+                                            .prepare = known.prepare,
+                                            .initialize = known.initialize,
+                                            .traits = known.traits});
+  });
+}
+
+callout_status* callout_find_ffi_function(const char* library_and_symbol, callout_ffi_function* out) noexcept {
+  return GuardC(__func__, {{library_and_symbol, "library_and_symbol"}, {out, "out"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(*out, pjrt::FfiHandler::Find(library_and_symbol));
+    return OkStatus();
+  });
+}
+
 callout_status* callout_client_create(const callout_plugin* plugin, const callout_client_options* options,
                                       callout_client** out) noexcept {
   return GuardC(__func__, {{plugin, "plugin"}, {out, "out"}}, [&]() -> Status {

@@ -7,6 +7,26 @@
 namespace callout {
 namespace {
 
+TEST_F(CApiRunTest, HandlersNeedANameAndAFunction) {
+  callout_plugin* plugin = nullptr;
+  ASSERT_THAT(Take(callout_plugin_load(CALLOUT_TEST_PLUGIN, &plugin)), IsOk());
+  callout_ffi_handler handler = {};
+  handler.struct_size = sizeof(handler);
+  EXPECT_THAT(Take(callout_plugin_register_handler(plugin, &handler)),
+              StatusIs(StatusCode::kInvalidArgument, "a handler needs a name"));
+  handler.name = "c_api.nothing";
+  EXPECT_THAT(Take(callout_plugin_register_handler(plugin, &handler)),
+              StatusIs(StatusCode::kInvalidArgument, "'c_api.nothing' has no function for the stage execute"));
+  EXPECT_THAT(Take(callout_plugin_register_handler(plugin, nullptr)),
+              StatusIs(StatusCode::kInvalidArgument, "handler"));
+  callout_ffi_function found = nullptr;
+  EXPECT_THAT(Take(callout_find_ffi_function("libc.so.6:no_such_function", &found)),
+              StatusIs(StatusCode::kNotFound, "'libc.so.6' has no symbol 'no_such_function'"));
+  EXPECT_THAT(Take(callout_find_ffi_function("libc.so.6", &found)), StatusIs(StatusCode::kInvalidArgument, "expected"));
+  EXPECT_EQ(found, nullptr);
+  callout_plugin_destroy(plugin);
+}
+
 TEST_F(CApiRunTest, SaysWhatItHas) {
   callout_plugin* plugin = nullptr;
   ASSERT_THAT(Take(callout_plugin_load(CALLOUT_TEST_PLUGIN, &plugin)), IsOk());
@@ -147,7 +167,7 @@ TEST_F(CApiRunTest, TapsAreDeliveredBeforeTheBarrier) {
   EXPECT_THAT(tap.seen, ElementsAre(1, 2, 4));
   tap.error = "tap failed";
   ASSERT_THAT(Run(executable), IsOk());
-  EXPECT_THAT(Take(callout_barrier_wait(60)), StatusIs(StatusCode::kInternal, "3 taps failed"));
+  EXPECT_THAT(Take(callout_barrier_wait(60)), StatusIs(StatusCode::kDataLoss, "3 taps failed"));
   callout_executable_destroy(executable);
   EXPECT_THAT(Take(callout_barrier_wait(60)), IsOk());
 }

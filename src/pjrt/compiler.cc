@@ -5,6 +5,7 @@
 #include "callout/pjrt/executable.h"
 #include "pjrt/bindings.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/ffi_handlers.h"
 #include "pjrt/host_transfer_streams.h"
 #include "pjrt/host_transfers.h"
 #include "pjrt/pjrt_abi.h"
@@ -65,6 +66,7 @@ Status Explain(Status error, const Program& program, const Plugin& plugin) {
                   "of shard_map. The plugin says: " +
                       std::string(error.message()));
   }
+  error = internal::ExplainMissingHandler(std::move(error));
   const std::string version = program.StablehloVersion(), newest = NewestStablehlo(plugin);
   if (!IsNewer(version, newest)) return error;
   return FailedPrecondition(
@@ -108,6 +110,7 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   args.program = &source;
   args.compile_options = serialized.data();
   args.compile_options_size = serialized.size();
+  CALLOUT_RETURN_IF_ERROR(internal::ProvideLapack(*client_, code));
   const internal::BindingScope scope(bindings, options.allow_unbound_names ? &MakePlaceholder : nullptr);
   const Plugin& plugin = client_->plugin();
   Status status = internal::ExplainHostTransfers(CALLOUT_PJRT(plugin.api(), PJRT_Client_Compile, args));

@@ -10,6 +10,8 @@
 #include <cmath>
 #include <limits>
 
+#include "frame/call_frame.h"
+#include "frame/ffi_abi.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 
@@ -25,6 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::Key;
+using ::testing::Not;
 
 // Takes its first argument over for its result.
 constexpr char kDonates[] =
@@ -114,6 +117,54 @@ TEST_F(ExecutableTest, OnlyWhatTheProgramCanTakeOverIsDonated) {
   EXPECT_THAT(run({2}), StatusIs(StatusCode::kInvalidArgument, "donated_inputs has 2, and the program takes 2 inputs"));
   EXPECT_THAT(run({-1}), StatusIs(StatusCode::kInvalidArgument, "donated_inputs has -1"));
   EXPECT_THAT(first.IsDeleted(), IsOkAndHolds(false));
+}
+
+// Doubles f32 numbers, as XLA_FFI_DEFINE_HANDLER would.
+XLA_FFI_Error* Doubles(XLA_FFI_CallFrame* frame) {
+  XLA_FFI_Error* error = nullptr;
+  if (internal::AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  callout_buffer from, to;
+  if (internal::DecodeArgs(frame->args, &from) != 1 || internal::DecodeRets(frame->rets, &to) != 1) {
+    return internal::ToFfiError(frame->api, InvalidArgument("expected one operand and one result"));
+  }
+  for (size_t i = 0; i < from.size_bytes / sizeof(float); ++i) {
+    static_cast<float*>(to.data)[i] = 2 * static_cast<const float*>(from.data)[i];
+  }
+  return nullptr;
+}
+
+XLA_FFI_Error* RefusesToBegin(XLA_FFI_CallFrame* frame) {
+  XLA_FFI_Error* error = nullptr;
+  if (internal::AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  return internal::ToFfiError(frame->api, FailedPrecondition("not with this program"));
+}
+
+std::string CallsTarget(const std::string& target) {
+  return "func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> {\n"
+         "%0 = stablehlo.custom_call @" +
+         target + "(%a) {api_version = 4 : i32} : (tensor<3xf32>) -> tensor<3xf32>\nreturn %0 : tensor<3xf32> }";
+}
+
+TEST_F(ExecutableTest, ProgramsCallTheHandlersOfTheirHost) {
+  EXPECT_THAT(Compile({CallsTarget("executable_test.doubles")}), Not(IsOk()));
+  ASSERT_THAT(client_->plugin().RegisterHandler({.name = "executable_test.doubles", .execute = &Doubles}), IsOk());
+  const auto executable = Compile({CallsTarget("executable_test.doubles")});
+  ASSERT_THAT(executable, IsOk());
+  const std::vector<float> numbers = {1, 2, 3};
+  const Buffer given = FromHost(DType::kFloat32, {3}, numbers.data());
+  const auto outputs = executable->Run({&given});
+  ASSERT_THAT(outputs, IsOk());
+  EXPECT_THAT((*outputs)[0].ToVector<float>(), IsOkAndHolds(ElementsAre(2, 4, 6)));
+  EXPECT_THAT(client_->plugin().RegisterHandler({.name = "executable_test.doubles", .execute = &RefusesToBegin}),
+              Not(IsOk()));
+}
+
+TEST_F(ExecutableTest, StagesOfHandlersAreCalled) {
+  ASSERT_THAT(client_->plugin().RegisterHandler(
+                  {.name = "executable_test.refuses", .execute = &Doubles, .instantiate = &RefusesToBegin}),
+              IsOk());
+  EXPECT_THAT(Compile({CallsTarget("executable_test.refuses")}),
+              StatusIs(StatusCode::kFailedPrecondition, "not with this program"));
 }
 
 TEST_F(ExecutableTest, ArgumentsMustBeOfTheProgramsTypes) {

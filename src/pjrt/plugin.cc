@@ -71,7 +71,7 @@ Result<std::shared_ptr<const Plugin>> Plugin::Load(const std::string& path) {
   plugin->path_ = found;
   CALLOUT_RETURN_IF_ERROR(plugin->Open());
   CALLOUT_RETURN_IF_ERROR(plugin->ReadAttributes());
-  CALLOUT_RETURN_IF_ERROR(internal::AttachTargets(*plugin->api_, "'" + found + "'"));
+  CALLOUT_ASSIGN_OR_RETURN(plugin->ffi_api_, internal::AttachTargets(*plugin->api_, "'" + found + "'"));
   loaded.by_path[found] = plugin;
   return std::shared_ptr<const Plugin>(std::move(plugin));
 }

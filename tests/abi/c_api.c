@@ -67,6 +67,8 @@ static const any_function kAll[] = {
     FUNCTION(callout_plugin_path),
     FUNCTION(callout_plugin_version),
     FUNCTION(callout_plugin_destroy),
+    FUNCTION(callout_plugin_register_handler),
+    FUNCTION(callout_find_ffi_function),
     FUNCTION(callout_client_create),
     FUNCTION(callout_client_platform),
     FUNCTION(callout_client_num_devices),

@@ -13,6 +13,10 @@
 #include "callout/export.h"
 #include "callout/status.h"
 
+struct XLA_FFI_Api;
+struct XLA_FFI_CallFrame;
+struct XLA_FFI_Error;
+
 namespace callout::internal {
 class PjrtApi;
 }
@@ -22,6 +26,25 @@ namespace callout::pjrt {
 /// What a plugin says of itself, and what it is told: "stablehlo_current_version", "cpu_device_count".
 using Value = std::variant<std::string, int64_t, std::vector<int64_t>, float, bool>;
 using Values = std::map<std::string, Value>;
+
+/// A custom call of programs: what XLA_FFI_DEFINE_HANDLER of xla/ffi/api/ffi.h (a header of jaxlib) defines, or a
+/// library exports. The functions stay until the process ends; runtimes call them on any thread.
+struct FfiHandler {
+  using Function = XLA_FFI_Error*(XLA_FFI_CallFrame* frame);
+
+  std::string name;              ///< What stablehlo.custom_call says.
+  std::string platform = "cpu";  ///< Or "cuda", ...
+  Function* execute = nullptr;
+  Function* instantiate = nullptr;  ///< Null for stages that it does not have.
+  Function* prepare = nullptr;
+  Function* initialize = nullptr;
+  /// XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE, 1, or nothing.
+  uint32_t traits = 0;
+
+  /// The exported function of a shared library, "path/lib.so:symbol". Errors: NotFound with what was attempted;
+  /// InvalidArgument without a ':'. The library stays loaded. Thread-safe.
+  CALLOUT_EXPORT static Result<Function*> Find(const std::string& library_and_symbol);
+};
 
 /// Loaded once a process and path, and never unloaded: XLA's threads live on. Thread-safe.
 class CALLOUT_EXPORT Plugin {
@@ -38,6 +61,13 @@ class CALLOUT_EXPORT Plugin {
   const Values& attributes() const { return attributes_; }
   /// Types of its extensions, as numbers of PJRT_Extension_Type.
   const std::vector<int>& extensions() const { return extensions_; }
+
+  /// Registers a handler of XLA FFI with the plugin's runtime, for programs that are compiled from now on. Errors:
+  /// InvalidArgument without a name or `execute`; those of the runtime, such as another handler of that name, or one of
+  /// a newer XLA FFI than its own.
+  Status RegisterHandler(const FfiHandler& handler) const;
+  /// The runtime's `const XLA_FFI_Api*`, for what XLA's own header does with it, such as registering types of states.
+  const XLA_FFI_Api* ffi_api() const { return ffi_api_; }
 
   /// The table, for this library's own classes.
   const internal::PjrtApi& api() const { return *api_; }
@@ -58,6 +88,7 @@ class CALLOUT_EXPORT Plugin {
   Values attributes_;
   std::vector<int> extensions_;
   std::unique_ptr<internal::PjrtApi> api_;
+  const XLA_FFI_Api* ffi_api_ = nullptr;
 };
 
 }  // namespace callout::pjrt

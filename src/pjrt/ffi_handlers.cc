@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pjrt/ffi_handlers.h"
+
+#include <set>
+#include <string>
+
+#include "base/dynamic_library.h"
+#include "base/thread_annotations.h"
+#include "frame/ffi_abi.h"
+#include "lapack/targets.h"
+
+namespace callout::pjrt {
+
+Status Plugin::RegisterHandler(const FfiHandler& handler) const {
+  if (handler.name.empty()) return InvalidArgument("callout: a handler needs a name");
+  if (handler.execute == nullptr) {
+    return InvalidArgument("callout: the handler '" + handler.name + "' has no function for the stage execute");
+  }
+  const internal::Handlers handlers = {handler.instantiate, handler.initialize, handler.execute, handler.prepare,
+                                       handler.traits};
+  return internal::RegisterHandlers(ffi_api_, handler.name, handler.platform, handlers);
+}
+
+Result<FfiHandler::Function*> FfiHandler::Find(const std::string& library_and_symbol) {
+  const size_t colon = library_and_symbol.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == library_and_symbol.size()) {
+    return InvalidArgument("callout: expected 'path/lib.so:symbol', got '" + library_and_symbol + "'");
+  }
+  const std::string path = library_and_symbol.substr(0, colon), symbol = library_and_symbol.substr(colon + 1);
+  CALLOUT_ASSIGN_OR_RETURN(const internal::DynamicLibrary library, internal::DynamicLibrary::Open(path));
+  void* found = library.Find(symbol);
+  if (found == nullptr) return NotFound("callout: '" + path + "' has no symbol '" + symbol + "'");
+  return reinterpret_cast<Function*>(found);
+}
+
+}  // namespace callout::pjrt
+
+namespace callout::internal {
+namespace {
+
+struct Provided {
+  Mutex mutex;
+  std::set<const XLA_FFI_Api*> runtimes CALLOUT_GUARDED_BY(mutex);
+};
+
+Provided& GetProvided() {
+  static Provided* const provided = new Provided;  // leaked: plugins stay until the process ends
+  return *provided;
+}
+
+}  // namespace
+
+Status ProvideLapack(const pjrt::Client& client, std::string_view code) {
+  if (client.platform() != "cpu" || code.find("lapack_") == std::string_view::npos) return OkStatus();
+  const XLA_FFI_Api* runtime = client.plugin().ffi_api();
+  Provided& provided = GetProvided();
+  MutexLock lock(provided.mutex);
+  if (!provided.runtimes.insert(runtime).second) return OkStatus();
+  for (const lapack::Target& target : lapack::Targets()) {
+    // Refused where the host has registered its own: that one is as good.
+    (void)RegisterHandlers(runtime, target.name, client.platform(), target.handlers);
+  }
+  return OkStatus();
+}
+
+Status ExplainMissingHandler(Status error) {
+  if (error.message().find("No FFI handler registered for") == std::string_view::npos) return error;
+  return Status(error.code(),
+                "callout: the program calls a function of XLA FFI that nobody registered with this plugin; register it "
+                "with Plugin::RegisterHandler (callout_plugin_register_handler in C, --handler of the command) before "
+                "Compile. The plugin says: " +
+                    std::string(error.message()));
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handlers in a plugin's runtime that are not Callout's own targets.
+#pragma once
+
+#include <string_view>
+
+#include "callout/pjrt/client.h"
+#include "callout/status.h"
+
+namespace callout::internal {
+
+/// Gives the runtime of a CPU client the handlers of LAPACK, if `code` may call them and nobody gave it others of their
+/// names. Thread-safe.
+Status ProvideLapack(const pjrt::Client& client, std::string_view code);
+
+/// `error` of a compilation, with what to do where a custom call has no handler.
+Status ExplainMissingHandler(Status error);
+
+}  // namespace callout::internal

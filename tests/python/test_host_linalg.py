@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""jax.numpy.linalg in programs that run without Python: the host gives their runtime LAPACK's handlers."""
+
+import functools
+
+import command
+import ffi_calls
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+import numpy as np
+import pytest
+from jax import lax
+
+pytestmark = pytest.mark.skipif(bool(command.missing()), reason=command.missing() or "there is one")
+
+DTYPES = ["float32", "float64", "complex64", "complex128"]
+
+
+def _matrices(dtype, *shape):
+    numbers = np.random.default_rng(0)
+    made = numbers.normal(size=shape)
+    if np.issubdtype(dtype, np.complexfloating):
+        made = made + 1j * numbers.normal(size=shape)
+    return made.astype(dtype)
+
+
+def _hermitian(a):
+    return a + jnp.conj(jnp.swapaxes(a, -1, -2))
+
+
+def _positive(a):
+    return a @ jnp.conj(jnp.swapaxes(a, -1, -2)) + 4 * jnp.eye(a.shape[-1], dtype=a.dtype)
+
+
+def _rebuilt(decompose, rebuild):
+    """What does not depend on the choice of signs and phases."""
+    return lambda a: rebuild(*decompose(a))
+
+
+def _from_eigh(w, v):
+    return w, (v * w[..., None, :].astype(v.dtype)) @ jnp.conj(jnp.swapaxes(v, -1, -2))
+
+
+def _from_svd(u, s, vt):
+    k = s.shape[-1]
+    return s, (u[..., :, :k] * s[..., None, :].astype(u.dtype)) @ vt[..., :k, :]
+
+
+def _qr_pivoted(a):
+    q, r, pivots = lax.linalg.qr(a, pivoting=True, full_matrices=False)
+    return q @ r, pivots
+
+
+def _eig(a):
+    w, v = jnp.linalg.eig(a)
+    return jnp.sort(w), a.astype(v.dtype) @ v - v * w[..., None, :]
+
+
+def _schur(a):
+    t, v = lax.linalg.schur(a)
+    return v @ t @ jnp.conj(jnp.swapaxes(v, -1, -2)), jnp.diagonal(
+        v @ jnp.conj(jnp.swapaxes(v, -1, -2)), axis1=-2, axis2=-1
+    )
+
+
+def _tridiagonal(lower):
+    def run(a):
+        _, d, e, _ = lax.linalg.tridiagonal(_hermitian(a), lower=lower)
+        return d, jnp.abs(e)
+
+    return run
+
+
+PROGRAMS = {
+    "lu": lambda a: lax.linalg.lu(a),
+    "det": jnp.linalg.det,
+    "inverse": jnp.linalg.inv,
+    "solve": lambda a: jnp.linalg.solve(a, a[..., :2]),
+    "cholesky": lambda a: jnp.linalg.cholesky(_positive(a)),
+    "cholesky, upper": lambda a: jnp.linalg.cholesky(_positive(a), upper=True),
+    "cholesky of what has none": lambda a: jnp.linalg.cholesky(-_positive(a)),
+    "triangular": lambda a: lax.linalg.triangular_solve(a, a[..., :3], left_side=True, lower=True),
+    "triangular, transposed": lambda a: lax.linalg.triangular_solve(
+        a, jnp.swapaxes(a[..., :3], -1, -2), lower=False, transpose_a=True, conjugate_a=True, unit_diagonal=True
+    ),
+    "qr": _rebuilt(jnp.linalg.qr, lambda q, r: (q @ r, jnp.abs(r))),
+    "qr, complete": _rebuilt(functools.partial(jnp.linalg.qr, mode="complete"), lambda q, r: q @ r),
+    "qr, pivoted": _qr_pivoted,
+    "eigh": lambda a: _rebuilt(jnp.linalg.eigh, _from_eigh)(_hermitian(a)),
+    "eigvalsh": lambda a: jnp.linalg.eigvalsh(_hermitian(a), UPLO="U"),
+    "eig": _eig,
+    "eigvals": lambda a: jnp.sort(jnp.linalg.eigvals(a)),
+    "schur": _schur,
+    "svd": _rebuilt(jnp.linalg.svd, _from_svd),
+    "svd, thin": _rebuilt(functools.partial(jnp.linalg.svd, full_matrices=False), _from_svd),
+    "singular values": functools.partial(jnp.linalg.svd, compute_uv=False),
+    "svd by qr": _rebuilt(functools.partial(lax.linalg.svd, algorithm=lax.linalg.SvdAlgorithm.QR), _from_svd),
+    "hessenberg": lambda a: jnp.abs(lax.linalg.hessenberg(a)[0][..., 0]),
+    "tridiagonal": _tridiagonal(True),
+    "tridiagonal, upper": _tridiagonal(False),
+    "tridiagonal solve": lambda a: lax.linalg.tridiagonal_solve(a[..., 0], a[..., 1] + 4, a[..., 2], a[..., :2]),
+    "expm": jsl.expm,
+    "least squares": lambda a: jnp.linalg.pinv(a),
+    "gradient": jax.grad(lambda a: jnp.real(jnp.linalg.slogdet(_positive(a))[1]).sum()),
+}
+_NOT_COMPLEX = {"gradient"}  # of a real function of complex numbers: JAX asks for holomorphic ones
+
+
+def _runs(dtype):
+    return {name: f for name, f in PROGRAMS.items() if not (dtype.startswith("complex") and name in _NOT_COMPLEX)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_all_of_linalg_is_what_jax_computes(tmp_path, dtype):
+    with jax.enable_x64(True):
+        programs = _runs(dtype)
+        a = _matrices(dtype, 3, 5, 5)
+
+        @jax.jit
+        def f(a):
+            return {name: program(a) for name, program in programs.items()}
+
+        expected = f(a)
+        done = command.Program(tmp_path, f, a).run(a)
+    assert done.code == 0, done.err
+    places = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(expected)]
+    tolerance = {"rtol": 2e-3, "atol": 2e-3} if dtype in ("float32", "complex64") else {"rtol": 1e-9, "atol": 1e-9}
+    assert len(done.results) == len(places)
+    for place, got, want in zip(places, done.results, jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(got, np.asarray(want), err_msg=place, **tolerance)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 0, 3, 4), (0, 4), (4, 0), (1, 1)])
+def test_shapes_of_all_kinds_decompose(tmp_path, shape):
+    a = _matrices("float32", *shape)
+
+    @jax.jit
+    def f(a):
+        q, r = jnp.linalg.qr(a)
+        u, s, vt = jnp.linalg.svd(a, full_matrices=False)
+        return lax.linalg.lu(a)[0], q @ r, s, (u * s[..., None, :]) @ vt
+
+    done = command.Program(tmp_path, f, a).run(a)
+    assert done.code == 0, done.err
+    for got, want in zip(done.results, f(a), strict=True):
+        np.testing.assert_allclose(got, np.asarray(want), rtol=1e-4, atol=1e-5)
+
+
+def test_without_a_lapack_the_program_does_not_compile(tmp_path, monkeypatch):
+    a = _matrices("float32", 3, 3)
+    program = command.Program(tmp_path, jax.jit(jnp.linalg.inv), a)
+    monkeypatch.setenv("CALLOUT_LAPACK", "/no/such/liblapack.so")
+    done = program.run(a)
+    assert done.code != 0
+    assert "CALLOUT_LAPACK names no LAPACK" in done.err
+    assert "/no/such/liblapack.so" in done.err
+
+
+def test_a_function_that_nobody_has_registered_is_named(tmp_path):
+    f = jax.jit(lambda x: jax.ffi.ffi_call("nobody_has_this", jax.ShapeDtypeStruct(x.shape, x.dtype))(x))
+    x = np.zeros(3, np.float32)
+    done = command.Program(tmp_path, f, x, allowed=["nobody_has_this"]).run(x)
+    assert done.code != 0
+    assert "nobody_has_this" in done.err
+    assert "Plugin::RegisterHandler" in done.err
+
+
+def test_a_handler_of_a_library_is_given_to_the_command(tmp_path):
+    x = np.arange(3, dtype=np.float32)
+    affine = jax.ffi.ffi_call("affine", jax.ShapeDtypeStruct(x.shape, x.dtype))
+    program = command.Program(
+        tmp_path, jax.jit(lambda x: affine(x, a=np.float32(2), b=np.int64(1))), x, allowed=["affine"]
+    )
+    library = ffi_calls.build(tmp_path)
+    done = program.run(x, flags=["--handler", f"affine={library}:affine"])
+    assert done.code == 0, done.err
+    np.testing.assert_array_equal(done.results[0], 2 * x + 1)
+    for flag, text in [
+        ("affine", "--handler: expected NAME=lib.so:SYMBOL, got 'affine'"),
+        (f"affine={library}:no_such", "has no symbol 'no_such'"),
+        ("affine=/no/such.so:affine", "/no/such.so"),
+    ]:
+        done = program.run(x, flags=["--handler", flag])
+        assert done.code == 2
+        assert text in done.err
