@@ -75,7 +75,7 @@ test-cpp: $(STAMPS)/dev $(STAMPS)/cmake
 	cmake --workflow --preset dev
 
 test-python: $(STAMPS)/package
-	scripts/system_packages.sh libgsl-dev:gsl/gsl_odeiv2.h
+	scripts/system_packages.sh libgsl-dev:gsl/gsl_odeiv2.h liblapack3:liblapack.so.3
 	scripts/run_tests.sh $(PY) build/tests
 
 test: test-cpp test-python

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: system_packages.sh PACKAGE:HEADER... PACKAGE:@COMMAND...  Installs Debian packages whose header the compiler
-# does not find, or whose command is missing, where that is possible without asking. Otherwise CMake fetches the sources,
+# Usage: system_packages.sh PACKAGE:HEADER... PACKAGE:@COMMAND... PACKAGE:LIBRARY.so...  Installs Debian packages whose
+# header the compiler does not find, whose command is missing, or whose library the linker does not know, where that is possible without asking. Otherwise CMake fetches the sources,
 # or tests are skipped.
 set -euo pipefail
 
@@ -13,6 +13,8 @@ missing=()
 for pair in "$@"; do
   if [[ $pair == *:@* ]]; then
     command -v "${pair#*:@}" > /dev/null || missing+=("${pair%%:*}")
+  elif [[ $pair == *:*.so* ]]; then
+    PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2> /dev/null | grep -qF "${pair#*:}" || missing+=("${pair%%:*}")
   elif ! echo "#include <${pair#*:}>" | "${CXX:-g++}" -E -x c++ - > /dev/null 2>&1; then
     missing+=("${pair%%:*}")
   fi
