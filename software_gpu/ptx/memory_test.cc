@@ -31,7 +31,8 @@ TEST_F(MemoryTest, VectorsAreReadAndWrittenInOrder) {
   for (uint32_t i = 0; i < 4; ++i) machine.buffer[4 + i] = 10 + i;
   Run("ld.global.v4.u32 {%r2,%r3,%r4,%r5}, [%rd0+16]; st.global.v2.u32 [%rd0+32], {%r5,%r4};"
       "ld.global.v2.u64 {%rd2,%rd3}, [%rd0+16]; st.global.u64 [%rd0+40], %rd3;"
-      "ld.global.v2.b16 {%h0,_}, [%rd0+16]; st.global.b16 [%rd0+48], %h0; mov.u32 %r1, 0;");
+      "ld.global.v2.b16 {%h0,_}, [%rd0+16]; st.global.b16 [%rd0+48], { %h0 }; ld.global.b32 { %r1 }, [%rd0+16];"
+      "mov.u32 %r1, 0;");
   EXPECT_EQ(machine.buffer[8], 13u);
   EXPECT_EQ(machine.buffer[9], 12u);
   EXPECT_EQ(machine.buffer[10], 12u);

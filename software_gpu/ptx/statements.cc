@@ -143,6 +143,8 @@ class BodyParser {
     } else if (cursor_.TakeSign('{')) {
       operand.kind = Operand::kVector;
       operand.parts = ParseOperands('}', depth + 1);
+      // Triton writes { %r1 } where it loads and stores one element.
+      if (operand.parts.size() == 1) return Operand(operand.parts.front());
     } else if (cursor_.TakeSign('(')) {
       operand.kind = Operand::kList;
       operand.parts = ParseOperands(')', depth + 1);
