@@ -6,6 +6,11 @@
 #include "driver/enqueue.h"
 #include "driver/state.h"
 
+bool CUctx_st::HasPeer(CUcontext other) {
+  const std::lock_guard lock(peers_mutex);
+  return peers.contains(other);
+}
+
 namespace callout::software_gpu {
 namespace {
 
@@ -37,19 +42,17 @@ std::vector<std::shared_ptr<Queue>> TearDown(State& state, CUcontext context) {
   }
   DeleteAllOf(state.streams, context);
   DeleteAllOf(state.events, context);
+  context->per_thread.clear();
   delete std::exchange(context->legacy, nullptr);
   std::erase_if(state.functions, [&](CUfunction function) { return function->context == context; });
   for (CUlibrary library : state.libraries) {
     for (const auto& [name, kernel] : library->kernels) kernel->functions.erase(context);
     std::erase_if(library->memory, [&](const auto& entry) { return entry.first.first == context; });
+    library->programs.erase(context);
   }
   // What is queued finds no memory any more, and that is no error of a context that ends.
   state.memory.FreeAllOf(context);
-  std::erase_if(state.pinned, [&](const auto& entry) {
-    if (entry.second.context != context) return false;
-    std::free(entry.first);
-    return true;
-  });
+  for (void* memory : state.memory.RemoveHostOf(context)) std::free(memory);
   context->fault = CUDA_SUCCESS;
   return queues;
 }
@@ -114,6 +117,25 @@ extern "C" CUresult cuCtxSynchronize() {
   call.Unlock();
   for (const auto& queue : queues) queue->WaitFor(queue->last());
   return context->fault;
+}
+
+extern "C" CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  Call call("cuDevicePrimaryCtxReset", kInitialized);
+  if (call.refused()) return call.result();
+  State& state = call.state();
+  if (!state.HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
+  CUcontext const context = state.contexts[static_cast<size_t>(device)].get();
+  if (context->retained == 0) return CUDA_SUCCESS;
+  std::vector<std::shared_ptr<Queue>> queues = PendingQueues(state, context);
+  call.Unlock();
+  for (const auto& queue : queues) queue->WaitFor(queue->last());
+  {
+    const std::lock_guard lock(state.mutex);
+    context->retained = 0;
+    context->flags = 0;
+    TearDown(state, context).swap(queues);
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace callout::software_gpu

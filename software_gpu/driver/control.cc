@@ -101,13 +101,14 @@ int64_t Live(SoftwareGpuKind kind) {
     case kSoftwareGpuContext:
       return contexts;
     case kSoftwareGpuStream:
-      return size(state.streams);
+      return std::count_if(state.streams.begin(), state.streams.end(),
+                           [](CUstream stream) { return !stream->implicit; });
     case kSoftwareGpuEvent:
       return size(state.events);
     case kSoftwareGpuDeviceMemory:
       return state.memory.count();
     case kSoftwareGpuPinnedMemory:
-      return size(state.pinned);
+      return state.memory.count(MemoryKind::kPinned);
     case kSoftwareGpuLibrary:
       return size(state.libraries);
     case kSoftwareGpuGraph:

@@ -1,87 +1,167 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/device_memory.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <cstring>
+#include <mutex>
 
+#include "driver/arena.h"
+#include "driver/objects.h"
 #include "driver/software_gpu.h"
 
 namespace callout::software_gpu {
-namespace {
 
-void* MapShared(int fd, size_t bytes, int protection) {
-  void* at = mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
-  return at == MAP_FAILED ? nullptr : at;
+MemoryMap::MemoryMap() = default;
+MemoryMap::~MemoryMap() = default;
+
+CUdeviceptr MemoryMap::Allocate(CUcontext context, size_t bytes, bool counted, CUmemoryPool pool) {
+  MemoryRange range{.bytes = bytes, .context = context, .device = context->device, .counted = counted, .pool = pool};
+  const std::unique_lock lock(mutex_);
+  size_t& used = used_[context];
+  if (bytes > kCapacity || used + bytes > kCapacity) return 0;
+  std::unique_ptr<Arena>& arena = arenas_[context->device];
+  // Twice what there is: freed blocks of other sizes lie between.
+  if (arena == nullptr) arena = std::make_unique<Arena>(2 * kCapacity);
+  char* const address = arena->Allocate(bytes);
+  if (address == nullptr) return 0;
+  used += bytes;
+  range.begin = reinterpret_cast<CUdeviceptr>(address);
+  range.host = arena->TwinOf(address);
+  range.id = ++ids_;
+  std::memset(range.host, kSoftwareGpuFill, std::min(bytes, kFillLimit));
+  ranges_[range.begin] = range;
+  return range.begin;
 }
 
-}  // namespace
-
-CUdeviceptr DeviceMemoryMap::Allocate(CUcontext context, size_t bytes, bool counted) {
-  if (bytes > kCapacity || used(context) + bytes > kCapacity) return 0;
-  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t mapped = (bytes + page - 1) / page * page;
-  const int fd = memfd_create("software_gpu", MFD_CLOEXEC);
-  if (fd < 0) return 0;
-  void* forbidden = nullptr;
-  void* memory = nullptr;
-  if (ftruncate(fd, static_cast<off_t>(mapped)) == 0) {
-    forbidden = MapShared(fd, mapped, PROT_NONE);
-    memory = MapShared(fd, mapped, PROT_READ | PROT_WRITE);
-  }
-  close(fd);
-  if (forbidden == nullptr || memory == nullptr) {
-    if (forbidden != nullptr) munmap(forbidden, mapped);
-    return 0;
-  }
-  std::memset(memory, kSoftwareGpuFill, bytes);
-  const auto address = reinterpret_cast<CUdeviceptr>(forbidden);
-  allocations_[address] = {context, bytes, static_cast<char*>(memory), mapped, counted};
-  if (counted) ++count_;
-  return address;
+void MemoryMap::Release(const MemoryRange& range) {
+  used_[range.context] -= range.bytes;
+  arenas_[range.device]->Free(reinterpret_cast<char*>(range.begin));
 }
 
-void DeviceMemoryMap::Unmap(CUdeviceptr address, const Allocation& allocation) {
-  munmap(reinterpret_cast<void*>(address), allocation.mapped);
-  munmap(allocation.memory, allocation.mapped);
-  if (allocation.counted) --count_;
-}
-
-bool DeviceMemoryMap::Free(CUdeviceptr address) {
-  const auto found = allocations_.find(address);
-  if (found == allocations_.end()) return false;
-  Unmap(address, found->second);
-  allocations_.erase(found);
+bool MemoryMap::Free(CUdeviceptr address) {
+  const std::unique_lock lock(mutex_);
+  const auto found = ranges_.find(address);
+  if (found == ranges_.end() || found->second.kind != MemoryKind::kDevice) return false;
+  Release(found->second);
+  ranges_.erase(found);
   return true;
 }
 
-void DeviceMemoryMap::FreeAllOf(CUcontext context) {
-  for (auto entry = allocations_.begin(); entry != allocations_.end();) {
-    if (entry->second.context == context) {
-      Unmap(entry->first, entry->second);
-      entry = allocations_.erase(entry);
+void MemoryMap::FreeAllOf(CUcontext context) {
+  const std::unique_lock lock(mutex_);
+  for (auto entry = ranges_.begin(); entry != ranges_.end();) {
+    if (entry->second.kind == MemoryKind::kDevice && entry->second.context == context) {
+      Release(entry->second);
+      entry = ranges_.erase(entry);
     } else {
       ++entry;
     }
   }
 }
 
-DeviceMemoryMap::Place DeviceMemoryMap::Find(CUdeviceptr address, size_t bytes) const {
-  auto next = allocations_.upper_bound(address);
-  if (next == allocations_.begin()) return {};
-  const auto& [start, allocation] = *--next;
-  const size_t offset = address - start;
-  if (offset >= allocation.bytes || bytes > allocation.bytes - offset) return {};
-  return {allocation.memory + offset, allocation.context};
+bool MemoryMap::Add(const MemoryRange& range) {
+  const std::unique_lock lock(mutex_);
+  const auto next = ranges_.lower_bound(range.begin);
+  if (next != ranges_.end() && next->first < range.begin + range.bytes) return false;
+  if (At(range.begin) != nullptr) return false;
+  MemoryRange& added = ranges_[range.begin] = range;
+  added.id = ++ids_;
+  return true;
 }
 
-size_t DeviceMemoryMap::used(CUcontext context) const {
-  size_t bytes = 0;
-  for (const auto& [address, allocation] : allocations_) {
-    if (allocation.context == context) bytes += allocation.bytes;
+MemoryRange MemoryMap::Remove(CUdeviceptr begin, MemoryKind kind) {
+  const std::unique_lock lock(mutex_);
+  const auto found = ranges_.find(begin);
+  if (found == ranges_.end() || found->second.kind != kind) return {};
+  const MemoryRange range = found->second;
+  ranges_.erase(found);
+  return range;
+}
+
+std::vector<void*> MemoryMap::RemoveHostOf(CUcontext context) {
+  const std::unique_lock lock(mutex_);
+  std::vector<void*> allocated;
+  std::erase_if(ranges_, [&](const auto& entry) {
+    const MemoryRange& range = entry.second;
+    const bool host = range.kind != MemoryKind::kDevice && range.kind != MemoryKind::kMapped;
+    if (!host || range.context != context) return false;
+    if (range.kind != MemoryKind::kRegistered) allocated.push_back(range.host);
+    return true;
+  });
+  return allocated;
+}
+
+bool MemoryMap::SetAccess(CUdeviceptr begin, size_t bytes, uint64_t devices, bool writable, bool allowed) {
+  const std::unique_lock lock(mutex_);
+  std::vector<MemoryRange*> ranges;
+  for (CUdeviceptr at = begin; at < begin + bytes;) {
+    const auto found = ranges_.find(at);
+    if (found == ranges_.end() || found->second.kind != MemoryKind::kMapped) return false;
+    ranges.push_back(&found->second);
+    at += found->second.bytes;
   }
+  for (MemoryRange* range : ranges) {
+    range->access = allowed ? range->access | devices : range->access & ~devices;
+    range->writable = writable;
+  }
+  return true;
+}
+
+const MemoryRange* MemoryMap::At(CUdeviceptr address) const {
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) return nullptr;
+  const MemoryRange& range = (--next)->second;
+  return address - range.begin < range.bytes ? &range : nullptr;
+}
+
+MemoryMap::Place MemoryMap::Find(CUdeviceptr address, size_t bytes) const {
+  const std::shared_lock lock(mutex_);
+  const MemoryRange* const range = At(address);
+  if (range == nullptr || (range->kind != MemoryKind::kDevice && range->kind != MemoryKind::kMapped)) return {};
+  const size_t offset = address - range->begin;
+  const Place place{range->host + offset, range->context};
+  if (bytes <= range->bytes - offset) return place;
+  if (range->kind != MemoryKind::kMapped) return {};
+  size_t found = range->bytes - offset;
+  for (const MemoryRange* next = At(address + found); found < bytes; next = At(address + found)) {
+    if (next == nullptr || next->kind != MemoryKind::kMapped) return {};
+    found += next->bytes;
+  }
+  return place;
+}
+
+MemoryRange MemoryMap::FindHost(CUdeviceptr address, size_t bytes) const {
+  const std::shared_lock lock(mutex_);
+  const MemoryRange* const range = At(address);
+  if (range == nullptr || range->kind == MemoryKind::kDevice || range->kind == MemoryKind::kMapped) return {};
+  return bytes <= range->bytes - (address - range->begin) ? *range : MemoryRange{};
+}
+
+MemoryRange MemoryMap::RangeAt(CUdeviceptr address) const {
+  const std::shared_lock lock(mutex_);
+  const MemoryRange* const range = At(address);
+  return range != nullptr ? *range : MemoryRange{};
+}
+
+int64_t MemoryMap::count() const { return count(MemoryKind::kDevice); }
+
+int64_t MemoryMap::count(MemoryKind kind) const {
+  const std::shared_lock lock(mutex_);
+  return std::count_if(ranges_.begin(), ranges_.end(),
+                       [&](const auto& entry) { return entry.second.kind == kind && entry.second.counted; });
+}
+
+size_t MemoryMap::used(CUmemoryPool pool) const {
+  const std::shared_lock lock(mutex_);
+  size_t bytes = 0;
+  for (const auto& [begin, range] : ranges_) bytes += range.pool == pool ? range.bytes : 0;
   return bytes;
+}
+
+size_t MemoryMap::used(CUcontext context) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = used_.find(context);
+  return found != used_.end() ? found->second : 0;
 }
 
 }  // namespace callout::software_gpu

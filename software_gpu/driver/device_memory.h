@@ -1,47 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of the devices: an address that nobody may touch, and beside it one for those who are the device.
+// All memory that a driver knows of. A device's has an address that nobody may touch, and beside it, at a distance that
+// is the same for all of the device, one for those who are the device. The host's is where it says.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <shared_mutex>
+#include <vector>
 
 #include "driver/cuda_types.h"
 
 namespace callout::software_gpu {
 
-/// Guarded by the mutex of State.
-class DeviceMemoryMap {
+enum class MemoryKind {
+  kDevice,
+  kMapped,      ///< Of cuMemMap: a physical allocation at an address that was reserved.
+  kPinned,      ///< Of cuMemHostAlloc.
+  kRegistered,  ///< Of cuMemHostRegister.
+  kManaged,
+};
+
+struct PhysicalMemory;
+
+/// Memory that was allocated or mapped at once.
+struct MemoryRange {
+  CUdeviceptr begin = 0;
+  size_t bytes = 0;
+  char* host = nullptr;  ///< Where it may be touched. Null: there is none.
+  MemoryKind kind = MemoryKind::kDevice;
+  CUcontext context = nullptr;  ///< Null for kMapped.
+  int device = 0;
+  unsigned int flags = 0;  ///< Of kPinned and kRegistered.
+  uint64_t id = 0;
+  uint64_t access = 0;  ///< Of kMapped: a bit for each device that may access it.
+  bool writable = true;
+  bool counted = true;
+  CUmemoryPool pool = nullptr;                         ///< Of memory in the order of a stream.
+  std::shared_ptr<PhysicalMemory> physical = nullptr;  ///< Of kMapped.
+};
+
+/// A reserved range of addresses with its accessible twin. **Thread-safe.** Never given back.
+class Arena;
+
+/// **Thread-safe.**
+class MemoryMap {
  public:
-  /// Zero if there is none left.
-  CUdeviceptr Allocate(CUcontext context, size_t bytes, bool counted = true);
-  /// False if it is not the address of an allocation.
+  MemoryMap();
+  ~MemoryMap();
+
+  /// A device's memory: zero if there is none left. The first kFillLimit bytes are filled with kSoftwareGpuFill, the
+  /// rest holds zeros or what was there: to fill gigabytes is to commit them.
+  CUdeviceptr Allocate(CUcontext context, size_t bytes, bool counted = true, CUmemoryPool pool = nullptr);
+  /// False if it is not the address of an allocation of a device.
   bool Free(CUdeviceptr address);
   void FreeAllOf(CUcontext context);
+
+  /// Pinned, registered, managed and mapped memory. False if it overlaps with other such memory.
+  bool Add(const MemoryRange& range);
+  /// A range that Add() was given, by its beginning and kind. One without host memory if there is none.
+  MemoryRange Remove(CUdeviceptr begin, MemoryKind kind);
+  /// Pinned, registered and managed memory of the context. What was allocated is for the caller to free.
+  std::vector<void*> RemoveHostOf(CUcontext context);
+  /// Sets who may access mapped memory. False if it is not all mapped.
+  bool SetAccess(CUdeviceptr begin, size_t bytes, uint64_t devices, bool writable, bool allowed);
 
   struct Place {
     char* memory = nullptr;  ///< Null if not all of it lies in one allocation.
     CUcontext context = nullptr;
   };
+  /// Memory of a device, mapped memory among it. Mapped ranges side by side are one.
   Place Find(CUdeviceptr address, size_t bytes) const;
+  /// Memory of the host.
+  MemoryRange FindHost(CUdeviceptr address, size_t bytes) const;
+  /// Whatever holds the address.
+  MemoryRange RangeAt(CUdeviceptr address) const;
 
-  /// Allocations that were counted.
-  int64_t count() const { return count_; }
+  /// Allocations of a device that were counted.
+  int64_t count() const;
+  int64_t count(MemoryKind kind) const;
   size_t used(CUcontext context) const;
+  size_t used(CUmemoryPool pool) const;
   static constexpr size_t kCapacity = size_t{16} << 30;
+  static constexpr size_t kFillLimit = size_t{1} << 20;
 
  private:
-  struct Allocation {
-    CUcontext context;
-    size_t bytes;
-    char* memory;
-    size_t mapped;
-    bool counted;
-  };
-  void Unmap(CUdeviceptr address, const Allocation& allocation);
+  const MemoryRange* At(CUdeviceptr address) const;
+  void Release(const MemoryRange& range);
 
-  std::map<CUdeviceptr, Allocation> allocations_;
-  int64_t count_ = 0;
+  mutable std::shared_mutex mutex_;
+  std::map<CUdeviceptr, MemoryRange> ranges_;
+  std::map<int, std::unique_ptr<Arena>> arenas_;  // of devices
+  std::map<CUcontext, size_t> used_;
+  uint64_t ids_ = 0;
 };
 
 }  // namespace callout::software_gpu

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/enqueue.h"
 
+#include "driver/defaults.h"
+
 #include <utility>
 
 #include "driver/captures.h"
@@ -8,7 +10,19 @@
 namespace callout::software_gpu {
 namespace {
 
-constexpr uintptr_t kLegacyHandle = 1;
+constexpr uintptr_t kLegacyHandle = 1;     // CU_STREAM_LEGACY
+constexpr uintptr_t kPerThreadHandle = 2;  // CU_STREAM_PER_THREAD
+
+// It goes with its context. An ordinary stream that waits for the legacy one, and it for the stream.
+CUstream PerThreadStream(State& state, CUcontext context) {
+  CUstream& stream = context->per_thread[std::this_thread::get_id()];
+  if (stream == nullptr) {
+    stream = new CUstream_st{.context = context, .blocking = true};
+    stream->implicit = true;
+    state.streams.insert(stream);
+  }
+  return stream;
+}
 
 void PushWait(const std::shared_ptr<Queue>& behind, const std::shared_ptr<Queue>& waiter) {
   const uint64_t ticket = behind->last();
@@ -50,8 +64,19 @@ CUresult RecordTask(State& state, CUstream stream, const Task& task) {
 
 CUstream FindStream(State& state, CUcontext current, CUstream handle) {
   const auto number = reinterpret_cast<uintptr_t>(handle);
+  if (number == kPerThreadHandle || (number == 0 && PerThreadStreams::Active())) return PerThreadStream(state, current);
   if (number <= kLegacyHandle) return current->legacy;
   return state.streams.contains(handle) ? handle : nullptr;
+}
+
+void WaitForRoom(Call& call, CUstream handle) {
+  CUstream const stream = FindStream(call.state(), call.context(), handle);
+  if (stream == nullptr || stream->capture != nullptr) return;
+  const std::shared_ptr<Queue> queue = stream->queue;
+  if (queue->HasRoom()) return;
+  call.Unlock();
+  queue->WaitForRoom();
+  call.Lock();
 }
 
 CUresult RefuseCaptured(State& state, CUstream stream) {

@@ -30,6 +30,9 @@ void EnqueueWork(State& state, CUstream stream, std::function<CUresult()> run, s
 /// Puts the stream behind a mark.
 void EnqueueWait(CUstream stream, const Mark& mark);
 
+/// Lets go of the mutex while the stream's queue of launches is full.
+void WaitForRoom(Call& call, CUstream handle);
+
 /// Queues nothing but a mark, behind everything that the stream is behind. Not for streams that are recorded.
 Mark EnqueueMark(State& state, CUstream stream);
 

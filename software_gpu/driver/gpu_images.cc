@@ -57,11 +57,68 @@ std::vector<size_t> ParametersIn(const char* section, size_t bytes) {
   return ordered;
 }
 
+// A fat binary: a head, and entries with heads of their own.
+constexpr uint32_t kFatWrapper = 0x466243b1;
+constexpr uint32_t kFatBinary = 0xba55ed50;
+constexpr uint16_t kFatPtx = 1;
+constexpr uint64_t kFatCompressed = 0xa000;  // LZ4, and Zstandard
+
+struct FatHead {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t head_bytes;
+  uint64_t bytes;  // of all entries
+};
+
+struct FatEntry {
+  uint16_t kind;
+  uint16_t version;
+  uint32_t head_bytes;
+  uint64_t bytes;
+  uint32_t compressed_bytes;
+  uint32_t options;
+  uint16_t minor;
+  uint16_t major;
+  uint32_t arch;
+  uint32_t name_offset;
+  uint32_t name_bytes;
+  uint64_t flags;
+};
+
+CUresult FindInFatBinary(const char* image, std::string* text, std::string* problem) {
+  const auto head = Read<FatHead>(image);
+  const char* const end = image + head.head_bytes + head.bytes;
+  uint32_t newest = 0;
+  for (const char* at = image + head.head_bytes; at + sizeof(FatEntry) <= end;) {
+    const auto entry = Read<FatEntry>(at);
+    const char* const content = at + entry.head_bytes;
+    at = content + entry.bytes;
+    if (entry.kind != kFatPtx || entry.arch > 90 || entry.arch < newest) continue;
+    if ((entry.flags & kFatCompressed) != 0) {
+      *problem = "the PTX of a fat binary is compressed (nvcc --no-compress)";
+      continue;
+    }
+    newest = entry.arch;
+    text->assign(content, strnlen(content, entry.bytes));
+  }
+  if (!text->empty()) return CUDA_SUCCESS;
+  if (problem->empty()) *problem = "the fat binary has no PTX for sm_90";
+  return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
 bool IsCubin(const char* image) {
   return std::memcmp(image, ELFMAG, SELFMAG) == 0 && Read<Elf64_Ehdr>(image).e_machine == kCudaMachine;
 }
 
 }  // namespace
+
+CUresult FindPtx(const void* image, std::string* text, std::string* problem) {
+  const auto* bytes = static_cast<const char*>(image);
+  if (Read<uint32_t>(bytes) == kFatWrapper) bytes = Read<const char*>(bytes + sizeof(uint64_t));
+  if (Read<uint32_t>(bytes) == kFatBinary) return FindInFatBinary(bytes, text, problem);
+  if (std::memchr("./\n\r\t ", *bytes, 6) != nullptr) *text = bytes;
+  return CUDA_SUCCESS;
+}
 
 bool IsGpuImage(const void* image) {
   const auto* text = static_cast<const char*>(image);

@@ -7,12 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "driver/cuda_types.h"
+
 namespace callout::software_gpu {
 
 struct GpuKernel {
   std::string name;
   std::vector<size_t> parameter_bytes;
 };
+
+/// The text of PTX, or the PTX in a fat binary, the newest that fits. Empty for other images.
+CUresult FindPtx(const void* image, std::string* text, std::string* problem);
 
 /// True for what a GPU's driver would take: a cubin, or PTX.
 bool IsGpuImage(const void* image);

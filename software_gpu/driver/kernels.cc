@@ -6,8 +6,6 @@
 namespace callout::software_gpu {
 namespace {
 
-constexpr int kConstantBytes = 2;  // CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES
-
 CUresult GetParameter(const CUkern_st& kernel, size_t index, size_t* offset, size_t* bytes) {
   if (index >= kernel.sizes.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = kernel.offsets[index];
@@ -24,15 +22,29 @@ CUresult GetAttribute(const CUkern_st& kernel, int max_dynamic_shared, int attri
       *value = kernel.static_shared;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-      *value = 0;
+      *value = kernel.local_bytes;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-      *value = 32;
+      *value = kernel.registers;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       *value = max_dynamic_shared;
       return CUDA_SUCCESS;
-    case kConstantBytes:
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = 90;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      *value = -1;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
       *value = 0;
       return CUDA_SUCCESS;
     default:
@@ -41,6 +53,11 @@ CUresult GetAttribute(const CUkern_st& kernel, int max_dynamic_shared, int attri
 }
 
 CUresult SetAttribute(CUfunc_st& function, CUfunction_attribute attribute, int value) {
+  if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
+    if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
+    function.carveout = value;
+    return CUDA_SUCCESS;
+  }
   const bool fits = value >= 0 && value <= kSharedBytesOptIn - function.kernel->static_shared;
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || !fits) return CUDA_ERROR_INVALID_VALUE;
   function.max_dynamic_shared = value;

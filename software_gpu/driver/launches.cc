@@ -2,13 +2,16 @@
 //
 // What a launch checks, copies and runs.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "driver/launches.h"
 
 #include "driver/enqueue.h"
 #include "driver/graph_works.h"
+#include "driver/programs.h"
 
 namespace callout::software_gpu {
 namespace {
@@ -27,6 +30,10 @@ struct KernelRun {
   Shape shape;
   std::vector<size_t> offsets;
   std::vector<uint64_t> parameters;
+  std::shared_ptr<const LoadedProgram> program = nullptr;  // of a kernel of PTX
+  const ptx::Kernel* code = nullptr;
+  size_t parameter_bytes = 0;
+  bool cooperative = false;
 };
 
 CUresult CheckShape(const CUfunc_st& function, const Shape& shape) {
@@ -39,13 +46,14 @@ CUresult CheckShape(const CUfunc_st& function, const Shape& shape) {
   return CUDA_SUCCESS;
 }
 
-// Addresses of device memory become such as may be touched; those of another device's are an error of the launch.
+// Addresses of device memory become such as may be touched; those of another device's are an error of the launch,
+// unless the devices are peers.
 CUresult Translate(State& state, CUcontext context, std::vector<uint64_t>& words) {
-  const std::lock_guard lock(state.mutex);
   for (uint64_t& word : words) {
     const auto place = state.memory.Find(word, 1);
     if (place.memory == nullptr) continue;
-    if (place.context != context) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (place.context != nullptr && place.context != context && !context->HasPeer(place.context))
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
     word = reinterpret_cast<uint64_t>(place.memory);
   }
   return CUDA_SUCCESS;
@@ -82,7 +90,20 @@ CUresult RunBlock(const KernelRun& run, SoftwareGpuLaunch& launch, void** parame
   return CUDA_SUCCESS;
 }
 
+CUresult RunCode(const KernelRun& run) {
+  const auto list = [](const unsigned int (&sizes)[3]) {
+    return std::array<uint32_t, 3>{sizes[0], sizes[1], sizes[2]};
+  };
+  const ptx::Shape shape{.grid = list(run.shape.grid),
+                         .block = list(run.shape.block),
+                         .dynamic_shared = run.shape.shared_bytes,
+                         .cooperative = run.cooperative};
+  const auto bytes = std::as_bytes(std::span(run.parameters)).first(run.parameter_bytes);
+  return RunProgram(*run.program, *run.code, shape, bytes, run.context);
+}
+
 CUresult RunKernel(const KernelRun& run) {
+  if (run.code != nullptr) return RunCode(run);
   std::vector<uint64_t> words = run.parameters;
   if (const CUresult result = Translate(TheState(), run.context, words); result != CUDA_SUCCESS) return result;
   std::vector<void*> parameters;
@@ -152,6 +173,26 @@ CUresult ReadAttributes(State& state, const CUlaunchConfig& config, KernelAttrib
   return CUDA_SUCCESS;
 }
 
+// Kernels of PTX. Lazy ones are loaded by their first launch, which a recording does not survive (CUDA C++ Programming
+// Guide, Lazy Loading).
+CUresult FindCode(State& state, CUfunc_st& function, KernelRun* run) {
+  if (function.kernel->function != nullptr) return CUDA_SUCCESS;
+  if (!function.loaded && state.lazy) {
+    if (const CUresult refused = RefuseInCapture(state); refused != CUDA_SUCCESS) return refused;
+  }
+  std::shared_ptr<LoadedProgram> program;
+  std::string problem;
+  CUlibrary const library = function.kernel->library;
+  if (const CUresult wrong = ProgramOf(state, library, function.context, &program, &problem); wrong != CUDA_SUCCESS) {
+    return wrong;
+  }
+  function.loaded = true;
+  run->program = program;
+  run->code = program->program->FindKernel(function.kernel->name);
+  run->parameter_bytes = function.kernel->parameter_bytes;
+  return CUDA_SUCCESS;
+}
+
 // A launch with its parameters' places, for those who ask for them.
 struct LaunchCopies {
   KernelRun run;
@@ -179,9 +220,10 @@ CUresult CopyParameters(const CUkern_st& kernel, const CUDA_KERNEL_NODE_PARAMS_v
   return CUDA_SUCCESS;
 }
 
-CUresult LaunchOn(const Call& call, CUfunction function, const Shape& shape, CUstream stream, void** parameters,
-                  void** extra, KernelAttributes attributes) {
+CUresult LaunchOn(Call& call, CUfunction function, const Shape& shape, CUstream stream, void** parameters, void** extra,
+                  KernelAttributes attributes) {
   State& state = call.state();
+  WaitForRoom(call, stream);
   auto kernel = std::make_shared<KernelWork>();
   kernel->params = {.func = function,
                     .gridDimX = shape.grid[0],
@@ -232,16 +274,19 @@ CUresult PrepareLaunch(State& state, CUcontext current, KernelWork* kernel) {
                     {params.blockDimX, params.blockDimY, params.blockDimZ},
                     params.sharedMemBytes};
   if (const CUresult wrong = CheckShape(*function, shape); wrong != CUDA_SUCCESS) return wrong;
-  // As if two blocks fitted on a multiprocessor, whatever they need.
   const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
   if (const CUresult wrong = CheckCluster(state, *kernel); wrong != CUDA_SUCCESS) return wrong;
-  if (Has(*kernel, CU_LAUNCH_ATTRIBUTE_COOPERATIVE) && blocks > 2 * kMultiprocessors)
+  const auto threads = static_cast<int>(shape.block[0] * shape.block[1] * shape.block[2]);
+  const int resident = MaxCooperativeBlocks(*function->kernel, threads, shape.shared_bytes);
+  if (Has(*kernel, CU_LAUNCH_ATTRIBUTE_COOPERATIVE) && blocks > static_cast<uint64_t>(resident))
     return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
   const CUkern_st& code = *function->kernel;
   auto copies = std::make_shared<LaunchCopies>();
   KernelRun& run = copies->run;
   run = {code.library, function->context, code.function, shape, code.offsets, {}};
   run.parameters.resize((code.parameter_bytes + 7) / 8);
+  run.cooperative = Has(*kernel, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  if (const CUresult wrong = FindCode(state, *function, &run); wrong != CUDA_SUCCESS) return wrong;
   auto* const bytes = reinterpret_cast<char*>(run.parameters.data());
   if (const CUresult wrong = CopyParameters(code, params, bytes); wrong != CUDA_SUCCESS) return wrong;
   for (const size_t offset : code.offsets) copies->places.push_back(bytes + offset);
@@ -261,7 +306,7 @@ extern "C" CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, uns
                                    unsigned int block_x, unsigned int block_y, unsigned int block_z,
                                    unsigned int shared_bytes, CUstream stream, void** parameters, void** extra) {
   const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
-  const Call call("cuLaunchKernel", kContext, Describe(shape));
+  Call call("cuLaunchKernel", kContext, Describe(shape));
   if (call.refused()) return call.result();
   return LaunchOn(call, function, shape, stream, parameters, extra, {});
 }
@@ -271,7 +316,7 @@ extern "C" CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int 
                                               unsigned int block_z, unsigned int shared_bytes, CUstream stream,
                                               void** parameters) {
   const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
-  const Call call("cuLaunchCooperativeKernel", kContext, Describe(shape));
+  Call call("cuLaunchCooperativeKernel", kContext, Describe(shape));
   if (call.refused()) return call.result();
   KernelAttributes attributes;
   attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative = 1;
@@ -284,7 +329,7 @@ extern "C" CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction fu
   const Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
                     {config->blockDimX, config->blockDimY, config->blockDimZ},
                     config->sharedMemBytes};
-  const Call call("cuLaunchKernelEx", kContext, Describe(shape));
+  Call call("cuLaunchKernelEx", kContext, Describe(shape));
   if (call.refused()) return call.result();
   KernelAttributes attributes;
   const CUresult wrong = ReadAttributes(call.state(), *config, &attributes);

@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
+#include "driver/enqueue.h"
 #include "driver/gpu_images.h"
+#include "driver/programs.h"
 #include "driver/state.h"
 
 namespace callout::software_gpu {
@@ -71,39 +74,123 @@ void AddGpuKernels(State& state, CUlibrary library, const void* image) {
   library->globals = state.bound_globals;
 }
 
+void AddProgramKernel(State& state, CUlibrary library, const ptx::Kernel& from) {
+  auto kernel = std::unique_ptr<CUkern_st>(new CUkern_st{library, from.name, nullptr});
+  for (const ptx::Parameter& parameter : from.parameters) {
+    kernel->offsets.push_back(parameter.offset);
+    kernel->sizes.push_back(parameter.bytes);
+  }
+  kernel->parameter_bytes = from.parameter_bytes;
+  kernel->max_threads = static_cast<int>(from.max_threads);
+  kernel->static_shared = static_cast<int>(from.shared_bytes);
+  kernel->local_bytes = static_cast<int>(from.local_bytes);
+  state.kernels.insert(kernel.get());
+  library->kernels[from.name] = std::move(kernel);
+}
+
+// Kernels that were bound come before those of the text. Text that cannot be read is no error if all were bound.
+CUresult AddProgram(State& state, CUlibrary library, std::string text, std::string* problem) {
+  const std::unique_ptr<ptx::Program> program = ptx::Program::Read(text, *problem);
+  for (const auto& [name, kernel] : state.bound) AddKernel(state, library, kernel);
+  library->globals = state.bound_globals;
+  if (program == nullptr) {
+    if (!state.bound.empty()) return CUDA_SUCCESS;
+    std::fprintf(stderr, "software GPU: PTX was refused: %s\n", problem->c_str());
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  for (const ptx::Kernel& kernel : program->kernels()) {
+    if (!state.bound.contains(kernel.name)) AddProgramKernel(state, library, kernel);
+  }
+  for (const ptx::Global& global : program->globals()) library->globals.emplace(global.name, global.bytes);
+  library->ptx = std::move(text);
+  return CUDA_SUCCESS;
+}
+
+CUresult FillLibrary(State& state, CUlibrary library, const void* image, std::string* problem) {
+  std::string text;
+  if (const CUresult wrong = FindPtx(image, &text, problem); wrong != CUDA_SUCCESS) return wrong;
+  if (!text.empty()) return AddProgram(state, library, std::move(text), problem);
+  if (IsGpuImage(image)) {
+    AddGpuKernels(state, library, image);
+    return CUDA_SUCCESS;
+  }
+  const SoftwareGpuImage* found = HasElfHead(image) ? OpenImage(image) : nullptr;
+  if (found == nullptr) return CUDA_ERROR_INVALID_IMAGE;
+  for (size_t i = 0; i < found->kernel_count; ++i) AddKernel(state, library, found->kernels[i]);
+  for (size_t i = 0; i < found->global_count; ++i) library->globals[found->globals[i].name] = found->globals[i].bytes;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
+
+CUresult MakeLibrary(State& state, const void* image, CUlibrary* library, std::string* problem) {
+  *library = new CUlib_st;
+  if (const CUresult wrong = FillLibrary(state, *library, image, problem); wrong != CUDA_SUCCESS) {
+    DeleteLibrary(state, *library);
+    *library = nullptr;
+    return wrong;
+  }
+  state.libraries.insert(*library);
+  return CUDA_SUCCESS;
+}
+
+void DeleteLibrary(State& state, CUlibrary library) {
+  state.libraries.erase(library);
+  for (const auto& [name, kernel] : library->kernels) {
+    for (const auto& [context, function] : kernel->functions) state.functions.erase(function.get());
+    state.kernels.erase(kernel.get());
+  }
+  std::erase_if(state.modules, [&](CUmodule module) {
+    if (module->library != library) return false;
+    delete module;
+    return true;
+  });
+  for (const auto& [key, address] : library->memory) state.memory.Free(address);
+  delete library;
+}
+
+CUresult ProgramOf(State& state, CUlibrary library, CUcontext context, std::shared_ptr<LoadedProgram>* program,
+                   std::string* problem) {
+  std::shared_ptr<LoadedProgram>& loaded = library->programs[context];
+  if (loaded == nullptr) {
+    if (const CUresult wrong = LoadProgram(state, context, library->ptx, &loaded, problem); wrong != CUDA_SUCCESS) {
+      return wrong;
+    }
+    for (const auto& [name, address] : loaded->variables) library->memory.insert({{context, name}, address});
+  }
+  *program = loaded;
+  return CUDA_SUCCESS;
+}
 
 extern "C" CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUjit_option*, void**,
                                       unsigned int jit_count, CUlibraryOption*, void**, unsigned int count) {
   const Call call("cuLibraryLoadData", kInitialized | kNotInCapture);
   if (call.refused()) return call.result();
-  if (image == nullptr || jit_count != 0 || count != 0) return CUDA_ERROR_INVALID_VALUE;
-  State& state = call.state();
-  auto loaded = std::make_unique<CUlib_st>();
-  if (IsGpuImage(image)) {
-    AddGpuKernels(state, loaded.get(), image);
-  } else {
-    const SoftwareGpuImage* found = HasElfHead(image) ? OpenImage(image) : nullptr;
-    if (found == nullptr) return CUDA_ERROR_INVALID_IMAGE;
-    for (size_t i = 0; i < found->kernel_count; ++i) AddKernel(state, loaded.get(), found->kernels[i]);
-    for (size_t i = 0; i < found->global_count; ++i) loaded->globals[found->globals[i].name] = found->globals[i].bytes;
-  }
-  *library = loaded.release();
-  state.libraries.insert(*library);
-  return CUDA_SUCCESS;
+  (void)jit_count;
+  if (image == nullptr || count > 8) return CUDA_ERROR_INVALID_VALUE;
+  std::string problem;
+  return MakeLibrary(call.state(), image, library, &problem);
 }
 
 extern "C" CUresult cuLibraryUnload(CUlibrary library) {
-  const Call call("cuLibraryUnload", kInitialized | kNotInCapture);
+  Call call("cuLibraryUnload", kInitialized | kNotInCapture);
   if (call.refused()) return call.result();
   State& state = call.state();
-  if (state.libraries.erase(library) == 0) return CUDA_ERROR_INVALID_HANDLE;
-  for (const auto& [name, kernel] : library->kernels) {
-    for (const auto& [context, function] : kernel->functions) state.functions.erase(function.get());
-    state.kernels.erase(kernel.get());
+  if (!state.libraries.contains(library) || library->of_module) return CUDA_ERROR_INVALID_HANDLE;
+  // Kernels of it may be running. They hold what they need, and their memory must stay.
+  std::vector<std::shared_ptr<Queue>> queues;
+  for (const auto& context : state.contexts) {
+    if (context->retained == 0) continue;
+    for (auto& queue : PendingQueues(state, context.get())) queues.push_back(std::move(queue));
   }
-  for (const auto& [key, address] : library->memory) state.memory.Free(address);
-  delete library;
+  const bool has_memory = !library->memory.empty();
+  if (has_memory) {
+    call.Unlock();
+    for (const auto& queue : queues) queue->WaitFor(queue->last());
+    call.Lock();
+    if (!state.libraries.contains(library)) return CUDA_ERROR_INVALID_HANDLE;
+  }
+  DeleteLibrary(state, library);
   return CUDA_SUCCESS;
 }
 
@@ -134,6 +221,11 @@ extern "C" CUresult cuLibraryGetGlobal(CUdeviceptr* memory, size_t* bytes, CUlib
 CUdeviceptr GlobalMemory(State& state, CUlibrary library, CUcontext context, const std::string& name) {
   const auto global = library->globals.find(name);
   if (global == library->globals.end()) return 0;
+  if (!library->ptx.empty()) {
+    std::shared_ptr<LoadedProgram> program;
+    std::string problem;
+    if (ProgramOf(state, library, context, &program, &problem) != CUDA_SUCCESS) return 0;
+  }
   CUdeviceptr& address = library->memory[{context, name}];
   if (address == 0) {
     address = state.memory.Allocate(context, global->second, /*counted=*/false);

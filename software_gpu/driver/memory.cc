@@ -1,176 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Memory that is allocated and freed at once (Driver API, Memory Management).
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 
 #include "driver/enqueue.h"
-#include "driver/graph_run.h"
 
 namespace callout::software_gpu {
 namespace {
 
 constexpr size_t kPinnedAlignment = 4096;
+constexpr unsigned int kHostAllocFlags =
+    CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned int kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
 
-char* FindPinned(State& state, const void* at, size_t bytes) {
-  const auto address = reinterpret_cast<uintptr_t>(at);
-  auto next = state.pinned.upper_bound(const_cast<void*>(at));
-  if (next == state.pinned.begin()) return nullptr;
-  const auto& [start, pinned] = *--next;
-  const size_t offset = address - reinterpret_cast<uintptr_t>(start);
-  return offset < pinned.bytes && bytes <= pinned.bytes - offset ? static_cast<char*>(start) + offset : nullptr;
+CUresult AllocateOnHost(State& state, CUcontext context, MemoryKind kind, size_t bytes, unsigned int flags,
+                        void** memory) {
+  void* made = nullptr;
+  if (posix_memalign(&made, kPinnedAlignment, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::memset(made, kSoftwareGpuFill, std::min(bytes, MemoryMap::kFillLimit));
+  state.memory.Add({.begin = reinterpret_cast<CUdeviceptr>(made),
+                    .bytes = bytes,
+                    .host = static_cast<char*>(made),
+                    .kind = kind,
+                    .context = context,
+                    .device = context->device,
+                    .flags = flags});
+  *memory = made;
+  return CUDA_SUCCESS;
 }
 
-bool IsDeviceMemory(State& state, const void* at) {
-  return state.memory.Find(reinterpret_cast<CUdeviceptr>(at), 1).memory != nullptr;
+// Freeing waits for whoever may be using it, as a driver does.
+void WaitForAll(Call& call, CUcontext context) {
+  const auto queues = PendingQueues(call.state(), context);
+  call.Unlock();
+  for (const auto& queue : queues) queue->WaitFor(queue->last());
 }
 
-// Memory that is not pinned is read from `staged`, if it is given, and by a graph at each of its launches.
-CUresult EnqueueCopy(State& state, CUcontext current, CUstream stream, const CUDA_MEMCPY3D& copy,
-                     const std::shared_ptr<std::string>& staged) {
-  CUDA_MEMCPY3D now = copy;
-  if (staged != nullptr) now.srcHost = staged->data();
-  return Enqueue(state, current, stream,
-                 {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
-                  .record = [&](WorkPtr* work) { return MakeCopyWork(state, current, copy, work); },
-                  .run = [now, staged] { return PerformCopy(now); }});
+CUresult FreeOnHost(Call& call, void* memory, MemoryKind kind) {
+  const auto begin = reinterpret_cast<CUdeviceptr>(memory);
+  const MemoryRange found = call.state().memory.RangeAt(begin);
+  if (found.begin != begin || found.kind != kind || found.host == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  WaitForAll(call, call.context());
+  if (call.state().memory.Remove(begin, kind).host == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (kind != MemoryKind::kRegistered) std::free(memory);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-CUcontext PinnedContext(State& state, CUdeviceptr address) {
-  auto* const at = reinterpret_cast<void*>(address);
-  return FindPinned(state, at, 1) != nullptr ? std::prev(state.pinned.upper_bound(at))->second.context : nullptr;
-}
+CUcontext PinnedContext(State& state, CUdeviceptr address) { return state.memory.FindHost(address, 1).context; }
 
 char* FindMemory(State& state, CUdeviceptr address, size_t bytes) {
   if (char* memory = state.memory.Find(address, bytes).memory; memory != nullptr) return memory;
-  if (char* memory = FindPinned(state, reinterpret_cast<void*>(address), bytes); memory != nullptr) return memory;
+  if (state.memory.FindHost(address, bytes).host != nullptr) return reinterpret_cast<char*>(address);
   return state.reaches_host_memory ? reinterpret_cast<char*>(address) : nullptr;
 }
 
 extern "C" CUresult cuMemAlloc_v2(CUdeviceptr* memory, size_t bytes) {
   const Call call("cuMemAlloc", kContext | kNotInCapture, std::to_string(bytes));
   if (call.refused()) return call.result();
-  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0 || memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const CUdeviceptr address = call.state().memory.Allocate(call.context(), bytes);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *memory = address;
   return CUDA_SUCCESS;
 }
 
+extern "C" CUresult cuMemAllocPitch_v2(CUdeviceptr* memory, size_t* pitch, size_t width, size_t height,
+                                       unsigned int element) {
+  const Call call("cuMemAllocPitch", kContext | kNotInCapture);
+  if (call.refused()) return call.result();
+  if (width == 0 || height == 0 || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
+  *pitch = (width + 511) / 512 * 512;
+  *memory = call.state().memory.Allocate(call.context(), *pitch * height);
+  return *memory != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+extern "C" CUresult cuMemAllocManaged(CUdeviceptr* memory, size_t bytes, unsigned int flags) {
+  const Call call("cuMemAllocManaged", kContext | kNotInCapture, std::to_string(bytes));
+  if (call.refused()) return call.result();
+  if (bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
+  void* made = nullptr;
+  const CUresult result = AllocateOnHost(call.state(), call.context(), MemoryKind::kManaged, bytes, flags, &made);
+  if (result == CUDA_SUCCESS) *memory = reinterpret_cast<CUdeviceptr>(made);
+  return result;
+}
+
 extern "C" CUresult cuMemFree_v2(CUdeviceptr memory) {
   Call call("cuMemFree", kContext | kNotInCapture);
   if (call.refused()) return call.result();
   if (memory == 0) return CUDA_SUCCESS;
-  State& state = call.state();
-  const auto place = state.memory.Find(memory, 1);
-  if (place.memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // Freeing waits for whoever may be using it, as a driver does.
-  const auto queues = PendingQueues(state, place.context);
-  call.Unlock();
-  for (const auto& queue : queues) queue->WaitFor(queue->last());
-  const std::lock_guard lock(state.mutex);
-  return state.memory.Free(memory) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  const MemoryRange range = call.state().memory.RangeAt(memory);
+  if (range.begin != memory || range.bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (range.kind == MemoryKind::kManaged) {
+    return FreeOnHost(call, reinterpret_cast<void*>(memory), MemoryKind::kManaged);
+  }
+  if (range.kind != MemoryKind::kDevice) return CUDA_ERROR_INVALID_VALUE;
+  WaitForAll(call, range.context);
+  return call.state().memory.Free(memory) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 extern "C" CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   const Call call("cuMemGetInfo", kContext);
   if (call.refused()) return call.result();
-  *total = DeviceMemoryMap::kCapacity;
+  *total = MemoryMap::kCapacity;
   *free = *total - call.state().memory.used(call.context());
+  return CUDA_SUCCESS;
+}
+
+extern "C" CUresult cuMemGetAddressRange_v2(CUdeviceptr* begin, size_t* bytes, CUdeviceptr address) {
+  const Call call("cuMemGetAddressRange", kContext);
+  if (call.refused()) return call.result();
+  const MemoryRange range = call.state().memory.RangeAt(address);
+  if (range.bytes == 0) return CUDA_ERROR_NOT_FOUND;
+  if (begin != nullptr) *begin = range.begin;
+  if (bytes != nullptr) *bytes = range.bytes;
   return CUDA_SUCCESS;
 }
 
 extern "C" CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned int flags) {
   const Call call("cuMemHostAlloc", kContext | kNotInCapture, std::to_string(bytes));
   if (call.refused()) return call.result();
-  if (bytes == 0 || flags > 7) return CUDA_ERROR_INVALID_VALUE;
-  if (posix_memalign(memory, kPinnedAlignment, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  std::memset(*memory, kSoftwareGpuFill, bytes);
-  call.state().pinned[*memory] = {bytes, call.context()};
-  return CUDA_SUCCESS;
+  if (bytes == 0 || (flags & ~kHostAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  return AllocateOnHost(call.state(), call.context(), MemoryKind::kPinned, bytes, flags, memory);
+}
+
+extern "C" CUresult cuMemAllocHost_v2(void** memory, size_t bytes) {
+  const Call call("cuMemAllocHost", kContext | kNotInCapture, std::to_string(bytes));
+  if (call.refused()) return call.result();
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  return AllocateOnHost(call.state(), call.context(), MemoryKind::kPinned, bytes, 0, memory);
 }
 
 extern "C" CUresult cuMemFreeHost(void* memory) {
   Call call("cuMemFreeHost", kContext | kNotInCapture);
   if (call.refused()) return call.result();
-  State& state = call.state();
-  if (!state.pinned.contains(memory)) return CUDA_ERROR_INVALID_VALUE;
-  const auto queues = PendingQueues(state, call.context());
-  call.Unlock();
-  for (const auto& queue : queues) queue->WaitFor(queue->last());
-  const std::lock_guard lock(state.mutex);
-  if (state.pinned.erase(memory) == 0) return CUDA_ERROR_INVALID_VALUE;
-  std::free(memory);
-  return CUDA_SUCCESS;
+  return FreeOnHost(call, memory, MemoryKind::kPinned);
+}
+
+extern "C" CUresult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned int flags) {
+  const Call call("cuMemHostRegister", kContext | kNotInCapture, std::to_string(bytes));
+  if (call.refused()) return call.result();
+  if (memory == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & ~kRegisterFlags) != 0) return call.state().Refuse("registering memory of devices or for reading only");
+  const bool added = call.state().memory.Add({.begin = reinterpret_cast<CUdeviceptr>(memory),
+                                              .bytes = bytes,
+                                              .host = static_cast<char*>(memory),
+                                              .kind = MemoryKind::kRegistered,
+                                              .context = call.context(),
+                                              .device = call.context()->device,
+                                              .flags = flags});
+  return added ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+
+extern "C" CUresult cuMemHostUnregister(void* memory) {
+  Call call("cuMemHostUnregister", kContext | kNotInCapture);
+  if (call.refused()) return call.result();
+  const CUresult result = FreeOnHost(call, memory, MemoryKind::kRegistered);
+  return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : result;
 }
 
 extern "C" CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned int flags) {
   const Call call("cuMemHostGetDevicePointer", kContext);
   if (call.refused()) return call.result();
-  if (flags != 0 || FindPinned(call.state(), host, 1) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const MemoryRange range = call.state().memory.FindHost(reinterpret_cast<CUdeviceptr>(host), 1);
+  if (flags != 0 || range.host == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *device = reinterpret_cast<CUdeviceptr>(host);
   return CUDA_SUCCESS;
 }
 
-extern "C" CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
-  const Call call("cuMemcpyHtoDAsync", kContext, std::to_string(bytes));
+extern "C" CUresult cuMemHostGetFlags(unsigned int* flags, void* host) {
+  const Call call("cuMemHostGetFlags", kContext);
   if (call.refused()) return call.result();
-  if (bytes == 0) return CUDA_SUCCESS;
-  State& state = call.state();
-  if (FindMemory(state, to, bytes) == nullptr || IsDeviceMemory(state, from)) return CUDA_ERROR_INVALID_VALUE;
-  // Pinned memory is read when the copy runs; anything else is copied aside now.
-  std::shared_ptr<std::string> staged;
-  if (FindPinned(state, from, bytes) == nullptr) {
-    staged = std::make_shared<std::string>(static_cast<const char*>(from), bytes);
-  }
-  CUDA_MEMCPY3D copy = RowOf(CU_MEMORYTYPE_UNIFIED, to, CU_MEMORYTYPE_HOST, reinterpret_cast<CUdeviceptr>(from), bytes);
-  return EnqueueCopy(state, call.context(), stream, copy, staged);
-}
-
-extern "C" CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  Call call("cuMemcpyDtoHAsync", kContext, std::to_string(bytes));
-  if (call.refused()) return call.result();
-  if (bytes == 0) return CUDA_SUCCESS;
-  State& state = call.state();
-  if (FindMemory(state, from, bytes) == nullptr || IsDeviceMemory(state, to)) return CUDA_ERROR_INVALID_VALUE;
-  const CUDA_MEMCPY3D copy =
-      RowOf(CU_MEMORYTYPE_HOST, reinterpret_cast<CUdeviceptr>(to), CU_MEMORYTYPE_UNIFIED, from, bytes);
-  const CUresult result = EnqueueCopy(state, call.context(), stream, copy, nullptr);
-  CUstream found = FindStream(state, call.context(), stream);
-  if (result != CUDA_SUCCESS || found->capture != nullptr || FindPinned(state, to, bytes) != nullptr) return result;
-  // To memory that is not pinned a copy is done when the call returns.
-  const Mark mark = EnqueueMark(state, found);
-  CUcontext context = found->context;
-  call.Unlock();
-  mark.Wait();
-  return context->fault;
-}
-
-extern "C" CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  const Call call("cuMemcpyDtoDAsync", kContext, std::to_string(bytes));
-  if (call.refused()) return call.result();
-  if (bytes == 0) return CUDA_SUCCESS;
-  State& state = call.state();
-  if (FindMemory(state, to, bytes) == nullptr || FindMemory(state, from, bytes) == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  const CUDA_MEMCPY3D copy = RowOf(CU_MEMORYTYPE_UNIFIED, to, CU_MEMORYTYPE_UNIFIED, from, bytes);
-  return EnqueueCopy(state, call.context(), stream, copy, nullptr);
-}
-
-extern "C" CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
-  const Call call("cuMemsetD8Async", kContext, std::to_string(bytes));
-  if (call.refused()) return call.result();
-  if (bytes == 0) return CUDA_SUCCESS;
-  State& state = call.state();
-  if (FindMemory(state, to, bytes) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUDA_MEMSET_NODE_PARAMS set{
-      .dst = to, .pitch = 0, .value = value, .elementSize = 1, .width = bytes, .height = 1};
-  return Enqueue(state, call.context(), stream,
-                 {.type = CU_GRAPH_NODE_TYPE_MEMSET,
-                  .record = [&](WorkPtr* work) { return MakeSetWork(state, call.context(), set, work); },
-                  .run = [set] { return PerformSet(set); }});
+  const MemoryRange range = call.state().memory.FindHost(reinterpret_cast<CUdeviceptr>(host), 1);
+  if (range.host == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = range.flags;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace callout::software_gpu

@@ -22,6 +22,7 @@
 namespace callout::software_gpu {
 
 struct Capture;
+struct LoadedProgram;
 
 /// Something that comes about once, and that threads wait for. **Thread-safe.**
 class Milestone {
@@ -57,18 +58,27 @@ struct Mark {
 }  // namespace callout::software_gpu
 
 struct CUctx_st {
+  bool HasPeer(CUcontext other);  // **Thread-safe.**
+
   int device;
   int retained = 0;
   std::atomic<CUresult> fault{CUDA_SUCCESS};  // also written by queues
   CUstream legacy = nullptr;
+  unsigned int flags = 0;
+  std::map<std::thread::id, CUstream> per_thread = {};
+  std::map<CUlimit, size_t> limits = {};
+  std::mutex peers_mutex = {};
+  std::set<CUcontext> peers = {};
 };
 
 struct CUstream_st {
   CUcontext context;
   bool blocking;
+  int priority = 0;
+  bool implicit = false;  // of a thread
   std::shared_ptr<callout::software_gpu::Queue> queue = std::make_shared<callout::software_gpu::Queue>();
   std::shared_ptr<callout::software_gpu::Capture> capture = nullptr;
-  callout::software_gpu::Edges after = {};  // what its next node comes after
+  callout::software_gpu::Edges after = {};    // what its next node comes after
   std::vector<CUgraphNode> after_nodes = {};  // as cuStreamGetCaptureInfo gave them
   std::vector<CUgraphEdgeData> after_data = {};
 };
@@ -84,12 +94,14 @@ struct CUevent_st {
 struct CUkern_st {
   CUlibrary library;
   std::string name;
-  SoftwareGpuFunction function;
+  SoftwareGpuFunction function;  // null: it is of the library's PTX
   std::vector<size_t> offsets = {};
   std::vector<size_t> sizes = {};
   size_t parameter_bytes = 0;
   int max_threads = 0;
   int static_shared = 0;
+  int local_bytes = 0;
+  int registers = 32;
   std::map<CUcontext, std::unique_ptr<CUfunc_st>> functions = {};
 };
 
@@ -97,10 +109,20 @@ struct CUfunc_st {
   CUkernel kernel;
   CUcontext context;
   int max_dynamic_shared;
+  int carveout = -1;
+  bool loaded = false;  // of PTX: its first use loads it, unless loading is eager
 };
 
 struct CUlib_st {
   std::map<std::string, std::unique_ptr<CUkern_st>> kernels = {};
   std::map<std::string, size_t> globals = {};
   std::map<std::pair<CUcontext, std::string>, CUdeviceptr> memory = {};
+  std::string ptx = {};
+  std::map<CUcontext, std::shared_ptr<callout::software_gpu::LoadedProgram>> programs = {};
+  bool of_module = false;  // hidden: a module has it
+};
+
+struct CUmod_st {
+  CUlibrary library;
+  CUcontext context;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What copies, sets, host functions and operations on values do, in the thread of a stream or of a graph's launch. The
-// mutex is held only to look for memory: whoever frees it waits for the streams first.
+// mutex is not held: whoever frees memory waits for the streams first.
 #include <atomic>
 #include <cstring>
 #include <limits>
@@ -33,17 +33,12 @@ size_t Span(const CUDA_MEMCPY3D& copy, const Layout& layout) {
 char* Locate(CUmemorytype type, const void* host, CUdeviceptr device, size_t first, size_t bytes) {
   if (type == CU_MEMORYTYPE_HOST) return static_cast<char*>(const_cast<void*>(host)) + first;
   State& state = TheState();
-  const std::lock_guard lock(state.mutex);
   char* const found = FindMemory(state, device + first, bytes);
   if (found != nullptr || type == CU_MEMORYTYPE_DEVICE) return found;
   return state.memory.Find(device, 1).memory == nullptr ? reinterpret_cast<char*>(device + first) : nullptr;
 }
 
-char* LocateValue(CUdeviceptr address, size_t bytes) {
-  State& state = TheState();
-  const std::lock_guard lock(state.mutex);
-  return FindMemory(state, address, bytes);
-}
+char* LocateValue(CUdeviceptr address, size_t bytes) { return FindMemory(TheState(), address, bytes); }
 
 template <typename T>
 bool Holds(T value, T wanted, unsigned int flags) {

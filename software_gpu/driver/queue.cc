@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/queue.h"
 
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <random>
 #include <utility>
 
 namespace callout::software_gpu {
@@ -23,9 +28,34 @@ void PassGate() {
   gate.opened.wait(lock, [&] { return !gate.held; });
 }
 
+uint64_t NextId() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+// CALLOUT_SOFTWARE_GPU_DELAYS: before each piece of work a wait of up to 200 us, or none, in a row of its own for each
+// queue, so that what nothing orders comes in any order.
+class Delays {
+ public:
+  explicit Delays(uint64_t id) {
+    const char* const seed = std::getenv("CALLOUT_SOFTWARE_GPU_DELAYS");
+    if (seed != nullptr) random_.emplace(std::strtoull(seed, nullptr, 10) * 1000003 + id);
+  }
+
+  void Wait() {
+    if (!random_.has_value()) return;
+    const uint64_t drawn = (*random_)();
+    if (drawn % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(drawn / 4 % 200));
+    if (drawn % 4 == 1) std::this_thread::yield();
+  }
+
+ private:
+  std::optional<std::mt19937_64> random_;
+};
+
 }  // namespace
 
-Queue::Queue() : thread_([this] { Run(); }) {}
+Queue::Queue() : id_(NextId()), thread_([this] { Run(); }) {}
 
 Queue::~Queue() {
   {
@@ -48,6 +78,16 @@ void Queue::WaitFor(uint64_t ticket) {
   changed_.wait(lock, [&] { return done_ >= ticket; });
 }
 
+void Queue::WaitForRoom() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return pushed_ - done_ < kMaxPending; });
+}
+
+bool Queue::HasRoom() {
+  const std::lock_guard lock(mutex_);
+  return pushed_ - done_ < kMaxPending;
+}
+
 bool Queue::Done(uint64_t ticket) {
   const std::lock_guard lock(mutex_);
   return done_ >= ticket;
@@ -59,6 +99,7 @@ uint64_t Queue::last() {
 }
 
 void Queue::Run() {
+  Delays delays(id_);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return closed_ || !work_.empty(); });
@@ -67,6 +108,7 @@ void Queue::Run() {
     work_.pop_front();
     lock.unlock();
     PassGate();
+    delays.Wait();
     work();
     work = nullptr;  // what it holds may be another queue, whose end is waited for
     lock.lock();

@@ -27,6 +27,14 @@ class Queue {
   bool Done(uint64_t ticket);
   /// Of the latest work.
   uint64_t last();
+  /// **Blocks until** fewer than kMaxPending are queued: a device's queue of launches is full then, and the thread that
+  /// launches waits.
+  void WaitForRoom();
+  bool HasRoom();
+  /// Unique in the process.
+  uint64_t id() const { return id_; }
+
+  static constexpr uint64_t kMaxPending = 1024;
 
   /// While held, no queue starts anything.
   static void Hold();
@@ -35,6 +43,7 @@ class Queue {
  private:
   void Run();
 
+  const uint64_t id_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_;

@@ -40,6 +40,7 @@ State* ReadEnvironment() {
   state->reaches_host_memory = Variable("CALLOUT_SOFTWARE_GPU_HOST_MEMORY") == "1";
   const std::string delays = Variable("CALLOUT_SOFTWARE_GPU_DELAYS");
   if (!delays.empty()) state->seeds.emplace(std::strtoull(delays.c_str(), nullptr, 10));
+  state->lazy = Variable("CUDA_MODULE_LOADING") != "EAGER";
   state->log_path = Variable("CALLOUT_SOFTWARE_GPU_LOG");
   return state;
 }

@@ -20,11 +20,17 @@ namespace callout::software_gpu {
 constexpr int kMaxThreads = 1024;
 constexpr int kSharedBytes = 48 * 1024;
 constexpr int kSharedBytesOptIn = 227 * 1024;
-constexpr int kMultiprocessors = 4;
+constexpr int kReservedSharedBytes = 1024;  // of each block
+constexpr int kSharedBytesOfMultiprocessor = 228 * 1024;
+constexpr int kThreadsOfMultiprocessor = 2048;
+constexpr int kBlocksOfMultiprocessor = 32;
+constexpr int kGreatestPriority = -5;
+constexpr int kMultiprocessors = 4;  // an H100 has 132
 
-struct Pinned {
+/// Of cuMemAddressReserve.
+struct Reservation {
   size_t bytes;
-  CUcontext context;
+  char* twin;  ///< Where what is mapped may be touched.
 };
 
 struct State {
@@ -32,6 +38,7 @@ struct State {
   bool initialized = false;
   int version = 13000;
   bool reaches_host_memory = false;
+  bool lazy = true;  ///< CUDA_MODULE_LOADING
   std::set<std::string> hidden;
   std::string log_path;
 
@@ -41,6 +48,12 @@ struct State {
   std::set<CUstream> streams;                       // without the legacy ones
   std::set<CUevent> events;
   std::set<CUlibrary> libraries;
+  std::set<CUmodule> modules;
+  std::map<CUmemGenericAllocationHandle, std::shared_ptr<PhysicalMemory>> physical;
+  std::map<CUdeviceptr, Reservation> reservations;
+  std::set<CUmemoryPool> pools;
+  std::map<int, CUmemoryPool> default_pools;
+  std::map<int, CUmemoryPool> current_pools;
   std::set<CUkernel> kernels;
   std::set<CUfunction> functions;
   std::set<CUgraph> graphs;
@@ -50,8 +63,7 @@ struct State {
   std::map<CUgraphConditionalHandle, std::weak_ptr<Condition>> conditions;
   std::set<std::shared_ptr<Capture>> captures;
   uint64_t captures_begun = 0;
-  std::map<void*, Pinned> pinned;
-  DeviceMemoryMap memory;
+  MemoryMap memory;
   std::vector<std::shared_ptr<Queue>> retired;  // of destroyed streams
   std::map<std::string, SoftwareGpuKernel> bound;
   std::map<std::string, size_t> bound_globals;
@@ -92,6 +104,7 @@ class Call {
   State& state() const { return state_; }
   /// Before waiting: what is queued needs the mutex.
   void Unlock() { lock_.unlock(); }
+  void Lock() { lock_.lock(); }
 
  private:
   CUresult Refusal(unsigned needs);
@@ -118,11 +131,11 @@ bool SetCondition(State& state, CUcontext context, CUgraphConditionalHandle hand
 /// True for errors after which a context is of no use.
 bool Stays(CUresult result);
 
-/// Where a device's or pinned address may be touched. Null if not all of it lies in one allocation. With the mutex
-/// held.
+/// Where a device's or pinned address may be touched. Null if not all of it lies in one allocation.
+/// **Thread-safe.**
 char* FindMemory(State& state, CUdeviceptr address, size_t bytes);
 
-/// The context of pinned memory. Null for other memory. With the mutex held.
+/// The context of pinned memory. Null for other memory.
 CUcontext PinnedContext(State& state, CUdeviceptr address);
 
 /// A global of an image in a context, zeros at first. Zero if there is none.
@@ -130,6 +143,17 @@ CUdeviceptr GlobalMemory(State& state, CUlibrary library, CUcontext context, con
 
 /// The kernel's function in a context.
 CUfunction FunctionOf(State& state, CUkernel kernel, CUcontext context);
+
+/// How many blocks of a cooperative launch there may be.
+int MaxCooperativeBlocks(const CUkern_st& kernel, int block, size_t dynamic_shared);
+
+/// The library's PTX in the context, loaded if it was not. An error's text is in `problem`.
+CUresult ProgramOf(State& state, CUlibrary library, CUcontext context, std::shared_ptr<LoadedProgram>* program,
+                   std::string* problem);
+
+/// A library of the image, and its end. `problem` has what was wrong.
+CUresult MakeLibrary(State& state, const void* image, CUlibrary* library, std::string* problem);
+void DeleteLibrary(State& state, CUlibrary library);
 
 /// Ends the recording of whoever may not do this now; the error that the caller gets, if there is one.
 CUresult RefuseInCapture(State& state);
