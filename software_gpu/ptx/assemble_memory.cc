@@ -12,6 +12,11 @@ int VectorOf(std::string_view word) {
   return word == "v8" ? 8 : 1;
 }
 
+/// Inline assembly of Triton writes one element in braces, too.
+const Operand& Only(const Operand& operand) {
+  return operand.kind == Operand::kVector && operand.parts.size() == 1 ? operand.parts[0] : operand;
+}
+
 }  // namespace
 
 void RoutineAssembler::Load() {
@@ -38,7 +43,7 @@ void RoutineAssembler::Load() {
     return slot;
   };
   if (count == 1) {
-    instruction.to = target(In(0));
+    instruction.to = target(Only(In(0)));
   } else {
     if (In(0).kind != Operand::kVector || In(0).parts.size() != static_cast<size_t>(count)) Fail("no such vector");
     std::vector<Slot> slots;
@@ -66,7 +71,7 @@ void RoutineAssembler::Store() {
   instruction.count = static_cast<uint8_t>(count);
   if (instruction.bytes * count > 32 || instruction.bytes == 0) Fail("a vector of more than 32 bytes");
   if (count == 1) {
-    instruction.in[1] = Source(In(1), type);
+    instruction.in[1] = Source(Only(In(1)), type);
   } else {
     if (In(1).kind != Operand::kVector || In(1).parts.size() != static_cast<size_t>(count)) Fail("no such vector");
     std::vector<Slot> slots;

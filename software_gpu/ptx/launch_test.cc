@@ -130,7 +130,7 @@ TEST_F(LaunchTest, BlocksOfACooperativeLaunchWaitForEachOther) {
   shape.grid[0] = 40;
   shape.block[0] = 64;
   shape.cooperative = true;
-  const Fault fault = RunText(Module("mov.u32 %r3, %envreg1; mov.u32 %r4, %envreg2; mov.b64 %rd5, {%r3, %r4};" +
+  const Fault fault = RunText(Module("mov.u32 %r3, %envreg1; mov.u32 %r4, %envreg2; mov.b64 %rd5, {%r4, %r3};" +
                                      std::string(kMeet) + "red.global.add.u32 [%rd0+2048], 1; mov.u32 %r1, 5;"),
                               shape);
   ASSERT_EQ(fault.kind, Fault::kNone) << fault.text;

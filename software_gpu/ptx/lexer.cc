@@ -67,7 +67,9 @@ class Lexer {
 
   Token Word() {
     const size_t begin = at_;
-    while (IsName(At()) || (At() == '.' && IsName(At(1))) || (At() == ':' && At(1) == ':')) {
+    const bool directive = At() == '.';  // `.reg.b32` are two
+    while (IsName(At()) || (At() == '.' && IsName(At(1)) && (!directive || at_ == begin)) ||
+           (At() == ':' && At(1) == ':')) {
       at_ += At() == ':' ? 2 : 1;
     }
     return {TokenKind::kWord, 0, text_.substr(begin, at_ - begin), 0, line_};

@@ -38,6 +38,8 @@ TEST_F(MemoryTest, VectorsAreReadAndWrittenInOrder) {
   EXPECT_EQ(machine.buffer[10], 12u);
   EXPECT_EQ(machine.buffer[11], 13u);
   EXPECT_EQ(machine.buffer[12], 10u);
+  EXPECT_THAT(Run("ld.global.b32 { %r1 }, [%rd0+16]; st.global.b32 [%rd0+60], { %r1 };"), ElementsAre(10));
+  EXPECT_EQ(machine.buffer[15], 10u);
 }
 
 TEST_F(MemoryTest, EveryQualifierOfLoadsAndStoresIsKnown) {

@@ -85,7 +85,7 @@ TEST_F(ReaderTest, DebugInformationIsSkipped) {
 }
 
 TEST_F(ReaderTest, InlineAssemblyHasBlocksAndRegistersOfItsOwn) {
-  EXPECT_THAT(Run("// begin inline asm\n{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %r0, 7;\n\tselp.u32 %r1, 3, 4, p;\n}\n// "
+  EXPECT_THAT(Run("// begin inline asm\n{\n\t.reg.pred p;\n\tsetp.ne.u32 p, %r0, 7;\n\tselp.u32 %r1, 3, 4, p;\n}\n// "
                   "end inline asm\n"),
               ElementsAre(3));
 }

@@ -58,7 +58,7 @@ uint64_t SpecialOfWarp(const Instruction& instruction, Warp& warp) {
       // Where the blocks of a cooperative launch meet: the CUDA toolkit's cooperative groups read it from %envreg1
       // and 2.
       if (!grid.shape.cooperative) return 0;
-      return instruction.mode == 1 ? kGridWindow & 0xffffffff : instruction.mode == 2 ? kGridWindow >> 32 : 0;
+      return instruction.mode == 1 ? kGridWindow >> 32 : instruction.mode == 2 ? kGridWindow & 0xffffffff : 0;
     case Special::kDynamicShared:
       return grid.shape.dynamic_shared;
     case Special::kTotalShared:
