@@ -64,6 +64,8 @@ PROGRAM = """
     threads = [busy(work) for work in (run_program, eager, labels, reading)]
 
     def child():
+        # JAX's callback of the collector takes a lock that another thread may have held when the process was forked.
+        gc.callbacks.clear()
         stats = callout.stats()
         assert stats["live"]["callbacks"] > 0 and stats["queues"] and stats["watches"]["watched"]["calls"] > 0
         str(stats), stats.prometheus()
