@@ -103,7 +103,8 @@ extern "C" CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   const Call call("cuDeviceGetName", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
-  std::snprintf(name, static_cast<size_t>(std::max(length, 0)), "Software H100 %d", device);
+  // One name: XLA runs a program over several devices if their names are the same.
+  std::snprintf(name, static_cast<size_t>(std::max(length, 0)), "Software H100");
   return CUDA_SUCCESS;
 }
 

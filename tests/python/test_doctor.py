@@ -43,7 +43,7 @@ def test_no_driver_is_no_failure_and_says_what_was_tried():
 def test_the_devices_of_a_driver_are_listed():
     line = cuda_line(DOUBLE, CALLOUT_SOFTWARE_GPU_DEVICES="2")
     assert line == (
-        f"driver 13.0 ({DOUBLE}), 0: Software H100 0, sm_90, 0000:01:00.0; 1: Software H100 1, sm_90, 0000:02:00.0; experimental"
+        f"driver 13.0 ({DOUBLE}), 0: Software H100, sm_90, 0000:01:00.0; 1: Software H100, sm_90, 0000:02:00.0; experimental"
     )
 
 
