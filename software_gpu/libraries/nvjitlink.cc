@@ -62,9 +62,10 @@ int ErrorsSize(void* handle, size_t* bytes) { return GetSize(static_cast<Linker*
 int Errors(void* handle, void* to) { return GetText(static_cast<Linker*>(handle)->errors, to); }
 int NotesSize(void*, size_t* bytes) { return GetSize({}, bytes); }
 int Notes(void*, void* to) { return GetText({}, to); }
+// The last without what only NVIDIA's can link: compilers that may choose give PTX to it.
 int Version(unsigned int* major, unsigned int* minor) {
-  *major = CALLOUT_CUDA_MAJOR;
-  *minor = CALLOUT_CUDA_MAJOR == 12 ? 9 : 0;
+  *major = 12;
+  *minor = 2;
   return kSuccess;
 }
 
