@@ -63,19 +63,9 @@ def product(x):
     return jnp.tanh(x @ x.T) @ x
 
 
-SOFTMAX = pytest.param(
-    softmax,
-    marks=pytest.mark.xfail(
-        raises=jax.errors.JaxRuntimeError,
-        strict=False,
-        reason="the PTX that Triton writes loads a register in braces, `ld.global.b32 { %r1 }`, which is refused",
-    ),
-)
-
-
 @pytest.mark.parametrize(
     "function",
-    [straight, SOFTMAX, loop, loop_of_unknown_length, branch, branches, branch_in_a_loop, product],
+    [straight, softmax, loop, loop_of_unknown_length, branch, branches, branch_in_a_loop, product],
 )
 def test_graphs_give_what_the_cpu_gives(function):
     compiled = jax.jit(function, compiler_options=OPTIONS)

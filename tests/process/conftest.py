@@ -15,7 +15,8 @@ os.environ["no_proxy"] = "localhost,127.0.0.1"
 
 _PYTHON_TESTS = Path(__file__).parents[1] / "python"
 PRELUDE = f"""
-import os, sys, threading, time
+import os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start background jobs with it ignored
 import numpy as np
 import jax, jax.numpy as jnp
 if os.environ.get("CALLOUT_TEST_ON_GPU_DOUBLE"):

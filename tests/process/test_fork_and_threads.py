@@ -207,7 +207,6 @@ def test_bad_settings_in_the_environment_are_named(run):
 def test_keyboard_interrupt_in_a_callback_on_the_main_thread(run):
     done = run("""
         import signal
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start background jobs with it ignored
         def interrupted(value):
             # XLA runs the program in its caller when the input is ready, which it need not be at first.
             if threading.current_thread() is threading.main_thread():
