@@ -54,7 +54,10 @@ void Reset() {
   State& state = TheState();
   EndContexts(state);
   const std::lock_guard lock(state.mutex);
+  DeleteAll(state.modules);
   DeleteAll(state.libraries);
+  ForgetVirtualMemory(state);
+  ForgetPools(state);
   for (CUgraphExec exec : state.graph_execs) delete exec;
   state.graph_execs.clear();
   while (!state.graphs.empty()) DeleteGraph(state, RootOf(*state.graphs.begin()));

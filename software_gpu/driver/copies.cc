@@ -13,12 +13,6 @@ CUdeviceptr AddressOf(const void* host) { return reinterpret_cast<CUdeviceptr>(h
 
 bool IsDeviceMemory(State& state, const void* at) { return state.memory.Find(AddressOf(at), 1).memory != nullptr; }
 
-// Memory of the host that copies must not touch after the call, or before it: pageable memory (Driver API, API
-// synchronization behavior).
-bool IsPageable(State& state, CUdeviceptr address) {
-  return state.memory.Find(address, 1).memory == nullptr && state.memory.FindHost(address, 1).host == nullptr;
-}
-
 // Memory that is not pinned is read from `staged`, if it is given, and by a graph at each of its launches.
 CUresult EnqueueCopy(State& state, CUcontext current, CUstream stream, const CUDA_MEMCPY3D& copy,
                      const std::shared_ptr<std::string>& staged) {

@@ -11,6 +11,12 @@
 
 namespace callout::software_gpu {
 
+namespace {
+
+bool IsAccessible(const MemoryRange& range) { return range.kind == MemoryKind::kMapped && range.readers != 0; }
+
+}  // namespace
+
 MemoryMap::MemoryMap() = default;
 MemoryMap::~MemoryMap() = default;
 
@@ -30,11 +36,17 @@ CUdeviceptr MemoryMap::Allocate(CUcontext context, size_t bytes, bool counted, C
   range.id = ++ids_;
   std::memset(range.host, kSoftwareGpuFill, std::min(bytes, kFillLimit));
   ranges_[range.begin] = range;
+  if (pool != nullptr) {
+    PoolUse& use = pools_[pool];
+    use.now += bytes;
+    use.most = std::max(use.most, use.now);
+  }
   return range.begin;
 }
 
 void MemoryMap::Release(const MemoryRange& range) {
   used_[range.context] -= range.bytes;
+  if (range.pool != nullptr) pools_[range.pool].now -= range.bytes;
   arenas_[range.device]->Free(reinterpret_cast<char*>(range.begin));
 }
 
@@ -91,7 +103,7 @@ std::vector<void*> MemoryMap::RemoveHostOf(CUcontext context) {
   return allocated;
 }
 
-bool MemoryMap::SetAccess(CUdeviceptr begin, size_t bytes, uint64_t devices, bool writable, bool allowed) {
+bool MemoryMap::SetAccess(CUdeviceptr begin, size_t bytes, int device, bool readable, bool writable) {
   const std::unique_lock lock(mutex_);
   std::vector<MemoryRange*> ranges;
   for (CUdeviceptr at = begin; at < begin + bytes;) {
@@ -100,9 +112,10 @@ bool MemoryMap::SetAccess(CUdeviceptr begin, size_t bytes, uint64_t devices, boo
     ranges.push_back(&found->second);
     at += found->second.bytes;
   }
+  const uint64_t bit = uint64_t{1} << device;
   for (MemoryRange* range : ranges) {
-    range->access = allowed ? range->access | devices : range->access & ~devices;
-    range->writable = writable;
+    range->readers = readable ? range->readers | bit : range->readers & ~bit;
+    range->writers = writable ? range->writers | bit : range->writers & ~bit;
   }
   return true;
 }
@@ -117,14 +130,14 @@ const MemoryRange* MemoryMap::At(CUdeviceptr address) const {
 MemoryMap::Place MemoryMap::Find(CUdeviceptr address, size_t bytes) const {
   const std::shared_lock lock(mutex_);
   const MemoryRange* const range = At(address);
-  if (range == nullptr || (range->kind != MemoryKind::kDevice && range->kind != MemoryKind::kMapped)) return {};
+  if (range == nullptr || (range->kind != MemoryKind::kDevice && !IsAccessible(*range))) return {};
   const size_t offset = address - range->begin;
   const Place place{range->host + offset, range->context};
   if (bytes <= range->bytes - offset) return place;
   if (range->kind != MemoryKind::kMapped) return {};
   size_t found = range->bytes - offset;
   for (const MemoryRange* next = At(address + found); found < bytes; next = At(address + found)) {
-    if (next == nullptr || next->kind != MemoryKind::kMapped) return {};
+    if (next == nullptr || !IsAccessible(*next)) return {};
     found += next->bytes;
   }
   return place;
@@ -151,11 +164,30 @@ int64_t MemoryMap::count(MemoryKind kind) const {
                        [&](const auto& entry) { return entry.second.kind == kind && entry.second.counted; });
 }
 
-size_t MemoryMap::used(CUmemoryPool pool) const {
+bool MemoryMap::IsOfDevice(CUdeviceptr address) const {
   const std::shared_lock lock(mutex_);
-  size_t bytes = 0;
-  for (const auto& [begin, range] : ranges_) bytes += range.pool == pool ? range.bytes : 0;
-  return bytes;
+  return std::any_of(arenas_.begin(), arenas_.end(),
+                     [&](const auto& entry) { return entry.second->Contains(reinterpret_cast<const char*>(address)); });
+}
+
+MemoryMap::PoolUse MemoryMap::used(CUmemoryPool pool) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = pools_.find(pool);
+  return found != pools_.end() ? found->second : PoolUse{};
+}
+
+void MemoryMap::ForgetMost(CUmemoryPool pool) {
+  const std::unique_lock lock(mutex_);
+  PoolUse& use = pools_[pool];
+  use.most = use.now;
+}
+
+void MemoryMap::Disown(CUmemoryPool pool) {
+  const std::unique_lock lock(mutex_);
+  for (auto& [begin, range] : ranges_) {
+    if (range.pool == pool) range.pool = nullptr;
+  }
+  pools_.erase(pool);
 }
 
 size_t MemoryMap::used(CUcontext context) const {

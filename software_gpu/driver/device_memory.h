@@ -35,11 +35,15 @@ struct MemoryRange {
   int device = 0;
   unsigned int flags = 0;  ///< Of kPinned and kRegistered.
   uint64_t id = 0;
-  uint64_t access = 0;  ///< Of kMapped: a bit for each device that may access it.
-  bool writable = true;
+  uint64_t readers = 0;  ///< Of kMapped: a bit for each device that may read it.
+  uint64_t writers = 0;
   bool counted = true;
   CUmemoryPool pool = nullptr;                         ///< Of memory in the order of a stream.
   std::shared_ptr<PhysicalMemory> physical = nullptr;  ///< Of kMapped.
+
+  /// As cuMemSetAccess has said; all other memory is for every device.
+  bool ReadableBy(int its_device) const { return kind != MemoryKind::kMapped || (readers >> its_device & 1) != 0; }
+  bool WritableBy(int its_device) const { return kind != MemoryKind::kMapped || (writers >> its_device & 1) != 0; }
 };
 
 /// A reserved range of addresses with its accessible twin. **Thread-safe.** Never given back.
@@ -64,17 +68,19 @@ class MemoryMap {
   MemoryRange Remove(CUdeviceptr begin, MemoryKind kind);
   /// Pinned, registered and managed memory of the context. What was allocated is for the caller to free.
   std::vector<void*> RemoveHostOf(CUcontext context);
-  /// Sets who may access mapped memory. False if it is not all mapped.
-  bool SetAccess(CUdeviceptr begin, size_t bytes, uint64_t devices, bool writable, bool allowed);
+  /// Sets what a device may do with mapped memory. False if it is not all mapped.
+  bool SetAccess(CUdeviceptr begin, size_t bytes, int device, bool readable, bool writable);
 
   struct Place {
     char* memory = nullptr;  ///< Null if not all of it lies in one allocation.
     CUcontext context = nullptr;
   };
-  /// Memory of a device, mapped memory among it. Mapped ranges side by side are one.
+  /// Memory of a device, mapped memory that some device may read among it. Mapped ranges side by side are one.
   Place Find(CUdeviceptr address, size_t bytes) const;
   /// Memory of the host.
   MemoryRange FindHost(CUdeviceptr address, size_t bytes) const;
+  /// True if it is an address of a device's own, whether or not something is there now.
+  bool IsOfDevice(CUdeviceptr address) const;
   /// Whatever holds the address.
   MemoryRange RangeAt(CUdeviceptr address) const;
 
@@ -82,7 +88,17 @@ class MemoryMap {
   int64_t count() const;
   int64_t count(MemoryKind kind) const;
   size_t used(CUcontext context) const;
-  size_t used(CUmemoryPool pool) const;
+
+  /// What a pool's memory comes to, now and at most.
+  struct PoolUse {
+    size_t now = 0;
+    size_t most = 0;
+  };
+  PoolUse used(CUmemoryPool pool) const;
+  /// The most is what it is now.
+  void ForgetMost(CUmemoryPool pool);
+  /// The pool's memory is nobody's from now on.
+  void Disown(CUmemoryPool pool);
   static constexpr size_t kCapacity = size_t{16} << 30;
   static constexpr size_t kFillLimit = size_t{1} << 20;
 
@@ -94,6 +110,7 @@ class MemoryMap {
   std::map<CUdeviceptr, MemoryRange> ranges_;
   std::map<int, std::unique_ptr<Arena>> arenas_;  // of devices
   std::map<CUcontext, size_t> used_;
+  std::map<CUmemoryPool, PoolUse> pools_;
   uint64_t ids_ = 0;
 };
 

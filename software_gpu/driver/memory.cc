@@ -52,6 +52,10 @@ CUresult FreeOnHost(Call& call, void* memory, MemoryKind kind) {
 
 CUcontext PinnedContext(State& state, CUdeviceptr address) { return state.memory.FindHost(address, 1).context; }
 
+bool IsPageable(State& state, CUdeviceptr address) {
+  return state.memory.RangeAt(address).bytes == 0 && !state.memory.IsOfDevice(address) && !IsReserved(state, address);
+}
+
 char* FindMemory(State& state, CUdeviceptr address, size_t bytes) {
   if (char* memory = state.memory.Find(address, bytes).memory; memory != nullptr) return memory;
   if (state.memory.FindHost(address, bytes).host != nullptr) return reinterpret_cast<char*>(address);

@@ -35,7 +35,8 @@ char* Locate(CUmemorytype type, const void* host, CUdeviceptr device, size_t fir
   State& state = TheState();
   char* const found = FindMemory(state, device + first, bytes);
   if (found != nullptr || type == CU_MEMORYTYPE_DEVICE) return found;
-  return state.memory.Find(device, 1).memory == nullptr ? reinterpret_cast<char*>(device + first) : nullptr;
+  const std::lock_guard lock(state.mutex);
+  return IsPageable(state, device) ? reinterpret_cast<char*>(device + first) : nullptr;
 }
 
 char* LocateValue(CUdeviceptr address, size_t bytes) { return FindMemory(TheState(), address, bytes); }

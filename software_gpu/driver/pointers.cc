@@ -12,13 +12,20 @@ bool IsOfDevice(const MemoryRange& range) {
   return range.kind == MemoryKind::kDevice || range.kind == MemoryKind::kMapped;
 }
 
+// Of the current context's device.
+unsigned int AccessBy(const MemoryRange& range, int device) {
+  if (range.WritableBy(device)) return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+  return range.ReadableBy(device) ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+}
+
 template <typename T>
 CUresult Put(void* to, T value) {
   std::memcpy(to, &value, sizeof(value));
   return CUDA_SUCCESS;
 }
 
-CUresult GetAttribute(State& state, void* to, CUpointer_attribute attribute, CUdeviceptr address) {
+CUresult GetAttribute(const Call& call, void* to, CUpointer_attribute attribute, CUdeviceptr address) {
+  State& state = call.state();
   const MemoryRange range = state.memory.RangeAt(address);
   if (range.bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   CUcontext const context =
@@ -54,8 +61,7 @@ CUresult GetAttribute(State& state, void* to, CUpointer_attribute attribute, CUd
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       return Put(to, range.pool);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-      return Put<unsigned int>(
-          to, range.writable ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ);
+      return Put<unsigned int>(to, AccessBy(range, call.context() != nullptr ? call.context()->device : range.device));
     default:
       return state.Refuse("the attribute " + std::to_string(attribute) + " of a pointer");
   }
@@ -65,7 +71,7 @@ CUresult GetAttribute(State& state, void* to, CUpointer_attribute attribute, CUd
 
 extern "C" CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   const Call call("cuPointerGetAttribute", kInitialized);
-  return call.refused() ? call.result() : GetAttribute(call.state(), value, attribute, address);
+  return call.refused() ? call.result() : GetAttribute(call, value, attribute, address);
 }
 
 // Of an address that is not known the answers are zeros (Driver API, cuPointerGetAttributes).
@@ -75,7 +81,7 @@ extern "C" CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribu
   if (call.refused()) return call.result();
   const bool known = call.state().memory.RangeAt(address).bytes != 0;
   for (unsigned int i = 0; i < count; ++i) {
-    if (known && GetAttribute(call.state(), values[i], attributes[i], address) == CUDA_SUCCESS) continue;
+    if (known && GetAttribute(call, values[i], attributes[i], address) == CUDA_SUCCESS) continue;
     const bool word = attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
                       attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED || attributes[i] == CU_POINTER_ATTRIBUTE_MAPPED;
     if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {

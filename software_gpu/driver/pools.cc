@@ -16,23 +16,43 @@ struct CUmemPoolHandle_st {
 namespace callout::software_gpu {
 namespace {
 
+CUmemoryPool MakePool(State& state, CUdevice device, bool is_default) {
+  auto* const pool = new CUmemPoolHandle_st{.device = device, .is_default = is_default};
+  for (const CUmemPool_attribute reuse :
+       {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+        CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES}) {
+    pool->attributes[reuse] = 1;
+  }
+  state.pools.insert(pool);
+  return pool;
+}
+
 CUmemoryPool DefaultPool(State& state, CUdevice device) {
   CUmemoryPool& pool = state.default_pools[device];
-  if (pool == nullptr) {
-    pool = new CUmemPoolHandle_st{.device = device, .is_default = true};
-    for (const CUmemPool_attribute reuse :
-         {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
-          CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES}) {
-      pool->attributes[reuse] = 1;
-    }
-    state.pools.insert(pool);
-  }
+  if (pool == nullptr) pool = MakePool(state, device, /*is_default=*/true);
   return pool;
 }
 
 CUmemoryPool CurrentPool(State& state, CUdevice device) {
   const auto found = state.current_pools.find(device);
   return found != state.current_pools.end() ? found->second : DefaultPool(state, device);
+}
+
+// What is used, and reserved, which is the same here. False if it is neither.
+bool CountUse(const State& state, CUmemoryPool pool, CUmemPool_attribute attribute, cuuint64_t* bytes) {
+  const MemoryMap::PoolUse use = state.memory.used(pool);
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      *bytes = use.now;
+      return true;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      *bytes = use.most;
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool IsFlag(CUmemPool_attribute attribute) { return attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES; }
@@ -52,6 +72,16 @@ CUresult AllocateInOrder(const Call& call, CUdeviceptr* memory, size_t bytes, CU
 }
 
 }  // namespace
+
+void ForgetPools(State& state) {
+  for (CUmemoryPool pool : state.pools) {
+    state.memory.Disown(pool);
+    delete pool;
+  }
+  state.pools.clear();
+  state.default_pools.clear();
+  state.current_pools.clear();
+}
 
 extern "C" CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
   const Call call("cuDeviceGetDefaultMemPool", kInitialized);
@@ -84,8 +114,7 @@ extern "C" CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* pr
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   if (!call.state().HasDevice(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
-  *pool = new CUmemPoolHandle_st{.device = properties->location.id, .is_default = false};
-  call.state().pools.insert(*pool);
+  *pool = MakePool(call.state(), properties->location.id, /*is_default=*/false);
   return CUDA_SUCCESS;
 }
 
@@ -96,6 +125,7 @@ extern "C" CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   // Driver API, cuMemPoolDestroy: a device's default pool cannot be destroyed; a current one gives way to it.
   if (!state.pools.contains(pool) || pool->is_default) return CUDA_ERROR_INVALID_VALUE;
   std::erase_if(state.current_pools, [&](const auto& entry) { return entry.second == pool; });
+  state.memory.Disown(pool);
   state.pools.erase(pool);
   delete pool;
   return CUDA_SUCCESS;
@@ -105,7 +135,12 @@ extern "C" CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute
   const Call call("cuMemPoolSetAttribute", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().pools.contains(pool)) return CUDA_ERROR_INVALID_VALUE;
-  if (IsFlag(attribute)) {
+  if (cuuint64_t bytes = 0; CountUse(call.state(), pool, attribute, &bytes)) {
+    // CUmemPool_attribute: the highest can be set to zero, which is to what there is now; the others are not set.
+    const bool highest = attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;
+    if (!highest || *static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
+    call.state().memory.ForgetMost(pool);
+  } else if (IsFlag(attribute)) {
     pool->attributes[attribute] = static_cast<cuuint64_t>(*static_cast<int*>(value));
   } else {
     pool->attributes[attribute] = *static_cast<cuuint64_t*>(value);
@@ -119,8 +154,7 @@ extern "C" CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute
   if (!call.state().pools.contains(pool)) return CUDA_ERROR_INVALID_VALUE;
   const auto found = pool->attributes.find(attribute);
   cuuint64_t held = found != pool->attributes.end() ? found->second : 0;
-  const bool used = attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
-  if (used) held = call.state().memory.used(pool);
+  CountUse(call.state(), pool, attribute, &held);
   if (IsFlag(attribute)) {
     *static_cast<int*>(value) = static_cast<int>(held);
   } else {

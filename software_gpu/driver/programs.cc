@@ -19,7 +19,8 @@ class DeviceMachine : public ptx::Machine {
     State& state = TheState();
     const MemoryRange range = state.memory.RangeAt(address);
     if (range.host == nullptr || !MayAccess(range)) return {};
-    return {range.begin, range.begin + range.bytes, reinterpret_cast<std::byte*>(range.host), range.writable};
+    const bool writable = range.WritableBy(context_->device);
+    return {range.begin, range.begin + range.bytes, reinterpret_cast<std::byte*>(range.host), writable};
   }
 
   bool SetConditional(uint64_t handle, uint32_t value) override {
@@ -41,8 +42,7 @@ class DeviceMachine : public ptx::Machine {
  private:
   // Memory of another device needs cuCtxEnablePeerAccess, and mapped memory cuMemSetAccess.
   bool MayAccess(const MemoryRange& range) const {
-    if (range.kind == MemoryKind::kMapped) return (range.access & uint64_t{1} << context_->device) != 0;
-    if (range.kind != MemoryKind::kDevice || range.context == context_) return true;
+    if (range.kind != MemoryKind::kDevice || range.context == context_) return range.ReadableBy(context_->device);
     return context_->HasPeer(range.context);
   }
 

@@ -135,6 +135,17 @@ bool Stays(CUresult result);
 /// **Thread-safe.**
 char* FindMemory(State& state, CUdeviceptr address, size_t bytes);
 
+/// True for memory of the host that the driver does not know, which copies must not touch after their call, or before
+/// it (Driver API, API synchronization behavior). With the mutex held.
+bool IsPageable(State& state, CUdeviceptr address);
+
+/// True for an address of cuMemAddressReserve.
+bool IsReserved(State& state, CUdeviceptr address);
+
+/// What reset() needs, with the mutex held.
+void ForgetVirtualMemory(State& state);
+void ForgetPools(State& state);
+
 /// The context of pinned memory. Null for other memory.
 CUcontext PinnedContext(State& state, CUdeviceptr address);
 

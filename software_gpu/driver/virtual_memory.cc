@@ -63,6 +63,21 @@ void WaitForDevices(Call& call) {
 
 }  // namespace
 
+bool IsReserved(State& state, CUdeviceptr address) {
+  return FindReservation(state, address, 1) != state.reservations.end();
+}
+
+void ForgetVirtualMemory(State& state) {
+  for (const auto& [begin, reservation] : state.reservations) {
+    for (size_t offset = 0; offset < reservation.bytes; offset += kGranularity) {
+      state.memory.Remove(begin + offset, MemoryKind::kMapped);
+    }
+    munmap(reservation.twin, reservation.bytes);
+  }
+  state.reservations.clear();
+  state.physical.clear();
+}
+
 extern "C" CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* properties,
                                                   CUmemAllocationGranularity_flags) {
   const Call call("cuMemGetAllocationGranularity", kInitialized);
@@ -180,9 +195,9 @@ extern "C" CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUme
   for (size_t i = 0; i < count; ++i) {
     if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
     if (!state.HasDevice(access[i].location.id)) return CUDA_ERROR_INVALID_DEVICE;
-    const bool allowed = access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    const bool writable = access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ;
-    if (!state.memory.SetAccess(address, bytes, uint64_t{1} << access[i].location.id, writable, allowed)) {
+    const bool readable = (access[i].flags & CU_MEM_ACCESS_FLAGS_PROT_READ) != 0;
+    const bool writable = access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    if (!state.memory.SetAccess(address, bytes, access[i].location.id, readable, writable)) {
       return CUDA_ERROR_INVALID_VALUE;
     }
   }
@@ -196,10 +211,9 @@ extern "C" CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocatio
   if (range.kind != MemoryKind::kMapped || range.bytes == 0 || !call.state().HasDevice(location->id)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const bool allowed = (range.access & uint64_t{1} << location->id) != 0;
-  *flags = !allowed         ? CU_MEM_ACCESS_FLAGS_PROT_NONE
-           : range.writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                            : CU_MEM_ACCESS_FLAGS_PROT_READ;
+  *flags = range.WritableBy(location->id)   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+           : range.ReadableBy(location->id) ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                            : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 
