@@ -134,6 +134,7 @@ extern "C" CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
 extern "C" CUresult cuCtxDisablePeerAccess(CUcontext peer) {
   const Call call("cuCtxDisablePeerAccess", kContext);
   if (call.refused()) return call.result();
+  if (!IsContext(call.state(), peer)) return CUDA_ERROR_INVALID_CONTEXT;
   const std::lock_guard lock(call.context()->peers_mutex);
   return call.context()->peers.erase(peer) != 0 ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }

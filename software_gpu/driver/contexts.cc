@@ -26,6 +26,20 @@ void DeleteAllOf(std::set<T*>& objects, CUcontext context) {
   }
 }
 
+// Modules of libraries leave their library alone.
+void DeleteModulesOf(State& state, CUcontext context) {
+  const std::set<CUmodule> modules = state.modules;
+  for (CUmodule module : modules) {
+    if (module->context != context) continue;
+    if (module->library->of_module) {
+      DeleteLibrary(state, module->library);
+    } else {
+      state.modules.erase(module);
+      delete module;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::shared_ptr<Queue>> TearDown(State& state, CUcontext context) {
@@ -44,6 +58,7 @@ std::vector<std::shared_ptr<Queue>> TearDown(State& state, CUcontext context) {
   DeleteAllOf(state.events, context);
   context->per_thread.clear();
   delete std::exchange(context->legacy, nullptr);
+  DeleteModulesOf(state, context);
   std::erase_if(state.functions, [&](CUfunction function) { return function->context == context; });
   for (CUlibrary library : state.libraries) {
     for (const auto& [name, kernel] : library->kernels) kernel->functions.erase(context);
@@ -54,6 +69,12 @@ std::vector<std::shared_ptr<Queue>> TearDown(State& state, CUcontext context) {
   state.memory.FreeAllOf(context);
   for (void* memory : state.memory.RemoveHostOf(context)) std::free(memory);
   context->fault = CUDA_SUCCESS;
+  context->limits.clear();
+  for (const auto& other : state.contexts) {
+    const std::lock_guard lock(other->peers_mutex);
+    other->peers.erase(context);
+    if (other.get() == context) other->peers.clear();
+  }
   return queues;
 }
 

@@ -205,9 +205,14 @@ extern "C" CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   return call.refused() ? call.result() : CopyUnified(call, to, from, bytes, nullptr, true);
 }
 
-extern "C" CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
+extern "C" CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                                 size_t bytes) {
   Call call("cuMemcpyPeer", kContext | kNotInCapture, std::to_string(bytes));
-  return call.refused() ? call.result() : CopyOnDevice(call, to, from, bytes, nullptr, true);
+  if (call.refused()) return call.result();
+  if (!IsContext(call.state(), to_context) || !IsContext(call.state(), from_context)) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  return CopyOnDevice(call, to, from, bytes, nullptr, true);
 }
 
 extern "C" CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* copy) {

@@ -18,8 +18,8 @@ struct Task {
   CUgraphNodeType type;
   /// What the node has. Called at once, or not at all. Without it a recording is refused and ended.
   std::function<CUresult(WorkPtr* work)> record;
-  std::function<CUresult()> run;                  ///< Called without the mutex. Its error stays.
-  bool programmatic = false;                      ///< As in NewNode.
+  std::function<CUresult()> run;  ///< Called without the mutex. Its error stays.
+  bool programmatic = false;      ///< As in NewNode.
 };
 
 CUresult Enqueue(State& state, CUcontext current, CUstream handle, Task task);

@@ -162,14 +162,16 @@ CUresult ProgramOf(State& state, CUlibrary library, CUcontext context, std::shar
   return CUDA_SUCCESS;
 }
 
-extern "C" CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUjit_option*, void**,
-                                      unsigned int jit_count, CUlibraryOption*, void**, unsigned int count) {
+extern "C" CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUjit_option* jit_options,
+                                      void** jit_values, unsigned int jit_count, CUlibraryOption*, void**,
+                                      unsigned int count) {
   const Call call("cuLibraryLoadData", kInitialized | kNotInCapture);
   if (call.refused()) return call.result();
-  (void)jit_count;
   if (image == nullptr || count > 8) return CUDA_ERROR_INVALID_VALUE;
   std::string problem;
-  return MakeLibrary(call.state(), image, library, &problem);
+  const CUresult result = MakeLibrary(call.state(), image, library, &problem);
+  WriteErrorLog(result != CUDA_SUCCESS ? problem : "", jit_count, jit_options, jit_values);
+  return result;
 }
 
 extern "C" CUresult cuLibraryUnload(CUlibrary library) {

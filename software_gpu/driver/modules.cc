@@ -15,20 +15,6 @@ struct CUlinkState_st {
 namespace callout::software_gpu {
 namespace {
 
-// What was wrong goes where the caller asked for it.
-void WriteErrorLog(const std::string& problem, unsigned int count, const CUjit_option* options, void** values) {
-  char* buffer = nullptr;
-  size_t bytes = 0;
-  for (unsigned int i = 0; i < count; ++i) {
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = static_cast<char*>(values[i]);
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) bytes = reinterpret_cast<uintptr_t>(values[i]);
-  }
-  if (buffer == nullptr || bytes == 0) return;
-  const size_t written = std::min(problem.size(), bytes - 1);
-  std::memcpy(buffer, problem.data(), written);
-  buffer[written] = '\0';
-}
-
 CUresult LoadModule(const Call& call, CUmodule* module, const void* image, std::string* problem) {
   if (call.refused()) return call.result();
   if (image == nullptr || module == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -60,7 +46,7 @@ extern "C" CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsi
                                        void** values) {
   std::string problem;
   const CUresult result = LoadModule(Call("cuModuleLoadDataEx", kContext | kNotInCapture), module, image, &problem);
-  if (result != CUDA_SUCCESS) WriteErrorLog(problem, count, options, values);
+  WriteErrorLog(result != CUDA_SUCCESS ? problem : "", count, options, values);
   return result;
 }
 

@@ -93,6 +93,21 @@ CUresult WriteInitial(State& state, const LoadedProgram& loaded) {
 
 }  // namespace
 
+void WriteErrorLog(std::string_view problem, unsigned int count, const CUjit_option* options, void** values) {
+  char* buffer = nullptr;
+  void** size = nullptr;
+  for (unsigned int i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = static_cast<char*>(values[i]);
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) size = &values[i];
+  }
+  const size_t bytes = size != nullptr ? reinterpret_cast<uintptr_t>(*size) : 0;
+  if (buffer == nullptr || bytes == 0) return;
+  const size_t written = std::min(problem.size(), bytes - 1);
+  std::memcpy(buffer, problem.data(), written);
+  buffer[written] = '\0';
+  *size = reinterpret_cast<void*>(uintptr_t{written});
+}
+
 CUresult LoadProgram(State& state, CUcontext context, const std::string& text, std::shared_ptr<LoadedProgram>* loaded,
                      std::string* problem) {
   auto made = std::make_shared<LoadedProgram>();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "driver/cuda_types.h"
 #include "ptx/program.h"
@@ -25,6 +26,9 @@ struct LoadedProgram {
 /// what was wrong on stderr and in `problem`.
 CUresult LoadProgram(State& state, CUcontext context, const std::string& text, std::shared_ptr<LoadedProgram>* loaded,
                      std::string* problem);
+
+/// Puts what was wrong, or nothing, where a load's options ask for it, and how much that is (Driver API, CUjit_option).
+void WriteErrorLog(std::string_view problem, unsigned int count, const CUjit_option* options, void** values);
 
 /// Runs the kernel in this thread, without the mutex. Says on stderr what a failing one did.
 CUresult RunProgram(const LoadedProgram& loaded, const ptx::Kernel& kernel, const ptx::Shape& shape,
