@@ -129,10 +129,14 @@ extern "C" CUresult cuCtxPopCurrent_v2(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-extern "C" CUresult cuCtxSynchronize() {
-  Call call("cuCtxSynchronize", kContext | kNotInCapture);
+extern "C" CUresult cuCtxSynchronize() { return cuCtxSynchronize_v2(nullptr); }
+
+// Of the current context if there is none given.
+extern "C" CUresult cuCtxSynchronize_v2(CUcontext context) {
+  Call call("cuCtxSynchronize", (context == nullptr ? kContext : kInitialized) | kNotInCapture);
   if (call.refused()) return call.result();
-  CUcontext context = call.context();
+  if (context == nullptr) context = call.context();
+  if (!IsContext(call.state(), context)) return CUDA_ERROR_INVALID_CONTEXT;
   if (const CUresult refused = RefuseCaptured(call.state(), context); refused != CUDA_SUCCESS) return refused;
   const std::vector<std::shared_ptr<Queue>> queues = PendingQueues(call.state(), context);
   call.Unlock();
