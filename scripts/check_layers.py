@@ -18,6 +18,7 @@ DOORS = [
             *("src/frame/", "src/ffi/", "src/testing/", "tests/abi/", "tests/process/", "benchmarks/"),
             "tests/python/ffi_handlers.cc",  # as users write them
             "tests/programs/listening.py",
+            "tests/python/test_host_linalg.py",
         ),
     ),
     (r'#\s*include\s*[<"](xla/pjrt/|pjrt_c_api)', ("src/pjrt/", "tests/abi/", "benchmarks/cpp/host/")),

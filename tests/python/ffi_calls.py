@@ -24,18 +24,13 @@ SIGNATURES = {
 }
 
 
-def build(folder):
-    """The path of the library, which is made in `folder`."""
+def register(folder):
+    """Builds the library in `folder` and registers its targets: "test.affine", ..."""
     path = folder / "libhandlers.so"
     source = Path(__file__).with_name("ffi_handlers.cc")
     flags = ["-std=c++20", "-O1", "-shared", "-fPIC", f"-I{ffi.include_dir()}"]
     subprocess.run(["c++", *flags, str(source), "-o", str(path)], check=True)
-    return path
-
-
-def register(folder):
-    """Builds the library in `folder` and registers its targets: "test.affine", ..."""
-    library = ctypes.CDLL(str(build(folder)))
+    library = ctypes.CDLL(str(path))
     jax.devices()  # types are to be registered before targets, and without a backend JAX has its own order
     for name, signature in SIGNATURES.items():
         ffi.register_ffi_target(f"test.{name}", ffi.pycapsule(getattr(library, name)), signature=signature)

@@ -30,6 +30,7 @@ DRIVER = Path(os.environ.get("CALLOUT_SOFTWARE_GPU", _BUILD / "software_gpu" / "
 IMAGE = DRIVER.with_name("kernels.image")
 _ADAPTER = DRIVER.parents[2] / "src" / "testing" / "gpu_on_cpu.so"
 
+_ON_PLUGIN = os.environ.get("CALLOUT_TEST_PLATFORM") == "cuda"  # programs without pytest import this, too
 _ENVIRONMENT = {
     "CALLOUT_CUDA_DRIVER": str(DRIVER),
     "CALLOUT_SOFTWARE_GPU_DEVICES": "8",
@@ -137,6 +138,8 @@ if ON_DOUBLE and "callout" not in sys.modules:
 @contextlib.contextmanager
 def on_cpu() -> Iterator[None]:
     """Kernels for CUDA run on platform cpu, on the double, until the block ends."""
+    if _ON_PLUGIN:
+        pytest.skip("runs CUDA's handlers on XLA:CPU; with the plugin software_gpu/python/test_handlers.py does")
     for file in (DRIVER, _ADAPTER):
         if not file.is_file():
             pytest.skip(f"needs the C++ build (make test-cpp): {file.name} is missing")
@@ -166,6 +169,8 @@ def run_suites(*arguments: str, timeout: float = 500) -> dict[str, int]:
 
     Fails with the other process's report if one of them did.
     """
+    if _ON_PLUGIN:
+        pytest.skip("runs suites on XLA:CPU with CUDA's handlers; these run on the plugin as they are")
     if not (DRIVER.is_file() and _ADAPTER.is_file()):
         pytest.skip(f"needs the C++ build (make test-cpp): {DRIVER.name} is missing")
     done = subprocess.run(

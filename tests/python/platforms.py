@@ -17,6 +17,9 @@ import pytest
 PLATFORM = os.environ.get("CALLOUT_TEST_PLATFORM", "cpu")
 ON_CUDA = PLATFORM == "cuda"
 
+COLLECTIVES = "GPUs exchange values by NCCL, whose kernels are machine code: it takes hardware"
+"""A reason for `cpu_only`."""
+
 
 def awaited(outs):
     """The results of a program, when it has ended on a GPU: what a callback there raises comes with the wait.

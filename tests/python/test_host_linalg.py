@@ -2,10 +2,10 @@
 """jax.numpy.linalg in programs that run without Python: the host gives their runtime LAPACK's handlers."""
 
 import functools
+import subprocess
 from ctypes.util import find_library
 
 import command
-import ffi_calls
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
@@ -168,20 +168,44 @@ def test_a_function_that_nobody_has_registered_is_named(tmp_path):
     assert "Plugin::RegisterHandler" in done.err
 
 
+# In plain C++, and of an older XLA FFI than this jaxlib's header: a plugin takes none that is newer than itself.
+DOUBLES = """
+#include "xla/ffi/api/c_api.h"
+
+extern "C" XLA_FFI_Error* Doubles(XLA_FFI_CallFrame* frame) {
+  auto* extension = frame->extension_start;
+  if (extension != nullptr && extension->type == XLA_FFI_Extension_Metadata) {
+    XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
+    metadata->api_version.major_version = 0;
+    metadata->api_version.minor_version = 1;
+    metadata->traits = 0;
+    return nullptr;
+  }
+  const auto* from = static_cast<const XLA_FFI_Buffer*>(frame->args.args[0]);
+  const auto* to = static_cast<const XLA_FFI_Buffer*>(frame->rets.rets[0]);
+  for (int64_t i = 0; i < from->dims[0]; ++i) {
+    static_cast<float*>(to->data)[i] = 2 * static_cast<const float*>(from->data)[i];
+  }
+  return nullptr;
+}
+"""
+
+
 def test_a_handler_of_a_library_is_given_to_the_command(tmp_path):
+    (tmp_path / "doubles.cc").write_text(DOUBLES)
+    library = tmp_path / "libdoubles.so"
+    flags = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{jax.ffi.include_dir()}"]
+    subprocess.run(["c++", *flags, str(tmp_path / "doubles.cc"), "-o", str(library)], check=True)
     x = np.arange(3, dtype=np.float32)
-    affine = jax.ffi.ffi_call("affine", jax.ShapeDtypeStruct(x.shape, x.dtype))
-    program = command.Program(
-        tmp_path, jax.jit(lambda x: affine(x, a=np.float32(2), b=np.int64(1))), x, allowed=["affine"]
-    )
-    library = ffi_calls.build(tmp_path)
-    done = program.run(x, flags=["--handler", f"affine={library}:affine"])
+    doubles = jax.ffi.ffi_call("doubles", jax.ShapeDtypeStruct(x.shape, x.dtype))
+    program = command.Program(tmp_path, jax.jit(lambda x: doubles(x)), x, allowed=["doubles"])
+    done = program.run(x, flags=["--handler", f"doubles={library}:Doubles"])
     assert done.code == 0, done.err
-    np.testing.assert_array_equal(done.results[0], 2 * x + 1)
+    np.testing.assert_array_equal(done.results[0], 2 * x)
     for flag, text in [
-        ("affine", "--handler: expected NAME=lib.so:SYMBOL, got 'affine'"),
-        (f"affine={library}:no_such", "has no symbol 'no_such'"),
-        ("affine=/no/such.so:affine", "/no/such.so"),
+        ("doubles", "--handler: expected NAME=lib.so:SYMBOL, got 'doubles'"),
+        (f"doubles={library}:no_such", "has no symbol 'no_such'"),
+        ("doubles=/no/such.so:Doubles", "/no/such.so"),
     ]:
         done = program.run(x, flags=["--handler", flag])
         assert done.code == 2
