@@ -105,7 +105,7 @@ constexpr auto kPrecisions =
 struct Flag {
   std::string_view word;
   uint32_t kind;
-  bool Modifiers::*flag;
+  bool Modifiers::* flag;
 };
 
 constexpr auto kFlags = std::to_array<Flag>({
