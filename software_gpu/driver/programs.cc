@@ -80,7 +80,8 @@ CUresult WriteInitial(State& state, const LoadedProgram& loaded) {
     if (global.external) continue;
     char* const memory = state.memory.Find(loaded.variables.at(global.name), global.bytes).memory;
     std::memset(memory, 0, global.bytes);
-    std::memcpy(memory, global.initial.data(), std::min<size_t>(global.initial.size(), global.bytes));
+    std::copy_n(global.initial.data(), std::min<size_t>(global.initial.size(), global.bytes),
+                reinterpret_cast<std::byte*>(memory));
     for (const ptx::Relocation& relocation : global.relocations) {
       const auto target = loaded.variables.find(relocation.variable);
       if (target == loaded.variables.end()) return CUDA_ERROR_INVALID_PTX;
