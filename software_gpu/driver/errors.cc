@@ -3,6 +3,7 @@
 // Names and texts of errors. The texts are cuda.h's names of them in words, where nothing better is known.
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -23,8 +24,8 @@ std::string WordsOf(std::string name) {
   return name;
 }
 
-std::map<CUresult, Text> MakeTexts() {
-  std::map<CUresult, Text> texts;
+std::map<int, Text> MakeTexts() {
+  std::map<int, Text> texts;
 #define X(error) texts[error] = {#error, WordsOf(#error)};
 #include "error_table.inc"
 #undef X
@@ -57,9 +58,12 @@ std::map<CUresult, Text> MakeTexts() {
   return texts;
 }
 
-const Text* FindText(CUresult error) {
-  static const auto* const texts = new std::map<CUresult, Text>(MakeTexts());
-  const auto found = texts->find(error);
+// Callers may ask of numbers that the enumeration cannot hold.
+const Text* FindText(const CUresult& error) {
+  int number;
+  std::memcpy(&number, &error, sizeof(number));
+  static const auto* const texts = new std::map<int, Text>(MakeTexts());
+  const auto found = texts->find(number);
   return found != texts->end() ? &found->second : nullptr;
 }
 

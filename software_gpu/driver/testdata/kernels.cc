@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An image for the double.
+#include <algorithm>
 #include <cstring>
 
 #include "driver/software_gpu.h"
@@ -42,7 +43,7 @@ int Coordinates(const SoftwareGpuLaunch* launch, void** parameters) {
 // sum_shared(float* out): fills the block's dynamic shared memory and sums it up.
 int SumShared(const SoftwareGpuLaunch* launch, void** parameters) {
   auto* const shared = static_cast<unsigned char*>(launch->shared);
-  std::memset(shared, 1, launch->shared_bytes);
+  std::fill_n(shared, launch->shared_bytes, 1);
   float sum = 0;
   for (unsigned int i = 0; i < launch->shared_bytes; ++i) sum += shared[i];
   *Read<float*>(parameters[0]) = sum;
