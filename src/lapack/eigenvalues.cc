@@ -96,7 +96,7 @@ Status Geev(const Frame& frame) {
   CALLOUT_ASSIGN_OR_RETURN(char left, frame.Flag("compute_left", "VN"));
   CALLOUT_ASSIGN_OR_RETURN(char right, frame.Flag("compute_right", "VN"));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> x, frame.Arg<T>(0, 2));
-  Int n = x.dim(0), ld = std::max(1, n), query = -1, queried = 0;
+  Int n = x.dim(0), ld = std::max(1, n);
   CALLOUT_RETURN_IF_ERROR(frame.ExpectSame(n, x.dim(1), "columns of a square matrix"));
   CALLOUT_RETURN_IF_ERROR(w.Read(frame, 0, x.count, n));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<ComplexOf<T>> vl, frame.Ret<ComplexOf<T>>(w.results(), 2));
@@ -109,7 +109,7 @@ Status Geev(const Frame& frame) {
   // The operand stays: LAPACK overwrites it, and no result is in its place.
   std::vector<T> matrix(std::max<size_t>(1, elements)), packed_left(matrix.size()), packed_right(matrix.size());
   std::vector<RealOf<T>> rwork(2 * std::max<size_t>(1, static_cast<size_t>(n)));
-  const auto call = [&](int64_t i, T* work, Int* lwork, Int* out) {
+  const auto decompose = [&](int64_t i, T* work, Int* lwork, Int* out) {
     if constexpr (kIsComplex<T>) {
       return Call<T, "geev">(&left, &right, &n, matrix.data(), &ld, w.first.at(i), packed_left.data(), &ld,
                              packed_right.data(), &ld, work, lwork, rwork.data(), out, kOne, kOne);
@@ -118,14 +118,10 @@ Status Geev(const Frame& frame) {
                              &ld, packed_right.data(), &ld, work, lwork, out, kOne, kOne);
     }
   };
-  T size{};
-  CALLOUT_RETURN_IF_ERROR(call(0, &size, &query, &queried));
-  if (queried != 0) return frame.Refused(queried);
-  std::vector<T> work = Workspace(size);
-  Int lwork = static_cast<Int>(work.size());
-  for (int64_t i = 0; i < x.count; ++i) {
+  return CallEach<T>(frame, x.count, &info, [&](int64_t i, T* work, Int* lwork, Int* out) -> Status {
+    if (*lwork == -1) return decompose(i, work, lwork, out);
     std::copy_n(x.at(i), elements, matrix.data());
-    CALLOUT_RETURN_IF_ERROR(call(i, work.data(), &lwork, info.at(i)));
+    CALLOUT_RETURN_IF_ERROR(decompose(i, work, lwork, out));
     if constexpr (kIsComplex<T>) {
       std::copy_n(packed_left.data(), elements, vl.at(i));
       std::copy_n(packed_right.data(), elements, vr.at(i));
@@ -133,8 +129,8 @@ Status Geev(const Frame& frame) {
       Unpack(n, w.second.at(i), packed_left, vl.at(i));
       Unpack(n, w.second.at(i), packed_right, vr.at(i));
     }
-  }
-  return OkStatus();
+    return OkStatus();
+  });
 }
 
 template <typename T>
@@ -145,7 +141,7 @@ Status Gees(const Frame& frame) {
   CALLOUT_ASSIGN_OR_RETURN(char sort, frame.Flag("sort", "N"));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> x, frame.InPlace<T>(0, 0, 2));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> vs, frame.Ret<T>(1, 2));
-  Int n = x.dim(0), ld = std::max(1, n), query = -1, queried = 0;
+  Int n = x.dim(0), ld = std::max(1, n);
   CALLOUT_RETURN_IF_ERROR(frame.ExpectSame(n, x.dim(1), "columns of a square matrix"));
   CALLOUT_RETURN_IF_ERROR(w.Read(frame, 2, x.count, n));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<Int> sorted, frame.Ret<Int>(2 + w.results(), 0));
@@ -166,13 +162,7 @@ Status Gees(const Frame& frame) {
                              vs.at(i), &ld, work, lwork, bwork.data(), out, kOne, kOne);
     }
   };
-  T size{};
-  CALLOUT_RETURN_IF_ERROR(call(0, &size, &query, &queried));
-  if (queried != 0) return frame.Refused(queried);
-  std::vector<T> work = Workspace(size);
-  Int lwork = static_cast<Int>(work.size());
-  for (int64_t i = 0; i < x.count; ++i) CALLOUT_RETURN_IF_ERROR(call(i, work.data(), &lwork, info.at(i)));
-  return OkStatus();
+  return CallEach<T>(frame, x.count, &info, call);
 }
 
 CALLOUT_LAPACK_INSTANCES(Syevd)

@@ -28,16 +28,11 @@ Status Geqrf(const Frame& frame) {
   CALLOUT_RETURN_IF_ERROR(frame.ExpectCounts(1, 2));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> x, frame.InPlace<T>(0, 0, 2));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> tau, frame.Ret<T>(1, 1));
-  Int m = x.dim(0), n = x.dim(1), lda = std::max(1, m), info = 0, query = -1;
+  Int m = x.dim(0), n = x.dim(1), lda = std::max(1, m);
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(tau, x.count, {std::min(m, n)}, "tau"));
-  T size{};
-  CALLOUT_RETURN_IF_ERROR((Call<T, "geqrf">(&m, &n, x.data, &lda, tau.data, &size, &query, &info)));
-  std::vector<T> work = Workspace(size);
-  Int lwork = static_cast<Int>(work.size());
-  for (int64_t i = 0; i < x.count && info == 0; ++i) {
-    CALLOUT_RETURN_IF_ERROR((Call<T, "geqrf">(&m, &n, x.at(i), &lda, tau.at(i), work.data(), &lwork, &info)));
-  }
-  return info == 0 ? OkStatus() : frame.Refused(info);
+  return CallEach<T>(frame, x.count, nullptr, [&](int64_t i, T* work, Int* lwork, Int* info) {
+    return Call<T, "geqrf">(&m, &n, x.at(i), &lda, tau.at(i), work, lwork, info);
+  });
 }
 
 template <typename T>
@@ -46,23 +41,18 @@ Status Geqp3(const Frame& frame) {
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> x, frame.InPlace<T>(0, 0, 2));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<Int> pivots, frame.InPlace<Int>(1, 1, 1));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> tau, frame.Ret<T>(2, 1));
-  Int m = x.dim(0), n = x.dim(1), lda = std::max(1, m), info = 0, query = -1;
+  Int m = x.dim(0), n = x.dim(1), lda = std::max(1, m);
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(pivots, x.count, {n}, "pivots"));
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(tau, x.count, {std::min(m, n)}, "tau"));
   std::vector<RealOf<T>> real(kIsComplex<T> ? 2 * std::max<size_t>(1, static_cast<size_t>(n)) : 0);
-  const auto call = [&](int64_t i, T* work, Int* lwork) {
+  const auto call = [&](int64_t i, T* work, Int* lwork, Int* info) {
     if constexpr (kIsComplex<T>) {
-      return Call<T, "geqp3">(&m, &n, x.at(i), &lda, pivots.at(i), tau.at(i), work, lwork, real.data(), &info);
+      return Call<T, "geqp3">(&m, &n, x.at(i), &lda, pivots.at(i), tau.at(i), work, lwork, real.data(), info);
     } else {
-      return Call<T, "geqp3">(&m, &n, x.at(i), &lda, pivots.at(i), tau.at(i), work, lwork, &info);
+      return Call<T, "geqp3">(&m, &n, x.at(i), &lda, pivots.at(i), tau.at(i), work, lwork, info);
     }
   };
-  T size{};
-  CALLOUT_RETURN_IF_ERROR(call(0, &size, &query));
-  std::vector<T> work = Workspace(size);
-  Int lwork = static_cast<Int>(work.size());
-  for (int64_t i = 0; i < x.count && info == 0; ++i) CALLOUT_RETURN_IF_ERROR(call(i, work.data(), &lwork));
-  return info == 0 ? OkStatus() : frame.Refused(info);
+  return CallEach<T>(frame, x.count, nullptr, call);
 }
 
 template <typename T>
@@ -70,21 +60,16 @@ Status Orgqr(const Frame& frame) {
   CALLOUT_RETURN_IF_ERROR(frame.ExpectCounts(2, 1));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> x, frame.InPlace<T>(0, 0, 2));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> tau, frame.Arg<T>(1, 1));
-  Int m = x.dim(0), n = x.dim(1), k = tau.dim(0), lda = std::max(1, m), info = 0, query = -1;
+  Int m = x.dim(0), n = x.dim(1), k = tau.dim(0), lda = std::max(1, m);
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(tau, x.count, {k}, "tau"));
-  const auto call = [&](int64_t i, T* work, Int* lwork) {
+  const auto call = [&](int64_t i, T* work, Int* lwork, Int* info) {
     if constexpr (kIsComplex<T>) {
-      return Call<T, "ungqr">(&m, &n, &k, x.at(i), &lda, tau.at(i), work, lwork, &info);
+      return Call<T, "ungqr">(&m, &n, &k, x.at(i), &lda, tau.at(i), work, lwork, info);
     } else {
-      return Call<T, "orgqr">(&m, &n, &k, x.at(i), &lda, tau.at(i), work, lwork, &info);
+      return Call<T, "orgqr">(&m, &n, &k, x.at(i), &lda, tau.at(i), work, lwork, info);
     }
   };
-  T size{};
-  CALLOUT_RETURN_IF_ERROR(call(0, &size, &query));
-  std::vector<T> work = Workspace(size);
-  Int lwork = static_cast<Int>(work.size());
-  for (int64_t i = 0; i < x.count && info == 0; ++i) CALLOUT_RETURN_IF_ERROR(call(i, work.data(), &lwork));
-  return info == 0 ? OkStatus() : frame.Refused(info);
+  return CallEach<T>(frame, x.count, nullptr, call);
 }
 
 template <typename T>
@@ -110,20 +95,13 @@ Status Gehrd(const Frame& frame) {
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> x, frame.InPlace<T>(0, 0, 2));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> tau, frame.Ret<T>(1, 1));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<Int> info, frame.Ret<Int>(2, 0));
-  Int n = x.dim(0), lda = std::max(1, n), query = -1, queried = 0;
+  Int n = x.dim(0), lda = std::max(1, n);
   CALLOUT_RETURN_IF_ERROR(frame.ExpectSame(n, x.dim(1), "columns of a square matrix"));
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(tau, x.count, {std::max(0, n - 1)}, "tau"));
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(info, x.count, {}, "info"));
-  T size{};
-  CALLOUT_RETURN_IF_ERROR((Call<T, "gehrd">(&n, &low, &high, x.data, &lda, tau.data, &size, &query, &queried)));
-  if (queried != 0) return frame.Refused(queried);
-  std::vector<T> work = Workspace(size);
-  Int lwork = static_cast<Int>(work.size());
-  for (int64_t i = 0; i < x.count; ++i) {
-    CALLOUT_RETURN_IF_ERROR(
-        (Call<T, "gehrd">(&n, &low, &high, x.at(i), &lda, tau.at(i), work.data(), &lwork, info.at(i))));
-  }
-  return OkStatus();
+  return CallEach<T>(frame, x.count, &info, [&](int64_t i, T* work, Int* lwork, Int* out) {
+    return Call<T, "gehrd">(&n, &low, &high, x.at(i), &lda, tau.at(i), work, lwork, out);
+  });
 }
 
 template <typename T>
@@ -135,7 +113,7 @@ Status Sytrd(const Frame& frame) {
   CALLOUT_ASSIGN_OR_RETURN(const Batch<RealOf<T>> e, frame.Ret<RealOf<T>>(2, 1));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<T> tau, frame.Ret<T>(3, 1));
   CALLOUT_ASSIGN_OR_RETURN(const Batch<Int> info, frame.Ret<Int>(4, 0));
-  Int n = x.dim(0), lda = std::max(1, n), query = -1, queried = 0;
+  Int n = x.dim(0), lda = std::max(1, n);
   CALLOUT_RETURN_IF_ERROR(frame.ExpectSame(n, x.dim(1), "columns of a square matrix"));
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(d, x.count, {n}, "d"));
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(e, x.count, {std::max(0, n - 1)}, "e"));
@@ -148,13 +126,7 @@ Status Sytrd(const Frame& frame) {
       return Call<T, "sytrd">(&uplo, &n, x.at(i), &lda, d.at(i), e.at(i), tau.at(i), work, lwork, out, kOne);
     }
   };
-  T size{};
-  CALLOUT_RETURN_IF_ERROR(call(0, &size, &query, &queried));
-  if (queried != 0) return frame.Refused(queried);
-  std::vector<T> work = Workspace(size);
-  Int lwork = static_cast<Int>(work.size());
-  for (int64_t i = 0; i < x.count; ++i) CALLOUT_RETURN_IF_ERROR(call(i, work.data(), &lwork, info.at(i)));
-  return OkStatus();
+  return CallEach<T>(frame, x.count, &info, call);
 }
 
 CALLOUT_LAPACK_INSTANCES(Getrf)

@@ -61,6 +61,22 @@ Status Call(Arguments... arguments) {
   return OkStatus();
 }
 
+/// Asks `call(i, work, lwork, info)` for the workspace that it wants, and runs it for each of `count` matrices. `info`:
+/// where LAPACK's answers go; null if the program does not look at them, and Internal is returned for the first
+/// failure.
+template <typename T, typename Function>
+Status CallEach(const Frame& frame, int64_t count, const Batch<Int>* info, const Function& call) {
+  Int query = -1, own = 0;
+  T size{};
+  CALLOUT_RETURN_IF_ERROR(call(0, &size, &query, &own));
+  std::vector<T> work = Workspace(size);
+  Int lwork = static_cast<Int>(work.size());
+  for (int64_t i = 0; i < count && own == 0; ++i) {
+    CALLOUT_RETURN_IF_ERROR(call(i, work.data(), &lwork, info != nullptr ? info->at(i) : &own));
+  }
+  return own == 0 ? OkStatus() : frame.Refused(own);
+}
+
 inline constexpr size_t kOne = 1;  // the length of a flag
 
 }  // namespace callout::internal::lapack

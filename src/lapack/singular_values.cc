@@ -51,19 +51,6 @@ Result<SingularValues<T>> ReadFrame(const Frame& frame) {
   return read;
 }
 
-// Runs `call(i, work, lwork, info)` for each matrix, after a query for the workspace.
-template <typename T, typename Function>
-Status ForEach(const Frame& frame, const SingularValues<T>& read, const Function& call) {
-  Int query = -1, queried = 0;
-  T size{};
-  CALLOUT_RETURN_IF_ERROR(call(0, &size, &query, &queried));
-  if (queried != 0) return frame.Refused(queried);
-  std::vector<T> work = Workspace(size);
-  Int lwork = static_cast<Int>(work.size());
-  for (int64_t i = 0; i < read.x.count; ++i) CALLOUT_RETURN_IF_ERROR(call(i, work.data(), &lwork, read.info.at(i)));
-  return OkStatus();
-}
-
 }  // namespace
 
 template <typename T>
@@ -74,7 +61,7 @@ Status Gesdd(const Frame& frame) {
                                2 * read.larger * read.smaller + 2 * read.smaller * read.smaller + read.smaller);
   std::vector<RealOf<T>> rwork(kIsComplex<T> ? std::max<size_t>(1, real) : 0);
   std::vector<Int> iwork(std::max<size_t>(1, 8 * read.smaller));
-  return ForEach(frame, read, [&](int64_t i, T* work, Int* lwork, Int* info) {
+  return CallEach<T>(frame, read.x.count, &read.info, [&](int64_t i, T* work, Int* lwork, Int* info) {
     auto& r = read;
     if constexpr (kIsComplex<T>) {
       return Call<T, "gesdd">(&r.mode, &r.m, &r.n, r.x.at(i), &r.lda, r.s.at(i), r.u.at(i), &r.ldu, r.vt.at(i), &r.ldvt,
@@ -90,7 +77,7 @@ template <typename T>
 Status Gesvd(const Frame& frame) {
   CALLOUT_ASSIGN_OR_RETURN(SingularValues<T> read, ReadFrame<T>(frame));
   std::vector<RealOf<T>> rwork(kIsComplex<T> ? std::max<size_t>(1, 5 * read.smaller) : 0);
-  return ForEach(frame, read, [&](int64_t i, T* work, Int* lwork, Int* info) {
+  return CallEach<T>(frame, read.x.count, &read.info, [&](int64_t i, T* work, Int* lwork, Int* info) {
     auto& r = read;
     if constexpr (kIsComplex<T>) {
       return Call<T, "gesvd">(&r.mode, &r.mode, &r.m, &r.n, r.x.at(i), &r.lda, r.s.at(i), r.u.at(i), &r.ldu, r.vt.at(i),
