@@ -32,6 +32,14 @@ bool WriteAll(int fd, std::string_view bytes) {
 
 }  // namespace
 
+Result<LibrarySymbol> LibrarySymbol::Parse(const std::string& spec) {
+  const size_t colon = spec.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == spec.size()) {
+    return InvalidArgument("expected \"path/lib.so:symbol\", got '" + spec + "'");
+  }
+  return LibrarySymbol{spec.substr(0, colon), spec.substr(colon + 1)};
+}
+
 Result<DynamicLibrary> DynamicLibrary::Open(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {

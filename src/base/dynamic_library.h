@@ -10,6 +10,14 @@
 
 namespace callout::internal {
 
+/// "path/lib.so:symbol", taken apart at its last ':'. InvalidArgument if one of the two is missing.
+struct LibrarySymbol {
+  std::string path;
+  std::string symbol;
+
+  static Result<LibrarySymbol> Parse(const std::string& spec);
+};
+
 /// A loaded shared library, never unloaded: compiled programs may hold its functions for as long as the process lives.
 class DynamicLibrary {
  public:

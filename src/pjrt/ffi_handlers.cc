@@ -22,14 +22,10 @@ Status Plugin::RegisterHandler(const FfiHandler& handler) const {
 }
 
 Result<FfiHandler::Function*> FfiHandler::Find(const std::string& library_and_symbol) {
-  const size_t colon = library_and_symbol.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == library_and_symbol.size()) {
-    return InvalidArgument("callout: expected 'path/lib.so:symbol', got '" + library_and_symbol + "'");
-  }
-  const std::string path = library_and_symbol.substr(0, colon), symbol = library_and_symbol.substr(colon + 1);
-  CALLOUT_ASSIGN_OR_RETURN(const internal::DynamicLibrary library, internal::DynamicLibrary::Open(path));
-  void* found = library.Find(symbol);
-  if (found == nullptr) return NotFound("callout: '" + path + "' has no symbol '" + symbol + "'");
+  CALLOUT_ASSIGN_OR_RETURN(const auto named, internal::LibrarySymbol::Parse(library_and_symbol));
+  CALLOUT_ASSIGN_OR_RETURN(const internal::DynamicLibrary library, internal::DynamicLibrary::Open(named.path));
+  void* found = library.Find(named.symbol);
+  if (found == nullptr) return NotFound("callout: '" + named.path + "' has no symbol '" + named.symbol + "'");
   return reinterpret_cast<Function*>(found);
 }
 

@@ -76,12 +76,9 @@ Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label, const ca
 }
 
 Result<std::shared_ptr<Callback>> LoadNativeFunction(std::string label, const std::string& spec) {
-  const size_t colon = spec.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == spec.size()) {
-    return InvalidArgument("expected \"path/lib.so:symbol\", got '" + spec + "'");
-  }
-  CALLOUT_ASSIGN_OR_RETURN(const DynamicLibrary library, DynamicLibrary::Open(spec.substr(0, colon)));
-  return FindNativeFunction(std::move(label), library, spec.substr(colon + 1));
+  CALLOUT_ASSIGN_OR_RETURN(const LibrarySymbol named, LibrarySymbol::Parse(spec));
+  CALLOUT_ASSIGN_OR_RETURN(const DynamicLibrary library, DynamicLibrary::Open(named.path));
+  return FindNativeFunction(std::move(label), library, named.symbol);
 }
 
 Result<std::shared_ptr<Callback>> FindNativeFunction(std::string label, const DynamicLibrary& library,
