@@ -282,8 +282,12 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
 
 [[gnu::noinline, gnu::cold]] Status Delivery::NotTaken(TapSite& site, const Sending& sending,
                                                        BoundedQueue::Outcome outcome) {
-  const bool comes_again = site.policy == OverflowPolicy::kBlock && sending.patience == Patience::kComesAgain;
-  if (outcome == BoundedQueue::Outcome::kFull && comes_again) return Unavailable("the tap queue is full");
+  if (sending.patience == Patience::kComesAgain) {
+    // Its sender has it still, and counts it when it ends.
+    if (outcome == BoundedQueue::Outcome::kClosed) return Unavailable("the tap queue is closed");
+    const bool waits = site.policy == OverflowPolicy::kBlock;
+    if (outcome == BoundedQueue::Outcome::kFull && waits) return Unavailable("the tap queue is full");
+  }
   // An inspector has counted the record, and those before it.
   if (site.inspector == nullptr) PutUnsentBack(site, sending, sending.unsent.value_or(0) + 1);
   const bool fails = CountDrop(site, outcome);

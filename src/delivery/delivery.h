@@ -41,7 +41,7 @@ struct NamedQueueStats {
 /// What becomes of a record for which its queue has no room, and whose policy is to wait.
 enum class Patience {
   kWaits,
-  kComesAgain,  ///< Unavailable; its sender tries again.
+  kComesAgain,  ///< Unavailable; its sender tries again. After Shutdown, too, under each policy.
 };
 
 /// What a tap sends. Borrowed: valid until Push returns.

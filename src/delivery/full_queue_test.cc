@@ -206,6 +206,19 @@ TEST_F(FullQueueTest, PushAfterShutdownIsCountedNotTaken) {
   EXPECT_EQ(delivery_.Shutdown(kForever), 1U);
 }
 
+// It is counted by whoever holds it: a record that was taken from a ring between the two would be counted by nobody.
+TEST_F(FullQueueTest, AfterShutdownARecordThatComesAgainIsLeftToItsSender) {
+  const auto callback = std::make_shared<FakeCallback>("FullQueueTest.held");
+  EXPECT_EQ(delivery_.Shutdown(kForever), 0U);
+  for (const auto policy : {OverflowPolicy::kBlock, OverflowPolicy::kDropNewest, OverflowPolicy::kFail}) {
+    const auto site = MakeSite(callback, {.policy = policy});
+    const Status status = delivery_.Enqueue(*site, {.buffers = {&view_, 1}, .patience = Patience::kComesAgain});
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  }
+  EXPECT_EQ(callback->stats().drops.load(), 0U);
+  EXPECT_EQ(delivery_.Shutdown(kForever), 0U);
+}
+
 TEST_F(FullQueueTest, SiteRetiredAfterShutdownIsLeftAlone) {
   const int64_t sites = LiveCount(LiveKind::kSite);
   (void)delivery_.Shutdown(kForever);

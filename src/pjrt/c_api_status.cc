@@ -30,7 +30,7 @@ constexpr size_t kLargestOptions = 4096;  // a struct_size above is no size
 
 callout_status* OutOfMemory() noexcept { return &g_out_of_memory; }
 
-callout_status* ToCStatus(Status status) noexcept {
+callout_status* ToCStatus(const Status& status) noexcept {
   if (status.ok()) [[likely]]
     return nullptr;
   try {

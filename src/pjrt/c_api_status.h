@@ -15,7 +15,7 @@
 namespace callout::internal {
 
 /// Null if ok. The caller's to destroy.
-callout_status* ToCStatus(Status status) noexcept;
+callout_status* ToCStatus(const Status& status) noexcept;
 callout_status* OutOfMemory() noexcept;
 
 struct Argument {
@@ -33,7 +33,7 @@ callout_status* GuardC(const char* function, std::initializer_list<Argument> not
   try {
     Status status = CheckNotNull(function, not_null);
     if (status.ok()) status = std::forward<Body>(body)();
-    return ToCStatus(std::move(status));
+    return ToCStatus(status);
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
   } catch (const std::exception& e) {

@@ -180,7 +180,7 @@ void HostTransferContext::Feed(size_t result, PJRT_CopyToDeviceStream* stream, B
   Status status = StartTransfer(result, stream, bytes);
   if (status.ok()) return;
   DestroyStream(api_, stream);
-  Fail(std::move(status));
+  Fail(status);
 }
 
 Status HostTransferContext::StartTransfer(size_t result, PJRT_CopyToDeviceStream* stream, Bytes& bytes) {
@@ -219,11 +219,11 @@ void HostTransferContext::TransferIsDone(PJRT_Error* error, void* user_arg) {
   DestroyEvent(context.api_, transfer->done);
   DestroyStream(context.api_, transfer->stream);
   if (status.ok()) return;
-  context.Fail(std::move(status));
+  context.Fail(status);
   context.FeedWaiting();
 }
 
-void HostTransferContext::Fail(Status status) {
+void HostTransferContext::Fail(const Status& status) {
   MutexLock lock(mutex_);
   if (code_ != StatusCode::kOk) return;
   code_ = status.code();

@@ -44,7 +44,7 @@ class HostTransferContext : public std::enable_shared_from_this<HostTransferCont
   void FeedWaiting();
   void Feed(size_t result, PJRT_CopyToDeviceStream* stream, Bytes bytes);
   Status StartTransfer(size_t result, PJRT_CopyToDeviceStream* stream, Bytes& bytes);
-  void Fail(Status status);
+  void Fail(const Status& status);
   static void TransferIsDone(PJRT_Error* error, void* user_arg);
 
   const PjrtApi& api_;
