@@ -31,7 +31,7 @@ help:
 	@echo 'make bench      compare with JAX and run the C++ benchmarks'
 	@echo 'make gpu-check  run what only a GPU can show; GPU_PYTHON=... has JAX with its CUDA plugin'
 	@echo 'make gpu-test   run with JAX'"'"'s CUDA plugin on the software GPU; GPU_TEST=full: every plugin and every suite'
-	@echo 'make nightly    what takes hours: soak, fuzz and fuzz-programs for SECONDS=14400 each, matrix with every JAX'
+	@echo 'make nightly    what takes hours: soak, fuzz for SECONDS=14400, matrix and gpu-test whole, programs for half of them on two JAXes'
 	@echo 'make soak       run the tests that load the machine for minutes'
 	@echo 'make lint       check formatting, types and layering'
 	@echo 'make format     format C++ and Python sources'

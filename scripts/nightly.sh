@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What takes hours: long loads, long fuzzing, every supported JAX. Usage: nightly.sh SECONDS MINOR:JAX...
+# What takes hours: long loads, long fuzzing, every supported JAX. Usage: nightly.sh SECONDS MINOR:JAX... (oldest first)
 # SEED in the environment: that of the fuzzers, the day by default. All parts run, also if one fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,9 +25,12 @@ part() { # NAME COMMAND...
 echo "::: seed $seed"
 part soak make soak
 part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
-part fuzz-programs make fuzz-programs SECONDS="$seconds" SEED="$seed"
 part gpu-test env GPU_TEST=full make gpu-test
 part matrix scripts/jax_matrix.sh "$@"
+for cell in "$1" "${@: -1}"; do # the ends; the matrix has made their environments
+  tag=cp${cell%%:*} jax=${cell#*:}
+  part "programs-$jax" "build/matrix/${tag/./}-jax$jax/bin/python" tests/programs --seconds "$((seconds / 2))" --seed "$seed"
+done
 
 if ((${#failed[@]})); then
   echo "::: FAILED: ${failed[*]}"

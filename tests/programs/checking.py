@@ -80,7 +80,8 @@ def check(program: Program) -> None:
 
 
 def _check(program: Program) -> None:
-    results, expected = oracle.expected(program)
+    run = oracle.expected(program)
+    results, expected = run.results, run.events
     before, messages = _counters(), Messages()
     try:
         with messages:
@@ -95,6 +96,7 @@ def _check(program: Program) -> None:
     for site in set(by_site) & set(prelude.sinks):
         heard += prelude.written(site, by_site[site].attrs["dtype"])
     _compare_counters(by_site, before, _counters(), dict(prelude.calls))
+    _compare_bars(program, run.bars)
     doubtful = _doubtful(program)
     jax_events = _with_jax(program) if doubtful else None
     _compare_events(program, by_site, expected, heard, doubtful, jax_events)
@@ -229,6 +231,21 @@ def _compare_events(program, by_site, expected, heard, doubtful, jax_events) -> 
             lost, more = want - got, got - want
             text = f"events of site {site} ({what}): missing {_some(lost)}, unexpected {_some(more)}"
             raise Difference(f"events of {what}", text, got, lambda _, events, site=site: _of_site(events, site))
+
+
+def _compare_bars(program: Program, expected: list[tuple[int, int]]) -> None:
+    """A bar for each run of a loop, at its last step when it ends; where the manual promises less, none is looked at."""
+    if program.mode not in ("jit", "donate", "aot"):
+        return
+    certain = {
+        stmt.attrs["bar"]
+        for stmt, around in within(program.main, {"cond", "vmap", "shard_map", "remat", "map"} | DERIVATIVES | RULES)
+        if stmt.attrs.get("bar") is not None and not around and not stmt.attrs.get("options")
+    }
+    want = collections.Counter(bar for bar in expected * program.runs if bar[0] in certain)
+    got = collections.Counter(bar for bar in prelude.bars() if bar[0] in certain)
+    if got != want:
+        raise Difference("bars", f"bars: expected {dict(want)}, got {dict(got)} in {prelude.drawn.getvalue()!r}")
 
 
 def _of_site(events: Any, site: int) -> collections.Counter[Any]:

@@ -4,44 +4,19 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import itertools
 import random
 from collections.abc import Sequence
 
+import choosing
 import jax
 import numpy as np
 import prelude
+from choosing import Scope
 from syntax import INTEGER, SCALAR, VECTOR, Program, Region, Stmt, Type, Var
 
 POLICIES = (None, "nothing_saveable", "everything_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable")
-NUMBA = ["numba"] if importlib.util.find_spec("numba") else []
-# What is written for the host's memory: on CUDA a Buffer and a foreign function's operands are the device's.
-NOT_HERE = {"buffer", "ffi"} if prelude.ON_CUDA else set()
 DEVICES = tuple(n for n in (0, 0, 2, 4) if not prelude.ON_CUDA or n <= len(jax.devices()))
-METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
-
-
-@dataclasses.dataclass(frozen=True)
-class Scope:
-    """What surrounds a region."""
-
-    depth: int = 0
-    reverse: bool = False  # a cotangent will flow through it: no while loop with a bound from the program
-    forward: bool = False  # a tangent will: no custom_vjp
-    lanes: bool = False  # inside vmap
-    uneven: bool = False  # inside a cond or while loop that lanes of a vmap decide
-    shards: bool = False
-    remat: bool = False
-    rule: bool = False  # inside a custom rule
-    loops: int = 0  # how often pos grew
-
-    @property
-    def derivative(self) -> bool:
-        return self.reverse or self.forward
-
-    def inside(self, **changes: object) -> Scope:
-        return dataclasses.replace(self, depth=self.depth + 1, **changes)
 
 
 class Drawer:
@@ -183,57 +158,12 @@ class Body:
             self._op(op, type_, self.some(type_), by=by)
 
     def _callback(self) -> None:
-        scope, pick = self._scope, self._random.choice
-        kinds = ["pure", "pure", "buffer", "buffer", "watch", "watch", "cpp", "ffi", *NUMBA]
-        kinds = [kind for kind in kinds if kind not in NOT_HERE]
-        if scope.uneven and not scope.rule:  # they run for the lanes that are there
-            kinds += ["tap", "tap", "debug", *([] if scope.remat else ["io"])]
-        if not scope.uneven:
-            kinds += ["tap", "tap", "debug", "debug", "print", "hcb_tap"]
-            if not scope.lanes:
-                kinds += ["sink", "named_tap"]
-            if not scope.derivative and not scope.remat and not scope.rule and not scope.shards:
-                kinds.append("ref_tap")
-            if not scope.remat:
-                kinds += ["io", "io"]
-                if not scope.lanes and not scope.derivative:
-                    kinds.append("hcb_call")
-        what = pick(kinds)
-        dtype = "float32" if self._random.random() < 0.5 else pick(list(prelude.MODULUS))
-        if dtype in ("int4", "uint4", "uint2") and (what in ("buffer", "watch") or self._drawer.devices):
-            dtype = "float32"  # XLA loses elements of less than a byte when it reshards them
-        if what == "print" or what in prelude.NATIVE:
-            dtype = pick(("float32", "int32")) if what == "print" else "float32"
-        attrs = {"site": next(self._drawer._sites), "what": what, "dtype": dtype, "modulus": prelude.MODULUS[dtype]}
-        settings: dict[str, object] = {}
-        if what in ("pure", "buffer"):
-            settings["vmap_method"] = pick(METHODS)
-        if what in prelude.NATIVE:
-            attrs["method"] = pick(METHODS if what == "ffi" else (*METHODS, "parallel"))
-        if what in prelude.WITH_RESULT and scope.derivative:
-            attrs["stop"] = True
-        if (
-            what in ("tap", "sink", "named_tap", "debug", "io")
-            and self._random.random() < 0.3
-            and not (scope.shards or scope.derivative or (scope.lanes and what != "tap"))
-        ):
-            settings["ordered"] = True
-        if what in ("pure", "io", "buffer", "debug", "tap") and self._random.random() < 0.3:
-            attrs["options"] = pick(({"numpy_only": True}, {"name": f"named{attrs['site']}"}))
-            if what in ("pure", "io") and self._random.random() < 0.3:
-                attrs["options"] = {"zero_copy": True}
-        if what in ("tap", "sink", "named_tap") and self._random.random() < 0.3:
-            settings.update(self._sending())
+        attrs = choosing.site(self._random, self._scope, next(self._drawer._sites), bool(self._drawer.devices))
         x = self.some(self._type())
-        self._add("site", [x.type], [x], [], **attrs, settings=settings)
+        self._add("site", [x.type], [x], [], **attrs)
 
-    def _sending(self) -> dict[str, object]:
-        """What a tap leaves out. Where it is not the program that decides which ones, only what leaves out none or all."""
-        some = [{"sample": 1.0}, {"only_process": 0}, {"only_process": 1}, {"on_full": "drop_newest"}, {"every": 1}]
-        scope = self._scope
-        if not (scope.lanes or scope.derivative or scope.shards or scope.remat):
-            some += [{"every": 2}, {"every": 3}, {"min_interval": 3600.0}] * 2
-        return self._random.choice(some)
+    def _bar(self) -> dict[str, object]:
+        return choosing.bar(self._random, self._drawer._sites)
 
     def _captured(self, args: list[Var], among: Sequence[int]) -> dict[str, object]:
         """Arguments that are captured variables instead."""
@@ -281,7 +211,7 @@ class Body:
         form = self._random.choice(("while_", "fori_"))
         if form == "while_" and not scope.uneven and self._random.random() < 0.4:
             regions.append(self._drawer._region(scope, self._params(args), []))
-        self._add("while", types, [count, *args], regions, form=form)
+        self._add("while", types, [count, *args], regions, form=form, **self._bar())
 
     def _rows(self, n: int) -> Var:
         inner = self._type()
@@ -308,6 +238,7 @@ class Body:
             [region],
             n=n,
             carried=len(carry),
+            **self._bar(),
             reverse=self._random.random() < 0.3,
             options=self._random.choice(({}, {}, {"unroll": 2})),
         )
@@ -324,7 +255,8 @@ class Body:
         type_ = self._type()
         region = self._drawer._region(scope, params, [type_])
         options = {"batch_size": batch_size} if batch_size else {}
-        self._fold(self._add("map", [Type("f", (n, *type_.shape))], rows, [region], n=n, options=options), [0])
+        out_type = Type("f", (n, *type_.shape))
+        self._fold(self._add("map", [out_type], rows, [region], n=n, options=options, **self._bar()), [0])
 
     def _vmap(self) -> None:
         n = self._random.randint(1, 3)

@@ -3,8 +3,10 @@
 
 import ctypes
 import functools
+import io
 import itertools
 import json
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -37,6 +39,7 @@ FOLDER = "folder"
 calls = {}  # site: how often its function was called
 failing = {}  # site: the position at which its function raises
 raised = []  # what the runs of a program that fails raised, None for nothing; then the barrier
+drawn = io.StringIO()  # what bars wrote
 names = []  # what was registered
 libraries = []  # of foreign functions: they stay
 sinks = {}  # site: the file that its records go to
@@ -235,3 +238,11 @@ def printed(text):
     for line in text.splitlines():
         at, pos, *value = line.replace("[", " ").replace("]", " ").split()
         events.append((int(at.removeprefix("@")), int(pos), tuple(map(float, value))))
+
+
+def bars():
+    """The bars that ended: (which, its steps), in the order of their ends."""
+    last = (line.split("\r")[-1] for line in drawn.getvalue().splitlines())
+    ended = (re.match(r"bar(\d+): .*?(\d+)(?:/\d+ |it )\[", line) for line in last)
+    # A bar below others begins on a line of its own.
+    return [(int(bar[1]), int(bar[2])) for bar in ended if bar and bar[2] != "0"]

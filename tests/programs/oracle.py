@@ -30,6 +30,7 @@ class Oracle:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.bars: list[tuple[int, int]] = []  # which, and its steps
         self._muted = 0
         self._lanes: tuple[int, ...] = ()
         self._levels = itertools.count(1)
@@ -89,6 +90,7 @@ class Oracle:
 
     def _while(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
         body, count = stmt.regions[0], int(values[0]) % 4
+        self._bar(stmt, count)
         look = stmt.regions[1] if len(stmt.regions) > 1 else None
         return self._loop(body, pos, values[1:], [()] * count, look=look)[0]
 
@@ -98,6 +100,7 @@ class Oracle:
     def _scan(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
         (body,), attrs = stmt.regions, stmt.attrs
         carried = attrs["carried"]
+        self._bar(stmt, attrs["n"])
         rows = [tuple(boxes.take(xs, i, 0) for xs in values[carried:]) for i in range(attrs["n"])]
         carry, ys = self._loop(body, pos, values[:carried], rows, attrs.get("reverse", False))
         return [*carry, *(boxes.stack(column, 0) for column in zip(*ys, strict=True))]
@@ -131,6 +134,10 @@ class Oracle:
             self.call(look, pos * 8 + len(rows), carry)
         return carry, [ys[i] for i in range(len(rows))]
 
+    def _bar(self, stmt: Stmt, steps: int) -> None:
+        if stmt.attrs.get("bar") is not None and steps and not self._muted:
+            self.bars.append((stmt.attrs["bar"], steps))
+
     # Lanes and devices
 
     def _vmap(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
@@ -149,6 +156,7 @@ class Oracle:
 
     def _map(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
         rows, outer = [], self._lanes
+        self._bar(stmt, stmt.attrs["n"])
         for i in range(stmt.attrs["n"]):
             if stmt.attrs["options"]:  # a batch size: some iterations are lanes
                 self._lanes = (*outer, i)
@@ -245,8 +253,16 @@ OPERATIONS: dict[str, Any] = {
 }
 
 
-def expected(program: Program) -> tuple[list[np.ndarray], list[Event]]:
-    """Results and events of one run."""
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What one run of a program gives."""
+
+    results: list[np.ndarray]
+    events: list[Event]
+    bars: list[tuple[int, int]]
+
+
+def expected(program: Program) -> Run:
     oracle = Oracle()
     outs = oracle.call(program.main, 0, [np.asarray(x) for x in program.inputs])
-    return [boxes.base(out) for out in outs], oracle.events
+    return Run([boxes.base(out) for out in outs], oracle.events, oracle.bars)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import ml_dtypes  # noqa: F401 - names of dtypes for NumPy
 import numpy as np
 from callout.buffer_callback import buffer_callback  # noqa: F401
+from callout.progress import progress
 from jax import lax
 from listening import *
 
@@ -57,7 +58,13 @@ def back(x, like):
 # Loops: pos * 8 + i is the position of iteration i
 
 
-def while_(pos, count, body, *carry, look=None):
+def barred(bar, total=None):
+    """What gives a loop's body a bar, if it is to have one."""
+    return progress(total, f"bar{bar}", file=drawn, leave=True) if bar is not None else lambda body: body
+
+
+def while_(pos, count, body, *carry, look=None, bar=None):
+    @barred(bar)
     def step(state):
         i, *carry = state
         return (i + 1, *body(pos * 8 + i, *carry))
@@ -70,11 +77,12 @@ def while_(pos, count, body, *carry, look=None):
     return lax.while_loop(more, step, (count * 0, *carry))[1:]
 
 
-def fori_(pos, count, body, *carry):
-    return lax.fori_loop(0, count % 4, lambda i, c: tuple(body(pos * 8 + i, *c)), tuple(carry))
+def fori_(pos, count, body, *carry, bar=None):
+    return lax.fori_loop(0, count % 4, barred(bar)(lambda i, c: tuple(body(pos * 8 + i, *c))), tuple(carry))
 
 
-def scan_(pos, n, body, carry, xs, **options):
+def scan_(pos, n, body, carry, xs, bar=None, **options):
+    @barred(bar, n)
     def step(carry, row):
         i, *x = row
         outs = body(pos * 8 + i, *carry, *x)
@@ -100,9 +108,10 @@ def cond_(pos, index, branches, *args):
     return lax.switch(index % len(branches), branches, pos, *args)
 
 
-def map_(pos, n, body, *xs, **options):
+def map_(pos, n, body, *xs, bar=None, **options):
     steps = jnp.arange(n, dtype=jnp.int32)
-    return lax.map(lambda row: tuple(body(pos * 8 + row[0], *row[1:])), (steps, *xs), **options)
+    step = barred(bar, n)(lambda row: tuple(body(pos * 8 + row[0], *row[1:])))
+    return lax.map(step, (steps, *xs), **options)
 
 
 def vmap_(pos, n, body, in_axes, out_axes, *args, **options):
@@ -192,6 +201,8 @@ def forget():
     calls.clear()
     failing.clear()
     raised.clear()
+    drawn.seek(0)
+    drawn.truncate()
     folder = sinks.pop(FOLDER, None)
     sinks.clear()
     if folder:

@@ -41,10 +41,11 @@ OPERATIONS = {
 }
 
 
-def _call(stmt: Stmt, names: list[str], args: list[str]) -> str:
+def _call(stmt: Stmt, names: list[str], args: list[str], with_bars: bool) -> str:
     """The right side of a statement other than an operation or a callback."""
     attrs, rest = stmt.attrs, ", ".join(args)
-    more = _keywords(attrs.get("options", {}))
+    bar = {"bar": attrs["bar"]} if with_bars and attrs.get("bar") is not None else {}
+    more = _keywords({**attrs.get("options", {}), **bar})
     comma = "".join(", " + a for a in args)
     match stmt.kind:
         case "jit":
@@ -57,9 +58,7 @@ def _call(stmt: Stmt, names: list[str], args: list[str]) -> str:
             return f"cond_(pos, {args[0]}, [{', '.join(names)}]{''.join(', ' + a for a in args[1:])})"
         case "while":
             look = f", look={names[1]}" if len(names) > 1 else ""
-            return (
-                f"{attrs.get('form', 'while_')}(pos, {args[0]}, {names[0]}{''.join(', ' + a for a in args[1:])}{look})"
-            )
+            return f"{attrs.get('form', 'while_')}(pos, {args[0]}, {names[0]}{''.join(', ' + a for a in args[1:])}{look}{more})"
         case "ref":
             return f"ref_(pos, {attrs['n']}, {names[0]}, {args[0]})"
         case "scan":
@@ -88,6 +87,7 @@ class Printer:
 
     def __init__(self, callbacks: str = "callout"):
         self._written = {"callout": _callout_site, "jax": _jax_site, "debug": _debug_site, "none": _no_site}[callbacks]
+        self._with_bars = callbacks == "callout"
         self._lines: list[str] = []
         self._functions = 0
 
@@ -137,7 +137,7 @@ class Printer:
         elif stmt.kind == "site":
             self._line(depth, f"{stmt.outs[0].name} = site{stmt.attrs['site']}(pos, {args[0]})")
         else:
-            self._line(depth, f"{', '.join(v.name for v in stmt.outs)}, = {_call(stmt, names, args)}")
+            self._line(depth, f"{', '.join(v.name for v in stmt.outs)}, = {_call(stmt, names, args, self._with_bars)}")
 
     def _site(self, stmt: Stmt) -> None:
         attrs = stmt.attrs

@@ -27,7 +27,7 @@ def _failing(program: Program, chance: random.Random) -> Program:
         if not stmt.attrs["settings"].keys() & {"only_process", "every", "min_interval"}
     }
     try:
-        events = [(event.site, event.pos) for event in oracle.expected(program)[1] if event.site in plain]
+        events = [(event.site, event.pos) for event in oracle.expected(program).events if event.site in plain]
     except boxes.TooLarge:
         return program
     return dataclasses.replace(program, fails=chance.choice(events)) if events else program

@@ -30,6 +30,7 @@ SIMPLE = {
     "policy": None,
     "stop": False,
     "captured": (),
+    "bar": None,
     "form": None,
     "dtype": "float32",
     "modulus": 8,

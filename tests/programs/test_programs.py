@@ -145,6 +145,24 @@ def test_an_error_that_does_not_arrive_is_found():
         checking.check(dataclasses.replace(tap_beside_others(), fails=(0, 5)))
 
 
+def loop_with_bar() -> Program:
+    n, x, v, carried, y = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR), Var("x4", SCALAR)
+    attrs = {"n": 3, "carried": 1, "bar": 0, "options": {}}
+    loop = Stmt("scan", (y,), (x,), (Region((carried,), (), (carried,)),), attrs)
+    return Program(Region((n, x, v), (loop,), (y,)), (np.int32(1), np.float32(3), np.ones(4, np.float32)))
+
+
+def test_loops_have_the_bars_that_the_oracle_says():
+    checking.check(loop_with_bar())
+    assert prelude.bars() == [(0, 3), (0, 3)]
+
+
+def test_a_bar_that_does_not_get_to_its_end_is_found(monkeypatch):
+    monkeypatch.setattr(prelude, "bars", lambda: [(0, 3), (0, 2)])
+    with pytest.raises(checking.Difference, match=r"bars: expected {\(0, 3\): 2}, got {\(0, 3\): 1, \(0, 2\): 1}"):
+        checking.check(loop_with_bar())
+
+
 def test_a_printed_program_runs_by_itself(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(printing.standalone(tap_beside_others()))
