@@ -58,7 +58,8 @@ def _call(stmt: Stmt, names: list[str], args: list[str], with_bars: bool) -> str
             return f"cond_(pos, {args[0]}, [{', '.join(names)}]{''.join(', ' + a for a in args[1:])})"
         case "while":
             look = f", look={names[1]}" if len(names) > 1 else ""
-            return f"{attrs.get('form', 'while_')}(pos, {args[0]}, {names[0]}{''.join(', ' + a for a in args[1:])}{look}{more})"
+            carried = "".join(", " + a for a in args[1:])
+            return f"{attrs.get('form', 'while_')}(pos, {args[0]}, {names[0]}{carried}{look}{more})"
         case "ref":
             return f"ref_(pos, {attrs['n']}, {names[0]}, {args[0]})"
         case "scan":
