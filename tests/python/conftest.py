@@ -178,3 +178,21 @@ def settings():
     yield callout.config.update
     for name, value in before.items():
         callout.config.update(name, value)
+
+
+@pytest.fixture
+def bind():
+    """Registers names for exported programs; callbacks note (name, value) in order, and return the value plus one."""
+
+    class Bind(list):
+        def __call__(self, *names, returns=lambda value: value + 1):
+            for name in names:
+                callout.register(
+                    name, lambda value, name=name: (self.append((name, value.tolist())), returns(value))[1]
+                )
+                bound.append(name)
+
+    bound = []
+    yield Bind()
+    for name in bound:
+        callout.unregister(name)

@@ -11,60 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from callout import _artifact, _jax_compat
-from callout._primitives import lowering
+from exporting import F32, NAMES, bind_everything, everything, export_for, loaded, main_of, unordered
 from jax import lax
-from jax.interpreters import mlir
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-
-F32 = jax.ShapeDtypeStruct((), jnp.float32)
-
-
-@pytest.fixture
-def bind():
-    """Registers names whose callbacks note (name, value) in order, and return the value plus one."""
-
-    class Bind(list):
-        def __call__(self, *names, returns=lambda value: value + 1):
-            for name in names:
-                callout.register(
-                    name, lambda value, name=name: (self.append((name, value.tolist())), returns(value))[1]
-                )
-                bound.append(name)
-
-    bound = []
-    yield Bind()
-    for name in bound:
-        callout.unregister(name)
-
-
-def everything(x):
-    """Each kind of callback; the ordered ones are a chain, and so are the values."""
-    x = callout.tap("tap.ordered", x, ordered=True, name="first")
-    y = callout.pure_callback("call", F32, x)
-    z = callout.io_callback("io", F32, y, ordered=True)
-    callout.debug_callback("debug", z)
-    return callout.tap("tap", z)
-
-
-NAMES = ("call", "debug", "io", "tap", "tap.ordered")
-
-
-def bind_everything(bind):
-    bind("tap.ordered", "tap", "call", "io")
-    bind("debug", returns=lambda value: None)
-
-
-def loaded(exported):
-    return jax.export.deserialize(exported.serialize())
-
-
-def export_for(f, *args, **kwargs):
-    return callout.export(jax.jit(f), **kwargs)(*args)
-
-
-def main_of(exported):
-    return next(line for line in exported.mlir_module().splitlines() if "@main(" in line)
 
 
 def test_a_loaded_program_does_what_the_traced_one_does(bind):
@@ -200,107 +150,6 @@ def test_the_same_function_runs_before_and_after_it_was_refused():
     with pytest.raises(ValueError, match="was not passed as one"):
         callout.export(f)(F32)
     assert float(f(2.0)) == 2
-
-
-def with_callback(x):
-    return callout.tap("t", callout.pure_callback("c", jax.ShapeDtypeStruct(x.shape, x.dtype), x), ordered=True)
-
-
-def unordered(x):
-    return callout.tap("t", callout.pure_callback("c", jax.ShapeDtypeStruct(x.shape, x.dtype), x))
-
-
-def on_cpu_only(x, f=with_callback):
-    return lax.platform_dependent(x, cpu=f, default=lambda x: x * 10)
-
-
-def in_nested_functions(x):
-    def body(i, c):
-        return lax.cond(c > 0, jax.jit(with_callback), lambda c: c, c)
-
-    return lax.platform_dependent(x, cpu=lambda x: lax.fori_loop(0, 1, body, x), default=lambda x: x * 10)
-
-
-@pytest.mark.cpu_only("it runs what is for a CPU, of a program for several platforms")
-@pytest.mark.parametrize("f", [on_cpu_only, in_nested_functions])
-@pytest.mark.parametrize("platforms", [("cpu", "tpu"), ("tpu", "cpu"), ("rocm", "cpu", "cuda")])
-def test_a_callback_that_only_cpu_reaches_is_exported_for_several_platforms(bind, f, platforms):
-    exported = export_for(f, F32, platforms=platforms)
-    assert exported.platforms == platforms
-    assert "not_supported" not in exported.mlir_module()
-    bind("c", "t")
-    assert float(loaded(exported).call(1.0)) == 2
-    callout.barrier_wait()
-    assert bind == [("c", 1.0), ("t", 2.0)]
-
-
-@pytest.mark.cuda_xfail("JAX drops the ordered effects of a branch for another platform, its own callbacks' too")
-def test_platform_dependent_under_jit(bind):
-    bind("c", "t")
-    assert float(jax.jit(on_cpu_only)(1.0)) == 2
-    assert callout.exported_names(export_for(lambda x: on_cpu_only(x, unordered), F32, platforms=["tpu"])) == ()
-
-
-@pytest.mark.parametrize(
-    "f",
-    [
-        with_callback,
-        lambda x: with_callback(x) + on_cpu_only(x),
-        lambda x: lax.platform_dependent(x, tpu=jax.jit(with_callback), default=lambda x: x),
-    ],
-)
-@pytest.mark.parametrize("platforms", [("cpu", "tpu"), ("tpu", "cpu", "rocm")])
-def test_a_callback_that_another_platform_reaches_is_refused_by_its_name(f, platforms):
-    with pytest.raises(NotImplementedError, match="callbacks are not supported on platform tpu") as info:
-        export_for(f, F32, platforms=platforms)
-    assert "platform_dependent" in str(info.value)
-
-
-def test_a_callback_for_another_platform_alone_is_refused():
-    with pytest.raises(NotImplementedError, match="not supported on platform tpu"):
-        export_for(with_callback, F32, platforms=["tpu"])
-    with pytest.raises(NotImplementedError, match="not supported on platform rocm"):
-        jax.jit(with_callback).trace(F32).lower(lowering_platforms=("cpu", "rocm"))
-
-
-def with_calls(x):
-    x = callout.pure_callback("c", jax.ShapeDtypeStruct(x.shape, x.dtype), x)
-    callout.debug_callback("d", x)
-    return callout.io_callback("c", jax.ShapeDtypeStruct(x.shape, x.dtype), x, ordered=True)
-
-
-@pytest.mark.parametrize("platforms", [("cpu", "cuda"), ("cuda", "cpu")])
-def test_a_program_with_calls_is_exported_for_cpu_and_cuda(bind, platforms):
-    exported = export_for(with_calls, F32, platforms=platforms)
-    assert exported.platforms == platforms
-    assert exported.mlir_module().count("callout.v1.call(") == 3
-    assert callout.exported_names(exported) == ("c", "d")
-    bind("c")
-    bind("d", returns=lambda value: None)
-    assert float(loaded(exported).call(1.0)) == 3
-    with pytest.raises(NotImplementedError, match="not supported on platform tpu; supported: cpu, cuda"):
-        export_for(with_calls, F32, platforms=[*platforms, "tpu"])
-
-
-per_platform_p = jax.extend.core.Primitive("per_platform")
-per_platform_p.def_abstract_eval(lambda x: x)
-mlir.register_lowering(per_platform_p, lowering.refuse_platform)
-for platform, factor in (("cpu", 2), ("cuda", 3)):
-    rule = mlir.lower_fun(lambda x, factor=factor: x * factor, multiple_results=False)
-    mlir.register_lowering(per_platform_p, rule, platform=platform)
-
-
-@pytest.mark.cpu_only("it runs what is for a CPU, of a program for several platforms")
-@pytest.mark.parametrize("platforms", [("cpu", "tpu"), ("cpu", "cuda", "tpu"), ("tpu", "cuda", "cpu")])
-def test_platforms_have_rules_of_their_own_beside_a_refusal(platforms):
-    def f(x):
-        return lax.platform_dependent(x, tpu=lambda x: x, default=per_platform_p.bind)
-
-    exported = export_for(f, F32, platforms=platforms)
-    assert "not_supported" not in exported.mlir_module()
-    assert float(loaded(exported).call(5.0)) == 10
-    with pytest.raises(NotImplementedError, match="callbacks are not supported on platform tpu"):
-        export_for(per_platform_p.bind, F32, platforms=platforms)
 
 
 def on_devices(count):
