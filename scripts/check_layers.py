@@ -43,16 +43,17 @@ BELOW = {
     "files": {"base", "frame", "registry", "sinks", "text"},
     "statistics": {"base", "frame", "registry", "sinks"},
     "watch": {"base", "frame", "registry"},
+    "kinds": {"base", "registry", "sinks", "watch"},
     "transport/cpu": {"base", "frame"},
     "transport/cuda": {"base", "frame"},
     "images": {"base", "transport/cuda"},
     "device_taps": {"base", "frame", "profile", "registry", "delivery", "transport/cuda"},
     "ffi": {
-        *("base", "frame", "profile", "registry", "delivery", "sinks", "watch"),
+        *("base", "frame", "profile", "registry", "delivery"),
         *("transport/cpu", "transport/cuda", "images", "device_taps"),
     },
     "lapack": {"base", "frame", "ffi"},
-    "pjrt": {"base", "frame", "registry", "delivery", "sinks", "files", "ffi", "lapack"},
+    "pjrt": {"base", "frame", "registry", "delivery", "sinks", "files", "kinds", "ffi", "lapack"},
 }
 # The same of software_gpu/, which includes nothing of src/.
 SOFTWARE_GPU: dict[str, set[str]] = {

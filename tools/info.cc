@@ -7,12 +7,9 @@
 #include <utility>
 #include <variant>
 
-#include "registry/progress_clock.h"
+#include "kinds/kinds.h"
 #include "report.h"
 #include "session.h"
-#include "sinks/sinks.h"
-#include "sinks/value_print.h"
-#include "watch/watch.h"
 
 namespace callout::tools {
 namespace {
@@ -30,15 +27,6 @@ std::string ToText(const pjrt::Value& value) {
     }
   };
   return std::visit(Visitor(), value);
-}
-
-// What an own kind of callback is called; null for a name, which needs a binding.
-const char* OwnKind(std::string_view name) {
-  if (name.starts_with(std::string(internal::kPrintKind) + ":")) return "id_print";
-  if (name.starts_with(std::string(internal::kWatchKind) + ":")) return "watch";
-  if (name.starts_with(std::string(internal::kProgressBarKind) + ":")) return "progress bar";
-  if (name.starts_with(std::string(internal::kProgressClockKind) + ":")) return "clock of progress bars";
-  return nullptr;
 }
 
 // What PJRT_Extension_Type calls them (pjrt_c_api.h).
@@ -104,7 +92,7 @@ void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
   for (const pjrt::CallbackUse& use : uses) {
     constexpr std::string_view kPrefix = "callout.v1.";
     const std::string target = use.target.starts_with(kPrefix) ? use.target.substr(kPrefix.size()) : use.target;
-    const char* kind = OwnKind(use.name);
+    const char* kind = internal::ProgramKindOf(use.name);
     std::string line = kind != nullptr ? kind : target + " '" + use.name + "'";
     line += " " + Listed(use.operands);
     if (!use.results.empty()) line += " -> " + Listed(use.results);
@@ -128,7 +116,7 @@ std::string ShellQuoted(const std::string& text) {
 void PrintNames(const std::vector<std::string>& names) {
   std::string unbound;
   for (const std::string& name : names) {
-    if (OwnKind(name) != nullptr) continue;
+    if (internal::ProgramKindOf(name) != nullptr) continue;
     if (name.starts_with("py:")) {
       std::printf("  '%s' is a Python function of the process that traced it: it cannot be bound here\n", name.c_str());
     } else {

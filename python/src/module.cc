@@ -9,6 +9,7 @@
 #include "ffi/targets.h"
 #include "gil.h"
 #include "host_callback.h"
+#include "kinds/kinds.h"
 
 namespace nb = nanobind;
 
@@ -41,6 +42,7 @@ NB_MODULE(_ext, m) {
   if (const callout::Status status = callout::internal::CheckOnlyCore(); !status.ok()) {
     throw nb::import_error(status.c_message());
   }
+  callout::internal::RegisterKinds();
   callout::internal::Delivery::Get().SetGate(callout::internal::Lane::kPython,
                                              {&EnterInterpreter, &LeaveInterpreter, &ForgetThread});
   m.def("ffi_targets", &FfiTargets, "(name, platform, {stage: capsule}) of each FFI target.");

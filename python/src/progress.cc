@@ -8,7 +8,7 @@
 #include "carried_tap.h"
 #include "registry/makers.h"
 #include "registry/progress_clock.h"
-#include "sinks/sinks.h"
+#include "sinks/progress_bar.h"
 
 namespace nb = nanobind;
 
@@ -24,7 +24,6 @@ Result<std::shared_ptr<internal::Callback>> MakeBar(const std::string& label, st
 }  // namespace
 
 void BindProgress(nb::module_& m) {
-  internal::EnsureProgressClockMaker();
   // A host that has a maker of its own for this kind keeps it.
   (void)internal::Makers::Get().Register(std::string(internal::kProgressBarKind), &MakeBar,
                                          internal::Makers::For::kPrograms);

@@ -46,7 +46,6 @@ nb::dict WatchStatistics() {
 }  // namespace
 
 void BindWatch(nb::module_& m) {
-  internal::EnsureWatchMaker();  // eager taps look the name up before any program does
   m.attr("watch_prefix") = std::string(internal::kWatchKind) + ":";
   m.def("watch_statistics", &WatchStatistics);
 }

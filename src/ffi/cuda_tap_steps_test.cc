@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "callout/queue_policy.h"
-#include "sinks/step_counter.h"
 #include "testing/cuda_tap_fixture.h"
 
 namespace callout::internal {
@@ -18,10 +18,15 @@ using ::testing::ElementsAre;
 
 class CudaTapStepsTest : public CudaTapTest {
  protected:
-  /// Adds the step of each record to steps_, as sinks write it.
+  /// Adds the step of each record to steps_: how often its tap was reached on the record's device before.
   std::shared_ptr<FakeCallback> BindCounter() {
     auto callback = Bind();
-    callback->on_deliver = [this](const Record& record) { return steps_.push_back(counter_.Next(record)), OkStatus(); };
+    callback->on_deliver = [this](const Record& record) {
+      int64_t& next = next_[record.device_ordinal];
+      steps_.push_back(next + record.unsent);
+      next = steps_.back() + 1;
+      return OkStatus();
+    };
     return callback;
   }
 
@@ -29,7 +34,7 @@ class CudaTapStepsTest : public CudaTapTest {
     for (int i = 0; i < times; ++i) EXPECT_THAT(site.Execute(frame), IsOk());
   }
 
-  StepCounter counter_;
+  std::map<int32_t, int64_t> next_;
   std::vector<int64_t> steps_;
 };
 

@@ -2,7 +2,6 @@
 #include "ffi/find_callback.h"
 
 #include "registry/embedded_library.h"
-#include "registry/progress_clock.h"
 #include "registry/registry.h"
 
 namespace callout::internal {
@@ -11,7 +10,6 @@ Result<std::shared_ptr<Callback>> FindCallback(const XLA_FFI_Attrs& attrs) {
   CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(attrs, "callback"));
   CALLOUT_ASSIGN_OR_RETURN(const std::string_view needed, StringAttribute(attrs, "names"));
   CALLOUT_ASSIGN_OR_RETURN(const XLA_FFI_Attrs* library, DictionaryAttribute(attrs, "library"));
-  EnsureProgressClockMaker();
   if (library == nullptr) return Registry::Get().Find(name, needed);
   EmbeddedLibrary embedded;
   CALLOUT_ASSIGN_OR_RETURN(embedded.bytes, StringAttribute(*library, "bytes"));

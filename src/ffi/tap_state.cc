@@ -11,9 +11,6 @@
 #include "frame/buffer.h"
 #include "frame/call_frame.h"
 #include "registry/registry.h"
-#include "sinks/sinks.h"
-#include "sinks/value_print.h"
-#include "watch/watch.h"
 
 namespace callout::internal {
 namespace {
@@ -87,9 +84,6 @@ Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
         "got " +
         std::to_string(every) + ", " + std::to_string(min_interval_ns) + ", " + std::to_string(on_full));
   }
-  EnsureProgressBarMaker();
-  EnsureValuePrintMaker();
-  EnsureWatchMaker();
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name, needed));
   SiteInfo info = {std::string(label.empty() ? std::string_view(callback->label()) : label), SplitLines(leaves),
                    offsets != 0, step != 0};

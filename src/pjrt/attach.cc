@@ -6,6 +6,7 @@
 
 #include "base/thread_annotations.h"
 #include "ffi/plugin_targets.h"
+#include "kinds/kinds.h"
 #include "pjrt/host_services.h"
 
 namespace callout::internal {
@@ -55,6 +56,7 @@ Result<const XLA_FFI_Api*> AttachTargets(const PjrtApi& api, const std::string& 
   if (const auto it = attached.tables.find(&api.table()); it != attached.tables.end()) return it->second;
   // Runtimes refuse a name that they know with another function, and several plugins may share one runtime.
   const std::string name = "callout.bootstrap." + std::to_string(attached.attempts++);
+  RegisterKinds();
   CALLOUT_RETURN_IF_ERROR(RegisterBootstrap(api, *extension, name));
   CALLOUT_ASSIGN_OR_RETURN(const XLA_FFI_Api* runtime, RegisterTargetsWithRuntime());
   attached.tables.emplace(&api.table(), runtime);

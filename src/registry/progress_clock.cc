@@ -4,13 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <memory>
-#include <string>
 
 #include "base/ticks.h"
 #include "callout/dtype.h"
-#include "registry/callback.h"
-#include "registry/makers.h"
 
 namespace callout::internal {
 namespace {
@@ -80,15 +76,8 @@ void AdvanceProgress(std::span<uint32_t, kProgressStateSize> state, uint32_t int
   Store(static_cast<uint64_t>(now_ns), &state[0]);
 }
 
-void EnsureProgressClockMaker() {
-  static const bool done = [] {
-    Makers::Get().RegisterDefault(std::string(kProgressClockKind),
-                                  [](const std::string& label, std::string_view) -> Result<std::shared_ptr<Callback>> {
-                                    return std::shared_ptr<Callback>(std::make_shared<ProgressClock>(label));
-                                  });
-    return true;
-  }();
-  (void)done;
+Result<std::shared_ptr<Callback>> MakeProgressClock(const std::string& label, std::string_view /*payload*/) {
+  return std::shared_ptr<Callback>(std::make_shared<ProgressClock>(label));
 }
 
 }  // namespace callout::internal

@@ -13,12 +13,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "callout/abi.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "registry/callback.h"
 
 namespace callout::internal {
 
@@ -26,8 +29,8 @@ namespace callout::internal {
 inline constexpr std::string_view kProgressClockKind = "progress_clock";
 inline constexpr size_t kProgressStateSize = 8;
 
-/// Lets programs have the clock by its name. Again, it does nothing. Thread-safe.
-CALLOUT_EXPORT void EnsureProgressClockMaker();
+/// The clock, whatever the payload is. Thread-safe.
+CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeProgressClock(const std::string& label, std::string_view payload);
 
 /// Steps of the next chunk, after one of `steps` (0: there was none) that took `elapsed_ns`. Grows 8 times at most, so
 /// that a few quick steps do not promise too much.

@@ -5,7 +5,6 @@
 
 #include <array>
 
-#include "registry/registry.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
@@ -72,10 +71,8 @@ TEST_F(ProgressClockTest, TimeOfAChunkIsMeasuredFromTheCallBefore) {
   EXPECT_EQ(state[7], 5U);
 }
 
-TEST_F(ProgressClockTest, ProgramsHaveItByName) {
-  EnsureProgressClockMaker();
-  EnsureProgressClockMaker();
-  auto clock = Registry::Get().Find("progress_clock:");
+TEST_F(ProgressClockTest, StatesOfOtherShapesAreRefused) {
+  const auto clock = MakeProgressClock("progress_clock", "");
   ASSERT_THAT(clock, IsOk());
   TestBuffer state = TestBuffer::Of<uint32_t>({8}, std::vector<uint32_t>(8));
   TestBuffer interval = TestBuffer::Of<uint32_t>({}, {1000});

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/makers.h"
 #include "sinks/sink.h"
 #include "sinks/sinks.h"
 
@@ -15,16 +14,5 @@ class NullSink final : public Sink {
 }  // namespace
 
 std::shared_ptr<Callback> MakeNullSink(std::string label) { return std::make_shared<NullSink>(std::move(label)); }
-
-void EnsureProgressBarMaker() {
-  static const bool done = [] {
-    Makers::Get().RegisterDefault(std::string(kProgressBarKind),
-                                  [](const std::string& label, std::string_view) -> Result<std::shared_ptr<Callback>> {
-                                    return MakeNullSink(label);
-                                  });
-    return true;
-  }();
-  (void)done;
-}
 
 }  // namespace callout::internal

@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "callout/dtype.h"
@@ -18,13 +17,6 @@ namespace callout::internal {
 
 /// Takes and forgets.
 CALLOUT_EXPORT std::shared_ptr<Callback> MakeNullSink(std::string label);
-
-/// A program names a progress bar "progress_bar:PAYLOAD". Python draws it; the core takes its messages and forgets
-/// them.
-inline constexpr std::string_view kProgressBarKind = "progress_bar";
-
-/// Lets programs have that by its name, where nobody registered another maker. Again, it does nothing. Thread-safe.
-CALLOUT_EXPORT void EnsureProgressBarMaker();
 
 /// Writes "label: value" lines (with the leaves' names for a value of several) to the file descriptor `fd`, which it
 /// does not own; -1: standard output. One write a batch.

@@ -40,8 +40,7 @@ CALLOUT_EXPORT Result<ValuePrint> ParseValuePrint(std::string_view payload);
 /// batch.
 CALLOUT_EXPORT std::shared_ptr<Callback> MakeValuePrintSink(std::string label, ValuePrint print, int fd);
 
-/// Lets programs have MakeValuePrintSink by their names, where nobody registered another maker of kPrintKind.
-/// Idempotent. Thread-safe.
-CALLOUT_EXPORT void EnsureValuePrintMaker();
+/// The same, of what ParseValuePrint reads, to standard output. Thread-safe.
+CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeValuePrint(const std::string& label, std::string_view payload);
 
 }  // namespace callout::internal

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
-#include "registry/makers.h"
 #include "sinks/sink.h"
 #include "sinks/value_print.h"
 #include "text/numpy_text.h"
@@ -38,23 +37,15 @@ class ValuePrintSink final : public TextSink {
   const ValuePrint print_;
 };
 
-Result<std::shared_ptr<Callback>> MakeFromPayload(const std::string& label, std::string_view payload) {
-  CALLOUT_ASSIGN_OR_RETURN(ValuePrint print, ParseValuePrint(payload));
-  return MakeValuePrintSink(label, std::move(print), /*fd=*/-1);
-}
-
 }  // namespace
 
 std::shared_ptr<Callback> MakeValuePrintSink(std::string label, ValuePrint print, int fd) {
   return std::make_shared<ValuePrintSink>(std::move(label), std::move(print), fd);
 }
 
-void EnsureValuePrintMaker() {
-  static const bool done = [] {
-    Makers::Get().RegisterDefault(std::string(kPrintKind), &MakeFromPayload);
-    return true;
-  }();
-  (void)done;
+Result<std::shared_ptr<Callback>> MakeValuePrint(const std::string& label, std::string_view payload) {
+  CALLOUT_ASSIGN_OR_RETURN(ValuePrint print, ParseValuePrint(payload));
+  return MakeValuePrintSink(label, std::move(print), /*fd=*/-1);
 }
 
 }  // namespace callout::internal

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <random>
 
-#include "registry/registry.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
@@ -184,17 +183,6 @@ TEST_F(ValuePrintTest, SurvivesChangedBytes) {
     }
   }
   EXPECT_GT(refused, 10000);
-}
-
-TEST_F(ValuePrintTest, ProgramsGetItByName) {
-  EnsureValuePrintMaker();
-  EnsureValuePrintMaker();
-  const auto made = Registry::Get().Find("id_print:1;1000;1000000;;l0");
-  ASSERT_THAT(made, IsOk());
-  EXPECT_EQ(made.value()->label(), "id_print");
-  EXPECT_EQ(made.value()->lane(), Lane::kNative);
-  EXPECT_THAT(Registry::Get().Find("id_print:1;x").status(),
-              StatusIs(StatusCode::kInvalidArgument, "5 fields separated by ';'"));
 }
 
 }  // namespace

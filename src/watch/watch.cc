@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/ticks.h"
 #include "frame/buffer.h"
-#include "registry/makers.h"
 #include "watch/watch_table.h"
 
 namespace callout::internal {
@@ -126,11 +125,6 @@ Status Watch::Deliver(const Record& record) {
   return OkStatus();
 }
 
-Result<std::shared_ptr<Callback>> MakeFromPayload(const std::string& label, std::string_view payload) {
-  CALLOUT_ASSIGN_OR_RETURN(const WatchOptions options, ParseWatch(payload));
-  return MakeWatch(label, options);
-}
-
 }  // namespace
 
 Result<WatchOptions> ParseWatch(std::string_view payload) {
@@ -149,12 +143,9 @@ std::shared_ptr<Callback> MakeWatch(std::string label, WatchOptions options) {
   return std::make_shared<Watch>(std::move(label), options);
 }
 
-void EnsureWatchMaker() {
-  static const bool done = [] {
-    Makers::Get().RegisterDefault(std::string(kWatchKind), &MakeFromPayload);
-    return true;
-  }();
-  (void)done;
+Result<std::shared_ptr<Callback>> MakeWatchOf(const std::string& label, std::string_view payload) {
+  CALLOUT_ASSIGN_OR_RETURN(const WatchOptions options, ParseWatch(payload));
+  return MakeWatch(label, options);
 }
 
 }  // namespace callout::internal

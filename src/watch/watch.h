@@ -29,7 +29,7 @@ CALLOUT_EXPORT Result<WatchOptions> ParseWatch(std::string_view payload);
 /// Counts under the names of its taps, see watch_table.h. Logs the first value that is bad under a name.
 CALLOUT_EXPORT std::shared_ptr<Callback> MakeWatch(std::string label, WatchOptions options);
 
-/// Lets programs have MakeWatch by their names. Idempotent. Thread-safe.
-CALLOUT_EXPORT void EnsureWatchMaker();
+/// The same, of what ParseWatch reads. Thread-safe.
+CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeWatchOf(const std::string& label, std::string_view payload);
 
 }  // namespace callout::internal

@@ -7,7 +7,6 @@
 #include <limits>
 #include <thread>
 
-#include "registry/registry.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
 #include "testing/status_matchers.h"
@@ -136,9 +135,10 @@ TEST_F(WatchTest, ThreadsCountTogether) {
   EXPECT_EQ(log_.messages().size(), 1U);
 }
 
-TEST_F(WatchTest, ProgramsMakeItByName) {
-  EnsureWatchMaker();
-  EXPECT_THAT(Registry::Get().Find("watch:1;ni;stop").status(), IsOk());
+TEST_F(WatchTest, PayloadsAreOneOfSix) {
+  for (const char* payload : {"1;n;report", "1;i;report", "1;ni;report", "1;n;stop", "1;i;stop", "1;ni;stop"}) {
+    EXPECT_THAT(MakeWatchOf("watch", payload), IsOk()) << payload;
+  }
   for (const char* payload : {"", "1", "1;;stop", "2;ni;stop", "1;ni;stop;", "1;in;report"}) {
     EXPECT_THAT(ParseWatch(payload).status(), StatusIs(StatusCode::kInvalidArgument, "a watch must be")) << payload;
   }

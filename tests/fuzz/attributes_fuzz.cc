@@ -15,6 +15,7 @@
 #include "ffi/image_attributes.h"
 #include "frame/attributes.h"
 #include "fuzz.h"
+#include "kinds/kinds.h"
 #include "registry/registry.h"
 #include "testing/fake_callbacks.h"
 #include "testing/fake_runtime.h"
@@ -200,6 +201,8 @@ FakeRuntime& Runtime() {
     };
     CALLOUT_CHECK(internal::Registry::Get().Register("f", callback, /*replace=*/false).ok(), "the name is free");
     CALLOUT_CHECK(internal::Registry::Get().Register("one array", std::make_shared<OneArray>(), false).ok(), "free");
+    internal::RegisterKinds();
+    CALLOUT_CHECK(internal::Registry::Get().Find("watch:1;ni;report").ok(), "programs have the core's kinds");
     return made;
   }();
   return runtime;

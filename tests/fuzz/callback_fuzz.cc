@@ -5,18 +5,12 @@
 
 #include "callout/pjrt/host_callback.h"
 #include "fuzz.h"
+#include "kinds/kinds.h"
 #include "registry/makers.h"
-#include "registry/progress_clock.h"
-#include "sinks/sinks.h"
-#include "sinks/value_print.h"
 #include "tokens.h"
-#include "watch/watch.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
-  internal::EnsureProgressBarMaker();
-  internal::EnsureProgressClockMaker();
-  internal::EnsureValuePrintMaker();
-  internal::EnsureWatchMaker();
+  internal::RegisterKinds();
   (void)internal::Makers::Get().MakeForProgram(bytes);
   // Files of any name are what these kinds are for. Here there are none.
   std::string text(bytes);

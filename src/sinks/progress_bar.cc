@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sinks/progress_bar.h"
+
+#include "sinks/sinks.h"
+
+namespace callout::internal {
+
+Result<std::shared_ptr<Callback>> MakeProgressBar(const std::string& label, std::string_view /*payload*/) {
+  return MakeNullSink(label);
+}
+
+}  // namespace callout::internal
