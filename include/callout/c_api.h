@@ -175,6 +175,11 @@ typedef struct callout_client_options {
   size_t struct_size;
   const callout_option* values;  ///< The CPU plugin knows "cpu_device_count", an integer.
   size_t num_values;
+  /// XLA:CPU runs one program at a time on a device, so a callback that blocks would stop the device. Of programs with
+  /// calls on one device so many may be under way at once, on threads of their own. 0: 32. -1: one at a time, with all
+  /// else on the device.
+  int32_t concurrent_runs;
+  uint32_t reserved;
 } callout_client_options;
 
 /// A plugin at work. Destroyed with the last handle that was made with it, which waits for running programs.

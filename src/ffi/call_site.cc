@@ -4,6 +4,7 @@
 #include "delivery/delivery.h"
 #include "ffi/deferral.h"
 #include "ffi/find_callback.h"
+#include "registry/binding_scope.h"
 #include "registry/invoke.h"
 
 namespace callout::internal {
@@ -12,6 +13,7 @@ Status CallSite::Decode(const XLA_FFI_Attrs& attrs) {
   CALLOUT_ASSIGN_OR_RETURN(const int64_t ordered, Int64Attribute(attrs, "ordered", 0));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(attrs, "deferred", 0));
   CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(attrs, "threaded", 0));
+  device_ = BindingScope::Device();
   ordered_ = ordered != 0;
   deferred_ = deferred != 0;
   threaded_ = threaded != 0;
@@ -39,7 +41,7 @@ Status CallSite::Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> a
   call.args = args.data();
   call.results = results.data();
   call.run_id = RunId(frame);
-  call.device_ordinal = DeviceOrdinal(frame);
+  call.device_ordinal = device_ >= 0 ? device_ : DeviceOrdinal(frame);
   call.error_context = frame;
   call.attributes = attributes_.view().data();
   call.num_attributes = static_cast<uint32_t>(attributes_.view().size());

@@ -39,6 +39,7 @@ class CallSite {
   Attributes attributes_;
   Lanes lanes_;
   Aliases aliases_;
+  int32_t device_ = -1;  // -1: what the runtime tells
 };
 
 }  // namespace callout::internal

@@ -17,10 +17,11 @@
 namespace callout::internal {
 namespace {
 
-Status Push(XLA_FFI_CallFrame* frame, TapSite& site, std::span<const callout_buffer> args) {
+Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const callout_buffer> args) {
+  TapSite& site = state.site();
   TapOperands operands;
   CALLOUT_RETURN_IF_ERROR(operands.Split(site, args));
-  const int32_t device_ordinal = DeviceOrdinal(frame);
+  const int32_t device_ordinal = state.device(frame);
   const Status status =
       Delivery::Get().Push(site, {.buffers = operands.value(),
                                   .device_ordinal = device_ordinal,
@@ -36,11 +37,11 @@ Status Execute(XLA_FFI_CallFrame* frame, const TapState& state) {
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
   std::span<const callout_buffer> args(arg_buffers.data(), DecodeArgs(frame->args, arg_buffers.data()));
   if (!state.threaded() && !state.deferred()) [[likely]]
-    return Push(frame, state.site(), args);
+    return Push(frame, state, args);
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
   std::span<const callout_buffer> results(result_buffers.data(), DecodeRets(frame->rets, result_buffers.data()));
   if (state.threaded()) CALLOUT_RETURN_IF_ERROR(PassToken(&args, &results));
-  Status status = Push(frame, state.site(), args);
+  Status status = Push(frame, state, args);
   if (state.deferred()) return Defer(status, results);
   return status;
 }

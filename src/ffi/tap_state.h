@@ -11,23 +11,26 @@
 #include "base/small_buffer.h"
 #include "delivery/delivery.h"
 #include "frame/ffi_abi.h"
+#include "registry/binding_scope.h"
 
 namespace callout::internal {
 
 class TapState final : public SiteState {
  public:
   TapState(std::unique_ptr<TapSite> site, bool deferred, bool threaded)
-      : site_(std::move(site)), deferred_(deferred), threaded_(threaded) {}
+      : site_(std::move(site)), deferred_(deferred), threaded_(threaded), device_(BindingScope::Device()) {}
   // Records of this site may still be queued: it follows them out.
   ~TapState() override { Delivery::Get().Retire(std::move(site_)); }
   TapSite& site() const { return *site_; }
   bool deferred() const { return deferred_; }
   bool threaded() const { return threaded_; }
+  int32_t device(XLA_FFI_CallFrame* frame) const { return device_ >= 0 ? device_ : DeviceOrdinal(frame); }
 
  private:
   std::unique_ptr<TapSite> site_;
   const bool deferred_;
   const bool threaded_;
+  const int32_t device_;  // -1: what the runtime tells
 };
 
 /// InvalidArgument if a tap has other results than what `deferred` and `threaded` add: nobody would write them.

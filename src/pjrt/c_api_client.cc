@@ -3,6 +3,8 @@
 // Plugins, clients and devices of callout/c_api.h.
 #include "callout/pjrt/client.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -35,8 +37,16 @@ Result<pjrt::Value> ReadValue(const callout_option& option) {
 }
 
 Result<pjrt::ClientOptions> ReadClientOptions(const callout_client_options* given) {
-  CALLOUT_ASSIGN_OR_RETURN(const callout_client_options known, internal::ReadOptions("callout_client_create", given));
+  CALLOUT_ASSIGN_OR_RETURN(
+      const callout_client_options known,
+      internal::ReadOptions("callout_client_create", given, offsetof(callout_client_options, concurrent_runs)));
   pjrt::ClientOptions options;
+  if (known.reserved != 0) return Unimplemented("callout_client_create: `reserved` is not 0");
+  if (known.concurrent_runs < -1) {
+    return InvalidArgument("callout_client_create: concurrent_runs must be at least -1, got " +
+                           std::to_string(known.concurrent_runs));
+  }
+  if (known.concurrent_runs != 0) options.concurrent_runs = std::max(known.concurrent_runs, 0);
   for (size_t i = 0; i < known.num_values; ++i) {
     if (known.values == nullptr || known.values[i].name == nullptr) {
       return InvalidArgument("callout_client_create: option " + std::to_string(i) + " has no name");

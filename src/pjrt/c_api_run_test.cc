@@ -55,7 +55,7 @@ TEST_F(CApiRunTest, OptionsOfAClientAreChecked) {
   callout_plugin* plugin = nullptr;
   ASSERT_THAT(Take(callout_plugin_load(CALLOUT_TEST_PLUGIN, &plugin)), IsOk());
   callout_option option = {};
-  callout_client_options options = {sizeof(options), &option, 1};
+  callout_client_options options = {sizeof(options), &option, 1, 0, 0};
   callout_client* client = nullptr;
   const auto create = [&] { return Take(callout_client_create(plugin, &options, &client)); };
   EXPECT_THAT(create(), StatusIs(StatusCode::kInvalidArgument, "option 0 has no name"));

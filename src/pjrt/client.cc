@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callout/pjrt/client.h"
 
+#include <utility>
+
 #include "base/live_count.h"
+#include "pjrt/lanes.h"
 #include "pjrt/pjrt_abi.h"
 #include "pjrt/topology.h"
 #include "pjrt/values.h"
@@ -12,22 +15,51 @@ using internal::PjrtArgs;
 
 Result<std::shared_ptr<const Client>> Client::Create(std::shared_ptr<const Plugin> plugin,
                                                      const ClientOptions& options) {
-  std::shared_ptr<Client> client(new Client(std::move(plugin)));
-  CALLOUT_RETURN_IF_ERROR(client->Open(options));
-  CALLOUT_RETURN_IF_ERROR(client->ReadDevices());
+  constexpr int kMostRuns = 4096;
+  if (options.concurrent_runs < 0 || options.concurrent_runs > kMostRuns) {
+    return InvalidArgument("callout: concurrent_runs must be from 0 to " + std::to_string(kMostRuns) + ", got " +
+                           std::to_string(options.concurrent_runs));
+  }
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Make(std::move(plugin), options, /*is_counted=*/true));
   return std::shared_ptr<const Client>(std::move(client));
 }
 
-Status Client::Open(const ClientOptions& options) {
+Client::Client(std::shared_ptr<const Plugin> plugin, ClientOptions options, bool is_counted)
+    : plugin_(std::move(plugin)), options_(std::move(options)), is_counted_(is_counted) {}
+
+Result<std::unique_ptr<Client>> Client::Make(std::shared_ptr<const Plugin> plugin, ClientOptions options,
+                                             bool is_counted) {
+  std::unique_ptr<Client> client(new Client(std::move(plugin), std::move(options), is_counted));
+  CALLOUT_RETURN_IF_ERROR(client->Open());
+  CALLOUT_RETURN_IF_ERROR(client->ReadDevices());
+  return client;
+}
+
+internal::Lanes* Client::lanes() const {
+  std::call_once(lanes_made_, [this] { lanes_ = MakeLanes(); });
+  return lanes_.get();
+}
+
+std::unique_ptr<internal::Lanes> Client::MakeLanes() const {
+  if (platform_ != "cpu" || options_.concurrent_runs == 0) return nullptr;
+  ClientOptions options = options_;
+  options.values["cpu_device_count"] = static_cast<int64_t>(options_.concurrent_runs);
+  options.concurrent_runs = 0;
+  Result<std::unique_ptr<Client>> client = Make(plugin_, std::move(options), /*is_counted=*/false);
+  if (!client.ok() || client.value()->devices().empty()) return nullptr;  // programs run without them, too
+  return std::make_unique<internal::Lanes>(std::move(client).value());
+}
+
+Status Client::Open() {
   const internal::PjrtApi& api = plugin_->api();
   std::vector<PJRT_NamedValue> values;
-  for (const auto& [name, value] : options.values) values.push_back(internal::ToNamedValue(name, value));
+  for (const auto& [name, value] : options_.values) values.push_back(internal::ToNamedValue(name, value));
   PjrtArgs<PJRT_Client_Create_Args> args;
   args.create_options = values.data();
   args.num_options = values.size();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Client_Create, args));
   handle_ = args.client;
-  internal::LiveCounter(internal::LiveKind::kPjrtClient).fetch_add(1, std::memory_order_relaxed);
+  if (is_counted_) internal::LiveCounter(internal::LiveKind::kPjrtClient).fetch_add(1, std::memory_order_relaxed);
   PjrtArgs<PJRT_Client_PlatformName_Args> name;
   name.client = handle_;
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Client_PlatformName, name));
@@ -65,11 +97,12 @@ Result<Device> Client::Describe(PJRT_Device* device) const {
 }
 
 Client::~Client() {
+  lanes_.reset();  // waits for its runs, which may read this client's arrays
   if (handle_ == nullptr) return;
   PjrtArgs<PJRT_Client_Destroy_Args> args;
   args.client = handle_;
   plugin_->api().Destroy(&PJRT_Api::PJRT_Client_Destroy, args);
-  internal::LiveCounter(internal::LiveKind::kPjrtClient).fetch_sub(1, std::memory_order_relaxed);
+  if (is_counted_) internal::LiveCounter(internal::LiveKind::kPjrtClient).fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace callout::pjrt

@@ -14,6 +14,7 @@ constexpr int kDeviceAssignment = 9;
 constexpr int kUseShardyPartitioner = 19;
 // CompileOptionsProto
 constexpr int kExecutableBuildOptions = 3;
+constexpr int kCompilePortableExecutable = 4;
 // DeviceAssignmentProto
 constexpr int kReplicaCount = 1;
 constexpr int kComputationCount = 2;
@@ -66,6 +67,17 @@ Result<std::string> SerializeCompileOptions(pjrt::CompileOptions options, int pa
   build.AddNumber(kUseShardyPartitioner, 1);  // what JAX's programs are written for
   WireWriter all;
   all.AddMessage(kExecutableBuildOptions, build.bytes());
+  return all.bytes();
+}
+
+std::string SerializePortableOptions() {
+  WireWriter build;
+  build.AddNumber(kNumReplicas, 1);
+  build.AddNumber(kNumPartitions, 1);
+  build.AddNumber(kUseShardyPartitioner, 1);
+  WireWriter all;
+  all.AddMessage(kExecutableBuildOptions, build.bytes());
+  all.AddNumber(kCompilePortableExecutable, 1);
   return all.bytes();
 }
 

@@ -85,6 +85,12 @@ std::shared_ptr<internal::Callback> MakePlaceholder(std::string_view name) {
   return made.ok() ? made->callback() : nullptr;
 }
 
+// Whether a program may wait for its callbacks. Taps do not block.
+bool HasCalls(std::string_view code) {
+  return code.find("callout.v1.call") != std::string_view::npos ||
+         code.find("callout.v1.buffer") != std::string_view::npos;
+}
+
 }  // namespace
 
 Result<LoadedHostCallback> Compiler::MakeLoadedHostCallback(const LoadedHostCallbackMakeArgs& args) const {
@@ -111,7 +117,7 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   args.compile_options = serialized.data();
   args.compile_options_size = serialized.size();
   CALLOUT_RETURN_IF_ERROR(internal::ProvideLapack(*client_, code));
-  const internal::BindingScope scope(bindings, options.allow_unbound_names ? &MakePlaceholder : nullptr);
+  internal::BindingScope scope(bindings, options.allow_unbound_names ? &MakePlaceholder : nullptr);
   const Plugin& plugin = client_->plugin();
   Status status = internal::ExplainHostTransfers(CALLOUT_PJRT(plugin.api(), PJRT_Client_Compile, args));
   if (!status.ok()) return Explain(std::move(status), program, plugin);
@@ -123,6 +129,7 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   executable.callback_names_ = scope.asked();
   CALLOUT_ASSIGN_OR_RETURN(executable.transfers_, internal::HostTransferProgram::Make(*client_, args.executable,
                                                                                       options.loaded_host_callbacks));
+  if (HasCalls(code)) CALLOUT_RETURN_IF_ERROR(executable.MoveToLanes(client_, options, scope));
   return executable;
 }
 

@@ -5,15 +5,14 @@
 #include <string>
 #include <utility>
 
-#include "base/small_buffer.h"
 #include "pjrt/argument_types.h"
+#include "pjrt/executable_launch.h"
 #include "pjrt/host_transfer_streams.h"
 #include "pjrt/pjrt_abi.h"
 
 namespace callout::pjrt {
 
 using internal::PjrtArgs;
-using internal::SmallBuffer;
 
 LoadedExecutable::LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle)
     : handle_(Own(std::move(client), handle)), argument_types_(std::make_shared<internal::ArgumentTypes>()) {}
@@ -40,31 +39,6 @@ Status LoadedExecutable::ReadProperties() {
   return OkStatus();
 }
 
-// What goes to the plugin for one execution, and what comes back.
-struct LoadedExecutable::Launch {
-  Launch(size_t num_devices, size_t num_args, size_t num_outputs)
-      : inputs(num_devices * num_args),
-        outputs(num_devices * num_outputs),
-        input_lists(num_devices),
-        output_lists(num_devices),
-        events(num_devices),
-        kept(num_args) {
-    std::fill_n(outputs.data(), outputs.size(), nullptr);
-    std::fill_n(events.data(), events.size(), nullptr);
-    for (size_t i = 0; i < num_devices; ++i) {
-      input_lists[i] = inputs.data() + i * num_args;
-      output_lists[i] = outputs.data() + i * num_outputs;
-    }
-  }
-
-  SmallBuffer<PJRT_Buffer*, 16> inputs, outputs;  // of all devices
-  SmallBuffer<PJRT_Buffer* const*, 8> input_lists;
-  SmallBuffer<PJRT_Buffer**, 8> output_lists;
-  SmallBuffer<PJRT_Event*, 8> events;
-  SmallBuffer<int64_t, 16> kept;  // numbers of inputs that are not donated
-  std::shared_ptr<internal::HostTransferRun> transfers;
-};
-
 Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
                                Launch& launch) const {
   if (arguments.size() != num_devices_) {
@@ -73,6 +47,7 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
   }
   const size_t num_args = launch.kept.size();
   PJRT_Buffer** input = launch.inputs.data();
+  bool is_elsewhere = lanes_ != nullptr;  // an argument may be
   for (size_t i = 0; i < num_devices_; ++i) {
     if (arguments[i].size() != num_args) {
       return InvalidArgument("callout: device " + std::to_string(i) + " got " + std::to_string(arguments[i].size()) +
@@ -83,6 +58,7 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
         return InvalidArgument("callout: an argument on device " + std::to_string(i) + " is null, or was moved away");
       }
       *input++ = buffer->handle();
+      is_elsewhere = is_elsewhere || buffer->client().get() != client().get();
     }
   }
   if (options.check_arguments) {
@@ -91,6 +67,7 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
   if (!options.donated_inputs.empty()) {
     CALLOUT_RETURN_IF_ERROR(argument_types_->CheckDonated(options.donated_inputs, num_args, *this));
   }
+  if (is_elsewhere) CALLOUT_RETURN_IF_ERROR(BorrowArguments(arguments, launch));
   size_t num_kept = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(num_args); ++i) {
     const auto& donated = options.donated_inputs;
@@ -109,7 +86,9 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
   args.num_args = num_args;
   args.output_lists = launch.output_lists.data();
   args.device_complete_events = launch.events.data();
-  return CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_Execute, args);
+  if (launch.lane) args.execute_device = launch.lane.device();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_Execute, args));
+  return launch.borrowed.empty() ? OkStatus() : DeleteDonated(arguments, options, launch);
 }
 
 std::vector<Buffer> LoadedExecutable::TakeOutputs(Launch& launch, size_t device) const {
@@ -131,6 +110,10 @@ Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Bu
   for (size_t i = 0; i < num_devices_; ++i) {
     execution.outputs.push_back(TakeOutputs(launch, i));
     execution.done.emplace_back(client(), launch.events[i]);
+  }
+  if (launch.lane) {
+    const auto lane = std::make_shared<internal::Lanes::Run>(std::move(launch.lane));
+    CALLOUT_RETURN_IF_ERROR(execution.done[0].OnReady([lane](const Status&) {}));
   }
   CALLOUT_RETURN_IF_ERROR(internal::KeepUntilDone(launch.transfers, execution.done));
   return execution;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/live_count.h"
+#include "pjrt/loans.h"
 #include "pjrt/pjrt_abi.h"
 
 namespace callout::pjrt {
@@ -43,6 +44,7 @@ Handle<PJRT_LoadedExecutable> Own(std::shared_ptr<const Client> client, PJRT_Loa
 }
 
 void Destroyer::operator()(PJRT_Buffer* handle) const {
+  if (internal::LeaveToBorrowers(handle)) return;
   PjrtArgs<PJRT_Buffer_Destroy_Args> args;
   args.buffer = handle;
   Destroy(LiveKind::kPjrtBuffer, *client, &PJRT_Api::PJRT_Buffer_Destroy, args);

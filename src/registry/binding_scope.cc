@@ -18,6 +18,8 @@ BindingScope::BindingScope(const Bindings& bindings, Fallback fallback)
 
 BindingScope::~BindingScope() { t_scope = outer_; }
 
+int32_t BindingScope::Device() { return t_scope == nullptr ? -1 : t_scope->device_; }
+
 std::shared_ptr<Callback> BindingScope::Find(std::string_view name) {
   if (t_scope == nullptr) return nullptr;
   std::vector<std::string>& asked = t_scope->asked_;

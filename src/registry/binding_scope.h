@@ -3,6 +3,7 @@
 // Names that hold for one compilation: runtimes instantiate call sites on the thread that compiles.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,9 +30,14 @@ class CALLOUT_EXPORT BindingScope {
   BindingScope(const BindingScope&) = delete;
   BindingScope& operator=(const BindingScope&) = delete;
 
+  /// What call sites take for their device from now on, whatever the runtime tells them.
+  void SetDevice(int32_t ordinal) { device_ = ordinal; }
+
   /// Names that were asked for meanwhile, each once, in order.
   const std::vector<std::string>& asked() const { return asked_; }
 
+  /// The device of this thread's scope; -1 if there is none: the runtime's counts.
+  static int32_t Device();
   /// Of this thread's scope; null if there is none, or none of that name.
   static std::shared_ptr<Callback> Find(std::string_view name);
   /// What this thread's scope makes for a name that nothing has; null if there is none, or it makes nothing.
@@ -43,6 +49,7 @@ class CALLOUT_EXPORT BindingScope {
   const Bindings& bindings_;
   const Fallback fallback_;
   BindingScope* const outer_;
+  int32_t device_ = -1;
   std::vector<std::string> asked_;
 };
 

@@ -92,15 +92,16 @@ class CALLOUT_EXPORT Buffer {
   /// Happens when the array is there.
   Result<Event> Ready() const;
 
-  /// For this library's own classes.
+  /// For this library's own classes. The client is not always the one that the array was made with: see
+  /// ClientOptions::concurrent_runs.
   PJRT_Buffer* handle() const { return handle_.get(); }
+  const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
   /// The same for all arrays of one type, and of no other type; 0 if it is not known without asking the plugin.
   uint64_t type_tag() const { return type_tag_; }
 
  private:
   static Status WrongSize(int64_t elements, size_t values);
   static Status WrongType(DType expected, DType found);
-  const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
   const internal::PjrtApi& api() const;
   Status CopyToHost(void* data, size_t size) const;
   Result<std::shared_ptr<const void>> HoldData() const;

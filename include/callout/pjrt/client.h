@@ -5,12 +5,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "callout/export.h"
 #include "callout/pjrt/plugin.h"
 #include "callout/status.h"
+
+namespace callout::internal {
+class Lanes;
+}
 
 struct PJRT_Client;
 struct PJRT_Device;
@@ -45,13 +50,17 @@ struct Topology {
 struct ClientOptions {
   /// Create options of the plugin; the CPU plugin knows "cpu_device_count", an int64.
   Values values = {};
+  /// XLA:CPU runs one program at a time on a device, so a callback that blocks would stop the device. Of programs with
+  /// calls on one device so many may be under way at once, on threads of their own; more wait for one of them. 0: one
+  /// at a time, with all else on the device. No other platform needs it.
+  int concurrent_runs = 32;
 };
 
 /// Everything made with a client keeps it alive. Destroyed with the last of them, which waits for running programs.
 /// Thread-safe.
 class CALLOUT_EXPORT Client {
  public:
-  /// Errors: the plugin's own.
+  /// Errors: InvalidArgument for concurrent_runs below 0 or above 4096; the plugin's own.
   static Result<std::shared_ptr<const Client>> Create(std::shared_ptr<const Plugin> plugin,
                                                       const ClientOptions& options = {});
 
@@ -66,22 +75,31 @@ class CALLOUT_EXPORT Client {
   const Plugin& plugin() const { return *plugin_; }
   /// For this library's own classes.
   PJRT_Client* handle() const { return handle_; }
+  /// Made when they are first asked for. Null where programs need none, or the plugin cannot have them.
+  internal::Lanes* lanes() const;
 
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
  private:
-  explicit Client(std::shared_ptr<const Plugin> plugin) : plugin_(std::move(plugin)) {}
+  Client(std::shared_ptr<const Plugin> plugin, ClientOptions options, bool is_counted);
 
-  Status Open(const ClientOptions& options);
+  static Result<std::unique_ptr<Client>> Make(std::shared_ptr<const Plugin> plugin, ClientOptions options,
+                                              bool is_counted);
+  Status Open();
+  std::unique_ptr<internal::Lanes> MakeLanes() const;
   Status ReadDevices();
   Result<Device> Describe(PJRT_Device* device) const;
 
   const std::shared_ptr<const Plugin> plugin_;
+  const ClientOptions options_;
+  const bool is_counted_;  // among the live objects
   PJRT_Client* handle_ = nullptr;
   std::string platform_;
   std::vector<Device> devices_;
+  mutable std::once_flag lanes_made_;
+  mutable std::unique_ptr<internal::Lanes> lanes_;
 };
 
 }  // namespace callout::pjrt

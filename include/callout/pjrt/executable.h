@@ -21,7 +21,9 @@
 
 namespace callout::internal {
 class ArgumentTypes;
+class BindingScope;
 class HostTransferProgram;
+class Lanes;
 }  // namespace callout::internal
 
 namespace callout::pjrt {
@@ -72,7 +74,8 @@ struct Execution {
 class CALLOUT_EXPORT LoadedExecutable {
  public:
   /// Starts it. `arguments`: per device of the program. May return before it is done. Errors: InvalidArgument for
-  /// another number of devices, and for arguments of other types; the callback's or the plugin's own.
+  /// another number of devices, and for arguments of other types or of another client; the callback's or the plugin's
+  /// own. Blocks until the arguments are there where the program runs on a lane, see ClientOptions::concurrent_runs.
   Result<Execution> Execute(std::span<const std::vector<const Buffer*>> arguments,
                             const ExecuteOptions& options = {}) const;
   /// On one device, waited for.
@@ -101,7 +104,14 @@ class CALLOUT_EXPORT LoadedExecutable {
 
   Status ReadProperties();
   Status CheckArgumentLayouts() const;
+  Status MoveToLanes(const std::shared_ptr<const Client>& home, const CompileOptions& options,
+                     internal::BindingScope& scope);
+  bool RunsOnCaller() const;
   Result<std::string> ReadHloModule() const;
+  bool IsElsewhere(const Buffer& buffer, const Launch& launch) const;
+  Status BorrowArguments(std::span<const std::vector<const Buffer*>> arguments, Launch& launch) const;
+  Status DeleteDonated(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
+                       const Launch& launch) const;
   Status Start(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
                Launch& launch) const;
   std::vector<Buffer> TakeOutputs(Launch& launch, size_t device) const;
@@ -115,6 +125,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   std::vector<std::string> callback_names_;
   std::shared_ptr<const internal::HostTransferProgram> transfers_;  // null: none
   std::shared_ptr<internal::ArgumentTypes> argument_types_;
+  internal::Lanes* lanes_ = nullptr;  // the client's; null: it runs on the devices that it was compiled for
 };
 
 /// Thread-safe.

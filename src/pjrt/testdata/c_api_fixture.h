@@ -39,7 +39,7 @@ class CApiRunTest : public internal::LiveCountTest {
     devices.name = "cpu_device_count";
     devices.kind = CALLOUT_OPTION_INTEGER;
     devices.integer = 2;
-    const callout_client_options options = {sizeof(options), &devices, 1};
+    const callout_client_options options = {sizeof(options), &devices, 1, 0, 0};
     ASSERT_THAT(Take(callout_client_create(plugin, &options, &client_)), IsOk());
     callout_plugin_destroy(plugin);  // the client keeps it
   }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Executables on lanes (lanes.h), and arguments from devices that they do not run on.
+#include <algorithm>
+#include <variant>
+
+#include "callout/pjrt/executable.h"
+#include "pjrt/compile_options.h"
+#include "pjrt/executable_launch.h"
+#include "pjrt/loans.h"
+#include "pjrt/serialized_executable.h"
+#include "registry/binding_scope.h"
+
+namespace callout::pjrt {
+
+using internal::PjrtArgs;
+
+// What XLA:CPU decides by: below, a program runs on the thread that asks for it, whatever its callbacks do there.
+bool LoadedExecutable::RunsOnCaller() const {
+  constexpr float kFewFlops = 1000;
+  const Result<Values> costs = ReadCosts();
+  if (!costs.ok()) return false;
+  const auto flops = costs->find("flops");
+  if (flops == costs->end()) return false;
+  const float* number = std::get_if<float>(&flops->second);
+  return number != nullptr && *number < kFewFlops;
+}
+
+Status LoadedExecutable::MoveToLanes(const std::shared_ptr<const Client>& home, const CompileOptions& options,
+                                     internal::BindingScope& scope) {
+  if (num_devices_ != 1 || home->platform() != "cpu" || RunsOnCaller()) return OkStatus();
+  internal::Lanes* const lanes = home->lanes();
+  if (lanes == nullptr) return OkStatus();
+  const auto bytes = internal::SerializeExecutable(home->plugin().api(), handle_.get());
+  if (!bytes.ok()) return OkStatus();  // it runs where it was compiled
+  const auto assigned = std::ranges::find(
+      home->devices(), options.device_assignment.empty() ? home->devices()[0].id : options.device_assignment[0],
+      &Device::id);
+  if (assigned != home->devices().end()) scope.SetDevice(assigned->ordinal);
+  const auto loaded = internal::LoadSerialized(lanes->client(), *bytes, internal::SerializePortableOptions());
+  if (!loaded.ok()) return OkStatus();
+  // Whoever has the executable or one of its outputs keeps the client, which owns the lanes.
+  handle_ = Own(std::shared_ptr<const Client>(home, &lanes->client()), *loaded);
+  CALLOUT_RETURN_IF_ERROR(ReadProperties());
+  num_devices_ = 1;  // it has none of its own
+  lanes_ = lanes;
+  return OkStatus();
+}
+
+namespace {
+
+Result<PJRT_Device*> DeviceOf(const internal::PjrtApi& api, const Buffer& buffer) {
+  PjrtArgs<PJRT_Buffer_Device_Args> args;
+  args.buffer = buffer.handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_Device, args));
+  return args.device;
+}
+
+bool HaveOneOwner(const std::shared_ptr<const Client>& one, const std::shared_ptr<const Client>& other) {
+  return !one.owner_before(other) && !other.owner_before(one);
+}
+
+}  // namespace
+
+bool LoadedExecutable::IsElsewhere(const Buffer& buffer, const Launch& launch) const {
+  if (buffer.client().get() != client().get()) return true;
+  if (!launch.lane) return false;  // the plugin compares devices
+  const auto device = DeviceOf(client()->plugin().api(), buffer);
+  return !device.ok() || *device != launch.lane.device();
+}
+
+Status LoadedExecutable::BorrowArguments(std::span<const std::vector<const Buffer*>> arguments, Launch& launch) const {
+  PjrtArgs<PJRT_LoadedExecutable_AddressableDevices_Args> devices;
+  devices.executable = handle_.get();
+  if (lanes_ != nullptr) {
+    launch.lane = lanes_->Take(arguments[0]);
+  } else {
+    CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_AddressableDevices, devices));
+  }
+  const size_t num_args = launch.kept.size();
+  launch.borrowed.reserve(num_devices_ * num_args);  // the pointers to them stay
+  for (size_t i = 0; i < num_devices_ * num_args; ++i) {
+    const Buffer& buffer = *arguments[i / num_args][i % num_args];
+    if (!IsElsewhere(buffer, launch)) continue;
+    if (!HaveOneOwner(buffer.client(), client())) {
+      return InvalidArgument("callout: argument " + std::to_string(i % num_args) + " on device " +
+                             std::to_string(i / num_args) + " is of another client than the program");
+    }
+    PJRT_Device* const device = launch.lane ? launch.lane.device() : devices.addressable_devices[i / num_args];
+    CALLOUT_ASSIGN_OR_RETURN(Buffer borrowed, internal::Borrow(buffer, client(), device));
+    launch.inputs.data()[i] = borrowed.handle();
+    launch.borrowed.push_back(std::move(borrowed));
+  }
+  return OkStatus();
+}
+
+// The plugin has taken over what was borrowed in their place.
+Status LoadedExecutable::DeleteDonated(std::span<const std::vector<const Buffer*>> arguments,
+                                       const ExecuteOptions& options, const Launch& launch) const {
+  const size_t num_args = launch.kept.size();
+  for (const int64_t donated : options.donated_inputs) {
+    for (size_t device = 0; device < num_devices_; ++device) {
+      const auto number = static_cast<size_t>(donated);
+      PJRT_Buffer* const given = arguments[device][number]->handle();
+      if (launch.inputs.data()[device * num_args + number] == given) continue;
+      PjrtArgs<PJRT_Buffer_Delete_Args> args;
+      args.buffer = given;
+      CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client()->plugin().api(), PJRT_Buffer_Delete, args));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace callout::pjrt

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pjrt/loans.h"
+
+#include <atomic>
+#include <map>
+
+#include "base/live_count.h"
+#include "base/thread_annotations.h"
+#include "frame/subbyte.h"
+#include "pjrt/pjrt_abi.h"
+
+namespace callout::internal {
+namespace {
+
+struct Lent {
+  int loans = 0;
+  bool is_orphan = false;  // its owner has let go of it
+};
+
+struct Loans {
+  // How many buffers are lent: nearly always none, which their destruction sees without the lock. Seq_cst: an owner
+  // that lends and lets go on different threads has ordered the two itself.
+  std::atomic<int> count{0};
+  Mutex mutex;
+  std::map<PJRT_Buffer*, Lent> lent CALLOUT_GUARDED_BY(mutex);
+};
+
+Loans& GetLoans() {
+  static Loans* const loans = new Loans;  // leaked: plugins' threads give back until the process ends
+  return *loans;
+}
+
+// One array that was made of `source`. Its plugin outlives it.
+class Loan {
+ public:
+  Loan(const PjrtApi& api, PJRT_Buffer* source) : api_(api), source_(source) {
+    Loans& loans = GetLoans();
+    MutexLock lock(loans.mutex);
+    if (loans.lent[source].loans++ == 0) loans.count.fetch_add(1);
+  }
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+  ~Loan() {
+    if (is_held_) {
+      PjrtArgs<PJRT_Buffer_DecreaseExternalReferenceCount_Args> release;
+      release.buffer = source_;
+      api_.Destroy(&PJRT_Api::PJRT_Buffer_DecreaseExternalReferenceCount, release);
+    }
+    if (!IsLastOfOrphan()) return;
+    PjrtArgs<PJRT_Buffer_Destroy_Args> destroy;
+    destroy.buffer = source_;
+    api_.Destroy(&PJRT_Api::PJRT_Buffer_Destroy, destroy);
+    LiveCounter(LiveKind::kPjrtBuffer).fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  // Keeps programs from taking the memory over. Where it is, then.
+  Result<void*> Hold() {
+    PjrtArgs<PJRT_Buffer_IsOnCpu_Args> where;
+    where.buffer = source_;
+    CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api_, PJRT_Buffer_IsOnCpu, where));
+    if (!where.is_on_cpu) return FailedPrecondition("callout: the array is not in the host's memory");
+    PjrtArgs<PJRT_Buffer_IncreaseExternalReferenceCount_Args> hold;
+    hold.buffer = source_;
+    CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api_, PJRT_Buffer_IncreaseExternalReferenceCount, hold));
+    is_held_ = true;
+    PjrtArgs<PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args> pointer;
+    pointer.buffer = source_;
+    CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api_, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, pointer));
+    return pointer.device_memory_ptr;
+  }
+
+ private:
+  bool IsLastOfOrphan() const {
+    Loans& loans = GetLoans();
+    MutexLock lock(loans.mutex);
+    const auto it = loans.lent.find(source_);
+    if (--it->second.loans > 0) return false;
+    const bool is_orphan = it->second.is_orphan;
+    loans.lent.erase(it);
+    loans.count.fetch_sub(1);
+    return is_orphan;
+  }
+
+  const PjrtApi& api_;
+  PJRT_Buffer* const source_;
+  bool is_held_ = false;
+};
+
+void GiveBack(void* /*memory*/, void* loan) { delete static_cast<Loan*>(loan); }
+
+Result<pjrt::Buffer> View(const pjrt::Buffer& source, const std::shared_ptr<const pjrt::Client>& client,
+                          PJRT_Device* device) {
+  const PjrtApi& api = client->plugin().api();
+  PjrtArgs<PJRT_Buffer_ElementType_Args> type;
+  type.buffer = source.handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_ElementType, type));
+  PjrtArgs<PJRT_Buffer_Dimensions_Args> dims;
+  dims.buffer = source.handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_Dimensions, dims));
+  PjrtArgs<PJRT_Buffer_GetMemoryLayout_Args> layout;
+  layout.buffer = source.handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_GetMemoryLayout, layout));
+  auto loan = std::make_unique<Loan>(api, source.handle());
+  CALLOUT_ASSIGN_OR_RETURN(void* const memory, loan->Hold());
+  PjrtArgs<PJRT_Client_CreateViewOfDeviceBuffer_Args> view;
+  view.client = client->handle();
+  view.device_buffer_ptr = memory;
+  view.dims = dims.dims;
+  view.num_dims = dims.num_dims;
+  view.element_type = type.type;
+  view.layout = &layout.layout;
+  view.device = device;
+  view.on_delete_callback = &GiveBack;
+  view.on_delete_callback_arg = loan.get();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Client_CreateViewOfDeviceBuffer, view));
+  (void)loan.release();  // GiveBack's now
+  return pjrt::Buffer(client, view.buffer, source.type_tag());
+}
+
+}  // namespace
+
+Result<pjrt::Buffer> Borrow(const pjrt::Buffer& source, std::shared_ptr<const pjrt::Client> client,
+                            PJRT_Device* device) {
+  CALLOUT_ASSIGN_OR_RETURN(pjrt::Event ready, source.Ready());
+  CALLOUT_RETURN_IF_ERROR(ready.Wait());
+  CALLOUT_ASSIGN_OR_RETURN(const DType dtype, source.dtype());
+  if (!IsSubByte(dtype)) {  // whose views plugins take for arrays of bytes
+    Result<pjrt::Buffer> view = View(source, client, device);
+    if (view.ok()) return view;
+  }
+  CALLOUT_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, source.dims());
+  CALLOUT_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, source.ToHost());
+  const pjrt::Device on = {.handle = device, .id = 0, .ordinal = 0, .kind = {}, .memories = {}};
+  return pjrt::Buffer::FromHost(std::move(client), on, dtype, dims, bytes.data());
+}
+
+bool LeaveToBorrowers(PJRT_Buffer* source) {
+  Loans& loans = GetLoans();
+  if (loans.count.load() == 0) [[likely]]
+    return false;
+  MutexLock lock(loans.mutex);
+  const auto it = loans.lent.find(source);
+  if (it == loans.lent.end()) return false;
+  it->second.is_orphan = true;
+  return true;
+}
+
+}  // namespace callout::internal
