@@ -14,7 +14,7 @@ namespace callout::internal {
 namespace {
 
 TapSite* MakeSite(int64_t every) {
-  return new TapSite(MakeNullSink("null"), {"bench", {""}}, std::make_shared<Throttle>(every, 0),
+  return new TapSite(MakeNullSink("null"), {"bench", {""}}, std::make_unique<Throttle>(every, 0),
                      OverflowPolicy::kBlock);
 }
 

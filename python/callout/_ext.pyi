@@ -23,6 +23,10 @@ class Callback:
     def label(self) -> str: ...
 
     @property
+    def id(self) -> int:
+        """Of no other callback, ever."""
+
+    @property
     def is_native(self) -> bool: ...
 
 def make_python_callback(label: str, function: object, unflatten: object | None, unflatten_value: object | None, flatten: object | None, single_result: bool, device_lookup: object | None, index_lookup: object | None, transforms: object | None, zero_copy: bool, numpy_only: bool, canonicalize: bool, host_callback: bool = False, explain: object | None = None) -> Callback: ...
@@ -99,29 +103,27 @@ def find(name: str) -> Callback: ...
 
 def registered_names() -> list[str]: ...
 
-class Throttle:
-    """A tap's `every`, `min_interval` and `sample`."""
-
-    def __init__(self, every: int, min_interval_ns: int, sample: float) -> None: ...
-
-    def admit(self, step: int | None) -> bool: ...
-
-    def take_unsent(self) -> int: ...
-
 def set_process_index(index: int) -> None: ...
 
 def call_eager(callback: Callback, arrays: Sequence, result_specs: Sequence, device_ordinal: int, ordered: bool) -> list: ...
 
-def count_skip(callback: Callback) -> None:
-    """Counts an eager tap that its throttle left out."""
-
-def tap_eager(callback: Callback, arrays: Sequence, label: str, leaf_names: Sequence[str], on_full: int, device_ordinal: int, has_offsets: bool, step: int | None, unsent: int) -> None:
-    """
-    The last array is where the value begins in a larger one, if `has_offsets`.
-    """
-
 def tap_inline(callback: Callback, arrays: Sequence, label: str, leaf_names: Sequence[str], device_ordinal: int) -> None:
     """Calls the tap's function in this thread."""
+
+class EagerTap:
+    """The site of a tap outside of programs. It keeps no callback alive."""
+
+    def __init__(self, like: Callback, label: str, leaf_names: Sequence[str], has_offsets: bool, has_step: bool, every: int, min_interval_ns: int, sample: float, on_full: int, only_device: int, only_process: int) -> None: ...
+
+    def admit(self, device_ordinal: int, step: int | None) -> bool:
+        """
+        Whether a record of the device is to be sent. One that is not is counted, as in programs.
+        """
+
+    def send(self, callback: Callback, arrays: Sequence, device_ordinal: int, step: int | None) -> None:
+        """
+        Sends a record that was admitted. The last array is where the value begins in a larger one, if the site has offsets.
+        """
 
 def configure_delivery(queue_bytes: int, python_threads: int) -> None: ...
 

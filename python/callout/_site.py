@@ -1,18 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `tap` was told, checked."""
+"""A tap's site: what `tap` was told, checked."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Literal
 
 import jax
 import numpy as np
 
 from . import _jax_compat
-from ._primitives.tap import ALL_PPB, Site
 
+ALL_PPB = 1_000_000_000  # of `sample`, parts in a billion
 _LONGEST_S = 1e9  # some 30 years
 _ON_FULL = {"block": 0, "drop_newest": 1, "fail": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """What one `tap` in the user's code was told, apart from its target."""
+
+    label: str
+    leaves: tuple[str, ...]
+    every: int = 1
+    min_interval_ns: int = 0
+    on_full: int = _ON_FULL["block"]
+    ordered: bool = False
+    sharding: Literal["gather", "local"] = "gather"
+    device_index: int = 0
+    inline: bool = False  # eager taps run in the caller
+    has_step: bool = False  # the last operand is the step, and no part of the value
+    sample_ppb: int = ALL_PPB
+    only_device: int = -1
+    only_process: int = -1
+    can_fail: bool = False  # its target may fail the program
+    whole_batch: bool = False  # under every vmap, of a cond or a loop too
 
 
 def _index(what: str, value: Any, least: int) -> int:

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, overload
 
 import jax
 
-from . import _ext
 from ._arguments import as_leaves, is_ref
-from ._primitives.tap import ALL_PPB, Site, no_transforms, tap_p
+from ._primitives.tap import no_transforms, tap_p
 from ._receivers import check_leaves, receivers
 from ._site import check_step, leaf_names, make_site
 from ._targets import TapKeywords, tap_target
@@ -19,42 +17,6 @@ from ._targets import TapKeywords, tap_target
 T = TypeVar("T")
 R = TypeVar("R")
 _SAME: Any = object()
-
-
-class _EagerThrottle:
-    """Counts an eager tap's calls; one a function and site, for as long as the function lives. All are equal to JAX."""
-
-    def __init__(self, site: Site):
-        self.value = _ext.Throttle(site.every, site.min_interval_ns, site.sample_ppb / ALL_PPB)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _EagerThrottle)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-# Each owner's, by its identity, until it dies: those of a method belong to its object, which need not be hashable.
-_throttles: dict[int, dict[Any, _EagerThrottle]] = {}
-_named_throttles: dict[Any, _EagerThrottle] = {}
-
-
-def eager_throttle(target: Any, site: Site) -> _EagerThrottle | None:
-    """What decides for eager taps of `target` at `site`; None if all are sent."""
-    if site.admits_all():
-        return None
-    throttles = _named_throttles if isinstance(target, str) else _throttles_of(getattr(target, "__self__", target))
-    key = (target if isinstance(target, str) else getattr(target, "__func__", None), site)
-    return throttles.setdefault(key, _EagerThrottle(site))
-
-
-def _throttles_of(owner: Any) -> dict[Any, _EagerThrottle]:
-    if id(owner) not in _throttles:
-        try:
-            weakref.finalize(owner, _throttles.pop, id(owner), None).atexit = False
-        except TypeError:  # it cannot be remembered: each of its taps is the first
-            return {}
-    return _throttles.setdefault(id(owner), {})
 
 
 @overload
@@ -182,7 +144,6 @@ def tap(
             target=chosen,
             site=site,
             transforms=no_transforms,
-            throttle=eager_throttle(each, site),
         )
     if result is not _SAME:
         return returned

@@ -56,6 +56,8 @@ class Target:
         "may_run_in_caller",
         "numpy_only",
         "signature",
+        "source",
+        "structure",
     )
 
     def __init__(
@@ -78,6 +80,8 @@ class Target:
         self.device_call = device_call
         self.make = make
         self.signature = signature
+        self.source: Any = None  # what it was made of, with `structure`: see `interned`
+        self.structure: Hashable = None
         self._callbacks: dict[str, _ext.Callback] = {}
         self._bindings: dict[str, _ext.Binding] = {}
 
@@ -201,6 +205,7 @@ def interned(kind: str, fn: Any, structure: Hashable, make: Callable[[Hashable],
             target = make((kind, _hashable(fn), structure))
         except TypeError:  # unhashable: equal only to itself
             target = make((kind, id(fn), structure))
+        target.source, target.structure = fn, structure
         _targets[key] = target
     return cast("_T", target)
 

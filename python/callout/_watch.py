@@ -14,7 +14,6 @@ from ._arguments import is_ref, read
 from ._barrier import drain
 from ._primitives.tap import no_transforms, tap_p
 from ._site import check_step, leaf_names, make_site
-from ._tap import eager_throttle
 from ._targets import carried_target
 
 T = TypeVar("T")
@@ -122,14 +121,12 @@ class _Looks:
             has_step=step is not None,
             can_fail=self.stop,
         )
-        target = carried_target(self.text)
         outs = tap_p.bind(
             *leaves,
             *([] if step is None else [check_step(step)]),
-            target=target,
+            target=carried_target(self.text),
             site=site,
             transforms=no_transforms,
-            throttle=eager_throttle(target, site),
         )
         return list(outs[: len(leaves)])
 

@@ -25,8 +25,9 @@ from ._host_callback.flavors import CallbackFlavor
 from ._host_callback.printing import printer
 from ._logging import host_callback_logger as logger
 from ._primitives.host_call import host_call_p
-from ._primitives.tap import Site, no_transforms, tap_p
+from ._primitives.tap import no_transforms, tap_p
 from ._primitives.varying import stated
+from ._site import Site
 from ._targets import Target
 
 __all__ = [
@@ -43,23 +44,18 @@ __all__ = [
 
 TapFunctionException = CallbackException
 
-_BLOCK = 0  # when the queue is full
-
 
 def _tap(target: Target, flat: list[Any], leaves: list[Any], device_index: int) -> list[Any]:
     """Taps `leaves`, what is sent of `flat`, and returns that in JAX's arrays."""
     site = Site(
         label="",
         leaves=("",) * len(leaves),
-        every=1,
-        min_interval_ns=0,
-        on_full=_BLOCK,
         ordered=True,
         device_index=arguments.check_device_index(device_index),
         inline=config.host_callback_inline,
         whole_batch=True,
     )
-    out = tap_p.bind(*leaves, target=target, site=site, transforms=no_transforms, throttle=None)
+    out = tap_p.bind(*leaves, target=target, site=site, transforms=no_transforms)
     return [arguments.as_given(old, new) for old, new in zip(flat, out, strict=True)]
 
 

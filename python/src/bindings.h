@@ -32,6 +32,7 @@ void BindJitResults(nanobind::module_& module);
 void BindNvrtc(nanobind::module_& module);
 void BindRegistry(nanobind::module_& module);
 void BindEager(nanobind::module_& module);
+void BindEagerTap(nanobind::module_& module);
 void BindDelivery(nanobind::module_& module);
 void BindProcess(nanobind::module_& module);
 void BindProfile(nanobind::module_& module);

@@ -89,6 +89,8 @@ void BindCallbacks(nb::module_& m) {
   nb::class_<CallbackHandle>(m, "Callback", nb::is_weak_referenceable(), nb::type_slots(handle_slots),
                              "A callback, kept alive by this object.")
       .def_prop_ro("label", [](const CallbackHandle& self) { return self.callback->label(); })
+      .def_prop_ro(
+          "id", [](const CallbackHandle& self) { return self.callback->id(); }, "Of no other callback, ever.")
       .def_prop_ro("is_native",
                    [](const CallbackHandle& self) { return self.callback->lane() == internal::Lane::kNative; });
   m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten").none(),

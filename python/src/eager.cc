@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls and taps outside of a compiled program: the same callbacks, queues and checks, over NumPy arrays.
+// Calls outside of a compiled program, and taps that run in the caller: the same callbacks and checks, over NumPy
+// arrays.
 #include "bindings.h"
 
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -98,27 +97,6 @@ nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, con
   return results.Finish();
 }
 
-void TapEager(const CallbackHandle& handle, const nb::sequence& arrays, const std::string& label,
-              const std::vector<std::string>& leaf_names, int on_full, int32_t device_ordinal, bool has_offsets,
-              std::optional<int64_t> step, uint32_t unsent) {
-  const ArrayBuffers buffers(arrays);
-  auto site = std::make_unique<internal::TapSite>(
-      handle.callback,
-      internal::SiteInfo{label.empty() ? handle.callback->label() : label, leaf_names, has_offsets, step.has_value()},
-      std::make_shared<internal::Throttle>(1, 0), static_cast<OverflowPolicy>(on_full));
-  site->throttle->AddUnsent(unsent, device_ordinal);
-  Status status;
-  {
-    const nb::gil_scoped_release release;  // a full queue may make this wait for the Python lane
-    internal::Delivery::Get().AwaitUpstream(*handle.callback, device_ordinal, 0);
-    status = internal::Delivery::Get().Push(
-        *site,
-        {.buffers = {buffers.data(), buffers.size()}, .device_ordinal = device_ordinal, .run_id = 0, .step = step});
-    internal::Delivery::Get().Retire(std::move(site));
-  }
-  ThrowIfError(status);
-}
-
 // A tap that runs here instead of on a delivery thread, after those that are queued.
 void TapInline(const CallbackHandle& handle, const nb::sequence& arrays, const std::string& label,
                const std::vector<std::string>& leaf_names, int32_t device_ordinal) {
@@ -146,22 +124,9 @@ void TapInline(const CallbackHandle& handle, const nb::sequence& arrays, const s
 }  // namespace
 
 void BindEager(nb::module_& m) {
-  nb::class_<internal::Throttle>(m, "Throttle", "A tap's `every`, `min_interval` and `sample`.")
-      .def(nb::init<int64_t, int64_t, double>(), nb::arg("every"), nb::arg("min_interval_ns"), nb::arg("sample"))
-      .def(
-          "admit", [](internal::Throttle& self, std::optional<int64_t> step) { return self.Admit(0, step); },
-          nb::arg("step").none())
-      .def("take_unsent", [](internal::Throttle& self) { return self.TakeUnsent(); });
   m.def("set_process_index", &internal::SetProcessIndex, nb::arg("index"));
   m.def("call_eager", &CallEager, nb::arg("callback"), nb::arg("arrays"), nb::arg("result_specs"),
         nb::arg("device_ordinal"), nb::arg("ordered"));
-  m.def(
-      "count_skip",
-      [](const CallbackHandle& handle) { handle.callback->stats().skips.fetch_add(1, std::memory_order_relaxed); },
-      nb::arg("callback"), "Counts an eager tap that its throttle left out.");
-  m.def("tap_eager", &TapEager, nb::arg("callback"), nb::arg("arrays"), nb::arg("label"), nb::arg("leaf_names"),
-        nb::arg("on_full"), nb::arg("device_ordinal"), nb::arg("has_offsets"), nb::arg("step").none(),
-        nb::arg("unsent"), "The last array is where the value begins in a larger one, if `has_offsets`.");
   m.def("tap_inline", &TapInline, nb::arg("callback"), nb::arg("arrays"), nb::arg("label"), nb::arg("leaf_names"),
         nb::arg("device_ordinal"), "Calls the tap's function in this thread.");
 }

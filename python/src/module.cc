@@ -54,6 +54,7 @@ NB_MODULE(_ext, m) {
   BindJitResults(m);
   BindRegistry(m);
   BindEager(m);
+  BindEagerTap(m);
   BindDelivery(m);
   BindProcess(m);
   BindProfile(m);

@@ -235,14 +235,19 @@ Result<Inspector::Send> Delivery::Inspect(TapSite& site, const Sending& sending)
   return send;
 }
 
-Status Delivery::Push(TapSite& site, Sending sending) {
+Status Delivery::Push(TapSite& site, const Sending& sending) {
   if (!IsAdmitted(site, sending.device_ordinal, sending.step)) return OkStatus();
-  if (site.inspector != nullptr) [[unlikely]] {
-    CALLOUT_ASSIGN_OR_RETURN(const auto send, Inspect(site, sending));
-    if (send == Inspector::Send::kNothing) return OkStatus();
-    if (send == Inspector::Send::kNotice) sending.buffers = {};
-  }
-  return Enqueue(site, sending);
+  return PushAdmitted(site, sending);
+}
+
+Status Delivery::PushAdmitted(TapSite& site, const Sending& sending) {
+  if (site.inspector == nullptr) [[likely]]
+    return Enqueue(site, sending);
+  CALLOUT_ASSIGN_OR_RETURN(const auto send, Inspect(site, sending));
+  if (send == Inspector::Send::kNothing) return OkStatus();
+  Sending seen = sending;
+  if (send == Inspector::Send::kNotice) seen.buffers = {};
+  return Enqueue(site, seen);
 }
 
 Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
@@ -310,6 +315,8 @@ Status Delivery::PushTo(Channel& channel, TapSite& site, const Sending& sending)
   channel.thread->StartIfParked();
   if (!filled) [[unlikely]]
     return NotTaken(site, sending, BoundedQueue::Outcome::kNoMemory);
+  if (sending.queued != nullptr) [[unlikely]]
+    *sending.queued = true;
   return OkStatus();
 }
 
@@ -333,6 +340,7 @@ Status Delivery::PushTo(Channel& channel, TapSite& site, const Sending& sending)
   channel.thread->StartIfParked();
   if (!filled) event.kind = ProfileKind::kDrop;
   span.End(event);
+  if (sending.queued != nullptr) *sending.queued = filled;
   return filled ? OkStatus() : NotTaken(site, sending, BoundedQueue::Outcome::kNoMemory);
 }
 

@@ -54,6 +54,7 @@ struct Sending {
   /// Of records that come from upstream: how often their place was reached without sending one before their program
   /// sent them. Nothing: that is what the site's throttle has counted by now.
   std::optional<uint32_t> unsent = {};
+  bool* queued = nullptr;  ///< Set to true when a record of it lies in the queue. Null: nobody asks.
 };
 
 /// "python" or "native".
@@ -90,13 +91,15 @@ class CALLOUT_EXPORT Delivery {
   /// admit it. Blocks as the site's policy says, never on a delivery thread. Errors: ResourceExhausted (policy kFail),
   /// the inspector's, FailedPrecondition in a forked child. Thread-safe. GIL not needed, and must not be held where the
   /// policy may block.
-  Status Push(TapSite& site, Sending sending);
+  Status Push(TapSite& site, const Sending& sending);
 
-  /// The parts of Push, for records that come from upstream: they are admitted when their program sends them, where
+  /// The parts of Push, for records whose values are not there yet: they are admitted when they are to be sent, where
   /// what that needs is known then, and looked at and queued when their values have arrived. Thread-safe. GIL not
   /// needed. First, the site's senders and throttle; a record that is not admitted is counted.
   static bool Admit(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step,
                     Throttle::Place place = Throttle::Place::kInProgram);
+  /// What follows in one: the inspector and the queue. As Push.
+  Status PushAdmitted(TapSite& site, const Sending& sending);
   /// Second, the inspector.
   static Result<Inspector::Send> Inspect(TapSite& site, const Sending& sending);
   /// Third, the queue.

@@ -75,6 +75,25 @@ class InspectingCallback final : public Callback, public Inspector {
   std::vector<uint32_t> delivered;
 };
 
+// Who keeps something for a record lets go of it where there is none.
+TEST_F(FullQueueTest, SendersAreToldWhichRecordsAreQueued) {
+  const auto callback = std::make_shared<FakeCallback>("FullQueueTest.told");
+  const auto site = MakeSite(callback, {.every = 2, .policy = OverflowPolicy::kDropNewest});
+  const auto is_queued = [&] {
+    bool queued = false;
+    EXPECT_THAT(delivery_.Push(*site, {.buffers = {&view_, 1}, .queued = &queued}), IsOk());
+    return queued;
+  };
+  EXPECT_TRUE(is_queued());
+  EXPECT_FALSE(is_queued());  // left out
+  Drain();
+  Fill();
+  EXPECT_FALSE(is_queued());  // dropped
+  blocking_->Open();
+  Drain();
+  EXPECT_EQ(callback->stats().calls.load(), 1U);
+}
+
 // It counts steps by itself: a record that it has seen is not one that was left out.
 TEST_F(FullQueueTest, InspectorSawTheRecordsThatAreDropped) {
   const auto callback = std::make_shared<InspectingCallback>("FullQueueTest.inspects");

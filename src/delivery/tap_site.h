@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tap's place in a program, for as long as the executable or a record of it lives.
+// A tap's place: in a program, for as long as the executable or a record of it lives; or outside of programs.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ struct SenderFilter {
 };
 
 struct TapSite {
-  TapSite(std::shared_ptr<Callback> to, SiteInfo site_info, std::shared_ptr<Throttle> site_throttle,
+  TapSite(std::shared_ptr<Callback> to, SiteInfo site_info, std::unique_ptr<Throttle> site_throttle,
           OverflowPolicy overflow_policy)
       : callback(std::move(to)),
         info(std::move(site_info)),
@@ -36,7 +36,7 @@ struct TapSite {
 
   const std::shared_ptr<Callback> callback;
   const SiteInfo info;
-  const std::shared_ptr<Throttle> throttle;  ///< Shared by the records of an eager loop, which has a site a call.
+  const std::unique_ptr<Throttle> throttle;
   const OverflowPolicy policy;
   Inspector* const inspector;  ///< The callback's.
   /// Of all devices and processes of the program, the ones that send; -1: all.

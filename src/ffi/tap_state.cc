@@ -87,7 +87,7 @@ Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name, needed));
   SiteInfo info = {std::string(label.empty() ? std::string_view(callback->label()) : label), SplitLines(leaves),
                    offsets != 0, step != 0};
-  auto throttle = std::make_shared<Throttle>(every, min_interval_ns, static_cast<double>(sample_ppb) / kAllPpb);
+  auto throttle = std::make_unique<Throttle>(every, min_interval_ns, static_cast<double>(sample_ppb) / kAllPpb);
   auto site = std::make_unique<TapSite>(std::move(callback), std::move(info), std::move(throttle),
                                         static_cast<OverflowPolicy>(on_full));
   site->senders = {only_device, only_process};

@@ -20,7 +20,7 @@ struct SiteOptions {
 
 inline std::unique_ptr<TapSite> MakeSite(std::shared_ptr<Callback> callback, SiteOptions options = {}) {
   SiteInfo info = {callback->label(), std::move(options.leaf_names)};
-  return std::make_unique<TapSite>(std::move(callback), std::move(info), std::make_shared<Throttle>(options.every, 0),
+  return std::make_unique<TapSite>(std::move(callback), std::move(info), std::make_unique<Throttle>(options.every, 0),
                                    options.policy);
 }
 

@@ -15,6 +15,7 @@ import pytest
 from callout import _errors, _ext
 from callout._gpu.numba_cuda_compiler import NumbaCuda
 from callout._gpu.numba_mlir_compiler import NumbaCudaMlir
+from callout._primitives import eager_taps
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
@@ -47,6 +48,7 @@ def settle(expected: dict[str, int] | None = None) -> dict[str, int]:
     for attempt in range(4):  # what a barrier delivers may leave garbage
         last = counts
         _errors.clear()
+        eager_taps.forget()
         if attempt > 0:  # most tests leave nothing that JAX's caches or the collector hold
             jax.clear_caches()
             gc.collect()

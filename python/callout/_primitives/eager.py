@@ -67,7 +67,7 @@ def _replicated(sharding: jax.sharding.Sharding) -> jax.sharding.NamedSharding:
     return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
 
 
-def shards(values: Sequence[Any]) -> Iterator[tuple[int, list[np.ndarray], np.ndarray]]:
+def shards(values: Sequence[Any]) -> Iterator[tuple[int, list[Any], np.ndarray]]:
     """Each device's part of `values`: FFI ordinal, the shards, and where they begin in all dimensions in turn."""
     held = [
         {shard.device: shard for shard in value.addressable_shards} if isinstance(value, jax.Array) else {}
@@ -75,11 +75,11 @@ def shards(values: Sequence[Any]) -> Iterator[tuple[int, list[np.ndarray], np.nd
     ]
     used = {device for parts in held for device in parts} or {placement(values)[0]}
     for device in sorted(used, key=lambda candidate: candidate.id):
-        parts: list[np.ndarray] = []
+        parts: list[Any] = []
         begins: list[int] = []
         for value, shard in zip(values, (parts.get(device) for parts in held), strict=True):
-            parts.append(to_host(value if shard is None else shard.data))
-            begins += [0] * parts[-1].ndim if shard is None else [dim.start or 0 for dim in shard.index]
+            parts.append(value if shard is None else shard.data)
+            begins += [0] * np.ndim(parts[-1]) if shard is None else [dim.start or 0 for dim in shard.index]
         yield _jax_compat.ordinal_of(device), parts, np.asarray(begins, np.int64)
 
 

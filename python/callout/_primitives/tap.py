@@ -3,51 +3,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
+from .._site import ALL_PPB, Site
 from .._targets import Target, Transforms
-from . import effects, lowering
-from .eager import check_usable, placement, shards, to_host, wait_for_ordered
-
-ALL_PPB = 1_000_000_000  # of `sample`, parts in a billion
-
-
-@dataclasses.dataclass(frozen=True)
-class Site:
-    """What one `tap` in the user's code was told, apart from its target."""
-
-    label: str
-    leaves: tuple[str, ...]
-    every: int
-    min_interval_ns: int
-    on_full: int
-    ordered: bool = False
-    sharding: Literal["gather", "local"] = "gather"
-    device_index: int = 0
-    inline: bool = False  # eager taps run in the caller
-    has_step: bool = False  # the last operand is the step, and no part of the value
-    sample_ppb: int = ALL_PPB
-    only_device: int = -1
-    only_process: int = -1
-    can_fail: bool = False  # its target may fail the program
-    whole_batch: bool = False  # under every vmap, of a cond or a loop too, as `host_callback` has it
-
-    def admits_all(self) -> bool:
-        return self.every == 1 and self.min_interval_ns == 0 and self.sample_ppb == ALL_PPB
-
-    def admits_process(self) -> bool:
-        return self.only_process in (-1, jax.process_index())
-
-    def admits_device(self, ordinal: int) -> bool:
-        return self.only_device in (-1, ordinal)
-
+from . import eager_taps, effects, lowering
 
 tap_p = jax.extend.core.Primitive("callout_tap")
 tap_p.multiple_results = True
@@ -59,35 +25,8 @@ def _abstract_eval(*avals: Any, site: Site, **_: Any) -> tuple[list[Any], set[An
 
 
 @tap_p.def_impl
-def _eager(*args: Any, target: Target, site: Site, transforms: Transforms, throttle: Any) -> list[Any]:
-    check_usable()
-    if site.ordered:
-        wait_for_ordered()
-    callback = target.callback(transforms)
-    value, step = (args[:-1], int(to_host(args[-1]).flat[0])) if site.has_step else (args, None)
-    if site.inline:
-        ordinal = placement(value, site.device_index)[1]
-        _ext.tap_inline(callback, [to_host(arg) for arg in value], site.label, list(site.leaves), ordinal)
-        return list(args)
-
-    def send(values: Sequence[Any], ordinal: int, has_offsets: bool) -> None:
-        if site.admits_device(ordinal):
-            _ext.tap_eager(
-                callback, values, site.label, list(site.leaves), site.on_full, ordinal, has_offsets, step, unsent
-            )
-
-    if not site.admits_process():
-        return list(args)
-    if throttle is not None and not throttle.value.admit(step):
-        _ext.count_skip(callback)
-        return list(args)
-    unsent = throttle.value.take_unsent() if throttle is not None else 0
-    if site.sharding == "local":
-        parts = list(shards(value))
-        for ordinal, values, begins in parts:
-            send([*values, begins] if len(parts) > 1 else values, ordinal, len(parts) > 1)
-    else:
-        send([to_host(arg) for arg in value], placement(value, site.device_index)[1], False)
+def _eager(*args: Any, target: Target, site: Site, transforms: Transforms) -> list[Any]:
+    eager_taps.send(args, target, site, transforms)
     return list(args)
 
 
@@ -132,12 +71,12 @@ def lower_tap(
 
 
 def _lower(
-    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms, throttle: Any
+    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms
 ) -> Sequence[Any]:
     where = f"callout.tap '{site.label or target.label}'"
 
     def bind(*values: Any) -> Any:
-        return tap_p.bind(*values, target=target, site=site, transforms=transforms, throttle=throttle)
+        return tap_p.bind(*values, target=target, site=site, transforms=transforms)
 
     gather = site.sharding == "gather"
     if gather and lowering.once_for_automatic_axes(ctx, where, bind, args, site.device_index, site.ordered):

@@ -13,13 +13,14 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
+from .._site import Site
 from .._targets import Target, Transforms
 from . import lowering
 from .batching import thread_over_batch
 from .call import Avals, call_now, lower_call, refuse
 from .eager import note_threaded_program
 from .host_call import refuse_host_call
-from .tap import Site, batched_transforms, lower_tap, tap_p
+from .tap import batched_transforms, lower_tap, tap_p
 from .token import TOKEN, no_tangent, one_token
 from .varying import result_types
 
@@ -45,9 +46,8 @@ def _tap_eager(token: Any, *args: Any, **params: Any) -> Any:
 
 
 def _lower_tap(
-    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms, throttle: Any
+    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms
 ) -> Sequence[Any]:
-    del throttle  # of eager taps
     where = f"callout.tap '{site.label or target.label}'"
     lowering.refuse_automatic_axes(ctx, where)
     note_threaded_program()

@@ -22,7 +22,8 @@ from jax.interpreters import ad, batching, mlir
 from .. import _jax_compat
 from .._primitives import context, effects, lowering
 from .._primitives.eager import check_usable, to_host
-from .._primitives.tap import Site, no_transforms, tap_p
+from .._primitives.tap import no_transforms, tap_p
+from .._site import Site
 from . import clock
 from .bars import REST, SINGLE, Loop
 from .carried import LoopTarget
@@ -85,9 +86,8 @@ def send(loop: Loop, head: Any, ids: Any, lanes: Any, fields: Sequence[Any]) -> 
     tap_p.bind(
         *leaves,
         target=target,
-        site=Site(target.label, ("",) * len(leaves), 1, 0, 0),
+        site=Site(target.label, ("",) * len(leaves)),
         transforms=no_transforms,
-        throttle=None,
     )
 
 

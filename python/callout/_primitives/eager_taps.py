@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taps outside of programs. Each has a site, as one of a program has: made once for its target and what `tap` was told.
+
+A site lives as long as the function, the object of a method, or the sink that it is for, and does not keep them alive.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from .. import _ext
+from .._site import ALL_PPB, Site
+from .._targets import CarriedTarget, NamedTarget, Target, Transforms
+from .eager import check_usable, placement, shards, to_host, wait_for_ordered
+
+MOST_OF_ONE = 1024  # of one function: who makes names as the program runs must not fill the memory
+
+_NOBODY = 0
+
+# Those of each owner, by its identity, until it dies; names have none.
+_taps: dict[int, dict[Hashable, _ext.EagerTap]] = {}
+
+
+def send(args: Sequence[Any], target: Target, site: Site, transforms: Transforms) -> None:
+    """Sends a value, or runs the tap here if it is one that runs inline."""
+    check_usable()
+    if site.ordered:
+        wait_for_ordered()
+    callback = target.callback(transforms)
+    value, step = (args[:-1], int(to_host(args[-1]).flat[0])) if site.has_step else (args, None)
+    if site.inline:
+        ordinal = placement(value, site.device_index)[1]
+        _ext.tap_inline(callback, [to_host(arg) for arg in value], site.label, list(site.leaves), ordinal)
+        return
+    if site.only_process != -1:
+        _ext.set_process_index(jax.process_index())
+    parts = list(_parts(value, site))
+    tap = _tap(target, callback, site, transforms, has_offsets=len(parts) > 1)
+    for ordinal, values, begins in parts:
+        if tap.admit(ordinal, step):  # before the values are waited for
+            arrays = [to_host(part) for part in values]
+            tap.send(callback, arrays if begins is None else [*arrays, begins], ordinal, step)
+
+
+def _parts(value: Sequence[Any], site: Site) -> Iterator[tuple[int, Sequence[Any], Any]]:
+    """What is sent from which device: its FFI ordinal, the arrays, and where they begin if they are not all."""
+    if site.sharding == "gather":
+        yield placement(value, site.device_index)[1], value, None
+        return
+    of_devices = list(shards(value))
+    for ordinal, parts, begins in of_devices:
+        yield ordinal, parts, begins if len(of_devices) > 1 else None
+
+
+def _tap(
+    target: Target, callback: _ext.Callback, site: Site, transforms: Transforms, has_offsets: bool
+) -> _ext.EagerTap:
+    """The site for records of `callback`, the target's."""
+    part, taps = _taps_for(target, callback)
+    key = (part, target.structure, site, transforms, has_offsets)
+    tap = taps.get(key)
+    if tap is None:
+        while len(taps) >= MOST_OF_ONE:
+            taps.pop(next(iter(taps.copy())), None)
+        made = _ext.EagerTap(
+            callback,
+            site.label,
+            site.leaves,
+            has_offsets,
+            site.has_step,
+            site.every,
+            site.min_interval_ns,
+            site.sample_ppb / ALL_PPB,
+            site.on_full,
+            site.only_device,
+            site.only_process,
+        )
+        tap = taps.setdefault(key, made)  # another thread may have been faster
+    return tap
+
+
+def _taps_for(target: Target, callback: _ext.Callback) -> tuple[Hashable, dict[Hashable, _ext.EagerTap]]:
+    """Which of its owner's functions the target is, and the owner's taps."""
+    if isinstance(target, NamedTarget):  # a name that is bound anew is another target
+        bound = None if isinstance(target, CarriedTarget) else callback.id
+        return (target.label, bound), _taps.setdefault(_NOBODY, {})
+    source = target.source
+    owner = getattr(source, "__self__", None)
+    if owner is None or isinstance(owner, types.ModuleType):
+        return None, _taps_of(source)
+    return getattr(source, "__func__", source.__name__), _taps_of(owner)
+
+
+def _taps_of(owner: Any) -> dict[Hashable, _ext.EagerTap]:
+    if id(owner) not in _taps:
+        try:
+            weakref.finalize(owner, _taps.pop, id(owner), None).atexit = False
+        except TypeError:  # it cannot be remembered: each of its taps is the first
+            return {}
+    return _taps.setdefault(id(owner), {})
+
+
+def forget() -> None:
+    """Lets go of all sites: the next tap of each is its first."""
+    _taps.clear()

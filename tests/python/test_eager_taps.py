@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tap outside of programs is a site, as in programs: it counts, leaves out and sends the same, and keeps nothing alive."""
+
+import collections
+import csv
+import functools
+import gc
+import threading
+import weakref
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from callout._primitives import eager_taps
+from conftest import live_counts
+
+COUNTERS = ("calls", "bytes", "drops", "skips", "errors")
+
+
+def counters(label):
+    callout.barrier_wait(timeout=30)
+    found = callout.stats()["callbacks"].get(label)
+    return None if found is None else {each: found[each] for each in COUNTERS}
+
+
+def rows(path):
+    """What a CSV file says of its records, without what no two runs have in common; devices have no order."""
+    with path.open() as file:
+        lines = list(csv.DictReader(file))
+    kept = [{key: value for key, value in line.items() if key not in ("run", "time", "seq")} for line in lines]
+    return sorted(kept, key=lambda line: int(line["device"]))
+
+
+def spread():
+    devices = np.array(jax.devices()[:4])
+    return jax.sharding.NamedSharding(jax.sharding.Mesh(devices, "d"), jax.P("d"))
+
+
+def compare(tmp_path, send, values, steps=None):
+    """Sends the same values from outside of a program and from within one, to functions and to sinks."""
+    seen = {}
+    for kind in ("eager", "jitted"):
+        got = []
+
+        def receive(value, *, device, got=got):
+            got.append((device.id, np.asarray(value).tolist()))
+
+        path = tmp_path / f"{kind}.csv"
+        sink = callout.sinks.Csv(path, name="receiver")
+        for target, more in ((callout.options(receive, name="receiver"), {"with_device": True}), (sink, {})):
+            callout.barrier_wait()
+            callout.stats.reset()
+            tap = functools.partial(send, target, **more)
+            run = jax.jit(tap) if kind == "jitted" else tap
+            for value, step in zip(values, [None] * len(values) if steps is None else steps, strict=True):
+                run(value) if step is None else run(value, step=step)
+            seen[kind, type(target).__name__] = counters("receiver")
+        seen[kind, "records"] = sorted(got)
+        seen[kind, "rows"] = rows(path)
+        del sink
+    for what in ("FunctionWithOptions", "Csv", "records", "rows"):
+        assert seen["eager", what] == seen["jitted", what], what
+    return seen["eager", "records"], seen["eager", "FunctionWithOptions"]
+
+
+VALUES = [jnp.full(3, float(i)) for i in range(11)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ({}, range(11)),
+        ({"every": 4}, [0, 4, 8]),
+        ({"min_interval": 3600.0}, [0]),
+        ({"every": 3, "min_interval": 3600.0, "name": "thin"}, [0]),
+        ({"on_full": "drop_newest", "every": 5}, [0, 5, 10]),
+        ({"only_device": 0, "every": 2}, [0, 2, 4, 6, 8, 10]),
+        ({"only_device": 1, "every": 2}, []),
+        ({"only_process": 0}, range(11)),
+        ({"only_process": 1, "every": 2}, []),
+        ({"ordered": True, "every": 6}, [0, 6]),
+    ],
+)
+def test_eager_and_jitted_taps_count_and_send_the_same(tmp_path, arguments, sent):
+    records, counted = compare(tmp_path, functools.partial(callout.tap, **arguments), VALUES)
+    assert [value[0] for _, value in records] == list(sent)
+    is_sender = arguments.get("only_device", 0) == 0 and arguments.get("only_process", 0) == 0
+    assert counted["skips"] == (len(VALUES) - len(sent) if is_sender else 0)
+
+
+def test_eager_and_jitted_taps_go_by_the_same_steps(tmp_path):
+    records, counted = compare(
+        tmp_path, functools.partial(callout.tap, every=4), VALUES, [np.int32(step) for step in range(5, 16)]
+    )
+    assert [value[0] for _, value in records] == [3, 7]  # steps 8 and 12
+    assert counted["skips"] == 9
+
+
+@pytest.mark.devices(4)
+@pytest.mark.parametrize(("arguments", "calls"), [({"every": 2}, 12), ({"every": 2, "only_device": 2}, 3)])
+def test_eager_and_jitted_taps_of_shards_count_by_device(tmp_path, arguments, calls):
+    values = [jax.device_put(jnp.arange(4.0) + 10 * i, spread()) for i in range(5)]
+    records, counted = compare(tmp_path, functools.partial(callout.tap, sharding="local", **arguments), values)
+    assert len(records) == counted["calls"] == calls
+    assert counted["skips"] == calls // 3 * 2
+
+
+@pytest.mark.devices(4)
+def test_eager_and_jitted_taps_of_one_place_count_by_device(tmp_path):
+    """The devices take turns; each has a first time of its own."""
+    devices = jax.devices()
+    values = [jax.device_put(jnp.float32(i), devices[i % 2]) for i in range(8)]
+    records, _ = compare(tmp_path, functools.partial(callout.tap, every=3), values)
+    assert records == [(devices[0].id, 0.0), (devices[0].id, 6.0), (devices[1].id, 1.0), (devices[1].id, 7.0)]
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_a_full_queue_drops_of_eager_and_jitted_taps_alike(small_queue, tmp_path, jit):
+    """What is dropped counts as left out of the steps of the record behind it, and its function is let go of."""
+    inside, release = threading.Event(), threading.Event()
+
+    def block(value):
+        inside.set()
+        assert release.wait(60)
+
+    class Receiver:
+        def receive(self, value):
+            got.append(float(value[0]))
+
+    got, receiver = [], Receiver()
+    dies = weakref.ref(receiver)
+    label = f"test_eager_taps.{Receiver.receive.__qualname__}"
+    callout.stats.reset()
+    callout.tap(block, jnp.zeros(()))
+    assert inside.wait(30)
+
+    def send(value, receive=receiver.receive):
+        return callout.tap(receive, value, on_full="drop_newest")
+
+    tap = jax.jit(send) if jit else send
+    big = jnp.zeros(1_500_000)  # 6 MB: two fit
+    for i in range(4):
+        jax.block_until_ready(tap(big + i))
+    assert callout.stats()["callbacks"][label]["drops"] == 2
+    release.set()
+    assert counters(label) == {"calls": 2, "bytes": 12_000_000, "drops": 2, "skips": 0, "errors": 0}
+    assert got == [0, 1]
+    del receiver, send, tap
+    jax.clear_caches()
+    gc.collect()
+    assert dies() is None
+
+
+def test_a_refused_record_is_the_callers_error_and_keeps_no_function(small_queue):
+    inside, release = threading.Event(), threading.Event()
+
+    def block(value):
+        inside.set()
+        assert release.wait(60)
+
+    callout.tap(block, jnp.zeros(3_000_000))
+    assert inside.wait(30)
+
+    def refused(value):
+        raise AssertionError(value)
+
+    with pytest.raises(callout.CallbackError, match='on_full="fail"'):
+        callout.tap(refused, jnp.zeros(3_000_000), on_full="fail")
+    dies = weakref.ref(refused)
+    del refused
+    gc.collect()
+    release.set()
+    assert dies() is None
+
+
+def sites():
+    callout.barrier_wait(timeout=30)
+    return live_counts()["sites"]
+
+
+def test_a_site_is_made_once_for_each_target_and_place(received):
+    def receive(value):
+        received.append(value)
+
+    before = sites()
+    for i in range(20):
+        callout.tap(receive, jnp.float32(i))
+        callout.tap(receive, jnp.float32(i), name="other")
+        callout.tap(received.tap, jnp.float32(i), every=3)
+    assert sites() == before + 3
+    assert len(received) == 47
+
+
+def test_a_site_goes_with_its_function(received):
+    before = live_counts()
+
+    def receive(value):
+        received.append(value)
+
+    callout.tap(receive, jnp.float32(1))
+    callout.barrier_wait()
+    dies = weakref.ref(receive)
+    del receive
+    assert dies() is None
+    callout.barrier_wait()
+    assert live_counts() == before
+
+
+def test_a_site_keeps_neither_the_object_of_a_method_nor_a_sink_alive(tmp_path):
+    class Receiver:
+        def receive(self, value):
+            pass
+
+    receiver, sink = Receiver(), callout.sinks.JsonLines(tmp_path / "out.jsonl")
+    for target in (receiver.receive, sink):
+        for _ in range(3):
+            callout.tap(target, jnp.float32(1), every=2)
+    callout.barrier_wait()
+    dies = [weakref.ref(receiver), weakref.ref(sink)]
+    del receiver, sink, target
+    gc.collect()
+    assert [each() for each in dies] == [None, None]
+    callout.sinks.JsonLines(tmp_path / "out.jsonl")  # nobody writes it any more
+
+
+def test_records_outlive_their_function():
+    """It is called while they are under way, and dies then."""
+    inside, release, got = threading.Event(), threading.Event(), []
+
+    def tap():
+        def receive(value):
+            inside.set()
+            assert release.wait(30)
+            got.append(float(value))
+
+        for i in range(3):
+            callout.tap(receive, jnp.float32(i))
+        return weakref.ref(receive)
+
+    receive = tap()
+    assert inside.wait(30)
+    gc.collect()
+    assert receive() is not None
+    release.set()
+    callout.barrier_wait()
+    assert got == [0, 1, 2]
+    gc.collect()
+    assert receive() is None
+
+
+def test_methods_of_one_object_count_by_themselves():
+    class Receiver:
+        def __init__(self):
+            self.got = []
+
+        def one(self, value):
+            self.got.append(("one", float(value)))
+
+        def other(self, value):
+            self.got.append(("other", float(value)))
+
+    receiver, queue = Receiver(), collections.deque()
+    for i in range(4):
+        callout.tap(receiver.one, jnp.float32(i), every=3)
+        callout.tap(receiver.other, jnp.float32(i), every=2)
+        callout.tap(queue.append, jnp.float32(i), every=3)
+        callout.tap(queue.appendleft, jnp.float32(i), every=3)
+    callout.barrier_wait()
+    assert sorted(receiver.got) == [("one", 0), ("one", 3), ("other", 0), ("other", 2)]
+    assert [float(value) for value in queue] == [3, 0, 0, 3]
+
+
+def test_functions_of_a_module_count_by_themselves(capsys):
+    for i in range(3):
+        callout.tap(print, jnp.int32(i), every=2)
+        callout.tap(repr, jnp.int32(i), every=2)
+    callout.barrier_wait()
+    assert capsys.readouterr().out == "0\n2\n"
+
+
+def test_a_name_that_is_bound_anew_is_another_target():
+    got = []
+    callout.register("test_eager_taps", lambda value: got.append(("first", float(value))))
+    try:
+        for i in range(3):
+            callout.tap("test_eager_taps", jnp.float32(i), every=2)
+        callout.register("test_eager_taps", lambda value: got.append(("second", float(value))), replace=True)
+        for i in range(3):
+            callout.tap("test_eager_taps", jnp.float32(i), every=2)
+        callout.barrier_wait()
+    finally:
+        callout.unregister("test_eager_taps")
+    assert got == [("first", 0), ("first", 2), ("second", 0), ("second", 2)]
+
+
+def test_structures_of_one_function_have_sites_of_their_own(received):
+    def receive(value):
+        received.append(value if isinstance(value, dict) else float(value))
+
+    for i in range(4):
+        callout.tap(receive, jnp.float32(i), every=2)
+        callout.tap(receive, {"a": jnp.float32(i)}, every=3)
+    callout.barrier_wait()
+    assert received == [0, {"a": 0}, 2, {"a": 3}]
+
+
+def test_names_that_a_loop_makes_do_not_pile_up(received):
+    def receive(value):
+        received.append(value)
+
+    before = sites()
+    for i in range(3000):
+        callout.tap(receive, np.float32(i), name=f"step {i}")
+    assert sites() - before <= eager_taps.MOST_OF_ONE
+    assert len(received) == 3000
+
+
+def test_threads_share_a_site(received):
+    def receive(value):
+        received.append(value)
+
+    def send():
+        for i in range(50):
+            callout.tap(receive, np.float32(i), every=10)
+
+    threads = [threading.Thread(target=send) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    callout.barrier_wait()
+    assert len(received) == 20
+
+
+def test_an_eager_tap_that_is_left_out_does_not_wait_for_its_value(received):
+    """Nor does it copy: it is decided before the value is looked at."""
+
+    hosted = []
+
+    def to_host(value, whole=eager_taps.to_host):
+        hosted.append(value)
+        return whole(value)
+
+    def receive(value):
+        received.append(value)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(eager_taps, "to_host", to_host)
+        for i in range(6):
+            callout.tap(receive, jnp.float32(i), every=3)
+    callout.barrier_wait()
+    assert len(received) == len(hosted) == 2
+
+
+def test_eager_watches_count_by_their_site():
+    for i in range(6):
+        callout.watch(jnp.float32(np.nan if i == 4 else i), "test_eager_taps", every=2)
+    callout.barrier_wait()
+    watched = callout.stats()["watches"]["test_eager_taps"]
+    assert (watched["calls"], watched["nan"], watched["first"]["step"]) == (3, 1, 4)
+    callout.watch.reset("test_eager_taps")
