@@ -1,14 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "buffer_callback.h"
 
+#include <optional>
+
 #include "base/small_buffer.h"
 #include "buffer_object.h"
+#include "cuda_buffer.h"
 #include "errors.h"
 #include "execution_context.h"
+#include "transport/cuda/device.h"
 
 namespace callout::python {
 
 using internal::SmallBuffer;
+
+namespace {
+
+// While one is there the cyclic collector does not run by itself. What it frees may be another library's memory of the
+// device, and such a call ends a recording. Requires GIL.
+class CollectorPause {
+ public:
+  CollectorPause() {
+    if (g_pauses++ == 0) g_was_enabled = PyGC_Disable() != 0;
+  }
+  ~CollectorPause() {
+    if (--g_pauses == 0 && g_was_enabled) PyGC_Enable();
+  }
+  CollectorPause(const CollectorPause&) = delete;
+  CollectorPause& operator=(const CollectorPause&) = delete;
+
+  // Runs it aside of recordings.
+  static void Collect() {
+    const Result<const internal::cuda::Driver*> driver = internal::cuda::Driver::Get();
+    if (!driver.ok()) return;
+    const internal::cuda::AsideOfCaptures aside(**driver);
+    const bool was_enabled = PyGC_Enable() != 0;
+    PyGC_Collect();
+    if (!was_enabled) PyGC_Disable();
+  }
+
+ private:
+  inline static int g_pauses = 0;
+  inline static bool g_was_enabled = false;
+};
+
+}  // namespace
 
 // What the function is called with: a slot in front for the callee, the context, `out`, the arguments; and the results.
 class BufferCallback::Buffers {
@@ -44,13 +80,18 @@ class BufferCallback::Buffers {
   void SetOut(Ref out) { slots_[2] = out.release(); }
 
   /// Ends the life of all buffers. An error if something that was made of one is still there.
-  Status End() {
+  Status End(bool recorded) {
     Py_CLEAR(slots_[2]);  // `out` refers to buffers
     bool kept = false;
     ForEach([&](PyObject* buffer, const char*, uint32_t) { kept |= !EndBuffer(buffer); });
     if (!kept) [[likely]]
       return OkStatus();
-    PyGC_Collect();  // it may be part of a cycle
+    // It may be part of a cycle.
+    if (recorded) {
+      CollectorPause::Collect();
+    } else {
+      PyGC_Collect();
+    }
     std::string what;
     ForEach([&](PyObject* buffer, const char* kind, uint32_t i) {
       if (what.empty() && BufferIsKept(buffer)) what = kind + std::to_string(i);
@@ -113,6 +154,9 @@ Status BufferCallback::CallWithGil(const callout_call& call) {
   if (!signature_.unflatten_out && call.num_results != 1) {
     return InvalidArgument("it has one result, and the program declares " + std::to_string(call.num_results));
   }
+  CALLOUT_ASSIGN_OR_RETURN(const bool recorded, IsRecorded(MemorySpace::Of(call)));
+  std::optional<CollectorPause> pause;
+  if (recorded) pause.emplace();
   Buffers buffers(call);
   if (!buffers.ok()) return TakePythonError();
   Status status;
@@ -121,7 +165,7 @@ Status BufferCallback::CallWithGil(const callout_call& call) {
     // The variables of a failed function's frames would keep arrays over memory that is reused.
     status = value ? CheckReturned(value.get()) : TakePythonError(Frames::kClear);
   }
-  Status ended = buffers.End();
+  Status ended = buffers.End(recorded);
   if (status.ok() || ended.ok()) return status.ok() ? std::move(ended) : std::move(status);
   return WithoutException(status, ended);
 }

@@ -59,6 +59,12 @@ Ref ShapeOf(const callout_buffer& buffer) {
 
 }  // namespace
 
+Result<bool> IsRecorded(const MemorySpace& space) {
+  if (space.on_host()) return false;
+  CALLOUT_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::Driver::Get());
+  return IsCapturing(*driver, static_cast<cuda::CUstream>(space.stream), space.ordinal);
+}
+
 uintptr_t StreamNumber(void* stream) {
   const auto number = reinterpret_cast<uintptr_t>(stream);
   return number == 0 ? kLegacyStream : number;

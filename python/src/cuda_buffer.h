@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "callout/abi.h"
+#include "callout/status.h"
 
 namespace callout::python {
 
@@ -37,6 +38,9 @@ bool OrderXlaBehind(uintptr_t producer, const MemorySpace& space);
 /// True if a tuple of strides in bytes, of the CUDA array interface, is that of a row-major array like the buffer.
 /// Requires GIL.
 bool StridesAreDense(PyObject* strides, const callout_buffer& like);
+
+/// Whether what a call queues on its stream is recorded, by Callout or by XLA. The space's context is current.
+Result<bool> IsRecorded(const MemorySpace& space);
 
 /// The number of the legacy default stream, which arrays stand for that name none.
 inline constexpr uintptr_t kLegacyStream = 1;

@@ -21,6 +21,8 @@ _SIGNATURES = {
     "cuStreamEndCapture": [ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)],
     "cuGraphDestroy": [ctypes.c_void_p],
     "cuCtxGetCurrent": [ctypes.POINTER(ctypes.c_void_p)],
+    "cuCtxPushCurrent": [ctypes.c_void_p],
+    "cuCtxPopCurrent": [ctypes.POINTER(ctypes.c_void_p)],
     "cuDevicePrimaryCtxRetain": [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int],
     "cuDevicePrimaryCtxRelease": [ctypes.c_int],
 }

@@ -172,7 +172,10 @@ def test_a_failing_driver_is_the_error_of_the_program():
     with pytest.raises(DriverError, match="cuMemcpyDtoDAsync returned 2"), callout.reraise():
         compiled(jnp.ones(3)).block_until_ready()
     assert compiled(jnp.ones(3)).tolist() == [1, 1, 1]
-    fail("cuStreamGetCaptureInfo", 1, 2)
+    fail("cuStreamGetCaptureInfo", 1, 2)  # before the function runs
+    with pytest.raises(MemoryError, match=r"0: cuStreamGetCaptureInfo on device 0 failed"), callout.reraise():
+        compiled(jnp.ones(3)).block_until_ready()
+    fail("cuStreamGetCaptureInfo", 2, 2)  # in an array interface
     with (
         pytest.raises(RuntimeError, match=r"cuStreamGetCaptureInfo.*CUDA_ERROR_OUT_OF_MEMORY \(2\)"),
         callout.reraise(),

@@ -281,6 +281,54 @@ def test_allocation_while_it_is_recorded_is_told():
     assert program(x + 2).tolist() == [3, 3, 3]
 
 
+class Foreign:
+    """Memory of the device that another library has, in a cycle: the collector frees it."""
+
+    freed = 0
+
+    def __init__(self):
+        self.myself, self.memory, self.context = self, ctypes.c_uint64(), ctypes.c_void_p()
+        driver("cuCtxGetCurrent", ctypes.byref(self.context))
+        driver("cuMemAlloc", ctypes.byref(self.memory), 64)
+
+    def __del__(self):
+        driver("cuCtxPushCurrent", self.context)
+        driver("cuMemFree", self.memory)
+        driver("cuCtxPopCurrent", ctypes.byref(self.context))
+        Foreign.freed += 1
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_garbage_of_others_is_not_freed_while_it_is_recorded(keeps):
+    freed_by_then = []
+
+    def run(x, out, stream):
+        copy(x, out, stream)
+        if not freed_by_then:
+            Foreign()
+        else:
+            cycle = [x] if keeps else []  # with an array: the end of the call asks for the collector
+            cycle.append(cycle)
+            gc.set_threshold(1, 1, 1)
+        for _ in range(1000):
+            [[]].append([])
+        freed_by_then.append(Foreign.freed)
+
+    program = jax.jit(numba_cuda_callable(run, F3, graph=True))
+    Foreign.freed = 0
+    threshold = gc.get_threshold()
+    gc.set_threshold(1_000_000)
+    try:
+        for i in range(2):
+            assert program(jnp.full(3, i, jnp.float32)).tolist() == [i] * 3
+    finally:
+        gc.set_threshold(*threshold)
+    assert gc.isenabled()
+    assert freed_by_then == [0, 0]
+    gc.collect()
+    assert Foreign.freed == 1
+
+
 def test_driver_that_fails_in_a_recording_is_the_error():
     program = jax.jit(numba_cuda_callable(Counted(), F3, graph=True))
     x = jnp.ones(3)

@@ -52,6 +52,22 @@ TEST_P(CaptureConformance, FailsWithTheThreadsFirstForbiddenCall) {
   EXPECT_THAT(AllocateDevice(device(), 16), IsOk());
 }
 
+TEST_P(CaptureConformance, LivesThroughTheEndOfWhatWasMadeBefore) {
+  const Stream stream = NewStream();
+  DeviceMemory memory = NewDeviceMemory(16);
+  PinnedMemory pinned = NewPinned(16);
+  Library library = NewLibrary();
+  Stream other = NewStream();
+  Event event = Take(CreateEvent(device()));
+  StreamCapture capture = Begin(stream);
+  memory.Reset();
+  pinned.Reset();
+  library.Reset();
+  other.Reset();
+  event.Reset();
+  EXPECT_THAT(capture.End(), IsOk());
+}
+
 TEST_P(CaptureConformance, CannotBeWaitedFor) {
   const Stream stream = NewStream();
   StreamCapture capture = Begin(stream);

@@ -74,4 +74,10 @@ ContextScope::~ContextScope() {
   if (pushed_) static_cast<void>(driver_.CtxPopCurrent(&popped));
 }
 
+AsideOfCaptures::AsideOfCaptures(const Driver& driver) : driver_(driver), mode_(CU_STREAM_CAPTURE_MODE_RELAXED) {
+  static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&mode_));
+}
+
+AsideOfCaptures::~AsideOfCaptures() { static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&mode_)); }
+
 }  // namespace callout::internal::cuda

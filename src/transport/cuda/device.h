@@ -83,4 +83,19 @@ class ContextScope {
   Status status_;
 };
 
+/// Until the scope ends, this thread may call what would end a recording: its own, and those of others that forbid it
+/// to all threads. For what is no part of any: questions about events, and the end of what was made before. For the
+/// thread that made it.
+class AsideOfCaptures {
+ public:
+  CALLOUT_EXPORT explicit AsideOfCaptures(const Driver& driver);
+  CALLOUT_EXPORT ~AsideOfCaptures();
+  AsideOfCaptures(const AsideOfCaptures&) = delete;
+  AsideOfCaptures& operator=(const AsideOfCaptures&) = delete;
+
+ private:
+  const Driver& driver_;
+  int mode_;  ///< What the thread's was.
+};
+
 }  // namespace callout::internal::cuda

@@ -24,12 +24,6 @@ Result<Graph> StreamCapture::End() {
   return Graph(*device_, graph);
 }
 
-AsideOfCaptures::AsideOfCaptures(const Driver& driver) : driver_(driver), mode_(CU_STREAM_CAPTURE_MODE_RELAXED) {
-  static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&mode_));
-}
-
-AsideOfCaptures::~AsideOfCaptures() { static_cast<void>(driver_.ThreadExchangeStreamCaptureMode(&mode_)); }
-
 Result<GraphExec> Instantiate(const Device& device, const Graph& graph) {
   ContextScope scope(device);
   CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());

@@ -30,20 +30,6 @@ class StreamCapture {
   bool active_ = true;
 };
 
-/// Until the scope ends, this thread may ask for events and the like while others record streams, also where they
-/// forbid that to all threads: else its questions fail, and their recordings with them. For the thread that made it.
-class AsideOfCaptures {
- public:
-  CALLOUT_EXPORT explicit AsideOfCaptures(const Driver& driver);
-  CALLOUT_EXPORT ~AsideOfCaptures();
-  AsideOfCaptures(const AsideOfCaptures&) = delete;
-  AsideOfCaptures& operator=(const AsideOfCaptures&) = delete;
-
- private:
-  const Driver& driver_;
-  int mode_;  ///< What the thread's was.
-};
-
 /// Thread-safe. GIL not needed.
 CALLOUT_EXPORT Result<GraphExec> Instantiate(const Device& device, const Graph& graph);
 

@@ -53,6 +53,7 @@ class Handle {
     if (driver_ == nullptr) return;
     if (MayCallDriver()) {
       const ContextScope current(*driver_, context_, ordinal_);
+      const AsideOfCaptures aside(*driver_);  // a thread that records may let go of things, too
       static_cast<void>((driver_->*kDestroy)(value_));
     }
     Count(-1);

@@ -1,21 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/cuda/kernel.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "base/thread_annotations.h"
 
 namespace callout::internal::cuda {
 namespace {
 
+constexpr size_t kLogBytes = 8192;
+
 std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
+
+// What the driver's compiler has to say of an image that was refused. It is loaded once more for that: a library that
+// lives may be compiled later, when a log given to it would be gone.
+std::string WordsOfTheCompiler(const Driver& driver, const void* image) {
+  std::string log(kLogBytes, '\0');
+  int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log.data(), reinterpret_cast<void*>(uintptr_t{kLogBytes})};
+  CUlibrary library = nullptr;
+  if (driver.LibraryLoadData(&library, image, options, values, 2, nullptr, nullptr, 0) == CUDA_SUCCESS) {
+    static_cast<void>(driver.LibraryUnload(library));
+  }
+  log.resize(std::min(log.find('\0'), log.size()));
+  log.resize(log.find_last_not_of(" \n") + 1);
+  return log;
+}
 
 }  // namespace
 
 Result<Library> LoadLibrary(const Driver& driver, const void* image, const std::string& name) {
   CUlibrary library = nullptr;
-  CALLOUT_RETURN_IF_ERROR(
-      driver.Check(driver.LibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0),
-                   {.function = "cuLibraryLoadData", .subject = Quoted(name)}));
-  return Library(driver, library);
+  const Status loaded = driver.Check(driver.LibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0),
+                                     {.function = "cuLibraryLoadData", .subject = Quoted(name)});
+  if (loaded.ok()) return Library(driver, library);
+  const std::string words = WordsOfTheCompiler(driver, image);
+  if (words.empty()) return loaded;
+  return Status(loaded.code(), std::string(loaded.message()) + "\nThe driver's compiler says: " + words);
 }
 
 Result<CUkernel> FindKernel(const Driver& driver, const Library& library, const std::string& name) {

@@ -6,6 +6,9 @@
 namespace callout::internal::cuda {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
 constexpr const char* kNoImage = "the image with these kernels is the double's";
 
 class LaunchConformance : public DriverConformance {
@@ -57,6 +60,15 @@ TEST_P(LaunchConformance, KnowsWhereEachThreadIs) {
   EXPECT_THAT(Launch(device(), Find(library, "coordinates"), shape, stream.get(), parameters, "coordinates"), IsOk());
   EXPECT_EQ(driver().MemcpyDtoHAsync(got.data(), out, got.size() * sizeof(uint64_t), stream.get()), CUDA_SUCCESS);
   for (uint64_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], (i / 48) << 16 | (i / 8 % 6) << 8 | i % 8);
+}
+
+TEST_P(LaunchConformance, RefusesWrongPtxWithTheWordsOfTheCompiler) {
+  constexpr char kWrong[] =
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry wrong() { frobnicate; ret; }\n";
+  EXPECT_THAT(LoadLibrary(driver(), kWrong, "wrong"),
+              StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("cuLibraryLoadData of 'wrong' failed: "
+                                                                     "CUDA_ERROR_INVALID_PTX (218)"),
+                                                           HasSubstr("frobnicate"))));
 }
 
 TEST_P(LaunchConformance, TellsItsParameters) {

@@ -62,10 +62,14 @@ Status Synchronize(const Device& device, CUstream stream) {
 Result<bool> IsCapturing(const Device& device, CUstream stream) {
   ContextScope scope(device);
   CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  return IsCapturing(device.driver(), stream, device.ordinal());
+}
+
+Result<bool> IsCapturing(const Driver& driver, CUstream stream, int ordinal) {
   int status = CU_STREAM_CAPTURE_STATUS_NONE;
   uint64_t id = 0;
-  CALLOUT_RETURN_IF_ERROR(device.Check(
-      device.driver().StreamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr), "cuStreamGetCaptureInfo"));
+  CALLOUT_RETURN_IF_ERROR(driver.Check(driver.StreamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr),
+                                       {.function = "cuStreamGetCaptureInfo", .device = ordinal}));
   return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 

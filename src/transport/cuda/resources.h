@@ -32,5 +32,7 @@ CALLOUT_EXPORT Status Synchronize(const Device& device, CUstream stream);
 
 /// True if calls on `stream` are being recorded into a graph, also where that has failed already.
 CALLOUT_EXPORT Result<bool> IsCapturing(const Device& device, CUstream stream);
+/// The same where the context of device `ordinal` is current.
+CALLOUT_EXPORT Result<bool> IsCapturing(const Driver& driver, CUstream stream, int ordinal);
 
 }  // namespace callout::internal::cuda
