@@ -71,14 +71,15 @@ std::string ScalarText(const std::byte* data) {
 
 }  // namespace
 
-std::string ToText(const Array& array) {
-  if (array.type.dims.empty() && array.type.dtype == DType::kFloat32) return ScalarText<float>(array.bytes.data());
-  if (array.type.dims.empty() && array.type.dtype == DType::kFloat64) return ScalarText<double>(array.bytes.data());
+namespace {
+
+// `bytes` is where the elements are put that have less than a byte. Borrowed: of both.
+callout_buffer AsBuffer(const Array& array, std::vector<std::byte>& bytes) {
   callout_buffer buffer = {};
   buffer.dtype = static_cast<uint32_t>(array.type.dtype);
   buffer.rank = static_cast<uint32_t>(array.type.dims.size());
   buffer.dims = array.type.dims.data();
-  std::vector<std::byte> bytes = array.bytes;
+  bytes = array.bytes;
   if (internal::IsSubByte(array.type.dtype)) {
     const auto elements = static_cast<int64_t>(array.bytes.size());
     internal::Pack(array.type.dtype, reinterpret_cast<const uint8_t*>(array.bytes.data()), elements, bytes.data());
@@ -86,6 +87,21 @@ std::string ToText(const Array& array) {
   }
   buffer.data = bytes.data();
   buffer.size_bytes = bytes.size();
+  return buffer;
+}
+
+}  // namespace
+
+void AppendJson(const Array& array, std::string& text) {
+  std::vector<std::byte> bytes;
+  internal::AppendArray(AsBuffer(array, bytes), internal::TextStyle::kJson, text);
+}
+
+std::string ToText(const Array& array) {
+  if (array.type.dims.empty() && array.type.dtype == DType::kFloat32) return ScalarText<float>(array.bytes.data());
+  if (array.type.dims.empty() && array.type.dtype == DType::kFloat64) return ScalarText<double>(array.bytes.data());
+  std::vector<std::byte> bytes;
+  const callout_buffer buffer = AsBuffer(array, bytes);
   std::string text;
   if (!internal::AppendNumpyText(buffer, {.float32_exponents_from = kFloat32ExponentsFrom}, text)) {
     internal::AppendArray(buffer, internal::TextStyle::kPrint, text);

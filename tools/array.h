@@ -32,4 +32,7 @@ Array MakeArray(pjrt::ArrayType type);
 /// As NumPy prints it.
 std::string ToText(const Array& array);
 
+/// As JSON: a number, or nested lists.
+void AppendJson(const Array& array, std::string& text);
+
 }  // namespace callout::tools

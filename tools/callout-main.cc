@@ -55,6 +55,8 @@ void AddRun(CLI::App& app, RunOptions& options) {
   run->add_option("--repeat", options.repeat, "Run so often, and tell how long it took")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   run->add_flag("--stats", options.stats, "Tell how often each callback ran, and how long");
+  run->add_option("--cache", options.cache, "A folder of compiled programs: load from there, or put there");
+  run->add_flag("--json", options.json, "Print one JSON object instead: results, cache, times, statistics");
   run->add_option("--trace", options.trace, "Write a timeline for Perfetto or chrome://tracing to this JSON file");
 }
 

@@ -105,6 +105,17 @@ void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
   }
 }
 
+void PrintCustomCalls(const std::vector<pjrt::CustomCallUse>& uses) {
+  std::map<std::string, size_t> places;  // by what would be printed
+  for (const pjrt::CustomCallUse& use : uses) {
+    ++places["custom call '" + use.target + "' " + Listed(use.operands) + " -> " + Listed(use.results) + ", given by " +
+             use.given_by];
+  }
+  for (const auto& [line, count] : places) {
+    std::printf("  %s%s\n", line.c_str(), count == 1 ? "" : (", in " + std::to_string(count) + " places").c_str());
+  }
+}
+
 // As one word of a shell.
 std::string ShellQuoted(const std::string& text) {
   std::string quoted = "'";
@@ -137,6 +148,8 @@ Status PrintProgram(const pjrt::Program& program, const pjrt::LoadedExecutable& 
   PrintArrays("result", signature.outputs);
   CALLOUT_ASSIGN_OR_RETURN(const std::vector<pjrt::CallbackUse> uses, executable.ReadCallbackUses());
   PrintUses(uses);
+  CALLOUT_ASSIGN_OR_RETURN(const std::vector<pjrt::CustomCallUse> others, executable.ReadCustomCalls());
+  PrintCustomCalls(others);
   PrintNames(executable.callback_names());
   return OkStatus();
 }

@@ -6,6 +6,9 @@
 #include <iterator>
 #include <utility>
 
+#include "base/json_string.h"
+#include "text/text.h"
+
 namespace callout::tools {
 namespace {
 
@@ -58,6 +61,30 @@ void PrintStatistics() {
                     std::to_string(one.skips)});
   }
   if (rows.size() > 1) PrintTable(rows);
+}
+
+void PrintJson(const NamedArrays& results, const char* cache, const std::vector<int64_t>& nanoseconds) {
+  std::string text = "{\"results\": [";
+  for (size_t i = 0; i < results.size(); ++i) {
+    text += std::string(i == 0 ? "" : ", ") + "{\"type\": \"" + results[i].second.type.ToString() + "\", \"values\": ";
+    AppendJson(results[i].second, text);
+    text += '}';
+  }
+  text += "], \"cache\": " + (cache == nullptr ? std::string("null") : '"' + std::string(cache) + '"');
+  text += ", \"nanoseconds\": [";
+  for (size_t i = 0; i < nanoseconds.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(nanoseconds[i]);
+  text += "], \"callbacks\": {";
+  const char* separator = "";
+  for (const pjrt::CallbackStatistics& one : pjrt::ReadStatistics()) {
+    text += std::exchange(separator, ", ");
+    internal::AppendJsonString(one.name, text);
+    text +=
+        ": {\"calls\": " + std::to_string(one.calls) + ", \"bytes\": " + std::to_string(one.bytes) + ", \"seconds\": ";
+    internal::AppendNumber(one.host_seconds, text);
+    text += ", \"errors\": " + std::to_string(one.errors) + ", \"dropped\": " + std::to_string(one.drops) +
+            ", \"skipped\": " + std::to_string(one.skips) + "}";
+  }
+  std::puts((text + "}}").c_str());
 }
 
 void PrintTimes(std::vector<int64_t> nanoseconds) {

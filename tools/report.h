@@ -21,6 +21,10 @@ void PrintStatistics();
 /// Of runs, in nanoseconds.
 void PrintTimes(std::vector<int64_t> nanoseconds);
 
+/// One object: "results" (types and nested lists), "cache" (`cache`, or null), "nanoseconds" of each run, and
+/// "callbacks" with their counters.
+void PrintJson(const NamedArrays& results, const char* cache, const std::vector<int64_t>& nanoseconds);
+
 /// Prints rows below each other, columns as wide as their widest entry, all but the first to the right.
 void PrintTable(const std::vector<std::vector<std::string>>& rows);
 

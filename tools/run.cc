@@ -64,8 +64,12 @@ class Runner {
   Status Report(bool succeeded) {
     std::fflush(stdout);
     if (succeeded) CALLOUT_RETURN_IF_ERROR(ReportResults());
-    if (options_.stats) PrintStatistics();
-    if (options_.stats || (options_.repeat > 1 && succeeded)) PrintTimes(nanoseconds_);
+    if (options_.json) {
+      if (succeeded) PrintJson(results_, options_.cache.empty() ? nullptr : CacheWord(), nanoseconds_);
+    } else {
+      if (options_.stats) PrintStatistics();
+      if (options_.stats || (options_.repeat > 1 && succeeded)) PrintTimes(nanoseconds_);
+    }
     return options_.trace.empty() ? OkStatus() : WriteTrace(options_.trace);
   }
 
@@ -75,6 +79,7 @@ class Runner {
     progress_.Begin("compiling '" + options_.program + "'");
     pjrt::CompileOptions compile;
     compile.num_partitions = devices;
+    compile.cache_directory = options_.cache;
     for (const std::string& text : options_.bindings) {
       CALLOUT_ASSIGN_OR_RETURN(pjrt::LoadedHostCallback callback, ParseBinding(text));
       compile.loaded_host_callbacks.push_back(std::move(callback));
@@ -126,8 +131,10 @@ class Runner {
     return status;
   }
 
+  const char* CacheWord() const { return executable_->is_from_cache() ? "hit" : "miss"; }
+
   Status ReportResults() {
-    NamedArrays results;
+    NamedArrays& results = results_;
     for (size_t i = 0; i < signature_.outputs.size(); ++i) {
       if (signature_.outputs[i].type.dtype == DType::kToken) continue;  // it says that something is done
       std::vector<Array> shards;
@@ -137,7 +144,7 @@ class Runner {
       }
       results.emplace_back("arr_" + std::to_string(i), Assemble(shards, signature_.outputs[i]));
     }
-    PrintResults(results);
+    if (!options_.json) PrintResults(results);
     return options_.output.empty() ? OkStatus() : WriteNpz(options_.output, results);
   }
 
@@ -150,6 +157,7 @@ class Runner {
   std::vector<std::vector<const pjrt::Buffer*>> pointers_;
   std::vector<std::vector<pjrt::Buffer>> outputs_;
   std::vector<int64_t> nanoseconds_;
+  NamedArrays results_;
 };
 
 }  // namespace

@@ -19,6 +19,8 @@ struct RunOptions {
   int repeat = 1;
   bool stats = false;
   std::string trace;
+  std::string cache;  ///< A folder of compiled programs; empty: none.
+  bool json = false;
 };
 
 /// Returns the process's exit code: 0; 1 if the program or a callback failed; 2 if what was given cannot be run.

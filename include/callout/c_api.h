@@ -217,19 +217,46 @@ typedef struct callout_compile_options {
   size_t struct_size;
   callout_callback* const* callbacks;  ///< Bound by their names, before those of the process's registry.
   size_t num_callbacks;
-  int32_t num_replicas;              ///< 0: 1.
-  int32_t num_partitions;            ///< 0: as many as the program was exported for, or 1.
-  const int32_t* device_assignment;  ///< Ids of the devices, replica by replica. Null: the first ones.
-  size_t num_assigned;               ///< num_replicas * num_partitions, or 0.
+  int32_t num_replicas;               ///< 0: 1.
+  int32_t num_partitions;             ///< 0: as many as the program was exported for, or 1.
+  const int32_t* device_assignment;   ///< Ids of the devices, replica by replica. Null: the first ones.
+  size_t num_assigned;                ///< num_replicas * num_partitions, or 0.
+  const callout_option* xla_options;  ///< XLA's debug options for this program, by their names without dashes.
+  size_t num_xla_options;
+  /// A folder of compiled programs: one that is there is loaded, another one is put there. Programs, options, plugins
+  /// and machines are told apart. It is made with mode 0700 if it is missing. Null: none.
+  const char* cache_directory;
 } callout_compile_options;
 
 typedef struct callout_executable callout_executable;
 
 /// `options` may be null. Errors: INVALID_ARGUMENT for two callbacks of one name and for numbers of devices that cannot
-/// be; NOT_FOUND for a name that nothing is bound to, with the names that the program needs where it says so; else the
-/// plugin's own.
+/// be; NOT_FOUND for a name that nothing is bound to, with the names that the program needs where it says so;
+/// PERMISSION_DENIED for a cache to which others may write; else the plugin's own.
 CALLOUT_C_STATUS callout_compile(const callout_client* client, const callout_program* program,
                                  const callout_compile_options* options, callout_executable** out) CALLOUT_C_NOEXCEPT;
+
+/// Bytes that a function hands over.
+typedef struct callout_bytes callout_bytes;
+/// Borrowed: valid until the bytes are destroyed. Null for null.
+CALLOUT_C_EXPORT const void* callout_bytes_data(const callout_bytes* bytes) CALLOUT_C_NOEXCEPT;
+CALLOUT_C_EXPORT size_t callout_bytes_size(const callout_bytes* bytes) CALLOUT_C_NOEXCEPT;
+CALLOUT_C_EXPORT void callout_bytes_destroy(callout_bytes* bytes) CALLOUT_C_NOEXCEPT;
+
+/// What callout_executable_load makes it of again, also in another process. Callbacks are in it by name only. It is
+/// code of the plugin's, for this machine. UNIMPLEMENTED if the plugin has none.
+CALLOUT_C_STATUS callout_executable_serialize(const callout_executable* executable,
+                                              callout_bytes** out) CALLOUT_C_NOEXCEPT;
+/// As callout_compile, of what callout_executable_serialize handed over; of `options` only the callbacks count. The
+/// plugin believes the bytes: load only what you would load a shared library from. Errors: INVALID_ARGUMENT for
+/// anything else and for damage; FAILED_PRECONDITION for what another plugin or machine made; NOT_FOUND for a name that
+/// nothing is bound to; else the plugin's own.
+CALLOUT_C_STATUS callout_executable_load(const callout_client* client, const void* data, size_t size,
+                                         const callout_compile_options* options,
+                                         callout_executable** out) CALLOUT_C_NOEXCEPT;
+/// 1 if it was found in the cache, else 0.
+CALLOUT_C_EXPORT int32_t callout_executable_is_from_cache(const callout_executable* executable) CALLOUT_C_NOEXCEPT;
+
 /// 0 for null, as those below.
 CALLOUT_C_EXPORT size_t callout_executable_num_devices(const callout_executable* executable) CALLOUT_C_NOEXCEPT;
 /// Of each device.
@@ -269,6 +296,9 @@ typedef struct callout_execute_options {
   const int64_t*
       donated_inputs;  ///< Numbers of arguments that the program may overwrite and keep, where it was made to.
   size_t num_donated;
+  /// How long callout_execute waits; DEADLINE_EXCEEDED then, and what was started goes on. A program that XLA:CPU runs
+  /// on the thread that asks for it may take longer. 0: until it is done. Of callout_execution_start it is none.
+  double timeout_seconds;
 } callout_execute_options;
 
 /// Runs it on its devices and Blocks until all are done. `arguments`: `num_arguments` a device, one device after the

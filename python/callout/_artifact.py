@@ -82,6 +82,16 @@ def _calls(module: Any) -> Iterator[tuple[Any, str]]:
             yield operation, "backend_config" if new else "mhlo.backend_config"
 
 
+def custom_calls(module: Any) -> tuple[str, ...]:
+    """The targets of the custom calls that are not ours, sorted."""
+    targets = {
+        ir.StringAttr(operation.attributes["call_target_name"]).value
+        for operation in operations(module.operation)
+        if operation.name == "stablehlo.custom_call"
+    }
+    return tuple(sorted(target for target in targets if not target.startswith(_OURS)))
+
+
 # Attributes with which a program carries what it calls.
 _CODE = {"library", "image"}
 

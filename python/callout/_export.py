@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,23 @@ from ._primitives.lowering import REFUSAL
 
 _HOST_LAPACK = [f"lapack_{letter}{stem}_ffi" for letter in "sdcz" for stem in ("geqp3", "gesvd")]
 """What JAX gives no guarantee for, while the C++ host has it as jaxlib does: src/lapack."""
+
+_REAL = ("orgqr", "sytrd", "syevd")
+_COMPLEX = ("ungqr", "hetrd", "heevd")
+_ALL = ("getrf", "geqrf", "geqp3", "potrf", "gehrd", "trsm", "gtsv", "gesdd", "gesvd", "geev", "gees")
+_HOST_TARGETS = {
+    f"lapack_{letter}{stem}_ffi"
+    for letters, stems in (("sd", _REAL), ("cz", _COMPLEX), ("sdcz", _ALL))
+    for letter in letters
+    for stem in stems
+}
+"""The custom calls that the C++ host has on CPU: src/lapack/targets.cc."""
+
+_OWN_TARGETS = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
+                "AllocateBuffer", "TopK", "shape_assertion", "stablehlo.", "mhlo.", "xla.")  # fmt: skip
+"""How the custom calls begin that XLA has itself."""
+
+_EVERYTHING = "ALL"  # as a target: JAX then lets all custom calls pass
 
 
 def export(
@@ -36,7 +54,8 @@ def export(
         jitted: what `jax.jit` or `callout.jit` returned.
         platforms: as in `jax.export.export`; callbacks run on "cpu" and "cuda".
         for_plugin: write StableHLO that this plugin reads: the path of a PJRT plugin, which is loaded in a short-lived
-            process of its own and asked; "cpu", the CPU plugin; or another platform of this process.
+            process of its own and asked; "cpu", the CPU plugin; or another platform of this process. Custom calls pass
+            then, and one that the C++ host does not have on cpu is a warning.
         stablehlo_version: write StableHLO for this version, such as "1.13.0". By default JAX chooses.
         disabled_checks: further ones, as in `jax.export.export`.
 
@@ -57,7 +76,8 @@ def export(
     if stablehlo_version is not None:
         _artifact.check_version(stablehlo_version)
     ours = [name for name, *_ in _ext.ffi_targets()]
-    checks = [*map(jax.export.DisabledSafetyCheck.custom_call, [*ours, *_HOST_LAPACK, REFUSAL]), *disabled_checks]
+    allowed = [*ours, *_HOST_LAPACK, REFUSAL, *([] if for_plugin is None else [_EVERYTHING])]
+    checks = [*map(jax.export.DisabledSafetyCheck.custom_call, allowed), *disabled_checks]
     program = getattr(jitted, "_jitted", jitted)
     jax.export.export(program, platforms=platforms)  # refuses what is not jitted
 
@@ -70,9 +90,28 @@ def export(
             version = stablehlo_version or _artifact.version_of(exported.mlir_module_serialized)
             return _finished(exported, version if newest is None else _artifact.older(version, newest))
 
-        return _jax_compat.with_vjps(as_jax_does(*args, **kwargs), finish)
+        exported = _jax_compat.with_vjps(as_jax_does(*args, **kwargs), finish)
+        if for_plugin is not None and "cpu" in exported.platforms:
+            _warn_of_missing(exported)
+        return exported
 
     return export_for
+
+
+def _warn_of_missing(exported: jax.export.Exported) -> None:
+    """Names the custom calls for which the C++ host has no function."""
+    with _artifact.opened(exported.mlir_module_serialized) as module:
+        targets = _artifact.custom_calls(module)
+    missing = [target for target in targets if target not in _HOST_TARGETS and not target.startswith(_OWN_TARGETS)]
+    if missing:
+        listed = ", ".join(map(repr, missing))
+        warnings.warn(
+            f"callout.export: the program calls {listed}, which neither the CPU plugin nor Callout's C++ host has: "
+            f"register it there (Plugin::RegisterHandler, or --handler NAME=lib.so:SYMBOL of the command), or the program "
+            f"does not compile",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _finished(exported: jax.export.Exported, version: str) -> jax.export.Exported:

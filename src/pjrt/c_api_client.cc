@@ -16,8 +16,8 @@ using callout::internal::GuardC;
 
 namespace {
 
-Result<pjrt::Value> ReadValue(const callout_option& option) {
-  const std::string where = "callout_client_create: option '" + std::string(option.name) + "' ";
+Result<pjrt::Value> ReadValue(const std::string& function, const callout_option& option) {
+  const std::string where = function + ": option '" + option.name + "' ";
   switch (option.kind) {
     case CALLOUT_OPTION_STRING:
       if (option.text == nullptr) return InvalidArgument(where + "has no text");
@@ -47,16 +47,23 @@ Result<pjrt::ClientOptions> ReadClientOptions(const callout_client_options* give
                            std::to_string(known.concurrent_runs));
   }
   if (known.concurrent_runs != 0) options.concurrent_runs = std::max(known.concurrent_runs, 0);
-  for (size_t i = 0; i < known.num_values; ++i) {
-    if (known.values == nullptr || known.values[i].name == nullptr) {
-      return InvalidArgument("callout_client_create: option " + std::to_string(i) + " has no name");
-    }
-    CALLOUT_ASSIGN_OR_RETURN(options.values[known.values[i].name], ReadValue(known.values[i]));
-  }
+  CALLOUT_ASSIGN_OR_RETURN(options.values,
+                           internal::ReadValues("callout_client_create", known.values, known.num_values));
   return options;
 }
 
 }  // namespace
+
+Result<pjrt::Values> internal::ReadValues(const char* function, const callout_option* options, size_t count) {
+  pjrt::Values values;
+  for (size_t i = 0; i < count; ++i) {
+    if (options == nullptr || options[i].name == nullptr) {
+      return InvalidArgument(std::string(function) + ": option " + std::to_string(i) + " has no name");
+    }
+    CALLOUT_ASSIGN_OR_RETURN(values[options[i].name], ReadValue(function, options[i]));
+  }
+  return values;
+}
 
 Result<const pjrt::Device*> internal::FindDevice(const char* function, const pjrt::Client& client, size_t index) {
   if (index < client.devices().size()) return &client.devices()[index];

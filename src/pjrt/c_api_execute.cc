@@ -2,6 +2,7 @@
 //
 // Running executables through callout/c_api.h.
 #include <chrono>
+#include <cstddef>
 
 #include "base/deadline.h"
 #include "callout/pjrt/executable.h"
@@ -38,7 +39,9 @@ Result<Arguments> ReadArguments(const char* function, const Run& run) {
 }
 
 Result<pjrt::Execution> Start(const char* function, const Run& run) {
-  CALLOUT_ASSIGN_OR_RETURN(const callout_execute_options known, internal::ReadOptions(function, run.options));
+  CALLOUT_ASSIGN_OR_RETURN(
+      const callout_execute_options known,
+      internal::ReadOptions(function, run.options, offsetof(callout_execute_options, timeout_seconds)));
   CALLOUT_ASSIGN_OR_RETURN(const Arguments arguments, ReadArguments(function, run));
   pjrt::ExecuteOptions options{.run_id = known.run_id};
   if (known.donated_inputs != nullptr) {
@@ -58,6 +61,14 @@ Status WaitFor(pjrt::Execution& execution, double seconds) {
     if (status.code() == StatusCode::kDeadlineExceeded) return status;
   }
   return execution.Wait();  // of other errors it knows more
+}
+
+// -1: none.
+Result<double> ReadTimeout(const callout_execute_options* options) {
+  CALLOUT_ASSIGN_OR_RETURN(
+      const callout_execute_options known,
+      internal::ReadOptions("callout_execute", options, offsetof(callout_execute_options, timeout_seconds)));
+  return known.timeout_seconds > 0 ? internal::ClampTimeout(known.timeout_seconds) : -1.0;
 }
 
 // All or nothing.
@@ -87,7 +98,8 @@ callout_status* callout_execute(const callout_executable* executable, callout_ar
     if (outputs == nullptr && expected > 0) return InvalidArgument("callout_execute: outputs is null");
     CALLOUT_ASSIGN_OR_RETURN(pjrt::Execution execution,
                              Start(function, {*executable, arguments, num_arguments, options}));
-    CALLOUT_RETURN_IF_ERROR(execution.Wait());
+    CALLOUT_ASSIGN_OR_RETURN(const double seconds, ReadTimeout(options));
+    CALLOUT_RETURN_IF_ERROR(WaitFor(execution, seconds));
     return Take(*executable, std::move(execution), outputs);
   });
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,9 @@ Handle* NewHandle(Parts&&... parts) {
 /// InvalidArgument if one is null.
 Result<std::vector<pjrt::LoadedHostCallback>> ReadCallbacks(const char* function, callout_callback* const* callbacks,
                                                             size_t count);
+
+/// By name. InvalidArgument for what is no option.
+Result<pjrt::Values> ReadValues(const char* function, const callout_option* options, size_t count);
 
 /// OutOfRange if there is none. Borrowed: valid as long as the client.
 Result<const pjrt::Device*> FindDevice(const char* function, const pjrt::Client& client, size_t index);
@@ -53,6 +57,11 @@ struct callout_program {
 struct callout_executable {
   std::shared_ptr<const callout::pjrt::Client> client;
   callout::pjrt::LoadedExecutable executable;
+  callout::internal::CountedHandle counted = {};
+};
+
+struct callout_bytes {
+  std::string bytes;
   callout::internal::CountedHandle counted = {};
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/compile_options.h"
 
+#include <variant>
+
 #include "base/wire.h"
 
 namespace callout::internal {
@@ -15,6 +17,14 @@ constexpr int kUseShardyPartitioner = 19;
 // CompileOptionsProto
 constexpr int kExecutableBuildOptions = 3;
 constexpr int kCompilePortableExecutable = 4;
+constexpr int kEnvOptionOverrides = 7;  // a map: messages of a key and a value
+constexpr int kKey = 1;
+constexpr int kValue = 2;
+// OptionOverrideProto
+constexpr int kString = 1;
+constexpr int kBool = 2;
+constexpr int kInteger = 3;
+constexpr int kDouble = 4;
 // DeviceAssignmentProto
 constexpr int kReplicaCount = 1;
 constexpr int kComputationCount = 2;
@@ -37,6 +47,25 @@ std::string SerializeAssignment(const pjrt::CompileOptions& options) {
     assignment.AddMessage(kComputationDevices, devices.bytes());
   }
   return assignment.bytes();
+}
+
+Result<std::string> SerializeOverride(const std::string& name, const pjrt::Value& value) {
+  WireWriter written;
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    written.AddMessage(kString, *text);
+  } else if (const auto* truth = std::get_if<bool>(&value)) {
+    written.AddNumber(kBool, *truth ? 1 : 0);
+  } else if (const auto* integer = std::get_if<int64_t>(&value)) {
+    written.AddNumber(kInteger, static_cast<uint64_t>(*integer));
+  } else if (const auto* real = std::get_if<float>(&value)) {
+    written.AddDouble(kDouble, static_cast<double>(*real));
+  } else {
+    return InvalidArgument("callout: XLA's option '" + name + "' cannot be a list");
+  }
+  WireWriter entry;
+  entry.AddMessage(kKey, name);
+  entry.AddMessage(kValue, written.bytes());
+  return entry.bytes();
 }
 
 }  // namespace
@@ -67,6 +96,10 @@ Result<std::string> SerializeCompileOptions(pjrt::CompileOptions options, int pa
   build.AddNumber(kUseShardyPartitioner, 1);  // what JAX's programs are written for
   WireWriter all;
   all.AddMessage(kExecutableBuildOptions, build.bytes());
+  for (const auto& [name, value] : options.xla_options) {
+    CALLOUT_ASSIGN_OR_RETURN(const std::string entry, SerializeOverride(name, value));
+    all.AddMessage(kEnvOptionOverrides, entry);
+  }
   return all.bytes();
 }
 

@@ -2,13 +2,18 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/log.h"
+#include "base/sha256.h"
 #include "callout/pjrt/executable.h"
 #include "pjrt/bindings.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/executable_cache.h"
+#include "pjrt/executable_file.h"
 #include "pjrt/ffi_handlers.h"
 #include "pjrt/host_transfer_streams.h"
 #include "pjrt/host_transfers.h"
 #include "pjrt/pjrt_abi.h"
+#include "pjrt/serialized_executable.h"
 #include "registry/binding_scope.h"
 
 namespace callout::pjrt {
@@ -97,14 +102,28 @@ Result<LoadedHostCallback> Compiler::MakeLoadedHostCallback(const LoadedHostCall
   return args.Make();
 }
 
-Result<LoadedExecutable> Compiler::Compile(const Program& program, const CompileOptions& options) const {
+// What goes to the plugin.
+struct Compiler::Preparation {
+  std::string options;  // serialised
+  internal::Bindings bindings;
+  std::string code;  // PJRT wants it writable
+};
+
+Result<Compiler::Preparation> Compiler::Prepare(const Program& program, const CompileOptions& options) const {
+  Preparation prepared;
   CALLOUT_RETURN_IF_ERROR(CheckCallable(program, options, client_->platform()));
-  CALLOUT_ASSIGN_OR_RETURN(const std::string serialized,
+  CALLOUT_ASSIGN_OR_RETURN(prepared.options,
                            internal::SerializeCompileOptions(options, std::max(program.num_devices, 1)));
-  CALLOUT_ASSIGN_OR_RETURN(const internal::Bindings bindings, internal::MakeBindings(options.loaded_host_callbacks));
+  CALLOUT_ASSIGN_OR_RETURN(prepared.bindings, internal::MakeBindings(options.loaded_host_callbacks));
   CALLOUT_ASSIGN_OR_RETURN(
-      std::string code,  // PJRT wants it writable
-      internal::PrepareHostTransfers(program.code, options.loaded_host_callbacks, client_->platform()));
+      prepared.code, internal::PrepareHostTransfers(program.code, options.loaded_host_callbacks, client_->platform()));
+  return prepared;
+}
+
+// `serialized`: null, or where what Serialize would return goes.
+Result<LoadedExecutable> Compiler::CompileAnew(Preparation& prepared, const Program& program,
+                                               const CompileOptions& options, std::string* serialized) const {
+  std::string& code = prepared.code;
   constexpr std::string_view kFormat = "mlir";
   internal::PjrtArgs<PJRT_Program> source;
   source.code = code.data();
@@ -114,10 +133,10 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   internal::PjrtArgs<PJRT_Client_Compile_Args> args;
   args.client = client_->handle();
   args.program = &source;
-  args.compile_options = serialized.data();
-  args.compile_options_size = serialized.size();
+  args.compile_options = prepared.options.data();
+  args.compile_options_size = prepared.options.size();
   CALLOUT_RETURN_IF_ERROR(internal::ProvideLapack(*client_, code));
-  internal::BindingScope scope(bindings, options.allow_unbound_names ? &MakePlaceholder : nullptr);
+  internal::BindingScope scope(prepared.bindings, options.allow_unbound_names ? &MakePlaceholder : nullptr);
   const Plugin& plugin = client_->plugin();
   Status status = internal::ExplainHostTransfers(CALLOUT_PJRT(plugin.api(), PJRT_Client_Compile, args));
   if (!status.ok()) return Explain(std::move(status), program, plugin);
@@ -126,11 +145,79 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   if (code.find("mhlo.layout_mode") != std::string::npos) {  // reading the compiled program takes its time
     CALLOUT_RETURN_IF_ERROR(executable.CheckArgumentLayouts());
   }
-  executable.callback_names_ = scope.asked();
   CALLOUT_ASSIGN_OR_RETURN(executable.transfers_, internal::HostTransferProgram::Make(*client_, args.executable,
                                                                                       options.loaded_host_callbacks));
-  if (HasCalls(code)) CALLOUT_RETURN_IF_ERROR(executable.MoveToLanes(client_, options, scope));
+  const bool needs_lane = HasCalls(code) && client_->platform() == "cpu" && executable.num_devices_ == 1 &&
+                          !executable.RunsOnCaller() && client_->lanes() != nullptr;
+  if (needs_lane || serialized != nullptr) {
+    const int32_t device = options.device_assignment.empty() ? client_->devices()[0].id : options.device_assignment[0];
+    auto bytes = internal::SerializeExecutable(plugin.api(), args.executable);
+    if (bytes.ok()) {  // otherwise it runs where it was compiled
+      if (needs_lane) (void)executable.MoveToLanes(client_, device, *bytes, scope);
+      if (serialized != nullptr) {
+        const bool on_lanes = executable.lanes_ != nullptr;
+        *serialized = internal::ExecutableFile{internal::MadeBy(*client_), on_lanes, device, *std::move(bytes)}.Write();
+      }
+    }
+  }
+  executable.callback_names_ = scope.asked();
   return executable;
+}
+
+Result<LoadedExecutable> Compiler::Compile(const Program& program, const CompileOptions& options) const {
+  CALLOUT_ASSIGN_OR_RETURN(Preparation prepared, Prepare(program, options));
+  if (options.cache_directory.empty()) return CompileAnew(prepared, program, options, nullptr);
+  CALLOUT_ASSIGN_OR_RETURN(const auto cache, internal::ExecutableCache::Open(options.cache_directory));
+  const std::string key =
+      internal::Sha256Hex(internal::MadeBy(*client_) + '\n' + std::to_string(prepared.options.size()) + '\n' +
+                          prepared.options + prepared.code);
+  if (const auto found = cache.Read(key)) {
+    // What cannot be loaded is compiled, which also says why, if a name is missing.
+    Result<LoadedExecutable> loaded = Load(*found, options);
+    if (loaded.ok()) loaded->is_from_cache_ = true;
+    if (loaded.ok()) return loaded;
+  }
+  std::string serialized;
+  CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable executable, CompileAnew(prepared, program, options, &serialized));
+  if (serialized.empty()) return executable;  // the plugin cannot
+  if (const Status written = cache.Write(key, serialized); !written.ok()) {
+    internal::Log(internal::LogLevel::kWarning, written.message());
+  }
+  return executable;
+}
+
+Result<LoadedExecutable> Compiler::Load(std::string_view serialized, const CompileOptions& options) const {
+  CALLOUT_ASSIGN_OR_RETURN(const internal::ExecutableFile file, internal::ExecutableFile::Read(serialized));
+  if (const std::string here = internal::MadeBy(*client_); file.made_by != here) {
+    return FailedPrecondition("callout: the executable was made by another plugin or machine: " + file.made_by +
+                              "; here is " + here + "; compile the program here");
+  }
+  CALLOUT_ASSIGN_OR_RETURN(const internal::Bindings bindings, internal::MakeBindings(options.loaded_host_callbacks));
+  CALLOUT_RETURN_IF_ERROR(internal::ProvideLapack(*client_, file.bytes));
+  internal::BindingScope scope(bindings, options.allow_unbound_names ? &MakePlaceholder : nullptr);
+  LoadedExecutable executable(client_, nullptr);
+  if (file.on_lanes && client_->lanes() != nullptr) {
+    CALLOUT_RETURN_IF_ERROR(executable.MoveToLanes(client_, file.device, file.bytes, scope));
+  } else {
+    std::string as_compiled;  // what ran on lanes may not say for which device it is
+    if (file.on_lanes) {
+      CALLOUT_ASSIGN_OR_RETURN(as_compiled, internal::SerializeCompileOptions({.device_assignment = {file.device}}));
+    }
+    CALLOUT_ASSIGN_OR_RETURN(PJRT_LoadedExecutable* const handle,
+                             internal::LoadSerialized(*client_, file.bytes, as_compiled));
+    executable.handle_ = Own(client_, handle);
+    CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
+    CALLOUT_ASSIGN_OR_RETURN(executable.transfers_,
+                             internal::HostTransferProgram::Make(*client_, handle, options.loaded_host_callbacks));
+  }
+  executable.callback_names_ = scope.asked();
+  return executable;
+}
+
+Result<std::string> LoadedExecutable::Serialize() const {
+  CALLOUT_ASSIGN_OR_RETURN(std::string bytes, internal::SerializeExecutable(client()->plugin().api(), handle_.get()));
+  return internal::ExecutableFile{internal::MadeBy(*client()), lanes_ != nullptr, lane_device_, std::move(bytes)}
+      .Write();
 }
 
 }  // namespace callout::pjrt

@@ -71,6 +71,14 @@ Status Event::WaitFor(std::chrono::nanoseconds timeout) {
   return Wait();
 }
 
+Result<bool> Event::IsReady() const {
+  if (handle_ == nullptr) return true;
+  PjrtArgs<PJRT_Event_IsReady_Args> args;
+  args.event = handle_.get();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Event_IsReady, args));
+  return args.is_ready;
+}
+
 Status Event::OnReady(std::function<void(Status)> callback) {
   if (handle_ == nullptr) {
     callback(OkStatus());

@@ -145,12 +145,28 @@ static Status AwaitAndDestroy(const internal::PjrtApi& api, PJRT_Event* event) {
 
 Result<std::vector<Buffer>> LoadedExecutable::Run(const std::vector<const Buffer*>& arguments,
                                                   const ExecuteOptions& options) const {
+  if (options.timeout > std::chrono::nanoseconds(0)) return RunFor(arguments, options);
   Launch launch(num_devices_, arguments.size(), num_outputs_);
   CALLOUT_RETURN_IF_ERROR(Start({&arguments, 1}, options, launch));
   std::vector<Buffer> outputs = TakeOutputs(launch, 0);
   Status status = AwaitAndDestroy(client()->plugin().api(), launch.events[0]);
   if (!status.ok()) return FindOriginal(std::move(status), outputs);
   return outputs;
+}
+
+Result<std::vector<Buffer>> LoadedExecutable::RunFor(const std::vector<const Buffer*>& arguments,
+                                                     const ExecuteOptions& options) const {
+  const auto begin = std::chrono::steady_clock::now();
+  CALLOUT_ASSIGN_OR_RETURN(Execution execution, Execute({&arguments, 1}, options));
+  Event& done = execution.done[0];
+  (void)done.WaitFor(options.timeout - (std::chrono::steady_clock::now() - begin));  // Wait knows more of errors
+  CALLOUT_ASSIGN_OR_RETURN(const bool is_done, done.IsReady());
+  if (!is_done) {
+    return Status(StatusCode::kDeadlineExceeded,
+                  "callout: the program '" + name_ + "' was not done in time; it goes on");
+  }
+  CALLOUT_RETURN_IF_ERROR(execution.Wait());
+  return std::move(execution.outputs[0]);
 }
 
 Status Execution::Wait() {

@@ -26,23 +26,19 @@ bool LoadedExecutable::RunsOnCaller() const {
   return number != nullptr && *number < kFewFlops;
 }
 
-Status LoadedExecutable::MoveToLanes(const std::shared_ptr<const Client>& home, const CompileOptions& options,
-                                     internal::BindingScope& scope) {
-  if (num_devices_ != 1 || home->platform() != "cpu" || RunsOnCaller()) return OkStatus();
+Status LoadedExecutable::MoveToLanes(const std::shared_ptr<const Client>& home, int32_t device,
+                                     const std::string& bytes, internal::BindingScope& scope) {
   internal::Lanes* const lanes = home->lanes();
-  if (lanes == nullptr) return OkStatus();
-  const auto bytes = internal::SerializeExecutable(home->plugin().api(), handle_.get());
-  if (!bytes.ok()) return OkStatus();  // it runs where it was compiled
-  const auto assigned = std::ranges::find(
-      home->devices(), options.device_assignment.empty() ? home->devices()[0].id : options.device_assignment[0],
-      &Device::id);
-  if (assigned != home->devices().end()) scope.SetDevice(assigned->ordinal);
-  const auto loaded = internal::LoadSerialized(lanes->client(), *bytes, internal::SerializePortableOptions());
-  if (!loaded.ok()) return OkStatus();
+  const auto assigned = std::ranges::find(home->devices(), device, &Device::id);
+  if (lanes == nullptr || assigned == home->devices().end()) return Unimplemented("callout: there are no lanes");
+  scope.SetDevice(assigned->ordinal);
+  CALLOUT_ASSIGN_OR_RETURN(PJRT_LoadedExecutable* const loaded,
+                           internal::LoadSerialized(lanes->client(), bytes, internal::SerializePortableOptions()));
   // Whoever has the executable or one of its outputs keeps the client, which owns the lanes.
-  handle_ = Own(std::shared_ptr<const Client>(home, &lanes->client()), *loaded);
+  handle_ = Own(std::shared_ptr<const Client>(home, &lanes->client()), loaded);
   CALLOUT_RETURN_IF_ERROR(ReadProperties());
   num_devices_ = 1;  // it has none of its own
+  lane_device_ = device;
   lanes_ = lanes;
   return OkStatus();
 }

@@ -3,6 +3,7 @@
 // What a compiled program tells of itself.
 #include "base/wire.h"
 #include "callout/pjrt/executable.h"
+#include "pjrt/ffi_handlers.h"
 #include "pjrt/hlo_calls.h"
 #include "pjrt/hlo_shape.h"
 #include "pjrt/hlo_signature.h"
@@ -57,6 +58,17 @@ Result<Signature> LoadedExecutable::ReadSignature() const {
 Result<std::vector<CallbackUse>> LoadedExecutable::ReadCallbackUses() const {
   CALLOUT_ASSIGN_OR_RETURN(const std::string module, ReadHloModule());
   return internal::ParseHloCalls(module);
+}
+
+Result<std::vector<CustomCallUse>> LoadedExecutable::ReadCustomCalls() const {
+  CALLOUT_ASSIGN_OR_RETURN(const std::string module, ReadHloModule());
+  CALLOUT_ASSIGN_OR_RETURN(std::vector<CallbackUse> calls, internal::ParseForeignCalls(module));
+  std::vector<CustomCallUse> uses;
+  for (CallbackUse& call : calls) {
+    std::string giver = internal::GiverOf(client()->plugin(), call.target);
+    uses.push_back({std::move(call.target), std::move(giver), std::move(call.operands), std::move(call.results)});
+  }
+  return uses;
 }
 
 Result<Values> LoadedExecutable::ReadCosts() const {

@@ -1,13 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/ffi_handlers.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/dynamic_library.h"
 #include "base/thread_annotations.h"
 #include "frame/ffi_abi.h"
+#include "lapack/library.h"
 #include "lapack/targets.h"
+
+namespace callout::internal {
+namespace {
+
+// By hosts.
+struct Registered {
+  Mutex mutex;
+  std::set<std::pair<const XLA_FFI_Api*, std::string>> names CALLOUT_GUARDED_BY(mutex);
+};
+
+Registered& GetRegistered() {
+  static Registered* const registered = new Registered;  // leaked: plugins stay until the process ends
+  return *registered;
+}
+
+}  // namespace
+}  // namespace callout::internal
 
 namespace callout::pjrt {
 
@@ -18,7 +38,11 @@ Status Plugin::RegisterHandler(const FfiHandler& handler) const {
   }
   const internal::Handlers handlers = {handler.instantiate, handler.initialize, handler.execute, handler.prepare,
                                        handler.traits};
-  return internal::RegisterHandlers(ffi_api_, handler.name, handler.platform, handlers);
+  CALLOUT_RETURN_IF_ERROR(internal::RegisterHandlers(ffi_api_, handler.name, handler.platform, handlers));
+  internal::Registered& registered = internal::GetRegistered();
+  internal::MutexLock lock(registered.mutex);
+  registered.names.emplace(ffi_api_, handler.name);
+  return OkStatus();
 }
 
 Result<FfiHandler::Function*> FfiHandler::Find(const std::string& library_and_symbol) {
@@ -57,6 +81,18 @@ Status ProvideLapack(const pjrt::Client& client, std::string_view code) {
     (void)RegisterHandlers(runtime, target.name, client.platform(), target.handlers);
   }
   return OkStatus();
+}
+
+std::string GiverOf(const pjrt::Plugin& plugin, const std::string& target) {
+  {
+    Registered& registered = GetRegistered();
+    MutexLock lock(registered.mutex);
+    if (registered.names.contains({plugin.ffi_api(), target})) return "the host";
+  }
+  const auto& ours = lapack::Targets();
+  if (std::ranges::find(ours, target, &lapack::Target::name) == ours.end()) return "the plugin";
+  const Result<std::string> library = lapack::LibraryPath();
+  return library.ok() ? "LAPACK of '" + *library + "'" : "LAPACK, which is missing";
 }
 
 Status ExplainMissingHandler(Status error) {

@@ -59,18 +59,20 @@ Status AppendArrays(std::string_view shape_bytes, std::vector<pjrt::ArrayType>& 
   return OkStatus();
 }
 
-Status AppendCalls(std::string_view computation, std::vector<pjrt::CallbackUse>& calls) {
+// Either ours, or the others.
+Status AppendCalls(std::string_view computation, bool ours_only, std::vector<pjrt::CallbackUse>& calls) {
   std::map<int64_t, Instruction> by_id;
-  std::vector<int64_t> ours;
+  std::vector<int64_t> wanted;
   WireReader reader(computation);
   while (const auto field = reader.Next()) {
     if (field->number != kInstructions || !field->is_bytes) continue;
     CALLOUT_ASSIGN_OR_RETURN(Instruction instruction, ReadInstruction(field->bytes));
-    if (instruction.target.starts_with(kOurTargets)) ours.push_back(instruction.id);
+    const bool is_ours = instruction.target.starts_with(kOurTargets);
+    if (!instruction.target.empty() && is_ours == ours_only) wanted.push_back(instruction.id);
     by_id[instruction.id] = std::move(instruction);
   }
   if (!reader.ok()) return UnreadableHlo();
-  for (const int64_t id : ours) {
+  for (const int64_t id : wanted) {
     const Instruction& instruction = by_id[id];
     std::map<std::string, std::string> attributes = ParseDictionary(instruction.config);
     const bool is_embedded = attributes.contains("library");
@@ -135,14 +137,22 @@ std::map<std::string, std::string> ParseDictionary(std::string_view text) {
   return entries;
 }
 
-Result<std::vector<pjrt::CallbackUse>> ParseHloCalls(std::string_view module) {
+static Result<std::vector<pjrt::CallbackUse>> ParseCalls(std::string_view module, bool ours_only) {
   std::vector<pjrt::CallbackUse> calls;
   WireReader reader(module);
   while (const auto field = reader.Next()) {
-    if (field->number == kComputations) CALLOUT_RETURN_IF_ERROR(AppendCalls(field->bytes, calls));
+    if (field->number == kComputations) CALLOUT_RETURN_IF_ERROR(AppendCalls(field->bytes, ours_only, calls));
   }
   if (!reader.ok()) return UnreadableHlo();
   return calls;
+}
+
+Result<std::vector<pjrt::CallbackUse>> ParseHloCalls(std::string_view module) {
+  return ParseCalls(module, /*ours_only=*/true);
+}
+
+Result<std::vector<pjrt::CallbackUse>> ParseForeignCalls(std::string_view module) {
+  return ParseCalls(module, /*ours_only=*/false);
 }
 
 }  // namespace callout::internal

@@ -16,6 +16,9 @@ namespace callout::internal {
 /// In the order of the module's computations. `module`: an HloModuleProto. Internal for bytes that are no such message.
 Result<std::vector<pjrt::CallbackUse>> ParseHloCalls(std::string_view module);
 
+/// As ParseHloCalls, of the custom calls that are not Callout's: only their targets, operands and results.
+Result<std::vector<pjrt::CallbackUse>> ParseForeignCalls(std::string_view module);
+
 /// The entries of a dictionary as MLIR writes it, `{callback = "f", every = 1 : i64}`: strings with their escapes
 /// resolved, everything else as "".
 std::map<std::string, std::string> ParseDictionary(std::string_view dictionary);

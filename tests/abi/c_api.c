@@ -26,17 +26,21 @@ SIZE(callout_device, 24);
 OFFSET(callout_device, id, 8);
 OFFSET(callout_device, ordinal, 12);
 OFFSET(callout_device, kind, 16);
-SIZE(callout_compile_options, 48);
+SIZE(callout_compile_options, 72);
 OFFSET(callout_compile_options, callbacks, 8);
 OFFSET(callout_compile_options, num_callbacks, 16);
 OFFSET(callout_compile_options, num_replicas, 24);
 OFFSET(callout_compile_options, num_partitions, 28);
 OFFSET(callout_compile_options, device_assignment, 32);
 OFFSET(callout_compile_options, num_assigned, 40);
-SIZE(callout_execute_options, 32);
+OFFSET(callout_compile_options, xla_options, 48);
+OFFSET(callout_compile_options, num_xla_options, 56);
+OFFSET(callout_compile_options, cache_directory, 64);
+SIZE(callout_execute_options, 40);
 OFFSET(callout_execute_options, run_id, 8);
 OFFSET(callout_execute_options, donated_inputs, 16);
 OFFSET(callout_execute_options, num_donated, 24);
+OFFSET(callout_execute_options, timeout_seconds, 32);
 _Static_assert(CALLOUT_SINK_NULL == 0 && CALLOUT_SINK_PRINT == 1 && CALLOUT_SINK_JSON_LINES == 2 &&
                    CALLOUT_SINK_CSV == 3 && CALLOUT_SINK_TENSORBOARD == 4,
                "sinks");
@@ -84,6 +88,12 @@ static const any_function kAll[] = {
     FUNCTION(callout_executable_num_names),
     FUNCTION(callout_executable_name),
     FUNCTION(callout_executable_destroy),
+    FUNCTION(callout_executable_is_from_cache),
+    FUNCTION(callout_executable_load),
+    FUNCTION(callout_executable_serialize),
+    FUNCTION(callout_bytes_data),
+    FUNCTION(callout_bytes_size),
+    FUNCTION(callout_bytes_destroy),
     FUNCTION(callout_array_from_host),
     FUNCTION(callout_array_dtype),
     FUNCTION(callout_array_dims),

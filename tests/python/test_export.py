@@ -258,6 +258,16 @@ def test_the_version_of_a_plugin(monkeypatch, tmp_path):
         callout.export(jax.jit(everything), for_plugin="./a_plugin.so")
 
 
+def test_what_nobody_gives_a_plugin_is_a_warning():
+    doubles = jax.ffi.ffi_call("doubles", jax.ShapeDtypeStruct((3,), jnp.float32))
+    x = jax.ShapeDtypeStruct((3,), jnp.float32)
+    with pytest.warns(UserWarning, match=r"calls 'doubles', which neither .* has: register it there .*--handler"):
+        exported = export_for(lambda x: doubles(x), x, for_plugin="cpu")
+    assert exported.platforms == ("cpu",)
+    matrix = jax.ShapeDtypeStruct((2, 3, 3), jnp.float32)
+    export_for(lambda a: (jnp.linalg.inv(a), jnp.linalg.svd(a), jnp.linalg.eigh(a)), matrix, for_plugin="cpu")
+
+
 def test_other_custom_calls_stay_jax_s_affair():
     def f(x):
         return jax.ffi.ffi_call("somebody.else", F32)(callout.tap("t", x))

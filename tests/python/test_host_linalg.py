@@ -2,8 +2,10 @@
 """jax.numpy.linalg in programs that run without Python: the host gives their runtime LAPACK's handlers."""
 
 import functools
+import re
 import subprocess
 from ctypes.util import find_library
+from pathlib import Path
 
 import command
 import jax
@@ -11,6 +13,7 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import numpy as np
 import pytest
+from callout import _export
 from jax import lax
 
 MISSING = command.missing() or ("" if find_library("openblas") or find_library("lapack") else "no LAPACK is installed")
@@ -191,11 +194,38 @@ extern "C" XLA_FFI_Error* Doubles(XLA_FFI_CallFrame* frame) {
 """
 
 
-def test_a_handler_of_a_library_is_given_to_the_command(tmp_path):
-    (tmp_path / "doubles.cc").write_text(DOUBLES)
-    library = tmp_path / "libdoubles.so"
+def test_export_knows_what_the_host_has():
+    source = (Path(__file__).parents[2] / "src" / "lapack" / "targets.cc").read_text()
+    letters = {"REAL": "sd", "COMPLEX": "cz", "ALL": "sdcz"}
+    has = re.findall(r'CALLOUT_LAPACK_(REAL|COMPLEX|ALL)\("(\w+)", \w+\)[,}]', source)
+    assert len(has) > 10
+    named = {f"lapack_{letter}{stem}_ffi" for kind, stem in has for letter in letters[kind]}
+    assert named == _export._HOST_TARGETS
+
+
+def test_info_says_who_gives_custom_calls(tmp_path):
+    a = _matrices("float32", 3, 3)
+    doubles = jax.ffi.ffi_call("doubles", jax.ShapeDtypeStruct((3,), jnp.float32))
+    program = command.Program(tmp_path, jax.jit(lambda a: doubles(jnp.linalg.eigvalsh(a))), a, allowed=["doubles"])
+    done = program.info()
+    assert done.code == 2
+    assert "doubles" in done.err
+    done = program.command("info", program.path, "--handler", f"doubles={_doubles(tmp_path)}:Doubles")
+    assert done.code == 0, done.err
+    assert re.search(r"  custom call 'lapack_ssyevd_ffi' \(f32\[3,3\]\) -> .*, given by LAPACK of '.+'\n", done.out)
+    assert "  custom call 'doubles' (f32[3]) -> (f32[3]), given by the host\n" in done.out
+
+
+def _doubles(folder):
+    (folder / "doubles.cc").write_text(DOUBLES)
+    library = folder / "libdoubles.so"
     flags = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{jax.ffi.include_dir()}"]
-    subprocess.run(["c++", *flags, str(tmp_path / "doubles.cc"), "-o", str(library)], check=True)
+    subprocess.run(["c++", *flags, str(folder / "doubles.cc"), "-o", str(library)], check=True)
+    return library
+
+
+def test_a_handler_of_a_library_is_given_to_the_command(tmp_path):
+    library = _doubles(tmp_path)
     x = np.arange(3, dtype=np.float32)
     doubles = jax.ffi.ffi_call("doubles", jax.ShapeDtypeStruct(x.shape, x.dtype))
     program = command.Program(tmp_path, jax.jit(lambda x: doubles(x)), x, allowed=["doubles"])

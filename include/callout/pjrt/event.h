@@ -24,6 +24,8 @@ class CALLOUT_EXPORT Event {
   Status Wait();
   /// As Wait, but DeadlineExceeded after `timeout`; nothing is cancelled then, and it may be waited for again.
   Status WaitFor(std::chrono::nanoseconds timeout);
+  /// Whether it has happened. Does not wait.
+  Result<bool> IsReady() const;
   /// Calls `callback` when it has happened, on a thread of the plugin or at once on this one. The callback must
   /// neither block nor throw.
   Status OnReady(std::function<void(Status)> callback);

@@ -3,10 +3,12 @@
 // Compiling programs with callbacks, and running them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "callout/export.h"
@@ -39,6 +41,12 @@ struct CompileOptions {
   int num_partitions = 0;
   /// The ids of the devices, replica by replica; the first ones if it is empty.
   std::vector<int> device_assignment = {};
+  /// XLA's debug options for this program, by their names without dashes: {"xla_cpu_enable_fast_math", true}. The
+  /// plugin says if it does not know one. No lists of numbers.
+  Values xla_options = {};
+  /// A folder of compiled programs: one that is there is loaded, another one is put there. Programs, options, plugins
+  /// and machines are told apart. It is made with mode 0700 if it is missing. Empty: none.
+  std::string cache_directory = {};
 };
 
 struct ExecuteOptions {
@@ -49,6 +57,8 @@ struct ExecuteOptions {
   std::vector<int64_t> donated_inputs = {};
   /// False: the arguments' types are not looked at. A plugin takes any array of as many bytes.
   bool check_arguments = true;
+  /// How long Run waits; 0: until it is done. Nothing is cancelled: what was started goes on.
+  std::chrono::nanoseconds timeout{0};
 };
 
 /// Bytes, on each device.
@@ -78,7 +88,8 @@ class CALLOUT_EXPORT LoadedExecutable {
   /// own. Blocks until the arguments are there where the program runs on a lane, see ClientOptions::concurrent_runs.
   Result<Execution> Execute(std::span<const std::vector<const Buffer*>> arguments,
                             const ExecuteOptions& options = {}) const;
-  /// On one device, waited for.
+  /// On one device, waited for. DeadlineExceeded after ExecuteOptions::timeout, which a program that XLA:CPU runs on
+  /// the thread that asks for it (see docs/host.md) may exceed.
   Result<std::vector<Buffer>> Run(const std::vector<const Buffer*>& arguments,
                                   const ExecuteOptions& options = {}) const;
 
@@ -86,9 +97,17 @@ class CALLOUT_EXPORT LoadedExecutable {
   Result<Signature> ReadSignature() const;
   /// The places of the compiled program that call out. Errors: as ReadSignature.
   Result<std::vector<CallbackUse>> ReadCallbackUses() const;
+  /// Its other custom calls, and who has their functions. Errors: as ReadSignature.
+  Result<std::vector<CustomCallUse>> ReadCustomCalls() const;
   /// XLA's estimates, "flops", "bytes accessed", ...: names are the plugin's.
   Result<Values> ReadCosts() const;
   Result<MemoryStats> ReadMemoryStats() const;
+
+  /// What Compiler::Load makes it of again, also in another process. Callbacks are in it by name only. The bytes are
+  /// code of the plugin's, for this machine. Errors: Unimplemented if the plugin has none; else its own.
+  Result<std::string> Serialize() const;
+  /// True if it was found in CompileOptions::cache_directory.
+  bool is_from_cache() const { return is_from_cache_; }
 
   /// The module's; empty if the plugin does not tell.
   const std::string& name() const { return name_; }
@@ -104,10 +123,11 @@ class CALLOUT_EXPORT LoadedExecutable {
 
   Status ReadProperties();
   Status CheckArgumentLayouts() const;
-  Status MoveToLanes(const std::shared_ptr<const Client>& home, const CompileOptions& options,
+  Status MoveToLanes(const std::shared_ptr<const Client>& home, int32_t device, const std::string& bytes,
                      internal::BindingScope& scope);
   bool RunsOnCaller() const;
   Result<std::string> ReadHloModule() const;
+  Result<std::vector<Buffer>> RunFor(const std::vector<const Buffer*>& arguments, const ExecuteOptions& options) const;
   bool IsElsewhere(const Buffer& buffer, const Launch& launch) const;
   Status BorrowArguments(std::span<const std::vector<const Buffer*>> arguments, Launch& launch) const;
   Status DeleteDonated(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
@@ -125,6 +145,8 @@ class CALLOUT_EXPORT LoadedExecutable {
   std::vector<std::string> callback_names_;
   std::shared_ptr<const internal::HostTransferProgram> transfers_;  // null: none
   std::shared_ptr<internal::ArgumentTypes> argument_types_;
+  bool is_from_cache_ = false;
+  int32_t lane_device_ = 0;           // the id of the device that it was compiled for
   internal::Lanes* lanes_ = nullptr;  // the client's; null: it runs on the devices that it was compiled for
 };
 
@@ -139,10 +161,21 @@ class CALLOUT_EXPORT Compiler {
   /// name, for numbers of devices that cannot be, for programs of other platforms, and for programs that take tokens or
   /// symbolic dimensions; Unimplemented for arguments of another layout than row-major; FailedPrecondition for a newer
   /// StableHLO than the plugin's; NotFound for a name that nothing is bound to, with the names that the program needs
-  /// where it says so; else the plugin's own.
+  /// where it says so; PermissionDenied for a cache to which others may write; else the plugin's own.
   Result<LoadedExecutable> Compile(const Program& program, const CompileOptions& options = {}) const;
 
+  /// What LoadedExecutable::Serialize returned, with callbacks as Compile binds them; other options do not matter. The
+  /// bytes are code, which the plugin believes: load only what you would load a shared library from. Errors:
+  /// InvalidArgument for anything else and for damage; FailedPrecondition for what another plugin or machine made;
+  /// NotFound for a name that nothing is bound to; else the plugin's own.
+  Result<LoadedExecutable> Load(std::string_view serialized, const CompileOptions& options = {}) const;
+
  private:
+  struct Preparation;
+  Result<Preparation> Prepare(const Program& program, const CompileOptions& options) const;
+  Result<LoadedExecutable> CompileAnew(Preparation& prepared, const Program& program, const CompileOptions& options,
+                                       std::string* serialized) const;
+
   std::shared_ptr<const Client> client_;
 };
 

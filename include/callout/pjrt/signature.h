@@ -46,4 +46,12 @@ struct CallbackUse {
   std::vector<ArrayType> results;
 };
 
+/// Another custom call of a program: a function of XLA FFI, or one of XLA's own.
+struct CustomCallUse {
+  std::string target;    ///< "lapack_sgetrf_ffi"
+  std::string given_by;  ///< "LAPACK of 'libopenblas.so.0'", "the host" (Plugin::RegisterHandler), "the plugin".
+  std::vector<ArrayType> operands;  ///< On one device.
+  std::vector<ArrayType> results;
+};
+
 }  // namespace callout::pjrt

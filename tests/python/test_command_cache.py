@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`callout run --cache` and `--json`: compiled programs in a folder that processes share."""
+
+import json
+import subprocess
+
+import c_api
+import callout
+import command
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(bool(command.missing()), reason=command.missing() or "there is one")
+
+X = np.linspace(0, 1, 128 * 128, dtype=np.float32).reshape(128, 128)
+
+
+@pytest.fixture
+def program(tmp_path):
+    @jax.jit
+    def f(x):
+        callout.tap("seen", x[0, 1])
+        return x @ x
+
+    return command.Program(tmp_path, f, X)
+
+
+def _run(program, *flags):
+    flags = ["--cache", str(program.folder / "cache"), "--json", *flags]
+    done = program.run(X, bind=["seen=null"], flags=flags)
+    assert done.code == 0, done.err
+    np.testing.assert_allclose(done.results[0], X @ X, rtol=1e-4)
+    return json.loads(done.out)
+
+
+def test_a_program_is_compiled_once(program):
+    first = _run(program)
+    assert first["cache"] == "miss"
+    second = _run(program, "--repeat", "3")
+    assert second["cache"] == "hit"
+    assert second["results"] == first["results"]
+    assert second["results"][0]["type"] == "f32[128,128]"
+    np.testing.assert_allclose(second["results"][0]["values"], X @ X, rtol=1e-4)
+    assert len(second["nanoseconds"]) == 3
+    assert second["callbacks"]["seen"]["calls"] == 3
+
+
+def test_without_a_cache_json_says_so(program):
+    done = program.run(X, bind=["seen=null"], flags=["--json"])
+    assert json.loads(done.out)["cache"] is None
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b"", lambda b: b[:-1], lambda b: b[:100], lambda b: b[:-9] + b"xxxxxxxxx"]
+)
+def test_damaged_files_are_compiled_again(program, damage):
+    _run(program)
+    (file,) = (program.folder / "cache").iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    assert _run(program)["cache"] == "miss"
+    assert _run(program)["cache"] == "hit"
+
+
+def test_a_folder_that_others_may_write_to_is_refused(program):
+    _run(program)
+    (program.folder / "cache").chmod(0o777)
+    done = program.run(X, bind=["seen=null"], flags=["--cache", str(program.folder / "cache")])
+    assert done.code == 2
+    assert "others may write to the cache" in done.err
+
+
+def test_processes_share_a_cache(program):
+    given = program.folder / "given.npz"
+    np.savez(given, X)
+    line = [
+        command.COMMAND,
+        "run",
+        program.path,
+        "--arg",
+        given,
+        "--bind",
+        "seen=null",
+        "--plugin",
+        c_api.plugin_path(),
+    ]
+    line += ["--cache", program.folder / "cache", "--json"]
+    processes = [subprocess.Popen(list(map(str, line)), stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    for process in processes:
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        np.testing.assert_allclose(json.loads(out)["results"][0]["values"], X @ X, rtol=1e-4)
+    assert [file.suffix for file in (program.folder / "cache").iterdir()] == [".executable"]
+    assert _run(program)["cache"] == "hit"
+
+
+def test_linalg_is_found_in_a_cache(tmp_path):
+    a = np.eye(3, dtype=np.float32) * 2
+    program = command.Program(tmp_path, jax.jit(jnp.linalg.inv), a)
+    for word in ("miss", "hit"):
+        done = program.run(a, flags=["--cache", str(tmp_path / "cache"), "--json"])
+        if done.code == 2 and "LAPACK" in done.err:
+            pytest.skip("no LAPACK is installed")
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["cache"] == word
+        np.testing.assert_allclose(done.results[0], np.eye(3) / 2)
