@@ -36,6 +36,7 @@ BELOW = {
     "base": set(),
     "profile": {"base"},
     "frame": {"base"},
+    "attributes": {"base", "frame"},
     "registry": {"base", "frame", "profile"},
     "delivery": {"base", "frame", "profile", "registry"},
     "text": {"base", "frame"},
@@ -49,11 +50,11 @@ BELOW = {
     "images": {"base", "transport/cuda"},
     "device_taps": {"base", "frame", "profile", "registry", "delivery", "transport/cuda"},
     "ffi": {
-        *("base", "frame", "profile", "registry", "delivery"),
+        *("base", "frame", "attributes", "profile", "registry", "delivery"),
         *("transport/cpu", "transport/cuda", "images", "device_taps"),
     },
     "lapack": {"base", "frame", "ffi"},
-    "pjrt": {"base", "frame", "registry", "delivery", "sinks", "files", "kinds", "ffi", "lapack"},
+    "pjrt": {"base", "frame", "attributes", "registry", "delivery", "sinks", "files", "kinds", "ffi", "lapack"},
 }
 # The same of software_gpu/, which includes nothing of src/.
 SOFTWARE_GPU: dict[str, set[str]] = {

@@ -21,6 +21,7 @@ struct CallbackHandle {
 /// Throws what the error is in Python, if there is one.
 CallbackHandle HandleOf(Result<std::shared_ptr<internal::Callback>> made);
 
+void BindAttributes(nanobind::module_& m);
 void BindHostCallback(nanobind::module_& module);
 void BindCallbacks(nanobind::module_& module);
 void BindClosures(nanobind::module_& module);

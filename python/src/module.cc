@@ -46,6 +46,7 @@ NB_MODULE(_ext, m) {
   callout::internal::Delivery::Get().SetGate(callout::internal::Lane::kPython,
                                              {&EnterInterpreter, &LeaveInterpreter, &ForgetThread});
   m.def("ffi_targets", &FfiTargets, "(name, platform, {stage: capsule}) of each FFI target.");
+  BindAttributes(m);
   BindHostCallback(m);
   BindCallbacks(m);
   BindClosures(m);

@@ -2,15 +2,12 @@
 #include "ffi/aliases.h"
 
 #include <cstring>
-#include <span>
+#include <string>
 
 namespace callout::internal {
 
-Status Aliases::Decode(const XLA_FFI_Attrs& attrs) {
-  CALLOUT_ASSIGN_OR_RETURN(const std::span<const int64_t> flat, Int64ArrayAttribute(attrs, "aliases"));
-  if (flat.size() % 2 != 0) return InvalidArgument("callout: attribute 'aliases' must be pairs");
-  for (size_t i = 0; i < flat.size(); i += 2) pairs_.push_back({flat[i], flat[i + 1]});
-  return OkStatus();
+Aliases::Aliases(std::span<const int64_t> pairs) {
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2) pairs_.push_back({pairs[i], pairs[i + 1]});
 }
 
 Status Aliases::Check(const callout_call& call) const {

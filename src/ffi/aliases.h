@@ -4,10 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "callout/abi.h"
-#include "frame/ffi_abi.h"
+#include "callout/status.h"
 
 namespace callout::internal {
 
@@ -15,8 +16,9 @@ namespace callout::internal {
 /// wrote the call anew), the operand is copied.
 class Aliases {
  public:
-  /// Reads attribute `aliases` (s64[2 n]: operand, result, operand, ...). Stays empty if there is none.
-  Status Decode(const XLA_FFI_Attrs& attrs);
+  Aliases() = default;
+  /// Attribute `aliases`: operand, result, operand, ...
+  explicit Aliases(std::span<const int64_t> pairs);
 
   bool empty() const { return pairs_.empty(); }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ffi/call_site.h"
 
+#include "attributes/decode.h"
 #include "delivery/delivery.h"
 #include "ffi/deferral.h"
 #include "ffi/find_callback.h"
@@ -10,17 +11,15 @@
 namespace callout::internal {
 
 Status CallSite::Decode(const XLA_FFI_Attrs& attrs) {
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t ordered, Int64Attribute(attrs, "ordered", 0));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(attrs, "deferred", 0));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(attrs, "threaded", 0));
+  CALLOUT_ASSIGN_OR_RETURN(const CallAttributes said, DecodeAttributes<CallAttributes>(attrs));
   device_ = BindingScope::Device();
-  ordered_ = ordered != 0;
-  deferred_ = deferred != 0;
-  threaded_ = threaded != 0;
-  CALLOUT_ASSIGN_OR_RETURN(callback_, FindCallback(attrs));
-  CALLOUT_RETURN_IF_ERROR(attributes_.Decode(attrs, "attributes"));
-  CALLOUT_RETURN_IF_ERROR(lanes_.Decode(attrs));
-  return aliases_.Decode(attrs);
+  ordered_ = said.ordered;
+  deferred_ = said.deferred;
+  threaded_ = said.threaded;
+  aliases_ = Aliases(said.aliases);
+  CALLOUT_ASSIGN_OR_RETURN(callback_, FindCallback(said));
+  CALLOUT_ASSIGN_OR_RETURN(lanes_, Lanes::Of(said));
+  return attributes_.Decode(said.attributes);
 }
 
 Status CallSite::Call(XLA_FFI_CallFrame* frame, const callout_call& call) const {

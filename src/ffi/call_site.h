@@ -14,7 +14,7 @@
 
 namespace callout::internal {
 
-/// The attributes of callout.v1.call, see handlers.h. Thread-safe once it was decoded. GIL not needed.
+/// What callout.v1.call is told. Thread-safe once it was decoded. GIL not needed.
 class CallSite {
  public:
   /// Finds the callback, too. Call once.

@@ -3,6 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "attributes/call_attributes.h"
+#include "attributes/decode.h"
 #include "base/small_buffer.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
@@ -57,10 +59,8 @@ struct Check {
   uint32_t num_results;
 };
 
-Status FailureOf(int32_t number, const XLA_FFI_Attrs& attrs) {
-  if (number == 0) return OkStatus();
+Status FailureOf(int32_t number, std::string_view name) {
   if (std::optional<Status> failure = FindFailure(number)) return std::move(*failure);
-  CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(attrs, "callback"));
   // The program holds the callback here too, though it never runs it.
   Result<std::shared_ptr<Callback>> callback = Registry::Get().Find(name);
   const std::string label = callback.ok() ? (*callback)->label() : std::string(name);
@@ -72,7 +72,10 @@ Status Execute(XLA_FFI_CallFrame* frame) {
   CALLOUT_RETURN_IF_ERROR(check.Validate());
   int32_t number;
   std::memcpy(&number, check.args[0].data, sizeof(number));
-  CALLOUT_RETURN_IF_ERROR(FailureOf(number, frame->attrs));
+  if (number != 0) {
+    CALLOUT_ASSIGN_OR_RETURN(const CheckAttributes said, DecodeAttributes<CheckAttributes>(frame->attrs));
+    return FailureOf(number, said.callback);
+  }
   return check.PassOn([](void* to, const void* from, size_t bytes) {
     std::memcpy(to, from, bytes);
     return OkStatus();
@@ -80,11 +83,15 @@ Status Execute(XLA_FFI_CallFrame* frame) {
 }
 
 struct CudaCheckState final : SiteState {
+  explicit CudaCheckState(const CheckAttributes& said) : callback(said.callback) {}
+
+  const std::string callback;
   cuda::PinnedPools pools;
 };
 
 Status InstantiateOnCuda(XLA_FFI_CallFrame* frame) {
-  auto state = std::make_unique<CudaCheckState>();
+  CALLOUT_ASSIGN_OR_RETURN(const CheckAttributes said, DecodeAttributes<CheckAttributes>(frame->attrs));
+  auto state = std::make_unique<CudaCheckState>(said);
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
   return OkStatus();
@@ -96,13 +103,12 @@ Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
   CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedPool* const pool, state.pools.On(DeviceOrdinal(frame)));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
   const auto stream = static_cast<cuda::CUstream>(found);
-  CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(frame->attrs, "callback"));
-  const std::string subject = "callback '" + std::string(name) + "'";
+  const std::string subject = "callback '" + state.callback + "'";
   HostCopies copies(*pool, stream, subject, {check.args.data(), 1}, {});
   CALLOUT_RETURN_IF_ERROR(copies.In());
   int32_t number;
   std::memcpy(&number, copies.args()[0].data, sizeof(number));
-  CALLOUT_RETURN_IF_ERROR(FailureOf(number, frame->attrs));
+  if (number != 0) return FailureOf(number, state.callback);
   return check.PassOn([&](void* to, const void* from, size_t bytes) {
     return CopyOnDevice(pool->device(), stream, cuda::AddressOf(to), cuda::AddressOf(from), bytes, subject);
   });

@@ -7,13 +7,13 @@
 #include <optional>
 #include <span>
 
+#include "attributes/decode.h"
 #include "base/small_buffer.h"
 #include "base/thread_annotations.h"
 #include "ffi/device_aliases.h"
 #include "ffi/find_callback.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
-#include "ffi/lanes.h"
 #include "ffi/recorded_calls.h"
 #include "frame/attributes.h"
 #include "frame/buffer.h"
@@ -35,22 +35,15 @@ struct SiteDevice {
 
 class BufferState final : public SiteState {
  public:
-  explicit BufferState(std::shared_ptr<Callback> callback) : callback_(std::move(callback)) {}
+  BufferState(std::shared_ptr<Callback> callback, const BufferAttributes& said)
+      : callback_(std::move(callback)), aliases_(said.aliases), deferred_(said.deferred), graph_(said.graph) {}
 
-  Status Decode(const XLA_FFI_Attrs& attrs) {
-    CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(attrs, "deferred", 0));
-    CALLOUT_ASSIGN_OR_RETURN(const int64_t graph, Int64Attribute(attrs, "graph", 0));
-    CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(attrs, "threaded", 0));
-    Lanes lanes;
-    CALLOUT_RETURN_IF_ERROR(lanes.Decode(attrs));
-    if (threaded != 0 || !lanes.empty()) {
+  Status Decode(const BufferAttributes& said) {
+    if (said.threaded || !said.lane_dims.empty()) {
       return Unimplemented("callout: callback '" + callback_->label() +
                            "': callout.v1.buffer has no attributes `threaded` and `lane_dims` on CUDA");
     }
-    deferred_ = deferred != 0;
-    graph_ = graph != 0;
-    CALLOUT_RETURN_IF_ERROR(attributes_.Decode(attrs, "attributes"));
-    return aliases_.Decode(attrs);
+    return attributes_.Decode(said.attributes);
   }
 
   Callback& callback() const { return *callback_; }
@@ -72,22 +65,23 @@ class BufferState final : public SiteState {
  private:
   const std::shared_ptr<Callback> callback_;
   Attributes attributes_;
-  Aliases aliases_;
-  bool deferred_ = false;
-  bool graph_ = false;
+  const Aliases aliases_;
+  const bool deferred_;
+  const bool graph_;
   Mutex mutex_;
   std::map<int, SiteDevice> devices_ CALLOUT_GUARDED_BY(mutex_);
 };
 
 Status InstantiateCudaBuffer(XLA_FFI_CallFrame* frame) {
-  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, FindCallback(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(const BufferAttributes said, DecodeAttributes<BufferAttributes>(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, FindCallback(said));
   if (!callback->takes_device_memory()) {
     return InvalidArgument("callout: callback '" + callback->label() +
                            "' works on arrays of the host, and a buffer callback on CUDA gets the device's memory. "
                            "callout.pure_callback and callout.io_callback copy to the host");
   }
-  auto state = std::make_unique<BufferState>(std::move(callback));
-  CALLOUT_RETURN_IF_ERROR(state->Decode(frame->attrs));
+  auto state = std::make_unique<BufferState>(std::move(callback), said);
+  CALLOUT_RETURN_IF_ERROR(state->Decode(said));
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
   return OkStatus();

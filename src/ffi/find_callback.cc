@@ -6,17 +6,10 @@
 
 namespace callout::internal {
 
-Result<std::shared_ptr<Callback>> FindCallback(const XLA_FFI_Attrs& attrs) {
-  CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(attrs, "callback"));
-  CALLOUT_ASSIGN_OR_RETURN(const std::string_view needed, StringAttribute(attrs, "names"));
-  CALLOUT_ASSIGN_OR_RETURN(const XLA_FFI_Attrs* library, DictionaryAttribute(attrs, "library"));
-  if (library == nullptr) return Registry::Get().Find(name, needed);
-  EmbeddedLibrary embedded;
-  CALLOUT_ASSIGN_OR_RETURN(embedded.bytes, StringAttribute(*library, "bytes"));
-  CALLOUT_ASSIGN_OR_RETURN(embedded.digest, StringAttribute(*library, "digest"));
-  CALLOUT_ASSIGN_OR_RETURN(embedded.platform, StringAttribute(*library, "platform"));
-  CALLOUT_ASSIGN_OR_RETURN(embedded.symbol, StringAttribute(*library, "symbol"));
-  return LoadEmbeddedFunction(std::string(name), embedded);
+Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes) {
+  if (!attributes.library) return Registry::Get().Find(attributes.callback, attributes.names);
+  const auto& [bytes, digest, platform, symbol] = *attributes.library;
+  return LoadEmbeddedFunction(std::string(attributes.callback), {bytes, digest, platform, symbol});
 }
 
 }  // namespace callout::internal

@@ -5,12 +5,12 @@
 
 #include <memory>
 
-#include "frame/ffi_abi.h"
+#include "attributes/call_attributes.h"
 #include "registry/callback.h"
 
 namespace callout::internal {
 
-/// Reads attributes `callback`, `names` and `library` of callout.v1.call. NotFound for a name that is not bound.
-Result<std::shared_ptr<Callback>> FindCallback(const XLA_FFI_Attrs& attrs);
+/// NotFound for a name that is not bound.
+Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes);
 
 }  // namespace callout::internal

@@ -30,28 +30,34 @@ class ImageErrorsTest : public ImageSiteTest {
 
 TEST_F(ImageErrorsTest, AttributesThatDoNotFitAreRefusedWhenTheProgramIsLoaded) {
   constexpr StatusCode kInvalid = StatusCode::kInvalidArgument;
-  EXPECT_THAT(Instantiate(FrameBuilder()), StatusIs(kInvalid, "attribute 'image' is missing"));
+  EXPECT_THAT(Instantiate(FrameBuilder()), StatusIs(kInvalid, "attribute 'callback' is missing"));
+  EXPECT_THAT(Instantiate(std::move(FrameBuilder().StringAttr("callback", "f"))),
+              StatusIs(kInvalid, "callout: callback 'f': attribute 'image' is missing; it must be a dictionary"));
   EXPECT_THAT(Instantiate(std::move(Frame("f").DictionaryAttr("image", {{"symbol", "f"}}))),
+              StatusIs(kInvalid, "in attribute 'image': attribute 'bytes' is missing"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").DictionaryAttr("image", {{"bytes", ""}, {"symbol", "f"}}))),
               StatusIs(kInvalid, "carries no image"));
-  EXPECT_THAT(Instantiate(std::move(Frame("f").DictionaryAttr("image", {{"bytes", "x"}}))),
+  EXPECT_THAT(Instantiate(std::move(Frame("f").DictionaryAttr("image", {{"bytes", "x"}, {"symbol", ""}}))),
               StatusIs(kInvalid, "what it is called in its image"));
   EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("grid", {1, 1}))),
-              StatusIs(kInvalid, "'grid' must have 3 numbers, has 2"));
+              StatusIs(kInvalid, "'grid' must have 3 numbers, got 2"));
   EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("block", {1, 0, 1}))),
               StatusIs(kInvalid, "kernel 'f': block.y is 0"));
   EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("grid", {int64_t{1} << 40, 1, 1}))),
-              StatusIs(kInvalid, "'grid' has the number 1099511627776"));
+              StatusIs(kInvalid, "'grid' must be 0 to 2147483647, got 1099511627776"));
   EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("parameter_bytes", {8}))),
               StatusIs(kInvalid, "its parameters have 8 bytes, attribute 'parameter_block' has 0"));
   EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("pointers", {0, 0}))),
               StatusIs(kInvalid, "to byte 0 of 0"));
   EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("pointers", {0}))), StatusIs(kInvalid, "must be pairs"));
   EXPECT_THAT(Instantiate(std::move(Frame("f").DictionaryAttr("faults", {{"3", "x"}}))),
-              StatusIs(kInvalid, "does not name the global"));
+              StatusIs(kInvalid, "in attribute 'faults': attribute 'symbol' is missing"));
 }
 
 TEST_F(ImageErrorsTest, ParametersOfAnotherConventionAreNotLaunched) {
-  EXPECT_THAT(Execute([](FrameBuilder& frame) { frame.Int64ArrayAttr("parameter_bytes", {8, 8}); }),
+  EXPECT_THAT(Execute([](FrameBuilder& frame) {
+                frame.Int64ArrayAttr("parameter_bytes", {8, 8});
+              }),
               StatusIs(StatusCode::kFailedPrecondition,
                        "kernel 'scale' on device 0: its image takes parameters of [8, 4, 4] bytes, the program passes "
                        "[8, 8]"));
@@ -67,19 +73,23 @@ TEST_F(ImageErrorsTest, BlockThatIsTooBigForTheKernelIsToldWithItsLimit) {
 }
 
 TEST_F(ImageErrorsTest, MissingKernelIsTold) {
-  EXPECT_THAT(
-      Execute([](FrameBuilder& frame) { frame.DictionaryAttr("image", {{"bytes", Image()}, {"symbol", "none"}}); }),
-      StatusIs(StatusCode::kNotFound, "'none'"));
+  EXPECT_THAT(Execute([](FrameBuilder& frame) {
+                frame.DictionaryAttr("image", {{"bytes", Image()}, {"symbol", "none"}});
+              }),
+              StatusIs(StatusCode::kNotFound, "'none'"));
 }
 
 TEST_F(ImageErrorsTest, BytesThatAreNoImageAreTold) {
-  EXPECT_THAT(
-      Execute([](FrameBuilder& frame) { frame.DictionaryAttr("image", {{"bytes", "no image"}, {"symbol", "scale"}}); }),
-      StatusIs(StatusCode::kInvalidArgument, "CUDA_ERROR_INVALID_IMAGE (200)"));
+  EXPECT_THAT(Execute([](FrameBuilder& frame) {
+                frame.DictionaryAttr("image", {{"bytes", "no image"}, {"symbol", "scale"}});
+              }),
+              StatusIs(StatusCode::kInvalidArgument, "CUDA_ERROR_INVALID_IMAGE (200)"));
 }
 
 TEST_F(ImageErrorsTest, OperandThatThereIsNotIsTold) {
-  EXPECT_THAT(Execute([](FrameBuilder& frame) { frame.Int64ArrayAttr("pointers", {0, 7}); }),
+  EXPECT_THAT(Execute([](FrameBuilder& frame) {
+                frame.Int64ArrayAttr("pointers", {0, 7});
+              }),
               StatusIs(StatusCode::kInvalidArgument, "the address of operand 7, the call has 1"));
 }
 

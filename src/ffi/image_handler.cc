@@ -7,11 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "attributes/decode.h"
 #include "base/small_buffer.h"
 #include "ffi/device_aliases.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
-#include "ffi/image_attributes.h"
+#include "ffi/image_site.h"
 #include "ffi/lanes.h"
 #include "frame/call_frame.h"
 #include "images/image_kernel.h"
@@ -25,23 +26,24 @@ using cuda::CUstream;
 
 class ImageState final : public SiteState {
  public:
-  explicit ImageState(ImageCall call) : kernel_(std::move(call)) {}
+  ImageState(ImageCall call, Lanes lanes, Aliases aliases)
+      : kernel_(std::move(call)), lanes_(std::move(lanes)), aliases_(std::move(aliases)) {}
   ImageKernel& kernel() { return kernel_; }
-  Lanes& lanes() { return lanes_; }
-  Aliases& aliases() { return aliases_; }
+  const Lanes& lanes() const { return lanes_; }
+  const Aliases& aliases() const { return aliases_; }
 
  private:
   ImageKernel kernel_;
-  Lanes lanes_;
-  Aliases aliases_;
+  const Lanes lanes_;
+  const Aliases aliases_;
 };
 
 Status InstantiateImage(XLA_FFI_CallFrame* frame) {
-  CALLOUT_ASSIGN_OR_RETURN(ImageCall call, DecodeImageCall(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(const ImageAttributes said, DecodeAttributes<ImageAttributes>(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(ImageCall call, ImageCallOf(said));
+  CALLOUT_ASSIGN_OR_RETURN(Lanes lanes, Lanes::Of(said));
   CALLOUT_RETURN_IF_ERROR(CheckImage(call.bytes, call.name));
-  auto state = std::make_unique<ImageState>(std::move(call));
-  CALLOUT_RETURN_IF_ERROR(state->lanes().Decode(frame->attrs));
-  CALLOUT_RETURN_IF_ERROR(state->aliases().Decode(frame->attrs));
+  auto state = std::make_unique<ImageState>(std::move(call), std::move(lanes), Aliases(said.aliases));
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
   return OkStatus();

@@ -171,21 +171,20 @@ class LaneCall {
   Status error_ CALLOUT_GUARDED_BY(mutex_);
 };
 
-Status Lanes::Decode(const XLA_FFI_Attrs& attrs) {
-  CALLOUT_ASSIGN_OR_RETURN(const std::span<const int64_t> extents, Int64ArrayAttribute(attrs, "lane_dims"));
-  CALLOUT_ASSIGN_OR_RETURN(const std::span<const int64_t> masks, Int64ArrayAttribute(attrs, "lane_masks"));
-  if (extents.size() > kMaxExtents) return InvalidArgument("callout: too many batch dimensions");
-  int64_t lanes = 1;
-  for (const int64_t extent : extents) {
-    if (extent < 0 || (extent > 0 && lanes > kMaxLanes / extent)) {
+Result<Lanes> Lanes::Of(const LaneAttributes& attributes) {
+  if (attributes.lane_dims.size() > kMaxExtents) return InvalidArgument("callout: too many batch dimensions");
+  int64_t count = 1;
+  for (const int64_t extent : attributes.lane_dims) {
+    if (extent < 0 || (extent > 0 && count > kMaxLanes / extent)) {
       return InvalidArgument("callout: attribute 'lane_dims' has the extent " + std::to_string(extent) +
                              ", with which no batch can be");
     }
-    if (extent > 0) lanes *= extent;
+    if (extent > 0) count *= extent;
   }
-  extents_.assign(extents.begin(), extents.end());
-  masks_.assign(masks.begin(), masks.end());
-  return OkStatus();
+  Lanes lanes;
+  lanes.extents_.assign(attributes.lane_dims.begin(), attributes.lane_dims.end());
+  lanes.masks_.assign(attributes.lane_masks.begin(), attributes.lane_masks.end());
+  return lanes;
 }
 
 Status Lanes::Call(XLA_FFI_CallFrame* frame, Callback& callback, const Aliases& aliases,

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "attributes/call_attributes.h"
 #include "callout/abi.h"
 #include "ffi/aliases.h"
 #include "frame/ffi_abi.h"
@@ -17,9 +18,8 @@ namespace callout::internal {
 /// The batch of a call site. The extents of the batch come first in the shape of every operand that has them.
 class Lanes {
  public:
-  /// Reads attributes `lane_dims` (s64[n]: extents of the batch, outermost first) and `lane_masks` (s64[m]: for each
-  /// operand, which of them it has, bit i standing for the i-th; results have all). Stays empty if there are none.
-  Status Decode(const XLA_FFI_Attrs& attrs);
+  /// InvalidArgument if there can be no batch of the extents.
+  static Result<Lanes> Of(const LaneAttributes& attributes);
 
   bool empty() const { return extents_.empty(); }
   /// How many there are; 1 for none.

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "attributes/decode.h"
+#include "attributes/tap_attributes.h"
 #include "callout/dtype.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
@@ -14,9 +16,6 @@
 
 namespace callout::internal {
 namespace {
-
-constexpr int64_t kAllPpb = 1'000'000'000;  // parts in a billion
-constexpr size_t kMaxTextBytes = 1 << 16;   // of a label, and of a leaf's name
 
 std::vector<std::string> SplitLines(std::string_view text) {
   std::vector<std::string> lines;
@@ -28,10 +27,10 @@ std::vector<std::string> SplitLines(std::string_view text) {
   }
 }
 
-Status Within(std::string_view what, size_t size, size_t most) {
-  if (size <= most) return OkStatus();
-  return InvalidArgument("callout: a tap's `" + std::string(what) + "` must have at most " + std::to_string(most) +
-                         " characters, got " + std::to_string(size));
+Status CheckLeaf(const std::string& name) {
+  if (name.size() <= kMaxTapTextBytes) return OkStatus();
+  return InvalidArgument("callout: each name of a tap's `leaves` must have at most " +
+                         std::to_string(kMaxTapTextBytes) + " characters, got " + std::to_string(name.size()));
 }
 
 // One empty name is what a program has by default, also for a tap of nothing.
@@ -40,10 +39,7 @@ bool MayHaveNoArrays(const SiteInfo& info) {
 }
 
 Status CheckSite(const TapSite& site) {
-  CALLOUT_RETURN_IF_ERROR(Within("label", site.info.label.size(), kMaxTextBytes));
-  for (const std::string& name : site.info.leaf_names) {
-    CALLOUT_RETURN_IF_ERROR(Within("leaves", name.size(), kMaxTextBytes));
-  }
+  for (const std::string& name : site.info.leaf_names) CALLOUT_RETURN_IF_ERROR(CheckLeaf(name));
   Status taken = site.callback->CheckTap(site.info.leaf_names.size());
   if (taken.ok() || (MayHaveNoArrays(site.info) && site.callback->CheckTap(0).ok())) return OkStatus();
   return Status(taken.code(), "callout: tap '" + site.info.label + "': " + std::string(taken.message()));
@@ -62,44 +58,22 @@ Status CheckOffsets(const TapSite& site, std::span<const callout_buffer> value, 
                          "], as the last operand (attribute `offsets`), got " + ShapeString(offsets));
 }
 
-Result<std::unique_ptr<TapSite>> MakeSite(const XLA_FFI_Attrs& attrs) {
-  CALLOUT_ASSIGN_OR_RETURN(const std::string_view name, StringAttribute(attrs, "callback"));
-  CALLOUT_ASSIGN_OR_RETURN(const std::string_view needed, StringAttribute(attrs, "names"));
-  CALLOUT_ASSIGN_OR_RETURN(const std::string_view label, StringAttribute(attrs, "label"));
-  CALLOUT_ASSIGN_OR_RETURN(const std::string_view leaves, StringAttribute(attrs, "leaves"));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t every, Int64Attribute(attrs, "every", 1));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t min_interval_ns, Int64Attribute(attrs, "min_interval_ns", 0));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t on_full, Int64Attribute(attrs, "on_full", 0));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t offsets, Int64Attribute(attrs, "offsets", 0));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t step, Int64Attribute(attrs, "step", 0));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t only_device, Int64Attribute(attrs, "only_device", -1));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t only_process, Int64Attribute(attrs, "only_process", -1));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t sample_ppb, Int64Attribute(attrs, "sample_ppb", kAllPpb));
-  if (sample_ppb < 1 || sample_ppb > kAllPpb) {
-    return InvalidArgument("callout: a tap's `sample_ppb` must be 1 to 1000000000, got " + std::to_string(sample_ppb));
-  }
-  if (every < 1 || min_interval_ns < 0 || on_full < 0 || on_full > 2) {
-    return InvalidArgument(
-        "callout: a tap's `every` must be at least 1, `min_interval_ns` at least 0 and `on_full` 0 to 2; "
-        "got " +
-        std::to_string(every) + ", " + std::to_string(min_interval_ns) + ", " + std::to_string(on_full));
-  }
-  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(name, needed));
-  SiteInfo info = {std::string(label.empty() ? std::string_view(callback->label()) : label), SplitLines(leaves),
-                   offsets != 0, step != 0};
-  auto throttle = std::make_unique<Throttle>(every, min_interval_ns, static_cast<double>(sample_ppb) / kAllPpb);
-  auto site = std::make_unique<TapSite>(std::move(callback), std::move(info), std::move(throttle),
-                                        static_cast<OverflowPolicy>(on_full));
-  site->senders = {only_device, only_process};
+Result<std::unique_ptr<TapSite>> MakeSite(const TapAttributes& said) {
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(said.callback, said.names));
+  SiteInfo info = {std::string(said.label.empty() ? std::string_view(callback->label()) : said.label),
+                   SplitLines(said.leaves), said.offsets, said.step};
+  auto throttle =
+      std::make_unique<Throttle>(said.every, said.min_interval_ns, static_cast<double>(said.sample_ppb) / kAllPpb);
+  auto site = std::make_unique<TapSite>(std::move(callback), std::move(info), std::move(throttle), said.on_full);
+  site->senders = {said.only_device, said.only_process};
   CALLOUT_RETURN_IF_ERROR(CheckSite(*site));
   return site;
 }
 
 Status InstantiateTap(XLA_FFI_CallFrame* frame) {
-  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeSite(frame->attrs));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t deferred, Int64Attribute(frame->attrs, "deferred", 0));
-  CALLOUT_ASSIGN_OR_RETURN(const int64_t threaded, Int64Attribute(frame->attrs, "threaded", 0));
-  auto state = std::make_unique<TapState>(std::move(site), deferred != 0, threaded != 0);
+  CALLOUT_ASSIGN_OR_RETURN(const TapAttributes said, DecodeAttributes<TapAttributes>(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeSite(said));
+  auto state = std::make_unique<TapState>(std::move(site), said.deferred, said.threaded);
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
   return OkStatus();

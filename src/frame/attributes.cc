@@ -22,8 +22,7 @@ const char* Attributes::Keep(const void* data, size_t size) {
   return kept.data();
 }
 
-Status Attributes::Decode(const XLA_FFI_Attrs& attrs, std::string_view name) {
-  CALLOUT_ASSIGN_OR_RETURN(const XLA_FFI_Attrs* dictionary, DictionaryAttribute(attrs, name));
+Status Attributes::Decode(const XLA_FFI_Attrs* dictionary) {
   if (dictionary == nullptr) return OkStatus();
   for (int64_t i = 0; i < dictionary->size; ++i) {
     const XLA_FFI_ByteSpan& key = *dictionary->names[i];

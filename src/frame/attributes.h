@@ -21,9 +21,8 @@ class Attributes {
   Attributes(const Attributes&) = delete;
   Attributes& operator=(const Attributes&) = delete;
 
-  /// Decodes the dictionary `name` of `attrs`; stays empty if there is none. InvalidArgument for a nested dictionary.
-  /// Call once.
-  Status Decode(const XLA_FFI_Attrs& attrs, std::string_view name);
+  /// Stays empty for null. InvalidArgument for a nested dictionary. Call once.
+  Status Decode(const XLA_FFI_Attrs* dictionary);
 
   /// Sorted by name. Borrowed: valid as long as this object.
   std::span<const callout_attribute> view() const { return view_; }

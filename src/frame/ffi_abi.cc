@@ -223,54 +223,18 @@ int64_t RunId(XLA_FFI_CallFrame* frame) {
   return args.run_id & INT64_MAX;  // XLA draws its bits; a number that is no error code has no sign
 }
 
-namespace {
-
-int64_t FindAttribute(const XLA_FFI_Attrs& attrs, std::string_view name) {
-  for (int64_t i = 0; i < attrs.size; ++i) {
-    if (std::string_view(attrs.names[i]->ptr, attrs.names[i]->len) == name) return i;
-  }
-  return -1;
-}
-
-Status WrongAttribute(std::string_view name, const char* expected) {
-  return InvalidArgument("callout: attribute '" + std::string(name) + "' must be " + expected);
-}
-
-}  // namespace
-
-Result<std::string_view> StringAttribute(const XLA_FFI_Attrs& attrs, std::string_view name) {
-  const int64_t i = FindAttribute(attrs, name);
-  if (i < 0) return std::string_view();
-  if (attrs.types[i] != XLA_FFI_AttrType_STRING) return WrongAttribute(name, "a string");
-  const auto* span = static_cast<const XLA_FFI_ByteSpan*>(attrs.attrs[i]);
-  return std::string_view(span->ptr, span->len);
-}
-
-Result<const XLA_FFI_Attrs*> DictionaryAttribute(const XLA_FFI_Attrs& attrs, std::string_view name) {
-  const int64_t i = FindAttribute(attrs, name);
-  if (i < 0) return static_cast<const XLA_FFI_Attrs*>(nullptr);
-  if (attrs.types[i] != XLA_FFI_AttrType_DICTIONARY) return WrongAttribute(name, "a dictionary");
-  return static_cast<const XLA_FFI_Attrs*>(attrs.attrs[i]);
-}
-
 Result<int64_t> Int64Attribute(const XLA_FFI_Attrs& attrs, std::string_view name, int64_t fallback) {
-  const int64_t i = FindAttribute(attrs, name);
-  if (i < 0) return fallback;
-  if (attrs.types[i] != XLA_FFI_AttrType_SCALAR) return WrongAttribute(name, "a 64-bit integer");
-  const auto* scalar = static_cast<const XLA_FFI_Scalar*>(attrs.attrs[i]);
-  if (scalar->dtype != XLA_FFI_DataType_S64) return WrongAttribute(name, "a 64-bit integer");
-  int64_t value;
-  std::memcpy(&value, scalar->value, sizeof(value));
-  return value;
-}
-
-Result<std::span<const int64_t>> Int64ArrayAttribute(const XLA_FFI_Attrs& attrs, std::string_view name) {
-  const int64_t i = FindAttribute(attrs, name);
-  if (i < 0) return std::span<const int64_t>();
-  if (attrs.types[i] != XLA_FFI_AttrType_ARRAY) return WrongAttribute(name, "an array of 64-bit integers");
-  const auto* array = static_cast<const XLA_FFI_Array*>(attrs.attrs[i]);
-  if (array->dtype != XLA_FFI_DataType_S64) return WrongAttribute(name, "an array of 64-bit integers");
-  return std::span(static_cast<const int64_t*>(array->data), array->size);
+  for (int64_t i = 0; i < attrs.size; ++i) {
+    if (std::string_view(attrs.names[i]->ptr, attrs.names[i]->len) != name) continue;
+    const auto* scalar = static_cast<const XLA_FFI_Scalar*>(attrs.attrs[i]);
+    if (attrs.types[i] != XLA_FFI_AttrType_SCALAR || scalar->dtype != XLA_FFI_DataType_S64) {
+      return InvalidArgument("callout: attribute '" + std::string(name) + "' must be a 64-bit integer");
+    }
+    int64_t value;
+    std::memcpy(&value, scalar->value, sizeof(value));
+    return value;
+  }
+  return fallback;
 }
 
 }  // namespace callout::internal

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -61,12 +60,8 @@ struct Handlers {
 Status RegisterHandlers(const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
                         const Handlers& handlers);
 
-/// Attributes by name. `fallback` if absent, InvalidArgument if of another type.
-Result<std::string_view> StringAttribute(const XLA_FFI_Attrs& attrs, std::string_view name);
-/// Null if absent. Borrowed: valid until the handler returns.
-Result<const XLA_FFI_Attrs*> DictionaryAttribute(const XLA_FFI_Attrs& attrs, std::string_view name);
+/// A number among the attributes, by name. `fallback` if absent, InvalidArgument if of another type. What a target
+/// takes is decoded by attributes/decode.h.
 Result<int64_t> Int64Attribute(const XLA_FFI_Attrs& attrs, std::string_view name, int64_t fallback);
-/// Empty if absent. Borrowed: valid until the handler returns.
-Result<std::span<const int64_t>> Int64ArrayAttribute(const XLA_FFI_Attrs& attrs, std::string_view name);
 
 }  // namespace callout::internal

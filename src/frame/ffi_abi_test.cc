@@ -185,77 +185,20 @@ class FfiAttributesTest : public ::testing::Test {
   FakeSite site_{FakeRuntime::ForMinor(5), nullptr, nullptr};
 };
 
-TEST_F(FfiAttributesTest, AreFoundByName) {
-  builder_.StringAttr("callback", "scale").Int64Attr("every", 3).StringAttr("a", "").Int64Attr("z", -1);
-  EXPECT_THAT(StringAttribute(Attrs(), "callback"), IsOkAndHolds("scale"));
-  EXPECT_THAT(StringAttribute(Attrs(), "a"), IsOkAndHolds(""));
+TEST_F(FfiAttributesTest, NumbersAreFoundByName) {
+  builder_.StringAttr("callback", "scale").Int64Attr("every", 3).Int64Attr("z", -1).Int64Attr("ever", 1);
   EXPECT_THAT(Int64Attribute(Attrs(), "every", 1), IsOkAndHolds(3));
   EXPECT_THAT(Int64Attribute(Attrs(), "z", 1), IsOkAndHolds(-1));
-}
-
-TEST_F(FfiAttributesTest, StringsKeepBytesThatAreNoText) {
-  const std::string bytes("a\0b\xff", 4);
-  builder_.StringAttr("callback", bytes);
-  EXPECT_THAT(StringAttribute(Attrs(), "callback"), IsOkAndHolds(bytes));
-}
-
-TEST_F(FfiAttributesTest, ArraysAreFoundByName) {
-  builder_.Int64ArrayAttr("lane_dims", {2, -3, int64_t{1} << 40}).Int64ArrayAttr("none", {});
-  const auto dims = Int64ArrayAttribute(Attrs(), "lane_dims");
-  ASSERT_THAT(dims, IsOk());
-  EXPECT_THAT(dims.value(), ElementsAre(2, -3, int64_t{1} << 40));
-  const auto none = Int64ArrayAttribute(Attrs(), "none");
-  ASSERT_THAT(none, IsOk());
-  EXPECT_TRUE(none.value().empty());
-}
-
-TEST_F(FfiAttributesTest, DictionariesAreFoundByNameAndReadAlike) {
-  const std::string bytes("a\0b\xff", 4);
-  builder_.DictionaryAttr("library", {{"symbol", "f"}, {"bytes", bytes}}).StringAttr("symbol", "outside");
-  const auto library = DictionaryAttribute(Attrs(), "library");
-  ASSERT_THAT(library, IsOk());
-  ASSERT_NE(library.value(), nullptr);
-  EXPECT_THAT(StringAttribute(*library.value(), "bytes"), IsOkAndHolds(bytes));
-  EXPECT_THAT(StringAttribute(*library.value(), "symbol"), IsOkAndHolds("f"));
-  EXPECT_THAT(StringAttribute(*library.value(), "digest"), IsOkAndHolds(""));
-}
-
-TEST_F(FfiAttributesTest, FallBackWhereAbsent) {
-  EXPECT_THAT(StringAttribute(Attrs(), "label"), IsOkAndHolds(""));
-  EXPECT_THAT(Int64Attribute(Attrs(), "every", 17), IsOkAndHolds(17));
-  EXPECT_THAT(DictionaryAttribute(Attrs(), "library"), IsOkAndHolds(::testing::IsNull()));
-  const auto array = Int64ArrayAttribute(Attrs(), "aliases");
-  ASSERT_THAT(array, IsOk());
-  EXPECT_TRUE(array.value().empty());
-  builder_.Int64Attr("ever", 1).Int64Attr("every_", 1);
-  EXPECT_THAT(Int64Attribute(Attrs(), "every", 17), IsOkAndHolds(17));
+  EXPECT_THAT(Int64Attribute(Attrs(), "every_", 17), IsOkAndHolds(17));
 }
 
 TEST_F(FfiAttributesTest, OfAnotherTypeAreRefused) {
-  builder_.Int64Attr("callback", 1)
-      .StringAttr("every", "3")
-      .Int32Attr("min_interval_ns", 3)
-      .Int64ArrayAttr("on_full", {1});
-  EXPECT_THAT(StringAttribute(Attrs(), "callback"),
-              StatusIs(StatusCode::kInvalidArgument, "callout: attribute 'callback' must be a string"));
+  builder_.StringAttr("every", "3").Int32Attr("min_interval_ns", 3).Int64ArrayAttr("on_full", {1});
   EXPECT_THAT(Int64Attribute(Attrs(), "every", 1),
               StatusIs(StatusCode::kInvalidArgument, "callout: attribute 'every' must be a 64-bit integer"));
   EXPECT_THAT(Int64Attribute(Attrs(), "min_interval_ns", 1),
               StatusIs(StatusCode::kInvalidArgument, "'min_interval_ns'"));
   EXPECT_THAT(Int64Attribute(Attrs(), "on_full", 1), StatusIs(StatusCode::kInvalidArgument, "'on_full'"));
-  EXPECT_THAT(DictionaryAttribute(Attrs(), "on_full"),
-              StatusIs(StatusCode::kInvalidArgument, "attribute 'on_full' must be a dictionary"));
-  EXPECT_THAT(
-      Int64ArrayAttribute(Attrs(), "callback"),
-      StatusIs(StatusCode::kInvalidArgument, "callout: attribute 'callback' must be an array of 64-bit integers"));
-}
-
-TEST_F(FfiAttributesTest, ArraysOfOtherElementsAreRefused) {
-  builder_.Int64ArrayAttr("aliases", {0, 0});
-  const XLA_FFI_Attrs& attrs = Attrs();
-  static_cast<XLA_FFI_Array*>(attrs.attrs[0])->dtype = XLA_FFI_DataType_S32;
-  EXPECT_THAT(Int64ArrayAttribute(attrs, "aliases"),
-              StatusIs(StatusCode::kInvalidArgument, "'aliases' must be an array of 64-bit integers"));
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ void CallInHostCallbackScope(XLA_FFI_CallFrame* program) {
   ApiTable table;
   if (lent == nullptr || !table.CopyFrom(program->api)) return;
   if (g_borrowed.load(std::memory_order_acquire) == nullptr) {  // pairs with the exchange in GetFromContext
-    const auto carries = Int64Attribute(program->attrs, "host_callback", 0);
+    const auto carries = Int64Attribute(program->attrs, kHostCallbackAttribute, 0);
     if (!carries.ok() || carries.value() == 0) return;
   }
   uint64_t index = 0;

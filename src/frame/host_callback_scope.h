@@ -11,11 +11,16 @@
 // promises. It is believed only after a program that carries our function was seen to have it there.
 #pragma once
 
+#include <string_view>
+
 #include "callout/export.h"
 
 struct XLA_FFI_CallFrame;
 
 namespace callout::internal {
+
+/// The attribute by which a program says that it carries our function.
+inline constexpr std::string_view kHostCallbackAttribute = "host_callback";
 
 /// Lends a handler (XLA_FFI_Handler*) that takes attribute `index` (u64), no operands and no results, and calls the
 /// Python function number `index` of the program in XLA's scope. `function` is the one of ours, which every program

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "attributes/description.h"
 #include "base/wire.h"
 #include "pjrt/hlo_shape.h"
 
@@ -75,8 +76,9 @@ Status AppendCalls(std::string_view computation, bool ours_only, std::vector<pjr
   for (const int64_t id : wanted) {
     const Instruction& instruction = by_id[id];
     std::map<std::string, std::string> attributes = ParseDictionary(instruction.config);
-    const bool is_embedded = attributes.contains("library");
-    pjrt::CallbackUse use{std::move(attributes["callback"]), std::string(instruction.target), is_embedded, {}, {}};
+    const bool is_embedded = attributes.contains(std::string(kLibraryAttribute));
+    std::string callback = std::move(attributes[std::string(kCallbackAttribute)]);
+    pjrt::CallbackUse use{std::move(callback), std::string(instruction.target), is_embedded, {}, {}};
     for (const int64_t operand : instruction.operands) {
       const auto it = by_id.find(operand);
       if (it == by_id.end()) return UnreadableHlo();

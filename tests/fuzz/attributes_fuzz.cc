@@ -4,15 +4,19 @@
 // guarantees that pointers and sizes fit each other, that names are unique, and that memory is there for all elements.
 #include <fuzzer/FuzzedDataProvider.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <vector>
 
+#include "attributes/decode.h"
+#include "attributes/targets.h"
 #include "delivery/delivery.h"
 #include "ffi/handlers.h"
-#include "ffi/image_attributes.h"
+#include "ffi/image_site.h"
 #include "frame/attributes.h"
 #include "fuzz.h"
 #include "kinds/kinds.h"
@@ -29,13 +33,25 @@ using internal::FakeSite;
 using internal::FrameBuilder;
 using internal::TestBuffer;
 
-// Without "platform": code that a program carries is not to be run here.
-constexpr const char* kNames[] = {
-    "aliases",    "attributes",  "callback",        "deferred",        "every",        "label",      "lane_dims",
-    "lane_masks", "leaves",      "library",         "min_interval_ns", "names",        "offsets",    "on_full",
-    "ordered",    "threaded",    "bytes",           "digest",          "symbol",       "",           "step",
-    "sample_ppb", "only_device", "only_process",    "can_fail",        "grid",         "block",      "image",
-    "faults",     "pointers",    "parameter_bytes", "parameter_block", "shared_bytes", "cooperative"};
+// The attributes of all targets and of their dictionaries, once each.
+void Collect(std::span<const internal::AttributeDescription> rows,
+             std::vector<const internal::AttributeDescription*>& found) {
+  for (const internal::AttributeDescription& row : rows) {
+    const auto is_same = [&](const auto* other) { return other->name == row.name; };
+    if (std::ranges::none_of(found, is_same)) found.push_back(&row);
+    Collect(row.entries, found);
+  }
+}
+
+const std::vector<const internal::AttributeDescription*>& Rows() {
+  static const auto& all = *[] {
+    auto* rows = new std::vector<const internal::AttributeDescription*>;
+    for (const internal::TargetAttributes& target : internal::AllTargetAttributes()) Collect(target.attributes, *rows);
+    return rows;
+  }();
+  return all;
+}
+
 // What a program may call, and some of what it may not.
 constexpr const char* kCallbacks[] = {"f",
                                       "watch:1;ni;report",
@@ -70,9 +86,14 @@ class Values {
   XLA_FFI_Attrs Dictionary(int depth) {
     std::map<std::string, std::pair<XLA_FFI_AttrType, void*>> entries;
     for (size_t i = data_.ConsumeIntegralInRange<size_t>(0, 8); i > 0; --i) {
-      const std::string name = data_.ConsumeIntegralInRange(0, 7) == 0 ? data_.ConsumeRandomLengthString(12)
-                                                                       : data_.PickValueInArray(kNames);
-      entries[name] = data_.ConsumeBool() ? Plausible(name, depth) : Value(depth);
+      if (data_.ConsumeIntegralInRange(0, 7) == 0) {
+        entries[data_.ConsumeRandomLengthString(12)] = Value(depth);
+        continue;
+      }
+      const internal::AttributeDescription& row = *Rows()[data_.ConsumeIntegralInRange<size_t>(0, Rows().size() - 1)];
+      entries[std::string(row.name)] = data_.ConsumeBool() ? Plausible(row, depth) : Value(depth);
+      // Code that a program carries is not to be run here.
+      if (const auto it = entries.find("platform"); it != entries.end()) it->second = Text("none");
     }
     if (depth == 0 && data_.ConsumeIntegralInRange(0, 15) != 0)
       entries["callback"] = Text(data_.PickValueInArray(kCallbacks));
@@ -120,21 +141,16 @@ class Values {
   }
 
   // Of the type that the attribute has, so that what stands behind it is reached.
-  std::pair<XLA_FFI_AttrType, void*> Plausible(std::string_view name, int depth) {
-    if (name == "leaves") return Text(data_.PickValueInArray({"", "a\nb", "a\n", "step", "a\nb\nc"}));
-    for (const std::string_view text : {"label", "names", "bytes", "digest", "symbol", "parameter_block"}) {
-      if (name == text) return Text(data_.ConsumeRandomLengthString(24));
-    }
-    for (const std::string_view list :
-         {"aliases", "lane_dims", "lane_masks", "grid", "block", "pointers", "parameter_bytes"}) {
-      if (name != list) continue;
+  std::pair<XLA_FFI_AttrType, void*> Plausible(const internal::AttributeDescription& row, int depth) {
+    using internal::AttributeType;
+    if (row.name == "leaves") return Text(data_.PickValueInArray({"", "a\nb", "a\n", "step", "a\nb\nc"}));
+    if (row.type == AttributeType::kString) return Text(data_.ConsumeRandomLengthString(24));
+    if (row.type == AttributeType::kIntegers) {
       const auto count = data_.ConsumeIntegralInRange<size_t>(0, 4);
       return {XLA_FFI_AttrType_ARRAY, &arrays_.emplace_back(XLA_FFI_Array{XLA_FFI_DataType_S64, count, Memory(count)})};
     }
-    for (const std::string_view dictionary : {"attributes", "library", "image", "faults"}) {
-      if (name == dictionary && depth < 2) {
-        return {XLA_FFI_AttrType_DICTIONARY, &dictionaries_.emplace_back(Dictionary(depth + 1))};
-      }
+    if (row.type == AttributeType::kDictionary && depth < 2) {
+      return {XLA_FFI_AttrType_DICTIONARY, &dictionaries_.emplace_back(Dictionary(depth + 1))};
     }
     return Number(data_.ConsumeIntegralInRange<int64_t>(-1, 3));
   }
@@ -176,9 +192,9 @@ TestBuffer Buffer(FuzzedDataProvider& data) {
 }
 
 bool HasFewLanes(const XLA_FFI_Attrs& attrs) {
-  const auto extents = internal::Int64ArrayAttribute(attrs, "lane_dims");
+  const auto said = internal::DecodeAttributes<internal::CallAttributes>(attrs);
   int64_t lanes = 1;
-  for (const int64_t extent : extents.ok() ? *extents : std::span<const int64_t>()) {
+  for (const int64_t extent : said.ok() ? said->lane_dims : std::span<const int64_t>()) {
     if (extent > 0 && lanes > kMostLanes / extent) return false;
     lanes *= std::max<int64_t>(extent, 1);
   }
@@ -222,11 +238,12 @@ void Try(std::string_view bytes) {
   const XLA_FFI_Attrs attrs = values.Dictionary(0);
   {
     internal::Attributes attributes;
-    if (attributes.Decode(attrs, "attributes").ok()) {
+    if (attributes.Decode(&attrs).ok()) {
       for (const callout_attribute& one : attributes.view()) CALLOUT_CHECK(one.name != nullptr, "no name");
     }
   }
-  (void)internal::DecodeImageCall(attrs);
+  const auto image = internal::DecodeAttributes<internal::ImageAttributes>(attrs);
+  if (image.ok()) (void)internal::ImageCallOf(*image);
   FrameBuilder frame;
   for (int64_t i = 0; i < attrs.size; ++i) {
     frame.Attr({attrs.names[i]->ptr, attrs.names[i]->len}, attrs.types[i], attrs.attrs[i]);

@@ -202,7 +202,7 @@ class TestTaps:
 
     @pytest.mark.parametrize("attribute", ["label", "leaves"])
     def test_texts_are_bounded(self, registered, attribute):
-        with pytest.raises(jax.errors.JaxRuntimeError, match=f"`{attribute}` must have at most 65536"):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=f"{attribute}. must have at most 65536"):
             tap({"callback": registered, attribute: "x" * 70_000}, (ONE,))
 
     @pytest.mark.parametrize(
@@ -217,6 +217,8 @@ class TestTaps:
             ("sample_ppb", 2_000_000_000),
             ("on_full", 3),
             ("on_full", -1),
+            ("step", 2),
+            ("deferred", -1),
             ("label", 3),
             ("leaves", {"a": 1}),
             ("offsets", "yes"),
@@ -227,8 +229,19 @@ class TestTaps:
         ],
     )
     def test_attributes_have_their_types_and_limits(self, registered, attribute, value):
-        with pytest.raises(jax.errors.JaxRuntimeError, match="callout"):
+        expected = f"callout: callback '{registered}': attribute '{attribute}' must "
+        with pytest.raises(jax.errors.JaxRuntimeError, match=expected):
             tap({"callback": registered, attribute: value}, (ONE,))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"of_a_later_version": 3}, {"every_": "x"}, {"Every": [1, 2]}, {"can_fail": "yes"}, {"sharding": 1, "x": {"y": "z"}}],
+    ids=str,
+)
+def test_attributes_that_nobody_here_reads_are_ignored(registered, received, more):
+    tap({"callback": registered, **more}, (ONE,))
+    assert len(received) == 1
 
 
 class TestCalls:
@@ -296,6 +309,7 @@ class TestCalls:
             {"ordered": "yes"},
             {"attributes": {"a": {"b": 1}}},
             {"library": {"bytes": "x"}},
+            {"library": {"bytes": 1, "digest": "", "platform": "", "symbol": ""}},
             {"library": 1},
         ],
         ids=str,
