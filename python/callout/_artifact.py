@@ -13,7 +13,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import mlir
 
-from . import _ext
+from . import _attributes, _ext
 
 _OURS = "callout.v"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
@@ -110,6 +110,9 @@ def write_names(module: Any) -> None:
     """Tells each call all names of the program, for the error that is due where one is not bound."""
     listed = ir.StringAttr.get("\n".join(names(module)))
     for operation, key in list(_calls(module)):
+        target = ir.StringAttr(operation.attributes["call_target_name"]).value
+        if "names" not in _attributes.tables().get(target, {}):
+            continue
         config: Any = ir.DictAttr(operation.attributes[key])
         operation.attributes[key] = ir.DictAttr.get({**{entry.name: entry.attr for entry in config}, "names": listed})
 

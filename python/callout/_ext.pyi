@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 def ffi_targets() -> list:
     """(name, platform, {stage: capsule}) of each FFI target."""
 
+def target_attributes() -> dict:
+    """The rows of each FFI target's table of attributes."""
+
 def host_callback() -> object:
     """What every program with Python calls carries."""
 

@@ -20,7 +20,7 @@ import numpy as np
 from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
-from . import _jax_compat
+from . import _attributes, _jax_compat
 from ._logging import logger
 from ._stablehlo import STATUS, Value, Writer, value_of
 
@@ -50,7 +50,7 @@ def attributes(where: str, num_devices: int, sharding: str, device_index: int, e
             f"{where}: a callback in a jit over several devices needs an entry point that this jaxlib does not have; "
             "use it inside jax.shard_map"
         )
-    return {"sharding": sharding, "device_index": np.int64(device_index), "num_devices": np.int64(num_devices)}
+    return {"sharding": sharding, "device_index": device_index, "num_devices": num_devices}
 
 
 @dataclasses.dataclass
@@ -65,29 +65,25 @@ class Call:
     result_shapes: Sequence[Any]
     result_shardings: Sequence[Any]
 
-    def text(self, name: str) -> str:
-        """A string attribute, "" if absent."""
-        return str(self.entries.get(name, ""))
-
-    def number(self, name: str) -> int:
-        """An integer attribute, 0 if absent."""
-        return int(self.entries.get(name, 0))
+    def said(self, name: str) -> str | int | None:
+        """An attribute, or its default; None where the target does not have it."""
+        return _attributes.read(self.target, self.entries, name)
 
     def is_manual(self) -> bool:
         """True inside shard_map, where an exported program may be called.
 
         A token does not tell: after a manual region it is still called manual.
         """
-        skipped = 1 if self.number("threaded") else 0  # a token that is an array
+        skipped = 1 if self.said("threaded") else 0  # a token that is an array
         values = [
             *list(zip(self.arg_shapes, self.arg_shardings, strict=True))[skipped:],
             *list(zip(self.result_shapes, self.result_shardings, strict=True))[skipped:],
         ]
         return any(_is_manual(sharding) for shape, sharding in values if shape.is_array())
 
-    def config_with(self, extra: str) -> str:
-        """The attributes and one more."""
-        return f"{self.config.strip()[:-1]}, {extra}}}"
+    def config_with(self, **more: int) -> str:
+        """The attributes and more of them."""
+        return f"{self.config.strip()[:-1]}, {_attributes.text(self.target, **more)}}}"
 
 
 def entries(config: str) -> dict[str, str | int]:
@@ -126,14 +122,16 @@ def _partitioner(target: str) -> Callable[..., tuple[bytes, Sequence[Any], Any]]
     ) -> tuple[bytes, Sequence[Any], Any]:
         text = config.decode()
         call = call_of(target, text, entries(text), arg_shapes, arg_shardings, result_shape, result_sharding)
-        mode = call.text("sharding")
+        mode = call.said("sharding")
         if not mode or call.is_manual():
             return as_it_is(call), [known(sharding) for sharding in arg_shardings], result_sharding
         if mode == "local":
             body, shardings, spread = on_shards(call)
         else:
             # A tap fails only where it was told to.
-            body, shardings, spread = on_one(call, deferred=not target.endswith(".tap") or call.number("on_full") == 2)
+            body, shardings, spread = on_one(
+                call, deferred=not target.endswith(".tap") or call.said("on_full") == "fail"
+            )
         if not call.result_shapes:
             return body, shardings, result_sharding
         return body, shardings, _jax_compat.tuple_sharding(result_shape, spread)
@@ -222,7 +220,7 @@ def _like_operands(call: Call, shardings: Sequence[Any]) -> list[Any]:
         sharding = by_shape.get(tuple(shape.dimensions())) if shape.is_array() else None
         if sharding is None and shape.is_array() and spread:
             raise NotImplementedError(
-                f"'{call.text('callback') or call.target}', sharding=\"local\": result {i} has the shape of no argument, so "
+                f"'{call.said('callback') or call.target}', sharding=\"local\": result {i} has the shape of no argument, so "
                 "how it is spread over the devices cannot be told; use jax.shard_map"
             )
         found.append(known(sharding))
@@ -251,16 +249,17 @@ def on_shards(call: Call) -> tuple[bytes, list[Any], list[Any]]:
     spread = _like_operands(call, shardings)
     results = _tiles(call.result_shapes, spread, "")
     offsets = _offsets(call, shardings)
-    operands, config = list(args), call.config
+    operands, more = list(args), {}
     is_whole = all(not sharding.is_tiled() for sharding in shardings)
     if call.target.endswith(".tap") and offsets.shape[1] and not is_whole:
         operands.append(_row(writer, offsets))
-        config = call.config_with("offsets = 1 : i64")
-    if call.number("can_fail") and not call.result_shapes:
-        config = f"{config.strip()[:-1]}, deferred = 1 : i64}}"
+        more["offsets"] = True
+    if call.said("can_fail") and not call.result_shapes:
+        config = call.config_with(**more, deferred=True)
         (status,) = writer.custom_call(call.target, config, operands, [STATUS])
         writer.custom_call("callout.v1.check", call.config, [writer.all_reduce(status, "maximum")], [])
         return writer.module(args, []), shardings, spread
+    config = call.config_with(**more) if more else call.config
     return writer.module(args, writer.custom_call(call.target, config, operands, results)), shardings, spread
 
 
@@ -273,9 +272,9 @@ def on_one(call: Call, *, deferred: bool) -> tuple[bytes, list[Any], list[Any]]:
     writer = Writer()
     args = [value_of(shape, f"%a{i}") for i, shape in enumerate(call.arg_shapes)]
     kinds = [value_of(shape) for shape in call.result_shapes]
-    config = call.config_with("deferred = 1 : i64") if deferred else call.config
+    config = call.config_with(deferred=True) if deferred else call.config
     all_kinds = [*kinds, STATUS] if deferred else kinds
-    chosen = writer.constant(Value("", (), "ui32"), str(call.number("device_index")))
+    chosen = writer.constant(Value("", (), "ui32"), str(call.said("device_index") or 0))
     here = writer.device_index()
     is_chosen = writer.op(
         Value("", (), "i1"),
@@ -319,7 +318,7 @@ def _warn_if_large(call: Call) -> None:
         for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)
         if shape.is_array() and sharding is not None and not sharding.is_replicated()
     )
-    name = call.text("label") or call.text("callback")
+    name = str(call.said("label") or call.said("callback"))
     if size > _LARGE_BYTES and name not in _warned:
         _warned.add(name)
         logger.warning(

@@ -236,7 +236,13 @@ class TestTaps:
 
 @pytest.mark.parametrize(
     "more",
-    [{"of_a_later_version": 3}, {"every_": "x"}, {"Every": [1, 2]}, {"can_fail": "yes"}, {"sharding": 1, "x": {"y": "z"}}],
+    [
+        {"of_a_later_version": 3},
+        {"every_": "x"},
+        {"Every": [1, 2]},
+        {"can_fail": "yes"},
+        {"sharding": 1, "x": {"y": "z"}},
+    ],
     ids=str,
 )
 def test_attributes_that_nobody_here_reads_are_ignored(registered, received, more):

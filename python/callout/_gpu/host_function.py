@@ -7,8 +7,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import _ext
 from .._native.cpp_function import Function
 from .._native.function import Settings, shapes_of
@@ -49,7 +47,7 @@ class HostTarget(NativeTarget):
 
     def attributes(self) -> dict[str, Any]:
         """What the call carries besides its name."""
-        return {**super().attributes(), **({"graph": np.int64(1)} if self._graph else {})}
+        return {**super().attributes(), "graph": self._graph}
 
 
 @dataclasses.dataclass(frozen=True)

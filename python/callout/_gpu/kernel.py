@@ -8,8 +8,6 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 
 @dataclasses.dataclass(frozen=True)
 class Image:
@@ -64,11 +62,10 @@ class Parameters:
 
     def attributes(self) -> dict[str, Any]:
         """As callout.v1.image takes them."""
-        flat = [number for pair in self._pointers for number in pair]
         return {
-            "parameter_bytes": np.asarray(self._sizes, np.int64),
+            "parameter_bytes": self._sizes,
             "parameter_block": bytes(self._block),
-            "pointers": np.asarray(flat, np.int64),
+            "pointers": self._pointers,
         }
 
 
@@ -95,16 +92,12 @@ class Kernel:
     def attributes(self, portable: bool) -> dict[str, Any]:
         """As the target takes them. `portable`: for devices that this process may not have."""
         code = self.image.portable if portable and self.image.portable is not None else self.image.code
-        attributes = {
+        return {
             "image": {"bytes": code, "symbol": self.image.symbol},
-            "grid": np.asarray(self.launch.grid, np.int64),
-            "block": np.asarray(self.launch.block, np.int64),
+            "grid": self.launch.grid,
+            "block": self.launch.block,
             **self.parameters.attributes(),
+            "shared_bytes": self.launch.shared_bytes,
+            "cooperative": self.launch.cooperative,
+            "faults": self.faults or {},
         }
-        if self.launch.shared_bytes:
-            attributes["shared_bytes"] = np.int64(self.launch.shared_bytes)
-        if self.launch.cooperative:
-            attributes["cooperative"] = np.int64(1)
-        if self.faults:
-            attributes["faults"] = dict(self.faults)
-        return attributes

@@ -9,7 +9,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-# (operand, result) pairs.
+# (operand, result) pairs. As an attribute they tell the core, which copies an operand where XLA did not give it and its
+# result the same memory.
 Aliases = tuple[tuple[int, int], ...]
 
 
@@ -35,11 +36,6 @@ def check_aliases(where: str, aliases: Mapping[int, int], args: Sequence[Any], r
 
 def _type(aval: Any) -> str:
     return f"{np.dtype(aval.dtype).name}{list(aval.shape)}"
-
-
-def alias_attributes(aliases: Aliases) -> dict[str, Any]:
-    """What tells the core, which copies an operand where XLA did not give it and its result the same memory."""
-    return {"aliases": np.asarray(aliases, np.int64).ravel()} if aliases else {}
 
 
 def own_operands(

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.extend.core
-import numpy as np
 from jax.interpreters import ad, batching, mlir, xla
 
 from .._targets import Target
 from . import context, effects, lowering
-from .aliases import Aliases, alias_attributes, own_operands
+from .aliases import Aliases, own_operands
 from .batching import batch_call
 from .call import Avals, lower_call, refuse
 from .varying import result_types
@@ -64,8 +63,7 @@ def _lower(
         has_side_effect=has_side_effect,
         sharding="gather" if sharding == "error" else sharding,
         in_place=dict(aliases),
-        **({"graph": np.int64(1)} if graph else {}),
-        **alias_attributes(aliases),
+        attributes={"graph": graph, "aliases": aliases},
     )
 
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -52,13 +53,18 @@ def lower_call(
     *,
     name: str = _CALL,
     device: Any = None,
+    attributes: Mapping[str, Any] = types.MappingProxyType({}),
+    ordered: bool,
     **more: Any,
 ) -> list[Any]:
-    """The custom call `name` of `target`. `device`: a SingleDeviceSharding or None; `more` goes to `lowering.emit`."""
+    """The custom call `name` of `target`. `device`: a SingleDeviceSharding or None; `more` goes to `lowering.emit`.
+
+    `attributes` are those beside the name of the callback and what JAX needs to know of it.
+    """
     if name == _CALL and target.device_call is not None and not _HOST_PLATFORMS.issuperset(context.platforms(ctx)):
-        target, name = _on_device(ctx, where, target, more["ordered"], more.get("threaded", False))
+        target, name = _on_device(ctx, where, target, ordered, more.get("threaded", False))
     callback = lowering.name_of(ctx, target, where)
-    attributes = lowering.dispatch_synchronously(ctx, target)
+    of_dispatch = lowering.dispatch_synchronously(ctx, target)
     if target.numpy_only and not target.may_run_in_caller:
         dispatch_asynchronously(ctx)
     index = lowering.device_index_of(ctx, where, device)
@@ -66,10 +72,10 @@ def lower_call(
         ctx,
         name,
         args,
+        {"callback": callback, "ordered": ordered, **of_dispatch, **attributes},
         where=where,
+        ordered=ordered,
         device_index=target.device_index if index is None else index,
-        callback=callback,
-        **attributes,
         **more,
     )
 

@@ -12,11 +12,11 @@ import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, batching, mlir, xla
 
-from .. import _patches
+from .. import _attributes, _patches
 from .._gpu.target import GpuTarget
 from .._native.target import NativeTarget
 from . import context, lowering
-from .aliases import Aliases, alias_attributes, own_operands
+from .aliases import Aliases, own_operands
 from .batching import INSIDE_RULES, VMAP_METHODS, batch_call, batched_aval, in_front
 from .call import Avals, lower_call, refuse
 from .varying import result_types
@@ -84,12 +84,11 @@ def _abstract_eval(*args: Any, target: NativeTarget, result_avals: Avals, lanes:
 def _in_lanes(aliases: Aliases, lanes: Lanes | None) -> tuple[dict[str, Any], dict[int, int]]:
     """The attributes of a batch, and the operands whose memory the compiler may give to results."""
     if lanes is None:
-        return alias_attributes(aliases), dict(aliases)
+        return {"aliases": aliases}, dict(aliases)
     extents, masks = lanes
-    attributes = {"lane_dims": np.asarray(extents, np.int64), "lane_masks": np.asarray(masks, np.int64)}
     whole = (1 << len(extents)) - 1
     in_place = {operand: result for operand, result in aliases if masks[operand] == whole}
-    return {**attributes, **alias_attributes(aliases)}, in_place
+    return {"lane_dims": extents, "lane_masks": masks, "aliases": aliases}, in_place
 
 
 def _lower(
@@ -122,7 +121,7 @@ def _lower(
         ordered=False,
         has_side_effect=False,
         in_place=in_place,
-        **constants,
+        attributes=constants,
     )
 
 
@@ -138,8 +137,9 @@ def _lower_launch(
     _patches.ensure("errors")
     kernel = target.kernel_for(*_of_one_lane(ctx.avals_in, ctx.avals_out, lanes))
     lower = jax.ffi.ffi_lowering(kernel.target, has_side_effect=False, operand_output_aliases=in_place)
-    constants = kernel.attributes(portable=context.is_exporting(ctx))
-    results: Sequence[Any] = lower(ctx, *args, callback=target.label, **constants, **more)
+    said = {"callback": target.label, **kernel.attributes(portable=context.is_exporting(ctx)), **more}
+    carried = _attributes.encode(f"kernel '{target.label}'", kernel.target, said)
+    results: Sequence[Any] = lower(ctx, *args, **carried)
     return results
 
 

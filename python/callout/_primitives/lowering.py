@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
-from .. import _ext, _jax_compat, _partition, _patches
+from .. import _attributes, _ext, _jax_compat, _partition, _patches
 from .._sharding_rule import results_like_operands
 from .._targets import PLATFORMS, Target, Transforms
 from . import context
@@ -84,7 +83,7 @@ def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dic
     if not target.is_python() or target.numpy_only or context.is_exporting(ctx) or "cpu" not in context.platforms(ctx):
         return {}
     ctx.module_context.add_host_callback(host_callback)
-    return {"host_callback": np.int64(1)}
+    return {"host_callback": True}
 
 
 def device_index_of(ctx: mlir.LoweringRuleContext, where: str, sharding: Any) -> int | None:
@@ -167,6 +166,7 @@ def emit(
     ctx: mlir.LoweringRuleContext,
     name: str,
     args: Sequence[Any],
+    attributes: Mapping[str, Any],
     *,
     where: str,
     ordered: bool,
@@ -176,33 +176,30 @@ def emit(
     sharding: str = "gather",
     device_index: int | None = 0,
     in_place: Mapping[int, int] | None = None,
-    **attributes: Any,
 ) -> list[Any]:
     """The custom call `name`; its results, those of `ctx.avals_out` by default. `where` is what errors call it.
 
-    `in_place`: operands that results are made in the place of; for unordered calls. `threaded`: the first of `args` and of
-    the results is a token of `callout.threaded`, in the place of JAX's.
+    `attributes`: see `_attributes.encode`; those of the placement and `threaded` are added. `in_place`: operands that
+    results are made in the place of; for unordered calls. `threaded`: the first of `args` and of the results is a token of
+    `callout.threaded`, in the place of JAX's.
     """
     check_usable()
     _patches.ensure("errors")
     refuse_ordered_automatic_axes(ctx, where, ordered)
     avals_out = ctx.avals_out if avals_out is None else avals_out
     num_devices, exporting = context.num_devices(ctx), context.is_exporting(ctx)
-    attributes.update(_partition.attributes(where, num_devices, sharding, device_index or 0, exporting))
+    placement = _partition.attributes(where, num_devices, sharding, device_index or 0, exporting)
+    carried = _attributes.encode(where, name, {**attributes, **placement, "threaded": threaded})
     lower = jax.ffi.ffi_lowering(name, has_side_effect=has_side_effect, operand_output_aliases=in_place)
-    if ordered:
-        attributes["ordered"] = np.int64(1)
-    if threaded:
-        attributes["threaded"] = np.int64(1)
     if threaded or not ordered:
-        results: list[Any] = list(lower(ctx.replace(avals_out=avals_out), *args, **attributes))
+        results: list[Any] = list(lower(ctx.replace(avals_out=avals_out), *args, **carried))
         if results and sharding == "local" and num_devices > 1 and not threaded:
             rule = results_like_operands(ctx.avals_in, avals_out)
             results[0].owner.attributes["sdy.sharding_rule"] = ir.Attribute.parse(rule)
         return results
     token = _jax_compat.abstract_token()
     inner = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *avals_out])
-    token_out, *results = lower(inner, ctx.tokens_in.get(ordered_effect), *args, **attributes)
+    token_out, *results = lower(inner, ctx.tokens_in.get(ordered_effect), *args, **carried)
     ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token_out})))
     return results
 

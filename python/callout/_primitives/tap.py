@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.extend.core
-import numpy as np
 from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
@@ -41,31 +40,29 @@ def lower_tap(
 ) -> list[Any]:
     """The custom call of a tap; `more` goes to `lowering.emit`."""
     name = lowering.name_of(ctx, target, where, transforms)
-    for key, number, default in (
-        ("step", int(site.has_step), 0),
-        ("sample_ppb", site.sample_ppb, ALL_PPB),
-        ("only_device", site.only_device, -1),
-        ("only_process", site.only_process, -1),
-        ("can_fail", int(site.can_fail), 0),
-    ):
-        if number != default:
-            more[key] = np.int64(number)
     if site.only_process != -1:
         _ext.set_process_index(jax.process_index())
     return lowering.emit(
         ctx,
         "callout.v1.tap",
         args,
+        {
+            "callback": name,
+            "label": site.label,
+            "leaves": "\n".join(site.leaves),
+            "every": site.every,
+            "min_interval_ns": site.min_interval_ns,
+            "on_full": site.on_full,
+            "step": site.has_step,
+            "sample_ppb": site.sample_ppb,
+            "only_device": site.only_device,
+            "only_process": site.only_process,
+            "can_fail": site.can_fail,
+        },
         where=where,
         ordered=site.ordered,
         sharding=site.sharding,
         device_index=site.device_index,
-        callback=name,
-        label=site.label,
-        leaves="\n".join(site.leaves),
-        every=np.int64(site.every),
-        min_interval_ns=np.int64(site.min_interval_ns),
-        on_full=np.int64(site.on_full),
         **more,
     )
 
