@@ -12,6 +12,8 @@ import numpy as np
 
 from . import _ext
 
+_MOST = 2**63 - 1
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attribute:
@@ -111,12 +113,15 @@ def _text(what: str, row: Attribute, value: Any) -> str | bytes:
 
 
 def _number(what: str, row: Attribute, value: Any) -> int:
-    if isinstance(value, str) and value in row.choices:
+    if row.choices:
+        if value not in row.choices:
+            raise ValueError(f"{what} must be one of {list(row.choices)}, got {value!r}")
         return list(row.choices).index(value)
     if not isinstance(value, (int, np.integer)):
         raise TypeError(f"{what} must be an integer, got {value!r}")
     if not row.least <= value <= row.most:
-        raise ValueError(f"{what} must be {row.least} to {row.most}, got {value}")
+        expected = f"at least {row.least}" if row.most == _MOST else f"{row.least} to {row.most}"
+        raise ValueError(f"{what} must be {expected}, got {value}")
     return int(value)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
-from .. import _ext, _jax_compat
-from .._site import ALL_PPB, Site
+from .. import _attributes, _ext, _jax_compat
+from .._site import Site
 from .._targets import Target, Transforms
 from . import eager_taps, effects, lowering
 
@@ -52,7 +52,7 @@ def lower_tap(
             "leaves": "\n".join(site.leaves),
             "every": site.every,
             "min_interval_ns": site.min_interval_ns,
-            "on_full": site.on_full,
+            "on_full": _attributes.tables()["callout.v1.tap"]["on_full"].choices[site.on_full],
             "step": site.has_step,
             "sample_ppb": site.sample_ppb,
             "only_device": site.only_device,

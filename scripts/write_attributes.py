@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the tables of docs/abi.md and the lists of src/ffi/handlers.h from the core's tables of attributes.
+
+Run it, with the package installed, after a change in src/attributes. `--check` only tells whether something is stale.
+"""
+
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from callout._attributes import Attribute, Table, tables
+
+ROOT = Path(__file__).resolve().parent.parent
+# <!-- attributes of A --> or <!-- attributes of A beside those of B -->, a table, <!-- end of attributes -->
+TABLE = re.compile(
+    r"(<!-- attributes of (\S+)(?: beside those of (\S+))? -->\n).*?(<!-- end of attributes -->)", re.DOTALL
+)
+# A paragraph of a comment that begins with these words.
+LIST = re.compile(r"^/// Attributes of (\S+):.*?\.\n", re.MULTILINE | re.DOTALL)
+WIDTH = 120
+
+
+def _type(row: Attribute) -> str:
+    if row.type != "s64[]":
+        return row.type
+    return f"s64[{row.count or (f'{row.group}n' if row.group > 1 else 'n')}]"
+
+
+def _default(row: Attribute) -> str:
+    if row.is_required:
+        return "required"
+    if row.absent:
+        return row.absent
+    return {"string": "empty", "s64": str(row.fallback)}.get(row.type, "none")
+
+
+def _values(row: Attribute) -> str:
+    if row.type == "s64" and row.choices:
+        return ", ".join(f"{i} {choice}" for i, choice in enumerate(row.choices))
+    if row.choices:
+        return ", ".join(f"`{choice}`" for choice in row.choices)
+    if row.most < 2**63 - 1:
+        return f"{row.least} to {row.most}" if row.most > 1 else f"{row.least}, {row.most}"
+    return f"from {row.least}" if row.least > -(2**63) else ""
+
+
+def _rows(table: Table, inside: str = "") -> Iterator[str]:
+    for name, row in table.items():
+        cells = [f"{inside}`{name}`", _type(row), _default(row), _values(row), row.since, row.meaning]
+        yield f"| {' | '.join(cells)} |\n"
+        yield from _rows(row.entries, f"{inside}`{name}`: ")
+
+
+def _table(match: re.Match[str]) -> str:
+    beside: Mapping[str, Attribute] = tables()[match[3]] if match[3] else {}
+    rows = {name: row for name, row in tables()[match[2]].items() if name not in beside}
+    head = "| attribute | type | default | values | since | meaning |\n|---|---|---|---|---|---|\n"
+    return f"{match[1]}{head}{''.join(_rows(rows))}{match[4]}"
+
+
+def _list(match: re.Match[str]) -> str:
+    names = ", ".join(f"`{name}`" for name in tables()[match[1]])
+    lines = textwrap.wrap(f"Attributes of {match[1]}: {names}.", WIDTH - len("/// "), break_on_hyphens=False)
+    return "".join(f"/// {line}\n" for line in lines)
+
+
+def main() -> int:
+    """Writes both files, or tells which are stale."""
+    stale = []
+    for name, pattern, write in (("docs/abi.md", TABLE, _table), ("src/ffi/handlers.h", LIST, _list)):
+        path = ROOT / name
+        text = path.read_text()
+        written = pattern.sub(write, text)
+        told = {match[1] if pattern is LIST else match[2] for match in pattern.finditer(text)}
+        alike = [tables()[target] for target in told]
+        if missing := [target for target, table in tables().items() if table not in alike]:
+            raise SystemExit(f"{name} says nothing of {', '.join(missing)}")
+        if written == text:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv:
+            path.write_text(written)
+    if stale and "--check" in sys.argv:
+        print(f"not what src/attributes says: {', '.join(stale)}; run scripts/write_attributes.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
