@@ -44,7 +44,8 @@ BELOW = {
     "files": {"base", "frame", "registry", "sinks", "text"},
     "statistics": {"base", "frame", "registry", "sinks"},
     "watch": {"base", "frame", "registry"},
-    "kinds": {"base", "registry", "sinks", "watch"},
+    "checks": {"base", "frame", "registry", "sinks"},
+    "kinds": {"base", "registry", "checks", "sinks", "watch"},
     "transport/cpu": {"base", "frame"},
     "transport/cuda": {"base", "frame"},
     "images": {"base", "transport/cuda"},
@@ -54,7 +55,7 @@ BELOW = {
         *("transport/cpu", "transport/cuda", "images", "device_taps"),
     },
     "lapack": {"base", "frame", "ffi"},
-    "pjrt": {"base", "frame", "attributes", "registry", "delivery", "kinds", "ffi", "lapack"},
+    "pjrt": {"base", "frame", "attributes", "registry", "delivery", "sinks", "files", "kinds", "ffi", "lapack"},
 }
 # The same of software_gpu/, which includes nothing of src/.
 SOFTWARE_GPU: dict[str, set[str]] = {

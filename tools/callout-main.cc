@@ -12,7 +12,6 @@
 #include <cstring>
 #include <limits>
 
-#include "bindings.h"
 #include "callout/version.h"
 #include "info.h"
 #include "run.h"
@@ -44,8 +43,10 @@ void AddRun(CLI::App& app, RunOptions& options) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  run->add_option("--bind", options.bindings,
-                  "A callback: " + callout::tools::BindingForms() + "; sinks have options: NAME=csv,append:FILE")
+  run->add_option(
+         "--bind", options.bindings,
+         "A callback: NAME=print[:FORMAT], NAME=null, NAME=jsonl:FILE, NAME=csv:FILE, NAME=tensorboard:FOLDER or "
+         "NAME=lib.so:SYMBOL")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);

@@ -12,8 +12,9 @@
 
 #include "base/ticks.h"
 #include "callout/dtype.h"
-#include "kinds/kinds.h"
+#include "files/file_sinks.h"
 #include "sinks/sinks.h"
+#include "statistics/statistics_sink.h"
 
 namespace callout::internal {
 namespace {
@@ -65,33 +66,36 @@ void Deliver(benchmark::State& state, const Make& make, size_t elements) {
   state.SetItemsProcessed(state.iterations() * kBatch);
 }
 
-Result<std::shared_ptr<Callback>> Null(const Folder&) { return MakeSink("null", "null"); }
-std::string ToNothing(const std::string& rest) {
+Result<std::shared_ptr<Callback>> Null(const Folder&) { return MakeNullSink("null"); }
+Result<std::shared_ptr<Callback>> Print(const Folder&) {
   static const int nothing = open("/dev/null", O_WRONLY);
-  return "print,fd=" + std::to_string(nothing) + rest;
+  return MakePrintSink("print", nothing);
 }
-Result<std::shared_ptr<Callback>> Print(const Folder&) { return MakeSink("print", ToNothing("")); }
 Result<std::shared_ptr<Callback>> PrintFormat(const Folder&) {
-  return MakeSink("print", ToNothing(":loss {loss:.4f} accuracy {accuracy:.1%}"));
+  static const int nothing = open("/dev/null", O_WRONLY);
+  PrintOptions options;
+  options.format = "loss {loss:.4f} accuracy {accuracy:.1%}";
+  return MakePrintSink("print", nothing, options);
 }
 Result<std::shared_ptr<Callback>> Statistics(const Folder&) {
-  return MakeSink("statistics", *FindSinkKind("statistics"), {});
+  return std::shared_ptr<Callback>(
+      std::make_shared<StatisticsSink>("statistics", StatisticsOptions{.quantiles = false, .edges = {}}));
 }
 Result<std::shared_ptr<Callback>> Histogram(const Folder&) {
-  return MakeSink("histogram", *FindSinkKind("histogram"), {});
+  return std::shared_ptr<Callback>(std::make_shared<StatisticsSink>("histogram", StatisticsOptions{}));
 }
-Result<std::shared_ptr<Callback>> TeeOfTwo(const Folder& folder) {
-  return MakeTeeSink("tee", {Null(folder).value(), Null(folder).value()});
+Result<std::shared_ptr<Callback>> TeeOfTwo(const Folder&) {
+  return MakeTeeSink("tee", {MakeNullSink("null"), MakeNullSink("null")});
 }
 Result<std::shared_ptr<Callback>> JsonLines(const Folder& folder) {
-  return MakeSink("json", "jsonl:" + (folder / "log"));
+  return MakeJsonLinesSink("json", folder / "log", {}, /*fields=*/true);
 }
 Result<std::shared_ptr<Callback>> JsonLinesRotated(const Folder& folder) {
-  return MakeSink("json", "jsonl,rotate_bytes=10485760,keep=3:" + (folder / "log"));
+  return MakeJsonLinesSink("json", folder / "log", {.rotate_bytes = 10 << 20, .keep = 3}, /*fields=*/true);
 }
-Result<std::shared_ptr<Callback>> Csv(const Folder& folder) { return MakeSink("csv", "csv:" + (folder / "log")); }
+Result<std::shared_ptr<Callback>> Csv(const Folder& folder) { return MakeCsvSink("csv", folder / "log", {}, {}); }
 Result<std::shared_ptr<Callback>> TensorBoard(const Folder& folder) {
-  return MakeSink("tensorboard", "tensorboard:" + (folder / "log"));
+  return MakeTensorBoardSink("tensorboard", folder / "log", {});
 }
 
 // Files grow: so many records are less than a gigabyte each.

@@ -23,11 +23,15 @@ from . import numba_cuda as numba_cuda
 from . import progress as progress
 from . import sinks as sinks
 from ._barrier import barrier_wait as barrier_wait
+from ._checks import check as check
+from ._checks import error_if as error_if
+from ._checks import warn_if as warn_if
 from ._config import config as config
 from ._debug import debug_callback as debug_callback
 from ._debug import debug_print as debug_print
 from ._errors import BarrierTimeout as BarrierTimeout
 from ._errors import CallbackError as CallbackError
+from ._errors import CheckError as CheckError
 from ._errors import ForkError as ForkError
 from ._errors import NonFiniteError as NonFiniteError
 from ._errors import RegistrationError as RegistrationError

@@ -56,6 +56,13 @@ def _log_level(value: object) -> str:
     return name
 
 
+def _checks(value: object) -> str:
+    name = str(value).strip().lower()
+    if name not in ("raise", "warn", "off"):
+        raise ValueError("expected raise, warn or off")
+    return name
+
+
 def _folder(value: object) -> str:
     return str(Path(str(value)).expanduser())
 
@@ -79,6 +86,9 @@ SETTINGS: dict[str, _Setting] = {
     "hang_report_s": _Setting(30.0, _seconds, "Seconds without progress before a callback is reported; 0: never."),
     "delivery_threads": _Setting(1, _thread_count, "Threads that run Python taps; devices are dealt out to them."),
     "log_level": _Setting("warning", _log_level, "Level of the `callout` logger and of the core."),
+    "checks": _Setting(
+        "raise", _checks, "What error_if and check do (raise, warn, off), in what is traced from then on."
+    ),
     "cache_dir": _Setting(_default_cache(), _folder, "Where compiled native code is kept."),
     "embedded_code": _Setting(
         True, _boolean, "Run code that programs carry along (callout.cpp's embed=True, GPU kernels); see SECURITY.md."
@@ -114,6 +124,7 @@ class Config:
     hang_report_s: float
     delivery_threads: int
     log_level: str
+    checks: str
     cache_dir: str
     embedded_code: bool
     host_callback_inline: bool

@@ -40,6 +40,10 @@ class RegistrationError(CallbackError, ValueError):
     """A name or a native function could not be registered."""
 
 
+class CheckError(CallbackError):
+    """`callout.error_if` or `callout.check` found what must not be."""
+
+
 class NonFiniteError(CallbackError, FloatingPointError):
     """`callout.watch(..., stop=True)` found a NaN or an infinity."""
 
@@ -182,6 +186,8 @@ def recall(code_and_text: tuple[int, str]) -> BaseException:
         return ForkError(text)
     if "does not fit:" in text:
         return ResultError(text)
+    if "check failed: " in text:
+        return CheckError(text)
     if "watch '" in text and " infinite elements in step " in text:
         return NonFiniteError(text)
     if _NO_MEMORY.search(text):

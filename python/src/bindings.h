@@ -8,7 +8,6 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
-#include <string>
 
 #include "registry/callback.h"
 
@@ -22,10 +21,7 @@ struct CallbackHandle {
 /// Throws what the error is in Python, if there is one.
 CallbackHandle HandleOf(Result<std::shared_ptr<internal::Callback>> made);
 
-/// Lets `close_files_at` find the sink by the file or folder that it writes. Requires GIL.
-void RememberFile(const std::string& path, const CallbackHandle& sink);
-
-void BindAttributes(nanobind::module_& module);
+void BindAttributes(nanobind::module_& m);
 void BindHostCallback(nanobind::module_& module);
 void BindCallbacks(nanobind::module_& module);
 void BindClosures(nanobind::module_& module);

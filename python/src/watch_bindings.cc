@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What watches have seen.
+// What watches have seen, and the names of what programs carry.
 #include "bindings.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "checks/check.h"
 #include "watch/watch.h"
 #include "watch/watch_table.h"
 
@@ -46,6 +47,7 @@ nb::dict WatchStatistics() {
 }  // namespace
 
 void BindWatch(nb::module_& m) {
+  m.attr("check_prefix") = std::string(internal::kCheckKind) + ":";
   m.attr("watch_prefix") = std::string(internal::kWatchKind) + ":";
   m.def("watch_statistics", &WatchStatistics);
 }

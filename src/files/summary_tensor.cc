@@ -151,19 +151,19 @@ Result<std::string> TextTensor(const callout_buffer& buffer) {
 
 }  // namespace
 
-Result<std::string> TensorOf(const callout_buffer& buffer, ShownAs kind) {
+Result<std::string> TensorOf(const callout_buffer& buffer, SummaryKind kind) {
   if (!HasRealElements(buffer)) {
     return InvalidArgument("expected real numbers, got " + ShapeString(buffer));
   }
   switch (kind) {
-    case ShownAs::kScalar:
+    case SummaryKind::kScalar:
       if (ElementCount(buffer) == 1) return ScalarTensor(buffer);
       return InvalidArgument("expected a scalar, got " + ShapeString(buffer));
-    case ShownAs::kHistogram:
+    case SummaryKind::kHistogram:
       return HistogramTensor(buffer);
-    case ShownAs::kImage:
+    case SummaryKind::kImage:
       return ImageTensor(buffer);
-    case ShownAs::kText:
+    case SummaryKind::kText:
       return TextTensor(buffer);
   }
   return InvalidArgument("expected a kind of summary");

@@ -54,6 +54,8 @@ const std::vector<const internal::AttributeDescription*>& Rows() {
 
 // What a program may call, and some of what it may not.
 constexpr const char* kCallbacks[] = {"f",
+                                      "check:1;raise;;1;1;bad",
+                                      "check:1;warn;;1;1,1e;{value} {lane}",
                                       "watch:1;ni;report",
                                       "watch:1;n;stop",
                                       "id_print:1;5;1000000;tx:,d,t;(,t[,l0,b2,l1,t],)",
@@ -184,11 +186,13 @@ class Values {
 
 TestBuffer Buffer(FuzzedDataProvider& data) {
   constexpr DType kTypes[] = {DType::kFloat32, DType::kInt32,      DType::kUint32, DType::kInt64,
-                              DType::kInt4,    DType::kComplex128, DType::kToken};
+                              DType::kInt4,    DType::kComplex128, DType::kToken,  DType::kBool};
   const DType dtype = data.PickValueInArray(kTypes);
   std::vector<int64_t> dims(dtype == DType::kToken ? 0 : data.ConsumeIntegralInRange<size_t>(0, 3));
   for (int64_t& extent : dims) extent = data.ConsumeIntegralInRange<int64_t>(0, 4);
-  return TestBuffer::Zeros(dtype, std::move(dims));
+  TestBuffer buffer = TestBuffer::Zeros(dtype, std::move(dims));
+  if (dtype == DType::kBool && !buffer.bytes().empty()) buffer.bytes().back() = data.ConsumeBool() ? 1 : 0;
+  return buffer;
 }
 
 bool HasFewLanes(const XLA_FFI_Attrs& attrs) {

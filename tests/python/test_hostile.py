@@ -144,6 +144,26 @@ class TestTaps:
         except callout.TapError as error:
             assert "progress" in str(error)  # noqa: PT017
 
+    @pytest.mark.parametrize(
+        ("operands", "message"),
+        [
+            ((ONE,), "a check of 2 arrays got 1"),
+            ((ONE, ONE, ONE), "a check of 2 arrays got 3"),
+            ((ONE, ONE), r"the predicate of a check must be bool, got f32\[\]"),
+            ((np.True_, ONE), r"operand 0 of a check, bool\[\], has fewer dimensions than its program says"),
+            ((np.ones(2, bool), ONE), r"operand 1 of a check, f32\[\], has fewer dimensions than its program says"),
+        ],
+    )
+    def test_a_check_has_its_operands(self, operands, message):
+        leaves = "\n".join(f"v{i}" for i in range(len(operands)))
+        with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+            tap({"callback": "check:1;raise;;1;1,1;{v1}", "leaves": leaves}, operands)
+
+    def test_a_check_of_too_few_values_looks_within_bounds(self):
+        told = {"callback": "check:1;raise;;1;1,1;{v1}", "leaves": "v0\nv1"}
+        with pytest.raises(jax.errors.JaxRuntimeError, match=r"check failed: \{v1\} \(lane 4, device 0\)"):
+            tap(told, (np.arange(5) == 4, np.ones(2, np.float32)))
+
     @pytest.mark.parametrize("count", [1, 2])
     def test_results_are_refused(self, registered, count, received):
         with pytest.raises(jax.errors.JaxRuntimeError, match=f"expected 0 results .* got {count}"):
@@ -279,7 +299,9 @@ class TestCalls:
         with pytest.raises(jax.errors.JaxRuntimeError, match="does not fit"):
             call({"callback": one_array}, (ONE,), (F32,))
 
-    @pytest.mark.parametrize("name", ["watch:1;ni;stop", "id_print:1;1000;1000000;;", "progress_bar:%5B1%5D"])
+    @pytest.mark.parametrize(
+        "name", ["watch:1;ni;stop", "check:1;raise;;0;0;x", "id_print:1;1000;1000000;;", "progress_bar:%5B1%5D"]
+    )
     def test_taps_are_not_called(self, name):
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"takes taps|looks at taps|no callback is bound"):
             call({"callback": name}, (ONE,), (F32,))

@@ -16,7 +16,7 @@ import jax
 import jax.extend.core
 
 from .. import _jax_compat
-from . import buffer, call, debug, ffi, lanes, tap, threaded
+from . import buffer, call, check, debug, ffi, lanes, tap, threaded
 from .host_call import host_call_p, refuse_host_call
 
 _primitives = jax.extend.core.primitives
@@ -44,6 +44,7 @@ _CALLBACKS: dict[Any, Callable[[dict[str, Any]], bool]] = {
     ffi.ffi_p: _acts,
     threaded.threaded_tap_p: _is_of_one_lane,
     threaded.threaded_call_p: _always,
+    check.check_p: _always,
 }
 
 # Those whose results are their operands, or a token.
@@ -135,6 +136,8 @@ class Masker:
     def _results(self, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
         if eqn.primitive is host_call_p:
             refuse_host_call("batching rules are")
+        if eqn.primitive is check.check_p:
+            return check.bind_live(live, args, eqn.params)
         if _is_callback(eqn):
             if eqn.primitive in _CALLBACKS:
                 return lanes.bind_live(live, eqn.primitive, args, eqn.params)

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checks/check.h"
+
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/fork_mutex.h"
+#include "base/log.h"
+#include "checks/place.h"
+#include "frame/buffer.h"
+
+namespace callout::internal {
+namespace {
+
+// The row-major place of the first byte that is not zero.
+std::optional<uint64_t> FirstTrue(const callout_buffer& predicate) {
+  const auto* bytes = static_cast<const char*>(predicate.data);
+  const uint64_t n = predicate.size_bytes;
+  uint64_t i = 0;
+  for (uint64_t word = 0; i + sizeof(word) <= n; i += sizeof(word)) {
+    std::memcpy(&word, bytes + i, sizeof(word));
+    if (word != 0) break;
+  }
+  for (; i < n; ++i) {
+    if (bytes[i] != 0) return i;
+  }
+  return std::nullopt;
+}
+
+class Check final : public Callback, public Inspector {
+ public:
+  Check(std::string label, CheckText text) : Callback(std::move(label)), text_(std::move(text)) {}
+
+  // Its warnings are logged, and Python's loggers need the interpreter.
+  Lane lane() const override { return Lane::kPython; }
+  Inspector* inspector() override { return this; }
+  Status Call(const callout_call& /*call*/) override {
+    return FailedPrecondition("a check looks at taps; it cannot be called for a result");
+  }
+  Status CheckTap(size_t num_leaves) const override {
+    if (num_leaves == text_.operands.size()) return OkStatus();
+    return InvalidArgument("callout: a check of " + std::to_string(text_.operands.size()) + " arrays got " +
+                           std::to_string(num_leaves));
+  }
+  Status Deliver(const Record& record) override;
+  Result<Send> Inspect(const Record& record) override;
+
+ private:
+  Status Validate(const Record& record) const;
+  int64_t NextStep(int32_t device_ordinal);
+  Result<Send> Fire(const Record& record, int64_t first);
+  std::string Describe(const Record& record, int64_t first, uint64_t times) const;
+
+  const CheckText text_;
+  const bool counts_steps_ = text_.format.find("{step") != std::string::npos;
+  std::atomic<uint64_t> times_{0};  // that it was true
+  Mutex mutex_;
+  std::map<int32_t, int64_t> next_step_ CALLOUT_GUARDED_BY(mutex_);  // of devices
+  std::vector<std::string> warnings_ CALLOUT_GUARDED_BY(mutex_);
+};
+
+Status Check::Validate(const Record& record) const {
+  CALLOUT_RETURN_IF_ERROR(CheckTap(record.buffers.size()));
+  const callout_buffer& predicate = record.buffers.front();
+  if (static_cast<DType>(predicate.dtype) != DType::kBool) {
+    return InvalidArgument("callout: the predicate of a check must be bool, got " + ShapeString(predicate));
+  }
+  for (size_t i = 0; i < record.buffers.size(); ++i) {
+    if (BitWidth(static_cast<DType>(record.buffers[i].dtype)) % 8 != 0) {
+      return InvalidArgument("callout: operand " + std::to_string(i) + " of a check, " +
+                             ShapeString(record.buffers[i]) + ", packs elements into bytes");
+    }
+    if (record.buffers[i].rank >= static_cast<uint32_t>(std::popcount(text_.operands[i].lane_mask))) continue;
+    return InvalidArgument("callout: operand " + std::to_string(i) + " of a check, " + ShapeString(record.buffers[i]) +
+                           ", has fewer dimensions than its program says");
+  }
+  return OkStatus();
+}
+
+std::string Check::Describe(const Record& record, int64_t first, uint64_t times) const {
+  const CheckPlace place = PlaceOf(text_, record, first);
+  std::string text = "check failed: " + TextAt(text_, record, place) + " (" + place.Describe();
+  if (times > 1) text += ", " + std::to_string(times) + " times so far";
+  if (!text_.source.empty()) text += "; " + text_.source;
+  return text + ")";
+}
+
+int64_t Check::NextStep(int32_t device_ordinal) {
+  MutexLock lock(mutex_);
+  return next_step_[device_ordinal]++;
+}
+
+Result<Inspector::Send> Check::Inspect(const Record& record) {
+  CALLOUT_RETURN_IF_ERROR(Validate(record));
+  const std::optional<uint64_t> first = FirstTrue(record.buffers.front());
+  if (counts_steps_ && !record.step) [[unlikely]] {
+    Record counted = record;
+    counted.step = NextStep(record.device_ordinal);
+    return first ? Fire(counted, static_cast<int64_t>(*first)) : Send::kNothing;
+  }
+  if (!first) [[likely]]
+    return Send::kNothing;
+  return Fire(record, static_cast<int64_t>(*first));
+}
+
+[[gnu::noinline, gnu::cold]] Result<Inspector::Send> Check::Fire(const Record& record, int64_t first) {
+  if (text_.fails) return InternalError(Describe(record, first, 1));
+  const uint64_t times = times_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (!std::has_single_bit(times)) return Send::kNothing;
+  MutexLock lock(mutex_);
+  warnings_.push_back(Describe(record, first, times));
+  return Send::kNotice;
+}
+
+Status Check::Deliver(const Record& /*record*/) {
+  std::vector<std::string> warnings;
+  {
+    MutexLock lock(mutex_);
+    warnings.swap(warnings_);
+  }
+  for (const std::string& warning : warnings) Log(LogLevel::kWarning, warning);
+  return OkStatus();
+}
+
+}  // namespace
+
+std::shared_ptr<Callback> MakeCheck(std::string label, CheckText text) {
+  return std::make_shared<Check>(std::move(label), std::move(text));
+}
+
+Result<std::shared_ptr<Callback>> MakeCheckOf(const std::string& label, std::string_view payload) {
+  CALLOUT_ASSIGN_OR_RETURN(CheckText text, ParseCheck(payload));
+  return MakeCheck(label, std::move(text));
+}
+
+}  // namespace callout::internal
