@@ -48,6 +48,7 @@ class Worker:
         quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}  # XLA's opinion on shardings
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=quiet)
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._running = "callout"
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -57,11 +58,19 @@ class Worker:
 
     def word(self, seconds: float) -> dict[str, object] | None:
         """What it says next; None if it ended, TimeoutError if it says nothing."""
-        try:
-            line = self._lines.get(timeout=seconds)
-        except queue.Empty:
-            raise TimeoutError from None
-        return json.loads(line) if line else None
+        while True:
+            try:
+                line = self._lines.get(timeout=seconds)
+            except queue.Empty:
+                raise TimeoutError from None
+            word = json.loads(line) if line else None
+            if word is None or "running" not in word:
+                return word
+            self._running = word["running"]
+
+    def alike(self) -> str:
+        """What else ran last than Callout's callbacks: the program with JAX's, or with none. It cannot be our fault."""
+        return "" if self._running == "callout" else f"with callbacks of kind {self._running}"
 
     def end(self) -> int:
         self._process.kill()
@@ -77,6 +86,14 @@ class Tally:
     reasons: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     findings: int = 0
 
+    def end(self, seed: int, worker: Worker, text: str) -> None:
+        """A program ended its process."""
+        if alike := worker.alike():
+            self.counts["as JAX"] += 1
+            self.reasons[f"seed {seed} {text}, {alike}"] += 1
+        else:
+            self.finding(seed, f"{text} (again: python tests/programs --show --seed={seed})")
+
     def finding(self, seed: int, text: str, source: str = "") -> None:
         self.findings += 1
         print(f"FINDING: program {seed}: {text}\n{source}", flush=True)
@@ -91,12 +108,12 @@ def explore(options: argparse.Namespace) -> int:
             word = worker.word(SILENCE + options.shrink)
         except TimeoutError:
             worker.end()
-            tally.finding(seed, f"hangs (again: python tests/programs --show --seed={seed})")
+            tally.end(seed, worker, "hangs")
             seed += 1
             worker = Worker(seed, options)
             continue
         if word is None:
-            tally.finding(seed, f"ends the process with {worker.ended()} (again: ... --show --seed={seed})")
+            tally.end(seed, worker, f"ends the process with {worker.ended()}")
             seed += 1
             worker = Worker(seed, options)
         elif "finding" in word:
@@ -139,6 +156,7 @@ def work(options: argparse.Namespace) -> None:
             return type(error).__name__
         return ""
 
+    checking.announce = lambda callbacks: say(running=callbacks)
     seed, alive, refusals = options.seed, checking.live(), 0
     while True:
         program = seeds.draw(seed)

@@ -9,6 +9,7 @@ import itertools
 import logging
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,13 @@ def compiled(program: Program, callbacks: str) -> Any:
     return namespace["program"]
 
 
+announce: Callable[[str], object] = str
+"""Told whose callbacks are about to run: a process that ends or hangs then says no more."""
+
+
 def ran(program: Program, callbacks: str = "callout") -> list[np.ndarray]:
     """The results with Callout's callbacks, with those of JAX ("jax", or "debug" alone), or without ("none")."""
+    announce(callbacks)
     prelude.forget()
     ours = callbacks == "callout"
     prelude.failing.update([program.fails] if program.fails and ours else [])

@@ -2,8 +2,10 @@
 """The fuzzer of programs finds what is wrong, makes it short, and finds nothing where nothing is."""
 
 import dataclasses
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import callout
 import checking
@@ -143,6 +145,38 @@ def test_errors_of_callbacks_arrive_in_each_run(site):
 def test_an_error_that_does_not_arrive_is_found():
     with pytest.raises(checking.Difference, match="expected an error"):
         checking.check(dataclasses.replace(tap_beside_others(), fails=(0, 5)))
+
+
+@pytest.mark.parametrize(("kind", "findings"), [("jax", 0), ("callout", 1)])
+def test_a_process_that_ends_is_a_finding_if_our_callbacks_ran(tmp_path, kind, findings):
+    """A worker that ends at its third program, with callbacks of a kind."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys, types\n"
+        "checking = types.ModuleType('checking')\n"
+        "class Never(Exception): pass\n"
+        "checking.TooLarge = checking.Alike = checking.Refused = checking.Difference = Never\n"
+        "checking.live = dict\n"
+        "def check(program):\n"
+        "    checking.announce('callout')\n"
+        "    if program == 5:\n"
+        f"        checking.announce({kind!r})\n"
+        "        os._exit(9)\n"
+        "checking.check = check\n"
+        "seeds = types.ModuleType('seeds')\n"
+        "seeds.draw = int\n"
+        "sys.modules.update(checking=checking, seeds=seeds, printing=seeds, shrinking=seeds)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent), "--seed=3", "--count=4"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert f"programs: {findings} findings" in done.stdout, done.stdout + done.stderr
+    assert "5: ends the process with 9" in done.stdout or "seed 5 ends the process with 9" in done.stdout
+    assert done.returncode == findings
 
 
 def loop_with_bar() -> Program:
