@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/check.h"
 #include "frame/subbyte.h"
 #include "text/numpy_text.h"
 #include "text/text.h"
@@ -104,7 +105,7 @@ std::string ToText(const Array& array) {
   const callout_buffer buffer = AsBuffer(array, bytes);
   std::string text;
   if (!internal::AppendNumpyText(buffer, {.float32_exponents_from = kFloat32ExponentsFrom}, text)) {
-    internal::AppendArray(buffer, internal::TextStyle::kPrint, text);
+    CALLOUT_CHECK(internal::AppendArray(buffer, internal::TextStyle::kPrint, text).ok(), "no array has such elements");
   }
   return text;
 }

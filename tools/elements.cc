@@ -16,6 +16,9 @@
 namespace callout::tools {
 namespace {
 
+using internal::DTypeKind;
+using internal::RowOf;
+
 Status NoNumber(std::string_view text, DType dtype) {
   return InvalidArgument("callout: '" + std::string(text) + "' is no " + std::string(ShortName(dtype)));
 }
@@ -38,7 +41,7 @@ const std::vector<std::pair<float, uint16_t>>& SmallFloats(DType dtype) {
   auto& table = (*tables)[dtype];
   if (table.empty()) {
     for (uint32_t bits = 0; bits < 1U << BitWidth(dtype); ++bits) {
-      const float value = internal::SmallFloatToFloat(dtype, static_cast<uint16_t>(bits));
+      const float value = internal::SmallFloatToFloat(RowOf(dtype).format, static_cast<uint16_t>(bits));
       if (!std::isnan(value) && (value != 0 || !std::signbit(value)))
         table.emplace_back(value, static_cast<uint16_t>(bits));
     }
@@ -67,12 +70,12 @@ uint16_t SmallFloatBits(double number, DType dtype) {
   if (std::isnan(number)) {
     for (uint32_t bits = 0; bits < 1U << BitWidth(dtype); ++bits) {
       const auto candidate = static_cast<uint16_t>(bits);
-      if (std::isnan(internal::SmallFloatToFloat(dtype, candidate))) return candidate;
+      if (std::isnan(internal::SmallFloatToFloat(RowOf(dtype).format, candidate))) return candidate;
     }
   }
   const uint16_t bits = NearestBits(number, dtype);
   const auto sign = static_cast<uint16_t>(1U << (BitWidth(dtype) - 1));
-  const bool has_negative_zero = internal::SmallFloatToFloat(dtype, sign) == 0;
+  const bool has_negative_zero = internal::SmallFloatToFloat(RowOf(dtype).format, sign) == 0;
   return bits == 0 && std::signbit(number) && has_negative_zero ? sign : bits;
 }
 
@@ -84,11 +87,11 @@ void PutReal(double number, DType dtype, std::byte* out) {
   Put(static_cast<uint8_t>(bits), out);
 }
 
-bool IsComplex(DType dtype) { return dtype == DType::kComplex64 || dtype == DType::kComplex128; }
+bool IsComplex(DType dtype) { return RowOf(dtype).kind == DTypeKind::kComplex; }
 
-bool IsFloat(DType dtype) { return ShortName(dtype).starts_with("f") || dtype == DType::kBfloat16; }
+bool IsFloat(DType dtype) { return RowOf(dtype).kind == DTypeKind::kFloat; }
 
-bool IsSigned(DType dtype) { return ShortName(dtype).starts_with("s"); }
+bool IsSigned(DType dtype) { return RowOf(dtype).kind == DTypeKind::kSigned; }
 
 // Whatever the width: the low bytes of a two's complement are the number.
 void PutInteger(uint64_t number, DType dtype, std::byte* out) {
@@ -147,7 +150,7 @@ Status StoreText(std::string_view text, DType dtype, std::byte* out) {
   }
   if (!IsFloat(dtype)) return StoreInteger(text, dtype, out);
   double number = 0;
-  const bool has_nan = dtype != DType::kFloat4E2M1Fn;
+  const bool has_nan = RowOf(dtype).format.specials != internal::FloatSpecials::kAllNumbers;
   if (!Parse(text, number) || (std::isnan(number) && !has_nan)) return NoNumber(text, dtype);
   PutReal(number, dtype, out);
   return OkStatus();
@@ -171,9 +174,8 @@ void StoreUniform(double number, DType dtype, std::byte* out) {
 
 DType ParseDType(std::string_view name) {
   const std::string xla = name.starts_with('i') ? "s" + std::string(name.substr(1)) : std::string(name);
-  for (uint32_t number = 1; number < kDTypeLimit; ++number) {
-    const auto dtype = static_cast<DType>(number);
-    if (BitWidth(dtype) > 0 && (ShortName(dtype) == xla || (dtype == DType::kBool && xla == "pred"))) return dtype;
+  for (const internal::DTypeRow& row : internal::kDTypeRows) {
+    if (row.bits > 0 && (row.short_name == xla || (row.kind == DTypeKind::kBool && xla == "pred"))) return row.dtype;
   }
   return DType::kInvalid;
 }

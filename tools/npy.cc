@@ -6,10 +6,13 @@
 #include <numeric>
 #include <vector>
 
+#include "frame/dtype_row.h"
 #include "pjrt/row_major.h"
 
 namespace callout::tools {
 namespace {
+
+using internal::DTypeKind;
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAlignment = 64;
@@ -56,37 +59,38 @@ bool ParseHeader(std::string_view text, Header& header) {
   }
 }
 
-// "<f4" and its like; kInvalid for what arrays of XLA cannot be.
-DType FromDescr(std::string_view descr, DType raw) {
-  if (descr.size() < 3 || (descr[0] != '<' && descr[0] != '|' && descr[0] != '=')) return DType::kInvalid;
-  for (uint32_t number = 1; number < kDTypeLimit; ++number) {
-    const auto dtype = static_cast<DType>(number);
-    const std::string_view name = NumpyName(dtype);
-    const std::string_view kind = descr.substr(1, 1), size = descr.substr(2);
-    const bool fits = std::to_string(BitWidth(dtype) / 8) == size && BitWidth(dtype) % 8 == 0;
-    if (!fits || name.empty()) continue;
-    if ((kind == "b" && name == "bool") || (kind == "i" && name.starts_with("int")) ||
-        (kind == "u" && name.starts_with("uint")) || (kind == "c" && name.starts_with("complex")) ||
-        (kind == "f" && name == "float" + std::to_string(BitWidth(dtype)))) {
-      return dtype;
-    }
-  }
-  const bool is_raw = descr[1] == 'V' || (descr[1] == 'f' && descr.substr(2) == "1");
-  return is_raw && std::to_string(ElementSize(raw)) == descr.substr(2) ? raw : DType::kInvalid;
-}
-
+// "<f4"; raw bytes, "|V2", for types that NumPy itself does not have.
 std::string DescrOf(DType dtype) {
-  const std::string_view name = NumpyName(dtype);
+  const internal::DTypeRow& row = internal::RowOf(dtype);
   const std::string size = std::to_string(ElementSize(dtype));
   const std::string order = size == "1" ? "|" : "<";
-  if (name == "bool") return "|b1";
-  if (name == "float16" || name == "float32" || name == "float64") return order + "f" + size;
-  if (BitWidth(dtype) >= 8) {
-    if (name.starts_with("int")) return order + "i" + size;
-    if (name.starts_with("uint")) return order + "u" + size;
-    if (name.starts_with("complex")) return order + "c" + size;
+  switch (row.bits < 8 ? DTypeKind::kUnknown : row.kind) {
+    case DTypeKind::kBool:
+      return "|b1";
+    case DTypeKind::kSigned:
+      return order + "i" + size;
+    case DTypeKind::kUnsigned:
+      return order + "u" + size;
+    case DTypeKind::kComplex:
+      return order + "c" + size;
+    case DTypeKind::kFloat:
+      return row.numpy_name == "float" + std::to_string(row.bits) ? order + "f" + size : "|V" + size;
+    case DTypeKind::kToken:
+    case DTypeKind::kUnknown:
+      break;
   }
   return "|V" + size;
+}
+
+// kInvalid for what arrays of XLA cannot be.
+DType FromDescr(std::string_view descr, DType raw) {
+  if (descr.size() < 3 || (descr[0] != '<' && descr[0] != '|' && descr[0] != '=')) return DType::kInvalid;
+  const bool is_raw = descr[1] == 'V' || descr.substr(1) == "f1";
+  if (is_raw) return std::to_string(ElementSize(raw)) == descr.substr(2) ? raw : DType::kInvalid;
+  for (const internal::DTypeRow& row : internal::kDTypeRows) {
+    if (row.bits > 0 && std::string_view(DescrOf(row.dtype)).substr(1) == descr.substr(1)) return row.dtype;
+  }
+  return DType::kInvalid;
 }
 
 // From Fortran's order, where the first dimension varies fastest.

@@ -3,6 +3,9 @@
 // A call without XLA: decoding a call frame's buffers, and invoking a native function with them.
 #include <benchmark/benchmark.h>
 
+#include <cstdlib>
+#include <span>
+
 #include "callout/call.h"
 #include "frame/call_frame.h"
 #include "registry/in_flight.h"
@@ -33,10 +36,12 @@ class Frame {
   callout_call Decode() {
     callout_call call = {};
     call.struct_size = sizeof(call);
-    call.num_args = DecodeArgs(args_, decoded_arg_);
-    call.num_results = DecodeRets(rets_, decoded_ret_);
-    call.args = decoded_arg_;
-    call.results = decoded_ret_;
+    std::span<const callout_buffer> args, results;
+    if (!DecodeArgs(args_, decoded_arg_, args).ok() || !DecodeRets(rets_, decoded_ret_, results).ok()) std::abort();
+    call.num_args = static_cast<uint32_t>(args.size());
+    call.num_results = static_cast<uint32_t>(results.size());
+    call.args = args.data();
+    call.results = results.data();
     call.set_error = [](void*, int32_t, const char*, size_t) {};
     return call;
   }

@@ -9,47 +9,30 @@
 #include <cstdint>
 #include <string_view>
 
+#include "callout/dtype_rows.h"
 #include "callout/export.h"
 
 namespace callout {
 
 enum class DType : uint32_t {
   kInvalid = 0,
-  kBool = 1,
-  kInt1 = 30,
-  kInt2 = 26,
-  kInt4 = 21,
-  kInt8 = 2,
-  kInt16 = 3,
-  kInt32 = 4,
-  kInt64 = 5,
-  kUint1 = 31,
-  kUint2 = 27,
-  kUint4 = 22,
-  kUint8 = 6,
-  kUint16 = 7,
-  kUint32 = 8,
-  kUint64 = 9,
-  kFloat16 = 10,
-  kFloat32 = 11,
-  kFloat64 = 12,
-  kBfloat16 = 16,
-  kComplex64 = 15,
-  kComplex128 = 18,
-  kToken = 17,
-  kFloat8E5M2 = 19,
-  kFloat8E3M4 = 29,
-  kFloat8E4M3 = 28,
-  kFloat8E4M3Fn = 20,
-  kFloat8E4M3B11Fnuz = 23,
-  kFloat8E5M2Fnuz = 24,
-  kFloat8E4M3Fnuz = 25,
-  kFloat4E2M1Fn = 32,
-  kFloat8E8M0Fnu = 33,
+#define CALLOUT_ENUMERATOR(name, number, ...) name = number,
+  CALLOUT_DTYPE_ROWS(CALLOUT_ENUMERATOR)
+#undef CALLOUT_ENUMERATOR
 };
 
+namespace internal {
+constexpr uint32_t DTypeLimit() {
+  uint32_t limit = 0;
+#define CALLOUT_RAISE(name, number, ...) limit = limit > number ? limit : number + 1;
+  CALLOUT_DTYPE_ROWS(CALLOUT_RAISE)
+#undef CALLOUT_RAISE
+  return limit;
+}
+}  // namespace internal
+
 /// One more than the largest number of a DType.
-inline constexpr uint32_t kDTypeLimit = 34;
+inline constexpr uint32_t kDTypeLimit = internal::DTypeLimit();
 
 /// Bits of one element in an XLA buffer; 0 for tokens and unknown numbers.
 CALLOUT_EXPORT int BitWidth(DType dtype);

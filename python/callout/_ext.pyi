@@ -289,6 +289,8 @@ def statistics_keys(sink: Callback) -> list[tuple[str, str]]:
 
 def reset_statistics_sink(sink: Callback) -> None: ...
 
+DTYPE_NAMES: dict = ...
+
 class ValueLayout:
     """(kind, text, number) pieces, see src/sinks/value_layout.h."""
 

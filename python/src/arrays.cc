@@ -7,14 +7,17 @@
 
 #include "base/block_pool.h"
 #include "frame/buffer.h"
+#include "frame/dtype_row.h"
 #include "frame/element_doubles.h"
 #include "frame/subbyte.h"
 
 namespace callout::python {
 namespace {
 
+using internal::DTypeKind;
 using internal::ElementCount;
 using internal::IsSubByte;
+using internal::RowOf;
 using internal::ShapeString;
 
 // Copies from this size on lie in pooled blocks: malloc would map and fault in fresh pages each time.
@@ -128,10 +131,10 @@ bool SameValues(PyObject* a, PyObject* b) {
 enum class NumberKind { kBool, kInteger, kReal, kComplex };
 
 NumberKind KindOf(DType dtype) {
-  if (dtype == DType::kBool) return NumberKind::kBool;
-  const char letter = ShortName(dtype)[0];
-  if (letter == 's' || letter == 'u') return NumberKind::kInteger;
-  return letter == 'c' ? NumberKind::kComplex : NumberKind::kReal;
+  const internal::DTypeRow& row = RowOf(dtype);
+  if (row.kind == DTypeKind::kBool) return NumberKind::kBool;
+  if (row.is_integer()) return NumberKind::kInteger;
+  return row.kind == DTypeKind::kComplex ? NumberKind::kComplex : NumberKind::kReal;
 }
 
 bool IsPythonNumber(PyObject* value) {
@@ -148,7 +151,7 @@ bool IntegerFits(PyObject* integer, DType dtype) {
   const int bits = BitWidth(dtype);
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(integer, &overflow);
-  if (ShortName(dtype)[0] == 's') {
+  if (RowOf(dtype).kind == DTypeKind::kSigned) {
     const long long limit = 1LL << (bits - 1 < 62 ? bits - 1 : 62);
     return overflow == 0 && (bits == 64 || (number >= -limit && number < limit));
   }
@@ -165,10 +168,14 @@ bool IntegerFits(PyObject* integer, DType dtype) {
 bool RealSurvived(PyObject* real, const callout_buffer& result) {
   const double number = PyFloat_AsDouble(real);
   double stored = 0;
-  internal::ReadDoubles(result, 0, 1, &stored);
+  if (!internal::ReadDoubles(result, 0, 1, &stored).ok()) return false;
   if (std::isnan(number) || std::isnan(stored)) return std::isnan(number) && std::isnan(stored);
   if (std::isinf(number)) return number == stored;
-  return static_cast<DType>(result.dtype) != DType::kFloat4E2M1Fn || std::abs(number) < 7;  // where 6 is the largest
+  const internal::SmallFloatFormat& format = RowOf(static_cast<DType>(result.dtype)).format;
+  if (format.specials != internal::FloatSpecials::kAllNumbers) return true;
+  // The largest number and half a step: from there on it would have been rounded up.
+  const int exponent = (1 << format.exponent_bits) - 1 - format.bias;
+  return std::abs(number) < std::ldexp(2 - std::ldexp(1, -format.mantissa_bits - 1), exponent);
 }
 
 // A Python number as the one element of `result`. As StoreResult.

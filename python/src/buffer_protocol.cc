@@ -3,46 +3,10 @@
 
 #include <string>
 
-#include "callout/dtype.h"
+#include "frame/dtype_row.h"
 
 namespace callout::python {
 namespace {
-
-// struct's and PEP 3118's letter; null for dtypes that have none, which NumPy takes through __array__.
-const char* FormatOf(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return "?";
-    case DType::kInt8:
-      return "b";
-    case DType::kUint8:
-      return "B";
-    case DType::kInt16:
-      return "h";
-    case DType::kUint16:
-      return "H";
-    case DType::kInt32:
-      return "i";
-    case DType::kUint32:
-      return "I";
-    case DType::kInt64:
-      return "q";
-    case DType::kUint64:
-      return "Q";
-    case DType::kFloat16:
-      return "e";
-    case DType::kFloat32:
-      return "f";
-    case DType::kFloat64:
-      return "d";
-    case DType::kComplex64:
-      return "Zf";
-    case DType::kComplex128:
-      return "Zd";
-    default:
-      return nullptr;
-  }
-}
 
 // Strides, and behind them the shape. A scalar has neither.
 bool MakeExtents(const callout_buffer& memory, Py_ssize_t itemsize, Py_ssize_t** extents) {
@@ -72,8 +36,8 @@ bool Refuse(const char* why) {
 
 bool FillPyBuffer(const callout_buffer& memory, bool writeable, int flags, Py_ssize_t** extents, Py_buffer* out) {
   const auto dtype = static_cast<DType>(memory.dtype);
-  const char* format = FormatOf(dtype);
-  if (format == nullptr) {
+  const char* format = internal::RowOf(dtype).letter;
+  if (*format == '\0') {
     PyErr_Format(PyExc_BufferError, "callout: the buffer protocol has no dtype %s; numpy.asarray takes it",
                  std::string(NumpyName(dtype)).c_str());
     return false;

@@ -4,59 +4,13 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <vector>
 
-#include "callout/dtype.h"
 #include "frame/buffer.h"
+#include "frame/dtype_row.h"
 
 namespace callout::python {
 namespace {
-
-// DLDataTypeCode.
-std::optional<uint8_t> CodeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kInt8:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64:
-      return 0;
-    case DType::kUint8:
-    case DType::kUint16:
-    case DType::kUint32:
-    case DType::kUint64:
-      return 1;
-    case DType::kFloat16:
-    case DType::kFloat32:
-    case DType::kFloat64:
-      return 2;
-    case DType::kBfloat16:
-      return 4;
-    case DType::kComplex64:
-    case DType::kComplex128:
-      return 5;
-    case DType::kBool:
-      return 6;
-    case DType::kFloat8E3M4:
-      return 7;
-    case DType::kFloat8E4M3:
-      return 8;
-    case DType::kFloat8E4M3B11Fnuz:
-      return 9;
-    case DType::kFloat8E4M3Fn:
-      return 10;
-    case DType::kFloat8E4M3Fnuz:
-      return 11;
-    case DType::kFloat8E5M2:
-      return 12;
-    case DType::kFloat8E5M2Fnuz:
-      return 13;
-    case DType::kFloat8E8M0Fnu:
-      return 14;
-    default:
-      return std::nullopt;
-  }
-}
 
 // What a consumer's tensor refers to. Deleted by the tensor's deleter, on whatever thread.
 struct Exported {
@@ -111,8 +65,8 @@ std::unique_ptr<Exported> Export(const callout_buffer& buffer, std::shared_ptr<L
 
 PyObject* ToDLPack(const callout_buffer& buffer, const DLPackRequest& request, std::shared_ptr<Leases> leases) {
   const auto dtype = static_cast<DType>(buffer.dtype);
-  const std::optional<uint8_t> code = CodeOf(dtype);
-  if (!code.has_value()) {
+  const int code = internal::RowOf(dtype).dlpack_code;
+  if (code < 0) {
     PyErr_Format(PyExc_BufferError, "callout: DLPack has no dtype %s", std::string(NumpyName(dtype)).c_str());
     return nullptr;
   }
@@ -125,7 +79,7 @@ PyObject* ToDLPack(const callout_buffer& buffer, const DLPackRequest& request, s
   const DLTensor tensor = {exported->copy != nullptr ? exported->copy.get() : buffer.data,
                            request.device,
                            static_cast<int32_t>(buffer.rank),
-                           {*code, static_cast<uint8_t>(BitWidth(dtype)), 1},
+                           {static_cast<uint8_t>(code), static_cast<uint8_t>(BitWidth(dtype)), 1},
                            exported->extents.data(),
                            exported->extents.data() + buffer.rank,
                            0};
@@ -174,7 +128,7 @@ std::string DataOfDLPack(PyObject* capsule, const callout_buffer& like, const vo
   if (managed == nullptr) return "";
   const DLTensor& tensor = managed->tensor;
   const auto dtype = static_cast<DType>(like.dtype);
-  const std::optional<uint8_t> code = CodeOf(dtype);
+  const int code = internal::RowOf(dtype).dlpack_code;
   const bool same_dtype = code == tensor.dtype.code && tensor.dtype.bits == BitWidth(dtype) && tensor.dtype.lanes == 1;
   if (!same_dtype || !SameShape(tensor, like)) {
     return "expected " + internal::ShapeString(like) + ", got " + Described(tensor);

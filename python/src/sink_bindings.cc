@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "frame/dtype_row.h"
 #include "sinks/sinks.h"
 
 namespace nb = nanobind;
@@ -34,11 +35,10 @@ CallbackHandle MakePrintSink(const std::string& label, int fd, std::optional<std
 }
 
 DType DTypeNamed(std::string_view name) {
-  for (uint32_t number = 0; number < kDTypeLimit; ++number) {
-    const auto dtype = static_cast<DType>(number);
-    if (NumpyName(dtype) == name) return dtype;
+  for (const internal::DTypeRow& row : internal::kDTypeRows) {
+    if (!row.numpy_name.empty() && row.numpy_name == name) return row.dtype;
   }
-  return DType::kInvalid;
+  throw nb::value_error(("callout: XLA has no dtype " + std::string(name)).c_str());
 }
 
 void CheckPrintFormat(const std::string& format, const std::vector<std::string>& leaves,

@@ -29,8 +29,10 @@ Status InstantiateCall(XLA_FFI_CallFrame* frame) {
 Status Execute(XLA_FFI_CallFrame* frame, const CallSite& site) {
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
-  std::span<const callout_buffer> args(arg_buffers.data(), DecodeArgs(frame->args, arg_buffers.data()));
-  std::span<const callout_buffer> results(result_buffers.data(), DecodeRets(frame->rets, result_buffers.data()));
+  std::span<const callout_buffer> args;
+  CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
+  std::span<const callout_buffer> results;
+  CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
   if (site.threaded()) CALLOUT_RETURN_IF_ERROR(PassToken(&args, &results));
   return site.Run(frame, args, results);
 }

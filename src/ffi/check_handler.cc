@@ -26,16 +26,16 @@ Status BadFrame(const std::string& what) {
 // The frame of a check, wherever its buffers are.
 struct Check {
   explicit Check(XLA_FFI_CallFrame* frame)
-      : args(static_cast<size_t>(frame->args.size)),
-        results(static_cast<size_t>(frame->rets.size)),
-        num_args(DecodeArgs(frame->args, args.data())),
-        num_results(DecodeRets(frame->rets, results.data())) {}
+      : operands(static_cast<size_t>(frame->args.size)), outputs(static_cast<size_t>(frame->rets.size)) {}
 
-  Status Validate() {
-    if (num_args != num_results + 1 || args[0].size_bytes != sizeof(int32_t)) {
-      return BadFrame("got " + std::to_string(num_args) + " operands and " + std::to_string(num_results) + " results");
+  Status Decode(XLA_FFI_CallFrame* frame) {
+    CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, operands.data(), args));
+    CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, outputs.data(), results));
+    if (args.size() != results.size() + 1 || args[0].size_bytes != sizeof(int32_t)) {
+      return BadFrame("got " + std::to_string(args.size()) + " operands and " + std::to_string(results.size()) +
+                      " results");
     }
-    for (uint32_t i = 0; i < num_results; ++i) {
+    for (size_t i = 0; i < results.size(); ++i) {
       if (args[i + 1].size_bytes == results[i].size_bytes) continue;
       return BadFrame("got " + ShapeString(args[i + 1]) + " and " + ShapeString(results[i]));
     }
@@ -45,7 +45,7 @@ struct Check {
   // XLA lets a value and its result be one buffer where nothing else reads the operand.
   template <typename Copy>
   Status PassOn(Copy&& copy) {
-    for (uint32_t i = 0; i < num_results; ++i) {
+    for (size_t i = 0; i < results.size(); ++i) {
       const callout_buffer& from = args[i + 1];
       if (from.data == results[i].data || from.size_bytes == 0) continue;
       CALLOUT_RETURN_IF_ERROR(copy(results[i].data, from.data, from.size_bytes));
@@ -53,10 +53,10 @@ struct Check {
     return OkStatus();
   }
 
-  SmallBuffer<callout_buffer, 16> args;
-  SmallBuffer<callout_buffer, 8> results;
-  uint32_t num_args;
-  uint32_t num_results;
+  SmallBuffer<callout_buffer, 16> operands;
+  SmallBuffer<callout_buffer, 8> outputs;
+  std::span<const callout_buffer> args;
+  std::span<const callout_buffer> results;
 };
 
 Status FailureOf(int32_t number, std::string_view name) {
@@ -69,7 +69,7 @@ Status FailureOf(int32_t number, std::string_view name) {
 
 Status Execute(XLA_FFI_CallFrame* frame) {
   Check check(frame);
-  CALLOUT_RETURN_IF_ERROR(check.Validate());
+  CALLOUT_RETURN_IF_ERROR(check.Decode(frame));
   int32_t number;
   std::memcpy(&number, check.args[0].data, sizeof(number));
   if (number != 0) {
@@ -99,12 +99,12 @@ Status InstantiateOnCuda(XLA_FFI_CallFrame* frame) {
 
 Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
   Check check(frame);
-  CALLOUT_RETURN_IF_ERROR(check.Validate());
+  CALLOUT_RETURN_IF_ERROR(check.Decode(frame));
   CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedPool* const pool, state.pools.On(DeviceOrdinal(frame)));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
   const auto stream = static_cast<cuda::CUstream>(found);
   const std::string subject = "callback '" + state.callback + "'";
-  HostCopies copies(*pool, stream, subject, {check.args.data(), 1}, {});
+  HostCopies copies(*pool, stream, subject, check.args.first(1), {});
   CALLOUT_RETURN_IF_ERROR(copies.In());
   int32_t number;
   std::memcpy(&number, copies.args()[0].data, sizeof(number));

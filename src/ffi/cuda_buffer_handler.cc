@@ -132,10 +132,7 @@ Status Execute(XLA_FFI_CallFrame* frame, BufferState& state) {
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
   SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
   SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
-  call.num_args = DecodeArgs(frame->args, args.data());
-  call.num_results = DecodeRets(frame->rets, results.data());
-  call.args = args.data();
-  call.results = results.data();
+  CALLOUT_RETURN_IF_ERROR(DecodeFrame(*frame, args.data(), results.data(), call));
   call.run_id = RunId(frame);
   call.error_context = frame;
   call.attributes = state.attributes().data();

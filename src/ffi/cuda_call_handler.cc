@@ -42,8 +42,10 @@ Status Execute(XLA_FFI_CallFrame* frame, CudaCallState& state) {
   const auto stream = static_cast<CUstream>(found);
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
-  std::span<const callout_buffer> args(arg_buffers.data(), DecodeArgs(frame->args, arg_buffers.data()));
-  std::span<const callout_buffer> results(result_buffers.data(), DecodeRets(frame->rets, result_buffers.data()));
+  std::span<const callout_buffer> args;
+  CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
+  std::span<const callout_buffer> results;
+  CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
   if (state.site.threaded()) {
     CALLOUT_ASSIGN_OR_RETURN(const ThreadToken token, TakeToken(&args, &results));
     CALLOUT_RETURN_IF_ERROR(CopyOnDevice(pool->device(), stream, cuda::AddressOf(token.to), cuda::AddressOf(token.from),

@@ -31,12 +31,14 @@ Status Take(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<
 Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
   if (frame->rets.size > 0) CALLOUT_RETURN_IF_ERROR(CheckTapResults(frame, state));
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
-  std::span<const callout_buffer> args(arg_buffers.data(), DecodeArgs(frame->args, arg_buffers.data()));
+  std::span<const callout_buffer> args;
+  CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
   const auto stream = static_cast<CUstream>(found);
   if (!state.threaded() && !state.deferred()) return Take(frame, state.site(), stream, args);
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
-  std::span<const callout_buffer> results(result_buffers.data(), DecodeRets(frame->rets, result_buffers.data()));
+  std::span<const callout_buffer> results;
+  CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
   CALLOUT_ASSIGN_OR_RETURN(const auto taps, DeviceTaps::Get().On(DeviceOrdinal(frame)));
   cuda::ContextScope current(taps->device());
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());

@@ -61,14 +61,9 @@ Status LaunchOn(const LoadedKernel& kernel, CUstream stream, const Aliases& alia
 Status LaunchLanes(XLA_FFI_CallFrame* frame, ImageState& state, const LoadedKernel& kernel, CUstream stream) {
   SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
   SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
-  const uint32_t num_args = DecodeArgs(frame->args, args.data());
-  const uint32_t num_results = DecodeRets(frame->rets, results.data());
   callout_call whole = {};
   whole.struct_size = sizeof(whole);
-  whole.num_args = num_args;
-  whole.num_results = num_results;
-  whole.args = args.data();
-  whole.results = results.data();
+  CALLOUT_RETURN_IF_ERROR(DecodeFrame(*frame, args.data(), results.data(), whole));
   const Lanes& lanes = state.lanes();
   if (lanes.empty()) [[likely]]
     return LaunchOn(kernel, stream, state.aliases(), whole);

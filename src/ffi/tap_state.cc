@@ -83,8 +83,10 @@ Status InstantiateTap(XLA_FFI_CallFrame* frame) {
 
 Status CheckTapResults(XLA_FFI_CallFrame* frame, const TapState& state) {
   SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
-  const uint32_t count = DecodeRets(frame->rets, results.data());
-  const uint32_t expected = (state.threaded() ? 1 : 0) + (state.deferred() ? 1 : 0);
+  std::span<const callout_buffer> decoded;
+  CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, results.data(), decoded));
+  const size_t count = decoded.size();
+  const size_t expected = (state.threaded() ? 1U : 0U) + (state.deferred() ? 1U : 0U);
   if (count == expected) [[likely]]
     return OkStatus();
   return InvalidArgument("callout: tap '" + state.site().info.label + "': expected " + std::to_string(expected) +

@@ -6,9 +6,9 @@
 #include <map>
 #include <utility>
 
-#include "callout/dtype.h"
 #include "files/csv_text.h"
 #include "frame/buffer.h"
+#include "frame/dtype_row.h"
 #include "sinks/step_counter.h"
 
 namespace callout::internal {
@@ -19,11 +19,6 @@ using Kind = CsvCell::Kind;
 constexpr std::pair<std::string_view, Kind> kFields[] = {{"name", Kind::kName},     {"step", Kind::kStep},
                                                          {"device", Kind::kDevice}, {"run", Kind::kRun},
                                                          {"seq", Kind::kSeq},       {"time", Kind::kTime}};
-
-bool IsFloat(DType dtype) {
-  const std::string_view name = ShortName(dtype);
-  return name.starts_with('f') || name.starts_with("bf");
-}
 
 const std::vector<std::string>& OwnColumns() {
   static const auto* const columns = new std::vector<std::string>{"name", "step", "device", "time"};
@@ -61,7 +56,7 @@ Status ForEachElement(const Record& record, const Visit& visit) {
     if (StepLeaf(leaf, buffer)) continue;
     const int64_t count = ElementCount(buffer);
     const std::string column = ColumnOf(leaf);
-    const bool is_float = IsFloat(static_cast<DType>(buffer.dtype));
+    const bool is_float = RowOf(static_cast<DType>(buffer.dtype)).kind == DTypeKind::kFloat;
     if (count > kMaxCsvElements) {
       return InvalidArgument("'" + column + "' is " + ShapeString(buffer) + ": a CSV file takes arrays of at most " +
                              std::to_string(kMaxCsvElements) + " elements, a column each");

@@ -47,7 +47,10 @@ class CsvSink final : public FileSink {
       return CsvCellsOf(like, columns_, chosen_);
     }));
     writers_.clear();
-    for (const callout_buffer& buffer : record.buffers) writers_.emplace_back(buffer, TextStyle::kPrint);
+    for (const callout_buffer& buffer : record.buffers) {
+      CALLOUT_ASSIGN_OR_RETURN(ElementWriter writer, ElementWriter::Of(buffer, TextStyle::kPrint));
+      writers_.push_back(std::move(writer));
+    }
     for (const CsvCell& cell : *cells) {
       AppendCell(record, cell, line);
       line += ',';

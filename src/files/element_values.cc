@@ -4,15 +4,16 @@
 #include <algorithm>
 #include <array>
 
-#include "callout/dtype.h"
+#include "base/check.h"
 #include "frame/buffer.h"
+#include "frame/dtype_row.h"
 #include "frame/element_doubles.h"
 
 namespace callout::internal {
 
 bool HasRealElements(const callout_buffer& buffer) {
-  const auto dtype = static_cast<DType>(buffer.dtype);
-  return dtype != DType::kComplex64 && dtype != DType::kComplex128 && BitWidth(dtype) > 0;
+  const DTypeRow& row = RowOf(static_cast<DType>(buffer.dtype));
+  return row.kind == DTypeKind::kBool || row.kind == DTypeKind::kFloat || row.is_integer();
 }
 
 void ForEachValue(const callout_buffer& buffer, const std::function<void(std::span<const double>)>& visit) {
@@ -21,14 +22,14 @@ void ForEachValue(const callout_buffer& buffer, const std::function<void(std::sp
   const int64_t count = ElementCount(buffer);
   for (int64_t i = 0; i < count; i += kAtOnce) {
     const auto some = static_cast<size_t>(std::min(kAtOnce, count - i));
-    ReadDoubles(buffer, i, some, values.data());
+    CALLOUT_CHECK(ReadDoubles(buffer, i, some, values.data()).ok(), "an array has elements that are no numbers");
     visit({values.data(), some});
   }
 }
 
 double FirstValue(const callout_buffer& buffer) {
   double value = 0;
-  ReadDoubles(buffer, 0, 1, &value);
+  CALLOUT_CHECK(ReadDoubles(buffer, 0, 1, &value).ok(), "an array has elements that are no numbers");
   return value;
 }
 

@@ -38,7 +38,7 @@ class JsonLinesSink final : public FileSink {
       lines += ", ";
       AppendJsonString(members_[i], lines);
       lines += ": ";
-      AppendArray(record.buffers[i], TextStyle::kJson, lines);
+      CALLOUT_RETURN_IF_ERROR(AppendArray(record.buffers[i], TextStyle::kJson, lines));
     }
     lines += "}\n";
     return OkStatus();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frame/buffer.h"
 
-#include <cstring>
+#include <type_traits>
 
-#include "callout/dtype.h"
+#include "frame/elements.h"
 
 namespace callout::internal {
 
@@ -20,42 +20,23 @@ std::string ShapeString(const callout_buffer& buffer) {
 
 namespace {
 
-template <typename T>
-int64_t Load(const void* data) {
-  T value;
-  std::memcpy(&value, data, sizeof(value));
-  return static_cast<int64_t>(value);
-}
+bool IsIntegerOfBytes(DType dtype) { return RowOf(dtype).is_integer() && RowOf(dtype).bits >= 8; }
 
 }  // namespace
 
 bool HasIntegers(const callout_buffer& buffer) {
-  const auto dtype = static_cast<DType>(buffer.dtype);
-  return buffer.size_bytes > 0 && dtype >= DType::kInt8 && dtype <= DType::kUint64;
+  return buffer.size_bytes > 0 && IsIntegerOfBytes(static_cast<DType>(buffer.dtype));
 }
 
 std::optional<int64_t> FirstInteger(const callout_buffer& buffer) {
-  if (buffer.size_bytes == 0) return std::nullopt;
-  switch (static_cast<DType>(buffer.dtype)) {
-    case DType::kInt8:
-      return Load<int8_t>(buffer.data);
-    case DType::kInt16:
-      return Load<int16_t>(buffer.data);
-    case DType::kInt32:
-      return Load<int32_t>(buffer.data);
-    case DType::kInt64:
-      return Load<int64_t>(buffer.data);
-    case DType::kUint8:
-      return Load<uint8_t>(buffer.data);
-    case DType::kUint16:
-      return Load<uint16_t>(buffer.data);
-    case DType::kUint32:
-      return Load<uint32_t>(buffer.data);
-    case DType::kUint64:
-      return Load<uint64_t>(buffer.data);
-    default:
-      return std::nullopt;
-  }
+  std::optional<int64_t> first;
+  if (!HasIntegers(buffer)) return first;
+  (void)VisitElements(static_cast<DType>(buffer.dtype), [&](const auto& reader) {
+    if constexpr (std::is_integral_v<decltype(reader(buffer.data, 0))>) {
+      first = static_cast<int64_t>(reader(buffer.data, 0));
+    }
+  });
+  return first;
 }
 
 }  // namespace callout::internal

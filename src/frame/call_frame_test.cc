@@ -7,6 +7,7 @@
 
 #include "testing/fake_runtime.h"
 #include "testing/frame_builder.h"
+#include "testing/status_matchers.h"
 
 namespace callout::internal {
 namespace {
@@ -16,13 +17,17 @@ class CallFrameTest : public ::testing::Test {
   std::vector<callout_buffer> Args() {
     const auto* frame = site_.Frame(builder_, XLA_FFI_ExecutionStage_EXECUTE);
     std::vector<callout_buffer> out(static_cast<size_t>(frame->args.size));
-    out.resize(DecodeArgs(frame->args, out.data()));
+    std::span<const callout_buffer> decoded;
+    EXPECT_TRUE(DecodeArgs(frame->args, out.data(), decoded).ok());
+    out.resize(decoded.size());
     return out;
   }
   std::vector<callout_buffer> Rets() {
     const auto* frame = site_.Frame(builder_, XLA_FFI_ExecutionStage_EXECUTE);
     std::vector<callout_buffer> out(static_cast<size_t>(frame->rets.size));
-    out.resize(DecodeRets(frame->rets, out.data()));
+    std::span<const callout_buffer> decoded;
+    EXPECT_TRUE(DecodeRets(frame->rets, out.data(), decoded).ok());
+    out.resize(decoded.size());
     return out;
   }
 
@@ -94,6 +99,23 @@ TEST_F(CallFrameTest, ManyArgumentsKeepTheirOrder) {
   const auto args = Args();
   ASSERT_EQ(args.size(), 40U);
   for (int i = 0; i < 40; ++i) EXPECT_EQ(*static_cast<const int*>(args[static_cast<size_t>(i)].data), i);
+}
+
+TEST_F(CallFrameTest, UnknownElementTypesAreErrorsAndNotRead) {
+  // A gap between XLA's numbers, and one more than the largest.
+  for (const uint32_t number : {14U, kDTypeLimit}) {
+    FrameBuilder builder;
+    builder.Arg(TestBuffer::Scalar(1)).Arg(TestBuffer(static_cast<DType>(number), {2}, {1, 2}));
+    builder.Ret(static_cast<DType>(number), {});
+    const auto* frame = site_.Frame(builder, XLA_FFI_ExecutionStage_EXECUTE);
+    callout_buffer out[2];
+    std::span<const callout_buffer> decoded;
+    EXPECT_THAT(DecodeArgs(frame->args, out, decoded),
+                StatusIs(StatusCode::kInvalidArgument, "operand 1 has element type " + std::to_string(number)));
+    EXPECT_THAT(DecodeRets(frame->rets, out, decoded),
+                StatusIs(StatusCode::kInvalidArgument, "result 0 has element type " + std::to_string(number)));
+    EXPECT_TRUE(decoded.empty());
+  }
 }
 
 }  // namespace

@@ -8,11 +8,13 @@
 
 #include "callout/abi.h"
 #include "callout/export.h"
+#include "callout/status.h"
 
 namespace callout::internal {
 
 /// Writes the elements [first, first + count) of `buffer` to `out`. Integers of 64 bits are rounded, complex numbers
-/// are their magnitude, booleans 0 and 1. For types of less than a byte `first` is a multiple of 8. Thread-safe.
-CALLOUT_EXPORT void ReadDoubles(const callout_buffer& buffer, int64_t first, size_t count, double* out);
+/// are their magnitude, booleans 0 and 1. For types of less than a byte `first` is a multiple of 8. InvalidArgument for
+/// tokens and types that are not known. Thread-safe.
+CALLOUT_EXPORT Status ReadDoubles(const callout_buffer& buffer, int64_t first, size_t count, double* out);
 
 }  // namespace callout::internal

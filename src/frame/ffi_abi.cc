@@ -16,10 +16,9 @@ static_assert(XLA_FFI_API_MAJOR == 0 && XLA_FFI_API_MINOR <= 3,
               "build against the headers of the oldest supported jaxlib: older runtimes refuse newer handlers");
 static_assert(static_cast<int>(StatusCode::kInternal) == XLA_FFI_Error_Code_INTERNAL &&
               static_cast<int>(StatusCode::kUnauthenticated) == XLA_FFI_Error_Code_UNAUTHENTICATED);
-static_assert(static_cast<int>(DType::kFloat32) == XLA_FFI_DataType_F32 &&
-              static_cast<int>(DType::kFloat8E8M0Fnu) == XLA_FFI_DataType_F8E8M0FNU &&
-              static_cast<int>(DType::kInt4) == XLA_FFI_DataType_S4 &&
-              static_cast<int>(DType::kToken) == XLA_FFI_DataType_TOKEN);
+#define CALLOUT_ROW(name, number, xla, ...) static_assert(number == XLA_FFI_DataType_##xla);
+CALLOUT_DTYPE_ROWS(CALLOUT_ROW)
+#undef CALLOUT_ROW
 
 constexpr int kMinorWithStage = 3;    // State_Set/Get carry the stage from here on
 constexpr int kMinorWithRecord = 4;   // a bundle of handlers has a fifth from here on, in front of the traits

@@ -7,11 +7,11 @@
 
 #include <cstdint>
 
-#include "callout/dtype.h"
+#include "frame/dtype_row.h"
 
 namespace callout::internal {
 
-/// `bits` in its low bits. NaN for types that are no small floats.
-float SmallFloatToFloat(DType dtype, uint16_t bits);
+/// `bits` in its low bits; those above do not count. `format` has bits.
+float SmallFloatToFloat(const SmallFloatFormat& format, uint16_t bits);
 
 }  // namespace callout::internal

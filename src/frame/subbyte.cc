@@ -3,18 +3,15 @@
 
 #include <cstring>
 
+#include "frame/dtype_row.h"
+
 namespace callout::internal {
-namespace {
-
-bool IsSigned(DType dtype) { return dtype == DType::kInt1 || dtype == DType::kInt2 || dtype == DType::kInt4; }
-
-}  // namespace
 
 void Unpack(DType dtype, const void* packed, int64_t elements, uint8_t* out, HighBits high_bits) {
   const int bits = BitWidth(dtype);
   const int per_byte = 8 / bits;
   const auto mask = static_cast<uint8_t>((1 << bits) - 1);
-  const bool extend = high_bits == HighBits::kSign && IsSigned(dtype);
+  const bool extend = high_bits == HighBits::kSign && RowOf(dtype).kind == DTypeKind::kSigned;
   const uint8_t sign = extend ? static_cast<uint8_t>(1 << (bits - 1)) : uint8_t{0};
   const auto* bytes = static_cast<const uint8_t*>(packed);
   for (int64_t i = 0; i < elements; ++i) {

@@ -124,7 +124,10 @@ XLA_FFI_Error* Doubles(XLA_FFI_CallFrame* frame) {
   XLA_FFI_Error* error = nullptr;
   if (internal::AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
   callout_buffer from, to;
-  if (internal::DecodeArgs(frame->args, &from) != 1 || internal::DecodeRets(frame->rets, &to) != 1) {
+  std::span<const callout_buffer> args, results;
+  const bool is_decoded =
+      internal::DecodeArgs(frame->args, &from, args).ok() && internal::DecodeRets(frame->rets, &to, results).ok();
+  if (!is_decoded || args.size() != 1 || results.size() != 1) {
     return internal::ToFfiError(frame->api, InvalidArgument("expected one operand and one result"));
   }
   for (size_t i = 0; i < from.size_bytes / sizeof(float); ++i) {

@@ -2,9 +2,11 @@
 #include "pjrt/hlo_shape.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "base/wire.h"
+#include "frame/dtype_row.h"
 #include "pjrt/row_major.h"
 
 namespace callout::internal {
@@ -42,12 +44,15 @@ Result<HloShape> ParseHloShape(std::string_view bytes) {
     if (field->number == kLayout && !ReadLayout(field->bytes, order)) return UnreadableHlo();
     if (field->number == kTupleShapes) shape.elements.push_back(field->bytes);
   }
-  if (!reader.ok() || element_type >= kDTypeLimit) return UnreadableHlo();
+  if (!reader.ok()) return UnreadableHlo();
   if (std::any_of(dynamic.begin(), dynamic.end(), [](int64_t is_dynamic) { return is_dynamic != 0; })) {
     return Unimplemented("callout: the program has arrays with bounds in place of extents");
   }
   shape.is_row_major = IsRowMajor(order);
   shape.is_tuple = element_type == kTuple;
+  if (!shape.is_tuple && RowOf(static_cast<DType>(element_type)).kind == DTypeKind::kUnknown) {
+    return Unimplemented("callout: the program has arrays of element type " + std::to_string(element_type) + " of XLA");
+  }
   shape.type.dtype = static_cast<DType>(element_type);
   return shape;
 }

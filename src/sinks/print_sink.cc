@@ -13,16 +13,17 @@ namespace callout::internal {
 namespace {
 
 // "name: value", or "name: leaf=value leaf=value".
-void AppendNameAndValues(const Record& record, const Colours& colours, std::string& out) {
+Status AppendNameAndValues(const Record& record, const Colours& colours, std::string& out) {
   out.append(colours.name).append(record.site->label).append(colours.end);
   out += ':';
   for (size_t i = 0; i < record.buffers.size(); ++i) {
     out += ' ';
     if (!record.site->leaf_names[i].empty()) out.append(record.site->leaf_names[i]).append("=");
     out += colours.value;
-    AppendArray(record.buffers[i], TextStyle::kPrint, out);
+    CALLOUT_RETURN_IF_ERROR(AppendArray(record.buffers[i], TextStyle::kPrint, out));
     out += colours.end;
   }
+  return OkStatus();
 }
 
 class PrintSink final : public Sink {
@@ -48,8 +49,7 @@ class PrintSink final : public Sink {
  private:
   Status Append(const Record& record, std::string& out) {
     if (format_) return format_->Append(record, colours_, out);
-    AppendNameAndValues(record, colours_, out);
-    return OkStatus();
+    return AppendNameAndValues(record, colours_, out);
   }
 
   const std::shared_ptr<TextOutput> output_;

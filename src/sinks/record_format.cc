@@ -40,13 +40,14 @@ void AppendTime(double seconds, const std::string& format, std::string& out) {
   out.append(text, std::strftime(text, sizeof(text), format.c_str(), &local));
 }
 
-void AppendValue(const Record& record, std::string& out) {
+Status AppendValue(const Record& record, std::string& out) {
   for (size_t i = 0; i < record.buffers.size(); ++i) {
     if (i > 0) out += ' ';
     const std::string& name = record.site->leaf_names[i];
     if (!name.empty()) out.append(name).append("=");
-    AppendPlainArray(record.buffers[i], out);
+    CALLOUT_RETURN_IF_ERROR(AppendPlainArray(record.buffers[i], out));
   }
+  return OkStatus();
 }
 
 }  // namespace
@@ -83,7 +84,9 @@ Status RecordFormat::CheckField(const FormatField& field, Found found, std::span
     return FormatError(format_, field.position, "Invalid format specifier '" + field.spec_text + "'");
   }
   FormatKind kind = FormatKind::kInteger;
-  if (found.source == Source::kLeaf) kind = FormatKindOf(dtypes[found.leaf]);
+  if (found.source == Source::kLeaf) {
+    CALLOUT_ASSIGN_OR_RETURN(kind, FormatKindOf(dtypes[found.leaf]));
+  }
   if (found.source == Source::kName || found.source == Source::kValue || field.as_text) kind = FormatKind::kText;
   if (is_time && !field.as_text) kind = field.spec_text.empty() ? FormatKind::kText : FormatKind::kFloat;
   Status status = CheckFormatSpec(field.spec, kind);
@@ -128,21 +131,22 @@ Status RecordFormat::Append(const Record& record, const Colours& colours, std::s
     if (!piece.field) continue;
     const Found found = found_[next++];
     out += found.source == Source::kName ? colours.name : colours.value;
-    AppendField(*piece.field, found, record, out);
+    CALLOUT_RETURN_IF_ERROR(AppendField(*piece.field, found, record, out));
     out += colours.end;
   }
   return OkStatus();
 }
 
-void RecordFormat::AppendField(const FormatField& field, Found found, const Record& record, std::string& out) const {
+Status RecordFormat::AppendField(const FormatField& field, Found found, const Record& record, std::string& out) const {
   if (field.as_text) {
     FormatField plain = field;
     plain.as_text = false;
     plain.spec_text.clear();
     plain.spec = {};
     std::string text;
-    AppendField(plain, found, record, text);
-    return AppendFormatted(text, field.spec, out);
+    CALLOUT_RETURN_IF_ERROR(AppendField(plain, found, record, text));
+    AppendFormatted(text, field.spec, out);
+    return OkStatus();
   }
   switch (found.source) {
     case Source::kLeaf: {
@@ -151,27 +155,30 @@ void RecordFormat::AppendField(const FormatField& field, Found found, const Reco
     }
     case Source::kValue: {
       std::string text;
-      AppendValue(record, text);
-      return AppendFormatted(text, field.spec, out);
+      CALLOUT_RETURN_IF_ERROR(AppendValue(record, text));
+      AppendFormatted(text, field.spec, out);
+      return OkStatus();
     }
     case Source::kName:
-      return AppendFormatted(record.site->label, field.spec, out);
+      return AppendFormatted(record.site->label, field.spec, out), OkStatus();
     case Source::kStep:
-      return AppendFormatted(step_, field.spec, out);
+      return AppendFormatted(step_, field.spec, out), OkStatus();
     case Source::kDevice:
-      return AppendFormatted(int64_t{record.device_ordinal}, field.spec, out);
+      return AppendFormatted(int64_t{record.device_ordinal}, field.spec, out), OkStatus();
     case Source::kRun:
-      return AppendFormatted(record.run_id, field.spec, out);
+      return AppendFormatted(record.run_id, field.spec, out), OkStatus();
     case Source::kSequence:
-      return AppendFormatted(record.sequence, field.spec, out);
+      return AppendFormatted(record.sequence, field.spec, out), OkStatus();
     case Source::kTime:
       break;
   }
   const double seconds = WallSecondsAt(record.ticks);
   if (field.spec_text.empty() || field.is_time) {
-    return AppendTime(seconds, field.is_time ? field.spec_text : kTimeFormat, out);
+    AppendTime(seconds, field.is_time ? field.spec_text : kTimeFormat, out);
+  } else {
+    AppendFormatted(seconds, field.spec, out);
   }
-  AppendFormatted(seconds, field.spec, out);
+  return OkStatus();
 }
 
 }  // namespace callout::internal

@@ -47,7 +47,7 @@ class CALLOUT_EXPORT RecordFormat {
   Result<Found> Find(const FormatField& field, std::span<const std::string> leaf_names) const;
   Status CheckField(const FormatField& field, Found found, std::span<const DType> dtypes) const;
   Status Resolve(const Record& record);
-  void AppendField(const FormatField& field, Found found, const Record& record, std::string& out) const;
+  Status AppendField(const FormatField& field, Found found, const Record& record, std::string& out) const;
 
   std::string format_;
   std::vector<FormatPiece> pieces_;

@@ -30,7 +30,7 @@ class CALLOUT_EXPORT TextSink : public Sink {
   Status Flush() final { return output_->Flush(); }
 
  protected:
-  /// Appends whole lines, or nothing if it fails.
+  /// Appends whole lines. What it appended when it fails is dropped.
   virtual Status Format(const Record& record, std::string& lines) = 0;
 
  private:

@@ -97,7 +97,11 @@ void TextOutput::EndReplaced() {
 Status TextOutput::Add(const std::function<Status(std::string& lines)>& append) {
   MutexLock lock(mutex_);
   EndReplaced();
-  CALLOUT_RETURN_IF_ERROR(append(lines_));
+  const size_t before = lines_.size();
+  if (Status status = append(lines_); !status.ok()) {
+    lines_.resize(before);
+    return status;
+  }
   return lines_.size() >= kWriteAt ? Write() : OkStatus();
 }
 

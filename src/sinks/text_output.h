@@ -26,7 +26,7 @@ class CALLOUT_EXPORT TextOutput {
   static std::shared_ptr<TextOutput> Of(int fd);
 
   int fd() const { return fd_; }
-  /// `append` adds whole lines, or nothing and says why. Written at once when there are many.
+  /// `append` adds whole lines, or says why not: what it added then is dropped. Written at once when there are many.
   Status Add(const std::function<Status(std::string& lines)>& append);
   /// `write` makes the line that the next one replaces, as far as the terminal is wide. Lines that are added stay above
   /// it and end it. Only the last one of a batch is seen.

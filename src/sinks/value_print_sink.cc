@@ -21,7 +21,7 @@ class ValuePrintSink final : public TextSink {
                              std::to_string(record.buffers.size()));
     }
     std::vector<std::string> leaves(print_.num_leaves);
-    for (size_t i = 0; i < leaves.size(); ++i) AppendLeaf(record.buffers[i], leaves[i]);
+    for (size_t i = 0; i < leaves.size(); ++i) CALLOUT_RETURN_IF_ERROR(AppendLeaf(record.buffers[i], leaves[i]));
     lines += print_.head;
     if (print_.has_device) lines.append("cpu:" + std::to_string(record.device_ordinal) + print_.after_device);
     if (print_.has_head()) lines += '\n';
@@ -29,9 +29,9 @@ class ValuePrintSink final : public TextSink {
     return OkStatus();
   }
 
-  void AppendLeaf(const callout_buffer& buffer, std::string& out) const {
+  Status AppendLeaf(const callout_buffer& buffer, std::string& out) const {
     const NumpyTextOptions options = {print_.threshold, static_cast<float>(print_.exponents_from)};
-    if (!AppendNumpyText(buffer, options, out)) AppendArray(buffer, TextStyle::kPrint, out);
+    return AppendNumpyText(buffer, options, out) ? OkStatus() : AppendArray(buffer, TextStyle::kPrint, out);
   }
 
   const ValuePrint print_;

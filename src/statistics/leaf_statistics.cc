@@ -19,17 +19,18 @@ LeafStatistics::LeafStatistics(const StatisticsOptions& options) {
   if (!options.edges.empty()) bins_.emplace(options.edges);
 }
 
-void LeafStatistics::Add(const callout_buffer& buffer) {
-  ++records_;
+Status LeafStatistics::Add(const callout_buffer& buffer) {
   double values[kPart];
   const int64_t elements = ElementCount(buffer);
   for (int64_t first = 0; first < elements; first += kPart) {
     const auto count = static_cast<size_t>(std::min(kPart, elements - first));
-    ReadDoubles(buffer, first, count, values);
+    CALLOUT_RETURN_IF_ERROR(ReadDoubles(buffer, first, count, values));
     const Part part = moments_.Add(values, count);
     if (sketch_) sketch_->Add(part);
     if (bins_) bins_->Add(part.values, part.count);
   }
+  ++records_;
+  return OkStatus();
 }
 
 Status LeafStatistics::Merge(const LeafStatistics& other) {

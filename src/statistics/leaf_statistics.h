@@ -28,7 +28,8 @@ class CALLOUT_EXPORT LeafStatistics {
  public:
   explicit LeafStatistics(const StatisticsOptions& options);
 
-  void Add(const callout_buffer& buffer);
+  /// InvalidArgument, and nothing is added, for tokens and types that are not known.
+  Status Add(const callout_buffer& buffer);
   /// InvalidArgument if the other one keeps something else.
   Status Merge(const LeafStatistics& other);
 

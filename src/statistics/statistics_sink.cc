@@ -9,7 +9,7 @@ Status StatisticsSink::Deliver(const Record& record) {
   Key key(record.site->label, {});
   for (size_t i = 0; i < record.buffers.size(); ++i) {
     key.second = record.site->leaf_names[i];
-    leaves_.try_emplace(key, options_).first->second.Add(record.buffers[i]);
+    CALLOUT_RETURN_IF_ERROR(leaves_.try_emplace(key, options_).first->second.Add(record.buffers[i]));
   }
   return OkStatus();
 }

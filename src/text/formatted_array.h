@@ -7,17 +7,19 @@
 
 #include "callout/abi.h"
 #include "callout/dtype.h"
+#include "callout/status.h"
 #include "text/format_spec.h"
 
 namespace callout::internal {
 
-FormatKind FormatKindOf(DType dtype);
+/// InvalidArgument for tokens and types that are not known, as all here.
+Result<FormatKind> FormatKindOf(DType dtype);
 
 /// Scalars as Python's format writes what `item()` returns, arrays as `numpy.array2string` with that for each element.
 /// `spec` was checked for the kind.
-void AppendFormattedArray(const callout_buffer& buffer, const FormatSpec& spec, std::string& out);
+Status AppendFormattedArray(const callout_buffer& buffer, const FormatSpec& spec, std::string& out);
 
 /// Scalars and arrays as NumPy's `str` writes them; elements of ml_dtypes with the digits of float32.
-void AppendPlainArray(const callout_buffer& buffer, std::string& out);
+Status AppendPlainArray(const callout_buffer& buffer, std::string& out);
 
 }  // namespace callout::internal

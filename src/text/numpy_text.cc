@@ -2,12 +2,12 @@
 #include "text/numpy_text.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "base/utf8.h"
-#include "callout/dtype.h"
+#include "frame/elements.h"
 #include "frame/subbyte.h"
 #include "text/numpy_numbers.h"
 #include "text/summary.h"
@@ -98,14 +98,12 @@ void AppendWords(const Shown& array, size_t word_width, const WriteWord& write, 
 
 template <typename T>
 T Element(const Shown& array, size_t i) {
-  T value;
-  std::memcpy(&value, static_cast<const char*>(array.buffer.data) + i * sizeof(T), sizeof(T));
-  return value;
+  return PlainElements<T>()(array.buffer.data, static_cast<int64_t>(i));
 }
 
 void AppendBooleans(const Shown& array, std::string& out) {
   const std::string_view yes = array.buffer.rank == 0 ? "True" : " True";
-  const auto write = [&](size_t i, std::string& to) { to += Element<uint8_t>(array, i) != 0 ? yes : "False"; };
+  const auto write = [&](size_t i, std::string& to) { to += Element<bool>(array, i) ? yes : "False"; };
   AppendWords(array, 5, write, out);
 }
 
@@ -136,35 +134,32 @@ void AppendFloats(const Shown& array, size_t count, T exponents_from, std::strin
   AppendWords(array, format.width(), write, out);
 }
 
+template <typename T>
+bool AppendPlain(const Shown& array, size_t count, float float32_exponents_from, std::string& out) {
+  if constexpr (std::is_same_v<T, bool>) {
+    AppendBooleans(array, out);
+  } else if constexpr (std::is_integral_v<T>) {
+    AppendIntegers<T>(array, count, out);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    AppendFloats<T>(array, count, std::is_same_v<T, float> ? static_cast<T>(float32_exponents_from) : T{1e8}, out);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 // False for dtypes that are left to NumPy.
 bool AppendElements(const Shown& array, size_t count, float float32_exponents_from, std::string& out) {
-  const auto integers = [&]<typename T>(T) { return AppendIntegers<T>(array, count, out), true; };
-  switch (static_cast<DType>(array.buffer.dtype)) {
-    case DType::kBool:
-      return AppendBooleans(array, out), true;
-    case DType::kInt8:
-      return integers(int8_t{});
-    case DType::kInt16:
-      return integers(int16_t{});
-    case DType::kInt32:
-      return integers(int32_t{});
-    case DType::kInt64:
-      return integers(int64_t{});
-    case DType::kUint8:
-      return integers(uint8_t{});
-    case DType::kUint16:
-      return integers(uint16_t{});
-    case DType::kUint32:
-      return integers(uint32_t{});
-    case DType::kUint64:
-      return integers(uint64_t{});
-    case DType::kFloat32:
-      return AppendFloats<float>(array, count, float32_exponents_from, out), true;
-    case DType::kFloat64:
-      return AppendFloats<double>(array, count, 1e8, out), true;
-    default:
-      return false;
-  }
+  const auto dtype = static_cast<DType>(array.buffer.dtype);
+  if (IsSubByte(dtype)) return false;
+  bool is_done = false;
+  const auto append = [&]<typename T>(const PlainElements<T>&) {
+    is_done = AppendPlain<T>(array, count, float32_exponents_from, out);
+  };
+  (void)VisitElements(dtype, [&](const auto& reader) {
+    if constexpr (requires { append(reader); }) append(reader);
+  });
+  return is_done;
 }
 
 size_t ElementsOf(const callout_buffer& buffer) {

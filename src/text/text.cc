@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <vector>
+#include <complex>
+#include <type_traits>
 
-#include "callout/dtype.h"
 #include "frame/buffer.h"
-#include "frame/small_float.h"
+#include "frame/elements.h"
 #include "frame/subbyte.h"
 
 namespace callout::internal {
@@ -18,13 +16,6 @@ namespace {
 
 constexpr int64_t kPrintThreshold = 1000;  // elements, as NumPy's
 constexpr int64_t kPrintEdge = 3;
-
-template <typename T>
-T Load(const char* data, int64_t i) {
-  T value;
-  std::memcpy(&value, data + static_cast<size_t>(i) * sizeof(T), sizeof(T));
-  return value;
-}
 
 template <typename T>
 void AppendDigits(T value, std::string& out) {
@@ -51,7 +42,8 @@ void AppendFloat(T value, TextStyle style, std::string& out) {
 }
 
 template <typename T>
-void AppendComplex(T re, T im, TextStyle style, std::string& out) {
+void AppendComplex(std::complex<T> value, TextStyle style, std::string& out) {
+  const T re = value.real(), im = value.imag();
   if (style == TextStyle::kJson) {
     out += '[';
     AppendFloat(re, style, out);
@@ -64,6 +56,20 @@ void AppendComplex(T re, T im, TextStyle style, std::string& out) {
   if (!std::signbit(im) || std::isnan(im)) out += '+';
   AppendFloat(im, style, out);
   out += 'j';
+}
+
+template <typename T>
+void AppendValue(T value, TextStyle style, std::string& out) {
+  if constexpr (std::is_same_v<T, bool>) {
+    const bool json = style == TextStyle::kJson;
+    out += value ? (json ? "true" : "True") : (json ? "false" : "False");
+  } else if constexpr (std::is_integral_v<T>) {
+    AppendDigits(+value, out);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    AppendFloat(value, style, out);
+  } else {
+    AppendComplex(value, style, out);
+  }
 }
 
 // Appends the sub-array of dimensions `dim`... that begins at element `offset`.
@@ -87,66 +93,38 @@ void AppendNested(const callout_buffer& buffer, const ElementWriter& writer, Tex
 
 }  // namespace
 
-ElementWriter::ElementWriter(const callout_buffer& buffer, TextStyle style)
-    : dtype_(static_cast<DType>(buffer.dtype)), style_(style) {
-  data_ = static_cast<const char*>(buffer.data);
-  if (IsSubByte(dtype_)) {
+template <typename Reader>
+void ElementWriter::ReadWith(const Reader& reader, TextStyle style) {
+  if constexpr (requires { reader.format; }) format_ = reader.format;
+  style_ = style;
+  append_ = [](const ElementWriter& writer, int64_t i, std::string& out) {
+    Reader again;
+    if constexpr (requires { again.format; }) again.format = writer.format_;
+    AppendValue(again(writer.data_, i), writer.style_, out);
+  };
+}
+
+Result<ElementWriter> ElementWriter::Of(const callout_buffer& buffer, TextStyle style) {
+  const auto dtype = static_cast<DType>(buffer.dtype);
+  ElementWriter writer;
+  if (!VisitElements(dtype, [&](const auto& reader) { writer.ReadWith(reader, style); })) {
+    return UnknownDType("write the text", dtype);
+  }
+  writer.data_ = buffer.data;
+  if (IsSubByte(dtype)) {
     const int64_t n = ElementCount(buffer);
-    unpacked_.resize(static_cast<size_t>(n));
-    Unpack(dtype_, buffer.data, n, unpacked_.data());
-    data_ = reinterpret_cast<const char*>(unpacked_.data());
+    writer.unpacked_.resize(static_cast<size_t>(n));
+    Unpack(dtype, buffer.data, n, writer.unpacked_.data());
+    writer.data_ = writer.unpacked_.data();
   }
+  return writer;
 }
 
-void ElementWriter::Append(int64_t i, std::string& out) const {
-  const bool json = style_ == TextStyle::kJson;
-  switch (dtype_) {
-    case DType::kBool:
-      out += Load<uint8_t>(data_, i) != 0 ? (json ? "true" : "True") : (json ? "false" : "False");
-      return;
-    case DType::kInt1:
-    case DType::kInt2:
-    case DType::kInt4:
-    case DType::kInt8:
-      return AppendDigits(static_cast<int>(Load<int8_t>(data_, i)), out);
-    case DType::kUint1:
-    case DType::kUint2:
-    case DType::kUint4:
-    case DType::kUint8:
-      return AppendDigits(static_cast<int>(Load<uint8_t>(data_, i)), out);
-    case DType::kInt16:
-      return AppendDigits(Load<int16_t>(data_, i), out);
-    case DType::kInt32:
-      return AppendDigits(Load<int32_t>(data_, i), out);
-    case DType::kInt64:
-      return AppendDigits(Load<int64_t>(data_, i), out);
-    case DType::kUint16:
-      return AppendDigits(Load<uint16_t>(data_, i), out);
-    case DType::kUint32:
-      return AppendDigits(Load<uint32_t>(data_, i), out);
-    case DType::kUint64:
-      return AppendDigits(Load<uint64_t>(data_, i), out);
-    case DType::kFloat32:
-      return AppendFloat(Load<float>(data_, i), style_, out);
-    case DType::kFloat64:
-      return AppendFloat(Load<double>(data_, i), style_, out);
-    case DType::kComplex64:
-      return AppendComplex(Load<float>(data_, 2 * i), Load<float>(data_, 2 * i + 1), style_, out);
-    case DType::kComplex128:
-      return AppendComplex(Load<double>(data_, 2 * i), Load<double>(data_, 2 * i + 1), style_, out);
-    case DType::kFloat16:
-    case DType::kBfloat16:
-      return AppendFloat(SmallFloatToFloat(dtype_, Load<uint16_t>(data_, i)), style_, out);
-    default:
-      return AppendFloat(SmallFloatToFloat(dtype_, Load<uint8_t>(data_, i)), style_, out);
-  }
-}
-
-void AppendArray(const callout_buffer& buffer, TextStyle style, std::string& out) {
+Status AppendArray(const callout_buffer& buffer, TextStyle style, std::string& out) {
+  CALLOUT_ASSIGN_OR_RETURN(const ElementWriter writer, ElementWriter::Of(buffer, style));
   const bool cut = style == TextStyle::kPrint && ElementCount(buffer) > kPrintThreshold;
-  AppendNested(buffer, ElementWriter(buffer, style), style, cut, 0, 0, out);
+  AppendNested(buffer, writer, style, cut, 0, 0, out);
+  return OkStatus();
 }
-
-void AppendNumber(double value, std::string& out) { AppendDigits(value, out); }
 
 }  // namespace callout::internal

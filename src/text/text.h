@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "callout/abi.h"
-#include "callout/dtype.h"
+#include "callout/status.h"
+#include "frame/dtype_row.h"
 
 namespace callout::internal {
 
@@ -20,21 +21,27 @@ enum class TextStyle {
 /// Borrowed: the buffer outlives it.
 class ElementWriter {
  public:
-  ElementWriter(const callout_buffer& buffer, TextStyle style);
+  /// InvalidArgument for tokens and types that are not known.
+  static Result<ElementWriter> Of(const callout_buffer& buffer, TextStyle style);
   /// `i` counts row-major.
-  void Append(int64_t i, std::string& out) const;
+  void Append(int64_t i, std::string& out) const { append_(*this, i, out); }
 
  private:
-  DType dtype_;
-  TextStyle style_;
-  const char* data_;
+  using AppendElement = void (*)(const ElementWriter&, int64_t, std::string&);
+
+  ElementWriter() = default;
+  template <typename Reader>
+  void ReadWith(const Reader& reader, TextStyle style);
+
+  AppendElement append_ = nullptr;
+  TextStyle style_ = TextStyle::kPrint;
+  SmallFloatFormat format_;  // of small floats
+  const void* data_ = nullptr;
   std::vector<uint8_t> unpacked_;
 };
 
 /// Appends the whole buffer: a bare number for a scalar, nested lists else. Complex numbers are [re,im] in JSON and
-/// re+imj in print style.
-void AppendArray(const callout_buffer& buffer, TextStyle style, std::string& out);
-
-void AppendNumber(double value, std::string& out);
+/// re+imj in print style. InvalidArgument, and nothing, as ElementWriter::Of.
+Status AppendArray(const callout_buffer& buffer, TextStyle style, std::string& out);
 
 }  // namespace callout::internal

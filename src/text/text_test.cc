@@ -9,7 +9,9 @@
 
 #include "base/json_string.h"
 #include "testing/json.h"
+#include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
+#include "text/formatted_array.h"
 
 namespace callout::internal {
 namespace {
@@ -19,7 +21,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 std::string Text(TestBuffer buffer, TextStyle style) {
   std::string out;
-  AppendArray(buffer.view(), style, out);
+  EXPECT_TRUE(AppendArray(buffer.view(), style, out).ok());
   return out;
 }
 std::string AsJson(TestBuffer buffer) { return Text(std::move(buffer), TextStyle::kJson); }
@@ -151,10 +153,19 @@ TEST(TextTest, JsonStringsAreEscaped) {
   }
 }
 
-TEST(TextTest, NumbersAreAppended) {
-  std::string out = "x=";
-  AppendNumber(0.25, out);
-  EXPECT_EQ(out, "x=0.25");
+TEST(TextTest, UnknownElementTypesAreErrorsAndNoText) {
+  for (const uint32_t number : {14U, kDTypeLimit, static_cast<uint32_t>(DType::kToken)}) {
+    TestBuffer buffer(static_cast<DType>(number), {2}, {0x38, 0x40});
+    std::string out = "x=";
+    const auto is_refused = StatusIs(StatusCode::kInvalidArgument, "of element type " + std::to_string(number));
+    for (const TextStyle style : {TextStyle::kJson, TextStyle::kPrint}) {
+      EXPECT_THAT(AppendArray(buffer.view(), style, out), is_refused);
+    }
+    EXPECT_THAT(AppendPlainArray(buffer.view(), out), is_refused);
+    EXPECT_THAT(AppendFormattedArray(buffer.view(), {}, out), is_refused);
+    EXPECT_THAT(FormatKindOf(buffer.dtype()).status(), is_refused);
+    EXPECT_EQ(out, "x=");
+  }
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST_P(SmallFormats, AgreeWithWhatTheirBitsMean) {
     if (!is_byte) bytes.push_back(static_cast<uint8_t>(bits >> 8));
     TestBuffer buffer(dtype, {}, bytes);
     const NonFinite found = CountNonFinite(buffer.view(), {});
-    const float value = SmallFloatToFloat(dtype, static_cast<uint16_t>(bits));
+    const float value = SmallFloatToFloat(RowOf(dtype).format, static_cast<uint16_t>(bits));
     ASSERT_EQ(found.nan, std::isnan(value) ? 1U : 0U) << bits;
     ASSERT_EQ(found.infinite, std::isinf(value) ? 1U : 0U) << bits;
   }

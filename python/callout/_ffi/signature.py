@@ -11,15 +11,9 @@ from typing import Any
 import jax
 import numpy as np
 
-_SHORT = {
-    "pred": "bool",
-    **{f"s{bits}": f"int{bits}" for bits in (2, 4, 8, 16, 32, 64)},
-    **{f"u{bits}": f"uint{bits}" for bits in (2, 4, 8, 16, 32, 64)},
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    "bf16": "bfloat16",
-    "c64": "complex64",
-    "c128": "complex128",
-}
+from .. import _ext
+
+_SHORT: dict[str, str] = {**_ext.DTYPE_NAMES, "pred": "bool"}
 _KINDS: dict[str, Any] = {"str": str, "bool": (bool, np.bool_), "dict": dict, "any": object}
 _BUFFER = re.compile(r"(\w+)\s*:\s*(\w+|\*)\s*(\[[^\]]*\])?\s*$")
 _ATTRIBUTE = re.compile(r"(\w+)\s*:\s*(\w+)\s*(\[\])?\s*(\?)?\s*$")
