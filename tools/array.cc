@@ -95,7 +95,8 @@ callout_buffer AsBuffer(const Array& array, std::vector<std::byte>& bytes) {
 
 void AppendJson(const Array& array, std::string& text) {
   std::vector<std::byte> bytes;
-  internal::AppendArray(AsBuffer(array, bytes), internal::TextStyle::kJson, text);
+  const Status status = internal::AppendArray(AsBuffer(array, bytes), internal::TextStyle::kJson, text);
+  CALLOUT_CHECK(status.ok(), "no array has such elements");
 }
 
 std::string ToText(const Array& array) {
