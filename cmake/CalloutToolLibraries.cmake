@@ -1,19 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the command uses: CLI11, and minizip for ".npz" files where it is installed.
 include_guard(GLOBAL)
-include(FetchContent)
-
-find_package(CLI11 2.1 CONFIG QUIET)
-if(NOT TARGET CLI11::CLI11)
-  message(STATUS "CLI11 is not installed: fetching 2.6.1")
-  set(CLI11_BUILD_TESTS OFF)
-  set(CLI11_BUILD_EXAMPLES OFF)
-  FetchContent_Declare(cli11 SYSTEM
-    URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.6.1.tar.gz
-    URL_HASH SHA256=377691f3fac2b340f12a2f79f523c780564578ba3d6eaf5238e9f35895d5ba95
-    DOWNLOAD_EXTRACT_TIMESTAMP OFF)
-  FetchContent_MakeAvailable(cli11)
-endif()
+include(FindOrFetch)
+callout_find_or_fetch(CLI11 2.1 TARGET CLI11::CLI11 AS cli11 OFF CLI11_BUILD_TESTS CLI11_BUILD_EXAMPLES
+  URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.6.1.tar.gz
+  SHA256 377691f3fac2b340f12a2f79f523c780564578ba3d6eaf5238e9f35895d5ba95)
 
 # Static where there are static ones, so that the command can be copied alone.
 find_path(callout_minizip_include minizip/unzip.h)
