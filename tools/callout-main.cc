@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
 #include "callout/version.h"
 #include "info.h"
@@ -70,6 +71,8 @@ void AddInfo(CLI::App& app, InfoOptions& options) {
       ->check(CLI::Range(1, callout::tools::kMaxDevices));
 }
 
+bool IsCommand(std::string_view word) { return word == "run" || word == "info"; }
+
 int Main(int argc, char** argv) {
   CLI::App app("Runs compiled XLA programs that call out, without Python.", "callout");
   app.set_version_flag("--version", "callout " CALLOUT_VERSION);
@@ -77,6 +80,10 @@ int Main(int argc, char** argv) {
   setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);  // XLA's logs are not what was asked for
   RunOptions run;
   InfoOptions info;
+  if (const char* command = argc > 1 ? argv[1] : "-"; command[0] != '-' && !IsCommand(command)) {
+    std::fprintf(stderr, "callout: there is no command '%s'; there are run and info\n", command);
+    return callout::tools::kUnusable;
+  }
   AddRun(app, run);
   AddInfo(app, info);
   try {

@@ -13,7 +13,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import mlir
 
-from . import _attributes, _ext
+from . import _attributes, _ext, _jax_compat
 
 _OURS = "callout.v"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
@@ -33,6 +33,14 @@ def closed(module: Any, version: str) -> bytes:
     except Exception as error:
         raise ValueError(f"callout.export: this program cannot be written as StableHLO {version}: {error}") from error
     return artifact
+
+
+def refined(artifact: bytes) -> bytes:
+    """With static shapes throughout, if those of `main` are."""
+    with opened(artifact) as module:
+        static = _jax_compat.refined(module)
+    with static.context:
+        return closed(static, version_of(artifact))
 
 
 def version_of(artifact: bytes) -> str:

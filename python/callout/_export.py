@@ -117,7 +117,10 @@ def _warn_of_missing(exported: jax.export.Exported) -> None:
 def _finished(exported: jax.export.Exported, version: str) -> jax.export.Exported:
     """The program without our tokens, with its names in every call, in the wanted version."""
     is_ours = [isinstance(effect, OrderedEffect) for effect in exported.ordered_effects]
-    with _artifact.opened(exported.mlir_module_serialized) as module:
+    is_static = all(isinstance(extent, int) for aval in exported.in_avals for extent in aval.shape)
+    is_refined = exported.uses_global_constants and is_static  # it calls a program of symbolic shapes, with known ones
+    written = exported.mlir_module_serialized
+    with _artifact.opened(_artifact.refined(written) if is_refined else written) as module:
         _reachability.resolve_refusals(module, exported.platforms)
         _rewrite_host_transfers(module, exported.platforms)
         _artifact.remove_tokens(module, is_ours)
@@ -129,6 +132,7 @@ def _finished(exported: jax.export.Exported, version: str) -> jax.export.Exporte
         ordered_effects=tuple(others),
         unordered_effects=of_exported(exported.unordered_effects),
         mlir_module_serialized=artifact,
+        uses_global_constants=exported.uses_global_constants and not is_refined,
     )
 
 

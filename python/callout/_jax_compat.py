@@ -575,6 +575,19 @@ def with_vjps(
     return dataclasses.replace(finished, _get_vjp=lambda primal: with_vjps(get_vjp(primal), finish))
 
 
+def refined(module: Any) -> Any:
+    """A module whose arguments have static shapes, with static shapes throughout, as JAX makes them when it compiles.
+
+    Raises:
+        ValueError: that cannot be.
+    """
+    try:
+        from jax._src.interpreters.mlir import refine_polymorphic_shapes
+    except ImportError as error:
+        raise NotImplementedError("callout.export: this JAX does not refine symbolic shapes") from error
+    return refine_polymorphic_shapes(module)
+
+
 # A program of its own: jaxlib tells a plugin's attributes through a client, which takes the devices.
 PRINT_PLUGIN_VERSION = """
 import sys

@@ -24,6 +24,9 @@ Status PjrtApi::TakeFailure(PJRT_Error* error) const {
   code.code = PJRT_Error_Code_UNKNOWN;
   PJRT_Error* without_code = table_->PJRT_Error_GetCode(&code);
   std::string text(message.message == nullptr ? "" : message.message, message.message_size);
+  // What XLA:CPU puts before the error of a program that it ran on its threads.
+  constexpr std::string_view kOfArray = "Buffer Definition Event: ";
+  if (text.starts_with(kOfArray)) text.erase(0, kOfArray.size());
   for (PJRT_Error* each : {without_code, error}) {
     if (each == nullptr) continue;
     PjrtArgs<PJRT_Error_Destroy_Args> destroy;

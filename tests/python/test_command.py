@@ -308,6 +308,16 @@ def test_the_version_that_jax_writes_by_default_is_read_or_explained(tmp_path):
         assert done.out == "2.0\n"
 
 
+def test_a_symbolic_program_runs_once_it_is_exported_for_known_shapes(tmp_path):
+    (shape,) = jax.export.symbolic_args_specs([jnp.zeros(3)], ["n"])
+    symbolic = jax.export.export(jax.jit(lambda x: (x / x.shape[0]).sum()))(shape)
+    x = np.arange(5, dtype=np.float32)
+    program = command.Program(tmp_path, jax.jit(symbolic.call), x)
+    done = program.run(x)
+    assert done.code == 0, done.err
+    np.testing.assert_allclose(done.results[0], x.mean(), rtol=1e-6)
+
+
 def test_exports_that_cannot_run_say_why(tmp_path):
     (shape,) = jax.export.symbolic_args_specs([jnp.zeros(3)], ["n"])
     several = jax.export.export(jax.jit(lambda x: x + 1), platforms=("cpu", "cuda"))(F32)
@@ -328,7 +338,8 @@ def test_exports_that_cannot_run_say_why(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["frobnicate"], "The following argument was not expected: frobnicate"),
+        (["frobnicate"], "callout: there is no command 'frobnicate'; there are run and info"),
+        (["rum", "x"], "there is no command 'rum'"),
         ([], "Usage: callout"),
         (["run"], "PROGRAM is required"),
         (["run", "/no/such/program"], "cannot read the program '/no/such/program': No such file or directory"),

@@ -106,6 +106,27 @@ def test_symbolic_shapes(bind):
         np.testing.assert_array_equal(program.call(jnp.arange(float(count))), np.arange(count) + 1)
 
 
+def test_a_symbolic_program_is_exported_again_for_known_shapes(bind):
+    (size,) = jax.export.symbolic_shape("n")
+    spec = jax.ShapeDtypeStruct((size, 2), jnp.float32)
+
+    def f(x):
+        callout.tap("t", x.mean())
+        return callout.pure_callback("c", spec, x) * x.shape[0]
+
+    symbolic = loaded(export_for(f, spec))
+    assert symbolic.uses_global_constants
+    bind("t", "c")
+    for rows in (3, 17):
+        x = np.arange(2.0 * rows, dtype=np.float32).reshape(rows, 2)
+        exported = export_for(symbolic.call, jax.ShapeDtypeStruct(x.shape, x.dtype), for_plugin="cpu")
+        assert not exported.uses_global_constants
+        assert "?" not in exported.mlir_module()
+        assert callout.exported_names(exported) == ("c", "t")
+        np.testing.assert_array_equal(loaded(exported).call(x), (x + 1) * rows)
+    assert export_for(symbolic.call, spec).uses_global_constants
+
+
 def test_names_of_a_program():
     exported = export_for(everything, F32)
     assert callout.exported_names(exported) == callout.exported_names(loaded(exported)) == NAMES
