@@ -7,6 +7,7 @@
 
 #include "callout/pjrt/program.h"
 #include "pjrt/dtypes.h"
+#include "pjrt/loans.h"
 #include "pjrt/pjrt_abi.h"
 #include "pjrt/row_major.h"
 #include "pjrt/type_tag.h"
@@ -151,19 +152,9 @@ Result<std::shared_ptr<const void>> Buffer::HoldData() const {
   if (!internal::IsRowMajor(ReadOrder(api(), handle()))) {
     return FailedPrecondition("callout: cannot view an array that is not row-major");
   }
-  PjrtArgs<PJRT_Buffer_IncreaseExternalReferenceCount_Args> hold;
-  hold.buffer = handle();
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_IncreaseExternalReferenceCount, hold));
-  const auto release = [buffer = handle(), plugin = &client()->plugin()](const void*) {
-    PjrtArgs<PJRT_Buffer_DecreaseExternalReferenceCount_Args> args;
-    args.buffer = buffer;
-    plugin->api().Destroy(&PJRT_Api::PJRT_Buffer_DecreaseExternalReferenceCount, args);
-  };
-  std::shared_ptr<const void> held(handle(), release);
-  PjrtArgs<PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args> pointer;
-  pointer.buffer = handle();
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_OpaqueDeviceMemoryDataPointer, pointer));
-  return std::shared_ptr<const void>(held, pointer.device_memory_ptr);
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<internal::Loan> loan, internal::Loan::Take(api(), handle()));
+  CALLOUT_ASSIGN_OR_RETURN(const void* const memory, loan->Memory());
+  return std::shared_ptr<const void>(std::shared_ptr<internal::Loan>(std::move(loan)), memory);
 }
 
 Status Buffer::WrongSize(int64_t elements, size_t values) {

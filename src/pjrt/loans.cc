@@ -30,61 +30,57 @@ Loans& GetLoans() {
   return *loans;
 }
 
-// One array that was made of `source`. Its plugin outlives it.
-class Loan {
- public:
-  Loan(const PjrtApi& api, PJRT_Buffer* source) : api_(api), source_(source) {
-    Loans& loans = GetLoans();
-    MutexLock lock(loans.mutex);
-    if (loans.lent[source].loans++ == 0) loans.count.fetch_add(1);
-  }
-  Loan(const Loan&) = delete;
-  Loan& operator=(const Loan&) = delete;
-  ~Loan() {
-    if (is_held_) {
-      PjrtArgs<PJRT_Buffer_DecreaseExternalReferenceCount_Args> release;
-      release.buffer = source_;
-      api_.Destroy(&PJRT_Api::PJRT_Buffer_DecreaseExternalReferenceCount, release);
-    }
-    if (!IsLastOfOrphan()) return;
-    PjrtArgs<PJRT_Buffer_Destroy_Args> destroy;
-    destroy.buffer = source_;
-    api_.Destroy(&PJRT_Api::PJRT_Buffer_Destroy, destroy);
-    LiveCounter(LiveKind::kPjrtBuffer).fetch_sub(1, std::memory_order_relaxed);
-  }
+}  // namespace
 
-  // Keeps programs from taking the memory over. Where it is, then.
-  Result<void*> Hold() {
-    PjrtArgs<PJRT_Buffer_IsOnCpu_Args> where;
-    where.buffer = source_;
-    CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api_, PJRT_Buffer_IsOnCpu, where));
-    if (!where.is_on_cpu) return FailedPrecondition("callout: the array is not in the host's memory");
+// A plugin keeps the references to a buffer without a lock of its own: there is one while there are loans, taken and
+// dropped under ours.
+Result<std::unique_ptr<Loan>> Loan::Take(const PjrtApi& api, PJRT_Buffer* source) {
+  Loans& loans = GetLoans();
+  MutexLock lock(loans.mutex);
+  Lent& lent = loans.lent[source];
+  if (lent.loans == 0) {
     PjrtArgs<PJRT_Buffer_IncreaseExternalReferenceCount_Args> hold;
-    hold.buffer = source_;
-    CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api_, PJRT_Buffer_IncreaseExternalReferenceCount, hold));
-    is_held_ = true;
-    PjrtArgs<PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args> pointer;
-    pointer.buffer = source_;
-    CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api_, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, pointer));
-    return pointer.device_memory_ptr;
+    hold.buffer = source;
+    if (Status status = CALLOUT_PJRT(api, PJRT_Buffer_IncreaseExternalReferenceCount, hold); !status.ok()) {
+      loans.lent.erase(source);
+      return status;
+    }
+    loans.count.fetch_add(1);
   }
+  ++lent.loans;
+  return std::unique_ptr<Loan>(new Loan(api, source));
+}
 
- private:
-  bool IsLastOfOrphan() const {
-    Loans& loans = GetLoans();
-    MutexLock lock(loans.mutex);
-    const auto it = loans.lent.find(source_);
-    if (--it->second.loans > 0) return false;
-    const bool is_orphan = it->second.is_orphan;
-    loans.lent.erase(it);
-    loans.count.fetch_sub(1);
-    return is_orphan;
-  }
+Loan::~Loan() {
+  if (!EndsOrphan()) return;
+  PjrtArgs<PJRT_Buffer_Destroy_Args> destroy;
+  destroy.buffer = source_;
+  api_.Destroy(&PJRT_Api::PJRT_Buffer_Destroy, destroy);
+  LiveCounter(LiveKind::kPjrtBuffer).fetch_sub(1, std::memory_order_relaxed);
+}
 
-  const PjrtApi& api_;
-  PJRT_Buffer* const source_;
-  bool is_held_ = false;
-};
+bool Loan::EndsOrphan() const {
+  Loans& loans = GetLoans();
+  MutexLock lock(loans.mutex);
+  const auto it = loans.lent.find(source_);
+  if (--it->second.loans > 0) return false;
+  PjrtArgs<PJRT_Buffer_DecreaseExternalReferenceCount_Args> release;
+  release.buffer = source_;
+  api_.Destroy(&PJRT_Api::PJRT_Buffer_DecreaseExternalReferenceCount, release);
+  const bool is_orphan = it->second.is_orphan;
+  loans.lent.erase(it);
+  loans.count.fetch_sub(1);
+  return is_orphan;
+}
+
+Result<void*> Loan::Memory() const {
+  PjrtArgs<PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args> pointer;
+  pointer.buffer = source_;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api_, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, pointer));
+  return pointer.device_memory_ptr;
+}
+
+namespace {
 
 void GiveBack(void* /*memory*/, void* loan) { delete static_cast<Loan*>(loan); }
 
@@ -100,8 +96,12 @@ Result<pjrt::Buffer> View(const pjrt::Buffer& source, const std::shared_ptr<cons
   PjrtArgs<PJRT_Buffer_GetMemoryLayout_Args> layout;
   layout.buffer = source.handle();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_GetMemoryLayout, layout));
-  auto loan = std::make_unique<Loan>(api, source.handle());
-  CALLOUT_ASSIGN_OR_RETURN(void* const memory, loan->Hold());
+  PjrtArgs<PJRT_Buffer_IsOnCpu_Args> where;
+  where.buffer = source.handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_IsOnCpu, where));
+  if (!where.is_on_cpu) return FailedPrecondition("callout: the array is not in the host's memory");
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<Loan> loan, Loan::Take(api, source.handle()));
+  CALLOUT_ASSIGN_OR_RETURN(void* const memory, loan->Memory());
   PjrtArgs<PJRT_Client_CreateViewOfDeviceBuffer_Args> view;
   view.client = client->handle();
   view.device_buffer_ptr = memory;
