@@ -12,6 +12,17 @@ if ((!${#cells[@]})); then
   cells=(3.12:0.12.0.1:13)
   [[ $scope == quick ]] || cells+=(3.12:0.12.0.1:12 3.12:0.11.2:13 3.11:0.10.2:13)
 fi
+calls=(test_pure_callback.py test_io_callback.py test_debug.py test_results.py test_errors.py)
+taps=(test_tap.py test_tap_sending.py test_ordered.py test_print.py test_watch.py)
+for file in "${calls[@]}" "${taps[@]}"; do
+  [[ -e tests/python/$file ]] || { echo "gpu_test.sh: there is no tests/python/$file" >&2 && exit 2; }
+done
+# All the others. What does not run on CUDA says so itself, with a reason: the marks of tests/python/platforms.py.
+others=()
+for file in tests/python/test_*.py; do
+  [[ " ${calls[*]} ${taps[*]} " == *" ${file##*/} "* ]] || others+=("${file##*/}")
+done
+
 root=build/gpu-test
 mkdir -p "$root"
 results=$root/results
@@ -68,19 +79,9 @@ run() { # LABEL NAME DEVICES COMMAND...: prints what the command ends with, and 
   ((!status)) || echo "gpu: $1, $2: exit code $status, see $log" | tee -a "$results"
 }
 
-calls=(test_pure_callback.py test_io_callback.py test_debug.py test_results.py test_errors.py)
-taps=(test_tap.py test_tap_sending.py test_ordered.py test_print.py test_watch.py)
-other=(test_barrier.py test_ordered_effects.py test_buffers.py test_buffer_callback.py test_progress.py test_bars.py
-  test_ffi.py test_gpu_calls.py test_gpu_taps.py test_gpu_kernels.py test_gpu_launch.py test_gpu_buffers.py
-  test_cuda_programs.py test_numba_cuda.py test_host_callback_tap.py test_host_callback_call.py
-  test_host_callback_print.py test_host_callback_transformations.py test_devices.py test_shard_map.py)
-
 suite() { # LABEL NAME DEVICES FILES...
-  local files=() file
-  for file in "${@:4}"; do
-    [[ ! -e tests/python/$file ]] || files+=("tests/python/$file")
-  done
-  CALLOUT_TEST_PLATFORM=cuda run "$1" "$2" "$3" python -m pytest "${plain[@]}" "${files[@]}"
+  local files=("${@:4}")
+  CALLOUT_TEST_PLATFORM=cuda run "$1" "$2" "$3" python -m pytest "${plain[@]}" "${files[@]/#/tests/python/}"
 }
 
 for cell in "${cells[@]}"; do
@@ -105,9 +106,10 @@ for cell in "${cells[@]}"; do
   suite "$label" taps 1 "${taps[@]}"
   if [[ $scope == full ]]; then
     run "$label" programs 2 python -m pytest "${plain[@]}" software_gpu/python/test_programs.py
-    suite "$label" suites 1 "${other[@]}"
-    suite "$label" calls-and-taps 2 "${calls[@]}" "${taps[@]}"
-    suite "$label" suites 2 "${other[@]}"
+    suite "$label" suites 1 "${others[@]}"
+    # As many devices as the suites have on a CPU, so that none is skipped for their number.
+    suite "$label" calls-and-taps-on-8 8 "${calls[@]}" "${taps[@]}"
+    suite "$label" suites-on-8 8 "${others[@]}"
   fi
 done
 

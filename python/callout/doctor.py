@@ -83,7 +83,8 @@ def _check_error() -> str:
 
     try:
         with callout.reraise():
-            jax.jit(lambda x: callout.pure_callback(fail, jax.ShapeDtypeStruct((), jnp.float32), x))(1.0)
+            call = jax.jit(lambda x: callout.pure_callback(fail, jax.ShapeDtypeStruct((), jnp.float32), x))
+            call(1.0).block_until_ready()  # on a GPU the exception comes with the wait
     except KeyError:
         return "a callback's exception came back as itself"
     raise AssertionError("the callback's exception did not come back")

@@ -5,9 +5,12 @@ A test runs on either unless it says otherwise:
 
 - `cpu_only(reason)`: what it tests exists on a CPU alone.
 - `cuda_xfail(reason)`: it fails on CUDA today; the reason is what it waits for.
+- `collectives`: devices exchange values in it, which takes NCCL; the software GPU cannot run that.
 - `devices(n)`: it needs n devices.
 """
 
+import ctypes
+import functools
 import hashlib
 import os
 from pathlib import Path
@@ -18,7 +21,9 @@ PLATFORM = os.environ.get("CALLOUT_TEST_PLATFORM", "cpu")
 ON_CUDA = PLATFORM == "cuda"
 
 COLLECTIVES = "GPUs exchange values by NCCL, whose kernels are machine code: it takes hardware"
-"""A reason for `cpu_only`."""
+COMPILERS = "it is about the compilers of kernels; programs with kernels are in software_gpu/python/test_handlers.py"
+HOST = "the host without Python runs programs on XLA:CPU here; rows `host` of gpu-check give it the plugin"
+"""Reasons for `cpu_only`."""
 
 
 def awaited(outs):
@@ -47,6 +52,11 @@ def _loaded(name: str) -> list[Path]:
     """The files of this name that are mapped into the process."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return sorted({Path(line.split(maxsplit=5)[5]) for line in lines if line.endswith(f"/{name}")})
+
+
+@functools.cache
+def _on_software_gpu() -> bool:
+    return any(hasattr(ctypes.CDLL(str(driver)), "software_gpu_control") for driver in _loaded("libcuda.so.1"))
 
 
 def _described(path: Path) -> str:
@@ -81,6 +91,8 @@ def mark(item: pytest.Item) -> None:
     for marker in item.iter_markers("cpu_only"):
         (reason,) = marker.args
         pytest.skip(f"on a CPU only: {reason}")
+    if item.get_closest_marker("collectives") and _on_software_gpu():
+        pytest.skip(COLLECTIVES)
     for marker in item.iter_markers("cuda_xfail"):
         (reason,) = marker.args
         item.add_marker(pytest.mark.xfail(reason=reason, strict=True))

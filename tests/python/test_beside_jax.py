@@ -105,6 +105,7 @@ def test_results_that_are_not_declared():
     jax.effects_barrier()
 
 
+@pytest.mark.collectives
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_debug_callbacks_over_devices(partitioned):
     mesh = Mesh(np.asarray(jax.devices()[:2]), "d")
@@ -119,6 +120,7 @@ def test_debug_callbacks_over_devices(partitioned):
     assert heard(callout.debug_callback) == heard(jax.debug.callback)
 
 
+@pytest.mark.collectives
 def test_results_of_calls_over_devices_are_on_all_of_them():
     mesh = Mesh(np.asarray(jax.devices()[:2]), "d")
     x = jax.device_put(jnp.arange(1.0, 5.0), NamedSharding(mesh, P("d")))

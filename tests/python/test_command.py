@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pandas as pd
+import platforms
 import pytest
 import trace_format
 from jax.sharding import NamedSharding
@@ -23,7 +24,10 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its own dependencies
     from tensorboard.backend.event_processing import event_file_loader
 
-pytestmark = pytest.mark.skipif(bool(command.missing()), reason=command.missing() or "there is one")
+pytestmark = [
+    pytest.mark.skipif(bool(command.missing()), reason=command.missing() or "there is one"),
+    pytest.mark.cpu_only(platforms.HOST),
+]
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 ECHO = """

@@ -11,6 +11,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout import _config, _ext
 
@@ -121,9 +122,9 @@ def test_stats_count_calls_bytes_time_and_errors():
     )
     g = jax.jit(lambda x: callout.pure_callback(callout.options(bad, name="bad"), F32, x))
     for _ in range(3):
-        f(jnp.zeros(10))
+        platforms.awaited(f(jnp.zeros(10)))
     with pytest.raises(KeyError), callout.reraise():
-        g(1.0)
+        platforms.awaited(g(1.0))
     callout.pure_callback(callout.options(slow, name="slow"), jax.ShapeDtypeStruct((10,), "float32"), jnp.zeros(10))
     stats = callout.stats()["callbacks"]
     assert stats["slow"] == {

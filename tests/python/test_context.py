@@ -137,6 +137,7 @@ def test_default_device_can_be_set_inside_a_callback():
     assert used == [{jax.devices()[-1]}]
 
 
+@pytest.mark.collectives
 @pytest.mark.parametrize("numpy_only", [False, True])
 def test_jax_arguments_keep_64_bits_on_any_thread(numpy_only):
     got = []

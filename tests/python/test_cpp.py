@@ -137,6 +137,7 @@ def test_derivative_rules(module):
         jax.grad(lambda v: module.scale(v, factor=3.0).sum())(jnp.ones(2))
 
 
+@pytest.mark.collectives
 def test_several_devices(module):
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
     x = jax.device_put(jnp.arange(4.0), jax.NamedSharding(mesh, jax.P("d")))

@@ -2,13 +2,14 @@
 """Parameter sizes of kernels, read from images that NVRTC made."""
 
 import callout
+import platforms
 import pytest
 from callout._gpu.compiler import compile_source
 from callout._gpu.cubin import check_parameters, kind_of, parameter_sizes
 from cuda_compilers import SCALE, require_nvrtc
 
 require_nvrtc()
-pytestmark = pytest.mark.usefixtures("cache")
+pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.cpu_only(platforms.COMPILERS)]
 
 SOURCE = """
 struct Mixed { float a; double b; char c; };

@@ -7,13 +7,14 @@ from pathlib import Path
 import callout
 import jax
 import jax.numpy as jnp
+import platforms
 import pytest
 from callout._gpu import nvrtc as search
 from callout._gpu import toolkit
 from cuda_compilers import EACH, SCALE, require_nvrtc
 
 require_nvrtc()
-pytestmark = pytest.mark.usefixtures("cache")
+pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.cpu_only(platforms.COMPILERS)]
 
 
 def test_compiler_errors_show_the_users_lines():

@@ -8,11 +8,12 @@ import callout
 import jax
 import jax.numpy as jnp
 import manual
+import platforms
 import pytest
 from callout._gpu import nvcc as search
 from cuda_compilers import require_nvcc
 
-pytestmark = pytest.mark.usefixtures("cache")
+pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.cpu_only(platforms.COMPILERS)]
 
 COPY = """#include "callout/kernel.h"
 __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }

@@ -7,11 +7,12 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from cuda_compilers import EACH, SCALE, require_nvrtc
 
 require_nvrtc()
-pytestmark = pytest.mark.usefixtures("cache")
+pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.cpu_only(platforms.COMPILERS)]
 
 SOURCE = """#include <cstdint>
 

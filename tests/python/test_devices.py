@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+import platforms
 import pytest
 from callout import _jax_compat
 from jax import lax
@@ -19,7 +20,7 @@ ORDERED = pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "o
 
 
 def mesh_of(count, reverse=False):
-    devices = jax.devices()[:count]
+    devices = platforms.devices(count)
     return Mesh(np.array(devices[::-1] if reverse else devices), ("d",))
 
 
@@ -29,7 +30,7 @@ def sharded(count=4, reverse=False, size=8):
 
 def grid():
     """A 4x4 array over a reversed 2-D mesh."""
-    mesh = Mesh(np.array(jax.devices()[3::-1]).reshape(2, 2), ("a", "b"))
+    mesh = Mesh(np.array(platforms.devices(4)[::-1]).reshape(2, 2), ("a", "b"))
     return jax.device_put(jnp.arange(16.0).reshape(4, 4), NamedSharding(mesh, P("a", "b")))
 
 
@@ -53,6 +54,7 @@ def run(f, *args):
     return out
 
 
+@pytest.mark.collectives
 @ORDERED
 @pytest.mark.parametrize("count", [2, 4, 8])
 @pytest.mark.parametrize("reverse", [False, True], ids=["mesh", "reversed"])
@@ -63,6 +65,7 @@ def test_gather_taps_the_whole_value_once(seen, ordered, count, reverse):
     assert out.sharding.is_equivalent_to(x.sharding, 1), "a tap changes no sharding"
 
 
+@pytest.mark.collectives
 @ORDERED
 def test_gather_taps_on_the_device_that_was_asked_for(seen, ordered):
     for index in range(4):
@@ -78,6 +81,7 @@ def test_local_taps_each_shard_with_its_place(seen, ordered):
     )
 
 
+@pytest.mark.collectives
 @ORDERED
 def test_local_taps_of_a_two_dimensional_mesh(seen, ordered):
     x = grid()
@@ -91,6 +95,7 @@ def test_local_taps_of_a_two_dimensional_mesh(seen, ordered):
         np.testing.assert_array_equal(shard.data, value["x"])
 
 
+@pytest.mark.collectives
 def test_local_with_a_value_that_does_not_divide(seen):
     def f(v):
         return seen.send(v[:5] * 1, sharding="local")
@@ -101,6 +106,7 @@ def test_local_with_a_value_that_does_not_divide(seen):
         assert value == list(range(8))[:5][index], "no padding"
 
 
+@pytest.mark.collectives
 def test_scalars_and_replicated_values(seen):
     run(lambda v: seen.send(v.sum()), sharded())
     assert seen == [(28.0, 0, ())]
@@ -109,6 +115,7 @@ def test_scalars_and_replicated_values(seen):
     assert sorted(seen) == [(28.0, device, ()) for device in range(4)]
 
 
+@pytest.mark.collectives
 @ORDERED
 def test_control_flow(seen, ordered):
     def send(v):
@@ -122,6 +129,7 @@ def test_control_flow(seen, ordered):
     assert {device for _, device, _ in seen} == {0}
 
 
+@pytest.mark.collectives
 @ORDERED
 def test_vmap_and_grad(seen, ordered):
     run(jax.vmap(lambda v: seen.send(v, ordered=ordered) * 2), sharded())
@@ -136,6 +144,7 @@ CALLS = {
 }
 
 
+@pytest.mark.collectives
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 @pytest.mark.parametrize(
     "make", [sharded, lambda: sharded(2), lambda: sharded(reverse=True)], ids=["4", "2", "reversed"]
@@ -157,6 +166,7 @@ def test_a_call_happens_once_and_its_results_go_to_all(call, make):
     assert used.sharding.is_equivalent_to(x.sharding, 1)
 
 
+@pytest.mark.collectives
 def test_calls_in_loops_and_without_arguments():
     calls = []
 
@@ -172,6 +182,7 @@ def test_calls_in_loops_and_without_arguments():
     np.testing.assert_array_equal(out, np.arange(8) + 3)
 
 
+@pytest.mark.collectives
 def test_options_and_single_device_shardings_choose_the_device():
     shape = jax.ShapeDtypeStruct((), jnp.int32)
 
@@ -210,6 +221,7 @@ def test_places_that_the_program_does_not_have_are_named(seen):
         run(in_shard_map, sharded())
 
 
+@pytest.mark.collectives
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_a_failure_is_raised_on_every_device_and_nothing_hangs(call):
     def boom(_):
@@ -229,6 +241,7 @@ DTYPES = [
 ]
 
 
+@pytest.mark.collectives
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 def test_every_dtype_comes_back_bit_by_bit(dtype):
     value = np.array([1, 0, 1, 1, 0, 1, 0, 1]).astype(dtype)
@@ -238,6 +251,7 @@ def test_every_dtype_comes_back_bit_by_bit(dtype):
     assert out.tobytes() == value.tobytes()
 
 
+@pytest.mark.collectives
 def test_negative_zero_and_nan_come_back_bit_by_bit():
     value = np.array([-0.0, np.nan, np.inf, -np.inf, 1e-45, 0, -1, 2], np.float32)
     pairs = np.empty(8, np.complex64)
@@ -270,6 +284,7 @@ def over_one_axis(f):
     return jax.shard_map(f, mesh=mesh, in_specs=P("a"), out_specs=P("a"), axis_names={"a"}, check_vma=False)
 
 
+@pytest.mark.collectives
 def test_shard_map_that_leaves_an_axis_to_the_compiler(seen):
     run(over_one_axis(lambda v: seen.send(v) + 1), grid())
     assert sorted((np.shape(value), device) for value, device, _ in seen) == [((2, 4), 1), ((2, 4), 3)]
@@ -287,6 +302,7 @@ def test_calls_with_results_are_refused_where_the_compiler_has_an_axis():
         run(over_one_axis(lambda v: callout.pure_callback(lambda x: x, shape, v)), grid())
 
 
+@pytest.mark.collectives
 @pytest.mark.parametrize("sharding", ["gather", "local"])
 def test_ordered_taps_where_the_compiler_has_an_axis(seen, sharding):
     f = over_one_axis(lambda v: seen.send(v, ordered=True, sharding=sharding) + 1)
@@ -298,6 +314,7 @@ def test_ordered_taps_where_the_compiler_has_an_axis(seen, sharding):
         assert len(seen) == (2 if sharding == "gather" else 4)
 
 
+@pytest.mark.collectives
 def test_explicit_sharding(seen):
     mesh = jax.make_mesh((4,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,))
     x = jax.device_put(jnp.arange(8.0), NamedSharding(mesh, P("d")))
@@ -320,6 +337,7 @@ def test_eager_taps_of_sharded_arrays(seen):
     assert sorted(seen) == sorted([([2.0 * i, 2.0 * i + 1], 3 - i, (slice(2 * i, 2 * i + 2),)) for i in range(4)])
 
 
+@pytest.mark.collectives
 def test_a_failing_queue_policy_fails_on_every_device(small_queue):
     """The full queue is the owner's; the others must not wait for it in the collective that follows."""
     import threading
@@ -346,6 +364,7 @@ def test_a_failing_queue_policy_fails_on_every_device(small_queue):
         jax.effects_barrier()
 
 
+@pytest.mark.collectives
 def test_large_gathers_are_reported_once(caplog):
     big = jax.device_put(jnp.zeros(17_000_000), NamedSharding(mesh_of(2), P("d")))
     f = lambda v: callout.tap(callout.sinks.Null(), v, name="too large")  # noqa: E731
@@ -370,10 +389,11 @@ PLACED = {
     "part of the devices, reversed": lambda: sharded(2, reverse=True),
     "replicated": lambda: jax.device_put(jnp.arange(8.0), NamedSharding(mesh_of(4), P())),
     "a grid": grid,
-    "one device": lambda: jax.device_put(jnp.arange(8.0), jax.devices()[2]),
+    "one device": lambda: jax.device_put(jnp.arange(8.0), platforms.devices(3)[2]),
 }
 
 
+@pytest.mark.collectives
 @pytest.mark.parametrize("make", PLACED.values(), ids=PLACED)
 @pytest.mark.parametrize("kind", ["pure", "io", "ordered io", "host_callback"])
 def test_eager_results_are_where_those_of_a_jit_are(make, kind):
@@ -393,6 +413,7 @@ def test_eager_results_are_where_those_of_a_jit_are(make, kind):
     np.testing.assert_array_equal(x + out, 2 * np.asarray(x) + 1)
 
 
+@pytest.mark.collectives
 def test_eager_results_of_what_jax_gathered_are_on_all_its_devices():
     x, shape = sharded(), jax.ShapeDtypeStruct((8,), jnp.float32)
     gathered = jax.pure_callback(lambda v: v, shape, x)  # its sharding has no mesh

@@ -10,6 +10,8 @@ import pytest
 from callout._gpu.nvrtc import find_nvrtc
 from callout.cuda import CompileError
 
+pytestmark = pytest.mark.cpu_only("it gives the command other drivers than the one that programs run on")
+
 # The C++ tests build a driver whose devices are threads.
 DOUBLE = os.environ.get(
     "CALLOUT_SOFTWARE_GPU", str(Path(__file__).parents[2] / "build" / "dev" / "software_gpu/driver/libcuda.so.1")

@@ -177,6 +177,7 @@ def on_devices(count):
     return NamedSharding(Mesh(np.array(jax.devices()[:count]), ("d",)), P("d"))
 
 
+@pytest.mark.collectives
 @pytest.mark.devices(4)
 @pytest.mark.parametrize("devices", [1, 4])
 def test_exported_for_one_device_or_four_and_run_on_four(bind, devices):

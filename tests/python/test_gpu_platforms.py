@@ -35,6 +35,7 @@ class Double(GpuFunction):
 X = jnp.ones(3, jnp.float32)
 
 
+@pytest.mark.cpu_only("a CPU refuses it")
 def test_other_platforms_are_refused_by_name():
     message = "kernels for cuda are not supported on platform cpu; supported: cuda"
     for call in (Double(), jax.jit(Double())):
@@ -54,6 +55,7 @@ def test_exported_for_cuda_a_program_carries_what_runs_on_most_devices():
     assert "cubin" not in module
 
 
+@pytest.mark.cpu_only("its image is no kernel, so that only the CPU's part can run")
 def test_each_platform_of_a_program_has_its_own():
     def program(x):
         return jax.lax.platform_dependent(x, cpu=lambda x: x * 2, cuda=Double())

@@ -9,8 +9,11 @@ import callout
 import closure_host
 import jax
 import numpy as np
+import platforms
 import pytest
 from callout.host import LoadedHostCallback
+
+pytestmark = pytest.mark.cpu_only(platforms.HOST)
 
 
 @pytest.fixture(scope="session")

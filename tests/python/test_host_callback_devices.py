@@ -60,6 +60,7 @@ def transformed(name, tap):
 NAMES = ["plain", "grad", "vmap", "remat", "scan", "while", "cond"]
 
 
+@pytest.mark.collectives
 @COUNTS
 @pytest.mark.parametrize("name", NAMES)
 def test_jit_over_sharded_operands_taps_the_whole_on_one_device(seen, count, name):
@@ -120,6 +121,7 @@ def test_pmap_calls_every_device(count):
     hcb.barrier_wait()
 
 
+@pytest.mark.collectives
 @pytest.mark.parametrize("count", [2, 4, 8])
 @pytest.mark.parametrize("index", [0, 1])
 def test_jit_over_sharded_operands_calls_one_device_for_the_whole(count, index):
@@ -144,6 +146,7 @@ def test_jit_over_sharded_operands_calls_one_device_for_the_whole(count, index):
     hcb.barrier_wait()
 
 
+@pytest.mark.collectives
 def test_a_failing_call_over_several_devices_fails_once_and_the_next_works():
     def host(x):
         if x[0] == 1:
@@ -182,6 +185,7 @@ def test_prints_name_their_devices(capsys):
     }
 
 
+@pytest.mark.collectives
 @pytest.mark.devices(2)
 def test_a_jit_around_a_pmap_is_one_program(seen):
     def f(x):
@@ -195,6 +199,7 @@ def test_a_jit_around_a_pmap_is_one_program(seen):
     assert sorted(value for value, _ in taken if not isinstance(value, list)) == [2, 3]
 
 
+@pytest.mark.collectives
 @pytest.mark.parametrize("wrap", [lambda f: f, callout.threaded], ids=["effects", "threaded"])
 @pytest.mark.parametrize("inside", ["tap", "call"])
 @pytest.mark.parametrize("after", ["tap", "call"])
@@ -221,6 +226,7 @@ def test_after_a_region_of_shards_the_whole_is_one_again(seen, wrap, inside, aft
     assert len(taken) == 5
 
 
+@pytest.mark.collectives
 @pytest.mark.devices(2)
 def test_a_call_after_a_pmap_gets_the_whole(seen):
     def host(value, *, device):
@@ -245,6 +251,7 @@ def test_vmap_inside_shard_map_has_descriptors(seen):
     assert [transforms for *_, transforms in seen] == [(("batch", {"batch_dims": (0,)}),)] * 2
 
 
+@pytest.mark.collectives
 @pytest.mark.parametrize("count", [2, 4])
 def test_threaded_programs_over_devices(seen, count):
     mesh = mesh_of(count)

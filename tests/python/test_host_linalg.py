@@ -12,12 +12,13 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import numpy as np
+import platforms
 import pytest
 from callout import _export
 from jax import lax
 
 MISSING = command.missing() or ("" if find_library("openblas") or find_library("lapack") else "no LAPACK is installed")
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is one")
+pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is one"), pytest.mark.cpu_only(platforms.HOST)]
 
 DTYPES = ["float32", "float64", "complex64", "complex128"]
 

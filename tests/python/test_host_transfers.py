@@ -7,6 +7,7 @@ import jax
 import jax.extend.mlir as jax_mlir
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout import _artifact
 from jax import lax
@@ -14,6 +15,8 @@ from jax.extend.core import Primitive
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
+
+pytestmark = pytest.mark.cpu_only(platforms.HOST)
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 

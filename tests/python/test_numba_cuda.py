@@ -16,6 +16,8 @@ from callout._gpu.numba_compiler import ArrayType, Baked
 from callout.numba_cuda import numba_cuda_kernel
 from numba_packages import cuda_of, kernel_for, require
 
+LINKED = "compilers link machine code for it, which the software GPU has not"
+
 require()
 
 pytestmark = pytest.mark.usefixtures("without_gpu")
@@ -97,6 +99,7 @@ def test_the_environment_names_another_architecture(copy, monkeypatch):
     assert b".target sm_90\n" in (image.portable or b"")
 
 
+@pytest.mark.cpu_only(LINKED)
 @pytest.mark.usefixtures("sm_90")
 def test_kernels_that_are_linked_become_cubins(cuda, monkeypatch):
     @cuda.jit
@@ -112,6 +115,7 @@ def test_kernels_that_are_linked_become_cubins(cuda, monkeypatch):
     assert cubin.parameter_sizes(kernel.image.code)[kernel.image.symbol] == kernel.parameters.sizes
 
 
+@pytest.mark.cpu_only(LINKED)
 def test_kernels_that_are_linked_need_an_architecture(cuda, monkeypatch):
     monkeypatch.delenv("NUMBA_CUDA_DEFAULT_PTX_CC", raising=False)
 
@@ -228,6 +232,7 @@ def test_debug_kernels_say_what_their_codes_mean(cuda):
         assert name.isdigit() or symbol.encode() in kernel.image.code
 
 
+@pytest.mark.cpu_only(LINKED)
 @pytest.mark.usefixtures("sm_90")
 def test_faults_of_device_functions_are_numbered_as_the_kernel_s():
     pytest.importorskip("numba_cuda", reason="needs numba-cuda")

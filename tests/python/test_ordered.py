@@ -5,7 +5,6 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
-import platforms
 import pytest
 from jax import lax
 
@@ -237,7 +236,7 @@ class Moody:
 @pytest.mark.parametrize("ahead_of_time", [False, True], ids=["jit", "compiled"])
 @pytest.mark.parametrize(
     "kind",
-    ["io", "debug", "numpy_only", pytest.param("two devices", marks=pytest.mark.cpu_only(platforms.COLLECTIVES))],
+    ["io", "debug", "numpy_only", pytest.param("two devices", marks=pytest.mark.collectives)],
 )
 def test_a_failing_ordered_callback_poisons_nothing(log, kind, ahead_of_time):
     moody = Moody()

@@ -5,6 +5,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout import _jax_compat
 from jax.sharding import AxisType, NamedSharding
@@ -17,7 +18,7 @@ WHOLE = np.arange(16, dtype=np.float32).reshape(4, 4)
 @pytest.fixture(params=[AxisType.Auto, AxisType.Explicit], ids=str)
 def run(request):
     """Runs a function of what lies on one place of axis "a"; axis "b" is the compiler's."""
-    mesh = jax.make_mesh((2, 2), ("a", "b"), axis_types=(request.param,) * 2)
+    mesh = jax.make_mesh((2, 2), ("a", "b"), axis_types=(request.param,) * 2, devices=platforms.devices(4))
     x = jax.device_put(WHOLE, NamedSharding(mesh, P("a", "b")))
 
     def run_mapped(fn):
@@ -42,6 +43,7 @@ def by_first(values):
 HALVES = [WHOLE[:2].tolist(), WHOLE[2:].tolist()]
 
 
+@pytest.mark.collectives
 def test_taps_and_debug_callbacks_get_what_the_manual_axes_leave(run, heard):
     y = run(lambda v: callout.tap(heard.append, v))
     assert by_first(heard) == HALVES
@@ -51,6 +53,7 @@ def test_taps_and_debug_callbacks_get_what_the_manual_axes_leave(run, heard):
     assert by_first(heard) == HALVES
 
 
+@pytest.mark.collectives
 def test_another_device_may_send(run, heard):
     run(lambda v: callout.tap(lambda v, device: heard.append(device.id), v, device_index=1, with_device=True))
     assert sorted(heard) == [1, 3]
@@ -67,6 +70,7 @@ def test_calls_are_refused(run, call):
         run(lambda v: call(lambda a: a, LIKE, v))
 
 
+@pytest.mark.collectives
 def test_ordered_ones_need_jax_0_12(run, heard):
     def ordered(v):
         return callout.tap(heard.append, callout.tap(heard.append, v, ordered=True) + 1, ordered=True)

@@ -9,7 +9,6 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
-import platforms
 import pytest
 from jax import lax
 
@@ -204,7 +203,7 @@ def test_only_device_in_shard_map_and_on_shards(received):
 
 
 @pytest.mark.devices(2)
-@pytest.mark.cpu_only(platforms.COLLECTIVES)
+@pytest.mark.collectives
 def test_steps_on_shards_and_gathered(received):
     devices = jax.devices()
     mesh = jax.sharding.Mesh(np.array(devices[:2]), ("d",))

@@ -157,7 +157,7 @@ def test_each_device_looks_at_its_shard(name):
 
 
 @pytest.mark.devices(4)
-@pytest.mark.cpu_only(platforms.COLLECTIVES)
+@pytest.mark.collectives
 def test_stop_over_several_devices_fails_on_all_of_them(name):
     devices = jax.devices()[:4]
     mesh = jax.sharding.Mesh(np.array(devices), ("d",))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's own test suites on a GPU: what passes on a CPU and on the double of the driver passes there, too.
+"""Python's own test suites on a GPU: what passes on a CPU and on the software GPU passes there, too.
 
 Tests that need several devices are skipped where there is one.
 """
