@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the compiler does not: one door per foreign ABI, layering, file heads, sizes."""
+"""Checks what the compiler does not: one door per foreign ABI, layering, no circles, file heads, sizes."""
 
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import rooms
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 400
@@ -63,7 +65,29 @@ SOFTWARE_GPU: dict[str, set[str]] = {
     "driver": {"ptx"},
     "libraries": {"driver", "transport/cuda"},
 }
-COMPONENT = re.compile(r'#\s*include\s*"((?:transport/)?\w+)/')
+
+# The rooms of python/callout, from the ground up: each imports what is on lower floors, also inside functions.
+FLOORS = (
+    {"_ext", "_jax_compat"},
+    {"_arguments", "_attributes", "_options", "_prometheus", "_sharding_rule", "_stablehlo", "_tables"},
+    {"_artifact", "_logging", "_patches", "_plugin", "_site"},
+    {"_config", "_errors", "_host_transfers", "_partition", "_runtime_tokens"},
+    {"_foreign_partition", "_jit", "_programs"},
+    {"_runtime"},
+    {"_barrier", "_targets"},
+    {"_device_calls", "_receivers", "_registered_function", "_sinks"},
+    {"_ffi"},
+    {"_primitives", "_loaded_host_callback", "_register"},
+    {"_checks", "_derivatives", "_fast_path", "_progress", "_reachability"},
+    {"_debug", "_export", "_pure_callback", "_tap", "_threaded", "_watch"},
+    {"_io_callback", "_native", "buffer_callback", "ffi", "host", "progress", "sinks"},
+    {"_gpu", "_host_callback", "cpp", "numba"},
+    {"_stats", "cuda", "host_callback", "numba_cuda"},
+    {"_report"},
+    {"_profile"},
+    {rooms.DOOR},
+    {"doctor"},
+)
 
 
 def tracked() -> list[Path]:
@@ -96,9 +120,22 @@ def check_layering(path: Path, lines: list[str]) -> Iterator[str]:
     if path.name.endswith("_test.cc"):
         allowed |= {"testing", "gtest", "gmock", "software_gpu"}
     for number, line in enumerate(lines, 1):
-        included = COMPONENT.search(line)
+        included = rooms.INCLUDE.search(line)
         if included and included[1] not in allowed:
             yield f"{path}:{number}: {own} must not depend on {included[1]}"
+
+
+def check_imports() -> Iterator[str]:
+    floor_of = {room: floor for floor, rooms_there in enumerate(FLOORS) for room in rooms_there}
+    arrows = rooms.python_arrows()
+    for (own, needed), places in sorted(arrows.items()):
+        for room in (own, needed):
+            if room not in floor_of:
+                yield f"{places[0]}: {room} is on no floor; FLOORS of scripts/check_layers.py has them"
+        if {own, needed} <= floor_of.keys() and floor_of[own] <= floor_of[needed]:
+            yield f"{places[0]}: {own} must not import {needed}, which is not on a lower floor"
+    for name, found in (("src", rooms.source_arrows()), ("python/callout", arrows)):
+        yield from (f"{name}: these depend on each other: {', '.join(circle)}" for circle in rooms.circles(found))
 
 
 def check_head(path: Path, lines: list[str]) -> Iterator[str]:
@@ -122,6 +159,7 @@ def main() -> None:
         problems += check_layering(path, lines)
         if len(lines) > MAX_LINES:
             print(f"note: {path} has {len(lines)} lines, over {MAX_LINES}")
+    problems += check_imports()
     print("\n".join(problems))
     sys.exit(bool(problems))
 

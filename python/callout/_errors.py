@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import itertools
 import re
 import sys
@@ -21,7 +22,7 @@ from typing import Any, Literal, Self
 
 import jax
 
-from . import _patches
+from . import _ext, _jax_compat, _patches
 
 
 class CallbackError(RuntimeError):
@@ -316,8 +317,18 @@ def _after_init(_: None, error: BaseException, *args: Any) -> None:
         adopt(error, exception)
 
 
+def _jit_places() -> list[_patches.Place]:
+    """Where jitted functions are made; those that there are already are seen to here. See python/src/jit_errors.cc."""
+    maker = _jax_compat.jitted_function_maker()
+    if maker is None:
+        return []
+    kind = type(jax.jit(_jit_places))
+    for found in gc.get_objects():
+        if type(found) is kind:
+            _ext.translate_errors_of(found)
+    return [_patches.Place(*maker, after=_ext.translate_errors_of)]
+
+
 def hooked() -> list[_patches.Place]:
     """What JAX raises, when it is made, and what its C++ raises."""
-    from . import _fast_path
-
-    return [*_fast_path.error_places(), _patches.Place(jax.errors.JaxRuntimeError, "__init__", after=_after_init)]
+    return [*_jit_places(), _patches.Place(jax.errors.JaxRuntimeError, "__init__", after=_after_init)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX's fast path, on which C++ dispatches a jitted function from its second call on, for programs with callbacks.
 
-Two things are missing there. An error is a ValueError with a text: python/src/jit_errors.cc makes it what it is at the
-first call. And JAX keeps programs with effects away from it, because it makes no tokens for them, which
+Two things are missing there. An error is a ValueError with a text, of which `_errors` makes what it is at the first call.
+And JAX keeps programs with effects away from it, because it makes no tokens for them, which
 `jax.effects_barrier` and `callout.barrier_wait` wait for. Those whose effects are ours, and unordered, are let in: the tree
 of their results has a node of ours at one result, which is called when C++ makes the tree, and takes that result for a
 token. A program's results are there when it has ended, and not before.
@@ -10,7 +10,6 @@ token. A program's results are there when it has ended, and not before.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,18 +21,6 @@ from ._primitives import effects
 
 MAX_KEPT_BYTES = 1 << 20
 """A result that stands for a token lives until the thread's next program with callbacks, or a barrier."""
-
-
-def error_places() -> list[Place]:
-    """Where jitted functions are made; those that there are already are seen to here."""
-    maker = _jax_compat.jitted_function_maker()
-    if maker is None:
-        return []
-    kind = type(jax.jit(error_places))
-    for found in gc.get_objects():
-        if type(found) is kind:
-            _ext.translate_errors_of(found)
-    return [Place(*maker, after=_ext.translate_errors_of)]
 
 
 def wait_for(end: _ext.ProgramEnd) -> None:

@@ -22,9 +22,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from ._ffi.attributes import Constant
 from ._native.function import Constants, NativeFunction, Settings
 from ._native.target import NativeTarget
-from ._primitives.function import Constant
 
 
 def numba_kernel(

@@ -9,9 +9,30 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._primitives.function import Constant
-
 Frozen = tuple[tuple[str, Any], ...]
+
+
+class Constant:
+    """An attribute's value as a parameter of a primitive: compared by its bytes."""
+
+    __slots__ = ("_key", "value")
+
+    def __init__(self, value: str | np.ndarray | np.generic):
+        is_array = isinstance(value, np.ndarray)  # an array of no dimensions is not a number
+        if isinstance(value, np.ndarray):
+            value = value.copy()  # what becomes of the caller's is of no matter
+            value.setflags(write=False)
+        self.value = value
+        self._key = value if isinstance(value, str) else (is_array, value.dtype.str, value.shape, value.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
 
 
 def freeze(where: str, attributes: Mapping[str, Any]) -> Frozen:

@@ -8,8 +8,12 @@ import threading
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from .. import _ext
+import jax
+from jax.interpreters import mlir
+
+from .. import _attributes, _ext, _patches
 from .._native.target import NativeTarget
+from .._primitives import context
 from .kernel import Kernel
 
 
@@ -19,6 +23,7 @@ class GpuTarget(NativeTarget, abc.ABC):
     __slots__ = ("_kernels", "_lock")
 
     platforms = ("cuda",)
+    is_kernel = True
 
     def __init__(self, key: Hashable, label: str, content: str = ""):
         super().__init__(key, label, None, content)
@@ -49,6 +54,24 @@ class GpuTarget(NativeTarget, abc.ABC):
         """Makes the kernel, so that what is wrong with it is told when the program is traced."""
         self.kernel_for(args, results)
         return self
+
+    def lower_launch(
+        self,
+        ctx: mlir.LoweringRuleContext,
+        args: Sequence[Any],
+        avals_in: Sequence[Any],
+        avals_out: Sequence[Any],
+        *,
+        in_place: dict[int, int],
+        **more: Any,
+    ) -> Sequence[Any]:
+        """The launch. In a jit over several devices XLA lets each of them do it, with whole arrays."""
+        _patches.ensure("errors")
+        kernel = self.kernel_for(avals_in, avals_out)
+        lower = jax.ffi.ffi_lowering(kernel.target, has_side_effect=False, operand_output_aliases=in_place)
+        said = {"callback": self.label, **kernel.attributes(portable=context.is_exporting(ctx)), **more}
+        results: Sequence[Any] = lower(ctx, *args, **_attributes.encode(f"kernel '{self.label}'", kernel.target, said))
+        return results
 
     def bind(self, transforms: Any = ()) -> str:
         """The kernel's name, for errors."""

@@ -12,11 +12,12 @@ import jax
 
 from .._arguments import as_leaves
 from .._derivatives import call_with_rules, inherited_vmap_method
+from .._ffi.attributes import Constant
 from .._primitives.aliases import check_aliases
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.devices import knowing_devices
-from .._primitives.function import PARALLEL, Constant, function_p
 from .._pure_callback import check_sharding, result_avals
+from .primitive import PARALLEL, function_p
 from .target import NativeTarget
 
 Constants = tuple[tuple[str, Constant], ...]

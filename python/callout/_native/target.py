@@ -9,6 +9,8 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jax.interpreters import mlir
+
 from .. import _ext
 from .._targets import PLATFORMS, Target, Transforms, interned
 
@@ -31,6 +33,8 @@ class NativeTarget(Target):
     """The FFI target that calls it."""
     has_parallel_lanes = True
     """Whether `vmap_method="parallel"` is for it."""
+    is_kernel = False
+    """Whether a launch runs it, with `lower_launch`, and no call."""
 
     def __init__(
         self, key: Hashable, label: str, callback: _ext.Callback | None, content: str, library: Library | None = None
@@ -83,6 +87,19 @@ class NativeTarget(Target):
                 "symbol": self._library.symbol,
             }
         }
+
+    def lower_launch(
+        self,
+        ctx: mlir.LoweringRuleContext,
+        args: Sequence[Any],
+        avals_in: Sequence[Any],
+        avals_out: Sequence[Any],
+        *,
+        in_place: dict[int, int],
+        **more: Any,
+    ) -> Sequence[Any]:
+        """The launch of a kernel. `avals_in`, `avals_out`: what one lane has. `more`: attributes."""
+        raise NotImplementedError(f"{self.label} is no kernel")
 
     def specialise(self, args: Sequence[Any], results: Sequence[Any]) -> NativeTarget:
         """The target for operands and results of these shapes and dtypes. TypeError if there can be none."""

@@ -15,7 +15,7 @@ from .. import _ext, _jax_compat, _programs, _report, _runtime
 from .._stats import Stats, stats
 from . import jax_trace, picture
 from .recording import Recording, Row
-from .summary import Summary, summarize
+from .summary import Summary, delivery_gil_seconds, main_thread_seconds, summarize
 
 PathLike: TypeAlias = str | Path
 
@@ -132,9 +132,9 @@ class Profile:
             self.summary(),
             queues,
             self.seconds,
-            _report.main_thread_seconds(self.recording),
+            main_thread_seconds(self.recording),
             len(_jax_compat.devices_in_use()),
-            _report.delivery_gil_seconds(self.recording),
+            delivery_gil_seconds(self.recording),
         )
         return _report.make_report(facts, left_out=self.left_out)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -105,3 +106,22 @@ def summarize(recording: Recording) -> Summary:
         if np.isin(events["kind"], [KIND[kind] for kind in ("call", "tap", "drop", "delivery", "flush")]).any():
             rows[label or "(other)"] = _row(_Events(events))
     return Summary(sorted(rows.items(), key=lambda item: -item[1]["host"]["total"]))
+
+
+def main_thread_seconds(recording: Recording) -> dict[str, float]:
+    """By label: how long calls of compiled programs held the process's main thread."""
+    threads = [number for number, (ident, _, _) in enumerate(recording.threads) if ident == os.getpid()]
+    calls = recording.of("call")
+    calls = calls[np.isin(calls["thread"], threads) & (calls["eager"] == 0)]
+    seconds: dict[str, float] = {}
+    for label in np.unique(calls["label"]):
+        own = calls[calls["label"] == label]
+        seconds[recording.labels[label]] = float((own["end"] - own["begin"]).sum()) * 1e-9
+    return seconds
+
+
+def delivery_gil_seconds(recording: Recording) -> float:
+    """How long delivery threads waited for Python's lock, before each batch."""
+    waits = recording.of("wait for GIL")
+    waits = waits[waits["label"] == 0]
+    return float((waits["end"] - waits["begin"]).sum()) * 1e-9

@@ -2,10 +2,8 @@
 """`callout.report`: what the numbers of callbacks mean."""
 
 from .facts import Facts as Facts
-from .facts import delivery_gil_seconds as delivery_gil_seconds
 from .facts import facts_of_stats as facts_of_stats
 from .facts import facts_of_summary as facts_of_summary
-from .facts import main_thread_seconds as main_thread_seconds
 from .facts import queues_between as queues_between
 from .report import Report as Report
 from .report import make_report as make_report

@@ -4,14 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from .._profile.recording import Recording
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,25 +104,6 @@ def facts_of_stats(stats: Mapping[str, Any], devices: int) -> Facts:
     ]
     used = [each for each in callbacks if each.count or each.drops]
     return Facts(tuple(sorted(used, key=lambda each: -each.host)), queue_facts(stats["queues"]), devices)
-
-
-def main_thread_seconds(recording: Recording) -> dict[str, float]:
-    """By label: how long calls of compiled programs held the process's main thread."""
-    threads = [number for number, (ident, _, _) in enumerate(recording.threads) if ident == os.getpid()]
-    calls = recording.of("call")
-    calls = calls[np.isin(calls["thread"], threads) & (calls["eager"] == 0)]
-    seconds: dict[str, float] = {}
-    for label in np.unique(calls["label"]):
-        own = calls[calls["label"] == label]
-        seconds[recording.labels[label]] = float((own["end"] - own["begin"]).sum()) * 1e-9
-    return seconds
-
-
-def delivery_gil_seconds(recording: Recording) -> float:
-    """How long delivery threads waited for Python's lock, before each batch."""
-    waits = recording.of("wait for GIL")
-    waits = waits[waits["label"] == 0]
-    return float((waits["end"] - waits["begin"]).sum()) * 1e-9
 
 
 def facts_of_summary(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitive behind native functions: a call with constants, and with no Python at run time."""
+"""The primitive behind native functions and kernels: a call with constants, and with no Python at run time."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from typing import Any
 
 import jax
 import jax.extend.core
-import numpy as np
 from jax.interpreters import ad, batching, mlir, xla
 
-from .. import _attributes, _patches
-from .._gpu.target import GpuTarget
-from .._native.target import NativeTarget
-from . import context, lowering
-from .aliases import Aliases, own_operands
-from .batching import INSIDE_RULES, VMAP_METHODS, batch_call, batched_aval, in_front
-from .call import Avals, lower_call, refuse
-from .varying import result_types
+from .._ffi.attributes import Constant
+from .._primitives import lowering
+from .._primitives.aliases import Aliases, own_operands
+from .._primitives.batching import INSIDE_RULES, VMAP_METHODS, batch_call, batched_aval, in_front
+from .._primitives.call import Avals, lower_call, refuse
+from .._primitives.varying import result_types
+from .target import NativeTarget
 
 function_p = jax.extend.core.Primitive("callout_function")
 function_p.multiple_results = True
@@ -31,29 +29,6 @@ _WHOLE_BATCH = ("expand_dims", "broadcast_all", "legacy_vectorized")
 
 # The extents of a batch, outermost first, and for each operand which of them it has (bit i: the i-th).
 Lanes = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-class Constant:
-    """An attribute's value as a parameter of a primitive: compared by its bytes."""
-
-    __slots__ = ("_key", "value")
-
-    def __init__(self, value: str | np.ndarray | np.generic):
-        is_array = isinstance(value, np.ndarray)  # an array of no dimensions is not a number
-        if isinstance(value, np.ndarray):
-            value = value.copy()  # what becomes of the caller's is of no matter
-            value.setflags(write=False)
-        self.value = value
-        self._key = value if isinstance(value, str) else (is_array, value.dtype.str, value.shape, value.tobytes())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return repr(self.value)
 
 
 def _of_one_lane(
@@ -105,8 +80,9 @@ def _lower(
     where = f"native function '{target.label}'"
     target = _specialised(target, ctx.avals_in, ctx.avals_out, lanes)
     more, in_place = _in_lanes(aliases, lanes)
-    if isinstance(target, GpuTarget):
-        return _lower_launch(ctx, args, target, in_place, more, lanes)
+    if target.is_kernel:
+        avals = _of_one_lane(ctx.avals_in, ctx.avals_out, lanes)
+        return target.lower_launch(ctx, args, *avals, in_place=in_place, **more)
     lowering.refuse_automatic_axes(ctx, where)
     constants: dict[str, Any] = {**target.attributes(), **more}
     if attributes:
@@ -125,24 +101,6 @@ def _lower(
     )
 
 
-def _lower_launch(
-    ctx: mlir.LoweringRuleContext,
-    args: Sequence[Any],
-    target: GpuTarget,
-    in_place: dict[int, int],
-    more: dict[str, Any],
-    lanes: Lanes | None,
-) -> Sequence[Any]:
-    """The launch of a kernel. In a jit over several devices XLA lets each of them do it, with whole arrays."""
-    _patches.ensure("errors")
-    kernel = target.kernel_for(*_of_one_lane(ctx.avals_in, ctx.avals_out, lanes))
-    lower = jax.ffi.ffi_lowering(kernel.target, has_side_effect=False, operand_output_aliases=in_place)
-    said = {"callback": target.label, **kernel.attributes(portable=context.is_exporting(ctx)), **more}
-    carried = _attributes.encode(f"kernel '{target.label}'", kernel.target, said)
-    results: Sequence[Any] = lower(ctx, *args, **carried)
-    return results
-
-
 def _batch_in_parallel(
     args: Sequence[Any], dims: Sequence[Any], size: int, *, result_avals: Avals, lanes: Lanes | None, **params: Any
 ) -> tuple[list[Any], list[int]]:
@@ -159,7 +117,7 @@ def _batch(
 ) -> tuple[Any, Any]:
     params.update(vmap_method=vmap_method, aliases=aliases)
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
-    if vmap_method == PARALLEL or (vmap_method in _WHOLE_BATCH and isinstance(params["target"], GpuTarget)):
+    if vmap_method == PARALLEL or (vmap_method in _WHOLE_BATCH and params["target"].is_kernel):
         return _batch_in_parallel(args, dims, size, **params)
     if vmap_method is None:
         more = [PARALLEL] if params["target"].has_parallel_lanes else []
