@@ -42,6 +42,7 @@ from ._errors import last_error as last_error
 from ._errors import reraise as reraise
 from ._export import export as export
 from ._export import exported_names as exported_names
+from ._host_callback import additions as _host_callback_additions  # noqa: F401 - what it adds is there
 from ._io_callback import io_callback as io_callback
 from ._jit import jit as jit
 from ._options import options as options

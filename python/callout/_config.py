@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,6 @@ SETTINGS: dict[str, _Setting] = {
     "embedded_code": _Setting(
         True, _boolean, "Run code that programs carry along (callout.cpp's embed=True, GPU kernels); see SECURITY.md."
     ),
-    "host_callback_inline": _Setting(False, _boolean, "host_callback: eager taps run in the caller's stack."),
-    "host_callback_legacy": _Setting(True, _boolean, "host_callback: the original's behaviour, not the flavours'."),
-    "host_callback_outfeed": _Setting(False, _boolean, "host_callback: accepted; there is one mechanism."),
     **{
         patch.setting: _Setting(True, _boolean, f"Patch {patch.name}: {patch.what}.")
         for patch in _patches.TABLE.values()
@@ -104,17 +101,12 @@ SETTINGS: dict[str, _Setting] = {
 
 _PATCHES = {patch.setting: patch.name for patch in _patches.TABLE.values()}
 
-# The flags that jax.config no longer knows, and the environment variables that went with them.
-ALIASES = {
-    "jax_host_callback_max_queue_byte_size": "queue_bytes",
-    "jax_host_callback_inline": "host_callback_inline",
-    "jax_host_callback_legacy": "host_callback_legacy",
-    "jax_host_callback_outfeed": "host_callback_outfeed",
-}
+# Other names of settings, and of their environment variables.
+ALIASES: dict[str, str] = {}
 
 
 class Config:
-    """Every setting as an attribute; `config.update(name, value)` also takes host_callback's old flag names.
+    """Every setting as an attribute; `config.update(name, value)` also takes their other names.
 
     Assignment takes effect at once, unless the table in docs/configuration.md says otherwise. Thread-safe.
     """
@@ -127,9 +119,6 @@ class Config:
     checks: str
     cache_dir: str
     embedded_code: bool
-    host_callback_inline: bool
-    host_callback_legacy: bool
-    host_callback_outfeed: bool
     chain_errors: bool
     patch_tokens: bool
     patch_dispatch: bool
@@ -142,6 +131,10 @@ class Config:
         object.__setattr__(self, "_values", values)
         for name in SETTINGS:
             self._apply(name)
+
+    def _read(self, name: str) -> None:
+        self._values[name] = _from_environment(name, SETTINGS[name])
+        self._apply(name)
 
     def __getattr__(self, name: str) -> Any:
         values = object.__getattribute__(self, "_values")
@@ -204,3 +197,11 @@ def _from_environment(name: str, setting: _Setting) -> Any:
 
 
 config = Config()
+
+
+def add(flags: Mapping[str, tuple[bool, str]], aliases: Mapping[str, str]) -> None:
+    """Settings of a module above: flags, (default, what they are for) by name; and other names of settings."""
+    SETTINGS.update({name: _Setting(default, _boolean, doc) for name, (default, doc) in flags.items()})
+    ALIASES.update(aliases)
+    for name in {*flags, *aliases.values()}:
+        config._read(name)

@@ -28,6 +28,8 @@ from . import _ext, _jax_compat, _patches
 class CallbackError(RuntimeError):
     """A callback failed, and there is no Python exception that says more."""
 
+    cause_is_the_users = False  # True of classes whose `__cause__` is what a callback raised
+
 
 class ResultError(CallbackError):
     """A callback returned something of another shape, dtype or structure than was declared."""
@@ -57,14 +59,12 @@ class TapError(CallbackError):
         exceptions: the first few of them, as an exception group.
     """
 
+    cause_is_the_users = True
+
     def __init__(self, message: str, count: int, exceptions: BaseExceptionGroup[BaseException]):
         super().__init__(message)
         self.count = count
         self.exceptions = exceptions
-
-
-class CallbackException(CallbackError):  # noqa: N818 - the name that host_callback had
-    """Taps or calls of `callout.host_callback` failed since its last `barrier_wait`. `__cause__` is the last exception."""
 
 
 class BarrierTimeout(CallbackError, TimeoutError):  # noqa: N818
@@ -270,7 +270,7 @@ def of_fast_path(error: ValueError) -> BaseException | None:
 
 def find_original(error: BaseException) -> BaseException | None:
     """The user's exception behind one that JAX or a barrier raised."""
-    if isinstance(error, (TapError, CallbackException)):
+    if isinstance(error, CallbackError) and error.cause_is_the_users:
         return error.__cause__
     if isinstance(error, jax.errors.JaxRuntimeError) or type(error) is ValueError:
         return stands_for(error)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `callout` logger and that of `callout.host_callback`.
+"""The `callout` logger, and those of modules that have their own.
 
-The lower of their levels is also the core's: what both would drop the core does not format.
+The lowest of their levels is also the core's: what all would drop the core does not format.
 """
 
 from __future__ import annotations
@@ -17,21 +17,33 @@ from . import _ext
 class _CoreLogger(logging.Logger):
     def setLevel(self, level: int | str) -> None:  # noqa: N802 - logging's name
         super().setLevel(level)
-        levels = [each.level for each in (logger, host_callback_logger) if each.level]
-        _ext.set_log_level(min(levels, default=logging.WARNING))
+        _tell_the_level()
 
 
-logger = logging.getLogger("callout")
-host_callback_logger = logging.getLogger("callout.host_callback")
-for _logger in (logger, host_callback_logger):
-    if not isinstance(_logger, _CoreLogger):
-        # The logger may exist already, with handlers: it keeps them and only learns to tell the core its level.
-        _logger.__class__ = _CoreLogger
+_loggers: list[logging.Logger] = []  # the core knows them by their places
+
+
+def _tell_the_level() -> None:
+    _ext.set_log_level(min((each.level for each in _loggers if each.level), default=logging.WARNING))
+
+
+def add(name: str) -> tuple[logging.Logger, int]:
+    """A logger that messages of the core go to, too, and its number for callbacks (`log_source`)."""
+    added = logging.getLogger(name)
+    # It may exist already, with handlers: it keeps them and only learns to tell the core its level.
+    added.__class__ = _CoreLogger
+    _loggers.append(added)
+    if added.level:
+        _tell_the_level()
+    return added, len(_loggers) - 1
+
+
+logger, _ = add("callout")
 
 
 def emit(level: int, message: str, source: int) -> None:
-    """Logs a message of the core; `source`: 0, or 1 for host_callback's. Called by it with the GIL held."""
-    (host_callback_logger if source else logger).log(level, "%s", message.removeprefix("callout: "))
+    """Logs a message of the core for the logger of number `source`. Called by it with the GIL held."""
+    _loggers[source].log(level, "%s", message.removeprefix("callout: "))
 
 
 _NAMED = threading.local()

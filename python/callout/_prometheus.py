@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 _CALLBACKS = (
     ("calls", "calls_total", "Calls that ended and tap records that were delivered."),
@@ -24,6 +24,14 @@ _QUEUES = (
 )
 
 
+class Family(NamedTuple):
+    """How a table of counters is told."""
+
+    name: str
+    label: str  # of the counters' keys
+    text: str
+
+
 def _escape(text: str) -> str:
     # A lone surrogate cannot be written as UTF-8.
     readable = text.encode("utf-8", "replace").decode()
@@ -40,8 +48,8 @@ def _family(name: str, kind: str, text: str, samples: Iterator[tuple[Mapping[str
     return [f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines] if lines else []
 
 
-def exposition(stats: Mapping[str, Any]) -> str:
-    """What `callout.stats()` has, as text to serve or to write to a file."""
+def exposition(stats: Mapping[str, Any], more: Mapping[str, Family]) -> str:
+    """What `callout.stats()` has, as text to serve or to write to a file. `more`: tables of counters besides."""
     lines: list[str] = []
     for key, name, text in _CALLBACKS:
         callbacks = (({"callback": label}, each[key]) for label, each in stats["callbacks"].items())
@@ -51,9 +59,9 @@ def exposition(stats: Mapping[str, Any]) -> str:
         lines += _family(f"callout_queue_{name}", kind, text, queues)
     live = (({"kind": kind}, count) for kind, count in stats["live"].items())
     lines += _family("callout_live_objects", "gauge", "Objects of the core that exist now.", live)
-    prints = (({"formatter": who}, count) for who, count in stats["prints"].items())
-    text = "Values that id_print wrote, by who made their text."
-    lines += _family("callout_printed_values_total", "counter", text, prints)
+    for key, family in more.items():
+        counts = (({family.label: each}, count) for each, count in stats[key].items())
+        lines += _family(family.name, "counter", family.text, counts)
     kernels = (({"event": event}, count) for event, count in stats.get("kernels", {}).items())
     text = "GPU kernels: launches that went through the core, images loaded, calls recorded, recordings replayed."
     lines += _family("callout_gpu_kernels_total", "counter", text, kernels)

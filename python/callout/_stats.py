@@ -3,11 +3,30 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any, TypedDict
 
 from . import _ext, _prometheus, _tables
 from ._barrier import drain
-from ._host_callback.counts import print_counts, reset_print_counts
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """A table of counters that a module above adds to `stats()`."""
+
+    key: str
+    read: Callable[[], dict[str, int]]
+    reset: Callable[[], None]
+    family: _prometheus.Family
+
+
+_tables_above: list[Counts] = []
+
+
+def add(table: Counts) -> None:
+    """From now on `stats()` has it."""
+    _tables_above.append(table)
 
 
 class CallbackStats(TypedDict):
@@ -76,7 +95,7 @@ class Stats(dict[str, Any]):
 
     def prometheus(self) -> str:
         """The same numbers in Prometheus' text exposition format."""
-        return _prometheus.exposition(self)
+        return _prometheus.exposition(self, {table.key: table.family for table in _tables_above})
 
     def __str__(self) -> str:
         return self.table()
@@ -134,7 +153,7 @@ def stats() -> Stats:
         callbacks=_ext.callback_statistics(),
         queues=_ext.queue_statistics(),
         live=_ext.live_counts(),
-        prints=print_counts(),
+        **{table.key: table.read() for table in _tables_above},
         watches=_ext.watch_statistics(),
         kernels=dict(
             zip(
@@ -153,7 +172,8 @@ def _reset() -> None:
     """
     drain()
     _ext.reset_statistics()
-    reset_print_counts()
+    for table in _tables_above:
+        table.reset()
 
 
 stats.reset = _reset  # type: ignore[attr-defined]

@@ -279,7 +279,8 @@ class TapKeywords:
     device: bool = False
     transforms: bool = False
     index: bool = False
-    host_callback: bool = False  # `transforms` is its second argument
+    transforms_by_position: bool = False  # they are its second argument
+    log_source: int = 0  # its logger's number, see `_logging`
 
     def refuse(self) -> None:
         """For targets that take none."""
@@ -383,7 +384,8 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
             zero_copy=False,
             numpy_only=chosen.numpy_only,
             canonicalize=False,
-            host_callback=wanted.host_callback,
+            transforms_by_position=wanted.transforms_by_position,
+            log_source=wanted.log_source,
         )
 
     return interned(

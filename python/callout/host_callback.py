@@ -19,11 +19,11 @@ import jax.experimental
 
 from . import _barrier, _errors, _ext, _programs, _runtime
 from ._config import config
-from ._errors import CallbackException
 from ._host_callback import arguments, flavors, targets
+from ._host_callback.additions import logger
+from ._host_callback.errors import CallbackException
 from ._host_callback.flavors import CallbackFlavor
 from ._host_callback.printing import printer
-from ._logging import host_callback_logger as logger
 from ._primitives.host_call import host_call_p
 from ._primitives.tap import no_transforms, tap_p
 from ._primitives.varying import stated

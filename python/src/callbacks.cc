@@ -24,8 +24,8 @@ SharedRef Share(const nb::object& object) {
 CallbackHandle MakePython(const std::string& label, const nb::object& function, const nb::object& unflatten,
                           const nb::object& unflatten_value, const nb::object& flatten, bool single_result,
                           const nb::object& device_lookup, const nb::object& index_lookup, const nb::object& transforms,
-                          bool zero_copy, bool numpy_only, bool canonicalize, bool host_callback,
-                          const nb::object& explain) {
+                          bool zero_copy, bool numpy_only, bool canonicalize, bool transforms_by_position,
+                          bool barrier_raises, int log_source, const nb::object& explain) {
   DropGarbage();
   return {std::make_shared<PythonCallback>(
       label, PythonSignature{.function = Share(function),
@@ -37,7 +37,9 @@ CallbackHandle MakePython(const std::string& label, const nb::object& function, 
                              .device_lookup = Share(device_lookup),
                              .index_lookup = Share(index_lookup),
                              .transforms = Share(transforms),
-                             .host_callback = host_callback,
+                             .transforms_by_position = transforms_by_position,
+                             .barrier_raises = barrier_raises,
+                             .log_source = static_cast<internal::LogSource>(log_source),
                              .zero_copy = zero_copy,
                              .numpy_only = numpy_only,
                              .canonicalize = canonicalize ? Canonicalize::k64To32 : Canonicalize::kNo})};
@@ -96,8 +98,8 @@ void BindCallbacks(nb::module_& m) {
   m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten").none(),
         nb::arg("unflatten_value").none(), nb::arg("flatten").none(), nb::arg("single_result"),
         nb::arg("device_lookup").none(), nb::arg("index_lookup").none(), nb::arg("transforms").none(),
-        nb::arg("zero_copy"), nb::arg("numpy_only"), nb::arg("canonicalize"), nb::arg("host_callback") = false,
-        nb::arg("explain") = nb::none());
+        nb::arg("zero_copy"), nb::arg("numpy_only"), nb::arg("canonicalize"), nb::arg("transforms_by_position") = false,
+        nb::arg("barrier_raises") = false, nb::arg("log_source") = 0, nb::arg("explain") = nb::none());
   m.def("buffer_types", &BufferTypes, "(Buffer, ExecutionContext)");
   m.def("make_buffer_callback", &MakeBuffer, nb::arg("label"), nb::arg("function"), nb::arg("unflatten_out").none(),
         nb::arg("unflatten").none(), nb::arg("numpy_only"));

@@ -23,6 +23,7 @@ Status CarriedTap::Make() {
     const nb::object make = nb::module_::import_(maker_.module).attr(maker_.function);
     std::shared_ptr<Callback> made = nb::cast<CallbackHandle&>(make(payload_)).callback;
     if (made_ == nullptr) made_ = std::move(made);  // another device's thread may have been faster, and be in it
+    log_source_.store(made_->log_source(), std::memory_order_relaxed);
     return OkStatus();
   } catch (nb::python_error& error) {
     error.restore();

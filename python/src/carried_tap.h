@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -19,14 +20,14 @@ class CarriedTap final : public internal::Callback {
   struct Maker {
     const char* module;
     const char* function;
-    internal::LogSource log_source;
   };
 
   CarriedTap(std::string label, std::string payload, const Maker& maker)
       : Callback(std::move(label)), payload_(std::move(payload)), maker_(maker) {}
 
   internal::Lane lane() const override { return internal::Lane::kPython; }
-  internal::LogSource log_source() const override { return maker_.log_source; }
+  /// Of what Python made, once it has.
+  internal::LogSource log_source() const override { return log_source_.load(std::memory_order_relaxed); }
   Status Call(const callout_call& call) override;
   /// Requires GIL.
   Status Deliver(const internal::Record& record) override;
@@ -36,6 +37,7 @@ class CarriedTap final : public internal::Callback {
 
   const std::string payload_;
   const Maker maker_;
+  std::atomic<internal::LogSource> log_source_{internal::LogSource::kCore};
   std::shared_ptr<Callback> made_;  // written and read with the GIL
 };
 

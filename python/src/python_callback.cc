@@ -129,7 +129,7 @@ int PythonCallback::Traverse(visitproc visit, void* arg) const {
 Status PythonCallback::Call(const callout_call& call) {
   return CallFromProgram(call, signature_.numpy_only, [&] {
     Status status = CallWithGil(call);
-    if (!status.ok() && signature_.host_callback) {
+    if (!status.ok() && signature_.barrier_raises) {
       internal::Delivery::Get().AddError(*this, call.device_ordinal, status);
     }
     return status;
@@ -269,7 +269,7 @@ Ref PythonCallback::CallTap(PyObject* const* leaves, size_t count, const interna
   } else {
     arguments.AddPositional(leaves[0]);
   }
-  if (signature_.transforms && signature_.host_callback) {
+  if (signature_.transforms && signature_.transforms_by_position) {
     arguments.AddPositional(signature_.transforms.get());
   } else if (signature_.transforms) {
     arguments.Add("transforms", Ref::Borrow(signature_.transforms.get()));

@@ -35,9 +35,12 @@ struct PythonSignature {
   SharedRef index_lookup;
   /// Passed as keyword `transforms`.
   SharedRef transforms;
-  /// The rules of callout.host_callback: `transforms` is the second argument, a failed call is raised by the next
-  /// barrier too, and messages go to that module's logger.
-  bool host_callback = false;
+  /// `transforms` is the second argument instead.
+  bool transforms_by_position = false;
+  /// A failed call is raised by the next barrier, too.
+  bool barrier_raises = false;
+  /// Where messages go, as callout._logging numbers loggers.
+  internal::LogSource log_source = internal::LogSource::kCore;
   bool zero_copy = false;
   /// A promise that it does not use JAX.
   bool numpy_only = false;
@@ -50,9 +53,7 @@ class PythonCallback final : public internal::Callback, public Traversable {
   PythonCallback(std::string label, PythonSignature signature);
 
   internal::Lane lane() const override { return internal::Lane::kPython; }
-  internal::LogSource log_source() const override {
-    return signature_.host_callback ? internal::LogSource::kHostCallback : internal::LogSource::kCore;
-  }
+  internal::LogSource log_source() const override { return signature_.log_source; }
   /// GIL not needed. Takes it.
   Status Call(const callout_call& call) override;
   Status CheckTap(size_t num_leaves) const override;

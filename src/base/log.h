@@ -14,8 +14,8 @@ namespace callout::internal {
 /// The numbers of Python's logging levels.
 enum class LogLevel : int { kDebug = 10, kInfo = 20, kWarning = 30, kError = 40 };
 
-/// Whose logger a message is for: that of `callout`, or that of `callout.host_callback`.
-enum class LogSource : int { kCore = 0, kHostCallback = 1 };
+/// Whose logger a message is for: the core's, or another of those that the handler knows by numbers.
+enum class LogSource : int { kCore = 0 };
 
 /// Takes a message, or returns false to have it written to stderr. Called on any thread. Must not throw.
 using LogHandler = bool (*)(LogLevel level, std::string_view message, LogSource source);

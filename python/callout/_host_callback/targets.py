@@ -22,13 +22,18 @@ from .._targets import (
     with_jax_arrays,
 )
 from . import arguments
+from .additions import LOG_SOURCE
 from .carried import CarriedPrint
 from .printing import Printer
 
 
 def id_tap_target(tap_func: Callable[..., Any], tree: PyTreeDef, with_device: bool) -> Target:
     """Of `tap_func(value, transforms, [device=])`."""
-    return tap_target(tap_func, tree, TapKeywords(device=with_device, transforms=True, host_callback=True))
+    return tap_target(
+        tap_func,
+        tree,
+        TapKeywords(device=with_device, transforms=True, transforms_by_position=True, log_source=LOG_SOURCE),
+    )
 
 
 class PrintTarget(Target):
@@ -86,7 +91,8 @@ def _print_callback(write: Printer | CarriedPrint, with_device: bool, transforms
         zero_copy=False,
         numpy_only=False,
         canonicalize=False,
-        host_callback=True,
+        transforms_by_position=True,
+        log_source=LOG_SOURCE,
     )
 
 
@@ -133,7 +139,8 @@ def host_call_target(
             zero_copy=chosen.zero_copy,
             numpy_only=chosen.numpy_only,
             canonicalize=not x64,
-            host_callback=True,
+            barrier_raises=True,
+            log_source=LOG_SOURCE,
             explain=check.refuse,
         )
 
