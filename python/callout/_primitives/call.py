@@ -63,7 +63,7 @@ def lower_call(
     """
     if name == _CALL and target.device_call is not None and not _HOST_PLATFORMS.issuperset(context.platforms(ctx)):
         target, name = _on_device(ctx, where, target, ordered, more.get("threaded", False))
-    callback = lowering.name_of(ctx, target, where)
+    callback = lowering.bound_name(ctx, target, where)
     of_dispatch = lowering.dispatch_synchronously(ctx, target)
     if target.numpy_only and not target.may_run_in_caller:
         dispatch_asynchronously(ctx)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from jax.interpreters import ad, mlir, xla
 
 from .. import _jax_compat
 from .._targets import Target
-from . import effects, lowering
+from . import context, effects, lowering
 from .call import call_now, lower_call, wants_device
 
 _WHERE = "callout.debug_callback"
@@ -33,11 +34,9 @@ def _eager(*args: Any, target: Target, ordered: bool, **params: Any) -> list[Any
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, ordered: bool, partitioned: bool) -> list[Any]:
-    def bind(*values: Any) -> Any:
-        return debug_p.bind(*values, target=target, ordered=ordered, partitioned=partitioned)
-
-    index = target.device_index
-    if not partitioned and lowering.once_for_automatic_axes(ctx, _WHERE, bind, args, index, ordered):
+    if not partitioned and context.automatic_axes(ctx):
+        again = functools.partial(debug_p.bind, target=target, ordered=ordered, partitioned=partitioned)
+        lowering.bind_on_one_device(ctx, _WHERE, again, args, target.device_index, ordered)
         return []
     return lower_call(ctx, args, _WHERE, target, ordered=ordered, sharding="local" if partitioned else "gather")
 

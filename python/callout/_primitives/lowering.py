@@ -63,7 +63,7 @@ def refuse_platform(
     return results
 
 
-def name_of(ctx: mlir.LoweringRuleContext, target: Target, where: str, transforms: Transforms = ()) -> str:
+def bound_name(ctx: mlir.LoweringRuleContext, target: Target, where: str, transforms: Transforms = ()) -> str:
     """The name by which the program calls the target. What is lowered holds the target, if the name needs that."""
     if context.is_exporting(ctx):
         return target.exported_name(where, transforms)
@@ -124,21 +124,16 @@ def refuse_ordered_automatic_axes(ctx: mlir.LoweringRuleContext, where: str, ord
         )
 
 
-def once_for_automatic_axes(
+def bind_on_one_device(
     ctx: mlir.LoweringRuleContext,
     where: str,
     bind: Callable[..., Any],
     args: Sequence[Any],
     device_index: int,
     ordered: bool,
-) -> bool:
-    """Inside a shard_map that leaves axes to the compiler: collects over them and calls on one of their devices.
-
-    Returns False, and does nothing, where there are no such axes.
-    """
+) -> None:
+    """Inside a shard_map that leaves axes to the compiler: collects over them and binds on one of their devices."""
     axes = context.automatic_axes(ctx)
-    if not axes:
-        return False
     refuse_ordered_automatic_axes(ctx, where, ordered)
 
     def on_one(*values: Any) -> tuple[()]:
@@ -159,7 +154,6 @@ def once_for_automatic_axes(
     mlir.lower_fun(collected, multiple_results=True)(inner, *args)
     if inner.tokens_out is not None:
         ctx.set_tokens_out(inner.tokens_out)
-    return True
 
 
 def emit(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from jax.interpreters import ad, batching, mlir
 from .. import _attributes, _ext, _jax_compat
 from .._site import Site
 from .._targets import Target, Transforms
-from . import eager_taps, effects, lowering
+from . import context, eager_taps, effects, lowering
 
 tap_p = jax.extend.core.Primitive("callout_tap")
 tap_p.multiple_results = True
@@ -29,17 +30,27 @@ def _eager(*args: Any, target: Target, site: Site, transforms: Transforms) -> li
     return list(args)
 
 
-def lower_tap(
-    ctx: mlir.LoweringRuleContext,
-    args: Sequence[Any],
-    where: str,
-    target: Target,
-    site: Site,
-    transforms: Transforms,
-    **more: Any,
+def where_of(target: Target, site: Site) -> str:
+    """What errors call it."""
+    return f"callout.tap '{site.label or target.label}'"
+
+
+def _lower(
+    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms
+) -> Sequence[Any]:
+    where = where_of(target, site)
+    if site.sharding == "gather" and context.automatic_axes(ctx):
+        again = functools.partial(tap_p.bind, target=target, site=site, transforms=transforms)
+        lowering.bind_on_one_device(ctx, where, again, args, site.device_index, site.ordered)
+    else:
+        emit_tap(ctx, args, where, lowering.bound_name(ctx, target, where, transforms), site)
+    return args  # the operands themselves: nothing of the program depends on the tap
+
+
+def emit_tap(
+    ctx: mlir.LoweringRuleContext, args: Sequence[Any], where: str, name: str, site: Site, *, threaded: bool = False
 ) -> list[Any]:
-    """The custom call of a tap; `more` goes to `lowering.emit`."""
-    name = lowering.name_of(ctx, target, where, transforms)
+    """The custom call of a tap; its results, which are tokens."""
     if site.only_process != -1:
         _ext.set_process_index(jax.process_index())
     return lowering.emit(
@@ -61,25 +72,11 @@ def lower_tap(
         },
         where=where,
         ordered=site.ordered,
+        threaded=threaded,
+        avals_out=None if threaded else (),
         sharding=site.sharding,
         device_index=site.device_index,
-        **more,
     )
-
-
-def _lower(
-    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms
-) -> Sequence[Any]:
-    where = f"callout.tap '{site.label or target.label}'"
-
-    def bind(*values: Any) -> Any:
-        return tap_p.bind(*values, target=target, site=site, transforms=transforms)
-
-    gather = site.sharding == "gather"
-    if gather and lowering.once_for_automatic_axes(ctx, where, bind, args, site.device_index, site.ordered):
-        return args
-    lower_tap(ctx, args, where, target, site, transforms, avals_out=())
-    return args  # the operands themselves: nothing of the program depends on the tap
 
 
 lowering.register(tap_p, _lower)

@@ -20,7 +20,7 @@ from .batching import thread_over_batch
 from .call import Avals, call_now, lower_call, refuse
 from .eager import note_threaded_program
 from .host_call import refuse_host_call
-from .tap import batched_transforms, lower_tap, tap_p
+from .tap import batched_transforms, emit_tap, tap_p, where_of
 from .token import TOKEN, no_tangent, one_token
 from .varying import result_types
 
@@ -48,10 +48,10 @@ def _tap_eager(token: Any, *args: Any, **params: Any) -> Any:
 def _lower_tap(
     ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms
 ) -> Sequence[Any]:
-    where = f"callout.tap '{site.label or target.label}'"
+    where = where_of(target, site)
     lowering.refuse_automatic_axes(ctx, where)
     note_threaded_program()
-    return lower_tap(ctx, args, where, target, site, transforms, threaded=True)
+    return emit_tap(ctx, args, where, lowering.bound_name(ctx, target, where, transforms), site, threaded=True)
 
 
 lowering.register(threaded_tap_p, _lower_tap)
