@@ -31,8 +31,8 @@ template <typename Struct>
 Status ReadAll(const XLA_FFI_Attrs& attrs, Struct* out);
 
 template <typename Value>
-requires(std::is_same_v<Value, bool> || std::is_enum_v<Value>) Status
-    Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, Value* out) {
+  requires(std::is_same_v<Value, bool> || std::is_enum_v<Value>)
+Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, Value* out) {
   auto number = static_cast<int64_t>(*out);
   CALLOUT_RETURN_IF_ERROR(Read(attrs, row, &number));
   *out = static_cast<Value>(number);

@@ -41,8 +41,8 @@ template <>
 inline constexpr auto kChoices<PingKind> = std::array<std::string_view, 2>{"short", "long"};
 
 template <>
-inline constexpr auto kAttributeRows<PingTarget> = std::tuple(Required("host", &PingTarget::host, ""),
-                                                              Optional("note", &PingTarget::note, ""));
+inline constexpr auto kAttributeRows<PingTarget> =
+    std::tuple(Required("host", &PingTarget::host, ""), Optional("note", &PingTarget::note, ""));
 
 template <>
 inline constexpr auto kAttributeRows<PingOrder> = std::tuple(Optional("first", &PingOrder::first, ""));
@@ -135,9 +135,7 @@ TEST_F(DecodeAttributesTest, UnknownAndUnboundOnesAreIgnoredWhateverTheyAre) {
 TEST_F(DecodeAttributesTest, MissingOnesAreNamed) {
   EXPECT_THAT(Decode(),
               StatusIs(StatusCode::kInvalidArgument, "callout: attribute 'callback' is missing; it must be a string"));
-  EXPECT_EQ(ErrorWith([](FrameBuilder& frame) {
-              frame.DictionaryAttr("target", {{"note", ""}});
-            }),
+  EXPECT_EQ(ErrorWith([](FrameBuilder& frame) { frame.DictionaryAttr("target", {{"note", ""}}); }),
             "callout: callback 'f': in attribute 'target': attribute 'host' is missing; it must be a string");
 }
 
@@ -179,17 +177,11 @@ TEST_F(DecodeAttributesTest, ValuesBeyondTheTermsAreRefused) {
               ::testing::HasSubstr("'kind' must be 0 (short), 1 (long), got -1"));
   EXPECT_THAT(ErrorWith([](auto& frame) { frame.StringAttr("label", "c"); }),
               ::testing::HasSubstr("'label' must be 'a' or 'b', got 'c'"));
-  EXPECT_THAT(ErrorWith([](auto& frame) {
-                frame.Int64ArrayAttr("pairs", {1, 2, 3});
-              }),
+  EXPECT_THAT(ErrorWith([](auto& frame) { frame.Int64ArrayAttr("pairs", {1, 2, 3}); }),
               ::testing::HasSubstr("'pairs' must be pairs, got 3 numbers"));
-  EXPECT_THAT(ErrorWith([](auto& frame) {
-                frame.Int64ArrayAttr("pairs", {1, -2});
-              }),
+  EXPECT_THAT(ErrorWith([](auto& frame) { frame.Int64ArrayAttr("pairs", {1, -2}); }),
               ::testing::HasSubstr("'pairs' must be at least 0, got -2"));
-  EXPECT_THAT(ErrorWith([](auto& frame) {
-                frame.Int64ArrayAttr("place", {1, 2});
-              }),
+  EXPECT_THAT(ErrorWith([](auto& frame) { frame.Int64ArrayAttr("place", {1, 2}); }),
               ::testing::HasSubstr("'place' must have 3 numbers, got 2"));
 }
 

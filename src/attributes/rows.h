@@ -38,7 +38,7 @@ inline constexpr std::array<std::string_view, 0> kChoices;
 template <typename Struct, typename Value>
 struct AttributeRow {
   AttributeDescription description;
-  Value Struct::*member;
+  Value Struct::* member;
 };
 
 /// An attribute that no handler decodes.
@@ -61,9 +61,7 @@ inline constexpr bool kIsOptional<std::optional<Value>> = true;
 
 // A struct with this member is given the dictionary itself: it reads entries that have no row.
 template <typename Struct>
-concept kHasFreeEntries = requires(Struct entries) {
-  entries.all_entries;
-};
+concept kHasFreeEntries = requires(Struct entries) { entries.all_entries; };
 
 template <typename Value>
 constexpr AttributeDescription Describe(std::string_view name, const Value& fallback, std::string_view meaning,
@@ -101,13 +99,13 @@ constexpr AttributeDescription Describe(std::string_view name, const Value& fall
 
 /// An attribute that may be absent, and is then what the member is in a new struct.
 template <typename Struct, typename Value>
-constexpr AttributeRow<Struct, Value> Optional(std::string_view name, Value Struct::*member, std::string_view meaning,
+constexpr AttributeRow<Struct, Value> Optional(std::string_view name, Value Struct::* member, std::string_view meaning,
                                                AttributeTerms terms = {}) {
   return {attribute_rows::Describe(name, Struct{}.*member, meaning, terms), member};
 }
 
 template <typename Struct, typename Value>
-constexpr AttributeRow<Struct, Value> Required(std::string_view name, Value Struct::*member, std::string_view meaning,
+constexpr AttributeRow<Struct, Value> Required(std::string_view name, Value Struct::* member, std::string_view meaning,
                                                AttributeTerms terms = {}) {
   AttributeRow<Struct, Value> row = Optional(name, member, meaning, terms);
   row.description.is_required = true;
