@@ -127,4 +127,6 @@ Status AppendArray(const callout_buffer& buffer, TextStyle style, std::string& o
   return OkStatus();
 }
 
+void AppendNumber(double value, std::string& out) { AppendDigits(value, out); }
+
 }  // namespace callout::internal

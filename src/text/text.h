@@ -44,4 +44,7 @@ class ElementWriter {
 /// re+imj in print style. InvalidArgument, and nothing, as ElementWriter::Of.
 Status AppendArray(const callout_buffer& buffer, TextStyle style, std::string& out);
 
+/// The fewest digits that read back as the same number.
+void AppendNumber(double value, std::string& out);
+
 }  // namespace callout::internal
