@@ -237,6 +237,7 @@ def sharded(mesh, function, check_vma=True):
     return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P("d"), out_specs=P("d"), check_vma=check_vma))
 
 
+@pytest.mark.collectives
 @pytest.mark.parametrize("check_vma", [False, True])
 def test_shard_map_has_a_bar_for_each_device(screen, mesh, check_vma):
     bar = screen.bar(desc="fit", value=lambda out: out[0][0])
@@ -278,6 +279,7 @@ def test_pmap(screen):
     assert screen.ends("p [device 2]") == (10, 10)
 
 
+@pytest.mark.collectives
 def test_jit_over_several_devices_has_one_bar(screen, mesh):
     x = jax.device_put(jnp.arange(8.0), jax.NamedSharding(mesh, P("d")))
     bar = screen.bar(total_of=lambda out: out[0].sum())
@@ -289,6 +291,7 @@ def test_jit_over_several_devices_has_one_bar(screen, mesh):
     assert screen.frames()[-1].fields["total_of"] == "72"
 
 
+@pytest.mark.collectives
 def test_while_loop_over_several_devices(screen, mesh):
     x = jax.device_put(jnp.arange(8.0), jax.NamedSharding(mesh, P("d")))
     jax.jit(lambda x: lax.while_loop(lambda v: v.sum() < 1000, screen.bar()(lambda v: v + 1), x))(x)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 from threaded_programs import (
+    FOR_PLATFORMS,
     ONE,
     PROGRAMS,
     SPEC,
@@ -20,7 +21,6 @@ from threaded_programs import (
     mapped,
     mixed,
     nested_jit,
-    platforms,
     remat,
     run,
     same,
@@ -46,7 +46,7 @@ def test_records_and_results_are_those_of_the_ordered_effect(program, x, caplog)
 
 @pytest.mark.parametrize(
     "program",
-    [straight, trees, while_body, scan, fori, mapped, nested_jit, remat, vmap_inside, platforms],
+    [straight, trees, while_body, scan, fori, mapped, nested_jit, remat, vmap_inside, FOR_PLATFORMS],
     ids=lambda program: program.__name__,
 )
 def test_vmap_outside(program):
