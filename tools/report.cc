@@ -80,7 +80,9 @@ void PrintJson(const NamedArrays& results, const char* cache, const std::vector<
     internal::AppendJsonString(one.name, text);
     text +=
         ": {\"calls\": " + std::to_string(one.calls) + ", \"bytes\": " + std::to_string(one.bytes) + ", \"seconds\": ";
-    internal::AppendNumber(one.host_seconds, text);
+    char seconds[32];
+    std::snprintf(seconds, sizeof(seconds), "%.9g", one.host_seconds);
+    text += seconds;
     text += ", \"errors\": " + std::to_string(one.errors) + ", \"dropped\": " + std::to_string(one.drops) +
             ", \"skipped\": " + std::to_string(one.skips) + "}";
   }

@@ -108,7 +108,7 @@ class ConcurrencyTest : public internal::LiveCountTest {
   }
   // Copies, after `first`.
   static std::function<Status(const Call&)> CopyAfter(std::function<Status()> first) {
-    return [first](const Call& call) -> Status {
+    return [first = std::move(first)](const Call& call) -> Status {
       CALLOUT_RETURN_IF_ERROR(first());
       for (int64_t i = 0; i < kElements; ++i) call.result<float>(0)[i] = call.arg<float>(0)[i];
       return OkStatus();
@@ -128,6 +128,7 @@ TEST_F(ConcurrencyTest, RunsWhoseCallbacksWaitForEachOtherEnd) {
   const LoadedExecutable executable = Compile(client, ProductOfCall(), CopyAfter([&] { return meeting.Arrive(); }));
   const Buffer x = Filled(client, 0.5F);
   std::vector<std::thread> threads;
+  threads.reserve(kRuns);
   for (int i = 0; i < kRuns; ++i) {
     threads.emplace_back([&] {
       const auto outputs = executable.Run({&x});
@@ -244,6 +245,7 @@ TEST_F(ConcurrencyTest, RunsAndViewsOnManyThreadsShareAnArray) {
   for (int round = 0; round < 10; ++round) {
     auto x = std::make_unique<Buffer>(Filled(client, 0.5F));
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&, i] {
         for (int run = 0; run < 40; ++run) {
@@ -266,6 +268,7 @@ TEST_F(ConcurrencyTest, MoreRunsThanLanesWaitForEachOther) {
   const LoadedExecutable executable = Compile(client, ProductOfCall(), CopyAfter([&] { return meeting.Arrive(); }));
   const Buffer x = Filled(client, 0.5F);
   std::vector<std::thread> threads;
+  threads.reserve(6);
   for (int i = 0; i < 6; ++i) {
     threads.emplace_back([&] { EXPECT_THAT(executable.Run({&x}), IsOk()); });
   }

@@ -19,7 +19,7 @@
 namespace callout::pjrt {
 namespace {
 
-constexpr int kLoadExtent = 128;  // of programs that XLA:CPU does not run on the thread that asks for it
+constexpr size_t kLoadExtent = 128;  // of programs that XLA:CPU does not run on the thread that asks for it
 
 class ExecutableLoadTest : public internal::LiveCountTest {
  protected:
@@ -77,7 +77,7 @@ TEST_F(ExecutableLoadTest, LoadedExecutablesCallWhatIsBoundThen) {
 
 TEST_F(ExecutableLoadTest, ExecutablesOfLanesLoadWithAndWithoutThem) {
   const auto client = MakeClient();
-  const std::string code = testdata::ProductThenCall("f", kLoadExtent);
+  const std::string code = testdata::ProductThenCall("f", int{kLoadExtent});
   const CompileOptions options = {.loaded_host_callbacks = {Function([](const Call&) { return OkStatus(); })},
                                   .device_assignment = {1}};
   const std::string bytes = Compiler(client).Compile({code}, options)->Serialize().value();
@@ -89,7 +89,7 @@ TEST_F(ExecutableLoadTest, ExecutablesOfLanesLoadWithAndWithoutThem) {
                                                        return OkStatus();
                                                      })}});
     ASSERT_THAT(loaded, internal::IsOk());
-    const std::vector<int64_t> dims = {kLoadExtent, kLoadExtent};
+    const std::vector<int64_t> dims = {int64_t{kLoadExtent}, int64_t{kLoadExtent}};
     const Buffer x =
         Buffer::FromHost(other, other->devices()[1], dims, std::vector<float>(kLoadExtent * kLoadExtent, 0.5F)).value();
     EXPECT_THAT(loaded->Run({&x}), internal::IsOk());
@@ -168,7 +168,7 @@ TEST_F(ExecutableLoadTest, RunsEndAtTheirDeadlineAndGoOn) {
   std::condition_variable changed;
   bool is_open = false;
   std::atomic<int> ended{0};
-  const auto executable = Compiler(client).Compile({testdata::ProductThenCall("f", kLoadExtent)},
+  const auto executable = Compiler(client).Compile({testdata::ProductThenCall("f", int{kLoadExtent})},
                                                    {.loaded_host_callbacks = {Function([&](const Call&) {
                                                       std::unique_lock lock(mutex);
                                                       changed.wait(lock, [&] { return is_open; });
@@ -176,7 +176,7 @@ TEST_F(ExecutableLoadTest, RunsEndAtTheirDeadlineAndGoOn) {
                                                       return OkStatus();
                                                     })}});
   ASSERT_THAT(executable, internal::IsOk());
-  const std::vector<int64_t> dims = {kLoadExtent, kLoadExtent};
+  const std::vector<int64_t> dims = {int64_t{kLoadExtent}, int64_t{kLoadExtent}};
   const Buffer x =
       Buffer::FromHost(client, client->devices()[0], dims, std::vector<float>(kLoadExtent * kLoadExtent, 0.5F)).value();
   EXPECT_THAT(executable->Run({&x}, {.timeout = std::chrono::milliseconds(1)}),
