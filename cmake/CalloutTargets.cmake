@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # The functions that component folders use:
 #
-#   callout_library(NAME base SRCS a.cc DEPS ... PRIVATE_DEPS ... [TESTONLY])
+#   callout_library(NAME base SRCS a.cc SINK_KINDS AKind DEPS ... PRIVATE_DEPS ... [TESTONLY])
 #   callout_test(NAME base_test SRCS a_test.cc b_test.cc DEPS base testing)
 #   callout_unity(target)
 #   callout_use_software_gpu(target)
 #   callout_benchmark(NAME a_benchmark SRCS a_benchmark.cc DEPS base)
 #
-# A dependency named `x` is the target callout_x; one with `::` is taken as it stands.
+# SINK_KINDS are functions of the library that define kinds of sinks (src/sinks/sink_kind.h). A dependency named `x` is the target callout_x; one with `::` is taken as it stands.
 include_guard(GLOBAL)
 
 function(_callout_link target visibility)
@@ -25,7 +25,7 @@ function(callout_unity target)
 endfunction()
 
 function(callout_library)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "TESTONLY" "NAME" "SRCS;DEPS;PRIVATE_DEPS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "TESTONLY" "NAME" "SRCS;SINK_KINDS;DEPS;PRIVATE_DEPS")
   set(target callout_${arg_NAME})
   if(arg_TESTONLY AND NOT (CALLOUT_BUILD_TESTS OR CALLOUT_BUILD_BENCHMARKS OR CALLOUT_BUILD_FUZZERS))
     return()
@@ -38,6 +38,7 @@ function(callout_library)
   _callout_link(${target} PRIVATE ${arg_PRIVATE_DEPS})
   callout_set_warnings(${target})
   callout_unity(${target})
+  set_property(GLOBAL APPEND PROPERTY CALLOUT_SINK_KINDS ${arg_SINK_KINDS})
   if(NOT arg_TESTONLY)
     set_property(GLOBAL APPEND PROPERTY CALLOUT_COMPONENTS ${target})
     set(external ${arg_DEPS} ${arg_PRIVATE_DEPS})

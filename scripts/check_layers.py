@@ -57,7 +57,7 @@ BELOW = {
         *("transport/cpu", "transport/cuda", "images", "device_taps"),
     },
     "lapack": {"base", "frame", "ffi"},
-    "pjrt": {"base", "frame", "attributes", "registry", "delivery", "sinks", "files", "kinds", "ffi", "lapack"},
+    "pjrt": {"base", "frame", "attributes", "registry", "delivery", "kinds", "ffi", "lapack"},
 }
 # The same of software_gpu/, which includes nothing of src/.
 SOFTWARE_GPU: dict[str, set[str]] = {

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "kinds/kinds.h"
+
 namespace callout::tools {
 namespace {
 
@@ -19,14 +21,16 @@ bool IsLibrary(const std::string& kind) {
   return kind.find(".so:") != std::string::npos || kind.find(".so.") != std::string::npos;
 }
 
-// What stands behind may have anything in it.
-bool HasPayload(const std::string& kind) {
-  return kind.starts_with("print:") || kind.starts_with("jsonl:") || kind.starts_with("csv:") ||
-         kind.starts_with("tensorboard:");
+// A sink with what it needs behind it, which may have anything in it.
+bool IsSink(const std::string& text) {
+  const internal::SinkKind* const kind = internal::SinkKindOf(text);
+  if (kind == nullptr) return false;
+  const bool needs_main = kind->has_main && kind->options[0].type == internal::OptionType::kPath;
+  return !needs_main || text.find(':') != std::string::npos;
 }
 
 bool IsKind(const std::string& text) {
-  if (text == "print" || text == "null" || HasPayload(text)) return true;
+  if (IsSink(text)) return true;
   return IsLibrary(text) && text.substr(0, text.rfind(':')).find('=') == std::string::npos;
 }
 
@@ -40,15 +44,19 @@ size_t FindEquals(const std::string& text) {
 
 }  // namespace
 
+std::string BindingForms() {
+  std::string forms;
+  for (const std::string& form : internal::SinkForms()) forms += "NAME=" + form + ", ";
+  return forms + "or NAME=lib.so:SYMBOL";
+}
+
 Result<pjrt::LoadedHostCallback> ParseBinding(const std::string& text) {
   const size_t equals = FindEquals(text);
   const std::string kind = equals == std::string::npos ? "" : text.substr(equals + 1);
   if (equals == 0 || kind.empty()) {
-    return InvalidArgument("callout: '" + text +
-                           "' binds nothing; write NAME=print[:FORMAT], NAME=null, NAME=jsonl:FILE, NAME=csv:FILE, "
-                           "NAME=tensorboard:FOLDER or NAME=lib.so:SYMBOL");
+    return InvalidArgument("callout: '" + text + "' binds nothing; write " + BindingForms());
   }
-  const bool is_library = !HasPayload(kind) && IsLibrary(kind);
+  const bool is_library = !IsSink(kind) && IsLibrary(kind);
   auto made = pjrt::OpaqueCallback(text.substr(0, equals), is_library ? "library:" + WithFolder(kind) : kind).Make();
   if (made.ok()) return made;
   std::string_view reason = made.status().message();

@@ -13,6 +13,7 @@
 #include <limits>
 #include <string_view>
 
+#include "bindings.h"
 #include "callout/version.h"
 #include "info.h"
 #include "run.h"
@@ -44,10 +45,8 @@ void AddRun(CLI::App& app, RunOptions& options) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  run->add_option(
-         "--bind", options.bindings,
-         "A callback: NAME=print[:FORMAT], NAME=null, NAME=jsonl:FILE, NAME=csv:FILE, NAME=tensorboard:FOLDER or "
-         "NAME=lib.so:SYMBOL")
+  run->add_option("--bind", options.bindings,
+                  "A callback: " + callout::tools::BindingForms() + "; sinks have options: NAME=csv,append:FILE")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);

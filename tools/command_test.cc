@@ -79,15 +79,18 @@ TEST(SessionTest, NoProgramIsForMoreDevicesThanAProcessHas) {
 }
 
 TEST(BindingsTest, NamesMayHaveEqualsSigns) {
-  for (const auto& [text, name] : {std::pair("a=b=print", "a=b"), std::pair("loss=null", "loss"),
-                                   std::pair("a=b=jsonl:/dev/null", "a=b"), std::pair("a=b=csv:/dev/null", "a=b"),
-                                   std::pair("a==null", "a="), std::pair("a=b=print:x=print {lib.so:x}", "a=b")}) {
+  for (const auto& [text, name] :
+       {std::pair("a=b=print", "a=b"), std::pair("loss=null", "loss"), std::pair("a=b=jsonl:/dev/null", "a=b"),
+        std::pair("a=b=csv:/dev/null", "a=b"), std::pair("a=b=csv,append,columns=a:/dev/null", "a=b"),
+        std::pair("a==null", "a="), std::pair("a=b=print:x=print {lib.so:x}", "a=b")}) {
     const auto made = ParseBinding(text);
     ASSERT_THAT(made, IsOk()) << text;
     EXPECT_EQ(made->name(), name);
   }
   EXPECT_THAT(ParseBinding("=print"), StatusIs(StatusCode::kInvalidArgument, "binds nothing"));
   EXPECT_THAT(ParseBinding("a=print:{x"), StatusIs(StatusCode::kInvalidArgument, "--bind 'a=print:{x': cannot print"));
+  EXPECT_THAT(ParseBinding("a=csv,apend:x"), StatusIs(StatusCode::kInvalidArgument, "no option 'apend'; it has path"));
+  EXPECT_THAT(BindingForms(), HasSubstr("NAME=print[:FORMAT], NAME=tensorboard:LOGDIR, or NAME=lib.so:SYMBOL"));
   EXPECT_THAT(ParseBinding("a=b=other"), StatusIs(StatusCode::kNotFound, "'b=other'"));
   EXPECT_THAT(ParseBinding("a=b=./no.so:symbol"), StatusIs(StatusCode::kNotFound, "./no.so"));
 }

@@ -8,13 +8,13 @@
 
 #include "callout/dtype.h"
 #include "delivery/delivery.h"
-#include "sinks/sinks.h"
+#include "sinks/kinds.h"
 
 namespace callout::internal {
 namespace {
 
 TapSite* MakeSite(int64_t every) {
-  return new TapSite(MakeNullSink("null"), {"bench", {""}}, std::make_unique<Throttle>(every, 0),
+  return new TapSite(MakeSink("null", NullKind(), {}).value(), {"bench", {""}}, std::make_unique<Throttle>(every, 0),
                      OverflowPolicy::kBlock);
 }
 

@@ -12,9 +12,8 @@
 
 #include "base/ticks.h"
 #include "callout/dtype.h"
-#include "files/file_sinks.h"
+#include "kinds/kinds.h"
 #include "sinks/sinks.h"
-#include "statistics/statistics_sink.h"
 
 namespace callout::internal {
 namespace {
@@ -66,36 +65,33 @@ void Deliver(benchmark::State& state, const Make& make, size_t elements) {
   state.SetItemsProcessed(state.iterations() * kBatch);
 }
 
-Result<std::shared_ptr<Callback>> Null(const Folder&) { return MakeNullSink("null"); }
-Result<std::shared_ptr<Callback>> Print(const Folder&) {
+Result<std::shared_ptr<Callback>> Null(const Folder&) { return MakeSink("null", "null"); }
+std::string ToNothing(const std::string& rest) {
   static const int nothing = open("/dev/null", O_WRONLY);
-  return MakePrintSink("print", nothing);
+  return "print,fd=" + std::to_string(nothing) + rest;
 }
+Result<std::shared_ptr<Callback>> Print(const Folder&) { return MakeSink("print", ToNothing("")); }
 Result<std::shared_ptr<Callback>> PrintFormat(const Folder&) {
-  static const int nothing = open("/dev/null", O_WRONLY);
-  PrintOptions options;
-  options.format = "loss {loss:.4f} accuracy {accuracy:.1%}";
-  return MakePrintSink("print", nothing, options);
+  return MakeSink("print", ToNothing(":loss {loss:.4f} accuracy {accuracy:.1%}"));
 }
 Result<std::shared_ptr<Callback>> Statistics(const Folder&) {
-  return std::shared_ptr<Callback>(
-      std::make_shared<StatisticsSink>("statistics", StatisticsOptions{.quantiles = false, .edges = {}}));
+  return MakeSink("statistics", *FindSinkKind("statistics"), {});
 }
 Result<std::shared_ptr<Callback>> Histogram(const Folder&) {
-  return std::shared_ptr<Callback>(std::make_shared<StatisticsSink>("histogram", StatisticsOptions{}));
+  return MakeSink("histogram", *FindSinkKind("histogram"), {});
 }
-Result<std::shared_ptr<Callback>> TeeOfTwo(const Folder&) {
-  return MakeTeeSink("tee", {MakeNullSink("null"), MakeNullSink("null")});
+Result<std::shared_ptr<Callback>> TeeOfTwo(const Folder& folder) {
+  return MakeTeeSink("tee", {Null(folder).value(), Null(folder).value()});
 }
 Result<std::shared_ptr<Callback>> JsonLines(const Folder& folder) {
-  return MakeJsonLinesSink("json", folder / "log", {}, /*fields=*/true);
+  return MakeSink("json", "jsonl:" + (folder / "log"));
 }
 Result<std::shared_ptr<Callback>> JsonLinesRotated(const Folder& folder) {
-  return MakeJsonLinesSink("json", folder / "log", {.rotate_bytes = 10 << 20, .keep = 3}, /*fields=*/true);
+  return MakeSink("json", "jsonl,rotate_bytes=10485760,keep=3:" + (folder / "log"));
 }
-Result<std::shared_ptr<Callback>> Csv(const Folder& folder) { return MakeCsvSink("csv", folder / "log", {}, {}); }
+Result<std::shared_ptr<Callback>> Csv(const Folder& folder) { return MakeSink("csv", "csv:" + (folder / "log")); }
 Result<std::shared_ptr<Callback>> TensorBoard(const Folder& folder) {
-  return MakeTensorBoardSink("tensorboard", folder / "log", {});
+  return MakeSink("tensorboard", "tensorboard:" + (folder / "log"));
 }
 
 // Files grow: so many records are less than a gigabyte each.

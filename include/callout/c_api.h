@@ -60,6 +60,7 @@ CALLOUT_C_STATUS callout_callback_from_closure(const char* name, const callout_c
 CALLOUT_C_STATUS callout_callback_from_library(const char* name, const char* library_and_symbol,
                                                callout_callback** out) CALLOUT_C_NOEXCEPT;
 
+/// The kinds that have numbers; callout_callback_from_serialized makes all of them, with their options.
 enum callout_sink_kind {
   CALLOUT_SINK_NULL = 0,
   CALLOUT_SINK_PRINT = 1,        ///< A line each on standard output, in the format `path` if that is not null.
@@ -72,9 +73,9 @@ enum callout_sink_kind {
 CALLOUT_C_STATUS callout_callback_from_sink(const char* name, uint32_t kind, const char* path,
                                             callout_callback** out) CALLOUT_C_NOEXCEPT;
 
-/// "kind:payload" of a C++ host's Serialize: "print", "null", "jsonl:PATH", "csv:PATH", "tensorboard:FOLDER",
-/// "library:PATH:SYMBOL", or of a kind that the process has a maker for. NOT_FOUND, with the known kinds, for another
-/// one.
+/// "kind:payload" of a C++ host's Serialize: a sink with its options ("print", "null", "csv,append:PATH", ...: see
+/// docs/sinks.md), "library:PATH:SYMBOL", or of a kind that the process has a maker for. NOT_FOUND, with the known
+/// kinds, for another one.
 CALLOUT_C_STATUS callout_callback_from_serialized(const char* name, const char* serialized,
                                                   callout_callback** out) CALLOUT_C_NOEXCEPT;
 

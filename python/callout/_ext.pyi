@@ -229,21 +229,15 @@ progress_bar_prefix: str = 'progress_bar:'
 
 progress_clock_name: str = 'progress_clock:'
 
-def make_null_sink(label: str) -> Callback: ...
-
-def make_print_sink(label: str, fd: int, format: str | None, update: bool, colour: bool | None) -> Callback:
-    """`colour`: None for where they are wanted."""
+def make_sink(label: str, kind: str, options: Sequence[tuple[str, str]]) -> Callback:
+    """
+    `options`: (name, value) as text, see docs/sinks.md; of lists one for each.
+    """
 
 def check_print_format(format: str, leaves: Sequence[str], dtypes: Sequence[str]) -> None:
     """ValueError if it asks for what these leaves do not have."""
 
 def make_tee_sink(label: str, receivers: Sequence[Callback]) -> Callback: ...
-
-def make_json_lines_sink(label: str, path: str, append: bool, fsync_seconds: float, rotate_bytes: int, keep: int, fields: bool) -> Callback: ...
-
-def make_csv_sink(label: str, path: str, append: bool, fsync_seconds: float, rotate_bytes: int, keep: int, columns: Sequence[str]) -> Callback: ...
-
-def make_tensorboard_sink(label: str, logdir: str, fsync_seconds: float, kinds: Sequence[tuple[str, int]]) -> Callback: ...
 
 def close_files_at(path: str) -> int:
     """As close_file, of all sinks that write the path; how many."""
@@ -276,8 +270,6 @@ class LeafStatistics:
     def bin_edges(self) -> list[float] | None: ...
 
     def merged(self, other: LeafStatistics) -> LeafStatistics: ...
-
-def make_statistics_sink(label: str, quantiles: bool, edges: Sequence[float]) -> Callback: ...
 
 def statistics_snapshot(sink: Callback) -> list[tuple[tuple[str, str], LeafStatistics]]:
     """((tap, leaf), statistics) of every leaf."""

@@ -8,6 +8,7 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <string>
 
 #include "registry/callback.h"
 
@@ -21,7 +22,10 @@ struct CallbackHandle {
 /// Throws what the error is in Python, if there is one.
 CallbackHandle HandleOf(Result<std::shared_ptr<internal::Callback>> made);
 
-void BindAttributes(nanobind::module_& m);
+/// Lets `close_files_at` find the sink by the file or folder that it writes. Requires GIL.
+void RememberFile(const std::string& path, const CallbackHandle& sink);
+
+void BindAttributes(nanobind::module_& module);
 void BindHostCallback(nanobind::module_& module);
 void BindCallbacks(nanobind::module_& module);
 void BindClosures(nanobind::module_& module);

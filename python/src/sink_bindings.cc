@@ -3,17 +3,18 @@
 // Making native sinks.
 #include "bindings.h"
 
-#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "errors.h"
 #include "frame/dtype_row.h"
+#include "kinds/kinds.h"
 #include "sinks/sinks.h"
 
 namespace nb = nanobind;
@@ -21,17 +22,29 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-void ThrowValueError(const Status& status) {
-  if (!status.ok()) throw nb::value_error(status.c_message());
-}
-
-CallbackHandle MakePrintSink(const std::string& label, int fd, std::optional<std::string> format, bool update,
-                             std::optional<bool> colour) {
-  internal::PrintOptions options = {.format = std::move(format), .update = update};
-  if (colour) options.colour = *colour ? internal::PrintColour::kAlways : internal::PrintColour::kNever;
-  auto sink = internal::MakePrintSink(label, fd, options);
-  ThrowValueError(sink.status());
-  return {std::move(sink).value()};
+// Without the GIL: a pipe waits for its reader, and file systems take their time. A signal's handler may raise.
+CallbackHandle MakeSink(const std::string& label, const std::string& name,
+                        const internal::SinkOptions::Given& options) {
+  const internal::SinkKind* const kind = internal::FindSinkKind(name);
+  if (kind == nullptr) throw nb::value_error(("there are no sinks of kind " + name).c_str());
+  for (;;) {
+    auto made = [&] {
+      const internal::LogLater messages;
+      const nb::gil_scoped_release release;
+      return internal::MakeSink(label, *kind, options);
+    }();
+    if (made.status().code() != StatusCode::kCancelled) {
+      CallbackHandle sink = HandleOf(std::move(made));
+      for (const internal::SinkOption& option : kind->options) {
+        if (option.type != internal::OptionType::kPath) continue;
+        for (const auto& [given, path] : options) {
+          if (given == option.name) RememberFile(path, sink);
+        }
+      }
+      return sink;
+    }
+    if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+  }
 }
 
 DType DTypeNamed(std::string_view name) {
@@ -45,17 +58,15 @@ void CheckPrintFormat(const std::string& format, const std::vector<std::string>&
                       const std::vector<std::string>& dtypes) {
   std::vector<DType> types;
   for (const std::string& name : dtypes) types.push_back(DTypeNamed(name));
-  ThrowValueError(internal::CheckPrintFormat(format, leaves, types));
+  const Status status = internal::CheckPrintFormat(format, leaves, types);
+  if (!status.ok()) throw nb::value_error(status.c_message());
 }
 
 }  // namespace
 
 void BindSinks(nb::module_& m) {
-  m.def(
-      "make_null_sink", [](const std::string& label) { return CallbackHandle{internal::MakeNullSink(label)}; },
-      nb::arg("label"));
-  m.def("make_print_sink", &MakePrintSink, nb::arg("label"), nb::arg("fd"), nb::arg("format").none(), nb::arg("update"),
-        nb::arg("colour").none(), "`colour`: None for where they are wanted.");
+  m.def("make_sink", &MakeSink, nb::arg("label"), nb::arg("kind"), nb::arg("options"),
+        "`options`: (name, value) as text, see docs/sinks.md; of lists one for each.");
   m.def("check_print_format", &CheckPrintFormat, nb::arg("format"), nb::arg("leaves"), nb::arg("dtypes"),
         "ValueError if it asks for what these leaves do not have.");
   m.def(

@@ -99,13 +99,6 @@ void BindLeaf(nb::module_& m) {
 void BindStatistics(nb::module_& m) {
   BindLeaf(m);
   m.def(
-      "make_statistics_sink",
-      [](const std::string& label, bool quantiles, const std::vector<double>& edges) {
-        return CallbackHandle{std::make_shared<StatisticsSink>(
-            label, internal::StatisticsOptions{.quantiles = quantiles, .edges = edges})};
-      },
-      nb::arg("label"), nb::arg("quantiles"), nb::arg("edges"));
-  m.def(
       "statistics_snapshot",
       [](const CallbackHandle& sink) {
         return ReadWithoutGil(sink, [](const StatisticsSink& of) { return of.Snapshot(); });

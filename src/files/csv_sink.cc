@@ -5,9 +5,10 @@
 #include "files/csv_columns.h"
 #include "files/csv_contents.h"
 #include "files/csv_text.h"
+#include "files/file_options.h"
 #include "files/file_sink.h"
-#include "files/file_sinks.h"
 #include "files/record_cache.h"
+#include "sinks/kinds.h"
 #include "text/text.h"
 
 namespace callout::internal {
@@ -18,6 +19,9 @@ void AppendInteger(int64_t value, std::string& out) {
   out.append(digits, std::to_chars(digits, digits + sizeof(digits), value).ptr);
 }
 
+/// A line a record, with the columns of the file's first line (RFC 4180): those that were chosen, of which leaves may
+/// be some; else those of a file that is appended to, else "name", "step", "device", "time" and the leaves of the first
+/// record. docs/sinks.md has the rules.
 class CsvSink final : public FileSink {
  public:
   CsvSink(std::string label, std::unique_ptr<FileOutput> file, CsvContents contents, bool chosen)
@@ -96,13 +100,13 @@ class CsvSink final : public FileSink {
   std::vector<ElementWriter> writers_;
 };
 
-}  // namespace
-
-Result<std::shared_ptr<Callback>> MakeCsvSink(std::string label, const std::string& path, const FileOptions& options,
-                                              std::vector<std::string> columns) {
+Result<std::shared_ptr<Callback>> MakeCsv(const std::string& label, const SinkOptions& options) {
+  const std::string path = options.Text("path", "");
+  std::vector<std::string> columns = options.Texts("columns");
   if (Status status = CheckCsvColumns(columns); !status.ok()) {
     return InvalidArgument("cannot open '" + path + "' for CSV: " + std::string(status.message()));
   }
+  CALLOUT_ASSIGN_OR_RETURN(const FileOptions file_options, FileOptionsOf(options));
   CsvContents contents;
   const auto read = [&](int fd, uint64_t size) -> Result<uint64_t> {
     CALLOUT_ASSIGN_OR_RETURN(const uint64_t end, EndOfLines(fd, size));
@@ -110,15 +114,30 @@ Result<std::shared_ptr<Callback>> MakeCsvSink(std::string label, const std::stri
     CALLOUT_RETURN_IF_ERROR(ReadCsvContents(fd, end, columns, contents));
     return end;
   };
-  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<FileOutput> file, FileOutput::Open(path, options, "CSV", read));
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<FileOutput> file, FileOutput::Open(path, file_options, "CSV", read));
   const bool chosen = !columns.empty();
   if (contents.columns.empty()) contents.columns = std::move(columns);
   if (!contents.columns.empty()) {
     file->SetHeader(CsvLine(contents.columns));
     CALLOUT_RETURN_IF_ERROR(file->Flush());
   }
-  return std::shared_ptr<Callback>(
-      std::make_shared<CsvSink>(std::move(label), std::move(file), std::move(contents), chosen));
+  return std::shared_ptr<Callback>(std::make_shared<CsvSink>(label, std::move(file), std::move(contents), chosen));
+}
+
+}  // namespace
+
+const SinkKind& CsvKind() {
+  static constexpr SinkOption kOptions[] = {
+      kPathOption,
+      kAppendOption,
+      {"columns", OptionType::kTexts, "see [CSV](#csv)", "one of the columns; given once for each, in their order"},
+      kFsyncOption,
+      kRotateOption,
+      kKeepOption,
+  };
+  static constexpr SinkKind kKind = {
+      .name = "csv", .options = kOptions, .has_main = true, .is_for_hosts = true, .make = &MakeCsv};
+  return kKind;
 }
 
 }  // namespace callout::internal

@@ -10,7 +10,7 @@
 
 #include "base/read_file.h"
 #include "files/csv_text.h"
-#include "files/file_sinks.h"
+#include "sinks/kinds.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
 #include "testing/status_matchers.h"
@@ -35,7 +35,9 @@ class CsvSinkTest : public LiveCountTest {
   }
 
   Result<std::shared_ptr<Callback>> Make(std::vector<std::string> columns = {}, bool append = false) {
-    return MakeCsvSink("csv", path_, {.append = append}, std::move(columns));
+    SinkOptions::Given options = {{"path", path_}, {"append", append ? "true" : "false"}};
+    for (std::string& column : columns) options.emplace_back("columns", std::move(column));
+    return MakeSink("csv", CsvKind(), std::move(options));
   }
   // For tests that need no times.
   std::shared_ptr<Callback> Open(std::vector<std::string> columns) {
@@ -176,7 +178,8 @@ TEST_F(CsvSinkTest, AFileWithOtherColumnsIsLeftAsItIs) {
 }
 
 TEST_F(CsvSinkTest, EachRotatedFileHasTheHeader) {
-  auto made = MakeCsvSink("csv", path_, {.rotate_bytes = 16}, {"step", "value"});
+  auto made =
+      MakeSink("csv", CsvKind(), {{"path", path_}, {"rotate_bytes", "16"}, {"columns", "step"}, {"columns", "value"}});
   ASSERT_THAT(made, IsOk());
   for (int i = 0; i < 4; ++i) EXPECT_THAT(Deliver(**made, {"a", {""}}, {TestBuffer::Scalar(i)}), IsOk());
   EXPECT_EQ(Written(**made), "step,value\n3,3\n");

@@ -19,15 +19,15 @@ struct Plugin {
   uint64_t data_class;  // 1: scalar, 2: tensor, 3: sequence of blobs
 };
 
-Plugin PluginOf(SummaryKind kind) {
+Plugin PluginOf(ShownAs kind) {
   switch (kind) {
-    case SummaryKind::kScalar:
+    case ShownAs::kScalar:
       return {"scalars", 1};
-    case SummaryKind::kHistogram:
+    case ShownAs::kHistogram:
       return {"histograms", 2};
-    case SummaryKind::kImage:
+    case ShownAs::kImage:
       return {"images", 3};
-    case SummaryKind::kText:
+    case ShownAs::kText:
       return {"text", 2};
   }
   return {};
@@ -50,7 +50,7 @@ void WriteEvent(double wall_time, int64_t step, std::string_view summary, WireWr
   event.AddMessage(kSummary, summary);
 }
 
-std::string ValueHead(std::string_view tag, SummaryKind kind) {
+std::string ValueHead(std::string_view tag, ShownAs kind) {
   const Plugin plugin = PluginOf(kind);
   WireWriter plugin_data, metadata, value;
   plugin_data.AddMessage(1, plugin.name);

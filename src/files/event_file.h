@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/wire.h"
-#include "files/file_sinks.h"
+#include "files/summary_tensor.h"
 
 namespace callout::internal {
 
@@ -20,7 +20,7 @@ std::string VersionEvent(double wall_time);
 void WriteEvent(double wall_time, int64_t step, std::string_view summary, WireWriter& event);
 
 /// A summary's value up to its tensor: the tag, and which of TensorBoard's plugins shows it.
-std::string ValueHead(std::string_view tag, SummaryKind kind);
+std::string ValueHead(std::string_view tag, ShownAs kind);
 
 /// Adds a value to a summary; `value` is for its memory.
 void AddValue(std::string_view head, std::string_view tensor, WireWriter& value, WireWriter& summary);

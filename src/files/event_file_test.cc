@@ -26,7 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<double> BucketsOf(TestBuffer values) {
-  const auto tensor = TensorOf(values.view(), SummaryKind::kHistogram);
+  const auto tensor = TensorOf(values.view(), ShownAs::kHistogram);
   EXPECT_THAT(tensor, IsOk());
   WireReader reader(*tensor);
   while (const auto field = reader.Next()) {
@@ -110,21 +110,21 @@ TEST(EventFileTest, APngHasSizesAndChecksums) {
 }
 
 TEST(EventFileTest, WhatCannotBeShownIsNamed) {
-  const auto status = [](TestBuffer buffer, SummaryKind kind) { return TensorOf(buffer.view(), kind).status(); };
-  EXPECT_THAT(status(TestBuffer::Zeros(DType::kFloat32, {0, 3}), SummaryKind::kImage),
+  const auto status = [](TestBuffer buffer, ShownAs kind) { return TensorOf(buffer.view(), kind).status(); };
+  EXPECT_THAT(status(TestBuffer::Zeros(DType::kFloat32, {0, 3}), ShownAs::kImage),
               StatusIs(StatusCode::kInvalidArgument, "got f32[0,3]"));
   EXPECT_THAT(
-      status(TestBuffer::Zeros(DType::kInt32, {2, 3}), SummaryKind::kImage),
+      status(TestBuffer::Zeros(DType::kInt32, {2, 3}), ShownAs::kImage),
       StatusIs(StatusCode::kInvalidArgument, "expected an image of uint8, bool or floats from 0 to 1, got s32"));
-  EXPECT_THAT(status(TestBuffer::Zeros(DType::kUint8, {}), SummaryKind::kText),
+  EXPECT_THAT(status(TestBuffer::Zeros(DType::kUint8, {}), ShownAs::kText),
               StatusIs(StatusCode::kInvalidArgument, "got u8[]"));
-  EXPECT_THAT(status(TestBuffer::Zeros(DType::kFloat32, {0}), SummaryKind::kScalar),
+  EXPECT_THAT(status(TestBuffer::Zeros(DType::kFloat32, {0}), ShownAs::kScalar),
               StatusIs(StatusCode::kInvalidArgument, "expected a scalar, got f32[0]"));
-  EXPECT_THAT(status(TestBuffer::Zeros(DType::kUint8, {0}), SummaryKind::kText), IsOk());
+  EXPECT_THAT(status(TestBuffer::Zeros(DType::kUint8, {0}), ShownAs::kText), IsOk());
 }
 
 TEST(EventFileTest, TagsAreValidUtf8) {
-  EXPECT_THAT(ValueHead("lo\xffss", SummaryKind::kScalar), HasSubstr("lo\xEF\xBF\xBDss"));
+  EXPECT_THAT(ValueHead("lo\xffss", ShownAs::kScalar), HasSubstr("lo\xEF\xBF\xBDss"));
 }
 
 TEST(Utf8Test, ReplacesWhatIsNone) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "files/file_sink.h"
 
-#include "files/file_sinks.h"
-
 namespace callout::internal {
 
 Status CloseFile(Callback& sink) {

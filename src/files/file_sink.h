@@ -31,4 +31,8 @@ class FileSink : public Sink {
   RecordClock clock_;
 };
 
+/// Writes what a sink that writes a file has got, and lets go of the file: further records are errors.
+/// InvalidArgument for any other callback. Thread-safe.
+CALLOUT_EXPORT Status CloseFile(Callback& sink);
+
 }  // namespace callout::internal

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "base/json_string.h"
+#include "files/file_options.h"
 #include "files/file_sink.h"
-#include "files/file_sinks.h"
+#include "sinks/kinds.h"
 #include "text/text.h"
 
 namespace callout::internal {
@@ -16,6 +17,11 @@ namespace {
 
 const std::string kUnnamed = "value";
 
+/// Appends one JSON object a record to its file
+/// (a leaf with the name of one of these members is written as "value.<leaf>"):
+///   {"name": label, "device": 0, "run": 1, "seq": 7, "time": 1700000000.25, "value": 0.5}
+/// A value of several leaves has them as members ("loss": 0.5, ...) instead of "value"; "step" follows the name where
+/// the tap was told one. `fields` = false leaves out all but name, step and values.
 class JsonLinesSink final : public FileSink {
  public:
   JsonLinesSink(std::string label, std::unique_ptr<FileOutput> file, bool fields)
@@ -76,12 +82,23 @@ class JsonLinesSink final : public FileSink {
   std::vector<std::string> members_;
 };
 
+Result<std::shared_ptr<Callback>> MakeJsonLines(const std::string& label, const SinkOptions& options) {
+  CALLOUT_ASSIGN_OR_RETURN(const FileOptions file_options, FileOptionsOf(options));
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<FileOutput> file,
+                           FileOutput::Open(options.Text("path", ""), file_options, "JSON lines"));
+  return std::shared_ptr<Callback>(std::make_shared<JsonLinesSink>(label, std::move(file), options.Flag("fields")));
+}
+
 }  // namespace
 
-Result<std::shared_ptr<Callback>> MakeJsonLinesSink(std::string label, const std::string& path,
-                                                    const FileOptions& options, bool fields) {
-  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<FileOutput> file, FileOutput::Open(path, options, "JSON lines"));
-  return std::shared_ptr<Callback>(std::make_shared<JsonLinesSink>(std::move(label), std::move(file), fields));
+const SinkKind& JsonLinesKind() {
+  static constexpr SinkOption kOptions[] = {
+      kPathOption,  kAppendOption, {"fields", OptionType::kFlag, "true", "write device, run, seq and time too"},
+      kFsyncOption, kRotateOption, kKeepOption,
+  };
+  static constexpr SinkKind kKind = {
+      .name = "jsonl", .options = kOptions, .has_main = true, .is_for_hosts = true, .make = &MakeJsonLines};
+  return kKind;
 }
 
 }  // namespace callout::internal

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "files/file_sinks.h"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +9,7 @@
 #include <limits>
 #include <sstream>
 
+#include "sinks/kinds.h"
 #include "testing/json.h"
 #include "testing/sink_fixture.h"
 #include "testing/status_matchers.h"
@@ -32,8 +31,12 @@ class JsonLinesSinkTest : public SinkTest {
     }
     return lines;
   }
+  static Result<std::shared_ptr<Callback>> Open(const std::string& path, bool append = true, bool fields = true) {
+    return MakeSink("json", JsonLinesKind(),
+                    {{"path", path}, {"append", append ? "true" : "false"}, {"fields", fields ? "true" : "false"}});
+  }
   std::shared_ptr<Callback> JsonLines(bool append = false, bool fields = true) {
-    auto sink = MakeJsonLinesSink("json", path_, {.append = append}, fields);
+    auto sink = Open(path_, append, fields);
     EXPECT_THAT(sink, IsOk());
     return std::move(sink).value();
   }
@@ -146,17 +149,16 @@ TEST_F(JsonLinesSinkTest, LargeBatchIsWrittenInParts) {
 }
 
 TEST_F(JsonLinesSinkTest, FileThatCannotBeOpenedIsNamed) {
-  EXPECT_THAT(MakeJsonLinesSink("json", "/no/such/folder/file", {}, true),
+  EXPECT_THAT(Open("/no/such/folder/file"),
               StatusIs(StatusCode::kNotFound, "cannot open '/no/such/folder/file' for JSON lines: No such file"));
   if (geteuid() == 0) return;  // root may write anywhere
   std::ofstream(path_).close();
   std::filesystem::permissions(path_, std::filesystem::perms::none);
-  EXPECT_THAT(MakeJsonLinesSink("json", path_, {.append = true}, true),
-              StatusIs(StatusCode::kPermissionDenied, path_.string()));
+  EXPECT_THAT(Open(path_), StatusIs(StatusCode::kPermissionDenied, path_.string()));
 }
 
 TEST_F(JsonLinesSinkTest, FullDiskIsAnErrorAtTheFlushAndDoesNotComeBack) {
-  const auto sink = MakeJsonLinesSink("json", "/dev/full", {.append = true}, true);
+  const auto sink = Open("/dev/full");
   ASSERT_THAT(sink, IsOk());
   EXPECT_THAT(Deliver(*sink.value(), kSingle, {TestBuffer::Scalar(1)}), IsOk());
   EXPECT_THAT(sink.value()->Flush(),

@@ -151,19 +151,19 @@ Result<std::string> TextTensor(const callout_buffer& buffer) {
 
 }  // namespace
 
-Result<std::string> TensorOf(const callout_buffer& buffer, SummaryKind kind) {
+Result<std::string> TensorOf(const callout_buffer& buffer, ShownAs kind) {
   if (!HasRealElements(buffer)) {
     return InvalidArgument("expected real numbers, got " + ShapeString(buffer));
   }
   switch (kind) {
-    case SummaryKind::kScalar:
+    case ShownAs::kScalar:
       if (ElementCount(buffer) == 1) return ScalarTensor(buffer);
       return InvalidArgument("expected a scalar, got " + ShapeString(buffer));
-    case SummaryKind::kHistogram:
+    case ShownAs::kHistogram:
       return HistogramTensor(buffer);
-    case SummaryKind::kImage:
+    case ShownAs::kImage:
       return ImageTensor(buffer);
-    case SummaryKind::kText:
+    case ShownAs::kText:
       return TextTensor(buffer);
   }
   return InvalidArgument("expected a kind of summary");

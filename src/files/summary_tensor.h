@@ -7,11 +7,13 @@
 
 #include "callout/abi.h"
 #include "callout/status.h"
-#include "files/file_sinks.h"
 
 namespace callout::internal {
 
+/// Which of TensorBoard's plugins shows it.
+enum class ShownAs { kScalar, kHistogram, kImage, kText };
+
 /// The encoded tensor. InvalidArgument, with the shape, for arrays that are no such thing.
-Result<std::string> TensorOf(const callout_buffer& buffer, SummaryKind kind);
+Result<std::string> TensorOf(const callout_buffer& buffer, ShownAs kind);
 
 }  // namespace callout::internal

@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -13,40 +14,45 @@
 #include "base/ticks.h"
 #include "base/wire.h"
 #include "files/event_file.h"
+#include "files/file_options.h"
 #include "files/file_sink.h"
-#include "files/file_sinks.h"
 #include "files/record_cache.h"
 #include "files/summary_tensor.h"
 #include "files/tf_record.h"
+#include "sinks/kinds.h"
 #include "sinks/step_counter.h"
 
 namespace callout::internal {
 namespace {
 
-struct Summary {
+// (pattern, kind)
+using Chosen = std::vector<std::pair<std::string, ShownAs>>;
+
+struct ShownLeaf {
   size_t leaf;
-  SummaryKind kind;
+  ShownAs kind;
   std::string head;
 };
 
+/// Writes an event file to a folder.
 class TensorBoardSink final : public FileSink {
  public:
-  TensorBoardSink(std::string label, std::unique_ptr<FileOutput> file, TensorBoardOptions options)
-      : FileSink(std::move(label), std::move(file)), options_(std::move(options)) {}
+  TensorBoardSink(std::string label, std::unique_ptr<FileOutput> file, Chosen chosen)
+      : FileSink(std::move(label), std::move(file)), chosen_(std::move(chosen)) {}
 
  private:
   Status Format(const Record& record, std::string& bytes) override {
     const int64_t step = steps_.Next(record);
-    CALLOUT_ASSIGN_OR_RETURN(const std::vector<Summary>* const summaries,
-                             cache_.Find(record, [this](const Record& like) { return SummariesOf(like); }));
+    CALLOUT_ASSIGN_OR_RETURN(const std::vector<ShownLeaf>* const leaves,
+                             cache_.Find(record, [this](const Record& like) { return LeavesOf(like); }));
     summary_.Clear();
-    for (const Summary& summary : *summaries) {
-      auto tensor = TensorOf(record.buffers[summary.leaf], summary.kind);
+    for (const ShownLeaf& shown : *leaves) {
+      auto tensor = TensorOf(record.buffers[shown.leaf], shown.kind);
       if (!tensor.ok()) {
-        return InvalidArgument("cannot write '" + TagOf(record, summary.leaf) + "' to '" + file().path() +
+        return InvalidArgument("cannot write '" + TagOf(record, shown.leaf) + "' to '" + file().path() +
                                "': " + std::string(tensor.status().message()));
       }
-      AddValue(summary.head, *tensor, value_, summary_);
+      AddValue(shown.head, *tensor, value_, summary_);
     }
     event_.Clear();
     WriteEvent(clock().SecondsAt(record.ticks), step, summary_.bytes(), event_);
@@ -54,23 +60,23 @@ class TensorBoardSink final : public FileSink {
     return OkStatus();
   }
 
-  Result<std::vector<Summary>> SummariesOf(const Record& record) const {
-    std::vector<Summary> summaries;
+  Result<std::vector<ShownLeaf>> LeavesOf(const Record& record) const {
+    std::vector<ShownLeaf> leaves;
     for (size_t i = 0; i < record.buffers.size(); ++i) {
       const callout_buffer& buffer = record.buffers[i];
       const std::string& leaf = record.site->leaf_names[i];
       if (StepLeaf(leaf, buffer)) continue;
       const std::string tag = TagOf(record, i);
-      SummaryKind kind = buffer.rank == 0 ? SummaryKind::kScalar : SummaryKind::kHistogram;
-      for (const auto& [pattern, chosen] : options_.kinds) {
+      ShownAs kind = buffer.rank == 0 ? ShownAs::kScalar : ShownAs::kHistogram;
+      for (const auto& [pattern, chosen] : chosen_) {
         if (fnmatch(pattern.c_str(), leaf.c_str(), 0) == 0 || fnmatch(pattern.c_str(), tag.c_str(), 0) == 0) {
           kind = chosen;
           break;
         }
       }
-      summaries.push_back({i, kind, ValueHead(tag, kind)});
+      leaves.push_back({i, kind, ValueHead(tag, kind)});
     }
-    return summaries;
+    return leaves;
   }
 
   static std::string TagOf(const Record& record, size_t leaf) {
@@ -78,9 +84,11 @@ class TensorBoardSink final : public FileSink {
     return name.empty() ? record.site->label : record.site->label + "/" + name;
   }
 
-  const TensorBoardOptions options_;
+  /// The first pattern (fnmatch) that a leaf's name or tag matches gives its kind. Others are scalars if they have no
+  /// dimensions, and histograms.
+  const Chosen chosen_;
   StepCounter steps_;
-  RecordCache<std::vector<Summary>> cache_;
+  RecordCache<std::vector<ShownLeaf>> cache_;
   // Kept for their memory.
   WireWriter value_;
   WireWriter summary_;
@@ -98,10 +106,31 @@ std::string EventFileName(double now) {
   return name.data();
 }
 
-}  // namespace
+// Each is "PATTERN=KIND".
+Result<Chosen> ChosenBy(const std::vector<std::string>& texts) {
+  constexpr std::pair<std::string_view, ShownAs> kNames[] = {{"scalar", ShownAs::kScalar},
+                                                             {"histogram", ShownAs::kHistogram},
+                                                             {"image", ShownAs::kImage},
+                                                             {"text", ShownAs::kText}};
+  Chosen chosen;
+  for (const std::string& text : texts) {
+    const size_t equals = text.rfind('=');
+    const std::string_view name = equals == std::string::npos ? text : std::string_view(text).substr(equals + 1);
+    const auto* const it =
+        std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& each) { return each.first == name; });
+    if (equals == std::string::npos || it == std::end(kNames)) {
+      return InvalidArgument(
+          "callout: the option 'kinds' of a sink must be PATTERN=scalar, histogram, image or text, got '" + text + "'");
+    }
+    chosen.emplace_back(text.substr(0, equals), it->second);
+  }
+  return chosen;
+}
 
-Result<std::shared_ptr<Callback>> MakeTensorBoardSink(std::string label, const std::string& logdir,
-                                                      const TensorBoardOptions& options) {
+Result<std::shared_ptr<Callback>> MakeTensorBoard(const std::string& label, const SinkOptions& options) {
+  CALLOUT_ASSIGN_OR_RETURN(const double fsync_seconds, FsyncSeconds(options));
+  CALLOUT_ASSIGN_OR_RETURN(Chosen chosen, ChosenBy(options.Texts("kinds")));
+  const std::string logdir = options.Text("logdir", "");
   std::error_code error;
   std::filesystem::create_directories(logdir, error);
   if (error) {
@@ -111,14 +140,27 @@ Result<std::shared_ptr<Callback>> MakeTensorBoardSink(std::string label, const s
   }
   const double now = WallSecondsAt(Ticks());
   const std::string path = (std::filesystem::path(logdir) / EventFileName(now)).string();
-  CALLOUT_ASSIGN_OR_RETURN(
-      std::unique_ptr<FileOutput> file,
-      FileOutput::Open(path, {.fsync_seconds = options.fsync_seconds}, "TensorBoard", &EndOfTfRecords));
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<FileOutput> file,
+                           FileOutput::Open(path, {.fsync_seconds = fsync_seconds}, "TensorBoard", &EndOfTfRecords));
   std::string header;
   AppendTfRecord(VersionEvent(now), header);
   file->SetHeader(std::move(header));
   CALLOUT_RETURN_IF_ERROR(file->Flush());
-  return std::shared_ptr<Callback>(std::make_shared<TensorBoardSink>(std::move(label), std::move(file), options));
+  return std::shared_ptr<Callback>(std::make_shared<TensorBoardSink>(label, std::move(file), std::move(chosen)));
+}
+
+}  // namespace
+
+const SinkKind& TensorBoardKind() {
+  static constexpr SinkOption kOptions[] = {
+      {"logdir", OptionType::kPath, "needed", "the folder, created if missing"},
+      {"kinds", OptionType::kTexts, "by dimensions",
+       "PATTERN=`scalar`, `histogram`, `image` or `text`, for leaves and tags; given once for each"},
+      kFsyncOption,
+  };
+  static constexpr SinkKind kKind = {
+      .name = "tensorboard", .options = kOptions, .has_main = true, .is_for_hosts = true, .make = &MakeTensorBoard};
+  return kKind;
 }
 
 }  // namespace callout::internal

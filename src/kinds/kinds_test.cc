@@ -3,7 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "registry/callback.h"
@@ -14,6 +20,8 @@
 
 namespace callout::internal {
 namespace {
+
+using ::testing::HasSubstr;
 
 class KindsTest : public LiveCountTest {
  protected:
@@ -61,6 +69,89 @@ TEST_F(KindsTest, ProgramsGetTheClockOfProgressBarsByName) {
   call.results = results;
   ASSERT_THAT(clock.value()->Call(call), IsOk());
   EXPECT_EQ(static_cast<const uint32_t*>(results[0].data)[7], 1U);
+}
+
+TEST_F(KindsTest, SinksAreMadeOfTheirTexts) {
+  const std::string path = ::testing::TempDir() + "/kinds_test." + std::to_string(getpid());
+  for (const std::string& text :
+       {std::string("null"), std::string("null:"), std::string("print"), std::string("print:{name}: a=b, c:d"),
+        std::string("print,update,color=false,fd=2:x"), "jsonl:" + path, "jsonl,fields=false,append:" + path,
+        "csv,columns=step,columns=a%2Cb,rotate_bytes=100,keep=2:" + path, "tensorboard,kinds=*=text:" + path + ".d"}) {
+    const auto made = MakeSink("loss", text);
+    ASSERT_THAT(made, IsOk()) << text;
+    EXPECT_EQ(made.value()->label(), "loss");
+  }
+  std::filesystem::remove(path);
+  std::filesystem::remove_all(path + ".d");
+}
+
+TEST_F(KindsTest, OptionsOfATextReachTheSink) {
+  const std::string path = ::testing::TempDir() + "/kinds_options." + std::to_string(getpid());
+  std::ofstream(path) << "step,a%2Cb\n";
+  EXPECT_THAT(MakeSink("loss", "csv,append,columns=step,columns=a%252Cb:" + path), IsOk());
+  EXPECT_THAT(MakeSink("loss", "csv,append,columns=step,columns=a%2Cb:" + path),
+              StatusIs(StatusCode::kInvalidArgument, "expected step,\"a,b\""));
+  std::filesystem::remove(path);
+}
+
+TEST_F(KindsTest, MalformedTextsSayWhatIsWrong) {
+  for (const auto& [text, expected] :
+       {std::pair("csv:", "the sink 'csv' needs its 'path'"),
+        {"jsonl", "needs its 'path'"},
+        {"csv,apend:x", "has no option 'apend'; it has path, append, columns, fsync, rotate_bytes, keep"},
+        {"print,update=yes:", "expects true or false as 'update', got 'yes'"},
+        {"print,color=red", "expects auto, true or false as 'color', got 'red'"},
+        {"print,fd=-1", "expects an integer from 0 to 2147483647 as 'fd'"},
+        {"print,format=a:b", "takes its 'format'"},
+        {"print,format=%4:", "two hexadecimal digits"},
+        {"print,,update", "has no option ''"},
+        {"null:x", "takes nothing behind the ':', got 'null:x'"},
+        {"csv,fsync=-1:x", "0 or more seconds, got '-1'"},
+        {"csv,keep=2:x", "needs 'rotate_bytes'"},
+        {"tensorboard,kinds=a:/x", "PATTERN=scalar"},
+        {"tensorboard,kinds=a=bars:/x", "got 'a=bars'"}}) {
+    EXPECT_THAT(MakeSink("loss", text).status(), StatusIs(StatusCode::kInvalidArgument, expected)) << text;
+  }
+}
+
+TEST_F(KindsTest, OnlySinksForHostsAreMadeOfText) {
+  EXPECT_NE(FindSinkKind("histogram"), nullptr);
+  for (const char* text : {"histogram", "statistics", "tape:x", "", ":", "library:x.so:f", "prints"}) {
+    EXPECT_EQ(SinkKindOf(text), nullptr) << text;
+    EXPECT_THAT(MakeSink("loss", text).status(), StatusIs(StatusCode::kNotFound, "there is no sink")) << text;
+  }
+}
+
+TEST_F(KindsTest, ProgramsMakeNoSinks) {
+  for (const char* name : {"print:x", "print,update:x", "null:", "csv:/tmp/x", "library:libm.so.6:sin"}) {
+    EXPECT_THAT(Registry::Get().Find(name).status(), StatusIs(StatusCode::kNotFound, "no callback is bound")) << name;
+  }
+}
+
+TEST_F(KindsTest, EdgesOfHistogramsAscend) {
+  const auto made = [](SinkOptions::Given edges) {
+    return MakeSink("h", *FindSinkKind("histogram"), std::move(edges)).status();
+  };
+  EXPECT_THAT(made({{"quantiles", "false"}, {"edges", "0"}, {"edges", "0.5"}, {"edges", "0.5"}}), IsOk());
+  for (const char* second : {"-1", "inf", "nan"}) {
+    EXPECT_THAT(made({{"edges", "0"}, {"edges", second}}), StatusIs(StatusCode::kInvalidArgument, "ascending numbers"));
+  }
+  EXPECT_THAT(made({{"edges", "0"}}), StatusIs(StatusCode::kInvalidArgument, "two or more"));
+}
+
+// The rows of docs/sinks.md are those of the kinds' options, word for word.
+TEST_F(KindsTest, DocumentationHasEveryOption) {
+  std::ifstream file(CALLOUT_DOCS "/sinks.md");
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  for (const SinkKind* const kind : SinkKinds()) {
+    if (!kind->is_for_hosts) continue;
+    for (const SinkOption& option : kind->options) {
+      const std::string row = "| `" + std::string(kind->name) + "` | `" + option.name + "` | " + option.by_default +
+                              " | " + option.meaning + " |\n";
+      EXPECT_THAT(page, HasSubstr(row));
+    }
+  }
+  for (const std::string& form : SinkForms()) EXPECT_THAT(page, HasSubstr("`" + form + "`"));
 }
 
 TEST_F(KindsTest, NamesOfOtherKindsNeedABinding) {

@@ -17,26 +17,6 @@ Status Make(const pjrt::LoadedHostCallbackMakeArgs& args, callout_callback** out
   return OkStatus();
 }
 
-Result<pjrt::SinkCallback::Kind> SinkKind(uint32_t kind, const char* path) {
-  using Kind = pjrt::SinkCallback::Kind;
-  const bool has_path = kind == CALLOUT_SINK_JSON_LINES || kind == CALLOUT_SINK_CSV || kind == CALLOUT_SINK_TENSORBOARD;
-  if (has_path && path == nullptr) return InvalidArgument("callout_callback_from_sink: path is null");
-  switch (kind) {
-    case CALLOUT_SINK_NULL:
-      return Kind::kNull;
-    case CALLOUT_SINK_PRINT:
-      return Kind::kPrint;
-    case CALLOUT_SINK_JSON_LINES:
-      return Kind::kJsonLines;
-    case CALLOUT_SINK_CSV:
-      return Kind::kCsv;
-    case CALLOUT_SINK_TENSORBOARD:
-      return Kind::kTensorBoard;
-    default:
-      return InvalidArgument("callout_callback_from_sink: there is no kind " + std::to_string(kind) + " of sinks");
-  }
-}
-
 }  // namespace
 
 Result<std::vector<pjrt::LoadedHostCallback>> internal::ReadCallbacks(const char* function,
@@ -75,8 +55,10 @@ callout_status* callout_callback_from_library(const char* name, const char* libr
 callout_status* callout_callback_from_sink(const char* name, uint32_t kind, const char* path,
                                            callout_callback** out) noexcept {
   return GuardC(__func__, {{name, "name"}, {out, "out"}}, [&]() -> Status {
-    CALLOUT_ASSIGN_OR_RETURN(const pjrt::SinkCallback::Kind known, SinkKind(kind, path));
-    return Make(pjrt::SinkCallback(name, known, path == nullptr ? "" : path), out);
+    const bool has_path = kind >= CALLOUT_SINK_JSON_LINES && kind <= CALLOUT_SINK_TENSORBOARD;
+    if (has_path && path == nullptr) return InvalidArgument("callout_callback_from_sink: path is null");
+    const auto same = static_cast<pjrt::SinkCallback::Kind>(kind);
+    return Make(pjrt::SinkCallback(name, same, path == nullptr ? "" : path), out);
   });
 }
 

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callout/pjrt/host_callback.h"
 
+#include <iterator>
+
 #include "base/deadline.h"
 #include "base/ticks.h"
 #include "delivery/delivery.h"
-#include "files/file_sinks.h"
+#include "kinds/kinds.h"
 #include "registry/callback.h"
 #include "registry/closure.h"
 #include "registry/native_function.h"
 #include "registry/stats_table.h"
-#include "sinks/sinks.h"
 
 namespace callout::pjrt {
 namespace {
-
-constexpr int kStandardOutput = -1;
 
 // A C++ function of the host.
 class HostFunction final : public internal::Callback {
@@ -29,12 +28,6 @@ class HostFunction final : public internal::Callback {
  private:
   const std::function<Status(const callout::Call&)> function_;
 };
-
-Result<LoadedHostCallback> Loaded(const std::string& name, Result<std::shared_ptr<internal::Callback>> sink,
-                                  std::string serialized) {
-  CALLOUT_ASSIGN_OR_RETURN(auto callback, std::move(sink));
-  return LoadedHostCallback(name, std::move(callback), std::move(serialized));
-}
 
 }  // namespace
 
@@ -55,25 +48,19 @@ Result<LoadedHostCallback> LibraryCallback::Make() const {
   return LoadedHostCallback(name, std::move(callback), "library:" + spec);
 }
 
+// The one place where the numbers of SinkCallback::Kind, and of callout_sink_kind in C, are names. Kinds that came
+// later have no number: OpaqueCallback makes all of them.
 Result<LoadedHostCallback> SinkCallback::Make() const {
-  switch (kind) {
-    case Kind::kNull:
-      return LoadedHostCallback(name, internal::MakeNullSink(name), "null");
-    case Kind::kPrint: {
-      internal::PrintOptions options;
-      if (!path.empty()) options.format = path;
-      CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> print,
-                               internal::MakePrintSink(name, kStandardOutput, options));
-      return LoadedHostCallback(name, std::move(print), path.empty() ? "print" : "print:" + path);
-    }
-    case Kind::kJsonLines:
-      return Loaded(name, internal::MakeJsonLinesSink(name, path, {}, /*fields=*/true), "jsonl:" + path);
-    case Kind::kCsv:
-      return Loaded(name, internal::MakeCsvSink(name, path, {}, /*columns=*/{}), "csv:" + path);
-    case Kind::kTensorBoard:
-      break;
+  constexpr const char* kNames[] = {"null", "print", "jsonl", "csv", "tensorboard"};
+  const auto number = static_cast<uint32_t>(kind);
+  if (number >= std::size(kNames)) {
+    return InvalidArgument("callout: there is no kind " + std::to_string(number) + " of sinks");
   }
-  return Loaded(name, internal::MakeTensorBoardSink(name, path, {}), "tensorboard:" + path);
+  const internal::SinkKind* const found = internal::FindSinkKind(kNames[number]);
+  std::string text = kNames[number];
+  if (found->has_main && !path.empty()) text += ":" + path;
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> sink, internal::MakeSink(name, text));
+  return LoadedHostCallback(name, std::move(sink), std::move(text));
 }
 
 ClosureCallback::ClosureCallback(std::string callback_name, const callout_closure& closure)

@@ -2,8 +2,8 @@
 #include <exception>
 #include <utility>
 
-#include "base/check.h"
 #include "callout/pjrt/host_callback.h"
+#include "kinds/kinds.h"
 #include "registry/makers.h"
 
 namespace callout::pjrt {
@@ -11,15 +11,6 @@ namespace {
 
 using internal::Callback;
 using internal::Makers;
-
-// As the maker of another kind of arguments.
-template <typename Args, typename... Rest>
-Makers::Maker MakerOf(Rest... rest) {
-  return [rest...](const std::string& label, std::string_view payload) -> Result<std::shared_ptr<Callback>> {
-    CALLOUT_ASSIGN_OR_RETURN(const LoadedHostCallback made, Args(label, rest..., std::string(payload)).Make());
-    return made.callback();
-  };
-}
 
 // A host's maker is called where nothing may be thrown, too.
 Result<LoadedHostCallback> CallMaker(const HostCallbackMaker& maker, const std::string& label,
@@ -34,35 +25,18 @@ Result<LoadedHostCallback> CallMaker(const HostCallbackMaker& maker, const std::
   }
 }
 
-void RegisterOwn(const char* kind, Makers::Maker maker) {
-  const Status status = Makers::Get().Register(kind, std::move(maker), Makers::For::kHosts);
-  CALLOUT_CHECK(status.ok(), "our own kinds of callbacks are registered first");
-}
-
-void RegisterOwnKinds() {
-  using Kind = SinkCallback::Kind;
-  static const bool registered = [] {
-    RegisterOwn("null", MakerOf<SinkCallback>(Kind::kNull));
-    RegisterOwn("print", MakerOf<SinkCallback>(Kind::kPrint));
-    RegisterOwn("jsonl", MakerOf<SinkCallback>(Kind::kJsonLines));
-    RegisterOwn("csv", MakerOf<SinkCallback>(Kind::kCsv));
-    RegisterOwn("tensorboard", MakerOf<SinkCallback>(Kind::kTensorBoard));
-    RegisterOwn("library", MakerOf<LibraryCallback>());
-    return true;
-  }();
-  (void)registered;
-}
-
 }  // namespace
 
 Result<LoadedHostCallback> OpaqueCallback::Make() const {
-  RegisterOwnKinds();
-  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Makers::Get().Make(name, bytes));
+  internal::RegisterKinds();
+  const bool is_sink = internal::SinkKindOf(bytes) != nullptr;
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback,
+                           is_sink ? internal::MakeSink(name, bytes) : Makers::Get().Make(name, bytes));
   return LoadedHostCallback(name, std::move(callback), bytes);
 }
 
 Status RegisterHostCallbackMaker(const std::string& kind, HostCallbackMaker maker, bool programs_may_use) {
-  RegisterOwnKinds();
+  internal::RegisterKinds();
   if (!maker) return InvalidArgument("callout: the maker of callbacks of kind '" + kind + "' is no function");
   auto make = [maker = std::move(maker)](const std::string& label,
                                          std::string_view payload) -> Result<std::shared_ptr<Callback>> {

@@ -32,6 +32,21 @@ TEST(OpaqueCallbackTest, MakesAgainWhatWasSerialized) {
   }
 }
 
+TEST(OpaqueCallbackTest, SinksHaveOptions) {
+  const std::string text = "jsonl,fields=false,append:" + ::testing::TempDir() + "/opaque_options.jsonl";
+  const auto made = OpaqueCallback("loss", text).Make();
+  ASSERT_THAT(made, IsOk());
+  EXPECT_THAT(made->Serialize(), IsOkAndHolds(text));
+  EXPECT_THAT(OpaqueCallback("loss", "print,colour=true").Make(),
+              StatusIs(StatusCode::kInvalidArgument, "the sink 'print' has no option 'colour'"));
+}
+
+TEST(OpaqueCallbackTest, ANullSinkHasNoPath) {
+  const auto made = SinkCallback("loss", SinkCallback::Kind::kNull, "ignored").Make();
+  ASSERT_THAT(made, IsOk());
+  EXPECT_THAT(made->Serialize(), IsOkAndHolds("null"));
+}
+
 TEST(OpaqueCallbackTest, FilesAreWrittenByOneAtATime) {
   const std::string folder = ::testing::TempDir() + "/opaque_sinks";
   using Kind = SinkCallback::Kind;

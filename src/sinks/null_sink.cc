@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sinks/kinds.h"
 #include "sinks/sink.h"
-#include "sinks/sinks.h"
 
 namespace callout::internal {
 namespace {
@@ -11,8 +11,16 @@ class NullSink final : public Sink {
   Status Deliver(const Record& /*record*/) override { return OkStatus(); }
 };
 
+Result<std::shared_ptr<Callback>> MakeNull(const std::string& label, const SinkOptions& /*options*/) {
+  return std::shared_ptr<Callback>(std::make_shared<NullSink>(label));
+}
+
 }  // namespace
 
-std::shared_ptr<Callback> MakeNullSink(std::string label) { return std::make_shared<NullSink>(std::move(label)); }
+const SinkKind& NullKind() {
+  static constexpr SinkKind kKind = {
+      .name = "null", .options = {}, .has_main = false, .is_for_hosts = true, .make = &MakeNull};
+  return kKind;
+}
 
 }  // namespace callout::internal

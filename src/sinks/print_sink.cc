@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <limits>
 #include <optional>
 #include <utility>
 
+#include "sinks/kinds.h"
 #include "sinks/record_format.h"
 #include "sinks/sink.h"
 #include "sinks/sinks.h"
@@ -58,27 +62,38 @@ class PrintSink final : public Sink {
   const bool update_;
 };
 
-bool UsesColours(const PrintOptions& options, int fd) {
-  if (options.colour != PrintColour::kAuto) return options.colour == PrintColour::kAlways;
-  return (options.format || options.update) && WantsColours(fd);
+// "auto": where a format or `update` asks for more than plain lines and the terminal, and the user, want colours.
+Result<bool> UsesColours(const SinkOptions& options, int fd) {
+  const std::string colour = options.Text("color", "auto");
+  if (colour == "true" || colour == "false") return colour == "true";
+  if (colour == "auto") return (options.Has("format") || options.Flag("update")) && WantsColours(fd);
+  return InvalidArgument("callout: the sink 'print' expects auto, true or false as 'color', got '" + colour + "'");
+}
+
+Result<std::shared_ptr<Callback>> MakePrint(const std::string& label, const SinkOptions& options) {
+  std::optional<RecordFormat> format;
+  if (options.Has("format")) {
+    CALLOUT_ASSIGN_OR_RETURN(format, RecordFormat::Parse(options.Text("format", "")));
+  }
+  std::shared_ptr<TextOutput> output = TextOutput::Of(static_cast<int>(options.Integer("fd", STDOUT_FILENO)));
+  CALLOUT_ASSIGN_OR_RETURN(const bool is_coloured, UsesColours(options, output->fd()));
+  const bool update = options.Flag("update") && IsCapableTerminal(output->fd());
+  return std::shared_ptr<Callback>(std::make_shared<PrintSink>(label, std::move(output), std::move(format),
+                                                               is_coloured ? kTerminalColours : kNoColours, update));
 }
 
 }  // namespace
 
-std::shared_ptr<Callback> MakePrintSink(std::string label, int fd) {
-  return MakePrintSink(std::move(label), fd, PrintOptions()).value();
-}
-
-Result<std::shared_ptr<Callback>> MakePrintSink(std::string label, int fd, const PrintOptions& options) {
-  std::optional<RecordFormat> format;
-  if (options.format) {
-    CALLOUT_ASSIGN_OR_RETURN(format, RecordFormat::Parse(*options.format));
-  }
-  std::shared_ptr<TextOutput> output = TextOutput::Of(fd);
-  const Colours& colours = UsesColours(options, output->fd()) ? kTerminalColours : kNoColours;
-  const bool update = options.update && IsCapableTerminal(output->fd());
-  return std::shared_ptr<Callback>(
-      std::make_shared<PrintSink>(std::move(label), std::move(output), std::move(format), colours, update));
+const SinkKind& PrintKind() {
+  static constexpr SinkOption kOptions[] = {
+      {"format", OptionType::kText, "`name: value`", "as Python's `str.format`, see [Formats](#formats)"},
+      {"update", OptionType::kFlag, "false", "on a terminal, one line that each record writes over"},
+      {"color", OptionType::kText, "auto", "`true`, `false`, or where a format or `update` meets a terminal"},
+      {"fd", OptionType::kInteger, "1", "a file descriptor that stays open", 0, std::numeric_limits<int>::max()},
+  };
+  static constexpr SinkKind kKind = {
+      .name = "print", .options = kOptions, .has_main = true, .is_for_hosts = true, .make = &MakePrint};
+  return kKind;
 }
 
 Status CheckPrintFormat(const std::string& format, std::span<const std::string> leaf_names,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sinks/progress_bar.h"
 
-#include "sinks/sinks.h"
+#include "sinks/kinds.h"
 
 namespace callout::internal {
 
 Result<std::shared_ptr<Callback>> MakeProgressBar(const std::string& label, std::string_view /*payload*/) {
-  return MakeNullSink(label);
+  return MakeSink(label, NullKind(), {});
 }
 
 }  // namespace callout::internal

@@ -11,6 +11,7 @@
 #include <limits>
 #include <sstream>
 
+#include "sinks/kinds.h"
 #include "testing/sink_fixture.h"
 #include "testing/status_matchers.h"
 
@@ -21,14 +22,18 @@ using ::testing::ElementsAre;
 
 using SinksTest = SinkTest;
 
+std::shared_ptr<Callback> MakePrint(const std::string& label, int fd) {
+  return MakeSink(label, PrintKind(), {{"fd", std::to_string(fd)}}).value();
+}
+
 TEST_F(SinksTest, SinksTakeTapsOnly) {
   const callout_call call = {};
-  EXPECT_THAT(MakePrintSink("print", 1)->Call(call), StatusIs(StatusCode::kFailedPrecondition, "a sink takes taps"));
-  EXPECT_EQ(MakePrintSink("print", 1)->lane(), Lane::kNative);
+  EXPECT_THAT(MakePrint("print", 1)->Call(call), StatusIs(StatusCode::kFailedPrecondition, "a sink takes taps"));
+  EXPECT_EQ(MakePrint("print", 1)->lane(), Lane::kNative);
 }
 
 TEST_F(SinksTest, NullSinkTakesAndForgets) {
-  const auto sink = MakeNullSink("null");
+  const auto sink = MakeSink("null", NullKind(), {}).value();
   EXPECT_EQ(sink->label(), "null");
   EXPECT_EQ(sink->lane(), Lane::kNative);
   EXPECT_THAT(Deliver(*sink, kSingle, {TestBuffer::Scalar(1)}), IsOk());
@@ -38,7 +43,7 @@ TEST_F(SinksTest, NullSinkTakesAndForgets) {
 TEST_F(SinksTest, PrintSinkWritesOneLineARecord) {
   const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   ASSERT_GE(fd, 0);
-  const auto sink = MakePrintSink("print", fd);
+  const auto sink = MakePrint("print", fd);
   EXPECT_THAT(Deliver(*sink, kSingle, {TestBuffer::Scalar(0.25)}), IsOk());
   EXPECT_THAT(Deliver(*sink, {"state", {"x", "y"}}, {TestBuffer::Scalar(1), TestBuffer::Of<float>({2}, {1.5F, 2})}),
               IsOk());
@@ -51,7 +56,7 @@ TEST_F(SinksTest, PrintSinkWritesOneLineARecord) {
 TEST_F(SinksTest, PrintSinksOfOneOutputKeepTheOrderOfTheirRecords) {
   const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   ASSERT_GE(fd, 0);
-  const auto first = MakePrintSink("first", fd), second = MakePrintSink("second", fd);
+  const auto first = MakePrint("first", fd), second = MakePrint("second", fd);
   const SiteInfo a{"a", {""}}, b{"b", {""}};
   for (const float value : {1.0F, 2.0F}) {
     EXPECT_THAT(Deliver(*first, a, {TestBuffer::Scalar(value)}), IsOk());
@@ -66,7 +71,7 @@ TEST_F(SinksTest, PrintSinksOfOneOutputKeepTheOrderOfTheirRecords) {
 TEST_F(SinksTest, PrintSinkReportsAClosedOutput) {
   const int fd = open("/dev/full", O_WRONLY);
   ASSERT_GE(fd, 0);
-  const auto sink = MakePrintSink("print", fd);
+  const auto sink = MakePrint("print", fd);
   EXPECT_THAT(Deliver(*sink, kSingle, {TestBuffer::Scalar(1)}), IsOk());
   EXPECT_THAT(sink->Flush(), StatusIs(StatusCode::kInternal,
                                       "cannot write to file descriptor " + std::to_string(fd) + ": No space left"));
@@ -74,7 +79,7 @@ TEST_F(SinksTest, PrintSinkReportsAClosedOutput) {
 }
 
 TEST_F(SinksTest, PrintSinkWritesToStandardOutputByDefault) {
-  const auto sink = MakePrintSink("print", -1);
+  const auto sink = MakeSink("print", PrintKind(), {}).value();
   EXPECT_THAT(Deliver(*sink, kSingle, {TestBuffer::Scalar(3)}), IsOk());
   ::testing::internal::CaptureStdout();
   EXPECT_THAT(sink->Flush(), IsOk());

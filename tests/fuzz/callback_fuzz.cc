@@ -14,8 +14,12 @@ void callout::fuzz::Try(std::string_view bytes) {
   (void)internal::Makers::Get().MakeForProgram(bytes);
   // Files of any name are what these kinds are for. Here there are none.
   std::string text(bytes);
-  for (const std::string_view kind : {"jsonl:", "csv:", "tensorboard:", "library:"}) {
-    if (bytes.starts_with(kind)) text.insert(kind.size(), "/dev/null/");
+  if (bytes.starts_with("library:")) text.insert(std::string_view("library:").size(), "/dev/null/");
+  const internal::SinkKind* const sink = internal::SinkKindOf(bytes);
+  if (sink != nullptr && !sink->options.empty() && sink->options[0].type == internal::OptionType::kPath) {
+    const size_t colon = text.find(':');
+    if (text.substr(0, colon).find(sink->options[0].name) != std::string::npos) return;
+    if (colon != std::string::npos) text.insert(colon + 1, "/dev/null/");
   }
   const auto made = pjrt::OpaqueCallback("f", text).Make();
   if (!made.ok()) return;
@@ -65,6 +69,15 @@ constexpr const char* kPieces[] = {"1",
                                    "progress_clock:",
                                    "channels:1,2->3",
                                    "print:",
+                                   "print,update,fd=",
+                                   "jsonl,fields=false",
+                                   "csv,append",
+                                   ",columns=",
+                                   ",fsync=batch",
+                                   ",rotate_bytes=",
+                                   ",keep=1",
+                                   "kinds=*=image",
+                                   "%2C",
                                    "print",
                                    "null",
                                    "jsonl:",

@@ -81,7 +81,7 @@ struct CALLOUT_EXPORT LibraryCallback final : LoadedHostCallbackMakeArgs {
 };
 
 /// A receiver of taps: a line each on standard output, a JSON object or a line of CSV each in a file, an event file of
-/// TensorBoard's, or nothing.
+/// TensorBoard's, or nothing. OpaqueCallback makes all kinds of sinks, with their options.
 struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
   enum class Kind { kNull, kPrint, kJsonLines, kCsv, kTensorBoard };
 
@@ -96,8 +96,8 @@ struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
   std::string path;
 };
 
-/// What Serialize returned, "kind:payload": "print", "print:FORMAT", "null", "jsonl:PATH", "csv:PATH",
-/// "tensorboard:FOLDER", "library:PATH:SYMBOL", or of a kind that the host has registered a maker for.
+/// What Serialize returned, "kind:payload": a sink with its options ("print:FORMAT", "null", "csv,append:PATH", ...:
+/// see docs/sinks.md), "library:PATH:SYMBOL", or of a kind that the host has registered a maker for.
 struct CALLOUT_EXPORT OpaqueCallback final : LoadedHostCallbackMakeArgs {
   OpaqueCallback(std::string callback_name, std::string serialized_bytes)
       : name(std::move(callback_name)), bytes(std::move(serialized_bytes)) {}

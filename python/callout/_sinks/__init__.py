@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sinks, a file a kind."""
+"""What the sinks of `callout.sinks` are made of, and those that are more than a maker."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import os
 from typing import Any, Literal
@@ -16,8 +15,6 @@ from .native_sink import NativeSink
 
 Path = str | os.PathLike[str]
 Fsync = Literal["never", "batch"] | float
-
-_NEVER, _ALL = -1.0, -1
 
 
 class FileSink(NativeSink):
@@ -38,6 +35,35 @@ class FileSink(NativeSink):
         drain()
         _ext.close_file(self._callout_callback)
 
+    def _open(
+        self,
+        kind: str,
+        name: str,
+        path: Path,
+        *,
+        replace: bool,
+        append: bool,
+        fsync: Fsync,
+        rotate_bytes: int | None,
+        keep: int | None,
+        **more: Any,
+    ) -> None:
+        """Makes the sink, after letting go of the files of sinks that nobody has any more, or that it replaces."""
+        sink = type(self).__name__
+        rotate, kept = _at_least_one(sink, "rotate_bytes", rotate_bytes), _at_least_one(sink, "keep", keep)
+        if kept is not None and rotate is None:
+            raise ValueError(f"callout.sinks.{sink}: keep is how many rotated files are kept, and needs rotate_bytes")
+        fsync_option = fsync_text(sink, fsync)
+        self.path = of_this_process(path)
+        if replace:
+            close(self.path)
+        if _ext.is_written_here(self.path) and not _ext.on_delivery_thread():
+            gc.collect()
+            _ext.drain(1.0)  # records hold their sink until they are delivered
+        self._make(
+            kind, name, path=self.path, append=bool(append), fsync=fsync_option, rotate_bytes=rotate, keep=kept, **more
+        )
+
 
 def close(path: Path) -> bool:
     """Closes the sink that writes the file at `path`, as its `close()` does, when only a program knows that sink.
@@ -51,55 +77,6 @@ def close(path: Path) -> bool:
     return bool(_ext.close_files_at(of_this_process(path)))
 
 
-@dataclasses.dataclass(frozen=True)
-class FileArguments:
-    """The arguments that all file sinks have, in the core's form."""
-
-    path: str
-    append: bool
-    replace: bool
-    fsync_seconds: float
-    rotate_bytes: int
-    keep: int
-
-    @classmethod
-    def of(
-        cls,
-        sink: str,
-        path: Path,
-        *,
-        append: bool,
-        replace: bool,
-        fsync: Fsync,
-        rotate_bytes: int | None,
-        keep: int | None,
-    ) -> Any:
-        rotate = _at_least_one(sink, "rotate_bytes", rotate_bytes)
-        kept = _at_least_one(sink, "keep", keep)
-        if kept is not None and rotate is None:
-            raise ValueError(f"callout.sinks.{sink}: keep is how many rotated files are kept, and needs rotate_bytes")
-        return cls(
-            of_this_process(path),
-            bool(append),
-            bool(replace),
-            fsync_seconds(sink, fsync),
-            rotate or 0,
-            _ALL if kept is None else kept,
-        )
-
-    def make(self, maker: Any, name: str, *more: Any) -> _ext.Callback:
-        """Makes the sink, after letting go of the files of sinks that nobody has any more, or that it replaces."""
-        if self.replace:
-            close(self.path)
-        if _ext.is_written_here(self.path) and not _ext.on_delivery_thread():
-            gc.collect()
-            _ext.drain(1.0)  # records hold their sink until they are delivered
-        made: _ext.Callback = maker(
-            name, self.path, self.append, self.fsync_seconds, self.rotate_bytes, self.keep, *more
-        )
-        return made
-
-
 def of_this_process(path: Path) -> str:
     """The path, with this process's index for "{process}"."""
     text = os.fspath(path)
@@ -108,13 +85,13 @@ def of_this_process(path: Path) -> str:
     return text.replace("{process}", str(jax.process_index())) if "{process}" in text else text
 
 
-def fsync_seconds(sink: str, fsync: Fsync) -> float:
-    """Seconds between two; 0 for each batch, less than 0 for never."""
+def fsync_text(sink: str, fsync: Fsync) -> str:
+    """The option of the core."""
     if fsync in ("never", "batch"):
-        return _NEVER if fsync == "never" else 0.0
+        return str(fsync)
     if isinstance(fsync, bool) or not isinstance(fsync, (int, float)) or not fsync >= 0:
         raise ValueError(f'callout.sinks.{sink}: fsync must be "never", "batch" or 0 or more seconds, got {fsync!r}')
-    return float(fsync)
+    return str(float(fsync))
 
 
 def _at_least_one(sink: str, name: str, value: int | None) -> int | None:

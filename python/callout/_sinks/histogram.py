@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import _ext
 from .statistics import Statistics
 from .summary import DEFAULT_BINS, edges_of
 
@@ -58,4 +57,4 @@ class Histogram(Statistics):
                 raise ValueError("callout.sinks.Histogram: without quantiles, a number of bins needs a range")
             else:
                 self._bins = checked.size - 1
-        self._callout_callback = _ext.make_statistics_sink(name, bool(quantiles), edges.tolist())
+        self._make("histogram", name, quantiles=bool(quantiles), edges=edges.tolist())

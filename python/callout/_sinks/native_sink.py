@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import _ext
 
 
@@ -10,3 +12,17 @@ class NativeSink:
     """Holds the core's sink; taps know one by this attribute."""
 
     _callout_callback: _ext.Callback
+
+    def _make(self, kind: str, name: str, **options: Any) -> None:
+        """Makes the core's sink of this kind, whose options have defaults: None is not given."""
+        self._callout_callback = _ext.make_sink(name, kind, _texts(options))
+
+
+def _texts(options: dict[str, Any]) -> list[tuple[str, str]]:
+    """(option, value) as the core reads them, one for each element of a list."""
+    given = [(name, value) for name, value in options.items() if value is not None]
+    return [(name, _text(each)) for name, value in given for each in (value if isinstance(value, list) else [value])]
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -31,7 +31,7 @@ class Statistics(NativeSink):
         """`name`: what `callout.stats()` calls it, and the key of taps without a name."""
         self._name = name
         self._bins = DEFAULT_BINS
-        self._callout_callback = _ext.make_statistics_sink(name, False, [])
+        self._make("statistics", name)
 
     def snapshot(self) -> dict[str, Summary]:
         """Everything, at one moment."""
