@@ -9,8 +9,8 @@
 #include "base/utf8.h"
 #include "frame/elements.h"
 #include "frame/subbyte.h"
+#include "text/excerpt.h"
 #include "text/numpy_numbers.h"
-#include "text/summary.h"
 
 namespace callout::internal {
 namespace {
@@ -21,10 +21,10 @@ constexpr std::string_view kLeftOut = "...";
 // What is to be written of an array.
 struct Shown {
   const callout_buffer& buffer;
-  const Summary* summary;  // null: all of it
+  const Excerpt* excerpt;  // null: all of it
 
   bool leaves_out_before(uint32_t axis, int64_t i) const {
-    return summary != nullptr && i == Summary::kEdge && summary->is_cut()[axis];
+    return excerpt != nullptr && i == Excerpt::kEdge && excerpt->is_cut()[axis];
   }
 };
 
@@ -180,8 +180,8 @@ bool AppendNumpyText(const callout_buffer& buffer, const NumpyTextOptions& optio
     return AppendElements({buffer, nullptr}, count, options.float32_exponents_from, out);
   }
   if (IsSubByte(static_cast<DType>(buffer.dtype))) return false;
-  const Summary summary(buffer);
-  return AppendElements({summary.shown(), &summary}, ElementsOf(summary.shown()), options.float32_exponents_from, out);
+  const Excerpt excerpt(buffer);
+  return AppendElements({excerpt.shown(), &excerpt}, ElementsOf(excerpt.shown()), options.float32_exponents_from, out);
 }
 
 void AppendNumpyWords(const callout_buffer& buffer, int64_t threshold, const AppendWord& append, std::string& out) {
@@ -191,9 +191,9 @@ void AppendNumpyWords(const callout_buffer& buffer, int64_t threshold, const App
     out += "[]";
     return;
   }
-  std::optional<Summary> summary;
-  if (static_cast<int64_t>(count) > threshold) summary.emplace(buffer);
-  const callout_buffer& shown = summary ? summary->shown() : buffer;
+  std::optional<Excerpt> excerpt;
+  if (static_cast<int64_t>(count) > threshold) excerpt.emplace(buffer);
+  const callout_buffer& shown = excerpt ? excerpt->shown() : buffer;
   std::string word;
   const auto width_of = [&](size_t i) {
     word.clear();
@@ -201,7 +201,7 @@ void AppendNumpyWords(const callout_buffer& buffer, int64_t threshold, const App
     return CodePoints(word);
   };
   const auto write = [&word](size_t, std::string& to) { to += word; };
-  const Shown array = {shown, summary ? &*summary : nullptr};
+  const Shown array = {shown, excerpt ? &*excerpt : nullptr};
   Rows(array, width_of, write, out).Append(0, 1, kNumpyLineWidth);
 }
 

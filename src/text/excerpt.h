@@ -10,14 +10,14 @@
 
 namespace callout::internal {
 
-class Summary {
+class Excerpt {
  public:
   static constexpr int64_t kEdge = 3;  ///< So many elements of a cut axis at each of its ends.
 
   /// Copies what is shown of `whole`, whose elements are whole bytes.
-  explicit Summary(const callout_buffer& whole);
-  Summary(const Summary&) = delete;
-  Summary& operator=(const Summary&) = delete;
+  explicit Excerpt(const callout_buffer& whole);
+  Excerpt(const Excerpt&) = delete;
+  Excerpt& operator=(const Excerpt&) = delete;
 
   /// The elements that are shown. Borrowed: valid as long as this object.
   const callout_buffer& shown() const { return shown_; }

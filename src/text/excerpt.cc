@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/summary.h"
+#include "text/excerpt.h"
 
 #include <algorithm>
 
 namespace callout::internal {
 
-Summary::Summary(const callout_buffer& whole) : shown_(whole) {
+Excerpt::Excerpt(const callout_buffer& whole) : shown_(whole) {
   for (uint32_t axis = 0; axis < whole.rank; ++axis) {
     is_cut_.push_back(whole.dims[axis] > 2 * kEdge);
     dims_.push_back(std::min(whole.dims[axis], 2 * kEdge));
@@ -17,7 +17,7 @@ Summary::Summary(const callout_buffer& whole) : shown_(whole) {
 }
 
 // `bytes`: of the sub-array at `from`, which has the axes from `axis` on.
-void Summary::Copy(const callout_buffer& whole, uint32_t axis, const char* from, uint64_t bytes) {
+void Excerpt::Copy(const callout_buffer& whole, uint32_t axis, const char* from, uint64_t bytes) {
   if (axis == whole.rank) {
     bytes_.insert(bytes_.end(), from, from + bytes);
     return;
