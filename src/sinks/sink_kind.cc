@@ -60,7 +60,8 @@ Status NoSuchOption(const SinkKind& kind, const std::string& name) {
 
 Result<SinkOptions> SinkOptions::Check(const SinkKind& kind, Given given) {
   for (auto it = given.begin(); it != given.end(); ++it) {
-    const auto& [name, value] = *it;
+    const std::string& name = it->first;
+    const std::string& value = it->second;
     const SinkOption* const option = FindOption(kind, name);
     if (option == nullptr) return NoSuchOption(kind, name);
     const auto is_same = [&](const auto& before) { return before.first == name; };
@@ -68,7 +69,10 @@ Result<SinkOptions> SinkOptions::Check(const SinkKind& kind, Given given) {
       return Wrong(kind, "takes its '" + name + "' once");
     }
     const std::string expected = ExpectedOf(*option, value);
-    if (!expected.empty()) return Wrong(kind, "expects " + expected + " as '" + name + "', got '" + value + "'");
+    if (!expected.empty()) {
+      std::string what = "expects " + expected;
+      return Wrong(kind, what.append(" as '").append(name).append("', got '").append(value).append("'"));
+    }
   }
   SinkOptions options(kind, std::move(given));
   for (const SinkOption& option : kind.options) {
