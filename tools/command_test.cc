@@ -89,7 +89,8 @@ TEST(BindingsTest, NamesMayHaveEqualsSigns) {
   }
   EXPECT_THAT(ParseBinding("=print"), StatusIs(StatusCode::kInvalidArgument, "binds nothing"));
   EXPECT_THAT(ParseBinding("a=print:{x"), StatusIs(StatusCode::kInvalidArgument, "--bind 'a=print:{x': cannot print"));
-  EXPECT_THAT(ParseBinding("a=csv,apend:x"), StatusIs(StatusCode::kInvalidArgument, "no option 'apend'; it has path"));
+  EXPECT_THAT(ParseBinding("a=csv,appends:x"),
+              StatusIs(StatusCode::kInvalidArgument, "no option 'appends'; it has path"));
   EXPECT_THAT(BindingForms(), HasSubstr("NAME=print[:FORMAT], NAME=tensorboard:LOGDIR, or NAME=lib.so:SYMBOL"));
   EXPECT_THAT(ParseBinding("a=b=other"), StatusIs(StatusCode::kNotFound, "'b=other'"));
   EXPECT_THAT(ParseBinding("a=b=./no.so:symbol"), StatusIs(StatusCode::kNotFound, "./no.so"));

@@ -98,7 +98,7 @@ TEST_F(KindsTest, MalformedTextsSayWhatIsWrong) {
   for (const auto& [text, expected] :
        {std::pair("csv:", "the sink 'csv' needs its 'path'"),
         {"jsonl", "needs its 'path'"},
-        {"csv,apend:x", "has no option 'apend'; it has path, append, columns, fsync, rotate_bytes, keep"},
+        {"csv,appends:x", "has no option 'appends'; it has path, append, columns, fsync, rotate_bytes, keep"},
         {"print,update=yes:", "expects true or false as 'update', got 'yes'"},
         {"print,color=red", "expects auto, true or false as 'color', got 'red'"},
         {"print,fd=-1", "expects an integer from 0 to 2147483647 as 'fd'"},

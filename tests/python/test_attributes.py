@@ -28,8 +28,8 @@ def carried(f, *args):
 
 
 def test_a_name_without_a_row_is_refused():
-    with pytest.raises(TypeError, match=r"here: callout\.v1\.tap has no attribute 'evry'; it has callback, names, "):
-        encode(evry=2)
+    with pytest.raises(TypeError, match=r"here: callout\.v1\.tap has no attribute 'each'; it has callback, names, "):
+        encode(each=2)
 
 
 def test_a_name_without_a_row_is_refused_when_it_lowers(monkeypatch):
