@@ -37,10 +37,12 @@ class Attribute:
 
     @property
     def default(self) -> str | int | None:
-        """What the absence of a string or a number means."""
+        """What the absence of a string or a number means; a choice by its name."""
         if self.type == "string":
             return ""
-        return self.fallback if self.type == "s64" else None
+        if self.type == "s64":
+            return self.choices[self.fallback] if self.choices else self.fallback
+        return None
 
 
 Table = Mapping[str, Attribute]
@@ -144,7 +146,7 @@ def read(target: str, carried: Mapping[str, str | int], name: str) -> str | int 
     if row is None:
         return None
     value = carried.get(name, row.default)
-    if row.choices and isinstance(value, int) and 0 <= value < len(row.choices):
+    if row.type == "s64" and row.choices and isinstance(value, int) and 0 <= value < len(row.choices):
         return row.choices[value]
     return value
 

@@ -116,7 +116,8 @@ def tap_inline(callback: Callback, arrays: Sequence, label: str, leaf_names: Seq
 class EagerTap:
     """The site of a tap outside of programs. It keeps no callback alive."""
 
-    def __init__(self, like: Callback, label: str, leaf_names: Sequence[str], has_offsets: bool, has_step: bool, every: int, min_interval_ns: int, sample: float, on_full: int, only_device: int, only_process: int) -> None: ...
+    def __init__(self, like: Callback, attributes: dict) -> None:
+        """`attributes`: those of callout.v1.tap, encoded."""
 
     def admit(self, device_ordinal: int, step: int | None) -> bool:
         """

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Literal
 
 import jax
 import numpy as np
 
-from . import _jax_compat
+from . import _attributes, _jax_compat
 
 ALL_PPB = 1_000_000_000  # of `sample`, parts in a billion
 _LONGEST_S = 1e9  # some 30 years
-_ON_FULL = {"block": 0, "drop_newest": 1, "fail": 2}
+TARGET = "callout.v1.tap"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,19 +23,21 @@ class Site:
 
     label: str
     leaves: tuple[str, ...]
-    every: int = 1
-    min_interval_ns: int = 0
-    on_full: int = _ON_FULL["block"]
+    told: tuple[tuple[str, str | int], ...] = ()  # attributes of the target, as docs/abi.md has them
     ordered: bool = False
     sharding: Literal["gather", "local"] = "gather"
     device_index: int = 0
     inline: bool = False  # eager taps run in the caller
     has_step: bool = False  # the last operand is the step, and no part of the value
-    sample_ppb: int = ALL_PPB
-    only_device: int = -1
-    only_process: int = -1
-    can_fail: bool = False  # its target may fail the program
     whole_batch: bool = False  # under every vmap, of a cond or a loop too
+
+    def attributes(self) -> dict[str, str | int]:
+        """What the target takes, but for the name of the callback."""
+        return {"label": self.label, "leaves": "\n".join(self.leaves), "step": self.has_step, **dict(self.told)}
+
+    def is_for_one_process(self) -> bool:
+        """True if the core needs to know which process this is."""
+        return "only_process" in dict(self.told)
 
 
 def _index(what: str, value: Any, least: int) -> int:
@@ -83,6 +86,11 @@ def check_step(step: Any) -> Any:
     return step
 
 
+@functools.cache
+def _defaults() -> frozenset[tuple[str, Any]]:
+    return frozenset((name, row.default) for name, row in _attributes.tables()[TARGET].items())
+
+
 def make_site(
     *,
     names: tuple[str, ...],
@@ -102,22 +110,26 @@ def make_site(
     """The site of a tap of leaves with these names. ValueError names the argument, what it may be and what it is."""
     if name is not None and not isinstance(name, str):
         raise TypeError(f"callout.tap: name must be a str, got {name!r}")
-    if on_full not in _ON_FULL:
-        raise ValueError(f"callout.tap: on_full must be one of {list(_ON_FULL)}, got {on_full!r}")
+    policies = _attributes.tables()[TARGET]["on_full"].choices
+    if on_full not in policies:
+        raise ValueError(f"callout.tap: on_full must be one of {list(policies)}, got {on_full!r}")
     if sharding not in ("gather", "local"):
         raise ValueError(f'callout.tap: sharding must be "gather" or "local", got {sharding!r}')
+    told = {
+        "every": _index("every", every, 1),
+        "min_interval_ns": _interval_ns(min_interval),
+        "on_full": on_full,
+        "sample_ppb": _sample_ppb(sample),
+        "only_device": -1 if only_device is None else _index("only_device", only_device, 0),
+        "only_process": -1 if only_process is None else _index("only_process", only_process, 0),
+        "can_fail": can_fail,
+    }
     return Site(
         name or "",
         names,
-        _index("every", every, 1),
-        _interval_ns(min_interval),
-        _ON_FULL[on_full],
-        bool(ordered),
-        sharding,
-        _index("device_index", device_index, 0),
+        tuple(pair for pair in told.items() if pair not in _defaults()),
+        ordered=bool(ordered),
+        sharding=sharding,
+        device_index=_index("device_index", device_index, 0),
         has_step=has_step,
-        can_fail=can_fail,
-        sample_ppb=_sample_ppb(sample),
-        only_device=-1 if only_device is None else _index("only_device", only_device, 0),
-        only_process=-1 if only_process is None else _index("only_process", only_process, 0),
     )

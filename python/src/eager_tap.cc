@@ -4,8 +4,6 @@
 #include "bindings.h"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <optional>
@@ -13,8 +11,10 @@
 #include <vector>
 
 #include "array_buffers.h"
+#include "attribute_values.h"
 #include "delivery/delivery.h"
 #include "errors.h"
+#include "ffi/told_site.h"
 #include "lent_callback.h"
 
 namespace nb = nanobind;
@@ -25,17 +25,9 @@ namespace {
 // The site of an eager tap. It does not keep alive what it is for: whoever taps brings that along.
 class EagerTap {
  public:
-  EagerTap(const CallbackHandle& like, const std::string& label, std::vector<std::string> leaf_names, bool has_offsets,
-           bool has_step, int64_t every, int64_t min_interval_ns, double sample, int on_full, int64_t only_device,
-           int64_t only_process)
+  EagerTap(const CallbackHandle& like, const nb::dict& encoded)
       : callback_(std::make_shared<LentCallback>(*like.callback)),
-        site_(std::make_unique<internal::TapSite>(callback_,
-                                                  internal::SiteInfo{label.empty() ? callback_->label() : label,
-                                                                     std::move(leaf_names), has_offsets, has_step},
-                                                  std::make_unique<internal::Throttle>(every, min_interval_ns, sample),
-                                                  static_cast<OverflowPolicy>(on_full))) {
-    site_->senders = {only_device, only_process};
-  }
+        site_(internal::MakeTapSite(callback_, AttributesFrom<internal::TapAttributes>(encoded))) {}
   // Records of this site may still be queued: it follows them out.
   ~EagerTap() { internal::Delivery::Get().Retire(std::move(site_)); }
   EagerTap(const EagerTap&) = delete;
@@ -78,11 +70,8 @@ class EagerTap {
 
 void BindEagerTap(nb::module_& m) {
   nb::class_<EagerTap>(m, "EagerTap", "The site of a tap outside of programs. It keeps no callback alive.")
-      .def(nb::init<const CallbackHandle&, const std::string&, std::vector<std::string>, bool, bool, int64_t, int64_t,
-                    double, int, int64_t, int64_t>(),
-           nb::arg("like"), nb::arg("label"), nb::arg("leaf_names"), nb::arg("has_offsets"), nb::arg("has_step"),
-           nb::arg("every"), nb::arg("min_interval_ns"), nb::arg("sample"), nb::arg("on_full"), nb::arg("only_device"),
-           nb::arg("only_process"))
+      .def(nb::init<const CallbackHandle&, const nb::dict&>(), nb::arg("like"), nb::arg("attributes"),
+           "`attributes`: those of callout.v1.tap, encoded.")
       .def("admit", &EagerTap::Admit, nb::arg("device_ordinal"), nb::arg("step").none(),
            "Whether a record of the device is to be sent. One that is not is counted, as in programs.")
       .def(

@@ -5,6 +5,7 @@
 
 #include "attributes/rows.h"
 #include "callout/status.h"
+#include "frame/ffi_abi.h"
 
 namespace callout::internal {
 

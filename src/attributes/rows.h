@@ -22,7 +22,8 @@
 #include <type_traits>
 
 #include "attributes/description.h"
-#include "frame/ffi_abi.h"
+
+struct XLA_FFI_Attrs;
 
 namespace callout::internal {
 

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <string>
 
+#include "frame/ffi_abi.h"
+
 namespace callout::internal {
 namespace {
 

@@ -3,29 +3,18 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "attributes/decode.h"
-#include "attributes/tap_attributes.h"
 #include "callout/dtype.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
+#include "ffi/told_site.h"
 #include "frame/buffer.h"
 #include "frame/call_frame.h"
 #include "registry/registry.h"
 
 namespace callout::internal {
 namespace {
-
-std::vector<std::string> SplitLines(std::string_view text) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0;;) {
-    const size_t end = text.find('\n', begin);
-    lines.emplace_back(text.substr(begin, end - begin));
-    if (end == std::string_view::npos) return lines;
-    begin = end + 1;
-  }
-}
 
 Status CheckLeaf(const std::string& name) {
   if (name.size() <= kMaxTapTextBytes) return OkStatus();
@@ -60,12 +49,7 @@ Status CheckOffsets(const TapSite& site, std::span<const callout_buffer> value, 
 
 Result<std::unique_ptr<TapSite>> MakeSite(const TapAttributes& said) {
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(said.callback, said.names));
-  SiteInfo info = {std::string(said.label.empty() ? std::string_view(callback->label()) : said.label),
-                   SplitLines(said.leaves), said.offsets, said.step};
-  auto throttle =
-      std::make_unique<Throttle>(said.every, said.min_interval_ns, static_cast<double>(said.sample_ppb) / kAllPpb);
-  auto site = std::make_unique<TapSite>(std::move(callback), std::move(info), std::move(throttle), said.on_full);
-  site->senders = {said.only_device, said.only_process};
+  std::unique_ptr<TapSite> site = MakeTapSite(std::move(callback), said);
   CALLOUT_RETURN_IF_ERROR(CheckSite(*site));
   return site;
 }

@@ -13,8 +13,8 @@ from typing import Any
 
 import jax
 
-from .. import _ext
-from .._site import ALL_PPB, Site
+from .. import _attributes, _ext
+from .._site import TARGET, Site
 from .._targets import CarriedTarget, NamedTarget, Target, Transforms
 from .eager import check_usable, placement, shards, to_host, wait_for_ordered
 
@@ -37,7 +37,7 @@ def send(args: Sequence[Any], target: Target, site: Site, transforms: Transforms
         ordinal = placement(value, site.device_index)[1]
         _ext.tap_inline(callback, [to_host(arg) for arg in value], site.label, list(site.leaves), ordinal)
         return
-    if site.only_process != -1:
+    if site.is_for_one_process():
         _ext.set_process_index(jax.process_index())
     parts = list(_parts(value, site))
     tap = _tap(target, callback, site, transforms, has_offsets=len(parts) > 1)
@@ -67,19 +67,8 @@ def _tap(
     if tap is None:
         while len(taps) >= MOST_OF_ONE:
             taps.pop(next(iter(taps.copy())), None)
-        made = _ext.EagerTap(
-            callback,
-            site.label,
-            site.leaves,
-            has_offsets,
-            site.has_step,
-            site.every,
-            site.min_interval_ns,
-            site.sample_ppb / ALL_PPB,
-            site.on_full,
-            site.only_device,
-            site.only_process,
-        )
+        said = {"callback": callback.label, "offsets": has_offsets, **site.attributes()}
+        made = _ext.EagerTap(callback, _attributes.encode("callout.tap", TARGET, said))
         tap = taps.setdefault(key, made)  # another thread may have been faster
     return tap
 

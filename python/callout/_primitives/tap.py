@@ -10,8 +10,8 @@ from typing import Any
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
-from .. import _attributes, _ext, _jax_compat
-from .._site import Site
+from .. import _ext, _jax_compat
+from .._site import TARGET, Site
 from .._targets import Target, Transforms
 from . import context, eager_taps, effects, lowering
 
@@ -51,25 +51,13 @@ def emit_tap(
     ctx: mlir.LoweringRuleContext, args: Sequence[Any], where: str, name: str, site: Site, *, threaded: bool = False
 ) -> list[Any]:
     """The custom call of a tap; its results, which are tokens."""
-    if site.only_process != -1:
+    if site.is_for_one_process():
         _ext.set_process_index(jax.process_index())
     return lowering.emit(
         ctx,
-        "callout.v1.tap",
+        TARGET,
         args,
-        {
-            "callback": name,
-            "label": site.label,
-            "leaves": "\n".join(site.leaves),
-            "every": site.every,
-            "min_interval_ns": site.min_interval_ns,
-            "on_full": _attributes.tables()["callout.v1.tap"]["on_full"].choices[site.on_full],
-            "step": site.has_step,
-            "sample_ppb": site.sample_ppb,
-            "only_device": site.only_device,
-            "only_process": site.only_process,
-            "can_fail": site.can_fail,
-        },
+        {"callback": name, **site.attributes()},
         where=where,
         ordered=site.ordered,
         threaded=threaded,
