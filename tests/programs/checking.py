@@ -20,6 +20,7 @@ import oracle
 import prelude
 import printing
 from callout import _errors
+from callout._primitives import eager_taps
 from syntax import Program, Stmt, sites, statements, within
 
 DERIVATIVES = {"jvp", "vjp"}
@@ -323,6 +324,7 @@ def live() -> dict[str, int]:
     for native in (prelude.compiled, prelude.kernel, prelude.foreign):
         native.cache_clear()
     _errors.clear()
+    eager_taps.forget()
     counts: dict[str, int] = {}
     for _ in range(4):
         last = counts

@@ -41,7 +41,7 @@ class Scope:
 def site(random: random.Random, scope: Scope, number: int, on_several_devices: bool) -> dict[str, object]:
     """The attributes of a callback: which, with what dtype, options and settings."""
     pick = random.choice
-    kinds = ["pure", "pure", "buffer", "buffer", "watch", "watch", "cpp", "ffi", *NUMBA]
+    kinds = ["pure", "pure", "buffer", "buffer", "watch", "watch", "check", "cpp", "ffi", *NUMBA]
     kinds = [kind for kind in kinds if kind not in NOT_HERE]
     if scope.uneven and not scope.rule:  # they run for the lanes that are there
         kinds += ["tap", "tap", "debug", *([] if scope.remat else ["io"])]

@@ -32,13 +32,14 @@ OBSERVED = {
     "hcb_tap",
     "hcb_call",
 }  # as often as the program gets there
-IDENTITIES = {"tap", "ref_tap", "sink", "named_tap", "hcb_tap", "watch"}
+IDENTITIES = {"tap", "ref_tap", "sink", "named_tap", "hcb_tap", "watch", "check"}
 
 events = []  # (site, pos, value), one a lane, in the order of arrival
 FOLDER = "folder"
 calls = {}  # site: how often its function was called
 failing = {}  # site: the position at which its function raises
 raised = []  # what the runs of a program that fails raised, None for nothing; then the barrier
+allowed = {}  # site: the positions at which its check may be done
 drawn = io.StringIO()  # what bars wrote
 names = []  # what was registered
 libraries = []  # of foreign functions: they stay
@@ -114,6 +115,12 @@ def tapped(site, rank, **options):
 
     tap.__qualname__ = f"site{site}"
     return callout.options(tap, **options) if options else tap
+
+
+def checked(site, pos, e):
+    """Fails the program where the check is done at a position where it must not be."""
+    strange = ~jax.numpy.isin(pos, np.array([*allowed[site], -1], np.int32))
+    return callout.error_if(e, strange, "site {site} is checked at {pos}", site=site, pos=pos)
 
 
 def named(site, rank):

@@ -200,6 +200,7 @@ def forget():
     events.clear()
     calls.clear()
     failing.clear()
+    allowed.clear()
     raised.clear()
     drawn.seek(0)
     drawn.truncate()

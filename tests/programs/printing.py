@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import listening
+import oracle
 import prelude
 from syntax import Program, Region, Stmt, sites
 
@@ -94,6 +95,10 @@ class Printer:
 
     def program(self, program: Program) -> str:
         self._lines = []
+        checks = [stmt.attrs["site"] for stmt in sites(program) if stmt.attrs["what"] == "check"]
+        events = oracle.expected(program).events if checks else []
+        for site in checks:
+            self._line(0, f"allowed[{site}] = {sorted({event.pos for event in events if event.site == site})}")
         for stmt in sites(program):
             self._site(stmt)
         self._region("program", program.main, 0)
@@ -203,6 +208,8 @@ def _callout_site(attrs, rank: int) -> tuple[str, str, str]:
         case "cpp" | "numba" | "ffi":
             made = {"cpp": "compiled", "numba": "kernel", "ffi": "foreign"}[what]
             return f"{made}({attrs['method']!r})", f"r = fn{site}(e)", "back(r, x)"
+        case "check":
+            return "None", f"r = checked({site}, pos, e)", kept
         case "watch":
             return "None", f'r = callout.watch(e, "site{site}"{settings})', kept
     raise ValueError(what)

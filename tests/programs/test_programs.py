@@ -52,7 +52,7 @@ def test_programs_do_what_their_oracles_say(first):
             pass
 
 
-@pytest.mark.parametrize("what", ["numba", "ffi", "cpp", "ref_tap"])
+@pytest.mark.parametrize("what", ["numba", "ffi", "cpp", "ref_tap", "check"])
 def test_sites_of_each_kind_do_what_the_oracle_says(what):
     if what == "numba":
         pytest.importorskip("numba")
@@ -62,6 +62,16 @@ def test_sites_of_each_kind_do_what_the_oracle_says(what):
     inputs = (np.int32(1), np.float32(-3), np.arange(4, dtype=np.float32))
     checking.check(Program(Region((n, x, v), body, (y, z)), inputs))
     assert [event[0] for event in prelude.events] == ([0, 1] * 2 if what == "ref_tap" else [])
+
+
+def test_a_check_that_is_done_elsewhere_is_found(monkeypatch):
+    n, x, v, y = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR)
+    inputs = (np.int32(1), np.float32(-3), np.arange(4, dtype=np.float32))
+    program = Program(Region((n, x, v), (a_site(0, x, y, "check"),), (y,)), inputs)
+    checking.check(program)
+    monkeypatch.setattr(prelude, "checked", lambda site, pos, e: callout.error_if(e, pos == 0, "no"))
+    with pytest.raises(checking.Difference, match="check failed: no"):
+        checking.check(program)
 
 
 def test_shards_of_another_mesh_are_those_of_the_first():
