@@ -95,7 +95,7 @@ def _value(where: str, row: Attribute, value: Any) -> Any:
         return _numbers(what, row, value)
     if not isinstance(value, Mapping):
         raise TypeError(f"{what} must be a mapping, got {value!r}")
-    if not row.entries:
+    if not row.entries or not (value or row.is_required):  # an empty one is as if it were not there
         return dict(value)
     if row.has_free_entries:
         ours = {name: entry for name, entry in value.items() if name in row.entries}

@@ -127,6 +127,9 @@ def test_lists_and_dictionaries_are_refused_as_the_core_does():
         encode("callout.v1.image", image=image["image"], block=(1, 1, 1))
     faults = {"symbol": "code", "3": "overflow"}
     assert encode("callout.v1.image_sync", **image, faults=faults)["faults"] == faults
+    assert "faults" not in encode("callout.v1.image_sync", **image, faults={})  # as if it were not there
+    with pytest.raises(TypeError, match="'image' needs the attribute"):
+        encode("callout.v1.image", **{**image, "image": {}})
 
 
 def test_reading_knows_defaults_and_choices():
