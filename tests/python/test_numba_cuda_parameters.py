@@ -62,7 +62,7 @@ def words(abi, array):
     parameters = Parameters()
     pack(parameters, abi, [array])
     attributes = parameters.attributes()
-    return np.frombuffer(attributes["parameter_block"], np.int64).tolist(), attributes["pointers"].tolist()
+    return np.frombuffer(attributes["parameter_block"], np.int64).tolist(), list(attributes["pointers"])
 
 
 def test_the_words_of_an_array():
