@@ -62,7 +62,7 @@ def words(abi, array):
     parameters = Parameters()
     pack(parameters, abi, [array])
     attributes = parameters.attributes()
-    return np.frombuffer(attributes["parameter_block"], np.int64).tolist(), list(attributes["pointers"])
+    return np.frombuffer(attributes["parameter_block"], np.int64).tolist(), np.ravel(attributes["pointers"]).tolist()
 
 
 def test_the_words_of_an_array():
