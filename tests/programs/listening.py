@@ -249,7 +249,6 @@ def printed(text):
 
 def bars():
     """The bars that ended: (which, its steps), in the order of their ends."""
-    last = (line.split("\r")[-1] for line in drawn.getvalue().splitlines())
+    last = (line.split("\r")[-1] for line in drawn.getvalue().split("\n"))
     ended = (re.match(r"bar(\d+): .*?(\d+)(?:/\d+ |it )\[", line) for line in last)
-    # A bar below others begins on a line of its own.
-    return [(int(bar[1]), int(bar[2])) for bar in ended if bar and bar[2] != "0"]
+    return [(int(bar[1]), int(bar[2])) for bar in ended if bar]

@@ -60,7 +60,7 @@ def back(x, like):
 
 def barred(bar, total=None):
     """What gives a loop's body a bar, if it is to have one."""
-    return progress(total, f"bar{bar}", file=drawn, leave=True) if bar is not None else lambda body: body
+    return progress(total, f"bar{bar}", file=drawn, leave=True, position=0) if bar is not None else lambda body: body
 
 
 def while_(pos, count, body, *carry, look=None, bar=None):

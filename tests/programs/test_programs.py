@@ -201,6 +201,13 @@ def test_loops_have_the_bars_that_the_oracle_says():
     assert prelude.bars() == [(0, 3), (0, 3)]
 
 
+def test_a_bar_that_is_drawn_twice_is_one():
+    prelude.drawn.write(
+        "\rbar5:   0%|   | 0/2 [00:00<?, ?it/s]" + "\rbar5: 100%|###| 2/2 [00:00<00:00, 13.30it/s]" * 2 + "\n"
+    )
+    assert prelude.bars() == [(5, 2)]
+
+
 def test_a_bar_that_does_not_get_to_its_end_is_found(monkeypatch):
     monkeypatch.setattr(prelude, "bars", lambda: [(0, 3), (0, 2)])
     with pytest.raises(checking.Difference, match=r"bars: expected {\(0, 3\): 2}, got {\(0, 3\): 1, \(0, 2\): 1}"):
