@@ -251,4 +251,5 @@ def bars():
     """The bars that ended: (which, its steps), in the order of their ends."""
     last = (line.split("\r")[-1] for line in drawn.getvalue().split("\n"))
     ended = (re.match(r"bar(\d+): .*?(\d+)(?:/\d+ |it )\[", line) for line in last)
-    return [(int(bar[1]), int(bar[2])) for bar in ended if bar]
+    # A while loop without steps has an empty bar, a scan none.
+    return [(int(bar[1]), int(bar[2])) for bar in ended if bar and bar[2] != "0"]
