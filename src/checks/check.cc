@@ -4,7 +4,6 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "base/log.h"
 #include "checks/place.h"
 #include "frame/buffer.h"
+#include "sinks/step_counter.h"
 
 namespace callout::internal {
 namespace {
@@ -53,7 +53,7 @@ class Check final : public Callback, public Inspector {
 
  private:
   Status Validate(const Record& record) const;
-  int64_t NextStep(int32_t device_ordinal);
+  int64_t NextStep(const Record& record);
   Result<Send> Fire(const Record& record, int64_t first);
   std::string Describe(const Record& record, int64_t first, uint64_t times) const;
 
@@ -61,7 +61,7 @@ class Check final : public Callback, public Inspector {
   const bool counts_steps_ = text_.format.find("{step") != std::string::npos;
   std::atomic<uint64_t> times_{0};  // that it was true
   Mutex mutex_;
-  std::map<int32_t, int64_t> next_step_ CALLOUT_GUARDED_BY(mutex_);  // of devices
+  StepCounter steps_ CALLOUT_GUARDED_BY(mutex_);
   std::vector<std::string> warnings_ CALLOUT_GUARDED_BY(mutex_);
 };
 
@@ -91,9 +91,9 @@ std::string Check::Describe(const Record& record, int64_t first, uint64_t times)
   return text + ")";
 }
 
-int64_t Check::NextStep(int32_t device_ordinal) {
+int64_t Check::NextStep(const Record& record) {
   MutexLock lock(mutex_);
-  return next_step_[device_ordinal]++;
+  return steps_.Next(record);
 }
 
 Result<Inspector::Send> Check::Inspect(const Record& record) {
@@ -101,7 +101,7 @@ Result<Inspector::Send> Check::Inspect(const Record& record) {
   const std::optional<uint64_t> first = FirstTrue(record.buffers.front());
   if (counts_steps_ && !record.step) [[unlikely]] {
     Record counted = record;
-    counted.step = NextStep(record.device_ordinal);
+    counted.step = NextStep(record);
     return first ? Fire(counted, static_cast<int64_t>(*first)) : Send::kNothing;
   }
   if (!first) [[likely]]

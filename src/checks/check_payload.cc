@@ -6,6 +6,8 @@
 #include <optional>
 #include <system_error>
 
+#include "base/percent.h"
+
 namespace callout::internal {
 namespace {
 
@@ -25,23 +27,6 @@ std::optional<uint32_t> Number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
-}
-
-std::optional<std::string> Unescaped(std::string_view text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      plain += text[i];
-      continue;
-    }
-    uint8_t byte = 0;
-    const char* begin = text.data() + i + 1;
-    if (i + 2 >= text.size()) return std::nullopt;
-    if (std::from_chars(begin, begin + 2, byte, 16).ptr != begin + 2) return std::nullopt;
-    plain += static_cast<char>(byte);
-    i += 2;
-  }
-  return plain;
 }
 
 std::optional<std::vector<CheckOperand>> Operands(std::string_view text, int num_extents) {
@@ -76,7 +61,7 @@ Result<CheckText> ParseCheck(std::string_view payload) {
   if (fields[0] != "1") return Malformed("of the format 1", fields[0]);
   if (fields[1] != "raise" && fields[1] != "warn") return Malformed("with 'raise' or 'warn'", fields[1]);
   if (rest.size() > kMaxText) return Malformed("with a text of at most 64 KiB", rest);
-  std::optional<std::string> source = Unescaped(fields[2]);
+  std::optional<std::string> source = PercentDecoded(fields[2]);
   if (!source || source->size() > kMaxText)
     return Malformed("with a source whose '%' stand before two digits", fields[2]);
   const std::optional<uint32_t> extents = Number(fields[3]);

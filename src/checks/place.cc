@@ -55,12 +55,6 @@ std::optional<callout_buffer> PartAt(const CheckText& text, const Record& record
   return part;
 }
 
-std::string Brackets(std::span<const int64_t> numbers) {
-  std::string text = "[";
-  for (const int64_t number : numbers) text.append(text.size() > 1 ? "," : "").append(std::to_string(number));
-  return text + "]";
-}
-
 callout_buffer Numbers(std::vector<int64_t>& numbers, int64_t& count, bool is_scalar) {
   count = static_cast<int64_t>(numbers.size());
   return {.dtype = static_cast<uint32_t>(DType::kInt64),
@@ -82,18 +76,14 @@ std::string CheckPlace::Describe() const {
     }
     text += lane.size() == 1 ? ", " : "), ";
   }
-  if (!index.empty()) text += "index " + Brackets(index) + ", ";
+  if (!index.empty()) text += "index " + IndexString(index) + ", ";
   if (step) text += "step " + std::to_string(*step) + ", ";
   return text + "device " + std::to_string(device_ordinal);
 }
 
 CheckPlace PlaceOf(const CheckText& text, const Record& record, int64_t first) {
-  const callout_buffer& predicate = record.buffers.front();
-  std::vector<int64_t> where(predicate.rank);
-  for (uint32_t axis = predicate.rank; axis-- > 0;) {
-    where[axis] = StepAfter(Begin(record, 0, axis), first % predicate.dims[axis]);
-    first /= predicate.dims[axis];
-  }
+  std::vector<int64_t> where = Unravel(first, record.buffers.front());
+  for (size_t axis = 0; axis < where.size(); ++axis) where[axis] = StepAfter(Begin(record, 0, axis), where[axis]);
   CheckPlace place = {.step = record.step, .device_ordinal = record.device_ordinal};
   place.lane.resize(static_cast<size_t>(text.num_extents));
   size_t axis = 0;

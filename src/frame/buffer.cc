@@ -18,6 +18,21 @@ std::string ShapeString(const callout_buffer& buffer) {
   return text;
 }
 
+std::vector<int64_t> Unravel(int64_t flat, const callout_buffer& buffer) {
+  std::vector<int64_t> index(buffer.rank);
+  for (uint32_t axis = buffer.rank; axis-- > 0;) {
+    index[axis] = flat % buffer.dims[axis];
+    flat /= buffer.dims[axis];
+  }
+  return index;
+}
+
+std::string IndexString(std::span<const int64_t> index) {
+  std::string text = "[";
+  for (const int64_t number : index) text.append(text.size() > 1 ? "," : "").append(std::to_string(number));
+  return text + "]";
+}
+
 namespace {
 
 bool IsIntegerOfBytes(DType dtype) { return RowOf(dtype).is_integer() && RowOf(dtype).bits >= 8; }

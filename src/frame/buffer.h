@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "callout/abi.h"
 #include "callout/export.h"
@@ -21,6 +23,12 @@ inline int64_t ElementCount(const callout_buffer& buffer) {
 
 /// "f32[8,4]", as XLA writes shapes.
 CALLOUT_EXPORT std::string ShapeString(const callout_buffer& buffer);
+
+/// Where the row-major `flat`-th element is, an index a dimension.
+CALLOUT_EXPORT std::vector<int64_t> Unravel(int64_t flat, const callout_buffer& buffer);
+
+/// "[1,2]"
+CALLOUT_EXPORT std::string IndexString(std::span<const int64_t> index);
 
 /// True for an array of integers that is not empty.
 CALLOUT_EXPORT bool HasIntegers(const callout_buffer& buffer);

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
+#include "base/percent.h"
 #include "checks/check.h"
 #include "registry/makers.h"
 #include "registry/native_function.h"
@@ -34,25 +35,6 @@ constexpr ProgramKind kProgramKinds[] = {
     {kWatchKind, "watch", &MakeWatchOf},
 };
 
-// Of "%2C" and the like.
-Result<std::string> Decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    auto c = static_cast<unsigned char>(text[i]);
-    if (c == '%') {
-      const std::string_view digits = text.substr(i + 1, 2);
-      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), c, 16);
-      if (error != std::errc() || digits.size() != 2 || end != digits.data() + 2) {
-        return InvalidArgument("callout: expected two hexadecimal digits after each '%' of an option, got '" +
-                               std::string(text) + "'");
-      }
-      i += 2;
-    }
-    out += static_cast<char>(c);
-  }
-  return out;
-}
-
 // What stands between "kind," and ':'.
 Result<SinkOptions::Given> ParseOptions(std::string_view text) {
   SinkOptions::Given options;
@@ -61,8 +43,12 @@ Result<SinkOptions::Given> ParseOptions(std::string_view text) {
     text.remove_prefix(std::min(text.size(), one.size() + 1));
     const size_t equals = one.find('=');
     const std::string_view value = equals == std::string_view::npos ? "true" : one.substr(equals + 1);
-    CALLOUT_ASSIGN_OR_RETURN(std::string decoded, Decoded(value));
-    options.emplace_back(one.substr(0, equals), std::move(decoded));
+    std::optional<std::string> decoded = PercentDecoded(value);
+    if (!decoded) {
+      return InvalidArgument("callout: expected two hexadecimal digits after each '%' of an option, got '" +
+                             std::string(value) + "'");
+    }
+    options.emplace_back(one.substr(0, equals), *std::move(decoded));
   }
   return options;
 }

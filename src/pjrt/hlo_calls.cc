@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pjrt/hlo_calls.h"
 
-#include <charconv>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "attributes/description.h"
+#include "base/percent.h"
 #include "base/wire.h"
 #include "pjrt/hlo_shape.h"
 
@@ -97,11 +98,9 @@ std::string TakeString(std::string_view& text) {
     char c = text.front();
     text.remove_prefix(1);
     if (c == '\\' && !text.empty()) {
-      unsigned code = 0;
-      const char* begin = text.data();
-      const bool is_code = text.size() >= 2 && std::from_chars(begin, begin + 2, code, 16).ptr == begin + 2;
-      c = is_code ? static_cast<char>(code) : text.front();
-      text.remove_prefix(is_code ? 2 : 1);
+      const std::optional<char> code = internal::HexByte(text);
+      c = code.value_or(text.front());
+      text.remove_prefix(code ? 2 : 1);
     }
     value += c;
   }

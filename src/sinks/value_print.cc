@@ -3,7 +3,10 @@
 
 #include <charconv>
 #include <limits>
+#include <optional>
 #include <utility>
+
+#include "base/percent.h"
 
 namespace callout::internal {
 namespace {
@@ -48,18 +51,16 @@ Result<int64_t> ParseNumber(std::string_view text, int64_t least, int64_t most) 
 Result<std::string> ParseText(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
-    unsigned char c = static_cast<unsigned char>(text[i]);
+    char c = text[i];
     if (c == '%') {
-      const std::string_view digits = text.substr(i + 1, 2);
-      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), c, 16);
-      if (error != std::errc() || digits.size() != 2 || end != digits.data() + 2) {
-        return Malformed("two hexadecimal digits after each '%'", text.substr(i));
-      }
+      const std::optional<char> byte = HexByte(text.substr(i + 1));
+      if (!byte) return Malformed("two hexadecimal digits after each '%'", text.substr(i));
+      c = *byte;
       i += 2;
     } else if (c <= ' ' || c > '~') {
       return Malformed("printable ASCII", text.substr(i));
     }
-    out += static_cast<char>(c);
+    out += c;
   }
   return out;
 }

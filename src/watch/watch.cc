@@ -14,28 +14,13 @@
 namespace callout::internal {
 namespace {
 
-std::vector<int64_t> Unravel(int64_t flat, const callout_buffer& buffer) {
-  std::vector<int64_t> index(buffer.rank);
-  for (uint32_t axis = buffer.rank; axis-- > 0;) {
-    index[axis] = flat % buffer.dims[axis];
-    flat /= buffer.dims[axis];
-  }
-  return index;
-}
-
-std::string Brackets(const std::vector<int64_t>& numbers) {
-  std::string text = "[";
-  for (const int64_t number : numbers) text.append(text.size() > 1 ? "," : "").append(std::to_string(number));
-  return text + "]";
-}
-
 std::string Describe(const std::string& name, const WatchedPlace& place) {
   std::string text = "watch '" + name + "': " + std::to_string(place.nan) + " NaN and " +
                      std::to_string(place.infinite) + " infinite elements in step " + std::to_string(place.step) +
-                     "; the first is " + (place.is_nan ? "a NaN" : "infinite") + ", at " + Brackets(place.index);
+                     "; the first is " + (place.is_nan ? "a NaN" : "infinite") + ", at " + IndexString(place.index);
   if (!place.leaf.empty()) text += " of '" + place.leaf + "'";
   text += ", " + place.shape;
-  if (!place.shard.empty()) text += ", the shard from " + Brackets(place.shard);
+  if (!place.shard.empty()) text += ", the shard from " + IndexString(place.shard);
   return text + ", on device " + std::to_string(place.device_ordinal);
 }
 
