@@ -112,7 +112,7 @@ def _under_number(exception: BaseException, text: str) -> str:
         _last = exception
         while len(_kept) > _MAX_KEPT:
             dropped.append(_kept.popitem(last=False)[1])
-    return _printable(f"{text}\n[callout error {number}]")
+    return printable(f"{text}\n[callout error {number}]")
 
 
 def describe(exception: BaseException) -> str:
@@ -124,7 +124,7 @@ def describe(exception: BaseException) -> str:
     return f"{type(exception).__name__}: {text}"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """As UTF-8 without zeros: what a C string can carry."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 

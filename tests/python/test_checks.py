@@ -270,6 +270,18 @@ def test_nan_takes_the_place_of_values():
         (lambda x: callout.error_if(x, x < 0, "{nobody}"), ValueError, r"has a field 'nobody'; there are \['value', "),
         (lambda x: callout.error_if(x, x < 0, "t", x), ValueError, r"does not use the values \[0\]"),
         (lambda x: callout.error_if(x, x < 0, "t", a=x), ValueError, r"does not use the values \['a'\]"),
+        (lambda x: callout.error_if(x, x < 0, "{"), ValueError, r"callout\.error_if: the text '\{': Single '\{'"),
+        (
+            lambda x: callout.error_if(x, x < 0, "{a:.2f}", a="s"),
+            ValueError,
+            r"error_if: the text .* value 'a': Unknown",
+        ),
+        (lambda x: callout.error_if(x, x < 0, "x" * 70_000), ValueError, r"at most 65536 bytes, got 70000"),
+        (
+            lambda x: callout.error_if(x, x < 0, "{}" * 1024, *[x] * 1024),
+            ValueError,
+            r"the text shows at most 1023 arrays, got 1024",
+        ),
         (lambda x: callout.error_if(x, x < 0, "{value:q}"), ValueError, r"the text '\{value:q\}': "),
         (lambda x: callout.error_if(x, x < 0, "t", on_error="cry"), ValueError, r"on_error must be one of \['default'"),
         (
@@ -287,6 +299,11 @@ def test_what_cannot_be_is_refused_where_it_stands(call, kind, message):
         jax.jit(call).lower(jnp.float32(1))
 
 
+def test_texts_that_c_strings_cannot_carry_are_readable():
+    f = jax.jit(lambda x: callout.error_if(x, x < 0, "a\0b \ud800 {value}"))
+    assert failure(f, BAD).startswith("check failed: a\\0b \\ud800 -2.5 (index [1], device 0; ")
+
+
 def test_a_step_of_each_lane_is_refused():
     f = jax.vmap(lambda x: callout.error_if(x, x < 0, "t", step=x))
     with pytest.raises(ValueError, match="`step` differs from lane to lane"):
@@ -296,6 +313,7 @@ def test_a_step_of_each_lane_is_refused():
 def test_constants_that_are_fine_add_nothing():
     text = jax.jit(lambda x: callout.error_if(x, False, "never")).lower(F32).as_text()
     assert "callout" not in text
+    assert "callout" not in jax.jit(lambda x: (callout.check(True, "always"), x)[1]).lower(F32).as_text()
     assert failure(jax.jit(lambda x: callout.error_if(x, True, "always")), GOOD).startswith(
         "check failed: always (device"
     )

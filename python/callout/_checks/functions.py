@@ -51,8 +51,7 @@ def error_if(
     """
     mode = _mode("callout.error_if", on_error)
     if mode == "nan":
-        _as_predicate("callout.error_if", pred)
-        return _nan_if(x, pred)
+        return _nan_if(x, _as_predicate("callout.error_if", pred))
     _check("callout.error_if", mode, pred, text, values, named, step, lambda: x)
     return x
 
@@ -70,7 +69,7 @@ def check(pred: Any, text: str, /, *values: Any, step: Any = None, on_error: OnE
     if mode == "nan":
         raise ValueError('callout.check: on_error="nan" needs a value to be NaN: use callout.error_if')
     if mode != "off":
-        pred = jax.numpy.logical_not(_as_predicate("callout.check", pred))
+        pred = ~_as_predicate("callout.check", pred)
     _check("callout.check", mode, pred, text, values, named, step, None)
 
 
@@ -117,7 +116,7 @@ def _check(
 
 
 def _nan_if(x: T, pred: Any) -> T:
-    bad = jax.numpy.any(read(pred))
+    bad = jax.numpy.any(pred)
 
     def changed(leaf: Any) -> Any:
         if not jax.numpy.issubdtype(jax.numpy.result_type(leaf), np.inexact):

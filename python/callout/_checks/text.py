@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import string
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,10 +13,15 @@ import numpy as np
 
 from .. import _ext
 from .._arguments import as_leaves, is_array_like
+from .._errors import printable
 from .._site import leaf_names
 
 # What the core knows of every failure; {time} takes strftime's specifications.
 OF_THE_PLACE = ("lane", "index", "step", "device", "run", "time")
+
+# src/checks/check_payload.cc, which counts the predicate among the operands.
+_MOST_BYTES = 1 << 16
+_MOST_ARRAYS = (1 << 10) - 1
 
 
 class Fields:
@@ -29,15 +34,19 @@ class Fields:
         self.arrays: list[Any] = []
         self._numbers: dict[Any, list[int]] = {}
         self._used: set[Any] = set()
-        self.format = "".join(self._pieces())
+        try:
+            pieces = list(string.Formatter().parse(text))
+        except ValueError as error:
+            raise ValueError(f"{where}: the text {text!r}: {error}") from None
+        self.format = printable("".join(self._written(pieces)))
         unused = [i for i in range(len(values)) if i not in self._used] + [n for n in named if n not in self._used]
         if unused:
             raise ValueError(f"{where}: the text {text!r} does not use the values {unused}")
-        self.format = self._checked(self.format)
+        self._check()
 
-    def _pieces(self) -> Any:
+    def _written(self, pieces: Sequence[tuple[str, str | None, str | None, str | None]]) -> Iterator[str]:
         automatic = 0
-        for literal, field, spec, conversion in string.Formatter().parse(self._text):
+        for literal, field, spec, conversion in pieces:
             yield literal.replace("{", "{{").replace("}", "}}")
             if field is None:
                 continue
@@ -73,7 +82,11 @@ class Fields:
     def _shown(self, key: Any, value: Any, rest: str, spec: str) -> str:
         leaves = jax.tree.leaves(value)
         if len(leaves) == 1 and not is_array_like(leaves[0]):  # it cannot enter a program, and is what it is
-            return format(leaves[0], spec).replace("{", "{{").replace("}", "}}")
+            try:
+                shown = format(leaves[0], spec)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{self._where}: the text {self._text!r}, value {key!r}: {error}") from None
+            return shown.replace("{", "{{").replace("}", "}}")
         if key not in self._numbers:
             first = len(self.arrays)
             self.arrays += [_whole_bytes(leaf) for leaf in as_leaves(self._where, leaves)]
@@ -86,15 +99,19 @@ class Fields:
             f"{name.replace('{', '{{').replace('}', '}}')}={field}" for name, field in zip(names, fields, strict=True)
         )
 
-    def _checked(self, text: str) -> str:
+    def _check(self) -> None:
         """ValueError for what the core cannot write."""
+        size = len(self.format.encode())
+        if size > _MOST_BYTES:
+            raise ValueError(f"{self._where}: the text must have at most {_MOST_BYTES} bytes, got {size}")
+        if len(self.arrays) > _MOST_ARRAYS:
+            raise ValueError(f"{self._where}: the text shows at most {_MOST_ARRAYS} arrays, got {len(self.arrays)}")
         names = [*map(str, range(len(self.arrays))), "lane", "index"]
         dtypes = [str(jax.numpy.result_type(array)) for array in self.arrays]
         try:
-            _ext.check_print_format(text, names, [*dtypes, "int64", "int64"])
+            _ext.check_print_format(self.format, names, [*dtypes, "int64", "int64"])
         except ValueError as error:
             raise ValueError(f"{self._where}: the text {self._text!r}: {error}") from None
-        return text
 
 
 def _whole_bytes(value: Any) -> Any:
@@ -117,4 +134,4 @@ def user_line() -> str:
         frame = frame.f_back
     if frame is None:
         return ""
-    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+    return printable(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}")
