@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints what a build compiles to cover the given sources: files that join a dozen of them parse their headers once."""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+
+def sources_of(unit: Path) -> set[Path]:
+    """What a unit compiles: the files that a joined one includes, or itself."""
+    if unit.parent.name != "Unity":
+        return {unit}
+    return {Path(name).resolve() for name in re.findall(r'#include "(.*\.cc)"', unit.read_text())}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("build", type=Path, help="has compile_commands.json")
+    parser.add_argument("sources", type=Path, nargs="+")
+    arguments = parser.parse_args()
+    left = {source.resolve() for source in arguments.sources}
+    for command in json.loads((arguments.build / "compile_commands.json").read_text()):
+        unit = Path(command["file"])
+        if not left.isdisjoint(sources_of(unit)):
+            left -= sources_of(unit)
+            print(unit)
+    for source in sorted(left):
+        print(f"{source}: no target of {arguments.build} compiles it", file=sys.stderr)
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
