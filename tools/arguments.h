@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "array.h"
+#include "array_source.h"
 #include "callout/status.h"
 
 namespace callout::tools {
 
-/// Each text is a SPEC (array_spec.h), an ".npy" file, or an ".npz" file with one array or more. InvalidArgument for
-/// other numbers of arrays and other types than `expected`, with what was expected; else what reading them gives.
+/// Each text is what `source` reads. InvalidArgument for other numbers of arrays and other types than `expected`, with
+/// what was expected; else what reading them gives.
 Result<std::vector<Array>> ReadArguments(const std::vector<std::string>& texts,
-                                         const std::vector<pjrt::ArrayType>& expected);
+                                         const std::vector<pjrt::ArrayType>& expected, ArraySource& source);
 
 }  // namespace callout::tools

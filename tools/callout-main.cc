@@ -27,36 +27,68 @@ using callout::tools::RunOptions;
 constexpr char kPluginHelp[] =
     "PJRT plugin, a shared library; without it CALLOUT_PJRT_PLUGIN of the environment, or the CPU plugin of the active "
     "Python environment";
+constexpr char kPluginOptionHelp[] =
+    "NAME=VALUE for the plugin's client: true, false, a number, or text; the CPU plugin has cpu_device_count";
 constexpr char kHandlerHelp[] = "A function of XLA FFI that the program calls: NAME=lib.so:SYMBOL";
 constexpr char kDevicesHelp[] = "Devices that the program runs on; without it as many as it was exported for";
+constexpr char kArrayHelp[] =
+    "FILE.npy, FILE.npz (one or more), FILE.npz:NAME, '-' for standard input, or SPEC: f32[2,3]=0.5 (filled), "
+    "f32[3]=1,2,3 (listed), f32[]=1 (scalar), f32[2,3]=random:SEED";
+
+// One value each time that it is given.
+void AddList(CLI::App& command, const char* name, std::vector<std::string>& values, const std::string& help) {
+  command.add_option(name, values, help)->expected(1)->take_all()->allow_extra_args(false);
+}
+
+void AddPlugin(CLI::App& command, callout::tools::PluginChoice& plugin) {
+  command.add_option("--plugin", plugin.path, kPluginHelp);
+  AddList(command, "--plugin-option", plugin.options, kPluginOptionHelp);
+  AddList(command, "--handler", plugin.handlers, kHandlerHelp);
+}
+
+void AddExpected(CLI::App& run, RunOptions& options) {
+  AddList(run, "--expect", options.expected,
+          std::string("What the next result should be; exit code 1 if it is not: ") + kArrayHelp);
+  run.add_option("--rtol", options.tolerances.relative,
+                 "An element may differ by atol + rtol * |expected|; without it 1e-5 for floats, else 0")
+      ->check(CLI::NonNegativeNumber);
+  run.add_option("--atol", options.tolerances.absolute, "See --rtol; without it 1e-8 for floats, else 0")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void AddLoad(CLI::App& run, RunOptions& options) {
+  constexpr double kMostSeconds = 1e6;
+  constexpr int kMostThreads = 4096;
+  run.add_option("--repeat", options.repeat, "Run so often, and tell how long it took")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+  run.add_option("--warm-up,--warmup", options.warm_up, "Run so often before; those times do not count")
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
+  run.add_option("--min-duration", options.min_seconds,
+                 "Run more often than --repeat says until so many seconds passed")
+      ->check(CLI::Range(0.0, kMostSeconds));
+  run.add_option("--concurrency", options.concurrency, "Run from so many threads at once; each runs it once at least")
+      ->check(CLI::Range(1, kMostThreads));
+}
 
 void AddRun(CLI::App& app, RunOptions& options) {
   CLI::App* run = app.add_subcommand("run", "Compile a program, run it, print what it returns");
   run->add_option("PROGRAM", options.program,
                   "MLIR text or bytecode, a StableHLO artifact, or a file of jax.export's Exported.serialize")
       ->required();
-  run->add_option("--plugin", options.plugin, kPluginHelp);
+  AddPlugin(*run, options.plugin);
   run->add_option("--device-count", options.device_count, kDevicesHelp)
       ->check(CLI::Range(1, callout::tools::kMaxDevices));
+  AddList(*run, "--arg", options.arguments, std::string("An argument: ") + kArrayHelp);
+  AddList(*run, "--bind", options.bindings,
+          "A callback: " + callout::tools::BindingForms() + "; sinks have options: NAME=csv,append:FILE");
+  AddExpected(*run, options);
   run->add_option(
-         "--arg", options.arguments,
-         "An argument: FILE.npy, FILE.npz (one or more), or SPEC: f32[2,3]=0.5 (filled), f32[3]=1,2,3 (listed), "
-         "f32[]=1 (scalar), f32[2,3]=random:SEED")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  run->add_option("--bind", options.bindings,
-                  "A callback: " + callout::tools::BindingForms() + "; sinks have options: NAME=csv,append:FILE")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  run->add_option("--handler", options.handlers, kHandlerHelp)->expected(1)->take_all()->allow_extra_args(false);
-  run->add_option("--output", options.output, "Also write the results, as arr_0, arr_1, ..., to this .npz file");
-  run->add_option("--repeat", options.repeat, "Run so often, and tell how long it took")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+      "--output", options.output,
+      "Also write the results, as arr_0, arr_1, ..., to this .npz file; '-': only that, on standard output");
+  AddLoad(*run, options);
   run->add_flag("--stats", options.stats, "Tell how often each callback ran, and how long");
   run->add_option("--cache", options.cache, "A folder of compiled programs: load from there, or put there");
-  run->add_flag("--json", options.json, "Print one JSON object instead: results, cache, times, statistics");
+  run->add_flag("--json", options.json, "Print one JSON object instead: results, cache, comparison, times, statistics");
   run->add_option("--trace", options.trace, "Write a timeline for Perfetto or chrome://tracing to this JSON file");
 }
 
@@ -64,8 +96,7 @@ void AddInfo(CLI::App& app, InfoOptions& options) {
   CLI::App* info =
       app.add_subcommand("info", "What a program takes, returns and calls; or, without one, what a plugin is");
   info->add_option("PROGRAM", options.program, "As for run");
-  info->add_option("--plugin", options.plugin, kPluginHelp);
-  info->add_option("--handler", options.handlers, kHandlerHelp)->expected(1)->take_all()->allow_extra_args(false);
+  AddPlugin(*info, options.plugin);
   info->add_option("--device-count", options.device_count, kDevicesHelp)
       ->check(CLI::Range(1, callout::tools::kMaxDevices));
 }

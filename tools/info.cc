@@ -155,10 +155,10 @@ Status PrintProgram(const pjrt::Program& program, const pjrt::LoadedExecutable& 
 }
 
 Status PrintPluginInfo(const InfoOptions& options) {
-  CALLOUT_ASSIGN_OR_RETURN(const auto plugin, pjrt::Plugin::Load(options.plugin));
+  CALLOUT_ASSIGN_OR_RETURN(const auto plugin, pjrt::Plugin::Load(options.plugin.path));
   PrintPlugin(*plugin);
   CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf({}, options.device_count));
-  CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices, options.handlers));
+  CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));
   PrintDevices(*client);
   return OkStatus();
 }
@@ -166,7 +166,7 @@ Status PrintPluginInfo(const InfoOptions& options) {
 Status PrintProgramInfo(const InfoOptions& options) {
   CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options.program));
   CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf(program, options.device_count));
-  CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices, options.handlers));
+  CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));
   Progress progress;
   progress.Begin("compiling '" + options.program + "'");
   const pjrt::CompileOptions compile{.allow_unbound_names = true, .num_partitions = devices};

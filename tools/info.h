@@ -4,15 +4,15 @@
 #pragma once
 
 #include <string>
-#include <vector>
+
+#include "session.h"
 
 namespace callout::tools {
 
 struct InfoOptions {
   std::string program;  ///< Empty: only of the plugin.
-  std::string plugin;
+  PluginChoice plugin;
   int device_count = 0;
-  std::vector<std::string> handlers = {};
 };
 
 /// Returns the process's exit code: 0, or 2 if there is no such program or plugin.

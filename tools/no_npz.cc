@@ -12,7 +12,9 @@ Status NoLibzip(const std::string& path) {
 
 }  // namespace
 
-Result<NamedArrays> ReadNpz(const std::string& path, const std::vector<DType>&) { return NoLibzip(path); }
+Result<NamedArrays> ReadNpz(const std::string& path, const std::vector<DType>&, const std::string&) {
+  return NoLibzip(path);
+}
 
 Status WriteNpz(const std::string& path, const NamedArrays&) { return NoLibzip(path); }
 

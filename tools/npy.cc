@@ -104,7 +104,7 @@ std::vector<std::byte> ToRowMajor(const char* data, const std::vector<int64_t>& 
 
 }  // namespace
 
-Result<Array> ParseNpy(std::string_view bytes, const std::string& what, DType raw) {
+Result<Array> ParseNpy(std::string_view bytes, const std::string& what, DType raw, size_t* used) {
   const auto bad = [&](const std::string& why) { return InvalidArgument("callout: " + what + " " + why); };
   if (!bytes.starts_with(kMagic) || bytes.size() < 10) return bad("is no .npy file");
   const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(bytes[i])); };
@@ -132,6 +132,7 @@ Result<Array> ParseNpy(std::string_view bytes, const std::string& what, DType ra
     const auto* first = reinterpret_cast<const std::byte*>(data.data());
     array.bytes.assign(first, first + wanted);
   }
+  if (used != nullptr) *used = begin + length + wanted;
   return array;
 }
 

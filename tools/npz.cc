@@ -75,21 +75,31 @@ bool WriteEntry(void* archive, const std::string& name, const std::string& bytes
 
 }  // namespace
 
-Result<NamedArrays> ReadNpz(const std::string& path, const std::vector<DType>& raw) {
+Result<NamedArrays> ReadNpz(const std::string& path, const std::vector<DType>& raw, const std::string& only) {
   errno = 0;
   const std::unique_ptr<FILE, int (*)(FILE*)> exists(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (exists == nullptr) return NotFound("callout: cannot read '" + path + "': " + std::strerror(errno));
   const Reader archive(unzOpen64(path.c_str()));
   if (archive == nullptr) return CannotRead(path);
   NamedArrays arrays;
+  std::string others;
   for (int code = unzGoToFirstFile(archive.get()); code == UNZ_OK; code = unzGoToNextFile(archive.get())) {
     unz_file_info64 info;
     std::string name = CurrentName(archive.get(), info), bytes;
+    const std::string shown = name.ends_with(kSuffix) ? name.substr(0, name.size() - kSuffix.size()) : name;
+    if (!name.empty() && !only.empty() && shown != only) {
+      others += " " + Quoted(shown);
+      continue;
+    }
     if (name.empty() || !ReadCurrent(archive.get(), info.uncompressed_size, bytes)) return CannotRead(path);
-    if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+    name = shown;
     const DType expected = raw.empty() ? DType::kInvalid : raw[std::min(arrays.size(), raw.size() - 1)];
     CALLOUT_ASSIGN_OR_RETURN(Array array, ParseNpy(bytes, Quoted(name).append(" of ").append(Quoted(path)), expected));
     arrays.emplace_back(std::move(name), std::move(array));
+  }
+  if (!only.empty() && arrays.empty()) {
+    return NotFound("callout: '" + path + "' has no array " + Quoted(only) +
+                    "; it has:" + (others.empty() ? " none" : others));
   }
   return arrays;
 }

@@ -63,17 +63,33 @@ void PrintStatistics() {
   if (rows.size() > 1) PrintTable(rows);
 }
 
-void PrintJson(const NamedArrays& results, const char* cache, const std::vector<int64_t>& nanoseconds) {
+static void AppendJson(const std::vector<Comparison>* comparisons, bool as_expected, std::string& text) {
+  if (comparisons == nullptr) {
+    text += "null";
+    return;
+  }
+  text += std::string("{\"equal\": ") + (as_expected ? "true" : "false") + ", \"results\": [";
+  for (size_t i = 0; i < comparisons->size(); ++i) {
+    if (i > 0) text += ", ";
+    AppendJson((*comparisons)[i], text);
+  }
+  text += "]}";
+}
+
+void PrintJson(const JsonReport& report) {
+  const NamedArrays& results = report.results;
   std::string text = "{\"results\": [";
   for (size_t i = 0; i < results.size(); ++i) {
     text += std::string(i == 0 ? "" : ", ") + "{\"type\": \"" + results[i].second.type.ToString() + "\", \"values\": ";
     AppendJson(results[i].second, text);
     text += '}';
   }
-  text += "], \"cache\": " + (cache == nullptr ? std::string("null") : '"' + std::string(cache) + '"');
-  text += ", \"nanoseconds\": [";
-  for (size_t i = 0; i < nanoseconds.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(nanoseconds[i]);
-  text += "], \"callbacks\": {";
+  text += "], \"cache\": " + (report.cache == nullptr ? std::string("null") : '"' + std::string(report.cache) + '"');
+  text += ", \"comparison\": ";
+  AppendJson(report.comparisons, report.as_expected, text);
+  text += ", ";
+  AppendJson(report.times, text);
+  text += ", \"callbacks\": {";
   const char* separator = "";
   for (const pjrt::CallbackStatistics& one : pjrt::ReadStatistics()) {
     text += std::exchange(separator, ", ");
@@ -87,21 +103,6 @@ void PrintJson(const NamedArrays& results, const char* cache, const std::vector<
             ", \"skipped\": " + std::to_string(one.skips) + "}";
   }
   std::puts((text + "}}").c_str());
-}
-
-void PrintTimes(std::vector<int64_t> nanoseconds) {
-  if (nanoseconds.empty()) return;
-  const auto first = static_cast<double>(nanoseconds.front());
-  if (nanoseconds.size() == 1) {
-    std::printf("ran once, %s\n", DurationText(first).c_str());
-    return;
-  }
-  const auto middle = nanoseconds.begin() + static_cast<std::ptrdiff_t>(nanoseconds.size() / 2);
-  std::nth_element(nanoseconds.begin(), middle, nanoseconds.end());
-  const auto least = static_cast<double>(*std::min_element(nanoseconds.begin(), nanoseconds.end()));
-  std::printf("ran %zu times: median %s, least %s, first %s\n", nanoseconds.size(),
-              DurationText(static_cast<double>(*middle)).c_str(), DurationText(least).c_str(),
-              DurationText(first).c_str());
 }
 
 }  // namespace callout::tools

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "callout/pjrt/host_callback.h"
+#include "comparison.h"
 #include "npz.h"
+#include "times.h"
 
 namespace callout::tools {
 
@@ -18,12 +20,18 @@ void PrintResults(const NamedArrays& results);
 /// A line for each callback: what ran, how often, how long.
 void PrintStatistics();
 
-/// Of runs, in nanoseconds.
-void PrintTimes(std::vector<int64_t> nanoseconds);
+/// What `--json` prints.
+struct JsonReport {
+  const NamedArrays& results;
+  const char* cache;  ///< "hit", "miss"; null: there is none.
+  const Times& times;
+  const std::vector<Comparison>* comparisons;  ///< Null: nothing was expected.
+  bool as_expected;
+};
 
-/// One object: "results" (types and nested lists), "cache" (`cache`, or null), "nanoseconds" of each run, and
-/// "callbacks" with their counters.
-void PrintJson(const NamedArrays& results, const char* cache, const std::vector<int64_t>& nanoseconds);
+/// One object: "results" (types and nested lists), "cache", "comparison", the members of Times, and "callbacks" with
+/// their counters.
+void PrintJson(const JsonReport& report);
 
 /// Prints rows below each other, columns as wide as their widest entry, all but the first to the right.
 void PrintTable(const std::vector<std::vector<std::string>>& rows);

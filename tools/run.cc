@@ -2,41 +2,51 @@
 #include "run.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "arguments.h"
-#include "base/ticks.h"
+#include "base/read_file.h"
 #include "bindings.h"
 #include "npz.h"
 #include "report.h"
-#include "session.h"
 #include "shards.h"
+#include "standard_output.h"
+#include "temporary_file.h"
+#include "workload.h"
 
 namespace callout::tools {
 namespace {
 
+constexpr char kStandardOutput[] = "-";
+
 class Runner {
  public:
-  explicit Runner(const RunOptions& options) : options_(options) {}
+  explicit Runner(const RunOptions& options)
+      : options_(options), output_(options.json || options.output == kStandardOutput) {}
 
   // What can go wrong here is what was given.
   Status Prepare() {
+    if (options_.json && options_.output == kStandardOutput) {
+      return InvalidArgument("callout: --json and --output - are both for standard output");
+    }
     if (!options_.trace.empty()) CALLOUT_RETURN_IF_ERROR(BeginTrace());
     CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options_.program));
     CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf(program, options_.device_count));
     {
       const PhaseSpan span("load the plugin");
       progress_.Begin("loading the plugin");
-      CALLOUT_ASSIGN_OR_RETURN(client_, OpenClient(options_.plugin, devices, options_.handlers));
+      CALLOUT_ASSIGN_OR_RETURN(client_, OpenClient(options_.plugin, devices));
     }
     CALLOUT_RETURN_IF_ERROR(Compile(program, devices));
     CALLOUT_ASSIGN_OR_RETURN(signature_, executable_->ReadSignature());
-    std::vector<pjrt::ArrayType> expected;
-    for (const pjrt::ProgramArray& input : signature_.inputs) expected.push_back(input.WholeType());
-    CALLOUT_ASSIGN_OR_RETURN(const std::vector<Array> arguments, ReadArguments(options_.arguments, expected));
+    std::vector<pjrt::ArrayType> inputs;
+    for (const pjrt::ProgramArray& input : signature_.inputs) inputs.push_back(input.WholeType());
+    ArraySource source;
+    CALLOUT_ASSIGN_OR_RETURN(const std::vector<Array> arguments, ReadArguments(options_.arguments, inputs, source));
+    CALLOUT_RETURN_IF_ERROR(ReadExpected(source));
     return Transfer(arguments);
   }
 
@@ -46,13 +56,18 @@ class Runner {
       for (const pjrt::CallbackStatistics& one : pjrt::ReadStatistics()) total += one.calls;
       return std::to_string(total) + " callbacks";
     };
-    std::atomic<int> done{0};
-    progress_.Begin("running", [&] {
-      return (options_.repeat == 1 ? "" : std::to_string(done) + " of " + std::to_string(options_.repeat) + ", ") +
-             calls();
+    const int64_t runs = std::max(options_.repeat, options_.concurrency);
+    workload_.emplace(*executable_, buffers_);
+    progress_.Begin("running", [&, this] {
+      const bool tells = runs > 1 || options_.min_seconds > 0;
+      return (tells ? std::to_string(workload_->done()) + " of " + std::to_string(runs) + ", " : "") + calls();
     });
     Status status = OkStatus();
-    for (; status.ok() && done < options_.repeat; ++done) status = ExecuteOnce();
+    if (options_.warm_up > 0)
+      status = workload_->Run({.runs = options_.warm_up, .threads = std::min(options_.concurrency, options_.warm_up)});
+    if (status.ok()) {
+      status = workload_->Run({.runs = runs, .min_seconds = options_.min_seconds, .threads = options_.concurrency});
+    }
     progress_.Begin("waiting for taps", calls);
     const PhaseSpan span("wait for taps");
     Status taps = pjrt::BarrierWait();
@@ -63,15 +78,30 @@ class Runner {
   // Everything that is written after the program has run.
   Status Report(bool succeeded) {
     std::fflush(stdout);
-    if (succeeded) CALLOUT_RETURN_IF_ERROR(ReportResults());
+    const Times times = workload_->ReadTimes();
+    if (succeeded) {
+      CALLOUT_ASSIGN_OR_RETURN(results_, ReadResults(workload_->outputs().front()));
+      CALLOUT_RETURN_IF_ERROR(CompareResults());
+      CALLOUT_RETURN_IF_ERROR(WriteResults());
+    }
     if (options_.json) {
-      if (succeeded) PrintJson(results_, options_.cache.empty() ? nullptr : CacheWord(), nanoseconds_);
+      output_.Release();
+      if (succeeded) {
+        PrintJson({.results = results_,
+                   .cache = options_.cache.empty() ? nullptr : CacheWord(),
+                   .times = times,
+                   .comparisons = options_.expected.empty() ? nullptr : &comparisons_,
+                   .as_expected = as_expected_});
+      }
     } else {
       if (options_.stats) PrintStatistics();
-      if (options_.stats || (options_.repeat > 1 && succeeded)) PrintTimes(nanoseconds_);
+      if (options_.stats || (times.nanoseconds.size() > 1 && succeeded)) PrintTimes(times);
     }
     return options_.trace.empty() ? OkStatus() : WriteTrace(options_.trace);
   }
+
+  // Of what Report has read; true where nothing was expected.
+  bool as_expected() const { return as_expected_; }
 
  private:
   Status Compile(const pjrt::Program& program, int devices) {
@@ -107,7 +137,6 @@ class Runner {
     const PhaseSpan span("copy arguments");
     const size_t devices = executable_->num_devices();
     buffers_.resize(devices);
-    pointers_.resize(devices);
     for (size_t device = 0; device < devices; ++device) {
       for (size_t i = 0; i < arguments.size(); ++i) {
         const Array shard = ShardOf(arguments[i], signature_.inputs[i], device);
@@ -116,48 +145,97 @@ class Runner {
                                                         shard.type.dims, shard.bytes.data()));
         buffers_[device].push_back(std::move(buffer));
       }
-      for (const pjrt::Buffer& buffer : buffers_[device]) pointers_[device].push_back(&buffer);
     }
     return OkStatus();
   }
 
-  Status ExecuteOnce() {
-    const PhaseSpan span("run");
-    const int64_t begin = internal::SteadyNanoseconds();
-    CALLOUT_ASSIGN_OR_RETURN(pjrt::Execution execution, executable_->Execute(pointers_));
-    Status status = execution.Wait();
-    nanoseconds_.push_back(internal::SteadyNanoseconds() - begin);
-    outputs_ = std::move(execution.outputs);
-    return status;
-  }
-
   const char* CacheWord() const { return executable_->is_from_cache() ? "hit" : "miss"; }
 
-  Status ReportResults() {
-    NamedArrays& results = results_;
+  // Those that are arrays: a token says that something is done.
+  std::vector<size_t> Results() const {
+    std::vector<size_t> numbers;
     for (size_t i = 0; i < signature_.outputs.size(); ++i) {
-      if (signature_.outputs[i].type.dtype == DType::kToken) continue;  // it says that something is done
+      if (signature_.outputs[i].type.dtype != DType::kToken) numbers.push_back(i);
+    }
+    return numbers;
+  }
+
+  Status ReadExpected(ArraySource& source) {
+    std::vector<pjrt::ArrayType> types;
+    for (const size_t i : Results()) types.push_back(signature_.outputs[i].WholeType());
+    for (const std::string& text : options_.expected) {
+      const size_t first = std::min(expected_.size(), types.size());
+      CALLOUT_RETURN_IF_ERROR(source.Append(text, std::span(types).subspan(first), expected_));
+      expected_sources_.resize(expected_.size(), text);
+    }
+    return OkStatus();
+  }
+
+  Result<NamedArrays> ReadResults(const Buffers& outputs) const {
+    NamedArrays results;
+    for (const size_t i : Results()) {
       std::vector<Array> shards;
-      for (const std::vector<pjrt::Buffer>& on_device : outputs_) {
+      for (const std::vector<pjrt::Buffer>& on_device : outputs) {
         CALLOUT_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, on_device[i].ToHost());
         shards.push_back({signature_.outputs[i].type, std::move(bytes)});
       }
       results.emplace_back("arr_" + std::to_string(i), Assemble(shards, signature_.outputs[i]));
     }
-    if (!options_.json) PrintResults(results);
-    return options_.output.empty() ? OkStatus() : WriteNpz(options_.output, results);
+    return results;
+  }
+
+  // Those of all threads; tells of the first that has other results.
+  Status CompareResults() {
+    if (options_.expected.empty()) return OkStatus();
+    for (size_t thread = 0; thread < workload_->outputs().size() && as_expected_; ++thread) {
+      NamedArrays others;
+      if (thread > 0) {
+        CALLOUT_ASSIGN_OR_RETURN(others, ReadResults(workload_->outputs()[thread]));
+      }
+      Compare(thread > 0 ? others : results_);
+    }
+    return OkStatus();
+  }
+
+  void Compare(const NamedArrays& results) {
+    comparisons_.clear();
+    as_expected_ = results.size() == expected_.size();
+    if (!as_expected_) {
+      std::fprintf(stderr, "callout: the program returns %zu results, expected %zu\n", results.size(),
+                   expected_.size());
+    }
+    for (size_t i = 0; i < std::min(results.size(), expected_.size()); ++i) {
+      comparisons_.push_back(
+          tools::Compare(expected_[i], results[i].second, options_.tolerances, expected_sources_[i]));
+      if (comparisons_.back().equal) continue;
+      as_expected_ = false;
+      std::fprintf(stderr, "callout: %s\n", ToText(i, comparisons_.back()).c_str());
+    }
+  }
+
+  Status WriteResults() {
+    if (!options_.json && options_.output != kStandardOutput) PrintResults(results_);
+    if (options_.output.empty()) return OkStatus();
+    if (options_.output != kStandardOutput) return WriteNpz(options_.output, results_);
+    CALLOUT_ASSIGN_OR_RETURN(const TemporaryFile file, TemporaryFile::Make());  // archives are not written in order
+    CALLOUT_RETURN_IF_ERROR(WriteNpz(file.path(), results_));
+    CALLOUT_ASSIGN_OR_RETURN(const std::string bytes, internal::ReadFile(file.path(), "the results"));
+    return output_.Write(bytes);
   }
 
   const RunOptions& options_;
+  ReservedOutput output_;
   Progress progress_;
   std::shared_ptr<const pjrt::Client> client_;
   std::unique_ptr<pjrt::LoadedExecutable> executable_;
   pjrt::Signature signature_;
-  std::vector<std::vector<pjrt::Buffer>> buffers_;
-  std::vector<std::vector<const pjrt::Buffer*>> pointers_;
-  std::vector<std::vector<pjrt::Buffer>> outputs_;
-  std::vector<int64_t> nanoseconds_;
+  Buffers buffers_;
+  std::optional<Workload> workload_;
+  std::vector<Array> expected_;
+  std::vector<std::string> expected_sources_;  // of each
   NamedArrays results_;
+  std::vector<Comparison> comparisons_;  // of the results of the first thread that are not as expected, or of the last
+  bool as_expected_ = true;
 };
 
 }  // namespace
@@ -169,7 +247,7 @@ int Run(const RunOptions& options) {
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.c_message());
   const Status reported = runner.Report(status.ok());
   if (!reported.ok()) std::fprintf(stderr, "%s\n", reported.c_message());
-  return status.ok() && reported.ok() ? kSuccess : kFailed;
+  return status.ok() && reported.ok() && runner.as_expected() ? kSuccess : kFailed;
 }
 
 }  // namespace callout::tools

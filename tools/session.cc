@@ -2,7 +2,9 @@
 #include "session.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
+#include <utility>
 
 namespace callout::tools {
 
@@ -21,19 +23,60 @@ static Status RegisterHandler(const pjrt::Client& client, const std::string& tex
       {.name = text.substr(0, equals), .platform = client.platform(), .execute = execute});
 }
 
-Result<std::shared_ptr<const pjrt::Client>> OpenClient(const std::string& plugin_path, int device_count,
-                                                       const std::vector<std::string>& handlers) {
-  CALLOUT_ASSIGN_OR_RETURN(auto plugin, pjrt::Plugin::Load(plugin_path));
+// What a plugin takes for `text`.
+static pjrt::Value ParseValue(const std::string& text) {
+  if (text == "true" || text == "false") return text == "true";
+  const char* const end = text.data() + text.size();
+  int64_t whole = 0;
+  if (const auto [rest, error] = std::from_chars(text.data(), end, whole); error == std::errc() && rest == end) {
+    return whole;
+  }
+  float number = 0;
+  if (const auto [rest, error] = std::from_chars(text.data(), end, number); error == std::errc() && rest == end) {
+    return number;
+  }
+  return text;
+}
+
+static Result<pjrt::Values> ParseOptions(const std::vector<std::string>& texts) {
+  pjrt::Values values;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return InvalidArgument("callout: --plugin-option: expected NAME=VALUE, got '" + text + "'");
+    }
+    if (!values.emplace(text.substr(0, equals), ParseValue(text.substr(equals + 1))).second) {
+      return InvalidArgument("callout: --plugin-option: '" + text.substr(0, equals) + "' is given twice");
+    }
+  }
+  return values;
+}
+
+// The plugin's error does not say which of its options it did not like.
+static Status ExplainOptions(Status error, const PluginChoice& choice) {
+  if (choice.options.empty()) return error;
+  std::string given;
+  for (const std::string& option : choice.options) given += " '" + option + "'";
+  return Status(error.code(),
+                "callout: the plugin refuses --plugin-option" + given + ": " + std::string(error.message()));
+}
+
+Result<std::shared_ptr<const pjrt::Client>> OpenClient(const PluginChoice& choice, int device_count) {
   pjrt::ClientOptions options;
-  options.values["cpu_device_count"] = static_cast<int64_t>(device_count);
-  auto client = pjrt::Client::Create(plugin, options);
-  if (!client.ok() && client.status().code() == StatusCode::kInvalidArgument) client = pjrt::Client::Create(plugin);
-  if (!client.ok()) return std::move(client).status();
+  CALLOUT_ASSIGN_OR_RETURN(options.values, ParseOptions(choice.options));
+  CALLOUT_ASSIGN_OR_RETURN(auto plugin, pjrt::Plugin::Load(choice.path));
+  pjrt::ClientOptions with_devices = options;
+  with_devices.values.emplace("cpu_device_count", static_cast<int64_t>(device_count));
+  auto client = pjrt::Client::Create(plugin, with_devices);
+  if (!client.ok() && client.status().code() == StatusCode::kInvalidArgument) {
+    client = pjrt::Client::Create(plugin, options);
+  }
+  if (!client.ok()) return ExplainOptions(std::move(client).status(), choice);
   if (client.value()->devices().size() < static_cast<size_t>(device_count)) {
     return InvalidArgument("callout: the program needs " + std::to_string(device_count) + " devices, the plugin '" +
                            plugin->path() + "' has " + std::to_string(client.value()->devices().size()));
   }
-  for (const std::string& handler : handlers) CALLOUT_RETURN_IF_ERROR(RegisterHandler(*client.value(), handler));
+  for (const std::string& handler : choice.handlers) CALLOUT_RETURN_IF_ERROR(RegisterHandler(*client.value(), handler));
   return client;
 }
 

@@ -21,10 +21,16 @@ inline constexpr int kMaxDevices = 2048;
 /// Writes the error to standard error, and returns the exit code of its cause: kUnusable.
 int Refuse(const Status& status);
 
-/// "cpu_device_count" is how the CPU plugin is told; other plugins have the devices that they have. `handlers`: each
-/// NAME=lib.so:SYMBOL, a function of XLA FFI for the plugin's platform. InvalidArgument for anything else.
-Result<std::shared_ptr<const pjrt::Client>> OpenClient(const std::string& plugin_path, int device_count,
-                                                       const std::vector<std::string>& handlers);
+/// Which plugin, and what it is told.
+struct PluginChoice {
+  std::string path;                   ///< Empty: see Plugin::Load.
+  std::vector<std::string> options;   ///< Each NAME=VALUE: true, false, a whole number, a number, or text.
+  std::vector<std::string> handlers;  ///< Each NAME=lib.so:SYMBOL, a function of XLA FFI for the plugin's platform.
+};
+
+/// "cpu_device_count" is how the CPU plugin is told of `device_count`, unless the options say it; other plugins have
+/// the devices that they have. InvalidArgument for options and handlers that are none; else the plugin's errors.
+Result<std::shared_ptr<const pjrt::Client>> OpenClient(const PluginChoice& choice, int device_count);
 
 /// How many devices the program needs: `wanted` if that is set, or what the program says, or 1. InvalidArgument if both
 /// say something else.

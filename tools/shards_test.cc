@@ -51,25 +51,27 @@ TEST(ShardsTest, AReplicatedArrayIsWholeEverywhere) {
 
 TEST(ArgumentsTest, MustBeWhatTheProgramTakes) {
   const std::vector<pjrt::ArrayType> expected = {{DType::kFloat32, {2}}, {DType::kInt32, {}}};
-  const auto arrays = ReadArguments({"f32[2]=1,2", "s32[]=3"}, expected);
+  ArraySource source;
+  const auto arrays = ReadArguments({"f32[2]=1,2", "s32[]=3"}, expected, source);
   ASSERT_THAT(arrays, IsOk());
   EXPECT_EQ(arrays->size(), 2U);
-  EXPECT_THAT(ReadArguments({"f32[2]=1,2"}, expected),
+  EXPECT_THAT(ReadArguments({"f32[2]=1,2"}, expected, source),
               StatusIs(StatusCode::kInvalidArgument,
                        "takes 2 arguments (f32[2], s32[]), got 1; for example --arg 's32[]=random:0'"));
-  EXPECT_THAT(ReadArguments({"f32[2]=1", "s32[]=3", "f32[4000000000000]=3"}, expected),
+  EXPECT_THAT(ReadArguments({"f32[2]=1", "s32[]=3", "f32[4000000000000]=3"}, expected, source),
               StatusIs(StatusCode::kInvalidArgument, "got 3; arguments that it does not use are not among them"));
-  EXPECT_THAT(ReadArguments({"f32[2]=1", "s32[]=3", "s32[]=3"}, expected),
+  EXPECT_THAT(ReadArguments({"f32[2]=1", "s32[]=3", "s32[]=3"}, expected, source),
               StatusIs(StatusCode::kInvalidArgument, "got 3"));
   EXPECT_THAT(
-      ReadArguments({"f32[3]=1", "s32[]=3"}, expected),
+      ReadArguments({"f32[3]=1", "s32[]=3"}, expected, source),
       StatusIs(StatusCode::kInvalidArgument, "argument 0 of the program is f32[2], got f32[3] from 'f32[3]=1'"));
-  EXPECT_THAT(ReadArguments({"f32[4000000000000]=1", "s32[]=3"}, expected),  // before there are elements
+  EXPECT_THAT(ReadArguments({"f32[4000000000000]=1", "s32[]=3"}, expected, source),  // before there are elements
               StatusIs(StatusCode::kInvalidArgument, "argument 0 of the program is f32[2]"));
-  EXPECT_THAT(ReadArguments({}, {{DType::kToken, {}}}), StatusIs(StatusCode::kInvalidArgument, "takes tokens"));
-  EXPECT_THAT(ReadArguments({::testing::TempDir()}, expected), StatusIs(StatusCode::kNotFound, "Is a directory"));
-  EXPECT_THAT(ReadArguments({"/no/such.npy"}, expected), StatusIs(StatusCode::kNotFound, "'/no/such.npy'"));
-  EXPECT_THAT(ReadArguments({}, {}), IsOk());
+  EXPECT_THAT(ReadArguments({}, {{DType::kToken, {}}}, source), StatusIs(StatusCode::kInvalidArgument, "takes tokens"));
+  EXPECT_THAT(ReadArguments({::testing::TempDir()}, expected, source),
+              StatusIs(StatusCode::kNotFound, "Is a directory"));
+  EXPECT_THAT(ReadArguments({"/no/such.npy"}, expected, source), StatusIs(StatusCode::kNotFound, "'/no/such.npy'"));
+  EXPECT_THAT(ReadArguments({}, {}, source), IsOk());
 }
 
 }  // namespace

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/json_string.h"
+#include "frame/dtype_row.h"
+#include "frame/small_float.h"
+#include "text/text.h"
+
+namespace callout::tools {
+namespace {
+
+using internal::DTypeKind;
+using Number = std::complex<long double>;  // which has all integers of 64 bits
+
+template <typename T>
+long double LoadAs(const std::byte* data) {
+  T value;
+  std::memcpy(&value, data, sizeof(value));
+  return static_cast<long double>(value);
+}
+
+long double LoadInteger(const internal::DTypeRow& row, const std::byte* data) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, data, ElementSize(row.dtype));
+  const int unused = 64 - row.bits;  // what is in them does not count
+  if (row.kind == DTypeKind::kSigned) return static_cast<long double>(static_cast<int64_t>(bits << unused) >> unused);
+  return static_cast<long double>(bits << unused >> unused);
+}
+
+Number Load(const internal::DTypeRow& row, const std::byte* data) {
+  switch (row.kind) {
+    case DTypeKind::kComplex:
+      return row.bits == 64 ? Number{LoadAs<float>(data), LoadAs<float>(data + sizeof(float))}
+                            : Number{LoadAs<double>(data), LoadAs<double>(data + sizeof(double))};
+    case DTypeKind::kFloat:
+      if (row.bits == 32) return LoadAs<float>(data);
+      if (row.bits == 64) return LoadAs<double>(data);
+      return internal::SmallFloatToFloat(row.format, row.bits == 16
+                                                         ? static_cast<uint16_t>(LoadInteger(row, data))
+                                                         : static_cast<uint16_t>(std::to_integer<uint8_t>(*data)));
+    default:
+      return LoadInteger(row, data);
+  }
+}
+
+bool IsNan(const Number& number) { return std::isnan(number.real()) || std::isnan(number.imag()); }
+
+long double Magnitude(const Number& number) { return std::hypot(number.real(), number.imag()); }
+
+// Infinite where only one of them is a NaN, or they are other infinities.
+long double ErrorOf(const Number& expected, const Number& got) {
+  if (expected == got || (IsNan(expected) && IsNan(got))) return 0;
+  const long double error = Magnitude(got - expected);
+  return std::isnan(error) ? std::numeric_limits<long double>::infinity() : error;
+}
+
+// Row-major.
+std::vector<int64_t> IndexOf(int64_t element, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> index(dims.size());
+  for (size_t d = dims.size(); d-- > 0; element /= dims[d]) index[d] = element % dims[d];
+  return index;
+}
+
+std::string ElementText(const Array& array, int64_t element) {
+  const size_t size = ElementSize(array.type.dtype);
+  const std::byte* begin = array.bytes.data() + static_cast<size_t>(element) * size;
+  std::string text;
+  AppendJson(Array{{array.type.dtype, {}}, {begin, begin + size}}, text);
+  return text;
+}
+
+std::string IndexText(const std::vector<int64_t>& index) {
+  std::string text;
+  for (const int64_t each : index) text += (text.empty() ? "" : ",") + std::to_string(each);
+  return "[" + text + "]";
+}
+
+std::string ShortNumber(double number) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g", number);
+  return text;
+}
+
+// JSON has no infinity.
+void AppendError(double number, std::string& text) {
+  if (!std::isfinite(number)) {
+    text += "\"Infinity\"";
+  } else {
+    internal::AppendNumber(number, text);
+  }
+}
+
+void AppendElements(const Comparison& comparison, std::string& text) {
+  text += ", \"elements\": " + std::to_string(comparison.elements) +
+          ", \"differing\": " + std::to_string(comparison.differing) + ", \"max_absolute_error\": ";
+  AppendError(comparison.max_absolute_error, text);
+  text += ", \"max_relative_error\": ";
+  AppendError(comparison.max_relative_error, text);
+  if (comparison.differing == 0) return;
+  text += ", \"index\": " + IndexText(comparison.index) + ", \"expected\": " + comparison.expected +
+          ", \"got\": " + comparison.got;
+}
+
+}  // namespace
+
+Comparison Compare(const Array& expected, const Array& got, const Tolerances& tolerances, std::string source) {
+  const internal::DTypeRow& row = internal::RowOf(expected.type.dtype);
+  const bool is_exact = row.kind != DTypeKind::kFloat && row.kind != DTypeKind::kComplex;
+  Comparison comparison;
+  comparison.expected_type = expected.type;
+  comparison.got_type = got.type;
+  comparison.source = std::move(source);
+  comparison.relative = tolerances.relative.value_or(is_exact ? 0 : 1e-5);
+  comparison.absolute = tolerances.absolute.value_or(is_exact ? 0 : 1e-8);
+  if (!comparison.same_type()) return comparison;
+  const size_t size = ElementSize(expected.type.dtype);
+  comparison.elements = static_cast<int64_t>(expected.bytes.size() / size);
+  for (int64_t i = 0; i < comparison.elements; ++i) {
+    const size_t at = static_cast<size_t>(i) * size;
+    if (std::memcmp(&expected.bytes[at], &got.bytes[at], size) == 0) continue;
+    const Number wanted = Load(row, &expected.bytes[at]);
+    const long double magnitude = Magnitude(wanted);
+    const long double error = ErrorOf(wanted, Load(row, &got.bytes[at]));
+    if (error == 0) continue;
+    comparison.max_absolute_error = std::max(comparison.max_absolute_error, static_cast<double>(error));
+    if (magnitude != 0) {
+      const auto relative = static_cast<double>(std::isfinite(error) ? error / magnitude : error);
+      comparison.max_relative_error = std::max(comparison.max_relative_error, relative);
+    }
+    // With an infinity on either side no tolerance is enough.
+    if (std::isfinite(error) && error <= comparison.absolute + comparison.relative * magnitude) continue;
+    if (comparison.differing++ > 0) continue;
+    comparison.index = IndexOf(i, expected.type.dims);
+    comparison.expected = ElementText(expected, i);
+    comparison.got = ElementText(got, i);
+  }
+  comparison.equal = comparison.differing == 0;
+  return comparison;
+}
+
+std::string ToText(size_t number, const Comparison& comparison) {
+  const std::string what = "result " + std::to_string(number);
+  if (!comparison.same_type()) {
+    return what + " differs from '" + comparison.source + "': expected " + comparison.expected_type.ToString() +
+           ", got " + comparison.got_type.ToString();
+  }
+  return what + ", " + comparison.got_type.ToString() + ", differs from '" + comparison.source +
+         "': " + std::to_string(comparison.differing) + " of " + std::to_string(comparison.elements) +
+         " elements differ; the first at " + IndexText(comparison.index) + ": expected " + comparison.expected +
+         ", got " + comparison.got + "; max error " + ShortNumber(comparison.max_absolute_error) + ", relative " +
+         ShortNumber(comparison.max_relative_error) + " (rtol " + ShortNumber(comparison.relative) + ", atol " +
+         ShortNumber(comparison.absolute) + ")";
+}
+
+void AppendJson(const Comparison& comparison, std::string& text) {
+  text += std::string("{\"equal\": ") + (comparison.equal ? "true" : "false") + ", \"source\": ";
+  internal::AppendJsonString(comparison.source, text);
+  text += ", \"expected_type\": \"" + comparison.expected_type.ToString() + "\", \"got_type\": \"" +
+          comparison.got_type.ToString() + "\", \"rtol\": ";
+  internal::AppendNumber(comparison.relative, text);
+  text += ", \"atol\": ";
+  internal::AppendNumber(comparison.absolute, text);
+  if (comparison.same_type()) AppendElements(comparison, text);
+  text += '}';
+}
+
+}  // namespace callout::tools
