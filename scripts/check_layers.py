@@ -44,6 +44,7 @@ BELOW = {
     "text": {"base", "frame"},
     "sinks": {"base", "frame", "registry", "delivery", "text"},
     "files": {"base", "frame", "registry", "sinks", "text"},
+    "arrays": {"base", "files", "frame", "registry", "sinks"},
     "statistics": {"base", "frame", "registry", "sinks"},
     "watch": {"base", "frame", "registry"},
     "checks": {"base", "frame", "registry", "sinks"},

@@ -22,7 +22,7 @@ prepare() { # PYTHON VENV JAX WHEEL
     "$1" -m venv --clear "$2"
     "$2/bin/python" -m pip install --quiet --disable-pip-version-check \
       -c build/matrix/constraints.txt "jax==$3" "jaxlib==$3" numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba autograd \
-      ipywidgets matplotlib pandas pillow prometheus_client tensorboard
+      ipywidgets matplotlib pandas pillow prometheus_client pyarrow tensorboard tensorstore zarr
     echo "$wanted" > "$2/made-of"
   fi
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index \
@@ -53,7 +53,7 @@ done
 # Programs for GPUs run on a double of the driver, which takes minutes: `make test` does that. Where it ran (TESTED), so did
 # what is the same with every JAX.
 left_out=('gpu_*' 'cuda_*' 'numba_cuda*')
-[[ -z ${TESTED:-} ]] || left_out+=(cpp 'command*' csv file_crashes numpy_text pipes report 'sink*' statistics 'tensorboard*' terminals)
+[[ -z ${TESTED:-} ]] || left_out+=(arrays_on_disk cpp 'command*' csv file_crashes numpy_text pipes report 'sink*' statistics 'tensorboard*' terminals)
 for cell in "${!labels[@]}"; do
   status=0
   echo "== ${labels[$cell]}: tests"

@@ -123,7 +123,7 @@ Status FileOutput::NotOpen() const {
   return FailedPrecondition(Cannot("write to") + (is_child ? " in a forked child" : ": it is closed"));
 }
 
-Status FileOutput::EndRecord(size_t begin) {
+Status FileOutput::EndRecord(size_t begin, size_t records) {
   const uint64_t header_bytes = bytes_ == 0 ? header_.size() : 0;
   const bool has_record = begin > 0 || bytes_ > header_.size();
   if (rotate_at_ > 0 && has_record && bytes_ + header_bytes + pending_.size() > rotate_at_) {
@@ -132,10 +132,10 @@ Status FileOutput::EndRecord(size_t begin) {
     Status written = Write();
     const Status rotated = Rotate();
     pending_ += record;
-    ends_.push_back(pending_.size());
+    ends_.insert(ends_.end(), records, pending_.size());
     return written.ok() ? rotated : written;
   }
-  ends_.push_back(pending_.size());
+  ends_.insert(ends_.end(), records, pending_.size());
   return pending_.size() >= kWriteAt ? Write() : OkStatus();
 }
 

@@ -52,10 +52,10 @@ class FileOutput {
   /// What stands in front of the first record of this file, if it is empty, and of each that follows.
   void SetHeader(std::string header);
 
-  /// `append(std::string&)` appends a whole record, or returns why it does not. Written at once when there is much.
-  /// Errors: those of Flush; FailedPrecondition after Close.
+  /// `append(std::string&)` appends a whole record, or returns why it does not. Written at once when there is much. It
+  /// counts as so many `records` where it is lost. Errors: those of Flush; FailedPrecondition after Close.
   template <typename Append>
-  Status Add(Append&& append) {
+  Status Add(Append&& append, size_t records = 1) {
     MutexLock lock(mutex_);
     if (!IsOpen()) return NotOpen();
     const size_t begin = pending_.size();
@@ -63,7 +63,7 @@ class FileOutput {
       pending_.resize(begin);
       return status;
     }
-    return EndRecord(begin);
+    return EndRecord(begin, records);
   }
 
   /// Writes what was added, and the header. Error: Internal, with the path, errno's text and the number of records that
@@ -80,7 +80,7 @@ class FileOutput {
   Status CutTornRecord(const FindEnd& find_end, uint64_t size) CALLOUT_REQUIRES(mutex_);
   bool IsOpen() const CALLOUT_REQUIRES(mutex_);
   Status NotOpen() const;
-  Status EndRecord(size_t begin) CALLOUT_REQUIRES(mutex_);
+  Status EndRecord(size_t begin, size_t records) CALLOUT_REQUIRES(mutex_);
   Status Write() CALLOUT_REQUIRES(mutex_);
   Status WriteRecords(const std::string& bytes, const std::vector<size_t>& ends) CALLOUT_REQUIRES(mutex_);
   Status CutTorn() CALLOUT_REQUIRES(mutex_);
@@ -106,7 +106,7 @@ class FileOutput {
   int64_t synced_ns_ CALLOUT_GUARDED_BY(mutex_) = 0;
   std::string header_ CALLOUT_GUARDED_BY(mutex_);
   std::string pending_ CALLOUT_GUARDED_BY(mutex_);
-  std::vector<size_t> ends_ CALLOUT_GUARDED_BY(mutex_);  ///< Of the records in `pending_`.
+  std::vector<size_t> ends_ CALLOUT_GUARDED_BY(mutex_);  ///< Of each of the records in `pending_`.
 };
 
 }  // namespace callout::internal

@@ -6,7 +6,7 @@ namespace callout::internal {
 Status CloseFile(Callback& sink) {
   auto* const writer = dynamic_cast<FileSink*>(&sink);
   if (writer == nullptr) return InvalidArgument("callout: '" + sink.label() + "' writes no file");
-  return writer->file().Close();
+  return writer->Close();
 }
 
 }  // namespace callout::internal

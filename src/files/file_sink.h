@@ -18,12 +18,14 @@ class FileSink : public Sink {
   Status Deliver(const Record& record) override {
     return file_->Add([&](std::string& bytes) { return Format(record, bytes); });
   }
-  Status Flush() final { return file_->Flush(); }
-  FileOutput& file() { return *file_; }
+  Status Flush() override { return file_->Flush(); }
+  /// Writes what it has got, and lets go of the file. Any thread.
+  virtual Status Close() { return file_->Close(); }
 
  protected:
   /// Appends a whole record, or says why not.
   virtual Status Format(const Record& record, std::string& bytes) = 0;
+  FileOutput& file() { return *file_; }
   RecordClock& clock() { return clock_; }
 
  private:

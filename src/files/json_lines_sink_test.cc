@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "sinks/kinds.h"
-#include "testing/json.h"
+#include "base/json.h"
 #include "testing/sink_fixture.h"
 #include "testing/status_matchers.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "testing/json.h"
+#include "base/json.h"
 
 namespace callout::internal {
 namespace {

@@ -20,16 +20,15 @@ std::optional<int64_t> StepLeaf(const std::string& name, const callout_buffer& b
 }
 
 int64_t StepCounter::Next(const Record& record) {
-  std::pair<std::string, int32_t> key(record.site->label, record.device_ordinal);
-  auto it = next_.find(key);
-  if (it == next_.end()) {
-    const auto resumed = resumed_.find(key.first);
-    it = next_.emplace(std::move(key), resumed == resumed_.end() ? 0 : resumed->second).first;
+  if (last_ == nullptr || last_->first.second != record.device_ordinal || last_->first.first != record.site->label) {
+    const auto resumed = resumed_.find(record.site->label);
+    const int64_t first = resumed == resumed_.end() ? 0 : resumed->second;
+    last_ = &*next_.try_emplace({record.site->label, record.device_ordinal}, first).first;
   }
   std::optional<int64_t> step = record.step;
   if (!step) step = LeafStep(record);
-  if (!step) step = StepAfter(it->second, record.unsent);
-  it->second = StepAfter(*step, 1);
+  if (!step) step = StepAfter(last_->second, record.unsent);
+  last_->second = StepAfter(*step, 1);
   return *step;
 }
 

@@ -19,6 +19,10 @@ std::optional<int64_t> StepLeaf(const std::string& name, const callout_buffer& b
 /// Not thread-safe: a sink's own, used on the delivery thread.
 class StepCounter {
  public:
+  StepCounter() = default;
+  StepCounter(StepCounter&&) = default;
+  StepCounter& operator=(StepCounter&&) = default;
+
   /// What the tap was told by `step=`; else an integer scalar leaf called "step"; else how often taps of this name and
   /// device were reached before, those that sent nothing included.
   int64_t Next(const Record& record);
@@ -28,7 +32,9 @@ class StepCounter {
 
  private:
   std::map<std::string, int64_t> resumed_;  // by label, for devices that were not seen yet
-  std::map<std::pair<std::string, int32_t>, int64_t> next_;
+  using Counts = std::map<std::pair<std::string, int32_t>, int64_t>;
+  Counts next_;
+  Counts::value_type* last_ = nullptr;  // of the record before
 };
 
 }  // namespace callout::internal

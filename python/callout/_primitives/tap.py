@@ -51,8 +51,7 @@ def emit_tap(
     ctx: mlir.LoweringRuleContext, args: Sequence[Any], where: str, name: str, site: Site, *, threaded: bool = False
 ) -> list[Any]:
     """The custom call of a tap; its results, which are tokens."""
-    if site.is_for_one_process():
-        _ext.set_process_index(jax.process_index())
+    _ext.set_process_index(jax.process_index())
     return lowering.emit(
         ctx,
         TARGET,

@@ -55,6 +55,8 @@ class FileSink(NativeSink):
             raise ValueError(f"callout.sinks.{sink}: keep is how many rotated files are kept, and needs rotate_bytes")
         fsync_option = fsync_text(sink, fsync)
         self.path = of_this_process(path)
+        if jax.distributed.is_initialized():  # what records say; else a backend would start
+            _ext.set_process_index(jax.process_index())
         if replace:
             close(self.path)
         if _ext.is_written_here(self.path) and not _ext.on_delivery_thread():

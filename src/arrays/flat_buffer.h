@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FlatBuffers (flatbuffers.dev/internals), for the few tables of Arrow's messages: tables, strings, and vectors of
+// tables and of numbers. The schema compiler is a dependency of hosts, which this saves the package.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace callout::internal {
+
+/// A field of a table: absent, a number of so many bytes, or a reference, which is to be pointed somewhere.
+struct FlatField {
+  int bytes = 0;
+  uint64_t value = 0;
+
+  static FlatField Absent() { return {}; }
+  static FlatField Number(int bytes, int64_t value) { return {bytes, static_cast<uint64_t>(value)}; }
+  static FlatField Reference() { return {4, 0}; }
+};
+
+/// Writes what refers to something before what it refers to.
+class FlatWriter {
+ public:
+  /// The first table is the root. Returns where its fields are: a table has at most kMaxFields.
+  static constexpr size_t kMaxFields = 8;
+  struct Table {
+    size_t position = 0;
+    size_t fields[kMaxFields] = {};
+  };
+  Table AddTable(std::initializer_list<FlatField> fields);
+  size_t AddString(std::string_view text);
+  /// Numbers of 8 bytes, `group` of which are an element (a struct).
+  size_t AddNumbers(std::span<const int64_t> numbers, size_t group);
+  /// Of references. The i-th is at ReferenceAt(vector, i).
+  size_t AddVector(size_t count);
+  static size_t ReferenceAt(size_t vector, size_t i) { return vector + 4 + 4 * i; }
+  /// Makes the reference at `from` one to what stands behind it, at `to`.
+  void Point(size_t from, size_t to);
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void Align(size_t to) { bytes_.resize((bytes_.size() + to - 1) / to * to); }
+  void Append(uint64_t value, int bytes);
+  void Put(size_t at, uint64_t value, int bytes);
+
+  std::string bytes_ = std::string(8, '\0');  // the root's reference, and padding
+};
+
+/// A table in bytes that may be anything. Nothing of them is read outside of `bytes`. Borrowed: valid as long as these.
+class FlatTable {
+ public:
+  static std::optional<FlatTable> Root(std::string_view bytes);
+
+  /// Of a field that is absent: `otherwise`. Nothing for one that lies outside.
+  std::optional<int64_t> Number(int field, int bytes, int64_t otherwise) const;
+  bool Has(int field) const { return At(field) != 0; }
+  std::optional<FlatTable> Table(int field) const;
+  std::optional<std::string_view> String(int field) const;
+  /// How many elements of so many bytes each there are; 0 if the field is absent.
+  std::optional<size_t> Count(int field, size_t element_bytes) const;
+  /// Of a vector with more elements than that.
+  std::optional<FlatTable> TableAt(int field, size_t element) const;
+  std::optional<int64_t> NumberAt(int field, size_t element_bytes, size_t element, size_t offset) const;
+
+ private:
+  FlatTable(std::string_view bytes, size_t position, size_t vtable, size_t vtable_bytes)
+      : bytes_(bytes), position_(position), vtable_(vtable), vtable_bytes_(vtable_bytes) {}
+  static std::optional<FlatTable> Of(std::string_view bytes, size_t position);
+  static std::optional<int64_t> Load(std::string_view bytes, size_t at, int size);
+  static std::optional<size_t> Follow(std::string_view bytes, size_t at);
+  size_t At(int field) const;
+
+  std::string_view bytes_;
+  size_t position_;
+  size_t vtable_;
+  size_t vtable_bytes_;
+};
+
+}  // namespace callout::internal
