@@ -122,8 +122,9 @@ def bound(program, kind, log):
 
 
 def of_each_lane(f, log, *args):
-    """The oracle: (results, what was seen) of a loop in Python."""
-    return jnp.stack([f(*(arg[i] for arg in args)) for i in range(len(args[0]))]), log.take()
+    """The oracle: (results, what was seen) of the program of one lane, in a loop in Python."""
+    of_one = jax.jit(f)
+    return np.stack([of_one(*(arg[i] for arg in args)) for i in range(len(args[0]))]), log.take()
 
 
 def by_lane(seen):
@@ -139,12 +140,13 @@ def same(seen, expected, in_order=False):
         assert by_lane(seen) == by_lane(expected)
 
 
-def agrees(f, log, transformed=None, in_order=False):
-    """`transformed(LANES, VALUES)` does what a loop over lanes with `f` does."""
+def agrees(f, log, *transformed, in_order=False):
+    """Each of `transformed`, `jax.jit(jax.vmap(f))` by default, does with all lanes what a loop over them with `f` does."""
     expected, calls = of_each_lane(f, log, LANES, VALUES)
-    np.testing.assert_allclose((transformed or jax.jit(jax.vmap(f)))(LANES, VALUES), expected, rtol=1e-6)
-    same(log.take(), calls, in_order=in_order)
     assert calls
+    for of_all in transformed or [jax.jit(jax.vmap(f))]:
+        np.testing.assert_allclose(of_all(LANES, VALUES), expected, rtol=1e-6)
+        same(log.take(), calls, in_order=in_order)
 
 
 @programs
@@ -168,10 +170,10 @@ def test_operation_by_operation(program, log):
 @conds
 @differentiable
 def test_gradients(program, kind, log):
-    f = jax.grad(bound(program, kind, log), argnums=1)
-    agrees(f, log)  # vmap of the gradient
-    whole = bound(program, kind, log)
-    agrees(f, log, jax.jit(jax.grad(lambda lanes, values: jax.vmap(whole)(lanes, values).sum(), argnums=1)))
+    f = bound(program, kind, log)
+    of_one = jax.grad(f, argnums=1)
+    of_all = jax.grad(lambda lanes, values: jax.vmap(f)(lanes, values).sum(), argnums=1)
+    agrees(of_one, log, jax.jit(jax.vmap(of_one)), jax.jit(of_all))
 
 
 @loops
@@ -184,8 +186,7 @@ def test_forward_mode(program, kind, log):
         f = jax.vmap(bound(program, kind, log))
         return jax.jvp(lambda values: f(lanes, values), (values,), (jnp.ones_like(values),))[1]
 
-    agrees(of_one, log)
-    agrees(of_one, log, jax.jit(of_all))
+    agrees(of_one, log, jax.jit(jax.vmap(of_one)), jax.jit(of_all))
 
 
 @few
@@ -214,7 +215,7 @@ def test_a_predicate_of_one_vmap_only(log):
 
 def test_rematerialised_loops_and_branches(log):
     f = jax.grad(jax.checkpoint(bound(one_branch, tap, log)), argnums=1)
-    expected, calls = of_each_lane(jax.jit(f), log, LANES, VALUES)
+    expected, calls = of_each_lane(f, log, LANES, VALUES)
     for transformed in (
         jax.vmap(f),
         jax.grad(lambda lanes, values: jax.checkpoint(jax.vmap(bound(one_branch, tap, log)))(lanes, values).sum(), 1),
