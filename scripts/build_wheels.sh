@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds one wheel for each Python found (default 3.12 and 3.11) into dist/, repairs its platform tag
-# and checks its content. Usage: build_wheels.sh [MINOR...]
+# and checks its content; a wheel that is newer than what it is made of stays. Usage: build_wheels.sh [MINOR...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 minors=("$@")
@@ -21,6 +21,13 @@ for minor in "${minors[@]}"; do
   tag=cp${minor/./}
   if ! python=$(PYTHON='' scripts/find_python.sh "$minor" 2> "build/wheels/$tag.log"); then
     echo "wheel $tag: SKIPPED: $(paste -sd ';' "build/wheels/$tag.log")"
+    continue
+  fi
+  wheel=$(echo dist/callout-*-"$tag"-*.whl)
+  if [[ -e $wheel && -z $(find CMakeLists.txt LICENSE README.md cmake include pyproject.toml python requirements src scripts/build_wheels.sh \
+    -type f -newer "$wheel" -not -path '*/__pycache__/*' -print -quit) ]]; then
+    echo "wheel $tag: nothing has changed since it was built"
+    built=$((built + 1))
     continue
   fi
   echo "wheel $tag: building with $minor"

@@ -63,27 +63,40 @@ prepare() { # PYTHON VENV JAX PLUGINS WHEEL
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$5"
 }
 
-plain=(-p no:cacheprovider -o filterwarnings=) # versions are not all pinned: warnings are no errors
-failed=0
-run() { # LABEL NAME DEVICES COMMAND...: prints what the command ends with, and all of it if it fails
-  local log=$root/$cell_name-$2.log status=0 start=$SECONDS summary
-  software_gpu/run --devices "$3" "${@:4}" > "$log" 2>&1 < /dev/null || status=$?
+# A part of a cell prints what it ends with, and all of it if it fails.
+run() { # NAME DEVICES COMMAND...
+  local log=$root/$cell_name-$1.log status=0 start=$SECONDS summary
+  software_gpu/run --devices "$2" "${@:3}" > "$log" 2>&1 < /dev/null || status=$?
   summary=$(grep -E '^(=+ .*(passed|failed|error|no tests ran).* =+|gpu-check: .*)$' "$log" | tail -n 1 | sed -E 's/^=+ //; s/ =+$//')
-  if ((status)); then
-    failed=1
-    tail -n 150 "$log"
-  else
-    grep -E '^(SKIPPED|software GPU: JAX|xla_cuda_plugin|\| .* NOT RUN )' "$log" || true
-  fi
-  echo "gpu: $1, $2, $3 device(s): ${summary:-exit code $status, no summary} ($((SECONDS - start)) s)" | tee -a "$results"
-  ((!status)) || echo "gpu: $1, $2: exit code $status, see $log" | tee -a "$results"
+  {
+    if ((status)); then
+      tail -n 150 "$log"
+    else
+      grep -E '^(SKIPPED|software GPU: JAX|xla_cuda_plugin|\| .* NOT RUN )' "$log" || true
+    fi
+    echo "gpu: $label, $1, $2 device(s): ${summary:-exit code $status, no summary} ($((SECONDS - start)) s)" | tee -a "$results"
+    ((!status)) || echo "gpu: $label, $1: exit code $status, see $log" | tee -a "$results"
+  } > "$log.summary"
+  flock "$root" cat "$log.summary"
+  return "$status"
+}
+export -f run
+export root results cell_name label
+
+parts=()
+part() { parts+=("$*"); } # NAME DEVICES COMMAND...
+pytest="python -m pytest -p no:cacheprovider -o filterwarnings=" # versions are not all pinned: warnings are no errors
+suite() { # NAME DEVICES FILES...
+  local files=("${@:3}")
+  part "$1" "$2" env CALLOUT_TEST_PLATFORM=cuda "$pytest" "${files[@]/#/tests/python/}"
+}
+# As many at a time as there are cores; not in the background, where shells have programs ignore Ctrl-C, which tests need.
+run_parts() {
+  # shellcheck disable=SC2016
+  printf '%s\0' "${parts[@]}" | xargs -0 -P "$(nproc)" -I LINE bash -c 'run $1' run LINE
 }
 
-suite() { # LABEL NAME DEVICES FILES...
-  local files=("${@:4}")
-  CALLOUT_TEST_PLATFORM=cuda run "$1" "$2" "$3" python -m pytest "${plain[@]}" "${files[@]/#/tests/python/}"
-}
-
+failed=0
 for cell in "${cells[@]}"; do
   IFS=: read -r minor jax cuda <<< "$cell"
   label="Python $minor, JAX $jax, CUDA $cuda"
@@ -99,18 +112,20 @@ for cell in "${cells[@]}"; do
   prepare "$python" "$root/$cell_name" "$jax" "$plugins" "$(echo dist/callout-*-cp"${minor/./}"-*.whl)"
   export CALLOUT_SOFTWARE_GPU_PYTHON=$PWD/$root/$cell_name/bin/python
   PATH=$PWD/$root/$cell_name/bin:$PATH
-  run "$label" handlers 2 python -m pytest "${plain[@]}" software_gpu/python/test_handlers.py software_gpu/python/test_run.py
-  run "$label" gpu-check 1 python benchmarks/python/gpu/check.py \
+  parts=()
+  part gpu-check 1 python benchmarks/python/gpu/check.py \
     --only driver,kernels,numba_kernels,buffers,calls,taps,host --out "$root/$cell_name-check"
-  suite "$label" calls 1 "${calls[@]}"
-  suite "$label" taps 1 "${taps[@]}"
+  part handlers 2 "$pytest" software_gpu/python/test_handlers.py software_gpu/python/test_run.py
+  suite calls 1 "${calls[@]}"
+  suite taps 1 "${taps[@]}"
   if [[ $scope == full ]]; then
-    run "$label" programs 2 python -m pytest "${plain[@]}" software_gpu/python/test_programs.py
-    suite "$label" suites 1 "${others[@]}"
+    part programs 2 "$pytest" software_gpu/python/test_programs.py
+    suite suites 1 "${others[@]}"
     # As many devices as the suites have on a CPU, so that none is skipped for their number.
-    suite "$label" calls-and-taps-on-8 8 "${calls[@]}" "${taps[@]}"
-    suite "$label" suites-on-8 8 "${others[@]}"
+    suite calls-and-taps-on-8 8 "${calls[@]}" "${taps[@]}"
+    suite suites-on-8 8 "${others[@]}"
   fi
+  run_parts || failed=1
 done
 
 echo "== gpu-test"

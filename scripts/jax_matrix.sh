@@ -53,7 +53,8 @@ done
 # Programs for GPUs run on a double of the driver, which takes minutes: `make test` does that. Where it ran (TESTED), so did
 # what is the same with every JAX.
 left_out=('gpu_*' 'cuda_*' 'numba_cuda*')
-[[ -z ${TESTED:-} ]] || left_out+=(arrays_on_disk cpp 'command*' csv file_crashes numpy_text pipes report 'sink*' statistics 'tensorboard*' terminals)
+[[ -z ${TESTED:-} ]] || left_out+=(arrays_on_disk cpp 'command*' csv file_crashes native_code numba_content numba_kinds numpy_text pipes
+  report 'sink*' statistics 'tensorboard*' terminals)
 for cell in "${!labels[@]}"; do
   status=0
   echo "== ${labels[$cell]}: tests"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the Python tests in parts, as many at a time as there are cores (JOBS), since a test mostly uses one: those of whole
-# processes, those of the fuzzer, and four parts of the others. Each part's output comes when it has ended. Usage:
+# processes, those of the fuzzer, and six parts of the others. Each part's output comes when it has ended. Usage:
 # run_tests.sh PYTHON LOGS [LEFT_OUT...]  LEFT_OUT: gpu_* leaves out the files test_gpu_*.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,10 +20,10 @@ wanted() { # FILE LEFT_OUT...
 }
 
 # What whole processes do takes longest: it comes first.
-process=process python=(python-{0..3}) count=0
+process=process python=(python-{0..5}) count=0
 for file in tests/process/test_*.py; do ! wanted "$file" "$@" || process+=" $file"; done
 for file in tests/python/test_*.py; do
-  if wanted "$file" "$@"; then python[count++ % 4]+=" $file"; fi
+  if wanted "$file" "$@"; then python[count++ % 6]+=" $file"; fi
 done
 parts=("$process" "${python[@]}" "programs tests/programs")
 

@@ -43,9 +43,8 @@ def nothing_is_left():
     assert checking.live() == before
 
 
-@pytest.mark.parametrize("first", [0, 4, 8])
-def test_programs_do_what_their_oracles_say(first):
-    for seed in range(first, first + 4):
+def test_programs_do_what_their_oracles_say():
+    for seed in range(4):
         try:
             checking.check(seeds.draw(seed))
         except (checking.TooLarge, checking.Refused, checking.Alike):

@@ -79,6 +79,11 @@ def _address(capsule: object) -> int:
     return get(capsule, b"xla._CUSTOM_CALL_TARGET")
 
 
+def environment_without() -> dict[str, str]:
+    """That of a process which shall not find the double: it may be in this one's, for tests that came before."""
+    return {name: value for name, value in os.environ.items() if value != _ENVIRONMENT.get(name)}
+
+
 @functools.cache
 def _adapter() -> Any:
     """Makes handlers for cpu of those for CUDA. The environment of the double is set before it is loaded."""
