@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from . import _ext
+from ._sinks.arrays import Arrow, Npy, Zarr
 from ._sinks.file_sink import FileSink, Fsync, Path, close, fsync_text, of_this_process
 from ._sinks.function import Function
 from ._sinks.histogram import Histogram
@@ -27,12 +28,14 @@ __all__ = [
     "Function",
     "Histogram",
     "JsonLines",
+    "Npy",
     "Null",
     "Print",
     "Statistics",
     "Summary",
     "Tee",
     "TensorBoard",
+    "Zarr",
     "close",
 ]
 
@@ -209,54 +212,6 @@ class Csv(FileSink):
                     f"callout.sinks.Csv: '{leaf or 'value'}' has shape {list(shape)}, and a CSV file takes arrays of at "
                     f"most {_MOST_ELEMENTS} elements, a column each: tap a part or a mean of it, or write it to another sink"
                 )
-
-
-class Arrow(FileSink):
-    """Writes an Arrow IPC stream, a row a record, as pyarrow, pandas, polars and DuckDB read it.
-
-    The columns are name, step, device, process, time and the leaves of the first record: numbers for scalars, tensors
-    (`arrow.fixed_shape_tensor`) for arrays, "value" for a single array. A record without one of them has a null; one with
-    another leaf, type or shape is an error at the next barrier. Each batch of records is one of the file.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        append: bool = False,
-        replace: bool = False,
-        fsync: Fsync = "never",
-        rotate_bytes: int | None = None,
-        keep: int | None = None,
-        name: str = "arrow",
-    ):
-        """Opens the file, which no other sink or process may be writing.
-
-        Args:
-            path: created if missing, emptied unless `append`. "{process}" in it becomes `jax.process_index()`.
-            append: keep what the file holds, but for a batch at its end that a process did not finish. Columns are those of
-                the file, and steps go on behind its last ones.
-            replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook
-                that is run again. Taps of programs that were traced with that sink fail from then on.
-            fsync: "never", after each "batch", or at most every so many seconds.
-            rotate_bytes: a file that would become larger is renamed to PATH.1, and PATH.1 to PATH.2 and so on. Each has the
-                schema.
-            keep: how many renamed files stay; all by default.
-            name: what statistics call it.
-
-        Raises:
-            RegistrationError: the file cannot be opened, is being written already, or is no stream of such a sink.
-        """
-        self._open(
-            "arrow",
-            name,
-            path,
-            replace=replace,
-            append=append,
-            fsync=fsync,
-            rotate_bytes=rotate_bytes,
-            keep=keep,
-        )
 
 
 _Kind = Literal["scalar", "histogram", "image", "text"]

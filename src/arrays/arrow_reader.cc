@@ -77,13 +77,13 @@ Result<bool> ArrowReader::Next() {
   CALLOUT_ASSIGN_OR_RETURN(const bool is_there, ReadMessage(message, body));
   if (!is_there) return false;
   const auto root = FlatTable::Root(message);
-  const auto type = root ? root->Number(1, 1, 0) : std::nullopt;
-  const auto bytes = root ? root->Number(3, 8, 0) : std::nullopt;
+  const int64_t type = root ? root->Number(1, 1, 0).value_or(-1) : -1;
+  const int64_t bytes = root ? root->Number(3, 8, 0).value_or(-1) : -1;
   const auto batch = root ? root->Table(2) : std::nullopt;
-  if (!type || !bytes || *bytes < 0 || !batch || *type != kArrowBatch) return MalformedBatch();
-  if (size_ - body < static_cast<uint64_t>(*bytes)) return false;
-  CALLOUT_RETURN_IF_ERROR(TakeBatch(*batch, body, static_cast<uint64_t>(*bytes)));
-  end_ = body + static_cast<uint64_t>(*bytes);
+  if (bytes < 0 || !batch || type != kArrowBatch) return MalformedBatch();
+  if (size_ - body < static_cast<uint64_t>(bytes)) return false;
+  CALLOUT_RETURN_IF_ERROR(TakeBatch(*batch, body, static_cast<uint64_t>(bytes)));
+  end_ = body + static_cast<uint64_t>(bytes);
   return true;
 }
 

@@ -68,12 +68,6 @@ Result<std::vector<ArrowColumn>> ColumnsOf(const Record& record) {
   return columns;
 }
 
-std::string TypeText(const ArrowColumn& column) {
-  std::string text = std::string(ShortName(column.dtype)) + "[";
-  for (size_t i = 0; i < column.shape.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(column.shape[i]);
-  return text + "]";
-}
-
 // Which leaf a column has of a record; the record's own fields and nothing are none.
 struct ArrowRow {
   static constexpr size_t kNone = std::numeric_limits<size_t>::max();
@@ -97,8 +91,8 @@ Result<ArrowRow> ArrowRowOf(const Record& record, const std::vector<ArrowColumn>
       return InvalidArgument("'" + column.name + "' is none of its columns: " + names);
     }
     if (*it != column) {
-      return InvalidArgument("'" + column.name + "' is " + TypeText(column) + ", expected " + TypeText(*it) +
-                             " as in its column");
+      return InvalidArgument("'" + column.name + "' is " + TypeText(column.dtype, column.shape) + ", expected " +
+                             TypeText(it->dtype, it->shape) + " as in its column");
     }
     const auto place = static_cast<size_t>(it - columns.begin()) - kArrowFields.size();
     row.leaves[place] = i;

@@ -42,6 +42,12 @@ Result<DType> StoredType(DType dtype) {
   return InvalidArgument("elements of type " + std::string(row.short_name) + " cannot be stored");
 }
 
+std::string TypeText(DType dtype, std::span<const int64_t> shape) {
+  std::string text = std::string(ShortName(dtype)) + "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
 uint64_t StoredBytes(const callout_buffer& buffer, DType stored) {
   return static_cast<uint64_t>(ElementCount(buffer)) * static_cast<uint64_t>(BitWidth(stored) / 8);
 }

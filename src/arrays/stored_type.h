@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,9 @@ namespace callout::internal {
 /// What elements of a type are written as: floats that only XLA has as float32, integers of less than a byte as bytes,
 /// which is exact for all of them; other types as they are. InvalidArgument for tokens and types that are not known.
 Result<DType> StoredType(DType dtype);
+
+/// "f32[2,3]", for errors.
+std::string TypeText(DType dtype, std::span<const int64_t> shape);
 
 /// The bytes of the whole array in a file.
 uint64_t StoredBytes(const callout_buffer& buffer, DType stored);

@@ -4,7 +4,7 @@
 namespace callout::internal {
 
 Status CloseFile(Callback& sink) {
-  auto* const writer = dynamic_cast<FileSink*>(&sink);
+  auto* const writer = dynamic_cast<WritingSink*>(&sink);
   if (writer == nullptr) return InvalidArgument("callout: '" + sink.label() + "' writes no file");
   return writer->Close();
 }

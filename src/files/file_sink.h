@@ -12,15 +12,24 @@
 
 namespace callout::internal {
 
-class FileSink : public Sink {
+/// A sink that can be told to write what it has got, and to let go of its files.
+class WritingSink : public Sink {
  public:
-  FileSink(std::string label, std::unique_ptr<FileOutput> file) : Sink(std::move(label)), file_(std::move(file)) {}
+  using Sink::Sink;
+  /// Further records are errors; again does nothing. Thread-safe.
+  virtual Status Close() = 0;
+};
+
+/// A sink of one file that grows.
+class FileSink : public WritingSink {
+ public:
+  FileSink(std::string label, std::unique_ptr<FileOutput> file)
+      : WritingSink(std::move(label)), file_(std::move(file)) {}
   Status Deliver(const Record& record) override {
     return file_->Add([&](std::string& bytes) { return Format(record, bytes); });
   }
   Status Flush() override { return file_->Flush(); }
-  /// Writes what it has got, and lets go of the file. Any thread.
-  virtual Status Close() { return file_->Close(); }
+  Status Close() override { return file_->Close(); }
 
  protected:
   /// Appends a whole record, or says why not.

@@ -9,8 +9,8 @@
 #include <limits>
 #include <sstream>
 
-#include "sinks/kinds.h"
 #include "base/json.h"
+#include "sinks/kinds.h"
 #include "testing/sink_fixture.h"
 #include "testing/status_matchers.h"
 

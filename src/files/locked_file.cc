@@ -25,13 +25,13 @@ Status SystemError(const std::string& cannot) {
   return {permission ? StatusCode::kPermissionDenied : StatusCode::kNotFound, cannot + ": " + std::strerror(errno)};
 }
 
-Status TakeLock(int fd, const struct stat& file, const std::string& cannot) {
+Status TakeLock(int fd, const struct stat& file, const std::string& cannot, bool shared) {
   if (!OpenFiles::Get().TryAdd(fd, file)) {
     return AlreadyExists(cannot + ": another sink of this process is writing it; close that one first");
   }
   int error = 0;
   do {
-    error = flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    error = flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 ? 0 : errno;
   } while (error == EINTR);
   if (error == 0) return OkStatus();
   if (error != EWOULDBLOCK) {
@@ -77,7 +77,7 @@ bool Exchange(const std::string& other, const std::string& path) {
 
 }  // namespace
 
-Result<LockedFile> OpenLocked(const std::string& path, const std::string& cannot, bool must_be_new) {
+Result<LockedFile> OpenLocked(const std::string& path, const std::string& cannot, bool must_be_new, bool shared) {
   while (true) {
     const int fd = open(path.c_str(), kFlags | (must_be_new ? O_EXCL : 0), kMode);
     if (fd < 0) return SystemError(cannot);
@@ -88,7 +88,7 @@ Result<LockedFile> OpenLocked(const std::string& path, const std::string& cannot
       return status;
     }
     if (!S_ISREG(file.st_mode)) return LockedFile{fd, false, 0};
-    if (Status status = TakeLock(fd, file, cannot); !status.ok()) {
+    if (Status status = TakeLock(fd, file, cannot, shared); !status.ok()) {
       close(fd);
       return status;
     }

@@ -16,9 +16,11 @@ struct LockedFile {
 };
 
 /// Opens `path` for appending, creates it if it is missing (`must_be_new`: or fails), and takes its lock. `cannot`
-/// begins the errors: "cannot open". Errors: NotFound, PermissionDenied; AlreadyExists with who has the lock; Cancelled
-/// if a signal came while a pipe was waiting for its reader. Blocks until a pipe has one.
-Result<LockedFile> OpenLocked(const std::string& path, const std::string& cannot, bool must_be_new = false);
+/// begins the errors: "cannot open". `shared`: with other processes that take it so. Errors: NotFound,
+/// PermissionDenied; AlreadyExists with who has the lock; Cancelled if a signal came while a pipe was waiting for its
+/// reader. Blocks until a pipe has one.
+Result<LockedFile> OpenLocked(const std::string& path, const std::string& cannot, bool must_be_new = false,
+                              bool shared = false);
 
 /// Lets go of the lock, of which a process's child may have a copy, and closes the file. -1 is nothing.
 void CloseLocked(int fd);

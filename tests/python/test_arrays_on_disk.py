@@ -8,6 +8,8 @@ import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pytest
+import tensorstore
+import zarr
 from pyarrow import ipc
 
 
@@ -106,3 +108,154 @@ def test_arrow_refuses_other_columns(tmp_path, value, expected):
     with pytest.raises(callout.TapError, match=expected):
         callout.barrier_wait()
     assert read(tmp_path / "log").num_rows == 1
+
+
+def record_rows(sink, w, name="run"):
+    @jax.jit
+    def run(w):
+        def step(w, i):
+            value = {"w": w, "loss": w.sum(), "ok": w > 0, "half": w.astype(jnp.bfloat16), "none": w[:0], "n": i}
+            callout.tap(sink, value, name=name)
+            return w + 1, None
+
+        return jax.lax.scan(step, w, jnp.arange(50, dtype=jnp.int16))[0]
+
+    run(w)
+    callout.barrier_wait()
+
+
+def test_zarr_grows_and_goes_on(tmp_path):
+    path = tmp_path / "runs.zarr"
+    w = np.zeros((2, 3), np.float32)
+    sink = callout.sinks.Zarr(path, chunk_rows=7)
+    record_rows(sink, w, "a/run")
+    group = zarr.open_group(path, mode="r")["a/run"]
+    assert {name: (array.shape, str(array.dtype)) for name, array in group.arrays()} == {
+        "w": ((50, 2, 3), "float32"),
+        "loss": ((50,), "float32"),
+        "ok": ((50, 2, 3), "bool"),
+        "half": ((50, 2, 3), "float32"),
+        "none": ((50, 0, 3), "float32"),
+        "n": ((50,), "int16"),
+    }
+    sink.close()
+    sink = callout.sinks.Zarr(path, append=True)  # the chunks are those of the store
+    record_rows(sink, w + 50, "a/run")
+    callout.tap(sink, jnp.float32(1), name="one")
+    sink.close()
+    group = zarr.open_group(path, mode="r")["a/run"]
+    expected = np.broadcast_to(np.arange(100, dtype=np.float32)[:, None, None], (100, 2, 3))
+    np.testing.assert_array_equal(group["w"][:], expected)
+    np.testing.assert_array_equal(group["half"][:], expected)
+    np.testing.assert_array_equal(group["ok"][:], expected > 0)
+    np.testing.assert_array_equal(group["n"][:], np.arange(100) % 50)
+    kvstore = {"driver": "file", "path": str(path / "a/run/loss")}
+    store = tensorstore.open({"driver": "zarr3", "kvstore": kvstore}).result()
+    np.testing.assert_array_equal(store.read().result(), 6 * np.arange(100))
+    assert zarr.open_group(path, mode="r")["one"][:].tolist() == [1]
+    callout.sinks.Zarr(path).close()
+    assert list(zarr.open_group(path, mode="r").members()) == []
+
+
+def test_devices_and_shards_have_their_places(tmp_path):
+    devices = jax.devices()[:2]
+    mesh = jax.sharding.Mesh(np.array(devices), ("i",))
+    sharding = jax.NamedSharding(mesh, jax.P("i"))
+    chains = callout.sinks.Zarr(tmp_path / "chains", devices=devices, rows=30, chunk_rows=7)
+    shards = callout.sinks.Zarr(tmp_path / "shards")
+
+    @jax.jit
+    def run(x):
+        def chain(x):
+            def step(x, _):
+                callout.tap(chains, x[0], name="draws")
+                return x + 1, None
+
+            return jax.lax.scan(step, x, None, length=20)[0]
+
+        callout.tap(shards, x, name="whole", sharding="local")
+        return jax.shard_map(chain, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"))(x)
+
+    x = np.array([[0, 0, 0], [100, 100, 100]], np.float32)
+    run(jax.device_put(x, sharding))
+    callout.barrier_wait()
+    draws = zarr.open_array(tmp_path / "chains/draws", mode="r")
+    assert draws.shape == (30, 2, 3)
+    np.testing.assert_array_equal(draws[:20], np.arange(20)[:, None, None] + x)
+    assert not draws[20:].any()
+    assert draws.attrs["rows"] == {"0/0": 20, "1/0": 20}
+    whole = zarr.open_array(tmp_path / "shards/whole", mode="r")
+    assert whole.shape == (1, 2, 3)
+    np.testing.assert_array_equal(whole[0], x)
+    single = callout.sinks.Npy(tmp_path / "mixed.npy")
+    jax.jit(
+        lambda x: jax.shard_map(lambda x: callout.tap(single, x), mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"))(
+            x
+        )
+    )(jax.device_put(x, sharding))
+    with pytest.raises(callout.TapError, match=r"rows of device \d and of device \d would mix"):
+        callout.barrier_wait()
+
+
+def test_stores_that_cannot_be_written(tmp_path):
+    sink = callout.sinks.Zarr(tmp_path / "z")
+    with pytest.raises(callout.RegistrationError, match="another sink of this process is writing it"):
+        callout.sinks.Zarr(tmp_path / "z", append=True)
+    for value, name, expected in [
+        (jnp.float32(1), "a", None),
+        (jnp.ones(2), "a", r"'a': a row of it is f32\[2\], expected f32\[\]"),
+        ({"x": jnp.ones(2)}, "a", "'a/x': '.*/z/a' is no group"),
+        (jnp.ones(2), "../b", r"'\.\./b': it is no name of a Zarr array"),
+        (jnp.ones(2), "", None),
+    ]:
+        callout.tap(sink, value, name=name or "ok")
+        if expected is None:
+            callout.barrier_wait()
+        else:
+            with pytest.raises(callout.TapError, match=expected):
+                callout.barrier_wait()
+    sink.close()
+    (tmp_path / "z/a/zarr.json").write_text("[" * 1000)
+    sink = callout.sinks.Zarr(tmp_path / "z", append=True)
+    callout.tap(sink, jnp.float32(1), name="a")
+    with pytest.raises(callout.TapError, match=r"its zarr\.json is none of an array"):
+        callout.barrier_wait()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/file").touch()
+    with pytest.raises(callout.RegistrationError, match="it is a folder with other things in it"):
+        callout.sinks.Zarr(tmp_path / "mine")
+    with pytest.raises(ValueError, match="shared=True needs append=True"):
+        callout.sinks.Zarr(tmp_path / "s", shared=True)
+
+
+def test_npy_grows_and_goes_on(tmp_path):
+    record_rows(callout.sinks.Npy(tmp_path / "{leaf}.npy"), np.zeros((2, 3), np.float32))
+    seen = np.load(tmp_path / "w.npy", mmap_mode="r")
+    np.testing.assert_array_equal(seen, np.broadcast_to(np.arange(50)[:, None, None], (50, 2, 3)))
+    assert np.load(tmp_path / "none.npy").shape == (50, 0, 3)
+    assert np.load(tmp_path / "ok.npy").dtype == bool
+    callout.sinks.close(tmp_path / "{leaf}.npy")
+    path = tmp_path / "w.npy"
+    np.save(path, np.ones((9, 2), np.float16))  # by another hand
+    for value in (2, 3):
+        sink = callout.sinks.Npy(path, append=True)
+        callout.tap(sink, jnp.full(2, value, jnp.float16))
+        callout.barrier_wait()
+        callout.tap(sink, jnp.full(2, value, jnp.float32))
+        with pytest.raises(callout.TapError, match=r"'value' is f32\[2\], expected f16\[2\] as the rows before"):
+            callout.barrier_wait()
+        callout.tap(sink, {"a": 1, "b": 2})
+        with pytest.raises(callout.TapError, match="the value has 2 leaves, and a file takes one"):
+            callout.barrier_wait()
+        sink.close()
+    np.testing.assert_array_equal(np.load(path)[8:, 0], [1, 2, 3])
+    for bytes_, expected in [
+        (b"no", "it is no .npy file"),
+        (path.read_bytes()[:100], "its head is not whole"),
+        (path.read_bytes()[:-1], "it has less bytes than its head tells"),
+        (path.read_bytes().replace(b"(11", b"(-1"), "its head is malformed"),
+        (path.read_bytes().replace(b"<f2", b"|O8"), "'|O8', which no sink writes"),
+    ]:
+        (tmp_path / "bad.npy").write_bytes(bytes_)
+        with pytest.raises(callout.RegistrationError, match=expected.replace("|", "[|]")):
+            callout.sinks.Npy(tmp_path / "bad.npy", append=True)

@@ -44,13 +44,13 @@ class FileSink(NativeSink):
         replace: bool,
         append: bool,
         fsync: Fsync,
-        rotate_bytes: int | None,
-        keep: int | None,
+        rotate_bytes: int | None = None,
+        keep: int | None = None,
         **more: Any,
     ) -> None:
         """Makes the sink, after letting go of the files of sinks that nobody has any more, or that it replaces."""
         sink = type(self).__name__
-        rotate, kept = _at_least_one(sink, "rotate_bytes", rotate_bytes), _at_least_one(sink, "keep", keep)
+        rotate, kept = at_least_one(sink, "rotate_bytes", rotate_bytes), at_least_one(sink, "keep", keep)
         if kept is not None and rotate is None:
             raise ValueError(f"callout.sinks.{sink}: keep is how many rotated files are kept, and needs rotate_bytes")
         fsync_option = fsync_text(sink, fsync)
@@ -59,7 +59,8 @@ class FileSink(NativeSink):
             _ext.set_process_index(jax.process_index())
         if replace:
             close(self.path)
-        if _ext.is_written_here(self.path) and not _ext.on_delivery_thread():
+        written = (self.path, f"{self.path}/zarr.json")
+        if any(map(_ext.is_written_here, written)) and not _ext.on_delivery_thread():
             gc.collect()
             _ext.drain(1.0)  # records hold their sink until they are delivered
         self._make(
@@ -70,7 +71,8 @@ class FileSink(NativeSink):
 def close(path: Path) -> bool:
     """Closes the sink that writes the file at `path`, as its `close()` does, when only a program knows that sink.
 
-    For a `TensorBoard`, `path` is its folder: all sinks of this process that write there are closed. True if there was one.
+    For a `TensorBoard` and a `Zarr`, `path` is the folder: all sinks of this process that write there are closed. True if
+    there was one.
 
     Raises:
         RegistrationError: the rest could not be written. The file is closed all the same.
@@ -96,7 +98,7 @@ def fsync_text(sink: str, fsync: Fsync) -> str:
     return str(float(fsync))
 
 
-def _at_least_one(sink: str, name: str, value: int | None) -> int | None:
+def at_least_one(sink: str, name: str, value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < 1):
         raise ValueError(f"callout.sinks.{sink}: {name} must be an integer of at least 1, got {value!r}")
     return None if value is None else int(value)

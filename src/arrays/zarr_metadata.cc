@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "arrays/zarr_metadata.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/json.h"
+#include "base/json_string.h"
+#include "frame/dtype_row.h"
+
+namespace callout::internal {
+namespace {
+
+std::string Numbers(int64_t first, std::span<const int64_t> rest) {
+  std::string text = "[" + std::to_string(first);
+  for (const int64_t number : rest) text += ", " + std::to_string(number);
+  return text + "]";
+}
+
+// What elements are that no lane has written, which is what the system makes of a file's parts that are not either.
+const char* FillOf(DType dtype) {
+  const DTypeKind kind = RowOf(dtype).kind;
+  return kind == DTypeKind::kBool      ? "false"
+         : kind == DTypeKind::kComplex ? "[0.0, 0.0]"
+         : kind == DTypeKind::kFloat   ? "0.0"
+                                       : "0";
+}
+
+Status Malformed(const std::string& what) {
+  return InvalidArgument("its zarr.json has no " + what + " that a sink writes");
+}
+
+const Json* FindPath(const Json& json, std::initializer_list<const char*> names) {
+  const Json* at = &json;
+  for (const char* name : names) {
+    at = at->Find(name);
+    if (at == nullptr) return nullptr;
+  }
+  return at;
+}
+
+bool HasText(const Json& json, std::initializer_list<const char*> names, std::string_view text) {
+  const Json* const at = FindPath(json, names);
+  return at != nullptr && at->kind == Json::Kind::kString && at->text == text;
+}
+
+// The first number and those behind it.
+std::optional<std::pair<int64_t, std::vector<int64_t>>> Axes(const Json* list, int64_t least) {
+  if (list == nullptr || list->kind != Json::Kind::kArray || list->items.empty()) return std::nullopt;
+  std::pair<int64_t, std::vector<int64_t>> axes;
+  for (const Json& item : list->items) {
+    const auto number = item.Integer();
+    if (!number || *number < least) return std::nullopt;
+    axes.second.push_back(*number);
+  }
+  axes.first = axes.second.front();
+  axes.second.erase(axes.second.begin());
+  return axes;
+}
+
+std::optional<DType> TypeNamed(const Json* name) {
+  if (name == nullptr || name->kind != Json::Kind::kString) return std::nullopt;
+  for (const DTypeRow& row : kDTypeRows) {
+    const bool is_stored = row.bits >= 8 && row.kind != DTypeKind::kToken && row.kind != DTypeKind::kUnknown &&
+                           (row.kind != DTypeKind::kFloat || row.bits >= 32 || row.dtype == DType::kFloat16);
+    if (is_stored && row.numpy_name == name->text) return row.dtype;
+  }
+  return std::nullopt;
+}
+
+bool HasPlainCodecs(const Json& json) {
+  const Json* const codecs = json.Find("codecs");
+  if (codecs == nullptr || codecs->items.size() != 1 || !HasText(codecs->items[0], {"name"}, "bytes")) return false;
+  const Json* const endian = FindPath(codecs->items[0], {"configuration", "endian"});
+  return endian == nullptr || endian->text == "little";
+}
+
+}  // namespace
+
+std::string ZarrGroupText() { return "{\"zarr_format\": 3, \"node_type\": \"group\", \"attributes\": {}}\n"; }
+
+std::string ZarrArrayText(const ZarrArray& array) {
+  std::string text = "{\"zarr_format\": 3, \"node_type\": \"array\", \"shape\": " + Numbers(array.rows, array.shape) +
+                     ", \"data_type\": \"" + std::string(RowOf(array.dtype).numpy_name) +
+                     "\", \"chunk_grid\": {\"name\": \"regular\", \"configuration\": {\"chunk_shape\": " +
+                     Numbers(array.chunk_rows, array.chunk) +
+                     "}}, \"chunk_key_encoding\": {\"name\": \"default\", \"configuration\": {\"separator\": \"/\"}}, "
+                     "\"fill_value\": " +
+                     FillOf(array.dtype) +
+                     ", \"codecs\": [{\"name\": \"bytes\", \"configuration\": {\"endian\": \"little\"}}], "
+                     "\"attributes\": {\"rows\": {";
+  bool is_first = true;
+  for (const auto& [lane, rows] : array.written) {
+    if (!std::exchange(is_first, false)) text += ", ";
+    AppendJsonString(lane, text);
+    text += ": " + std::to_string(rows);
+  }
+  return text + "}}}\n";
+}
+
+Result<ZarrArray> ParseZarrArray(std::string_view text) {
+  const auto json = ParseJson(text);
+  if (!json || !HasText(*json, {"node_type"}, "array")) return InvalidArgument("its zarr.json is none of an array");
+  const Json* const format = json->Find("zarr_format");
+  if (format == nullptr || format->Integer() != 3) return Malformed("zarr_format");
+  const auto dtype = TypeNamed(json->Find("data_type"));
+  if (!dtype) return Malformed("data_type");
+  const auto shape = Axes(json->Find("shape"), 0);
+  const auto chunk = Axes(FindPath(*json, {"chunk_grid", "configuration", "chunk_shape"}), 1);
+  if (!shape) return Malformed("shape");
+  if (!chunk || chunk->second.size() != shape->second.size() || !HasText(*json, {"chunk_grid", "name"}, "regular")) {
+    return Malformed("chunk_grid");
+  }
+  int64_t bytes = BitWidth(*dtype) / 8 * chunk->first;
+  for (const int64_t extent : chunk->second) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) return Malformed("chunk_grid");
+  }
+  if (!HasText(*json, {"chunk_key_encoding", "name"}, "default")) return Malformed("chunk_key_encoding");
+  if (!HasPlainCodecs(*json)) return Malformed("codecs");
+  ZarrArray array{*dtype, shape->second, chunk->second, shape->first, chunk->first, {}};
+  const Json* const written = FindPath(*json, {"attributes", "rows"});
+  if (written == nullptr || written->kind != Json::Kind::kObject) return Malformed("rows");
+  for (const auto& [lane, rows] : written->members) {
+    const auto number = rows.Integer();
+    if (!number || *number < 0 || *number > array.rows) return Malformed("rows");
+    array.written[lane] = *number;
+  }
+  return array;
+}
+
+bool IsZarrGroup(std::string_view text) {
+  const auto json = ParseJson(text);
+  return json && HasText(*json, {"node_type"}, "group");
+}
+
+}  // namespace callout::internal
