@@ -76,7 +76,7 @@ FLOORS = (
     {"_foreign_partition", "_jit", "_programs"},
     {"_runtime"},
     {"_barrier", "_targets"},
-    {"_device_calls", "_receivers", "_registered_function", "_sinks"},
+    {"_device_calls", "_fallback", "_receivers", "_registered_function", "_sinks"},
     {"_ffi"},
     {"_primitives", "_loaded_host_callback", "_register"},
     {"_checks", "_derivatives", "_fast_path", "_progress", "_reachability"},

@@ -22,6 +22,15 @@ part() { # NAME COMMAND...
   fi
 }
 
+# What docs/fallback.md says goes by JAX's own callbacks.
+by_jax=(
+  tests/python/test_{pure_callback,io_callback,debug,tap,tap_sending,eager_taps,ordered,ordered_effects,results,errors}.py
+  tests/python/test_{checks,watch,sinks,csv,print,tensorboard,statistics,stats,barrier,register,threaded,threaded_runs}.py
+  tests/python/test_progress{,_bars,_carried,_compiled,_payloads,_transformations}.py
+  tests/python/test_host_callback_{barrier,call,devices,flags,print,tap,transformations}.py
+  tests/python/test_{live_lanes,shard_map,meshes,devices,varying,refs,float0,python_numbers,context,full_queue,lifetime}.py
+)
+
 echo "::: seed $seed"
 part soak make soak
 part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
@@ -29,6 +38,7 @@ part gpu-test env GPU_TEST=full make gpu-test
 part matrix scripts/jax_matrix.sh "$@"
 for cell in "$1" "${@: -1}"; do # the ends; the matrix has made their environments
   tag=cp${cell%%:*} jax=${cell#*:}
+  part "fallback-$jax" env CALLOUT_FALLBACK=always "build/matrix/${tag/./}-jax$jax/bin/python" -m pytest -q "${by_jax[@]}"
   part "programs-$jax" "build/matrix/${tag/./}-jax$jax/bin/python" tests/programs --seconds "$((seconds / 2))" --seed "$seed"
 done
 

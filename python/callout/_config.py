@@ -63,6 +63,13 @@ def _checks(value: object) -> str:
     return name
 
 
+def _fallback(value: object) -> str:
+    name = str(value).strip().lower()
+    if name not in ("auto", "off", "always"):
+        raise ValueError("expected auto, off or always")
+    return name
+
+
 def _folder(value: object) -> str:
     return str(Path(str(value)).expanduser())
 
@@ -88,6 +95,9 @@ SETTINGS: dict[str, _Setting] = {
     "log_level": _Setting("warning", _log_level, "Level of the `callout` logger and of the core."),
     "checks": _Setting(
         "raise", _checks, "What error_if and check do (raise, warn, off), in what is traced from then on."
+    ),
+    "fallback": _Setting(
+        "auto", _fallback, "Where programs go by JAX's own callbacks: auto (without a native path), off, always."
     ),
     "cache_dir": _Setting(_default_cache(), _folder, "Where compiled native code is kept."),
     "embedded_code": _Setting(
@@ -117,6 +127,7 @@ class Config:
     delivery_threads: int
     log_level: str
     checks: str
+    fallback: str
     cache_dir: str
     embedded_code: bool
     chain_errors: bool

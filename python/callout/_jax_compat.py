@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.extend.backend
 import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, mlir
@@ -420,8 +421,8 @@ def tuple_sharding(shape: Any, elements: Sequence[Any]) -> Any:
 
 
 def local_devices() -> Sequence[jax.Device]:
-    """This process's devices that callbacks run on, those of the default platform first: the CPU's and GPUs."""
-    devices: list[jax.Device] = [device for device in jax.local_devices() if device.platform in ("cpu", "gpu")]
+    """This process's devices that callbacks run on, those of the default platform first: all but Metal's."""
+    devices: list[jax.Device] = [device for device in jax.local_devices() if device.platform in ("cpu", "gpu", "tpu")]
     if all(device.platform != "cpu" for device in devices):
         with contextlib.suppress(RuntimeError):  # JAX was told to use other platforms only
             devices += jax.local_devices(backend="cpu")
@@ -538,6 +539,85 @@ def token_devices(token: Any) -> Sequence[jax.Device]:
     """The devices of the program that returned an ordered effect's token; none if the token does not tell."""
     devices = getattr(getattr(token, "_buf", None), "devices", None)
     return [] if devices is None else list(devices())
+
+
+CALLBACK_PLATFORMS = ("cpu", "cuda", "rocm", "tpu", *(("oneapi",) if JAX_VERSION >= (0, 12) else ()))
+"""Where JAX's own callbacks run."""
+
+
+def uses_shardy() -> bool:
+    """Whether shardings are written in Shardy's dialect."""
+    settings: Any = jax.config
+    return bool(getattr(settings, "jax_use_shardy_partitioner", True))
+
+
+def cpu_device() -> jax.Device:
+    """A CPU of this process. RuntimeError if JAX was told to use other platforms only."""
+    return jax.local_devices(backend="cpu")[0]
+
+
+def first_ordinal(platform: str) -> int:
+    """The FFI ordinal of this process's first device of a platform."""
+    name = platform if platform in ("cpu", "tpu") else "gpu"
+    return next((ordinal_of(device) for device in local_devices() if device.platform == name), 0)
+
+
+def attach_transfers(
+    module_context: Any,
+    platform: str,
+    function: Any,
+    operands: Sequence[tuple[Any, Sequence[int]]],
+    results: Sequence[tuple[Any, Sequence[int]]],
+    sent: Sequence[int],
+    received: Sequence[int],
+) -> None:
+    """Tells the platform's backend what to call for sends to the host and receives; nothing if there is no backend.
+
+    What JAX has for it, `emit_python_callback`, refuses to write a program for a platform without one.
+    """
+    try:
+        backend: Any = module_context.get_backend(optional=True) or jax.extend.backend.get_backend(platform)
+    except RuntimeError:
+        return
+    shape = _xla_client.Shape.array_shape
+    module_context.add_host_callback(
+        backend.make_python_callback_from_host_send_and_recv(
+            function, [shape(*of) for of in operands], [shape(*of) for of in results], sent, received, _dumps
+        )
+    )
+
+
+def _dumps(value: Any) -> bytes:
+    """What a client asks for that sends the function to another process: JAX's own, which takes cloudpickle."""
+    from jax._src import pickle_util
+
+    dumped: bytes = pickle_util.dumps(value)
+    return dumped
+
+
+def lower_each_by_itself(primitive: jax.extend.core.Primitive) -> None:
+    """From now on each equation of a primitive is lowered, not called by those that are alike: its channels are its own."""
+    try:
+        from jax._src.interpreters.mlir import _uncacheable_primitives
+    except ImportError:
+        MISSING.append("mlir._uncacheable_primitives")
+        return
+    _uncacheable_primitives.add(primitive)
+
+
+def lower_for_each(
+    ctx: Any, primitive: jax.extend.core.Primitive, rules: dict[str, Any], args: Sequence[Any], params: dict[str, Any]
+) -> Any:
+    """What the rule of each platform writes, as branches: JAX does that for rules that are registered for platforms."""
+    from jax._src.interpreters.mlir import lower_per_platform
+
+    _, effects = primitive.abstract_eval(*ctx.avals_in, **params)
+    tokens = mlir.TokenSet({effect: token for effect, token in ctx.tokens_in.items() if effect in effects})
+    inner = ctx.replace(avals_out=list(ctx.avals_out), tokens_in=tokens)  # it adds to the list
+    results = lower_per_platform(inner, str(primitive), rules, None, effects, *args, **params)
+    if inner.tokens_out is not None:
+        ctx.set_tokens_out(ctx.tokens_in.update_tokens(inner.tokens_out))
+    return results
 
 
 def devices_in_use() -> Sequence[jax.Device]:

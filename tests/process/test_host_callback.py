@@ -132,6 +132,7 @@ def test_a_failing_call_ends_with_its_exception(run):
 def test_other_platforms_are_refused_by_name(run):
     done = run("""
         import callout.host_callback as hcb
+        callout.config.fallback = "off"
         def bad(value):
             raise KeyError("odd")
         for f in (lambda x: hcb.id_tap(print, x), lambda x: hcb.id_print(x), lambda x: hcb.call(bad, x, result_shape=x)):

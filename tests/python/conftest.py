@@ -13,12 +13,16 @@ import jax
 import numba_packages
 import pytest
 from callout import _errors, _ext
+from callout._fallback import policy
 from callout._gpu.numba_cuda_compiler import NumbaCuda
 from callout._gpu.numba_mlir_compiler import NumbaCudaMlir
 from callout._primitives import eager_taps
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
+
+if platforms.BY_FALLBACK:
+    policy.warn_once("cpu")  # no test's own record
 
 # What was imported stays: the collector need not look at it after each test.
 gc.collect()

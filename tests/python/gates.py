@@ -11,8 +11,9 @@ import threading
 import callout
 import jax
 import jax.numpy as jnp
+import pytest
 from callout.buffer_callback import buffer_callback
-from platforms import ON_CUDA
+from platforms import BY_FALLBACK, ON_CUDA, SYNCHRONOUS
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -97,4 +98,6 @@ class StreamGate(Gate):
 
 def gate():
     """A gate for programs on JAX's default platform."""
+    if BY_FALLBACK:
+        pytest.skip(SYNCHRONOUS)
     return StreamGate() if ON_CUDA else Gate()

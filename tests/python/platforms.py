@@ -7,6 +7,8 @@ A test runs on either unless it says otherwise:
 - `cuda_xfail(reason)`: it fails on CUDA today; the reason is what it waits for.
 - `collectives`: devices exchange values in it, which takes NCCL; the software GPU cannot run that.
 - `devices(n)`: it needs n devices.
+
+With CALLOUT_FALLBACK=always it runs by JAX's own callbacks as well, unless it says `native_only(reason)`: docs/fallback.md.
 """
 
 import ctypes
@@ -19,11 +21,21 @@ import pytest
 
 PLATFORM = os.environ.get("CALLOUT_TEST_PLATFORM", "cpu")
 ON_CUDA = PLATFORM == "cuda"
+BY_FALLBACK = os.environ.get("CALLOUT_FALLBACK") == "always"
 
 COLLECTIVES = "GPUs exchange values by NCCL, whose kernels are machine code: it takes hardware"
 COMPILERS = "it is about the compilers of kernels; programs with kernels are in software_gpu/python/test_handlers.py"
 HOST = "the host without Python runs programs on XLA:CPU here; rows `host` of gpu-check give it the plugin"
 """Reasons for `cpu_only`."""
+
+BUFFERS = "JAX has no callback that gets XLA's own memory and does without Callout"
+DEVICE = "JAX's callbacks do not tell which device calls"
+RUN = "JAX's callbacks do not tell which execution calls"
+SHARDS = "JAX's partitioned callbacks do not tell which shard is which"
+SEVERAL = "a failure in a program over several devices is the next barrier's"
+SYNCHRONOUS = "JAX dispatches programs with its callbacks synchronously on a CPU"
+TEXT = "it reads the custom calls of a program"
+"""Reasons for `native_only`."""
 
 
 def awaited(outs):
@@ -85,7 +97,11 @@ def report() -> list[str]:
 
 
 def mark(item: pytest.Item) -> None:
-    """Before a test: skips or expects to fail what its marks say of the platform."""
+    """Before a test: skips or expects to fail what its marks say of the platform, or of JAX's own callbacks."""
+    if BY_FALLBACK:
+        for marker in item.iter_markers("native_only"):
+            (reason,) = marker.args
+            pytest.skip(f"not by JAX's own callbacks: {reason}")
     if not ON_CUDA:
         return
     for marker in item.iter_markers("cpu_only"):

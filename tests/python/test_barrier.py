@@ -204,6 +204,7 @@ def test_how_a_program_ended_is_not_its_business(received):
     jax.effects_barrier()  # the failed program's token is gone
 
 
+@pytest.mark.native_only(platforms.SYNCHRONOUS)
 def test_it_leaves_failures_of_callbacks_to_the_barrier_of_jax():
     fails = [False]
 

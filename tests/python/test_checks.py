@@ -8,6 +8,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -107,6 +108,7 @@ def test_only_lanes_whose_loop_still_runs_count():
     assert failure(jax.jit(jax.vmap(wrong)), jnp.array([1, 5, 2])).startswith("check failed: at 4 (lane 1, device 0; ")
 
 
+@pytest.mark.native_only(platforms.TEXT)
 def test_batched_checks_are_one_call_without_loop_or_branch():
     def branch(x):
         return jax.lax.cond(x > 0, lambda x: not_negative(x), lambda x: x, x)
@@ -319,6 +321,7 @@ def test_constants_that_are_fine_add_nothing():
     )
 
 
+@pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(4)
 @pytest.mark.parametrize("axis_type", ["Auto", "Explicit"])
 def test_each_device_looks_at_its_shard_and_tells_the_place_in_the_whole(axis_type):
@@ -332,6 +335,7 @@ def test_each_device_looks_at_its_shard_and_tells_the_place_in_the_whole(axis_ty
     assert passes(f, abs(x)).tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
 
 
+@pytest.mark.native_only(platforms.SEVERAL)
 @pytest.mark.devices(4)
 @pytest.mark.parametrize("check_vma", [True, False])
 def test_checks_in_shard_map(check_vma):

@@ -7,6 +7,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from jax import lax
 
@@ -92,6 +93,7 @@ def test_the_result_is_ignored():
         callout.unregister("test.debug.returns")
 
 
+@pytest.mark.native_only(platforms.TEXT)
 def test_many_lanes_compile_to_one_loop(seen):
     text = jax.jit(jax.vmap(lambda x: callout.debug_callback(seen.note, x))).lower(jnp.arange(1000.0)).as_text()
     assert text.count("@callout.v1.call") == 1

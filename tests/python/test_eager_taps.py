@@ -12,6 +12,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout._primitives import eager_taps
 from conftest import live_counts, settle
@@ -98,6 +99,7 @@ def test_eager_and_jitted_taps_go_by_the_same_steps(tmp_path):
     assert counted["skips"] == 9
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.devices(4)
 @pytest.mark.parametrize(("arguments", "calls"), [({"every": 2}, 12), ({"every": 2, "only_device": 2}, 3)])
 def test_eager_and_jitted_taps_of_shards_count_by_device(tmp_path, arguments, calls):
@@ -107,6 +109,7 @@ def test_eager_and_jitted_taps_of_shards_count_by_device(tmp_path, arguments, ca
     assert counted["skips"] == calls // 3 * 2
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.devices(4)
 def test_eager_and_jitted_taps_of_one_place_count_by_device(tmp_path):
     """The devices take turns; each has a first time of its own."""

@@ -9,6 +9,7 @@ import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 
 RUNS = pytest.mark.parametrize("run", [lambda f: f, jax.jit], ids=["eager", "jit"])
@@ -68,6 +69,7 @@ def test_it_runs_though_nobody_uses_the_result():
     assert ran == [1, 1]
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.devices(4)
 @RUNS
 def test_the_device(run):

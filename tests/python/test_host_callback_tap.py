@@ -8,6 +8,7 @@ import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from jax.experimental.ode import odeint
 
@@ -80,6 +81,7 @@ def test_partial_functions_take_keywords(seen):
     assert seen == [("activation", 2.0, ())]
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.devices(4)
 def test_the_device_that_ran_it(seen):
     def tap(value, transforms, *, device):

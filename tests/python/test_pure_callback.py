@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from platforms import awaited
+from platforms import SYNCHRONOUS, awaited
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -291,6 +291,7 @@ def test_a_kept_zero_copy_argument_is_an_error():
         awaited(f(jnp.zeros(4)))
 
 
+@pytest.mark.native_only(SYNCHRONOUS)
 @pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dispatches")
 def test_numpy_only_programs_are_dispatched_asynchronously():
     import threading

@@ -11,6 +11,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
@@ -69,6 +70,7 @@ def test_native_functions_run_without_the_gil(register, library):
     assert out == [1]
 
 
+@pytest.mark.native_only(platforms.RUN)
 def test_device_and_run(register, library):
     register("where", f"{library}:where")
     f = jax.jit(lambda: callout.pure_callback("where", jax.ShapeDtypeStruct((2,), "int32")))
@@ -76,6 +78,7 @@ def test_device_and_run(register, library):
     assert (int(device), int(has_run)) == (0, 1)
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.devices(2)
 def test_the_device_is_that_of_the_program(register, library):
     register("where", f"{library}:where")
@@ -266,6 +269,7 @@ def test_a_sink_is_not_called_for_a_result(register):
         callout.pure_callback("null.sink", F32, 1.0)
 
 
+@pytest.mark.native_only(platforms.SYNCHRONOUS)
 @pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dispatches")
 def test_numpy_only_holds_for_a_registered_name(register):
     release = threading.Event()

@@ -53,12 +53,14 @@ def test_taps_and_debug_callbacks_get_what_the_manual_axes_leave(run, heard):
     assert by_first(heard) == HALVES
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.collectives
 def test_another_device_may_send(run, heard):
     run(lambda v: callout.tap(lambda v, device: heard.append(device.id), v, device_index=1, with_device=True))
     assert sorted(heard) == [1, 3]
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 def test_local_ones_are_heard_from_every_device(run, heard):
     run(lambda v: callout.tap(lambda v, device: heard.append(device.id), v, sharding="local", with_device=True))
     assert sorted(heard) == [0, 1, 2, 3]

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+import platforms
 import pytest
 from callout import sinks
 
@@ -17,6 +18,7 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.native_only(platforms.RUN)
 def test_json_lines_has_the_leaves_by_name_and_where_and_when(tmp_path):
     path = tmp_path / "log.jsonl"
     sink = sinks.JsonLines(path)

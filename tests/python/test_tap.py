@@ -8,6 +8,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from jax import lax
 
@@ -216,6 +217,7 @@ def test_a_tap_in_a_linear_rule_gets_the_cotangent():
     assert got[-1] == (3.0, (("transpose", {}),))
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.devices(4)
 def test_with_device():
     got = []
@@ -236,6 +238,7 @@ def program_without_tap(hlo):
     return sorted(re.sub(r"%?[\w.-]+ =", "=", re.sub(r"%[\w.-]+", "%", line)) for line in body)
 
 
+@pytest.mark.native_only(platforms.TEXT)
 def test_the_rest_of_the_program_is_unchanged():
     sink = callout.sinks.Null()
 

@@ -9,6 +9,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from jax import lax
 
@@ -184,6 +185,7 @@ def test_only_process(received):
     assert delivered(received) == [2, 8]
 
 
+@pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(4)
 def test_only_device_in_shard_map_and_on_shards(received):
     devices = jax.devices()
@@ -202,6 +204,7 @@ def test_only_device_in_shard_map_and_on_shards(received):
     assert delivered(received) == [[4, 5], [2, 3], [6, 7]]
 
 
+@pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(2)
 @pytest.mark.collectives
 def test_steps_on_shards_and_gathered(received):
@@ -240,6 +243,7 @@ def test_wrong_arguments_are_named(received, arguments, error, text):
     assert delivered(received) == []
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.devices(4)
 def test_each_device_has_its_own_turns(received):
     devices = jax.devices()[:4]

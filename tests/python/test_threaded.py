@@ -5,6 +5,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from jax import lax
 from threaded_programs import (
@@ -235,6 +236,7 @@ def test_functions_without_callbacks_stay_as_they_are():
     assert str(jax.make_jaxpr(callout.threaded(f))(1.0)) == str(jax.make_jaxpr(f)(1.0))
 
 
+@pytest.mark.native_only(platforms.TEXT)
 def test_the_rest_of_the_program_is_unchanged():
     sink = callout.sinks.Null()
 

@@ -138,6 +138,7 @@ def test_every_counts_and_steps_go_on(name):
     assert seen(name)["first"]["step"] == 12
 
 
+@pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(4)
 def test_each_device_looks_at_its_shard(name):
     devices = jax.devices()[:4]
@@ -156,6 +157,7 @@ def test_each_device_looks_at_its_shard(name):
     )
 
 
+@pytest.mark.native_only(platforms.SEVERAL)
 @pytest.mark.devices(4)
 @pytest.mark.collectives
 def test_stop_over_several_devices_fails_on_all_of_them(name):

@@ -61,11 +61,17 @@ def lower_call(
 
     `attributes` are those beside the name of the callback and what JAX needs to know of it.
     """
-    if name == _CALL and target.device_call is not None and not _HOST_PLATFORMS.issuperset(context.platforms(ctx)):
+    is_native = lowering.platform_of_fallback(ctx) is None
+    if (
+        is_native
+        and name == _CALL
+        and target.device_call is not None
+        and not _HOST_PLATFORMS.issuperset(context.platforms(ctx))
+    ):
         target, name = _on_device(ctx, where, target, ordered, more.get("threaded", False))
     callback = lowering.bound_name(ctx, target, where)
-    of_dispatch = lowering.dispatch_synchronously(ctx, target)
-    if target.numpy_only and not target.may_run_in_caller:
+    of_dispatch = lowering.dispatch_synchronously(ctx, target) if is_native else {}
+    if is_native and target.numpy_only and not target.may_run_in_caller:
         dispatch_asynchronously(ctx)
     index = lowering.device_index_of(ctx, where, device)
     return lowering.emit(

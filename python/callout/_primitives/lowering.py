@@ -11,6 +11,8 @@ from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
 from .. import _attributes, _ext, _jax_compat, _partition, _patches
+from .._fallback import emit as by_jax
+from .._fallback import policy
 from .._sharding_rule import results_like_operands
 from .._targets import PLATFORMS, Target, Transforms
 from . import context
@@ -29,10 +31,12 @@ def not_supported(platforms: Iterable[str], supported: Sequence[str] = PLATFORMS
     """The text of the refusal."""
     what = "kernels for cuda" if tuple(supported) == ("cuda",) else "callbacks"
     branches = ", ".join(f"{platform}=..." for platform in supported)
-    return (
+    platforms = list(platforms)
+    text = (
         f"callout: {what} are not supported on platform {', '.join(platforms)}; supported: {', '.join(supported)}. "
         f"jax.lax.platform_dependent({branches}, default=...) keeps one out of the other platforms' programs"
     )
+    return text + (policy.remedy(platforms) if tuple(supported) == PLATFORMS else "")
 
 
 def _refuse_or_mark(ctx: mlir.LoweringRuleContext, supported: Sequence[str]) -> str | None:
@@ -61,6 +65,15 @@ def refuse_platform(
         ctx.set_tokens_out(ctx.tokens_in)
     results: Sequence[Any] = jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx, *args, supported=mark)
     return results
+
+
+def platform_of_fallback(ctx: mlir.LoweringRuleContext) -> str | None:
+    """The platform, if what is lowered goes by JAX's own callbacks there; None if it is a custom call of ours.
+
+    A program that is exported has calls of ours alone: JAX's callbacks are of this process.
+    """
+    (platform, *_) = context.platforms(ctx)
+    return platform if not context.is_exporting(ctx) and policy.is_used(platform) else None
 
 
 def bound_name(ctx: mlir.LoweringRuleContext, target: Target, where: str, transforms: Transforms = ()) -> str:
@@ -181,30 +194,53 @@ def emit(
     _patches.ensure("errors")
     refuse_ordered_automatic_axes(ctx, where, ordered)
     avals_out = ctx.avals_out if avals_out is None else avals_out
+    if (platform := platform_of_fallback(ctx)) is not None:
+        token = ctx.tokens_in.get(ordered_effect) if ordered and not threaded else None
+        results = by_jax.emit(
+            *(ctx, platform, name, args, attributes),
+            where=where,
+            token=token,
+            threaded=threaded,
+            avals_out=avals_out,
+            has_side_effect=has_side_effect,
+            sharding=sharding,
+            device_index=device_index or 0,
+        )
+        return results if token is None else _without_token(ctx, results)
     num_devices, exporting = context.num_devices(ctx), context.is_exporting(ctx)
     placement = _partition.attributes(where, num_devices, sharding, device_index or 0, exporting)
     carried = _attributes.encode(where, name, {**attributes, **placement, "threaded": threaded})
     lower = jax.ffi.ffi_lowering(name, has_side_effect=has_side_effect, operand_output_aliases=in_place)
     if threaded or not ordered:
-        results: list[Any] = list(lower(ctx.replace(avals_out=avals_out), *args, **carried))
+        results = list(lower(ctx.replace(avals_out=avals_out), *args, **carried))
         if results and sharding == "local" and num_devices > 1 and not threaded:
             rule = results_like_operands(ctx.avals_in, avals_out)
             results[0].owner.attributes["sdy.sharding_rule"] = ir.Attribute.parse(rule)
         return results
     token = _jax_compat.abstract_token()
     inner = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *avals_out])
-    token_out, *results = lower(inner, ctx.tokens_in.get(ordered_effect), *args, **carried)
-    ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token_out})))
-    return results
+    return _without_token(ctx, lower(inner, ctx.tokens_in.get(ordered_effect), *args, **carried))
 
 
-def register(
-    primitive: jax.extend.core.Primitive, rule: Callable[..., Any], platforms: tuple[str, ...] = PLATFORMS
-) -> None:
-    """Makes `rule` the lowering for the platforms that we have, and a refusal that for all others."""
+def _without_token(ctx: mlir.LoweringRuleContext, results: Iterable[Any]) -> list[Any]:
+    token, *others = results
+    ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token})))
+    return others
+
+
+def register(primitive: jax.extend.core.Primitive, rule: Callable[..., Any]) -> None:
+    """Makes `rule` the lowering for the platforms that callbacks run on, and a refusal that for all others."""
 
     def lower(ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:
-        refuse_others(ctx, platforms)
-        return rule(ctx, *args, **params)
+        platforms = context.platforms(ctx)
+        carried = [] if context.is_exporting(ctx) else [name for name in platforms if policy.is_used(name)]
+        if not carried or not {*PLATFORMS, *carried}.issuperset(platforms):
+            refuse_others(ctx)
+            return rule(ctx, *args, **params)
+        if "tpu" in carried:
+            _jax_compat.lower_each_by_itself(primitive)
+        if len(platforms) == 1:
+            return rule(ctx, *args, **params)
+        return _jax_compat.lower_for_each(ctx, primitive, dict.fromkeys(platforms, rule), args, params)
 
     mlir.register_lowering(primitive, lower)
