@@ -134,6 +134,7 @@ class Config:
     patch_tokens: bool
     patch_dispatch: bool
     patch_batching: bool
+    patch_tapped_values: bool
     patch_loop_lowering: bool
 
     def __init__(self) -> None:

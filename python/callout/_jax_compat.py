@@ -506,6 +506,18 @@ def fast_path_decision() -> tuple[Any, str] | None:
     return pjit, "_get_fastpath_data"
 
 
+def module_maker() -> tuple[Any, str] | None:
+    """The module and the name of what lowers a program to an MLIR module; None if it is not as expected."""
+    try:
+        from jax._src.interpreters import mlir as lowering
+    except ImportError:
+        lowering = None  # type: ignore[assignment]
+    if not hasattr(lowering, "lower_jaxpr_to_module"):
+        MISSING.append("jax._src.interpreters.mlir.lower_jaxpr_to_module")
+        return None
+    return lowering, "lower_jaxpr_to_module"
+
+
 def without_effects(executable: Any) -> Any:
     """A copy of an executable that says that it has no unordered effects; None if it has ordered ones, or is another."""
     try:

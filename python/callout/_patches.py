@@ -86,6 +86,15 @@ TABLE = {
             "that have finished go on changing beside an ordered callback in the condition, as they do beside JAX's",
         ),
         Patch(
+            name="tapped_values",
+            setting="patch_tapped_values",
+            home="_primitives.tapped_values",
+            replaces="the function that makes a program's module",
+            what="what reads a tapped value on a CPU reads it from the tap, so that it is computed once",
+            when="a tap is traced",
+            without="XLA:CPU computes a tapped value again in what reads it: a chain of n taps takes time and code as n * n",
+        ),
+        Patch(
             name="loop_lowering",
             setting="patch_loop_lowering",
             home="_progress.loops",

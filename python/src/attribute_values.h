@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes that Python encoded (callout/_attributes.py), as the struct that handlers decode from programs.
+// Attributes that Python encoded (callout/_attributes.py), as the struct that handlers decode from programs. Lists are
+// left out: what is outside of programs has none.
 #pragma once
 
 #include "bindings.h"
@@ -17,6 +18,8 @@ void SetAttribute(const nanobind::dict& encoded, const internal::AttributeRow<Ow
   if (value.is_none()) return;
   if constexpr (std::is_same_v<Value, std::string_view>) {
     out->*row.member = nanobind::cast<std::string_view>(value);
+  } else if constexpr (std::is_same_v<Value, std::span<const int64_t>>) {
+    throw nanobind::type_error("lists belong to calls in programs");
   } else {
     static_assert(std::is_integral_v<Value> || std::is_enum_v<Value>);
     out->*row.member = static_cast<Value>(nanobind::cast<int64_t>(nanobind::int_(value)));

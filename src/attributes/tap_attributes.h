@@ -25,6 +25,7 @@ struct TapAttributes : SiteAttributes {
   int64_t only_device = -1;
   int64_t only_process = -1;
   bool offsets = false;
+  std::span<const int64_t> returned;
 };
 
 template <>
@@ -50,7 +51,9 @@ inline constexpr auto kAttributeRows<TapAttributes> = std::tuple_cat(
         Unbound("can_fail", false, "for the partitioner: 1: the callback may fail the program"),
         Optional("offsets", &TapAttributes::offsets,
                  "1: one more operand at the end, s64[n]: where in the whole value this shard begins, for all "
-                 "dimensions of all operands in turn")),
+                 "dimensions of all operands in turn"),
+        Optional("returned", &TapAttributes::returned,
+                 "operands that the tap returns: the i-th result is the operand `returned[i]`", {.least = 0})),
     kPlacementRows);
 
 }  // namespace callout::internal

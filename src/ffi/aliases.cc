@@ -10,6 +10,12 @@ Aliases::Aliases(std::span<const int64_t> pairs) {
   for (size_t i = 0; i + 1 < pairs.size(); i += 2) pairs_.push_back({pairs[i], pairs[i + 1]});
 }
 
+Aliases Aliases::InTurn(std::span<const int64_t> operands) {
+  Aliases aliases;
+  for (size_t i = 0; i < operands.size(); ++i) aliases.pairs_.push_back({operands[i], static_cast<int64_t>(i)});
+  return aliases;
+}
+
 Status Aliases::Check(const callout_call& call) const {
   for (const Pair& pair : pairs_) {
     if (pair.operand < 0 || pair.operand >= call.num_args || pair.result < 0 || pair.result >= call.num_results ||

@@ -19,6 +19,8 @@ class Aliases {
   Aliases() = default;
   /// Attribute `aliases`: operand, result, operand, ...
   explicit Aliases(std::span<const int64_t> pairs);
+  /// The i-th result is the operand `operands[i]`.
+  static Aliases InTurn(std::span<const int64_t> operands);
 
   bool empty() const { return pairs_.empty(); }
 

@@ -6,6 +6,7 @@
 
 #include "base/small_buffer.h"
 #include "device_taps/device_taps.h"
+#include "ffi/device_aliases.h"
 #include "ffi/device_results.h"
 #include "ffi/guard.h"
 #include "ffi/handlers.h"
@@ -29,20 +30,21 @@ Status Take(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<
 }
 
 Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
-  if (frame->rets.size > 0) CALLOUT_RETURN_IF_ERROR(CheckTapResults(frame, state));
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
   std::span<const callout_buffer> args;
   CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
   const auto stream = static_cast<CUstream>(found);
-  if (!state.threaded() && !state.deferred()) return Take(frame, state.site(), stream, args);
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
   std::span<const callout_buffer> results;
   CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
+  CALLOUT_RETURN_IF_ERROR(CheckTapResults(results, state));
+  if (results.empty()) return Take(frame, state.site(), stream, args);
   CALLOUT_ASSIGN_OR_RETURN(const auto taps, DeviceTaps::Get().On(DeviceOrdinal(frame)));
   cuda::ContextScope current(taps->device());
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
   if (state.threaded()) CALLOUT_RETURN_IF_ERROR(PassTokenOn(taps->device(), stream, &args, &results));
+  CALLOUT_RETURN_IF_ERROR(CopyAliases(state.returned(), BuffersOnly(args, results), taps->device(), stream));
   Status status = Take(frame, state.site(), stream, args);
   if (state.deferred()) return DeferOn(taps->device(), stream, status, results);
   return status;

@@ -29,7 +29,7 @@ XLA_FFI_Error* callout_v1_buffer_capturable_execute(XLA_FFI_CallFrame* frame) no
 /// callout.v1.tap: operands are the value; no results but tokens and what `deferred` and `threaded` add.
 /// Attributes of callout.v1.tap: `callback`, `names`, `deferred`, `threaded`, `label`, `leaves`, `every`,
 /// `min_interval_ns`, `on_full`, `step`, `sample_ppb`, `only_device`, `only_process`, `can_fail`, `offsets`,
-/// `sharding`, `device_index`, `num_devices`.
+/// `returned`, `sharding`, `device_index`, `num_devices`.
 XLA_FFI_Error* callout_v1_tap_instantiate(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_tap_execute(XLA_FFI_CallFrame* frame) noexcept;
 /// The same on CUDA. A failure that needs the value (an inspector's, a full queue's) is found after the program went

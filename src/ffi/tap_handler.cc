@@ -33,16 +33,21 @@ Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const cal
 }
 
 Status Execute(XLA_FFI_CallFrame* frame, const TapState& state) {
-  if (frame->rets.size > 0) CALLOUT_RETURN_IF_ERROR(CheckTapResults(frame, state));
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
   std::span<const callout_buffer> args;
   CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
-  if (!state.threaded() && !state.deferred()) [[likely]]
+  if (frame->rets.size == 0 && state.num_results() == 0) [[likely]]
     return Push(frame, state, args);
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
   std::span<const callout_buffer> results;
   CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
+  CALLOUT_RETURN_IF_ERROR(CheckTapResults(results, state));
   if (state.threaded()) CALLOUT_RETURN_IF_ERROR(PassToken(&args, &results));
+  if (!state.returned().empty()) {
+    const callout_call call = BuffersOnly(args, results);
+    CALLOUT_RETURN_IF_ERROR(state.returned().Check(call));
+    state.returned().Apply(call);
+  }
   Status status = Push(frame, state, args);
   if (state.deferred()) return Defer(status, results);
   return status;

@@ -57,7 +57,7 @@ Result<std::unique_ptr<TapSite>> MakeSite(const TapAttributes& said) {
 Status InstantiateTap(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(const TapAttributes said, DecodeAttributes<TapAttributes>(frame->attrs));
   CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeSite(said));
-  auto state = std::make_unique<TapState>(std::move(site), said.deferred, said.threaded);
+  auto state = std::make_unique<TapState>(std::move(site), said);
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
   return OkStatus();
@@ -65,16 +65,23 @@ Status InstantiateTap(XLA_FFI_CallFrame* frame) {
 
 }  // namespace
 
-Status CheckTapResults(XLA_FFI_CallFrame* frame, const TapState& state) {
-  SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
-  std::span<const callout_buffer> decoded;
-  CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, results.data(), decoded));
-  const size_t count = decoded.size();
-  const size_t expected = (state.threaded() ? 1U : 0U) + (state.deferred() ? 1U : 0U);
-  if (count == expected) [[likely]]
+Status CheckTapResults(std::span<const callout_buffer> results, const TapState& state) {
+  if (results.size() == state.num_results()) [[likely]]
     return OkStatus();
-  return InvalidArgument("callout: tap '" + state.site().info.label + "': expected " + std::to_string(expected) +
-                         " results (attributes `threaded`, `deferred`), got " + std::to_string(count));
+  return InvalidArgument("callout: tap '" + state.site().info.label + "': expected " +
+                         std::to_string(state.num_results()) +
+                         " results (attributes `threaded`, `returned`, `deferred`), got " +
+                         std::to_string(results.size()));
+}
+
+callout_call BuffersOnly(std::span<const callout_buffer> args, std::span<const callout_buffer> results) {
+  callout_call call = {};
+  call.struct_size = sizeof(call);
+  call.args = args.data();
+  call.num_args = static_cast<uint32_t>(args.size());
+  call.results = results.data();
+  call.num_results = static_cast<uint32_t>(results.size());
+  return call;
 }
 
 Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> args) {

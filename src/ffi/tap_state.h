@@ -8,8 +8,10 @@
 #include <span>
 #include <utility>
 
+#include "attributes/tap_attributes.h"
 #include "base/small_buffer.h"
 #include "delivery/delivery.h"
+#include "ffi/aliases.h"
 #include "frame/ffi_abi.h"
 #include "registry/binding_scope.h"
 
@@ -17,24 +19,37 @@ namespace callout::internal {
 
 class TapState final : public SiteState {
  public:
-  TapState(std::unique_ptr<TapSite> site, bool deferred, bool threaded)
-      : site_(std::move(site)), deferred_(deferred), threaded_(threaded), device_(BindingScope::Device()) {}
+  TapState(std::unique_ptr<TapSite> site, const TapAttributes& said)
+      : site_(std::move(site)),
+        returned_(Aliases::InTurn(said.returned)),
+        num_returned_(said.returned.size()),
+        deferred_(said.deferred),
+        threaded_(said.threaded),
+        device_(BindingScope::Device()) {}
   // Records of this site may still be queued: it follows them out.
   ~TapState() override { Delivery::Get().Retire(std::move(site_)); }
   TapSite& site() const { return *site_; }
   bool deferred() const { return deferred_; }
   bool threaded() const { return threaded_; }
+  /// Results that are operands. They come after the token, and before what `deferred` adds.
+  const Aliases& returned() const { return returned_; }
+  size_t num_results() const { return num_returned_ + (threaded_ ? 1U : 0U) + (deferred_ ? 1U : 0U); }
   int32_t device(XLA_FFI_CallFrame* frame) const { return device_ >= 0 ? device_ : DeviceOrdinal(frame); }
 
  private:
   std::unique_ptr<TapSite> site_;
+  const Aliases returned_;
+  const size_t num_returned_;
   const bool deferred_;
   const bool threaded_;
   const int32_t device_;  // -1: what the runtime tells
 };
 
-/// InvalidArgument if a tap has other results than what `deferred` and `threaded` add: nobody would write them.
-Status CheckTapResults(XLA_FFI_CallFrame* frame, const TapState& state);
+/// InvalidArgument if a tap has other results than what its attributes say: nobody would write them.
+Status CheckTapResults(std::span<const callout_buffer> results, const TapState& state);
+
+/// A call of which `Aliases` look at the buffers. Borrowed: valid as long as they are.
+callout_call BuffersOnly(std::span<const callout_buffer> args, std::span<const callout_buffer> results);
 
 /// The operands of a tap, without its token. Borrowed: valid as long as the operands, and not to be copied.
 class TapOperands {

@@ -10,10 +10,10 @@ from typing import Any
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
-from .. import _ext, _jax_compat
+from .. import _ext, _jax_compat, _patches
 from .._site import TARGET, Site
 from .._targets import Target, Transforms
-from . import context, eager_taps, effects, lowering
+from . import context, eager_taps, effects, lowering, tapped_values
 
 tap_p = jax.extend.core.Primitive("callout_tap")
 tap_p.multiple_results = True
@@ -21,6 +21,7 @@ tap_p.multiple_results = True
 
 @tap_p.def_effectful_abstract_eval
 def _abstract_eval(*avals: Any, site: Site, **_: Any) -> tuple[list[Any], set[Any]]:
+    _patches.ensure("tapped_values")
     return list(avals), effects.observing(site.ordered)
 
 
@@ -51,6 +52,7 @@ def emit_tap(
     ctx: mlir.LoweringRuleContext, args: Sequence[Any], where: str, name: str, site: Site, *, threaded: bool = False
 ) -> list[Any]:
     """The custom call of a tap; its results, which are tokens."""
+    tapped_values.note_tap()
     _ext.set_process_index(jax.process_index())
     return lowering.emit(
         ctx,

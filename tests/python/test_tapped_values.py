@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tap has its value computed once: what reads the value reads what the tap returns."""
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import platforms
+import pytest
+from jax.sharding import AxisType
+from jax.sharding import PartitionSpec as P
+
+pytestmark = pytest.mark.skipif(platforms.PLATFORM != "cpu", reason="programs of other platforms stay as they are")
+
+STEPS = 6
+X = np.linspace(0, 1, 64, dtype=np.float32)
+
+
+def step(x):
+    return jnp.sin(x) * 1.01
+
+
+def plain(x, tap=lambda x: x):
+    for _ in range(STEPS):
+        x = tap(step(x))
+    return x
+
+
+def ignored(heard, x, **options):
+    def tap(x):
+        callout.tap(heard.append, x, **options)
+        return x
+
+    return plain(x, tap)
+
+
+def read_before(heard, x):
+    for _ in range(STEPS):
+        y = step(x)
+        callout.tap(heard.append, x)
+        x = y
+    callout.tap(heard.append, x)
+    return x
+
+
+def several(heard, x):
+    for _ in range(STEPS):
+        y = step(x)
+        x = step(y)
+        callout.tap(lambda both: heard.extend(both), (y, x, y))
+    return x
+
+
+def inner(heard, x):
+    tapped = jax.jit(lambda x: callout.tap(heard.append, step(x)))
+    for _ in range(STEPS):
+        x = tapped(x)
+    return x
+
+
+def in_branch(heard, x):
+    return jax.lax.cond(x[0] < 1, lambda x: ignored(heard, x), lambda x: x, x)
+
+
+def on_shards(heard, x):
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,), devices=platforms.devices(2))
+    return jax.shard_map(lambda x: ignored(heard, x), mesh=mesh, in_specs=P("d"), out_specs=P("d"))(x)
+
+
+# What taps, how many sines its program needs, and how many arrays come.
+PROGRAMS = {
+    "used": (lambda heard, x: plain(x, lambda x: callout.tap(heard.append, x)), STEPS, STEPS),
+    "ignored": (ignored, STEPS, STEPS),
+    "ordered": (lambda heard, x: ignored(heard, x, ordered=True), STEPS, STEPS),
+    "threaded": (lambda heard, x: callout.threaded(lambda x: ignored(heard, x, ordered=True))(x), STEPS, STEPS),
+    "with a step": (lambda heard, x: ignored(heard, x, step=3), STEPS, STEPS),
+    "read before": (read_before, STEPS, STEPS + 1),
+    "several": (several, 2 * STEPS, 3 * STEPS),
+    "inner": (inner, STEPS, STEPS),
+    "in a branch": (in_branch, STEPS, STEPS),
+    "vmap": (lambda heard, x: jax.vmap(lambda x: ignored(heard, x))(x), STEPS, STEPS),
+    "on shards": (on_shards, STEPS, 2 * STEPS),
+}
+
+
+def sines(compiled):
+    return compiled.as_text().count(" sine(")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_chain_of_tapped_values_is_computed_once(name):
+    tapped, needed, count = PROGRAMS[name]
+    heard = []
+    program = jax.jit(lambda x: tapped(heard, x)).lower(X).compile()
+    assert sines(program) == needed
+    got = program(X)
+    callout.barrier_wait(60)
+    expected = X
+    values = [np.asarray(expected := jax.jit(step)(expected)) for _ in range(needed)]
+    assert np.array_equal(got, expected)
+    assert len(heard) == count
+    found = {np.ravel(one).tobytes() for one in heard}
+    if name == "on shards":
+        assert found == {half.tobytes() for value in values for half in (value[:32], value[32:])}
+    else:
+        assert found - {X.tobytes()} == {value.tobytes() for value in values}
+    assert name not in ("ordered", "threaded") or all(map(np.array_equal, heard, values))
+
+
+def test_a_gradient_is_computed_once():
+    tapped = jax.grad(lambda x: ignored([], x).sum())
+    assert np.allclose(jax.jit(tapped)(X), jax.jit(jax.grad(lambda x: plain(x).sum()))(X), rtol=1e-6)
+    assert sines(jax.jit(tapped).lower(X).compile()) == STEPS
+    callout.barrier_wait(60)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: callout.tap(print, x * 2 + 1) - x,  # cheap
+        lambda x: callout.tap(print, x) + jnp.sin(x),  # an argument
+        lambda x: callout.tap(print, jnp.sin(x)),  # nobody reads it again
+        lambda x: callout.tap(print, jnp.sin(x.reshape(8, 8))) @ np.ones((8, 8), np.float32),  # nor fuses it
+        lambda x: jnp.sin(callout.tap(print, x[:8].reshape(2, 4) @ x[:8].reshape(4, 2))),  # never computed again
+    ],
+)
+def test_what_costs_nothing_stays_as_it_is(program):
+    assert "returned" not in jax.jit(program).lower(X).as_text()
+
+
+def test_the_switch_takes_it_away():
+    callout.config.patch_tapped_values = False
+    try:
+        assert "returned" not in jax.jit(lambda x: ignored([], x)).lower(X).as_text()
+    finally:
+        callout.config.patch_tapped_values = True
+    exported = callout.export(jax.jit(lambda x: jnp.cos(callout.tap("a name", jnp.sin(x)))))(X)
+    assert "returned" not in exported.mlir_module()
