@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import buffers
+import chains
 import contention
 import devices
 import dispatch
@@ -30,6 +31,7 @@ from report import Report
 GROUPS = (
     "loop",
     "dispatch",
+    "chains",
     "dropins",
     "devices",
     "contention",
@@ -57,6 +59,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += loop.run(options.rounds, options.out, report.skipped)
     if "dispatch" in groups:
         report.rows += dispatch.run(options.rounds, report.skipped)
+    if "chains" in groups:
+        report.rows += chains.run(options.rounds)
     if "dropins" in groups:
         report.rows += dropins.run(options.rounds)
     if "devices" in groups:

@@ -83,7 +83,7 @@ def tap(
     """Sends `value` to `target` while the program runs, and returns it.
 
     The program copies the value into a bounded queue and goes on; a delivery thread calls the target. `barrier_wait()`
-    waits until everything has arrived. The tap changes nothing else of the program, is kept when its result is unused, and
+    waits until everything has arrived. The tap is the identity, is kept when its result is unused, and
     under vmap gets the whole batch once, under grad the primal values, under remat the values again.
 
     Args:

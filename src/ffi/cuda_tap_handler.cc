@@ -38,8 +38,8 @@ Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
   std::span<const callout_buffer> results;
   CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
-  CALLOUT_RETURN_IF_ERROR(CheckTapResults(results, state));
-  if (results.empty()) return Take(frame, state.site(), stream, args);
+  if (!results.empty()) CALLOUT_RETURN_IF_ERROR(CheckTapResults(results, state));
+  if (results.empty() && state.num_results() == 0) return Take(frame, state.site(), stream, args);
   CALLOUT_ASSIGN_OR_RETURN(const auto taps, DeviceTaps::Get().On(DeviceOrdinal(frame)));
   cuda::ContextScope current(taps->device());
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());

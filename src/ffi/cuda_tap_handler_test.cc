@@ -166,17 +166,19 @@ TEST_F(CudaTapHandlerTest, StepThatIsNoIntegerIsRefused) {
   EXPECT_THAT(NewTap(none)->Execute(none), StatusIs(StatusCode::kInvalidArgument, "expected 1 operands"));
 }
 
-TEST_F(CudaTapHandlerTest, ThreadedAndDeferredResultsAreWrittenOnTheDevice) {
+TEST_F(CudaTapHandlerTest, ThreadedReturnedAndDeferredResultsAreWrittenOnTheDevice) {
   const auto callback = Bind();
   std::vector<float> values;
   Collect(*callback, values);
   FrameBuilder frame = Frame();
-  frame.Int64Attr("threaded", 1).Int64Attr("deferred", 1);
+  frame.Int64Attr("threaded", 1).Int64Attr("deferred", 1).Int64ArrayAttr("returned", {0});
   TestBuffer token = OnDevice<uint32_t>({}, {0});
+  TestBuffer value = OnDevice({}, {0.0F});
   TestBuffer number = OnDevice<int32_t>({}, {77});
-  frame.Arg(OnDevice<uint32_t>({}, {41})).Arg(OnDevice({}, {3.0F})).Ret(token).Ret(number);
+  frame.Arg(OnDevice<uint32_t>({}, {41})).Arg(OnDevice({}, {3.0F})).Ret(token).Ret(value).Ret(number);
   ASSERT_THAT(NewTap(frame)->Execute(frame), IsOk());
   EXPECT_THAT(Read<uint32_t>(token), ElementsAre(41U));
+  EXPECT_THAT(Read<float>(value), ElementsAre(3.0F));
   EXPECT_THAT(Read<int32_t>(number), ElementsAre(0));
   Barrier();
   EXPECT_THAT(values, ElementsAre(3));

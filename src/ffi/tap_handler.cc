@@ -41,7 +41,7 @@ Status Execute(XLA_FFI_CallFrame* frame, const TapState& state) {
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
   std::span<const callout_buffer> results;
   CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
-  CALLOUT_RETURN_IF_ERROR(CheckTapResults(results, state));
+  if (!results.empty()) CALLOUT_RETURN_IF_ERROR(CheckTapResults(results, state));
   if (state.threaded()) CALLOUT_RETURN_IF_ERROR(PassToken(&args, &results));
   if (!state.returned().empty()) {
     const callout_call call = BuffersOnly(args, results);

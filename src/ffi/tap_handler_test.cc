@@ -287,17 +287,43 @@ TEST_P(TapHandlerTest, ThreadedTapPassesItsTokenOnAndTheRestIsTheValue) {
   EXPECT_EQ(frame.ret(0).values<uint32_t>()[0], 7U);
 }
 
-TEST_P(TapHandlerTest, ThreadedAndDeferredTapHasTokenFirstAndStatusLast) {
+TEST_P(TapHandlerTest, ReturnedOperandsAreResultsBetweenTheTokenAndTheStatus) {
   const auto callback = Bind();
   const auto site = NewSite();
   FrameBuilder frame = Frame();
-  frame.Int64Attr("threaded", 1).Int64Attr("deferred", 1);
-  frame.Arg(TestBuffer::Scalar(uint32_t{7})).Arg(TestBuffer::Scalar(int32_t{5}));
-  frame.Ret(DType::kUint32, {}).Ret(DType::kInt32, {});
+  frame.Int64Attr("threaded", 1)
+      .Int64Attr("deferred", 1)
+      .Int64ArrayAttr("returned", {1, 0})
+      .StringAttr("leaves", "a\nb");
+  frame.Arg(TestBuffer::Scalar(uint32_t{7}))
+      .Arg(TestBuffer::Of<int32_t>({2}, {5, 6}))
+      .Arg(TestBuffer::Scalar(int16_t{8}));
+  frame.Ret(DType::kUint32, {}).Ret(DType::kInt16, {}).Ret(DType::kInt32, {2}).Ret(DType::kInt32, {});
   ASSERT_THAT(site->Instantiate(frame), IsOk());
   ASSERT_THAT(site->Execute(frame), IsOk());
   EXPECT_EQ(frame.ret(0).values<uint32_t>()[0], 7U);
-  EXPECT_EQ(frame.ret(1).values<int32_t>()[0], 0);
+  EXPECT_EQ(frame.ret(1).values<int16_t>()[0], 8);
+  EXPECT_THAT(frame.ret(2).values<int32_t>(), ElementsAre(5, 6));
+  EXPECT_EQ(frame.ret(3).values<int32_t>()[0], 0);
+  Barrier();
+  EXPECT_EQ(callback->stats().calls.load(), 1U);
+}
+
+TEST_P(TapHandlerTest, ReturnedOperandsThatAreNotWhatTheResultsAreFailTheProgram) {
+  const auto callback = Bind();
+  const auto fails = [&](std::vector<int64_t> returned, size_t results, const char* text) {
+    const auto site = NewSite();
+    FrameBuilder frame = Frame();
+    frame.Int64ArrayAttr("returned", std::move(returned)).Arg(TestBuffer::Scalar(1));
+    for (size_t i = 0; i < results; ++i) frame.Ret(DType::kInt64, {});
+    ASSERT_THAT(site->Instantiate(frame), IsOk());
+    EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInvalidArgument, text));
+  };
+  fails({0}, 0, "operand 0 and result 0");
+  fails({0}, 1, "operand 0 and result 0");  // of another size
+  fails({1}, 1, "operand 1 and result 0");
+  fails({0}, 2, "expected 1 results (attributes `threaded`, `returned`, `deferred`), got 2");
+  EXPECT_EQ(callback->stats().calls.load(), 0U);
 }
 
 TEST_P(TapHandlerTest, ThreadedTapWithoutATokenIsAnError) {

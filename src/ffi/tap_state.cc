@@ -68,10 +68,9 @@ Status InstantiateTap(XLA_FFI_CallFrame* frame) {
 Status CheckTapResults(std::span<const callout_buffer> results, const TapState& state) {
   if (results.size() == state.num_results()) [[likely]]
     return OkStatus();
-  return InvalidArgument("callout: tap '" + state.site().info.label + "': expected " +
-                         std::to_string(state.num_results()) +
-                         " results (attributes `threaded`, `returned`, `deferred`), got " +
-                         std::to_string(results.size()));
+  return InvalidArgument(
+      "callout: tap '" + state.site().info.label + "': expected " + std::to_string(state.num_results()) +
+      " results (attributes `threaded`, `returned`, `deferred`), got " + std::to_string(results.size()));
 }
 
 callout_call BuffersOnly(std::span<const callout_buffer> args, std::span<const callout_buffer> results) {

@@ -236,7 +236,7 @@ def test_programs_without_callout_are_as_they_were(python, user):
     ("program", "needed"),
     [
         ("callout.pure_callback(lambda v: v, F32, x)", {"errors"}),
-        ("callout.tap(lambda v: None, x)", {"errors", "tokens", "dispatch", "batching"}),
+        ("callout.tap(lambda v: None, x)", {"errors", "tokens", "dispatch", "batching", "tapped_values"}),
         ("callout.debug_print('{}', x)", {"errors", "tokens", "dispatch", "batching"}),
         ("callout.io_callback(lambda v: v, F32, x)", {"errors", "tokens", "dispatch", "batching"}),
         ("callout.io_callback(lambda v: v, F32, x, ordered=True)", {"errors", "tokens", "dispatch", "batching"}),
@@ -244,7 +244,10 @@ def test_programs_without_callout_are_as_they_were(python, user):
             "jax.lax.fori_loop(0, 3, progress.loop_tqdm(3)(lambda i, c: c), x)",
             {"errors", "tokens", "dispatch", "loop_lowering", "batching"},
         ),
-        ("callout.threaded(lambda v: callout.tap(lambda v: None, v))(x)", {"errors", "tokens", "dispatch", "batching"}),
+        (
+            "callout.threaded(lambda v: callout.tap(lambda v: None, v))(x)",
+            {"errors", "tokens", "dispatch", "batching", "tapped_values"},
+        ),
     ],
 )
 def test_a_program_installs_what_it_needs(run, program, needed):
@@ -260,7 +263,10 @@ def test_a_program_installs_what_it_needs(run, program, needed):
 
 
 def test_environment_variables_keep_patches_out(run):
-    names = ("CHAIN_ERRORS", "PATCH_TOKENS", "PATCH_DISPATCH", "PATCH_BATCHING", "PATCH_LOOP_LOWERING")
+    names = (
+        "CHAIN_ERRORS",
+        *(f"PATCH_{name}" for name in ("TOKENS", "DISPATCH", "BATCHING", "TAPPED_VALUES", "LOOP_LOWERING")),
+    )
     out = run(
         """
         from callout import _patches, progress

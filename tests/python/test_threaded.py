@@ -252,6 +252,6 @@ def test_the_rest_of_the_program_is_unchanged():
         return lowered.as_text().count(text)
 
     assert count(tapped, "callout.v1.tap") == 1
-    for operation in ("stablehlo.", "optimization_barrier"):
-        extra = {"stablehlo.": 2}.get(operation, 0)  # the call and the first token
+    for operation in (" stablehlo.", "optimization_barrier"):
+        extra = {" stablehlo.": 2}.get(operation, 0)  # the call and the first token
         assert count(tapped, operation) == count(plain, operation) + extra
