@@ -242,7 +242,7 @@ def test_programs_without_callout_are_as_they_were(python, user):
         ("callout.io_callback(lambda v: v, F32, x, ordered=True)", {"errors", "tokens", "dispatch", "batching"}),
         (
             "jax.lax.fori_loop(0, 3, progress.loop_tqdm(3)(lambda i, c: c), x)",
-            {"errors", "tokens", "dispatch", "loop_lowering", "batching"},
+            {"errors", "tokens", "dispatch", "loop_lowering", "batching", "tapped_values"},
         ),
         (
             "callout.threaded(lambda v: callout.tap(lambda v: None, v))(x)",
