@@ -15,12 +15,14 @@
 
 #include "bindings.h"
 #include "callout/version.h"
+#include "cat.h"
 #include "info.h"
 #include "run.h"
 #include "session.h"
 
 namespace {
 
+using callout::tools::CatOptions;
 using callout::tools::InfoOptions;
 using callout::tools::RunOptions;
 
@@ -101,7 +103,15 @@ void AddInfo(CLI::App& app, InfoOptions& options) {
       ->check(CLI::Range(1, callout::tools::kMaxDevices));
 }
 
-bool IsCommand(std::string_view word) { return word == "run" || word == "info"; }
+void AddCat(CLI::App& app, CatOptions& options) {
+  CLI::App* cat = app.add_subcommand("cat", "What a sink wrote: JSON lines, CSV, Arrow, .npy, Zarr, TensorBoard");
+  cat->add_option("FILE", options.path, "The file, or the folder of a store or of event files")->required();
+  cat->add_option("--format", options.format, "jsonl, csv or summary")
+      ->check(CLI::IsMember({"jsonl", "csv", "summary"}));
+  cat->add_option("--limit", options.limit, "Only so many rows")->check(CLI::NonNegativeNumber);
+}
+
+bool IsCommand(std::string_view word) { return word == "run" || word == "info" || word == "cat"; }
 
 int Main(int argc, char** argv) {
   CLI::App app("Runs compiled XLA programs that call out, without Python.", "callout");
@@ -110,12 +120,14 @@ int Main(int argc, char** argv) {
   setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);  // XLA's logs are not what was asked for
   RunOptions run;
   InfoOptions info;
+  CatOptions cat;
   if (const char* command = argc > 1 ? argv[1] : "-"; command[0] != '-' && !IsCommand(command)) {
-    std::fprintf(stderr, "callout: there is no command '%s'; there are run and info\n", command);
+    std::fprintf(stderr, "callout: there is no command '%s'; there are run, info and cat\n", command);
     return callout::tools::kUnusable;
   }
   AddRun(app, run);
   AddInfo(app, info);
+  AddCat(app, cat);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -126,6 +138,7 @@ int Main(int argc, char** argv) {
     std::fputs(app.help().c_str(), stderr);
     return callout::tools::kUnusable;
   }
+  if (app.got_subcommand("cat")) return callout::tools::Cat(cat);
   return app.got_subcommand("run") ? callout::tools::Run(run) : callout::tools::Info(info);
 }
 

@@ -8,15 +8,17 @@
 #include <string_view>
 #include <vector>
 
+#include "callout/export.h"
+
 namespace callout::internal {
 
 /// Quoted where it has to be; line feeds become the two characters "\n".
-void AppendCsvCell(std::string_view text, std::string& out);
+CALLOUT_EXPORT void AppendCsvCell(std::string_view text, std::string& out);
 
 /// With its line feed.
 std::string CsvLine(const std::vector<std::string>& cells);
 
 /// Nothing if quotes are where none may be. `line` is without its line feed; a carriage return at its end is dropped.
-std::optional<std::vector<std::string>> ParseCsvLine(std::string_view line);
+CALLOUT_EXPORT std::optional<std::vector<std::string>> ParseCsvLine(std::string_view line);
 
 }  // namespace callout::internal

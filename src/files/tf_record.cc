@@ -58,6 +58,15 @@ void AppendTfRecord(std::string_view record, std::string& out) {
   AppendBytes(Masked(record), out);
 }
 
+std::optional<std::string> ReadTfRecord(int fd, uint64_t& offset, uint64_t size) {
+  std::string bytes;
+  const uint64_t whole = offset < size ? RecordBytes(fd, offset, size, bytes) : 0;
+  if (whole == 0) return std::nullopt;
+  offset += whole;
+  bytes.resize(bytes.size() - sizeof(uint32_t));
+  return bytes;
+}
+
 Result<uint64_t> EndOfTfRecords(int fd, uint64_t size) {
   std::string bytes;
   uint64_t end = 0;

@@ -95,8 +95,8 @@ class Zarr(FileSink):
     """Writes a Zarr store of version 3: an array a leaf that grows by a row a record, in chunks along that first axis.
 
     The array is called by the tap's name, "name/leaf" for a value of several leaves. Zarr, TensorStore and xarray read it
-    while it grows. Shards (`sharding="local"`) are written to their places in the whole; other records of several devices need
-    `devices`.
+    while it grows. Shards (`sharding="local"`) are written to their places in the whole; other records of several devices
+    need `devices`.
     """
 
     def __init__(

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rows of files with arrays in them, for written_rows.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "written_rows.h"
+
+namespace callout::tools {
+
+/// Bytes of a file that is open for reading.
+struct OpenedFile {
+  int fd = -1;
+  uint64_t size = 0;
+};
+
+/// `visit` returning false is no error. Errors: InvalidArgument, Internal.
+Status ForEachArrowRow(const OpenedFile& file, const VisitRow& visit);
+Status ForEachNpyRow(const OpenedFile& file, const VisitRow& visit);
+/// Of the event file of TensorBoard's: a row a value.
+Status ForEachEvent(const OpenedFile& file, const VisitRow& visit);
+/// Of the folder of a store, a group or an array.
+Status ForEachZarrRow(const std::string& folder, const VisitRow& visit);
+
+/// All bytes at a place, as many as that: InvalidArgument where the file ends before.
+Status ReadFileAt(int fd, uint64_t offset, uint64_t bytes, std::string& out);
+
+}  // namespace callout::tools

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "written_rows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "arrays/zarr_metadata.h"
+#include "kinds/kinds.h"
+#include "testing/sink_fixture.h"
+#include "testing/status_matchers.h"
+
+namespace callout::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using internal::IsOk;
+using internal::StatusIs;
+using internal::TestBuffer;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class WrittenRowsTest : public internal::SinkTest {
+ protected:
+  void SetUp() override {
+    SinkTest::SetUp();
+    fs::create_directories(path_);
+  }
+  void TearDown() override {
+    fs::remove_all(path_);
+    SinkTest::TearDown();
+  }
+
+  /// Writes two records by the sink of this kind to a file of this name; the second is the double of the first.
+  std::string Written(const std::string& kind, const std::string& name) {
+    const std::string path = path_ / name;
+    auto sink = internal::MakeSink("log", kind + ":" + path);
+    EXPECT_THAT(sink, IsOk());
+    const internal::SiteInfo site = {"t", {"a", "n"}};
+    for (const float scale : {1.0F, 2.0F}) {
+      EXPECT_THAT(
+          Deliver(**sink, site,
+                  {TestBuffer::Of<float>({2, 2}, {0, scale, 2 * scale, 3 * scale}), TestBuffer(DType::kBool, {}, {1})}),
+          IsOk());
+    }
+    EXPECT_THAT((*sink)->Flush(), IsOk());
+    return path;
+  }
+
+  static std::vector<std::string> Values(const std::string& path, const std::string& column) {
+    std::vector<std::string> values;
+    EXPECT_THAT(ForEachWrittenRow(path,
+                                  [&](const WrittenRow& row) {
+                                    for (const WrittenCell& cell : row) {
+                                      if (cell.name == column) AppendCellJson(cell, values.emplace_back());
+                                    }
+                                    return true;
+                                  }),
+                IsOk());
+    return values;
+  }
+};
+
+TEST_F(WrittenRowsTest, EveryKindOfFileGivesItsRows) {
+  for (const auto& [kind, name] : {std::pair("jsonl", "j"), {"arrow", "a"}}) {
+    EXPECT_THAT(Values(Written(kind, name), "a"), ElementsAre("[[0,1],[2,3]]", "[[0,2],[4,6]]")) << kind;
+    EXPECT_THAT(Values(path_ / name, "n"), ElementsAre("true", "true"));
+    EXPECT_THAT(Values(path_ / name, "name"), ElementsAre("\"t\"", "\"t\""));
+    EXPECT_THAT(Values(path_ / name, "device"), ElementsAre("2", "2"));
+  }
+  EXPECT_THAT(Values(Written("csv", "c"), "a.1.0"), ElementsAre("2.0", "4.0"));
+  EXPECT_THAT(Values(path_ / "c", "n"), ElementsAre("true", "true"));
+  Written("npy", "{leaf}.npy");
+  EXPECT_THAT(Values(path_ / "a.npy", "value"), ElementsAre("[[0,1],[2,3]]", "[[0,2],[4,6]]"));
+  EXPECT_THAT(Values(Written("zarr,chunk_rows=1", "z"), "value"),
+              ElementsAre("[[0,1],[2,3]]", "[[0,2],[4,6]]", "true", "true"));
+  EXPECT_THAT(Values(path_ / "z", "array"), ElementsAre("\"t/a\"", "\"t/a\"", "\"t/n\"", "\"t/n\""));
+  EXPECT_THAT(Values(path_ / "z/t/n", "row"), ElementsAre("0", "1"));
+  EXPECT_THAT(Values(Written("tensorboard,kinds=a=histogram", "tb"), "tag"),
+              ElementsAre("\"t/a\"", "\"t/n\"", "\"t/a\"", "\"t/n\""));
+}
+
+// Whatever byte of a file is another one, and wherever it ends, it is read or is an error.
+TEST_F(WrittenRowsTest, DamagedFilesAreErrors) {
+  Written("npy", "{leaf}.npy");
+  Written("zarr", "z");
+  Written("arrow", "a");
+  const int fd = memfd_create("damaged", MFD_CLOEXEC);  // thousands of files on a disk take their time
+  size_t refused = 0;
+  for (const char* name : {"a", "a.npy", "z/t/a/zarr.json"}) {
+    std::ifstream file(path_ / name, std::ios::binary);
+    const std::string whole(std::istreambuf_iterator<char>(file), {});
+    const auto look = [&](const std::string& bytes) {
+      EXPECT_EQ(ftruncate(fd, 0), 0);
+      EXPECT_EQ(pwrite(fd, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+      int rows = 0;
+      const auto visit = [&](const WrittenRow&) { return ++rows < 1000; };
+      const Status status = std::string(name).ends_with(".json")
+                                ? internal::ParseZarrArray(bytes).status()
+                                : ForEachWrittenRow("/proc/self/fd/" + std::to_string(fd), visit);
+      refused += status.ok() ? 0 : 1;
+    };
+    for (size_t i = 0; i < whole.size(); ++i) {
+      for (const char byte : {'\0', '\x7f', '\xff'}) {
+        std::string bytes = whole;
+        bytes[i] = byte;
+        look(bytes);
+      }
+      if (i % 4 == 0) look(whole.substr(0, i));
+    }
+    const size_t before = refused;
+    look(whole);
+    EXPECT_EQ(refused, before) << name;
+  }
+  close(fd);
+  EXPECT_GT(refused, 1000U);
+}
+
+TEST_F(WrittenRowsTest, OtherFilesAreNamed) {
+  const auto status = [&](const std::string& name) {
+    return ForEachWrittenRow(path_ / name, [](const WrittenRow&) { return true; });
+  };
+  EXPECT_THAT(status("none"), StatusIs(StatusCode::kNotFound, "No such file"));
+  fs::create_directories(path_ / "folder");
+  EXPECT_THAT(status("folder"), StatusIs(StatusCode::kInvalidArgument, "without a zarr.json"));
+  for (const auto& [text, expected] : {std::pair("{\"a\": 1}\n{\n", "line 2 is no JSON object"),
+                                       {"a,b\n1\n", "line 2 is none of the CSV"},
+                                       {"\x93NUMPY\2____", "another version than 1"}}) {
+    std::ofstream(path_ / "file") << text;
+    EXPECT_THAT(status("file"), StatusIs(StatusCode::kInvalidArgument, expected));
+  }
+}
+
+}  // namespace
+}  // namespace callout::tools
