@@ -75,16 +75,22 @@ void PrintDevices(const pjrt::Client& client) {
 // `numbers`: those of a function's arguments, where the program does not take all of them.
 void PrintArrays(const char* what, const std::vector<pjrt::ProgramArray>& arrays,
                  const std::vector<int>& numbers = {}) {
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    const std::string whole = arrays[i].WholeType().ToString(), part = arrays[i].type.ToString();
-    std::printf("  %s %zu: %s%s%s", what, i, whole.c_str(), whole == part ? "" : ", on each device ",
+  size_t number = 0;  // without tokens, which nobody gives or gets
+  for (const pjrt::ProgramArray& array : arrays) {
+    if (array.type.dtype == DType::kToken) continue;
+    const std::string whole = array.WholeType().ToString(), part = array.type.ToString();
+    std::printf("  %s %zu: %s%s%s", what, number, whole.c_str(), whole == part ? "" : ", on each device ",
                 whole == part ? "" : part.c_str());
-    if (i < numbers.size() && numbers[i] != static_cast<int>(i)) {
-      std::printf(", the function's argument %d", numbers[i]);
+    if (number < numbers.size() && numbers[number] != static_cast<int>(number)) {
+      std::printf(", the function's argument %d", numbers[number]);
     }
     std::printf("\n");
+    ++number;
   }
 }
+
+// Programs that JAX itself lowered.
+constexpr std::string_view kJaxNames = "jax:";
 
 void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
   std::map<std::string, size_t> places;  // by what would be printed
@@ -92,8 +98,9 @@ void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
   for (const pjrt::CallbackUse& use : uses) {
     constexpr std::string_view kPrefix = "callout.v1.";
     const std::string target = use.target.starts_with(kPrefix) ? use.target.substr(kPrefix.size()) : use.target;
-    const char* kind = internal::ProgramKindOf(use.name);
-    std::string line = kind != nullptr ? kind : target + " '" + use.name + "'";
+    const bool is_jax = use.name.starts_with(kJaxNames);
+    const char* kind = is_jax ? nullptr : internal::ProgramKindOf(use.name);
+    std::string line = kind != nullptr ? kind : (is_jax ? "JAX's callback" : target) + " '" + use.name + "'";
     line += " " + Listed(use.operands);
     if (!use.results.empty()) line += " -> " + Listed(use.results);
     if (use.is_embedded) line += ", which the program carries";

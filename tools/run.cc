@@ -22,6 +22,8 @@ namespace {
 
 constexpr char kStandardOutput[] = "-";
 
+bool IsToken(const pjrt::ProgramArray& array) { return array.type.dtype == DType::kToken; }
+
 class Runner {
  public:
   explicit Runner(const RunOptions& options)
@@ -43,7 +45,9 @@ class Runner {
     CALLOUT_RETURN_IF_ERROR(Compile(program, devices));
     CALLOUT_ASSIGN_OR_RETURN(signature_, executable_->ReadSignature());
     std::vector<pjrt::ArrayType> inputs;
-    for (const pjrt::ProgramArray& input : signature_.inputs) inputs.push_back(input.WholeType());
+    for (const pjrt::ProgramArray& input : signature_.inputs) {
+      if (!IsToken(input)) inputs.push_back(input.WholeType());
+    }
     ArraySource source;
     CALLOUT_ASSIGN_OR_RETURN(const std::vector<Array> arguments, ReadArguments(options_.arguments, inputs, source));
     CALLOUT_RETURN_IF_ERROR(ReadExpected(source));
@@ -138,8 +142,10 @@ class Runner {
     const size_t devices = executable_->num_devices();
     buffers_.resize(devices);
     for (size_t device = 0; device < devices; ++device) {
-      for (size_t i = 0; i < arguments.size(); ++i) {
-        const Array shard = ShardOf(arguments[i], signature_.inputs[i], device);
+      auto argument = arguments.begin();
+      for (const pjrt::ProgramArray& input : signature_.inputs) {
+        // An array without elements stands for a token.
+        const Array shard = IsToken(input) ? MakeArray({DType::kBool, {0}}) : ShardOf(*argument++, input, device);
         CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer,
                                  pjrt::Buffer::FromHost(client_, client_->devices()[device], shard.type.dtype,
                                                         shard.type.dims, shard.bytes.data()));
@@ -155,7 +161,7 @@ class Runner {
   std::vector<size_t> Results() const {
     std::vector<size_t> numbers;
     for (size_t i = 0; i < signature_.outputs.size(); ++i) {
-      if (signature_.outputs[i].type.dtype != DType::kToken) numbers.push_back(i);
+      if (!IsToken(signature_.outputs[i])) numbers.push_back(i);
     }
     return numbers;
   }
@@ -179,7 +185,7 @@ class Runner {
         CALLOUT_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, on_device[i].ToHost());
         shards.push_back({signature_.outputs[i].type, std::move(bytes)});
       }
-      results.emplace_back("arr_" + std::to_string(i), Assemble(shards, signature_.outputs[i]));
+      results.emplace_back("arr_" + std::to_string(results.size()), Assemble(shards, signature_.outputs[i]));
     }
     return results;
   }

@@ -67,7 +67,6 @@ TEST(ArgumentsTest, MustBeWhatTheProgramTakes) {
       StatusIs(StatusCode::kInvalidArgument, "argument 0 of the program is f32[2], got f32[3] from 'f32[3]=1'"));
   EXPECT_THAT(ReadArguments({"f32[4000000000000]=1", "s32[]=3"}, expected, source),  // before there are elements
               StatusIs(StatusCode::kInvalidArgument, "argument 0 of the program is f32[2]"));
-  EXPECT_THAT(ReadArguments({}, {{DType::kToken, {}}}, source), StatusIs(StatusCode::kInvalidArgument, "takes tokens"));
   EXPECT_THAT(ReadArguments({::testing::TempDir()}, expected, source),
               StatusIs(StatusCode::kNotFound, "Is a directory"));
   EXPECT_THAT(ReadArguments({"/no/such.npy"}, expected, source), StatusIs(StatusCode::kNotFound, "'/no/such.npy'"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ffi/call_site.h"
 
-#include "attributes/decode.h"
+#include "attributes/jax_calls.h"
 #include "delivery/delivery.h"
 #include "ffi/deferral.h"
 #include "ffi/find_callback.h"
@@ -11,7 +11,8 @@
 namespace callout::internal {
 
 Status CallSite::Decode(const XLA_FFI_Attrs& attrs) {
-  CALLOUT_ASSIGN_OR_RETURN(const CallAttributes said, DecodeAttributes<CallAttributes>(attrs));
+  std::optional<std::string> jax_name;
+  CALLOUT_ASSIGN_OR_RETURN(const CallAttributes said, DecodeCallAttributes<CallAttributes>(attrs, jax_name));
   device_ = BindingScope::Device();
   ordered_ = said.ordered;
   deferred_ = said.deferred;
@@ -19,15 +20,18 @@ Status CallSite::Decode(const XLA_FFI_Attrs& attrs) {
   aliases_ = Aliases(said.aliases);
   CALLOUT_ASSIGN_OR_RETURN(callback_, FindCallback(said));
   CALLOUT_ASSIGN_OR_RETURN(lanes_, Lanes::Of(said));
+  if (jax_name && callback_->takes_taps_only()) tapped_ = std::make_unique<TappedCall>(callback_);
+  is_plain_ = lanes_.empty() && aliases_.empty() && tapped_ == nullptr;
   return attributes_.Decode(said.attributes);
 }
 
 Status CallSite::Call(XLA_FFI_CallFrame* frame, const callout_call& call) const {
+  if (is_plain_) [[likely]]
+    return Invoke(*callback_, call);
+  if (tapped_ != nullptr) return tapped_->Push(call);
   if (!lanes_.empty()) return lanes_.Call(frame, *callback_, aliases_, call);
-  if (!aliases_.empty()) {
-    CALLOUT_RETURN_IF_ERROR(aliases_.Check(call));
-    aliases_.Apply(call);
-  }
+  CALLOUT_RETURN_IF_ERROR(aliases_.Check(call));
+  aliases_.Apply(call);
   return Invoke(*callback_, call);
 }
 

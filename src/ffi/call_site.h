@@ -8,6 +8,7 @@
 
 #include "ffi/aliases.h"
 #include "ffi/lanes.h"
+#include "ffi/tapped_call.h"
 #include "frame/attributes.h"
 #include "frame/ffi_abi.h"
 #include "registry/callback.h"
@@ -33,6 +34,8 @@ class CallSite {
   Status Call(XLA_FFI_CallFrame* frame, const callout_call& call) const;
 
   std::shared_ptr<Callback> callback_;
+  std::unique_ptr<TappedCall> tapped_;  // null: it is called
+  bool is_plain_ = false;               // nothing to do but to call it
   bool ordered_ = false;
   bool deferred_ = false;
   bool threaded_ = false;

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "attributes/decode.h"
+#include "attributes/jax_calls.h"
 #include "base/small_buffer.h"
 #include "base/thread_annotations.h"
 #include "ffi/device_aliases.h"
@@ -73,7 +73,8 @@ class BufferState final : public SiteState {
 };
 
 Status InstantiateCudaBuffer(XLA_FFI_CallFrame* frame) {
-  CALLOUT_ASSIGN_OR_RETURN(const BufferAttributes said, DecodeAttributes<BufferAttributes>(frame->attrs));
+  std::optional<std::string> jax_name;
+  CALLOUT_ASSIGN_OR_RETURN(const BufferAttributes said, DecodeCallAttributes<BufferAttributes>(frame->attrs, jax_name));
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, FindCallback(said));
   if (!callback->takes_device_memory()) {
     return InvalidArgument("callout: callback '" + callback->label() +

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ffi/plugin_targets.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "attributes/jax_calls.h"
 #include "ffi/targets.h"
 #include "frame/ffi_abi.h"
 
@@ -22,6 +24,10 @@ XLA_FFI_Error* Bootstrap(XLA_FFI_CallFrame* frame) noexcept {
 
 XLA_FFI_Handler* AsHandler(void* handler) { return reinterpret_cast<XLA_FFI_Handler*>(handler); }
 
+Handlers HandlersOf(const Target& target) {
+  return {AsHandler(target.instantiate), AsHandler(target.initialize), AsHandler(target.execute)};
+}
+
 }  // namespace
 
 void* BootstrapHandler() { return reinterpret_cast<void*>(&Bootstrap); }
@@ -32,8 +38,14 @@ Result<const XLA_FFI_Api*> RegisterTargetsWithRuntime() {
     return FailedPrecondition("callout: the plugin did not ask for the metadata of the handler that it was given");
   }
   for (const Target& target : Targets()) {
-    const Handlers handlers = {AsHandler(target.instantiate), AsHandler(target.initialize), AsHandler(target.execute)};
-    CALLOUT_RETURN_IF_ERROR(RegisterHandlers(api, target.name, target.platform, handlers));
+    CALLOUT_RETURN_IF_ERROR(RegisterHandlers(api, target.name, target.platform, HandlersOf(target)));
+  }
+  for (const JaxTarget& jax : kJaxTargets) {
+    const std::string_view ours = jax.takes_device_memory ? "callout.v1.buffer" : "callout.v1.call";
+    const auto found = std::ranges::find_if(
+        Targets(), [&](const Target& target) { return target.name == ours && target.platform == jax.platform; });
+    // Refused where the process has JAX's own: those stay.
+    if (found != Targets().end()) (void)RegisterHandlers(api, jax.name, jax.platform, HandlersOf(*found));
   }
   return api;
 }

@@ -15,8 +15,9 @@ namespace callout::internal {
 /// The handler to register with the plugin, an XLA_FFI_Handler*. It is never executed.
 CALLOUT_EXPORT void* BootstrapHandler();
 
-/// Registers all targets with the runtime that last asked, on this thread, for the metadata of BootstrapHandler, and
-/// forgets it. Returns its table, which is there until the process ends. FailedPrecondition if none did.
+/// Registers all targets, and what JAX's own callbacks call, with the runtime that last asked, on this thread, for the
+/// metadata of BootstrapHandler, and forgets it. Returns its table, which is there until the process ends.
+/// FailedPrecondition if none did.
 CALLOUT_EXPORT Result<const XLA_FFI_Api*> RegisterTargetsWithRuntime();
 
 }  // namespace callout::internal

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "attributes/jax_calls.h"
 #include "base/log.h"
 #include "base/sha256.h"
 #include "callout/pjrt/executable.h"
@@ -90,10 +91,42 @@ std::shared_ptr<internal::Callback> MakePlaceholder(std::string_view name) {
   return made.ok() ? made->callback() : nullptr;
 }
 
+// What a compilation makes for names that nothing has.
+class Placeholders {
+ public:
+  explicit Placeholders(const CompileOptions& options) : allows_all_(options.allow_unbound_names) {}
+
+  internal::BindingScope::Fallback fallback() {
+    return [this](std::string_view name) -> std::shared_ptr<internal::Callback> {
+      if (allows_all_) return MakePlaceholder(name);
+      if (!name.starts_with(internal::kJaxNamePrefix)) return nullptr;
+      // A program of JAX's does not say which names it needs: all of them are told, once they were asked for.
+      if (std::ranges::find(missing_, name) == missing_.end()) missing_.emplace_back(name);
+      return MakePlaceholder(name);
+    };
+  }
+
+  /// NotFound with the names that nothing has.
+  Status Check() {
+    if (missing_.empty()) return OkStatus();
+    std::ranges::sort(missing_, {}, [](const std::string& name) { return std::pair(name.size(), name); });
+    std::string names;
+    for (const std::string& name : missing_) names += (names.empty() ? "'" : ", '") + name + "'";
+    return NotFound(
+        "callout: no callback is bound to " + names +
+        ": they stand for the Python functions that JAX had when it lowered the program (pure_callback, io_callback, "
+        "debug.callback, buffer_callback), in their order; bind a function to each of these names");
+  }
+
+ private:
+  const bool allows_all_;
+  std::vector<std::string> missing_;
+};
+
 // Whether a program may wait for its callbacks. Taps do not block.
 bool HasCalls(std::string_view code) {
-  return code.find("callout.v1.call") != std::string_view::npos ||
-         code.find("callout.v1.buffer") != std::string_view::npos;
+  constexpr std::string_view kTargets[] = {"callout.v1.call", "callout.v1.buffer", "_python_cpu_callback"};
+  return std::ranges::any_of(kTargets, [&](std::string_view target) { return code.find(target) != code.npos; });
 }
 
 }  // namespace
@@ -136,11 +169,13 @@ Result<LoadedExecutable> Compiler::CompileAnew(Preparation& prepared, const Prog
   args.compile_options = prepared.options.data();
   args.compile_options_size = prepared.options.size();
   CALLOUT_RETURN_IF_ERROR(internal::ProvideLapack(*client_, code));
-  internal::BindingScope scope(prepared.bindings, options.allow_unbound_names ? &MakePlaceholder : nullptr);
+  Placeholders placeholders(options);
+  internal::BindingScope scope(prepared.bindings, placeholders.fallback());
   const Plugin& plugin = client_->plugin();
   Status status = internal::ExplainHostTransfers(CALLOUT_PJRT(plugin.api(), PJRT_Client_Compile, args));
   if (!status.ok()) return Explain(std::move(status), program, plugin);
   LoadedExecutable executable(client_, args.executable);
+  CALLOUT_RETURN_IF_ERROR(placeholders.Check());
   CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
   if (code.find("mhlo.layout_mode") != std::string::npos) {  // reading the compiled program takes its time
     CALLOUT_RETURN_IF_ERROR(executable.CheckArgumentLayouts());
@@ -194,7 +229,8 @@ Result<LoadedExecutable> Compiler::Load(std::string_view serialized, const Compi
   }
   CALLOUT_ASSIGN_OR_RETURN(const internal::Bindings bindings, internal::MakeBindings(options.loaded_host_callbacks));
   CALLOUT_RETURN_IF_ERROR(internal::ProvideLapack(*client_, file.bytes));
-  internal::BindingScope scope(bindings, options.allow_unbound_names ? &MakePlaceholder : nullptr);
+  Placeholders placeholders(options);
+  internal::BindingScope scope(bindings, placeholders.fallback());
   LoadedExecutable executable(client_, nullptr);
   if (file.on_lanes && client_->lanes() != nullptr) {
     CALLOUT_RETURN_IF_ERROR(executable.MoveToLanes(client_, file.device, file.bytes, scope));
@@ -210,6 +246,7 @@ Result<LoadedExecutable> Compiler::Load(std::string_view serialized, const Compi
     CALLOUT_ASSIGN_OR_RETURN(executable.transfers_,
                              internal::HostTransferProgram::Make(*client_, handle, options.loaded_host_callbacks));
   }
+  CALLOUT_RETURN_IF_ERROR(placeholders.Check());
   executable.callback_names_ = scope.asked();
   return executable;
 }

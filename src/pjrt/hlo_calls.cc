@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "attributes/description.h"
+#include "attributes/jax_calls.h"
 #include "base/percent.h"
 #include "base/wire.h"
 #include "pjrt/hlo_shape.h"
@@ -69,7 +69,7 @@ Status AppendCalls(std::string_view computation, bool ours_only, std::vector<pjr
   while (const auto field = reader.Next()) {
     if (field->number != kInstructions || !field->is_bytes) continue;
     CALLOUT_ASSIGN_OR_RETURN(Instruction instruction, ReadInstruction(field->bytes));
-    const bool is_ours = instruction.target.starts_with(kOurTargets);
+    const bool is_ours = instruction.target.starts_with(kOurTargets) || IsJaxTarget(instruction.target);
     if (!instruction.target.empty() && is_ours == ours_only) wanted.push_back(instruction.id);
     by_id[instruction.id] = std::move(instruction);
   }
@@ -79,6 +79,9 @@ Status AppendCalls(std::string_view computation, bool ours_only, std::vector<pjr
     std::map<std::string, std::string> attributes = ParseDictionary(instruction.config);
     const bool is_embedded = attributes.contains(std::string(kLibraryAttribute));
     std::string callback = std::move(attributes[std::string(kCallbackAttribute)]);
+    if (IsJaxTarget(instruction.target)) {
+      callback = std::string(kJaxNamePrefix) + attributes[std::string(kJaxIndexAttribute)];
+    }
     pjrt::CallbackUse use{std::move(callback), std::string(instruction.target), is_embedded, {}, {}};
     for (const int64_t operand : instruction.operands) {
       const auto it = by_id.find(operand);
@@ -115,19 +118,25 @@ std::map<std::string, std::string> ParseDictionary(std::string_view text) {
   int depth = 0;
   std::string word;              // what was read since the last sign, quoted or not
   std::string* value = nullptr;  // of the entry that is being read; null before its '='
+  // Of a number, as in "1 : i64".
+  const auto take_number = [&] {
+    if (value != nullptr && value->empty()) *value = word.substr(0, word.find_first_not_of("-0123456789"));
+  };
   while (!text.empty()) {
     const char c = text.front();
     text.remove_prefix(1);
     if (c == '"') {
       word = TakeString(text);
-      if (depth == 1 && value != nullptr) *value = word;
+      if (depth == 1 && value != nullptr) *value = std::exchange(word, "");
       continue;
     }
+    if (depth == 1 && (c == ',' || c == '}')) take_number();
     if (c == '{' || c == '[' || c == '<' || c == '(') ++depth;
     if (c == '}' || c == ']' || c == '>' || c == ')') --depth;
     if (depth != 1) continue;
     if (c == '=') {
       value = &entries[word];
+      word.clear();
     } else if (c == ',' || c == '{') {
       value = nullptr;
       word.clear();

@@ -20,7 +20,7 @@ Result<std::vector<pjrt::CallbackUse>> ParseHloCalls(std::string_view module);
 Result<std::vector<pjrt::CallbackUse>> ParseForeignCalls(std::string_view module);
 
 /// The entries of a dictionary as MLIR writes it, `{callback = "f", every = 1 : i64}`: strings with their escapes
-/// resolved, everything else as "".
+/// resolved, whole numbers as they are written, everything else as "".
 std::map<std::string, std::string> ParseDictionary(std::string_view dictionary);
 
 }  // namespace callout::internal

@@ -16,7 +16,7 @@ using ::testing::Pair;
 
 TEST(ParseDictionaryTest, ReadsStringsAtTheTop) {
   EXPECT_THAT(ParseDictionary("{callback = \"f\", every = 1 : i64, names = \"f\\0At\"}"),
-              ElementsAre(Pair("callback", "f"), Pair("every", ""), Pair("names", "f\nt")));
+              ElementsAre(Pair("callback", "f"), Pair("every", "1"), Pair("names", "f\nt")));
   EXPECT_THAT(ParseDictionary("{label = \"a\\22b\\\\\\C3\\BC\"}"), ElementsAre(Pair("label", "a\"b\\\xc3\xbc")));
 }
 

@@ -97,6 +97,8 @@ class CALLOUT_EXPORT Callback {
   virtual Lane lane() const = 0;
   /// True if `Call` understands buffers that are not the host's memory, see callout_platform.
   virtual bool takes_device_memory() const { return false; }
+  /// True if `Call` is always refused.
+  virtual bool takes_taps_only() const { return false; }
   /// Whose logger messages about this callback are for.
   virtual LogSource log_source() const { return LogSource::kCore; }
   /// Runs inside the program, on an XLA thread; several threads may be in it. GIL not needed. `call` has no

@@ -15,6 +15,7 @@ class CALLOUT_EXPORT Sink : public Callback {
  public:
   using Callback::Callback;
   Lane lane() const final { return Lane::kNative; }
+  bool takes_taps_only() const final { return true; }
   /// A sink is the target of taps; a program cannot wait for it.
   Status Call(const callout_call& call) final;
 };

@@ -23,8 +23,9 @@ namespace callout::pjrt {
 
 struct HostTransfers;
 
-/// A callback that is ready to be called, under the name by which programs ask for it. A handle: copies are the same
-/// callback, which lives as long as one of them, or an executable that was compiled with it. Thread-safe.
+/// A callback that is ready to be called, under the name by which programs ask for it; "jax:0" for the first one that
+/// JAX itself lowered (docs/host.md). A handle: copies are the same callback, which lives as long as one of them, or an
+/// executable that was compiled with it. Thread-safe.
 class CALLOUT_EXPORT LoadedHostCallback {
  public:
   /// `serialized`: what Serialize returns, empty for nothing. `transfers`: null for none.
