@@ -28,7 +28,7 @@ by_jax=(
   tests/python/test_{checks,watch,sinks,csv,print,tensorboard,statistics,stats,barrier,register,threaded,threaded_runs}.py
   tests/python/test_progress{,_bars,_carried,_compiled,_payloads,_transformations}.py
   tests/python/test_host_callback_{barrier,call,devices,flags,print,tap,transformations}.py
-  tests/python/test_{live_lanes,shard_map,meshes,devices,varying,refs,float0,python_numbers,context,full_queue,lifetime}.py
+  tests/python/test_{live_lanes,shard_map,devices,refs,float0,python_numbers,context,full_queue,lifetime}.py
 )
 
 echo "::: seed $seed"

@@ -36,13 +36,18 @@ def register() -> None:
         _jax_compat.register_partitioner(target, _partitioner(target))
 
 
+def check_device_index(where: str, num_devices: int, device_index: int) -> None:
+    """Raises ValueError for a place that the program does not have."""
+    if num_devices > 0 and not 0 <= device_index < num_devices:
+        raise ValueError(f"{where}: device_index={device_index} is not one of the program's {num_devices} device(s)")
+
+
 def attributes(where: str, num_devices: int, sharding: str, device_index: int, exporting: bool) -> dict[str, Any]:
     """The attributes that tell the partitioner what to do; none where the compiler does not spread the program.
 
     What is exported for one device can be called in a program for several.
     """
-    if num_devices > 0 and not 0 <= device_index < num_devices:
-        raise ValueError(f"{where}: device_index={device_index} is not one of the program's {num_devices} device(s)")
+    check_device_index(where, num_devices, device_index)
     if num_devices < (1 if exporting else 2):
         return {}
     if num_devices > 1 and not _jax_compat.has_partitioner():

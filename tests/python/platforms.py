@@ -28,7 +28,7 @@ COMPILERS = "it is about the compilers of kernels; programs with kernels are in 
 HOST = "the host without Python runs programs on XLA:CPU here; rows `host` of gpu-check give it the plugin"
 """Reasons for `cpu_only`."""
 
-BUFFERS = "JAX has no callback that gets XLA's own memory and does without Callout"
+BUFFERS = "JAX has no callback on XLA's own memory and none in C++"
 DEVICE = "JAX's callbacks do not tell which device calls"
 RUN = "JAX's callbacks do not tell which execution calls"
 SHARDS = "JAX's partitioned callbacks do not tell which shard is which"

@@ -54,6 +54,7 @@ def run(f, *args):
     return out
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.collectives
 @ORDERED
 @pytest.mark.parametrize("count", [2, 4, 8])
@@ -65,6 +66,7 @@ def test_gather_taps_the_whole_value_once(seen, ordered, count, reverse):
     assert out.sharding.is_equivalent_to(x.sharding, 1), "a tap changes no sharding"
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.collectives
 @ORDERED
 def test_gather_taps_on_the_device_that_was_asked_for(seen, ordered):
@@ -73,6 +75,7 @@ def test_gather_taps_on_the_device_that_was_asked_for(seen, ordered):
     assert [device for _, device, _ in seen] == [3, 2, 1, 0]
 
 
+@pytest.mark.native_only(platforms.SHARDS)
 @ORDERED
 def test_local_taps_each_shard_with_its_place(seen, ordered):
     run(lambda v: seen.send(v, ordered=ordered, sharding="local"), sharded(reverse=True))
@@ -81,6 +84,7 @@ def test_local_taps_each_shard_with_its_place(seen, ordered):
     )
 
 
+@pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.collectives
 @ORDERED
 def test_local_taps_of_a_two_dimensional_mesh(seen, ordered):
@@ -95,6 +99,7 @@ def test_local_taps_of_a_two_dimensional_mesh(seen, ordered):
         np.testing.assert_array_equal(shard.data, value["x"])
 
 
+@pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.collectives
 def test_local_with_a_value_that_does_not_divide(seen):
     def f(v):
@@ -106,6 +111,7 @@ def test_local_with_a_value_that_does_not_divide(seen):
         assert value == list(range(8))[:5][index], "no padding"
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.collectives
 def test_scalars_and_replicated_values(seen):
     run(lambda v: seen.send(v.sum()), sharded())
@@ -144,6 +150,7 @@ CALLS = {
 }
 
 
+@pytest.mark.native_only("results of JAX's callbacks lie where XLA has them")
 @pytest.mark.collectives
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 @pytest.mark.parametrize(
@@ -182,6 +189,7 @@ def test_calls_in_loops_and_without_arguments():
     np.testing.assert_array_equal(out, np.arange(8) + 3)
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.collectives
 def test_options_and_single_device_shardings_choose_the_device():
     shape = jax.ShapeDtypeStruct((), jnp.int32)
@@ -221,6 +229,7 @@ def test_places_that_the_program_does_not_have_are_named(seen):
         run(in_shard_map, sharded())
 
 
+@pytest.mark.native_only(platforms.SEVERAL)
 @pytest.mark.collectives
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_a_failure_is_raised_on_every_device_and_nothing_hangs(call):
@@ -284,6 +293,7 @@ def over_one_axis(f):
     return jax.shard_map(f, mesh=mesh, in_specs=P("a"), out_specs=P("a"), axis_names={"a"}, check_vma=False)
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.collectives
 def test_shard_map_that_leaves_an_axis_to_the_compiler(seen):
     run(over_one_axis(lambda v: seen.send(v) + 1), grid())
@@ -302,6 +312,7 @@ def test_calls_with_results_are_refused_where_the_compiler_has_an_axis():
         run(over_one_axis(lambda v: callout.pure_callback(lambda x: x, shape, v)), grid())
 
 
+@pytest.mark.native_only("JAX has no ordered callback there")
 @pytest.mark.collectives
 @pytest.mark.parametrize("sharding", ["gather", "local"])
 def test_ordered_taps_where_the_compiler_has_an_axis(seen, sharding):
@@ -337,6 +348,7 @@ def test_eager_taps_of_sharded_arrays(seen):
     assert sorted(seen) == sorted([([2.0 * i, 2.0 * i + 1], 3 - i, (slice(2 * i, 2 * i + 2),)) for i in range(4)])
 
 
+@pytest.mark.native_only(platforms.SEVERAL)
 @pytest.mark.collectives
 def test_a_failing_queue_policy_fails_on_every_device(small_queue):
     """The full queue is the owner's; the others must not wait for it in the collective that follows."""
@@ -364,6 +376,7 @@ def test_a_failing_queue_policy_fails_on_every_device(small_queue):
         jax.effects_barrier()
 
 
+@pytest.mark.native_only("JAX collects the values")
 @pytest.mark.collectives
 def test_large_gathers_are_reported_once(caplog):
     big = jax.device_put(jnp.zeros(17_000_000), NamedSharding(mesh_of(2), P("d")))
@@ -376,6 +389,7 @@ def test_large_gathers_are_reported_once(caplog):
     assert 'sharding="local"' in reports[0]
 
 
+@pytest.mark.native_only("it needs none")
 def test_without_the_partitioner_shard_map_is_pointed_to(monkeypatch, seen):
     monkeypatch.setattr(_jax_compat, "has_partitioner", lambda: False)
     with pytest.raises(NotImplementedError, match=r"needs an entry point that this jaxlib does not have; .*shard_map"):

@@ -138,8 +138,14 @@ def test_errors_are_those_of_the_native_path():
     jax.jit(lambda x: callout.tap(fail, x))(1.0)
     with pytest.raises(callout.TapError):
         callout.barrier_wait()
-    with pytest.raises(NotImplementedError, match=r"needs callout's native path.*callout\.pure_callback"):
-        jax.jit(buffer_callback(lambda ctx, out, x: None, F32))(1.0)
+
+
+def test_what_needs_the_native_path_is_refused(cache):
+    source = '#include "callout/kernel.h"\nvoid f(callout::In<float> x, callout::Out<float> y) {}\nCALLOUT_KERNEL(f);'
+    native = callout.cpp.load_inline(source, {"f": {}})
+    for call in (buffer_callback(lambda ctx, out, x: None, F32), native.f):
+        with pytest.raises(NotImplementedError, match=r"needs callout's native path.*callout\.pure_callback"):
+            jax.jit(call)(jnp.float32(1))
 
 
 @pytest.mark.cpu_only("the software GPU has no collectives")

@@ -121,6 +121,7 @@ def test_pmap_calls_every_device(count):
     hcb.barrier_wait()
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.collectives
 @pytest.mark.parametrize("count", [2, 4, 8])
 @pytest.mark.parametrize("index", [0, 1])
@@ -146,6 +147,7 @@ def test_jit_over_sharded_operands_calls_one_device_for_the_whole(count, index):
     hcb.barrier_wait()
 
 
+@pytest.mark.native_only(platforms.SEVERAL)
 @pytest.mark.collectives
 def test_a_failing_call_over_several_devices_fails_once_and_the_next_works():
     def host(x):
@@ -199,6 +201,7 @@ def test_a_jit_around_a_pmap_is_one_program(seen):
     assert sorted(value for value, _ in taken if not isinstance(value, list)) == [2, 3]
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 @pytest.mark.collectives
 @pytest.mark.parametrize("wrap", [lambda f: f, callout.threaded], ids=["effects", "threaded"])
 @pytest.mark.parametrize("inside", ["tap", "call"])
@@ -226,6 +229,7 @@ def test_after_a_region_of_shards_the_whole_is_one_again(seen, wrap, inside, aft
     assert len(taken) == 5
 
 
+@pytest.mark.native_only("results of JAX's callbacks lie on one device")
 @pytest.mark.collectives
 @pytest.mark.devices(2)
 def test_a_call_after_a_pmap_gets_the_whole(seen):

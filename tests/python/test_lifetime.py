@@ -10,6 +10,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout import _ext
 from conftest import settle
@@ -146,6 +147,7 @@ def settle_caches():
     gc.collect()
 
 
+@pytest.mark.native_only(platforms.TEXT)
 def test_same_function_gets_the_same_name_and_another_one_a_number():
     def define():
         def callback(x):
@@ -174,6 +176,7 @@ def test_threads_that_come_and_go_leave_nothing():
         thread.join()
 
 
+@pytest.mark.native_only(platforms.TEXT)
 def test_a_function_has_its_name_again_when_its_program_is_traced_anew(received):
     """Also while the executable of the program before is not quite gone: the compilation cache goes by the name."""
 

@@ -10,6 +10,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout._progress import bars
 from callout._progress.settings import make_settings
@@ -104,6 +105,7 @@ def failing(screen, at, **more):
     return jax.jit(lambda fails: lax.scan(bar(step), fails, jnp.arange(10.0))[1])
 
 
+@pytest.mark.native_only(platforms.RUN)
 def test_bar_of_a_program_that_failed_ends_with_the_next_program(screen):
     run = failing(screen, at=5)
     for _ in range(2):
@@ -146,6 +148,7 @@ class Messages:
         self.loop((head, None, None, ()))
 
 
+@pytest.mark.native_only(platforms.RUN)
 def test_bar_that_was_ended_too_early_goes_on_where_it_was(screen):
     messages = Messages(screen)
     messages.send(2**31, run=1, flags=bars.FIRST)

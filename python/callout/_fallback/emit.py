@@ -11,9 +11,12 @@ import numpy as np
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
-from .. import _jax_compat
+from .. import _ext, _jax_compat
 from . import operations, policy
 from .functions import function_for
+
+_LOOKS = (_ext.check_prefix, _ext.watch_prefix)
+"""How the names of callbacks begin that look at a value, and not at where it is."""
 
 
 def _manual_mesh(ctx: mlir.LoweringRuleContext) -> Any:
@@ -24,12 +27,30 @@ def _manual_mesh(ctx: mlir.LoweringRuleContext) -> Any:
     return None
 
 
-def _placement(ctx: mlir.LoweringRuleContext, sharding: str, device_index: int, has_results: bool) -> Any:
+def _is_on_shards(ctx: mlir.LoweringRuleContext, where: str, sharding: str, is_ordered: bool, callback: str) -> bool:
+    """Whether each device calls with what it has of a value that the compiler spreads.
+
+    What looks at values gets the whole: a shard may have padding. So does what is ordered: XLA ends the process there.
+    """
+    if sharding != "local" or _manual_mesh(ctx) is not None:
+        return False
+    if not isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext):
+        return not is_ordered and not callback.startswith(_LOOKS)
+    if is_ordered:
+        raise NotImplementedError(
+            f'{where}: ordered=True with sharding="local" inside a shard_map that leaves axes to the compiler needs '
+            "callout's native path, and this program goes by JAX's callbacks (config.fallback)"
+        )
+    return True
+
+
+def _placement(ctx: mlir.LoweringRuleContext, on_shards: bool, device_index: int, has_results: bool) -> Any:
     axis_context: Any = ctx.module_context.axis_context
-    if isinstance(axis_context, (mlir.SPMDAxisContext, mlir.ShardingContext)):
-        is_manual = _manual_mesh(ctx) is not None
-        return operations.Placement(None if is_manual else device_index, sharding == "local" and not has_results)
-    return None
+    if not isinstance(axis_context, (mlir.SPMDAxisContext, mlir.ShardingContext)):
+        return None
+    # XLA loses results of another device than the first, JAX's own callbacks' too: all elements are zero.
+    index = None if _manual_mesh(ctx) is not None else 0 if has_results else device_index
+    return operations.Placement(index, on_shards)
 
 
 def _devices(ctx: mlir.LoweringRuleContext) -> list[int] | None:
@@ -84,7 +105,8 @@ def emit(
         sent.append((np.dtype(np.uint32), ()))
     if token is not None:
         operands, kinds = [token, *operands], [mlir.token_type(), *kinds]
-    placement = _placement(ctx, sharding, device_index, bool(kinds))
+    on_shards = _is_on_shards(ctx, where, sharding, token is not None, attributes["callback"])
+    placement = _placement(ctx, on_shards and not avals_out, device_index, bool(avals_out))
     if platform == "tpu":
         told = (operands, kinds, (sent, received), has_side_effect, placement)
         return list(operations.host_transfers(module, platform, function, *told))

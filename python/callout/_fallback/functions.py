@@ -164,9 +164,9 @@ def function_for(target: str, *told: Any, results: Specs) -> HostFunction:
     """
     if target == TAP:
         return Tap(*told)
-    if target == CALL:
-        return Call(*told, results=results)
     where, platform, attributes, *_ = told
+    if target == CALL and attributes.keys() <= {"callback", "ordered"}:  # a native function is told more
+        return Call(*told, results=results)
     raise NotImplementedError(
         f"{where}: '{attributes.get('callback')}' needs callout's native path, which platform {platform} does not have, and "
         "JAX has no callback like it. callout.pure_callback and callout.io_callback of a Python function run there, and "

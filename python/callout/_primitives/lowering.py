@@ -195,6 +195,7 @@ def emit(
     refuse_ordered_automatic_axes(ctx, where, ordered)
     avals_out = ctx.avals_out if avals_out is None else avals_out
     if (platform := platform_of_fallback(ctx)) is not None:
+        _partition.check_device_index(where, context.num_devices(ctx), device_index or 0)
         token = ctx.tokens_in.get(ordered_effect) if ordered and not threaded else None
         results = by_jax.emit(
             *(ctx, platform, name, args, attributes),
