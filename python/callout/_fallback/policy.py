@@ -40,9 +40,9 @@ def warn_once(platform: str) -> None:
         _warned = True
     why = "callout has no native path there" if platform not in PLATFORMS else f"config.fallback={config.fallback!r}"
     logger.warning(
-        "programs for %s reach callbacks and taps by JAX's own callbacks, because %s: each costs about as much as "
-        "jax.pure_callback (some 100 us, with the GIL), and a tap's program waits until its value is queued. "
-        "docs/fallback.md tells what else differs",
+        "programs for %s reach callbacks and taps by JAX's own callbacks, because %s: each of them, a tap to a sink and a "
+        "check too, enters Python and holds the GIL, and a tap's program waits until its value is queued. docs/fallback.md "
+        "tells what else differs",
         platform,
         why,
     )
