@@ -91,6 +91,7 @@ void AddRun(CLI::App& app, RunOptions& options) {
   run->add_flag("--stats", options.stats, "Tell how often each callback ran, and how long");
   run->add_option("--cache", options.cache, "A folder of compiled programs: load from there, or put there");
   run->add_flag("--json", options.json, "Print one JSON object instead: results, cache, comparison, times, statistics");
+  run->add_option("--metrics", options.metrics, "Write the counters in Prometheus' text format to this file");
   run->add_option("--trace", options.trace, "Write a timeline for Perfetto or chrome://tracing to this JSON file");
 }
 

@@ -2,7 +2,10 @@
 #include "report.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <iterator>
 #include <utility>
 
@@ -61,6 +64,14 @@ void PrintStatistics() {
                     std::to_string(one.skips)});
   }
   if (rows.size() > 1) PrintTable(rows);
+}
+
+Status WriteMetrics(const std::string& path) {
+  errno = 0;
+  std::ofstream file(path);
+  file << pjrt::PrometheusText();
+  if (file.flush()) return OkStatus();
+  return InternalError("callout: cannot write the metrics '" + path + "': " + std::strerror(errno));
 }
 
 static void AppendJson(const std::vector<Comparison>* comparisons, bool as_expected, std::string& text) {

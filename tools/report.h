@@ -33,6 +33,9 @@ struct JsonReport {
 /// their counters.
 void PrintJson(const JsonReport& report);
 
+/// PrometheusText in a file. Errors: with the path.
+Status WriteMetrics(const std::string& path);
+
 /// Prints rows below each other, columns as wide as their widest entry, all but the first to the right.
 void PrintTable(const std::vector<std::vector<std::string>>& rows);
 

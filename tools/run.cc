@@ -101,6 +101,7 @@ class Runner {
       if (options_.stats) PrintStatistics();
       if (options_.stats || (times.nanoseconds.size() > 1 && succeeded)) PrintTimes(times);
     }
+    if (!options_.metrics.empty()) CALLOUT_RETURN_IF_ERROR(WriteMetrics(options_.metrics));
     return options_.trace.empty() ? OkStatus() : WriteTrace(options_.trace);
   }
 

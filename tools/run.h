@@ -26,6 +26,7 @@ struct RunOptions {
   int concurrency = 1;  ///< Threads that run it.
   bool stats = false;
   std::string trace;
+  std::string metrics;
   std::string cache;  ///< A folder of compiled programs; empty: none.
   bool json = false;
 };

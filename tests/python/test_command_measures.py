@@ -77,7 +77,7 @@ def test_results_are_compared_in_their_order(program, tmp_path):
         assert reason in done.stderr.decode()
 
 
-def test_runs_are_counted_timed_and_at_once(program):
+def test_runs_are_counted_timed_and_at_once(program, tmp_path):
     flags = ("--repeat", "20", "--warm-up", "5", "--concurrency", "4", "--json", "--expect", "f32[2,3]=0,2,4,6,8,10")
     done = _run(program, *ARGUMENTS, *flags, "--expect", "s32[]=4")
     assert done.returncode == 0, done.stderr
@@ -91,10 +91,18 @@ def test_runs_are_counted_timed_and_at_once(program):
     assert percentiles["p99"] == max(told["nanoseconds"])
     assert told["runs_per_second"] > 0
 
-    done = _run(program, *ARGUMENTS, "--min-duration", "0.05", "--json")
+    metrics = tmp_path / "metrics.prom"
+    done = _run(program, *ARGUMENTS, "--min-duration", "0.05", "--json", "--metrics", metrics)
     told = json.loads(done.stdout)
     assert sum(told["nanoseconds"]) <= 20 * 0.05e9
     assert len(told["nanoseconds"]) > 1
+    text = metrics.read_text()
+    assert f'callout_callback_calls_total{{callback="seen"}} {len(told["nanoseconds"])}\n' in text
+    # The same families as in Python.
+    jax.jit(lambda x: (callout.tap(lambda _: None, x), x)[1])(X)
+    callout.barrier_wait()
+    heads = {line for line in callout.stats().prometheus().splitlines() if line.startswith("#")}
+    assert {line for line in text.splitlines() if line.startswith("#")} <= heads
     done = _run(program, *ARGUMENTS, "--concurrency", "3")
     assert b"ran 3 times: median (p50) " in done.stdout
 
