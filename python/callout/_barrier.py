@@ -62,7 +62,8 @@ def barrier_wait(timeout: float | None = None) -> None:
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"callout.barrier_wait: timeout must be None or 0 or more seconds, got {timeout!r}")
     refuse_inside_callbacks("callout.barrier_wait()")
-    _programs.prepare()
+    if timeout is not None:
+        _programs.prepare()
     deadline = None if timeout is None else time.monotonic() + timeout
     outstanding = _programs.wait_for_programs(timeout)
     outstanding += _ext.drain(-1.0 if deadline is None else max(0.0, deadline - time.monotonic()))

@@ -422,11 +422,16 @@ def tuple_sharding(shape: Any, elements: Sequence[Any]) -> Any:
 
 def local_devices() -> Sequence[jax.Device]:
     """This process's devices that callbacks run on, those of the default platform first: all but Metal's."""
-    devices: list[jax.Device] = [device for device in jax.local_devices() if device.platform in ("cpu", "gpu", "tpu")]
+    return _with_callbacks(tuple(jax.local_devices()))
+
+
+@functools.lru_cache(maxsize=1)
+def _with_callbacks(of_default_platform: Sequence[jax.Device]) -> Sequence[jax.Device]:
+    devices = [device for device in of_default_platform if device.platform in ("cpu", "gpu", "tpu")]
     if all(device.platform != "cpu" for device in devices):
         with contextlib.suppress(RuntimeError):  # JAX was told to use other platforms only
             devices += jax.local_devices(backend="cpu")
-    return devices
+    return tuple(devices)
 
 
 def ordinal_of(device: jax.Device) -> int:

@@ -37,7 +37,7 @@ class _Trivial:
     """The trivial programs, for one set of devices. They have no arguments, so no transfer guard stops them."""
 
     def __init__(self, devices: Sequence[jax.Device]):
-        self.devices = tuple(devices)
+        self.devices = devices
         self.single = [_compile(jax.sharding.SingleDeviceSharding(device), 1) for device in self.devices]
         self.shared: list[Callable[[], jax.Array]] = []
         for platform in dict.fromkeys(device.platform for device in self.devices):
@@ -58,7 +58,7 @@ def _get_trivial() -> _Trivial | None:
     if not devices:
         return None
     trivial = _trivial
-    if trivial is None or trivial.devices != tuple(devices):
+    if trivial is None or trivial.devices != devices:
         trivial = _trivial = _Trivial(devices)
     return trivial
 
@@ -75,25 +75,25 @@ def forget_trivial() -> None:
 
 
 def _launch(programs: Sequence[Callable[[], jax.Array]]) -> list[Any]:
-    try:
+    if programs and _jax_compat.jit_is_disabled():
         with jax.disable_jit(False):  # compiled programs refuse to run without
-            return [program() for program in programs]
+            return _launch(programs)
+    try:
+        return [program() for program in programs]
     except jax.errors.JaxRuntimeError:
         return []
 
 
-def _run_on_each_device() -> list[Any]:
-    trivial = _get_trivial()
+def _run_on_each_device(trivial: _Trivial | None) -> list[Any]:
     return _launch(trivial.single) if trivial else []
 
 
 def wait_on_each_device() -> None:
     """Waits for all programs that this thread has dispatched to one device."""
-    _wait(_run_on_each_device())
+    _wait(_run_on_each_device(_get_trivial()))
 
 
-def _run_over_all_devices() -> None:
-    trivial = _get_trivial()
+def _run_over_all_devices(trivial: _Trivial | None) -> None:
     _wait(_launch(trivial.shared) if trivial else [])
 
 
@@ -140,22 +140,23 @@ def _not_done(waits: list[Wait]) -> list[str]:
 
 def wait_for_programs(timeout: float | None) -> list[str]:
     """Waits for the programs that the barrier covers; the names of those that are not done after `timeout` seconds."""
+    trivial = _get_trivial()
     if timeout is None:
-        results = _run_on_each_device()
+        results = _run_on_each_device(trivial)
         for _, wait in _runtime_tokens.pending():
             wait()
-        _run_over_all_devices()
+        _run_over_all_devices(trivial)
         _wait(results)
         return []
     deadline = time.monotonic() + timeout
-    waits = [*_runtime_tokens.pending(), (SEVERAL_DEVICES, _run_over_all_devices)]
+    waits = [*_runtime_tokens.pending(), (SEVERAL_DEVICES, lambda: _run_over_all_devices(trivial))]
     # XLA admits 32 programs a device, and dispatching another waits. That must be this thread's last step, because the
     # order of its programs is what counts; so another thread has to find room first.
-    waits.append((OWN, lambda: _wait(_run_on_each_device())))
+    waits.append((OWN, lambda: _wait(_run_on_each_device(trivial))))
     outstanding = list(dict.fromkeys(_wait_in_time(waits, timeout)))
     if OWN in outstanding:
         return outstanding
-    results = _run_on_each_device()
+    results = _run_on_each_device(trivial)
     if not all(result.is_ready() for result in results):
         outstanding += _wait_in_time([(OWN, lambda: _wait(results))], max(0.0, deadline - time.monotonic()))
     return outstanding

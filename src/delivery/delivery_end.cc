@@ -58,7 +58,9 @@ std::vector<std::string> Delivery::Drain(std::chrono::steady_clock::time_point d
   }
   std::vector<std::pair<Channel*, uint64_t>> goals;
   for (const auto& [stats, channel] : Channels()) {
-    goals.push_back({channel, channel->queue->taken()});
+    const uint64_t ticket = channel->queue->taken();
+    if (channel->queue->delivered() >= ticket) continue;  // its thread may sleep on
+    goals.push_back({channel, ticket});
     channel->thread->Hurry();
   }
   for (const auto& [channel, ticket] : goals) {
