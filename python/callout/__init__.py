@@ -34,6 +34,7 @@ from ._errors import CallbackError as CallbackError
 from ._errors import CheckError as CheckError
 from ._errors import ForkError as ForkError
 from ._errors import NonFiniteError as NonFiniteError
+from ._errors import NonFiniteWarning as NonFiniteWarning
 from ._errors import RegistrationError as RegistrationError
 from ._errors import ResultError as ResultError
 from ._errors import TapError as TapError
@@ -45,6 +46,7 @@ from ._export import exported_names as exported_names
 from ._host_callback import additions as _host_callback_additions  # noqa: F401 - what it adds is there
 from ._io_callback import io_callback as io_callback
 from ._jit import jit as jit
+from ._nans import locate_nans as locate_nans
 from ._options import options as options
 from ._profile import Profile as Profile
 from ._profile import profile as profile

@@ -99,6 +99,7 @@ SETTINGS: dict[str, _Setting] = {
     "fallback": _Setting(
         "auto", _fallback, "Where programs go by JAX's own callbacks: auto (without a native path), off, always."
     ),
+    "locate_nans": _Setting(True, _boolean, "Whether locate_nans does anything, in what is traced from then on."),
     "cache_dir": _Setting(_default_cache(), _folder, "Where compiled native code is kept."),
     "embedded_code": _Setting(
         True, _boolean, "Run code that programs carry along (callout.cpp's embed=True, GPU kernels); see SECURITY.md."
@@ -128,6 +129,7 @@ class Config:
     log_level: str
     checks: str
     fallback: str
+    locate_nans: bool
     cache_dir: str
     embedded_code: bool
     chain_errors: bool
@@ -135,6 +137,7 @@ class Config:
     patch_dispatch: bool
     patch_batching: bool
     patch_tapped_values: bool
+    patch_rule_lines: bool
     patch_loop_lowering: bool
 
     def __init__(self) -> None:

@@ -48,7 +48,11 @@ class CheckError(CallbackError):
 
 
 class NonFiniteError(CallbackError, FloatingPointError):
-    """`callout.watch(..., stop=True)` found a NaN or an infinity."""
+    """`callout.watch(..., stop=True)` or `callout.locate_nans(..., stop=True)` found a NaN or an infinity."""
+
+
+class NonFiniteWarning(RuntimeWarning):
+    """`callout.locate_nans` found where a NaN or an infinity began."""
 
 
 class TapError(CallbackError):
@@ -189,7 +193,7 @@ def recall(code_and_text: tuple[int, str]) -> BaseException:
         return ResultError(text)
     if "check failed: " in text:
         return CheckError(text)
-    if "watch '" in text and " infinite elements in step " in text:
+    if "locate_nans: " in text or ("watch '" in text and " infinite elements in step " in text):
         return NonFiniteError(text)
     if _NO_MEMORY.search(text):
         return MemoryError(text)

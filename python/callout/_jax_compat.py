@@ -315,6 +315,37 @@ except ImportError:
     MISSING.append("jax._src.source_info_util")
 
 
+def frames_of(eqn: Any) -> Iterator[Any]:
+    """The frames outside of JAX that an equation was traced in, the innermost first; see `file_name`, `start_line`."""
+    return iter(()) if _source_info is None else _source_info.user_frames(eqn.source_info.traceback)
+
+
+@contextlib.contextmanager
+def own_lines() -> Iterator[None]:
+    """What is traced has the lines where it stands, and not those of the equation that it is traced for."""
+    if _source_info is None:
+        yield
+        return
+    context = _source_info._source_info_context
+    before = context.context
+    context.context = _source_info.SourceInfo(None, before.name_stack)
+    try:
+        yield
+    finally:
+        context.context = before
+
+
+def source_file(traced: Any) -> str:
+    """Where the function stands that a jaxpr was traced from, or a derivative rule; "" if nobody knows."""
+    info = getattr(getattr(traced, "jaxpr", traced), "debug_info", None)
+    return str(getattr(info, "func_src_info", None) or "").rpartition(" at ")[2].rpartition(":")[0]
+
+
+def is_of_jax(file: str) -> bool:
+    """True for JAX's own files, and others that it leaves out of tracebacks."""
+    return _source_info is not None and not _source_info.is_user_filename(file)
+
+
 def bind_again(eqn: Any, args: Sequence[Any]) -> list[Any]:
     """The results of an equation for other operands."""
     out = eqn.primitive.bind(*args, **eqn.primitive.get_bind_params(eqn.params))
@@ -327,6 +358,22 @@ def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
         return params["num_consts"], params["num_carry"]
     consts, carry, _ = params["ft_in"].unpack()  # JAX 0.12
     return len(list(consts)), len(list(carry))
+
+
+def custom_transpose_rule() -> tuple[Any, Any] | None:
+    """The mapping and the key of the rule that calls the second function of `jax.custom_vjp`; None if it is elsewhere."""
+    key = getattr(_ad, "custom_lin_p", None)
+    for rules in (getattr(_ad, "primitive_transposes", {}), getattr(_ad, "fancy_transposes", {})):
+        if key is not None and key in rules:
+            return rules, key
+    MISSING.append("jax._src.interpreters.ad.custom_lin_p")
+    return None
+
+
+try:
+    from jax._src.interpreters import ad as _ad
+except ImportError:
+    _ad = None  # type: ignore[assignment]
 
 
 def is_state_effect(effect: Any) -> bool:

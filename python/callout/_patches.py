@@ -95,6 +95,15 @@ TABLE = {
             without="XLA:CPU computes a tapped value again in what reads it: a chain of n taps takes time and code as n * n",
         ),
         Patch(
+            name="rule_lines",
+            setting="patch_rule_lines",
+            home="_nans.rule_lines",
+            replaces="the rule that calls the second function of `jax.custom_vjp`",
+            what="what `callout.locate_nans` finds in such a function has its own line",
+            when="`callout.locate_nans` traces a function",
+            without="it has the line of the call of the first one",
+        ),
+        Patch(
             name="loop_lowering",
             setting="patch_loop_lowering",
             home="_progress.loops",

@@ -7,6 +7,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "checks/check.h"
+#include "checks/origin.h"
+#include "gil.h"
 #include "watch/watch.h"
 #include "watch/watch_table.h"
 
@@ -44,9 +46,29 @@ nb::dict WatchStatistics() {
   return all;
 }
 
+// A Python warning, while the program runs: it is there before the program's results are.
+internal::Reported WarnOfOrigin(std::string_view place, std::string_view text) {
+  const GilScope gil(ThreadState::kDrop);
+  if (!gil.ok()) return internal::Reported::kByNobody;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  const Ref module(PyImport_ImportModule("callout._nans"));
+  const Ref taken(module ? PyObject_CallMethod(module.get(), "warn", "s#s#", place.data(),
+                                               static_cast<Py_ssize_t>(place.size()), text.data(),
+                                               static_cast<Py_ssize_t>(text.size()))
+                         : nullptr);
+  const int result = taken ? PyObject_IsTrue(taken.get()) : -1;
+  if (result < 0) PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  if (result < 0) return internal::Reported::kByNobody;
+  return result == 1 ? internal::Reported::kTaken : internal::Reported::kRefused;
+}
+
 }  // namespace
 
 void BindWatch(nb::module_& m) {
+  internal::SetOriginReporter(&WarnOfOrigin);
+  m.attr("nans_prefix") = std::string(internal::kOriginKind) + ":";
   m.attr("check_prefix") = std::string(internal::kCheckKind) + ":";
   m.attr("watch_prefix") = std::string(internal::kWatchKind) + ":";
   m.def("watch_statistics", &WatchStatistics);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/percent.h"
 #include "checks/check.h"
+#include "checks/origin.h"
 #include "registry/makers.h"
 #include "registry/native_function.h"
 #include "registry/progress_clock.h"
@@ -29,6 +30,7 @@ struct ProgramKind {
 
 constexpr ProgramKind kProgramKinds[] = {
     {kCheckKind, "check", &MakeCheckOf},
+    {kOriginKind, "place for NaN", &MakeOriginOf},
     {kPrintKind, "id_print", &MakeValuePrint},
     {kProgressBarKind, "progress bar", &MakeProgressBar},
     {kProgressClockKind, "clock of progress bars", &MakeProgressClock},

@@ -50,6 +50,7 @@ def use_everything():
         jax.jit(lambda x: callout.pure_callback(fail, jax.ShapeDtypeStruct((), jnp.float32), x))(1.0).block_until_ready()
     except KeyError:
         pass
+    callout.locate_nans(jnp.sin)(jnp.ones(2))
     callout.barrier_wait()
     from callout import _patches
     assert _patches.installed() == tuple(_patches.TABLE), _patches.installed()
@@ -67,6 +68,7 @@ PLACES = {
     "fancy_primitive_batchers.cond",
     "fancy_primitive_batchers.while",
     "pjit._get_fastpath_data",
+    "primitive_transposes.custom_lin",
 }
 
 # Lowered texts with locations, jaxprs, results, and errors with whole tracebacks, of programs without Callout.
@@ -218,7 +220,7 @@ def test_import_replaces_nothing_and_switches_put_everything_back(python):
     )
     imported, eager, used, switched_off = json.loads(out.splitlines()[-1])
     assert (imported, eager, switched_off) == ([], [], [])
-    places = {".".join(name.split(".")[-2:]) for name in used}
+    places = {".".join(name.split(".")[-2:]).replace("fancy_transposes", "primitive_transposes") for name in used}
     assert places - {"XlaRuntimeError.__init__"} == PLACES  # JaxRuntimeError's other name
 
 

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A linear function with a transpose of its own, as `jax.custom_derivatives.linear_call`; under `vmap`, and with effects."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.extend.core
+from jax.interpreters import ad, batching, mlir
+
+from .. import _jax_compat
+from . import effects
+
+linear_p = jax.extend.core.Primitive("callout_linear")
+linear_p.multiple_results = True
+
+Values = Sequence[Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Linear:
+    """Both take lists, of which the first are what it depends on otherwise, and return a list."""
+
+    forward: Callable[[Values, Values], list[Any]]  # (residuals, operands)
+    backward: Callable[[Values, Values, Values], list[Any]]  # (residuals, types of the operands, cotangents)
+    results: tuple[Any, ...]  # their types
+
+
+def bind(linear: Linear, residuals: Values, operands: Values) -> list[Any]:
+    """The linear function's results."""
+    return list(linear_p.bind(*residuals, *operands, linear=linear, num_residuals=len(residuals)))
+
+
+def _evaluate(*args: Any, linear: Linear, num_residuals: int) -> list[Any]:
+    return linear.forward(args[:num_residuals], args[num_residuals:])
+
+
+linear_p.def_impl(_evaluate)
+mlir.register_lowering(linear_p, mlir.lower_fun(_evaluate, multiple_results=True))
+
+
+@linear_p.def_effectful_abstract_eval
+def _abstract_eval(*_: Any, linear: Linear, **__: Any) -> tuple[list[Any], set[Any]]:
+    return list(linear.results), effects.observing(False)
+
+
+def _jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
+    moves = [_jax_compat.instantiate_cotangent(tangent) for tangent in tangents]
+    return jax.jvp(lambda *args: _evaluate(*args, **params), tuple(primals), tuple(moves))
+
+
+ad.primitive_jvps[linear_p] = _jvp
+
+
+def _transpose(cotangents: Values, *args: Any, linear: Linear, num_residuals: int) -> list[Any]:
+    residuals, operands = args[:num_residuals], args[num_residuals:]
+    given = [_jax_compat.instantiate_cotangent(cotangent) for cotangent in cotangents]
+    types = [operand.aval if ad.is_undefined_primal(operand) else jax.typeof(operand) for operand in operands]
+    outs = linear.backward(residuals, types, given)
+    return [None] * num_residuals + [
+        out if ad.is_undefined_primal(operand) else None for out, operand in zip(outs, operands, strict=True)
+    ]
+
+
+ad.primitive_transposes[linear_p] = _transpose
+
+
+def _batch(args: Values, dims: Sequence[int | None], *, linear: Linear, num_residuals: int) -> tuple[Any, Any]:
+    size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
+    front = [arg if dim is None else jax.numpy.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
+    in_front = [None if dim is None else 0 for dim in dims[:num_residuals]]
+    operands = [
+        jax.numpy.broadcast_to(arg, (size, *arg.shape)) if dim is None else arg
+        for arg, dim in zip(front[num_residuals:], dims[num_residuals:], strict=True)
+    ]
+
+    def forward(residuals: Values, operands: Values) -> list[Any]:
+        return jax.vmap(linear.forward, in_axes=(in_front, 0), axis_size=size)(list(residuals), list(operands))
+
+    def backward(residuals: Values, types: Values, cotangents: Values) -> list[Any]:
+        single = [_jax_compat.array_type(each.shape[1:], each.dtype, _jax_compat.varying_axes(each)) for each in types]
+        return jax.vmap(
+            lambda residuals, cotangents: linear.backward(residuals, single, cotangents),
+            in_axes=(in_front, 0),
+            axis_size=size,
+        )(list(residuals), list(cotangents))
+
+    results = tuple(
+        _jax_compat.array_type((size, *each.shape), each.dtype, _jax_compat.varying_axes(each))
+        for each in linear.results
+    )
+    outs = bind(Linear(forward, backward, results), front[:num_residuals], operands)
+    return outs, [0] * len(outs)
+
+
+batching.primitive_batchers[linear_p] = _batch

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`callout.locate_nans`: the line where NaN and infinities begin, under every transformation."""
+
+import contextlib
+import functools
+import re
+import warnings
+from pathlib import Path
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import planted_nans as planted
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+
+def found(f, *args):
+    """(what was reported, the results)."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = jax.tree.map(np.asarray, jax.block_until_ready(f(*args)))
+    assert all(each.category is callout.NonFiniteWarning for each in caught)
+    for each in caught:
+        assert f"{each.filename}:{each.lineno} " in str(each.message)
+    return [str(each.message) for each in caught], results
+
+
+def here(text):
+    """The line of this file with the text, as reports say it."""
+    lines = Path(__file__).read_text().splitlines()
+    (number,) = [i for i, line in enumerate(lines, 1) if line.endswith(f"# {text}")]
+    return f"{__file__}:{number} "
+
+
+def complaint(plant, texts):
+    """What is wrong with the reports of what is planted; None if nothing is."""
+    # Of an infinity, NaN may follow in the backward pass, and is told as such.
+    began = [text for text in texts if "out of infinite inputs" not in text or plant.name == "masked_softmax"]
+    place = f"{planted.FILE}:{plant.line()} in "
+    if not began or not began[0].startswith(f"locate_nans: {plant.kind} at {place}") or "# HERE" not in began[0]:
+        return f"{plant.name}: expected {plant.kind} at {place}, got {texts}"
+    if not all(place in text for text in began):
+        return f"{plant.name}: elsewhere, too: {texts}"
+    if plant.passes and plant.passes not in began[0]:
+        return f"{plant.name}: expected {plant.passes!r}, got {texts}"
+    return None
+
+
+@pytest.mark.parametrize("program", ["forward", "grad outside", "grad inside"])
+def test_what_is_planted_is_found_at_its_line(program):
+    plants, plain, located = {
+        "forward": (planted.FORWARD, planted.forward, callout.locate_nans(planted.forward)),
+        "grad outside": (planted.BACKWARD, jax.grad(planted.backward), jax.grad(callout.locate_nans(planted.backward))),
+        "grad inside": (planted.BACKWARD, jax.grad(planted.backward), callout.locate_nans(jax.grad(planted.backward))),
+    }[program]
+    f = jax.jit(located)
+    texts, results = found(f, planted.values(plants, -1))
+    assert texts == []
+    good = jax.jit(plain)(planted.values(plants, -1))
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5), results, good)
+    complaints = [complaint(plant, found(f, planted.values(plants, i))[0]) for i, plant in enumerate(plants)]
+    assert [each for each in complaints if each] == []
+
+
+def test_a_report_has_everything():
+    @callout.locate_nans
+    def f(x, w):
+        def step(carry, row):
+            with jax.named_scope("encoder"):
+                scaled = carry * row
+                carry = jnp.log(scaled)  # all
+            return jnp.exp(carry), carry
+
+        return jax.lax.scan(step, w, x)[1]
+
+    x = np.ones((3, 2), np.float32)
+    x[2, 1] = -4
+    (text,), _ = found(jax.jit(f), x, np.array([1, 2], np.float32))
+    assert text == (
+        f"locate_nans: NaN at {here('all')}in {f.__qualname__}.<locals>.step: `carry = jnp.log(scaled)  # all`; log, "
+        "forward, in encoder; f32[2] at [1], step 2, device 0; inputs: f32[2] -8.0"
+    )
+    eager, _ = found(f, x, np.array([1, 2], np.float32))
+    assert eager == [text]
+
+
+def test_lanes_are_told_and_those_that_do_not_run_are_not_looked_at():
+    def f(x):
+        def positive(y):
+            return jnp.log(y)
+
+        return jax.lax.cond(x > 0, positive, lambda y: jax.lax.while_loop(lambda z: z < 0.5, more, y), x)
+
+    def more(y):
+        return y + 1 + 0 * jnp.sqrt(-0.5 - y)  # root
+
+    batched = jax.jit(jax.vmap(jax.vmap(callout.locate_nans(f)), in_axes=1))
+    x = np.array([[1, -2.5, 3], [-5.5, 2, -7.5]], np.float32)
+    texts, _ = found(batched, x)
+    assert texts == []
+    x[1, 1] = 0
+    (text,), _ = found(batched, x)
+    assert here("root") in text
+    assert ", lane (1,1), step 0, " in text
+
+
+def test_one_bad_lane_does_not_hide_another():
+    def f(x):
+        return jnp.sqrt(x)
+
+    (text,), _ = found(jax.jit(jax.vmap(callout.locate_nans(f))), np.array([np.nan, 1, -1], np.float32))
+    assert "f32[] at [], lane 2, device 0; inputs: f32[] -1.0" in text
+
+
+def test_stop_fails_with_the_same_class_at_every_call():
+    f = jax.jit(callout.locate_nans(lambda x: jnp.log(x) + 1, stop=True))
+    for _ in range(4):
+        assert np.isfinite(f(np.float32(2)))
+        with pytest.raises(callout.NonFiniteError, match=re.escape(f"locate_nans: NaN at {__file__}:")) as caught:
+            jax.block_until_ready(f(np.float32(-1)))
+        assert isinstance(caught.value, FloatingPointError)
+        with contextlib.suppress(callout.NonFiniteError):
+            jax.effects_barrier()
+
+
+def test_warnings_that_are_errors_fail_the_program():
+    f = jax.jit(callout.locate_nans(lambda x: jnp.log(x)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(callout.NonFiniteError, match="NaN at"):
+            jax.block_until_ready(f(np.float32(-1)))
+    with contextlib.suppress(callout.NonFiniteError):
+        jax.effects_barrier()
+
+
+def test_each_run_reports_a_place_once_and_many_runs_less_often():
+    def f(x):
+        return jax.lax.map(jnp.log, x)
+
+    located = jax.jit(callout.locate_nans(f))
+    counts = [len(found(located, np.full(5, -1, np.float32))[0]) for _ in range(20)]
+    assert counts == [1] * 10 + [0] * 5 + [1] + [0] * 4
+
+
+def test_infinities_may_be_left_out_and_those_of_masks_are_meant():
+    def f(x):
+        scores = jnp.where(x > 0, x, -jnp.inf)
+        logs = jnp.log(jnp.abs(x))
+        return jax.nn.softmax(scores + logs)
+
+    zero = np.array([1, 0, 2], np.float32)
+    (text,), _ = found(jax.jit(callout.locate_nans(f)), zero)
+    assert "infinity" in text
+    assert found(jax.jit(callout.locate_nans(f, infinities=False)), zero)[0] == []
+    (text,), _ = found(jax.jit(callout.locate_nans(f, infinities=False)), np.zeros(3, np.float32))
+    assert "softmax" in text
+    assert "out of infinite inputs" in text
+
+
+def test_granularity_says_what_is_looked_at():
+    def inner(x):
+        logs = jnp.log(x)
+        return jnp.where(x > 0, logs, 0)
+
+    def f(x):
+        with jax.named_scope("head"):
+            return inner(x) + 1
+
+    bad = np.float32(-1)
+    for granularity in ("operation", "line"):
+        (text,), _ = found(jax.jit(callout.locate_nans(f, granularity=granularity)), bad)
+        assert "logs = jnp.log(x)" in text
+        assert "in head" in text
+    for granularity in ("function", "module"):  # the mask is inside
+        assert found(jax.jit(callout.locate_nans(f, granularity=granularity)), bad)[0] == []
+        (text,), _ = found(jax.jit(callout.locate_nans(lambda x: jnp.sqrt(f(x) - 2), granularity=granularity)), bad)
+        assert "NaN" in text
+
+
+def test_the_switch_leaves_nothing():
+    def f(x):
+        return jnp.log(x)
+
+    plain = jax.jit(f).lower(jnp.ones(2)).as_text()
+    callout.config.locate_nans = False
+    try:
+        assert jax.jit(callout.locate_nans(f)).lower(jnp.ones(2)).as_text() == plain
+    finally:
+        callout.config.locate_nans = True
+    assert "nans:" in jax.jit(callout.locate_nans(f)).lower(jnp.ones(2)).as_text()
+
+
+def test_derivatives_are_those_of_the_function():
+    def f(x):
+        return jnp.sum(jax.nn.logsumexp(x * x) * jnp.tanh(x)) + jax.nn.relu(x).sum()
+
+    def all_of(f):
+        return jax.jit(lambda x: (jax.grad(f)(x), jax.hessian(f)(x), jax.vmap(jax.grad(jax.checkpoint(f)))(x[None])))
+
+    x = np.array([0.5, -1, 2], np.float32)
+    texts, results = found(all_of(callout.locate_nans(f)), x)
+    assert texts == []
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6), results, all_of(f)(x))
+
+
+def test_numbers_structures_and_keywords_pass():
+    @callout.locate_nans
+    def f(tree, n, *, scale):
+        return {"y": tree["x"] * scale**n, "n": n, "i": tree["i"] + 1}
+
+    texts, results = found(functools.partial(f, scale=3.0), {"x": jnp.ones(2), "i": jnp.arange(2)}, 2)
+    assert texts == []
+    assert results["y"].tolist() == [9, 9]
+    assert results["n"] == 2
+    assert f.__name__ == "f"
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(TypeError, match=r"callout\.locate_nans: expected a function, got 3"):
+        callout.locate_nans(3)
+    with pytest.raises(ValueError, match=r"granularity must be one of .* got 'word'"):
+        callout.locate_nans(jnp.log, granularity="word")
+
+
+@pytest.mark.devices(2)
+def test_shards_tell_their_device():
+    mesh = jax.make_mesh((2,), ("d",))
+    sharding = NamedSharding(mesh, P("d"))
+
+    def spread(x):
+        def part(y):
+            logs = jnp.log(y)  # shard
+            return logs + 0 * jax.lax.psum(logs, "d")
+
+        return jax.shard_map(part, mesh=mesh, in_specs=P("d"), out_specs=P("d"))(x)
+
+    def whole(x):
+        logs = jnp.log(x)  # whole
+        return logs / logs.sum()
+
+    bad = jax.device_put(np.array([1, 2, 3, -4], np.float32), sharding)
+    for f in (callout.locate_nans(spread), jax.grad(callout.locate_nans(lambda x: spread(x).sum()))):
+        texts, _ = found(jax.jit(f), bad)
+        assert texts
+        assert all(here("shard") in text for text in texts)
+        assert "f32[2] at [1], device 1; inputs: f32[2] -4.0" in texts[0]
+    texts, _ = found(jax.jit(callout.locate_nans(whole)), bad)
+    assert here("whole") in texts[0]
+    assert "f32[2] at [3], device 1, the shard from [2]; inputs: f32[2] -4.0" in texts[0]
+
+
+def test_exported_programs_carry_their_places():
+    exported = callout.export(jax.jit(callout.locate_nans(lambda x: jnp.log(x) * 2)))(
+        jax.ShapeDtypeStruct((2,), jnp.float32)
+    )
+    loaded = jax.export.deserialize(exported.serialize())
+    texts, _ = found(loaded.call, np.array([1, -1], np.float32))
+    assert [text for text in texts if f"NaN at {__file__}:" in text]
