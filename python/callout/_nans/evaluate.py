@@ -128,7 +128,7 @@ class Evaluation:
                 return module_name(operation.around.scopes_of(operation.eqn)), backward
 
     def _look(self, region: Region, values: dict[Value, Any], last: dict[Value, int]) -> None:
-        made: dict[Value, Operation] = {}  # what may be bad, and the operation that makes it so
+        made: dict[Value, list[Operation]] = {}  # what may be bad, and the operations that may have made it so
         root: dict[Value, Value] = {}
         inputs: dict[Value, None] = {}
         own: set[Value] = set()
