@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,6 +26,7 @@ from .operations import can_make, has_constant, inner_jaxprs, is_collective, is_
 from .places import Granularity, Line, Surroundings, is_the_users, module_name
 
 _primitives = jax.extend.core.primitives
+_MOST_NAMES = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,13 +140,12 @@ class Evaluation:
             inputs.update(dict.fromkeys(each for each in given if each not in own))
             constants["nan"] |= has_constant(operation.eqn, np.isnan)
             constants["inf"] |= has_constant(operation.eqn, np.isinf)
-            source = (
-                operation if can_make(operation.eqn) else next((made[each] for each in given if each in made), None)
-            )
+            makers = list(dict.fromkeys(maker for each in given for maker in made.get(each, ())))
+            makers += [operation] if can_make(operation.eqn) else []
             for result in operation.results:
                 own.add(result)
-                if source is not None and result.inexact:
-                    made[result] = source
+                if makers and result.inexact:
+                    made[result] = makers
                     if passes_on(operation.eqn):
                         root[result] = root.get(given[0], given[0])
         leaving = [root.get(each, each) for each in made if last.get(each, -1) > region.end]
@@ -155,7 +156,7 @@ class Evaluation:
 
     def _bind(
         self,
-        makers: list[Operation],
+        makers: list[list[Operation]],
         results: list[Value],
         inputs: list[Value],
         values: dict[Value, Any],
@@ -163,13 +164,13 @@ class Evaluation:
     ) -> None:
         looked_at = jax.lax.optimization_barrier([values[each] for each in results])
         values.update(zip(results, looked_at, strict=True))
-        first = makers[0]
+        first = makers[0][0]
         line = first.around.line_of(first.eqn)
         place = origin.Place(
             line=str(line),
             expression=line.text(),
             module=module_name(first.around.scopes_of(first.eqn)),
-            operations=tuple(self._name(maker, line) for maker in makers),
+            operations=tuple(_names(each, line) for each in makers),
             num_inputs=len(inputs),
             num_steps=len(self.steps),
             order=next(self._orders),
@@ -180,10 +181,18 @@ class Evaluation:
         with _jax_compat.context_of(first.eqn):
             origin.bind(place, [*looked_at, *(values[each] for each in inputs), *self.steps])
 
-    def _name(self, maker: Operation, first: Line) -> str:
-        line = maker.around.line_of(maker.eqn)
-        name = str(maker.eqn.primitive.name)
-        return name if line == first else f"{name} ({line.file}:{line.number})"
+
+def _names(makers: Sequence[Operation], first: Line) -> str:
+    """The operations, with their lines where these differ from the first one's."""
+
+    def name(maker: Operation) -> str:
+        line, name = maker.around.line_of(maker.eqn), str(maker.eqn.primitive.name)
+        return name if line == first else f"{name} ({Path(line.file).name}:{line.number})"
+
+    names = list(dict.fromkeys(map(name, makers)))
+    if len(names) > _MOST_NAMES:
+        names[_MOST_NAMES // 2 : -_MOST_NAMES // 2] = ["..."]
+    return ", ".join(names)
 
 
 def unchanged(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:

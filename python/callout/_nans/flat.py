@@ -32,7 +32,7 @@ class Constant:
     value: Any
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(eq=False, slots=True)
 class Operation:
     """One equation, or what a nested function says of all its operands."""
 
