@@ -67,6 +67,7 @@ PLACES = {
     "_lowerings.while",
     "fancy_primitive_batchers.cond",
     "fancy_primitive_batchers.while",
+    "mlir.lower_jaxpr_to_module",
     "pjit._get_fastpath_data",
     "primitive_transposes.custom_lin",
 }
