@@ -11,6 +11,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from jax import lax
 from lane_programs import (
@@ -101,7 +102,11 @@ def buffers(log, name, lane, x):
 
 
 KINDS = [tap, ordered_tap, stepped_tap, debug, ordered_debug, io, named]
-KINDS.append(pytest.param(buffers, marks=pytest.mark.cpu_only("NumPy does not read memory of a device")))
+OF_BUFFERS = [
+    pytest.mark.cpu_only("NumPy does not read memory of a device"),
+    pytest.mark.native_only(platforms.BUFFERS),
+]
+KINDS.append(pytest.param(buffers, marks=OF_BUFFERS))
 DIFFERENTIABLE = [tap, ordered_tap, debug]
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 differentiable = pytest.mark.parametrize("kind", DIFFERENTIABLE, ids=lambda kind: kind.__name__)
