@@ -55,9 +55,7 @@ TEST_F(ImageErrorsTest, AttributesThatDoNotFitAreRefusedWhenTheProgramIsLoaded) 
 }
 
 TEST_F(ImageErrorsTest, ParametersOfAnotherConventionAreNotLaunched) {
-  EXPECT_THAT(Execute([](FrameBuilder& frame) {
-                frame.Int64ArrayAttr("parameter_bytes", {8, 8});
-              }),
+  EXPECT_THAT(Execute([](FrameBuilder& frame) { frame.Int64ArrayAttr("parameter_bytes", {8, 8}); }),
               StatusIs(StatusCode::kFailedPrecondition,
                        "kernel 'scale' on device 0: its image takes parameters of [8, 4, 4] bytes, the program passes "
                        "[8, 8]"));
@@ -73,23 +71,19 @@ TEST_F(ImageErrorsTest, BlockThatIsTooBigForTheKernelIsToldWithItsLimit) {
 }
 
 TEST_F(ImageErrorsTest, MissingKernelIsTold) {
-  EXPECT_THAT(Execute([](FrameBuilder& frame) {
-                frame.DictionaryAttr("image", {{"bytes", Image()}, {"symbol", "none"}});
-              }),
-              StatusIs(StatusCode::kNotFound, "'none'"));
+  EXPECT_THAT(
+      Execute([](FrameBuilder& frame) { frame.DictionaryAttr("image", {{"bytes", Image()}, {"symbol", "none"}}); }),
+      StatusIs(StatusCode::kNotFound, "'none'"));
 }
 
 TEST_F(ImageErrorsTest, BytesThatAreNoImageAreTold) {
-  EXPECT_THAT(Execute([](FrameBuilder& frame) {
-                frame.DictionaryAttr("image", {{"bytes", "no image"}, {"symbol", "scale"}});
-              }),
-              StatusIs(StatusCode::kInvalidArgument, "CUDA_ERROR_INVALID_IMAGE (200)"));
+  EXPECT_THAT(
+      Execute([](FrameBuilder& frame) { frame.DictionaryAttr("image", {{"bytes", "no image"}, {"symbol", "scale"}}); }),
+      StatusIs(StatusCode::kInvalidArgument, "CUDA_ERROR_INVALID_IMAGE (200)"));
 }
 
 TEST_F(ImageErrorsTest, OperandThatThereIsNotIsTold) {
-  EXPECT_THAT(Execute([](FrameBuilder& frame) {
-                frame.Int64ArrayAttr("pointers", {0, 7});
-              }),
+  EXPECT_THAT(Execute([](FrameBuilder& frame) { frame.Int64ArrayAttr("pointers", {0, 7}); }),
               StatusIs(StatusCode::kInvalidArgument, "the address of operand 7, the call has 1"));
 }
 

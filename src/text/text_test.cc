@@ -7,8 +7,8 @@
 #include <limits>
 #include <numeric>
 
-#include "base/json_string.h"
 #include "base/json.h"
+#include "base/json_string.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
 #include "text/formatted_array.h"

@@ -148,8 +148,8 @@ struct CallbackStatistics {
 /// Of all names, sorted. Thread-safe; numbers read while callbacks run may be of slightly different moments.
 CALLOUT_EXPORT std::vector<CallbackStatistics> ReadStatistics();
 
-/// These counters, the queues' and those of live objects in Prometheus' text exposition format (version 0.0.4), to serve
-/// or to write to a file; the names are those of callout.stats().prometheus() in Python. Thread-safe.
+/// These counters, the queues' and those of live objects in Prometheus' text exposition format (version 0.0.4), to
+/// serve or to write to a file; the names are those of callout.stats().prometheus() in Python. Thread-safe.
 CALLOUT_EXPORT std::string PrometheusText();
 
 }  // namespace callout::pjrt
