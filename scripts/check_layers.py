@@ -149,6 +149,15 @@ def check_head(path: Path, lines: list[str]) -> Iterator[str]:
         yield f"{path}:1: no #pragma once"
 
 
+# Headers of older standard libraries include <cstdint> by the way; GCC 13 and later do not.
+def check_integers(path: Path, lines: list[str]) -> Iterator[str]:
+    if path.suffix == ".h" and not {"#include <cstdint>", "#include <stdint.h>"} & set(lines):
+        for number, line in enumerate(lines, 1):
+            if used := re.search(r"\bu?int(?:8|16|32|64|ptr)_t\b", line):
+                yield f"{path}:{number}: {used[0]} needs #include <cstdint>"
+                return
+
+
 def main() -> None:
     problems = []
     for path in tracked():
@@ -156,6 +165,7 @@ def main() -> None:
             continue
         lines = (ROOT / path).read_text().splitlines()
         problems += check_head(path, lines)
+        problems += check_integers(path, lines)
         if path.parts[0] != "scripts":
             problems += check_doors(path, lines)
         problems += check_layering(path, lines)

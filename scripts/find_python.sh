@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints the path of a CPython that can build the package: 3.11 to 3.13, or exactly the minor
+# Prints the path of a CPython that can build the package: 3.11 to 3.14, or exactly the minor
 # version given as argument, with venv, pip and headers. The environment's PYTHON goes first.
 set -euo pipefail
 wanted=${1:-}
 
 candidates=()
 [[ -n ${PYTHON:-} ]] && candidates+=("$PYTHON")
-for minor in ${wanted:-3 3.12 3.13 3.11}; do
+for minor in ${wanted:-3 3.12 3.13 3.14 3.11}; do
   candidates+=("python$minor")
 done
-for minor in ${wanted:-3.12 3.13 3.11}; do
+for minor in ${wanted:-3.12 3.13 3.14 3.11}; do
   for found in "${PYENV_ROOT:-$HOME/.pyenv}/versions/$minor".*/bin/python3; do
     [[ -x $found ]] && candidates+=("$found")
   done
@@ -20,7 +20,7 @@ check='
 import sys, sysconfig, pathlib
 wanted = sys.argv[1]
 minor = "%d.%d" % sys.version_info[:2]
-if wanted and minor != wanted or minor not in ("3.11", "3.12", "3.13"):
+if wanted and minor != wanted or minor not in ("3.11", "3.12", "3.13", "3.14"):
     sys.exit("is Python " + minor)
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     sys.exit("is a free-threaded build")
@@ -43,5 +43,5 @@ for candidate in "${candidates[@]}"; do
     echo "$candidate: ${reason##*$'\n'}" >&2
   fi
 done
-echo "no usable Python ${wanted:-3.11 to 3.13} found; set PYTHON to one" >&2
+echo "no usable Python ${wanted:-3.11 to 3.14} found; set PYTHON to one" >&2
 exit 1

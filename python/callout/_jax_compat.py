@@ -11,6 +11,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import platform
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,17 +26,21 @@ from jax.interpreters import ad, mlir
 JAX_VERSION = tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in jax.__version__.split(".")[:3])
 OLDEST_TESTED = (0, 10, 2)
 NEWEST_TESTED = (0, 12)
+NEWEST_TESTED_PYTHON = (3, 14)
 
 MISSING: list[str] = []
 
 
 def warn_if_untested() -> None:
-    """Warns, once at import, about a JAX that this release was not tested with."""
+    """Warns, once at import, about a JAX or a Python that this release was not tested with."""
+    untested = []
     if JAX_VERSION < OLDEST_TESTED or JAX_VERSION[:2] > NEWEST_TESTED:
-        warnings.warn(
-            f"callout was tested with jax 0.10.2 to 0.12; this is {jax.__version__}. Please report what does not work.",
-            stacklevel=3,
-        )
+        untested.append(f"jax 0.10.2 to 0.12; this is {jax.__version__}")
+    if sys.version_info[:2] > NEWEST_TESTED_PYTHON:
+        newest = ".".join(map(str, NEWEST_TESTED_PYTHON))
+        untested.append(f"Python 3.11 to {newest}; this is {platform.python_version()}")
+    for what in untested:
+        warnings.warn(f"callout was tested with {what}. Please report what does not work.", stacklevel=3)
 
 
 def register_effect(effect: type[jax.extend.core.Effect], *, ordered: bool = False, remat: bool = True) -> None:

@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 
+#include <cstdint>
 #include <vector>
 
 #include "arrays.h"

@@ -8,6 +8,8 @@
 
 #include <nanobind/stl/string_view.h>
 
+#include <cstdint>
+
 #include "attributes/rows.h"
 
 namespace callout::python {

@@ -5,6 +5,7 @@
 
 #include "python_api.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 

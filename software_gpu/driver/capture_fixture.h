@@ -3,6 +3,8 @@
 // For tests of captures: a stream to record, one to fork to, and events.
 #pragma once
 
+#include <cstdint>
+
 #include "driver/graph_fixture.h"
 
 namespace callout::software_gpu {

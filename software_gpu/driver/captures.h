@@ -4,6 +4,7 @@
 // With the mutex of State held.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <thread>
 

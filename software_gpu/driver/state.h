@@ -3,6 +3,7 @@
 // The one driver of the process, and what every call of it begins with.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>

@@ -3,6 +3,7 @@
 // Products by a plain loop. Sums are of the type in which the product scales, except that integers sum in 64 bits.
 #include "libraries/product.h"
 
+#include <algorithm>
 #include <numbers>
 #include <vector>
 

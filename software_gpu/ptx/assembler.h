@@ -3,6 +3,7 @@
 // From statements to code: names get places, spellings get handlers. Whatever is not known throws ReadError.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <optional>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Declarations of variables, registers and parameters (PTX ISA 5.4), and the cursor that all of the reader uses.
+#include <algorithm>
 #include <bit>
 
 #include "ptx/syntax.h"

@@ -3,6 +3,8 @@
 // What instructions do, by families. Each says which fields of Instruction it reads.
 #pragma once
 
+#include <cstdint>
+
 #include "ptx/warp.h"
 
 namespace callout::software_gpu::ptx {

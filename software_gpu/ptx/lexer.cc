@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ptx/lexer.h"
 
+#include <algorithm>
 #include <bit>
 #include <cctype>
 #include <cerrno>

@@ -3,6 +3,7 @@
 // What a module's text says, before anything is decoded: declarations, and statements of functions with their operands.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>

@@ -4,6 +4,8 @@
 // callout.v1.buffer_capturable, and callout.v1.check for the failure of one.
 #pragma once
 
+#include <cstdint>
+
 #include "attributes/rows.h"
 #include "frame/host_callback_scope.h"
 

@@ -3,6 +3,8 @@
 // What a program says at a call site, as a struct. It costs a walk over the attributes for each row, once a site.
 #pragma once
 
+#include <cstdint>
+
 #include "attributes/rows.h"
 #include "callout/status.h"
 #include "frame/ffi_abi.h"

@@ -3,6 +3,8 @@
 // What programs say of callout.v1.image and callout.v1.image_sync.
 #pragma once
 
+#include <cstdint>
+
 #include "attributes/call_attributes.h"
 
 namespace callout::internal {

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <tuple>
 #include <type_traits>

@@ -3,6 +3,8 @@
 // What programs say of callout.v1.tap.
 #pragma once
 
+#include <cstdint>
+
 #include "attributes/call_attributes.h"
 #include "callout/queue_policy.h"
 

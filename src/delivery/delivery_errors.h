@@ -4,6 +4,7 @@
 // barrier takes the last one, the number, and the first few.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 

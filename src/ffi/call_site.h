@@ -3,6 +3,7 @@
 // What a program says of one call of a callback, wherever its buffers are.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 

@@ -3,6 +3,7 @@
 // Attribute `deferred`: a failure becomes a number in the last result, and callout.v1.check raises it on every device.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "callout/abi.h"

@@ -3,6 +3,7 @@
 // What a tap of an executable is, on every platform: its site, and how its operands are to be read.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>

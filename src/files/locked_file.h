@@ -3,6 +3,7 @@
 // A descriptor of a file that this process alone writes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "callout/status.h"

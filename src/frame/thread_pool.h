@@ -3,6 +3,7 @@
 // The threads that XLA computes with, lent to a handler for the length of its call.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "frame/ffi_abi.h"

@@ -3,6 +3,7 @@
 // The kernel of a call site, ready to be launched on each device that runs the program.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>

@@ -3,6 +3,7 @@
 // The images of this process's programs, loaded: one library for equal bytes, which all devices share.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 

@@ -3,6 +3,7 @@
 // Compiled programs as bytes: the plugin's own, with what has to be true where they are loaded.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -3,6 +3,7 @@
 // A recording as a timeline in the Trace Event Format.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "profile/rows.h"

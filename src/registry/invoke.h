@@ -3,6 +3,7 @@
 // The one way in which a program, compiled or eager, calls a callback for a result.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 

@@ -3,6 +3,7 @@
 // What a native function may ask of its call: to report an error, and memory until it returns.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>

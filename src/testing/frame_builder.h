@@ -3,6 +3,7 @@
 // Builds an XLA_FFI_CallFrame as XLA does: attributes sorted by name, one buffer struct an operand and result.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <string>

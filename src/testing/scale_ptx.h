@@ -3,6 +3,8 @@
 // The kernel `scale` of the double's image (software_gpu/driver/testdata/kernels.cc) for a GPU.
 #pragma once
 
+#include <cstdint>
+
 namespace callout::internal {
 
 inline constexpr char kScalePtx[] = R"(.version 7.8

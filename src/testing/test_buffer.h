@@ -3,6 +3,7 @@
 // An array with the memory and the extents behind its callout_buffer.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>

@@ -3,6 +3,7 @@
 // Sites of taps, for tests of what delivers to them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>

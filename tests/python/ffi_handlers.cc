@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Handlers as their authors write them, with XLA's own C++ API: attributes of every kind, stages, state.
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>

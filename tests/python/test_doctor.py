@@ -4,9 +4,11 @@
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
+from callout import _jax_compat
 from callout._gpu.nvrtc import find_nvrtc
 from callout.cuda import CompileError
 
@@ -73,3 +75,19 @@ def test_the_compiler_is_named_and_none_is_no_failure():
     except CompileError as error:
         pytest.skip(str(error))
     assert line_of("NVRTC").startswith(f"{str(found).split()[1]} ({found.path}), ")
+
+
+@pytest.mark.parametrize(
+    ("newest", "version", "told"),
+    [
+        ("NEWEST_TESTED", (0, 9), "jax 0.10.2 to 0.12; this is"),
+        ("NEWEST_TESTED_PYTHON", (3, 10), "to 3.10; this is 3."),
+    ],
+)
+def test_what_is_newer_than_what_was_tested_is_told(monkeypatch, newest, version, told):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _jax_compat.warn_if_untested()
+    monkeypatch.setattr(_jax_compat, newest, version)
+    with pytest.warns(UserWarning, match=f"callout was tested with .*{told}.* Please report"):
+        _jax_compat.warn_if_untested()

@@ -5,6 +5,8 @@
 // driver_types_test.cc compares every line with cuda.h.
 #pragma once
 
+#include <cstdint>
+
 #include "transport/cuda/driver_types.h"
 
 // Without one of these a driver is refused.
