@@ -2,8 +2,8 @@
 """Trains a small network in one compiled program, and gets out of it everything that one wants to see.
 
 A progress bar; files for JSON, pandas and TensorBoard, a histogram and a watch for NaN, all by taps that C++ takes; a
-scikit-learn score and a C++ function by calls. Prints what was delivered, where the time went and what a callback costs
-beside JAX's own, draws two pictures, and fails if anything is missing or wrong.
+scikit-learn score and a C++ function by calls; where a NaN begins, and a check. Prints what was delivered, where the time
+went and what a callback costs beside JAX's own, draws two pictures, and fails if anything is missing or wrong.
 
 Usage: python examples/train_digits.py [output folder, default build/demo]
 """
@@ -19,7 +19,7 @@ import jax
 import matplotlib as mpl
 import numpy as np
 from callout import sinks
-from digits import callbacks, export, model, plot, report, training
+from digits import callbacks, export, faults, model, plot, report, training
 
 
 def make_sinks(folder: Path) -> training.Sinks:
@@ -61,9 +61,12 @@ def main() -> None:
     steps = training.EPOCHS * training.steps_per_epoch(data)
     records = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
     wrong = report.problems(history, records, steps, training.RECORD_EVERY)
+    said = faults.reports(params, data.test_x)
+    wrong += faults.problems(said)
     low, middle, high = opened.norms["grad_norm"].quantile([0.05, 0.5, 0.95])
     print(f"\n{report.deliveries()}\n\n{profile.report()}\n\n{report.costs()}\n")
     print(f"gradient norms of all {steps:,} steps: median {middle:.3f}, nine in ten from {low:.3f} to {high:.3f}")
+    print("a blank image, and what tells of it:", *said, sep="\n  ")
     summary = (
         f"{steps:,} steps in {seconds:.1f} s, one jitted scan.  {len(records)} records in train.jsonl.  "
         f"Test accuracy {history.accuracy[-1]:.1%}."

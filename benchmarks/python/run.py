@@ -21,6 +21,7 @@ import host_callbacks
 import kernels
 import loop
 import memory
+import nans
 import native
 import progress
 import recording
@@ -41,6 +42,7 @@ GROUPS = (
     "host_callback",
     "sinks",
     "progress",
+    "nans",
     "memory",
 )
 
@@ -77,6 +79,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += host_callbacks.run(options.rounds)
     if "sinks" in groups:
         report.rows += recording.run(options.rounds)
+    if "nans" in groups:
+        report.rows += nans.run(options.rounds)
     if "progress" in groups:
         report.rows += progress.run(options.rounds, report.skipped)
     if "memory" in groups:

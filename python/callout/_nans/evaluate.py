@@ -162,8 +162,6 @@ class Evaluation:
         values: dict[Value, Any],
         has_infinity: bool,
     ) -> None:
-        looked_at = jax.lax.optimization_barrier([values[each] for each in results])
-        values.update(zip(results, looked_at, strict=True))
         first = makers[0][0]
         line = first.around.line_of(first.eqn)
         place = origin.Place(
@@ -179,7 +177,7 @@ class Evaluation:
             stop=self.settings.stop,
         )
         with _jax_compat.context_of(first.eqn):
-            origin.bind(place, [*looked_at, *(values[each] for each in inputs), *self.steps])
+            origin.bind(place, [*(values[each] for each in (*results, *inputs)), *self.steps])
 
 
 def _names(makers: Sequence[Operation], first: Line) -> str:
