@@ -8,6 +8,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from jax import lax
 from threaded_programs import ONE, SPEC, Heard, effects_of, run, same
@@ -67,6 +68,7 @@ def test_order_holds_where_xla_has_work_to_spread(received):
     assert received == list(range(20)) * 10
 
 
+@pytest.mark.native_only(platforms.SYNCHRONOUS)
 def test_dispatch_does_not_wait_for_the_program_before(received):
     entered, opened = threading.Event(), threading.Event()
 
@@ -223,6 +225,7 @@ def sharded(value, mesh):
     return jax.device_put(value, jax.sharding.NamedSharding(mesh, jax.P("d")))
 
 
+@pytest.mark.native_only(platforms.SHARDS)
 def test_jit_over_several_devices():
     x = sharded(jnp.arange(4.0), jax.make_mesh((2,), ("d",)))
 
