@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small network in one compiled program, and gets out of it everything that one wants to see.
 
-A progress bar; files for JSON, pandas and TensorBoard, a histogram and a watch for NaN, all by taps that C++ takes; a
+A progress bar; files for JSON, Arrow, pandas and TensorBoard, a histogram and a watch for NaN, all by taps that C++ takes; a
 scikit-learn score and a C++ function by calls; where a NaN begins, and a check. Prints what was delivered, where the time
 went and what a callback costs beside JAX's own, draws two pictures, and fails if anything is missing or wrong.
 
@@ -20,16 +20,18 @@ import matplotlib as mpl
 import numpy as np
 from callout import sinks
 from digits import callbacks, export, faults, model, plot, report, training
+from pyarrow import ipc
 
 
 def make_sinks(folder: Path) -> training.Sinks:
-    """train.jsonl has everything, epochs.csv the tests; TensorBoard shows both."""
+    """train.jsonl has everything, steps.arrows and epochs.csv a part; TensorBoard shows both."""
     shutil.rmtree(folder / "tensorboard", ignore_errors=True)
     board = sinks.TensorBoard(folder / "tensorboard", name="tensorboard")
     records = sinks.JsonLines(folder / "train.jsonl", name="train.jsonl")
     table = sinks.Csv(folder / "epochs.csv", name="epochs.csv")
+    stream = sinks.Arrow(folder / "steps.arrows", name="steps.arrows")
     return training.Sinks(
-        steps=sinks.Tee(records, board, name="each 10th step"),
+        steps=sinks.Tee(records, stream, board, name="each 10th step"),
         epochs=sinks.Tee(records, table, board, name="each epoch"),
         norms=sinks.Histogram(name="norms"),
     )
@@ -63,6 +65,11 @@ def main() -> None:
     wrong = report.problems(history, records, steps, training.RECORD_EVERY)
     said = faults.reports(params, data.test_x)
     wrong += faults.problems(said)
+    stream = ipc.open_stream(folder / "steps.arrows").read_all()
+    if stream["step"].to_pylist() != [
+        record["step"] for record in records if record["name"] == stream["name"][0].as_py()
+    ]:
+        wrong.append(f"steps.arrows has {stream.num_rows} steps, and not those of train.jsonl")
     low, middle, high = opened.norms["grad_norm"].quantile([0.05, 0.5, 0.95])
     print(f"\n{report.deliveries()}\n\n{profile.report()}\n\n{report.costs()}\n")
     print(f"gradient norms of all {steps:,} steps: median {middle:.3f}, nine in ten from {low:.3f} to {high:.3f}")
@@ -75,7 +82,7 @@ def main() -> None:
     some = (seconds / 2, seconds / 2 + 0.05)
     profile.picture(folder / "timeline.png", title="Callbacks of some steps in the middle", between=some)
     profile.save(folder / "timeline.json.gz")
-    print(summary)
+    print(f"{summary}  {stream.num_rows} rows and {stream.num_columns} columns in steps.arrows.")
     print(
         f"pictures: {folder / 'digits.png'}, {folder / 'timeline.png'}; tensorboard --logdir {folder / 'tensorboard'}"
     )

@@ -284,8 +284,11 @@ Status ForEachZarrNode(const std::string& folder, const std::string& name, int d
   if (depth == kMaxDepth) return InvalidArgument("its groups are too deep");
   for (const std::string& each : names) {
     if (!more) break;
-    const std::string inner = name.empty() ? each : name + "/" + each;
-    Status status = ForEachZarrNode(folder + "/" + each, inner, depth + 1, more, visit);
+    std::string inner = name;
+    inner.append(name.empty() ? "" : "/").append(each);
+    std::string inner_folder = folder;
+    inner_folder.append("/").append(each);
+    Status status = ForEachZarrNode(inner_folder, inner, depth + 1, more, visit);
     if (!status.ok())
       return depth > 0 ? std::move(status) : Status(status.code(), inner + ": " + std::string(status.message()));
   }

@@ -40,7 +40,7 @@ class WrittenRowsTest : public internal::SinkTest {
 
   /// Writes two records by the sink of this kind to a file of this name; the second is the double of the first.
   std::string Written(const std::string& kind, const std::string& name) {
-    const std::string path = path_ / name;
+    std::string path = path_ / name;
     auto sink = internal::MakeSink("log", kind + ":" + path);
     EXPECT_THAT(sink, IsOk());
     const internal::SiteInfo site = {"t", {"a", "n"}};

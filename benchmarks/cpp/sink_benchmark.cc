@@ -90,6 +90,11 @@ Result<std::shared_ptr<Callback>> JsonLinesRotated(const Folder& folder) {
   return MakeSink("json", "jsonl,rotate_bytes=10485760,keep=3:" + (folder / "log"));
 }
 Result<std::shared_ptr<Callback>> Csv(const Folder& folder) { return MakeSink("csv", "csv:" + (folder / "log")); }
+Result<std::shared_ptr<Callback>> Arrow(const Folder& folder) { return MakeSink("arrow", "arrow:" + (folder / "log")); }
+Result<std::shared_ptr<Callback>> Npy(const Folder& folder) {
+  return MakeSink("npy", "npy:" + (folder / "{leaf}.npy"));
+}
+Result<std::shared_ptr<Callback>> Zarr(const Folder& folder) { return MakeSink("zarr", "zarr:" + (folder / "store")); }
 Result<std::shared_ptr<Callback>> TensorBoard(const Folder& folder) {
   return MakeSink("tensorboard", "tensorboard:" + (folder / "log"));
 }
@@ -106,8 +111,33 @@ BENCHMARK_CAPTURE(Deliver, TeeOfTwo, TeeOfTwo, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, JsonLines, JsonLines, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, JsonLinesRotated, JsonLinesRotated, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, Csv, Csv, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, Arrow, Arrow, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, Npy, Npy, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, Zarr, Zarr, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, TensorBoard, TensorBoard, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, TensorBoardHistograms, TensorBoard, 10'000)->Iterations(100);
+
+// Two arrays of 0.5 MB a record, in two batches: what a disk's cache, or memory, takes.
+constexpr size_t kHalfMegabyte = (1 << 19) / sizeof(float);
+
+BENCHMARK_CAPTURE(Deliver, ArrowLarge, Arrow, kHalfMegabyte)->Iterations(2);
+BENCHMARK_CAPTURE(Deliver, NpyLarge, Npy, kHalfMegabyte)->Iterations(2);
+BENCHMARK_CAPTURE(Deliver, ZarrLarge, Zarr, kHalfMegabyte)->Iterations(2);
+
+// The same bytes by write() alone.
+void WriteAlone(benchmark::State& state) {
+  const Folder folder;
+  const int fd = open((folder / "log").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  const std::vector<float> values(kHalfMegabyte, 0.1F);
+  for (auto _ : state) {
+    for (int i = 0; i < 2 * kBatch; ++i) {
+      if (write(fd, values.data(), kHalfMegabyte * sizeof(float)) < 0) return state.SkipWithError("cannot write");
+    }
+  }
+  close(fd);
+  state.SetItemsProcessed(state.iterations() * kBatch);
+}
+BENCHMARK(WriteAlone)->Iterations(2);
 
 }  // namespace
 }  // namespace callout::internal

@@ -7,7 +7,7 @@ namespace callout::internal {
 namespace {
 
 constexpr size_t kWriteAt = 256 << 10;    // bytes of a batch, or more where one row has more
-constexpr size_t kKeepBytes = 1U << 20U;  // of a column's memory, between batches
+constexpr size_t kKeepBytes = 4U << 20U;  // of a column's memory, between batches
 
 // One bit a byte that is not zero, low bits first.
 void AppendBits(std::string_view bytes, std::string& out) {
@@ -20,26 +20,7 @@ void AppendBits(std::string_view bytes, std::string& out) {
   }
 }
 
-// The buffers of a body, with what the message says of them.
-class Body {
- public:
-  explicit Body(std::string& out) : out_(out), begin_(out.size()) {}
-  template <typename Append>
-  void Add(Append&& append) {
-    const size_t begin = out_.size();
-    append(out_);
-    places_.push_back(static_cast<int64_t>(begin - begin_));
-    places_.push_back(static_cast<int64_t>(out_.size() - begin));
-    out_.resize(begin_ + (out_.size() - begin_ + kArrowAlignment - 1) / kArrowAlignment * kArrowAlignment);
-  }
-  const std::vector<int64_t>& places() const { return places_; }
-  size_t bytes() const { return out_.size() - begin_; }
-
- private:
-  std::string& out_;
-  const size_t begin_;
-  std::vector<int64_t> places_;
-};
+uint64_t Padded(uint64_t bytes) { return (bytes + kArrowAlignment - 1) / kArrowAlignment * kArrowAlignment; }
 
 }  // namespace
 
@@ -78,45 +59,74 @@ void ArrowBatch::Clear() {
   rows_ = 0;
 }
 
+uint64_t ArrowColumnRows::BytesOf(Part part, size_t rows) const {
+  switch (part) {
+    case Part::kValid:
+      return nulls_.empty() ? 0 : (rows + 7) / 8;
+    case Part::kEnds:
+      return sizeof(int32_t) * (rows + 1);
+    case Part::kNothing:
+      return 0;
+    case Part::kData:
+      return column_->dtype == DType::kBool ? (data_.size() + 7) / 8 : data_.size();
+  }
+  return 0;
+}
+
+void ArrowColumnRows::Append(Part part, size_t rows, std::string& out) const {
+  if (part == Part::kValid && !nulls_.empty()) {
+    std::string valid(rows, '\1');
+    for (const size_t row : nulls_) valid[row] = '\0';
+    AppendBits(valid, out);
+  } else if (part == Part::kEnds) {
+    out.append(sizeof(int32_t), '\0');
+    out.append(reinterpret_cast<const char*>(ends_.data()), ends_.size() * sizeof(int32_t));
+  } else if (part == Part::kData && column_->dtype == DType::kBool) {
+    AppendBits(data_, out);
+  } else if (part == Part::kData) {
+    out.append(data_);
+  }
+}
+
+std::span<const ArrowColumnRows::Part> ArrowColumnRows::parts() const {
+  static constexpr Part kOfNumbers[] = {Part::kValid, Part::kData},
+                        kOfTexts[] = {Part::kValid, Part::kEnds, Part::kData},
+                        kOfTensors[] = {Part::kValid, Part::kNothing, Part::kData};
+  if (column_->kind == ArrowColumn::Kind::kText) return kOfTexts;
+  if (column_->is_tensor) return kOfTensors;
+  return kOfNumbers;
+}
+
 void ArrowBatch::Write(std::string& out) {
-  std::string bytes;
-  Body body(bytes);
-  std::vector<int64_t> nodes;
   const auto rows = static_cast<int64_t>(rows_);
+  std::vector<int64_t> nodes, places;
+  uint64_t body = 0;
   for (const ArrowColumnRows& column : columns_) {
-    const auto nulls = static_cast<int64_t>(column.nulls_.size());
-    nodes.insert(nodes.end(), {rows, nulls});
-    body.Add([&](std::string& to) {
-      if (nulls == 0) return;
-      std::string valid(rows_, '\1');
-      for (const size_t row : column.nulls_) valid[row] = '\0';
-      AppendBits(valid, to);
-    });
-    if (column.column_->kind == ArrowColumn::Kind::kText) {
-      body.Add([&](std::string& to) {
-        to.append(sizeof(int32_t), '\0');
-        to.append(reinterpret_cast<const char*>(column.ends_.data()), column.ends_.size() * sizeof(int32_t));
-      });
+    nodes.insert(nodes.end(), {rows, static_cast<int64_t>(column.nulls_.size())});
+    if (column.column_->is_tensor) nodes.insert(nodes.end(), {rows * column.column_->elements(), 0});
+    for (const ArrowColumnRows::Part part : column.parts()) {
+      const uint64_t bytes = column.BytesOf(part, rows_);
+      places.insert(places.end(), {static_cast<int64_t>(body), static_cast<int64_t>(bytes)});
+      body += Padded(bytes);
     }
-    if (column.column_->is_tensor) {
-      nodes.insert(nodes.end(), {rows * column.column_->elements(), 0});
-      body.Add([](std::string&) {});
-    }
-    body.Add([&](std::string& to) {
-      if (column.column_->dtype == DType::kBool) return AppendBits(column.data_, to);
-      to.append(column.data_);
-    });
   }
   FlatWriter message;
-  const auto root =
-      message.AddTable({FlatField::Number(2, 4), FlatField::Number(1, kArrowBatch), FlatField::Reference(),
-                        FlatField::Number(8, static_cast<int64_t>(body.bytes()))});
+  const auto root = message.AddTable({FlatField::Number(2, 4), FlatField::Number(1, kArrowBatch),
+                                      FlatField::Reference(), FlatField::Number(8, static_cast<int64_t>(body))});
   const auto batch = message.AddTable({FlatField::Number(8, rows), FlatField::Reference(), FlatField::Reference()});
   message.Point(root.fields[2], batch.position);
   message.Point(batch.fields[1], message.AddNumbers(nodes, 2));
-  message.Point(batch.fields[2], message.AddNumbers(body.places(), 2));
-  out += ArrowMessage(message);
-  out += bytes;
+  message.Point(batch.fields[2], message.AddNumbers(places, 2));
+  const std::string head = ArrowMessage(message);
+  out.reserve(out.size() + head.size() + body);
+  out += head;
+  const size_t begin = out.size();
+  for (const ArrowColumnRows& column : columns_) {
+    for (const ArrowColumnRows::Part part : column.parts()) {
+      column.Append(part, rows_, out);
+      out.resize(begin + Padded(out.size() - begin));
+    }
+  }
   Clear();
 }
 

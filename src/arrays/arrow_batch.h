@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,10 @@ class ArrowColumnRows {
 
  private:
   friend class ArrowBatch;
+  enum class Part : uint8_t { kValid, kEnds, kNothing, kData };  // a buffer of the body
+  std::span<const Part> parts() const;
+  uint64_t BytesOf(Part part, size_t rows) const;
+  void Append(Part part, size_t rows, std::string& out) const;
   void Clear();
 
   const ArrowColumn* column_;

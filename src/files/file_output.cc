@@ -21,7 +21,7 @@ namespace callout::internal {
 namespace {
 
 constexpr size_t kWriteAt = 256 << 10;    // a batch larger than this is written in parts
-constexpr size_t kKeepBytes = 1U << 20U;  // of memory, between batches
+constexpr size_t kKeepBytes = 4U << 20U;  // of memory, between batches
 
 std::string Absolute(const std::string& path) {
   std::error_code ignored;

@@ -34,6 +34,7 @@ class SinkTest : public LiveCountTest {
 
   static Status Deliver(Callback& sink, const SiteInfo& site, std::vector<TestBuffer> buffers) {
     std::vector<callout_buffer> views;
+    views.reserve(buffers.size());
     for (TestBuffer& buffer : buffers) views.push_back(buffer.view());
     std::vector<void*> blocks(views.size());
     const Record record = {.site = &site,

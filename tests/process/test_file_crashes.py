@@ -12,7 +12,10 @@ import tempfile
 import time
 import warnings
 
+import numpy as np
+import pyarrow.ipc
 import pytest
+import zarr
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its own dependencies
@@ -87,6 +90,30 @@ def test_a_killed_process_leaves_a_csv_file_that_goes_on(start, tmp_path):
     assert None not in rows[0]
     steps = [int(row["step"]) for row in rows]
     assert steps == list(range(len(rows))), "the second process went on behind the last step"
+
+
+def test_a_killed_process_leaves_arrays_that_go_on(start, run, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    stream, store, one = folder / "log", folder / "store", folder / "x.npy"
+    make = (
+        f"callout.sinks.Tee(callout.sinks.Arrow({str(stream)!r}, append=True), "
+        f"callout.sinks.Zarr({str(store)!r}, append=True), callout.sinks.Npy({str(folder / '{leaf}.npy')!r}, append=True))"
+    )
+    seen = 0
+    for _ in range(2):
+        kill_while_writing(start(ENDLESS.format(make=make)), folder)
+        x = zarr.open_array(store / "t/x", mode="r")
+        rows = x.shape[0]
+        assert rows > seen
+        np.testing.assert_allclose(x[seen:, 19], np.arange(rows - seen) % 1000 * 0.1, rtol=1e-6)
+        assert np.load(one, mmap_mode="r").shape[0] > seen
+        seen = rows
+    assert run(f"callout.sinks.Arrow({str(stream)!r}, append=True)").code == 0  # cuts off what was begun
+    table = pyarrow.ipc.open_stream(stream).read_all()
+    table.validate(full=True)
+    assert table["step"].to_pylist() == list(range(table.num_rows))
+    assert table["i"].to_pylist().count(0) >= 2
 
 
 def test_a_killed_process_leaves_an_event_file_that_tensorboard_reads(start, tmp_path):

@@ -23,6 +23,10 @@ def test_example(name):
     assert run(sys.executable, EXAMPLES / name)
 
 
+def test_draws_of_chains_on_disk(tmp_path):
+    assert "with io_callback" in run(sys.executable, EXAMPLES / "chains_on_disk.py", tmp_path, 500)
+
+
 @pytest.mark.parametrize("name", ["eigenvalues", "other_device", "derivatives"])
 def test_recipes_of_host_callback(name):
     assert run(sys.executable, EXAMPLES / "host_callback" / f"{name}.py")
