@@ -67,17 +67,26 @@ std::string FormatReport(const InFlight& reading, double age_seconds, StackDumpe
   return text;
 }
 
+class Watchdog;
+Watchdog& GetWatchdog();
+
 class Watchdog {
  public:
   void Configure(double seconds) {
-    MutexLock lock(mutex_);
-    seconds_ = seconds;
-    configured_ = true;
-    changed_.notify_all();
-    if (seconds > 0 && !thread_.joinable()) {
-      stop_ = false;
-      thread_ = std::thread([this] { Run(); });
+    {
+      MutexLock lock(mutex_);
+      seconds_ = seconds;
+      configured_ = true;
+      if (seconds > 0 && !thread_.joinable()) stop_ = false;
+      changed_.notify_all();
     }
+    WhenThreadsCall([] { GetWatchdog().Start(); });
+  }
+
+  // Once there is something to watch.
+  void Start() {
+    MutexLock lock(mutex_);
+    if (seconds_ > 0 && !stop_ && !thread_.joinable()) thread_ = std::thread([this] { Run(); });
   }
 
   void ConfigureOnce(double seconds) {

@@ -14,7 +14,8 @@ namespace callout::internal {
 /// Adds what the interpreter's threads are doing to a report. Called on the watchdog's thread. GIL not needed.
 using StackDumper = std::string (*)();
 
-/// Seconds without progress before a report; 0 switches reports off. Starts the thread if needed. Thread-safe.
+/// Seconds without progress before a report; 0 switches reports off. The thread starts
+/// with the first callback. Thread-safe.
 CALLOUT_EXPORT void SetHangReportSeconds(double seconds);
 
 /// As SetHangReportSeconds, unless somebody has set them. Thread-safe.

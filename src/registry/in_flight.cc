@@ -20,6 +20,7 @@ struct alignas(64) Slot {
 };
 
 std::atomic<Slot*> g_slots{nullptr};
+std::atomic<void (*)()> g_on_new_thread{nullptr};
 
 Slot* TakeSlot() {
   for (Slot* slot = g_slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next) {
@@ -28,15 +29,18 @@ Slot* TakeSlot() {
   }
   auto* slot = new Slot;
   slot->next = g_slots.load(std::memory_order_relaxed);
-  // The release pairs with the acquire of whoever walks the list.
-  while (!g_slots.compare_exchange_weak(slot->next, slot, std::memory_order_release, std::memory_order_relaxed)) {
+  // Before reading `g_on_new_thread`: pairs with WhenThreadsCall, one of the two sees the other.
+  while (!g_slots.compare_exchange_weak(slot->next, slot, std::memory_order_seq_cst, std::memory_order_relaxed)) {
   }
   return slot;
 }
 
 struct SlotOwner {
   Slot* slot = TakeSlot();
-  SlotOwner() { slot->thread_id.store(syscall(SYS_gettid), std::memory_order_relaxed); }
+  SlotOwner() {
+    slot->thread_id.store(syscall(SYS_gettid), std::memory_order_relaxed);
+    if (auto* const told = g_on_new_thread.load(std::memory_order_seq_cst)) told();
+  }
   ~SlotOwner() {
     slot->activity.store(Activity::kIdle, std::memory_order_relaxed);
     slot->taken.store(false, std::memory_order_release);
@@ -72,6 +76,11 @@ InFlightScope::~InFlightScope() {
 }
 
 bool InsideCall() { return ThreadSlot().activity.load(std::memory_order_relaxed) == Activity::kCall; }
+
+void WhenThreadsCall(void (*told)()) {
+  g_on_new_thread.store(told, std::memory_order_seq_cst);
+  if (g_slots.load(std::memory_order_seq_cst) != nullptr) told();
+}
 
 std::vector<InFlight> ReadInFlight() {
   std::vector<InFlight> readings;

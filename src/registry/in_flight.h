@@ -50,6 +50,9 @@ class CALLOUT_EXPORT InFlightScope {
 /// True while the current thread is inside a callback that its program, or its eager caller, waits for. Thread-safe.
 CALLOUT_EXPORT bool InsideCall();
 
+/// Calls `told` when a thread first has a scope, in that thread; at once, too, if one had. Thread-safe.
+void WhenThreadsCall(void (*told)());
+
 /// Readings of all threads that are not idle. Thread-safe.
 std::vector<InFlight> ReadInFlight();
 

@@ -88,3 +88,21 @@ def test_an_error_on_a_thread_of_xla_is_the_callbacks(run):
             print(error)
     """)
     assert (done.code, done.out) == (0, "False\n"), done.err
+
+
+def test_nothing_watches_before_there_is_a_callback(run):
+    done = run("""
+        from pathlib import Path
+        def watchers():
+            return [task.read_text() for task in Path("/proc/self/task").glob("*/comm")].count("callout-watch\\n")
+        assert watchers() == 0
+        callout.config.hang_report_s = 20
+        assert watchers() == 0
+        f = jax.jit(lambda x: callout.pure_callback(lambda v: v, F32, x))
+        f(1.0).block_until_ready()
+        while not watchers():
+            pass  # it gives itself its name
+        callout.config.hang_report_s = 10
+        assert watchers() == 1
+    """)
+    assert done.code == 0, done.err
