@@ -7,6 +7,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout import _patches
 from jax import lax
@@ -166,6 +167,7 @@ def test_loops_without_a_bar_are_lowered_by_jax(function):
         callout.config.patch_loop_lowering = True
 
 
+@pytest.mark.native_only(platforms.TEXT)
 @pytest.mark.cpu_only("it looks for a call that XLA:CPU makes of a loop")
 def test_inner_loop_has_no_message(screen):
     """One tap in the program, in the outer of two loops."""
