@@ -14,8 +14,9 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_OPTIMIZE_DEPENDENCIES ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-# Of instrumented code the lines are enough for reports, and take half the space.
-if(CALLOUT_SANITIZE)
+# Of instrumented code the lines are enough for reports, and take half the space; where nobody debugs, they compile in four
+# fifths of the time.
+if(CALLOUT_SANITIZE OR DEFINED ENV{CI})
   set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -D_GLIBCXX_ASSERTIONS")
 else()
   set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -D_GLIBCXX_ASSERTIONS")
