@@ -149,9 +149,9 @@ class ArrowSink final : public FileSink {
       CALLOUT_ASSIGN_OR_RETURN(std::vector<ArrowColumn> columns, ColumnsOf(record));
       TakeColumns(std::move(columns));
     }
-    const std::vector<ArrowColumn>& columns = columns_;
+    const std::vector<ArrowColumn>* const columns = &columns_;
     CALLOUT_ASSIGN_OR_RETURN(const ArrowRow* const row,
-                             rows_.Find(record, [&](const Record& like) { return ArrowRowOf(like, columns); }));
+                             rows_.Find(record, [&](const Record& like) { return ArrowRowOf(like, *columns); }));
     constexpr double kMicroseconds = 1e6;
     batch_->column(0).AddText(row->name);
     batch_->column(1).AddNumber(step);
