@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -107,9 +108,11 @@ void PrintJson(const JsonReport& report) {
     internal::AppendJsonString(one.name, text);
     text +=
         ": {\"calls\": " + std::to_string(one.calls) + ", \"bytes\": " + std::to_string(one.bytes) + ", \"seconds\": ";
-    char seconds[32];
-    std::snprintf(seconds, sizeof(seconds), "%.9g", one.host_seconds);
-    text += seconds;
+    char seconds[32];  // not by snprintf, whose decimal point is the locale's
+    constexpr int kDigits = 9;
+    text.append(seconds, std::to_chars(std::begin(seconds), std::end(seconds), one.host_seconds,
+                                       std::chars_format::general, kDigits)
+                             .ptr);
     text += ", \"errors\": " + std::to_string(one.errors) + ", \"dropped\": " + std::to_string(one.drops) +
             ", \"skipped\": " + std::to_string(one.skips) + "}";
   }

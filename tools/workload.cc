@@ -2,6 +2,8 @@
 #include "workload.h"
 
 #include <algorithm>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "base/ticks.h"
@@ -49,7 +51,14 @@ Status Workload::Run(const Load& load) {
   outputs_ = std::vector<Buffers>(static_cast<size_t>(load.threads));
   const int64_t begin = internal::SteadyNanoseconds();
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < outputs_.size(); ++i) threads.emplace_back([&, i] { RunThread(load, begin, i); });
+  try {
+    for (size_t i = 1; i < outputs_.size(); ++i) threads.emplace_back([&, i] { RunThread(load, begin, i); });
+  } catch (const std::system_error& error) {
+    const std::lock_guard lock(mutex_);
+    if (!failed_.exchange(true)) {
+      error_ = InternalError("cannot start " + std::to_string(load.threads) + " threads: " + error.what());
+    }
+  }
   RunThread(load, begin, 0);
   for (std::thread& thread : threads) thread.join();
   std::sort(spans_.begin(), spans_.end(), [](const Span& one, const Span& other) { return one.begin < other.begin; });

@@ -43,47 +43,73 @@ struct Finding {
   int64_t first = 0;  // the row-major place in the result's part
 };
 
+// The lanes of the results that this device has, and what of the operands belongs to one. Over several devices operands
+// may be divided otherwise than results are: what of them is elsewhere cannot be looked at.
 class Lanes {
  public:
   Lanes(const OriginText& text, const Record& record) : text_(text), record_(record) {
-    extents_.assign(static_cast<size_t>(text.num_extents), 1);
-    for (size_t i = 0; i < text.lane_masks.size(); ++i) {
+    axes_.assign(static_cast<size_t>(text.num_extents), Axis{});
+    size_t offset = 0;
+    for (size_t i = 0; i < text.lane_masks.size(); offset += record.buffers[i++].rank) {
+      const bool is_result = i >= text.num_live && i < text.num_live + text.operations.size();
       size_t axis = 0;
-      for (size_t extent = 0; extent < extents_.size(); ++extent) {
-        if (HasLanes(text.lane_masks[i], extent)) extents_[extent] = record.buffers[i].dims[axis++];
+      for (size_t extent = 0; extent < axes_.size(); ++extent) {
+        if (!HasLanes(text.lane_masks[i], extent)) continue;
+        const size_t at = axis++;
+        if (axes_[extent].is_known && (axes_[extent].is_of_result || !is_result)) continue;
+        axes_[extent] = {record.buffers[i].dims[at], OffsetAt(offset + at), true, is_result};
       }
     }
-    count_ = 1;
-    for (const int64_t extent : extents_) count_ *= extent;
+    for (const Axis& axis : axes_) count_ *= axis.extent;
   }
 
   int64_t count() const { return count_; }
 
   std::vector<int64_t> At(int64_t flat) const {
-    std::vector<int64_t> lane(extents_.size());
-    for (size_t i = lane.size(); i-- > 0; flat /= extents_[i]) lane[i] = flat % extents_[i];
+    std::vector<int64_t> lane(axes_.size());
+    for (size_t i = lane.size(); i-- > 0; flat /= axes_[i].extent) lane[i] = flat % axes_[i].extent;
     return lane;
   }
 
-  Part PartOf(size_t operand, const std::vector<int64_t>& lane) const {
+  // The numbers that a lane of this device has in the whole value.
+  std::vector<int64_t> NumbersOf(std::vector<int64_t> lane) const {
+    for (size_t i = 0; i < lane.size(); ++i) lane[i] = StepAfter(axes_[i].begin, lane[i]);
+    return lane;
+  }
+
+  // Nothing if it is not on this device.
+  std::optional<Part> PartOf(size_t operand, const std::vector<int64_t>& lane) const {
     Part part = {.buffer = record_.buffers[operand]};
-    int64_t flat = 0;
+    size_t offset = 0;
+    for (size_t i = 0; i < operand; ++i) offset += record_.buffers[i].rank;
+    uint64_t flat = 0;
     for (size_t extent = 0; extent < lane.size(); ++extent) {
       if (!HasLanes(text_.lane_masks[operand], extent)) continue;
-      const int64_t here = part.buffer.dims[part.lane_rank++];
-      flat = flat * here + lane[extent];
+      const auto here = static_cast<uint64_t>(part.buffer.dims[part.lane_rank]);
+      const uint64_t place = static_cast<uint64_t>(lane[extent]) + static_cast<uint64_t>(axes_[extent].begin) -
+                             static_cast<uint64_t>(OffsetAt(offset + part.lane_rank++));
+      if (place >= here) return std::nullopt;
+      flat = flat * here + place;
     }
     part.buffer.dims += part.lane_rank;
     part.buffer.rank -= static_cast<uint32_t>(part.lane_rank);
     part.buffer.size_bytes = PackedBytes(static_cast<DType>(part.buffer.dtype), ElementCount(part.buffer));
-    part.buffer.data = static_cast<char*>(part.buffer.data) + static_cast<uint64_t>(flat) * part.buffer.size_bytes;
+    part.buffer.data = static_cast<char*>(part.buffer.data) + flat * part.buffer.size_bytes;
     return part;
   }
 
  private:
+  struct Axis {
+    int64_t extent = 1;
+    int64_t begin = 0;  // in the whole value
+    bool is_known = false;
+    bool is_of_result = false;
+  };
+  int64_t OffsetAt(size_t axis) const { return axis < record_.offsets.size() ? record_.offsets[axis] : 0; }
+
   const OriginText& text_;
   const Record& record_;
-  std::vector<int64_t> extents_;
+  std::vector<Axis> axes_;
   int64_t count_ = 1;
 };
 
@@ -151,7 +177,7 @@ Status Origin::Validate(const Record& record) const {
     for (size_t extent = 0; extent < extents.size(); ++extent) {
       if (!HasLanes(text_.lane_masks[i], extent)) continue;
       const int64_t here = record.buffers[i].dims[axis++];
-      if (extents[extent].value_or(here) != here) {
+      if (record.offsets.empty() && extents[extent].value_or(here) != here) {
         return InvalidArgument("callout: operand " + std::to_string(i) + " of a place for NaN, " +
                                ShapeString(record.buffers[i]) + ", has other lanes than those before it");
       }
@@ -201,7 +227,10 @@ std::optional<Finding> Origin::FindIn(const Record& record) const {
   const Lanes lanes(text_, record);
   for (int64_t i = 0; i < lanes.count(); ++i) {
     std::vector<int64_t> lane = lanes.At(i);
-    if (text_.num_live > 0 && *static_cast<const char*>(lanes.PartOf(0, lane).buffer.data) == 0) continue;
+    if (text_.num_live > 0) {
+      const std::optional<Part> live = lanes.PartOf(0, lane);
+      if (!live || *static_cast<const char*>(live->buffer.data) == 0) continue;
+    }
     if (std::optional<Finding> finding = FindInLane(lanes, std::move(lane))) return finding;
   }
   return std::nullopt;
@@ -210,13 +239,14 @@ std::optional<Finding> Origin::FindIn(const Record& record) const {
 std::optional<Finding> Origin::FindInLane(const Lanes& lanes, std::vector<int64_t> lane) const {
   std::optional<NonFinite> inputs;  // of all
   for (size_t i = 0; i < text_.operations.size(); ++i) {
-    const callout_buffer result = lanes.PartOf(first_result() + i, lane).buffer;
-    const NonFinite found = CountNonFinite(result, checks());
+    const std::optional<Part> part = lanes.PartOf(first_result() + i, lane);
+    const NonFinite found = part ? CountNonFinite(part->buffer, checks()) : NonFinite{};
     if (found.first < 0) continue;
     if (!inputs) {
       inputs.emplace();
       for (size_t k = first_input(); k < first_step() && inputs->nan == 0; ++k) {
-        const NonFinite input = CountNonFinite(lanes.PartOf(k, lane).buffer, {});
+        const std::optional<Part> operand = lanes.PartOf(k, lane);
+        const NonFinite input = operand ? CountNonFinite(operand->buffer, {}) : NonFinite{};
         inputs->nan += input.nan;
         inputs->infinite += input.infinite;
       }
@@ -227,7 +257,7 @@ std::optional<Finding> Origin::FindInLane(const Lanes& lanes, std::vector<int64_
                      .result = i,
                      .is_nan = true,
                      .from_infinite = inputs->infinite > 0,
-                     .first = CountNonFinite(result, {.infinite = false}).first};
+                     .first = CountNonFinite(part->buffer, {.infinite = false}).first};
     }
     if (inputs->infinite == 0) return Finding{.lane = std::move(lane), .result = i, .first = found.first};
   }
@@ -264,7 +294,7 @@ std::string Elements(const callout_buffer& buffer, int64_t begin, int64_t count,
 std::string Origin::Describe(const Record& record, const Finding& finding) const {
   const Lanes lanes(text_, record);
   const size_t operand = first_result() + finding.result;
-  const Part part = lanes.PartOf(operand, finding.lane);
+  const Part part = lanes.PartOf(operand, finding.lane).value_or(Part{});  // it was found there
   std::string text = (finding.is_nan ? "NaN at " : "infinity at ") + text_.place + ": `" + text_.expression + "`; " +
                      text_.operations[finding.result] + (text_.backward ? ", backward" : ", forward");
   if (finding.from_infinite) text += ", out of infinite inputs";
@@ -279,10 +309,11 @@ std::string Origin::Describe(const Record& record, const Finding& finding) const
     index[axis] = StepAfter(shard.back(), index[axis]);
   }
   text += IndexString(index);
-  if (!finding.lane.empty()) text += ", lane " + Joined(finding.lane);
+  if (!finding.lane.empty()) text += ", lane " + Joined(lanes.NumbersOf(finding.lane));
   std::vector<int64_t> steps;
   for (size_t i = first_step(); i < record.buffers.size(); ++i) {
-    steps.push_back(FirstInteger(lanes.PartOf(i, finding.lane).buffer).value_or(-1));
+    const std::optional<Part> step = lanes.PartOf(i, finding.lane);
+    steps.push_back(step ? FirstInteger(step->buffer).value_or(-1) : -1);
   }
   if (!steps.empty()) text += ", step " + Joined(steps);
   text += ", device " + std::to_string(record.device_ordinal);
@@ -295,9 +326,15 @@ void Origin::DescribeInputs(const Lanes& lanes, const Finding& finding, const ca
                             std::string& out) const {
   if (text_.num_inputs > 0) out += "; inputs:";
   for (size_t i = 0; i < std::min(text_.num_inputs, kInputsShown); ++i) {
-    const callout_buffer input = lanes.PartOf(first_input() + i, finding.lane).buffer;
+    const std::optional<Part> part = lanes.PartOf(first_input() + i, finding.lane);
+    out += i > 0 ? ", " : " ";
+    if (!part) {
+      out += "one that is on another device";
+      continue;
+    }
+    const callout_buffer& input = part->buffer;
     const int64_t count = ElementCount(input);
-    out += (i > 0 ? ", " : " ") + ShapeString(input) + " ";
+    out += ShapeString(input) + " ";
     const bool is_like_result =
         input.rank == result.rank && std::equal(input.dims, input.dims + input.rank, result.dims);
     if (is_like_result) {

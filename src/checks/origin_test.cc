@@ -129,6 +129,35 @@ TEST_F(OriginTest, PlacesInShardsAreThoseOfTheWholeAndWhatFollowsOnOthersIsNotRe
               StatusIs(StatusCode::kInternal, "NaN at m.py:2"));
 }
 
+// Lanes 4 to 7 of the result are here; of the operand all lanes are, or the first four.
+TEST_F(OriginTest, LanesOfShardsAreThoseOfTheWholeWhereverOperandsAre) {
+  const auto origin = Make("1;raise;ni;forward;0;1;1,1;0;log;1;0;m.py:3;;");
+  const std::vector<int64_t> offsets = {4, 0};
+  const TestBuffer result = Floats({1, kNan, 1, 1});
+  const auto look = [&](const std::vector<float>& operand) {
+    return Look(*origin, {result, Floats(operand)}, {.offsets = offsets, .run_id = NewRun()});
+  };
+  EXPECT_THAT(look({1, 2, 3, 4, 5, -6, 7, 8}),
+              StatusIs(StatusCode::kInternal, "f32[] at [], lane 5, device 0; inputs: f32[] -6.0"));
+  EXPECT_THAT(look({1, 2, 3, 4, 5, kNan, 7, 8}), IsOk());
+  EXPECT_THAT(look({1, kNan, 3, 4}),
+              StatusIs(StatusCode::kInternal, "lane 5, device 0; inputs: one that is on another device"));
+}
+
+TEST_F(OriginTest, WhatFollowsGoesForwardAndThenBackward) {
+  const auto forward = Make("1;raise;ni;forward;7;0;0,0;0;log;1;0;m.py:1;;");
+  const auto backward = Make("1;raise;ni;backward;5;0;0,0;0;mul;1;0;m.py:2;;");
+  const std::vector<int64_t> offsets = {0, 0};
+  const auto look = [&](Callback& origin, int32_t device, int64_t run) {
+    return Look(origin, {Floats({kNan}), Floats({1})}, {.offsets = offsets, .device_ordinal = device, .run_id = run});
+  };
+  const int64_t run = NewRun(), other = NewRun();
+  EXPECT_THAT(look(*forward, 0, run), StatusIs(StatusCode::kInternal, "m.py:1"));
+  EXPECT_THAT(look(*backward, 1, run), IsOk());
+  EXPECT_THAT(look(*backward, 0, other), StatusIs(StatusCode::kInternal, "m.py:2"));
+  EXPECT_THAT(look(*forward, 1, other), StatusIs(StatusCode::kInternal, "m.py:1"));
+}
+
 TEST_F(OriginTest, ReportsAreLoggedOnceARunWhereNobodyTakesThem) {
   const auto origin = Make("1;warn;ni;forward;0;0;0,0;0;log;1;0;m.py:3;;");
   for (const int64_t run : {NewRun(), NewRun()}) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include "base/fork_mutex.h"
 
@@ -24,7 +25,8 @@ Findings& All() {
 bool Follows(const RunFinding& found, bool from_infinite, const RunFinding& earlier) {
   if (earlier.run_id != found.run_id) return false;
   if (from_infinite && !earlier.is_nan && earlier.backward == found.backward) return true;
-  return found.is_shard && earlier.device_ordinal != found.device_ordinal && earlier.order < found.order;
+  return found.is_shard && earlier.device_ordinal != found.device_ordinal &&
+         std::pair(earlier.backward, earlier.order) < std::pair(found.backward, found.order);
 }
 
 bool IsSame(const RunFinding& one, const RunFinding& other) {

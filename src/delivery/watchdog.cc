@@ -10,8 +10,11 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <string>
+#include <system_error>
 #include <thread>
 
+#include "base/fork_mutex.h"
 #include "base/log.h"
 #include "base/thread_annotations.h"
 #include "delivery/delivery.h"
@@ -85,8 +88,18 @@ class Watchdog {
 
   // Once there is something to watch.
   void Start() {
-    MutexLock lock(mutex_);
-    if (seconds_ > 0 && !stop_ && !thread_.joinable()) thread_ = std::thread([this] { Run(); });
+    std::string failure;
+    {
+      MutexLock lock(mutex_);
+      if (!(seconds_ > 0) || stop_ || thread_.joinable()) return;
+      try {
+        thread_ = std::thread([this] { Run(); });
+      } catch (const std::system_error& error) {
+        stop_ = true;
+        failure = error.what();
+      }
+    }
+    if (!failure.empty()) Log(LogLevel::kWarning, "hangs are not reported: cannot start a thread: " + failure);
   }
 
   void ConfigureOnce(double seconds) {
@@ -141,7 +154,7 @@ class Watchdog {
     if (reported_.size() > 1024) reported_.clear();
   }
 
-  Mutex mutex_;
+  ForkMutex mutex_;
   std::condition_variable_any changed_;
   double seconds_ CALLOUT_GUARDED_BY(mutex_) = 0;
   bool configured_ CALLOUT_GUARDED_BY(mutex_) = false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Statistics in Prometheus' text exposition format, version 0.0.4: the names of callout.stats().prometheus() in Python.
-#include <cstdio>
+#include <charconv>
+#include <iterator>
 #include <utility>
 
 #include "base/live_count.h"
@@ -32,9 +33,9 @@ class Family {
     for (const auto& [key, label] : labels) {
       inner += (inner.empty() ? "" : ",") + std::string(key) + "=\"" + Escaped(label) + "\"";
     }
-    char number[40];
-    std::snprintf(number, sizeof(number), "%.17g", value);
-    samples_ += name_ + "{" + inner + "} " + number + "\n";
+    char number[40];  // not by snprintf, whose decimal point is the locale's
+    char* const end = std::to_chars(std::begin(number), std::end(number), value).ptr;
+    samples_ += name_ + "{" + inner + "} " + std::string(std::begin(number), end) + "\n";
   }
 
   void AppendTo(std::string& text) const {

@@ -15,7 +15,7 @@ from .. import _ext, _jax_compat
 from . import operations, policy
 from .functions import function_for
 
-_LOOKS = (_ext.check_prefix, _ext.watch_prefix)
+_LOOKS = (_ext.check_prefix, _ext.watch_prefix, _ext.nans_prefix)
 """How the names of callbacks begin that look at a value, and not at where it is."""
 
 

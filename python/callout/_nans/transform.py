@@ -72,7 +72,7 @@ def locate_nans(fn: F, *, granularity: Granularity = "line", stop: bool = False,
         if any(isinstance(array, jax.core.Tracer) for array in arrays) or _jax_compat.jit_is_disabled():
             return run(arrays)
         try:  # not in a trace: one operation at a time would take its time
-            key = (tree, places, tuple((type(other), other) for other in others))
+            key = (tree, places, tuple(map(_constant, others)))
             jitted = compiled.pop(key, None) or jax.jit(run)
         except TypeError:
             return jax.jit(run)(arrays)
@@ -82,6 +82,11 @@ def locate_nans(fn: F, *, granularity: Granularity = "line", stop: bool = False,
         return jitted(arrays)
 
     return call  # type: ignore[return-value]
+
+
+def _constant(value: Any) -> Any:
+    """What tells it from others: 0.0 is another constant than -0.0."""
+    return type(value), repr(value) if isinstance(value, (float, complex, np.inexact)) else value
 
 
 def _call(
