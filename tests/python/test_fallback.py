@@ -178,6 +178,15 @@ def test_several_devices(received):
         callout.barrier_wait()
 
 
+@pytest.mark.filterwarnings("error::callout.NonFiniteWarning")
+def test_where_nan_begins_is_not_sought_in_padding():
+    mesh = jax.sharding.Mesh(np.array(platforms.devices(4)), ("d",))
+    uneven = jax.NamedSharding(mesh, jax.P("d"))
+    f = callout.locate_nans(lambda x: jnp.log(jax.lax.with_sharding_constraint(x, uneven)), stop=True)
+    assert jax.block_until_ready(jax.jit(f)(jnp.ones(6))).tolist() == [0] * 6
+    callout.barrier_wait()
+
+
 def test_programs_for_a_tpu_need_no_backend(auto, named, tmp_path):
     everything = Everything(named, tmp_path / "x.jsonl")
     text = lowered(everything, 1.0)

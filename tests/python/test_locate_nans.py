@@ -259,3 +259,8 @@ def test_exported_programs_carry_their_places():
     loaded = jax.export.deserialize(exported.serialize())
     texts, _ = found(loaded.call, np.array([1, -1], np.float32))
     assert [text for text in texts if f"NaN at {__file__}:" in text]
+
+
+def test_constants_of_other_signs_are_other_constants():
+    f = callout.locate_nans(lambda x, c: jnp.copysign(x, c))
+    assert [f(jnp.float32(2), c).tolist() for c in (0.0, -0.0, 0.0)] == [2, -2, 2]
