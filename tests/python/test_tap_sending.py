@@ -201,7 +201,7 @@ def test_only_device_in_shard_map_and_on_shards(received):
     local = jax.jit(lambda v: callout.tap(received.tap, v, sharding="local", only_device=devices[1].id))
     np.testing.assert_array_equal(local(x), np.arange(8))
     callout.tap(received.tap, x, sharding="local", only_device=devices[3].id)
-    assert delivered(received) == [[4, 5], [2, 3], [6, 7]]
+    assert sorted(delivered(received)) == [[2, 3], [4, 5], [6, 7]]  # devices have queues of their own
 
 
 @pytest.mark.native_only(platforms.SHARDS)
