@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays and records that sinks write, read back by the packages that such files are for."""
 
+from types import SimpleNamespace
+
 import callout
 import jax
 import jax.numpy as jnp
@@ -195,6 +197,21 @@ def test_devices_and_shards_have_their_places(tmp_path):
     )(jax.device_put(x, sharding))
     with pytest.raises(callout.TapError, match=r"rows of device \d and of device \d would mix"):
         callout.barrier_wait()
+
+
+def test_each_process_writes_the_rows_of_its_own_devices(tmp_path):
+    """Processes with a GPU each: the global ids are 0 and 1, and each of them calls its own device 0."""
+
+    def gpu(process, number):
+        return SimpleNamespace(platform="cuda", process_index=process, id=number, local_hardware_id=0)
+
+    devices = [gpu(1, 0), gpu(0, 1)]
+    sink = callout.sinks.Zarr(tmp_path / "z", shared=True, append=True, devices=devices)
+    callout.tap(sink, jnp.float32(5), name="a")
+    sink.close()
+    array = zarr.open_array(tmp_path / "z/a", mode="r")
+    assert array.attrs["rows"] == {"1": 1}
+    assert array[:].tolist() == [[0, 5]]
 
 
 def test_stores_that_cannot_be_written(tmp_path):

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 
 import jax
 
+from .. import _jax_compat
 from .file_sink import FileSink, Fsync, Path, at_least_one
+
+
+def _number_of(device: jax.Device | int, place: int) -> int:
+    """What records of the device have as their own, of which each process of a GPU counts from 0."""
+    if not hasattr(device, "process_index"):
+        return int(device)
+    if device.process_index == jax.process_index():
+        return _jax_compat.ordinal_of(device)
+    return 2**31 - 1 - place  # another process writes its rows: no record here has it
 
 
 class Arrow(FileSink):
@@ -94,8 +104,8 @@ class Npy(FileSink):
 class Zarr(FileSink):
     """Writes a Zarr store of version 3: an array a leaf that grows by a row a record, in chunks along that first axis.
 
-    The array is called by the tap's name, "name/leaf" for a value of several leaves. Zarr, TensorStore and xarray read it
-    while it grows. Shards (`sharding="local"`) are written to their places in the whole; other records of several devices
+    The array is called by the tap's name, "name/leaf" for a value of several leaves. Zarr and TensorStore read it while
+    it grows. Shards (`sharding="local"`) are written to their places in the whole; other records of several devices
     need `devices`.
     """
 
@@ -122,7 +132,7 @@ class Zarr(FileSink):
             rows: as many from the beginning on. Those that are not written are 0; the array's attribute `rows` has how
                 many are.
             chunk_rows: rows of a chunk, which is a file; by default 4 MiB of them.
-            devices: which devices send records, in the order of a second axis.
+            devices: which devices send records, in the order of a second axis; numbers are those of this process's records.
             shared: other processes write the rows of other devices or shards of the same store; needs `append`.
             fsync: "never", after each "batch", or at most every so many seconds.
             name: what statistics call it, and the name of taps without one.
@@ -141,6 +151,6 @@ class Zarr(FileSink):
             fsync=fsync,
             rows=at_least_one("Zarr", "rows", rows),
             chunk_rows=at_least_one("Zarr", "chunk_rows", chunk_rows),
-            devices=[getattr(device, "id", device) for device in devices or ()],
+            devices=[_number_of(device, place) for place, device in enumerate(devices or ())],
             shared=bool(shared),
         )
