@@ -116,11 +116,12 @@ void FileOutput::SetHeader(std::string header) {
   header_ = std::move(header);
 }
 
-bool FileOutput::IsOpen() const { return fd_ >= 0 && forks_ == OpenFiles::Get().forks(); }
+bool FileOutput::IsInChild() const { return forks_ != OpenFiles::Get().forks(); }
+
+bool FileOutput::IsOpen() const { return fd_ >= 0 && !IsInChild(); }
 
 Status FileOutput::NotOpen() const {
-  const bool is_child = forks_ != OpenFiles::Get().forks();
-  return FailedPrecondition(Cannot("write to") + (is_child ? " in a forked child" : ": it is closed"));
+  return FailedPrecondition(Cannot("write to") + (IsInChild() ? " in a forked child" : ": it is closed"));
 }
 
 Status FileOutput::EndRecord(size_t begin, size_t records) {
@@ -140,6 +141,7 @@ Status FileOutput::EndRecord(size_t begin, size_t records) {
 }
 
 Status FileOutput::Flush() {
+  if (IsInChild()) return OkStatus();
   MutexLock lock(mutex_);
   if (!IsOpen()) return OkStatus();
   CALLOUT_RETURN_IF_ERROR(Write());
@@ -218,7 +220,7 @@ Status FileOutput::Rotate() {
 }
 
 Status FileOutput::Close() {
-  if (forks_ != OpenFiles::Get().forks()) return OkStatus();  // another thread may have been writing when it forked
+  if (IsInChild()) return OkStatus();
   MutexLock lock(mutex_);
   if (!IsOpen()) return OkStatus();
   Status written = Write();

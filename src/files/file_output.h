@@ -56,6 +56,7 @@ class FileOutput {
   /// counts as so many `records` where it is lost. Errors: those of Flush; FailedPrecondition after Close.
   template <typename Append>
   Status Add(Append&& append, size_t records = 1) {
+    if (IsInChild()) return NotOpen();
     MutexLock lock(mutex_);
     if (!IsOpen()) return NotOpen();
     const size_t begin = pending_.size();
@@ -78,6 +79,8 @@ class FileOutput {
 
   Status Prepare(const FindEnd& find_end);
   Status CutTornRecord(const FindEnd& find_end, uint64_t size) CALLOUT_REQUIRES(mutex_);
+  /// Asked before `mutex_` is taken, which another thread may have held when the process forked.
+  bool IsInChild() const;
   bool IsOpen() const CALLOUT_REQUIRES(mutex_);
   Status NotOpen() const;
   Status EndRecord(size_t begin, size_t records) CALLOUT_REQUIRES(mutex_);

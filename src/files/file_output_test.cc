@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "base/read_file.h"
 #include "files/tf_record.h"
+#include "testing/file_size_limit.h"
 #include "testing/log_capture.h"
 #include "testing/status_matchers.h"
 
@@ -90,26 +90,6 @@ class Child {
  private:
   int ready_[2], end_[2];
   pid_t pid_;
-};
-
-// What a process may write into one file, as a full disk would have it.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
-    rlimit now = before_;
-    now.rlim_cur = bytes;
-    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &now), 0);
-  }
-  ~FileSizeLimit() {
-    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before_), 0);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_;
-  void (*handler_)(int);
 };
 
 TEST_F(FileOutputTest, WritesAtTheEndOfABatch) {
