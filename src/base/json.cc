@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include <charconv>
+#include <clocale>
 #include <cstdlib>
 #include <utility>
 
@@ -98,7 +99,8 @@ class JsonParser {
     }
     number.kind = Json::Kind::kNumber;
     number.text = rest_.substr(0, end);
-    number.number = std::strtod(number.text.c_str(), nullptr);
+    static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);  // the process's may write 0,5
+    number.number = strtod_l(number.text.c_str(), nullptr, c_locale);
     rest_.remove_prefix(end);
     return true;
   }
