@@ -2,11 +2,12 @@
 #include "cat.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/json_string.h"
@@ -46,7 +47,8 @@ class CsvRows {
       const auto it =
           std::find_if(row.begin(), row.end(), [&](const WrittenCell& cell) { return cell.name == column; });
       found += it == row.end() ? 0 : 1;
-      const bool is_string = it != row.end() && it->text.size() > 1 && it->text.front() == '"';  // "NaN" of JSON
+      const bool is_string =
+          it != row.end() && it->kind == WrittenCell::Kind::kJson && it->text.front() == '"';  // "NaN"
       AddCell(it == row.end() ? "" : is_string ? it->text.substr(1, it->text.size() - 2) : it->text, line);
     }
     if (found < row.size()) {
@@ -111,9 +113,10 @@ class RowSummary {
     if (cell.kind == WrittenCell::Kind::kNothing) return;
     constexpr size_t kShown = 60;
     if (++it->count == 1) it->first = cell.text.size() > kShown ? cell.text.substr(0, kShown) + "..." : cell.text;
-    char* end = nullptr;
-    const double number = std::strtod(cell.text.c_str(), &end);
-    if (cell.kind != WrittenCell::Kind::kJson || end != cell.text.c_str() + cell.text.size()) return;
+    double number = 0;
+    const char* const text_end = cell.text.data() + cell.text.size();
+    const auto [end, error] = std::from_chars(cell.text.data(), text_end, number);
+    if (cell.kind != WrittenCell::Kind::kJson || error != std::errc() || end != text_end) return;
     ++it->numbers;
     it->least = std::min(it->least, number);
     it->most = std::max(it->most, number);

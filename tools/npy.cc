@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "arrays/stored_type.h"
 #include "frame/dtype_row.h"
 #include "pjrt/row_major.h"
 
@@ -53,7 +54,7 @@ bool ParseHeader(std::string_view text, Header& header) {
     shape.remove_prefix(begin);
     int64_t extent = 0;
     const auto [stop, error] = std::from_chars(shape.data(), shape.data() + shape.size(), extent);
-    if (error != std::errc() || extent < 0) return false;
+    if (error != std::errc() || extent < 0 || header.dims.size() == internal::kMaxStoredRank) return false;
     shape.remove_prefix(static_cast<size_t>(stop - shape.data()));
     header.dims.push_back(extent);
   }

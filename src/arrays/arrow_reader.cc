@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -39,13 +40,15 @@ Result<std::string> ArrowReader::ReadBytes(uint64_t offset, uint64_t bytes) cons
 
 // False if it is not there whole, or the stream's end is.
 Result<bool> ArrowReader::ReadMessage(std::string& message, uint64_t& body) const {
-  if (size_ - end_ < kHead) return false;
-  CALLOUT_ASSIGN_OR_RETURN(const std::string head, ReadBytes(end_, kHead));
-  uint32_t mark = 0, length = 0;
-  std::memcpy(&mark, head.data(), sizeof(mark));
-  std::memcpy(&length, head.data() + sizeof(mark), sizeof(length));
-  if (mark != 0xFFFFFFFF)
+  constexpr std::string_view kMark = "\xFF\xFF\xFF\xFF";
+  const uint64_t there = std::min(size_ - end_, kHead);
+  CALLOUT_ASSIGN_OR_RETURN(const std::string head, ReadBytes(end_, there));
+  if (!head.starts_with(kMark.substr(0, there))) {
     return InvalidArgument("it is no Arrow stream, or it is damaged at byte " + std::to_string(end_));
+  }
+  if (there < kHead) return false;
+  uint32_t length = 0;
+  std::memcpy(&length, head.data() + kMark.size(), sizeof(length));
   if (length == 0) return false;
   if (length > kMaxMessage) return InvalidArgument("it has a message of " + std::to_string(length) + " bytes");
   if (size_ - end_ - kHead < length) return false;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "arrays/stored_type.h"
 #include "base/json.h"
 #include "base/json_string.h"
 #include "frame/dtype_row.h"
@@ -152,7 +153,7 @@ Status ParseTensor(const FlatTable& field, ArrowColumn& column) {
   if (MetadataOf(field, kExtensionName) != kTensor) return OkStatus();
   const auto metadata = ParseJson(MetadataOf(field, kExtensionMetadata).value_or(""));
   const Json* const shape = metadata ? metadata->Find("shape") : nullptr;
-  if (shape == nullptr || shape->kind != Json::Kind::kArray) return Malformed();
+  if (shape == nullptr || shape->kind != Json::Kind::kArray || shape->items.size() > kMaxStoredRank) return Malformed();
   column.shape.clear();
   int64_t product = 1;
   for (const Json& extent : shape->items) {

@@ -20,6 +20,7 @@
 #include "base/utf8.h"
 #include "files/file_options.h"
 #include "files/file_sink.h"
+#include "files/open_files.h"
 #include "files/record_cache.h"
 #include "frame/buffer.h"
 #include "sinks/kinds.h"
@@ -29,6 +30,24 @@ namespace callout::internal {
 namespace {
 
 constexpr std::array<std::string_view, 5> kArrowFields = {"name", "step", "device", "process", "time"};
+
+// As kArrowFields.
+std::vector<ArrowColumn> OwnColumns() {
+  using Kind = ArrowColumn::Kind;
+  return {{.name = "name", .kind = Kind::kText},
+          {.name = "step", .dtype = DType::kInt64},
+          {.name = "device", .dtype = DType::kInt32},
+          {.name = "process", .dtype = DType::kInt32},
+          {.name = "time", .kind = Kind::kTime, .dtype = DType::kInt64}};
+}
+
+std::string ColumnText(const ArrowColumn& column) {
+  using Kind = ArrowColumn::Kind;
+  const std::string type = column.kind == Kind::kText   ? "texts"
+                           : column.kind == Kind::kTime ? "times"
+                                                        : TypeText(column.dtype, column.shape);
+  return "'" + column.name + "' of " + type;
+}
 
 // Elements of complex numbers are two floats, along one more axis.
 Result<ArrowColumn> LeafColumn(const std::string& leaf, const callout_buffer& buffer) {
@@ -50,12 +69,7 @@ Result<ArrowColumn> LeafColumn(const std::string& leaf, const callout_buffer& bu
 }
 
 Result<std::vector<ArrowColumn>> ColumnsOf(const Record& record) {
-  using Kind = ArrowColumn::Kind;
-  std::vector<ArrowColumn> columns = {{.name = "name", .kind = Kind::kText},
-                                      {.name = "step", .dtype = DType::kInt64},
-                                      {.name = "device", .dtype = DType::kInt32},
-                                      {.name = "process", .dtype = DType::kInt32},
-                                      {.name = "time", .kind = Kind::kTime, .dtype = DType::kInt64}};
+  std::vector<ArrowColumn> columns = OwnColumns();
   for (size_t i = 0; i < record.buffers.size(); ++i) {
     if (StepLeaf(record.site->leaf_names[i], record.buffers[i])) continue;
     CALLOUT_ASSIGN_OR_RETURN(ArrowColumn column, LeafColumn(record.site->leaf_names[i], record.buffers[i]));
@@ -105,7 +119,7 @@ Result<ArrowRow> ArrowRowOf(const Record& record, const std::vector<ArrowColumn>
 class ArrowSink final : public FileSink {
  public:
   ArrowSink(std::string label, std::unique_ptr<FileOutput> file, std::vector<ArrowColumn> columns, StepCounter steps)
-      : FileSink(std::move(label), std::move(file)), steps_(std::move(steps)) {
+      : FileSink(std::move(label), std::move(file)), forks_(OpenFiles::Get().forks()), steps_(std::move(steps)) {
     MutexLock lock(mutex_);
     if (!columns.empty()) TakeColumns(std::move(columns));
   }
@@ -115,6 +129,7 @@ class ArrowSink final : public FileSink {
   }
 
   Status Deliver(const Record& record) override {
+    if (IsInChild()) return FailedPrecondition("cannot write to '" + file().path() + "' in a forked child");
     MutexLock lock(mutex_);
     const int64_t step = steps_.Next(record);
     if (Status status = AddRow(record, step); !status.ok()) {
@@ -169,7 +184,11 @@ class ArrowSink final : public FileSink {
     return OkStatus();
   }
 
+  // Another thread may have been writing when it forked.
+  bool IsInChild() const { return forks_ != OpenFiles::Get().forks(); }
+
   Status WriteRows() {
+    if (IsInChild()) return OkStatus();
     MutexLock lock(mutex_);
     return batch_ != nullptr && batch_->rows() > 0 ? WriteBatch() : OkStatus();
   }
@@ -184,6 +203,8 @@ class ArrowSink final : public FileSink {
     batch.Clear();  // a file that is closed has not asked for it
     return status;
   }
+
+  const int forks_;  // see OpenFiles
 
   Mutex mutex_;  // the thread that closes is another one than that which delivers
   std::vector<ArrowColumn> columns_ CALLOUT_GUARDED_BY(mutex_);
@@ -201,10 +222,13 @@ struct ArrowContents {
 // The end of the last whole batch of a stream that a sink wrote.
 Result<uint64_t> ReadContents(int fd, uint64_t size, ArrowContents& contents) {
   CALLOUT_ASSIGN_OR_RETURN(ArrowReader reader, ArrowReader::Open(fd, size));
-  for (size_t i = 0; i < kArrowFields.size() && reader.end() > 0; ++i) {
-    if (i >= reader.columns().size() || reader.columns()[i].name != kArrowFields[i]) {
-      return InvalidArgument("its columns are not those that a sink writes: there is no '" +
-                             std::string(kArrowFields[i]) + "' at place " + std::to_string(i));
+  const std::vector<ArrowColumn> own = OwnColumns();
+  for (size_t i = 0; i < own.size() && reader.end() > 0; ++i) {
+    const bool is_there = i < reader.columns().size();
+    if (!is_there || reader.columns()[i] != own[i]) {
+      return InvalidArgument("its columns are not those that a sink writes: at place " + std::to_string(i) + " is " +
+                             (is_there ? ColumnText(reader.columns()[i]) : "none") + ", expected " +
+                             ColumnText(own[i]));
     }
   }
   contents.columns = reader.columns();

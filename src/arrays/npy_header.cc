@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "arrays/stored_type.h"
 #include "frame/dtype_row.h"
 
 namespace callout::internal {
@@ -50,7 +51,7 @@ std::optional<std::vector<int64_t>> ParseShape(std::string_view text) {
   while (!text.empty()) {
     int64_t extent = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), extent);
-    if (error != std::errc() || extent < 0) return std::nullopt;
+    if (error != std::errc() || extent < 0 || shape.size() == kMaxStoredRank) return std::nullopt;
     text.remove_prefix(static_cast<size_t>(end - text.data()));
     shape.push_back(extent);
     if (!text.empty() && !text.starts_with(",")) return std::nullopt;

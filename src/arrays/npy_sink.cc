@@ -2,6 +2,7 @@
 //
 // One .npy file a leaf, with a row a record: docs/arrays_on_disk.md.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,7 +29,14 @@ namespace {
 
 constexpr std::string_view kLeafMark = "{leaf}";
 
-/// A file that grows by a row a record. It has a head from the first record on.
+// With the number of bytes that it takes.
+Status WriteHead(int fd, NpyHead& head) {
+  CALLOUT_ASSIGN_OR_RETURN(const std::string text, NpyHeadText(head));
+  head.bytes = text.size();
+  return WriteBytesAt(fd, 0, text);
+}
+
+/// A file that grows by a row a record, and has a head.
 class NpyFile final : public RowLog {
  public:
   NpyFile(std::string path, int fd, NpyHead head, uint64_t row_bytes, double fsync_seconds)
@@ -36,6 +44,7 @@ class NpyFile final : public RowLog {
         path_(std::move(path)),
         fd_(fd),
         head_(std::move(head)),
+        told_rows_(rows()),
         fsync_seconds_(fsync_seconds),
         synced_ns_(SteadyNanoseconds()) {}
   ~NpyFile() override {
@@ -47,9 +56,8 @@ class NpyFile final : public RowLog {
   /// The head tells of the rows only when they are there.
   Status WriteAll(bool at_end) {
     Status written = Write();
-    if (rows() != static_cast<uint64_t>(head_.shape[0])) {
-      head_.shape[0] = static_cast<int64_t>(rows());
-      Status told = WriteHead();
+    if (rows() != told_rows_) {
+      Status told = TellRows();
       if (written.ok()) written = std::move(told);
       is_dirty_ = true;
     }
@@ -63,13 +71,20 @@ class NpyFile final : public RowLog {
     return written.ok() ? written : InternalError("cannot write to '" + path_ + "': " + std::string(written.message()));
   }
 
-  Status WriteHead() {
-    CALLOUT_ASSIGN_OR_RETURN(const std::string text, NpyHeadText(head_));
-    head_.bytes = text.size();
-    return WriteBytesAt(fd_, 0, text);
+ private:
+  // Rows that are lost at the end are there too, as a hole.
+  Status TellRows() {
+    struct stat file;
+    const auto needed = static_cast<off_t>(head_.bytes + rows() * row_bytes());
+    if (fstat(fd_, &file) != 0 || (file.st_size < needed && ftruncate(fd_, needed) != 0)) {
+      return InternalError(std::strerror(errno));
+    }
+    head_.shape[0] = static_cast<int64_t>(rows());
+    CALLOUT_RETURN_IF_ERROR(WriteHead(fd_, head_));
+    told_rows_ = rows();
+    return OkStatus();
   }
 
- private:
   Result<Place> Find(uint64_t row) override {
     return Place{fd_, head_.bytes + row * row_bytes(), std::numeric_limits<uint64_t>::max()};
   }
@@ -78,6 +93,7 @@ class NpyFile final : public RowLog {
   const int fd_;
   const int forks_ = OpenFiles::Get().forks();
   NpyHead head_;
+  uint64_t told_rows_;  // by the head
   const double fsync_seconds_;
   int64_t synced_ns_;
   bool is_dirty_ = false;
@@ -107,11 +123,9 @@ class NpySink final : public WritingSink {
   }
 
   Status Deliver(const Record& record) override {
+    if (IsInChild()) return FailedPrecondition("cannot write to '" + path_ + "' in a forked child");
     MutexLock lock(mutex_);
-    if (is_closed_ || forks_ != OpenFiles::Get().forks()) {
-      return FailedPrecondition("cannot write to '" + path_ + "'" +
-                                (is_closed_ ? ": it is closed" : " in a forked child"));
-    }
+    if (is_closed_) return FailedPrecondition("cannot write to '" + path_ + "': it is closed");
     Status status = Add(record);
     if (status.code() != StatusCode::kInvalidArgument) return status;
     return InvalidArgument("cannot write '" + record.site->label + "' to '" + path_ +
@@ -121,7 +135,7 @@ class NpySink final : public WritingSink {
   Status Flush() override { return WriteAll(/*at_end=*/false); }
 
   Status Close() override {
-    if (forks_ != OpenFiles::Get().forks()) return OkStatus();
+    if (IsInChild()) return OkStatus();
     Status status = WriteAll(/*at_end=*/true);
     MutexLock lock(mutex_);
     is_closed_ = true;
@@ -131,6 +145,9 @@ class NpySink final : public WritingSink {
   }
 
  private:
+  // Asked before `mutex_` is taken, which another thread may have held when the process forked.
+  bool IsInChild() const { return forks_ != OpenFiles::Get().forks(); }
+
   Result<NewNpy> OpenFile(const std::string& path) CALLOUT_REQUIRES(mutex_) {
     const std::string cannot = "cannot open '" + path + "' for an array";
     CALLOUT_ASSIGN_OR_RETURN(LockedFile file, OpenLocked(path, cannot));
@@ -178,13 +195,17 @@ class NpySink final : public WritingSink {
       CALLOUT_ASSIGN_OR_RETURN(NpyFile * file, FileOf(record.site->leaf_names[i], record.buffers[i], for_each));
       files.push_back(file);
     }
+    Status first = OkStatus();
     for (size_t i = 0; i < files.size(); ++i) {
       const std::string_view row = StoredElements(record.buffers[i], files[i]->head().dtype, converted_);
-      if (Status status = files[i]->Add(row); !status.ok()) {
-        return InternalError("cannot write to '" + path_ + "': " + std::string(status.message()));
-      }
+      Status status = files[i]->Add(row);
+      if (first.ok()) first = std::move(status);
     }
-    return OkStatus();
+    return first.ok() ? first : CannotWrite(first);
+  }
+
+  Status CannotWrite(const Status& why) const {
+    return InternalError("cannot write to '" + path_ + "': " + std::string(why.message()));
   }
 
   Result<NpyFile*> FileOf(const std::string& leaf, const callout_buffer& buffer, bool for_each)
@@ -224,11 +245,21 @@ class NpySink final : public WritingSink {
       made = std::exchange(first_, {});
     }
     const bool goes_on = made.head.bytes > 0;
-    if (!goes_on) {
+    Status status = OkStatus();
+    if (goes_on) {
+      status = CheckType(leaf, buffer, made.head);
+    } else {
       made.head.dtype = dtype;
       made.head.shape.assign(buffer.dims, buffer.dims + buffer.rank);
       made.head.shape.insert(made.head.shape.begin(), 0);
-    } else if (Status status = CheckType(leaf, buffer, made.head); !status.ok()) {
+    }
+    if (status.ok()) {
+      status = WriteHead(made.file.fd, made.head);
+      if (status.code() == StatusCode::kInternal) status = CannotWrite(status);
+    }
+    if (!status.ok()) {  // the next record begins anew
+      if (!goes_on) made.head = {};
+      if (!goes_on && ftruncate(made.file.fd, 0) != 0) Log(LogLevel::kWarning, "cannot empty '" + path + "'");
       if (for_each) {
         CloseLocked(made.file.fd);
       } else {
@@ -238,13 +269,12 @@ class NpySink final : public WritingSink {
     }
     auto file = std::make_unique<NpyFile>(path, made.file.fd, std::move(made.head), StoredBytes(buffer, dtype),
                                           options_.fsync_seconds);
-    CALLOUT_RETURN_IF_ERROR(file->WriteHead());
     return files_.emplace(leaf, std::move(file)).first->second.get();
   }
 
   Status WriteAll(bool at_end) {
+    if (IsInChild()) return OkStatus();
     MutexLock lock(mutex_);
-    if (forks_ != OpenFiles::Get().forks()) return OkStatus();
     Status status = OkStatus();
     for (const auto& [leaf, file] : files_) {
       Status written = file->WriteAll(at_end);

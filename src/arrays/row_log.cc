@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace callout::internal {
 namespace {
@@ -28,8 +29,9 @@ Status WriteBytesAt(int fd, uint64_t offset, std::string_view bytes) {
 
 Status RowLog::Add(std::string_view row) {
   if (row.size() >= kWriteRowsAt / 4) {
-    CALLOUT_RETURN_IF_ERROR(Write());
-    return WriteRows(row, 1);
+    Status before = Write();
+    Status status = WriteRows(row, 1);
+    return before.ok() ? std::move(status) : std::move(before);
   }
   pending_.append(row);
   ++pending_rows_;
@@ -51,6 +53,7 @@ Status RowLog::WriteRows(std::string_view bytes, uint64_t rows) {
     const Status status =
         place.ok() ? WriteBytesAt(place->fd, place->offset, bytes.substr(0, some * row_bytes_)) : place.status();
     if (!status.ok()) {
+      rows_ += rows;
       return InternalError(std::string(status.message()) + "; " + std::to_string(rows) + " records are lost");
     }
     bytes.remove_prefix(some * row_bytes_);

@@ -23,10 +23,10 @@ class RowLog {
 
   /// Keeps a copy of the row, or writes it at once where it is large. Errors: as Write.
   Status Add(std::string_view row);
-  /// Writes what was kept. Error: Internal, with errno's text and the number of rows that are lost: those that follow
-  /// take their places.
+  /// Writes what was kept. Error: Internal, with errno's text and the number of rows that are lost: their places stay
+  /// empty, so that a row has the same place in each file of its record.
   Status Write();
-  /// That are written.
+  /// That are written, or lost.
   uint64_t rows() const { return rows_; }
   uint64_t row_bytes() const { return row_bytes_; }
 

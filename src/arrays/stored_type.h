@@ -3,6 +3,7 @@
 // The element types that files of arrays have, which are those that Arrow, NumPy and Zarr have in common.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -13,6 +14,9 @@
 #include "callout/status.h"
 
 namespace callout::internal {
+
+/// Axes of an array that is read, as NumPy has them at most.
+inline constexpr size_t kMaxStoredRank = 64;
 
 /// What elements of a type are written as: floats that only XLA has as float32, integers of less than a byte as bytes,
 /// which is exact for all of them; other types as they are. InvalidArgument for tokens and types that are not known.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -26,24 +27,21 @@ std::string KeyOf(const std::vector<int64_t>& lane) {
   return key;
 }
 
-/// Held while zarr.json is read and replaced, where several processes do that.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& folder) : fd_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    while (fd_ >= 0 && flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  ~FolderLock() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  const int fd_;
-};
+constexpr int kMostOpenChunks = 128;
+std::atomic<int> open_chunks = 0;  // of all sinks
 
 }  // namespace
+
+FolderLock::FolderLock(const std::string& folder) : fd_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  while (fd_ >= 0 && flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ < 0) return;
+  flock(fd_, LOCK_UN);  // a child that another thread forked has a copy
+  close(fd_);
+}
 
 Result<std::string> ReadZarrText(const std::string& path) {
   constexpr off_t kMaxText = 64 << 20;
@@ -85,16 +83,29 @@ ZarrLane::ZarrLane(std::string folder, std::string key, uint64_t row_bytes, uint
       chunk_rows_(chunk_rows),
       syncs_(syncs) {}
 
-ZarrLane::~ZarrLane() {
-  if (fd_ >= 0) close(fd_);
+ZarrLane::~ZarrLane() { CloseChunk(); }
+
+void ZarrLane::CloseChunk() {
+  if (fd_ < 0) return;
+  close(std::exchange(fd_, -1));
+  open_chunks.fetch_sub(1, std::memory_order_relaxed);
 }
 
-Status ZarrLane::Sync() { return fd_ < 0 || fdatasync(fd_) == 0 ? OkStatus() : SystemFailure(folder_); }
+void ZarrLane::CloseIfMany() {
+  if (fd_ >= 0 && open_chunks.load(std::memory_order_relaxed) > kMostOpenChunks) CloseChunk();
+}
+
+Status ZarrLane::Sync() {
+  if (!is_dirty_) return OkStatus();
+  if (fd_ < 0) CALLOUT_RETURN_IF_ERROR(OpenChunk(chunk_));
+  is_dirty_ = false;
+  return fdatasync(fd_) == 0 ? OkStatus() : SystemFailure(folder_);
+}
 
 // A chunk is a whole file from its first row on; what is not written takes no disk.
 Status ZarrLane::OpenChunk(uint64_t chunk) {
-  if (syncs_) CALLOUT_RETURN_IF_ERROR(Sync());
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
+  if (syncs_ && chunk != chunk_) CALLOUT_RETURN_IF_ERROR(Sync());
+  CloseChunk();
   const std::string path = folder_ + "/c/" + std::to_string(chunk) + (key_.empty() ? "" : "/" + key_);
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
@@ -103,9 +114,12 @@ Status ZarrLane::OpenChunk(uint64_t chunk) {
   if (fd < 0) return SystemFailure(path);
   if (ftruncate(fd, static_cast<off_t>(chunk_rows_ * row_bytes())) != 0) {
     Status status = SystemFailure(path);
+    struct stat file;
+    if (fstat(fd, &file) == 0 && file.st_size == 0) unlink(path.c_str());  // readers take none for zeros
     close(fd);
     return status;
   }
+  open_chunks.fetch_add(1, std::memory_order_relaxed);
   fd_ = fd;
   chunk_ = chunk;
   return OkStatus();
@@ -114,11 +128,16 @@ Status ZarrLane::OpenChunk(uint64_t chunk) {
 Result<RowLog::Place> ZarrLane::Find(uint64_t row) {
   const uint64_t chunk = row / chunk_rows_, within = row % chunk_rows_;
   if (fd_ < 0 || chunk_ != chunk) CALLOUT_RETURN_IF_ERROR(OpenChunk(chunk));
+  is_dirty_ = true;
   return Place{fd_, within * row_bytes(), chunk_rows_ - within};
 }
 
 Result<std::unique_ptr<ZarrArrayFile>> ZarrArrayFile::Open(const std::string& folder, ZarrArray wanted,
                                                            Options options) {
+  if (!HasChunkBytes(wanted)) {
+    return InvalidArgument(std::to_string(wanted.chunk_rows) + " rows of " + TypeText(wanted.dtype, wanted.chunk) +
+                           " are more than a chunk can have");
+  }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return InternalError("'" + folder + "': " + error.message());
@@ -176,8 +195,11 @@ Status ZarrArrayFile::Add(const std::vector<int64_t>& lane, std::string_view row
     if (__builtin_mul_overflow(lane[i] + 1, array_.chunk[i], &end)) return InvalidArgument("its place is too far away");
     if (array_.shape[i] > 0 || lane[i] > 0) array_.shape[i] = std::max(array_.shape[i], end);
   }
-  if (row.empty()) return LaneAt(lane).Add(std::string(RowBytes(), '\0'));  // an axis has no elements, its chunks have
-  return LaneAt(lane).Add(row);
+  ZarrLane& rows = LaneAt(lane);
+  Status status = row.empty() ? rows.Add(std::string(RowBytes(), '\0'))  // an axis has no elements, its chunks have
+                              : rows.Add(row);
+  rows.CloseIfMany();
+  return status;
 }
 
 Status ZarrArrayFile::TakeOthersRows() {
@@ -208,6 +230,7 @@ Status ZarrArrayFile::Write(bool sync) {
   for (const auto& [lane, rows] : lanes_) {
     Status written = rows->Write();
     if (written.ok() && sync) written = rows->Sync();
+    rows->CloseIfMany();
     if (status.ok()) status = std::move(written);
     const auto count = static_cast<int64_t>(rows->rows());
     array_.written[KeyOf(lane)] = count;

@@ -16,6 +16,18 @@
 
 namespace callout::internal {
 
+/// Held while files of a folder are made or replaced that other processes make or replace too.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  const int fd_;
+};
+
 /// The rows of one lane. Not thread-safe.
 class ZarrLane final : public RowLog {
  public:
@@ -24,17 +36,21 @@ class ZarrLane final : public RowLog {
   ~ZarrLane() override;
   /// Makes what is written last, should power be lost.
   Status Sync();
+  /// Closes the chunk, until the next row, where the process has many others open.
+  void CloseIfMany();
 
  private:
   Result<Place> Find(uint64_t row) override;
   Status OpenChunk(uint64_t chunk);
+  void CloseChunk();
 
   const std::string folder_;
   const std::string key_;
   const uint64_t chunk_rows_;
   const bool syncs_;
   int fd_ = -1;
-  uint64_t chunk_ = 0;  // that is open
+  uint64_t chunk_ = 0;     // that is written
+  bool is_dirty_ = false;  // it was written since it was synced
 };
 
 /// Not thread-safe.

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "arrays/stored_type.h"
 #include "base/json.h"
 #include "base/json_string.h"
 #include "frame/dtype_row.h"
@@ -48,7 +49,8 @@ bool HasText(const Json& json, std::initializer_list<const char*> names, std::st
 
 // The first number and those behind it.
 std::optional<std::pair<int64_t, std::vector<int64_t>>> Axes(const Json* list, int64_t least) {
-  if (list == nullptr || list->kind != Json::Kind::kArray || list->items.empty()) return std::nullopt;
+  if (list == nullptr || list->kind != Json::Kind::kArray) return std::nullopt;
+  if (list->items.empty() || list->items.size() > kMaxStoredRank) return std::nullopt;
   std::pair<int64_t, std::vector<int64_t>> axes;
   for (const Json& item : list->items) {
     const auto number = item.Integer();
@@ -78,6 +80,13 @@ bool HasPlainCodecs(const Json& json) {
 }
 
 }  // namespace
+
+bool HasChunkBytes(const ZarrArray& array) {
+  int64_t bytes = BitWidth(array.dtype) / 8;
+  if (__builtin_mul_overflow(bytes, array.chunk_rows, &bytes)) return false;
+  return std::none_of(array.chunk.begin(), array.chunk.end(),
+                      [&](int64_t extent) { return __builtin_mul_overflow(bytes, extent, &bytes); });
+}
 
 std::string ZarrGroupText() { return "{\"zarr_format\": 3, \"node_type\": \"group\", \"attributes\": {}}\n"; }
 
@@ -113,13 +122,10 @@ Result<ZarrArray> ParseZarrArray(std::string_view text) {
   if (!chunk || chunk->second.size() != shape->second.size() || !HasText(*json, {"chunk_grid", "name"}, "regular")) {
     return Malformed("chunk_grid");
   }
-  int64_t bytes = BitWidth(*dtype) / 8 * chunk->first;
-  for (const int64_t extent : chunk->second) {
-    if (__builtin_mul_overflow(bytes, extent, &bytes)) return Malformed("chunk_grid");
-  }
   if (!HasText(*json, {"chunk_key_encoding", "name"}, "default")) return Malformed("chunk_key_encoding");
   if (!HasPlainCodecs(*json)) return Malformed("codecs");
   ZarrArray array{*dtype, shape->second, chunk->second, shape->first, chunk->first, {}};
+  if (!HasChunkBytes(array)) return Malformed("chunk_grid");
   const Json* const written = FindPath(*json, {"attributes", "rows"});
   if (written == nullptr || written->kind != Json::Kind::kObject) return Malformed("rows");
   for (const auto& [lane, rows] : written->members) {

@@ -26,6 +26,9 @@ struct ZarrArray {
   std::map<std::string, int64_t> written = {};
 };
 
+/// Whether a file can have as many bytes as a chunk of it.
+bool HasChunkBytes(const ZarrArray& array);
+
 /// A group's zarr.json.
 std::string ZarrGroupText();
 

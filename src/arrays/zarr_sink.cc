@@ -84,11 +84,9 @@ class ZarrSink final : public WritingSink {
   }
 
   Status Deliver(const Record& record) override {
+    if (IsInChild()) return FailedPrecondition("cannot write to '" + path_ + "' in a forked child");
     MutexLock lock(mutex_);
-    if (lock_ < 0 || forks_ != OpenFiles::Get().forks()) {
-      return FailedPrecondition("cannot write to '" + path_ + "'" +
-                                (lock_ < 0 ? ": it is closed" : " in a forked child"));
-    }
+    if (lock_ < 0) return FailedPrecondition("cannot write to '" + path_ + "': it is closed");
     Status status = AddRecord(record);
     if (status.ok()) return status;
     return {status.code(),
@@ -98,7 +96,7 @@ class ZarrSink final : public WritingSink {
   Status Flush() override { return WriteAll(/*at_end=*/false); }
 
   Status Close() override {
-    if (forks_ != OpenFiles::Get().forks()) return OkStatus();
+    if (IsInChild()) return OkStatus();
     Status status = WriteAll(/*at_end=*/true);
     MutexLock lock(mutex_);
     arrays_.clear();
@@ -110,21 +108,33 @@ class ZarrSink final : public WritingSink {
  private:
   using Leaves = std::vector<ZarrLeaf>;
 
-  Status Prepare(const std::string& cannot) CALLOUT_REQUIRES(mutex_) {
+  // Asked before `mutex_` is taken, which another thread may have held when the process forked.
+  bool IsInChild() const { return forks_ != OpenFiles::Get().forks(); }
+
+  // What several that begin at the same time do one after the other.
+  Status MakeAndLock(const std::string& cannot) CALLOUT_REQUIRES(mutex_) {
     namespace fs = std::filesystem;
     std::error_code error;
+    fs::create_directories(path_, error);
+    if (error) return {StatusCode::kNotFound, error.message()};
+    const FolderLock others(path_);
     const std::string group = path_ + "/zarr.json";
     if (fs::exists(group, error)) {
       CALLOUT_ASSIGN_OR_RETURN(const std::string text, ReadZarrText(group));
       if (!IsZarrGroup(text)) return InvalidArgument("its zarr.json is none of a group");
     } else {
-      fs::create_directories(path_, error);
-      if (error) return {StatusCode::kNotFound, error.message()};
       if (!fs::is_empty(path_, error)) return InvalidArgument("it is a folder with other things in it");
       CALLOUT_RETURN_IF_ERROR(ReplaceFile(group, ZarrGroupText(), /*sync=*/false));
     }
     CALLOUT_ASSIGN_OR_RETURN(const LockedFile file, OpenLocked(group, cannot, /*must_be_new=*/false, options_.shared));
     lock_ = file.fd;
+    return OkStatus();
+  }
+
+  Status Prepare(const std::string& cannot) CALLOUT_REQUIRES(mutex_) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    CALLOUT_RETURN_IF_ERROR(MakeAndLock(cannot));
     if (options_.append) return OkStatus();
     for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
       std::error_code ignored;
@@ -139,6 +149,7 @@ class ZarrSink final : public WritingSink {
     CALLOUT_ASSIGN_OR_RETURN(const std::optional<int64_t> device, DeviceAxis(record));
     CALLOUT_ASSIGN_OR_RETURN(const Leaves* const leaves, FindLeaves(record, device.has_value()));
     size_t first_offset = 0;
+    Status first = OkStatus();
     for (size_t i = 0; i < record.buffers.size(); ++i) {
       const callout_buffer& buffer = record.buffers[i];
       lane_.clear();
@@ -153,9 +164,10 @@ class ZarrSink final : public WritingSink {
         lane_.push_back(offset / extent);
       }
       first_offset += buffer.rank;
-      CALLOUT_RETURN_IF_ERROR((*leaves)[i].array->Add(lane_, StoredElements(buffer, (*leaves)[i].stored, converted_)));
+      Status status = (*leaves)[i].array->Add(lane_, StoredElements(buffer, (*leaves)[i].stored, converted_));
+      if (first.ok()) first = std::move(status);  // the other leaves have their rows
     }
-    return OkStatus();
+    return first;
   }
 
   // Rows of several devices have an axis, or places in the whole value.
@@ -242,8 +254,9 @@ class ZarrSink final : public WritingSink {
   }
 
   Status WriteAll(bool at_end) {
+    if (IsInChild()) return OkStatus();
     MutexLock lock(mutex_);
-    if (lock_ < 0 || forks_ != OpenFiles::Get().forks()) return OkStatus();
+    if (lock_ < 0) return OkStatus();
     const int64_t now = SteadyNanoseconds();
     const double since = static_cast<double>(now - synced_ns_) * 1e-9;
     const bool sync = options_.fsync_seconds >= 0 && (at_end || since >= options_.fsync_seconds);
@@ -311,7 +324,7 @@ const SinkKind& ZarrKind() {
        1, kMostRows},
       {"chunk_rows", OptionType::kInteger, "4 MiB", "rows of a chunk", 1, kMostRows},
       {"devices", OptionType::kNumbers, "one device",
-       "their ids, in the order of an axis behind the rows; given once for each"},
+       "what records have as their `device`, in the order of an axis behind the rows; given once for each"},
       {"shared", OptionType::kFlag, "false", "other processes write other devices or shards; needs `append`"},
       kFsyncOption,
   };
