@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The primitive behind `error_if`, `warn_if` and `check`: a predicate that is looked at where it lies.
 
-A batch of checks is one check: its operands have the lanes in front, and what it says of itself tells which. Where only some
-lanes live (see live_lanes.py), the predicate is false for the others. So nothing of a check is a branch or a loop. It is
-carried out as a tap that copies nothing.
+A batch of checks is one check (see looks.py). Where only some lanes live (see live_lanes.py), the predicate is false for the
+others. So nothing of a check is a branch or a loop.
 """
 
 from __future__ import annotations
@@ -12,20 +11,15 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.extend.core
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import batching
 
-from .. import _ext, _jax_compat
+from .. import _ext
 from .._site import make_site
 from .._targets import carried_target
-from . import debug, effects, lowering
+from . import looks
+from .looks import Lanes
 from .tap import no_transforms, tap_p
 
-check_p = jax.extend.core.Primitive("callout_check")
-check_p.multiple_results = True
-
-_MOST_EXTENTS = 16  # src/checks/check_payload.cc
 _LONGEST_LABEL = 80
 
 
@@ -40,19 +34,6 @@ class Text:
     has_step: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class Lanes:
-    """The extents of the batch, which operands have in front. Bit i of a mask: it has the i-th, the outermost first."""
-
-    masks: tuple[int, ...]
-    extents: int = 0
-
-    def and_one(self, batched: Sequence[bool]) -> Lanes:
-        """With an outermost extent more, that of the operands told."""
-        masks = tuple(mask << 1 | is_batched for mask, is_batched in zip(self.masks, batched, strict=True))
-        return Lanes(masks, self.extents + 1)
-
-
 def bind(text: Text, operands: Sequence[Any]) -> None:
     """Binds a check of operands that are in no batch."""
     check_p.bind(*operands, text=text, lanes=Lanes((0,) * len(operands)))
@@ -62,7 +43,13 @@ def _as_taps(*operands: Any, text: Text, lanes: Lanes) -> tuple[()]:
     masks = [str(lanes.masks[0])]
     values = lanes.masks[1 : len(lanes.masks) - text.has_step]
     masks += [f"{mask}{'e' if same else ''}" for mask, same in zip(values, text.elementwise, strict=True)]
-    fields = ("1", "raise" if text.fails else "warn", _escaped(text.source), str(lanes.extents), ",".join(masks))
+    fields = (
+        "1",
+        "raise" if text.fails else "warn",
+        looks.escaped(text.source, ";"),
+        str(lanes.extents),
+        ",".join(masks),
+    )
     target = carried_target(_ext.check_prefix + ";".join((*fields, text.format)))
     site = make_site(
         names=("", *map(str, range(len(masks) - 1))),
@@ -76,29 +63,7 @@ def _as_taps(*operands: Any, text: Text, lanes: Lanes) -> tuple[()]:
     return ()
 
 
-def _escaped(text: str) -> str:
-    return "".join(f"%{ord(c):02X}" if c in ";%" or ord(c) < 32 else c for c in text)
-
-
-@check_p.def_impl
-def _eager(*operands: Any, **params: Any) -> list[Any]:
-    return list(_as_taps(*operands, **params))
-
-
-@check_p.def_effectful_abstract_eval
-def _abstract_eval(*_: Any, **__: Any) -> tuple[list[Any], set[Any]]:
-    return [], effects.observing(False)
-
-
-def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
-    def run(*values: Any) -> tuple[()]:
-        return _as_taps(*values, **params)
-
-    results: Sequence[Any] = mlir.lower_fun(run, multiple_results=True)(ctx, *operands)
-    return results
-
-
-lowering.register(check_p, _lower)
+check_p = looks.make("callout_check", _as_taps)
 
 
 def bind_live(live: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -112,20 +77,7 @@ def _batch(operands: Sequence[Any], dims: Sequence[int | None], *, text: Text, l
         raise ValueError(
             "callout.error_if: `step` differs from lane to lane of a vmap; pass it as a value, and name it in the text"
         )
-    if lanes.extents == _MOST_EXTENTS:
-        raise NotImplementedError(f"callout.error_if: inside more than {_MOST_EXTENTS} vmaps")
-    front = [x if dim is None else jax.numpy.moveaxis(x, dim, 0) for x, dim in zip(operands, dims, strict=True)]
-    check_p.bind(*front, text=text, lanes=lanes.and_one([dim is not None for dim in dims]))
-    return [], []
+    return looks.bind_batch(check_p, "callout.error_if", operands, dims, lanes=lanes, text=text)
 
 
 batching.primitive_batchers[check_p] = _batch
-
-
-def _jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list[Any]]:
-    return check_p.bind(*primals, **params), []
-
-
-ad.primitive_jvps[check_p] = _jvp
-ad.primitive_transposes[check_p] = lambda _, *operands, **__: [None] * len(operands)
-_jax_compat.register_remat_rule(check_p, debug.partial_eval)

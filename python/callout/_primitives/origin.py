@@ -2,7 +2,7 @@
 """The primitive behind `locate_nans`: results of a place in the user's program, and its inputs, looked at where they lie.
 
 The operands are what live_lanes.py says of the lanes, if it does, then results, inputs, and the steps of the loops around. A
-batch of places is one place, as with checks: see check.py.
+batch of places is one place: see looks.py.
 """
 
 from __future__ import annotations
@@ -11,21 +11,14 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.extend.core
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import batching
 
-from .. import _ext, _jax_compat
+from .. import _ext
 from .._site import make_site
 from .._targets import carried_target
-from . import debug, effects, lowering
-from .check import Lanes
+from . import looks
+from .looks import Lanes
 from .tap import no_transforms, tap_p
-
-origin_p = jax.extend.core.Primitive("callout_origin")
-origin_p.multiple_results = True
-
-_MOST_EXTENTS = 16  # src/checks/origin_payload.cc
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +44,7 @@ def bind(place: Place, operands: Sequence[Any]) -> None:
 
 
 def _escaped(text: str) -> str:
-    return "".join(f"%{ord(c):02X}" if c in ";,%" or ord(c) < 32 else c for c in text)
+    return looks.escaped(text, ";,")
 
 
 def _as_taps(*operands: Any, place: Place, lanes: Lanes) -> tuple[()]:
@@ -81,25 +74,7 @@ def _as_taps(*operands: Any, place: Place, lanes: Lanes) -> tuple[()]:
     return ()
 
 
-@origin_p.def_impl
-def _eager(*operands: Any, **params: Any) -> list[Any]:
-    return list(_as_taps(*operands, **params))
-
-
-@origin_p.def_effectful_abstract_eval
-def _abstract_eval(*_: Any, **__: Any) -> tuple[list[Any], set[Any]]:
-    return [], effects.observing(False)
-
-
-def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
-    def run(*values: Any) -> tuple[()]:
-        return _as_taps(*values, **params)
-
-    results: Sequence[Any] = mlir.lower_fun(run, multiple_results=True)(ctx, *operands)
-    return results
-
-
-lowering.register(origin_p, _lower)
+origin_p = looks.make("callout_origin", _as_taps)
 
 
 def bind_live(live: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -113,20 +88,7 @@ def bind_live(live: Any, operands: Sequence[Any], params: dict[str, Any]) -> lis
 
 
 def _batch(operands: Sequence[Any], dims: Sequence[int | None], *, place: Place, lanes: Lanes) -> tuple[Any, Any]:
-    if lanes.extents == _MOST_EXTENTS:
-        raise NotImplementedError(f"callout.locate_nans: inside more than {_MOST_EXTENTS} vmaps")
-    front = [x if dim is None else jax.numpy.moveaxis(x, dim, 0) for x, dim in zip(operands, dims, strict=True)]
-    origin_p.bind(*front, place=place, lanes=lanes.and_one([dim is not None for dim in dims]))
-    return [], []
+    return looks.bind_batch(origin_p, "callout.locate_nans", operands, dims, lanes=lanes, place=place)
 
 
 batching.primitive_batchers[origin_p] = _batch
-
-
-def _jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list[Any]]:
-    return origin_p.bind(*primals, **params), []
-
-
-ad.primitive_jvps[origin_p] = _jvp
-ad.primitive_transposes[origin_p] = lambda _, *operands, **__: [None] * len(operands)
-_jax_compat.register_remat_rule(origin_p, debug.partial_eval)
