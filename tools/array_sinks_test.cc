@@ -46,17 +46,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class ArraySinksTest : public internal::SinkTest {
+class ArraySinksTest : public internal::SinkFolderTest {
  protected:
-  void SetUp() override {
-    SinkTest::SetUp();
-    fs::create_directories(path_);
-  }
-  void TearDown() override {
-    fs::remove_all(path_);
-    SinkTest::TearDown();
-  }
-
   /// Of the options, before the colon, and a name in the test's folder.
   auto Make(const std::string& options, const std::string& name) {
     return internal::MakeSink("log", options + ":" + (path_ / name).string());

@@ -29,17 +29,8 @@ using internal::TestBuffer;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class WrittenRowsTest : public internal::SinkTest {
+class WrittenRowsTest : public internal::SinkFolderTest {
  protected:
-  void SetUp() override {
-    SinkTest::SetUp();
-    fs::create_directories(path_);
-  }
-  void TearDown() override {
-    fs::remove_all(path_);
-    SinkTest::TearDown();
-  }
-
   /// Writes two records by the sink of this kind to a file of this name; the second is the double of the first.
   std::string Written(const std::string& kind, const std::string& name) {
     std::string path = path_ / name;

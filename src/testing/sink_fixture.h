@@ -56,6 +56,19 @@ class SinkTest : public LiveCountTest {
   std::filesystem::path path_;
 };
 
+/// `path_` is a folder of the test's own, which goes with it.
+class SinkFolderTest : public SinkTest {
+ protected:
+  void SetUp() override {
+    SinkTest::SetUp();
+    std::filesystem::create_directories(path_);
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(path_);
+    SinkTest::TearDown();
+  }
+};
+
 inline const SiteInfo kSingle = {"loss", {""}};
 
 }  // namespace callout::internal
