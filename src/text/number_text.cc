@@ -5,10 +5,12 @@
 #include <charconv>
 #include <cmath>
 
+#include "text/decimal.h"
+
 namespace callout::internal {
 namespace {
 
-// [-]d.ddd x 10^exponent
+// d.ddd x 10^exponent, the point left out.
 struct Scientific {
   std::string digits;
   int exponent;
@@ -23,13 +25,8 @@ Scientific ToScientific(T magnitude, int digits) {
   constexpr auto kFormat = std::chars_format::scientific;
   const auto written = digits == 0 ? std::to_chars(begin, end, magnitude, kFormat)
                                    : std::to_chars(begin, end, magnitude, kFormat, digits - 1);
-  const std::string_view all(begin, static_cast<size_t>(written.ptr - begin));
-  const size_t e = all.find('e');
-  Scientific out = {std::string(all.substr(0, 1)), 0};
-  if (e > 1) out.digits += all.substr(2, e - 2);
-  const size_t first = e + (all[e + 1] == '+' ? 2 : 1);
-  std::from_chars(all.data() + first, all.data() + all.size(), out.exponent);
-  return out;
+  const Decimal number = ReadScientific({begin, static_cast<size_t>(written.ptr - begin)});
+  return {std::string(number.first).append(number.fraction), number.exponent};
 }
 
 void AppendExponent(int exponent, bool upper, std::string& out) {

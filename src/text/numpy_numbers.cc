@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "text/decimal.h"
+
 namespace callout::internal {
 namespace {
 
@@ -30,69 +32,47 @@ class PartsBuilder {
   FloatParts parts_;
 };
 
-// The shortest digits of a number: [-]d.ddd x 10^exponent.
-struct Digits {
-  bool negative;
-  char digits[32];
-  size_t count = 0;
-  int exponent;
+using Text = char[48];
 
-  std::string_view view() const { return {digits, count}; }
-};
-
-// Of "-1.25e-07".
-Digits ParseScientific(std::string_view text) {
-  Digits out;
-  out.negative = text.front() == '-';
-  const size_t e = text.find('e');
-  for (const char c : text.substr(0, e)) {
-    if (c >= '0' && c <= '9') out.digits[out.count++] = c;
-  }
-  out.exponent = 0;
-  const size_t first = e + (text[e + 1] == '+' ? 2 : 1);
-  std::from_chars(text.data() + first, text.data() + text.size(), out.exponent);
-  return out;
-}
-
+// Both are valid as long as `text`.
 template <typename T>
-Digits ShortestDigits(T value) {
-  char text[48];
+Decimal Shortest(T value, Text& text) {
   const char* end = std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific).ptr;
-  return ParseScientific({text, static_cast<size_t>(end - text)});
+  return ReadScientific({text, static_cast<size_t>(end - text)});
 }
 
 // With `fraction` digits behind the point.
-Digits RoundedDigits(double value, size_t fraction) {
-  char text[48];
+Decimal Rounded(double value, size_t fraction, Text& text) {
   constexpr auto kFormat = std::chars_format::scientific;
   const char* end = std::to_chars(text, text + sizeof(text), value, kFormat, static_cast<int>(fraction)).ptr;
-  return ParseScientific({text, static_cast<size_t>(end - text)});
+  return ReadScientific({text, static_cast<size_t>(end - text)});
 }
 
 }  // namespace
 
 template <typename T>
 FloatParts ScientificParts(T value, size_t min_fraction, size_t max_fraction) {
-  Digits digits = ShortestDigits(value);
-  const size_t fraction = std::clamp(digits.count - 1, min_fraction, max_fraction);
-  if (fraction != digits.count - 1) digits = RoundedDigits(static_cast<double>(value), fraction);
+  Text text;
+  Decimal number = Shortest(value, text);
+  const size_t fraction = std::clamp(number.fraction.size(), min_fraction, max_fraction);
+  if (fraction != number.fraction.size()) number = Rounded(static_cast<double>(value), fraction, text);
   PartsBuilder parts;
-  if (digits.negative) parts.Add("-");
-  parts.Add(digits.view().substr(0, 1));
+  if (number.negative) parts.Add("-");
+  parts.Add(number.first);
   parts.AddPoint();
-  parts.Add(digits.view().substr(1));
-  parts.set_exponent(digits.exponent);
+  parts.Add(number.fraction);
+  parts.set_exponent(number.exponent);
   return min_fraction == 0 ? parts.WithoutZeros() : parts.All();
 }
 
 // For numbers below 1e16, which are all that NumPy prints in this way by default.
 template <typename T>
 FloatParts PositionalParts(T value) {
-  const Digits shortest = ShortestDigits(value);
-  const int behind = static_cast<int>(shortest.count) - 1 - shortest.exponent;
+  Text text;
+  const Decimal shortest = Shortest(value, text);
+  const int behind = static_cast<int>(shortest.fraction.size()) - shortest.exponent;
   const int fraction = std::clamp(behind, 0, static_cast<int>(kPrecision));
   // As many digits of the exact value as the shortest text has are that text.
-  char text[48];
   constexpr auto kFormat = std::chars_format::fixed;
   const char* end = std::to_chars(text, text + sizeof(text), static_cast<double>(value), kFormat, fraction).ptr;
   const std::string_view fixed(text, static_cast<size_t>(end - text));
