@@ -12,6 +12,7 @@ XLA asks once a call, when shardings are known, and gets the call's per-device p
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ from ._stablehlo import STATUS, Value, Writer, value_of
 TARGETS = ("callout.v1.buffer", "callout.v1.buffer_capturable", "callout.v1.call", "callout.v1.tap")
 _LARGE_BYTES = 64_000_000
 _NARROW = ("i1", "i2", "i4", "ui2", "ui4")
+_WIDENED = 16384  # elements that are summed in 32 bits
 _warned: set[str] = set()
 
 
@@ -297,13 +299,16 @@ def _spread(writer: Writer, call: Call, outs: list[Value]) -> list[Value]:
     """The results on every device, or the failure."""
     *results, status = outs
     data = [_sum(writer, value) for value in results if value.element]
-    operands = [writer.all_reduce(status, "add"), *data]
+    operands = [_sum(writer, status), *data]
     checked = iter(writer.custom_call("callout.v1.check", call.config, operands, data, in_place=len(data)))
     return [next(checked) if value.element else value for value in results]
 
 
 def _sum(writer: Writer, value: Value) -> Value:
-    """The one device's bits on every device: bits, because adding zero changes a negative zero."""
+    """The one device's bits on every device: bits, because adding zero changes a negative zero.
+
+    In 32 bits where it can be: XLA makes one sum of those of a type, and in each the devices' threads meet.
+    """
     element = value.element
     if element.startswith("complex"):
         part = element[len("complex<") : -1]
@@ -311,9 +316,18 @@ def _sum(writer: Writer, value: Value) -> Value:
         return writer.op(value, f"stablehlo.complex {real.name}, {imaginary.name} : {value.type}")
     if element in _NARROW:
         return writer.unary("convert", _sum(writer, writer.unary("convert", value, "ui8")), element)
-    if element.startswith(("f", "bf")):
-        bits = "ui" + re.findall(r"\d+", element)[0]
-        return writer.unary("bitcast_convert", _sum(writer, writer.unary("bitcast_convert", value, bits)), element)
+    width = int(re.findall(r"\d+", element)[0])
+    if not element.startswith("ui"):
+        return writer.unary(
+            "bitcast_convert", _sum(writer, writer.unary("bitcast_convert", value, f"ui{width}")), element
+        )
+    if width == 64:
+        pairs = Value("", (*value.dims, 2), "ui32")
+        halves = writer.op(pairs, f"stablehlo.bitcast_convert {value.name} : ({value.type}) -> {pairs.type}")
+        total = writer.all_reduce(halves, "add")
+        return writer.op(value, f"stablehlo.bitcast_convert {total.name} : ({pairs.type}) -> {value.type}")
+    if width < 32 and math.prod(value.dims) <= _WIDENED:
+        return writer.unary("convert", writer.all_reduce(writer.unary("convert", value, "ui32"), "add"), element)
     return writer.all_reduce(value, "add")
 
 

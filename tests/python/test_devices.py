@@ -7,7 +7,6 @@ import callout
 import callout.host_callback
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import platforms
 import pytest
@@ -241,34 +240,6 @@ def test_a_failure_is_raised_on_every_device_and_nothing_hangs(call):
     for _ in range(3):
         with pytest.raises(KeyError, match="on one device"), callout.reraise():
             jax.block_until_ready(f(sharded()))
-
-
-DTYPES = [
-    *("bool", "int8", "uint8", "int16", "int32", "uint32", "float16", "float32", "complex64"),
-    *(ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4),
-    ml_dtypes.float4_e2m1fn,
-]
-
-
-@pytest.mark.collectives
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
-def test_every_dtype_comes_back_bit_by_bit(dtype):
-    value = np.array([1, 0, 1, 1, 0, 1, 0, 1]).astype(dtype)
-    shape = jax.ShapeDtypeStruct((8,), value.dtype)
-    out = np.asarray(run(lambda v: callout.pure_callback(lambda _: value, shape, v), sharded()))
-    assert out.dtype == value.dtype
-    assert out.tobytes() == value.tobytes()
-
-
-@pytest.mark.collectives
-def test_negative_zero_and_nan_come_back_bit_by_bit():
-    value = np.array([-0.0, np.nan, np.inf, -np.inf, 1e-45, 0, -1, 2], np.float32)
-    pairs = np.empty(8, np.complex64)
-    pairs.real, pairs.imag = value, value[::-1]
-    for data in (value, pairs):
-        shape = jax.ShapeDtypeStruct((8,), data.dtype)
-        out = run(lambda v, data=data, shape=shape: callout.pure_callback(lambda _: data, shape, v), sharded())
-        assert np.asarray(out).tobytes() == data.tobytes()
 
 
 @ORDERED
