@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks links in Markdown files and runs the Python blocks of README.md and docs/.
+"""Checks links in Markdown files and paths in all of them and in the sources; runs the Python blocks of README.md and docs/.
 
 The blocks of one file run in order, in one fresh interpreter. `<!-- not run: REASON -->` on the line
 before a block leaves it out; a block marked `python-console` or anything else is never run.
@@ -16,11 +16,16 @@ ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^(?:<!-- not run: ([^\n]+) -->\n)?```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
+# A file by its suffix, or whatever is in backquotes.
+FOLDERS = "src|python/callout|python/src|include/callout|tests|docs|scripts|benchmarks|examples|software_gpu"
+NAMED = re.compile(
+    rf"(?<![\w/.~-])(?:(?:{FOLDERS})/[\w./-]*\.(?:md|rst|py|h|cc|cu|c|sh|txt|json)\b|(?<=`)(?:{FOLDERS})/[\w./-]*(?=`))"
+)
 TIME_LIMIT_S = 300
 
 
-def markdown_files() -> list[Path]:
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "*.md"]
+def tracked_files(*patterns: str) -> list[Path]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [ROOT / name for name in names.splitlines() if (ROOT / name).exists()]
 
@@ -43,6 +48,14 @@ def broken_links(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}: {link} does not exist"
         elif anchor and target.suffix == ".md" and anchor not in anchors(target):
             yield f"{path.relative_to(ROOT)}: {link} has no such heading"
+
+
+def stale_paths(path: Path) -> Iterator[str]:
+    text = path.read_text()
+    for match in NAMED.finditer(text):
+        if not (ROOT / match[0]).exists():
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{path.relative_to(ROOT)}:{line}: {match[0]} does not exist"
 
 
 def run_blocks(path: Path) -> Iterator[str]:
@@ -74,7 +87,9 @@ def run_blocks(path: Path) -> Iterator[str]:
 
 def main() -> None:
     problems = []
-    for path in markdown_files():
+    for path in tracked_files("*.md", "*.rst", "*.py", "*.h", "*.cc"):
+        problems += stale_paths(path)
+    for path in tracked_files("*.md"):
         problems += broken_links(path)
         if path.parent in {ROOT, ROOT / "docs"}:
             problems += run_blocks(path)

@@ -66,7 +66,7 @@ void BindText(nb::module_& m) {
     if (!row.numpy_name.empty()) names[nb::str(row.short_name.data())] = nb::str(row.numpy_name.data());
   }
   m.attr("DTYPE_NAMES") = names;
-  nb::class_<ValueLayout>(m, "ValueLayout", "(kind, text, number) pieces, see src/sinks/value_layout.h.")
+  nb::class_<ValueLayout>(m, "ValueLayout", "(kind, text, number) pieces, see the core's value_layout.h.")
       .def(nb::init<const std::vector<std::tuple<int, std::string, size_t>>&>(), nb::arg("pieces"))
       .def("join", &ValueLayout::Join, nb::arg("leaves"), "The text, from those of the leaves.")
       .def("text", &ValueLayout::Text, nb::arg("arrays"), nb::arg("threshold"), nb::arg("float32_exponents_from"),

@@ -8,5 +8,5 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str) -> list[str]:
-    """The blocks of `docs/PAGE.md`, in order."""
+    """The blocks of a page of docs/, in order."""
     return _BLOCK.findall((Path(__file__).parents[2] / "docs" / f"{page}.md").read_text())

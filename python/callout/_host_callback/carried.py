@@ -15,7 +15,7 @@ from .emit import DEFAULT_OPTIONS, emit
 
 PREFIX = _ext.print_prefix
 _FORMAT = 1
-_KINDS = "tlb()"  # by the numbers of src/sinks/value_layout.h
+_KINDS = "tlb()"  # by the numbers of the core's value_layout.h
 _LITERAL = "()[]{}<>=:'/*+!?@#$&|^`"  # with letters, digits and "_.-~"
 
 

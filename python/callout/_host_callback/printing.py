@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tap function of `id_print`. Its text is made in C++ (src/sinks/numpy_text.h), or by NumPy where that leaves it."""
+"""The tap function of `id_print`. Its text is made in C++ (numpy_text.h), or by NumPy where that leaves it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._targets import Transforms
 from . import carried
 from .emit import DEFAULT_OPTIONS, emit
 
-# Kinds of pieces, as src/sinks/value_layout.h numbers them.
+# Kinds of pieces, as the core's value_layout.h numbers them.
 _TEXT, _LEAF, _BREAK, _OPEN, _CLOSE = range(5)
 _INDENT = 2
 _MAX_THRESHOLD = 2**63 - 1
