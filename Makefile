@@ -35,7 +35,7 @@ help:
 	@echo 'make soak       run the tests that load the machine for minutes'
 	@echo 'make lint       check formatting, types and layering'
 	@echo 'make format     format C++ and Python sources'
-	@echo 'make docs       check links and run the examples of docs/'
+	@echo 'make docs       check the documentation, run its examples, and build it as a site in build/docs'
 	@echo 'make host       build the command for programs without Python, build/host/bin/callout'
 	@echo 'make install    install the package into .venv'
 	@echo 'make wheels     build wheels into dist/'
@@ -51,7 +51,7 @@ $(STAMPS)/cmake: $(STAMPS)/venv requirements/cmake.txt scripts/has_cmake.sh
 	scripts/has_cmake.sh || $(PIP) install --quiet -r requirements/cmake.txt
 	touch $@
 
-$(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench: $(STAMPS)/%: requirements/%.txt requirements/constraints.txt $(STAMPS)/venv
+$(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/docs: $(STAMPS)/%: requirements/%.txt requirements/constraints.txt $(STAMPS)/venv
 	$(PIP) install --quiet -r $<
 	touch $@
 
@@ -128,8 +128,12 @@ format: $(STAMPS)/dev
 	$(VENV)/bin/ruff check --quiet --fix . || true
 	$(VENV)/bin/ruff format .
 
-docs: $(STAMPS)/package
+docs: $(STAMPS)/package $(STAMPS)/docs
+	scripts/system_packages.sh doxygen:@doxygen
 	$(PY) scripts/check_docs.py
+	mkdir -p build && doxygen docs/Doxyfile
+	$(PY) -m sphinx --quiet --fresh-env --fail-on-warning --keep-going -c docs -d build/doctrees . build/docs
+	@echo 'docs: the site is build/docs/docs/index.html'
 
 wheels: $(STAMPS)/cmake
 	scripts/build_wheels.sh

@@ -14,12 +14,10 @@
 
 namespace callout {
 
-enum class DType : uint32_t {
-  kInvalid = 0,
 #define CALLOUT_ENUMERATOR(name, number, ...) name = number,
-  CALLOUT_DTYPE_ROWS(CALLOUT_ENUMERATOR)
+/// An element type. The values are XLA's PrimitiveType numbers.
+enum class DType : uint32_t { kInvalid = 0, CALLOUT_DTYPE_ROWS(CALLOUT_ENUMERATOR) };
 #undef CALLOUT_ENUMERATOR
-};
 
 namespace internal {
 constexpr uint32_t DTypeLimit() {

@@ -63,9 +63,9 @@ def options(
             fails with an error that says so. Calls only; taps always own what they get.
         numpy_only: a promise that the callback does not use JAX. On a CPU its programs are then dispatched asynchronously,
             and are written to the persistent compilation cache by JAX 0.10 too. A callback that breaks it can hang.
-        args: `"numpy"` passes NumPy arrays; `"jax"` passes `jax.Array`s. Before JAX 0.12 a callback that uses JAX can hang
+        args: "numpy" passes NumPy arrays; "jax" passes `jax.Array`s. Before JAX 0.12 a callback that uses JAX can hang
             where many programs are queued: see docs/hangs.md.
-        memory: where the arguments are: `"host"`, or `"device"` for the device's own memory, which on CPU is the same. On
+        memory: where the arguments are: "host", or "device" for the device's own memory, which on CPU is the same. On
             CUDA the callback gets Buffers of `callout.buffer_callback`, of which other libraries make arrays by DLPack or
             the CUDA array interface, and may return arrays on the device. For calls that are not ordered; taps send copies.
         device_index: the device whose callback runs when the operands are sharded over several.

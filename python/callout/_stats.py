@@ -147,7 +147,7 @@ def stats() -> Stats:
     Thread-safe; the numbers may be of slightly different moments. `callout.stats.reset()` begins anew.
 
     Returns:
-        A dict of these tables. `str()` or `.table()` of it is a text to read, `.prometheus()` one for Prometheus.
+        A dict of these tables. `str()` or `table()` of it is a text to read, `prometheus()` one for Prometheus.
     """
     return Stats(
         callbacks=_ext.callback_statistics(),

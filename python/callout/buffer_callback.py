@@ -1,12 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks that work on XLA's own memory: no copy in, and none out.
-
-def add_one(ctx, out, x):
-    np.asarray(out)[...] = np.asarray(x) + 1
-
-call = buffer_callback(add_one, jax.ShapeDtypeStruct((3,), jnp.float32))
-call(jnp.zeros(3))
-"""
+"""Callbacks that work on XLA's own memory: no copy in, and none out."""
 
 from __future__ import annotations
 
@@ -26,6 +19,8 @@ from ._primitives.buffer import WHERE, buffer_p
 from ._primitives.varying import stated
 from ._pure_callback import result_avals
 from ._targets import Target, Transforms, call_target, function_name, interned, is_flat_call
+
+__all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
 
 if TYPE_CHECKING:
 

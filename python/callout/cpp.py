@@ -1,15 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ source as JAX functions, with no Python at run time.
-
-module = callout.cpp.load_inline('''
-#include "callout/kernel.h"
-void scale(callout::In<float> x, callout::Attr<"factor", float> factor, callout::Out<float> y) {
-for (int64_t i = 0; i < x.size(); ++i) y[i] = factor * x[i];
-}
-CALLOUT_KERNEL(scale);
-''')
-module.scale(jnp.ones(3), factor=2.0)
-"""
+"""C++ source as JAX functions, with no Python at run time."""
 
 from __future__ import annotations
 
@@ -25,6 +15,8 @@ from ._native.function import Settings
 from ._native.library import Functions, chosen_functions, source_file
 from ._native.module import Module as _Module
 from ._native.target import Library, library_target
+
+__all__ = ["CompileError", "Function", "Module", "load", "load_inline"]
 
 # Libraries that were built elsewhere, and what they were when they were loaded.
 _opened: dict[Path, str] = {}

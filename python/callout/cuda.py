@@ -1,15 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA C++ kernels, and images of them, as JAX functions, with no Python at run time.
-
-module = callout.cuda.load_inline('''
-extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = factor * x[i];
-}
-''')
-scale = module.scale.options(launch_dims=lambda x, y: x.size, constants={"n": lambda x, y: x.size})
-scale(jnp.ones(3), factor=2.0)
-"""
+"""CUDA C++ kernels, and images of them, as JAX functions, with no Python at run time."""
 
 from __future__ import annotations
 
@@ -36,6 +26,19 @@ from ._native.compiler import build
 from ._native.library import Functions, chosen_functions, source_file
 from ._native.module import Module as _Module
 from ._native.target import Library
+
+__all__ = [
+    "CompileError",
+    "Function",
+    "HostFunction",
+    "HostModule",
+    "Module",
+    "from_raw_kernel",
+    "load",
+    "load_host",
+    "load_image",
+    "load_inline",
+]
 
 _SETTINGS = frozenset(field.name for field in dataclasses.fields(CudaSettings))
 _DEFINE = re.compile(r"(?:-D|--define-macro=)(\w+)=(.+)")
@@ -128,7 +131,7 @@ def load(
     name: str | None = None,
     arch: str | None = None,
 ) -> Module:
-    """As `load_inline`, for a file (`.cu`). It may include files of its folder. `name` is the file's by default."""
+    """As `load_inline`, for a ".cu" file. It may include files of its folder. `name` is the file's by default."""
     path = Path(file)
     if not path.is_file():
         raise FileNotFoundError(f"callout.cuda.load: {path} is not a file")

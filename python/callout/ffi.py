@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of foreign functions: XLA FFI handlers of any library, by the name of their target. The drop-in for `jax.ffi`.
-
-ffi.register_ffi_target("mine", ffi.pycapsule(library.mine), signature="(x: f32[n], *, eps: f32) -> (y: f32[n])")
-y = ffi.ffi_call("mine", jax.ShapeDtypeStruct(x.shape, x.dtype))(x, eps=np.float32(1e-3))
-"""
+"""Calls of foreign functions: XLA FFI handlers of any library, by the name of their target. The drop-in for `jax.ffi`."""
 
 from __future__ import annotations
 
@@ -32,6 +28,20 @@ from ._primitives.batching import VMAP_METHODS, check_vmap_method
 from ._primitives.ffi import ffi_p
 from ._primitives.varying import stated
 
+__all__ = [
+    "Signature",
+    "abstract_token",
+    "build_ffi_lowering_function",
+    "ffi_call",
+    "ffi_lowering",
+    "include_dir",
+    "pycapsule",
+    "register_ffi_target",
+    "register_ffi_target_as_batch_partitionable",
+    "register_ffi_type",
+    "register_ffi_type_id",
+]
+
 abstract_token: Any = _jax_compat.abstract_token()
 """The type of a token among arguments and results."""
 
@@ -58,7 +68,7 @@ def register_ffi_target(
         platform: "cpu", "cuda", ...
         api_version: 1 for typed FFI, 0 for the custom calls before it.
         signature: what the function takes and gives, checked whenever `ffi_call` is traced. Text such as
-            "(x: f32[n, m], y: *[...,m], *, eps: f32, name: str, axes: s64[], limit: f32?) -> (z: f32[n])": arguments and
+            `(x: f32[n, m], y: *[...,m], *, eps: f32, name: str, axes: s64[], limit: f32?) -> (z: f32[n])`: arguments and
             results with dtype (`*`: any) and dimensions (numbers, names, `...` in front; none at all: any shape), attributes
             with the NumPy type that they must have (`[]`: an array, `?`: may be left out; also str, bool, dict, any).
         **kwargs: for XLA.

@@ -1,16 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba functions as JAX functions, with no Python at run time.
-
-@numba.njit
-def running_maximum(x, out):
-    best = x[0]
-    for i in range(x.size):
-        best = max(best, x[i])
-        out[i] = best
-
-call = callout.numba.numba_kernel(running_maximum, jax.ShapeDtypeStruct((3,), jnp.float32))
-call(jnp.array([1.0, 3.0, 2.0]))
-"""
+"""Numba functions as JAX functions, with no Python at run time."""
 
 from __future__ import annotations
 
@@ -25,6 +14,8 @@ import numpy as np
 from ._ffi.attributes import Constant
 from ._native.function import Constants, NativeFunction, Settings
 from ._native.target import NativeTarget
+
+__all__ = ["NumbaKernel", "numba_kernel"]
 
 
 def numba_kernel(

@@ -1,15 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of `numba.cuda` in JAX programs, launched with no Python at run time.
 
-@cuda.jit
-def add(x, y, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        out[i] = x[i] + y[i]
-
-call = callout.numba_cuda.numba_cuda_kernel(add, jax.ShapeDtypeStruct((1024,), jnp.float32), launch_dims=1024)
-call(x, y)
-
 Needs numba-cuda or numba-cuda-mlir when the first kernel is made, and neither of them to be imported.
 """
 
@@ -35,6 +26,8 @@ from ._gpu.numba_compiler import Baked
 from ._gpu.numba_import import HOW_TO_GET
 from ._gpu.numba_target import LaunchSettings, NumbaCudaTarget, SharedBytes, baked, numba_cuda_target
 from ._native.function import Constants, Settings
+
+__all__ = ["NumbaCudaKernel", "numba_cuda_callable", "numba_cuda_kernel"]
 
 
 def numba_cuda_kernel(

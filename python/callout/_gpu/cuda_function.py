@@ -48,24 +48,25 @@ class Function(GpuFunction):
 
         Args:
             **settings: of these:
-                launch_dims: threads along x, y and z: a number, up to three of them, or a function that returns such.
-                    Blocks of `threads_per_block`, 16 x 16 or 8 x 8 x 4 threads cover them, so the last blocks may have
-                    threads too many.
-                threads_per_block: for `launch_dims` of one dimension; 256 by default.
-                grid, block: instead, the blocks, and the threads of each.
-                shared_mem: bytes of dynamic shared memory of a block, or a function that returns them.
-                cooperative: all blocks run at once, so that they can wait for each other.
-                constants: values of the kernel's numbers for calls that do not give them, or functions that return them.
-                synchronous: programs wait for the kernel, and its faults are their errors; for debugging.
-                out: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments and the constants
-                    of the call that returns one.
-                vmap_method: any but None: `vmap` launches the kernel once a lane.
-                jvp: `jvp(primals, tangents, **constants)` returns (results, their tangents).
-                vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)`
-                    returns a cotangent an argument).
-                input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value
-                    when the kernel is launched, which updates it in place. The argument then needs no pointer of its
-                    own; if the kernel has one nevertheless, both are the same memory.
+
+                - `launch_dims`: threads along x, y and z: a number, up to three of them, or a function that returns such.
+                  Blocks of `threads_per_block`, 16 x 16 or 8 x 8 x 4 threads cover them, so the last blocks may have
+                  threads too many.
+                - `threads_per_block`: for `launch_dims` of one dimension; 256 by default.
+                - `grid`, `block`: instead, the blocks, and the threads of each.
+                - `shared_mem`: bytes of dynamic shared memory of a block, or a function that returns them.
+                - `cooperative`: all blocks run at once, so that they can wait for each other.
+                - `constants`: values of the kernel's numbers for calls that do not give them, or functions that return them.
+                - `synchronous`: programs wait for the kernel, and its faults are their errors; for debugging.
+                - `out`: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments and the constants
+                  of the call that returns one.
+                - `vmap_method`: any but None: `vmap` launches the kernel once a lane.
+                - `jvp`: `jvp(primals, tangents, **constants)` returns (results, their tangents).
+                - `vjp`: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)`
+                  returns a cotangent an argument).
+                - `input_output_aliases`: {argument: result}, both flat indices. Such a result holds its argument's value
+                  when the kernel is launched, which updates it in place. The argument then needs no pointer of its
+                  own; if the kernel has one nevertheless, both are the same memory.
         """
         return self._with(dataclasses.replace(self._cuda_settings, **settings))
 

@@ -95,22 +95,23 @@ class HostFunction(Function):
 
         Args:
             **settings: of these:
-                out: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and
-                    `dtype`) and the constants that returns one.
-                scratch: memory of the device for the function's own use, as `out`. It comes behind the results: the last
-                    `Out` parameters, or pointers. Uninitialised, and dropped.
-                graph: record what the function queues into a CUDA graph, once for each set of buffers that XLA passes, and
-                    launch that from then on without calling it. It must then queue the same work each time, all of it on its
-                    stream, and must not allocate or wait. The first call on a device is not recorded.
-                command_buffer_compatible: XLA may record the function into its own CUDA graphs, on the same terms. Not
-                    together with `graph`.
-                vmap_method: as in `jax.pure_callback`.
-                jvp: `jvp(primals, tangents, **constants)` returns (results, their tangents).
-                vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)` returns
-                    a cotangent an argument).
-                sharding: `SingleDeviceSharding` of the device that calls, in a jit over several.
-                input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value when
-                    the function is called, which updates it in place.
+
+                - `out`: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and
+                  `dtype`) and the constants that returns one.
+                - `scratch`: memory of the device for the function's own use, as `out`. It comes behind the results: the last
+                  `Out` parameters, or pointers. Uninitialised, and dropped.
+                - `graph`: record what the function queues into a CUDA graph, once for each set of buffers that XLA passes,
+                  and launch that from then on without calling it. It must then queue the same work each time, all of it on
+                  its stream, and must not allocate or wait. The first call on a device is not recorded.
+                - `command_buffer_compatible`: XLA may record the function into its own CUDA graphs, on the same terms. Not
+                  together with `graph`.
+                - `vmap_method`: as in `jax.pure_callback`.
+                - `jvp`: `jvp(primals, tangents, **constants)` returns (results, their tangents).
+                - `vjp`: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)`
+                  returns a cotangent an argument).
+                - `sharding`: `SingleDeviceSharding` of the device that calls, in a jit over several.
+                - `input_output_aliases`: {argument: result}, both flat indices. Such a result holds its argument's value
+                  when the function is called, which updates it in place.
         """
         return self._with(dataclasses.replace(self._host_settings, **settings))
 

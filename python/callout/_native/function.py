@@ -81,16 +81,17 @@ class NativeFunction(abc.ABC):
 
         Args:
             **settings: of these:
-                out: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and
-                    `dtype`) and the constants that returns one.
-                vmap_method: as in `jax.pure_callback`, or "parallel": `vmap` then calls the function once a lane, on
-                    several of XLA's threads at once.
-                jvp: `jvp(primals, tangents, **constants)` returns (results, their tangents).
-                vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)` returns
-                    a cotangent an argument).
-                sharding: `SingleDeviceSharding` of the device that calls, in a jit over several.
-                input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value when
-                    the function is called, which updates it in place.
+
+                - `out`: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and
+                  `dtype`) and the constants that returns one.
+                - `vmap_method`: as in `jax.pure_callback`, or "parallel": `vmap` then calls the function once a lane, on
+                  several of XLA's threads at once.
+                - `jvp`: `jvp(primals, tangents, **constants)` returns (results, their tangents).
+                - `vjp`: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)`
+                  returns a cotangent an argument).
+                - `sharding`: `SingleDeviceSharding` of the device that calls, in a jit over several.
+                - `input_output_aliases`: {argument: result}, both flat indices. Such a result holds its argument's value
+                  when the function is called, which updates it in place.
         """
         return self._with(dataclasses.replace(self._settings, **settings))
 

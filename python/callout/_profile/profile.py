@@ -142,7 +142,7 @@ class Profile:
         """Writes the timeline in the Trace Event Format, for https://ui.perfetto.dev or chrome://tracing.
 
         Args:
-            path: compressed if it ends with `.gz`.
+            path: compressed if it ends with ".gz".
             jax: the folder of a capture of JAX's profiler that ran at the same time: the file then has both, on JAX's time
                 axis. By default the one that `callout.profile(jax=)` made.
 
@@ -217,11 +217,6 @@ def profile(
     """Records every call, tap and delivery of the process while a `with` block runs.
 
     While none runs it costs nothing; else 40 to 80 ns and 64 bytes an event. There is one at a time in a process.
-
-        with callout.profile("trace.json.gz") as profile:
-            train()
-        print(profile.summary())
-        print(profile.report())
 
     Args:
         path: writes the timeline there when the block ends, as `profile.save(path)` does.

@@ -69,7 +69,7 @@ class Arrow(FileSink):
 
 
 class Npy(FileSink):
-    """Writes an array with a row a record to a `.npy` file, which `numpy.load` reads at any time, with `mmap_mode` too.
+    """Writes an array with a row a record to a ".npy" file, which `numpy.load` reads at any time, with `mmap_mode` too.
 
     The value is a single array, or a pytree of one; with "{leaf}" in the path each leaf has a file. All records have one
     type and shape, and come from one device.
