@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import Entry, Row
+from tables import Table, as_json, as_markdown, as_text, environment_line
 from targets import Verdict
 
 WORK = {
@@ -45,7 +46,7 @@ def _cells(row: Row, entry: Entry, names: Sequence[str]) -> list[str]:
     return cells
 
 
-def _table(row: Row) -> tuple[list[str], list[list[str]]]:
+def _table(row: Row) -> Table:
     names = list(dict.fromkeys(name for entry in row.entries for name in entry.figures))
     head = [row.title]
     for name in names:
@@ -55,7 +56,7 @@ def _table(row: Row) -> tuple[list[str], list[list[str]]]:
     return [head[i] for i in kept], [[line[i] for i in kept] for line in body]
 
 
-def _memory_table(memory: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+def _memory_table(memory: Sequence[dict[str, Any]]) -> Table:
     body = [
         [f"{m['count']:,} {WORK[m['work']]}", f"{m['grown_bytes'] / 1024:,.0f}", f"{m['each_bytes']:,.2f}"]
         for m in memory
@@ -63,25 +64,8 @@ def _memory_table(memory: Sequence[dict[str, Any]]) -> tuple[list[str], list[lis
     return ["memory, after a warm-up", "growth, KB", "bytes each"], body
 
 
-def _target_table(verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
+def _target_table(verdicts: Sequence[Verdict]) -> Table:
     return ["target", "measured", "met"], [[v.target, v.measured, "yes" if v.met else "NO"] for v in verdicts]
-
-
-def _as_text(head: list[str], body: list[list[str]]) -> str:
-    widths = [max(len(line[i]) for line in (head, *body)) for i in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in (head, *body)
-    ]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
-
-
-def _as_markdown(head: list[str], body: list[list[str]]) -> str:
-    rule = ["---", *["---:"] * (len(head) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
 
 
 class Report:
@@ -93,7 +77,7 @@ class Report:
         self.memory: list[dict[str, Any]] = []
         self.verdicts: list[Verdict] = []
 
-    def tables(self) -> list[tuple[list[str], list[list[str]]]]:
+    def tables(self) -> list[Table]:
         tables = [_table(row) for row in self.rows]
         if self.memory:
             tables.append(_memory_table(self.memory))
@@ -105,13 +89,12 @@ class Report:
         return [f"{r.title}: {e.label}: {e.refused}" for r in self.rows for e in r.entries if e.refused]
 
     def text(self) -> str:
-        return "\n\n".join(_as_text(*table) for table in self.tables())
+        return "\n\n".join(as_text(*table) for table in self.tables())
 
     def markdown(self) -> str:
-        machine = "; ".join(f"{key} {value}" for key, value in self.environment.items())
-        parts = [f"Medians (quartiles) of one run. {machine}."]
+        parts = [f"Medians (quartiles) of one run. {environment_line(self.environment)}."]
         parts += [f"Not measured: {target}: {why}." for target, why in self.skipped.items()]
-        return "\n\n".join([*parts, *(_as_markdown(*table) for table in self.tables())]) + "\n"
+        return "\n\n".join([*parts, *(as_markdown(*table) for table in self.tables())]) + "\n"
 
     def write(self, out: Path) -> None:
         data = {
@@ -120,6 +103,7 @@ class Report:
             "rows": [row.as_json() for row in self.rows],
             "memory": self.memory,
             "targets": [vars(verdict) for verdict in self.verdicts],
+            "tables": as_json(self.tables()),
         }
         (out / "results.json").write_text(json.dumps(data, indent=1) + "\n")
         (out / "benchmarks.md").write_text(self.markdown())

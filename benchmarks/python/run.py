@@ -3,6 +3,7 @@
 
 Usage: python benchmarks/python/run.py [--rounds 9] [--only GROUP,...] [--full] [--out build/bench]
 Prints tables and writes results.json and benchmarks.md to the output folder. Exit status 1 if a result was wrong.
+tables.py makes the tables of docs/benchmarks.md of stored results.
 """
 
 import argparse

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of docs/benchmarks.md are those of the stored results."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = """Prose.
+
+<!-- table run: a call -->
+| old | table |
+
+More prose.
+
+<!-- environment run -->
+jax 0
+"""
+
+
+@pytest.fixture(scope="module")
+def tables():
+    spec = importlib.util.spec_from_file_location("benchmark_tables", ROOT / "benchmarks/python/tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def results(tables):
+    stored = tables.as_json([(["a call", "us"], [["floor", "0.1"]]), (["a call", "MB"], [["floor", "7"]])])
+    return {"run": {"environment": {"jax": "1.2", "cores": "2"}, "tables": json.loads(json.dumps(stored))}}
+
+
+def test_marked_tables_and_lines_are_written_and_prose_stays(tables, results):
+    assert tables.render(PAGE, results) == PAGE.replace(
+        "| old | table |", "| a call | us |\n| --- | ---: |\n| floor | 0.1 |"
+    ).replace("jax 0", "jax 1.2; cores 2.")
+
+
+def test_two_tables_of_one_title_differ_by_their_figure(tables, results):
+    page = tables.render("<!-- table run: a call, MB -->\n", results)
+    assert "| floor | 7 |" in page
+
+
+def test_a_table_that_was_typed_is_found(tables):
+    assert tables.unmarked(PAGE) == []
+    assert tables.unmarked(PAGE + "\n| typed | us |\n| --- | ---: |\n") == ["| typed | us |"]
+
+
+def test_a_name_that_no_results_have_fails(tables, results):
+    with pytest.raises(KeyError, match="another"):
+        tables.render("<!-- table run: another -->\n", results)
