@@ -32,3 +32,20 @@ if(CALLOUT_BUILD_TESTS AND NOT "$ENV{CI}" STREQUAL "")
     set(callout_cuda_plugin "${folder}/xla_cuda_plugin.so")
   endif()
 endif()
+
+#   callout_plugin_test(NAME x_plugin_test SRCS x_test.cc DEPS executables testing)
+# is callout_test for tests that load the plugins above: CALLOUT_TEST_PLUGIN and CALLOUT_CUDA_PLUGIN, which may be empty.
+# ThreadSanitizer does not see how the threads of the CPU plugin wait: there they are left out.
+if(CALLOUT_SANITIZE MATCHES "thread")
+  message(STATUS "callout: the tests with the CPU plugin are left out: ThreadSanitizer does not see how its threads wait")
+endif()
+function(callout_plugin_test)
+  if(NOT CALLOUT_BUILD_TESTS OR CALLOUT_SANITIZE MATCHES "thread")
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SRCS;DEPS")
+  callout_test(NAME ${arg_NAME} SRCS ${arg_SRCS} DEPS ${arg_DEPS} pjrt_c_api)
+  target_compile_definitions(${arg_NAME} PRIVATE
+    CALLOUT_TEST_PLUGIN="${callout_pjrt_plugin}"
+    CALLOUT_CUDA_PLUGIN="${callout_cuda_plugin}")
+endfunction()

@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "elements.h"
+#include "element_text.h"
 
 namespace callout::tools {
 namespace {

@@ -9,7 +9,7 @@
 #include <limits>
 #include <tuple>
 
-#include "elements.h"
+#include "element_text.h"
 #include "frame/small_float.h"
 #include "testing/status_matchers.h"
 

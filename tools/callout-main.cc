@@ -13,7 +13,7 @@
 #include <limits>
 #include <string_view>
 
-#include "bindings.h"
+#include "callback_spec.h"
 #include "callout/version.h"
 #include "cat.h"
 #include "info.h"

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <vector>
 
-#include "base/json_string.h"
+#include "encoding/json.h"
 #include "files/csv_text.h"
 #include "session.h"
 #include "text/text.h"

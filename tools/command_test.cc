@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-#include "bindings.h"
+#include "callback_spec.h"
 #include "session.h"
 #include "testing/status_matchers.h"
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/json_string.h"
+#include "encoding/json.h"
 #include "frame/dtype_row.h"
 #include "frame/small_float.h"
 #include "text/text.h"

@@ -8,7 +8,7 @@
 
 #include "arrays/stored_type.h"
 #include "frame/dtype_row.h"
-#include "pjrt/row_major.h"
+#include "frame/row_major.h"
 
 namespace callout::tools {
 namespace {

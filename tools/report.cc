@@ -10,7 +10,7 @@
 #include <iterator>
 #include <utility>
 
-#include "base/json_string.h"
+#include "encoding/json.h"
 #include "text/text.h"
 
 namespace callout::tools {

@@ -9,7 +9,7 @@
 
 #include "arguments.h"
 #include "base/read_file.h"
-#include "bindings.h"
+#include "callback_spec.h"
 #include "npz.h"
 #include "report.h"
 #include "shards.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <utility>
 
-#include "profile/rows.h"
+#include "profile/timeline.h"
 #include "profile/trace_json.h"
 
 namespace callout::tools {

@@ -19,9 +19,9 @@
 #include "arrays/npy_header.h"
 #include "arrays/zarr_array.h"
 #include "arrays/zarr_metadata.h"
-#include "base/utf8.h"
-#include "base/wire.h"
 #include "callout/abi.h"
+#include "encoding/utf8.h"
+#include "encoding/wire.h"
 #include "files/tf_record.h"
 #include "text/text.h"
 
@@ -209,19 +209,19 @@ Status ForEachEvent(const OpenedFile& file, const VisitRow& visit) {
 
 namespace {
 
-// A row of an array from the chunks of all lanes; nothing is zero. False if no chunk of it is there.
+// A row of an array from the chunks of all writers; nothing is zero. False if no chunk of it is there.
 Result<bool> ReadZarrRow(const std::string& folder, const internal::ZarrArray& array, int64_t row, std::string& out) {
   const auto item = static_cast<uint64_t>(BitWidth(array.dtype) / 8);
   CALLOUT_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(array.dtype, array.shape));
   CALLOUT_ASSIGN_OR_RETURN(const uint64_t part_bytes, RowBytes(array.dtype, array.chunk));
   out.assign(row_bytes, '\0');
   const size_t rank = array.shape.size();
-  std::vector<int64_t> lane(rank);
+  std::vector<int64_t> writer(rank);
   bool found = false;
   std::string part;
   while (row_bytes > 0) {
     std::string path = folder + "/c/" + std::to_string(row / array.chunk_rows);
-    for (const int64_t index : lane) path += "/" + std::to_string(index);
+    for (const int64_t index : writer) path += "/" + std::to_string(index);
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0) {
       found = true;
@@ -234,7 +234,7 @@ Result<bool> ReadZarrRow(const std::string& folder, const internal::ZarrArray& a
         bool inside = true;
         for (size_t axis = rank; axis-- > 0;) {
           const auto extent = static_cast<uint64_t>(array.chunk[axis]);
-          const auto index = static_cast<uint64_t>(lane[axis]) * extent + at % extent;
+          const auto index = static_cast<uint64_t>(writer[axis]) * extent + at % extent;
           inside = inside && index < static_cast<uint64_t>(array.shape[axis]);
           to += index * stride;
           stride *= static_cast<uint64_t>(array.shape[axis]);
@@ -245,8 +245,8 @@ Result<bool> ReadZarrRow(const std::string& folder, const internal::ZarrArray& a
     }
     size_t axis = rank;
     for (; axis > 0; --axis) {
-      if (++lane[axis - 1] * array.chunk[axis - 1] < array.shape[axis - 1]) break;
-      lane[axis - 1] = 0;
+      if (++writer[axis - 1] * array.chunk[axis - 1] < array.shape[axis - 1]) break;
+      writer[axis - 1] = 0;
     }
     if (axis == 0) break;
   }
@@ -257,7 +257,7 @@ Status ForEachRowOfArray(const std::string& folder, const std::string& name, std
                          const VisitRow& visit) {
   CALLOUT_ASSIGN_OR_RETURN(const internal::ZarrArray array, internal::ParseZarrArray(text));
   int64_t rows = 0;
-  for (const auto& [lane, written] : array.written) rows = std::max(rows, written);
+  for (const auto& [writer, written] : array.written) rows = std::max(rows, written);
   std::string bytes;
   for (int64_t row = 0; row < rows && more; ++row) {
     CALLOUT_ASSIGN_OR_RETURN(const bool is_there, ReadZarrRow(folder, array, row, bytes));

@@ -14,8 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json.h"
-#include "base/json_string.h"
+#include "encoding/json.h"
 #include "files/csv_text.h"
 #include "files/tf_record.h"
 #include "written_arrays.h"

@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <span>
 
+#include "callbacks/in_flight.h"
+#include "callbacks/invoke.h"
+#include "callbacks/native_function.h"
 #include "callout/call.h"
 #include "frame/call_frame.h"
-#include "registry/in_flight.h"
-#include "registry/invoke.h"
-#include "registry/native_function.h"
 
 namespace callout::internal {
 namespace {

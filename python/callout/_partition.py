@@ -5,7 +5,7 @@ XLA asks once a call, when shardings are known, and gets the call's per-device p
 
 * inside shard_map (manual sharding): the same call; every device calls with its shard.
 * "gather": the operands are collected everywhere, one device runs the call, and its results are summed with the zeros of
-  the others. A failure travels with the results (see src/registry/failures.h) and is raised on every device at once.
+  the others. A failure travels with the results (see src/callbacks/failures.h) and is raised on every device at once.
 * "local": every device calls with its shard, and with where in the whole value that begins.
 """
 

@@ -6,7 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
-#include "attributes/targets.h"
+#include "attributes/tables.h"
 
 namespace nb = nanobind;
 

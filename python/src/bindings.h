@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "registry/callback.h"
+#include "callbacks/callback.h"
 
 namespace callout::python {
 
@@ -26,7 +26,7 @@ CallbackHandle HandleOf(Result<std::shared_ptr<internal::Callback>> made);
 void RememberFile(const std::string& path, const CallbackHandle& sink);
 
 void BindAttributes(nanobind::module_& module);
-void BindHostCallback(nanobind::module_& module);
+void BindXlaScope(nanobind::module_& module);
 void BindCallbacks(nanobind::module_& module);
 void BindClosures(nanobind::module_& module);
 void BindCuda(nanobind::module_& module);

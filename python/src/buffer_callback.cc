@@ -5,10 +5,10 @@
 
 #include "base/small_buffer.h"
 #include "buffer_object.h"
+#include "cuda/driver/device.h"
 #include "cuda_buffer.h"
 #include "errors.h"
 #include "execution_context.h"
-#include "transport/cuda/device.h"
 
 namespace callout::python {
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "callbacks/callback.h"
 #include "calling.h"
 #include "gil.h"
-#include "registry/callback.h"
 
 namespace callout::python {
 
@@ -29,7 +29,7 @@ class BufferCallback final : public internal::Callback, public Traversable {
   /// Requires GIL. Any thread may destroy it, with the GIL or without.
   BufferCallback(std::string label, BufferSignature signature);
 
-  internal::Lane lane() const override { return internal::Lane::kPython; }
+  internal::Worker worker() const override { return internal::Worker::kPython; }
   bool takes_device_memory() const override { return true; }
   /// GIL not needed. Takes it.
   Status Call(const callout_call& call) override;

@@ -94,7 +94,7 @@ void BindCallbacks(nb::module_& m) {
       .def_prop_ro(
           "id", [](const CallbackHandle& self) { return self.callback->id(); }, "Of no other callback, ever.")
       .def_prop_ro("is_native",
-                   [](const CallbackHandle& self) { return self.callback->lane() == internal::Lane::kNative; });
+                   [](const CallbackHandle& self) { return self.callback->worker() == internal::Worker::kNative; });
   m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten").none(),
         nb::arg("unflatten_value").none(), nb::arg("flatten").none(), nb::arg("single_result"),
         nb::arg("device_lookup").none(), nb::arg("index_lookup").none(), nb::arg("transforms").none(),

@@ -11,8 +11,8 @@
 #include "callout/abi.h"
 #include "callout/status.h"
 #include "gil.h"
-#include "host_callback.h"
 #include "profile/recorder.h"
+#include "xla_scope.h"
 
 namespace callout::python {
 
@@ -45,7 +45,7 @@ Status CallFromProgram(const callout_call& call, bool numpy_only, Body body) {
   if (!gil.on_foreign_thread() || numpy_only || call.error_context == nullptr) [[likely]]
     return body();
   Status status;
-  RunInHostCallbackScope(call.error_context, [&] { status = body(); });
+  RunInXlaScope(call.error_context, [&] { status = body(); });
   return status;
 }
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "registry/callback.h"
+#include "callbacks/callback.h"
 
 namespace callout::python {
 
@@ -25,7 +25,7 @@ class CarriedTap final : public internal::Callback {
   CarriedTap(std::string label, std::string payload, const Maker& maker)
       : Callback(std::move(label)), payload_(std::move(payload)), maker_(maker) {}
 
-  internal::Lane lane() const override { return internal::Lane::kPython; }
+  internal::Worker worker() const override { return internal::Worker::kPython; }
   /// Of what Python made, once it has.
   internal::LogSource log_source() const override { return log_source_.load(std::memory_order_relaxed); }
   Status Call(const callout_call& call) override;

@@ -8,11 +8,11 @@
 
 #include <vector>
 
+#include "cuda/driver/device.h"
+#include "cuda/handlers/recorded_calls.h"
+#include "cuda/kernels/image_kernel.h"
 #include "device_results.h"
 #include "errors.h"
-#include "ffi/recorded_calls.h"
-#include "images/image_kernel.h"
-#include "transport/cuda/device.h"
 
 namespace nb = nanobind;
 

@@ -5,7 +5,7 @@
 
 #include "arrays.h"
 #include "callout/dtype.h"
-#include "transport/cuda/resources.h"
+#include "cuda/driver/resources.h"
 
 namespace callout::python {
 namespace {

@@ -13,11 +13,11 @@
 #include "base/deadline.h"
 #include "base/live_count.h"
 #include "base/ticks.h"
+#include "callbacks/in_flight.h"
+#include "callbacks/stats_table.h"
 #include "delivery/delivery.h"
 #include "errors.h"
 #include "gil.h"
-#include "registry/in_flight.h"
-#include "registry/stats_table.h"
 #include "watch/watch_table.h"
 
 namespace nb = nanobind;
@@ -72,7 +72,7 @@ nb::list QueueStatistics() {
   nb::list all;
   for (const internal::NamedQueueStats& queue : Delivery::Get().QueueStatistics()) {
     nb::dict one;
-    one["lane"] = queue.lane == internal::Lane::kPython ? "python" : "native";
+    one["lane"] = queue.worker == internal::Worker::kPython ? "python" : "native";
     one["device"] = queue.device_ordinal;
     one["pending_bytes"] = queue.stats.pending_bytes;
     one["high_water_bytes"] = queue.stats.high_water_bytes;

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "buffer_object.h"
+#include "cuda/driver/device.h"
 #include "dlpack.h"
 #include "frame/buffer.h"
-#include "transport/cuda/device.h"
 
 namespace callout::python {
 namespace {

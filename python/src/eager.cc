@@ -13,10 +13,10 @@
 
 #include "array_buffers.h"
 #include "base/ticks.h"
+#include "callbacks/invoke.h"
 #include "delivery/delivery.h"
 #include "errors.h"
 #include "frame/subbyte.h"
-#include "registry/invoke.h"
 
 namespace nb = nanobind;
 
@@ -87,7 +87,7 @@ nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, con
     internal::Delivery::Get().DrainDevice(*callback, device_ordinal, call.run_id);
   }
   Status status;
-  if (callback->lane() == internal::Lane::kNative) {
+  if (callback->worker() == internal::Worker::kNative) {
     const nb::gil_scoped_release release;
     status = internal::Invoke(*callback, call);
   } else {
@@ -101,7 +101,7 @@ nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, con
 void TapInline(const CallbackHandle& handle, const nb::sequence& arrays, const std::string& label,
                const std::vector<std::string>& leaf_names, int32_t device_ordinal) {
   const std::shared_ptr<internal::Callback> callback = handle.callback;
-  if (callback->lane() == internal::Lane::kNative) throw nb::type_error("callout: a sink cannot be called inline");
+  if (callback->worker() == internal::Worker::kNative) throw nb::type_error("callout: a sink cannot be called inline");
   const ArrayBuffers buffers(arrays);
   {
     const nb::gil_scoped_release release;

@@ -42,7 +42,7 @@ class EagerTap {
     const ArrayBuffers buffers(arrays);
     Status status;
     {
-      const nb::gil_scoped_release release;  // a full queue may make this wait for the Python lane
+      const nb::gil_scoped_release release;  // a full queue may make this wait for the Python worker
       status = Push(
           {.buffers = {buffers.data(), buffers.size()}, .device_ordinal = device_ordinal, .run_id = 0, .step = step},
           callback.callback);

@@ -10,11 +10,11 @@
 #include <map>
 #include <string>
 
+#include "callbacks/embedded_library.h"
+#include "callbacks/native_function.h"
 #include "callout/abi.h"
 #include "errors.h"
 #include "gil.h"
-#include "registry/embedded_library.h"
-#include "registry/native_function.h"
 
 namespace nb = nanobind;
 

@@ -9,7 +9,7 @@ using internal::MutexLock;
 
 LentCallback::LentCallback(internal::Callback& like)
     : Callback(like.label()),
-      lane_(like.lane()),
+      worker_(like.worker()),
       log_source_(like.log_source()),
       inspects_(like.inspector() != nullptr) {}
 

@@ -8,16 +8,16 @@
 #include <memory>
 
 #include "base/thread_annotations.h"
-#include "registry/callback.h"
+#include "callbacks/callback.h"
 
 namespace callout::python {
 
 class LentCallback final : public internal::Callback, public internal::Inspector {
  public:
-  /// For callbacks like this one: of its label, lane and logger, and that inspect if it does.
+  /// For callbacks like this one: of its label, worker and logger, and that inspect if it does.
   explicit LentCallback(internal::Callback& like);
 
-  internal::Lane lane() const override { return lane_; }
+  internal::Worker worker() const override { return worker_; }
   internal::LogSource log_source() const override { return log_source_; }
   /// Taps only.
   Status Call(const callout_call& call) override;
@@ -35,7 +35,7 @@ class LentCallback final : public internal::Callback, public internal::Inspector
   std::shared_ptr<internal::Callback> lent();
   std::shared_ptr<internal::Callback> LetGoIfIdle() CALLOUT_REQUIRES(mutex_);
 
-  const internal::Lane lane_;
+  const internal::Worker worker_;
   const internal::LogSource log_source_;
   const bool inspects_;
   internal::Mutex mutex_;

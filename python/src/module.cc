@@ -6,10 +6,10 @@
 #include "bindings.h"
 #include "delivery/delivery.h"
 #include "errors.h"
-#include "ffi/targets.h"
 #include "gil.h"
-#include "host_callback.h"
 #include "kinds/kinds.h"
+#include "targets/targets.h"
+#include "xla_scope.h"
 
 namespace nb = nanobind;
 
@@ -43,11 +43,11 @@ NB_MODULE(_ext, m) {
     throw nb::import_error(status.c_message());
   }
   callout::internal::RegisterKinds();
-  callout::internal::Delivery::Get().SetGate(callout::internal::Lane::kPython,
+  callout::internal::Delivery::Get().SetGate(callout::internal::Worker::kPython,
                                              {&EnterInterpreter, &LeaveInterpreter, &ForgetThread});
   m.def("ffi_targets", &FfiTargets, "(name, platform, {stage: capsule}) of each FFI target.");
   BindAttributes(m);
-  BindHostCallback(m);
+  BindXlaScope(m);
   BindCallbacks(m);
   BindClosures(m);
   BindJitErrors(m);

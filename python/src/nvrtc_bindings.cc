@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/cuda/nvrtc.h"
+#include "cuda/driver/nvrtc.h"
 
 namespace nb = nanobind;
 

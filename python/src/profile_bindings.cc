@@ -14,7 +14,7 @@
 #include "errors.h"
 #include "function_span.h"
 #include "profile/recorder.h"
-#include "profile/rows.h"
+#include "profile/timeline.h"
 #include "profile/trace_json.h"
 
 namespace nb = nanobind;

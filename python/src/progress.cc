@@ -5,9 +5,9 @@
 
 #include <nanobind/stl/string.h>
 
+#include "callbacks/makers.h"
+#include "callbacks/progress_clock.h"
 #include "carried_tap.h"
-#include "registry/makers.h"
-#include "registry/progress_clock.h"
 #include "sinks/progress_bar.h"
 
 namespace nb = nanobind;

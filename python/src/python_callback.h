@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Python function as a Callback: called inline for a result, or with a tap's records on the Python lane.
+// A Python function as a Callback: called inline for a result, or with a tap's records by the Python worker.
 #pragma once
 
 #include "python_api.h"
@@ -10,9 +10,9 @@
 #include <string>
 
 #include "arrays.h"
+#include "callbacks/callback.h"
 #include "calling.h"
 #include "gil.h"
-#include "registry/callback.h"
 
 namespace callout::python {
 
@@ -53,7 +53,7 @@ class PythonCallback final : public internal::Callback, public Traversable {
   /// Requires GIL. Any thread may destroy it, with the GIL or without.
   PythonCallback(std::string label, PythonSignature signature);
 
-  internal::Lane lane() const override { return internal::Lane::kPython; }
+  internal::Worker worker() const override { return internal::Worker::kPython; }
   internal::LogSource log_source() const override { return signature_.log_source; }
   /// GIL not needed. Takes it.
   Status Call(const callout_call& call) override;

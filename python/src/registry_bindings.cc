@@ -6,11 +6,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "callbacks/native_function.h"
+#include "callbacks/registry.h"
 #include "callout/abi.h"
 #include "callout/dtype.h"
 #include "errors.h"
-#include "registry/native_function.h"
-#include "registry/registry.h"
 
 namespace nb = nanobind;
 

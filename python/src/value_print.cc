@@ -5,9 +5,9 @@
 
 #include <nanobind/stl/string.h>
 
+#include "callbacks/makers.h"
 #include "carried_tap.h"
 #include "errors.h"
-#include "registry/makers.h"
 #include "sinks/value_print.h"
 
 namespace nb = nanobind;

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "cuda/driver/driver_types.h"
 #include "libraries/product.h"
-#include "transport/cuda/driver_types.h"
 
 namespace callout::software_gpu {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/cuda/driver_types.h"
+#include "cuda/driver/driver_types.h"
 
 extern "C" {
 

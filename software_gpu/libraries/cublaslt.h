@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <map>
 
-#include "transport/cuda/driver_types.h"
+#include "cuda/driver/driver_types.h"
 
 extern "C" {
 

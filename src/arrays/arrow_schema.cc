@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "arrays/stored_type.h"
-#include "base/json.h"
-#include "base/json_string.h"
+#include "encoding/json.h"
 #include "frame/dtype_row.h"
 
 namespace callout::internal {

@@ -17,7 +17,7 @@
 #include "arrays/stored_type.h"
 #include "base/process_state.h"
 #include "base/thread_annotations.h"
-#include "base/utf8.h"
+#include "encoding/utf8.h"
 #include "files/file_options.h"
 #include "files/file_sink.h"
 #include "files/open_files.h"

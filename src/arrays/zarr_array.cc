@@ -21,9 +21,9 @@ namespace {
 
 Status SystemFailure(const std::string& path) { return InternalError("'" + path + "': " + std::strerror(errno)); }
 
-std::string KeyOf(const std::vector<int64_t>& lane) {
+std::string KeyOf(const std::vector<int64_t>& writer) {
   std::string key;
-  for (const int64_t index : lane) key += (key.empty() ? "" : "/") + std::to_string(index);
+  for (const int64_t index : writer) key += (key.empty() ? "" : "/") + std::to_string(index);
   return key;
 }
 
@@ -75,27 +75,27 @@ Status ReplaceFile(const std::string& path, std::string_view text, bool sync) {
   return status;
 }
 
-ZarrLane::ZarrLane(std::string folder, std::string key, uint64_t row_bytes, uint64_t rows, uint64_t chunk_rows,
-                   bool syncs)
+ZarrWriter::ZarrWriter(std::string folder, std::string key, uint64_t row_bytes, uint64_t rows, uint64_t chunk_rows,
+                       bool syncs)
     : RowLog(row_bytes, rows),
       folder_(std::move(folder)),
       key_(std::move(key)),
       chunk_rows_(chunk_rows),
       syncs_(syncs) {}
 
-ZarrLane::~ZarrLane() { CloseChunk(); }
+ZarrWriter::~ZarrWriter() { CloseChunk(); }
 
-void ZarrLane::CloseChunk() {
+void ZarrWriter::CloseChunk() {
   if (fd_ < 0) return;
   close(std::exchange(fd_, -1));
   open_chunks.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void ZarrLane::CloseIfMany() {
+void ZarrWriter::CloseIfMany() {
   if (fd_ >= 0 && open_chunks.load(std::memory_order_relaxed) > kMostOpenChunks) CloseChunk();
 }
 
-Status ZarrLane::Sync() {
+Status ZarrWriter::Sync() {
   if (!is_dirty_) return OkStatus();
   if (fd_ < 0) CALLOUT_RETURN_IF_ERROR(OpenChunk(chunk_));
   is_dirty_ = false;
@@ -103,7 +103,7 @@ Status ZarrLane::Sync() {
 }
 
 // A chunk is a whole file from its first row on; what is not written takes no disk.
-Status ZarrLane::OpenChunk(uint64_t chunk) {
+Status ZarrWriter::OpenChunk(uint64_t chunk) {
   if (syncs_ && chunk != chunk_) CALLOUT_RETURN_IF_ERROR(Sync());
   CloseChunk();
   const std::string path = folder_ + "/c/" + std::to_string(chunk) + (key_.empty() ? "" : "/" + key_);
@@ -125,7 +125,7 @@ Status ZarrLane::OpenChunk(uint64_t chunk) {
   return OkStatus();
 }
 
-Result<RowLog::Place> ZarrLane::Find(uint64_t row) {
+Result<RowLog::Place> ZarrWriter::Find(uint64_t row) {
   const uint64_t chunk = row / chunk_rows_, within = row % chunk_rows_;
   if (fd_ < 0 || chunk_ != chunk) CALLOUT_RETURN_IF_ERROR(OpenChunk(chunk));
   is_dirty_ = true;
@@ -176,26 +176,27 @@ uint64_t ZarrArrayFile::RowBytes() const {
   return bytes;
 }
 
-ZarrLane& ZarrArrayFile::LaneAt(const std::vector<int64_t>& lane) {
-  std::unique_ptr<ZarrLane>& found = lanes_[lane];
+ZarrWriter& ZarrArrayFile::WriterAt(const std::vector<int64_t>& writer) {
+  std::unique_ptr<ZarrWriter>& found = writers_[writer];
   if (found == nullptr) {
-    const std::string key = KeyOf(lane);
+    const std::string key = KeyOf(writer);
     const auto written = array_.written.find(key);
     const int64_t rows = written == array_.written.end() ? 0 : written->second;
-    found = std::make_unique<ZarrLane>(folder_, key, RowBytes(), static_cast<uint64_t>(rows),
-                                       static_cast<uint64_t>(array_.chunk_rows), options_.syncs);
+    found = std::make_unique<ZarrWriter>(folder_, key, RowBytes(), static_cast<uint64_t>(rows),
+                                         static_cast<uint64_t>(array_.chunk_rows), options_.syncs);
   }
   return *found;
 }
 
-Status ZarrArrayFile::Add(const std::vector<int64_t>& lane, std::string_view row) {
+Status ZarrArrayFile::Add(const std::vector<int64_t>& writer, std::string_view row) {
   is_told_ = false;
-  for (size_t i = 0; i < lane.size(); ++i) {
+  for (size_t i = 0; i < writer.size(); ++i) {
     int64_t end = 0;
-    if (__builtin_mul_overflow(lane[i] + 1, array_.chunk[i], &end)) return InvalidArgument("its place is too far away");
-    if (array_.shape[i] > 0 || lane[i] > 0) array_.shape[i] = std::max(array_.shape[i], end);
+    if (__builtin_mul_overflow(writer[i] + 1, array_.chunk[i], &end))
+      return InvalidArgument("its place is too far away");
+    if (array_.shape[i] > 0 || writer[i] > 0) array_.shape[i] = std::max(array_.shape[i], end);
   }
-  ZarrLane& rows = LaneAt(lane);
+  ZarrWriter& rows = WriterAt(writer);
   Status status = row.empty() ? rows.Add(std::string(RowBytes(), '\0'))  // an axis has no elements, its chunks have
                               : rows.Add(row);
   rows.CloseIfMany();
@@ -227,13 +228,13 @@ Status ZarrArrayFile::Tell(bool sync) {
 Status ZarrArrayFile::Write(bool sync) {
   if (is_told_) return OkStatus();
   Status status = OkStatus();
-  for (const auto& [lane, rows] : lanes_) {
+  for (const auto& [writer, rows] : writers_) {
     Status written = rows->Write();
     if (written.ok() && sync) written = rows->Sync();
     rows->CloseIfMany();
     if (status.ok()) status = std::move(written);
     const auto count = static_cast<int64_t>(rows->rows());
-    array_.written[KeyOf(lane)] = count;
+    array_.written[KeyOf(writer)] = count;
     array_.rows = std::max(array_.rows, count);
   }
   Status told = Tell(sync);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An array of a Zarr store that grows: lanes, one a device or a shard, write rows into chunks of their own.
+// An array of a Zarr store that grows: writers, one a device or a shard, write rows into chunks of their own.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,12 @@ class FolderLock {
   const int fd_;
 };
 
-/// The rows of one lane. Not thread-safe.
-class ZarrLane final : public RowLog {
+/// The rows of one writer. Not thread-safe.
+class ZarrWriter final : public RowLog {
  public:
   /// Of the chunks `folder`/c/ROW/`key`.
-  ZarrLane(std::string folder, std::string key, uint64_t row_bytes, uint64_t rows, uint64_t chunk_rows, bool syncs);
-  ~ZarrLane() override;
+  ZarrWriter(std::string folder, std::string key, uint64_t row_bytes, uint64_t rows, uint64_t chunk_rows, bool syncs);
+  ~ZarrWriter() override;
   /// Makes what is written last, should power be lost.
   Status Sync();
   /// Closes the chunk, until the next row, where the process has many others open.
@@ -57,7 +57,7 @@ class ZarrLane final : public RowLog {
 class ZarrArrayFile {
  public:
   struct Options {
-    bool shared = false;  ///< Other processes write other lanes.
+    bool shared = false;  ///< Other processes write other writers.
     bool syncs = false;   ///< Chunks are synced before others are opened.
   };
 
@@ -66,8 +66,8 @@ class ZarrArrayFile {
 
   /// What its rows are: InvalidArgument for another type or shape.
   Status Check(DType dtype, const std::vector<int64_t>& row) const;
-  /// A row at the place of its lane: the index of its chunk along each axis behind the first.
-  Status Add(const std::vector<int64_t>& lane, std::string_view row);
+  /// A row at the place of its writer: the index of its chunk along each axis behind the first.
+  Status Add(const std::vector<int64_t>& writer, std::string_view row);
   /// Writes what was added, and then says in zarr.json how many rows there are.
   Status Write(bool sync);
 
@@ -75,14 +75,14 @@ class ZarrArrayFile {
   ZarrArrayFile(std::string folder, ZarrArray array, Options options)
       : folder_(std::move(folder)), array_(std::move(array)), options_(options) {}
   uint64_t RowBytes() const;
-  ZarrLane& LaneAt(const std::vector<int64_t>& lane);
+  ZarrWriter& WriterAt(const std::vector<int64_t>& writer);
   Status Tell(bool sync);
   Status TakeOthersRows();
 
   const std::string folder_;
   ZarrArray array_;
   const Options options_;
-  std::map<std::vector<int64_t>, std::unique_ptr<ZarrLane>> lanes_;
+  std::map<std::vector<int64_t>, std::unique_ptr<ZarrWriter>> writers_;
   bool is_told_ = true;  // zarr.json says what array_ does
 };
 

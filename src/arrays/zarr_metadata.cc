@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "arrays/stored_type.h"
-#include "base/json.h"
-#include "base/json_string.h"
+#include "encoding/json.h"
 #include "frame/dtype_row.h"
 
 namespace callout::internal {
@@ -20,7 +19,7 @@ std::string Numbers(int64_t first, std::span<const int64_t> rest) {
   return text + "]";
 }
 
-// What elements are that no lane has written, which is what the system makes of a file's parts that are not either.
+// What elements are that no writer has written, which is what the system makes of a file's parts that are not either.
 const char* FillOf(DType dtype) {
   const DTypeKind kind = RowOf(dtype).kind;
   return kind == DTypeKind::kBool      ? "false"
@@ -101,9 +100,9 @@ std::string ZarrArrayText(const ZarrArray& array) {
                      ", \"codecs\": [{\"name\": \"bytes\", \"configuration\": {\"endian\": \"little\"}}], "
                      "\"attributes\": {\"rows\": {";
   bool is_first = true;
-  for (const auto& [lane, rows] : array.written) {
+  for (const auto& [writer, rows] : array.written) {
     if (!std::exchange(is_first, false)) text += ", ";
-    AppendJsonString(lane, text);
+    AppendJsonString(writer, text);
     text += ": " + std::to_string(rows);
   }
   return text + "}}}\n";
@@ -128,10 +127,10 @@ Result<ZarrArray> ParseZarrArray(std::string_view text) {
   if (!HasChunkBytes(array)) return Malformed("chunk_grid");
   const Json* const written = FindPath(*json, {"attributes", "rows"});
   if (written == nullptr || written->kind != Json::Kind::kObject) return Malformed("rows");
-  for (const auto& [lane, rows] : written->members) {
+  for (const auto& [writer, rows] : written->members) {
     const auto number = rows.Integer();
     if (!number || *number < 0 || *number > array.rows) return Malformed("rows");
-    array.written[lane] = *number;
+    array.written[writer] = *number;
   }
   return array;
 }

@@ -19,10 +19,10 @@ namespace callout::internal {
 struct ZarrArray {
   DType dtype = DType::kInvalid;    ///< One that StoredType returns.
   std::vector<int64_t> shape = {};  ///< Behind the rows.
-  std::vector<int64_t> chunk = {};  ///< Likewise, of one lane.
+  std::vector<int64_t> chunk = {};  ///< Likewise, of one writer.
   int64_t rows = 0;                 ///< Of the shape: at least those that are written.
   int64_t chunk_rows = 0;
-  /// How many rows each lane has written, by its chunks' indices behind the first, "0/1".
+  /// How many rows each writer has written, by its chunks' indices behind the first, "0/1".
   std::map<std::string, int64_t> written = {};
 };
 

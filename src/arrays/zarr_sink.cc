@@ -26,7 +26,7 @@
 namespace callout::internal {
 namespace {
 
-constexpr uint64_t kChunkBytes = 4 << 20;  // of a lane; of larger rows one
+constexpr uint64_t kChunkBytes = 4 << 20;  // of a writer; of larger rows one
 
 struct ZarrOptions {
   bool append = false;

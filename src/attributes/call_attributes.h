@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "attributes/rows.h"
-#include "frame/host_callback_scope.h"
+#include "frame/xla_scope.h"
 
 namespace callout::internal {
 
@@ -92,7 +92,7 @@ inline constexpr auto kAttributeRows<CallAttributes> = std::tuple_cat(
                  {.group = 2}),
         Optional(kLibraryAttribute, &CallAttributes::library,
                  "the program carries the function; `callback` is what it is called in errors and statistics"),
-        Unbound(kHostCallbackAttribute, false,
+        Unbound(kXlaScopeAttribute, false,
                 "1: the program carries Callout's host callback, which JAX adds when it compiles"),
         Optional("ordered", &CallAttributes::ordered, "1: wait for the delivery of the device's earlier taps")),
     kPlacementRows);

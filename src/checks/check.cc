@@ -38,7 +38,7 @@ class Check final : public Callback, public Inspector {
   Check(std::string label, CheckText text) : Callback(std::move(label)), text_(std::move(text)) {}
 
   // Its warnings are logged, and Python's loggers need the interpreter.
-  Lane lane() const override { return Lane::kPython; }
+  Worker worker() const override { return Worker::kPython; }
   Inspector* inspector() override { return this; }
   Status Call(const callout_call& /*call*/) override {
     return FailedPrecondition("a check looks at taps; it cannot be called for a result");

@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include "callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
 #include "checks/check_payload.h"
-#include "registry/callback.h"
 
 namespace callout::internal {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <system_error>
 
-#include "base/percent.h"
+#include "encoding/percent.h"
 
 namespace callout::internal {
 namespace {

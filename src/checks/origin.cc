@@ -117,7 +117,7 @@ class Origin final : public Callback, public Inspector {
  public:
   Origin(std::string label, OriginText text) : Callback(std::move(label)), text_(std::move(text)) {}
 
-  Lane lane() const override { return Lane::kNative; }
+  Worker worker() const override { return Worker::kNative; }
   Inspector* inspector() override { return this; }
   Status Call(const callout_call& /*call*/) override {
     return FailedPrecondition("a place for NaN looks at taps; it cannot be called for a result");

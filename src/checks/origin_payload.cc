@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/percent.h"
+#include "encoding/percent.h"
 
 namespace callout::internal {
 namespace {

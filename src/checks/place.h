@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "callbacks/callback.h"
 #include "checks/check_payload.h"
-#include "registry/callback.h"
 
 namespace callout::internal {
 

@@ -34,7 +34,7 @@ struct QueueStats {
 
 /// Whose records a queue takes, for those who look at queues.
 struct QueueName {
-  uint8_t lane = 0;  ///< As the enum Lane.
+  uint8_t worker = 0;  ///< As the enum Worker.
   int32_t device_ordinal = -1;
 };
 

@@ -8,9 +8,9 @@
 #include "base/caught.h"
 #include "base/process_state.h"
 #include "base/ticks.h"
+#include "callbacks/in_flight.h"
+#include "callbacks/invoke.h"
 #include "profile/recorder.h"
-#include "registry/in_flight.h"
-#include "registry/invoke.h"
 
 namespace callout::internal {
 namespace {
@@ -144,48 +144,48 @@ uint64_t Delivery::queue_bytes() const {
   return options_.queue_bytes;
 }
 
-void Delivery::SetGate(Lane lane, BatchGate gate) {
+void Delivery::SetGate(Worker worker, BatchGate gate) {
   MutexLock lock(mutex_);
-  gates_[static_cast<size_t>(lane)] = gate;
+  gates_[static_cast<size_t>(worker)] = gate;
 }
 
-Delivery::Channel* Delivery::ChannelFor(Lane lane, int32_t device_ordinal) {
-  Channel* channel = DirectSlot(lane, device_ordinal).load(std::memory_order_acquire);
+Delivery::Channel* Delivery::ChannelFor(Worker worker, int32_t device_ordinal) {
+  Channel* channel = DirectSlot(worker, device_ordinal).load(std::memory_order_acquire);
   if (channel != nullptr && channel->device_ordinal == device_ordinal) [[likely]]
     return channel;
-  return AddChannel(lane, device_ordinal);
+  return AddChannel(worker, device_ordinal);
 }
 
-Delivery::Channel* Delivery::ExistingChannel(Lane lane, int32_t device_ordinal) const {
-  Channel* channel = DirectSlot(lane, device_ordinal).load(std::memory_order_acquire);
+Delivery::Channel* Delivery::ExistingChannel(Worker worker, int32_t device_ordinal) const {
+  Channel* channel = DirectSlot(worker, device_ordinal).load(std::memory_order_acquire);
   if (channel != nullptr && channel->device_ordinal == device_ordinal) return channel;
   MutexLock lock(mutex_);
-  const auto it = channels_.find({static_cast<int>(lane), device_ordinal});
+  const auto it = channels_.find({static_cast<int>(worker), device_ordinal});
   return it == channels_.end() ? nullptr : it->second.get();
 }
 
-Delivery::Channel* Delivery::AddChannel(Lane lane, int32_t device_ordinal) {
-  const auto lane_index = static_cast<size_t>(lane);
+Delivery::Channel* Delivery::AddChannel(Worker worker, int32_t device_ordinal) {
+  const auto worker_index = static_cast<size_t>(worker);
   MutexLock lock(mutex_);
-  const std::pair<int, int32_t> key = {static_cast<int>(lane), device_ordinal};
+  const std::pair<int, int32_t> key = {static_cast<int>(worker), device_ordinal};
   auto at = channels_.find(key);
   if (at == channels_.end()) {
-    const int limit = lane == Lane::kPython ? options_.python_threads : 1;
+    const int limit = worker == Worker::kPython ? options_.python_threads : 1;
     const auto index = static_cast<size_t>(std::max(device_ordinal, 0) % limit);
-    auto& threads = threads_[lane_index];
+    auto& threads = threads_[worker_index];
     while (threads.size() <= index) {
-      const std::string name = std::string("callout-") + LaneName(lane) + std::to_string(threads.size());
-      threads.push_back(std::make_unique<DeliveryThread>(name.substr(0, 15), gates_[lane_index], errors_));
+      const std::string name = std::string("callout-") + WorkerName(worker) + std::to_string(threads.size());
+      threads.push_back(std::make_unique<DeliveryThread>(name.substr(0, 15), gates_[worker_index], errors_));
     }
     DeliveryThread* thread = threads[index].get();
     auto channel = std::make_unique<Channel>(
-        Channel{thread->AddQueue(options_.queue_bytes, {static_cast<uint8_t>(lane), device_ordinal}), thread,
-                LaneName(lane), device_ordinal});
+        Channel{thread->AddQueue(options_.queue_bytes, {static_cast<uint8_t>(worker), device_ordinal}), thread,
+                WorkerName(worker), device_ordinal});
     at = channels_.emplace(key, std::move(channel)).first;
     thread->Start();
   }
   Channel* channel = at->second.get();
-  auto& slot = DirectSlot(lane, device_ordinal);
+  auto& slot = DirectSlot(worker, device_ordinal);
   // Two devices that share a slot: the first keeps it.
   if (slot.load(std::memory_order_relaxed) == nullptr) slot.store(channel, std::memory_order_release);
   return channel;
@@ -195,7 +195,7 @@ std::vector<std::pair<NamedQueueStats, Delivery::Channel*>> Delivery::Channels()
   std::vector<std::pair<NamedQueueStats, Channel*>> channels;
   MutexLock lock(mutex_);
   for (const auto& [key, channel] : channels_) {
-    channels.push_back({{static_cast<Lane>(key.first), key.second, channel->queue->Stats()}, channel.get()});
+    channels.push_back({{static_cast<Worker>(key.first), key.second, channel->queue->Stats()}, channel.get()});
   }
   return channels;
 }
@@ -256,7 +256,7 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
   if (closed_.load(std::memory_order_acquire)) [[unlikely]] {
     return NotTaken(site, sending, BoundedQueue::Outcome::kClosed);
   }
-  Channel* channel = ChannelFor(site.callback->lane(), sending.device_ordinal);
+  Channel* channel = ChannelFor(site.callback->worker(), sending.device_ordinal);
   return PushTo(*channel, site, sending);
 }
 
@@ -335,7 +335,7 @@ Status Delivery::PushTo(Channel& channel, TapSite& site, const Sending& sending)
   const bool filled = FillRecord(*header, site, sending);
   event.queued = static_cast<int64_t>(header->ticks);
   event.level = channel.queue->Stats().pending_bytes;
-  event.flow = FlowOf(event.lane, sending.device_ordinal, header->sequence);
+  event.flow = FlowOf(event.worker, sending.device_ordinal, header->sequence);
   channel.queue->Commit(header);  // it may be gone now
   channel.thread->StartIfParked();
   if (!filled) event.kind = ProfileKind::kDrop;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The asynchronous way out: queues by lane and device, the threads that drain them, the barrier, and the end.
+// The asynchronous way out: queues by worker and device, the threads that drain them, the barrier, and the end.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@
 namespace callout::internal {
 
 struct DeliveryOptions {
-  /// Capacity of each queue (one a device and lane), bytes. At least kMinQueueBytes; what happens at the limit is the
+  /// Capacity of each queue (one a device and worker), bytes. At least kMinQueueBytes; what happens at the limit is the
   /// tap's OverflowPolicy.
   uint64_t queue_bytes = 256'000'000;
   /// Threads that run Python taps. Devices are dealt out to them; one Python thread runs at a time whatever their
@@ -33,10 +33,10 @@ struct DeliveryOptions {
 inline constexpr uint64_t kMinQueueBytes = 16'000'000;
 
 struct NamedQueueStats {
-  Lane lane;
+  Worker worker;
   int32_t device_ordinal;
   QueueStats stats;
-  UpstreamStats upstream = {};  ///< Of the same lane and device.
+  UpstreamStats upstream = {};  ///< Of the same worker and device.
 };
 
 /// What becomes of a record for which its queue has no room, and whose policy is to wait.
@@ -59,7 +59,7 @@ struct Sending {
 };
 
 /// "python" or "native".
-CALLOUT_EXPORT const char* LaneName(Lane lane);
+CALLOUT_EXPORT const char* WorkerName(Worker worker);
 
 /// What a tap gets in a forked child.
 CALLOUT_EXPORT Status ForkedChildError();
@@ -85,13 +85,13 @@ class CALLOUT_EXPORT Delivery {
   Status Configure(const DeliveryOptions& options);
   /// Thread-safe.
   uint64_t queue_bytes() const;
-  /// To be called before the first tap of the lane.
-  void SetGate(Lane lane, BatchGate gate);
+  /// To be called before the first tap of the worker.
+  void SetGate(Worker worker, BatchGate gate);
 
-  /// Copies the buffers into the queue of the site's lane and the device, if the site's senders, throttle and inspector
-  /// admit it. Blocks as the site's policy says, never on a delivery thread. Errors: ResourceExhausted (policy kFail),
-  /// the inspector's, FailedPrecondition in a forked child. Thread-safe. GIL not needed, and must not be held where the
-  /// policy may block.
+  /// Copies the buffers into the queue of the site's worker and the device, if the site's senders, throttle and
+  /// inspector admit it. Blocks as the site's policy says, never on a delivery thread. Errors: ResourceExhausted
+  /// (policy kFail), the inspector's, FailedPrecondition in a forked child. Thread-safe. GIL not needed, and must not
+  /// be held where the policy may block.
   Status Push(TapSite& site, const Sending& sending);
 
   /// The parts of Push, for records whose values are not there yet: they are admitted when they are to be sent, where
@@ -155,22 +155,22 @@ class CALLOUT_EXPORT Delivery {
   struct Channel {
     BoundedQueue* queue;
     DeliveryThread* thread;
-    const char* name;  // the lane's
+    const char* name;  // the worker's
     int32_t device_ordinal;
   };
   static constexpr int kMaxPythonThreads = 64;
   static constexpr size_t kDirectSlots = 64;
   using DirectSlots = std::array<std::atomic<Channel*>, kDirectSlots>;
 
-  std::atomic<Channel*>& DirectSlot(Lane lane, int32_t device_ordinal) {
-    return direct_[static_cast<size_t>(lane)][static_cast<uint32_t>(device_ordinal) % kDirectSlots];
+  std::atomic<Channel*>& DirectSlot(Worker worker, int32_t device_ordinal) {
+    return direct_[static_cast<size_t>(worker)][static_cast<uint32_t>(device_ordinal) % kDirectSlots];
   }
-  const std::atomic<Channel*>& DirectSlot(Lane lane, int32_t device_ordinal) const {
-    return direct_[static_cast<size_t>(lane)][static_cast<uint32_t>(device_ordinal) % kDirectSlots];
+  const std::atomic<Channel*>& DirectSlot(Worker worker, int32_t device_ordinal) const {
+    return direct_[static_cast<size_t>(worker)][static_cast<uint32_t>(device_ordinal) % kDirectSlots];
   }
-  Channel* ChannelFor(Lane lane, int32_t device_ordinal);
-  Channel* AddChannel(Lane lane, int32_t device_ordinal);
-  Channel* ExistingChannel(Lane lane, int32_t device_ordinal) const;
+  Channel* ChannelFor(Worker worker, int32_t device_ordinal);
+  Channel* AddChannel(Worker worker, int32_t device_ordinal);
+  Channel* ExistingChannel(Worker worker, int32_t device_ordinal) const;
   std::vector<std::pair<NamedQueueStats, Channel*>> Channels() const;
   static BoundedQueue::Outcome WaitForRoom(Channel& channel, const Callback& callback, const RecordSize& size,
                                            const Sending& sending, RecordHeader** header);
@@ -188,12 +188,12 @@ class CALLOUT_EXPORT Delivery {
   std::atomic<Upstream*> upstream_{nullptr};
   mutable ForkMutex mutex_;
   DeliveryOptions options_ CALLOUT_GUARDED_BY(mutex_);
-  std::array<BatchGate, kLaneCount> gates_ CALLOUT_GUARDED_BY(mutex_);
-  std::array<std::vector<std::unique_ptr<DeliveryThread>>, kLaneCount> threads_ CALLOUT_GUARDED_BY(mutex_);
+  std::array<BatchGate, kWorkerCount> gates_ CALLOUT_GUARDED_BY(mutex_);
+  std::array<std::vector<std::unique_ptr<DeliveryThread>>, kWorkerCount> threads_ CALLOUT_GUARDED_BY(mutex_);
   std::map<std::pair<int, int32_t>, std::unique_ptr<Channel>> channels_ CALLOUT_GUARDED_BY(mutex_);
   // Channels without a lock, by the low bits of the ordinal: a process's devices are neighbours, but the ordinals of a
   // second process begin at 2048. Set once under the mutex, with release; read with acquire.
-  std::array<DirectSlots, kLaneCount> direct_{};
+  std::array<DirectSlots, kWorkerCount> direct_{};
   std::atomic<bool> closed_{false};
   std::atomic<uint64_t> refused_{0};  ///< Records that came after the queues were closed.
 };

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "base/process_state.h"
+#include "callbacks/in_flight.h"
+#include "callbacks/invoke.h"
 #include "delivery/delivery.h"
 #include "profile/recorder.h"
-#include "registry/in_flight.h"
-#include "registry/invoke.h"
 
 namespace callout::internal {
 namespace {
@@ -31,7 +31,7 @@ void Delivery::RetireFromQueues(std::unique_ptr<TapSite> site) {
   }
   std::vector<Channel*> used;
   for (auto& [stats, channel] : Channels()) {
-    if (stats.lane == site->callback->lane() && channel->queue->taken() > 0) used.push_back(channel);
+    if (stats.worker == site->callback->worker() && channel->queue->taken() > 0) used.push_back(channel);
   }
   if (used.empty()) return;
   TapSite* raw = site.release();
@@ -84,8 +84,8 @@ void Delivery::AwaitUpstream(const Callback& caller, int32_t device_ordinal, int
 void Delivery::DrainDevice(const Callback& caller, int32_t device_ordinal, int64_t run_id) {
   if (DeliveryThread::IsCurrent() || ProcessIsForkedChild()) return;
   AwaitUpstream(caller, device_ordinal, run_id);
-  for (const Lane lane : {Lane::kPython, Lane::kNative}) {
-    Channel* channel = ExistingChannel(lane, device_ordinal);
+  for (const Worker worker : {Worker::kPython, Worker::kNative}) {
+    Channel* channel = ExistingChannel(worker, device_ordinal);
     if (channel == nullptr) continue;
     const uint64_t ticket = channel->queue->taken();
     if (channel->queue->delivered() >= ticket) continue;
@@ -107,8 +107,8 @@ void Delivery::Park() {
   {
     MutexLock lock(mutex_);
     if (closed_.load(std::memory_order_acquire)) return;
-    for (const auto& lane : threads_) {
-      for (const auto& thread : lane) threads.push_back(thread.get());
+    for (const auto& worker : threads_) {
+      for (const auto& thread : worker) threads.push_back(thread.get());
     }
   }
   for (DeliveryThread* thread : threads) thread->Park();

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "registry/invoke.h"
+#include "callbacks/invoke.h"
 
 namespace callout::internal {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/thread_annotations.h"
+#include "callbacks/callback.h"
 #include "callout/status.h"
-#include "registry/callback.h"
 
 namespace callout::internal {
 

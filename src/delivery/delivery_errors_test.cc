@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "registry/stats_table.h"
+#include "callbacks/stats_table.h"
 #include "testing/fake_callbacks.h"
 #include "testing/log_capture.h"
 

@@ -7,7 +7,7 @@
 
 namespace callout::internal {
 
-const char* LaneName(Lane lane) { return lane == Lane::kPython ? "python" : "native"; }
+const char* WorkerName(Worker worker) { return worker == Worker::kPython ? "python" : "native"; }
 
 std::vector<NamedQueueStats> Delivery::QueueStatistics() const {
   std::vector<NamedQueueStats> all;
@@ -15,14 +15,14 @@ std::vector<NamedQueueStats> Delivery::QueueStatistics() const {
   if (const Upstream* const source = upstream()) {
     for (const UpstreamStats& above : source->Statistics()) {
       const auto at = std::find_if(all.begin(), all.end(), [&](const NamedQueueStats& queue) {
-        return queue.lane == above.lane && queue.device_ordinal == above.device_ordinal;
+        return queue.worker == above.worker && queue.device_ordinal == above.device_ordinal;
       });
       // Nothing may have come to its queue yet.
       if (at != all.end()) {
         at->upstream = above;
         continue;
       }
-      all.push_back({above.lane, above.device_ordinal, {}, above});
+      all.push_back({above.worker, above.device_ordinal, {}, above});
     }
   }
   return all;
@@ -33,7 +33,7 @@ std::string Delivery::DescribeQueues() const {
   const auto all = QueueStatistics();
   if (all.empty()) text += " none";
   for (const NamedQueueStats& q : all) {
-    text += std::string(&q == all.data() ? " " : "; ") + LaneName(q.lane) + " device " +
+    text += std::string(&q == all.data() ? " " : "; ") + WorkerName(q.worker) + " device " +
             std::to_string(q.device_ordinal) + ": " + std::to_string(q.stats.records - q.stats.delivered) +
             " records, " + std::to_string(q.stats.pending_bytes) + " of " + std::to_string(q.stats.capacity_bytes) +
             " bytes";
@@ -48,8 +48,8 @@ int Delivery::RunningThreads() const {
   const Upstream* const source = upstream();
   int running = source != nullptr ? source->RunningThreads() : 0;
   MutexLock lock(mutex_);
-  for (const auto& lane : threads_) {
-    for (const auto& thread : lane) running += thread->running() ? 1 : 0;
+  for (const auto& worker : threads_) {
+    for (const auto& thread : worker) running += thread->running() ? 1 : 0;
   }
   return running;
 }

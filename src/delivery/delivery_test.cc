@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/block_pool.h"
-#include "registry/stats_table.h"
+#include "callbacks/stats_table.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
@@ -246,15 +246,15 @@ TEST_F(DeliveryTest, ThrottledRecordsAreSkippedAndCounted) {
 }
 
 TEST_F(DeliveryTest, BlockedPythonLaneDoesNotDelayTheNativeLane) {
-  const auto python = std::make_shared<BlockingCallback>("python", Lane::kPython);
-  const auto native = std::make_shared<BlockingCallback>("native", Lane::kNative);
+  const auto python = std::make_shared<BlockingCallback>("python", Worker::kPython);
+  const auto native = std::make_shared<BlockingCallback>("native", Worker::kNative);
   const auto python_site = MakeSite(python);
   const auto native_site = MakeSite(native);
   native->Open();
   EXPECT_THAT(Push(*python_site, 0), IsOk());
   python->WaitUntilEntered(1);
   EXPECT_THAT(Push(*native_site, 0), IsOk());
-  native->WaitUntilEntered(1);  // hangs if the lanes share a thread
+  native->WaitUntilEntered(1);  // hangs if the workers share a thread
   EXPECT_EQ(delivery_.RunningThreads(), 2);
   python->Open();
   Drain();
@@ -262,7 +262,7 @@ TEST_F(DeliveryTest, BlockedPythonLaneDoesNotDelayTheNativeLane) {
 
 TEST_F(DeliveryTest, PythonThreadsShareTheDevices) {
   EXPECT_THAT(delivery_.Configure({.python_threads = 2}), IsOk());
-  const auto callback = std::make_shared<BlockingCallback>("python", Lane::kPython);
+  const auto callback = std::make_shared<BlockingCallback>("python", Worker::kPython);
   const auto site = MakeSite(callback);
   for (int32_t device = 0; device < 4; ++device) EXPECT_THAT(Push(*site, 0, device), IsOk());
   callback->WaitUntilEntered(2);  // hangs if one thread serves both
@@ -284,8 +284,8 @@ TEST_F(DeliveryTest, FailingTapsNeverFailTheProgram) {
 }
 
 TEST_F(DeliveryTest, DrainNamesWhatIsOutstanding) {
-  const auto native = std::make_shared<BlockingCallback>("native", Lane::kNative);
-  const auto python = std::make_shared<BlockingCallback>("python", Lane::kPython);
+  const auto native = std::make_shared<BlockingCallback>("native", Worker::kNative);
+  const auto python = std::make_shared<BlockingCallback>("python", Worker::kPython);
   const auto native_site = MakeSite(native);
   const auto python_site = MakeSite(python);
   EXPECT_THAT(Push(*native_site, 0, 3), IsOk());

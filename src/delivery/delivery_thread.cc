@@ -11,11 +11,11 @@
 #include "base/caught.h"
 #include "base/log.h"
 #include "base/ticks.h"
+#include "callbacks/in_flight.h"
+#include "callbacks/invoke.h"
 #include "delivery/tap_site.h"
 #include "frame/buffer.h"
 #include "profile/recorder.h"
-#include "registry/in_flight.h"
-#include "registry/invoke.h"
 
 namespace callout::internal {
 namespace {
@@ -52,7 +52,7 @@ Status Guarded(Body&& body) {
   ProfileEvent event = EventOf(ProfileKind::kDelivery, callback, record.device_ordinal, span.session());
   event.queued = static_cast<int64_t>(record.ticks);
   event.bytes = TotalBytes(record.buffers);
-  event.flow = FlowOf(event.lane, record.device_ordinal, record.sequence);
+  event.flow = FlowOf(event.worker, record.device_ordinal, record.sequence);
   event.failed = !status.ok();
   span.End(event);
 }
@@ -62,7 +62,7 @@ Status Guarded(Body&& body) {
   now.End({.level = queue.Stats().pending_bytes,
            .device = queue.name().device_ordinal,
            .kind = ProfileKind::kQueue,
-           .lane = queue.name().lane});
+           .worker = queue.name().worker});
 }
 
 void LogRecord(const Callback& callback, const Record& record) {

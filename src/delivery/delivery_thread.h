@@ -17,9 +17,9 @@
 
 namespace callout::internal {
 
-/// Around each batch. The Python lane's takes and gives back the GIL.
+/// Around each batch. The Python worker's takes and gives back the GIL.
 struct BatchGate {
-  /// False if the lane can deliver no more (the interpreter is going away). Null: always open.
+  /// False if the worker can deliver no more (the interpreter is going away). Null: always open.
   bool (*enter)() = nullptr;
   void (*leave)() = nullptr;
   /// Called when the thread ends, outside of a batch. May be null.

@@ -7,7 +7,7 @@
 #include <latch>
 #include <stdexcept>
 
-#include "registry/stats_table.h"
+#include "callbacks/stats_table.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"

@@ -7,8 +7,8 @@
 
 #include <thread>
 
+#include "callbacks/stats_table.h"
 #include "delivery/delivery.h"
-#include "registry/stats_table.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/spin.h"
@@ -65,7 +65,7 @@ TEST_F(FullQueueTest, DropNewestDropsAndCounts) {
 class InspectingCallback final : public Callback, public Inspector {
  public:
   using Callback::Callback;
-  Lane lane() const override { return Lane::kNative; }
+  Worker worker() const override { return Worker::kNative; }
   Status Call(const callout_call&) override { return OkStatus(); }
   Status Deliver(const Record& record) override { return delivered.push_back(record.unsent), OkStatus(); }
   Inspector* inspector() override { return this; }
@@ -183,9 +183,9 @@ TEST_F(FullQueueTest, ShutdownCountsWhatIsQueuedAndWhoWaits) {
   SpinUntil([&] { return delivery_.RunningThreads() == 0; });
 }
 
-// A gate that refuses ends the lane's thread and leaves the records in their queue.
+// A gate that refuses ends the worker's thread and leaves the records in their queue.
 TEST_F(FullQueueTest, ShutdownCountsAndFreesWhatNobodyDelivered) {
-  delivery_.SetGate(Lane::kNative, {.enter = [] { return false; }});
+  delivery_.SetGate(Worker::kNative, {.enter = [] { return false; }});
   const int64_t blocks = LiveCount(LiveKind::kBlock);
   TestBuffer small = TestBuffer::Scalar(1);
   const callout_buffer small_view = small.view();
@@ -200,7 +200,7 @@ TEST_F(FullQueueTest, ShutdownCountsAndFreesWhatNobodyDelivered) {
 }
 
 TEST_F(FullQueueTest, BarrierAfterShutdownDoesNotWait) {
-  delivery_.SetGate(Lane::kNative, {.enter = [] { return false; }});
+  delivery_.SetGate(Worker::kNative, {.enter = [] { return false; }});
   ASSERT_THAT(PushLarge(*blocking_site_), IsOk());
   EXPECT_EQ(delivery_.Shutdown(steady_clock::now()), 1U);
   Drain();  // for ever, if it did

@@ -6,9 +6,9 @@
 
 #include <new>
 
+#include "callbacks/stats_table.h"
 #include "delivery/delivery.h"
 #include "profile/recorder.h"
-#include "registry/stats_table.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"

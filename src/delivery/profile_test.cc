@@ -8,11 +8,11 @@
 #include <map>
 #include <thread>
 
+#include "callbacks/in_flight.h"
+#include "callbacks/invoke.h"
 #include "delivery/delivery.h"
 #include "profile/recorder.h"
-#include "profile/rows.h"
-#include "registry/in_flight.h"
-#include "registry/invoke.h"
+#include "profile/timeline.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/spin.h"
@@ -79,7 +79,7 @@ TEST_F(ProfileTest, ATapAndItsDeliveryHaveOneFlow) {
     for (const ProfileEvent* event : {&taps[i], &deliveries[i]}) {
       EXPECT_EQ(recording.labels[event->label], "ProfileTest.tap");
       EXPECT_EQ(event->device, 3);
-      EXPECT_EQ(event->lane, 1);
+      EXPECT_EQ(event->worker, 1);
     }
     EXPECT_TRUE(recording.threads[deliveries[i].thread].delivers);
     EXPECT_FALSE(recording.threads[taps[i].thread].delivers);
@@ -92,8 +92,8 @@ TEST_F(ProfileTest, ATapAndItsDeliveryHaveOneFlow) {
 }
 
 TEST_F(ProfileTest, OnlyAGatedLaneWaitsForItsGate) {
-  delivery_.SetGate(Lane::kPython, {.enter = [] { return true; }, .leave = [] {}});
-  const auto python = std::make_shared<FakeCallback>("ProfileTest.python", Lane::kPython);
+  delivery_.SetGate(Worker::kPython, {.enter = [] { return true; }, .leave = [] {}});
+  const auto python = std::make_shared<FakeCallback>("ProfileTest.python", Worker::kPython);
   const auto site = MakeSite(python);
   Start();
   ASSERT_THAT(Push(*site), IsOk());

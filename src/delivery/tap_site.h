@@ -10,9 +10,9 @@
 
 #include "base/live_count.h"
 #include "base/process_state.h"
+#include "callbacks/callback.h"
 #include "callout/queue_policy.h"
 #include "delivery/throttle.h"
-#include "registry/callback.h"
 
 namespace callout::internal {
 

@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "callbacks/callback.h"
 #include "delivery/tap_site.h"
-#include "registry/callback.h"
 
 namespace callout::internal {
 
-/// Records of one lane and device that are under way.
+/// Records of one worker and device that are under way.
 struct UpstreamStats {
-  Lane lane = Lane::kNative;
+  Worker worker = Worker::kNative;
   int32_t device_ordinal = -1;
   uint64_t records = 0;         ///< Taken, and not yet in their queue.
   uint64_t bytes = 0;           ///< Host memory that they occupy.

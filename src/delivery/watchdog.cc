@@ -17,8 +17,8 @@
 #include "base/fork_mutex.h"
 #include "base/log.h"
 #include "base/thread_annotations.h"
+#include "callbacks/in_flight.h"
 #include "delivery/delivery.h"
-#include "registry/in_flight.h"
 
 namespace callout::internal {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Says why a program hangs. A thread of its own looks at what the others are doing (registry/in_flight.h) and reports,
+// Says why a program hangs. A thread of its own looks at what the others are doing (callbacks/in_flight.h) and reports,
 // once a callback, one that has made no progress for too long. It takes no lock that a stuck thread may hold, never the
 // GIL, and ends nothing.
 #pragma once

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "registry/in_flight.h"
-#include "registry/invoke.h"
-#include "registry/registry.h"
+#include "callbacks/in_flight.h"
+#include "callbacks/invoke.h"
+#include "callbacks/registry.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"

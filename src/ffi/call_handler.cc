@@ -6,10 +6,10 @@
 
 #include "base/small_buffer.h"
 #include "ffi/call_site.h"
-#include "ffi/guard.h"
 #include "ffi/handlers.h"
 #include "ffi/thread_token.h"
 #include "frame/call_frame.h"
+#include "frame/guard.h"
 
 namespace callout::internal {
 namespace {

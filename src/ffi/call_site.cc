@@ -2,13 +2,20 @@
 #include "ffi/call_site.h"
 
 #include "attributes/jax_calls.h"
+#include "callbacks/binding_scope.h"
+#include "callbacks/embedded_library.h"
+#include "callbacks/invoke.h"
+#include "callbacks/registry.h"
 #include "delivery/delivery.h"
 #include "ffi/deferral.h"
-#include "ffi/find_callback.h"
-#include "registry/binding_scope.h"
-#include "registry/invoke.h"
 
 namespace callout::internal {
+
+Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes) {
+  if (!attributes.library) return Registry::Get().Find(attributes.callback, attributes.names);
+  const auto& [bytes, digest, platform, symbol] = *attributes.library;
+  return LoadEmbeddedFunction(std::string(attributes.callback), {bytes, digest, platform, symbol});
+}
 
 Status CallSite::Decode(const XLA_FFI_Attrs& attrs) {
   std::optional<std::string> jax_name;

@@ -7,14 +7,18 @@
 #include <memory>
 #include <span>
 
+#include "attributes/call_attributes.h"
+#include "callbacks/callback.h"
 #include "ffi/aliases.h"
 #include "ffi/lanes.h"
 #include "ffi/tapped_call.h"
 #include "frame/attributes.h"
 #include "frame/ffi_abi.h"
-#include "registry/callback.h"
 
 namespace callout::internal {
+
+/// The callback that a call names, or brings along. NotFound for a name that is not bound. Thread-safe.
+Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes);
 
 /// What callout.v1.call is told. Thread-safe once it was decoded. GIL not needed.
 class CallSite {

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "callbacks/registry.h"
 #include "ffi/handlers.h"
-#include "registry/registry.h"
 #include "testing/fake_callbacks.h"
 #include "testing/fake_runtime.h"
 #include "testing/live_counts.h"

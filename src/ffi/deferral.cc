@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include "callbacks/failures.h"
 #include "frame/buffer.h"
-#include "registry/failures.h"
 
 namespace callout::internal {
 

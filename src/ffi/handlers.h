@@ -17,7 +17,7 @@ extern "C" {
 /// callout.v1.buffer_capturable, on CUDA only, is the same, and XLA may capture what the callback queues and replay it.
 XLA_FFI_Error* callout_v1_call_instantiate(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_call_execute(XLA_FFI_CallFrame* frame) noexcept;
-/// On CUDA: the callback gets copies on the host, see ffi/host_copies.h. Not to be captured.
+/// On CUDA: the callback gets copies on the host, see cuda/handlers/host_copies.h. Not to be captured.
 XLA_FFI_Error* callout_v1_cuda_call_instantiate(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_cuda_call_execute(XLA_FFI_CallFrame* frame) noexcept;
 

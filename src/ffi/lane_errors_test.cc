@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "registry/failures.h"
+#include "callbacks/failures.h"
 #include "testing/call_site_fixture.h"
 
 namespace callout::internal {

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "base/thread_annotations.h"
+#include "callbacks/invoke.h"
 #include "callout/dtype.h"
 #include "frame/thread_pool.h"
-#include "registry/invoke.h"
 
 namespace callout::internal {
 namespace {

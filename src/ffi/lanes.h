@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "attributes/call_attributes.h"
+#include "callbacks/callback.h"
 #include "callout/abi.h"
 #include "ffi/aliases.h"
 #include "frame/ffi_abi.h"
-#include "registry/callback.h"
 
 namespace callout::internal {
 

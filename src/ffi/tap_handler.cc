@@ -4,15 +4,15 @@
 #include <span>
 
 #include "base/small_buffer.h"
+#include "callbacks/invoke.h"
 #include "delivery/delivery.h"
 #include "ffi/deferral.h"
-#include "ffi/guard.h"
 #include "ffi/handlers.h"
 #include "ffi/tap_state.h"
 #include "ffi/thread_token.h"
 #include "frame/buffer.h"
 #include "frame/call_frame.h"
-#include "registry/invoke.h"
+#include "frame/guard.h"
 
 namespace callout::internal {
 namespace {

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
+#include "callbacks/failures.h"
+#include "callbacks/registry.h"
+#include "callbacks/stats_table.h"
 #include "delivery/delivery.h"
 #include "ffi/handlers.h"
-#include "registry/failures.h"
-#include "registry/registry.h"
-#include "registry/stats_table.h"
 #include "testing/fake_callbacks.h"
 #include "testing/fake_runtime.h"
 #include "testing/live_counts.h"

@@ -5,13 +5,13 @@
 #include <string>
 
 #include "attributes/decode.h"
+#include "callbacks/registry.h"
 #include "callout/dtype.h"
-#include "ffi/guard.h"
 #include "ffi/handlers.h"
 #include "ffi/told_site.h"
 #include "frame/buffer.h"
 #include "frame/call_frame.h"
-#include "registry/registry.h"
+#include "frame/guard.h"
 
 namespace callout::internal {
 namespace {

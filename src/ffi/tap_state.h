@@ -11,10 +11,10 @@
 
 #include "attributes/tap_attributes.h"
 #include "base/small_buffer.h"
+#include "callbacks/binding_scope.h"
 #include "delivery/delivery.h"
 #include "ffi/aliases.h"
 #include "frame/ffi_abi.h"
-#include "registry/binding_scope.h"
 
 namespace callout::internal {
 

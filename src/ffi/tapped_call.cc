@@ -4,8 +4,8 @@
 #include <string>
 
 #include "attributes/tap_attributes.h"
+#include "callbacks/invoke.h"
 #include "ffi/told_site.h"
-#include "registry/invoke.h"
 
 namespace callout::internal {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "callbacks/callback.h"
 #include "callout/status.h"
-#include "registry/callback.h"
 
 namespace callout::internal {
 

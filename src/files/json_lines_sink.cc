@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_string.h"
+#include "encoding/json.h"
 #include "files/file_options.h"
 #include "files/file_sink.h"
 #include "sinks/kinds.h"

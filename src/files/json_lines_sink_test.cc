@@ -9,7 +9,7 @@
 #include <limits>
 #include <sstream>
 
-#include "base/json.h"
+#include "encoding/json.h"
 #include "sinks/kinds.h"
 #include "testing/sink_fixture.h"
 #include "testing/status_matchers.h"

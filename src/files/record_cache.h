@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "callbacks/callback.h"
 #include "callout/status.h"
-#include "registry/callback.h"
 
 namespace callout::internal {
 

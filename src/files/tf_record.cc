@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "base/crc.h"
+#include "encoding/crc.h"
 #include "files/whole_records.h"
 
 namespace callout::internal {

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/percent.h"
+#include "callbacks/makers.h"
+#include "callbacks/native_function.h"
+#include "callbacks/progress_clock.h"
 #include "checks/check.h"
 #include "checks/origin.h"
-#include "registry/makers.h"
-#include "registry/native_function.h"
-#include "registry/progress_clock.h"
+#include "encoding/percent.h"
 #include "sinks/kinds.h"
 #include "sinks/progress_bar.h"
 #include "sinks/value_print.h"

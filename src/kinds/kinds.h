@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be made of text: the one place that knows all kinds of it. Whoever looks names up (registry/) or decodes
+// What can be made of text: the one place that knows all kinds of it. Whoever looks names up (callbacks/) or decodes
 // programs (ffi/) knows makers only.
 #pragma once
 
@@ -9,14 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
-#include "registry/callback.h"
 #include "sinks/sink_kind.h"
 
 namespace callout::internal {
 
-/// Lets programs and hosts have the core's kinds by their names (registry/makers.h). Whoever makes a runtime run
+/// Lets programs and hosts have the core's kinds by their names (callbacks/makers.h). Whoever makes a runtime run
 /// programs calls it before. Idempotent. Thread-safe.
 CALLOUT_EXPORT void RegisterKinds();
 

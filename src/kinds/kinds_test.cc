@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "registry/callback.h"
-#include "registry/registry.h"
+#include "callbacks/callback.h"
+#include "callbacks/registry.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
@@ -36,7 +36,7 @@ TEST_F(KindsTest, ProgramsGetPrintsByName) {
   const auto made = Registry::Get().Find("id_print:1;1000;1000000;;l0");
   ASSERT_THAT(made, IsOk());
   EXPECT_EQ(made.value()->label(), "id_print");
-  EXPECT_EQ(made.value()->lane(), Lane::kNative);
+  EXPECT_EQ(made.value()->worker(), Worker::kNative);
   EXPECT_THAT(Registry::Get().Find("id_print:1;x").status(),
               StatusIs(StatusCode::kInvalidArgument, "5 fields separated by ';'"));
 }
@@ -50,7 +50,7 @@ TEST_F(KindsTest, ProgramsGetWatchesByName) {
 TEST_F(KindsTest, ProgressBarsOfProgramsAreForgottenWithoutPython) {
   const auto bar = Registry::Get().Find("progress_bar:{}");
   ASSERT_THAT(bar, IsOk());
-  EXPECT_EQ(bar.value()->lane(), Lane::kNative);
+  EXPECT_EQ(bar.value()->worker(), Worker::kNative);
   EXPECT_THAT(bar.value()->Deliver({}), IsOk());
 }
 

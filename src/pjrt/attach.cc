@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "base/thread_annotations.h"
-#include "ffi/plugin_targets.h"
+#include "hosting/host_services.h"
 #include "kinds/kinds.h"
-#include "pjrt/host_services.h"
+#include "targets/plugin_targets.h"
 
 namespace callout::internal {
 namespace {

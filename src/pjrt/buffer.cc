@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "callout/pjrt/program.h"
+#include "frame/row_major.h"
 #include "pjrt/dtypes.h"
 #include "pjrt/loans.h"
 #include "pjrt/pjrt_abi.h"
-#include "pjrt/row_major.h"
 #include "pjrt/type_tag.h"
 
 namespace callout::pjrt {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/live_count.h"
-#include "pjrt/lanes.h"
 #include "pjrt/pjrt_abi.h"
+#include "pjrt/runners.h"
 #include "pjrt/topology.h"
 #include "pjrt/values.h"
 
@@ -35,19 +35,19 @@ Result<std::unique_ptr<Client>> Client::Make(std::shared_ptr<const Plugin> plugi
   return client;
 }
 
-internal::Lanes* Client::lanes() const {
-  std::call_once(lanes_made_, [this] { lanes_ = MakeLanes(); });
-  return lanes_.get();
+internal::Runners* Client::runners() const {
+  std::call_once(runners_made_, [this] { runners_ = MakeRunners(); });
+  return runners_.get();
 }
 
-std::unique_ptr<internal::Lanes> Client::MakeLanes() const {
+std::unique_ptr<internal::Runners> Client::MakeRunners() const {
   if (platform_ != "cpu" || options_.concurrent_runs == 0) return nullptr;
   ClientOptions options = options_;
   options.values["cpu_device_count"] = static_cast<int64_t>(options_.concurrent_runs);
   options.concurrent_runs = 0;
   Result<std::unique_ptr<Client>> client = Make(plugin_, std::move(options), /*is_counted=*/false);
   if (!client.ok() || client.value()->devices().empty()) return nullptr;  // programs run without them, too
-  return std::make_unique<internal::Lanes>(std::move(client).value());
+  return std::make_unique<internal::Runners>(std::move(client).value());
 }
 
 Status Client::Open() {
@@ -97,7 +97,7 @@ Result<Device> Client::Describe(PJRT_Device* device) const {
 }
 
 Client::~Client() {
-  lanes_.reset();  // waits for its runs, which may read this client's arrays
+  runners_.reset();  // waits for its runs, which may read this client's arrays
   if (handle_ == nullptr) return;
   PjrtArgs<PJRT_Client_Destroy_Args> args;
   args.client = handle_;

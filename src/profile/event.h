@@ -35,16 +35,16 @@ struct ProfileEvent {
   int32_t device = -1;  ///< FFI ordinal.
   uint32_t thread = 0;  ///< Index into the recording's threads.
   ProfileKind kind = ProfileKind::kCall;
-  uint8_t lane = 0;  ///< As the enum Lane of registry/callback.h.
+  uint8_t worker = 0;  ///< As the enum Worker of callbacks/callback.h.
   uint8_t failed = 0;
   uint8_t eager = 0;  ///< kCall: outside of a compiled program.
 };
 static_assert(sizeof(ProfileEvent) == 64);
 
 /// Names a record by its place in its queue: unique in a process, and never 0.
-inline uint64_t FlowOf(uint8_t lane, int32_t device, uint64_t sequence) {
+inline uint64_t FlowOf(uint8_t worker, int32_t device, uint64_t sequence) {
   constexpr uint64_t kSequenceBits = 40;
-  const uint64_t queue = (static_cast<uint64_t>(static_cast<uint32_t>(device)) & 0x3fffff) << 1 | lane;
+  const uint64_t queue = (static_cast<uint64_t>(static_cast<uint32_t>(device)) & 0x3fffff) << 1 | worker;
   return (queue + 1) << kSequenceBits | (sequence & ((uint64_t{1} << kSequenceBits) - 1));
 }
 

@@ -187,9 +187,9 @@ TEST(RecorderTest, AThreadIsNamedAndItsRoleKnown) {
 
 TEST(RecorderTest, FlowsOfDifferentRecordsDiffer) {
   std::set<uint64_t> flows;
-  for (const uint8_t lane : {uint8_t{0}, uint8_t{1}}) {
+  for (const uint8_t worker : {uint8_t{0}, uint8_t{1}}) {
     for (const int32_t device : {-1, 0, 1, 2048}) {
-      for (const uint64_t sequence : {1, 2, 1000000}) flows.insert(FlowOf(lane, device, sequence));
+      for (const uint64_t sequence : {1, 2, 1000000}) flows.insert(FlowOf(worker, device, sequence));
     }
   }
   EXPECT_EQ(flows.size(), 24U);

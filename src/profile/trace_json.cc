@@ -125,7 +125,7 @@ class Writer {
   }
 
   static std::string QueueName(const ProfileEvent& event) {
-    return std::string(event.lane == 0 ? "python" : "native") + " queue of device " + std::to_string(event.device);
+    return std::string(event.worker == 0 ? "python" : "native") + " queue of device " + std::to_string(event.device);
   }
 
   const Recording& recording_;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "profile/rows.h"
+#include "profile/timeline.h"
 
 namespace callout::internal {
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "encoding/json.h"
 
 namespace callout::internal {
 namespace {

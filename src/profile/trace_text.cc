@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-#include "base/json_string.h"
+#include "encoding/json.h"
 
 namespace callout::internal {
 namespace {

@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "callbacks/callback.h"
 #include "callout/dtype.h"
 #include "callout/export.h"
 #include "callout/status.h"
-#include "registry/callback.h"
 #include "sinks/step_counter.h"
 #include "text/format_string.h"
 #include "text/text_style.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "registry/callback.h"
+#include "callbacks/callback.h"
 #include "sinks/text_output.h"
 
 namespace callout::internal {
@@ -14,7 +14,7 @@ namespace callout::internal {
 class CALLOUT_EXPORT Sink : public Callback {
  public:
   using Callback::Callback;
-  Lane lane() const final { return Lane::kNative; }
+  Worker worker() const final { return Worker::kNative; }
   bool takes_taps_only() const final { return true; }
   /// A sink is the target of taps; a program cannot wait for it.
   Status Call(const callout_call& call) final;

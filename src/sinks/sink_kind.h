@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
-#include "registry/callback.h"
 
 namespace callout::internal {
 

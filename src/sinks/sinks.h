@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Receivers of taps that need no Python. They run on the native lane's thread, one record at a time, so they lock
+// Receivers of taps that need no Python. They run on the native worker's thread, one record at a time, so they lock
 // nothing.
 #pragma once
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "callbacks/callback.h"
 #include "callout/dtype.h"
-#include "registry/callback.h"
 
 namespace callout::internal {
 

@@ -29,13 +29,13 @@ std::shared_ptr<Callback> MakePrint(const std::string& label, int fd) {
 TEST_F(SinksTest, SinksTakeTapsOnly) {
   const callout_call call = {};
   EXPECT_THAT(MakePrint("print", 1)->Call(call), StatusIs(StatusCode::kFailedPrecondition, "a sink takes taps"));
-  EXPECT_EQ(MakePrint("print", 1)->lane(), Lane::kNative);
+  EXPECT_EQ(MakePrint("print", 1)->worker(), Worker::kNative);
 }
 
 TEST_F(SinksTest, NullSinkTakesAndForgets) {
   const auto sink = MakeSink("null", NullKind(), {}).value();
   EXPECT_EQ(sink->label(), "null");
-  EXPECT_EQ(sink->lane(), Lane::kNative);
+  EXPECT_EQ(sink->worker(), Worker::kNative);
   EXPECT_THAT(Deliver(*sink, kSingle, {TestBuffer::Scalar(1)}), IsOk());
   EXPECT_THAT(sink->Flush(), IsOk());
 }

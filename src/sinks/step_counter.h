@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "registry/callback.h"
+#include "callbacks/callback.h"
 
 namespace callout::internal {
 

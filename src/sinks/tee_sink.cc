@@ -3,7 +3,7 @@
 
 #include "base/caught.h"
 #include "base/ticks.h"
-#include "registry/invoke.h"
+#include "callbacks/invoke.h"
 #include "sinks/sink.h"
 #include "sinks/sinks.h"
 
@@ -72,7 +72,7 @@ class TeeSink final : public Sink {
 Result<std::shared_ptr<Callback>> MakeTeeSink(std::string label, std::vector<std::shared_ptr<Callback>> receivers) {
   if (receivers.empty()) return InvalidArgument("callout: the tee '" + label + "' has no receivers");
   for (const auto& receiver : receivers) {
-    if (receiver->lane() == Lane::kNative) continue;
+    if (receiver->worker() == Worker::kNative) continue;
     return InvalidArgument("callout: the tee '" + label + "' delivers without Python; '" + receiver->label() +
                            "' is a Python function");
   }

@@ -47,7 +47,7 @@ class Receiver final : public Sink {
 class PythonFunction final : public Callback {
  public:
   using Callback::Callback;
-  Lane lane() const override { return Lane::kPython; }
+  Worker worker() const override { return Worker::kPython; }
   Status Call(const callout_call& /*call*/) override { return OkStatus(); }
   Status Deliver(const Record& /*record*/) override { return OkStatus(); }
 };
@@ -70,7 +70,7 @@ TEST_F(TeeSinkTest, EveryReceiverGetsEveryRecord) {
   const auto a = std::make_shared<Receiver>("tee_a"), b = std::make_shared<Receiver>("tee_b");
   const auto tee = MakeTeeSink("tee", {a, b});
   ASSERT_THAT(tee, IsOk());
-  EXPECT_EQ(tee.value()->lane(), Lane::kNative);
+  EXPECT_EQ(tee.value()->worker(), Worker::kNative);
   void* no_block = nullptr;
   const uint64_t calls = a->stats().calls, bytes = b->stats().bytes;
   for (const float value : {1.0F, 2.0F}) {

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "base/utf8.h"
+#include "encoding/utf8.h"
 #include "text/text_style.h"
 
 namespace callout::internal {

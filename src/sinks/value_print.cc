@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/percent.h"
+#include "encoding/percent.h"
 
 namespace callout::internal {
 namespace {

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
-#include "registry/callback.h"
 #include "text/value_layout.h"
 
 namespace callout::internal {

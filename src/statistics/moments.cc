@@ -16,16 +16,16 @@ constexpr double kSmall = 1e-140;
 constexpr double kLarge = 1e140;
 
 // Compilers must not change the order of sums, so they vectorise none that is written as one.
-using Lanes = double __attribute__((vector_size(16)));
+using Pack = double __attribute__((vector_size(16)));
 using Counts = int64_t __attribute__((vector_size(16)));
-constexpr size_t kLanes = 2;
+constexpr size_t kPackSize = 2;
 constexpr size_t kVectors = 4;  // as many sums hide the latency of an addition
-constexpr size_t kBlock = kLanes * kVectors;
+constexpr size_t kBlock = kPackSize * kVectors;
 
-Lanes LoadLanes(const double* from) {
-  Lanes lanes;
-  std::memcpy(&lanes, from, sizeof(lanes));
-  return lanes;
+Pack LoadPack(const double* from) {
+  Pack pack;
+  std::memcpy(&pack, from, sizeof(pack));
+  return pack;
 }
 
 // All that one look at the elements tells.
@@ -48,21 +48,21 @@ struct Look {
   }
 };
 
-struct LookLanes {
-  Lanes sum = {};
-  Lanes min = Lanes{} + kInfinity;
-  Lanes max = Lanes{} - kInfinity;
-  Lanes least_magnitude = Lanes{} + kInfinity;
+struct LookPack {
+  Pack sum = {};
+  Pack min = Pack{} + kInfinity;
+  Pack max = Pack{} - kInfinity;
+  Pack least_magnitude = Pack{} + kInfinity;
   Counts zeros = {};
   Counts nans = {};
 
-  void Take(Lanes x) {
+  void Take(Pack x) {
     sum += x;
     min = x < min ? x : min;
     max = x > max ? x : max;
     const Counts is_zero = x == 0.0;
     const Counts bits = std::bit_cast<Counts>(x) & std::numeric_limits<int64_t>::max();
-    const Lanes magnitude = std::bit_cast<Lanes>(bits | (is_zero & std::bit_cast<int64_t>(kInfinity)));
+    const Pack magnitude = std::bit_cast<Pack>(bits | (is_zero & std::bit_cast<int64_t>(kInfinity)));
     least_magnitude = magnitude < least_magnitude ? magnitude : least_magnitude;
     zeros -= is_zero;
     nans -= x != x;
@@ -70,20 +70,20 @@ struct LookLanes {
 };
 
 Look LookAt(const double* values, size_t count) {
-  LookLanes all[kVectors];
+  LookPack all[kVectors];
   const size_t whole = count - count % kBlock;
   for (size_t i = 0; i < whole; i += kBlock) {
-    for (size_t v = 0; v < kVectors; ++v) all[v].Take(LoadLanes(values + i + kLanes * v));
+    for (size_t v = 0; v < kVectors; ++v) all[v].Take(LoadPack(values + i + kPackSize * v));
   }
   Look look;
-  for (const LookLanes& lanes : all) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      look.sum += lanes.sum[lane];
-      look.min = std::min(look.min, lanes.min[lane]);
-      look.max = std::max(look.max, lanes.max[lane]);
-      look.least_magnitude = std::min(look.least_magnitude, lanes.least_magnitude[lane]);
-      look.zeros += static_cast<size_t>(lanes.zeros[lane]);
-      look.nans += static_cast<size_t>(lanes.nans[lane]);
+  for (const LookPack& pack : all) {
+    for (size_t i = 0; i < kPackSize; ++i) {
+      look.sum += pack.sum[i];
+      look.min = std::min(look.min, pack.min[i]);
+      look.max = std::max(look.max, pack.max[i]);
+      look.least_magnitude = std::min(look.least_magnitude, pack.least_magnitude[i]);
+      look.zeros += static_cast<size_t>(pack.zeros[i]);
+      look.nans += static_cast<size_t>(pack.nans[i]);
     }
   }
   for (size_t i = whole; i < count; ++i) look.Take(values[i]);
@@ -97,21 +97,21 @@ struct Distances {
 
 // From `mean`, which rounding has moved a little: their sum puts that right.
 Distances DistancesFrom(double mean, const double* values, size_t count) {
-  Lanes squares[kVectors] = {};
-  Lanes sums[kVectors] = {};
+  Pack squares[kVectors] = {};
+  Pack sums[kVectors] = {};
   const size_t whole = count - count % kBlock;
   for (size_t i = 0; i < whole; i += kBlock) {
     for (size_t v = 0; v < kVectors; ++v) {
-      const Lanes distance = LoadLanes(values + i + kLanes * v) - mean;
+      const Pack distance = LoadPack(values + i + kPackSize * v) - mean;
       squares[v] += distance * distance;
       sums[v] += distance;
     }
   }
   Distances all;
   for (size_t v = 0; v < kVectors; ++v) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      all.squares += squares[v][lane];
-      all.sum += sums[v][lane];
+    for (size_t i = 0; i < kPackSize; ++i) {
+      all.squares += squares[v][i];
+      all.sum += sums[v][i];
     }
   }
   for (size_t i = whole; i < count; ++i) {

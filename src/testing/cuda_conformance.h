@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "base/read_file.h"
+#include "cuda/driver/graph.h"
+#include "cuda/driver/kernel.h"
+#include "cuda/driver/resources.h"
 #include "testing/live_counts.h"
 #include "testing/load_software_gpu.h"
 #include "testing/scale_ptx.h"
 #include "testing/status_matchers.h"
-#include "transport/cuda/graph.h"
-#include "transport/cuda/kernel.h"
-#include "transport/cuda/resources.h"
 
 namespace callout::internal::cuda {
 

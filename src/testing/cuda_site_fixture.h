@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/driver/resources.h"
 #include "testing/fake_runtime.h"
 #include "testing/live_counts.h"
 #include "testing/load_software_gpu.h"
 #include "testing/status_matchers.h"
-#include "transport/cuda/resources.h"
 
 namespace callout::internal {
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "callbacks/registry.h"
+#include "callbacks/stats_table.h"
 #include "delivery/delivery.h"
 #include "ffi/handlers.h"
-#include "registry/registry.h"
-#include "registry/stats_table.h"
 #include "testing/cuda_site_fixture.h"
 #include "testing/fake_callbacks.h"
 #include "testing/spin.h"
@@ -40,7 +40,7 @@ class CudaTapTest : public CudaSiteTest {
 
   static void Barrier() { ASSERT_THAT(Delivery::Get().Drain(kForever), ::testing::IsEmpty()); }
 
-  /// Records of device `ordinal` that are under way, on all lanes.
+  /// Records of device `ordinal` that are under way, on all workers.
   static UpstreamStats UnderWay(int32_t ordinal = 0) {
     UpstreamStats sum;
     for (const NamedQueueStats& queue : Delivery::Get().QueueStatistics()) {
@@ -52,8 +52,8 @@ class CudaTapTest : public CudaSiteTest {
     return sum;
   }
 
-  static std::shared_ptr<FakeCallback> Bind(const std::string& name = "test.tap", Lane lane = Lane::kNative) {
-    auto callback = std::make_shared<FakeCallback>(name, lane);
+  static std::shared_ptr<FakeCallback> Bind(const std::string& name = "test.tap", Worker worker = Worker::kNative) {
+    auto callback = std::make_shared<FakeCallback>(name, worker);
     EXPECT_EQ(Registry::Get().Bind(name, callback), "py:" + name);
     return callback;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Callbacks for tests: one that does what it is told to, and one that blocks on command. Either stands for a Python
-// callback, too: a callback on the Python lane without a gate needs no interpreter.
+// callback, too: a callback on the Python worker without a gate needs no interpreter.
 #pragma once
 
 #include <condition_variable>
@@ -10,14 +10,15 @@
 #include <vector>
 
 #include "base/thread_annotations.h"
-#include "registry/callback.h"
+#include "callbacks/callback.h"
 
 namespace callout::internal {
 
 /// Calls the functions that it was given. They are to be set before the callback is used.
 class FakeCallback : public Callback {
  public:
-  explicit FakeCallback(std::string label, Lane lane = Lane::kNative) : Callback(std::move(label)), lane_(lane) {}
+  explicit FakeCallback(std::string label, Worker worker = Worker::kNative)
+      : Callback(std::move(label)), worker_(worker) {}
 
   std::function<Status(const callout_call&)> on_call = [](const callout_call&) { return OkStatus(); };
   std::function<Status(const Record&)> on_deliver = [](const Record&) { return OkStatus(); };
@@ -25,19 +26,20 @@ class FakeCallback : public Callback {
   std::function<void()> on_destroy = [] {};
 
   ~FakeCallback() override { on_destroy(); }
-  Lane lane() const override { return lane_; }
+  Worker worker() const override { return worker_; }
   Status Call(const callout_call& call) override { return on_call(call); }
   Status Deliver(const Record& record) override { return on_deliver(record); }
   Status Flush() override { return on_flush(); }
 
  private:
-  const Lane lane_;
+  const Worker worker_;
 };
 
 /// Blocks in Call and Deliver until it is told to go on; counts who is inside and who was.
 class BlockingCallback final : public Callback {
  public:
-  explicit BlockingCallback(std::string label, Lane lane = Lane::kNative) : Callback(std::move(label)), lane_(lane) {}
+  explicit BlockingCallback(std::string label, Worker worker = Worker::kNative)
+      : Callback(std::move(label)), worker_(worker) {}
 
   /// Lets everybody through, from now on. Thread-safe.
   void Open();
@@ -46,14 +48,14 @@ class BlockingCallback final : public Callback {
   /// How many have entered. Thread-safe.
   int entered() const;
 
-  Lane lane() const override { return lane_; }
+  Worker worker() const override { return worker_; }
   Status Call(const callout_call& call) override;
   Status Deliver(const Record& record) override;
 
  private:
   void Enter();
 
-  const Lane lane_;
+  const Worker worker_;
   mutable Mutex mutex_;
   std::condition_variable_any changed_;
   int entered_ CALLOUT_GUARDED_BY(mutex_) = 0;

@@ -13,8 +13,8 @@
 #include <mutex>
 #include <utility>
 
+#include "cuda/driver/resources.h"
 #include "frame/ffi_abi.h"
-#include "transport/cuda/resources.h"
 
 namespace callout::internal {
 namespace {

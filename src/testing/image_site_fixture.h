@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/read_file.h"
+#include "cuda/kernels/image_kernel.h"
 #include "ffi/handlers.h"
-#include "images/image_kernel.h"
 #include "testing/cuda_site_fixture.h"
 
 namespace callout::internal {

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "base/sha256.h"
-#include "registry/embedded_library.h"
+#include "callbacks/embedded_library.h"
+#include "encoding/sha256.h"
 
 namespace callout::internal {
 

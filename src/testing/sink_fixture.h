@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/ticks.h"
-#include "registry/callback.h"
+#include "callbacks/callback.h"
 #include "testing/live_counts.h"
 #include "testing/test_buffer.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/utf8.h"
+#include "encoding/utf8.h"
 #include "text/format_spec.h"
 #include "text/number_text.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/utf8.h"
+#include "encoding/utf8.h"
 #include "frame/elements.h"
 #include "frame/subbyte.h"
 #include "text/excerpt.h"

@@ -7,8 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "base/json.h"
-#include "base/json_string.h"
+#include "encoding/json.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
 #include "text/formatted_array.h"

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "base/utf8.h"
+#include "encoding/utf8.h"
 
 namespace callout::internal {
 namespace {

@@ -29,7 +29,7 @@ class Watch final : public Callback, public Inspector {
   Watch(std::string label, WatchOptions options) : Callback(std::move(label)), options_(options) {}
 
   // Its notices are logged, and Python's loggers need the interpreter.
-  Lane lane() const override { return Lane::kPython; }
+  Worker worker() const override { return Worker::kPython; }
   Inspector* inspector() override { return this; }
   Status Call(const callout_call& /*call*/) override {
     return FailedPrecondition("a watch looks at taps; it cannot be called for a result");

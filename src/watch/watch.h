@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
-#include "registry/callback.h"
 #include "watch/non_finite.h"
 
 namespace callout::internal {

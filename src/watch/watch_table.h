@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/fork_mutex.h"
+#include "callbacks/callback.h"
 #include "callout/export.h"
-#include "registry/callback.h"
 #include "watch/non_finite.h"
 
 namespace callout::internal {

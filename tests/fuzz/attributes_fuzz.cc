@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "attributes/decode.h"
-#include "attributes/targets.h"
+#include "attributes/tables.h"
+#include "callbacks/registry.h"
+#include "cuda/handlers/image_site.h"
 #include "delivery/delivery.h"
 #include "ffi/handlers.h"
-#include "ffi/image_site.h"
 #include "frame/attributes.h"
 #include "fuzz.h"
 #include "kinds/kinds.h"
-#include "registry/registry.h"
 #include "testing/fake_callbacks.h"
 #include "testing/fake_runtime.h"
 

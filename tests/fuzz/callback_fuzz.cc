@@ -3,10 +3,10 @@
 // Serialized callbacks, which a host gets from somewhere, and the names of callbacks in programs.
 #include <string>
 
+#include "callbacks/makers.h"
 #include "callout/pjrt/host_callback.h"
 #include "fuzz.h"
 #include "kinds/kinds.h"
-#include "registry/makers.h"
 #include "tokens.h"
 
 void callout::fuzz::Try(std::string_view bytes) {

@@ -2,8 +2,8 @@
 //
 // What a plugin tells of a compiled program: an HloModuleProto, behind a byte for the number of devices.
 #include "fuzz.h"
-#include "pjrt/hlo_calls.h"
-#include "pjrt/hlo_signature.h"
+#include "programs/hlo_calls.h"
+#include "programs/hlo_signature.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
   if (bytes.empty()) return;

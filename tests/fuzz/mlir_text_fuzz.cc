@@ -7,7 +7,7 @@
 
 #include "callout/pjrt/host_transfer.h"
 #include "fuzz.h"
-#include "pjrt/host_transfers.h"
+#include "transfers/preparation.h"
 
 namespace callout::fuzz {
 namespace {

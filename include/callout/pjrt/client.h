@@ -14,7 +14,7 @@
 #include "callout/status.h"
 
 namespace callout::internal {
-class Lanes;
+class Runners;
 }
 
 struct PJRT_Client;
@@ -76,7 +76,7 @@ class CALLOUT_EXPORT Client {
   /// For this library's own classes.
   PJRT_Client* handle() const { return handle_; }
   /// Made when they are first asked for. Null where programs need none, or the plugin cannot have them.
-  internal::Lanes* lanes() const;
+  internal::Runners* runners() const;
 
   ~Client();
   Client(const Client&) = delete;
@@ -88,7 +88,7 @@ class CALLOUT_EXPORT Client {
   static Result<std::unique_ptr<Client>> Make(std::shared_ptr<const Plugin> plugin, ClientOptions options,
                                               bool is_counted);
   Status Open();
-  std::unique_ptr<internal::Lanes> MakeLanes() const;
+  std::unique_ptr<internal::Runners> MakeRunners() const;
   Status ReadDevices();
   Result<Device> Describe(PJRT_Device* device) const;
 
@@ -98,8 +98,8 @@ class CALLOUT_EXPORT Client {
   PJRT_Client* handle_ = nullptr;
   std::string platform_;
   std::vector<Device> devices_;
-  mutable std::once_flag lanes_made_;
-  mutable std::unique_ptr<internal::Lanes> lanes_;
+  mutable std::once_flag runners_made_;
+  mutable std::unique_ptr<internal::Runners> runners_;
 };
 
 }  // namespace callout::pjrt

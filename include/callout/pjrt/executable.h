@@ -25,7 +25,7 @@ namespace callout::internal {
 class ArgumentTypes;
 class BindingScope;
 class HostTransferProgram;
-class Lanes;
+class Runners;
 }  // namespace callout::internal
 
 namespace callout::pjrt {
@@ -85,7 +85,7 @@ class CALLOUT_EXPORT LoadedExecutable {
  public:
   /// Starts it. `arguments`: per device of the program. May return before it is done. Errors: InvalidArgument for
   /// another number of devices, and for arguments of other types or of another client; the callback's or the plugin's
-  /// own. Blocks until the arguments are there where the program runs on a lane, see ClientOptions::concurrent_runs.
+  /// own. Blocks until the arguments are there where the program runs on a runner, see ClientOptions::concurrent_runs.
   Result<Execution> Execute(std::span<const std::vector<const Buffer*>> arguments,
                             const ExecuteOptions& options = {}) const;
   /// On one device, waited for. DeadlineExceeded after ExecuteOptions::timeout, which a program that XLA:CPU runs on
@@ -123,8 +123,8 @@ class CALLOUT_EXPORT LoadedExecutable {
 
   Status ReadProperties();
   Status CheckArgumentLayouts() const;
-  Status MoveToLanes(const std::shared_ptr<const Client>& home, int32_t device, const std::string& bytes,
-                     internal::BindingScope& scope);
+  Status MoveToRunners(const std::shared_ptr<const Client>& home, int32_t device, const std::string& bytes,
+                       internal::BindingScope& scope);
   bool RunsOnCaller() const;
   Result<std::string> ReadHloModule() const;
   Result<std::vector<Buffer>> RunFor(const std::vector<const Buffer*>& arguments, const ExecuteOptions& options) const;
@@ -146,8 +146,8 @@ class CALLOUT_EXPORT LoadedExecutable {
   std::shared_ptr<const internal::HostTransferProgram> transfers_;  // null: none
   std::shared_ptr<internal::ArgumentTypes> argument_types_;
   bool is_from_cache_ = false;
-  int32_t lane_device_ = 0;           // the id of the device that it was compiled for
-  internal::Lanes* lanes_ = nullptr;  // the client's; null: it runs on the devices that it was compiled for
+  int32_t home_device_ = 0;               // the id of the device that it was compiled for
+  internal::Runners* runners_ = nullptr;  // the client's; null: it runs on the devices that it was compiled for
 };
 
 /// Thread-safe.

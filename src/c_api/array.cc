@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrays of callout/c_api.h.
+#include "c_api/handles.h"
+#include "c_api/status.h"
+#include "callout/pjrt/buffer.h"
+#include "pjrt/pjrt_abi.h"
+
+using namespace callout;  // the functions are C symbols
+using callout::internal::GuardC;
+using callout::internal::PjrtArgs;
+
+namespace {
+
+constexpr const char* kFromHost = "callout_array_from_host";
+
+// As plugins take and give them: dense, and nothing of less than a byte.
+Result<uint64_t> HostBytes(DType dtype, std::span<const int64_t> dims) {
+  uint64_t bytes = static_cast<uint64_t>(BitWidth(dtype) + 7) / 8;
+  for (const int64_t extent : dims) {
+    if (extent < 0) return InvalidArgument(std::string(kFromHost) + ": an extent is " + std::to_string(extent));
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes)) {
+      return InvalidArgument(std::string(kFromHost) + ": the array is too large");
+    }
+  }
+  return bytes;
+}
+
+Status CheckHostArray(DType dtype, std::span<const int64_t> dims, const void* data, size_t size_bytes) {
+  if (BitWidth(dtype) == 0) {
+    return InvalidArgument(std::string(kFromHost) + ": there is no dtype " +
+                           std::to_string(static_cast<uint32_t>(dtype)));
+  }
+  CALLOUT_ASSIGN_OR_RETURN(const uint64_t expected, HostBytes(dtype, dims));
+  if (expected != size_bytes) {
+    return InvalidArgument(std::string(kFromHost) + ": expected " + std::to_string(expected) + " bytes, got " +
+                           std::to_string(size_bytes));
+  }
+  if (data == nullptr && expected > 0) return InvalidArgument(std::string(kFromHost) + ": data is null");
+  return OkStatus();
+}
+
+const internal::PjrtApi& Api(const callout_array& array) { return array.client->plugin().api(); }
+
+}  // namespace
+
+callout_status* callout_array_from_host(const callout_client* client, size_t device, uint32_t dtype,
+                                        const int64_t* dims, size_t rank, const void* data, size_t size_bytes,
+                                        callout_array** out) noexcept {
+  return GuardC(kFromHost, {{client, "client"}, {out, "out"}}, [&]() -> Status {
+    if (dims == nullptr && rank > 0) return InvalidArgument(std::string(kFromHost) + ": dims is null");
+    CALLOUT_ASSIGN_OR_RETURN(const pjrt::Device* found, internal::FindDevice(kFromHost, *client->client, device));
+    const std::span<const int64_t> shape(dims, rank);
+    const auto type = static_cast<DType>(dtype);
+    CALLOUT_RETURN_IF_ERROR(CheckHostArray(type, shape, data, size_bytes));
+    CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer, pjrt::Buffer::FromHost(client->client, *found, type, shape, data));
+    *out = internal::NewHandle<callout_array>(client->client, std::move(buffer));
+    return OkStatus();
+  });
+}
+
+callout_status* callout_array_dtype(const callout_array* array, uint32_t* out) noexcept {
+  return GuardC(__func__, {{array, "array"}, {out, "out"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(const DType dtype, array->buffer.dtype());
+    *out = static_cast<uint32_t>(dtype);
+    return OkStatus();
+  });
+}
+
+callout_status* callout_array_dims(const callout_array* array, const int64_t** dims, size_t* rank) noexcept {
+  return GuardC(__func__, {{array, "array"}, {dims, "dims"}, {rank, "rank"}}, [&]() -> Status {
+    PjrtArgs<PJRT_Buffer_Dimensions_Args> args;
+    args.buffer = array->buffer.handle();
+    CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(Api(*array), PJRT_Buffer_Dimensions, args));
+    *dims = args.dims;
+    *rank = args.num_dims;
+    return OkStatus();
+  });
+}
+
+callout_status* callout_array_size_bytes(const callout_array* array, size_t* out) noexcept {
+  return GuardC(__func__, {{array, "array"}, {out, "out"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(*out, array->buffer.HostSize());
+    return OkStatus();
+  });
+}
+
+callout_status* callout_array_to_host(const callout_array* array, void* data, size_t size_bytes) noexcept {
+  return GuardC(__func__, {{array, "array"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(const size_t expected, array->buffer.HostSize());
+    if (data == nullptr && expected > 0 && size_bytes == expected) {
+      return InvalidArgument("callout_array_to_host: data is null");
+    }
+    return array->buffer.ToHost(data, size_bytes);
+  });
+}
+
+void callout_array_destroy(callout_array* array) noexcept { delete array; }

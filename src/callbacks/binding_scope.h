@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names that hold for one compilation: runtimes instantiate call sites on the thread that compiles.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "callbacks/callback.h"
+#include "callout/export.h"
+
+namespace callout::internal {
+
+using Bindings = std::map<std::string, std::shared_ptr<Callback>, std::less<>>;
+
+/// While it lives, this thread's Registry::Find looks into `bindings` first. May be nested: the innermost counts.
+class CALLOUT_EXPORT BindingScope {
+ public:
+  /// Makes a callback for a name that nothing else has.
+  using Fallback = std::function<std::shared_ptr<Callback>(std::string_view name)>;
+
+  /// `bindings` outlives the scope. `fallback` may be null: then such a name is an error.
+  explicit BindingScope(const Bindings& bindings, Fallback fallback = nullptr);
+  ~BindingScope();
+  BindingScope(const BindingScope&) = delete;
+  BindingScope& operator=(const BindingScope&) = delete;
+
+  /// What call sites take for their device from now on, whatever the runtime tells them.
+  void SetDevice(int32_t ordinal) { device_ = ordinal; }
+
+  /// Names that were asked for meanwhile, each once, in order.
+  const std::vector<std::string>& asked() const { return asked_; }
+
+  /// The device of this thread's scope; -1 if there is none: the runtime's counts.
+  static int32_t Device();
+  /// Of this thread's scope; null if there is none, or none of that name.
+  static std::shared_ptr<Callback> Find(std::string_view name);
+  /// What this thread's scope makes for a name that nothing has; null if there is none, or it makes nothing.
+  static std::shared_ptr<Callback> MakeFallback(std::string_view name);
+  /// True if this thread's scope has the name.
+  static bool Has(std::string_view name);
+
+ private:
+  const Bindings& bindings_;
+  const Fallback fallback_;
+  BindingScope* const outer_;
+  int32_t device_ = -1;
+  std::vector<std::string> asked_;
+};
+
+}  // namespace callout::internal

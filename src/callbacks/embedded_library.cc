@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callbacks/embedded_library.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "base/dynamic_library.h"
+#include "base/thread_annotations.h"
+#include "callbacks/native_function.h"
+#include "callbacks/registry.h"
+#include "encoding/sha256.h"
+
+namespace callout::internal {
+namespace {
+
+std::atomic<bool> g_allowed{true};
+
+struct Loaded {
+  Mutex mutex;
+  std::map<std::string, DynamicLibrary, std::less<>> by_digest CALLOUT_GUARDED_BY(mutex);
+  std::map<std::tuple<std::string, std::string, std::string>, std::weak_ptr<Callback>> functions
+      CALLOUT_GUARDED_BY(mutex);  // by digest, symbol and label
+};
+
+Loaded& GetLoaded() {
+  static Loaded* const loaded = new Loaded;  // leaked: programs are compiled until the process ends
+  return *loaded;
+}
+
+Status Check(const std::string& label, const EmbeddedLibrary& library) {
+  if (!g_allowed.load(std::memory_order_relaxed)) {
+    return FailedPrecondition("callout: the program carries the native function '" + label +
+                              "', and this process does not run code that programs carry (config.embedded_code)");
+  }
+  if (library.platform != NativePlatform()) {
+    return FailedPrecondition("callout: the native function '" + label + "' that the program carries is for " +
+                              std::string(library.platform) + "; this is " + NativePlatform());
+  }
+  if (const std::string digest = Sha256Hex(library.bytes); digest != library.digest) {
+    return InvalidArgument("callout: the native function '" + label +
+                           "' that the program carries is damaged: its SHA-256 is " + digest + ", expected " +
+                           std::string(library.digest));
+  }
+  return OkStatus();
+}
+
+Result<DynamicLibrary> Open(Loaded& loaded, const EmbeddedLibrary& library) CALLOUT_REQUIRES(loaded.mutex) {
+  if (auto it = loaded.by_digest.find(library.digest); it != loaded.by_digest.end()) return it->second;
+  const std::string name = "callout-" + std::string(library.digest.substr(0, 16));
+  CALLOUT_ASSIGN_OR_RETURN(DynamicLibrary opened, DynamicLibrary::OpenBytes(name, library.bytes));
+  loaded.by_digest.emplace(library.digest, opened);
+  return opened;
+}
+
+}  // namespace
+
+std::string NativePlatform() {
+  utsname names = {};
+  uname(&names);
+  std::string system = names.sysname;
+  std::ranges::transform(system, system.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return system + "-" + names.machine;
+}
+
+void AllowEmbeddedLibraries(bool allow) { g_allowed.store(allow, std::memory_order_relaxed); }
+
+Result<std::shared_ptr<Callback>> LoadEmbeddedFunction(const std::string& label, const EmbeddedLibrary& library) {
+  CALLOUT_RETURN_IF_ERROR(Check(label, library));
+  Loaded& loaded = GetLoaded();
+  MutexLock lock(loaded.mutex);
+  std::weak_ptr<Callback>& known = loaded.functions[{std::string(library.digest), std::string(library.symbol), label}];
+  if (auto callback = known.lock()) return callback;
+  CALLOUT_ASSIGN_OR_RETURN(const DynamicLibrary opened, Open(loaded, library));
+  CALLOUT_ASSIGN_OR_RETURN(auto callback, FindNativeFunction(label, opened, std::string(library.symbol)));
+  known = callback;
+  // Known by name, too, for as long as it lives: reports find it there.
+  const std::string bound = std::string(kNativePrefix) + label + "/" + std::string(library.digest);
+  Registry::Get().Unbind(Registry::Get().Bind(bound, callback), callback);
+  return callback;
+}
+
+}  // namespace callout::internal

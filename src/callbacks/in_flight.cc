@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callbacks/in_flight.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace callout::internal {
+namespace {
+
+// One a thread, in a list that only grows; a thread that ends leaves its slot for the next one.
+struct alignas(64) Slot {
+  std::atomic<bool> taken{true};
+  std::atomic<Activity> activity{Activity::kIdle};
+  std::atomic<uint64_t> serial{0};
+  std::atomic<uint64_t> callback_id{0};
+  std::atomic<int32_t> device_ordinal{-1};
+  std::atomic<int64_t> run_id{0};
+  std::atomic<int64_t> thread_id{0};
+  Slot* next = nullptr;
+};
+
+std::atomic<Slot*> g_slots{nullptr};
+std::atomic<void (*)()> g_on_new_thread{nullptr};
+
+Slot* TakeSlot() {
+  for (Slot* slot = g_slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next) {
+    bool taken = false;
+    if (slot->taken.compare_exchange_strong(taken, true, std::memory_order_acq_rel)) return slot;
+  }
+  auto* slot = new Slot;
+  slot->next = g_slots.load(std::memory_order_relaxed);
+  // Before reading `g_on_new_thread`: pairs with WhenThreadsCall, one of the two sees the other.
+  while (!g_slots.compare_exchange_weak(slot->next, slot, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+  }
+  return slot;
+}
+
+struct SlotOwner {
+  Slot* slot = TakeSlot();
+  SlotOwner() {
+    slot->thread_id.store(syscall(SYS_gettid), std::memory_order_relaxed);
+    if (auto* const told = g_on_new_thread.load(std::memory_order_seq_cst)) told();
+  }
+  ~SlotOwner() {
+    slot->activity.store(Activity::kIdle, std::memory_order_relaxed);
+    slot->taken.store(false, std::memory_order_release);
+  }
+};
+
+Slot& ThreadSlot() {
+  thread_local SlotOwner owner;
+  return *owner.slot;
+}
+
+void Write(Slot& slot, Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id) {
+  // Only this thread writes. The watchdog tolerates a reading torn between two states: it acts only on a serial that it
+  // has seen unchanged for seconds.
+  slot.callback_id.store(callback_id, std::memory_order_relaxed);
+  slot.device_ordinal.store(device_ordinal, std::memory_order_relaxed);
+  slot.run_id.store(run_id, std::memory_order_relaxed);
+  slot.activity.store(activity, std::memory_order_relaxed);
+  slot.serial.store(slot.serial.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+}  // namespace
+
+InFlightScope::InFlightScope(Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id) {
+  Slot& slot = ThreadSlot();
+  saved_ = {slot.activity.load(std::memory_order_relaxed), slot.callback_id.load(std::memory_order_relaxed),
+            slot.device_ordinal.load(std::memory_order_relaxed), slot.run_id.load(std::memory_order_relaxed)};
+  Write(slot, activity, callback_id, device_ordinal, run_id);
+}
+
+InFlightScope::~InFlightScope() {
+  Write(ThreadSlot(), saved_.activity, saved_.callback_id, saved_.device_ordinal, saved_.run_id);
+}
+
+bool InsideCall() { return ThreadSlot().activity.load(std::memory_order_relaxed) == Activity::kCall; }
+
+void WhenThreadsCall(void (*told)()) {
+  g_on_new_thread.store(told, std::memory_order_seq_cst);
+  if (g_slots.load(std::memory_order_seq_cst) != nullptr) told();
+}
+
+std::vector<InFlight> ReadInFlight() {
+  std::vector<InFlight> readings;
+  for (Slot* slot = g_slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next) {
+    InFlight reading;
+    reading.serial = slot->serial.load(std::memory_order_acquire);  // pairs with the release in Write
+    reading.activity = slot->activity.load(std::memory_order_relaxed);
+    if (reading.activity == Activity::kIdle) continue;
+    reading.callback_id = slot->callback_id.load(std::memory_order_relaxed);
+    reading.device_ordinal = slot->device_ordinal.load(std::memory_order_relaxed);
+    reading.run_id = slot->run_id.load(std::memory_order_relaxed);
+    reading.thread_id = slot->thread_id.load(std::memory_order_relaxed);
+    readings.push_back(reading);
+  }
+  return readings;
+}
+
+}  // namespace callout::internal

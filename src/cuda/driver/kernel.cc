@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/driver/kernel.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/thread_annotations.h"
+
+namespace callout::internal::cuda {
+namespace {
+
+constexpr size_t kLogBytes = 8192;
+
+std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
+
+// What the driver's compiler has to say of an image that was refused. It is loaded once more for that: a library that
+// lives may be compiled later, when a log given to it would be gone.
+std::string WordsOfTheCompiler(const Driver& driver, const void* image) {
+  std::string log(kLogBytes, '\0');
+  int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log.data(), reinterpret_cast<void*>(uintptr_t{kLogBytes})};
+  CUlibrary library = nullptr;
+  if (driver.LibraryLoadData(&library, image, options, values, 2, nullptr, nullptr, 0) == CUDA_SUCCESS) {
+    static_cast<void>(driver.LibraryUnload(library));
+  }
+  log.resize(std::min(log.find('\0'), log.size()));
+  log.resize(log.find_last_not_of(" \n") + 1);
+  return log;
+}
+
+}  // namespace
+
+Result<Library> LoadLibrary(const Driver& driver, const void* image, const std::string& name) {
+  CUlibrary library = nullptr;
+  const Status loaded = driver.Check(driver.LibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0),
+                                     {.function = "cuLibraryLoadData", .subject = Quoted(name)});
+  if (loaded.ok()) return Library(driver, library);
+  const std::string words = WordsOfTheCompiler(driver, image);
+  if (words.empty()) return loaded;
+  return Status(loaded.code(), std::string(loaded.message()) + "\nThe driver's compiler says: " + words);
+}
+
+Result<CUkernel> FindKernel(const Driver& driver, const Library& library, const std::string& name) {
+  CUkernel kernel = nullptr;
+  CALLOUT_RETURN_IF_ERROR(driver.Check(driver.LibraryGetKernel(&kernel, library.get(), name.c_str()),
+                                       {.function = "cuLibraryGetKernel", .subject = Quoted(name)}));
+  return kernel;
+}
+
+Result<CUfunction> FindFunction(const Device& device, CUkernel kernel, const std::string& name) {
+  ContextScope scope(device);
+  CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  CUfunction function = nullptr;
+  CALLOUT_RETURN_IF_ERROR(
+      device.Check(device.driver().KernelGetFunction(&function, kernel), "cuKernelGetFunction", Quoted(name)));
+  return function;
+}
+
+Result<std::vector<Parameter>> Parameters(const Device& device, CUfunction function, const std::string& name) {
+  const Driver& driver = device.driver();
+  if (driver.FuncGetParamInfo == nullptr) {
+    return Unimplemented("the CUDA driver has no cuFuncGetParamInfo, so the parameters of " + Quoted(name) +
+                         " are not known");
+  }
+  ContextScope scope(device);
+  CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  std::vector<Parameter> parameters;
+  for (;;) {
+    Parameter next;
+    const CUresult result = driver.FuncGetParamInfo(function, parameters.size(), &next.offset, &next.bytes);
+    if (result == CUDA_ERROR_INVALID_VALUE) return parameters;  // how a driver says that there are no more
+    CALLOUT_RETURN_IF_ERROR(device.Check(result, "cuFuncGetParamInfo", Quoted(name)));
+    parameters.push_back(next);
+  }
+}
+
+Status PermitSharedMemory(const Device& device, CUfunction function, int bytes, const std::string& name) {
+  ContextScope scope(device);
+  CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  // A function has one limit, whoever asks, and the driver sets it also to less.
+  static Mutex* const mutex = new Mutex;
+  const MutexLock lock(*mutex);
+  int permitted = 0;
+  CALLOUT_RETURN_IF_ERROR(device.Check(
+      device.driver().FuncGetAttribute(&permitted, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function),
+      "cuFuncGetAttribute", Quoted(name)));
+  if (bytes <= permitted) return OkStatus();
+  return device.Check(
+      device.driver().FuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes),
+      "cuFuncSetAttribute", Quoted(name) + " for " + std::to_string(bytes) + " bytes of shared memory");
+}
+
+Status Launch(const Device& device, CUfunction function, const LaunchShape& shape, CUstream stream, void** parameters,
+              std::string_view name) {
+  const auto& [grid, block, shared_bytes, cooperative] = shape;
+  const Driver& driver = device.driver();
+  const CUresult result = cooperative
+                              ? driver.LaunchCooperativeKernel(function, grid[0], grid[1], grid[2], block[0], block[1],
+                                                               block[2], shared_bytes, stream, parameters)
+                              : driver.LaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2],
+                                                    shared_bytes, stream, parameters, nullptr);
+  if (result == CUDA_SUCCESS) [[likely]]
+    return OkStatus();
+  return device.Check(result, cooperative ? "cuLaunchCooperativeKernel" : "cuLaunchKernel", Quoted(name));
+}
+
+}  // namespace callout::internal::cuda

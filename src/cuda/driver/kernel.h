@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels from the bytes of an image. Libraries and kernels belong to no context; a kernel's function does.
+// Thread-safe. GIL not needed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "callout/export.h"
+#include "cuda/driver/handle.h"
+
+namespace callout::internal::cuda {
+
+/// A cubin, a fat binary, or PTX that ends with a NUL. The driver copies `image`. `name` is for errors.
+CALLOUT_EXPORT Result<Library> LoadLibrary(const Driver& driver, const void* image, const std::string& name);
+
+/// Borrowed: valid as long as the library.
+CALLOUT_EXPORT Result<CUkernel> FindKernel(const Driver& driver, const Library& library, const std::string& name);
+
+/// What `kernel` is in the device's context. It may load code: do it before a stream is captured, not while.
+/// Borrowed: valid as long as the kernel's library.
+CALLOUT_EXPORT Result<CUfunction> FindFunction(const Device& device, CUkernel kernel, const std::string& name);
+
+struct Parameter {
+  size_t offset = 0;
+  size_t bytes = 0;
+};
+
+/// What the image says of the kernel's parameters. Unimplemented before CUDA 12.4.
+CALLOUT_EXPORT Result<std::vector<Parameter>> Parameters(const Device& device, CUfunction function,
+                                                         const std::string& name);
+
+/// Permits launches with that much dynamic shared memory, and with what was permitted before. More than 48 KB together
+/// with the kernel's own needs permission.
+CALLOUT_EXPORT Status PermitSharedMemory(const Device& device, CUfunction function, int bytes, const std::string& name);
+
+struct LaunchShape {
+  unsigned int grid[3] = {1, 1, 1};
+  unsigned int block[3] = {1, 1, 1};
+  unsigned int shared_bytes = 0;
+  bool cooperative = false;  ///< All blocks run at once, so that they can wait for each other.
+};
+
+/// Queues one launch on `stream`, or records it. The device's context is current. The driver copies the parameters
+/// before this returns.
+CALLOUT_EXPORT Status Launch(const Device& device, CUfunction function, const LaunchShape& shape, CUstream stream,
+                             void** parameters, std::string_view name);
+
+}  // namespace callout::internal::cuda

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Callbacks that work on the memory of a CUDA device: they queue work on the program's stream, and nothing is copied or
+// waited for.
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "attributes/jax_calls.h"
+#include "base/small_buffer.h"
+#include "base/thread_annotations.h"
+#include "callbacks/failures.h"
+#include "callbacks/invoke.h"
+#include "cuda/driver/resources.h"
+#include "cuda/handlers/device_results.h"
+#include "cuda/handlers/recorded_calls.h"
+#include "ffi/call_site.h"
+#include "ffi/handlers.h"
+#include "frame/attributes.h"
+#include "frame/buffer.h"
+#include "frame/call_frame.h"
+#include "frame/guard.h"
+
+namespace callout::internal {
+namespace {
+
+using cuda::CUstream;
+
+// What a call site has on one device.
+struct SiteDevice {
+  std::unique_ptr<const cuda::Device> device;  // outlives the recordings
+  std::optional<RecordedCalls> recordings;     // none: the callback runs each time
+};
+
+class BufferState final : public SiteState {
+ public:
+  BufferState(std::shared_ptr<Callback> callback, const BufferAttributes& said)
+      : callback_(std::move(callback)), aliases_(said.aliases), deferred_(said.deferred), graph_(said.graph) {}
+
+  Status Decode(const BufferAttributes& said) {
+    if (said.threaded || !said.lane_dims.empty()) {
+      return Unimplemented("callout: callback '" + callback_->label() +
+                           "': callout.v1.buffer has no attributes `threaded` and `lane_dims` on CUDA");
+    }
+    return attributes_.Decode(said.attributes);
+  }
+
+  Callback& callback() const { return *callback_; }
+  std::span<const callout_attribute> attributes() const { return attributes_.view(); }
+  const Aliases& aliases() const { return aliases_; }
+  bool deferred() const { return deferred_; }
+
+  /// Made by the first call for a device, which must not come while a stream is captured.
+  Result<SiteDevice*> On(int ordinal) {
+    const MutexLock lock(mutex_);
+    SiteDevice& on = devices_[ordinal];
+    if (on.device != nullptr) return &on;
+    CALLOUT_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::Driver::Get());
+    CALLOUT_ASSIGN_OR_RETURN(on.device, cuda::Device::Retain(*driver, ordinal));
+    if (graph_) on.recordings.emplace(*on.device);
+    return &on;
+  }
+
+ private:
+  const std::shared_ptr<Callback> callback_;
+  Attributes attributes_;
+  const Aliases aliases_;
+  const bool deferred_;
+  const bool graph_;
+  Mutex mutex_;
+  std::map<int, SiteDevice> devices_ CALLOUT_GUARDED_BY(mutex_);
+};
+
+Status InstantiateCudaBuffer(XLA_FFI_CallFrame* frame) {
+  std::optional<std::string> jax_name;
+  CALLOUT_ASSIGN_OR_RETURN(const BufferAttributes said, DecodeCallAttributes<BufferAttributes>(frame->attrs, jax_name));
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, FindCallback(said));
+  if (!callback->takes_device_memory()) {
+    return InvalidArgument("callout: callback '" + callback->label() +
+                           "' works on arrays of the host, and a buffer callback on CUDA gets the device's memory. "
+                           "callout.pure_callback and callout.io_callback copy to the host");
+  }
+  auto state = std::make_unique<BufferState>(std::move(callback), said);
+  CALLOUT_RETURN_IF_ERROR(state->Decode(said));
+  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
+  (void)state.release();  // XLA's now
+  return OkStatus();
+}
+
+Status Fill(const callout_buffer& buffer, unsigned char value, const cuda::Device& device, CUstream stream) {
+  if (buffer.size_bytes == 0) return OkStatus();
+  return device.Check(device.driver().MemsetD8Async(cuda::AddressOf(buffer.data), value, buffer.size_bytes, stream),
+                      "cuMemsetD8Async");
+}
+
+// As Defer of ffi/deferral.h. The number is written byte by byte: fills need no memory of the host's that stays.
+Status DeferOnDevice(const Status& outcome, std::span<const callout_buffer> results, const cuda::Device& device,
+                     CUstream stream) {
+  if (results.empty() || results.back().size_bytes != sizeof(int32_t)) {
+    return InvalidArgument("callout: a deferred call's last result must be s32[], got " +
+                           (results.empty() ? std::string("no result") : ShapeString(results.back())));
+  }
+  if (!outcome.ok()) {
+    for (const callout_buffer& result : results.first(results.size() - 1)) {
+      CALLOUT_RETURN_IF_ERROR(Fill(result, 0, device, stream));
+    }
+  }
+  const auto number = static_cast<uint32_t>(outcome.ok() ? 0 : KeepFailure(outcome));
+  callout_buffer byte = results.back();
+  byte.size_bytes = 1;
+  for (unsigned int i = 0; i < sizeof(number); ++i) {
+    CALLOUT_RETURN_IF_ERROR(Fill(byte, static_cast<unsigned char>(number >> 8 * i), device, stream));
+    byte.data = static_cast<char*>(byte.data) + 1;
+  }
+  return OkStatus();
+}
+
+Status Run(const BufferState& state, SiteDevice& on, const callout_call& call) {
+  const auto stream = static_cast<CUstream>(call.stream);
+  if (!state.aliases().empty()) CALLOUT_RETURN_IF_ERROR(CopyAliases(state.aliases(), call, *on.device, stream));
+  return on.recordings ? on.recordings->Call(state.callback(), call) : Invoke(state.callback(), call);
+}
+
+Status Execute(XLA_FFI_CallFrame* frame, BufferState& state) {
+  callout_call call = {};
+  call.struct_size = sizeof(call);
+  call.device_ordinal = DeviceOrdinal(frame);
+  call.platform = CALLOUT_PLATFORM_CUDA;
+  CALLOUT_ASSIGN_OR_RETURN(SiteDevice * on, state.On(call.device_ordinal));
+  CALLOUT_ASSIGN_OR_RETURN(call.stream, PlatformStream(frame));
+  cuda::ContextScope current(*on->device);
+  CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
+  SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
+  SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
+  CALLOUT_RETURN_IF_ERROR(DecodeFrame(*frame, args.data(), results.data(), call));
+  call.run_id = RunId(frame);
+  call.error_context = frame;
+  call.attributes = state.attributes().data();
+  call.num_attributes = static_cast<uint32_t>(state.attributes().size());
+  if (!state.deferred()) return Run(state, *on, call);
+  const std::span<const callout_buffer> all(results.data(), call.num_results);
+  if (call.num_results > 0) --call.num_results;
+  return DeferOnDevice(Run(state, *on, call), all, *on->device, static_cast<CUstream>(call.stream));
+}
+
+XLA_FFI_Error* ExecuteGuarded(XLA_FFI_CallFrame* frame, bool capturable) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error, capturable)) return error;
+  auto* state = static_cast<BufferState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [&] { return Execute(frame, *state); });
+}
+
+}  // namespace
+}  // namespace callout::internal
+
+using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_cuda_buffer_instantiate(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
+  return Guard(frame->api, [frame] { return InstantiateCudaBuffer(frame); });
+}
+
+XLA_FFI_Error* callout_v1_cuda_buffer_initialize(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  auto* state = static_cast<BufferState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [&] { return state->On(DeviceOrdinal(frame)).status(); });
+}
+
+XLA_FFI_Error* callout_v1_cuda_buffer_execute(XLA_FFI_CallFrame* frame) noexcept {
+  return ExecuteGuarded(frame, /*capturable=*/false);
+}
+
+XLA_FFI_Error* callout_v1_buffer_capturable_execute(XLA_FFI_CallFrame* frame) noexcept {
+  return ExecuteGuarded(frame, /*capturable=*/true);
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls on CUDA: the callback gets pinned memory of the host. Copies in, one wait, the callback, copies out, all on
+// XLA's stream, and in this thread: when the callback runs, the stream is idle, so that a callback that uses the device
+// does not wait for itself, and its error is the error of the call. What is after the copies out is not awaited.
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/small_buffer.h"
+#include "cuda/driver/resources.h"
+#include "cuda/handlers/host_copies.h"
+#include "ffi/call_site.h"
+#include "ffi/handlers.h"
+#include "ffi/thread_token.h"
+#include "frame/call_frame.h"
+#include "frame/guard.h"
+
+namespace callout::internal {
+namespace {
+
+using cuda::CUstream;
+
+struct CudaCallState final : SiteState {
+  CallSite site;
+  std::string subject;  // for errors of the driver
+  cuda::PinnedPools pools;
+};
+
+Status InstantiateCudaCall(XLA_FFI_CallFrame* frame) {
+  auto state = std::make_unique<CudaCallState>();
+  CALLOUT_RETURN_IF_ERROR(state->site.Decode(frame->attrs));
+  state->subject = "callback '" + state->site.callback().label() + "'";
+  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
+  (void)state.release();  // XLA's now
+  return OkStatus();
+}
+
+Status Execute(XLA_FFI_CallFrame* frame, CudaCallState& state) {
+  CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedPool* const pool, state.pools.On(DeviceOrdinal(frame)));
+  CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
+  const auto stream = static_cast<CUstream>(found);
+  SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
+  SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
+  std::span<const callout_buffer> args;
+  CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
+  std::span<const callout_buffer> results;
+  CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
+  if (state.site.threaded()) {
+    CALLOUT_ASSIGN_OR_RETURN(const ThreadToken token, TakeToken(&args, &results));
+    CALLOUT_RETURN_IF_ERROR(CopyOnDevice(pool->device(), stream, cuda::AddressOf(token.to), cuda::AddressOf(token.from),
+                                         sizeof(uint32_t), state.subject));
+  }
+  HostCopies copies(*pool, stream, state.subject, args, results);
+  CALLOUT_RETURN_IF_ERROR(copies.In());
+  CALLOUT_RETURN_IF_ERROR(state.site.Run(frame, copies.args(), copies.results()));
+  return copies.Out();
+}
+
+}  // namespace
+}  // namespace callout::internal
+
+using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_cuda_call_instantiate(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
+  return Guard(frame->api, [frame] { return InstantiateCudaCall(frame); });
+}
+
+XLA_FFI_Error* callout_v1_cuda_call_execute(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  auto* state = static_cast<CudaCallState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [&] { return Execute(frame, *state); });
+}

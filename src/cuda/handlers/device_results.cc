@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/handlers/device_results.h"
+
+#include <utility>
+
+#include "cuda/driver/resources.h"
+#include "ffi/deferral.h"
+#include "ffi/thread_token.h"
+
+namespace callout::internal {
+
+Status CopyAliases(const Aliases& aliases, const callout_call& call, const cuda::Device& device,
+                   cuda::CUstream stream) {
+  CALLOUT_RETURN_IF_ERROR(aliases.Check(call));
+  Status copied;
+  aliases.ForEach(call, [&](const callout_buffer& from, const callout_buffer& to) {
+    if (!copied.ok()) return;
+    copied = device.Check(
+        device.driver().MemcpyDtoDAsync(cuda::AddressOf(to.data), cuda::AddressOf(from.data), from.size_bytes, stream),
+        "cuMemcpyDtoDAsync");
+  });
+  return copied;
+}
+
+Status PassTokenOn(const cuda::Device& device, cuda::CUstream stream, std::span<const callout_buffer>* args,
+                   std::span<const callout_buffer>* results) {
+  CALLOUT_ASSIGN_OR_RETURN(const ThreadToken token, TakeToken(args, results));
+  return CopyOnDevice(device, stream, cuda::AddressOf(token.to), cuda::AddressOf(token.from), sizeof(uint32_t),
+                      "a token");
+}
+
+Status DeferOn(const cuda::Device& device, cuda::CUstream stream, const Status& outcome,
+               std::span<const callout_buffer> results) {
+  CALLOUT_ASSIGN_OR_RETURN(const int32_t number, DeferredNumber(outcome, results));
+  const cuda::Driver& driver = device.driver();
+  if (outcome.ok()) {
+    return device.Check(driver.MemsetD8Async(cuda::AddressOf(results.back().data), 0, sizeof(number), stream),
+                        "cuMemsetD8Async");
+  }
+  // From pageable memory, which the driver copies aside before it returns.
+  CALLOUT_RETURN_IF_ERROR(
+      device.Check(driver.MemcpyHtoDAsync(cuda::AddressOf(results.back().data), &number, sizeof(number), stream),
+                   "cuMemcpyHtoDAsync"));
+  for (const callout_buffer& result : results.first(results.size() - 1)) {
+    if (result.size_bytes == 0) continue;
+    CALLOUT_RETURN_IF_ERROR(device.Check(
+        driver.MemsetD8Async(cuda::AddressOf(result.data), 0, result.size_bytes, stream), "cuMemsetD8Async"));
+  }
+  return OkStatus();
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What goes wrong with callout.v1.image: in the program, in its image, in the driver.
+#include <gtest/gtest.h>
+
+#include "cuda/driver/graph.h"
+#include "testing/image_site_fixture.h"
+
+namespace callout::internal {
+namespace {
+
+class ImageErrorsTest : public ImageSiteTest {
+ protected:
+  Status Instantiate(FrameBuilder frame) { return NewSite()->Instantiate(frame); }
+
+  /// Of a scale by 2 of one number, changed by `change`, executed.
+  template <typename Change>
+  Status Execute(Change&& change) {
+    const auto site = NewSite();
+    FrameBuilder frame = ScaleFrame(2, 1, 0);
+    frame.Arg(OnDevice({1}, {1}));
+    change(frame);
+    CALLOUT_RETURN_IF_ERROR(site->Instantiate(frame));
+    return site->Execute(frame);
+  }
+  Status Execute() {
+    return Execute([](FrameBuilder&) {});
+  }
+};
+
+TEST_F(ImageErrorsTest, AttributesThatDoNotFitAreRefusedWhenTheProgramIsLoaded) {
+  constexpr StatusCode kInvalid = StatusCode::kInvalidArgument;
+  EXPECT_THAT(Instantiate(FrameBuilder()), StatusIs(kInvalid, "attribute 'callback' is missing"));
+  EXPECT_THAT(Instantiate(std::move(FrameBuilder().StringAttr("callback", "f"))),
+              StatusIs(kInvalid, "callout: callback 'f': attribute 'image' is missing; it must be a dictionary"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").DictionaryAttr("image", {{"symbol", "f"}}))),
+              StatusIs(kInvalid, "in attribute 'image': attribute 'bytes' is missing"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").DictionaryAttr("image", {{"bytes", ""}, {"symbol", "f"}}))),
+              StatusIs(kInvalid, "carries no image"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").DictionaryAttr("image", {{"bytes", "x"}, {"symbol", ""}}))),
+              StatusIs(kInvalid, "what it is called in its image"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("grid", {1, 1}))),
+              StatusIs(kInvalid, "'grid' must have 3 numbers, got 2"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("block", {1, 0, 1}))),
+              StatusIs(kInvalid, "kernel 'f': block.y is 0"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("grid", {int64_t{1} << 40, 1, 1}))),
+              StatusIs(kInvalid, "'grid' must be 0 to 2147483647, got 1099511627776"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("parameter_bytes", {8}))),
+              StatusIs(kInvalid, "its parameters have 8 bytes, attribute 'parameter_block' has 0"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("pointers", {0, 0}))),
+              StatusIs(kInvalid, "to byte 0 of 0"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("pointers", {0}))), StatusIs(kInvalid, "must be pairs"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").DictionaryAttr("faults", {{"3", "x"}}))),
+              StatusIs(kInvalid, "in attribute 'faults': attribute 'symbol' is missing"));
+}
+
+TEST_F(ImageErrorsTest, ParametersOfAnotherConventionAreNotLaunched) {
+  EXPECT_THAT(Execute([](FrameBuilder& frame) { frame.Int64ArrayAttr("parameter_bytes", {8, 8}); }),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       "kernel 'scale' on device 0: its image takes parameters of [8, 4, 4] bytes, the program passes "
+                       "[8, 8]"));
+  EXPECT_EQ(fake()->calls("cuLaunchKernel"), 0);
+}
+
+TEST_F(ImageErrorsTest, BlockThatIsTooBigForTheKernelIsToldWithItsLimit) {
+  EXPECT_THAT(Execute([](FrameBuilder& frame) {
+                frame = Frame("small_blocks", 128);
+                frame.Int64ArrayAttr("parameter_bytes", {8}).StringAttr("parameter_block", std::string(8, '\0'));
+              }),
+              StatusIs(StatusCode::kInvalidArgument, "blocks of 128 threads, but with its registers it can have 64"));
+}
+
+TEST_F(ImageErrorsTest, MissingKernelIsTold) {
+  EXPECT_THAT(
+      Execute([](FrameBuilder& frame) { frame.DictionaryAttr("image", {{"bytes", Image()}, {"symbol", "none"}}); }),
+      StatusIs(StatusCode::kNotFound, "'none'"));
+}
+
+TEST_F(ImageErrorsTest, BytesThatAreNoImageAreTold) {
+  EXPECT_THAT(
+      Execute([](FrameBuilder& frame) { frame.DictionaryAttr("image", {{"bytes", "no image"}, {"symbol", "scale"}}); }),
+      StatusIs(StatusCode::kInvalidArgument, "CUDA_ERROR_INVALID_IMAGE (200)"));
+}
+
+TEST_F(ImageErrorsTest, OperandThatThereIsNotIsTold) {
+  EXPECT_THAT(Execute([](FrameBuilder& frame) { frame.Int64ArrayAttr("pointers", {0, 7}); }),
+              StatusIs(StatusCode::kInvalidArgument, "the address of operand 7, the call has 1"));
+}
+
+TEST_F(ImageErrorsTest, CallWithoutAStreamIsTold) {
+  const auto site = NewSite();
+  site->stream.reset();
+  FrameBuilder frame = ScaleFrame(2, 1, 0);
+  frame.Arg(OnDevice({1}, {1}));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kUnimplemented, "no stream for the call"));
+}
+
+TEST_F(ImageErrorsTest, ImageThatIsNotLoadedWhenACaptureBeginsIsAnErrorOfTheCapture) {
+  const auto site = NewSite();
+  FrameBuilder frame = ScaleFrame(2, 1, 0);
+  frame.Arg(OnDevice({1}, {1}));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  const cuda::ContextScope current(device());
+  auto capture = cuda::StreamCapture::Begin(device(), stream());
+  ASSERT_THAT(capture, IsOk());
+  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kFailedPrecondition, "STREAM_CAPTURE_UNSUPPORTED (900)"));
+  EXPECT_FALSE(capture->End().ok());
+}
+
+TEST_F(ImageErrorsTest, EachCallOfTheDriverThatFailsIsTheErrorOfTheProgram) {
+  struct Case {
+    const char* function;
+    int code;
+    const char* text;
+  };
+  for (const auto& [function, code, text] : {
+           Case{"cuDevicePrimaryCtxRetain", 2, "CUDA_ERROR_OUT_OF_MEMORY (2)"},
+           Case{"cuLibraryLoadData", 209, "CUDA_ERROR_NO_BINARY_FOR_GPU (209)"},
+           Case{"cuLibraryGetKernel", 500, "CUDA_ERROR_NOT_FOUND (500)"},
+           Case{"cuKernelGetFunction", 2, "CUDA_ERROR_OUT_OF_MEMORY (2)"},
+           Case{"cuFuncGetParamInfo", 400, "CUDA_ERROR_INVALID_HANDLE (400)"},
+           Case{"cuFuncGetAttribute", 400, "CUDA_ERROR_INVALID_HANDLE (400)"},
+           Case{"cuCtxPushCurrent", 201, "CUDA_ERROR_INVALID_CONTEXT (201)"},
+           Case{"cuLaunchKernel", 701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)"},
+       }) {
+    FrameBuilder frame = ScaleFrame(2, 1, 0);
+    TestBuffer data = OnDevice({1}, {1});
+    frame.Arg(data);
+    const auto site = NewSite();
+    ASSERT_THAT(site->Instantiate(frame), IsOk());
+    fake()->fail(function, 1, code);
+    Status failed = site->Execute(frame);
+    EXPECT_FALSE(failed.ok()) << function;
+    EXPECT_NE(std::string(failed.message()).find(text), std::string::npos) << function << ": " << failed.message();
+    EXPECT_NE(std::string(failed.message()).find(function), std::string::npos) << failed.message();
+    // The site is as good as new.
+    EXPECT_THAT(site->Execute(frame), IsOk()) << "after " << function;
+  }
+}
+
+TEST_F(ImageErrorsTest, FaultOfTheDeviceArrivesWhereItIsWaitedFor) {
+  const auto site = NewSite(0, &callout_v1_image_sync_execute);
+  FrameBuilder frame = Frame("fault");
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInternal, "CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
+}
+
+TEST_F(ImageErrorsTest, ProcessThatRunsNoCarriedCodeRunsItsOwn) {
+  AllowUnexpectedImages(false);
+  EXPECT_THAT(Execute(), StatusIs(StatusCode::kFailedPrecondition, "config.embedded_code"));
+  ExpectImage(Image());
+  EXPECT_THAT(Execute(), IsOk());
+  AllowUnexpectedImages(true);
+}
+
+}  // namespace
+}  // namespace callout::internal

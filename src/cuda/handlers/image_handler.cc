@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels of images, on CUDA. What is queued depends on attributes and shapes alone, so XLA may record it into a
+// command buffer and replay it without us.
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "attributes/decode.h"
+#include "base/small_buffer.h"
+#include "cuda/driver/resources.h"
+#include "cuda/handlers/device_results.h"
+#include "cuda/handlers/image_site.h"
+#include "cuda/kernels/image_kernel.h"
+#include "ffi/handlers.h"
+#include "ffi/lanes.h"
+#include "frame/call_frame.h"
+#include "frame/guard.h"
+
+namespace callout::internal {
+namespace {
+
+using cuda::CUdeviceptr;
+using cuda::CUstream;
+
+class ImageState final : public SiteState {
+ public:
+  ImageState(ImageCall call, Lanes lanes, Aliases aliases)
+      : kernel_(std::move(call)), lanes_(std::move(lanes)), aliases_(std::move(aliases)) {}
+  ImageKernel& kernel() { return kernel_; }
+  const Lanes& lanes() const { return lanes_; }
+  const Aliases& aliases() const { return aliases_; }
+
+ private:
+  ImageKernel kernel_;
+  const Lanes lanes_;
+  const Aliases aliases_;
+};
+
+Status InstantiateImage(XLA_FFI_CallFrame* frame) {
+  CALLOUT_ASSIGN_OR_RETURN(const ImageAttributes said, DecodeAttributes<ImageAttributes>(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(ImageCall call, ImageCallOf(said));
+  CALLOUT_ASSIGN_OR_RETURN(Lanes lanes, Lanes::Of(said));
+  CALLOUT_RETURN_IF_ERROR(CheckImage(call.bytes, call.name));
+  auto state = std::make_unique<ImageState>(std::move(call), std::move(lanes), Aliases(said.aliases));
+  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
+  (void)state.release();  // XLA's now
+  return OkStatus();
+}
+
+// One launch, after the copies that `aliases` asks for.
+Status LaunchOn(const LoadedKernel& kernel, CUstream stream, const Aliases& aliases, const callout_call& call) {
+  CALLOUT_RETURN_IF_ERROR(CopyAliases(aliases, call, kernel.device(), stream));
+  SmallBuffer<CUdeviceptr, 32> addresses(call.num_args + call.num_results);
+  for (uint32_t i = 0; i < call.num_args; ++i) addresses[i] = cuda::AddressOf(call.args[i].data);
+  for (uint32_t i = 0; i < call.num_results; ++i) addresses[call.num_args + i] = cuda::AddressOf(call.results[i].data);
+  return kernel.Launch(stream, std::span(addresses.data(), addresses.size()));
+}
+
+Status LaunchLanes(XLA_FFI_CallFrame* frame, ImageState& state, const LoadedKernel& kernel, CUstream stream) {
+  SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
+  SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
+  callout_call whole = {};
+  whole.struct_size = sizeof(whole);
+  CALLOUT_RETURN_IF_ERROR(DecodeFrame(*frame, args.data(), results.data(), whole));
+  const Lanes& lanes = state.lanes();
+  if (lanes.empty()) [[likely]]
+    return LaunchOn(kernel, stream, state.aliases(), whole);
+  CALLOUT_ASSIGN_OR_RETURN(const LaneParts parts, LaneParts::Of(lanes, whole));
+  std::vector<callout_buffer> buffers(parts.size());
+  for (int64_t lane = 0; lane < lanes.count(); ++lane) {
+    CALLOUT_RETURN_IF_ERROR(LaunchOn(kernel, stream, state.aliases(), parts.Call(lane, buffers.data())));
+  }
+  return OkStatus();
+}
+
+enum class Completion { kQueued, kAwaited };
+
+Status Execute(XLA_FFI_CallFrame* frame, ImageState& state, Completion completion) {
+  CALLOUT_ASSIGN_OR_RETURN(const LoadedKernel* kernel, state.kernel().On(DeviceOrdinal(frame)));
+  CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
+  const auto stream = static_cast<CUstream>(found);
+  cuda::ContextScope current(kernel->device());
+  CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
+  const bool faults = completion == Completion::kAwaited && state.kernel().call().faults.has_value();
+  if (faults) CALLOUT_RETURN_IF_ERROR(kernel->ClearFaults(stream));
+  CALLOUT_RETURN_IF_ERROR(LaunchLanes(frame, state, *kernel, stream));
+  return completion == Completion::kAwaited ? kernel->Wait(stream) : OkStatus();
+}
+
+XLA_FFI_Error* ExecuteGuarded(XLA_FFI_CallFrame* frame, Completion completion) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error, /*capturable=*/completion == Completion::kQueued)) return error;
+  auto* state = static_cast<ImageState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [&] { return Execute(frame, *state, completion); });
+}
+
+}  // namespace
+}  // namespace callout::internal
+
+using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_image_instantiate(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
+  return Guard(frame->api, [frame] { return InstantiateImage(frame); });
+}
+
+XLA_FFI_Error* callout_v1_image_initialize(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  auto* state = static_cast<ImageState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [&] { return state->kernel().On(DeviceOrdinal(frame)).status(); });
+}
+
+XLA_FFI_Error* callout_v1_image_execute(XLA_FFI_CallFrame* frame) noexcept {
+  return ExecuteGuarded(frame, Completion::kQueued);
+}
+
+XLA_FFI_Error* callout_v1_image_sync_execute(XLA_FFI_CallFrame* frame) noexcept {
+  return ExecuteGuarded(frame, Completion::kAwaited);
+}

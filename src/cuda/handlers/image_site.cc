@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/handlers/image_site.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <string>
+
+#include "frame/ffi_abi.h"
+
+namespace callout::internal {
+namespace {
+
+// All entries but the names of globals are codes and their texts.
+Result<Faults> FaultsOf(const FaultAttributes& said) {
+  Faults faults;
+  faults.symbol = said.symbol;
+  faults.place = {std::string(said.thread_x), std::string(said.thread_y), std::string(said.thread_z),
+                  std::string(said.block_x),  std::string(said.block_y),  std::string(said.block_z)};
+  const XLA_FFI_Attrs& all = *said.all_entries;
+  for (int64_t i = 0; i < all.size; ++i) {
+    const std::string_view key(all.names[i]->ptr, all.names[i]->len);
+    int32_t code = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), code);
+    if (error != std::errc() || end != key.data() + key.size()) continue;
+    if (all.types[i] != XLA_FFI_AttrType_STRING) {
+      return InvalidArgument("callout: attribute 'faults' must have a string for the code " + std::string(key));
+    }
+    const auto* text = static_cast<const XLA_FFI_ByteSpan*>(all.attrs[i]);
+    faults.text[code] = std::string(text->ptr, text->len);
+  }
+  return faults;
+}
+
+// The numbers of an image are within 31 bits.
+cuda::LaunchShape ShapeOf(const ImageAttributes& said) {
+  cuda::LaunchShape shape;
+  std::copy(said.grid.begin(), said.grid.end(), std::begin(shape.grid));
+  std::copy(said.block.begin(), said.block.end(), std::begin(shape.block));
+  shape.shared_bytes = static_cast<unsigned int>(said.shared_bytes);
+  shape.cooperative = said.cooperative;
+  return shape;
+}
+
+}  // namespace
+
+Result<ImageCall> ImageCallOf(const ImageAttributes& said) {
+  ImageCall call;
+  call.name = said.callback;
+  call.bytes = said.image->bytes;
+  call.symbol = said.image->symbol;
+  call.shape = ShapeOf(said);
+  call.parameter_bytes.assign(said.parameter_bytes.begin(), said.parameter_bytes.end());
+  call.parameter_block = said.parameter_block;
+  for (size_t i = 0; i < said.pointers.size(); i += 2) {
+    call.addresses.push_back({static_cast<size_t>(said.pointers[i]), static_cast<size_t>(said.pointers[i + 1])});
+  }
+  if (said.faults) {
+    CALLOUT_ASSIGN_OR_RETURN(call.faults, FaultsOf(*said.faults));
+  }
+  CALLOUT_RETURN_IF_ERROR(call.Check());
+  return call;
+}
+
+}  // namespace callout::internal

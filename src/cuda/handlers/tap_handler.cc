@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Taps on CUDA: the copies are queued on the program's stream, and the program goes on. Not to be captured: a replay
+// would write to a slot that was taken once.
+#include <span>
+
+#include "base/small_buffer.h"
+#include "callbacks/invoke.h"
+#include "cuda/handlers/device_results.h"
+#include "cuda/taps/device_taps.h"
+#include "ffi/handlers.h"
+#include "ffi/tap_state.h"
+#include "frame/call_frame.h"
+#include "frame/guard.h"
+
+namespace callout::internal {
+namespace {
+
+using cuda::CUstream;
+
+Status Take(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<const callout_buffer> args) {
+  TapOperands operands;
+  CALLOUT_RETURN_IF_ERROR(operands.Split(site, args));
+  return DeviceTaps::Get().Take(site, {.buffers = operands.value(),
+                                       .step = operands.step(),
+                                       .stream = stream,
+                                       .device_ordinal = DeviceOrdinal(frame),
+                                       .run_id = RunId(frame)});
+}
+
+Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
+  SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
+  std::span<const callout_buffer> args;
+  CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
+  CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
+  const auto stream = static_cast<CUstream>(found);
+  SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
+  std::span<const callout_buffer> results;
+  CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
+  if (!results.empty()) CALLOUT_RETURN_IF_ERROR(CheckTapResults(results, state));
+  if (results.empty() && state.num_results() == 0) return Take(frame, state.site(), stream, args);
+  CALLOUT_ASSIGN_OR_RETURN(const auto taps, DeviceTaps::Get().On(DeviceOrdinal(frame)));
+  cuda::ContextScope current(taps->device());
+  CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
+  if (state.threaded()) CALLOUT_RETURN_IF_ERROR(PassTokenOn(taps->device(), stream, &args, &results));
+  CALLOUT_RETURN_IF_ERROR(CopyAliases(state.returned(), BuffersOnly(args, results), taps->device(), stream));
+  Status status = Take(frame, state.site(), stream, args);
+  if (state.deferred()) return DeferOn(taps->device(), stream, status, results);
+  return status;
+}
+
+// So that the first execution does not wait for pinned memory in the middle of its stream.
+Status Initialize(XLA_FFI_CallFrame* frame, const TapState& state) {
+  CALLOUT_ASSIGN_OR_RETURN(const auto taps, DeviceTaps::Get().On(DeviceOrdinal(frame)));
+  return taps->Prepare(state.site().callback->worker());
+}
+
+}  // namespace
+}  // namespace callout::internal
+
+using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_cuda_tap_initialize(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  const auto* state = static_cast<const TapState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [frame, state] { return Initialize(frame, *state); });
+}
+
+XLA_FFI_Error* callout_v1_cuda_tap_execute(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  const auto* state = static_cast<const TapState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [frame, state] { return ExecuteOnCuda(frame, *state); });
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Taps on CUDA where there is no room: in the ring of the device, or in the queue behind it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "callout/queue_policy.h"
+#include "testing/cuda_tap_fixture.h"
+
+namespace callout::internal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr size_t kLarge = 3 << 20;  // two of these fit a ring, a third does not
+
+class CudaTapRoomTest : public CudaTapTest {
+ protected:
+  void SetUp() override {
+    CudaTapTest::SetUp();
+    blocking_ = std::make_shared<BlockingCallback>("test.blocking");
+  }
+  void TearDown() override {
+    filler_.reset();
+    blocking_.reset();
+    CudaTapTest::TearDown();
+  }
+
+  FrameBuilder LargeFrame(const std::string& name, OverflowPolicy policy, size_t bytes = kLarge, uint8_t value = 0) {
+    FrameBuilder frame = Frame(name);
+    frame.Int64Attr("on_full", static_cast<int64_t>(policy)).Arg(BytesOnDevice(bytes, value));
+    return frame;
+  }
+
+  /// Two large records are under way in the ring of the native lane, until release(). Nothing can be put on the device
+  /// until then.
+  void FillRing() {
+    filler_ = Bind("test.filler");
+    FrameBuilder frame = LargeFrame("test.filler", OverflowPolicy::kBlock);
+    const auto site = NewTap(frame);
+    fake()->hold();
+    for (int i = 0; i < 2; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
+  }
+
+  /// One record is being delivered and fills the native queue until `blocking_` is opened.
+  void FillQueue() {
+    ASSERT_THAT(Delivery::Get().Configure({.queue_bytes = kMinQueueBytes}), IsOk());
+    EXPECT_EQ(Registry::Get().Bind("test.blocking", blocking_), "py:test.blocking");
+    FrameBuilder frame = LargeFrame("test.blocking", OverflowPolicy::kBlock, 15 << 20);
+    ASSERT_THAT(NewTap(frame)->Execute(frame), IsOk());
+    blocking_->WaitUntilEntered(1);
+  }
+
+  /// The same, and two records have arrived that it has no room for.
+  void FillQueueAndRing() {
+    FillQueue();
+    FillRing();
+    fake()->release();
+    RunStream();
+  }
+
+  /// A tap that finds a full ring and an empty queue.
+  void RunAheadOfTheDevice(OverflowPolicy policy) {
+    const auto callback = Bind();
+    FrameBuilder frame = LargeFrame("test.tap", policy);
+    FillRing();
+    const auto site = NewTap(frame);
+    std::thread program([&] { EXPECT_THAT(site->Execute(frame), IsOk()); });
+    SpinUntil([&] { return UnderWay().blocked > 0 || callback->stats().drops.load() > 0; });
+    fake()->release();
+    program.join();
+    Barrier();
+    EXPECT_EQ(callback->stats().calls.load(), 1U);
+    EXPECT_EQ(callback->stats().drops.load(), 0U);
+  }
+
+  static void WaitUntilBlocked() {
+    SpinUntil([] { return UnderWay().blocked > 0; });
+  }
+
+  /// The drainer has looked at everything that has arrived.
+  void RunStream() { EXPECT_THAT(Synchronize(device(), stream()), IsOk()); }
+
+  std::shared_ptr<FakeCallback> filler_;
+  std::shared_ptr<BlockingCallback> blocking_;
+};
+
+TEST_F(CudaTapRoomTest, FullRingHoldsTheProgramUp) {
+  const auto callback = Bind();
+  FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kBlock);
+  FillRing();
+  const auto site = NewTap(frame);
+  std::thread program([&] { EXPECT_THAT(site->Execute(frame), IsOk()); });
+  WaitUntilBlocked();
+  EXPECT_EQ(UnderWay().records, 2U);
+  fake()->release();
+  program.join();
+  Barrier();
+  EXPECT_EQ(callback->stats().calls.load(), 1U);
+  EXPECT_EQ(filler_->stats().calls.load(), 2U);
+}
+
+// The queue is empty: there is no reason to lose a record, nor to fail.
+TEST_F(CudaTapRoomTest, DropNewestLosesNothingBecauseTheProgramIsFarAheadOfTheDevice) {
+  RunAheadOfTheDevice(OverflowPolicy::kDropNewest);
+}
+
+TEST_F(CudaTapRoomTest, FailDoesNotFailBecauseTheProgramIsFarAheadOfTheDevice) {
+  RunAheadOfTheDevice(OverflowPolicy::kFail);
+}
+
+TEST_F(CudaTapRoomTest, RingThatIsFullBecauseTheQueueIsFullDropsAndCounts) {
+  FillQueueAndRing();
+  const auto callback = Bind();
+  FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kDropNewest);
+  const auto site = NewTap(frame);
+  const int copies = fake()->calls("cuMemcpyDtoHAsync");
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_EQ(fake()->calls("cuMemcpyDtoHAsync"), copies);
+  EXPECT_EQ(callback->stats().drops.load(), 1U);
+  blocking_->Open();
+  Barrier();
+  uint32_t unsent = 0;
+  callback->on_deliver = [&](const Record& record) { return unsent = record.unsent, OkStatus(); };
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  Barrier();
+  EXPECT_EQ(unsent, 1U);
+}
+
+TEST_F(CudaTapRoomTest, RingThatIsFullBecauseTheQueueIsFullFailsTheProgramThatWantsThat) {
+  FillQueueAndRing();
+  const auto callback = Bind();
+  FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kFail);
+  EXPECT_THAT(NewTap(frame)->Execute(frame),
+              StatusIs(StatusCode::kResourceExhausted,
+                       "'test.tap' failed on device 0: the tap was made with on_full=\"fail\", and there is no pinned "
+                       "memory for the 3145856 bytes of its record: 2 records have 6291712 of 8388608 bytes, and wait "
+                       "for a queue that is full. Queues: native device 0: 1 records, 157"));
+  EXPECT_EQ(callback->stats().drops.load(), 1U);
+  blocking_->Open();
+}
+
+// A program that waits for the device learns that this did not help.
+TEST_F(CudaTapRoomTest, QueueThatTurnsOutToBeFullEndsTheWaitForTheDevice) {
+  FillQueue();
+  const auto callback = Bind();
+  FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kDropNewest);
+  const auto site = NewTap(frame);
+  FillRing();
+  std::thread program([&] { EXPECT_THAT(site->Execute(frame), IsOk()); });
+  WaitUntilBlocked();
+  fake()->release();
+  program.join();
+  EXPECT_EQ(callback->stats().drops.load(), 1U);
+  blocking_->Open();
+}
+
+TEST_F(CudaTapRoomTest, PinnedMemoryOfLargeRecordsIsBounded) {
+  ASSERT_THAT(Delivery::Get().Configure({.queue_bytes = kMinQueueBytes}), IsOk());
+  const auto callback = Bind();
+  // Larger than the bound: taken while there is no other. The next one waits for it.
+  FrameBuilder larger = LargeFrame("test.tap", OverflowPolicy::kDropNewest, kMinQueueBytes + 1);
+  FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kDropNewest, 5 << 20);
+  FrameBuilder small = LargeFrame("test.tap", OverflowPolicy::kBlock, 8);  // it has room in the ring
+  fake()->hold();
+  ASSERT_THAT(NewTap(larger)->Execute(larger), IsOk());
+  const auto site = NewTap(frame);
+  std::thread program([&] { EXPECT_THAT(site->Execute(frame), IsOk()); });
+  WaitUntilBlocked();
+  ASSERT_THAT(NewTap(small)->Execute(small), IsOk());
+  EXPECT_EQ(UnderWay().records, 2U);
+  fake()->release();
+  program.join();
+  Barrier();
+  EXPECT_EQ(callback->stats().calls.load(), 3U);
+}
+
+// A tap's function that runs a program with taps cannot wait for itself.
+TEST_F(CudaTapRoomTest, DeliveryThreadNeverWaitsForRoom) {
+  const auto callback = Bind();
+  const auto inner = Bind("test.inner");
+  FrameBuilder frame = LargeFrame("test.inner", OverflowPolicy::kBlock);
+  const auto site = NewTap(frame);
+  callback->on_deliver = [&](const Record&) {
+    fake()->hold();
+    for (int i = 0; i < 4; ++i) CALLOUT_RETURN_IF_ERROR(site->Execute(frame));
+    fake()->release();
+    return OkStatus();
+  };
+  FrameBuilder outer = Frame();
+  outer.Arg(OnDevice({}, {1.0F}));
+  ASSERT_THAT(NewTap(outer)->Execute(outer), IsOk());
+  SpinUntil([&] { return inner->stats().calls.load() == 4; });
+  EXPECT_EQ(UnderWay().blocked, 0U);
+}
+
+TEST_F(CudaTapRoomTest, FullQueueFillsTheRingAndThatHoldsTheProgramUp) {
+  FillQueue();
+  const auto callback = Bind();
+  FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kBlock);
+  const auto site = NewTap(frame);
+  std::thread program([&] {
+    for (int i = 0; i < 5; ++i) EXPECT_THAT(site->Execute(frame), IsOk());
+  });
+  WaitUntilBlocked();
+  RunStream();  // everything has arrived, and none of it fits the queue
+  EXPECT_EQ(UnderWay().records, 2U);
+  blocking_->Open();
+  program.join();
+  Barrier();
+  EXPECT_EQ(callback->stats().calls.load(), 5U);
+  EXPECT_EQ(callback->stats().drops.load(), 0U);
+}
+
+TEST_F(CudaTapRoomTest, FullQueueDropsWhatArrives) {
+  FillQueue();
+  const auto callback = Bind();
+  FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kDropNewest);
+  const auto site = NewTap(frame);
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  SpinUntil([&] { return callback->stats().drops.load() == 1; });
+  blocking_->Open();
+  Barrier();
+  EXPECT_EQ(callback->stats().calls.load(), 0U);
+}
+
+TEST_F(CudaTapRoomTest, FullQueueFailsTheNextTapOfTheDevice) {
+  FillQueue();
+  const auto callback = Bind();
+  FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kFail);
+  const auto site = NewTap(frame);
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  SpinUntil([&] { return UnderWay().records == 0; });
+  const auto other = Bind("test.other");
+  FrameBuilder next = LargeFrame("test.other", OverflowPolicy::kBlock, 8);
+  const auto next_site = NewTap(next);
+  EXPECT_THAT(next_site->Execute(next),
+              StatusIs(StatusCode::kResourceExhausted, "'test.tap' failed on device 0: the tap queue is full"));
+  blocking_->Open();
+  EXPECT_THAT(next_site->Execute(next), IsOk()) << "once";
+  Barrier();
+  EXPECT_EQ(Delivery::Get().TakeErrors().count, 0U);
+}
+
+TEST_F(CudaTapRoomTest, FullQueueFailsTheBarrierIfNoTapFollows) {
+  FillQueue();
+  const auto callback = Bind();
+  FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kFail);
+  ASSERT_THAT(NewTap(frame)->Execute(frame), IsOk());
+  SpinUntil([&] { return UnderWay().records == 0; });
+  blocking_->Open();
+  Barrier();
+  const DeliveryErrorReport report = Delivery::Get().TakeErrors();
+  EXPECT_EQ(report.count, 1U);
+  EXPECT_THAT(report.last, HasSubstr("'test.tap' failed on device 0: the tap queue is full"));
+}
+
+TEST_F(CudaTapRoomTest, FullQueueOfOneLaneHoldsUpNoOther) {
+  FillQueue();
+  const auto native = Bind("test.waits");
+  FrameBuilder waits = LargeFrame("test.waits", OverflowPolicy::kBlock);
+  ASSERT_THAT(NewTap(waits)->Execute(waits), IsOk());
+  const auto python = Bind("test.python", Worker::kPython);
+  FrameBuilder frame = LargeFrame("test.python", OverflowPolicy::kBlock);
+  ASSERT_THAT(NewTap(frame)->Execute(frame), IsOk());
+  SpinUntil([&] { return python->stats().calls.load() == 1; });
+  EXPECT_EQ(native->stats().calls.load(), 0U);
+  blocking_->Open();
+}
+
+}  // namespace
+}  // namespace callout::internal

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/kernels/image_kernel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/small_buffer.h"
+#include "cuda/driver/resources.h"
+
+namespace callout::internal {
+namespace {
+
+using cuda::CUdeviceptr;
+using cuda::CUstream;
+
+std::atomic<int64_t> g_launches{0};
+
+std::string Sizes(const std::vector<size_t>& sizes) {
+  std::string text;
+  for (const size_t size : sizes) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+std::string LoadedKernel::Where() const {
+  return "callout: kernel '" + call_.name + "' on device " + std::to_string(device_->ordinal());
+}
+
+Result<std::unique_ptr<const LoadedKernel>> LoadedKernel::Load(const ImageCall& call, const cuda::Driver& driver,
+                                                               const cuda::Library& library, int ordinal) {
+  CALLOUT_ASSIGN_OR_RETURN(auto device, cuda::Device::Retain(driver, ordinal));
+  std::unique_ptr<LoadedKernel> kernel(new LoadedKernel(call, library, std::move(device)));
+  cuda::ContextScope current(kernel->device());
+  CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
+  CALLOUT_RETURN_IF_ERROR(kernel->Resolve());
+  CALLOUT_RETURN_IF_ERROR(kernel->CheckParameters());
+  CALLOUT_RETURN_IF_ERROR(kernel->CheckLaunch());
+  return std::unique_ptr<const LoadedKernel>(std::move(kernel));
+}
+
+Status LoadedKernel::Resolve() {
+  CALLOUT_ASSIGN_OR_RETURN(const cuda::CUkernel kernel, FindKernel(device_->driver(), library_, call_.symbol));
+  CALLOUT_ASSIGN_OR_RETURN(function_, FindFunction(*device_, kernel, call_.symbol));
+  if (!call_.faults.has_value()) return OkStatus();
+  CALLOUT_ASSIGN_OR_RETURN(fault_code_, FindGlobal(call_.faults->symbol));
+  if (fault_code_.bytes == sizeof(int32_t)) return OkStatus();
+  return InvalidArgument(Where() + ": its global '" + call_.faults->symbol + "' has " +
+                         std::to_string(fault_code_.bytes) + " bytes, expected 4");
+}
+
+Status LoadedKernel::CheckParameters() const {
+  const Result<std::vector<cuda::Parameter>> found = Parameters(*device_, function_, call_.symbol);
+  if (!found.ok()) {
+    // Before CUDA 12.4 nobody tells; whoever traced the program has compared them with the image.
+    if (found.status().code() == StatusCode::kUnimplemented) return OkStatus();
+    return found.status();
+  }
+  std::vector<size_t> sizes;
+  for (const cuda::Parameter& parameter : *found) sizes.push_back(parameter.bytes);
+  if (sizes == call_.parameter_bytes) return OkStatus();
+  return FailedPrecondition(Where() + ": its image takes parameters of " + Sizes(sizes) +
+                            " bytes, the program passes " + Sizes(call_.parameter_bytes) +
+                            ": another calling convention than the one that it was traced for");
+}
+
+Status LoadedKernel::CheckLaunch() {
+  const cuda::LaunchShape& shape = call_.shape;
+  int most = 0;
+  CALLOUT_RETURN_IF_ERROR(device_->Check(
+      device_->driver().FuncGetAttribute(&most, cuda::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function_),
+      "cuFuncGetAttribute", "'" + call_.symbol + "'"));
+  const uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
+  if (threads > static_cast<uint64_t>(most)) {
+    return InvalidArgument(Where() + ": blocks of " + std::to_string(threads) +
+                           " threads, but with its registers it can have " + std::to_string(most) + " at most");
+  }
+  if (shape.shared_bytes > 0) {
+    CALLOUT_RETURN_IF_ERROR(
+        PermitSharedMemory(*device_, function_, static_cast<int>(shape.shared_bytes), call_.symbol));
+  }
+  if (!shape.cooperative) return OkStatus();
+  CALLOUT_ASSIGN_OR_RETURN(const int can, device_->Attribute(cuda::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH));
+  if (can != 0) return OkStatus();
+  return FailedPrecondition(Where() + ": the device has no cooperative launches, which the kernel needs");
+}
+
+Status LoadedKernel::Launch(CUstream stream, std::span<const CUdeviceptr> operands) const {
+  SmallBuffer<char, 512> block(call_.parameter_block.size());
+  std::copy(call_.parameter_block.begin(), call_.parameter_block.end(), block.data());
+  for (const AddressSlot& slot : call_.addresses) {
+    if (slot.operand >= operands.size()) {
+      return InvalidArgument(Where() + ": a parameter is the address of operand " + std::to_string(slot.operand) +
+                             ", the call has " + std::to_string(operands.size()));
+    }
+    std::memcpy(block.data() + slot.position, &operands[slot.operand], sizeof(CUdeviceptr));
+  }
+  SmallBuffer<void*, 64> parameters(call_.parameter_bytes.size());
+  size_t position = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i] = block.data() + position;
+    position += call_.parameter_bytes[i];
+  }
+  g_launches.fetch_add(1, std::memory_order_relaxed);
+  return cuda::Launch(*device_, function_, call_.shape, stream, parameters.data(), call_.name);
+}
+
+Status LoadedKernel::ClearFaults(CUstream stream) const {
+  return device_->Check(device_->driver().MemsetD8Async(fault_code_.address, 0, sizeof(int32_t), stream),
+                        "cuMemsetD8Async", "'" + call_.name + "'");
+}
+
+Status LoadedKernel::Wait(CUstream stream) const {
+  if (!call_.faults.has_value()) return cuda::Synchronize(*device_, stream);
+  CALLOUT_ASSIGN_OR_RETURN(const int32_t code, Read(fault_code_, stream));
+  return code == 0 ? OkStatus() : FaultStatus(code, stream);
+}
+
+Result<LoadedKernel::Global> LoadedKernel::FindGlobal(const std::string& symbol) const {
+  Global global;
+  CALLOUT_RETURN_IF_ERROR(
+      device_->Check(device_->driver().LibraryGetGlobal(&global.address, &global.bytes, library_.get(), symbol.c_str()),
+                     "cuLibraryGetGlobal", "'" + symbol + "'"));
+  return global;
+}
+
+Result<int32_t> LoadedKernel::Read(const Global& global, CUstream stream) const {
+  int32_t value = 0;
+  CALLOUT_RETURN_IF_ERROR(device_->Check(
+      device_->driver().MemcpyDtoHAsync(&value, global.address, std::min(global.bytes, sizeof(value)), stream),
+      "cuMemcpyDtoHAsync", call_.name));
+  CALLOUT_RETURN_IF_ERROR(cuda::Synchronize(*device_, stream));
+  return value;
+}
+
+Status LoadedKernel::FaultStatus(int32_t code, CUstream stream) const {
+  const Faults& faults = *call_.faults;
+  std::string place;
+  for (size_t i = 0; i < faults.place.size(); ++i) {
+    if (faults.place[i].empty()) continue;
+    CALLOUT_ASSIGN_OR_RETURN(const Global place_of, FindGlobal(faults.place[i]));
+    CALLOUT_ASSIGN_OR_RETURN(const int32_t at, Read(place_of, stream));
+    place += (i == 0 ? " in thread (" : i == 3 ? ") of block (" : ", ") + std::to_string(at);
+  }
+  if (!place.empty()) place += ")";
+  const auto known = faults.text.find(code);
+  const std::string what = known != faults.text.end() ? known->second : "exception " + std::to_string(code);
+  return InternalError(Where() + " raised" + place + ": " + what);
+}
+
+Result<const LoadedKernel*> ImageKernel::On(int ordinal) {
+  const MutexLock lock(mutex_);
+  std::unique_ptr<const LoadedKernel>& kernel = loaded_[ordinal];
+  if (kernel != nullptr) [[likely]]
+    return kernel.get();
+  CALLOUT_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::Driver::Get());
+  if (library_ == nullptr) {
+    CALLOUT_ASSIGN_OR_RETURN(library_, LoadImage(*driver, call_.bytes, call_.name));
+  }
+  CALLOUT_ASSIGN_OR_RETURN(kernel, LoadedKernel::Load(call_, *driver, library_->library, ordinal));
+  return kernel.get();
+}
+
+int64_t ImageLaunches() { return g_launches.load(std::memory_order_relaxed); }
+
+}  // namespace callout::internal

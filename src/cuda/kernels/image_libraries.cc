@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/kernels/image_libraries.h"
+
+#include <atomic>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/thread_annotations.h"
+#include "encoding/sha256.h"
+
+namespace callout::internal {
+namespace {
+
+std::atomic<bool> g_allowed{true};
+std::atomic<int64_t> g_loaded{0};
+
+struct Images {
+  Mutex mutex;
+  std::map<std::pair<const cuda::Driver*, std::string>, std::weak_ptr<const ImageLibrary>> by_digest
+      CALLOUT_GUARDED_BY(mutex);
+  std::set<std::string> expected CALLOUT_GUARDED_BY(mutex);
+};
+
+// Leaked: programs run until the process ends.
+Images& GetImages() {
+  static auto* const images = new Images;
+  return *images;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const ImageLibrary>> LoadImage(const cuda::Driver& driver, const std::string& bytes,
+                                                      const std::string& name) {
+  Images& images = GetImages();
+  const std::string digest = Sha256Hex(bytes);
+  const MutexLock lock(images.mutex);
+  std::weak_ptr<const ImageLibrary>& known = images.by_digest[{&driver, digest}];
+  if (auto library = known.lock()) return library;
+  CALLOUT_ASSIGN_OR_RETURN(cuda::Library loaded, cuda::LoadLibrary(driver, bytes.c_str(), name));
+  g_loaded.fetch_add(1, std::memory_order_relaxed);
+  auto library = std::make_shared<const ImageLibrary>(ImageLibrary{std::move(loaded)});
+  known = library;
+  return library;
+}
+
+void AllowUnexpectedImages(bool allow) { g_allowed.store(allow, std::memory_order_relaxed); }
+
+void ExpectImage(const std::string& bytes) {
+  Images& images = GetImages();
+  std::string digest = Sha256Hex(bytes);
+  const MutexLock lock(images.mutex);
+  images.expected.insert(std::move(digest));
+}
+
+Status CheckImage(const std::string& bytes, const std::string& name) {
+  if (g_allowed.load(std::memory_order_relaxed)) return OkStatus();
+  Images& images = GetImages();
+  const std::string digest = Sha256Hex(bytes);
+  const MutexLock lock(images.mutex);
+  if (images.expected.contains(digest)) return OkStatus();
+  return FailedPrecondition("callout: the program carries the kernel '" + name +
+                            "', and this process does not run code that programs carry (config.embedded_code)");
+}
+
+int64_t ImagesLoaded() { return g_loaded.load(std::memory_order_relaxed); }
+
+}  // namespace callout::internal

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/taps/device_taps.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/process_state.h"
+#include "callbacks/invoke.h"
+
+namespace callout::internal {
+
+using std::chrono::steady_clock;
+
+DeviceTaps& DeviceTaps::Get() {
+  static DeviceTaps* const taps = new DeviceTaps(Delivery::Get());  // leaked, as what it delivers to
+  return *taps;
+}
+
+DeviceTaps::DeviceTaps(Delivery& delivery, DeviceTapOptions options) : delivery_(delivery), options_(options) {
+  drainer_.wake = [this] { Wake(); };
+  delivery.SetUpstream(this);
+}
+
+DeviceTaps::~DeviceTaps() {
+  delivery_.SetUpstream(nullptr);
+  Stop();
+}
+
+std::shared_ptr<TapDevice> DeviceTaps::Existing(int ordinal) const {
+  MutexLock lock(mutex_);
+  const auto found = devices_.find(ordinal);
+  return found == devices_.end() ? nullptr : found->second;
+}
+
+Result<std::shared_ptr<TapDevice>> DeviceTaps::On(int ordinal) {
+  if (ProcessIsForkedChild()) return ForkedChildError();  // CUDA does not work there
+  if (auto device = Existing(ordinal)) return device;
+  // Not under the mutex, which whoever describes a hang takes: the driver may be what hangs.
+  MutexLock making(making_mutex_);
+  if (auto device = Existing(ordinal)) return device;
+  CALLOUT_ASSIGN_OR_RETURN(auto device, TapDevice::New(delivery_, drainer_, ordinal, options_.ring_bytes));
+  MutexLock lock(mutex_);
+  devices_.emplace(ordinal, device);
+  devices_version_.fetch_add(1, std::memory_order_release);  // pairs with DrainOnce
+  return device;
+}
+
+Status DeviceTaps::Take(TapSite& site, const DeviceSending& sending) {
+  const int32_t ordinal = sending.device_ordinal;
+  if (!site.senders.Admits(ordinal)) return OkStatus();
+  const bool waits_for_step = site.info.has_step && site.throttle->AsksForStep();
+  if (!waits_for_step && !Delivery::Admit(site, ordinal, std::nullopt)) return OkStatus();
+  if (closed_.load(std::memory_order_acquire)) {
+    (void)delivery_.Refuse(site, ordinal, BoundedQueue::Outcome::kClosed);
+    return OkStatus();
+  }
+  const auto device = On(ordinal);
+  if (device.ok()) return (*device)->Take(site, sending);
+  return {device.status().code(), DescribeFailure(*site.callback, ordinal, device.status())};
+}
+
+std::vector<std::shared_ptr<TapDevice>> DeviceTaps::Devices() const {
+  std::vector<std::shared_ptr<TapDevice>> devices;
+  MutexLock lock(mutex_);
+  for (const auto& [ordinal, device] : devices_) devices.push_back(device);
+  return devices;
+}
+
+std::vector<DeviceTaps::Goal> DeviceTaps::Goals(int32_t device_ordinal) const {
+  std::vector<Goal> goals;
+  for (const auto& device : Devices()) {
+    if (device_ordinal != kAllDevices && device_ordinal != device->ordinal()) continue;
+    for (const Worker worker : {Worker::kPython, Worker::kNative}) {
+      Goal goal = {device, worker, device->taken(worker)};
+      if (!goal.IsReached()) goals.push_back(std::move(goal));
+    }
+  }
+  return goals;
+}
+
+std::vector<std::string> DeviceTaps::HandOver(int32_t device_ordinal, steady_clock::time_point deadline) {
+  std::vector<std::string> outstanding;
+  if (ProcessIsForkedChild() || closed_.load(std::memory_order_acquire)) return outstanding;
+  const std::vector<Goal> goals = Goals(device_ordinal);
+  if (goals.empty()) return outstanding;
+  const auto reached = [&] {
+    return std::all_of(goals.begin(), goals.end(), [](const Goal& goal) { return goal.IsReached(); }) ||
+           closed_.load(std::memory_order_acquire);
+  };
+  {
+    MutexLock lock(mutex_);
+    waiters_.fetch_add(1, std::memory_order_seq_cst);  // before asking the goals: pairs with NotifyProgress
+    while (!reached()) {
+      wakeup_.Interrupt();
+      if (deadline == steady_clock::time_point::max()) {
+        progress_.wait(mutex_);
+      } else if (progress_.wait_until(mutex_, deadline) == std::cv_status::timeout) {
+        break;
+      }
+    }
+    waiters_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  for (const Goal& goal : goals) {
+    if (goal.IsReached() || closed_.load(std::memory_order_acquire)) continue;
+    outstanding.push_back(std::to_string(goal.taken - goal.device->handed_over(goal.worker)) + " records of the " +
+                          WorkerName(goal.worker) + " queue on their way from device " +
+                          std::to_string(goal.device->ordinal()));
+  }
+  return outstanding;
+}
+
+void DeviceTaps::ReportFailures() {
+  if (ProcessIsForkedChild()) return;
+  for (const auto& device : Devices()) device->ReportFailure();
+}
+
+void DeviceTaps::Retire(std::unique_ptr<TapSite>& site) {
+  if (ProcessIsForkedChild() || closed_.load(std::memory_order_acquire)) return;
+  std::vector<Goal> goals = Goals(kAllDevices);
+  std::erase_if(goals, [&](const Goal& goal) { return goal.worker != site->callback->worker(); });
+  if (goals.empty()) return;
+  {
+    MutexLock lock(mutex_);
+    retirements_.push_back({std::move(site), std::move(goals)});
+    num_retirements_.store(retirements_.size(), std::memory_order_seq_cst);
+  }
+  // The last goal may have been reached meanwhile, and no record may come any more.
+  FinishRetirements();
+}
+
+void DeviceTaps::FinishRetirements() {
+  if (num_retirements_.load(std::memory_order_seq_cst) == 0) return;
+  std::vector<std::unique_ptr<TapSite>> ready;
+  {
+    MutexLock lock(mutex_);
+    std::erase_if(retirements_, [&](Retirement& retirement) {
+      std::erase_if(retirement.goals, [](const Goal& goal) { return goal.IsReached(); });
+      if (!retirement.goals.empty()) return false;
+      ready.push_back(std::move(retirement.site));
+      return true;
+    });
+    num_retirements_.store(retirements_.size(), std::memory_order_seq_cst);
+  }
+  for (auto& site : ready) delivery_.RetireFromQueues(std::move(site));
+}
+
+void DeviceTaps::Park() {
+  if (ProcessIsForkedChild()) return;
+  Stop();
+  // Whoever takes a slot now sees that it has to start the thread; a record that came before that is seen here.
+  if (drainer_.outstanding.load(std::memory_order_seq_cst) > 0) return Start();
+  std::vector<std::shared_ptr<TapDevice>> idle;  // freed without the lock: the driver may wait
+  MutexLock lock(mutex_);
+  for (auto device = devices_.begin(); device != devices_.end();) {
+    // A program that is about to take a slot holds the device, too; nobody gets it while we hold the lock.
+    const auto here = device++;
+    if (here->second.use_count() > 1) continue;
+    idle.push_back(std::move(here->second));
+    devices_.erase(here);
+  }
+  devices_version_.fetch_add(1, std::memory_order_release);
+}
+
+uint64_t DeviceTaps::Close() {
+  if (ProcessIsForkedChild()) return 0;
+  closed_.store(true, std::memory_order_release);
+  uint64_t lost = 0;
+  for (const auto& device : Devices()) lost += device->Close();
+  Stop();
+  NotifyProgress();
+  // Their memory stays as it is: the device may still write to it.
+  for (const UpstreamStats& stats : Statistics()) lost += stats.records;
+  return lost;
+}
+
+std::vector<UpstreamStats> DeviceTaps::Statistics() const {
+  std::vector<UpstreamStats> all;
+  if (ProcessIsForkedChild()) return all;
+  for (const auto& device : Devices()) {
+    for (const Worker worker : {Worker::kPython, Worker::kNative}) {
+      if (const UpstreamStats stats = device->Statistics(worker); stats.capacity_bytes > 0) all.push_back(stats);
+    }
+  }
+  return all;
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/taps/tap_device.h"
+
+#include <utility>
+
+#include "callbacks/in_flight.h"
+#include "callbacks/invoke.h"
+#include "cuda/driver/graph.h"
+#include "cuda/driver/resources.h"
+#include "profile/recorder.h"
+
+namespace callout::internal {
+namespace {
+
+// Records that are handed on before the other worker and other devices get their turn.
+constexpr int kBatchRecords = 256;
+
+Status Copy(const Status& status) { return {status.code(), std::string(status.message())}; }
+
+void RecordWait(const ProfileSpan& span, const Callback& callback, int32_t device_ordinal) {
+  if (!span.on()) return;
+  span.End(EventOf(ProfileKind::kRoomWait, callback, device_ordinal, span.session()));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<TapDevice>> TapDevice::New(Delivery& delivery, TapDrainer& drainer, int ordinal,
+                                                  uint64_t ring_bytes) {
+  CALLOUT_ASSIGN_OR_RETURN(auto pool, cuda::PinnedPool::On(ordinal));
+  auto taps = std::make_shared<TapDevice>(delivery, drainer, std::move(pool), ring_bytes);
+  CALLOUT_ASSIGN_OR_RETURN(taps->check_stream_, CreateStream(taps->device()));
+  CALLOUT_ASSIGN_OR_RETURN(taps->check_event_, CreateEvent(taps->device()));
+  return taps;
+}
+
+// Of records that are still under way, the driver waits for the copies when it unpins their memory.
+TapDevice::~TapDevice() {
+  for (Ring& ring : rings_) {
+    if (ring.space && ring.entries.empty()) pool_->GiveBack(std::move(ring.memory));
+  }
+}
+
+Result<cuda::CUdeviceptr> TapDevice::AddressOf(const cuda::PinnedBlock& block) const {
+  const cuda::ContextScope current(device());
+  cuda::CUdeviceptr address = 0;
+  CALLOUT_RETURN_IF_ERROR(device().Check(device().driver().MemHostGetDevicePointer(&address, block.data(), 0),
+                                         "cuMemHostGetDevicePointer"));
+  return address;
+}
+
+Status TapDevice::Prepare(Worker worker) {
+  Ring& ring = RingOf(worker);
+  {
+    MutexLock lock(mutex_);
+    if (ring.space) return OkStatus();
+  }
+  CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedBlock memory, pool_->Take(ring_bytes_));
+  CALLOUT_ASSIGN_OR_RETURN(const cuda::CUdeviceptr on_device, AddressOf(memory));
+  MutexLock lock(mutex_);
+  if (ring.space) return OkStatus();  // another thread was first
+  ring.memory = std::move(memory);
+  ring.on_device = on_device;
+  ring.space.emplace(ring_bytes_);
+  return OkStatus();
+}
+
+Status TapDevice::Described(const Callback& callback, const Status& status) const {
+  return {status.code(), DescribeFailure(callback, ordinal(), status)};
+}
+
+Status TapDevice::TakeFailure(const TapSite& site) {
+  std::optional<Failure> failure;
+  {
+    MutexLock lock(mutex_);
+    failure = std::exchange(failure_, std::nullopt);
+    if (!failure && !broken_.ok()) return Described(*site.callback, broken_);
+  }
+  return failure ? Described(*failure->callback, failure->status) : OkStatus();
+}
+
+void TapDevice::Fail(TapSite& site, Status status) {
+  {
+    MutexLock lock(mutex_);
+    if (!failure_) {
+      failure_.emplace(Failure{site.callback, std::move(status)});
+      return;
+    }
+  }
+  delivery_.AddError(*site.callback, ordinal(), status);  // one is waiting for a program already
+}
+
+void TapDevice::ReportFailure() {
+  std::optional<Failure> failure;
+  {
+    MutexLock lock(mutex_);
+    failure = std::exchange(failure_, std::nullopt);
+  }
+  if (failure) delivery_.AddError(*failure->callback, ordinal(), failure->status);
+}
+
+uint64_t TapDevice::Close() {
+  MutexLock lock(mutex_);
+  closed_ = true;
+  room_.notify_all();
+  return waiting_;
+}
+
+Status TapDevice::Take(TapSite& site, const DeviceSending& sending) {
+  CALLOUT_RETURN_IF_ERROR(TakeFailure(site));
+  if (Status status = Prepare(site.callback->worker()); !status.ok()) return Described(*site.callback, status);
+  Result<Entry*> entry = Reserve(site, sending, SlotBytes(sending));
+  if (!entry.ok()) return Described(*site.callback, entry.status());
+  if (*entry == nullptr) return OkStatus();
+  const Status queued = Queue(**entry, site, sending);
+  // Release: the drainer reads what was described, also of a record that the device will never write to.
+  (*entry)->state.store(queued.ok() ? State::kQueued : State::kCancelled, std::memory_order_release);
+  drainer_.wake();
+  return queued.ok() ? OkStatus() : Described(*site.callback, queued);
+}
+
+bool TapDevice::HasRoom(Ring& ring, uint64_t bytes) const {
+  if (NeedsBlock(bytes)) return ring.block_bytes == 0 || ring.block_bytes + bytes <= delivery_.queue_bytes();
+  return ring.space->Has(bytes);
+}
+
+Status TapDevice::WaitForRoom(Ring& ring, const TapSite& site, const DeviceSending& sending, uint64_t bytes) {
+  const Callback& callback = *site.callback;
+  const InFlightScope in_flight(Activity::kWaitingForRoom, callback.id(), sending.device_ordinal, sending.run_id);
+  const ProfileSpan wait;
+  ++ring.blocked;
+  ++waiting_;
+  while (!HasRoom(ring, bytes) && IsWorthWaiting(ring, site)) room_.wait(mutex_);
+  --waiting_;
+  RecordWait(wait, callback, sending.device_ordinal);
+  return Copy(broken_);
+}
+
+Result<TapDevice::Entry*> TapDevice::Reserve(TapSite& site, const DeviceSending& sending, uint64_t bytes) {
+  Ring& ring = RingOf(site.callback->worker());
+  using Refusal = BoundedQueue::Outcome;
+  std::optional<Refusal> refusal;
+  bool exceeds = false;
+  {
+    MutexLock lock(mutex_);
+    if (!HasRoom(ring, bytes) && !closed_) {
+      // A delivery thread that waited for room in its queue would wait for itself.
+      exceeds = site.policy == OverflowPolicy::kBlock && DeliveryThread::IsCurrent();
+      // The other policies wait for the device alone, which needs nobody to get there: what fills the ring is on its
+      // stream. A host that is far ahead of it is no reason to lose records.
+      if (!exceeds && IsWorthWaiting(ring, site)) CALLOUT_RETURN_IF_ERROR(WaitForRoom(ring, site, sending, bytes));
+      if (!exceeds && !HasRoom(ring, bytes)) refusal = Refusal::kFull;
+    }
+    if (closed_) refusal = Refusal::kClosed;
+    if (!refusal && !exceeds && !NeedsBlock(bytes)) {
+      const uint64_t at = ring.space->Take(bytes);
+      return Append(ring, site, ring.memory.data() + at, ring.on_device + at, bytes);
+    }
+    if (!refusal) ring.block_bytes += bytes;
+  }
+  if (!refusal) return ReserveBlock(ring, site, bytes);
+  if (delivery_.Refuse(site, sending.device_ordinal, *refusal)) return NoRoom(ring, bytes);
+  return nullptr;
+}
+
+Status TapDevice::NoRoom(Ring& ring, uint64_t bytes) const {
+  uint64_t records = 0;
+  uint64_t used = 0;
+  uint64_t limit = 0;
+  {
+    MutexLock lock(mutex_);
+    records = ring.entries.size();
+    used = NeedsBlock(bytes) ? ring.block_bytes : ring.space->used();
+    limit = NeedsBlock(bytes) ? delivery_.queue_bytes() : ring_bytes_;
+  }
+  return ResourceExhausted("the tap was made with on_full=\"fail\", and there is no pinned memory for the " +
+                           std::to_string(bytes) + " bytes of its record: " + std::to_string(records) +
+                           " records have " + std::to_string(used) + " of " + std::to_string(limit) +
+                           " bytes, and wait for a queue that is full. " + delivery_.DescribeQueues());
+}
+
+// Its bytes are counted already.
+Result<TapDevice::Entry*> TapDevice::ReserveBlock(Ring& ring, TapSite& site, uint64_t bytes) {
+  Result<cuda::PinnedBlock> block = pool_->Take(bytes);
+  Result<cuda::CUdeviceptr> on_device = block.ok() ? AddressOf(*block) : Copy(block.status());
+  MutexLock lock(mutex_);
+  if (!on_device.ok()) {
+    ring.block_bytes -= bytes;
+    room_.notify_all();
+    return std::move(on_device).status();
+  }
+  Entry* entry = Append(ring, site, block->data(), *on_device, bytes);
+  entry->block = std::move(block).value();
+  return entry;
+}
+
+TapDevice::Entry* TapDevice::Append(Ring& ring, TapSite& site, char* memory, cuda::CUdeviceptr on_device,
+                                    uint64_t bytes) {
+  auto* slot = new (memory) TapSlot;
+  slot->unsent = site.throttle->TakeUnsent(ordinal());                           // now, in the order of the program
+  std::atomic_ref<uint32_t>(slot->arrived).store(0, std::memory_order_relaxed);  // the entry is published by the lock
+  slot->number = ring.next_number++;
+  if (ring.next_number == 0) ring.next_number = 1;
+  Entry& entry = ring.entries.emplace_back(slot, on_device, ring.space->end(), bytes);
+  ring.taken.fetch_add(1, std::memory_order_release);
+  drainer_.outstanding.fetch_add(1, std::memory_order_seq_cst);  // pairs with the drainer's Sleep and Park
+  return &entry;
+}
+
+Status TapDevice::Queue(Entry& entry, TapSite& site, const DeviceSending& sending) {
+  const bool waits_for_step = site.info.has_step && site.throttle->AsksForStep();
+  Describe(*entry.slot, site, sending, /*is_admitted=*/!waits_for_step);
+  cuda::ContextScope current(device());
+  CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
+  Status status = QueueCopies(device(), *entry.slot, sending);
+  if (status.ok()) status = QueueArrival(device(), *entry.slot, entry.on_device, sending.stream, publication_);
+  // Some copies may be queued, and the slot is to be used again.
+  if (!status.ok()) static_cast<void>(Synchronize(device(), sending.stream));
+  return status;
+}
+
+TapDevice::Entry* TapDevice::Front(Ring& ring) {
+  MutexLock lock(mutex_);
+  return ring.entries.empty() ? nullptr : &ring.entries.front();  // it stays in its place until Pop
+}
+
+bool TapDevice::HandOver() {
+  bool progress = false;
+  for (Ring& ring : rings_) progress = HandOver(ring) || progress;
+  return progress;
+}
+
+bool TapDevice::HandOver(Ring& ring) {
+  int n = 0;
+  for (; n < kBatchRecords; ++n) {
+    Entry* entry = Front(ring);
+    const Outcome outcome = entry == nullptr ? Outcome::kStays : HandOn(*entry);
+    if (outcome == Outcome::kQueueFull) MarkStuck(ring);
+    if (outcome != Outcome::kDone) break;
+    Pop(ring);
+  }
+  return n > 0;
+}
+
+void TapDevice::MarkStuck(Ring& ring) {
+  MutexLock lock(mutex_);
+  if (ring.is_stuck) return;
+  ring.is_stuck = true;
+  if (waiting_ > 0) room_.notify_all();
+}
+
+TapDevice::Outcome TapDevice::HandOn(Entry& entry) {
+  const State state = entry.state.load(std::memory_order_acquire);
+  if (state == State::kCancelled) return LeaveOut(entry), Outcome::kDone;
+  if (state == State::kQueuing) return Outcome::kStays;
+  bool is_broken = false;
+  {
+    MutexLock lock(mutex_);
+    is_broken = !broken_.ok();
+  }
+  if (entry.slot->HasArrived()) return Deliver(entry);
+  if (!is_broken) return Outcome::kStays;
+  Lose(entry);
+  return Outcome::kDone;
+}
+
+TapDevice::Outcome TapDevice::Deliver(Entry& entry) {
+  TapSlot& slot = *entry.slot;
+  TapSite& site = *slot.site;
+  Sending sending = {.buffers = slot.value(),
+                     .device_ordinal = ordinal(),
+                     .run_id = slot.run_id,
+                     .step = slot.step(),
+                     .patience = Patience::kComesAgain,
+                     .unsent = slot.unsent};
+  if (!entry.is_decided) {
+    entry.is_decided = true;
+    if (!slot.is_admitted && !Delivery::Admit(site, ordinal(), sending.step, Throttle::Place::kUpstream)) {
+      site.throttle->AddUnsent(slot.unsent, ordinal(), Throttle::Place::kUpstream);
+      return Outcome::kDone;
+    }
+    if (site.inspector != nullptr) {
+      Result<Inspector::Send> send = Delivery::Inspect(site, sending);
+      if (!send.ok()) return Fail(site, std::move(send).status()), Outcome::kDone;
+      if (*send == Inspector::Send::kNothing) return Outcome::kDone;
+      entry.is_notice = *send == Inspector::Send::kNotice;
+      sending.unsent = slot.unsent = 0;  // the inspector has counted them
+    }
+  }
+  if (entry.is_notice) sending.buffers = {};
+  Status status = delivery_.Enqueue(site, sending);
+  if (status.code() == StatusCode::kUnavailable) return Outcome::kQueueFull;
+  if (!status.ok()) Fail(site, std::move(status));
+  return Outcome::kDone;
+}
+
+// The record behind it will know of it.
+void TapDevice::LeaveOut(Entry& entry) {
+  entry.slot->site->throttle->AddUnsent(entry.slot->unsent + 1, ordinal(), Throttle::Place::kUpstream);
+}
+
+void TapDevice::Lose(Entry& entry) {
+  LeaveOut(entry);
+  TapSite& site = *entry.slot->site;
+  CallbackStats& stats = site.callback->stats();
+  stats.drops.fetch_add(1, std::memory_order_relaxed);
+  stats.errors.fetch_add(1, std::memory_order_relaxed);
+  Status status;
+  {
+    MutexLock lock(mutex_);
+    status = Status(broken_.code(), "a record is lost: " + std::string(broken_.message()));
+  }
+  delivery_.AddError(*site.callback, ordinal(), status);
+}
+
+void TapDevice::Pop(Ring& ring) {
+  cuda::PinnedBlock block;
+  {
+    MutexLock lock(mutex_);
+    Entry& entry = ring.entries.front();
+    ring.space->Release(entry.end);
+    block = std::move(entry.block);
+    if (block.memory) ring.block_bytes -= entry.bytes;
+    ring.entries.pop_front();
+    ring.is_stuck = false;
+    if (waiting_ > 0) room_.notify_all();
+  }
+  if (block.memory) pool_->GiveBack(std::move(block));
+  ring.handed_over.fetch_add(1, std::memory_order_seq_cst);
+  drainer_.outstanding.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+Status TapDevice::Ask() const {
+  const cuda::AsideOfCaptures aside(device().driver());
+  cuda::ContextScope current(device());
+  CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
+  const cuda::Driver& driver = device().driver();
+  CALLOUT_RETURN_IF_ERROR(device().Check(driver.EventRecord(check_event_.get(), check_stream_.get()), "cuEventRecord"));
+  const int result = driver.EventQuery(check_event_.get());
+  return result == cuda::CUDA_ERROR_NOT_READY ? OkStatus() : device().Check(result, "cuEventQuery");
+}
+
+void TapDevice::Check() {
+  if (Ask().ok()) return;
+  Status status = Ask();  // an error of the context's stays
+  if (status.ok()) return;
+  MutexLock lock(mutex_);
+  if (broken_.ok()) broken_ = std::move(status);
+  room_.notify_all();
+}
+
+UpstreamStats TapDevice::Statistics(Worker worker) const {
+  MutexLock lock(mutex_);
+  const Ring& ring = RingOf(worker);
+  UpstreamStats stats = {.worker = worker, .device_ordinal = ordinal(), .blocked = ring.blocked};
+  if (!ring.space) return stats;
+  stats.records = ring.entries.size();
+  stats.bytes = ring.space->used() + ring.block_bytes;
+  stats.capacity_bytes = ring_bytes_ + delivery_.queue_bytes();
+  return stats;
+}
+
+}  // namespace callout::internal

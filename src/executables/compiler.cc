@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+
+#include "attributes/jax_calls.h"
+#include "base/log.h"
+#include "callbacks/binding_scope.h"
+#include "callout/pjrt/executable.h"
+#include "encoding/sha256.h"
+#include "executables/bindings.h"
+#include "executables/compile_options.h"
+#include "executables/executable_cache.h"
+#include "executables/executable_file.h"
+#include "executables/other_handlers.h"
+#include "executables/serialized_executable.h"
+#include "pjrt/pjrt_abi.h"
+#include "transfers/preparation.h"
+#include "transfers/transfer_streams.h"
+
+namespace callout::pjrt {
+namespace {
+
+Status CheckCallable(const Program& program, const CompileOptions& options, const std::string& platform) {
+  const std::string what = "callout: the program " + (program.name.empty() ? "" : "'" + program.name + "' ");
+  const auto& platforms = program.platforms;
+  if (!platforms.empty() && std::find(platforms.begin(), platforms.end(), platform) == platforms.end()) {
+    std::string known;
+    for (const std::string& each : platforms) known += " '" + each + "'";
+    return InvalidArgument(what + "was exported for" + known + ", and the plugin is for '" + platform + "'");
+  }
+  if (platforms.size() > 1) {
+    return InvalidArgument(what + "was exported for several platforms; export it with platforms=['" + platform + "']");
+  }
+  if (program.has_dimension_arguments) {
+    return InvalidArgument(what + "has symbolic dimensions; export it for the shapes that it is run with");
+  }
+  if (options.num_partitions > 0 && program.num_devices > 0 && options.num_partitions != program.num_devices) {
+    return InvalidArgument(what + "was exported for " + std::to_string(program.num_devices) + " devices, got " +
+                           std::to_string(options.num_partitions) + " partitions");
+  }
+  if (program.num_tokens > 0) {
+    return InvalidArgument(what + "takes tokens, for " + std::to_string(program.num_tokens) +
+                           " ordered effects; callout.export keeps the order inside the program");
+  }
+  return OkStatus();
+}
+
+// Which StableHLO the plugin reads, "" if it does not say.
+std::string NewestStablehlo(const Plugin& plugin) {
+  const auto it = plugin.attributes().find("stablehlo_current_version");
+  if (it == plugin.attributes().end()) return "";
+  const auto* numbers = std::get_if<std::vector<int64_t>>(&it->second);
+  std::string version;
+  for (const int64_t number : numbers == nullptr ? std::vector<int64_t>() : *numbers) {
+    version += (version.empty() ? "" : ".") + std::to_string(number);
+  }
+  return version;
+}
+
+bool IsNewer(const std::string& one, const std::string& other) {
+  int a[3] = {}, b[3] = {};
+  if (std::sscanf(one.c_str(), "%d.%d.%d", &a[0], &a[1], &a[2]) != 3) return false;
+  if (std::sscanf(other.c_str(), "%d.%d.%d", &b[0], &b[1], &b[2]) != 3) return false;
+  return std::lexicographical_compare(b, b + 3, a, a + 3);
+}
+
+// The plugin's error, with its reason where that is known.
+Status Explain(Status error, const Program& program, const Plugin& plugin) {
+  if (error.message().find("Side-effect HLO must have sharding") != std::string_view::npos) {
+    return Status(error.code(),
+                  "callout: in a program over several partitions, taps and calls with side effects have to be inside "
+                  "of shard_map. The plugin says: " +
+                      std::string(error.message()));
+  }
+  error = internal::ExplainMissingHandler(std::move(error));
+  const std::string version = program.StablehloVersion(), newest = NewestStablehlo(plugin);
+  if (!IsNewer(version, newest)) return error;
+  return FailedPrecondition(
+      "callout: the program is StableHLO " + version + ", and the plugin '" + plugin.path() + "' reads " + newest +
+      " and older; export it with callout.export(..., stablehlo_version=\"" + newest + "\"), or for_plugin=\"" +
+      plugin.path() + "\". The plugin says: " + std::string(error.message()));
+}
+
+// Stands for a callback that nobody has.
+std::shared_ptr<internal::Callback> MakePlaceholder(std::string_view name) {
+  const std::string text(name);
+  const auto fail = [text](const Call&) {
+    return NotFound("callout: no callback is bound to the name '" + text + "'");
+  };
+  Result<LoadedHostCallback> made = FunctionCallback(text, fail).Make();
+  return made.ok() ? made->callback() : nullptr;
+}
+
+// What a compilation makes for names that nothing has.
+class Placeholders {
+ public:
+  explicit Placeholders(const CompileOptions& options) : allows_all_(options.allow_unbound_names) {}
+
+  internal::BindingScope::Fallback fallback() {
+    return [this](std::string_view name) -> std::shared_ptr<internal::Callback> {
+      if (allows_all_) return MakePlaceholder(name);
+      if (!name.starts_with(internal::kJaxNamePrefix)) return nullptr;
+      // A program of JAX's does not say which names it needs: all of them are told, once they were asked for.
+      if (std::ranges::find(missing_, name) == missing_.end()) missing_.emplace_back(name);
+      return MakePlaceholder(name);
+    };
+  }
+
+  /// NotFound with the names that nothing has.
+  Status Check() {
+    if (missing_.empty()) return OkStatus();
+    std::ranges::sort(missing_, {}, [](const std::string& name) { return std::pair(name.size(), name); });
+    std::string names;
+    for (const std::string& name : missing_) names += (names.empty() ? "'" : ", '") + name + "'";
+    return NotFound(
+        "callout: no callback is bound to " + names +
+        ": they stand for the Python functions that JAX had when it lowered the program (pure_callback, io_callback, "
+        "debug.callback, buffer_callback), in their order; bind a function to each of these names");
+  }
+
+ private:
+  const bool allows_all_;
+  std::vector<std::string> missing_;
+};
+
+// Whether a program may wait for its callbacks. Taps do not block.
+bool HasCalls(std::string_view code) {
+  constexpr std::string_view kTargets[] = {"callout.v1.call", "callout.v1.buffer", "_python_cpu_callback"};
+  return std::ranges::any_of(kTargets, [&](std::string_view target) { return code.find(target) != code.npos; });
+}
+
+}  // namespace
+
+Result<LoadedHostCallback> Compiler::MakeLoadedHostCallback(const LoadedHostCallbackMakeArgs& args) const {
+  return args.Make();
+}
+
+// What goes to the plugin.
+struct Compiler::Preparation {
+  std::string options;  // serialised
+  internal::Bindings bindings;
+  std::string code;  // PJRT wants it writable
+};
+
+Result<Compiler::Preparation> Compiler::Prepare(const Program& program, const CompileOptions& options) const {
+  Preparation prepared;
+  CALLOUT_RETURN_IF_ERROR(CheckCallable(program, options, client_->platform()));
+  CALLOUT_ASSIGN_OR_RETURN(prepared.options,
+                           internal::SerializeCompileOptions(options, std::max(program.num_devices, 1)));
+  CALLOUT_ASSIGN_OR_RETURN(prepared.bindings, internal::MakeBindings(options.loaded_host_callbacks));
+  CALLOUT_ASSIGN_OR_RETURN(
+      prepared.code, internal::PrepareHostTransfers(program.code, options.loaded_host_callbacks, client_->platform()));
+  return prepared;
+}
+
+// `serialized`: null, or where what Serialize would return goes.
+Result<LoadedExecutable> Compiler::CompileAnew(Preparation& prepared, const Program& program,
+                                               const CompileOptions& options, std::string* serialized) const {
+  std::string& code = prepared.code;
+  constexpr std::string_view kFormat = "mlir";
+  internal::PjrtArgs<PJRT_Program> source;
+  source.code = code.data();
+  source.code_size = code.size();
+  source.format = kFormat.data();
+  source.format_size = kFormat.size();
+  internal::PjrtArgs<PJRT_Client_Compile_Args> args;
+  args.client = client_->handle();
+  args.program = &source;
+  args.compile_options = prepared.options.data();
+  args.compile_options_size = prepared.options.size();
+  CALLOUT_RETURN_IF_ERROR(internal::ProvideLapack(*client_, code));
+  Placeholders placeholders(options);
+  internal::BindingScope scope(prepared.bindings, placeholders.fallback());
+  const Plugin& plugin = client_->plugin();
+  Status status = internal::ExplainHostTransfers(CALLOUT_PJRT(plugin.api(), PJRT_Client_Compile, args));
+  if (!status.ok()) return Explain(std::move(status), program, plugin);
+  LoadedExecutable executable(client_, args.executable);
+  CALLOUT_RETURN_IF_ERROR(placeholders.Check());
+  CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
+  if (code.find("mhlo.layout_mode") != std::string::npos) {  // reading the compiled program takes its time
+    CALLOUT_RETURN_IF_ERROR(executable.CheckArgumentLayouts());
+  }
+  CALLOUT_ASSIGN_OR_RETURN(executable.transfers_, internal::HostTransferProgram::Make(*client_, args.executable,
+                                                                                      options.loaded_host_callbacks));
+  const bool needs_lane = HasCalls(code) && client_->platform() == "cpu" && executable.num_devices_ == 1 &&
+                          !executable.RunsOnCaller() && client_->runners() != nullptr;
+  if (needs_lane || serialized != nullptr) {
+    const int32_t device = options.device_assignment.empty() ? client_->devices()[0].id : options.device_assignment[0];
+    auto bytes = internal::SerializeExecutable(plugin.api(), args.executable);
+    if (bytes.ok()) {  // otherwise it runs where it was compiled
+      if (needs_lane) (void)executable.MoveToRunners(client_, device, *bytes, scope);
+      if (serialized != nullptr) {
+        const bool on_runners = executable.runners_ != nullptr;
+        *serialized =
+            internal::ExecutableFile{internal::MadeBy(*client_), on_runners, device, *std::move(bytes)}.Write();
+      }
+    }
+  }
+  executable.callback_names_ = scope.asked();
+  return executable;
+}
+
+Result<LoadedExecutable> Compiler::Compile(const Program& program, const CompileOptions& options) const {
+  CALLOUT_ASSIGN_OR_RETURN(Preparation prepared, Prepare(program, options));
+  if (options.cache_directory.empty()) return CompileAnew(prepared, program, options, nullptr);
+  CALLOUT_ASSIGN_OR_RETURN(const auto cache, internal::ExecutableCache::Open(options.cache_directory));
+  const std::string key =
+      internal::Sha256Hex(internal::MadeBy(*client_) + '\n' + std::to_string(prepared.options.size()) + '\n' +
+                          prepared.options + prepared.code);
+  if (const auto found = cache.Read(key)) {
+    // What cannot be loaded is compiled, which also says why, if a name is missing.
+    Result<LoadedExecutable> loaded = Load(*found, options);
+    if (loaded.ok()) loaded->is_from_cache_ = true;
+    if (loaded.ok()) return loaded;
+  }
+  std::string serialized;
+  CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable executable, CompileAnew(prepared, program, options, &serialized));
+  if (serialized.empty()) return executable;  // the plugin cannot
+  if (const Status written = cache.Write(key, serialized); !written.ok()) {
+    internal::Log(internal::LogLevel::kWarning, written.message());
+  }
+  return executable;
+}
+
+Result<LoadedExecutable> Compiler::Load(std::string_view serialized, const CompileOptions& options) const {
+  CALLOUT_ASSIGN_OR_RETURN(const internal::ExecutableFile file, internal::ExecutableFile::Read(serialized));
+  if (const std::string here = internal::MadeBy(*client_); file.made_by != here) {
+    return FailedPrecondition("callout: the executable was made by another plugin or machine: " + file.made_by +
+                              "; here is " + here + "; compile the program here");
+  }
+  CALLOUT_ASSIGN_OR_RETURN(const internal::Bindings bindings, internal::MakeBindings(options.loaded_host_callbacks));
+  CALLOUT_RETURN_IF_ERROR(internal::ProvideLapack(*client_, file.bytes));
+  Placeholders placeholders(options);
+  internal::BindingScope scope(bindings, placeholders.fallback());
+  LoadedExecutable executable(client_, nullptr);
+  if (file.on_runners && client_->runners() != nullptr) {
+    CALLOUT_RETURN_IF_ERROR(executable.MoveToRunners(client_, file.device, file.bytes, scope));
+  } else {
+    std::string as_compiled;  // what ran on runners may not say for which device it is
+    if (file.on_runners) {
+      CALLOUT_ASSIGN_OR_RETURN(as_compiled, internal::SerializeCompileOptions({.device_assignment = {file.device}}));
+    }
+    CALLOUT_ASSIGN_OR_RETURN(PJRT_LoadedExecutable* const handle,
+                             internal::LoadSerialized(*client_, file.bytes, as_compiled));
+    executable.handle_ = Own(client_, handle);
+    CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
+    CALLOUT_ASSIGN_OR_RETURN(executable.transfers_,
+                             internal::HostTransferProgram::Make(*client_, handle, options.loaded_host_callbacks));
+  }
+  CALLOUT_RETURN_IF_ERROR(placeholders.Check());
+  executable.callback_names_ = scope.asked();
+  return executable;
+}
+
+Result<std::string> LoadedExecutable::Serialize() const {
+  CALLOUT_ASSIGN_OR_RETURN(std::string bytes, internal::SerializeExecutable(client()->plugin().api(), handle_.get()));
+  return internal::ExecutableFile{internal::MadeBy(*client()), runners_ != nullptr, home_device_, std::move(bytes)}
+      .Write();
+}
+
+}  // namespace callout::pjrt

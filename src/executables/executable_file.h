@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compiled programs as bytes: the plugin's own, with what has to be true where they are loaded.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "callout/pjrt/client.h"
+
+namespace callout::internal {
+
+/// What LoadedExecutable::Serialize returns: a mark, the SHA-256 of the rest, and a message of these fields.
+struct ExecutableFile {
+  std::string made_by;  ///< MadeBy of the client that compiled it.
+  bool on_runners = false;
+  int32_t device = 0;  ///< The id of the device that it was compiled for, where it ran on runners.
+  std::string bytes;   ///< The plugin's.
+
+  std::string Write() const;
+  /// InvalidArgument for what Write did not write, also of another version of this library, and for damage.
+  static Result<ExecutableFile> Read(std::string_view text);
+};
+
+/// Tells plugins and machines apart whose executables do not fit each other: the plugin's file and versions, the
+/// instructions that this machine has, the flags of the environment.
+std::string MadeBy(const pjrt::Client& client);
+
+}  // namespace callout::internal

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executables/executable_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "testing/status_matchers.h"
+
+namespace callout::internal {
+namespace {
+
+using ::testing::HasSubstr;
+
+const ExecutableFile kFile = {.made_by = "cpu", .on_runners = true, .device = 3, .bytes = std::string("a\0b", 3)};
+
+TEST(ExecutableFileTest, IsReadAsItWasWritten) {
+  const auto file = ExecutableFile::Read(kFile.Write());
+  ASSERT_THAT(file, IsOk());
+  EXPECT_EQ(file->made_by, "cpu");
+  EXPECT_TRUE(file->on_runners);
+  EXPECT_EQ(file->device, 3);
+  EXPECT_EQ(file->bytes, std::string("a\0b", 3));
+}
+
+TEST(ExecutableFileTest, WhatIsCutOffIsRefused) {
+  const std::string text = kFile.Write();
+  for (size_t size = 0; size < text.size(); ++size) {
+    EXPECT_THAT(ExecutableFile::Read(text.substr(0, size)),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr("this is no executable of Callout's")))
+        << size;
+  }
+}
+
+TEST(ExecutableFileTest, WhatIsDamagedIsRefused) {
+  const std::string text = kFile.Write();
+  for (size_t at = 0; at < text.size(); ++at) {
+    std::string damaged = text;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    EXPECT_THAT(ExecutableFile::Read(damaged), StatusIs(StatusCode::kInvalidArgument, HasSubstr("no executable")))
+        << at;
+  }
+  EXPECT_THAT(ExecutableFile::Read(text + "x"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("damaged")));
+}
+
+}  // namespace
+}  // namespace callout::internal

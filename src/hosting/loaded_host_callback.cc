@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callout/pjrt/host_callback.h"
+
+#include <iterator>
+
+#include "base/deadline.h"
+#include "base/ticks.h"
+#include "callbacks/callback.h"
+#include "callbacks/closure.h"
+#include "callbacks/native_function.h"
+#include "callbacks/stats_table.h"
+#include "delivery/delivery.h"
+#include "kinds/kinds.h"
+
+namespace callout::pjrt {
+namespace {
+
+// A C++ function of the host.
+class HostFunction final : public internal::Callback {
+ public:
+  HostFunction(std::string label, std::function<Status(const callout::Call&)> function)
+      : Callback(std::move(label)), function_(std::move(function)) {}
+
+  internal::Worker worker() const override { return internal::Worker::kNative; }
+  Status Call(const callout_call& call) override { return function_(callout::Call(&call)); }
+  Status Deliver(const internal::Record& record) override { return Call(AsCall(record)); }
+
+ private:
+  const std::function<Status(const callout::Call&)> function_;
+};
+
+}  // namespace
+
+LoadedHostCallbackMakeArgs::~LoadedHostCallbackMakeArgs() = default;
+
+Result<std::string> LoadedHostCallback::Serialize() const {
+  if (!serialized_.empty()) return serialized_;
+  return Unimplemented("callout: the callback '" + name_ + "' is a function of this process and cannot be serialized");
+}
+
+Result<LoadedHostCallback> FunctionCallback::Make() const {
+  if (!function) return InvalidArgument("callout: the callback '" + name + "' has no function");
+  return LoadedHostCallback(name, std::make_shared<HostFunction>(name, function));
+}
+
+Result<LoadedHostCallback> LibraryCallback::Make() const {
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> callback, internal::LoadNativeFunction(name, spec));
+  return LoadedHostCallback(name, std::move(callback), "library:" + spec);
+}
+
+// The one place where the numbers of SinkCallback::Kind, and of callout_sink_kind in C, are names. Kinds that came
+// later have no number: OpaqueCallback makes all of them.
+Result<LoadedHostCallback> SinkCallback::Make() const {
+  constexpr const char* kNames[] = {"null", "print", "jsonl", "csv", "tensorboard"};
+  const auto number = static_cast<uint32_t>(kind);
+  if (number >= std::size(kNames)) {
+    return InvalidArgument("callout: there is no kind " + std::to_string(number) + " of sinks");
+  }
+  const internal::SinkKind* const found = internal::FindSinkKind(kNames[number]);
+  std::string text = kNames[number];
+  if (found->has_main && !path.empty()) text += ":" + path;
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> sink, internal::MakeSink(name, text));
+  return LoadedHostCallback(name, std::move(sink), std::move(text));
+}
+
+ClosureCallback::ClosureCallback(std::string callback_name, const callout_closure& closure)
+    : name(std::move(callback_name)), callback(internal::MakeClosure(name, closure)) {}
+
+Result<LoadedHostCallback> ClosureCallback::Make() const {
+  if (!callback.ok()) return callback.status();
+  return LoadedHostCallback(name, callback.value());
+}
+
+Status BarrierWait(double timeout_seconds) {
+  if (internal::DeliveryThread::IsCurrent()) {
+    return FailedPrecondition("callout: BarrierWait inside a tap's function would wait for itself");
+  }
+  const auto deadline = internal::DeadlineAfter(timeout_seconds);
+  internal::Delivery& delivery = internal::Delivery::Get();
+  std::string outstanding;
+  for (const std::string& one : delivery.Drain(deadline)) outstanding += (outstanding.empty() ? "" : "; ") + one;
+  if (!outstanding.empty()) {
+    return Status(StatusCode::kDeadlineExceeded, "callout: still outstanding: " + outstanding);
+  }
+  const internal::DeliveryErrorReport errors = delivery.TakeErrors();
+  if (errors.count == 0) return OkStatus();
+  return Status(errors.last_code, std::to_string(errors.count) + " taps failed; the last one: " + errors.last);
+}
+
+std::vector<CallbackStatistics> ReadStatistics() {
+  constexpr double kNanosecondsPerSecond = 1e9;
+  std::vector<CallbackStatistics> all;
+  for (const auto& [name, stats] : internal::AllStats()) {
+    all.push_back({name, stats->calls, stats->bytes,
+                   internal::TicksToNanoseconds(stats->host_ticks) / kNanosecondsPerSecond, stats->drops, stats->skips,
+                   stats->errors});
+  }
+  return all;
+}
+
+}  // namespace callout::pjrt
