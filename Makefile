@@ -131,6 +131,7 @@ format: $(STAMPS)/dev
 docs: $(STAMPS)/package $(STAMPS)/docs
 	scripts/system_packages.sh doxygen:@doxygen
 	$(PY) scripts/check_docs.py
+	$(PY) scripts/check_docstrings.py
 	$(PY) benchmarks/python/tables.py --check
 	mkdir -p build && doxygen docs/Doxyfile
 	$(PY) -m sphinx --quiet --fresh-env --fail-on-warning --keep-going -c docs -d build/doctrees . build/docs

@@ -31,6 +31,7 @@ myst_heading_anchors = 4
 default_role = "py:obj"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
+autoclass_content = "both"
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
 python_maximum_signature_line_length = 80

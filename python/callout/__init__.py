@@ -64,12 +64,30 @@ __version__ = _version("callout")
 
 
 def include_dir() -> str:
-    """The folder of the C++ headers, for `-I`."""
+    """The folder of the C++ headers, for `-I`.
+
+    Returns:
+        Its path.
+
+    Example:
+        >>> import pathlib
+        >>> (pathlib.Path(callout.include_dir()) / "callout" / "call.h").exists()
+        True
+    """
     return str(_Path(__file__).parent / "include")
 
 
 def cmake_dir() -> str:
-    """The folder of the CMake package, for `-Dcallout_DIR=`."""
+    """The folder of the CMake package, for `-Dcallout_DIR=`.
+
+    Returns:
+        Its path.
+
+    Example:
+        >>> import pathlib
+        >>> pathlib.Path(callout.cmake_dir()).is_dir()
+        True
+    """
     return str(_Path(__file__).parent / "lib" / "cmake" / "callout")
 
 

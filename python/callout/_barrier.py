@@ -57,6 +57,13 @@ def barrier_wait(timeout: float | None = None) -> None:
         BarrierTimeout: names what is outstanding; nothing is lost.
         CallbackError: called inside a callback or a tap's function.
         ForkError: in a forked child.
+
+    Example:
+        >>> seen = []
+        >>> y = jax.jit(lambda x: callout.tap(seen.append, x))(jnp.float32(2))
+        >>> callout.barrier_wait(timeout=60)
+        >>> [float(value) for value in seen]
+        [2.0]
     """
     _runtime.check_usable()
     if timeout is not None and not timeout >= 0:

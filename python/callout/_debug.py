@@ -73,6 +73,21 @@ def debug_callback(
         ordered: call in program order, also among other ordered callbacks and taps and over successive programs.
         partitioned: in a jit over several devices, call on each device with its shard instead of once with the whole.
         **kwargs: as `args`, passed by keyword. Not for registered names.
+
+    Returns:
+        None; without `callback`, a function that takes callback, args and kwargs.
+
+    Raises:
+        TypeError: `callback` is neither callable nor a name, or there are arguments without it.
+        UnboundNameError: nobody registered the name.
+
+    Example:
+        >>> @jax.jit
+        ... def double(x):
+        ...     callout.debug_callback(lambda value: print("x is", value), x)
+        ...     return 2 * x
+        >>> y = double(jnp.float32(3)).block_until_ready(); jax.effects_barrier()
+        x is 3.0
     """
     if callback is None:
         if args or kwargs:
@@ -148,9 +163,20 @@ def debug_print(
         skip_format_check: do not compare the placeholders with the arguments now.
         **kwargs: as `args`, by name.
 
+    Returns:
+        None; without `fmt`, a function that takes fmt, args and kwargs.
+
     Raises:
         ValueError: arguments that the format does not use.
         IndexError, KeyError: placeholders without arguments.
+
+    Example:
+        >>> @jax.jit
+        ... def double(x):
+        ...     callout.debug_print("x is {x}", x=x)
+        ...     return 2 * x
+        >>> y = double(jnp.float32(3)).block_until_ready(); jax.effects_barrier()
+        x is 3.0
     """
     later = functools.partial(_print, ordered, partitioned, skip_format_check)
     if fmt is not None:

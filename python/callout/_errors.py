@@ -216,6 +216,19 @@ def last_error() -> BaseException | None:
     """The exception that a callback raised last, in any thread, or None.
 
     The object itself, with its own traceback. It stays available until another callback raises.
+
+    Returns:
+        The exception, or None if no callback has raised.
+
+    Example:
+        >>> def refuse(x):
+        ...     raise KeyError("no such number")
+        >>> ask = jax.jit(lambda x: callout.pure_callback(refuse, x, x))
+        >>> try:
+        ...     ask(jnp.float32(1)).block_until_ready()
+        ... except Exception:
+        ...     print(repr(callout.last_error()))
+        KeyError('no such number')
     """
     return _last
 
@@ -246,6 +259,18 @@ class reraise(contextlib.ContextDecorator):  # noqa: N801 - reads as a verb: `wi
     Without it a failing callback arrives as JAX's JaxRuntimeError, mostly of the original's class too. Covers errors that
     are raised inside: dispatch, and waiting for a result (`block_until_ready`, `np.asarray`, `barrier_wait`) if that happens
     inside too. May be nested and used from several threads.
+
+    Raises:
+        BaseException: whatever the callback raised.
+
+    Example:
+        >>> def refuse(x):
+        ...     raise KeyError("no such number")
+        >>> ask = jax.jit(lambda x: callout.pure_callback(refuse, x, x))
+        >>> with callout.reraise():
+        ...     ask(jnp.float32(1)).block_until_ready()
+        Traceback (most recent call last):
+        KeyError: 'no such number'
     """
 
     def __enter__(self) -> Self:

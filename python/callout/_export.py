@@ -67,6 +67,14 @@ def export(
         ValueError: a function or a sink instead of a name (from the returned function); a version that cannot be written.
         NotImplementedError: (from the returned function) a callback on a platform that has none; send and receive ops
             that are no host callback's, for cpu.
+
+    Example:
+        >>> callout.register("halve", lambda x: x / 2, replace=True)
+        >>> like = jax.ShapeDtypeStruct((3,), jnp.float32)
+        >>> exported = callout.export(jax.jit(lambda x: callout.pure_callback("halve", like, x)))(like)
+        >>> loaded = jax.export.deserialize(exported.serialize())
+        >>> loaded.call(jnp.array([2.0, 4.0, 6.0]))
+        Array([1., 2., 3.], dtype=float32)
     """
     if for_plugin is not None and stablehlo_version is not None:
         raise ValueError("callout.export: for_plugin and stablehlo_version both choose a version; pass one of them")
@@ -153,6 +161,18 @@ def exported_names(exported: jax.export.Exported) -> tuple[str, ...]:
 
     Args:
         exported: what `callout.export` or `jax.export.deserialize` returned.
+
+    Returns:
+        The names, each once.
+
+    Raises:
+        AttributeError: this is no `jax.export.Exported`.
+
+    Example:
+        >>> like = jax.ShapeDtypeStruct((3,), jnp.float32)
+        >>> exported = callout.export(jax.jit(lambda x: callout.tap("log", callout.pure_callback("ask", like, x))))(like)
+        >>> callout.exported_names(exported)
+        ('ask', 'log')
     """
     with _artifact.opened(exported.mlir_module_serialized) as module:
         return _artifact.names(module)

@@ -229,6 +229,11 @@ def rewrite_host_transfers(
         NotImplementedError: send and receive ops that are no host callback's: between devices, without a chain of
             tokens, a receive before a send.
         ValueError: what is no program; a channel that occurs twice, or is in `names` and not in the program.
+
+    Example:
+        >>> text = jax.jit(lambda x: 2 * x).lower(jnp.float32(1)).as_text()
+        >>> isinstance(callout.host.rewrite_host_transfers(text), bytes)
+        True
     """
     if stablehlo_version is not None:
         _artifact.check_version(stablehlo_version)

@@ -46,6 +46,16 @@ def io_callback(
     Raises:
         ResultError: (from the running program) the result has another shape, dtype or structure.
         UnboundNameError: nobody registered the name.
+
+    Example:
+        >>> received = []
+        >>> @jax.jit
+        ... def record(x):
+        ...     callout.io_callback(received.append, None, x, ordered=True)
+        ...     return x + 1
+        >>> y = record(jnp.int32(1)); y = record(jnp.int32(2)); jax.effects_barrier()
+        >>> [int(value) for value in received]
+        [1, 2]
     """
     check_sharding(_WHERE, sharding)
     avals, out_tree = result_avals(_WHERE, result_shape_dtypes)

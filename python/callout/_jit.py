@@ -45,6 +45,26 @@ def jit(fun: Any = None, **kwargs: Any) -> Any:
 
     A call returns when its results are there, since that is when errors are known. To dispatch asynchronously, use `jax.jit`
     and put the wait inside `reraise()`. Takes `jax.jit`'s arguments, and works as a decorator with and without them.
+
+    Args:
+        fun: a function of arrays. If left out, a decorator is returned.
+        **kwargs: `jax.jit`'s.
+
+    Returns:
+        The jitted function.
+
+    Raises:
+        BaseException: (from the jitted function) whatever a callback raised.
+
+    Example:
+        >>> def refuse(x):
+        ...     raise KeyError("no such number")
+        >>> @callout.jit
+        ... def ask(x):
+        ...     return callout.pure_callback(refuse, x, x)
+        >>> ask(jnp.float32(1))
+        Traceback (most recent call last):
+        KeyError: 'no such number'
     """
     if fun is None:
         return functools.partial(jit, **kwargs)

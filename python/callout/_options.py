@@ -70,6 +70,19 @@ def options(
             the CUDA array interface, and may return arrays on the device. For calls that are not ordered; taps send copies.
         device_index: the device whose callback runs when the operands are sharded over several.
         name: what errors, statistics and logs call it; the function's qualified name if None.
+
+    Returns:
+        A callable with the settings, which every function of Callout that takes a callback understands.
+
+    Raises:
+        TypeError: `fn` is not callable.
+        ValueError: another value of `args` or `memory`; `zero_copy` with `args="jax"`.
+
+    Example:
+        >>> total = callout.options(np.sum, zero_copy=True, name="total")
+        >>> like = jax.ShapeDtypeStruct((), jnp.float32)
+        >>> float(jax.jit(lambda x: callout.pure_callback(total, like, x))(jnp.arange(4.0)))
+        6.0
     """
     if args not in ("numpy", "jax"):
         raise ValueError(f'callout.options: args must be "numpy" or "jax", got {args!r}')

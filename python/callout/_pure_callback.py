@@ -72,6 +72,13 @@ def pure_callback(
     Raises:
         ResultError: (from the running program) the result has another shape, dtype or structure.
         UnboundNameError: nobody registered the name.
+
+    Example:
+        >>> @jax.jit
+        ... def sorted_by_numpy(x):
+        ...     return callout.pure_callback(np.sort, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+        >>> sorted_by_numpy(jnp.array([3.0, 1.0, 2.0]))
+        Array([1., 2., 3.], dtype=float32)
     """
     check_vmap_method("callout.pure_callback", vmap_method)
     check_sharding("callout.pure_callback", sharding)

@@ -24,6 +24,12 @@ def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = F
 
     Raises:
         RegistrationError: a bad or taken name, a missing library or symbol, another ABI version.
+
+    Example:
+        >>> callout.register("double", lambda x: 2 * x)
+        >>> float(jax.jit(lambda x: callout.pure_callback("double", x, x))(jnp.float32(3)))
+        6.0
+        >>> callout.unregister("double")
     """
     _runtime.check_usable()
     if not isinstance(name, str):
@@ -62,8 +68,18 @@ def _callback_of(name: str, fn: Any) -> _ext.Callback:
 def unregister(name: str) -> None:
     """Forgets a registered name. Programs that were compiled before keep what they had.
 
+    Args:
+        name: as in `register`.
+
     Raises:
         RegistrationError: nobody registered it.
+
+    Example:
+        >>> callout.register("none", lambda: None)
+        >>> callout.unregister("none")
+        >>> callout.unregister("none")
+        Traceback (most recent call last):
+        callout.RegistrationError: ...
     """
     _ext.unregister(name)
     numpy_only_names.discard(name)

@@ -148,6 +148,12 @@ def stats() -> Stats:
 
     Returns:
         A dict of these tables. `str()` or `table()` of it is a text to read, `prometheus()` one for Prometheus.
+
+    Example:
+        >>> third = callout.options(lambda x: x / 3, name="third")
+        >>> y = jax.jit(lambda x: callout.pure_callback(third, x, x))(jnp.float32(3)).block_until_ready()
+        >>> callout.stats()["callbacks"]["third"]["calls"]
+        1
     """
     return Stats(
         callbacks=_ext.callback_statistics(),

@@ -114,6 +114,24 @@ def tap(
 
     Returns:
         `value` itself, or `result`.
+
+    Raises:
+        TypeError: `target` is neither callable, nor a sink, nor a name; a name or a step of another type.
+        ValueError: an option has a value that it cannot have.
+        OverflowError: a step of more than 32 bits without `jax_enable_x64`.
+
+    Example:
+        >>> losses = []
+        >>> @jax.jit
+        ... def step(x):
+        ...     x = 0.5 * x
+        ...     return callout.tap(losses.append, x, name="loss")
+        >>> x = jnp.float32(8)
+        >>> for _ in range(3):
+        ...     x = step(x)
+        >>> callout.barrier_wait()
+        >>> [float(loss) for loss in losses]
+        [4.0, 2.0, 1.0]
     """
     flat, tree = jax.tree.flatten(value)
     returned = value if result is _SAME else result

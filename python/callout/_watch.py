@@ -50,8 +50,18 @@ def watch(
         every: look only the 1st, (every+1)th, ... time; with `step`, when that is a multiple.
         step: an integer scalar, the step that is reported. Default: how often the watch was reached before.
 
+    Returns:
+        `x` itself.
+
     Raises:
         ValueError: neither `nan` nor `inf`; `every` out of range. TypeError: a step that is no integer.
+        NonFiniteError: (from the running program) with `stop`, a bad value.
+
+    Example:
+        >>> y = jax.jit(lambda x: callout.watch(jnp.log(x), "logs"))(jnp.array([1.0, 0.0])).block_until_ready()
+        >>> found = callout.stats()["watches"]["logs"]
+        >>> found["calls"], found["inf"], found["first"]["index"]
+        (1, 1, (1,))
     """
     if not nan and not inf:
         raise ValueError("callout.watch: nan=False and inf=False leave nothing to look for")

@@ -117,6 +117,13 @@ def buffer_callback(
         ValueError: aliases that do not fit; an unknown `vmap_method` or `sharding`; (from the returned function) a
             derivative.
         TypeError: a dtype of less than a byte, whose elements have no memory of their own; `callout.pure_callback` takes it.
+
+    Example:
+        >>> def add_one(ctx, out, x):
+        ...     np.asarray(out)[...] = np.asarray(x) + 1
+        >>> call = callout.buffer_callback.buffer_callback(add_one, jax.ShapeDtypeStruct((3,), jnp.float32))
+        >>> jax.jit(call)(jnp.zeros(3))
+        Array([1., 1., 1.], dtype=float32)
     """
     check_vmap_method(WHERE, vmap_method)
     if sharding not in _SHARDINGS:

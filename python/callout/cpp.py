@@ -52,9 +52,23 @@ def load_inline(
             the same platform, and with processor instructions and libraries that the other machine has, too. SECURITY.md
             says what that means for whoever loads such a program.
 
+    Returns:
+        A `Module` whose attributes are the functions.
+
     Raises:
         CompileError: the compiler refused the source, or there is none.
         RegistrationError: `functions` names one that the library does not export.
+
+    Example:
+        >>> module = callout.cpp.load_inline('''
+        ... #include "callout/kernel.h"
+        ... void scale(callout::In<float> x, callout::Attr<"factor", float> factor, callout::Out<float> y) {
+        ...   for (int64_t i = 0; i < x.size(); ++i) y[i] = factor * x[i];
+        ... }
+        ... CALLOUT_KERNEL(scale);
+        ... ''')
+        >>> jax.jit(lambda x: module.scale(x, factor=2.0))(jnp.ones(3))
+        Array([2., 2., 2.], dtype=float32)
     """
     if not isinstance(source, str):
         raise TypeError(f"callout.cpp.load_inline: the source must be a string, got {source!r}")
@@ -73,7 +87,35 @@ def load(
 ) -> Module:
     """Compiles C++ files to one library; or opens one that was built elsewhere, if `files` is a single ".so".
 
-    Arguments and errors as in `load_inline`; `name` is the first file's.
+    Args:
+        files: C++ sources, or one file that ends with ".so".
+        functions: as in `load_inline`.
+        flags: as in `load_inline`.
+        include_dirs: as in `load_inline`.
+        name: the module's, for messages; the first file's by default.
+        embed: as in `load_inline`.
+
+    Returns:
+        A `Module` whose attributes are the functions.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: no files.
+        CompileError: the compiler refused a file, or there is none.
+        RegistrationError: `functions` names one that the library does not export; a library that has
+            changed since it was loaded.
+
+    Example:
+        >>> import pathlib
+        >>> _ = pathlib.Path("scale.cc").write_text('''
+        ... #include "callout/kernel.h"
+        ... void scale(callout::In<float> x, callout::Attr<"factor", float> factor, callout::Out<float> y) {
+        ...   for (int64_t i = 0; i < x.size(); ++i) y[i] = factor * x[i];
+        ... }
+        ... CALLOUT_KERNEL(scale);
+        ... ''')
+        >>> callout.cpp.load("scale.cc").scale(jnp.ones(3), factor=2.0)
+        Array([2., 2., 2.], dtype=float32)
     """
     paths = [Path(files)] if isinstance(files, (str, Path)) else [Path(file) for file in files]
     if not paths:

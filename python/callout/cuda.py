@@ -92,10 +92,23 @@ def load_inline(
         arch: "sm_90" for machine code, "compute_90" for PTX that drivers compile for newer devices, too. By default that of
             this machine's GPU, or, without one, the oldest that NVRTC compiles for from "compute_75" on.
 
+    Returns:
+        A `Module` whose attributes are the kernels.
+
     Raises:
         CompileError: NVRTC refused the source, or there is none.
         TypeError: the parameters of a kernel are not known.
         ValueError: NVRTC does not compile for `arch`; or the source has no kernel.
+
+    Example:
+        >>> module = callout.cuda.load_inline('''
+        ... extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {
+        ...   int i = blockIdx.x * blockDim.x + threadIdx.x;
+        ...   if (i < n) y[i] = factor * x[i];
+        ... }
+        ... ''')
+        >>> scale = module.scale.options(launch_dims=lambda x, y: x.size, constants={"n": lambda x, y: x.size})
+        >>> y = scale(jnp.ones(3), factor=2.0)
     """
     if not isinstance(source, str) or "\0" in source:
         raise TypeError(f"callout.cuda.load_inline: the source must be a string without NUL, got {source!r}")
@@ -131,7 +144,28 @@ def load(
     name: str | None = None,
     arch: str | None = None,
 ) -> Module:
-    """As `load_inline`, for a ".cu" file. It may include files of its folder. `name` is the file's by default."""
+    """As `load_inline`, for a ".cu" file, which may include files of its folder.
+
+    Args:
+        file: the source.
+        functions: as in `load_inline`.
+        options: as in `load_inline`.
+        include_dirs: as in `load_inline`.
+        name: the module's, for messages; the file's by default.
+        arch: as in `load_inline`.
+
+    Returns:
+        A `Module` whose attributes are the kernels.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        CompileError: NVRTC refused the source, or there is none.
+        TypeError: the parameters of a kernel are not known.
+        ValueError: NVRTC does not compile for `arch`; or the source has no kernel.
+
+    Example:
+        >>> module = callout.cuda.load("kernels.cu", ["scale"], options=["--use_fast_math"])
+    """
     path = Path(file)
     if not path.is_file():
         raise FileNotFoundError(f"callout.cuda.load: {path} is not a file")
@@ -168,10 +202,23 @@ def load_host(
             without one, "sm_75".
         embed: as in `callout.cpp.load_inline`: programs carry the compiled library along.
 
+    Returns:
+        A `HostModule` whose attributes are the functions.
+
     Raises:
         CompileError: nvcc refused the source, or there is none.
         RegistrationError: `functions` names one that the library does not export.
         ValueError: `arch` is none, or `flags` say another.
+
+    Example:
+        >>> module = callout.cuda.load_host('''
+        ... #include "callout/kernel.h"
+        ... void copy(callout::In<float> x, callout::Out<float> y, callout::Stream stream) {
+        ...   cudaMemcpyAsync(y.data(), x.data(), 4 * x.size(), cudaMemcpyDeviceToDevice, (cudaStream_t)stream.handle);
+        ... }
+        ... CALLOUT_KERNEL(copy);
+        ... ''')
+        >>> y = module.copy(jnp.ones(3))
     """
     if not isinstance(source, str):
         raise TypeError(f"callout.cuda.load_host: the source must be a string, got {source!r}")
@@ -199,9 +246,17 @@ def load_image(
             "float32 factor", "int32 n"], "launch_dims": ...}}`. "kernel" is the symbol if the function is called otherwise.
         name: the module's, for messages; the file's by default.
 
+    Returns:
+        A `Module` whose attributes are the kernels.
+
     Raises:
         TypeError: a function has no "parameters", or they are not of the size that the image's are.
         ValueError: this is no image, or it has no such kernel.
+
+    Example:
+        >>> parameters = ["in float32", "out float32", "float32 factor", "int32 n"]
+        >>> module = callout.cuda.load_image("scale.cubin", {"scale": {"parameters": parameters, "launch_dims": 1024}})
+        >>> y = module.scale(jnp.ones(1024), factor=2.0, n=1024)
     """
     path = None if isinstance(image, bytes) else Path(image)
     code = image if isinstance(image, bytes) else Path(image).read_bytes()
@@ -248,9 +303,17 @@ def from_raw_kernel(
         arch: as in `load_inline`.
         **settings: see `Function.options`.
 
+    Returns:
+        A function of arrays, and of the kernel's numbers by keyword.
+
     Raises:
         TypeError: this is no such kernel.
         CompileError: NVRTC refused its source, or there is none.
+
+    Example:
+        >>> kernel = cupy.RawKernel(source, "scale")
+        >>> scale = callout.cuda.from_raw_kernel(kernel, launch_dims=1024)
+        >>> y = scale(jnp.ones(1024), factor=2.0, n=1024)
     """
     code, name = getattr(kernel, "code", None), getattr(kernel, "name", None)
     if not isinstance(code, str) or not isinstance(name, str):

@@ -72,6 +72,29 @@ def register_ffi_target(
             results with dtype (`*`: any) and dimensions (numbers, names, `...` in front; none at all: any shape), attributes
             with the NumPy type that they must have (`[]`: an array, `?`: may be left out; also str, bool, dict, any).
         **kwargs: for XLA.
+
+    Raises:
+        ValueError: `signature` is no signature.
+        jax.errors.JaxRuntimeError: the runtime refuses the function.
+
+    Example:
+        >>> import pathlib, subprocess, ctypes
+        >>> _ = pathlib.Path("double.cc").write_text('''
+        ... namespace ffi = xla::ffi;
+        ... XLA_FFI_DEFINE_HANDLER_SYMBOL(
+        ...     Double, [](ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
+        ...       for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = 2 * x.typed_data()[i];
+        ...       return ffi::Error::Success();
+        ...     },
+        ...     ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+        ... ''')
+        >>> flags = ["-std=c++17", "-w", "-shared", "-fPIC", "-include", "xla/ffi/api/ffi.h"]
+        >>> flags += ["-I", callout.ffi.include_dir()]
+        >>> _ = subprocess.run(["c++", *flags, "double.cc", "-o", "libdouble.so"], check=True)
+        >>> handler = callout.ffi.pycapsule(ctypes.CDLL("./libdouble.so").Double)
+        >>> callout.ffi.register_ffi_target("docs_double", handler, signature="(x: f32[n]) -> (y: f32[n])")
+        >>> callout.ffi.ffi_call("docs_double", jax.ShapeDtypeStruct((3,), jnp.float32))(jnp.ones(3))
+        Array([2., 2., 2.], dtype=float32)
     """
     parsed = Signature(signature) if isinstance(signature, str) else signature
     jax.ffi.register_ffi_target(name, fn, platform=platform, api_version=api_version, **kwargs)
@@ -84,7 +107,21 @@ def register_ffi_target(
 
 
 def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
-    """`jax.ffi.register_ffi_type_id`, which raises ValueError there too: `register_ffi_type` has taken its place."""
+    """`jax.ffi.register_ffi_type_id`, which raises ValueError there too: `register_ffi_type` has taken its place.
+
+    Args:
+        name: as in JAX.
+        obj: as in JAX.
+        platform: as in JAX.
+
+    Raises:
+        ValueError: always.
+
+    Example:
+        >>> callout.ffi.register_ffi_type_id("state", None)
+        Traceback (most recent call last):
+        ValueError: ...
+    """
     del obj, platform
     raise ValueError(
         f"callout.ffi.register_ffi_type_id: no jaxlib that callout runs with takes the id of type '{name}' alone; "
@@ -93,7 +130,14 @@ def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
 
 
 def register_ffi_target_as_batch_partitionable(name: str) -> None:
-    """`jax.ffi.register_ffi_target_as_batch_partitionable`: XLA may spread the call over its leading dimensions."""
+    """`jax.ffi.register_ffi_target_as_batch_partitionable`: XLA may spread the call over its leading dimensions.
+
+    Args:
+        name: of a target that was registered.
+
+    Example:
+        >>> callout.ffi.register_ffi_target_as_batch_partitionable("docs_batched")
+    """
     jax.ffi.register_ffi_target_as_batch_partitionable(name)
     _batch_partitionable.add(name)
 
@@ -158,6 +202,13 @@ def ffi_call(
         ValueError: layouts or aliases that do not fit; an unknown method or sharding.
         TypeError: (from the returned function) the call does not fit the target's signature; an attribute that cannot be in
             a program.
+
+    Example:
+        >>> like = jax.ShapeDtypeStruct((2, 2), jnp.float32)
+        >>> potrf = callout.ffi.ffi_call("lapack_spotrf_ffi", (like, jax.ShapeDtypeStruct((), jnp.int32)))
+        >>> factor, info = jax.jit(lambda a: potrf(a, uplo=np.uint8(ord("L"))))(jnp.array([[4.0, 0.0], [0.0, 9.0]]))
+        >>> factor.diagonal(), int(info)
+        (Array([2., 3.], dtype=float32), 0)
     """
     where = f"callout.ffi.ffi_call '{target_name}'"
     if vectorized is not None:

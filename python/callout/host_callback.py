@@ -90,6 +90,14 @@ def id_tap(
 
     Raises:
         TypeError: `tap_func` is not callable, or a leaf of `arg` or `result` cannot be in a program.
+        ValueError: `device_index` is no integer of at least 0.
+
+    Example:
+        >>> from callout import host_callback as hcb
+        >>> def show(value, transforms):
+        ...     print(value, transforms)
+        >>> y = jax.jit(jax.vmap(lambda x: hcb.id_tap(show, x)))(jnp.arange(2.0)); hcb.barrier_wait()
+        [0. 1.] (('batch', {'batch_dims': (0,)}),)
     """
     if kwargs:
         raise TypeError(
@@ -137,6 +145,16 @@ def id_print(
 
     Returns:
         `arg`, or `result`.
+
+    Raises:
+        TypeError: a leaf of `arg` or `result` cannot be in a program.
+        ValueError: `device_index` is no integer of at least 0.
+
+    Example:
+        >>> from callout import host_callback as hcb
+        >>> y = jax.jit(lambda x: hcb.id_print(x, what="x"))(jnp.float32(2)); hcb.barrier_wait()
+        what: x
+        2.
     """
     arguments.check_leaves(jax.tree.leaves(result))
     flat, tree = jax.tree.flatten(arg)
@@ -176,11 +194,22 @@ def call(
         device_index: in a jit over several devices, which of them calls, with the whole of `arg` and of the result.
         callback_flavor: how to call with `host_callback_legacy` off; see `CallbackFlavor`.
 
+    Returns:
+        What `callback_func` returned, as `jax.Array`s in the structure of `result_shape`.
+
     Raises:
         TypeError, ValueError: arguments that cannot be.
         RuntimeError: (from the running program) the callback raised, or its result does not fit. The next `barrier_wait()`
             raises CallbackException, too.
         NotImplementedError: differentiated or vmapped.
+
+    Example:
+        >>> from callout import host_callback as hcb
+        >>> @jax.jit
+        ... def sorted_by_numpy(x):
+        ...     return hcb.call(np.sort, x, result_shape=x)
+        >>> sorted_by_numpy(jnp.array([3.0, 1.0, 2.0]))
+        Array([1., 2., 3.], dtype=float32)
     """
     arguments.check_callable(callback_func)
     leaves = arguments.operands(jax.tree.leaves(arg))
@@ -205,6 +234,14 @@ def barrier_wait(logging_name: str | None = None) -> None:
 
     Raises:
         CallbackException: taps or calls failed since the last barrier; `__cause__` is the last exception.
+
+    Example:
+        >>> from callout import host_callback as hcb
+        >>> seen = []
+        >>> y = jax.jit(lambda x: hcb.id_tap(lambda v, transforms: seen.append(float(v)), x))(jnp.float32(2))
+        >>> hcb.barrier_wait()
+        >>> seen
+        [2.0]
     """
     name = logging_name or ""
     logger.debug("barrier_wait[%s]: start", name)
@@ -222,6 +259,13 @@ def stop_outfeed_receiver() -> None:
     """Waits until everything is delivered and ends the delivery threads. The next tap of any program starts them again.
 
     Errors of taps stay for the next `barrier_wait()`. Not from a callback.
+
+    Raises:
+        CallbackError: called inside a callback or a tap's function.
+
+    Example:
+        >>> from callout import host_callback as hcb
+        >>> hcb.stop_outfeed_receiver()
     """
     _runtime.check_usable()
     _barrier.refuse_inside_callbacks("callout.host_callback.stop_outfeed_receiver()")
@@ -233,7 +277,15 @@ def stop_outfeed_receiver() -> None:
 
 
 def install() -> None:
-    """Makes `jax.experimental.host_callback` this module, for code that imports it from there. Idempotent."""
+    """Makes `jax.experimental.host_callback` this module, for code that imports it from there. Idempotent.
+
+    Example:
+        >>> from callout import host_callback
+        >>> host_callback.install()
+        >>> from jax.experimental import host_callback as hcb
+        >>> hcb is host_callback
+        True
+    """
     module: Any = sys.modules[__name__]
     sys.modules["jax.experimental.host_callback"] = module
     jax.experimental.host_callback = module  # type: ignore[attr-defined]

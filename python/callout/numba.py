@@ -57,6 +57,18 @@ def numba_kernel(
         ImportError: Numba is not installed.
         TypeError: `kernel` is not one of the above; or, from the returned function, it does not fit the arguments, a dtype
             is not Numba's (float16, bfloat16, float8, int4), it returns a value, or it writes to an argument.
+
+    Example:
+        >>> import numba
+        >>> @numba.njit
+        ... def running_maximum(x, out):
+        ...     best = x[0]
+        ...     for i in range(x.size):
+        ...         best = max(best, x[i])
+        ...         out[i] = best
+        >>> call = callout.numba.numba_kernel(running_maximum, jax.ShapeDtypeStruct((3,), jnp.float32))
+        >>> jax.jit(call)(jnp.array([1.0, 3.0, 2.0]))
+        Array([1., 3., 3.], dtype=float32)
     """
     settings = Settings(outs, vmap_method, jvp, vjp, sharding, input_output_aliases)
     return NumbaKernel(kernel, settings)

@@ -81,6 +81,17 @@ def numba_cuda_kernel(
             compiler's, or it writes to an argument.
         ValueError: neither `launch_dims` nor `grid` and `block` are given, or both; or, from the returned function, no GPU
             can launch that.
+
+    Example:
+        >>> from numba import cuda
+        >>> @cuda.jit
+        ... def add(x, y, out):
+        ...     i = cuda.grid(1)
+        ...     if i < out.size:
+        ...         out[i] = x[i] + y[i]
+        >>> like = jax.ShapeDtypeStruct((1024,), jnp.float32)
+        >>> call = callout.numba_cuda.numba_cuda_kernel(add, like, launch_dims=1024)
+        >>> z = call(jnp.ones(1024), jnp.ones(1024))
     """
     launch = LaunchSettings(grid, block, launch_dims, threads_per_block, shared_mem)
     settings = Settings(outs, vmap_method, jvp, vjp, sharding, input_output_aliases)

@@ -43,7 +43,16 @@ _MOST_ELEMENTS = 64  # kMaxCsvElements of the core
 
 
 class Null(NativeSink):
-    """Takes and forgets."""
+    """Takes and forgets.
+
+    Args:
+        name: what errors and statistics call it.
+
+    Example:
+        >>> sink = callout.sinks.Null()
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+    """
 
     def __init__(self, *, name: str = "null"):
         self._make("null", name)
@@ -53,6 +62,14 @@ class Print(NativeSink):
     """Writes a line a record to standard output: in a format, or "name: value" ("leaf=value" for a value of several leaves).
 
     Lines are written at the end of each batch, past Python's `sys.stdout`: flush that before mixing the two.
+
+    Example:
+        >>> file = open("out.txt", "w")
+        >>> sink = callout.sinks.Print("loss {value:.3f}", fd=file.fileno())
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> print(open("out.txt").read())
+        loss 0.500
     """
 
     def __init__(
@@ -108,6 +125,15 @@ class JsonLines(FileSink):
 
     A value of several leaves has them under their names ("loss": 0.5), a single array is "value". NaN and infinities are the
     strings "NaN", "Infinity", "-Infinity", since JSON has no numbers for them. Lines are written at the end of each batch.
+
+    Example:
+        >>> sink = callout.sinks.JsonLines("run.jsonl")
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> import json
+        >>> record = json.loads(open("run.jsonl").readline())
+        >>> record["name"], record["value"]
+        ('loss', 0.5)
     """
 
     def __init__(
@@ -157,6 +183,13 @@ class Csv(FileSink):
     The columns are name, step, device, time and the leaves of the first record: "loss" for a scalar, "x.0", "x.1" for an
     array of up to 64 elements, "value" for a single array. A record without one of them has an empty cell; one with another
     leaf is an error at the next barrier.
+
+    Example:
+        >>> sink = callout.sinks.Csv("run.csv", columns=["step", "loss"])
+        >>> y = jax.jit(lambda x: callout.tap(sink, {"loss": x}, step=7))(jnp.float32(0.5)); callout.barrier_wait()
+        >>> print(open("run.csv").read())
+        step,loss
+        7,0.5
     """
 
     def __init__(
@@ -222,6 +255,14 @@ class TensorBoard(FileSink):
 
     The tag is the tap's name, or "name/leaf" for a value of several leaves. Leaves without dimensions are scalars, others
     histograms, unless `kinds` says something else. An integer scalar leaf called "step" is the step.
+
+    Example:
+        >>> sink = callout.sinks.TensorBoard("runs")
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> import pathlib
+        >>> len(list(pathlib.Path("runs").glob("events.out.tfevents.*")))
+        1
     """
 
     def __init__(

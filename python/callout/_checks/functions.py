@@ -45,9 +45,22 @@ def error_if(
             the predicate has any true element, and the program goes on; "default": what `callout.config.checks` says.
         **named: as `values`, by name.
 
+    Returns:
+        `x` itself; NaN with `on_error="nan"` where the predicate has any true element.
+
     Raises:
         TypeError: a predicate that is not boolean.
         ValueError: a field that there is not, a value that the text does not use.
+        CheckError: (from the running program) an element of `pred` is true.
+
+    Example:
+        >>> @jax.jit
+        ... def root(x):
+        ...     return jnp.sqrt(callout.error_if(x, x < 0, "{value} at {index} has no root"))
+        >>> with callout.reraise():
+        ...     root(jnp.array([1.0, -4.0])).block_until_ready()
+        Traceback (most recent call last):
+        callout.CheckError: -4.0 at (1,) has no root
     """
     mode = _mode("callout.error_if", on_error)
     if mode == "nan":
@@ -57,14 +70,59 @@ def error_if(
 
 
 def warn_if(x: T, pred: Any, text: str, /, *values: Any, step: Any = None, **named: Any) -> T:
-    """As `error_if`, but logs a warning, at the 1st, 2nd, 4th, 8th, ... time that the predicate is true."""
+    """As `error_if`, but logs a warning, at the 1st, 2nd, 4th, 8th, ... time that the predicate is true.
+
+    Args:
+        x: a pytree.
+        pred: booleans of any shape.
+        text: what is to be said, as in `error_if`.
+        *values: as in `error_if`.
+        step: as in `error_if`.
+        **named: as `values`, by name.
+
+    Returns:
+        `x` itself.
+
+    Raises:
+        TypeError: a predicate that is not boolean.
+        ValueError: a field that there is not, a value that the text does not use.
+
+    Example:
+        >>> scaled = jax.jit(lambda x: callout.warn_if(x, jnp.any(x > 100), "large: {value}"))
+        >>> float(scaled(jnp.float32(3)))
+        3.0
+    """
     mode = _mode("callout.warn_if", "default")
     _check("callout.warn_if", "off" if mode == "off" else "warn", pred, text, values, named, step, lambda: x)
     return x
 
 
 def check(pred: Any, text: str, /, *values: Any, step: Any = None, on_error: OnError = "default", **named: Any) -> None:
-    """Fails the program unless all of `pred` is true: `error_if` the other way round, as `checkify.check` has it."""
+    """Fails the program unless all of `pred` is true: `error_if` the other way round, as `checkify.check` has it.
+
+    Args:
+        pred: booleans of any shape, all of which must be true.
+        text: what is to be said, as in `error_if`.
+        *values: what the text's fields show, as in `error_if`.
+        step: as in `error_if`.
+        on_error: as in `error_if`; there is no value that "nan" could replace.
+        **named: as `values`, by name.
+
+    Raises:
+        CheckError: (from the running program) an element of `pred` is false.
+        TypeError: a predicate that is not boolean.
+        ValueError: a field that there is not, a value that the text does not use, `on_error="nan"`.
+
+    Example:
+        >>> @jax.jit
+        ... def root(x):
+        ...     callout.check(x >= 0, "{x} has no root", x=x)
+        ...     return jnp.sqrt(x)
+        >>> with callout.reraise():
+        ...     root(jnp.float32(-4)).block_until_ready()
+        Traceback (most recent call last):
+        callout.CheckError: -4.0 has no root
+    """
     mode = _mode("callout.check", on_error)
     if mode == "nan":
         raise ValueError('callout.check: on_error="nan" needs a value to be NaN: use callout.error_if')

@@ -88,7 +88,22 @@ def _split(text: str) -> list[str]:
 
 
 class Signature:
-    """Parsed from its text. Names of dimensions stand for the same extent wherever they are."""
+    """Parsed from its text. Names of dimensions stand for the same extent wherever they are.
+
+    Args:
+        text: what `register_ffi_target` takes as `signature`.
+
+    Raises:
+        ValueError: the text is no signature.
+
+    Example:
+        >>> signature = callout.ffi.Signature("(x: f32[n], *, eps: f32) -> (y: f32[n])")
+        >>> like = jax.ShapeDtypeStruct((3,), jnp.float32)
+        >>> signature.check("norm", [like], [like], {"eps": np.float32(1e-3)})
+        >>> signature.check("norm", [], [like], {"eps": np.float32(1e-3)})
+        Traceback (most recent call last):
+        TypeError: ...
+    """
 
     def __init__(self, text: str):
         match = re.fullmatch(r"\s*\((.*?)\)\s*->\s*\((.*)\)\s*", text, re.DOTALL)

@@ -66,6 +66,18 @@ def numba_cuda_callable(
         ImportError: there is no numba-cuda.
         TypeError: `func` is not callable; or, from the returned function, a dtype is not one of device arrays.
         ValueError: aliases that do not fit; an unknown `vmap_method`; (from the returned function) a derivative.
+
+    Example:
+        >>> from numba import cuda
+        >>> @cuda.jit
+        ... def add(x, y, out):
+        ...     i = cuda.grid(1)
+        ...     if i < out.size:
+        ...         out[i] = x[i] + y[i]
+        >>> def launch(x, y, out, stream):
+        ...     add[4, 256, stream](x, y, out)
+        >>> call = callout.numba_cuda.numba_cuda_callable(launch, jax.ShapeDtypeStruct((1024,), jnp.float32))
+        >>> z = call(jnp.ones(1024), jnp.ones(1024))
     """
     if not callable(func):
         raise TypeError(f"callout.numba_cuda: expected a function, got {func!r}")

@@ -49,6 +49,14 @@ def locate_nans(fn: F, *, granularity: Granularity = "line", stop: bool = False,
 
     Raises:
         TypeError: `fn` is not callable. ValueError: another granularity.
+
+    Example:
+        >>> def loss(x):
+        ...     return jnp.log(x).sum()
+        >>> with callout.reraise():
+        ...     jax.jit(callout.locate_nans(loss, stop=True))(jnp.array([1.0, -1.0])).block_until_ready()
+        Traceback (most recent call last):
+        callout.NonFiniteError: ...
     """
     if not callable(fn):
         raise TypeError(f"callout.locate_nans: expected a function, got {fn!r}")

@@ -228,10 +228,21 @@ def profile(
             seen, and what was there at the begin is.
         max_events: keeps the first so many; `profile.left_out` counts the others.
 
+    Returns:
+        A `Profile`, to be used by `with`.
+
     Raises:
         RuntimeError: (when the block begins) another profile is being recorded.
         OSError: (when the block begins) `path` cannot be written.
         ForkError: in a forked child.
+        ValueError: `max_events` is no integer of at least 1.
+
+    Example:
+        >>> halve = jax.jit(lambda x: callout.pure_callback(lambda v: v / 2, x, x))
+        >>> with callout.profile("trace.json.gz") as profile:
+        ...     y = halve(jnp.float32(3)).block_until_ready()
+        >>> "call" in profile.events["kind"]
+        True
     """
     if isinstance(max_events, bool) or not hasattr(max_events, "__index__") or max_events < 1:
         raise ValueError(f"callout.profile: max_events must be an integer of at least 1, got {max_events!r}")

@@ -25,7 +25,21 @@ Field = Callable[[Any], Any]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass
 class PBar(Generic[C]):
-    """A loop's initial value and the number of its bar: under `vmap`, one bar for each lane. Numbers begin with 0."""
+    """A loop's initial value and the number of its bar: under `vmap`, one bar for each lane. Numbers begin with 0.
+
+    Args:
+        id: the number of the bar, from 0 on; an integer or a traced one.
+        carry: the loop's own initial value, a pytree.
+
+    Example:
+        >>> @callout.progress.scan_tqdm(10, file=open("bar.txt", "w"))
+        ... def body(carry, i):
+        ...     return 2 * carry, None
+        >>> run = jax.vmap(lambda lane, x: jax.lax.scan(body, callout.progress.PBar(lane, x), jnp.arange(10))[0].carry)
+        >>> run(jnp.arange(2), jnp.ones(2))
+        Array([1024., 1024.], dtype=float32)
+        >>> callout.barrier_wait()
+    """
 
     id: Any
     carry: C
@@ -171,9 +185,23 @@ def progress(
         **fields_and_tqdm: a callable is a field of the bar: it gets what the body returns, and returns a scalar, which is
             shown behind the bar. All others are arguments of `tqdm.tqdm`.
 
+    Returns:
+        A `Progress`: a decorator, and an iterable if it was given one.
+
     Raises:
         ValueError: an argument has a value that it cannot have.
         TypeError: an argument is neither tqdm's nor callable.
+
+    Example:
+        >>> @jax.jit
+        ... def powers(x):
+        ...     @callout.progress.progress(file=open("bar.txt", "w"))
+        ...     def body(i, y):
+        ...         return 2 * y
+        ...     return jax.lax.fori_loop(0, 10, body, x)
+        >>> float(powers(jnp.float32(1)))
+        1024.0
+        >>> callout.barrier_wait()
     """
     where = "callout.progress"
     fields = {name: value for name, value in fields_and_tqdm.items() if callable(value)}

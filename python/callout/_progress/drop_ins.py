@@ -41,12 +41,47 @@ def scan_tqdm(n: int, print_rate: int | None = None, tqdm_type: str = "auto", **
 
     Raises:
         ValueError: print_rate is below 1 or above n, or there is no such tqdm_type.
+
+    Example:
+        >>> @jax.jit
+        ... def powers(x):
+        ...     @callout.progress.scan_tqdm(10, file=open("bar.txt", "w"))
+        ...     def body(y, i):
+        ...         return 2 * y, None
+        ...     return jax.lax.scan(body, x, jnp.arange(10))[0]
+        >>> float(powers(jnp.float32(1)))
+        1024.0
+        >>> callout.barrier_wait()
     """
     settings = _settings("callout.progress.scan_tqdm", n, print_rate, tqdm_type, kwargs)
     return lambda body: decorate(body, settings, {})
 
 
 def loop_tqdm(n: int, print_rate: int | None = None, tqdm_type: str = "auto", **kwargs: Any) -> Callable[[F], F]:
-    """A progress bar for the body of a `jax.lax.fori_loop`; jax-tqdm's. Arguments and errors are those of `scan_tqdm`."""
+    """A progress bar for the body of a `jax.lax.fori_loop`; jax-tqdm's. Arguments and errors are those of `scan_tqdm`.
+
+    Args:
+        n: the number of steps.
+        print_rate: steps between updates; by default a twentieth of all.
+        tqdm_type: "auto", "std" or "notebook".
+        **kwargs: as in `scan_tqdm`.
+
+    Returns:
+        A decorator. The initial value of the loop may be a `PBar`.
+
+    Raises:
+        ValueError: print_rate is below 1 or above n, or there is no such tqdm_type.
+
+    Example:
+        >>> @jax.jit
+        ... def powers(x):
+        ...     @callout.progress.loop_tqdm(10, file=open("bar.txt", "w"))
+        ...     def body(i, y):
+        ...         return 2 * y
+        ...     return jax.lax.fori_loop(0, 10, body, x)
+        >>> float(powers(jnp.float32(1)))
+        1024.0
+        >>> callout.barrier_wait()
+    """
     settings = _settings("callout.progress.loop_tqdm", n, print_rate, tqdm_type, kwargs)
     return lambda body: decorate(body, settings, {})

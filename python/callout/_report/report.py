@@ -89,5 +89,10 @@ def report() -> Report:
 
     Returns:
         An object whose `str()` is the text; `findings` has what it found, `facts` the numbers.
+
+    Example:
+        >>> report = callout.report()
+        >>> isinstance(str(report), str)
+        True
     """
     return make_report(facts_of_stats(stats(), len(_jax_compat.devices_in_use())))

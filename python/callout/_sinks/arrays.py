@@ -26,6 +26,12 @@ class Arrow(FileSink):
     The columns are name, step, device, process, time and the leaves of the first record: numbers for scalars, tensors
     (`arrow.fixed_shape_tensor`) for arrays, "value" for a single array. A record without one of them has a null; one with
     another leaf, type or shape is an error at the next barrier. Each batch of records is one of the file.
+
+    Example:
+        >>> sink = callout.sinks.Arrow("run.arrow")
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> sink.close()
     """
 
     def __init__(
@@ -73,6 +79,13 @@ class Npy(FileSink):
 
     The value is a single array, or a pytree of one; with "{leaf}" in the path each leaf has a file. All records have one
     type and shape, and come from one device.
+
+    Example:
+        >>> sink = callout.sinks.Npy("run.npy")
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> np.load("run.npy")
+        array([0.5], dtype=float32)
     """
 
     def __init__(
@@ -107,6 +120,14 @@ class Zarr(FileSink):
     The array is called by the tap's name, "name/leaf" for a value of several leaves. Zarr and TensorStore read it while
     it grows. Shards (`sharding="local"`) are written to their places in the whole; other records of several devices
     need `devices`.
+
+    Example:
+        >>> sink = callout.sinks.Zarr("run.zarr")
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> import pathlib
+        >>> pathlib.Path("run.zarr/loss/zarr.json").exists()
+        True
     """
 
     def __init__(

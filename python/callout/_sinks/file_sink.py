@@ -74,8 +74,19 @@ def close(path: Path) -> bool:
     For a `TensorBoard` and a `Zarr`, `path` is the folder: all sinks of this process that write there are closed. True if
     there was one.
 
+    Args:
+        path: of the file, or of the folder, as it was given to the sink.
+
+    Returns:
+        True if there was such a sink.
+
     Raises:
         RegistrationError: the rest could not be written. The file is closed all the same.
+
+    Example:
+        >>> sink = callout.sinks.Null()
+        >>> callout.sinks.close("nobody.writes.this")
+        False
     """
     drain()
     return bool(_ext.close_files_at(of_this_process(path)))

@@ -8,7 +8,20 @@ from typing import Any
 
 
 class Function:
-    """A Python function as a sink: the same as passing the function to `tap`, for code that takes sinks."""
+    """A Python function as a sink: the same as passing the function to `tap`, for code that takes sinks.
+
+    Args:
+        fn: gets what a tap's function gets.
+
+    Raises:
+        TypeError: `fn` is not callable.
+
+    Example:
+        >>> sink = callout.sinks.Function(lambda value: print(value))
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        0.5
+    """
 
     def __init__(self, fn: Callable[..., Any]):
         if not callable(fn):

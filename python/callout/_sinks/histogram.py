@@ -16,6 +16,12 @@ class Histogram(Statistics):
 
     Quantiles need no range: they come from a sketch whose relative error is as small as the spread of the elements allows
     (`Summary.relative_error`; 0.2 to 0.8 per cent for gradients over 16 to 60 powers of two, none for small integers).
+
+    Example:
+        >>> sink = callout.sinks.Histogram(bins=4, range=(0, 4))
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="x"))(jnp.arange(4.0)); callout.barrier_wait()
+        >>> sink["x"].histogram()[0].tolist()
+        [1, 1, 1, 1]
     """
 
     def __init__(

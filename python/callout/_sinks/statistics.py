@@ -25,6 +25,18 @@ class Statistics(NativeSink):
     Each leaf of each tap is counted for itself, under the tap's name, and the leaf's behind a "." if the value has several:
     `stats["loss"]`, `stats["train.loss"]`. Reading never stops the program, and what is read is of whole records; call
     `callout.barrier_wait()` before to have everything that was sent until then. Thread-safe.
+
+    Args:
+        name: what errors and statistics call it.
+
+    Raises:
+        KeyError: (from `[]`) nothing was counted under that name.
+
+    Example:
+        >>> sink = callout.sinks.Statistics()
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="x"))(jnp.arange(4.0)); callout.barrier_wait()
+        >>> sink["x"].mean, sink["x"].max
+        (1.5, 3.0)
     """
 
     def __init__(self, *, name: str = "statistics"):

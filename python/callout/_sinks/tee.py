@@ -14,6 +14,17 @@ class Tee:
     All native sinks get one and the same record, in their order, on the native delivery thread; one that fails keeps it from
     no other, and the next barrier raises the first error. Every function and every name is tapped for itself, after the
     sinks, so that Python never delays them; `with_device` and its like are for the functions.
+
+    Args:
+        *sinks: sinks, Python functions, names of registered callbacks, other tees.
+        name: what errors and statistics call it.
+
+    Example:
+        >>> counts, seen = callout.sinks.Statistics(), []
+        >>> sink = callout.sinks.Tee(counts, seen.append)
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="x"))(jnp.float32(3)); callout.barrier_wait()
+        >>> counts["x"].max, [float(value) for value in seen]
+        (3.0, [3.0])
     """
 
     def __init__(self, *sinks: Any, name: str = "tee"):

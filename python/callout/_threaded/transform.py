@@ -45,6 +45,17 @@ def threaded(fun: F) -> F:
 
     Raises:
         TypeError: `fun` is not callable.
+
+    Example:
+        >>> seen = []
+        >>> @jax.jit
+        ... @callout.threaded
+        ... def both(x):
+        ...     callout.tap(lambda v: seen.append("first"), x)
+        ...     return callout.tap(lambda v: seen.append("second"), 2 * x)
+        >>> y = both(jnp.float32(1)); callout.barrier_wait()
+        >>> seen
+        ['first', 'second']
     """
     if not callable(fun):
         raise TypeError(f"callout.threaded: expected a function, got {fun!r}")
