@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from callout._attributes import Attribute, Table, tables
+from callout._custom_calls.target_attributes import Attribute, Table, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 # <!-- attributes of A --> or <!-- attributes of A beside those of B -->, a table, <!-- end of attributes -->

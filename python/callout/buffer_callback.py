@@ -11,14 +11,16 @@ import jax
 import numpy as np
 from jax.tree_util import PyTreeDef
 
-from . import _ext, _options
-from ._arguments import as_leaves, is_ref
+from . import _ext
+from ._base import options
+from ._base.arguments import as_leaves, is_ref
+from ._calls.pure_callback import result_avals
 from ._primitives.aliases import check_aliases
 from ._primitives.batching import check_vmap_method
 from ._primitives.buffer import WHERE, buffer_p
 from ._primitives.varying import stated
-from ._pure_callback import result_avals
-from ._targets import Target, Transforms, call_target, function_name, interned, is_flat_call
+from ._targets.functions import call_target, function_name, is_flat_call
+from ._targets.target import Target, Transforms, interned
 
 __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
 
@@ -189,7 +191,7 @@ def _target(
         return target
     if not callable(callback):
         raise TypeError(f"{WHERE}: expected a callable or the name of a registered native function, got {callback!r}")
-    fn, chosen = _options.split(callback)
+    fn, chosen = options.split(callback)
     label = chosen.name or function_name(fn)
     single = out_tree == jax.tree.structure(0)
 

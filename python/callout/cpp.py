@@ -7,7 +7,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import _errors, _ext
+from . import _ext
+from ._base import errors
 from ._native.compiler import CompileError as CompileError
 from ._native.compiler import build, find_compiler
 from ._native.cpp_function import Function as Function
@@ -127,7 +128,7 @@ def load(
         path = paths[0].resolve()
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if _opened.setdefault(path, digest) != digest:
-            raise _errors.RegistrationError(
+            raise errors.RegistrationError(
                 f"callout.cpp.load: {path} has changed since this process loaded it, and a process loads a path once; give "
                 "the library another name"
             )

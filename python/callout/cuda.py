@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from . import _ext
-from ._gpu.compiler import compile_source, joined
-from ._gpu.cubin import kind_of, parameter_sizes, text_of
-from ._gpu.cuda_function import Function as Function
-from ._gpu.cuda_target import Code, CudaSettings
-from ._gpu.host_function import HostCode, HostSettings
-from ._gpu.host_function import HostFunction as HostFunction
-from ._gpu.kernel import Image
-from ._gpu.nvcc import find_nvcc
-from ._gpu.parameter import Kind, Parameter, parse
-from ._gpu.signature import base_name, signatures
 from ._native.compiler import CompileError as CompileError
 from ._native.compiler import build
+from ._native.gpu.compiler import compile_source, joined
+from ._native.gpu.cubin import kind_of, parameter_sizes, text_of
+from ._native.gpu.cuda_function import Function as Function
+from ._native.gpu.cuda_target import Code, CudaSettings
+from ._native.gpu.host_function import HostCode, HostSettings
+from ._native.gpu.host_function import HostFunction as HostFunction
+from ._native.gpu.kernel import Image
+from ._native.gpu.nvcc import find_nvcc
+from ._native.gpu.parameter import Kind, Parameter, parse
+from ._native.gpu.signature import base_name, signatures
 from ._native.library import Functions, chosen_functions, source_file
 from ._native.module import Module as _Module
 from ._native.target import Library

@@ -30,8 +30,8 @@ def _cuda_driver() -> str:
 
 
 def _nvrtc() -> str:
-    from ._gpu.nvrtc import find_nvrtc
     from ._native.compiler import CompileError
+    from ._native.gpu.nvrtc import find_nvrtc
 
     try:
         found = find_nvrtc()
@@ -101,8 +101,9 @@ def main() -> int:
     """Prints the report."""
     import jax
 
-    from . import _ext, _jax_compat, _patches
-    from ._config import config
+    from . import _ext, _jax_compat
+    from ._base import patches
+    from ._base.config import config
 
     _jax_compat.lowering_rules()
     rows = [
@@ -125,7 +126,7 @@ def main() -> int:
         text, good = _run(check)
         rows.append((name, text))
         healthy &= good
-    rows.append(("patches of JAX", f"{', '.join(_patches.installed()) or 'none'} (docs/patches.md)"))
+    rows.append(("patches of JAX", f"{', '.join(patches.installed()) or 'none'} (docs/patches.md)"))
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         print(f"{name:<{width}}  {text}")  # noqa: T201

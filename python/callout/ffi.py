@@ -16,13 +16,13 @@ from jax.ffi import include_dir as include_dir
 from jax.ffi import pycapsule as pycapsule
 from jax.ffi import register_ffi_type as register_ffi_type
 
-from . import _foreign_partition, _jax_compat
-from ._arguments import read
-from ._derivatives import call_with_rules, inherited_vmap_method
-from ._ffi import attributes as frozen
-from ._ffi import keys, layouts, rule
-from ._ffi.signature import Signature as Signature
-from ._foreign_partition import DEFAULT, SHARDINGS
+from . import _jax_compat
+from ._base.arguments import read
+from ._calls.derivatives import call_with_rules, inherited_vmap_method
+from ._custom_calls import foreign_attributes as frozen
+from ._custom_calls import foreign_partitioning, foreign_rule, layouts, random_keys
+from ._custom_calls.foreign_partitioning import DEFAULT, SHARDINGS
+from ._custom_calls.handler_signature import Signature as Signature
 from ._primitives.aliases import check_aliases
 from ._primitives.batching import VMAP_METHODS, check_vmap_method
 from ._primitives.ffi import ffi_p
@@ -99,7 +99,7 @@ def register_ffi_target(
     parsed = Signature(signature) if isinstance(signature, str) else signature
     jax.ffi.register_ffi_target(name, fn, platform=platform, api_version=api_version, **kwargs)
     _registered.add(name)
-    _foreign_partition.name_for(name)  # for programs that another process exported
+    foreign_partitioning.name_for(name)  # for programs that another process exported
     if parsed is None:
         _signatures.pop(name, None)
     else:
@@ -238,7 +238,9 @@ def ffi_call(
 
     def call(*values: Any, **given: Any) -> Any:
         def bind(*arrays: Any) -> Any:
-            out = keys.wrapped(settings.bind([keys.data(read(array)) for array in arrays], given), results)
+            out = random_keys.wrapped(
+                settings.bind([random_keys.data(read(array)) for array in arrays], given), results
+            )
             if not isinstance(result_shape_dtypes, Sequence):
                 return out[0]
             return tuple(out) if isinstance(result_shape_dtypes, tuple) else list(out)
@@ -292,13 +294,13 @@ class _Settings:
         """The call, on shards if there is a rule for them."""
         if self.rule is None:
             return self._bind(values, attributes)
-        dims = rule.parse(self.where, self.rule, [jax.typeof(value) for value in values], self.results)
+        dims = foreign_rule.parse(self.where, self.rule, [jax.typeof(value) for value in values], self.results)
 
         def on_shard(shards: Sequence[Any], results: tuple[Any, ...]) -> list[Any]:
             here = dataclasses.replace(self, results=results, sharding=None, rule=None)
             return here._bind(shards, attributes)
 
-        return rule.call_on_shards(on_shard, self.rule, dims, values, self.results)
+        return foreign_rule.call_on_shards(on_shard, self.rule, dims, values, self.results)
 
     def _bind(self, values: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
         types = [jax.typeof(value) for value in values]
@@ -341,13 +343,13 @@ class _Settings:
         return self.sharding
 
 
-def _results(where: str, wanted: Sequence[Any]) -> list[keys.Result]:
+def _results(where: str, wanted: Sequence[Any]) -> list[random_keys.Result]:
     results = []
     for i, one in enumerate(wanted):
         if one is abstract_token:
-            results.append(keys.Result(one))
+            results.append(random_keys.Result(one))
         elif hasattr(one, "shape") and hasattr(one, "dtype"):
-            results.append(keys.result(one))
+            results.append(random_keys.result(one))
         else:
             raise ValueError(f"{where}: result_shape_dtypes must have 'shape' and 'dtype'; got {one!r} at position {i}")
     return results

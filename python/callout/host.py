@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What hosts of exported programs, in C++ or C, get from Python. See docs/host.md."""
 
-from ._host_transfers import rewrite_host_transfers as rewrite_host_transfers
-from ._loaded_host_callback import LoadedHostCallback as LoadedHostCallback
+from ._export.host_transfers import rewrite_host_transfers as rewrite_host_transfers
+from ._targets.loaded_host_callback import LoadedHostCallback as LoadedHostCallback
 
 __all__ = ["LoadedHostCallback", "rewrite_host_transfers"]

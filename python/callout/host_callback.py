@@ -15,18 +15,20 @@ from typing import Any
 import jax
 import jax.experimental
 
-from . import _barrier, _errors, _ext, _programs, _runtime
-from ._config import config
+from . import _ext
+from ._base import errors
+from ._base.config import config
 from ._host_callback import arguments, flavors, targets
 from ._host_callback.additions import logger
 from ._host_callback.errors import CallbackException
 from ._host_callback.flavors import CallbackFlavor
 from ._host_callback.printing import printer
 from ._primitives.host_call import host_call_p
+from ._primitives.site import Site
 from ._primitives.tap import no_transforms, tap_p
 from ._primitives.varying import stated
-from ._site import Site
-from ._targets import Target
+from ._runtime import barrier, lifetime, programs
+from ._targets.target import Target
 
 __all__ = [
     "CallbackException",
@@ -246,8 +248,8 @@ def barrier_wait(logging_name: str | None = None) -> None:
     name = logging_name or ""
     logger.debug("barrier_wait[%s]: start", name)
     try:
-        _barrier.barrier_wait()
-    except _errors.TapError as error:
+        barrier.barrier_wait()
+    except errors.TapError as error:
         last = error.__cause__
         logger.debug("barrier_wait[%s]: done, with %d failed callbacks", name, error.count)
         text = "".join(traceback.format_exception(last))
@@ -267,10 +269,10 @@ def stop_outfeed_receiver() -> None:
         >>> from callout import host_callback as hcb
         >>> hcb.stop_outfeed_receiver()
     """
-    _runtime.check_usable()
-    _barrier.refuse_inside_callbacks("callout.host_callback.stop_outfeed_receiver()")
-    _programs.prepare()
-    _programs.wait_for_programs(None)
+    lifetime.check_usable()
+    barrier.refuse_inside_callbacks("callout.host_callback.stop_outfeed_receiver()")
+    programs.prepare()
+    programs.wait_for_programs(None)
     _ext.drain(-1.0)
     _ext.park_delivery_threads()
     logger.debug("stop_outfeed_receiver: done")

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ._ffi.attributes import Constant
+from ._custom_calls.foreign_attributes import Constant
 from ._native.function import Constants, NativeFunction, Settings
 from ._native.target import NativeTarget
 

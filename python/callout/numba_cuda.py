@@ -18,14 +18,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from ._gpu.callable import numba_cuda_callable as numba_cuda_callable
-from ._gpu.function import GpuFunction
-from ._gpu.launch import Dims
-from ._gpu.numba_code import has_compiler, is_simulated
-from ._gpu.numba_compiler import Baked
-from ._gpu.numba_import import HOW_TO_GET
-from ._gpu.numba_target import LaunchSettings, NumbaCudaTarget, SharedBytes, baked, numba_cuda_target
 from ._native.function import Constants, Settings
+from ._native.gpu.callable import numba_cuda_callable as numba_cuda_callable
+from ._native.gpu.function import GpuFunction
+from ._native.gpu.launch import Dims
+from ._native.gpu.numba_code import has_compiler, is_simulated
+from ._native.gpu.numba_compiler import Baked
+from ._native.gpu.numba_import import HOW_TO_GET
+from ._native.gpu.numba_target import LaunchSettings, NumbaCudaTarget, SharedBytes, baked, numba_cuda_target
 
 __all__ = ["NumbaCudaKernel", "numba_cuda_callable", "numba_cuda_kernel"]
 

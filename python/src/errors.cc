@@ -33,7 +33,7 @@ void RestoreException(PyObject* exception) {
 namespace {
 
 Ref CallErrors(const char* function, PyObject* argument) {
-  Ref module(PyImport_ImportModule("callout._errors"));
+  Ref module(PyImport_ImportModule("callout._base.errors"));
   Ref fn(module ? PyObject_GetAttrString(module.get(), function) : nullptr);
   return Ref(fn && argument != nullptr ? PyObject_CallOneArg(fn.get(), argument) : nullptr);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The one place where Python exceptions become Statuses and Statuses become Python exceptions. The exception object
-// itself stays in callout._errors under a number that the Status's text carries, so that it comes back as itself.
+// itself stays in callout._base.errors under a number that the Status's text carries, so that it comes back as itself.
 #pragma once
 
 #include "python_api.h"

@@ -58,7 +58,7 @@ thread_local bool t_named = false;  // Python knows the delivery thread by its n
 
 // Python calls threads that it did not start "Dummy-1", and so do log records. Requires GIL.
 void TellPythonName(const char* name) {
-  const Ref module(PyImport_ImportModule("callout._logging"));
+  const Ref module(PyImport_ImportModule("callout._base.loggers"));
   const Ref done(module ? PyObject_CallMethod(module.get(), "name_thread", "z", name) : nullptr);
   if (!done) PyErr_Clear();  // a name is not worth a tap
   t_named = done && name != nullptr;

@@ -16,7 +16,7 @@ namespace {
 void TranslateError() {
   if (PyErr_ExceptionMatches(PyExc_ValueError) == 0) return;
   const Ref error = FetchException();
-  const Ref module(error ? PyImport_ImportModule("callout._errors") : nullptr);
+  const Ref module(error ? PyImport_ImportModule("callout._base.errors") : nullptr);
   const Ref translated(module ? PyObject_CallMethod(module.get(), "of_fast_path", "O", error.get()) : nullptr);
   PyErr_Clear();  // of the translation, at the end of the process
   if (translated && translated.get() != Py_None) {

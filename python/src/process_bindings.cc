@@ -40,7 +40,7 @@ std::string AskForPythonStacks() {
   std::future<std::string> answer = text->get_future();
   std::thread([text] {
     const GilScope gil;
-    const Ref module(gil.ok() ? PyImport_ImportModule("callout._logging") : nullptr);
+    const Ref module(gil.ok() ? PyImport_ImportModule("callout._base.loggers") : nullptr);
     const Ref stacks(module ? PyObject_CallMethod(module.get(), "format_stacks", nullptr) : nullptr);
     const char* utf8 = stacks ? PyUnicode_AsUTF8(stacks.get()) : nullptr;
     if (gil.ok()) PyErr_Clear();
@@ -70,7 +70,7 @@ bool LogToPython(internal::LogLevel level, std::string_view message, internal::L
   if (internal::ProcessIsExiting() || PyGILState_Check() == 0) return false;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  Ref module(PyImport_ImportModule("callout._logging"));
+  Ref module(PyImport_ImportModule("callout._base.loggers"));
   Ref result(module ? PyObject_CallMethod(module.get(), "emit", "is#i", static_cast<int>(level), message.data(),
                                           static_cast<Py_ssize_t>(message.size()), static_cast<int>(source))
                     : nullptr);

@@ -15,7 +15,7 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-constexpr CarriedTap::Maker kMaker = {"callout._progress.carried", "carried_bar"};
+constexpr CarriedTap::Maker kMaker = {"callout.progress._carried", "carried_bar"};
 
 Result<std::shared_ptr<internal::Callback>> MakeBar(const std::string& label, std::string_view payload) {
   return std::shared_ptr<internal::Callback>(std::make_shared<CarriedTap>(label, std::string(payload), kMaker));

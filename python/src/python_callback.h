@@ -40,7 +40,7 @@ struct PythonSignature {
   bool transforms_by_position = false;
   /// A failed call is raised by the next barrier, too.
   bool barrier_raises = false;
-  /// Where messages go, as callout._logging numbers loggers.
+  /// Where messages go, as callout._base.loggers numbers loggers.
   internal::LogSource log_source = internal::LogSource::kCore;
   bool zero_copy = false;
   /// A promise that it does not use JAX.

@@ -52,7 +52,7 @@ internal::Reported WarnOfOrigin(std::string_view place, std::string_view text) {
   if (!gil.ok()) return internal::Reported::kByNobody;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  const Ref module(PyImport_ImportModule("callout._nans"));
+  const Ref module(PyImport_ImportModule("callout._taps.nans"));
   const Ref taken(module ? PyObject_CallMethod(module.get(), "warn", "s#s#", place.data(),
                                                static_cast<Py_ssize_t>(place.size()), text.data(),
                                                static_cast<Py_ssize_t>(text.size()))

@@ -7,7 +7,7 @@
 
 namespace callout::internal {
 
-/// The numbers are what Python reads (callout/_profile/recording.py).
+/// The numbers are what Python reads (callout/_measuring/profile/recording.py).
 enum class ProfileKind : uint8_t {
   kCall = 0,      ///< A callback that the program, or its eager caller, waits for.
   kTap = 1,       ///< A value is copied into a queue.

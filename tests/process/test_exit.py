@@ -95,7 +95,7 @@ def test_a_producer_that_waits_for_room_is_released(run):
         # Exit joins the thread first, and the thread waits for room: the drain has to come before.
         threading._register_atexit(lambda: None)
         import atexit
-        callout._runtime._at_exit()
+        callout._runtime.lifetime._at_exit()
         print("released", flush=True)
         """,
         CALLOUT_EXIT_TIMEOUT_S="0.5",
@@ -136,7 +136,7 @@ def test_callbacks_after_the_drain_fail_with_a_reason(run):
         f = jax.jit(lambda x: callout.pure_callback(lambda v: v, F32, x))
         f(1.0)
         # Runs after callout's own hook, which was registered later.
-        import callout._runtime as runtime
+        from callout._runtime import lifetime as runtime
         atexit.unregister(runtime._at_exit)
         atexit.register(late)
         atexit.register(runtime._at_exit)

@@ -31,7 +31,7 @@ def test_using_a_callback_in_a_forked_child_raises(run):
                 except callout.ForkError as error:
                     print(name, "spawn" in str(error))
             print("stats", sorted(callout.stats()), flush=True)
-            callout._runtime._at_exit()
+            callout._runtime.lifetime._at_exit()
             os._exit(5)  # as multiprocessing's workers end; sys.exit crashes in JAX's own clean-up, without callout too
         _, status = os.waitpid(pid, 0)
         print("child", os.waitstatus_to_exitcode(status), flush=True)

@@ -78,7 +78,7 @@ PROGRAM = """
             callout.barrier_wait()
         except callout.ForkError:
             pass
-        callout._runtime._at_exit()
+        callout._runtime.lifetime._at_exit()
 
     def wait(pid):
         end = time.monotonic() + 30

@@ -52,8 +52,8 @@ def use_everything():
         pass
     callout.locate_nans(jnp.sin)(jnp.ones(2))
     callout.barrier_wait()
-    from callout import _patches
-    assert _patches.installed() == tuple(_patches.TABLE), _patches.installed()
+    from callout._base import patches
+    assert patches.installed() == tuple(patches.TABLE), patches.installed()
 """
 
 PLACES = {
@@ -212,7 +212,7 @@ def test_import_replaces_nothing_and_switches_put_everything_back(python):
         use_everything()
         used = changed(before)
         assert jax.errors.JaxRuntimeError.__init__ is not init
-        for patch in callout._patches.TABLE.values():
+        for patch in callout._base.patches.TABLE.values():
             callout.config.update(patch.setting, False)
         assert jax.errors.JaxRuntimeError.__init__ is init
         assert set(vars(jax.errors.JaxRuntimeError)) == attributes
@@ -255,11 +255,12 @@ def test_programs_without_callout_are_as_they_were(python, user):
 )
 def test_a_program_installs_what_it_needs(run, program, needed):
     out = run(f"""
-        from callout import _patches, progress
-        assert _patches.installed() == ()
+        from callout import progress
+        from callout._base import patches
+        assert patches.installed() == ()
         jax.jit(lambda x: {program})(1.0)
         callout.barrier_wait()
-        print(*_patches.installed())
+        print(*patches.installed())
     """)
     assert out.code == 0, out.err
     assert set(out.out.splitlines()[-1].split()) == needed
@@ -272,7 +273,8 @@ def test_environment_variables_keep_patches_out(run):
     )
     out = run(
         """
-        from callout import _patches, progress
+        from callout import progress
+        from callout._base import patches
         got, bars = [], []
         def body(i, c):
             callout.tap(got.append, c, ordered=True)
@@ -287,9 +289,9 @@ def test_environment_variables_keep_patches_out(run):
         except jax.errors.JaxRuntimeError as error:
             assert type(error) is jax.errors.JaxRuntimeError and error.__cause__ is None
         assert got == 2 * [0, 1, 2, 3, 4], got
-        assert _patches.installed() == (), _patches.installed()
+        assert patches.installed() == (), patches.installed()
         callout.config.patch_tokens = True
-        print(*_patches.installed())
+        print(*patches.installed())
         """,
         **{f"CALLOUT_{name}": "0" for name in names},
     )
@@ -312,9 +314,9 @@ def test_programs_that_are_read_from_files_install_what_they_need(run, tmp_path)
     assert out.code == 0, out.err
     out = run(
         """
-        from callout import _patches
+        from callout._base import patches
         program = jax.export.deserialize(open(os.environ["PROGRAM"], "rb").read())
-        assert _patches.installed() == ("errors", "tokens", "dispatch"), _patches.installed()
+        assert patches.installed() == ("errors", "tokens", "dispatch"), patches.installed()
         opened, got = threading.Event(), []
         def gate(value):
             assert opened.wait(60)

@@ -19,7 +19,7 @@ import numpy as np
 import oracle
 import prelude
 import printing
-from callout import _errors
+from callout._base import errors
 from callout._primitives import eager_taps
 from syntax import Program, Stmt, sites, statements, within
 
@@ -323,7 +323,7 @@ def live() -> dict[str, int]:
     prelude.forget()
     for native in (prelude.compiled, prelude.kernel, prelude.foreign):
         native.cache_clear()
-    _errors.clear()
+    errors.clear()
     eager_taps.forget()
     counts: dict[str, int] = {}
     for _ in range(4):

@@ -12,11 +12,12 @@ import ffi_calls
 import jax
 import numba_packages
 import pytest
-from callout import _errors, _ext
-from callout._fallback import policy
-from callout._gpu.numba_cuda_compiler import NumbaCuda
-from callout._gpu.numba_mlir_compiler import NumbaCudaMlir
+from callout import _ext
+from callout._base import errors
+from callout._native.gpu.numba_cuda_compiler import NumbaCuda
+from callout._native.gpu.numba_mlir_compiler import NumbaCudaMlir
 from callout._primitives import eager_taps
+from callout._primitives.fallback import policy
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
@@ -51,7 +52,7 @@ def settle(expected: dict[str, int] | None = None) -> dict[str, int]:
     counts: dict[str, int] = {}
     for attempt in range(4):  # what a barrier delivers may leave garbage
         last = counts
-        _errors.clear()
+        errors.clear()
         eager_taps.forget()
         if attempt > 0:  # most tests leave nothing that JAX's caches or the collector hold
             jax.clear_caches()
@@ -59,7 +60,7 @@ def settle(expected: dict[str, int] | None = None) -> dict[str, int]:
         try:
             callout.barrier_wait(timeout=30)
         except callout.TapError:
-            _errors.clear()
+            errors.clear()
         _ext.drain(30.0)  # retired sites travel through the queues too
         counts = live_counts()
         if counts == (last if expected is None else expected):

@@ -3,8 +3,8 @@
 
 import pytest
 from callout import cuda
-from callout._gpu.nvcc import find_nvcc
-from callout._gpu.nvrtc import find_nvrtc
+from callout._native.gpu.nvcc import find_nvcc
+from callout._native.gpu.nvrtc import find_nvrtc
 
 SCALE = """extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

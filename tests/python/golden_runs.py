@@ -23,7 +23,7 @@ import ffi_calls
 import jax
 import jax.extend.mlir as jax_mlir
 import numpy as np
-from callout import _artifact, _host_transfers
+from callout._export import artifacts, host_transfers
 from golden_programs import CASES, TRANSFERS, Case, mesh
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -126,10 +126,10 @@ def exported(name: str, one: Case) -> bytes:
     done = callout.export(jax.jit(one.program), platforms=one.platforms, stablehlo_version=STABLEHLO)(*shapes)
     if name in _TRANSFERRED:
         artifact = jax_mlir.serialize_portable_artifact(TRANSFERS, STABLEHLO)
-        with _artifact.opened(artifact) as module:
-            _host_transfers.rewrite(module)
-            _artifact.write_names(module)
-            done = dataclasses.replace(done, mlir_module_serialized=_artifact.closed(module, STABLEHLO))
+        with artifacts.opened(artifact) as module:
+            host_transfers.rewrite(module)
+            artifacts.write_names(module)
+            done = dataclasses.replace(done, mlir_module_serialized=artifacts.closed(module, STABLEHLO))
     return bytes(done.serialize(vjp_order=1 if one.has_vjp else 0))
 
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._gpu.callable import CallableTarget
+from callout._native.gpu.callable import CallableTarget
 from callout.numba_cuda import numba_cuda_callable
 from double_memory import driver
 from gpu_double import calls, fail

@@ -149,8 +149,8 @@ def on_cpu() -> Iterator[None]:
         if not file.is_file():
             pytest.skip(f"needs the C++ build (make test-cpp): {file.name} is missing")
     _register()
-    from callout._gpu.callable import CallableTarget
-    from callout._gpu.target import GpuTarget
+    from callout._native.gpu.callable import CallableTarget
+    from callout._native.gpu.target import GpuTarget
 
     patch = pytest.MonkeyPatch()
     for target in (GpuTarget, CallableTarget):

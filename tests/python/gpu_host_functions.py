@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._gpu.host_function import HostTarget
+from callout._native.gpu.host_function import HostTarget
 from jax import lax
 
 gpu_double.control()

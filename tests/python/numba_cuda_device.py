@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._gpu import cubin, numba_code
-from callout._gpu.numba_code import compiled, compiler_of
-from callout._gpu.numba_compiler import ArrayType, NumberType
+from callout._native.gpu import cubin, numba_code
+from callout._native.gpu.numba_code import compiled, compiler_of
+from callout._native.gpu.numba_compiler import ArrayType, NumberType
 from callout.numba_cuda import numba_cuda_kernel
 from gpu_double import gpu_double  # noqa: F401
 from numba_on_host import numba_on_host  # noqa: F401

@@ -11,9 +11,9 @@ import re
 
 import gpu_double
 import pytest
-from callout._gpu import cubin
-from callout._gpu.numba_cuda_compiler import NumbaCuda
-from callout._gpu.numba_mlir_compiler import NumbaCudaMlir
+from callout._native.gpu import cubin
+from callout._native.gpu.numba_cuda_compiler import NumbaCuda
+from callout._native.gpu.numba_mlir_compiler import NumbaCudaMlir
 
 llvm = pytest.importorskip("llvmlite.binding", reason="needs llvmlite (pip install numba)")
 

@@ -7,9 +7,9 @@ import warnings
 
 import numpy as np
 import pytest
-from callout._gpu.numba_code import compiled
-from callout._gpu.numba_compiler import ArrayType
-from callout._gpu.numba_target import LaunchSettings, numba_cuda_target
+from callout._native.gpu.numba_code import compiled
+from callout._native.gpu.numba_compiler import ArrayType
+from callout._native.gpu.numba_target import LaunchSettings, numba_cuda_target
 
 INSTALLED = [name for name in ("numba_cuda", "numba_cuda_mlir") if importlib.util.find_spec(name)]
 

@@ -10,14 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout import _attributes, _ext
+from callout import _ext
+from callout._custom_calls import target_attributes
 from callout._primitives import call, tap
 
 X = jnp.ones(3)
 
 
 def encode(target="callout.v1.tap", **values):
-    return _attributes.encode("here", target, {"callback": "f", **values})
+    return target_attributes.encode("here", target, {"callback": "f", **values})
 
 
 def carried(f, *args):
@@ -133,18 +134,18 @@ def test_lists_and_dictionaries_are_refused_as_the_core_does():
 
 
 def test_reading_knows_defaults_and_choices():
-    assert _attributes.read("callout.v1.tap", {}, "every") == 1
-    assert _attributes.read("callout.v1.tap", {}, "on_full") == "block"
-    assert _attributes.read("callout.v1.tap", {"on_full": 2}, "on_full") == "fail"
-    assert _attributes.read("callout.v1.tap", {"on_full": 9}, "on_full") == 9
-    assert _attributes.read("callout.v1.call", {"can_fail": 1}, "can_fail") is None
-    assert _attributes.read("somebody.else", {}, "threaded") is None
+    assert target_attributes.read("callout.v1.tap", {}, "every") == 1
+    assert target_attributes.read("callout.v1.tap", {}, "on_full") == "block"
+    assert target_attributes.read("callout.v1.tap", {"on_full": 2}, "on_full") == "fail"
+    assert target_attributes.read("callout.v1.tap", {"on_full": 9}, "on_full") == 9
+    assert target_attributes.read("callout.v1.call", {"can_fail": 1}, "can_fail") is None
+    assert target_attributes.read("somebody.else", {}, "threaded") is None
     with pytest.raises(KeyError, match="no target has an attribute 'treaded'"):
-        _attributes.read("callout.v1.call", {}, "treaded")
+        target_attributes.read("callout.v1.call", {}, "treaded")
 
 
 def test_every_target_has_a_table():
-    assert {name for name, _, _ in _ext.ffi_targets()} == set(_attributes.tables())
+    assert {name for name, _, _ in _ext.ffi_targets()} == set(target_attributes.tables())
 
 
 def test_the_manual_and_the_handlers_list_what_the_tables_have():

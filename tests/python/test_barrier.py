@@ -10,7 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
-from callout import _jax_compat, _programs, _runtime_tokens
+from callout import _jax_compat
+from callout._jax_compat import devices
+from callout._jax_compat import tokens as jax_tokens
+from callout._runtime import programs, tokens
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 OWN = "programs that this thread has dispatched"
@@ -227,7 +230,7 @@ def test_it_leaves_failures_of_callbacks_to_the_barrier_of_jax():
 
 def test_under_other_settings_and_while_tracing(received):
     with jax.transfer_guard("disallow_explicit"), jax.disable_jit(), jax.checking_leaks(), jax.debug_nans(True):
-        _programs.forget_trivial()
+        programs.forget_trivial()
         callout.barrier_wait()
         callout.barrier_wait(timeout=60)
 
@@ -243,26 +246,26 @@ def test_under_other_settings_and_while_tracing(received):
 
 def test_threads_that_ended_are_forgotten(received):
     f = jax.jit(lambda x: callout.tap(received.tap, x))
-    for _ in range(5 * _runtime_tokens.MAX_ENDED_THREADS):
+    for _ in range(5 * tokens.MAX_ENDED_THREADS):
         in_thread(lambda: f(1.0))
-    while not _runtime_tokens._sweeping.acquire(timeout=60):
+    while not tokens._sweeping.acquire(timeout=60):
         pass
-    _runtime_tokens._sweeping.release()
-    assert len(_runtime_tokens._threads) <= 3 * _runtime_tokens.MAX_ENDED_THREADS
+    tokens._sweeping.release()
+    assert len(tokens._threads) <= 3 * tokens.MAX_ENDED_THREADS
     callout.barrier_wait()
-    alive = [record for record in _runtime_tokens._threads.values() if record.life() is not None]
-    assert len(_runtime_tokens._threads) == len(alive)
+    alive = [record for record in tokens._threads.values() if record.life() is not None]
+    assert len(tokens._threads) == len(alive)
 
 
 def test_private_names_that_moved_are_reported_and_replaced(monkeypatch, gate, received):
     assert not [name for name in _jax_compat.MISSING if "token" in name]
-    monkeypatch.setattr(_jax_compat, "MISSING", [])
+    monkeypatch.setattr(jax_tokens, "MISSING", [])
     monkeypatch.delattr(type(_jax_compat.runtime_token_set()), "set_output_runtime_token")
-    assert _jax_compat._find_runtime_token_set() is None
-    assert _jax_compat.MISSING == ["runtime_tokens.set_output_runtime_token"]
+    assert jax_tokens._find_runtime_token_set() is None
+    assert jax_tokens.MISSING == ["runtime_tokens.set_output_runtime_token"]
     monkeypatch.undo()
-    monkeypatch.setattr(_jax_compat, "_runtime_token_set", None)
-    monkeypatch.setattr(_jax_compat, "_backends_are_initialized", None)
+    monkeypatch.setattr(jax_tokens, "_runtime_token_set", None)
+    monkeypatch.setattr(devices, "_backends_are_initialized", None)
     jax.jit(lambda x: callout.tap(received.tap, gate.in_program(x)))(jnp.float32(1))
     gate.await_inside()
     assert outstanding() == [*SHARED, OWN, *UNDER_WAY]

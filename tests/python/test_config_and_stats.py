@@ -13,14 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
-from callout import _config, _ext
+from callout import _ext
+from callout._base import config
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
 
 @pytest.fixture(autouse=True)
 def settings_as_before():
-    before = {name: getattr(callout.config, name) for name in _config.SETTINGS}
+    before = {name: getattr(callout.config, name) for name in config.SETTINGS}
     yield
     for name, value in before.items():
         callout.config.update(name, value)
@@ -28,11 +29,11 @@ def settings_as_before():
 
 def test_every_setting_has_a_default_and_a_line_in_the_table():
     table = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
-    for name in _config.SETTINGS:
+    for name in config.SETTINGS:
         assert f"`{name}`" in table
         assert f"`CALLOUT_{name.upper()}`" in table
         assert name in dir(callout.config)
-    for alias in _config.ALIASES:
+    for alias in config.ALIASES:
         assert alias in table
 
 
@@ -175,16 +176,16 @@ def test_the_stubs_are_what_the_extension_has(tmp_path):
 
 
 def test_a_jax_without_a_handler_to_lend_is_noticed(monkeypatch):
-    from callout import _jax_compat
+    from callout._jax_compat import clients
 
-    monkeypatch.setattr(_jax_compat, "MISSING", [])
-    monkeypatch.setattr(_jax_compat, "_xla_client", None)
-    monkeypatch.setattr(_jax_compat, "JAX_VERSION", (0, 12, 0))
-    assert _jax_compat.host_callback_handler() is None
-    assert _jax_compat.MISSING == ["jaxlib's xla_buffer_python_cpu_callback"]
-    monkeypatch.setattr(_jax_compat, "JAX_VERSION", (0, 11, 2))
-    assert _jax_compat.host_callback_handler() is None
-    assert len(_jax_compat.MISSING) == 1
+    monkeypatch.setattr(clients, "MISSING", [])
+    monkeypatch.setattr(clients, "xla_client", None)
+    monkeypatch.setattr(clients, "JAX_VERSION", (0, 12, 0))
+    assert clients.host_callback_handler() is None
+    assert clients.MISSING == ["jaxlib's xla_buffer_python_cpu_callback"]
+    monkeypatch.setattr(clients, "JAX_VERSION", (0, 11, 2))
+    assert clients.host_callback_handler() is None
+    assert len(clients.MISSING) == 1
 
 
 def test_the_package_says_that_it_is_typed():

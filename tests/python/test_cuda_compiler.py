@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import platforms
 import pytest
-from callout._gpu import nvrtc as search
-from callout._gpu import toolkit
+from callout._native.gpu import nvrtc as search
+from callout._native.gpu import toolkit
 from cuda_compilers import EACH, SCALE, require_nvrtc
 
 require_nvrtc()

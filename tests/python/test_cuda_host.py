@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import manual
 import platforms
 import pytest
-from callout._gpu import nvcc as search
+from callout._native.gpu import nvcc as search
 from cuda_compilers import require_nvcc
 
 pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.cpu_only(platforms.COMPILERS)]

@@ -4,9 +4,9 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._gpu.constants import constant_bytes
-from callout._gpu.parameter import Kind, Parameter, dtype_of, parse
-from callout._gpu.signature import base_name, signatures
+from callout._native.gpu.constants import constant_bytes
+from callout._native.gpu.parameter import Kind, Parameter, dtype_of, parse
+from callout._native.gpu.signature import base_name, signatures
 
 
 def read(source, kernel="f", defines=None):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from callout import _jax_compat
-from callout._gpu.nvrtc import find_nvrtc
+from callout._native.gpu.nvrtc import find_nvrtc
 from callout.cuda import CompileError
 
 pytestmark = pytest.mark.cpu_only("it gives the command other drivers than the one that programs run on")
@@ -88,6 +88,6 @@ def test_what_is_newer_than_what_was_tested_is_told(monkeypatch, newest, version
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _jax_compat.warn_if_untested()
-    monkeypatch.setattr(_jax_compat, newest, version)
+    monkeypatch.setattr(_jax_compat.versions, newest, version)
     with pytest.warns(UserWarning, match=f"callout was tested with .*{told}.* Please report"):
         _jax_compat.warn_if_untested()

@@ -307,14 +307,14 @@ def test_a_failing_tap_through_reraise():
 
 def test_few_exceptions_are_kept():
     f, x = inline(Failing(MyError("mine")))
-    from callout import _errors
+    from callout._base import errors
 
     f(x)
     f(x)
     for _ in range(200):
         with pytest.raises(Exception, match="mine"):
             awaited(f(x))
-    assert len(_errors._kept) <= 64
+    assert len(errors._kept) <= 64
 
 
 def test_barrier_in_a_tap_raises():
@@ -349,7 +349,7 @@ def test_an_error_of_taps_is_called_what_it_is(tmp_path):
     callout.tap(sink, 1.0)
     with pytest.raises(callout.TapError) as info:
         callout.barrier_wait()
-    assert traceback.format_exception_only(info.value)[0].startswith("callout._errors.TapError: 1 tap failed")
+    assert traceback.format_exception_only(info.value)[0].startswith("callout.TapError: 1 tap failed")
 
 
 def test_what_vmap_needs_is_said_in_public_names():

@@ -10,7 +10,8 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout import _artifact, _jax_compat
+from callout import _jax_compat
+from callout._export import artifacts
 from exporting import F32, NAMES, bind_everything, everything, export_for, loaded, main_of, unordered
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
@@ -226,8 +227,8 @@ def test_shard_map_in_a_program_and_around_it(bind):
 def test_versions(bind, version):
     exported = export_for(everything, F32, stablehlo_version=version)
     default = jax.export.export(jax.jit(lambda x: x))(F32)
-    expected = version or _artifact.version_of(default.mlir_module_serialized)
-    assert _artifact.version_of(exported.mlir_module_serialized) == expected
+    expected = version or artifacts.version_of(default.mlir_module_serialized)
+    assert artifacts.version_of(exported.mlir_module_serialized) == expected
     bind_everything(bind)
     assert float(loaded(exported).call(1.0)) == 3
 
@@ -252,7 +253,7 @@ def test_a_program_that_is_too_new_for_the_version_is_refused():
 
 def test_the_version_of_a_platform():
     exported = export_for(everything, F32, for_plugin="cpu")
-    assert _artifact.version_of(exported.mlir_module_serialized) == "1.13.3"  # of the CPU plugin, installed or not
+    assert artifacts.version_of(exported.mlir_module_serialized) == "1.13.3"  # of the CPU plugin, installed or not
     with pytest.raises(ValueError, match="for_plugin='abacus' is no platform of this process"):
         callout.export(jax.jit(everything), for_plugin="abacus")
     with pytest.raises(ValueError, match="pass one of them"):
@@ -269,10 +270,10 @@ def test_the_version_of_a_plugin(monkeypatch, tmp_path):
     script = "print('a log line'); import sys; print('StableHLO', *[1, 13, 3])"
     monkeypatch.setattr(_jax_compat, "PRINT_PLUGIN_VERSION", script)
     exported = export_for(everything, F32, for_plugin="./a_plugin.so")
-    assert _artifact.version_of(exported.mlir_module_serialized) == "1.13.3"
+    assert artifacts.version_of(exported.mlir_module_serialized) == "1.13.3"
     monkeypatch.setattr(_jax_compat, "PRINT_PLUGIN_VERSION", "print('StableHLO', 99, 0, 0)")
     newest = export_for(everything, F32, for_plugin="./a_plugin.so")
-    assert _artifact.version_of(newest.mlir_module_serialized) == _artifact.version_of(
+    assert artifacts.version_of(newest.mlir_module_serialized) == artifacts.version_of(
         export_for(everything, F32).mlir_module_serialized
     )
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no python"))

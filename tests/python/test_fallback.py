@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
-from callout._fallback import policy
+from callout._primitives.fallback import policy
 from callout.buffer_callback import buffer_callback
 from jax import lax
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from callout import _jax_compat, ffi
-from callout._ffi.attributes import freeze, thaw
+from callout._custom_calls.foreign_attributes import freeze, thaw
 from ffi_calls import F3, SCALAR, affine, moments
 from hypothesis import given, settings
 from hypothesis import strategies as st

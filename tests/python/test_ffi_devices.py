@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout import _foreign_partition, ffi
+from callout import ffi
+from callout._custom_calls import foreign_partitioning
 from ffi_calls import F3, affine
 
 pytestmark = pytest.mark.usefixtures("handlers")
@@ -22,7 +23,7 @@ def spread():
 
 @pytest.mark.parametrize(("sharding", "spec"), [(None, None), ("gather", None), ("local", "d")])
 def test_several_devices(spread, caplog, sharding, spec):
-    _foreign_partition._warned.clear()
+    foreign_partitioning._warned.clear()
     mesh, x = spread
     with caplog.at_level(logging.WARNING, "callout"):
         out = jax.jit(lambda v: affine(v, sharding=sharding))(x)

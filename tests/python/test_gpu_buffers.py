@@ -8,7 +8,7 @@ from pathlib import Path
 import callout
 import gpu_double
 import pytest
-from callout._gpu import numba_import
+from callout._native.gpu import numba_import
 from cuda_compilers import require_nvcc
 
 HERE = Path(__file__).parent

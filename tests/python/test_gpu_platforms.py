@@ -5,10 +5,10 @@ import callout
 import jax
 import jax.numpy as jnp
 import pytest
-from callout._gpu.function import GpuFunction
-from callout._gpu.kernel import Image, Kernel, Launch, Parameters
-from callout._gpu.target import GpuTarget
 from callout._native.function import Settings
+from callout._native.gpu.function import GpuFunction
+from callout._native.gpu.kernel import Image, Kernel, Launch, Parameters
+from callout._native.gpu.target import GpuTarget
 
 
 class Target(GpuTarget):
@@ -82,6 +82,6 @@ def test_plugins_find_the_targets_under_their_own_name_of_the_platform(monkeypat
         registered.setdefault(platform, set()).add(name)
 
     monkeypatch.setattr(jax.ffi, "register_ffi_target", register)
-    callout._runtime.register_targets()
+    callout._runtime.lifetime.register_targets()
     assert set(registered) == {"cpu", "CUDA"}
     assert registered["CUDA"] >= {"callout.v1.image", "callout.v1.image_sync"}

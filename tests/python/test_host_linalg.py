@@ -14,7 +14,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 import platforms
 import pytest
-from callout import _export
+from callout._export import export
 from jax import lax
 
 MISSING = command.missing() or ("" if find_library("openblas") or find_library("lapack") else "no LAPACK is installed")
@@ -201,7 +201,7 @@ def test_export_knows_what_the_host_has():
     has = re.findall(r'CALLOUT_LAPACK_(REAL|COMPLEX|ALL)\("(\w+)", \w+\)[,}]', source)
     assert len(has) > 10
     named = {f"lapack_{letter}{stem}_ffi" for kind, stem in has for letter in letters[kind]}
-    assert named == _export._HOST_TARGETS
+    assert named == export._HOST_TARGETS
 
 
 def test_info_says_who_gives_custom_calls(tmp_path):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
-from callout import _artifact
+from callout._export import artifacts
 from jax import lax
 from jax.extend.core import Primitive
 from jax.extend.mlir import ir
@@ -67,7 +67,7 @@ ONE = program(
 
 
 def text_of(artifact):
-    with _artifact.opened(artifact) as module:
+    with artifacts.opened(artifact) as module:
         return str(module)
 
 
@@ -76,8 +76,8 @@ def rewritten(text, **names):
 
 
 def names_of(text, **names):
-    with _artifact.opened(callout.host.rewrite_host_transfers(text, **names)) as module:
-        return _artifact.names(module)
+    with artifacts.opened(callout.host.rewrite_host_transfers(text, **names)) as module:
+        return artifacts.names(module)
 
 
 def test_a_callback_becomes_one_call():
@@ -113,11 +113,11 @@ def test_all_forms_of_a_program_are_taken(form):
     artifact = callout.host.rewrite_host_transfers(source)
     assert text_of(artifact).count("channels:1,2->3,4") == 1
     if form == "artifact":
-        assert _artifact.version_of(artifact) == "1.9.0"
+        assert artifacts.version_of(artifact) == "1.9.0"
 
 
 def test_the_version_can_be_chosen():
-    assert _artifact.version_of(callout.host.rewrite_host_transfers(ONE, stablehlo_version="1.8.0")) == "1.8.0"
+    assert artifacts.version_of(callout.host.rewrite_host_transfers(ONE, stablehlo_version="1.8.0")) == "1.8.0"
 
 
 def test_chains_may_lie_between_one_another():

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._gpu import cubin, numba_code, ptx
-from callout._gpu.numba_code import compiled, compiler_of
-from callout._gpu.numba_compiler import ArrayType, Baked
+from callout._native.gpu import cubin, numba_code, ptx
+from callout._native.gpu.numba_code import compiled, compiler_of
+from callout._native.gpu.numba_compiler import ArrayType, Baked
 from callout.numba_cuda import numba_cuda_kernel
 from numba_packages import cuda_of, kernel_for, require
 
@@ -344,7 +344,7 @@ def test_ptx_that_calls_what_it_does_not_have():
 
 
 def test_values_that_compile_to_the_same():
-    from callout._gpu.numba_target import baked
+    from callout._native.gpu.numba_target import baked
 
     assert baked((1, np.arange(3))) == baked((1, np.arange(3)))
     for one, other in [(1, 1.0), (0.0, -0.0), (True, 1), ("1", 1), (np.arange(2), np.arange(2.0)), ((1,), (1, 1))]:

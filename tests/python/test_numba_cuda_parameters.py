@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._gpu import cubin
-from callout._gpu.kernel import Parameters
-from callout._gpu.numba_parameters import Array, MemrefAbi, NumbaAbi, pack
+from callout._native.gpu import cubin
+from callout._native.gpu.kernel import Parameters
+from callout._native.gpu.numba_parameters import Array, MemrefAbi, NumbaAbi, pack
 from numba_packages import kernel_for, require
 
 require()

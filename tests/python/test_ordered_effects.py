@@ -7,7 +7,8 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout import _jax_compat, _patches
+from callout import _jax_compat
+from callout._base import patches
 from jax.interpreters import mlir
 
 ERRORS = (jax.errors.JaxRuntimeError, ValueError, ExceptionGroup)
@@ -59,7 +60,7 @@ def program(value):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     calls.clear()
-    _patches.ensure("tokens", "errors")  # as primitives of ours do
+    patches.ensure("tokens", "errors")  # as primitives of ours do
     monkeypatch.setattr(_jax_compat, "own_ordered_effects", {ordered})
     callout.register("ordered_act", act)
     yield

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import callout
 import pytest
-from callout import _errors, _ext, _patches
+from callout import _ext
+from callout._base import errors, patches
 
 
 def frames(error):
@@ -43,15 +44,15 @@ def patch(monkeypatch):
     """Makes a patch of places that are given to it, for this test."""
 
     def make(*places, **more):
-        name = f"test {len(_patches.TABLE)}"
+        name = f"test {len(patches.TABLE)}"
         texts = dict.fromkeys(("setting", "home", "replaces", "what", "when", "without"), "")
-        entry = _patches.Patch(name, **{**texts, "home": "_errors", **more})
-        monkeypatch.setitem(_patches.TABLE, name, entry)
-        monkeypatch.setattr(_errors, "hooked", lambda: list(places))
+        entry = patches.Patch(name, **{**texts, "home": "_base.errors", **more})
+        monkeypatch.setitem(patches.TABLE, name, entry)
+        monkeypatch.setattr(errors, "hooked", lambda: list(places))
         return name
 
     for state in ("_ensured", "_switched_off", "_hooks"):
-        monkeypatch.setattr(_patches, state, vars(_patches)[state].copy())
+        monkeypatch.setattr(patches, state, vars(patches)[state].copy())
     return make
 
 
@@ -117,37 +118,37 @@ def test_a_hook_in_a_class_is_a_method(theirs):
 def test_a_switch_installs_only_what_was_needed_and_puts_everything_back(patch, theirs):
     before, entries = theirs.method, {"key": original}
     name = patch(
-        _patches.Place(theirs, "method", after=print),
-        _patches.Place(theirs, "inherited", before=lambda *_: "ours"),
-        _patches.Place(entries, "key", before=lambda *_: "ours"),
+        patches.Place(theirs, "method", after=print),
+        patches.Place(theirs, "inherited", before=lambda *_: "ours"),
+        patches.Place(entries, "key", before=lambda *_: "ours"),
     )
-    _patches.switch(name, True)
+    patches.switch(name, True)
     assert theirs.method is before  # nobody needed it
-    _patches.ensure(name)
-    _patches.ensure(name)
-    assert name in _patches.installed()
+    patches.ensure(name)
+    patches.ensure(name)
+    assert name in patches.installed()
     assert (theirs().inherited(), entries["key"]()) == ("ours", "ours")
     assert theirs.method.callout_original is before
-    _patches.switch(name, False)
-    assert name not in _patches.installed()
+    patches.switch(name, False)
+    assert name not in patches.installed()
     assert theirs.method is before
     assert entries == {"key": original}
     assert "inherited" not in vars(theirs)
-    _patches.ensure(name)
+    patches.ensure(name)
     assert theirs.method is before
-    _patches.switch(name, True)
+    patches.switch(name, True)
     assert theirs.method.callout_original is before
 
 
 def test_what_somebody_put_over_a_hook_stays_there(patch, theirs):
-    name = patch(_patches.Place(theirs, "method", before=lambda *_: "ours"))
-    _patches.ensure(name)
+    name = patch(patches.Place(theirs, "method", before=lambda *_: "ours"))
+    patches.ensure(name)
     ours = theirs.method
     theirs.method = over = lambda self, x: ours(self, x)
-    _patches.switch(name, False)
+    patches.switch(name, False)
     assert theirs.method is over
     assert theirs().method(1) == 2  # the hook is there, and does nothing
-    _patches.switch(name, True)
+    patches.switch(name, True)
     assert theirs.method is over
     assert theirs().method(1) == "ours"
 
@@ -155,40 +156,40 @@ def test_what_somebody_put_over_a_hook_stays_there(patch, theirs):
 def test_a_patch_for_other_versions_is_left_out(patch, theirs):
     before = theirs.method
     for versions in ({"first_jax": (99,)}, {"last_jax": (0, 9)}):
-        _patches.ensure(patch(_patches.Place(theirs, "method", after=print), **versions))
+        patches.ensure(patch(patches.Place(theirs, "method", after=print), **versions))
         assert theirs.method is before
-    newest = _patches.Patch("", "", "", "", "", "", "", last_jax=(0, 12))
+    newest = patches.Patch("", "", "", "", "", "", "", last_jax=(0, 12))
     assert newest.fits((0, 12, 1))
     assert not newest.fits((0, 13))
 
 
 def test_another_copy_replaces_the_hook(patch, theirs):
     before = theirs.method
-    name = patch(_patches.Place(theirs, "method", before=lambda *_: "ours"))
-    _patches.ensure(name)
+    name = patch(patches.Place(theirs, "method", before=lambda *_: "ours"))
+    patches.ensure(name)
     first = theirs.method
-    old = {key: vars(_patches)[key] for key in ("_lock", "_ensured", "_switched_off", "_hooks", "TABLE")}
+    old = {key: vars(patches)[key] for key in ("_lock", "_ensured", "_switched_off", "_hooks", "TABLE")}
     try:
-        again = importlib.reload(_patches)
+        again = importlib.reload(patches)
         again.TABLE[name] = old["TABLE"][name]
         again.ensure(name)
         assert theirs.method is not first
         assert theirs.method.callout_original is before
     finally:
-        vars(_patches).update(old)
+        vars(patches).update(old)
 
 
 def test_threads_that_need_a_patch_at_once_install_one_layer(patch, theirs):
     before = theirs.method
     for _ in range(20):
         theirs.method = before
-        name = patch(_patches.Place(theirs, "method", before=lambda *_: "ours"))
+        name = patch(patches.Place(theirs, "method", before=lambda *_: "ours"))
         start = threading.Barrier(8)
         answers = []
 
         def need(name=name, start=start, answers=answers):
             start.wait(60)
-            _patches.ensure(name)
+            patches.ensure(name)
             answers.append(theirs().method(1))
 
         threads = [threading.Thread(target=need) for _ in range(8)]
@@ -203,7 +204,7 @@ def test_threads_that_need_a_patch_at_once_install_one_layer(patch, theirs):
 def test_the_table_of_the_documentation_is_the_table_of_the_code():
     text = (Path(__file__).parents[2] / "docs" / "patches.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| `")]
-    assert rows == list(_patches.rows())
-    for patch in _patches.TABLE.values():
+    assert rows == list(patches.rows())
+    for patch in patches.TABLE.values():
         assert getattr(callout.config, patch.setting) is True
         assert importlib.import_module(f"callout.{patch.home}").hooked()

@@ -5,7 +5,7 @@ import builtins
 
 import callout
 import pytest
-from callout._profile import picture
+from callout._measuring.profile import picture
 from profiled import F32, double, loop, named
 
 

@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
-from callout._progress import bars
-from callout._progress.settings import make_settings
-from callout.progress import PBar, loop_tqdm, scan_tqdm
+from callout.progress import PBar, _bars, loop_tqdm, scan_tqdm
+from callout.progress._settings import make_settings
 from jax import lax
 
 
@@ -141,7 +140,7 @@ class Messages:
     def __init__(self, screen):
         tqdm = {"file": screen, "mininterval": 0, "leave": None}
         settings = make_settings("test", 10, tqdm_type="std", tqdm=tqdm)
-        self.loop = bars.Loop(settings, (), total=10)
+        self.loop = _bars.Loop(settings, (), total=10)
 
     def send(self, number, run, flags=0, steps=0, device=0):
         head = np.array([0, 0, number, 0, run, 0, device, 1, steps, flags], np.uint32)
@@ -151,30 +150,30 @@ class Messages:
 @pytest.mark.native_only(platforms.RUN)
 def test_bar_that_was_ended_too_early_goes_on_where_it_was(screen):
     messages = Messages(screen)
-    messages.send(2**31, run=1, flags=bars.FIRST)
+    messages.send(2**31, run=1, flags=_bars.FIRST)
     messages.send(2**31, run=1, steps=4)
-    messages.send(2**31 + 1, run=2, flags=bars.FIRST)  # another program on the device
-    messages.send(2**31 + 1, run=2, flags=bars.LAST, steps=10)
-    messages.send(2**31, run=1, flags=bars.LAST, steps=6)
+    messages.send(2**31 + 1, run=2, flags=_bars.FIRST)  # another program on the device
+    messages.send(2**31 + 1, run=2, flags=_bars.LAST, steps=10)
+    messages.send(2**31, run=1, flags=_bars.LAST, steps=6)
     assert counts(screen.frames()) == [0, 4, 4, 0, 10, 10, 4, 10, 10]
 
 
 def test_bars_of_other_devices_and_of_the_same_run_stay(screen):
     messages = Messages(screen)
-    messages.send(2**31, run=1, flags=bars.FIRST)
-    messages.send(2**31 + 1, run=1, flags=bars.FIRST)  # nested
-    messages.send(2**31 + 2, run=2, flags=bars.FIRST, device=1)
+    messages.send(2**31, run=1, flags=_bars.FIRST)
+    messages.send(2**31 + 1, run=1, flags=_bars.FIRST)  # nested
+    messages.send(2**31 + 2, run=2, flags=_bars.FIRST, device=1)
     assert counts(screen.frames()) == [0, 0, 0]  # none has ended, or gone on
     for number, device in ((2**31, 0), (2**31 + 1, 0), (2**31 + 2, 1)):
-        messages.send(number, run=1 + device, flags=bars.LAST, device=device)
+        messages.send(number, run=1 + device, flags=_bars.LAST, device=device)
 
 
 def test_messages_of_failed_programs_do_not_pile_up(screen):
     messages = Messages(screen)
     for i in range(1000):
-        messages.send(2**31 + i, run=i + 1, flags=bars.FIRST)
-    assert len(bars.board._shown) <= bars._MAX_SHOWN + 1
-    bars.board.close()
+        messages.send(2**31 + i, run=i + 1, flags=_bars.FIRST)
+    assert len(_bars.board._shown) <= _bars._MAX_SHOWN + 1
+    _bars.board.close()
 
 
 def test_two_threads_draw_their_bars(screen):
@@ -241,13 +240,13 @@ def test_decorated_body_looks_like_the_body(screen):
 def test_notebook_has_widgets(monkeypatch):
     pytest.importorskip("ipywidgets", reason="the bars of notebooks are ipywidgets, which are not installed")
     drawn = []
-    new_bar = bars.Loop.new_bar
+    new_bar = _bars.Loop.new_bar
 
     def keep(*args):
         drawn.append(new_bar(*args))
         return drawn[-1]
 
-    monkeypatch.setattr(bars.Loop, "new_bar", keep)
+    monkeypatch.setattr(_bars.Loop, "new_bar", keep)
     step = callout.progress.progress(10, "nb", tqdm_type="notebook", mininterval=0, value=lambda out: out[0])(count)
     lax.scan(step, 0, None, length=10)
     callout.barrier_wait()
@@ -263,11 +262,11 @@ def test_forgetting_does_not_wait_for_who_draws(screen):
     """The collector may run in the thread that draws, which has the lock."""
     step = screen.bar(desc="steps")(count)
     step(0, 0)
-    with bars.board._lock:
+    with _bars.board._lock:
         del step
         gc.collect()
     assert not screen.getvalue().endswith("\n")
     lax.scan(screen.bar(desc="next")(count), 0, None, length=10)
     assert screen.ends("next") == (10, 10)
     assert screen.bars("steps") == 1
-    assert not bars.board._forgotten
+    assert not _bars.board._forgotten

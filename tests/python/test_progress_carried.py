@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from callout import _ext
-from callout._progress import bars, carried, limits
-from callout._progress.bars import FIRST, LAST
+from callout.progress import _bars, _carried, _limits
+from callout.progress._bars import FIRST, LAST
 from jax import lax
 
 TQDM = {"desc": "far", "leave": None, "mininterval": 0}
@@ -184,7 +184,7 @@ def test_what_is_no_bar_is_an_error_of_the_tap(text):
 
 def test_a_payload_is_bounded():
     with pytest.raises(callout.TapError, match="expected at most 65536"):
-        run(payload(desc="x") + "%20" * limits.MOST_PAYLOAD, *WHOLE)
+        run(payload(desc="x") + "%20" * _limits.MOST_PAYLOAD, *WHOLE)
 
 
 BAR = payload(loop={"names": ["loss"]}, parts=(True, True))
@@ -218,29 +218,29 @@ def test_a_message_has_the_operands_that_the_bar_says(count):
 
 
 def test_open_bars_are_bounded(monkeypatch):
-    monkeypatch.setattr(bars, "_MAX_BARS", 8)
+    monkeypatch.setattr(_bars, "_MAX_BARS", 8)
     messages = []
     for number in range(1, 40):
         words = head(1, 0)
         words[2:4] = number, 77
         messages.append((words,))
     run(payload(), *messages)
-    opened = [shown for shown in bars.board._shown.values() if shown.bars]
+    opened = [shown for shown in _bars.board._shown.values() if shown.bars]
     assert len(opened) <= 8
-    bars.board.close()
+    _bars.board.close()
 
 
 def test_what_a_user_tells_a_bar_is_what_a_program_may_say():
-    told = carried.LoopTarget(
-        bars.Loop(
-            callout._progress.settings.make_settings("w", 10, tqdm={"desc": "\x1b[1mbold\x1b[0m ä", "ncols": 80}),
+    told = _carried.LoopTarget(
+        _bars.Loop(
+            callout.progress._settings.make_settings("w", 10, tqdm={"desc": "\x1b[1mbold\x1b[0m ä", "ncols": 80}),
             ("a",),
             total=10,
         ),
         (0, None, None, (0,)),
     )
     name = told.exported_name("here")
-    carried.carried_bar(name.removeprefix(_ext.progress_bar_prefix))
+    _carried.carried_bar(name.removeprefix(_ext.progress_bar_prefix))
 
 
 def test_a_bar_that_a_loader_would_refuse_is_not_exported():

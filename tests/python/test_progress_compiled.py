@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
-from callout import _patches
+from callout._base import patches
 from jax import lax
 
 KEY = jax.random.key(0)
@@ -158,7 +158,7 @@ def lowered(function, *args):
     ids=["scan", "fori", "while", "grad"],
 )
 def test_loops_without_a_bar_are_lowered_by_jax(function):
-    _patches.ensure("loop_lowering")
+    patches.ensure("loop_lowering")
     ours = lowered(function, np.float32(0.3))
     try:
         callout.config.patch_loop_lowering = False

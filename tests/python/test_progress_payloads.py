@@ -8,14 +8,14 @@ import random
 
 import numpy as np
 import pytest
-from callout._progress import bars, limits
-from callout._progress.bars import FIRST, LAST
-from callout._progress.settings import make_settings
+from callout.progress import _bars, _limits
+from callout.progress._bars import FIRST, LAST
+from callout.progress._settings import make_settings
 
 ROUNDS = int(os.environ.get("CALLOUT_FUZZ_ROUNDS", "40"))  # of each seed
 LONGEST = 600_000  # characters that a bar may draw for a message: some hundred fields of at most 999 columns
 
-FIELDS = sorted(limits._FIELDS)
+FIELDS = sorted(_limits._FIELDS)
 PIECES = [
     "{",
     "}",
@@ -94,7 +94,7 @@ def value(rng, name):
 
 
 def bar(rng):
-    names = rng.sample(sorted(limits._TQDM), rng.randrange(5)) + rng.choice([[], [], ["file"], ["gui"]])
+    names = rng.sample(sorted(_limits._TQDM), rng.randrange(5)) + rng.choice([[], [], ["file"], ["gui"]])
     tqdm = {name: value(rng, name) for name in names}
     told = {"where": "w", "print_rate": None, "tqdm_type": "std", "devices": "each", "only_process": 0, "tqdm": tqdm}
     loop = {
@@ -122,7 +122,7 @@ def test_what_is_not_refused_is_drawn_within_bounds(seed):
     for round_ in range(ROUNDS):
         told, loop = bar(rng)
         try:
-            limits.check_bar(told, loop, [False, False])
+            _limits.check_bar(told, loop, [False, False])
         except ValueError:
             continue
         more = {key: each for key, each in told.items() if key != "where"}
@@ -131,11 +131,11 @@ def test_what_is_not_refused_is_drawn_within_bounds(seed):
         # A format may still not fit its values, as "{desc:f}"; that is an error of the tap.
         misfits = (ValueError, TypeError, ZeroDivisionError, KeyError, Warning)
         with contextlib.redirect_stderr(out), contextlib.suppress(*misfits):
-            made = bars.Loop(make_settings("w", loop["total_told"], **more), loop["names"], **read)
+            made = _bars.Loop(make_settings("w", loop["total_told"], **more), loop["names"], **read)
             fields = [np.float32(1.5)] * len(loop["names"])
             made((head(0, FIRST, round_ + 1), None, None, fields))
             made((head(10, LAST, round_ + 1), None, None, fields))
             drawn += 1
         assert len(out.getvalue()) <= LONGEST, (told, loop)
-    bars.board.close()
+    _bars.board.close()
     assert drawn > 0

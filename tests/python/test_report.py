@@ -9,8 +9,10 @@ import callout
 import jax
 import jax.numpy as jnp
 import pytest
-from callout import _ext, _report
-from callout._report.facts import CallbackFacts, Facts, QueueFacts
+from callout import _ext
+from callout._measuring.report import make_report
+from callout._measuring.report.facts import CallbackFacts, Facts, QueueFacts
+from callout._measuring.report.rules import RULES
 
 F32 = jax.ShapeDtypeStruct((), "float32")
 MS = 1e-3
@@ -38,7 +40,7 @@ TAP = dataclasses.replace(CALL, calls=0, records=100, device_wait=0.1 * MS, gil_
 
 def findings(*callbacks, queues=(QUEUE,), devices=1, seconds=1.0, delivery_gil=0.0):
     """{rule: finding} of a report."""
-    report = _report.make_report(Facts(callbacks, tuple(queues), devices, seconds, delivery_gil))
+    report = make_report(Facts(callbacks, tuple(queues), devices, seconds, delivery_gil))
     found = {finding.rule: finding for finding in report.findings}
     assert len(found) == len(report.findings), "one finding a rule in these programs"
     for finding in report.findings:
@@ -47,7 +49,7 @@ def findings(*callbacks, queues=(QUEUE,), devices=1, seconds=1.0, delivery_gil=0
 
 
 def test_there_is_a_case_here_for_every_rule():
-    names = {rule.__name__ for rule in _report.RULES}
+    names = {rule.__name__ for rule in RULES}
     assert names == {name for name, *_ in CASES}
 
 
@@ -183,7 +185,7 @@ def test_several_devices_are_needed_for_shards():
 
 def test_nothing_stands_out_where_nothing_does():
     assert findings(CALL) == {}
-    text = str(_report.make_report(Facts((CALL,), (QUEUE,), 1, 1.0)))
+    text = str(make_report(Facts((CALL,), (QUEUE,), 1, 1.0)))
     assert text.endswith("Nothing stands out.")
     assert text.startswith("1 callback, 3 ms on the host in a profile of 1 s; programs were held 3 ms.")
 

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout import _ext, _tables
+from callout import _ext
+from callout._measuring import tables
 
 F32 = jax.ShapeDtypeStruct((), "float32")
 AWKWARD = 'a "quoted"\\ name\nof two lines, ünïcode'
@@ -78,7 +79,7 @@ def test_prometheus_reads_every_number(used):
 
 
 def test_an_empty_exposition_is_read(monkeypatch):
-    text = callout._stats.Stats(callbacks={}, queues=[], live={}, prints={}).prometheus()
+    text = callout._measuring.stats.Stats(callbacks={}, queues=[], live={}, prints={}).prometheus()
     assert samples(text) == ({}, {})
 
 
@@ -95,7 +96,7 @@ def test_the_table_is_aligned_and_has_every_callback(used):
 
 
 def test_the_table_of_nothing_says_so():
-    assert "No callback has run." in str(callout._stats.Stats(callbacks={}, queues=[], live={}, prints={}))
+    assert "No callback has run." in str(callout._measuring.stats.Stats(callbacks={}, queues=[], live={}, prints={}))
 
 
 @pytest.mark.parametrize(
@@ -111,14 +112,14 @@ def test_the_table_of_nothing_says_so():
     ],
 )
 def test_durations_are_readable(seconds, text):
-    assert _tables.duration(seconds) == text
+    assert tables.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (25.6e6, "25.6 MB"), (3e15, "3000 TB")]
 )
 def test_sizes_are_readable(number, text):
-    assert _tables.size(number) == text
+    assert tables.size(number) == text
 
 
 def test_a_reset_begins_anew_and_a_notebook_shows_a_table():

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from .. import _config, _logging, _prometheus, _stats
+from .._base import config, loggers
+from .._measuring import prometheus, stats
 from .counts import print_counts, reset_print_counts
 
-logger, LOG_SOURCE = _logging.add("callout.host_callback")
+logger, LOG_SOURCE = loggers.add("callout.host_callback")
 
 # The aliases are the flags that jax.config no longer knows, and the environment variables that went with them.
-_config.add(
+config.add(
     flags={
         "host_callback_inline": (False, "host_callback: eager taps run in the caller's stack."),
         "host_callback_legacy": (True, "host_callback: the original's behaviour, not the flavours'."),
@@ -22,12 +23,12 @@ _config.add(
         "jax_host_callback_outfeed": "host_callback_outfeed",
     },
 )
-_stats.add(
-    _stats.Counts(
+stats.add(
+    stats.Counts(
         "prints",
         print_counts,
         reset_print_counts,
-        _prometheus.Family(
+        prometheus.Family(
             "callout_printed_values_total", "formatter", "Values that id_print wrote, by who made their text."
         ),
     )

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 from jax.tree_util import PyTreeDef
 
-from .. import _runtime
-from .._arguments import as_leaves, is_array_like, is_ref
+from .._base.arguments import as_leaves, is_array_like, is_ref
+from .._runtime import lifetime
 
 
 def check_callable(function: Any) -> None:
@@ -36,7 +36,7 @@ def check_leaves(leaves: Sequence[Any]) -> None:
 
 def operands(leaves: Sequence[Any]) -> list[Any]:
     """What the primitives take: arrays of JAX's dtypes, keys as the integers that they are made of."""
-    _runtime.check_usable()
+    lifetime.check_usable()
     check_leaves(leaves)
     values = [np.zeros(leaf.shape, bool) if is_float0(leaf) else leaf for leaf in leaves]
     return [

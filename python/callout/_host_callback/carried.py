@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _ext
-from .._targets import Transforms
+from .._targets.target import Transforms
 from .emit import DEFAULT_OPTIONS, emit
 
 PREFIX = _ext.print_prefix

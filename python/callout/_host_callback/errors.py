@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .._errors import CallbackError
+from .._base.errors import CallbackError
 
 
 class CallbackException(CallbackError):  # noqa: N818 - the name that host_callback had

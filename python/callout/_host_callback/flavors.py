@@ -9,10 +9,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .. import _options
-from .._debug import debug_callback
-from .._io_callback import io_callback
-from .._pure_callback import pure_callback
+from .._base import options
+from .._calls.debug import debug_callback
+from .._calls.io_callback import io_callback
+from .._calls.pure_callback import pure_callback
 
 
 class CallbackFlavor(enum.Enum):
@@ -54,8 +54,8 @@ class _TapFunction:
 
 
 def _on_device(function: Callable[..., Any], device_index: int) -> Any:
-    plain, chosen = _options.split(function)
-    return _options.FunctionWithOptions(plain, dataclasses.replace(chosen, device_index=device_index))
+    plain, chosen = options.split(function)
+    return options.FunctionWithOptions(plain, dataclasses.replace(chosen, device_index=device_index))
 
 
 def tap(tap_func: Callable[..., Any], arg: Any, device_index: int, flavor: CallbackFlavor) -> None:

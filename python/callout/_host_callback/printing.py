@@ -13,7 +13,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from .. import _ext
-from .._targets import Transforms
+from .._targets.target import Transforms
 from . import carried
 from .emit import DEFAULT_OPTIONS, emit
 

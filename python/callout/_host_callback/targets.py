@@ -10,17 +10,11 @@ from typing import Any
 import jax
 from jax.tree_util import PyTreeDef
 
-from .. import _ext, _jax_compat, _options, _runtime
-from .._targets import (
-    TapKeywords,
-    Target,
-    Transforms,
-    function_name,
-    interned,
-    is_flat_call,
-    tap_target,
-    with_jax_arrays,
-)
+from .. import _ext, _jax_compat
+from .._base import options
+from .._runtime import lifetime
+from .._targets.functions import TapKeywords, function_name, is_flat_call, tap_target, with_jax_arrays
+from .._targets.target import Target, Transforms, interned
 from . import arguments
 from .additions import LOG_SOURCE
 from .carried import CarriedPrint
@@ -85,7 +79,7 @@ def _print_callback(write: Printer | CarriedPrint, with_device: bool, transforms
         unflatten_value=tuple,
         flatten=None,
         single_result=True,
-        device_lookup=_runtime.device_of if with_device else None,
+        device_lookup=lifetime.device_of if with_device else None,
         index_lookup=None,
         transforms=transforms,
         zero_copy=False,
@@ -118,7 +112,7 @@ def host_call_target(
     device_index: int,
 ) -> Target:
     """Of `callback_func(arg, [device=])`, whose result must fit to the letter. `in_tree`: of ((arg,), {})."""
-    fn, chosen = _options.split(callback_func)
+    fn, chosen = options.split(callback_func)
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
     unflatten: Any = functools.partial(jax.tree.unflatten, in_tree)
@@ -133,7 +127,7 @@ def host_call_target(
             unflatten_value=None,
             flatten=check.leaves,
             single_result=out_tree == jax.tree.structure(0),
-            device_lookup=_runtime.device_of if with_device else None,
+            device_lookup=lifetime.device_of if with_device else None,
             index_lookup=None,
             transforms=None,
             zero_copy=chosen.zero_copy,

@@ -17,8 +17,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from .._config import config
-from .._logging import logger
+from .._base.config import config
+from .._base.loggers import logger
 
 _PATIENCE_S = 5.0
 _LEAST_FREE_BYTES = 16_000_000

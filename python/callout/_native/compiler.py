@@ -14,12 +14,12 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import _errors
+from .._base import errors
 from .cache import cache_folder, kept
 from .elf import exported_symbols
 
 
-class CompileError(_errors.CallbackError):
+class CompileError(errors.CallbackError):
     """Source that the compiler refused, or no compiler. The text has its command and what it said."""
 
 

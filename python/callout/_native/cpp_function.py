@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from .. import _ext
-from .._ffi.attributes import Constant
+from .._custom_calls.foreign_attributes import Constant
 from .function import Constants, NativeFunction, Settings
 from .target import NativeTarget
 

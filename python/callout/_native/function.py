@@ -10,13 +10,13 @@ from typing import Any, Self, TypeVar
 
 import jax
 
-from .._arguments import as_leaves
-from .._derivatives import call_with_rules, inherited_vmap_method
-from .._ffi.attributes import Constant
+from .._base.arguments import as_leaves
+from .._calls.derivatives import call_with_rules, inherited_vmap_method
+from .._calls.pure_callback import check_sharding, result_avals
+from .._custom_calls.foreign_attributes import Constant
 from .._primitives.aliases import check_aliases
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.devices import knowing_devices
-from .._pure_callback import check_sharding, result_avals
 from .primitive import PARALLEL, function_p
 from .target import NativeTarget
 

@@ -13,7 +13,8 @@ from numba import types
 from numba.core.errors import NumbaError
 
 from .. import _ext
-from .._targets import function_name, interned
+from .._targets.functions import function_name
+from .._targets.target import interned
 from .numba_code import Code, Operand, compile_entry, is_serial_pool
 from .numba_content import content_of
 from .numba_kernel import dispatcher_of, is_pointer_function, python_function

@@ -11,7 +11,7 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
-from .._ffi.attributes import Constant
+from .._custom_calls.foreign_attributes import Constant
 from .._primitives import lowering
 from .._primitives.aliases import Aliases, own_operands
 from .._primitives.batching import INSIDE_RULES, VMAP_METHODS, batch_call, batched_aval, in_front

@@ -12,7 +12,7 @@ from typing import Any
 from jax.interpreters import mlir
 
 from .. import _ext
-from .._targets import PLATFORMS, Target, Transforms, interned
+from .._targets.target import PLATFORMS, Target, Transforms, interned
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
-from .._targets import Target
+from .._targets.target import Target
 from . import context, effects, lowering
 from .aliases import Aliases, own_operands
 from .batching import batch_call

@@ -13,8 +13,8 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _ext
-from .._device_calls import device_call_target
-from .._targets import Target
+from .._targets.device_calls import device_call_target
+from .._targets.target import Target
 from . import context, effects, lowering
 from .asynchronous import dispatch_asynchronously
 from .batching import batch_call, loop_over_batch

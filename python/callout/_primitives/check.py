@@ -14,10 +14,10 @@ from typing import Any
 from jax.interpreters import batching
 
 from .. import _ext
-from .._site import make_site
-from .._targets import carried_target
+from .._targets.target import carried_target
 from . import looks
 from .looks import Lanes
+from .site import make_site
 from .tap import no_transforms, tap_p
 
 _LONGEST_LABEL = 80

@@ -11,7 +11,7 @@ import jax.extend.core
 from jax.interpreters import ad, mlir, xla
 
 from .. import _jax_compat
-from .._targets import Target
+from .._targets.target import Target
 from . import context, effects, lowering
 from .call import call_now, lower_call, wants_device
 

@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import _jax_compat, _programs, _runtime
+from .. import _jax_compat
+from .._runtime import lifetime, programs
 from .effects import ordered_effect
 
 
@@ -87,7 +88,7 @@ def wait_for_ordered() -> None:
     """Waits for the ordered programs that this thread has dispatched: what runs outside of a program comes after them."""
     _jax_compat.wait_for_order(ordered_effect)
     if _threaded_programs_exist:
-        _programs.wait_on_each_device()
+        programs.wait_on_each_device()
 
 
 _threaded_programs_exist = False
@@ -101,4 +102,4 @@ def note_threaded_program() -> None:
 
 def check_usable() -> None:
     """Raises ForkError in a forked child."""
-    _runtime.check_usable()
+    lifetime.check_usable()

@@ -13,10 +13,11 @@ from typing import Any
 
 import jax
 
-from .. import _attributes, _ext
-from .._site import TARGET, Site
-from .._targets import CarriedTarget, NamedTarget, Target, Transforms
+from .. import _ext
+from .._custom_calls import target_attributes
+from .._targets.target import CarriedTarget, NamedTarget, Target, Transforms
 from .eager import check_usable, placement, shards, to_host, wait_for_ordered
+from .site import TARGET, Site
 
 MOST_OF_ONE = 1024  # of one function: who makes names as the program runs must not fill the memory
 
@@ -68,7 +69,7 @@ def _tap(
         while len(taps) >= MOST_OF_ONE:
             taps.pop(next(iter(taps.copy())), None)
         said = {"callback": callback.label, "offsets": has_offsets, **site.attributes()}
-        made = _ext.EagerTap(callback, _attributes.encode("callout.tap", TARGET, said))
+        made = _ext.EagerTap(callback, target_attributes.encode("callout.tap", TARGET, said))
         tap = taps.setdefault(key, made)  # another thread may have been faster
     return tap
 

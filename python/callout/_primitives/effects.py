@@ -14,7 +14,8 @@ from typing import Any
 
 import jax.extend.core
 
-from .. import _jax_compat, _patches
+from .. import _jax_compat
+from .._base import patches
 
 
 class _Effect(jax.extend.core.Effect):
@@ -48,7 +49,7 @@ def _effect_named(name: str) -> _Effect:
 
 def _ensure_patches() -> None:
     """What programs with an effect of ours need."""
-    _patches.ensure("tokens", "errors", "dispatch")
+    patches.ensure("tokens", "errors", "dispatch")
 
 
 class UnorderedEffect(_Effect):
@@ -96,14 +97,14 @@ _jax_compat.own_ordered_effects.add(ordered_effect)
 def observing(ordered: bool) -> set[Any]:
     """The effects of a tap or a debug callback that is traced."""
     _ensure_patches()
-    _patches.ensure("batching")
+    patches.ensure("batching")
     return {unordered_effect, ordered_effect} if ordered else {unordered_effect}
 
 
 def showing() -> set[Any]:
     """The effect of a progress bar that is traced."""
     _ensure_patches()
-    _patches.ensure("loop_lowering")
+    patches.ensure("loop_lowering")
     return {progress_effect}
 
 
@@ -115,8 +116,8 @@ _refused_effects = {io_effect, *_jax_compat.io_effects()}
 def acting(ordered: bool) -> set[Any]:
     """The effects of an io callback that is traced."""
     _ensure_patches()
-    _patches.ensure("batching")
-    own = {io_effect} if _patches.is_installed("batching") else _refused_effects
+    patches.ensure("batching")
+    own = {io_effect} if patches.is_installed("batching") else _refused_effects
     return {*own, ordered_effect} if ordered else own
 
 

@@ -10,9 +10,9 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
-from .. import _foreign_partition
-from .._ffi import attributes as frozen
-from .._ffi.layouts import MinorToMajor, with_batch
+from .._custom_calls import foreign_attributes as frozen
+from .._custom_calls import foreign_partitioning
+from .._custom_calls.layouts import MinorToMajor, with_batch
 from . import context, effects
 from .aliases import Aliases, own_operands
 from .batching import INSIDE_RULES, batch_call
@@ -48,9 +48,9 @@ def _lower(
     **_: Any,
 ) -> list[Any]:
     num_devices = context.num_devices(ctx)
-    extra = _foreign_partition.attributes(target_name, num_devices, sharding, has_side_effect)
+    extra = foreign_partitioning.attributes(target_name, num_devices, sharding, has_side_effect)
     lower = jax.ffi.ffi_lowering(
-        _foreign_partition.name_for(target_name) if extra else target_name,
+        foreign_partitioning.name_for(target_name) if extra else target_name,
         has_side_effect=has_side_effect,
         operand_layouts=[tuple(layout) for layout in input_layouts],
         result_layouts=[tuple(layout) for layout in output_layouts],
@@ -60,7 +60,7 @@ def _lower(
     )
     results: list[Any] = list(lower(ctx, *args, **frozen.thaw(attributes), **extra))
     if extra:
-        _foreign_partition.set_rule(results, ctx.avals_in, ctx.avals_out, sharding)
+        foreign_partitioning.set_rule(results, ctx.avals_in, ctx.avals_out, sharding)
     return results
 
 
@@ -110,7 +110,7 @@ def foreign_targets(jaxpr: Any) -> set[str]:
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         if equation.primitive is ffi_p:
             name = equation.params["target_name"]
-            found |= {name, _foreign_partition.name_for(name)}
+            found |= {name, foreign_partitioning.name_for(name)}
         for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_jaxpr):
             if _is_jaxpr(inner):
                 found |= foreign_targets(inner)

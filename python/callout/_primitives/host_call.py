@@ -11,8 +11,8 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
-from .. import _errors
-from .._targets import Target
+from .._base import errors
+from .._targets.target import Target
 from . import effects, lowering
 from .call import Avals, call_now, lower_call
 from .varying import result_types
@@ -32,12 +32,12 @@ def _abstract_eval(*avals: Any, result_avals: Avals, **_: Any) -> tuple[Avals, s
 def _eager(*args: Any, target: Target, result_avals: Avals) -> list[jax.Array]:
     try:
         return call_now(args, target, result_avals, ordered=True)
-    except _errors.CallbackError:
+    except errors.CallbackError:
         raise
     except Exception as exception:
         # As from a compiled program: a RuntimeError, which is of the exception's class too.
-        error = _errors.CallbackError(f"{_WHERE}: callback '{target.label}' failed: {_errors.describe(exception)}")
-        _errors.adopt(error, exception)
+        error = errors.CallbackError(f"{_WHERE}: callback '{target.label}' failed: {errors.describe(exception)}")
+        errors.adopt(error, exception)
         raise error from exception
 
 

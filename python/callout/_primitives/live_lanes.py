@@ -22,7 +22,7 @@ import numpy as np
 from jax.interpreters import batching
 
 from .. import _jax_compat
-from .._patches import Place
+from .._base.patches import Place
 from .effects import OrderedEffect
 from .masking import has_callbacks, masked
 

@@ -10,16 +10,18 @@ import jax
 from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
-from .. import _attributes, _ext, _jax_compat, _partition, _patches
-from .._fallback import emit as by_jax
-from .._fallback import policy
-from .._sharding_rule import results_like_operands
-from .._targets import PLATFORMS, Target, Transforms
+from .. import _ext, _jax_compat
+from .._base import patches
+from .._custom_calls import partitioning, target_attributes
+from .._custom_calls.sharding_rule import results_like_operands
+from .._targets.target import PLATFORMS, Target, Transforms
 from . import context
 from .eager import check_usable
 from .effects import ordered_effect
+from .fallback import emit as by_jax
+from .fallback import policy
 
-# A mark in programs that are exported for several platforms (see _reachability.py). It never leaves `callout.export`.
+# A mark in programs that are exported for several platforms (see _export/reachability.py). It never leaves `callout.export`.
 REFUSAL = "callout.not_supported"
 
 # What every program carries whose calls PJRT is to know of. A program that is serialised names it by where it is found.
@@ -186,16 +188,16 @@ def emit(
 ) -> list[Any]:
     """The custom call `name`; its results, those of `ctx.avals_out` by default. `where` is what errors call it.
 
-    `attributes`: see `_attributes.encode`; those of the placement and `threaded` are added. `in_place`: operands that
+    `attributes`: see `target_attributes.encode`; those of the placement and `threaded` are added. `in_place`: operands that
     results are made in the place of; for unordered calls. `threaded`: the first of `args` and of the results is a token of
     `callout.threaded`, in the place of JAX's.
     """
     check_usable()
-    _patches.ensure("errors")
+    patches.ensure("errors")
     refuse_ordered_automatic_axes(ctx, where, ordered)
     avals_out = ctx.avals_out if avals_out is None else avals_out
     if (platform := platform_of_fallback(ctx)) is not None:
-        _partition.check_device_index(where, context.num_devices(ctx), device_index or 0)
+        partitioning.check_device_index(where, context.num_devices(ctx), device_index or 0)
         token = ctx.tokens_in.get(ordered_effect) if ordered and not threaded else None
         results = by_jax.emit(
             *(ctx, platform, name, args, attributes),
@@ -209,8 +211,8 @@ def emit(
         )
         return results if token is None else _without_token(ctx, results)
     num_devices, exporting = context.num_devices(ctx), context.is_exporting(ctx)
-    placement = _partition.attributes(where, num_devices, sharding, device_index or 0, exporting)
-    carried = _attributes.encode(where, name, {**attributes, **placement, "threaded": threaded})
+    placement = partitioning.attributes(where, num_devices, sharding, device_index or 0, exporting)
+    carried = target_attributes.encode(where, name, {**attributes, **placement, "threaded": threaded})
     lower = jax.ffi.ffi_lowering(name, has_side_effect=has_side_effect, operand_output_aliases=in_place)
     if threaded or not ordered:
         results = list(lower(ctx.replace(avals_out=avals_out), *args, **carried))

@@ -10,10 +10,11 @@ from typing import Any
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
-from .. import _ext, _jax_compat, _patches
-from .._site import TARGET, Site
-from .._targets import Target, Transforms
+from .. import _ext, _jax_compat
+from .._base import patches
+from .._targets.target import Target, Transforms
 from . import context, eager_taps, effects, lowering, tapped_values
+from .site import TARGET, Site
 
 tap_p = jax.extend.core.Primitive("callout_tap")
 tap_p.multiple_results = True
@@ -21,7 +22,7 @@ tap_p.multiple_results = True
 
 @tap_p.def_effectful_abstract_eval
 def _abstract_eval(*avals: Any, site: Site, **_: Any) -> tuple[list[Any], set[Any]]:
-    _patches.ensure("tapped_values")
+    patches.ensure("tapped_values")
     return list(avals), effects.observing(site.ordered)
 
 

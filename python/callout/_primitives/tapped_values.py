@@ -20,8 +20,8 @@ import numpy as np
 from jax.extend.mlir import ir
 
 from .. import _jax_compat
-from .._patches import Place
-from .._site import TARGET
+from .._base.patches import Place
+from .site import TARGET
 
 # An operation that costs as much is not computed twice, nor are more cheap ones together. What is cheaper stays fused: to
 # compute it again costs nothing beside the tap, and the program rounds as it does without.

@@ -13,13 +13,13 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
-from .._site import Site
-from .._targets import Target, Transforms
+from .._targets.target import Target, Transforms
 from . import lowering
 from .batching import thread_over_batch
 from .call import Avals, call_now, lower_call, refuse
 from .eager import note_threaded_program
 from .host_call import refuse_host_call
+from .site import Site
 from .tap import batched_transforms, emit_tap, tap_p, where_of
 from .token import TOKEN, no_tangent, one_token
 from .varying import result_types

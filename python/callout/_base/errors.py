@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors, and the user's own exceptions on their way through a compiled program.
+
+XLA carries only text. So the exception object stays here under a number, the text carries the number, and whoever catches
+what XLA raises gets the object back: as `__cause__` (and, where class layouts allow, as the class) of JaxRuntimeError, and
+as itself through `reraise()`, `callout.jit` and `last_error()`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import itertools
+import re
+import sys
+import threading
+import traceback
+from collections import OrderedDict
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import jax
+
+from .. import _ext, _jax_compat
+from . import patches
+
+
+class CallbackError(RuntimeError):
+    """A callback failed, and there is no Python exception that says more."""
+
+    cause_is_the_users = False  # True of classes whose `__cause__` is what a callback raised
+
+
+class ResultError(CallbackError):
+    """A callback returned something of another shape, dtype or structure than was declared."""
+
+
+class UnboundNameError(CallbackError, LookupError):
+    """A program asks for a callback under a name that nobody registered."""
+
+
+class RegistrationError(CallbackError, ValueError):
+    """A name or a native function could not be registered."""
+
+
+class CheckError(CallbackError):
+    """`callout.error_if` or `callout.check` found what must not be."""
+
+
+class NonFiniteError(CallbackError, FloatingPointError):
+    """`callout.watch(..., stop=True)` or `callout.locate_nans(..., stop=True)` found a NaN or an infinity."""
+
+
+class NonFiniteWarning(RuntimeWarning):
+    """`callout.locate_nans` found where a NaN or an infinity began."""
+
+
+class TapError(CallbackError):
+    """Taps failed since the last barrier. `__cause__` is the last exception.
+
+    Attributes:
+        count: how many failed.
+        exceptions: the first few of them, as an exception group.
+    """
+
+    cause_is_the_users = True
+
+    def __init__(self, message: str, count: int, exceptions: BaseExceptionGroup[BaseException]):
+        super().__init__(message)
+        self.count = count
+        self.exceptions = exceptions
+
+
+class BarrierTimeout(CallbackError, TimeoutError):  # noqa: N818
+    """`barrier_wait(timeout=...)` ran out of time; the text names what is outstanding."""
+
+
+class ForkError(CallbackError):
+    """Callout was used in a forked child of a process that had used it."""
+
+
+for _public in (CallbackError, *CallbackError.__subclasses__(), NonFiniteWarning):
+    _public.__module__ = "callout"  # where users find them
+
+
+FORK_TEXT = (
+    "ForkError: this process was forked from one that had loaded callout, and its threads stayed there. "
+    "Start workers with the 'spawn' or 'forkserver' method instead"
+)
+
+# Exceptions pin their frames, and these their arrays: few are kept.
+_MAX_KEPT = 64
+_NUMBER = re.compile(r"\[callout error (\d+)\]")
+
+_lock = threading.Lock()
+_kept: OrderedDict[int, BaseException] = OrderedDict()
+_numbers = itertools.count(1)
+_last: BaseException | None = None
+
+
+def keep(exception: BaseException) -> str:
+    """Keeps an exception and returns the text that stands for it. Called by the core with the GIL held."""
+    return _under_number(exception, _text_of(exception))
+
+
+def _text_of(exception: BaseException) -> str:
+    text = "".join(traceback.format_exception(exception)).rstrip()
+    return f"{describe(exception)}\n{text}"
+
+
+def _under_number(exception: BaseException, text: str) -> str:
+    global _last
+    patches.ensure("errors")  # JAX's error is made of the text, after this
+    number = next(_numbers)
+    dropped: list[BaseException] = []  # their destructors run without the lock
+    with _lock:
+        _kept[number] = exception
+        if _last is not None:
+            dropped.append(_last)
+        _last = exception
+        while len(_kept) > _MAX_KEPT:
+            dropped.append(_kept.popitem(last=False)[1])
+    return printable(f"{text}\n[callout error {number}]")
+
+
+def describe(exception: BaseException) -> str:
+    """Class and text, whatever the exception does when it is asked for its text."""
+    try:
+        text = str(exception)
+    except Exception:  # noqa: BLE001 - its own fault, which must not hide it
+        text = "<exception str() failed>"
+    return f"{type(exception).__name__}: {text}"
+
+
+def printable(text: str) -> str:
+    """As UTF-8 without zeros: what a C string can carry."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+
+
+def keep_without_variables(exception: BaseException) -> str:
+    """As `keep`, for a function whose variables refer to memory that is not its own any more."""
+    text = _text_of(exception)  # suggests names by looking at the variables
+    seen = {id(sys.exception())}  # what the caller was handling when it called
+    links: list[BaseException | None] = [exception]
+    while links:
+        link = links.pop()
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        traceback.clear_frames(link.__traceback__)
+        if isinstance(link, AttributeError):
+            link.obj = None
+        links += [link.__cause__, link.__context__]
+        if isinstance(link, BaseExceptionGroup):
+            links += link.exceptions
+    return _under_number(exception, text)
+
+
+def keep_text(text: str) -> None:
+    """Puts a `CallbackError` with the text in the place of the exception that it stands for. Called by the core."""
+    global _last
+    number = _number_in(text)
+    with _lock:
+        dropped = _kept.get(number)
+        if dropped is None:
+            return
+        substitute = _kept[number] = CallbackError(text)
+        if _last is dropped:
+            _last = substitute
+
+
+def _number_in(text: str) -> int:
+    """The last, which is the innermost error's; 0 if there is none."""
+    return int([0, *_NUMBER.findall(text)][-1])
+
+
+def original(error: object) -> BaseException | None:
+    """The exception that the text of `error` stands for, if it is still kept."""
+    number = _number_in(str(error))
+    with _lock:
+        return _kept.get(number)
+
+
+_NOT_FOUND, _ALREADY_EXISTS, _PERMISSION_DENIED, _INVALID_ARGUMENT = 5, 6, 7, 3
+_NO_MEMORY = re.compile(r"(^|: )out of memory\b")
+_OURS = re.compile(r"callout: .*", re.DOTALL)
+
+
+def recall(code_and_text: tuple[int, str]) -> BaseException:
+    """The exception for a failed Status. Called by the core."""
+    code, text = code_and_text
+    if (exception := original(text)) is not None:
+        return exception
+    if "ForkError:" in text:
+        return ForkError(text)
+    if "does not fit:" in text:
+        return ResultError(text)
+    if "check failed: " in text:
+        return CheckError(text)
+    if "locate_nans: " in text or ("watch '" in text and " infinite elements in step " in text):
+        return NonFiniteError(text)
+    if _NO_MEMORY.search(text):
+        return MemoryError(text)
+    if "no callback is bound" in text:
+        return UnboundNameError(text)
+    if code in (_NOT_FOUND, _ALREADY_EXISTS, _PERMISSION_DENIED, _INVALID_ARGUMENT):
+        return RegistrationError(text)
+    return CallbackError(text)
+
+
+def stands_for(error: object) -> BaseException | None:
+    """The exception behind an error of JAX's: the user's, or ours if the core refused; None if it is neither."""
+    if (exception := original(error)) is not None:
+        return exception
+    ours = _OURS.search(str(error))
+    return None if ours is None else recall((0, ours[0]))
+
+
+def last_error() -> BaseException | None:
+    """The exception that a callback raised last, in any thread, or None.
+
+    The object itself, with its own traceback. It stays available until another callback raises.
+
+    Returns:
+        The exception, or None if no callback has raised.
+
+    Example:
+        >>> def refuse(x):
+        ...     raise KeyError("no such number")
+        >>> ask = jax.jit(lambda x: callout.pure_callback(refuse, x, x))
+        >>> try:
+        ...     ask(jnp.float32(1)).block_until_ready()
+        ... except Exception:
+        ...     print(repr(callout.last_error()))
+        KeyError('no such number')
+    """
+    return _last
+
+
+def clear() -> None:
+    """Forgets all kept exceptions."""
+    global _last
+    with _lock:
+        dropped = [_last, *_kept.values()]
+        _kept.clear()
+        _last = None
+    dropped.clear()  # their destructors run without the lock
+
+
+def raise_unchained(exception: BaseException) -> None:
+    """Raises an exception of the user's as it was: what led to it is in its own chain, not in ours."""
+    context, cause, suppress = exception.__context__, exception.__cause__, exception.__suppress_context__
+    try:
+        raise exception
+    finally:
+        exception.__context__, exception.__cause__ = context, cause
+        exception.__suppress_context__ = suppress
+
+
+class reraise(contextlib.ContextDecorator):  # noqa: N801 - reads as a verb: `with callout.reraise():`
+    """Context manager and decorator: an error of a callback leaves it as the exception that the callback raised.
+
+    Without it a failing callback arrives as JAX's JaxRuntimeError, mostly of the original's class too. Covers errors that
+    are raised inside: dispatch, and waiting for a result (`block_until_ready`, `np.asarray`, `barrier_wait`) if that happens
+    inside too. May be nested and used from several threads.
+
+    Raises:
+        BaseException: whatever the callback raised.
+
+    Example:
+        >>> def refuse(x):
+        ...     raise KeyError("no such number")
+        >>> ask = jax.jit(lambda x: callout.pure_callback(refuse, x, x))
+        >>> with callout.reraise():
+        ...     ask(jnp.float32(1)).block_until_ready()
+        Traceback (most recent call last):
+        KeyError: 'no such number'
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        if error is not None and (exception := find_original(error)) is not None and exception is not error:
+            raise_unchained(exception)
+        return False
+
+
+def of_fast_path(error: ValueError) -> BaseException | None:
+    """What stands for an error of a jitted function's C++ path: what its first call would have raised.
+
+    Called by the core. None: the error is none of ours, and stays. Those of Python have a traceback.
+    """
+    if type(error) is not ValueError or error.__traceback__ is not None or not patches.is_installed("errors"):
+        return None
+    if stands_for(error) is None:
+        return None
+    translated: BaseException = jax.errors.JaxRuntimeError(str(error))
+    return translated
+
+
+def find_original(error: BaseException) -> BaseException | None:
+    """The user's exception behind one that JAX or a barrier raised."""
+    if isinstance(error, CallbackError) and error.cause_is_the_users:
+        return error.__cause__
+    if isinstance(error, jax.errors.JaxRuntimeError) or type(error) is ValueError:
+        return stands_for(error)
+    return None
+
+
+# What makes JaxRuntimeError carry the original exception.
+
+
+@functools.lru_cache(maxsize=256)
+def _mixed_class(base: Any, user: Any) -> Any:
+    """A class that is both, or None where the two layouts do not go together (OSError, NameError, ...)."""
+    if issubclass(user, base) or issubclass(base, user):  # one of them is both
+        return None
+    try:
+        mixed = type(
+            user.__name__,
+            (base, user),
+            {"__module__": user.__module__, "__str__": base.__str__, "__init__": user.__init__},
+        )
+    except TypeError:
+        return None
+    mixed.__qualname__ = user.__qualname__
+    return mixed
+
+
+def adopt(error: BaseException, exception: BaseException) -> None:
+    """Chains `exception` to `error` and, where the layouts allow, makes `error` an instance of its class too."""
+    error.__cause__ = exception
+    classes: Any = (type(error), type(exception))
+    mixed = _mixed_class(*classes)
+    if mixed is None:
+        return
+    try:
+        error.__class__ = mixed
+    except TypeError:
+        return
+    for name, value in getattr(exception, "__dict__", {}).items():
+        error.__dict__.setdefault(name, value)
+
+
+def _after_init(_: None, error: BaseException, *args: Any) -> None:
+    if args and (exception := stands_for(args[0])) is not None:
+        adopt(error, exception)
+
+
+def _jit_places() -> list[patches.Place]:
+    """Where jitted functions are made; those that there are already are seen to here. See python/src/jit_errors.cc."""
+    maker = _jax_compat.jitted_function_maker()
+    if maker is None:
+        return []
+    kind = type(jax.jit(_jit_places))
+    for found in gc.get_objects():
+        if type(found) is kind:
+            _ext.translate_errors_of(found)
+    return [patches.Place(*maker, after=_ext.translate_errors_of)]
+
+
+def hooked() -> list[patches.Place]:
+    """What JAX raises, when it is made, and what its C++ raises."""
+    return [*_jit_places(), patches.Place(jax.errors.JaxRuntimeError, "__init__", after=_after_init)]

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Callout replaces in JAX: one table, also in docs/patches.md.
+
+`import callout` replaces nothing. The first program that needs a patch puts it there, as `ensure` says, and its switch in
+`callout.config` keeps it out or takes it away again. A patch is made of hooks (python/src/hook.cc) in the place of JAX's
+functions: what has nothing of Callout's goes on to the original, without a frame of ours.
+
+A new patch has a line in `TABLE`, its `Places` in its home's `hooked()`, and an `ensure` where programs that need it are
+traced.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import _ext, _jax_compat
+
+
+@dataclasses.dataclass(frozen=True)
+class Patch:
+    """A line of the table."""
+
+    name: str
+    setting: str  # its switch
+    home: str  # the module whose `hooked()` says where it goes
+    replaces: str
+    what: str  # what it does
+    when: str  # what installs it
+    without: str  # what is lost without it
+    first_jax: tuple[int, ...] = (0, 10, 2)
+    last_jax: tuple[int, ...] | None = None  # None: the newest too
+
+    def fits(self, version: tuple[int, ...]) -> bool:
+        """Whether this JAX needs it. `last_jax` (0, 11) is the last one of 0.11."""
+        return version >= self.first_jax and (self.last_jax is None or version[: len(self.last_jax)] <= self.last_jax)
+
+
+TABLE = {
+    patch.name: patch
+    for patch in (
+        Patch(
+            name="errors",
+            setting="chain_errors",
+            home="_base.errors",
+            replaces="`JaxRuntimeError.__init__`; the function that makes what `jax.jit` returns, and the C function behind "
+            "each such object",
+            what="the error carries the callback's exception as `__cause__`, and is of its class too; a jitted function's "
+            "later calls raise what its first one does",
+            when="a program with a callback is compiled, a name is registered, or a callback fails",
+            without="every compiled failure is a plain `JaxRuntimeError` or `ValueError`",
+        ),
+        Patch(
+            name="tokens",
+            setting="patch_tokens",
+            home="_runtime.tokens",
+            replaces="`set_output_runtime_token`, `set_token_result`, `get_token_input` and `block_until_ready` of JAX's "
+            "`RuntimeTokenSet`",
+            what="`barrier_wait` knows the programs of all threads; a failed ordered program does not fail those after it",
+            when="a program with a tap, a debug callback, an io callback or a progress bar is traced or read",
+            without="`barrier_wait` waits for the calling thread's programs only; after a failed ordered program the next "
+            "one fails with its error",
+        ),
+        Patch(
+            name="dispatch",
+            setting="patch_dispatch",
+            home="_calls.fast_path",
+            replaces="the function that decides which programs C++ dispatches",
+            what="programs whose effects are Callout's and unordered are dispatched as fast as those without effects",
+            when="a program with a tap, a debug callback, an io callback or a progress bar is traced or read",
+            without="dispatching such a program takes about 50 us more",
+        ),
+        Patch(
+            name="batching",
+            setting="patch_batching",
+            home="_primitives.live_lanes",
+            replaces="the rules for `vmap` of `cond` and of `while_loop`",
+            what="taps, io and debug callbacks run for the lanes that took their branch or have not finished; lanes that "
+            "have finished keep their values where the condition has an ordered callback of Callout's",
+            when="a tap, a debug callback or an io callback is traced",
+            without="taps always get the whole batch, debug callbacks run for all lanes, io callbacks are refused; lanes "
+            "that have finished go on changing beside an ordered callback in the condition, as they do beside JAX's",
+        ),
+        Patch(
+            name="tapped_values",
+            setting="patch_tapped_values",
+            home="_primitives.tapped_values",
+            replaces="the function that makes a program's module",
+            what="what reads a tapped value on a CPU reads it from the tap, so that it is computed once",
+            when="a tap is traced",
+            without="XLA:CPU computes a tapped value again in what reads it: a chain of n taps takes time and code as n * n",
+        ),
+        Patch(
+            name="rule_lines",
+            setting="patch_rule_lines",
+            home="_taps.nans.rule_lines",
+            replaces="the rule that calls the second function of `jax.custom_vjp`",
+            what="what `callout.locate_nans` finds in such a function has its own line",
+            when="`callout.locate_nans` traces a function",
+            without="it has the line of the call of the first one",
+        ),
+        Patch(
+            name="loop_lowering",
+            setting="patch_loop_lowering",
+            home="progress._loops",
+            replaces="the lowering rules of `scan` and `while_loop`",
+            what="a loop with a progress bar is compiled as a loop over chunks of steps",
+            when="a progress bar is traced",
+            without="a bar's message is sent in every step",
+        ),
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A function of JAX's, as an attribute of a class or module or as a value of a mapping, and its hook's parts.
+
+    `before(original, *args)`: its answer is the result, unless that is NotImplemented. `after(result, *args)`.
+    `failed(exception, *args)`: the exception stays unless it raises another.
+    """
+
+    holder: Any
+    key: Any
+    before: Callable[..., Any] | None = None
+    after: Callable[..., Any] | None = None
+    failed: Callable[..., Any] | None = None
+
+    def get(self) -> Any:
+        """What is there now."""
+        return self.holder[self.key] if hasattr(self.holder, "__setitem__") else getattr(self.holder, self.key)
+
+    def put(self, function: Any) -> None:
+        """Puts a function there."""
+        if hasattr(self.holder, "__setitem__"):
+            self.holder[self.key] = function
+        else:
+            setattr(self.holder, self.key, function)
+
+    def is_inherited(self, function: Any) -> bool:
+        """Whether a class has `function` from another class."""
+        return any(vars(base).get(self.key) is function for base in getattr(self.holder, "__mro__", ())[1:])
+
+
+class _Installed:
+    """One hook in its place."""
+
+    def __init__(self, place: Place):
+        self.place = place
+        there = place.get()
+        # That of another copy of this module is replaced: there is one layer.
+        self.original = getattr(there, "callout_original", there)
+        self.hook = _ext.Hook(self.original, before=place.before, after=place.after, failed=place.failed)
+        place.put(self.hook)
+
+    def remove(self) -> bool:
+        """Puts the original back; false, and without effect any more, where somebody has wrapped the hook since."""
+        self.hook.active = False
+        if self.place.get() is not self.hook:
+            return False
+        if self.place.is_inherited(self.original):
+            delattr(self.place.holder, self.place.key)
+        else:
+            self.place.put(self.original)
+        return True
+
+
+_lock = threading.RLock()
+_ensured: set[str] = set()
+_switched_off: set[str] = set()
+_hooks: dict[str, list[_Installed]] = {}
+
+
+def ensure(*names: str) -> None:
+    """Installs patches, unless they are there, are switched off or are not for this JAX.
+
+    **Thread-safe.**
+    """
+    for name in names:
+        if name not in _ensured:
+            with _lock:
+                _install(name)
+                _ensured.add(name)
+
+
+def switch(name: str, enabled: bool) -> None:
+    """Installs a patch if a program has needed it, or removes it.
+
+    **Thread-safe.**
+    """
+    with _lock:
+        if not enabled:
+            _switched_off.add(name)
+            _hooks[name] = [hook for hook in _hooks.get(name, ()) if not hook.remove()]
+            return
+        _switched_off.discard(name)
+        if name in _ensured:
+            _install(name)
+
+
+def installed() -> tuple[str, ...]:
+    """The names of the patches that are there and active."""
+    with _lock:
+        return tuple(filter(is_installed, TABLE))
+
+
+def is_installed(name: str) -> bool:
+    """Whether a patch is there and active."""
+    return any(one.hook.active for one in tuple(_hooks.get(name, ())))
+
+
+def _install(name: str) -> None:
+    patch = TABLE[name]
+    if name in _switched_off or not patch.fits(_jax_compat.JAX_VERSION):
+        return
+    wrapped = _hooks.setdefault(name, [])
+    for one in wrapped:
+        one.hook.active = True
+    there = {(id(one.place.holder), one.place.key) for one in wrapped}
+    places: Sequence[Place] = importlib.import_module(f"callout.{patch.home}").hooked()
+    wrapped.extend(_Installed(place) for place in places if (id(place.holder), place.key) not in there)
+
+
+@functools.cache
+def rows() -> tuple[str, ...]:
+    """The rows of the table in docs/patches.md."""
+    return tuple(
+        f"| `{patch.name}` | {patch.replaces} | {patch.what} | {patch.when} | `{patch.setting}` | {patch.without} | "
+        f"{_versions(patch)} |"
+        for patch in TABLE.values()
+    )
+
+
+def _versions(patch: Patch) -> str:
+    first, last = (".".join(map(str, version)) for version in (patch.first_jax, patch.last_jax or ()))
+    return f"{first} to {last}" if last else f"{first} and newer"

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How control flow and nested functions pass a token on: the token goes in front of what they carry, take and return."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.extend.core
+
+from ... import _jax_compat
+from ..._base import patches
+from ..._primitives.masking import constrained
+from ..._primitives.token import once
+from .evaluate import INNER, RULES, Threader, has_callbacks, must_not_repeat, plain
+
+_primitives = jax.extend.core.primitives
+Outs = tuple[Any, list[Any]]
+
+
+def _scan(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
+    params = eqn.params
+    num_consts, num_carry = _jax_compat.scan_counts(params)
+    consts, init, xs = args[:num_consts], args[num_consts : num_consts + num_carry], args[num_consts + num_carry :]
+
+    def step(carry: Outs, x: list[Any]) -> tuple[Outs, list[Any]]:
+        token, outs = threader.closed(params["jaxpr"], carry[0], [*consts, *carry[1], *x])
+        return (token, outs[:num_carry]), outs[num_carry:]
+
+    settings = {name: params[name] for name in ("length", "reverse", "unroll")}
+    (token, carry), ys = jax.lax.scan(step, (token, list(init)), list(xs), **settings)
+    return token, [*carry, *ys]
+
+
+def _while(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
+    params = eqn.params
+    num_cond, num_body = params["cond_nconsts"], params["body_nconsts"]
+    cond_consts, body_consts = args[:num_cond], args[num_cond : num_cond + num_body]
+    init = list(args[num_cond + num_body :])
+    condition, acts = params["cond_jaxpr"], must_not_repeat(eqn) and not patches.is_installed("batching")
+
+    def decide(predicate: Any) -> Any:
+        return once(predicate, "a while loop with an io callback, over its condition") if acts else predicate
+
+    def body(token: Any, values: Sequence[Any]) -> Outs:
+        return threader.closed(params["body_jaxpr"], token, [*body_consts, *values])
+
+    (kind,) = condition.out_avals
+    if not has_callbacks(condition) and not kind.shape:
+        check = plain(condition)
+        return jax.lax.while_loop(
+            lambda carry: decide(check(*cond_consts, *carry[1])[0]), lambda carry: body(*carry), (token, init)
+        )
+
+    def evaluated(token: Any, values: list[Any]) -> tuple[Any, Any, list[Any]]:
+        token, (predicate,) = threader.closed(condition, token, [*cond_consts, *values])
+        return token, predicate, values
+
+    def step(carry: tuple[Any, Any, list[Any]]) -> tuple[Any, Any, list[Any]]:
+        token, predicate, values = carry
+        token, changed = body(token, values)
+        return evaluated(token, list(map(functools.partial(_where, predicate), changed, values)))
+
+    # The condition's callbacks cannot give a token back from where it stands: it moves into the body, its result into the
+    # carry. It runs once an iteration, as before.
+    token, first, values = evaluated(token, init)
+    # It stands before the loop, and nothing says for which lanes.
+    first = once(first, "a while loop with callbacks in its condition, over that")
+    token, _, values = jax.lax.while_loop(
+        lambda carry: decide(carry[1].any() if kind.shape else carry[1]), step, (token, first, values)
+    )
+    return token, values
+
+
+def _where(predicate: Any, changed: Any, value: Any) -> Any:
+    """For a loop that `vmap` has made one of several, or will: those whose condition is false have finished."""
+    if not predicate.ndim:
+        return jax.lax.select(predicate, changed, value)
+    wide = jax.lax.broadcast_in_dim(predicate, changed.shape, range(predicate.ndim))
+    return jax.lax.select(wide, changed, value)
+
+
+def _cond(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
+    index, *operands = args
+    branches = eqn.params["branches"]
+
+    def function(jaxpr: Any) -> Callable[..., Outs]:
+        return lambda token, *values: threader.closed(jaxpr, token, values)
+
+    functions = [function(jaxpr) for jaxpr in branches]
+    platforms = eqn.params.get("branches_platforms")
+    if platforms is not None:
+        named = zip(platforms, functions, strict=True)
+        chosen = {name: branch for names, branch in named for name in names or ("default",)}
+        return jax.lax.platform_dependent(token, *operands, **chosen)  # type: ignore[no-any-return]
+    # Of a branch's own equations: JAX gives all branches the effects of each.
+    acting = sum(any(map(has_callbacks, getattr(jaxpr, "jaxpr", jaxpr).eqns)) for jaxpr in branches)
+    if not patches.is_installed("batching"):
+        what = "an io callback" if must_not_repeat(eqn) else "callbacks"
+        index = once(index, f"a cond with {what}, over its predicate")
+    elif acting > 1:  # with all branches run, nothing says which one first
+        index = once(index, "a cond with callbacks in several branches, over its predicate")
+    return jax.lax.switch(index, functions, token, *operands)  # type: ignore[no-any-return]
+
+
+def _jit(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
+    params = eqn.params
+    key = id(params["jaxpr"])
+    if key not in threader.functions:  # one function, so that JAX traces and compiles it once
+
+        def function(token: Any, *values: Any) -> Outs:
+            return threader.closed(params["jaxpr"], token, values)
+
+        function.__name__ = function.__qualname__ = params["name"]
+        options = dict(params["compiler_options_kvs"]) or None
+        jitted = jax.jit(function, keep_unused=params["keep_unused"], inline=params["inline"], compiler_options=options)
+        threader.functions[key] = params["jaxpr"], jitted
+    token, outs = threader.functions[key][1](token, *constrained(args, params["in_shardings"]))
+    return token, constrained(outs, params["out_shardings"])
+
+
+def _closed_call(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
+    return threader.closed(eqn.params["call_jaxpr"], token, args)
+
+
+RULES.update(
+    {
+        _primitives.scan_p: _scan,
+        _primitives.while_p: _while,
+        _primitives.cond_p: _cond,
+        _primitives.jit_p: _jit,
+        _primitives.closed_call_p: _closed_call,
+    }
+)
+INNER.update(
+    {
+        _primitives.scan_p: lambda params: [params["jaxpr"]],
+        _primitives.while_p: lambda params: [params["cond_jaxpr"], params["body_jaxpr"]],
+        _primitives.cond_p: lambda params: params["branches"],
+        _primitives.jit_p: lambda params: [params["jaxpr"]],
+        _primitives.closed_call_p: lambda params: [params["call_jaxpr"]],
+    }
+)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluates a traced function with a token that goes from each of our callbacks to the next."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax.extend.core
+
+from ... import _jax_compat
+from ..._primitives.call import io_p
+from ..._primitives.debug import debug_p
+from ..._primitives.devices import known_devices_p
+from ..._primitives.effects import IoEffect, OrderedEffect, UnorderedEffect
+from ..._primitives.host_call import host_call_p
+from ..._primitives.lanes import lanes_primitive, with_token
+from ..._primitives.tap import tap_p
+from ..._primitives.threaded import WHERE_DEBUG, WHERE_HOST_CALL, WHERE_IO, threaded_call_p, threaded_tap_p
+
+# (token, values) -> (next token, results)
+Evaluate = Callable[["Threader", Any, Any, Sequence[Any]], tuple[Any, list[Any]]]
+
+# What passes a token on, and how. control_flow.py and derivatives.py add to it.
+RULES: dict[Any, Evaluate] = {}
+# The jaxprs in the parameters of a primitive that has a rule.
+INNER: dict[Any, Callable[[dict[str, Any]], Sequence[Any]]] = {}
+
+
+def has_callbacks(eqn_or_jaxpr: Any) -> bool:
+    """True where a tap or a callback of ours is inside."""
+    return any(isinstance(effect, (UnorderedEffect, OrderedEffect, IoEffect)) for effect in eqn_or_jaxpr.effects)
+
+
+def must_not_repeat(eqn_or_jaxpr: Any) -> bool:
+    """True where an io callback is inside."""
+    return any(isinstance(effect, IoEffect) for effect in eqn_or_jaxpr.effects)
+
+
+def obstacle(jaxpr: Any) -> str | None:
+    """The first primitive with a callback of ours inside that cannot pass a token on; None if all can."""
+    for eqn in _equations(jaxpr):
+        if eqn.primitive not in RULES:
+            return str(eqn.primitive.name)
+        if any(map(_jax_compat.is_state_effect, eqn.effects)):
+            return f"{eqn.primitive.name} with a mutable array"
+        inside = INNER.get(eqn.primitive)
+        for inner in inside(eqn.params) if inside else ():
+            if found := obstacle(inner):
+                return found
+    return None
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    open_jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    return (eqn for eqn in open_jaxpr.eqns if has_callbacks(eqn))
+
+
+class Threader:
+    """One evaluation. Keeps what must be one object for all its uses."""
+
+    def __init__(self) -> None:
+        self.functions: dict[int, tuple[Any, Any]] = {}
+
+    def closed(self, jaxpr: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+        """A closed jaxpr's results."""
+        return self.open(getattr(jaxpr, "jaxpr", jaxpr), getattr(jaxpr, "consts", ()), token, args)
+
+    def open(self, jaxpr: Any, consts: Sequence[Any], token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+        """A jaxpr's results."""
+        values: dict[Any, Any] = {}
+
+        def read(atom: Any) -> Any:
+            return values[atom] if _jax_compat.is_variable(atom) else atom.val
+
+        values.update(zip(jaxpr.constvars, consts, strict=True))
+        values.update(zip(jaxpr.invars, args, strict=True))
+        for eqn in jaxpr.eqns:
+            operands = [read(atom) for atom in eqn.invars]
+            with _jax_compat.context_of(eqn):
+                if has_callbacks(eqn):
+                    token, outs = RULES[eqn.primitive](self, eqn, token, operands)
+                else:
+                    outs = _jax_compat.bind_again(eqn, operands)
+            values.update(zip(eqn.outvars, outs, strict=True))
+        return token, [read(atom) for atom in jaxpr.outvars]
+
+
+def _tap(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    return threaded_tap_p.bind(token, *args, **eqn.params), list(args)
+
+
+def _call(where: str, more: dict[str, Any], _: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Any:
+    token, *outs = threaded_call_p.bind(token, *args, **eqn.params, **more, where=where)
+    return token, outs
+
+
+def _keep(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    return token, _jax_compat.bind_again(eqn, args)
+
+
+def _tap_lanes(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    (token,) = with_token(threaded_tap_p, token, args, **eqn.params)
+    return token, list(args[eqn.params["lanes"].has_mask :])
+
+
+def _call_lanes(where: str, more: dict[str, Any], _: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Any:
+    token, *outs = with_token(threaded_call_p, token, args, **eqn.params, **more, where=where)
+    return token, outs
+
+
+_OF_IO: dict[str, Any] = {"partitioned": False}
+_OF_DEBUG: dict[str, Any] = {"result_avals": (), "sharding": None}
+
+RULES.update(
+    {
+        known_devices_p: _keep,
+        lanes_primitive(tap_p): _tap_lanes,
+        lanes_primitive(io_p): functools.partial(_call_lanes, WHERE_IO, _OF_IO),
+        lanes_primitive(debug_p): functools.partial(_call_lanes, WHERE_DEBUG, _OF_DEBUG),
+        tap_p: _tap,
+        io_p: functools.partial(_call, WHERE_IO, _OF_IO),
+        debug_p: functools.partial(_call, WHERE_DEBUG, _OF_DEBUG),
+        host_call_p: functools.partial(
+            _call, WHERE_HOST_CALL, {"partitioned": False, "sharding": None, "ordered": True}
+        ),
+    }
+)
+
+
+def plain(jaxpr: Any) -> Callable[..., list[Any]]:
+    """A closed jaxpr as a function, as it is."""
+    function: Callable[..., list[Any]] = jax.extend.core.jaxpr_as_fun(jaxpr)
+    return function

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An exported program's StableHLO: its calls, the tokens of its signature, its version."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax.extend.mlir as jax_mlir
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import func, stablehlo
+from jax.interpreters import mlir
+
+from .. import _ext, _jax_compat
+from .._custom_calls import target_attributes
+
+_OURS = "callout.v"
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+
+
+@contextlib.contextmanager
+def opened(artifact: bytes) -> Iterator[Any]:
+    """The module of a portable artifact."""
+    with mlir.make_ir_context() as context, ir.Location.unknown(context):
+        yield jax_mlir.deserialize_portable_artifact(artifact)
+
+
+def closed(module: Any, version: str) -> bytes:
+    """The portable artifact of a module. Shardings stay in Shardy's dialect, as JAX writes them."""
+    try:
+        artifact: bytes = jax_mlir.serialize_portable_artifact(module, version, True)
+    except Exception as error:
+        raise ValueError(f"callout.export: this program cannot be written as StableHLO {version}: {error}") from error
+    return artifact
+
+
+def refined(artifact: bytes) -> bytes:
+    """With static shapes throughout, if those of `main` are."""
+    with opened(artifact) as module:
+        static = _jax_compat.refined(module)
+    with static.context:
+        return closed(static, version_of(artifact))
+
+
+def version_of(artifact: bytes) -> str:
+    """The StableHLO version that an artifact was written for."""
+    match = re.search(rb"StableHLO_v(\d+\.\d+\.\d+)", artifact[:64])
+    if match is None:
+        raise ValueError("callout.export: this JAX wrote a StableHLO artifact without a version")
+    return match[1].decode()
+
+
+def check_version(version: str) -> None:
+    """Raises ValueError for a version that this jaxlib cannot write."""
+    oldest, newest = stablehlo.get_minimum_version(), stablehlo.get_current_version()
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        raise ValueError(f"callout.export: stablehlo_version must look like '1.13.0', got {version!r}")
+    if not _number(oldest) <= _number(version) <= _number(newest):
+        raise ValueError(
+            f"callout.export: this jaxlib writes StableHLO {oldest} to {newest}, and not stablehlo_version={version!r}"
+        )
+
+
+def older(one: str, other: str) -> str:
+    """The older of two versions."""
+    return min(one, other, key=_number)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def operations(operation: Any) -> Iterator[Any]:
+    """Everything inside an operation, from the outside in."""
+    for region in operation.regions:
+        for block in region:
+            for inner in block:
+                yield inner.operation
+                yield from operations(inner.operation)
+
+
+def _calls(module: Any) -> Iterator[tuple[Any, str]]:
+    """Our custom calls, and where each has its attributes: JAX uses a key of MHLO's for old versions' sake."""
+    for operation in operations(module.operation):
+        if operation.name != "stablehlo.custom_call":
+            continue
+        if ir.StringAttr(operation.attributes["call_target_name"]).value.startswith(_OURS):
+            new = "mhlo.backend_config" not in operation.attributes
+            yield operation, "backend_config" if new else "mhlo.backend_config"
+
+
+def custom_calls(module: Any) -> tuple[str, ...]:
+    """The targets of the custom calls that are not ours, sorted."""
+    targets = {
+        ir.StringAttr(operation.attributes["call_target_name"]).value
+        for operation in operations(module.operation)
+        if operation.name == "stablehlo.custom_call"
+    }
+    return tuple(sorted(target for target in targets if not target.startswith(_OURS)))
+
+
+# Attributes with which a program carries what it calls.
+_CODE = {"library", "image"}
+
+# Kinds of names that every process can make a callback of.
+_CARRIED = (_ext.check_prefix, _ext.print_prefix, _ext.watch_prefix, _ext.progress_bar_prefix, _ext.progress_clock_name)
+
+
+def names(module: Any) -> tuple[str, ...]:
+    """The names that the program calls, sorted; but for those that say themselves what they do."""
+    configs: list[Any] = [ir.DictAttr(operation.attributes[key]) for operation, key in _calls(module)]
+    called = {ir.StringAttr(config["callback"]).value for config in configs if not _CODE & {e.name for e in config}}
+    return tuple(sorted(name for name in called if not name.startswith(_CARRIED)))
+
+
+def write_names(module: Any) -> None:
+    """Tells each call all names of the program, for the error that is due where one is not bound."""
+    listed = ir.StringAttr.get("\n".join(names(module)))
+    for operation, key in list(_calls(module)):
+        target = ir.StringAttr(operation.attributes["call_target_name"]).value
+        if "names" not in target_attributes.tables().get(target, {}):
+            continue
+        config: Any = ir.DictAttr(operation.attributes[key])
+        operation.attributes[key] = ir.DictAttr.get({**{entry.name: entry.attr for entry in config}, "names": listed})
+
+
+def remove_tokens(module: Any, is_removed: Sequence[bool]) -> None:
+    """Takes tokens out of the program's signature: an order then begins and ends inside.
+
+    `is_removed` has an item for each token; `main` takes and returns them in this order, and returns them first.
+    """
+    if not any(is_removed):
+        return
+    main: Any = ir.SymbolTable(module.operation)["main"]
+    block = main.entry_block
+    tokens = [i for i, argument in enumerate(block.arguments) if argument.type == mlir.token_type()]
+    removed = {position for position, gone in zip(tokens, is_removed, strict=True) if gone}
+    left = [i for i in range(len(block.arguments)) if i not in removed]
+    terminator = block.operations[len(block.operations) - 1]
+    returned = list(terminator.operands)
+    results = [i for i in range(len(returned)) if i >= len(is_removed) or not is_removed[i]]
+
+    argument_attributes = [_aliasing(main.arg_attrs[i], results) for i in left]
+    result_attributes = [main.result_attrs[i] for i in results]
+    with ir.InsertionPoint.at_block_begin(block):
+        for position in removed:
+            block.arguments[position].replace_all_uses_with(stablehlo.after_all([]))
+    with ir.InsertionPoint(terminator):
+        func.ReturnOp([returned[i] for i in results])
+    terminator.erase()
+    for position in sorted(removed, reverse=True):
+        block.erase_argument(position)
+    inputs, outputs = [argument.type for argument in block.arguments], [returned[i].type for i in results]
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))
+    main.arg_attrs = ir.ArrayAttr.get(argument_attributes)
+    main.attributes["res_attrs"] = ir.ArrayAttr.get(result_attributes)
+
+
+def _aliasing(attributes: Any, results: Sequence[int]) -> Any:
+    """An argument's attributes, its donation's result numbered anew."""
+    entries = {entry.name: entry.attr for entry in attributes}
+    if "tf.aliasing_output" in entries:
+        donated = entries["tf.aliasing_output"]
+        entries["tf.aliasing_output"] = ir.IntegerAttr.get(donated.type, results.index(ir.IntegerAttr(donated).value))
+    return ir.DictAttr.get(entries)

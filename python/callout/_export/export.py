@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`callout.export` and `callout.exported_names`."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from .. import _ext, _jax_compat
+from .._primitives.effects import OrderedEffect, of_exported
+from .._primitives.ffi import foreign_targets
+from .._primitives.lowering import REFUSAL
+from . import artifacts, host_transfers, plugin, reachability
+
+_HOST_LAPACK = [f"lapack_{letter}{stem}_ffi" for letter in "sdcz" for stem in ("geqp3", "gesvd")]
+"""What JAX gives no guarantee for, while the C++ host has it as jaxlib does: src/lapack."""
+
+_REAL = ("orgqr", "sytrd", "syevd")
+_COMPLEX = ("ungqr", "hetrd", "heevd")
+_ALL = ("getrf", "geqrf", "geqp3", "potrf", "gehrd", "trsm", "gtsv", "gesdd", "gesvd", "geev", "gees")
+_HOST_TARGETS = {
+    f"lapack_{letter}{stem}_ffi"
+    for letters, stems in (("sd", _REAL), ("cz", _COMPLEX), ("sdcz", _ALL))
+    for letter in letters
+    for stem in stems
+}
+"""The custom calls that the C++ host has on CPU: src/lapack/custom_calls.cc."""
+
+_OWN_TARGETS = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
+                "AllocateBuffer", "TopK", "shape_assertion", "stablehlo.", "mhlo.", "xla.")  # fmt: skip
+"""How the custom calls begin that XLA has itself."""
+
+_EVERYTHING = "ALL"  # as a target: JAX then lets all custom calls pass
+
+
+def export(
+    jitted: Any,
+    *,
+    platforms: Sequence[str] | None = None,
+    for_plugin: str | None = None,
+    stablehlo_version: str | None = None,
+    disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
+) -> Callable[..., jax.export.Exported]:
+    """`jax.export.export` for programs with callbacks and taps.
+
+    A program may only call names of `callout.register`. They need not be bound when it is exported; whoever loads the
+    program binds them before. `Exported.serialize`, `jax.export.deserialize` and `Exported.call` are JAX's; the process
+    that calls `deserialize` has imported callout.
+
+    Args:
+        jitted: what `jax.jit` or `callout.jit` returned.
+        platforms: as in `jax.export.export`; callbacks run on "cpu" and "cuda".
+        for_plugin: write StableHLO that this plugin reads: the path of a PJRT plugin, which is loaded in a short-lived
+            process of its own and asked; "cpu", the CPU plugin; or another platform of this process. Custom calls pass
+            then, and one that the C++ host does not have on cpu is a warning.
+        stablehlo_version: write StableHLO for this version, such as "1.13.0". By default JAX chooses.
+        disabled_checks: further ones, as in `jax.export.export`.
+
+    Returns:
+        A function of arguments or `jax.ShapeDtypeStruct`s that returns a `jax.export.Exported`. Its `main` neither takes
+        nor returns tokens: the order of ordered callbacks begins and ends inside the program.
+
+    Raises:
+        ValueError: a function or a sink instead of a name (from the returned function); a version that cannot be written.
+        NotImplementedError: (from the returned function) a callback on a platform that has none; send and receive ops
+            that are no host callback's, for cpu.
+
+    Example:
+        >>> callout.register("halve", lambda x: x / 2, replace=True)
+        >>> like = jax.ShapeDtypeStruct((3,), jnp.float32)
+        >>> exported = callout.export(jax.jit(lambda x: callout.pure_callback("halve", like, x)))(like)
+        >>> loaded = jax.export.deserialize(exported.serialize())
+        >>> loaded.call(jnp.array([2.0, 4.0, 6.0]))
+        Array([1., 2., 3.], dtype=float32)
+    """
+    if for_plugin is not None and stablehlo_version is not None:
+        raise ValueError("callout.export: for_plugin and stablehlo_version both choose a version; pass one of them")
+    if not isinstance(for_plugin, str | None):
+        raise TypeError(f"callout.export: for_plugin must be a path or the name of a platform, got {for_plugin!r}")
+    newest = None if for_plugin is None else plugin.stablehlo_version(for_plugin)
+    if stablehlo_version is not None:
+        artifacts.check_version(stablehlo_version)
+    ours = [name for name, *_ in _ext.ffi_targets()]
+    allowed = [*ours, *_HOST_LAPACK, REFUSAL, *([] if for_plugin is None else [_EVERYTHING])]
+    checks = [*map(jax.export.DisabledSafetyCheck.custom_call, allowed), *disabled_checks]
+    program = getattr(jitted, "_jitted", jitted)
+    jax.export.export(program, platforms=platforms)  # refuses what is not jitted
+
+    def export_for(*args: Any, **kwargs: Any) -> jax.export.Exported:
+        traced = program.trace(*args, **kwargs).jaxpr
+        foreign = map(jax.export.DisabledSafetyCheck.custom_call, sorted(foreign_targets(traced)))
+        as_jax_does = jax.export.export(program, platforms=platforms, disabled_checks=[*checks, *foreign])
+
+        def finish(exported: jax.export.Exported) -> jax.export.Exported:
+            version = stablehlo_version or artifacts.version_of(exported.mlir_module_serialized)
+            return _finished(exported, version if newest is None else artifacts.older(version, newest))
+
+        exported = _jax_compat.with_vjps(as_jax_does(*args, **kwargs), finish)
+        if for_plugin is not None and "cpu" in exported.platforms:
+            _warn_of_missing(exported)
+        return exported
+
+    return export_for
+
+
+def _warn_of_missing(exported: jax.export.Exported) -> None:
+    """Names the custom calls for which the C++ host has no function."""
+    with artifacts.opened(exported.mlir_module_serialized) as module:
+        targets = artifacts.custom_calls(module)
+    missing = [target for target in targets if target not in _HOST_TARGETS and not target.startswith(_OWN_TARGETS)]
+    if missing:
+        listed = ", ".join(map(repr, missing))
+        warnings.warn(
+            f"callout.export: the program calls {listed}, which neither the CPU plugin nor Callout's C++ host has: "
+            f"register it there (Plugin::RegisterHandler, or --handler NAME=lib.so:SYMBOL of the command), or the program "
+            f"does not compile",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _finished(exported: jax.export.Exported, version: str) -> jax.export.Exported:
+    """The program without our tokens, with its names in every call, in the wanted version."""
+    is_ours = [isinstance(effect, OrderedEffect) for effect in exported.ordered_effects]
+    is_static = all(isinstance(extent, int) for aval in exported.in_avals for extent in aval.shape)
+    is_refined = exported.uses_global_constants and is_static  # it calls a program of symbolic shapes, with known ones
+    written = exported.mlir_module_serialized
+    with artifacts.opened(artifacts.refined(written) if is_refined else written) as module:
+        reachability.resolve_refusals(module, exported.platforms)
+        _rewrite_host_transfers(module, exported.platforms)
+        artifacts.remove_tokens(module, is_ours)
+        artifacts.write_names(module)
+        artifact = artifacts.closed(module, version)
+    others = [effect for effect, ours in zip(exported.ordered_effects, is_ours, strict=True) if not ours]
+    return dataclasses.replace(
+        exported,
+        ordered_effects=tuple(others),
+        unordered_effects=of_exported(exported.unordered_effects),
+        mlir_module_serialized=artifact,
+        uses_global_constants=exported.uses_global_constants and not is_refined,
+    )
+
+
+def _rewrite_host_transfers(module: Any, platforms: Sequence[str]) -> None:
+    """Makes calls of what XLA:CPU does not have."""
+    if "cpu" not in platforms or not host_transfers.has_host_transfers(module):
+        return
+    if len(platforms) > 1:
+        raise NotImplementedError(
+            f"callout.export: this program sends to its host or receives from it, which has to be a call on cpu and must "
+            f"not be one elsewhere, and it is exported for {platforms}: export it once for cpu and once for the others"
+        )
+    host_transfers.rewrite(module)
+
+
+def exported_names(exported: jax.export.Exported) -> tuple[str, ...]:
+    """The names that an exported program calls, sorted: what is to be registered where it runs.
+
+    Args:
+        exported: what `callout.export` or `jax.export.deserialize` returned.
+
+    Returns:
+        The names, each once.
+
+    Raises:
+        AttributeError: this is no `jax.export.Exported`.
+
+    Example:
+        >>> like = jax.ShapeDtypeStruct((3,), jnp.float32)
+        >>> exported = callout.export(jax.jit(lambda x: callout.tap("log", callout.pure_callback("ask", like, x))))(like)
+        >>> callout.exported_names(exported)
+        ('ask', 'log')
+    """
+    with artifacts.opened(exported.mlir_module_serialized) as module:
+        return artifacts.names(module)

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Behind `callout.ffi`: signatures of targets, layouts, attributes."""

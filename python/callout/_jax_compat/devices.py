@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The devices of this process, and the settings of JAX that a thread has."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.extend.backend
+import jax.extend.core
+
+from .versions import MISSING
+
+
+def local_devices() -> Sequence[jax.Device]:
+    """This process's devices that callbacks run on, those of the default platform first: all but Metal's."""
+    return _with_callbacks(tuple(jax.local_devices()))
+
+
+@functools.lru_cache(maxsize=1)
+def _with_callbacks(of_default_platform: Sequence[jax.Device]) -> Sequence[jax.Device]:
+    devices = [device for device in of_default_platform if device.platform in ("cpu", "gpu", "tpu")]
+    if all(device.platform != "cpu" for device in devices):
+        with contextlib.suppress(RuntimeError):  # JAX was told to use other platforms only
+            devices += jax.local_devices(backend="cpu")
+    return tuple(devices)
+
+
+def ordinal_of(device: jax.Device) -> int:
+    """The device's FFI ordinal. XLA:CPU passes the id, also where several processes share the ids (0, 1, 2048, 2049)."""
+    return int(device.id if device.platform == "cpu" else device.local_hardware_id or 0)
+
+
+def x64_enabled() -> bool:
+    """Whether 64-bit types are kept, in this thread."""
+    settings: Any = jax.config
+    return bool(settings.jax_enable_x64)
+
+
+def jit_is_disabled() -> bool:
+    """Whether programs run step by step, in this thread."""
+    settings: Any = jax.config
+    return bool(settings.jax_disable_jit)
+
+
+def default_device() -> Any:
+    """`jax_default_device` of this thread, or None."""
+    settings: Any = jax.config
+    return settings.jax_default_device
+
+
+def uses_shardy() -> bool:
+    """Whether shardings are written in Shardy's dialect."""
+    settings: Any = jax.config
+    return bool(getattr(settings, "jax_use_shardy_partitioner", True))
+
+
+def cpu_device() -> jax.Device:
+    """A CPU of this process. RuntimeError if JAX was told to use other platforms only."""
+    return jax.local_devices(backend="cpu")[0]
+
+
+def first_ordinal(platform: str) -> int:
+    """The FFI ordinal of this process's first device of a platform."""
+    name = platform if platform in ("cpu", "tpu") else "gpu"
+    return next((ordinal_of(device) for device in local_devices() if device.platform == name), 0)
+
+
+def devices_in_use() -> Sequence[jax.Device]:
+    """`local_devices`, or none while nobody has used a backend. Starts no backend: the public API does."""
+    if _backends_are_initialized is not None and not _backends_are_initialized():
+        return []
+    return local_devices()
+
+
+try:
+    from jax._src.xla_bridge import backends_are_initialized as _backends_are_initialized
+except ImportError:
+    _backends_are_initialized = None  # type: ignore[assignment]
+    MISSING.append("jax._src.xla_bridge.backends_are_initialized")

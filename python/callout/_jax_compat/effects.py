@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX's effects: which are allowed where, and which are of JAX's own callbacks and mutable arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.extend.backend
+import jax.extend.core
+from jax.interpreters import mlir
+
+from .versions import MISSING
+
+
+def register_effect(effect: type[jax.extend.core.Effect], *, ordered: bool = False, remat: bool = True) -> None:
+    """Allows an effect in lowering, control flow, custom derivatives and, if so told, remat; ordered ones on shards too.
+
+    Only `lowerable_effects` is public. Without `partial_eval_kept` a tap without a used result is lost in the gradient of
+    a scan.
+    """
+    mlir.lowerable_effects.add_type(effect)
+    try:
+        from jax._src import effects
+    except ImportError:
+        MISSING.append("jax._src.effects")
+        return
+    names = ["control_flow_allowed", "custom_derivatives_allowed", "partial_eval_kept"]
+    names += ["remat_allowed"] if remat else []
+    names += ["ordered", "shardable_ordered"] if ordered else []
+    for name in names:
+        allowed = getattr(effects, f"{name}_effects", None)
+        if allowed is None:
+            MISSING.append(f"jax._src.effects.{name}_effects")
+        else:
+            allowed.add_type(effect)
+
+
+def io_effects() -> set[Any]:
+    """The effects of JAX's own `io_callback`, which JAX's rules for `vmap` of cond and while look for."""
+    try:
+        from jax._src.callback import _IOEffect, _OrderedIOEffect
+
+        return {_IOEffect, _OrderedIOEffect}
+    except ImportError:
+        MISSING.append("jax._src.callback._IOEffect")
+        return set()
+
+
+_io_effects = io_effects()
+
+
+def is_refused_in_vmap(jaxpr: Any) -> bool:
+    """Whether JAX's rules for `vmap` of cond and while refuse this branch or body: for an io callback of JAX's, or a Ref."""
+    return any(effect in _io_effects or is_state_effect(effect) for effect in jaxpr.effects)
+
+
+def is_state_effect(effect: Any) -> bool:
+    """True for the effects of mutable arrays, which belong to one operand of an equation."""
+    return _input_effect is not None and isinstance(effect, _input_effect)
+
+
+try:
+    from jax._src import effects as _effects
+
+    _input_effect: Any = getattr(_effects, "JaxprInputEffect", None)
+except ImportError:
+    _input_effect = None
+
+if _input_effect is None:
+    MISSING.append("jax._src.effects.JaxprInputEffect")

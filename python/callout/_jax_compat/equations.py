@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The equations of jaxprs, and the rules of JAX's own primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.extend.backend
+import jax.extend.core
+from jax.interpreters import ad
+
+from .versions import MISSING
+
+
+def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None:
+    """Registers what happens to an equation when a rematerialised jaxpr is split into known and staged parts.
+
+    The policy that `rule` gets answers with True where the value is kept, here or elsewhere, and else with False: those of
+    JAX may also answer with objects, which are all true.
+    """
+    try:
+        from jax._src.interpreters import partial_eval
+    except ImportError:
+        MISSING.append("jax._src.interpreters.partial_eval")
+        return
+    rules = getattr(partial_eval, "partial_eval_jaxpr_custom_rules", None)
+    if rules is None:
+        MISSING.append("partial_eval_jaxpr_custom_rules")
+    else:
+        recompute = getattr(partial_eval, "Recompute", False)
+
+        def with_plain_policy(policy: Any, *rest: Any) -> Any:
+            return rule(lambda *args, **params: policy(*args, **params) not in (False, recompute), *rest)
+
+        rules[primitive] = with_plain_policy
+
+
+def count_lanes(value: Any) -> int:
+    """How many lanes of `vmap`s that are being traced a value has; 0 outside of any."""
+    tracer = _batch_tracer
+    if tracer is None or not isinstance(value, tracer):
+        return 0
+    size = value.val.shape[value.batch_dim] if value.batch_dim is not None else 1
+    return int(size) * max(1, count_lanes(value.val))
+
+
+try:
+    from jax._src.interpreters import batching as _batching
+
+    _batch_tracer: Any = _batching.BatchTracer
+except (ImportError, AttributeError):
+    _batch_tracer = None
+    MISSING.append("jax._src.interpreters.batching.BatchTracer")
+
+
+def is_variable(atom: Any) -> bool:
+    """True for a variable of a jaxpr, false for a literal."""
+    return isinstance(atom, jax.extend.core.Var)
+
+
+def bind_again(eqn: Any, args: Sequence[Any]) -> list[Any]:
+    """The results of an equation for other operands."""
+    out = eqn.primitive.bind(*args, **eqn.primitive.get_bind_params(eqn.params))
+    return list(out) if eqn.primitive.multiple_results else [out]
+
+
+def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
+    """How many constants and how many carried values a scan has."""
+    if "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()  # JAX 0.12
+    return len(list(consts)), len(list(carry))
+
+
+def custom_transpose_rule() -> tuple[Any, Any] | None:
+    """The mapping and the key of the rule that calls the second function of `jax.custom_vjp`; None if it is elsewhere."""
+    key = getattr(_ad, "custom_lin_p", None)
+    for rules in (getattr(_ad, "primitive_transposes", {}), getattr(_ad, "fancy_transposes", {})):
+        if key is not None and key in rules:
+            return rules, key
+    MISSING.append("jax._src.interpreters.ad.custom_lin_p")
+    return None
+
+
+try:
+    from jax._src.interpreters import ad as _ad
+except ImportError:
+    _ad = None  # type: ignore[assignment]
+
+
+def instantiate_cotangent(cotangent: Any) -> Any:
+    """A symbolic zero as an array of zeros."""
+    return ad.instantiate_zeros(cotangent) if isinstance(cotangent, ad.Zero) else cotangent
+
+
+def abstract_token() -> Any:
+    """The type of a token, which must be JAX's one object of it."""
+    try:
+        return jax.ffi.abstract_token  # type: ignore[attr-defined]
+    except AttributeError:
+        from jax._src.core import abstract_token as token  # JAX 0.10
+
+        return token

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lowering of programs to MLIR modules, and what is replaced in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.extend.backend
+import jax.extend.core
+from jax.interpreters import mlir
+
+from .versions import MISSING
+
+
+class _LoweringRules:
+    """JAX's rules for the lowering of primitives on all platforms, as a mapping."""
+
+    def __init__(self, entries: dict[Any, Any]):
+        self._entries = entries
+
+    def __getitem__(self, primitive: jax.extend.core.Primitive) -> Any:
+        return self._entries[primitive].rule
+
+    def __setitem__(self, primitive: jax.extend.core.Primitive, rule: Any) -> None:
+        self._entries[primitive] = dataclasses.replace(self._entries[primitive], rule=rule)
+
+
+@functools.cache
+def lowering_rules() -> _LoweringRules | None:
+    """The rules of JAX's loops, which can be replaced in public, but not asked for; None if they are not as expected."""
+    try:
+        from jax._src.interpreters.mlir import _lowerings
+
+        rules = _LoweringRules(_lowerings)
+        for primitive in (jax.extend.core.primitives.scan_p, jax.extend.core.primitives.while_p):
+            rules[primitive] = rules[primitive]
+    except (ImportError, KeyError, AttributeError, TypeError):
+        MISSING.append("mlir._lowerings")
+        return None
+    return rules
+
+
+def require_devices(primitive: jax.extend.core.Primitive) -> None:
+    """Makes JAX lower programs with this primitive for given devices, so that `device_assignment` knows them."""
+    try:
+        from jax._src.dispatch import prim_requires_devices_during_lowering
+
+        prim_requires_devices_during_lowering.add(primitive)
+    except ImportError:
+        MISSING.append("jax._src.dispatch.prim_requires_devices_during_lowering")
+
+
+def module_maker() -> tuple[Any, str] | None:
+    """The module and the name of what lowers a program to an MLIR module; None if it is not as expected."""
+    try:
+        from jax._src.interpreters import mlir as lowering
+    except ImportError:
+        lowering = None  # type: ignore[assignment]
+    if not hasattr(lowering, "lower_jaxpr_to_module"):
+        MISSING.append("jax._src.interpreters.mlir.lower_jaxpr_to_module")
+        return None
+    return lowering, "lower_jaxpr_to_module"
+
+
+def lower_each_by_itself(primitive: jax.extend.core.Primitive) -> None:
+    """From now on each equation of a primitive is lowered, not called by those that are alike: its channels are its own."""
+    try:
+        from jax._src.interpreters.mlir import _uncacheable_primitives
+    except ImportError:
+        MISSING.append("mlir._uncacheable_primitives")
+        return
+    _uncacheable_primitives.add(primitive)
+
+
+def lower_for_each(
+    ctx: Any, primitive: jax.extend.core.Primitive, rules: dict[str, Any], args: Sequence[Any], params: dict[str, Any]
+) -> Any:
+    """What the rule of each platform writes, as branches: JAX does that for rules that are registered for platforms."""
+    from jax._src.interpreters.mlir import lower_per_platform
+
+    _, effects = primitive.abstract_eval(*ctx.avals_in, **params)
+    tokens = mlir.TokenSet({effect: token for effect, token in ctx.tokens_in.items() if effect in effects})
+    inner = ctx.replace(avals_out=list(ctx.avals_out), tokens_in=tokens)  # it adds to the list
+    results = lower_per_platform(inner, str(primitive), rules, None, effects, *args, **params)
+    if inner.tokens_out is not None:
+        ctx.set_tokens_out(ctx.tokens_in.update_tokens(inner.tokens_out))
+    return results
+
+
+def with_vjps(
+    exported: jax.export.Exported, finish: Callable[[jax.export.Exported], jax.export.Exported]
+) -> jax.export.Exported:
+    """`finish(exported)`, whose derivatives, which JAX exports when they are asked for, are finished too."""
+    finished = finish(exported)
+    get_vjp: Any = getattr(exported, "_get_vjp", None)
+    if get_vjp is None:
+        return finished
+    return dataclasses.replace(finished, _get_vjp=lambda primal: with_vjps(get_vjp(primal), finish))
+
+
+def refined(module: Any) -> Any:
+    """A module whose arguments have static shapes, with static shapes throughout, as JAX makes them when it compiles.
+
+    Raises:
+        ValueError: that cannot be.
+    """
+    try:
+        from jax._src.interpreters.mlir import refine_polymorphic_shapes
+    except ImportError as error:
+        raise NotImplementedError("callout.export: this JAX does not refine symbolic shapes") from error
+    return refine_polymorphic_shapes(module)

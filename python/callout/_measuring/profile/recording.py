@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The events of a recording as NumPy arrays."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import _ext
+
+# ProfileEvent of src/profile/event.h.
+_EVENT = np.dtype(
+    [
+        *((name, np.int64) for name in ("begin", "end", "queued")),
+        *((name, np.uint64) for name in ("flow", "bytes", "level")),
+        ("label", np.uint32),
+        ("device", np.int32),
+        ("thread", np.uint32),
+        *((name, np.uint8) for name in ("kind", "lane", "failed", "eager")),
+    ]
+)
+# ProfileKind of the same file; the names are those of the trace's categories.
+KINDS = (
+    *("call", "tap", "drop", "wait for room", "wait for taps", "delivery", "flush", "wait for GIL"),
+    *("copy", "function", "queue", "phase"),
+)
+KIND = {name: number for number, name in enumerate(KINDS)}
+LANES = ("python", "native")
+_NO_ROW = np.uint32(0xFFFFFFFF)
+
+# What `events` of a profile has.
+_READABLE = np.dtype(
+    [
+        *((name, object) for name in ("kind", "label", "row", "lane")),
+        ("device", np.int32),
+        *((name, np.int64) for name in ("begin_ns", "end_ns", "queued_ns", "bytes", "level")),
+        ("failed", np.bool_),
+    ]
+)
+
+
+class Row(NamedTuple):
+    """A line of the timeline."""
+
+    group: str  # "phases", "device", "delivery" or "functions"
+    device: int
+    thread: int
+    number: int  # among those of one group, device and thread
+    name: str
+
+
+class Recording:
+    """What `_ext.stop_recording()` returned, with names."""
+
+    def __init__(self, recording: _ext.Recording):
+        self.core = recording
+        self.raw: np.ndarray = np.frombuffer(recording.events, _EVENT)
+        self.row_of: np.ndarray = np.frombuffer(recording.row_of, np.uint32)
+        self.labels: list[str] = recording.labels
+        self.rows = [Row(*row) for row in recording.rows]
+        self.threads: list[tuple[int, str, bool]] = recording.threads
+
+    def of(self, kind: str) -> np.ndarray:
+        """The raw events of one kind."""
+        return np.asarray(self.raw[self.raw["kind"] == KIND[kind]])
+
+    @functools.cached_property
+    def readable(self) -> np.ndarray:
+        """A structured array with a text where the raw events have a number."""
+        raw = self.raw
+        out: Any = np.empty(len(raw), _READABLE)
+        row_names = np.array([row.name for row in self.rows] + [""], object)
+        out["kind"] = np.array(KINDS, object)[raw["kind"]]
+        out["label"] = np.array(self.labels, object)[raw["label"]]
+        out["row"] = row_names[np.where(self.row_of == _NO_ROW, len(self.rows), self.row_of)]
+        out["lane"] = np.array(LANES, object)[raw["lane"]]
+        for name, source in (("begin_ns", "begin"), ("end_ns", "end"), ("queued_ns", "queued")):
+            out[name] = raw[source]
+        for name in ("device", "bytes", "level", "failed"):
+            out[name] = raw[name]
+        return np.asarray(out)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`callout.stats`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+from .. import _ext
+from .._runtime.barrier import drain
+from . import prometheus, tables
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """A table of counters that a module above adds to `stats()`."""
+
+    key: str
+    read: Callable[[], dict[str, int]]
+    reset: Callable[[], None]
+    family: prometheus.Family
+
+
+_tables_above: list[Counts] = []
+
+
+def add(table: Counts) -> None:
+    """From now on `stats()` has it."""
+    _tables_above.append(table)
+
+
+class CallbackStats(TypedDict):
+    """Counters of all callbacks of one label, since the process began."""
+
+    calls: int
+    bytes: int
+    host_seconds: float
+    drops: int
+    skips: int
+    errors: int
+
+
+class QueueStats(TypedDict):
+    """One tap queue."""
+
+    lane: str
+    device: int
+    pending_bytes: int
+    high_water_bytes: int
+    capacity_bytes: int
+    blocked: int
+    on_device: int
+    pinned_bytes: int
+
+
+class WatchedPlace(TypedDict):
+    """The first element under a watch's name that was bad."""
+
+    step: int
+    device: int
+    run: int
+    time: float
+    leaf: str
+    shape: str
+    index: tuple[int, ...]
+    shard: tuple[int, ...] | None
+    kind: str
+
+
+class WatchStats(TypedDict):
+    """What the watches of one name have seen."""
+
+    calls: int
+    bad_calls: int
+    elements: int
+    nan: int
+    inf: int
+    first: WatchedPlace | None
+
+
+class Stats(dict[str, Any]):
+    """What `stats()` returns: a dict of tables, which prints as one."""
+
+    def table(self) -> str:
+        """Aligned tables of the callbacks, those with the most time first, and of the queues."""
+        callbacks: dict[str, CallbackStats] = self["callbacks"]
+        queues: list[QueueStats] = self["queues"]
+        parts = [_callback_table(callbacks) if callbacks else "No callback has run."]
+        if queues:
+            parts.append(_queue_table(queues))
+        if any(self.get("kernels", {}).values()):
+            parts.append("GPU kernels: " + ", ".join(f"{count} {what}" for what, count in self["kernels"].items()))
+        parts.append("live: " + ", ".join(f"{count} {kind}" for kind, count in self["live"].items()))
+        return "\n\n".join(parts)
+
+    def prometheus(self) -> str:
+        """The same numbers in Prometheus' text exposition format."""
+        return prometheus.exposition(self, {table.key: table.family for table in _tables_above})
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        return tables.as_html(self.table())
+
+
+def _callback_table(callbacks: dict[str, CallbackStats]) -> str:
+    rows = []
+    for label, one in sorted(callbacks.items(), key=lambda item: -item[1]["host_seconds"]):
+        each = one["host_seconds"] / one["calls"] if one["calls"] else 0.0
+        numbers = (one["calls"], tables.size(one["bytes"]), tables.duration(one["host_seconds"]))
+        rows.append((label, *numbers, tables.duration(each), one["drops"], one["skips"], one["errors"]))
+    return tables.aligned(("callback", "calls", "bytes", "time", "each", "dropped", "skipped", "errors"), rows)
+
+
+def _queue_table(queues: list[QueueStats]) -> str:
+    sizes = ("pending_bytes", "high_water_bytes", "capacity_bytes")
+    values: list[dict[str, Any]] = [dict(each) for each in queues]
+    rows = [
+        (
+            f"{each['lane']}, device {each['device']}",
+            *(tables.size(each[key]) for key in sizes),
+            each["blocked"],
+            each["on_device"],
+        )
+        for each in values
+    ]
+    return tables.aligned(("queue", "pending", "high water", "capacity", "blocked", "on device"), rows)
+
+
+def stats() -> Stats:
+    """Counters of every callback by label, of every queue, and of live objects.
+
+    Per callback: `calls` that ran (for taps: records delivered), `bytes` of their operands and results,
+    `host_seconds` inside them, `drops` (records that a full queue did not take), `skips` (records that `every`,
+    `min_interval` or `sample` left out), `errors`. Per queue: lane ("python" or "native"), device ordinal, bytes, and
+    of records that are on their way from a GPU to it their number (`on_device`) and the memory that they take
+    (`pinned_bytes`).
+    `live`: objects of the core that exist now. `prints`: values that `host_callback.id_print` wrote, by who made
+    their text: the core ("native") or NumPy. `watches`: what `callout.watch` found, by name: `calls`, those of them
+    that were bad, `elements`, `nan`, `inf`, and the `first` bad element: step, device, run, time (seconds since
+    1970), leaf, shape of what the device has, `index` in the whole value, where the device's `shard` begins (None: it
+    has the whole), and kind ("nan" or "inf").
+    `kernels`: of GPU kernels, `launches` that went through the core, which those that XLA replays from a command buffer
+    do not, and images `loaded`; of `numba_cuda_callable(graph=True)`, calls that were `recorded`, and recordings that
+    were `replayed`.
+    Thread-safe; the numbers may be of slightly different moments. `callout.stats.reset()` begins anew.
+
+    Returns:
+        A dict of these tables. `str()` or `table()` of it is a text to read, `prometheus()` one for Prometheus.
+
+    Example:
+        >>> third = callout.options(lambda x: x / 3, name="third")
+        >>> y = jax.jit(lambda x: callout.pure_callback(third, x, x))(jnp.float32(3)).block_until_ready()
+        >>> callout.stats()["callbacks"]["third"]["calls"]
+        1
+    """
+    return Stats(
+        callbacks=_ext.callback_statistics(),
+        queues=_ext.queue_statistics(),
+        live=_ext.live_counts(),
+        **{table.key: table.read() for table in _tables_above},
+        watches=_ext.watch_statistics(),
+        kernels=dict(
+            zip(
+                ("launches", "loaded", "recorded", "replayed"),
+                (*_ext.image_counts(), *_ext.recorded_call_counts()),
+                strict=True,
+            )
+        ),
+    )
+
+
+def _reset() -> None:
+    """Begins anew: counters of callbacks, watches and prints are zero, and a tap that fails again is logged again.
+
+    Waits until what programs have sent before is counted. What queues and live objects are now stays what it is.
+    """
+    drain()
+    _ext.reset_statistics()
+    for table in _tables_above:
+        table.reset()
+
+
+stats.reset = _reset  # type: ignore[attr-defined]

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host function that launches several kernels, as a JAX function: it gets the device's memory and XLA's stream."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ... import _ext
+from ..._calls.pure_callback import result_avals
+from ..._targets.target import interned
+from ..cpp_function import Function
+from ..function import Settings, shapes_of
+from ..target import Library, NativeTarget
+
+
+@dataclasses.dataclass(frozen=True)
+class HostSettings(Settings):
+    """What a call may be told besides its arguments; see `HostFunction.options`."""
+
+    scratch: Any = None
+    graph: bool = False
+    command_buffer_compatible: bool = False
+
+
+class HostTarget(NativeTarget):
+    """A function of a library that works on a device's memory."""
+
+    __slots__ = ("_graph", "handler")
+
+    platforms = ("cuda",)
+    has_parallel_lanes = False
+
+    def __init__(
+        self,
+        key: Any,
+        label: str,
+        callback: _ext.Callback,
+        content: str,
+        library: Library | None,
+        settings: HostSettings,
+    ):
+        super().__init__(key, label, callback, content, library)
+        self._graph = settings.graph
+        self.handler = "callout.v1.buffer_capturable" if settings.command_buffer_compatible else "callout.v1.buffer"
+
+    def attributes(self) -> dict[str, Any]:
+        """What the call carries besides its name."""
+        return {**super().attributes(), "graph": self._graph}
+
+
+@dataclasses.dataclass(frozen=True)
+class HostCode:
+    """A function of a library. `digest`: of what the library was made of; `library`: if programs carry it along."""
+
+    label: str
+    callback: _ext.Callback
+    digest: str
+    library: Library | None
+
+    def target(self, settings: HostSettings) -> HostTarget:
+        """The target of calls with these settings."""
+        how = (settings.graph, settings.command_buffer_compatible)
+        return interned(
+            "cuda_host",
+            None,
+            (self.digest, self.label, self.library is not None, how),
+            lambda key: HostTarget(key, self.label, self.callback, self.digest, self.library, settings),
+        )
+
+
+class HostFunction(Function):
+    """A host function of CUDA C++ that JAX programs can call.
+
+    Call it with arrays, and with its attributes by keyword. `options` returns a copy with other settings. Without `out`,
+    each result has the shape of the first argument of its rank; that needs a function that describes its parameters.
+    """
+
+    _PACKAGE = "callout.cuda"
+    _MORE_VMAP_METHODS = ()
+
+    def __init__(self, code: HostCode, name: str, settings: HostSettings):
+        super().__init__(code.target(settings), name, settings)
+        if settings.graph and settings.command_buffer_compatible:
+            raise self._error(
+                "graph=True records the function into a graph of its own and command_buffer_compatible=True into XLA's, "
+                "which cannot hold the other: expected one of them, got both"
+            )
+        self._code = code
+        self._host_settings = settings
+
+    def options(self, **settings: Any) -> HostFunction:
+        """A copy with other settings.
+
+        Args:
+            **settings: of these:
+
+                - `out`: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and
+                  `dtype`) and the constants that returns one.
+                - `scratch`: memory of the device for the function's own use, as `out`. It comes behind the results: the last
+                  `Out` parameters, or pointers. Uninitialised, and dropped.
+                - `graph`: record what the function queues into a CUDA graph, once for each set of buffers that XLA passes,
+                  and launch that from then on without calling it. It must then queue the same work each time, all of it on
+                  its stream, and must not allocate or wait. The first call on a device is not recorded.
+                - `command_buffer_compatible`: XLA may record the function into its own CUDA graphs, on the same terms. Not
+                  together with `graph`.
+                - `vmap_method`: as in `jax.pure_callback`.
+                - `jvp`: `jvp(primals, tangents, **constants)` returns (results, their tangents).
+                - `vjp`: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)`
+                  returns a cotangent an argument).
+                - `sharding`: `SingleDeviceSharding` of the device that calls, in a jit over several.
+                - `input_output_aliases`: {argument: result}, both flat indices. Such a result holds its argument's value
+                  when the function is called, which updates it in place.
+        """
+        return self._with(dataclasses.replace(self._host_settings, **settings))
+
+    def _with(self, settings: Any) -> HostFunction:
+        return HostFunction(self._code, self.__name__, settings)
+
+    def _scratch(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> tuple[Any, ...]:
+        wanted = shapes_of(self._host_settings.scratch, args, avals, constants)
+        return tuple(result_avals(self._where, wanted)[0])
+
+    def _results(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:
+        if self._host_settings.scratch is not None:
+            raise self._error("with scratch, say what it returns: .options(out=jax.ShapeDtypeStruct(...))")
+        return super()._results(args, avals, constants)

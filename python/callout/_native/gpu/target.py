@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the `target` of a GPU kernel's primitive is: it makes the kernel for each combination of shapes and dtypes."""
+
+from __future__ import annotations
+
+import abc
+import threading
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import jax
+from jax.interpreters import mlir
+
+from ... import _ext
+from ..._base import patches
+from ..._custom_calls import target_attributes
+from ..._primitives import context
+from ..target import NativeTarget
+from .kernel import Kernel
+
+
+class GpuTarget(NativeTarget, abc.ABC):
+    """A kernel of some compiler. Programs carry its image: no name is bound, and nothing is looked up."""
+
+    __slots__ = ("_kernels", "_lock")
+
+    platforms = ("cuda",)
+    is_kernel = True
+
+    def __init__(self, key: Hashable, label: str, content: str = ""):
+        super().__init__(key, label, None, content)
+        self._kernels: dict[Hashable, Kernel] = {}
+        self._lock = threading.Lock()
+
+    @abc.abstractmethod
+    def kernel(self, args: Sequence[Any], results: Sequence[Any]) -> Kernel:
+        """The launch for operands and results of these shapes and dtypes.
+
+        Raises:
+            TypeError: the kernel does not take them.
+            ValueError: no launch can be made for them.
+        """
+
+    def kernel_for(self, args: Sequence[Any], results: Sequence[Any]) -> Kernel:
+        """`kernel`, made once. Thread-safe."""
+        key = tuple(tuple((tuple(aval.shape), str(aval.dtype)) for aval in avals) for avals in (args, results))
+        with self._lock:
+            if key not in self._kernels:
+                made = self.kernel(args, results)
+                for code in {made.image.code, made.image.portable or made.image.code}:
+                    _ext.expect_image(code)
+                self._kernels[key] = made
+            return self._kernels[key]
+
+    def specialise(self, args: Sequence[Any], results: Sequence[Any]) -> GpuTarget:
+        """Makes the kernel, so that what is wrong with it is told when the program is traced."""
+        self.kernel_for(args, results)
+        return self
+
+    def lower_launch(
+        self,
+        ctx: mlir.LoweringRuleContext,
+        args: Sequence[Any],
+        avals_in: Sequence[Any],
+        avals_out: Sequence[Any],
+        *,
+        in_place: dict[int, int],
+        **more: Any,
+    ) -> Sequence[Any]:
+        """The launch. In a jit over several devices XLA lets each of them do it, with whole arrays."""
+        patches.ensure("errors")
+        kernel = self.kernel_for(avals_in, avals_out)
+        lower = jax.ffi.ffi_lowering(kernel.target, has_side_effect=False, operand_output_aliases=in_place)
+        said = {"callback": self.label, **kernel.attributes(portable=context.is_exporting(ctx)), **more}
+        results: Sequence[Any] = lower(
+            ctx, *args, **target_attributes.encode(f"kernel '{self.label}'", kernel.target, said)
+        )
+        return results
+
+    def bind(self, transforms: Any = ()) -> str:
+        """The kernel's name, for errors."""
+        del transforms
+        return self.label
+
+    def is_held_by_programs(self) -> bool:
+        """False: they carry the image."""
+        return False
+
+    def is_python(self) -> bool:
+        return False

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one door: what a lowering rule writes in the place of a custom call of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.mlir.dialects import stablehlo
+from jax.interpreters import mlir
+
+from ... import _ext, _jax_compat
+from . import operations, policy
+from .functions import function_for
+
+_LOOKS = (_ext.check_prefix, _ext.watch_prefix, _ext.nans_prefix)
+"""How the names of callbacks begin that look at a value, and not at where it is."""
+
+
+def _manual_mesh(ctx: mlir.LoweringRuleContext) -> Any:
+    """The mesh whose devices run what is lowered, each on its own; None if the compiler spreads it over any axis."""
+    axis_context: Any = ctx.module_context.axis_context
+    if isinstance(axis_context, mlir.SPMDAxisContext) and axis_context.manual_axes == {*axis_context.mesh.axis_names}:
+        return axis_context.mesh
+    return None
+
+
+def _is_on_shards(ctx: mlir.LoweringRuleContext, where: str, sharding: str, is_ordered: bool, callback: str) -> bool:
+    """Whether each device calls with what it has of a value that the compiler spreads.
+
+    What looks at values gets the whole: a shard may have padding. So does what is ordered: XLA ends the process there.
+    """
+    if sharding != "local" or _manual_mesh(ctx) is not None:
+        return False
+    if not isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext):
+        return not is_ordered and not callback.startswith(_LOOKS)
+    if is_ordered:
+        raise NotImplementedError(
+            f'{where}: ordered=True with sharding="local" inside a shard_map that leaves axes to the compiler needs '
+            "callout's native path, and this program goes by JAX's callbacks (config.fallback)"
+        )
+    return True
+
+
+def _placement(ctx: mlir.LoweringRuleContext, on_shards: bool, device_index: int, has_results: bool) -> Any:
+    axis_context: Any = ctx.module_context.axis_context
+    if not isinstance(axis_context, (mlir.SPMDAxisContext, mlir.ShardingContext)):
+        return None
+    # XLA loses results of another device than the first, JAX's own callbacks' too: all elements are zero.
+    index = None if _manual_mesh(ctx) is not None else 0 if has_results else device_index
+    return operations.Placement(index, on_shards)
+
+
+def _devices(ctx: mlir.LoweringRuleContext) -> list[int] | None:
+    """The FFI ordinals of the devices that run what is lowered, each on its own; None unless they are known and several."""
+    mesh = _manual_mesh(ctx)
+    if not isinstance(mesh, jax.sharding.Mesh) or mesh.size == 1:
+        return None
+    return [_jax_compat.ordinal_of(device) for device in mesh.devices.flat]
+
+
+def _is_over_several(ctx: mlir.LoweringRuleContext) -> bool:
+    axis_context: Any = ctx.module_context.axis_context
+    if isinstance(axis_context, mlir.SPMDAxisContext):
+        return bool(axis_context.mesh.size > 1)
+    return getattr(axis_context, "num_devices", 1) > 1
+
+
+def _spec(aval: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    return np.dtype(aval.dtype), tuple(aval.shape)
+
+
+def emit(
+    ctx: mlir.LoweringRuleContext,
+    platform: str,
+    target: str,
+    args: Sequence[Any],
+    attributes: Mapping[str, Any],
+    *,
+    where: str,
+    token: Any,
+    threaded: bool,
+    avals_out: Sequence[Any],
+    has_side_effect: bool,
+    sharding: str,
+    device_index: int,
+) -> list[Any]:
+    """The results of the custom call `target`; its token first if it got JAX's, which is `token`.
+
+    `threaded`: the first of `args` and of the results is a token of `callout.threaded`.
+    """
+    policy.warn_once(platform)
+    sent, received = ([_spec(aval) for aval in avals] for avals in (ctx.avals_in, avals_out))
+    results = [(shape, dtype) for dtype, shape in received]
+    ordinals = _devices(ctx)
+    is_deferred = _is_over_several(ctx) and len(avals_out) == threaded
+    function = function_for(target, where, platform, attributes, threaded, ordinals, is_deferred, results=results)
+    module = ctx.module_context
+    kinds = [mlir.aval_to_ir_type(module, aval) for aval in avals_out]
+    operands = list(args)
+    if ordinals is not None:
+        operands.append(stablehlo.partition_id())
+        sent.append((np.dtype(np.uint32), ()))
+    if token is not None:
+        operands, kinds = [token, *operands], [mlir.token_type(), *kinds]
+    on_shards = _is_on_shards(ctx, where, sharding, token is not None, attributes["callback"])
+    placement = _placement(ctx, on_shards and not avals_out, device_index, bool(avals_out))
+    if platform == "tpu":
+        told = (operands, kinds, (sent, received), has_side_effect, placement)
+        return list(operations.host_transfers(module, platform, function, *told))
+    return list(operations.custom_call(module, platform, function, operands, kinds, has_side_effect, placement))

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which platforms' programs go by JAX's own callbacks: what `config.fallback` says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from ..._base.config import config
+from ..._base.loggers import logger
+from ..._jax_compat import CALLBACK_PLATFORMS
+from ..._targets.target import PLATFORMS
+
+_warned = False
+_lock = threading.Lock()
+
+
+def is_used(platform: str) -> bool:
+    """Whether a program for this platform goes by JAX's callbacks."""
+    if platform not in CALLBACK_PLATFORMS:
+        return False
+    return config.fallback == "always" or (config.fallback == "auto" and platform not in PLATFORMS)
+
+
+def remedy(platforms: Iterable[str]) -> str:
+    """What a refusal of callbacks on these platforms adds."""
+    if not all(platform in CALLBACK_PLATFORMS for platform in platforms):
+        return ""
+    if config.fallback == "off":
+        return '; callout.config.fallback = "auto" has JAX\'s own callbacks carry Python functions and taps there'
+    return "; JAX's own callbacks, which carry Python functions and taps there, cannot be exported"
+
+
+def warn_once(platform: str) -> None:
+    """Says what is slower and why, the first time."""
+    global _warned
+    with _lock:
+        if _warned:
+            return
+        _warned = True
+    why = "callout has no native path there" if platform not in PLATFORMS else f"config.fallback={config.fallback!r}"
+    logger.warning(
+        "programs for %s reach callbacks and taps by JAX's own callbacks, because %s: each of them, a tap to a sink and a "
+        "check too, enters Python and holds the GIL, and a tap's program waits until its value is queued. docs/fallback.md "
+        "tells what else differs",
+        platform,
+        why,
+    )

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tap's site: what `tap` was told, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from .. import _jax_compat
+from .._custom_calls import target_attributes
+
+ALL_PPB = 1_000_000_000  # of `sample`, parts in a billion
+_LONGEST_S = 1e9  # some 30 years
+TARGET = "callout.v1.tap"
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """What one `tap` in the user's code was told, apart from its target."""
+
+    label: str
+    leaves: tuple[str, ...]
+    told: tuple[tuple[str, str | int], ...] = ()  # attributes of the target, as docs/abi.md has them
+    ordered: bool = False
+    sharding: Literal["gather", "local"] = "gather"
+    device_index: int = 0
+    inline: bool = False  # eager taps run in the caller
+    has_step: bool = False  # the last operand is the step, and no part of the value
+    whole_batch: bool = False  # under every vmap, of a cond or a loop too
+
+    def attributes(self) -> dict[str, str | int]:
+        """What the target takes, but for the name of the callback."""
+        return {"label": self.label, "leaves": "\n".join(self.leaves), "step": self.has_step, **dict(self.told)}
+
+    def is_for_one_process(self) -> bool:
+        """True if the core needs to know which process this is."""
+        return "only_process" in dict(self.told)
+
+
+def _index(what: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value < 2**63:
+        raise ValueError(f"callout.tap: {what} must be an integer of at least {least}, got {value!r}")
+    return int(value)
+
+
+def _interval_ns(seconds: float | None) -> int:
+    if seconds is not None and (not isinstance(seconds, (int, float, np.number)) or not seconds >= 0):
+        raise ValueError(f"callout.tap: min_interval must be 0 or more seconds, got {seconds!r}")
+    return min(int(min(seconds or 0, _LONGEST_S) * 1e9), 2**63 - 1)
+
+
+def _sample_ppb(sample: float | None) -> int:
+    if sample is None:
+        return ALL_PPB
+    if isinstance(sample, bool) or not isinstance(sample, (int, float, np.number)) or not 0 < sample <= 1:
+        raise ValueError(f"callout.tap: sample must be a probability, above 0 and up to 1, got {sample!r}")
+    return max(1, round(sample * ALL_PPB))
+
+
+def leaf_names(value: Any) -> tuple[str, ...]:
+    """The leaves' paths, "a.b" or "0"; "" for a single array."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(value)
+    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
+    if len(set(names)) < len(names):  # {"a.b": ..., "a": {"b": ...}}
+        names = [
+            jax.tree_util.keystr(path) if names.count(name) > 1 else name
+            for name, (path, _) in zip(names, paths, strict=True)
+        ]
+    return tuple(name.replace("\n", "\\n") for name in names)
+
+
+def check_step(step: Any) -> Any:
+    """The step as an operand. TypeError if it is no integer, OverflowError if JAX would cut it."""
+    if isinstance(step, (int, np.integer)) and not isinstance(step, bool):
+        for kind in (np.int32, np.uint32, np.int64):
+            if np.iinfo(kind).min <= step <= np.iinfo(kind).max and (kind is not np.int64 or _jax_compat.x64_enabled()):
+                return kind(step)
+        raise OverflowError(f"callout.tap: step {step} has more than 32 bits, which needs jax_enable_x64")
+    dtype = getattr(step, "dtype", None)
+    if dtype is None or not jax.dtypes.issubdtype(dtype, np.integer) or np.ndim(step) != 0:
+        what = f"{dtype}{list(np.shape(step))}" if dtype is not None else repr(step)
+        raise TypeError(f"callout.tap: step must be an integer scalar, got {what}")
+    return step
+
+
+@functools.cache
+def _defaults() -> frozenset[tuple[str, Any]]:
+    return frozenset((name, row.default) for name, row in target_attributes.tables()[TARGET].items())
+
+
+def make_site(
+    *,
+    names: tuple[str, ...],
+    name: str | None = None,
+    on_full: Literal["block", "drop_newest", "fail"] = "block",
+    every: int = 1,
+    min_interval: float | None = None,
+    sample: float | None = None,
+    only_process: int | None = None,
+    only_device: int | None = None,
+    ordered: bool = False,
+    sharding: Literal["gather", "local"] = "gather",
+    device_index: int = 0,
+    has_step: bool = False,
+    can_fail: bool = False,
+) -> Site:
+    """The site of a tap of leaves with these names. ValueError names the argument, what it may be and what it is."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"callout.tap: name must be a str, got {name!r}")
+    policies = target_attributes.tables()[TARGET]["on_full"].choices
+    if on_full not in policies:
+        raise ValueError(f"callout.tap: on_full must be one of {list(policies)}, got {on_full!r}")
+    if sharding not in ("gather", "local"):
+        raise ValueError(f'callout.tap: sharding must be "gather" or "local", got {sharding!r}')
+    told = {
+        "every": _index("every", every, 1),
+        "min_interval_ns": _interval_ns(min_interval),
+        "on_full": on_full,
+        "sample_ppb": _sample_ppb(sample),
+        "only_device": -1 if only_device is None else _index("only_device", only_device, 0),
+        "only_process": -1 if only_process is None else _index("only_process", only_process, 0),
+        "can_fail": can_fail,
+    }
+    return Site(
+        name or "",
+        names,
+        tuple(pair for pair in told.items() if pair not in _defaults()),
+        ordered=bool(ordered),
+        sharding=sharding,
+        device_index=_index("device_index", device_index, 0),
+        has_step=has_step,
+    )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start and end: registering the FFI targets with JAX, and draining what is queued when the interpreter exits."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from .. import _ext, _jax_compat
+from .._base import errors
+from .._base.config import config
+from .._base.loggers import logger
+from .._custom_calls import partitioning
+from . import programs
+
+# What plugins call the platform when they ask for what was registered. Lowering rules use the other name.
+_PLUGIN_PLATFORMS = {"cuda": "CUDA"}
+
+
+def register_targets() -> None:
+    """Tells JAX about our FFI targets. Starts no backend."""
+    for name, platform, handlers in _ext.ffi_targets():
+        jax.ffi.register_ffi_target(name, handlers, platform=_PLUGIN_PLATFORMS.get(platform, platform))
+
+
+def lend_host_callback_handler() -> None:
+    """Lets calls on XLA's own threads run where XLA takes them for host callbacks: see docs/hangs.md."""
+    handler = _jax_compat.host_callback_handler()
+    if handler is not None:
+        _ext.lend_host_callback_handler(handler)
+
+
+def check_usable() -> None:
+    """Raises ForkError in a forked child."""
+    if _ext.is_forked_child():
+        raise errors.ForkError(errors.FORK_TEXT)
+
+
+def device_of(ordinal: int) -> jax.Device:
+    """This process's JAX device with an FFI device ordinal."""
+    return next(device for device in _jax_compat.local_devices() if _jax_compat.ordinal_of(device) == ordinal)
+
+
+class _ExitWait:
+    """How long exit waits: until its time is over or Ctrl-C, which then ends the wait and not what comes after it."""
+
+    def __init__(self, seconds: float):
+        self._deadline = time.monotonic() + seconds
+        self._is_waiting = False
+        self.ended_by = f"within exit_timeout_s={seconds:g}"
+
+    def left(self, least: float = 0.0) -> float:
+        return max(least, self._deadline - time.monotonic())
+
+    @contextlib.contextmanager
+    def until_interrupted(self) -> Iterator[None]:
+        """Around what waits: Ctrl-C ends the block."""
+        try:
+            self._is_waiting = True
+            yield
+            self._is_waiting = False
+        except KeyboardInterrupt:
+            self._end()
+
+    def _end(self) -> None:
+        self._deadline = time.monotonic()
+        self.ended_by = "before Ctrl-C ended the wait at exit"
+
+    def _interrupt(self, *_: Any) -> None:
+        self._end()
+        was_waiting, self._is_waiting = self._is_waiting, False
+        if was_waiting:
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Has Python's own answer to Ctrl-C, if that is what there is, raise once, and only while something waits."""
+        if (
+            threading.current_thread() is not threading.main_thread()
+            or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        ):
+            yield
+            return
+        signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _at_exit() -> None:
+    if _ext.is_forked_child():
+        return
+    wait = _ExitWait(config.exit_timeout_s)
+    with wait.interruptible():
+        _end(wait)
+
+
+def _end(wait: _ExitWait) -> None:
+    has_callbacks = bool(_ext.live_counts()["callbacks"])
+    if has_callbacks:
+        programs.prepare()  # Ctrl-C must not raise in what JAX's C++ calls while it compiles: that ends the process
+    with wait.until_interrupted():
+        if has_callbacks:
+            programs.wait_for_programs(wait.left())
+        _ext.drain(wait.left())  # unlike shutdown, it lets Ctrl-C through
+    programs.forget_trivial()
+    undelivered = _ext.shutdown(wait.left())
+    count, _, last = _ext.take_delivery_errors()
+    if count:
+        logger.error("%d taps failed and no barrier_wait() came after; the last one: %s", count, last)
+    _ext.begin_exit()
+    _ext.stop_watchdog()
+    inside = 0
+    with wait.until_interrupted():
+        while (inside := _ext.close_interpreter(min(0.1, wait.left(0.001)))) and wait.left():
+            pass  # in slices, for Ctrl-C
+    if undelivered:
+        logger.warning("exit: %d tap records were not delivered %s", undelivered, wait.ended_by)
+    if inside:
+        logger.warning("exit: %d thread(s) still inside Python callbacks", inside)
+
+
+def start() -> None:
+    """Called once, by `import callout`."""
+    _jax_compat.warn_if_untested()
+    _jax_compat.hide_frames(str(Path(__file__).parent.parent))
+    register_targets()
+    partitioning.register()
+    lend_host_callback_handler()
+    atexit.register(_at_exit)

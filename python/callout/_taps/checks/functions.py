@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks inside programs: they cost a look at a predicate, and say which element of which lane was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import jax
+import numpy as np
+
+from ..._base.arguments import read
+from ..._base.config import config
+from ..._primitives import check as primitive
+from ..._primitives.site import check_step
+from .text import Fields, user_line
+
+T = TypeVar("T")
+OnError = Literal["default", "raise", "warn", "off", "nan"]
+
+_ON_ERROR = ("default", "raise", "warn", "off", "nan")
+
+
+def error_if(
+    x: T, pred: Any, text: str, /, *values: Any, step: Any = None, on_error: OnError = "default", **named: Any
+) -> T:
+    """Returns `x`, and fails the program if any element of `pred` is true; takes the place of `equinox.error_if`.
+
+    The predicate is read where it lies while the program runs: there is no branch, no copy, and Python is not involved. The
+    error is a `callout.CheckError`, at every call, and tells the text, lane, index, step, device and the line of this call.
+    Under `vmap` it is one look for the whole batch; in a cond or a while loop under `vmap`, lanes that are not there do not
+    count. `x` may be differentiated: its primal values are checked. It is checked whether `x` is used or not. In a jit over
+    several devices each looks at its own shard. On a GPU the error may arrive at the next tap, check or barrier.
+
+    Args:
+        x: a pytree.
+        pred: booleans of any shape.
+        text: what is to be said, with fields as for `str.format`: `{value}`, the values, or of `x` where there are none;
+            `{0}`, `{name}`: one of the values; `{lane}` (-1 where the predicate is the same for all), `{index}`, `{step}`,
+            `{device}`, `{run}`, `{time}`: of the place where the predicate is true. Of a value of the predicate's shape the
+            element there is shown, of others all of the lane's.
+        *values: arrays, numbers, or objects to be formatted now.
+        step: an integer scalar, the step that is reported. Default: how often the check was reached before.
+        on_error: "raise"; "warn": log a warning, at the 1st, 2nd, 4th, ... time; "off": do nothing; "nan": `x` is NaN where
+            the predicate has any true element, and the program goes on; "default": what `callout.config.checks` says.
+        **named: as `values`, by name.
+
+    Returns:
+        `x` itself; NaN with `on_error="nan"` where the predicate has any true element.
+
+    Raises:
+        TypeError: a predicate that is not boolean.
+        ValueError: a field that there is not, a value that the text does not use.
+        CheckError: (from the running program) an element of `pred` is true.
+
+    Example:
+        >>> @jax.jit
+        ... def root(x):
+        ...     return jnp.sqrt(callout.error_if(x, x < 0, "{value} at {index} has no root"))
+        >>> with callout.reraise():
+        ...     root(jnp.array([1.0, -4.0])).block_until_ready()
+        Traceback (most recent call last):
+        callout.CheckError: -4.0 at (1,) has no root
+    """
+    mode = _mode("callout.error_if", on_error)
+    if mode == "nan":
+        return _nan_if(x, _as_predicate("callout.error_if", pred))
+    _check("callout.error_if", mode, pred, text, values, named, step, lambda: x)
+    return x
+
+
+def warn_if(x: T, pred: Any, text: str, /, *values: Any, step: Any = None, **named: Any) -> T:
+    """As `error_if`, but logs a warning, at the 1st, 2nd, 4th, 8th, ... time that the predicate is true.
+
+    Args:
+        x: a pytree.
+        pred: booleans of any shape.
+        text: what is to be said, as in `error_if`.
+        *values: as in `error_if`.
+        step: as in `error_if`.
+        **named: as `values`, by name.
+
+    Returns:
+        `x` itself.
+
+    Raises:
+        TypeError: a predicate that is not boolean.
+        ValueError: a field that there is not, a value that the text does not use.
+
+    Example:
+        >>> scaled = jax.jit(lambda x: callout.warn_if(x, jnp.any(x > 100), "large: {value}"))
+        >>> float(scaled(jnp.float32(3)))
+        3.0
+    """
+    mode = _mode("callout.warn_if", "default")
+    _check("callout.warn_if", "off" if mode == "off" else "warn", pred, text, values, named, step, lambda: x)
+    return x
+
+
+def check(pred: Any, text: str, /, *values: Any, step: Any = None, on_error: OnError = "default", **named: Any) -> None:
+    """Fails the program unless all of `pred` is true: `error_if` the other way round, as `checkify.check` has it.
+
+    Args:
+        pred: booleans of any shape, all of which must be true.
+        text: what is to be said, as in `error_if`.
+        *values: what the text's fields show, as in `error_if`.
+        step: as in `error_if`.
+        on_error: as in `error_if`; there is no value that "nan" could replace.
+        **named: as `values`, by name.
+
+    Raises:
+        CheckError: (from the running program) an element of `pred` is false.
+        TypeError: a predicate that is not boolean.
+        ValueError: a field that there is not, a value that the text does not use, `on_error="nan"`.
+
+    Example:
+        >>> @jax.jit
+        ... def root(x):
+        ...     callout.check(x >= 0, "{x} has no root", x=x)
+        ...     return jnp.sqrt(x)
+        >>> with callout.reraise():
+        ...     root(jnp.float32(-4)).block_until_ready()
+        Traceback (most recent call last):
+        callout.CheckError: -4.0 has no root
+    """
+    mode = _mode("callout.check", on_error)
+    if mode == "nan":
+        raise ValueError('callout.check: on_error="nan" needs a value to be NaN: use callout.error_if')
+    if mode != "off":
+        pred = ~_as_predicate("callout.check", pred)
+    _check("callout.check", mode, pred, text, values, named, step, None)
+
+
+def _mode(where: str, on_error: str) -> str:
+    if on_error == "breakpoint":
+        raise ValueError(
+            f'{where}: on_error="breakpoint" is not supported; a callout.tap of the value can stop a debugger'
+        )
+    if on_error not in _ON_ERROR:
+        raise ValueError(f"{where}: on_error must be one of {list(_ON_ERROR)}, got {on_error!r}")
+    return str(config.checks) if on_error == "default" else on_error
+
+
+def _as_predicate(where: str, pred: Any) -> Any:
+    pred = read(pred)
+    if isinstance(pred, (bool, np.bool_)):
+        return np.asarray(pred)
+    if getattr(pred, "dtype", None) != np.bool_ or not hasattr(pred, "shape"):
+        dtype = getattr(pred, "dtype", None)
+        raise TypeError(f"{where}: the predicate must be boolean, got {repr(pred) if dtype is None else dtype}")
+    return pred
+
+
+def _check(
+    where: str,
+    mode: str,
+    pred: Any,
+    text: str,
+    values: Sequence[Any],
+    named: Mapping[str, Any],
+    step: Any,
+    x: Callable[[], Any] | None,
+) -> None:
+    pred = _as_predicate(where, pred)
+    fields = Fields(where, text, values, named, x)
+    if mode == "off":
+        return
+    if isinstance(pred, np.ndarray) and not pred.any():
+        return  # of constants
+    elementwise = tuple(np.shape(array) == pred.shape for array in fields.arrays)
+    said = primitive.Text(fields.format, user_line(), mode == "raise", elementwise, step is not None)
+    steps = [] if step is None else [check_step(step)]
+    primitive.bind(said, [pred, *fields.arrays, *steps])
+
+
+def _nan_if(x: T, pred: Any) -> T:
+    bad = jax.numpy.any(pred)
+
+    def changed(leaf: Any) -> Any:
+        if not jax.numpy.issubdtype(jax.numpy.result_type(leaf), np.inexact):
+            return leaf
+        return jax.numpy.where(bad, jax.numpy.nan, leaf)
+
+    result: T = jax.tree.map(changed, x)
+    return result

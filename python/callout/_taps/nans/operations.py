@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operations can make NaN and infinities, and which only pass them on."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ... import _jax_compat
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Their results are elements of their operands, or follow from comparisons.
+_MOVING = _words(
+    "reshape transpose broadcast_in_dim squeeze expand_dims slice dynamic_slice dynamic_update_slice concatenate pad rev "
+    "select_n copy copy_p neg abs max min clamp reduce_max reduce_min cummax cummin argmax argmin sign floor ceil round "
+    "stop_gradient iota sort real imag conj device_put sharding_constraint optimization_barrier split tile scatter top_k "
+    "reduce_window_max reduce_window_min select_and_gather_add get swap ref_get while scan cond jit pjit closed_call "
+    "custom_jvp_call custom_vjp_call remat checkpoint shard_map pvary pcast layout_constraint is_finite empty "
+    "name reshard mesh_cast select_and_scatter complex "
+)
+# What comes out of them was made on other devices, too.
+_COLLECTIVE = _words(
+    "psum psum2 psum_invariant pmax pmin ppermute pshuffle pbroadcast all_gather all_gather_invariant all_gather_reduced "
+    "all_to_all ragged_all_to_all reduce_scatter psum_scatter unreduced_psum unreduced_reduce_scatter preduced axis_index "
+    "vary_unreduced_cast reduced_vary_cast "
+)
+# The result is finite where the operand is.
+_SAME = _words("reshape transpose broadcast_in_dim squeeze expand_dims rev copy copy_p neg abs")
+
+
+def is_inexact(value: Any) -> bool:
+    """Whether an array, or the variable of one, can have NaN."""
+    aval = getattr(value, "aval", value)
+    dtype = getattr(aval, "dtype", None)
+    return dtype is not None and jax.dtypes.issubdtype(dtype, np.inexact)
+
+
+def is_collective(eqn: Any) -> bool:
+    """Whether it brings values of other devices."""
+    return eqn.primitive.name in _COLLECTIVE
+
+
+def passes_on(eqn: Any) -> bool:
+    """Whether its only result is finite exactly where its only operand of floats is."""
+    return eqn.primitive.name in _SAME and len(eqn.invars) == 1
+
+
+def can_make(eqn: Any) -> bool:
+    """Whether NaN or infinities can come out where none went in."""
+    name = eqn.primitive.name
+    if name == "gather":
+        return "FILL" in str(eqn.params.get("mode", "FILL"))  # out of bounds is NaN
+    if name == "convert_element_type":
+        return _is_narrowing(eqn)
+    return name not in _MOVING and name not in _COLLECTIVE and any(map(is_inexact, eqn.outvars))
+
+
+def _largest(dtype: Any) -> float:
+    info: Any = jnp.finfo if jax.dtypes.issubdtype(dtype, np.inexact) else jnp.iinfo
+    return float(info(dtype).max)
+
+
+def _is_narrowing(eqn: Any) -> bool:
+    before, after = eqn.invars[0].aval.dtype, eqn.outvars[0].aval.dtype
+    if not jax.dtypes.issubdtype(after, np.inexact) or before == np.bool_:
+        return False
+    return _largest(before) > _largest(after)
+
+
+def has_constant(eqn: Any, test: Any) -> bool:
+    """Whether an operand is written into the program and has an element with the property."""
+    for atom in eqn.invars:
+        if not _jax_compat.is_variable(atom) and is_inexact(atom.aval) and bool(np.any(test(np.asarray(atom.val)))):
+            return True
+    return False
+
+
+_found: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+
+def inner_jaxprs(eqn: Any) -> Iterator[Any]:
+    """The jaxprs in an equation's parameters."""
+    for value in eqn.params.values():
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            if hasattr(each, "eqns") or hasattr(each, "jaxpr"):
+                yield each
+
+
+def makes_any(jaxpr: Any) -> bool:
+    """Whether there is an equation in a jaxpr, at any depth, that `can_make`."""
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    if jaxpr not in _found:
+        _found[jaxpr] = any(can_make(eqn) or any(map(makes_any, inner_jaxprs(eqn))) for eqn in jaxpr.eqns)
+    return _found[jaxpr]

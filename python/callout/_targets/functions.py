@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The targets of calls and of taps, made of functions, names and sinks, and how functions are called."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.tree_util import PyTreeDef
+
+from .. import _ext, _jax_compat
+from .._base import errors, options
+from .._runtime import lifetime
+from .target import DeviceCall, NamedTarget, Target, Transforms, interned
+
+
+def function_name(fn: Callable[..., Any]) -> str:
+    """Name of a function that is the same in every process: "module.qualname", with the line for a lambda."""
+    inner = fn
+    while hasattr(inner, "func") and hasattr(inner, "keywords"):  # functools.partial
+        inner = inner.func
+    module = getattr(inner, "__module__", None) or type(inner).__module__
+    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
+    code = getattr(inner, "__code__", None)
+    if code is not None and "<lambda>" in name:
+        name += f":{code.co_firstlineno}"
+    return f"{module}.{name}"
+
+
+def with_jax_arrays(fn: Callable[..., Any], x64: bool) -> Callable[..., Any]:
+    """`fn` with `jax.Array`s. With `jax_enable_x64` as it was traced: what a thread set it to does not hold in others."""
+
+    def call_with_jax_arrays(*args: Any, **kwargs: Any) -> Any:
+        with jax.enable_x64(x64):
+            args, kwargs = jax.tree.map(jax.numpy.asarray, (args, kwargs))
+            return fn(*args, **kwargs)
+
+    return call_with_jax_arrays
+
+
+def _is_iterator(value: Any) -> bool:
+    """No array, nor a structure of them; JAX warns of it if it is not told."""
+    return isinstance(value, Iterator)
+
+
+def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
+    """The leaves of a result, in any structure that has as many as were declared, as with JAX."""
+    count = tree.num_leaves
+    is_single = tree == jax.tree.structure(0)
+    is_flat = count > 1 and tree == jax.tree.structure((0,) * count)
+
+    def flatten(result: Any) -> Sequence[Any]:
+        leaves: list[Any] = jax.tree.leaves(result, is_leaf=_is_iterator)
+        if len(leaves) == count:
+            return leaves
+        if is_flat and isinstance(result, tuple | list) and len(result) == count:
+            return list(result)  # lists of numbers among them are arrays
+        if is_single:
+            return [result]  # the core knows best why it is none
+        raise errors.ResultError(
+            f"callback '{label}': its result does not fit: expected structure {tree}, got {jax.tree.structure(result)}"
+        )
+
+    return flatten
+
+
+@functools.lru_cache(maxsize=1024)
+def is_flat_call(in_tree: PyTreeDef) -> bool:
+    """True if the leaves are the positional arguments."""
+    return bool(in_tree == jax.tree.structure(((0,) * in_tree.num_leaves, {})))
+
+
+@functools.lru_cache(maxsize=1024)
+def is_single_result(out_tree: PyTreeDef) -> bool:
+    """True if one array or nothing is expected."""
+    return bool(out_tree.num_leaves == 0 or out_tree == jax.tree.structure(0))
+
+
+@dataclasses.dataclass(frozen=True)
+class TapKeywords:
+    """Which keywords a tap's function wants besides the value."""
+
+    device: bool = False
+    transforms: bool = False
+    index: bool = False
+    transforms_by_position: bool = False  # they are its second argument
+    log_source: int = 0  # its logger's number, see `_base.loggers`
+
+    def refuse(self) -> None:
+        """For targets that take none."""
+        if self != TapKeywords():
+            raise TypeError(
+                "callout.tap: with_device, with_transforms and with_index are for Python functions, not for names and sinks"
+            )
+
+
+def call_target(
+    callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef, *, ignore_result: bool = False
+) -> Target:
+    """The target of a call. `in_tree`: of (args, kwargs). `out_tree`: of the declared results."""
+    if isinstance(callback, str):
+        _require_positional(callback, in_tree)
+        return NamedTarget(callback)
+    handle = getattr(callback, "_callout_callback", None)
+    if handle is not None:
+        raise TypeError(f"callout: {callback!r} is a sink, which takes taps; it has no result to return")
+    if not callable(callback):
+        raise TypeError(f"callout: expected a callable or the name of a registered callback, got {callback!r}")
+    fn, chosen = options.split(callback)
+    x64 = _jax_compat.x64_enabled()
+    label = chosen.name or function_name(fn)
+    flat_args = is_flat_call(in_tree)
+
+    def make(_: Transforms) -> _ext.Callback:
+        return _ext.make_python_callback(
+            label=label,
+            function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
+            unflatten=None if flat_args else in_tree.unflatten,
+            unflatten_value=None,
+            flatten=None if ignore_result else flattener(out_tree, label),
+            single_result=is_single_result(out_tree),
+            device_lookup=None,
+            index_lookup=None,
+            transforms=None,
+            zero_copy=chosen.zero_copy,
+            numpy_only=chosen.numpy_only,
+            canonicalize=not x64,
+        )
+
+    return interned(
+        "call",
+        callback,
+        (in_tree, out_tree, x64, ignore_result),
+        lambda key: Target(
+            key,
+            label,
+            chosen.numpy_only,
+            make,
+            (str(in_tree), str(out_tree), x64, chosen),
+            chosen.device_index or 0,
+            DeviceCall(fn, in_tree, out_tree, x64, chosen.args == "jax", ignore_result)
+            if chosen.memory == "device"
+            else None,
+            may_run_in_caller=chosen.may_run_in_caller,
+        ),
+    )
+
+
+def _index_lookup(tree: PyTreeDef) -> Callable[[Sequence[np.ndarray], Sequence[int]], Any]:
+    """(arrays, where they begin) -> their slices of the whole value, in the structure of the value."""
+
+    def look_up(arrays: Sequence[np.ndarray], begins: Sequence[int]) -> Any:
+        rest = iter(begins)
+        slices = [tuple(slice(b := next(rest, 0), b + extent) for extent in array.shape) for array in arrays]
+        return jax.tree.unflatten(tree, slices)
+
+    return look_up
+
+
+def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
+    """The target of a tap. `tree`: of its value."""
+    target = getattr(target, "_callout_function", target)
+    if isinstance(target, str) or hasattr(target, "_callout_callback"):
+        wanted.refuse()
+    if isinstance(target, str):
+        return NamedTarget(target)
+    handle: _ext.Callback | None = getattr(target, "_callout_callback", None)
+    if handle is not None:
+        sink = handle
+        return interned("sink", target, None, lambda key: Target(key, sink.label, True, lambda _: sink))
+    if not callable(target):
+        raise TypeError(f"callout.tap: expected a callable, a sink or the name of a callback, got {target!r}")
+    fn, chosen = options.split(target)
+    label = chosen.name or function_name(fn)
+    x64 = _jax_compat.x64_enabled()
+
+    def make(transforms: Transforms) -> _ext.Callback:
+        return _ext.make_python_callback(
+            label=label,
+            function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
+            unflatten=None,
+            unflatten_value=None if tree == jax.tree.structure(0) else tree.unflatten,
+            flatten=None,
+            single_result=True,
+            device_lookup=lifetime.device_of if wanted.device else None,
+            index_lookup=_index_lookup(tree) if wanted.index else None,
+            transforms=transforms if wanted.transforms else None,
+            zero_copy=False,
+            numpy_only=chosen.numpy_only,
+            canonicalize=False,
+            transforms_by_position=wanted.transforms_by_position,
+            log_source=wanted.log_source,
+        )
+
+    return interned(
+        "tap",
+        target,
+        (tree, wanted, x64),
+        lambda key: Target(key, label, chosen.numpy_only, make, ("tap", str(tree), wanted, x64, chosen)),
+    )
+
+
+def _require_positional(name: str, in_tree: PyTreeDef) -> None:
+    _, kwargs = in_tree.children()
+    if kwargs.num_leaves:
+        raise TypeError(
+            f"callout: the callback registered as '{name}' takes positional arguments only; "
+            "keyword arguments have no place in the program"
+        )

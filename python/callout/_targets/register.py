@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`callout.register`: names that outlive the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import _ext
+from .._base import errors, options, patches
+from .._runtime import lifetime
+from .registered_function import registered_function
+from .target import numpy_only_names
+
+
+def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = False) -> None:
+    """Binds `name` to a callback. Programs carry the name; whoever loads one, in Python or C++, binds it.
+
+    Args:
+        name: one line, not empty, and not beginning with "py:", "native:" or "id_print:".
+        fn: a Python function, which gets the flat leaves of a call's arguments (and of a tap's value: the array, or a tuple
+            of them); a sink; `"path/lib.so:symbol"`, a native callback (callout/call.h, or a plain
+            `int32_t f(void** ptrs, const int64_t* dims)`), called with no Python; or a PyCapsule named "callout_function"
+            over a `callout_function` record.
+        replace: bind a name that is taken anew. Programs that were compiled before keep what they had.
+
+    Raises:
+        RegistrationError: a bad or taken name, a missing library or symbol, another ABI version.
+
+    Example:
+        >>> callout.register("double", lambda x: 2 * x)
+        >>> float(jax.jit(lambda x: callout.pure_callback("double", x, x))(jnp.float32(3)))
+        6.0
+        >>> callout.unregister("double")
+    """
+    lifetime.check_usable()
+    if not isinstance(name, str):
+        raise errors.RegistrationError(f"callout.register: the name must be a string, got {name!r}")
+    patches.ensure("errors")  # programs that other processes have traced call it
+    _ext.register_callback(name, _callback_of(name, fn), replace)
+    numpy_only_names.discard(name)
+    if isinstance(fn, options.FunctionWithOptions) and fn.options.numpy_only:
+        numpy_only_names.add(name)
+
+
+def _callback_of(name: str, fn: Any) -> _ext.Callback:
+    fn = getattr(fn, "_callout_function", fn)
+    branches = getattr(fn, "_callout_branches", None)
+    if branches is not None:
+        if len(branches) > 1:
+            raise errors.RegistrationError(
+                f"cannot register {fn!r} as '{name}': a name stands for one callback, and this tee has Python functions or "
+                "names among its receivers"
+            )
+        return _callback_of(name, branches[0])
+    handle: _ext.Callback | None = getattr(fn, "_callout_callback", None)
+    if handle is not None:
+        return handle
+    if isinstance(fn, str):
+        return _ext.load_native(name, fn)
+    if type(fn).__name__ == "PyCapsule":
+        return _ext.native_from_capsule(name, fn)
+    if callable(fn):
+        return registered_function(name, fn)
+    raise errors.RegistrationError(
+        f"cannot register {fn!r} as '{name}': expected a callable, a sink, \"lib.so:symbol\" or a PyCapsule"
+    )
+
+
+def unregister(name: str) -> None:
+    """Forgets a registered name. Programs that were compiled before keep what they had.
+
+    Args:
+        name: as in `register`.
+
+    Raises:
+        RegistrationError: nobody registered it.
+
+    Example:
+        >>> callout.register("none", lambda: None)
+        >>> callout.unregister("none")
+        >>> callout.unregister("none")
+        Traceback (most recent call last):
+        callout.RegistrationError: ...
+    """
+    _ext.unregister(name)
+    numpy_only_names.discard(name)

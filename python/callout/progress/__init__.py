@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress bars for loops in programs. tqdm draws them, and a step of the loop costs next to nothing.
+
+`progress` is for every loop; `scan_tqdm`, `loop_tqdm` and `PBar` are jax-tqdm's.
+"""
+
+from ._decorator import PBar, Progress, progress
+from ._drop_ins import loop_tqdm, scan_tqdm
+
+__all__ = ["PBar", "Progress", "loop_tqdm", "progress", "scan_tqdm"]

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`progress`, and the wrapped bodies that it and the drop-ins make."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, Literal, TypeVar
+
+import jax
+
+from .. import _jax_compat
+from ._bars import board
+from ._marker import Mark, mark_p
+from ._settings import Settings, check_total, make_settings, tqdm_class
+
+C = TypeVar("C")
+F = TypeVar("F", bound=Callable[..., Any])
+Field = Callable[[Any], Any]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class PBar(Generic[C]):
+    """A loop's initial value and the number of its bar: under `vmap`, one bar for each lane. Numbers begin with 0.
+
+    Args:
+        id: the number of the bar, from 0 on; an integer or a traced one.
+        carry: the loop's own initial value, a pytree.
+
+    Example:
+        >>> @callout.progress.scan_tqdm(10, file=open("bar.txt", "w"))
+        ... def body(carry, i):
+        ...     return 2 * carry, None
+        >>> run = jax.vmap(lambda lane, x: jax.lax.scan(body, callout.progress.PBar(lane, x), jnp.arange(10))[0].carry)
+        >>> run(jnp.arange(2), jnp.ones(2))
+        Array([1024., 1024.], dtype=float32)
+        >>> callout.barrier_wait()
+    """
+
+    id: Any
+    carry: C
+
+    def replace(self, **changes: Any) -> PBar[C]:
+        """The same with other values of `id` or `carry`."""
+        return dataclasses.replace(self, **changes)
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "dtype") and hasattr(value, "shape")
+
+
+def _field(where: str, name: str, value: Any) -> Any:
+    """A field's value; TypeError if it is not one real number."""
+    if value is None:
+        raise TypeError(f"{where}: field '{name}' must be a number, but its function returned None")
+    try:
+        array = value if _is_array(value) else jax.numpy.asarray(value)
+    except TypeError as error:
+        raise TypeError(f"{where}: field '{name}' must be a number, got {value!r}") from error
+    if array.shape != () or jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+        raise TypeError(f"{where}: field '{name}' must be a scalar, got {array.dtype}{list(array.shape)}")
+    if jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):
+        raise TypeError(f"{where}: field '{name}' must be a real number, got {array.dtype}")
+    return array
+
+
+def decorate(body: F, settings: Settings, fields: Mapping[str, Field]) -> F:
+    """The body of a loop with a marker behind it. A PBar in its arguments is the loop's, not the body's."""
+
+    @functools.wraps(body)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        places = [i for i, arg in enumerate(args) if isinstance(arg, PBar)]
+        bar = args[places[0]] if places else None
+        plain = [arg.carry if arg is bar else arg for arg in args] if bar is not None else args
+        out = body(*plain, **kwargs)
+        shown = [_field(settings.where, name, field(out)) for name, field in fields.items()]
+        _mark(settings, tuple(fields), None if bar is None else bar.id, shown, plain)
+        if bar is None:
+            return out
+        if places[0] == 0 and len(args) > 1:  # of a scan
+            return (PBar(bar.id, out[0]), *out[1:])
+        return PBar(bar.id, out)
+
+    weakref.finalize(decorated, board.forget, settings)
+    return decorated  # type: ignore[return-value]
+
+
+def _mark(settings: Settings, names: tuple[str, ...], ids: Any, fields: list[Any], args: Any) -> None:
+    leaves = [leaf for leaf in jax.tree.leaves(args) if isinstance(leaf, jax.core.Tracer)]
+    anchor = [leaf for leaf in leaves if not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended)][:1]
+    lanes = max(map(_jax_compat.count_lanes, leaves), default=0)
+    if lanes and _jax_compat.jit_is_disabled() and not _is_in_batched_map():
+        lanes = 0  # the loop is not traced, so that the lanes of a vmap around it are seen too: those do not count
+    shown = fields if ids is None else [jax.numpy.asarray(ids), *fields]
+    mark_p.bind(*anchor, *shown, mark=Mark(settings, names, ids is not None, max(1, lanes), lanes > 0))
+
+
+_MAP, *_LOOPS = (
+    inspect.unwrap(loop).__code__ for loop in (jax.lax.map, jax.lax.scan, jax.lax.fori_loop, jax.lax.while_loop)
+)
+
+
+def _is_in_batched_map() -> bool:
+    """Whether the innermost loop is a `map` with a batch_size, where loops run in Python."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not _MAP and frame.f_code not in _LOOPS:
+        frame = frame.f_back
+    for _ in range(4):  # a map calls scan, perhaps through a wrapper of JAX
+        if frame is not None and frame.f_code is not _MAP:
+            frame = frame.f_back
+    return frame is not None and frame.f_code is _MAP and frame.f_locals.get("batch_size") is not None
+
+
+class Progress:
+    """A progress bar: decorates the body of a loop, or goes over an iterable. Made by `progress`."""
+
+    def __init__(self, iterable: Iterable[Any] | None, settings: Settings, fields: Mapping[str, Field]):
+        self._iterable = iterable
+        self._settings = settings
+        self._fields = dict(fields)
+
+    def __call__(self, body: F) -> F:
+        """The body with a bar."""
+        return decorate(body, self._settings, self._fields)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._iterable is None:
+            raise TypeError(
+                f"{self._settings.where}: there is nothing to go over: pass an iterable, or decorate a body"
+            )
+        if self._fields:
+            names = ", ".join(self._fields)
+            raise TypeError(
+                f"{self._settings.where}: fields ({names}) are of a decorated body, which a Python loop has not"
+            )
+        cls = tqdm_class(self._settings.tqdm_type)
+        return iter(cls(self._iterable, total=self._settings.total, **self._tqdm()))
+
+    def _tqdm(self) -> dict[str, Any]:
+        """The arguments of tqdm, where it makes the steps itself."""
+        options = dict(self._settings.tqdm)
+        if self._settings.print_rate is not None:
+            options = {"mininterval": 0, "miniters": self._settings.print_rate, **options}
+        chosen = self._settings.only_process
+        # A loop in Python may come before any backend: asking for the process would start one too early.
+        process = jax.process_index() if jax.distributed.is_initialized() else 0
+        if chosen is not None and process != chosen:
+            options["disable"] = True
+        return options
+
+    def __len__(self) -> int:
+        if self._settings.total is None:
+            raise TypeError(f"{self._settings.where}: the number of steps is not known")
+        return self._settings.total
+
+
+def progress(
+    iterable_or_n: Any = None,
+    desc: str | None = None,
+    *,
+    print_rate: int | None = None,
+    tqdm_type: Literal["auto", "std", "notebook"] = "auto",
+    devices: Literal["each", "sum"] = "each",
+    only_process: int | None = 0,
+    **fields_and_tqdm: Any,
+) -> Progress:
+    """A progress bar for a loop in a program, or for one in Python.
+
+    As a decorator it is for the body of `jax.lax.scan`, `fori_loop`, `while_loop` and `map`. The loop computes the
+    same, and a step costs next to nothing. The bar is drawn by tqdm on the delivery thread: `callout.barrier_wait()`
+    waits for its end. Each execution of the loop has a new bar.
+
+    Args:
+        iterable_or_n: the number of steps; or an iterable, which `for` goes over, or whose length is meant. None: a scan
+            and a `fori_loop` with constant bounds know it themselves, the bar of other loops has no total.
+        desc: the text in front of the bar.
+        print_rate: steps between updates. None: as often as tqdm draws.
+        tqdm_type: "auto", "std" for a terminal, "notebook".
+        devices: where several devices run the loop in shard_map or pmap: "each" has a bar, or one shows their "sum".
+        only_process: the process that draws, where there are several; None: all.
+        **fields_and_tqdm: a callable is a field of the bar: it gets what the body returns, and returns a scalar, which is
+            shown behind the bar. All others are arguments of `tqdm.tqdm`.
+
+    Returns:
+        A `Progress`: a decorator, and an iterable if it was given one.
+
+    Raises:
+        ValueError: an argument has a value that it cannot have.
+        TypeError: an argument is neither tqdm's nor callable.
+
+    Example:
+        >>> @jax.jit
+        ... def powers(x):
+        ...     @callout.progress.progress(file=open("bar.txt", "w"))
+        ...     def body(i, y):
+        ...         return 2 * y
+        ...     return jax.lax.fori_loop(0, 10, body, x)
+        >>> float(powers(jnp.float32(1)))
+        1024.0
+        >>> callout.barrier_wait()
+    """
+    where = "callout.progress"
+    fields = {name: value for name, value in fields_and_tqdm.items() if callable(value)}
+    tqdm = {name: value for name, value in fields_and_tqdm.items() if name not in fields}
+    iterable = None
+    total = None
+    is_iterable = isinstance(iterable_or_n, Iterable) or hasattr(iterable_or_n, "__getitem__")
+    is_one = isinstance(iterable_or_n, str) or (_is_array(iterable_or_n) and iterable_or_n.shape == ())
+    if iterable_or_n is not None and (is_one or not is_iterable):
+        total = check_total(where, iterable_or_n)
+    elif iterable_or_n is not None:
+        iterable = iterable_or_n
+        total = len(iterable) if hasattr(iterable, "__len__") else None
+    settings = make_settings(
+        where,
+        total,
+        print_rate=print_rate,
+        tqdm_type=tqdm_type,
+        devices=devices,
+        only_process=only_process,
+        tqdm={"leave": None, **({} if desc is None else {"desc": desc}), **tqdm},
+    )
+    return Progress(iterable, settings, fields)

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How loops with a progress bar are compiled: JAX's lowering rules of scan and while, for loops with a marker in the body.
+
+    while steps are left:           while chunks are left:
+      body, marker            ->      while steps are left in this chunk:
+                                        body
+                                      next chunk's length; message to the bars
+
+A condition around a message in each step would keep XLA from compiling a small loop into one function. So the inner loop
+has the body alone, and a step costs what it costs without a bar. Its operations are the same; XLA may fuse and vectorise
+them otherwise, so that the last bit of results differs for rare bodies.
+
+The first chunk has no steps, so that bars are there from the start. On one device, and where each device runs a loop of
+its own, a clock says how long the next chunk is; over several devices all must agree on that, so it is fixed there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.extend.core
+import numpy as np
+from jax import lax
+from jax.interpreters import mlir
+
+from .. import _jax_compat
+from .._base.patches import Place
+from .._primitives import context
+from . import _clock
+from ._bars import FIRST, LAST
+from ._bodies import Found, evaluate, find, with_marks
+from ._counting import find_counter
+from ._marker import Mark, has_clock, has_marks, send
+from ._recipes import CONSTANT, STACK, Recipe, Source
+from ._settings import Settings
+
+_scan_p = jax.extend.core.primitives.scan_p
+_while_p = jax.extend.core.primitives.while_p
+
+_UPDATES = 1000  # of a loop of known length that has no clock
+_MOST_STEPS = 2**31 - 1  # in a chunk: the inner loop counts them in an int32
+_MOST_UNTIMED = 64  # steps in a chunk of one of unknown length
+
+
+def _lower_scan(original: Any, ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:
+    """Tells the markers about their scan. JAX's rule makes a while loop of it, which has the markers then."""
+    if not has_marks(params["jaxpr"]):
+        return NotImplemented
+    length, unroll = params["length"], params["unroll"]
+    trips, rest = divmod(length, unroll) if unroll else (0, length)
+    is_loop = trips > 0 and (unroll == 1 or trips > 1 or rest > 0)  # else JAX writes all steps one after the other
+
+    def tell(mark: Mark) -> Mark:
+        told = dataclasses.replace(mark, length=length, reverse=params["reverse"])
+        return dataclasses.replace(told, unroll=unroll, rest=rest, is_counted=True) if is_loop else told
+
+    params["jaxpr"] = with_marks(params["jaxpr"], tell)
+    return original(ctx, *args, **params)
+
+
+def _lower_while(_original: Any, ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:
+    found = find(params["body_jaxpr"], params["body_nconsts"]) if has_marks(params["body_jaxpr"]) else []
+    if not found:
+        return NotImplemented
+    return mlir.lower_fun(_ChunkedLoop(ctx, found, **params).run, multiple_results=True)(ctx, *args)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Bar:
+    """One bar of a loop, and where its marker is among the body's: with several copies of it, the last one's counts."""
+
+    found: Found
+    index: int
+
+    @property
+    def mark(self) -> Mark:
+        return self.found.mark
+
+    def scale(self) -> int:
+        return self.mark.unroll * self.mark.weight
+
+    def chunk(self) -> int | None:
+        """Steps of the compiled loop between two updates, if that was said."""
+        rate = self.mark.settings.print_rate
+        return None if rate is None else min(max(1, int(rate) // self.scale()), _MOST_STEPS)
+
+
+class _ChunkedLoop:
+    """A while loop with markers, as the loop over its chunks."""
+
+    def __init__(
+        self,
+        ctx: mlir.LoweringRuleContext,
+        found: Sequence[Found],
+        *,
+        cond_jaxpr: Any,
+        body_jaxpr: Any,
+        cond_nconsts: int,
+        body_nconsts: int,
+    ):
+        self.cond_jaxpr, self.body_jaxpr = cond_jaxpr, body_jaxpr
+        self.num_consts = cond_nconsts, body_nconsts
+        # A condition that has effects must run once a step. It moves into the body then, as JAX's rule does it.
+        self.carries_predicate = bool(cond_jaxpr.effects)
+        self.counter = find_counter(cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts)
+        self.pred_ndim = len(cond_jaxpr.out_avals[0].shape)
+        last: dict[Settings, _Bar] = {}
+        for index, each in enumerate(found):
+            last[each.mark.settings] = _Bar(each, index)
+        self.bars = list(last.values())
+        self.has_lanes = self.pred_ndim > 0 and any(bar.mark.has_ids for bar in self.bars)
+        devices = context.num_devices(ctx)
+        self.has_clock = has_clock(ctx)
+        self.parts = _jax_compat.manual_devices(ctx) if devices == 0 else 1
+        self.chunk, self.interval_us = self._plan(is_alone=devices == 1)
+
+    def _plan(self, is_alone: bool) -> tuple[int, int]:
+        """(steps in a chunk, or 0; what a chunk should take, or 0). Both 0: it grows by itself."""
+        fixed = [chunk for bar in self.bars if (chunk := bar.chunk()) is not None]
+        if fixed:
+            return min(fixed), 0
+        if is_alone:
+            return 0, min(bar.mark.settings.interval_us() for bar in self.bars)
+        length = self.bars[0].mark.length
+        return (0 if length is None else max(1, length // self.bars[0].mark.unroll // _UPDATES)), 0
+
+    def run(self, *args: Any) -> list[Any]:
+        """The loop, as a function to trace."""
+        num_cond, num_body = self.num_consts
+        self.cond_consts, self.body_consts = args[:num_cond], args[num_cond : num_cond + num_body]
+        init = list(args[num_cond + num_body :])
+        pred = self._predicate(init)
+        state = np.array([0] * _clock.CHUNK + [self.chunk or 1], np.uint32)
+        if self.has_clock:
+            state = _clock.ask(state, 0)
+        going = lax.bitwise_or(self._any(pred), np.True_)  # also without steps, the bar is shown and ended
+        kept = pred if self.carries_predicate else ()
+        fields = [[_zeros(aval) for aval in self._shown_avals(bar)] for bar in self.bars]
+        lanes = lax.convert_element_type(pred, np.int32) if self.has_lanes else ()
+        carry = (going, np.True_, jax.numpy.asarray(state), kept, lanes, init, fields)
+        return lax.while_loop(lambda carry: carry[0], self._chunk, carry)[5]
+
+    def _predicate(self, values: Sequence[Any]) -> Any:
+        (pred,), _ = evaluate(self.cond_jaxpr, [*self.cond_consts, *values])
+        return pred
+
+    def _any(self, pred: Any) -> Any:
+        return lax.reduce_or(pred, tuple(range(pred.ndim))) if self.pred_ndim else pred
+
+    def _chunk(self, carry: Any) -> Any:
+        """One turn of the outer loop."""
+        _, is_first, state, kept, lanes, values, fields = carry
+        limit = lax.convert_element_type(lax.select(is_first, np.uint32(0), state[_clock.CHUNK]), np.int32)
+
+        begin: Any = None if self.counter is None else values[self.counter.place]
+        end: Any = None if self.counter is None else self.counter.end(values, limit)
+
+        def is_left(inner: Any) -> Any:
+            if self.counter is not None:
+                return lax.lt(inner[3][self.counter.place], end)
+            pred = inner[1] if self.carries_predicate else self._predicate(inner[3])
+            return lax.bitwise_and(lax.lt(inner[0], limit), self._any(pred))
+
+        no_lanes = lax.full_like(lanes, 0) if self.has_lanes else ()
+        inner: Any = (() if self.counter else np.int32(0), kept, no_lanes, values, fields)
+        steps, kept, made, values, fields = lax.while_loop(is_left, self._step, inner)
+        if self.counter is not None:
+            steps = lax.sub(values[self.counter.place], begin)
+        going = self._any(kept if self.carries_predicate else self._predicate(values))
+        if self.interval_us:
+            state = _clock.ask(state, self.interval_us)
+        elif not self.chunk:
+            state = _grown(state, is_first)
+        flags = lax.select(is_first, np.uint32(FIRST), np.uint32(0)) | lax.select(going, np.uint32(0), np.uint32(LAST))
+        head = jax.numpy.concatenate([state, jax.numpy.stack([lax.convert_element_type(steps, np.uint32), flags])])
+        for bar, shown in zip(self.bars, fields, strict=True):
+            self._send(bar, head, made if self.has_lanes else None, values, shown)
+        return going, lax.full_like(is_first, False), state, kept, made, values, fields
+
+    def _step(self, inner: Any) -> Any:
+        """One turn of the inner loop."""
+        count, pred, lanes, values, fields = inner
+        if self.pred_ndim and not self.carries_predicate:
+            pred = self._predicate(values)
+        outs, taken = evaluate(self.body_jaxpr, [*self.body_consts, *values])
+        shown = [self._shown_operands(bar, taken[bar.index]) for bar in self.bars]
+        if self.pred_ndim:  # lanes of a vmap that have finished stay as they are
+            outs = [_where(pred, new, old) for new, old in zip(outs, values, strict=True)]
+            shown = [
+                [_where(pred, new, old) for new, old in zip(*both, strict=True)]
+                for both in zip(shown, fields, strict=True)
+            ]
+            if self.has_lanes:
+                lanes = lanes + lax.convert_element_type(pred, np.int32)
+        kept = self._predicate(outs) if self.carries_predicate else ()
+        return () if self.counter else count + np.int32(1), kept, lanes, outs, shown
+
+    def _fixed_ids(self, bar: _Bar) -> int | None:
+        """The place among the body's arguments of a bar's ids, which are there before the first step."""
+        found = bar.found
+        return bar.mark.split(found.arguments)[0]
+
+    def _recipes(self, bar: _Bar) -> list[Recipe | None]:
+        """Of each field, where it need not be made in the inner loop."""
+
+        def is_there(recipe: Recipe | None) -> bool:
+            kinds = {source[0] for source in recipe.sources.values()} if recipe else set()
+            return recipe is not None and (STACK not in kinds or self._has_rows(bar))
+
+        return [recipe if is_there(recipe) else None for recipe in bar.mark.split(bar.found.recipes)[1]]
+
+    def _has_rows(self, bar: _Bar) -> bool:
+        """True if a row of what is carried belongs to each turn of a scan."""
+        return self.counter is not None and bar.mark.is_counted
+
+    def _shown_avals(self, bar: _Bar) -> list[Any]:
+        return self._shown_operands(bar, bar.found.avals)
+
+    def _shown_operands(self, bar: _Bar, operands: Sequence[Any]) -> list[Any]:
+        """What the inner loop passes out of a bar's operands."""
+        ids, fields = bar.mark.split(operands)
+        fields = [field for field, recipe in zip(fields, self._recipes(bar), strict=True) if recipe is None]
+        return fields if ids is None or self._fixed_ids(bar) is not None else [ids, *fields]
+
+    def _send(self, bar: _Bar, head: Any, lanes: Any, values: Sequence[Any], shown: Sequence[Any]) -> None:
+        ids, place = None, self._fixed_ids(bar)
+        if place is not None:
+            ids = [*self.body_consts, *values][place]
+        elif bar.mark.has_ids:
+            ids, *shown = shown
+        passed = iter(shown)
+
+        def read(source: Source) -> Any:
+            kind, place, *part = source
+            if kind == CONSTANT:
+                return self.body_consts[place]
+            if kind != STACK:
+                return values[place]
+            row = self._last_row(bar, values, place)
+            return lax.index_in_dim(row, part[0], keepdims=False) if part else row
+
+        fields = [next(passed) if recipe is None else recipe.make(read) for recipe in self._recipes(bar)]
+        loop = bar.mark.new_loop(bar.scale(), bar.mark.rest * bar.mark.weight, self.parts)
+        send(loop, head, ids, lanes if ids is not None else None, fields)
+
+    def _last_row(self, bar: _Bar, values: Sequence[Any], place: int) -> Any:
+        assert self.counter is not None
+        assert bar.mark.length is not None
+        done = values[self.counter.place]
+        turns = np.asarray(bar.mark.length // bar.mark.unroll, done.dtype)
+        row = lax.sub(turns, done) if bar.mark.reverse else lax.sub(done, _one(done))
+        return lax.dynamic_index_in_dim(values[place], row, keepdims=False)
+
+
+def _one(like: Any) -> Any:
+    return np.ones((), like.dtype)
+
+
+def _where(pred: Any, new: Any, old: Any) -> Any:
+    """Lane by lane. What has no lanes, such as the mean over them, is taken as it comes."""
+    if new.shape[: pred.ndim] != pred.shape:
+        return new
+    wide = lax.broadcast_in_dim(pred, new.shape, range(pred.ndim)) if pred.ndim < new.ndim else pred
+    return lax.select(wide, new, old)
+
+
+def _zeros(aval: Any) -> Any:
+    return _jax_compat.varying(lax.full(aval.shape, 0, aval.dtype), aval)
+
+
+def _grown(state: Any, is_first: Any) -> Any:
+    """Chunks of 1, 2, 4, ... steps, where no clock can be asked."""
+    chunk = state[_clock.CHUNK]
+    grown = lax.min(chunk * np.uint32(2), np.uint32(_MOST_UNTIMED))
+    return state.at[_clock.CHUNK].set(lax.select(is_first, chunk, grown))
+
+
+def hooked() -> list[Place]:
+    """JAX's rules. Loops without a marker get those."""
+    rules = _jax_compat.lowering_rules()
+    if rules is None:
+        return []
+    return [Place(rules, _scan_p, before=_lower_scan), Place(rules, _while_p, before=_lower_while)]

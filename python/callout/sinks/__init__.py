@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receivers of taps. All but `Function` are native: they run on a C++ thread of their own and never take the GIL.
+
+A sink is a tap's target: `callout.tap(sink, {"loss": loss}, name="train")`. It may serve many taps at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from .. import _ext
+from ._arrays import Arrow, Npy, Zarr
+from ._file_sink import FileSink, Fsync, Path, close, fsync_text, of_this_process
+from ._function import Function
+from ._histogram import Histogram
+from ._native_sink import NativeSink
+from ._statistics import Statistics
+from ._summary import Summary
+from ._tee import Tee
+
+__all__ = [
+    "Arrow",
+    "Csv",
+    "Function",
+    "Histogram",
+    "JsonLines",
+    "Npy",
+    "Null",
+    "Print",
+    "Statistics",
+    "Summary",
+    "Tee",
+    "TensorBoard",
+    "Zarr",
+    "close",
+]
+
+_MOST_ELEMENTS = 64  # kMaxCsvElements of the core
+
+
+class Null(NativeSink):
+    """Takes and forgets.
+
+    Args:
+        name: what errors and statistics call it.
+
+    Example:
+        >>> sink = callout.sinks.Null()
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+    """
+
+    def __init__(self, *, name: str = "null"):
+        self._make("null", name)
+
+
+class Print(NativeSink):
+    """Writes a line a record to standard output: in a format, or "name: value" ("leaf=value" for a value of several leaves).
+
+    Lines are written at the end of each batch, past Python's `sys.stdout`: flush that before mixing the two.
+
+    Example:
+        >>> file = open("out.txt", "w")
+        >>> sink = callout.sinks.Print("loss {value:.3f}", fd=file.fileno())
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> print(open("out.txt").read())
+        loss 0.500
+    """
+
+    def __init__(
+        self,
+        format: str | None = None,  # noqa: A002 - what str.format calls it
+        *,
+        update: bool = False,
+        color: bool | Literal["auto"] = "auto",
+        name: str = "print",
+        fd: int = -1,
+    ):
+        """Reads the format.
+
+        Args:
+            format: as for `str.format`: "step {step:>6} loss {loss:.4f}". Fields are the value's leaves by name ({a.b}) or
+                place ({}, {0}), {value}, and of the record {name}, {step}, {device}, {run}, {seq} and {time}. Numbers take
+                Python's specifications, arrays take them for their elements, {time} takes those of strftime.
+            update: on a terminal, write each record over the one before. Elsewhere it is a line a record.
+            color: "auto" is for terminals, if a format or `update` is given and neither NO_COLOR nor TERM=dumb is set.
+            name: what statistics call it, and the name of taps without one.
+            fd: a file descriptor that stays open while the sink is used; -1 for standard output.
+
+        Raises:
+            ValueError: a malformed format, with the place. `tap` raises it for fields that its value does not have.
+        """
+        if color not in (True, False, "auto"):
+            raise ValueError(f'callout.sinks.Print: color must be True, False or "auto", got {color!r}')
+        if format is not None and not isinstance(format, str):
+            raise TypeError(f"callout.sinks.Print: format must be a str, got {format!r}")
+        self._format = format
+        descriptor = operator.index(fd)
+        self._make(
+            "print",
+            name,
+            format=format,
+            update=bool(update),
+            color=None if color == "auto" else bool(color),
+            fd=None if descriptor < 0 else descriptor,
+        )
+
+    def _callout_check(self, leaves: tuple[str, ...], dtypes: tuple[str, ...], _: Any) -> None:
+        if self._format is not None:
+            _check_format(self._format, leaves, dtypes)
+
+
+@functools.lru_cache(maxsize=1024)  # an eager tap in a loop asks every time
+def _check_format(fmt: str, leaves: tuple[str, ...], dtypes: tuple[str, ...]) -> None:
+    _ext.check_print_format(fmt, leaves, dtypes)
+
+
+class JsonLines(FileSink):
+    """Writes a JSON object a line to a file: {"name", "device", "run", "seq", "time", and the value}.
+
+    A value of several leaves has them under their names ("loss": 0.5), a single array is "value". NaN and infinities are the
+    strings "NaN", "Infinity", "-Infinity", since JSON has no numbers for them. Lines are written at the end of each batch.
+
+    Example:
+        >>> sink = callout.sinks.JsonLines("run.jsonl")
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> import json
+        >>> record = json.loads(open("run.jsonl").readline())
+        >>> record["name"], record["value"]
+        ('loss', 0.5)
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        append: bool = False,
+        replace: bool = False,
+        fields: bool = True,
+        fsync: Fsync = "never",
+        rotate_bytes: int | None = None,
+        keep: int | None = None,
+        name: str = "json_lines",
+    ):
+        """Opens the file, which no other sink or process may be writing.
+
+        Args:
+            path: created if missing, emptied unless `append`. "{process}" in it becomes `jax.process_index()`.
+            append: keep what the file holds, but for a line at its end that a process did not finish.
+            replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook
+                that is run again. Taps of programs that were traced with that sink fail from then on.
+            fields: write device, run, seq and time too.
+            fsync: "never", after each "batch", or at most every so many seconds.
+            rotate_bytes: a file that would become larger is renamed to PATH.1, and PATH.1 to PATH.2 and so on.
+            keep: how many renamed files stay; all by default.
+            name: what statistics call it.
+
+        Raises:
+            RegistrationError: the file cannot be opened, or is being written already.
+        """
+        self._open(
+            "jsonl",
+            name,
+            path,
+            replace=replace,
+            append=append,
+            fsync=fsync,
+            rotate_bytes=rotate_bytes,
+            keep=keep,
+            fields=bool(fields),
+        )
+
+
+class Csv(FileSink):
+    """Writes a line a record to a CSV file, as `pandas.read_csv` takes them.
+
+    The columns are name, step, device, time and the leaves of the first record: "loss" for a scalar, "x.0", "x.1" for an
+    array of up to 64 elements, "value" for a single array. A record without one of them has an empty cell; one with another
+    leaf is an error at the next barrier.
+
+    Example:
+        >>> sink = callout.sinks.Csv("run.csv", columns=["step", "loss"])
+        >>> y = jax.jit(lambda x: callout.tap(sink, {"loss": x}, step=7))(jnp.float32(0.5)); callout.barrier_wait()
+        >>> print(open("run.csv").read())
+        step,loss
+        7,0.5
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        append: bool = False,
+        replace: bool = False,
+        columns: Sequence[str] | None = None,
+        fsync: Fsync = "never",
+        rotate_bytes: int | None = None,
+        keep: int | None = None,
+        name: str = "csv",
+    ):
+        """Opens the file, which no other sink or process may be writing.
+
+        Args:
+            path: created if missing, emptied unless `append`. "{process}" in it becomes `jax.process_index()`.
+            append: keep what the file holds, but for a line at its end that a process did not finish. Columns are those of
+                the file, and steps go on behind its last ones.
+            replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook
+                that is run again. Taps of programs that were traced with that sink fail from then on.
+            columns: these, in this order: "name", "step", "device", "run", "seq", "time" and leaves. Other leaves are left
+                out then.
+            fsync: "never", after each "batch", or at most every so many seconds.
+            rotate_bytes: a file that would become larger is renamed to PATH.1, and PATH.1 to PATH.2 and so on. Each has the
+                header.
+            keep: how many renamed files stay; all by default.
+            name: what statistics call it.
+
+        Raises:
+            RegistrationError: the file cannot be opened, is being written already, or has other columns.
+        """
+        is_list = columns is None or (not isinstance(columns, str) and all(isinstance(each, str) for each in columns))
+        if not is_list or (columns is not None and not columns):
+            raise ValueError(f"callout.sinks.Csv: columns must be a list of names, got {columns!r}")
+        self._open(
+            "csv",
+            name,
+            path,
+            replace=replace,
+            append=append,
+            fsync=fsync,
+            rotate_bytes=rotate_bytes,
+            keep=keep,
+            columns=list(columns or ()),
+        )
+
+    def _callout_check(self, leaves: Sequence[str], _: Any, shapes: Sequence[tuple[int, ...] | None]) -> None:
+        for leaf, shape in zip(leaves, shapes, strict=True):
+            if shape is not None and math.prod(shape) > _MOST_ELEMENTS:
+                raise ValueError(
+                    f"callout.sinks.Csv: '{leaf or 'value'}' has shape {list(shape)}, and a CSV file takes arrays of at "
+                    f"most {_MOST_ELEMENTS} elements, a column each: tap a part or a mean of it, or write it to another sink"
+                )
+
+
+_Kind = Literal["scalar", "histogram", "image", "text"]
+
+
+class TensorBoard(FileSink):
+    """Writes an event file that TensorBoard shows.
+
+    The tag is the tap's name, or "name/leaf" for a value of several leaves. Leaves without dimensions are scalars, others
+    histograms, unless `kinds` says something else. An integer scalar leaf called "step" is the step.
+
+    Example:
+        >>> sink = callout.sinks.TensorBoard("runs")
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> import pathlib
+        >>> len(list(pathlib.Path("runs").glob("events.out.tfevents.*")))
+        1
+    """
+
+    def __init__(
+        self,
+        logdir: Path,
+        *,
+        kinds: Mapping[str, _Kind] | None = None,
+        fsync: Fsync = "never",
+        name: str = "tensorboard",
+    ):
+        """Begins a new event file.
+
+        Args:
+            logdir: the folder, created if missing. "{process}" in it becomes `jax.process_index()`.
+            kinds: "scalar", "histogram", "image" or "text" for leaves or tags that match a pattern, as the shell has them;
+                the first one counts. An image is [height, width] or [height, width, 1, 3 or 4], or several of them,
+                of uint8, bool or floats from 0 to 1. A text is UTF-8 in a uint8 array; zeros at its end are left out.
+            fsync: "never", after each "batch", or at most every so many seconds.
+            name: what statistics call it.
+
+        Raises:
+            RegistrationError: the folder or the file cannot be made.
+        """
+        if kinds is not None and not isinstance(kinds, Mapping):
+            raise TypeError(f"callout.sinks.TensorBoard: kinds must be a dict of patterns and kinds, got {kinds!r}")
+        for pattern, kind in (kinds or {}).items():
+            if not isinstance(pattern, str) or kind not in get_args(_Kind):
+                raise ValueError(
+                    f"callout.sinks.TensorBoard: kinds must have patterns as keys and {list(get_args(_Kind))} as values, "
+                    f"got {pattern!r}: {kind!r}"
+                )
+        self.path = of_this_process(logdir)
+        patterns = [f"{pattern}={kind}" for pattern, kind in (kinds or {}).items()]
+        self._make("tensorboard", name, logdir=self.path, kinds=patterns, fsync=fsync_text("TensorBoard", fsync))

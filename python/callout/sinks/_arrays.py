@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sinks that write arrays as they are: `callout.sinks.Arrow`, `Npy` and `Zarr`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+
+from .. import _jax_compat
+from ._file_sink import FileSink, Fsync, Path, at_least_one
+
+
+def _number_of(device: jax.Device | int, place: int) -> int:
+    """What records of the device have as their own, of which each process of a GPU counts from 0."""
+    if not hasattr(device, "process_index"):
+        return int(device)
+    if device.process_index == jax.process_index():
+        return _jax_compat.ordinal_of(device)
+    return 2**31 - 1 - place  # another process writes its rows: no record here has it
+
+
+class Arrow(FileSink):
+    """Writes an Arrow IPC stream, a row a record, as pyarrow, pandas, polars and DuckDB read it.
+
+    The columns are name, step, device, process, time and the leaves of the first record: numbers for scalars, tensors
+    (`arrow.fixed_shape_tensor`) for arrays, "value" for a single array. A record without one of them has a null; one with
+    another leaf, type or shape is an error at the next barrier. Each batch of records is one of the file.
+
+    Example:
+        >>> sink = callout.sinks.Arrow("run.arrow")
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> sink.close()
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        append: bool = False,
+        replace: bool = False,
+        fsync: Fsync = "never",
+        rotate_bytes: int | None = None,
+        keep: int | None = None,
+        name: str = "arrow",
+    ):
+        """Opens the file, which no other sink or process may be writing.
+
+        Args:
+            path: created if missing, emptied unless `append`. "{process}" in it becomes `jax.process_index()`.
+            append: keep what the file holds, but for a batch at its end that a process did not finish. Columns are those of
+                the file, and steps go on behind its last ones.
+            replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook
+                that is run again. Taps of programs that were traced with that sink fail from then on.
+            fsync: "never", after each "batch", or at most every so many seconds.
+            rotate_bytes: a file that would become larger is renamed to PATH.1, and PATH.1 to PATH.2 and so on. Each has the
+                schema.
+            keep: how many renamed files stay; all by default.
+            name: what statistics call it.
+
+        Raises:
+            RegistrationError: the file cannot be opened, is being written already, or is no stream of such a sink.
+        """
+        self._open(
+            "arrow",
+            name,
+            path,
+            replace=replace,
+            append=append,
+            fsync=fsync,
+            rotate_bytes=rotate_bytes,
+            keep=keep,
+        )
+
+
+class Npy(FileSink):
+    """Writes an array with a row a record to a ".npy" file, which `numpy.load` reads at any time, with `mmap_mode` too.
+
+    The value is a single array, or a pytree of one; with "{leaf}" in the path each leaf has a file. All records have one
+    type and shape, and come from one device.
+
+    Example:
+        >>> sink = callout.sinks.Npy("run.npy")
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> np.load("run.npy")
+        array([0.5], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        append: bool = False,
+        replace: bool = False,
+        fsync: Fsync = "never",
+        name: str = "npy",
+    ):
+        """Opens the file, which no other sink or process may be writing; with "{leaf}" each at its first record.
+
+        Args:
+            path: created if missing, emptied unless `append`. "{leaf}" in it becomes the leaf's name, "{process}"
+                `jax.process_index()`.
+            append: go on behind the rows that the file holds.
+            replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook
+                that is run again. Taps of programs that were traced with that sink fail from then on.
+            fsync: "never", after each "batch", or at most every so many seconds.
+            name: what statistics call it.
+
+        Raises:
+            RegistrationError: the file cannot be opened, is being written already, or holds another array.
+        """
+        self._open("npy", name, path, replace=replace, append=append, fsync=fsync)
+
+
+class Zarr(FileSink):
+    """Writes a Zarr store of version 3: an array a leaf that grows by a row a record, in chunks along that first axis.
+
+    The array is called by the tap's name, "name/leaf" for a value of several leaves. Zarr and TensorStore read it while
+    it grows. Shards (`sharding="local"`) are written to their places in the whole; other records of several devices
+    need `devices`.
+
+    Example:
+        >>> sink = callout.sinks.Zarr("run.zarr")
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
+        >>> callout.barrier_wait()
+        >>> import pathlib
+        >>> pathlib.Path("run.zarr/loss/zarr.json").exists()
+        True
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        append: bool = False,
+        replace: bool = False,
+        rows: int | None = None,
+        chunk_rows: int | None = None,
+        devices: Sequence[jax.Device | int] | None = None,
+        shared: bool = False,
+        fsync: Fsync = "never",
+        name: str = "zarr",
+    ):
+        """Opens the store, which no other sink or process may be writing unless it is `shared`.
+
+        Args:
+            path: the folder, created if missing; arrays in it are removed unless `append`. "{process}" in it becomes
+                `jax.process_index()`.
+            append: keep the arrays that are there, and go on behind their rows.
+            replace: first close the sink of this process that writes the store, if there is one.
+            rows: as many from the beginning on. Those that are not written are 0; the array's attribute `rows` has how
+                many are.
+            chunk_rows: rows of a chunk, which is a file; by default 4 MiB of them.
+            devices: which devices send records, in the order of a second axis; numbers are those of this process's records.
+            shared: other processes write the rows of other devices or shards of the same store; needs `append`.
+            fsync: "never", after each "batch", or at most every so many seconds.
+            name: what statistics call it, and the name of taps without one.
+
+        Raises:
+            RegistrationError: the store cannot be opened, or is being written already.
+        """
+        if shared and not append:
+            raise ValueError("callout.sinks.Zarr: shared=True needs append=True: none may empty what others write")
+        self._open(
+            "zarr",
+            name,
+            path,
+            replace=replace,
+            append=append,
+            fsync=fsync,
+            rows=at_least_one("Zarr", "rows", rows),
+            chunk_rows=at_least_one("Zarr", "chunk_rows", chunk_rows),
+            devices=[_number_of(device, place) for place, device in enumerate(devices or ())],
+            shared=bool(shared),
+        )
