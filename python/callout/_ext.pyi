@@ -129,6 +129,17 @@ class EagerTap:
         Sends a record that was admitted. The last array is where the value begins in a larger one, if the site has offsets.
         """
 
+class HostTap:
+    """What JAX calls for a tap of a program."""
+
+    def __init__(self, told: object, callback: object | None, name: str, attributes: dict, has_step: bool, ordinals: Sequence[int], packed: tuple[int, Sequence] | None, answer: tuple, threaded: bool) -> None: ...
+
+    def __call__(self, *arrays: object) -> tuple: ...
+
+    @property
+    def told(self) -> object:
+        """What it was made of."""
+
 def configure_delivery(queue_bytes: int, python_threads: int) -> None: ...
 
 def drain(seconds: float) -> list[str]:

@@ -38,6 +38,7 @@ void BindNvrtc(nanobind::module_& module);
 void BindRegistry(nanobind::module_& module);
 void BindEager(nanobind::module_& module);
 void BindEagerTap(nanobind::module_& module);
+void BindHostTap(nanobind::module_& module);
 void BindDelivery(nanobind::module_& module);
 void BindProcess(nanobind::module_& module);
 void BindProfile(nanobind::module_& module);

@@ -56,6 +56,7 @@ NB_MODULE(_ext, m) {
   BindRegistry(m);
   BindEager(m);
   BindEagerTap(m);
+  BindHostTap(m);
   BindDelivery(m);
   BindProcess(m);
   BindProfile(m);

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 from jax.interpreters import mlir
@@ -38,3 +39,17 @@ def platforms(ctx: mlir.LoweringRuleContext) -> Sequence[str]:
 def is_exporting(ctx: mlir.LoweringRuleContext) -> bool:
     """True if the module will be serialised by `jax.export`."""
     return bool(getattr(ctx.module_context.lowering_parameters, "for_export", False))
+
+
+def explicit_shardings(ctx: mlir.LoweringRuleContext) -> tuple[Any, list[jax.sharding.PartitionSpec]] | None:
+    """The mesh of several devices and how each operand lies on it, if the program says so: all axes are explicit."""
+    shardings: list[Any] = [getattr(aval, "sharding", None) for aval in ctx.avals_in]
+    if num_devices(ctx) < 2 or None in shardings:
+        return None
+    meshes = {sharding.mesh for sharding in shardings if not sharding.mesh.empty}
+    if len(meshes) != 1:
+        return None
+    (mesh,) = meshes
+    if any(kind != jax.sharding.AxisType.Explicit for kind in mesh.axis_types):
+        return None
+    return mesh, [sharding.spec for sharding in shardings]

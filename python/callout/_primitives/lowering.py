@@ -171,6 +171,29 @@ def bind_on_one_device(
         ctx.set_tokens_out(inner.tokens_out)
 
 
+def bind_on_shards(ctx: mlir.LoweringRuleContext, bind: Callable[..., Any], args: Sequence[Any]) -> bool:
+    """In a jit over several devices: binds on each, with its shards. False if the program does not say what they are.
+
+    For platforms whose compiler asks nobody how a custom call is spread.
+    """
+    explicit = context.explicit_shardings(ctx)
+    if platform_of_fallback(ctx) != "tpu" or explicit is None:
+        return False
+    mesh, specs = explicit
+
+    def on_each(*values: Any) -> tuple[()]:
+        bind(*values)
+        return ()
+
+    spread = jax.shard_map(on_each, mesh=mesh, in_specs=tuple(specs), out_specs=(), check_vma=False)
+    inner = ctx.replace(avals_out=[])
+    with jax.sharding.use_abstract_mesh(mesh):
+        mlir.lower_fun(spread, multiple_results=True)(inner, *args)
+    if inner.tokens_out is not None:
+        ctx.set_tokens_out(inner.tokens_out)
+    return True
+
+
 def emit(
     ctx: mlir.LoweringRuleContext,
     name: str,

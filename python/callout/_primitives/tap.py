@@ -41,10 +41,10 @@ def _lower(
     ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms
 ) -> Sequence[Any]:
     where = where_of(target, site)
+    again = functools.partial(tap_p.bind, target=target, site=site, transforms=transforms)
     if site.sharding == "gather" and context.automatic_axes(ctx):
-        again = functools.partial(tap_p.bind, target=target, site=site, transforms=transforms)
         lowering.bind_on_one_device(ctx, where, again, args, site.device_index, site.ordered)
-    else:
+    elif site.sharding == "gather" or not lowering.bind_on_shards(ctx, again, args):
         emit_tap(ctx, args, where, lowering.bound_name(ctx, target, where, transforms), site)
     return args  # the operands themselves: nothing of the program depends on the tap
 

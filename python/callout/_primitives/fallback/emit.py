@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,7 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
 from ... import _ext, _jax_compat
-from . import operations, policy
-from .functions import function_for
+from . import functions, operations, policy, transfers
 
 _LOOKS = (_ext.check_prefix, _ext.watch_prefix, _ext.nans_prefix)
 """How the names of callbacks begin that look at a value, and not at where it is."""
@@ -53,12 +53,12 @@ def _placement(ctx: mlir.LoweringRuleContext, on_shards: bool, device_index: int
     return operations.Placement(index, on_shards)
 
 
-def _devices(ctx: mlir.LoweringRuleContext) -> list[int] | None:
+def _devices(ctx: mlir.LoweringRuleContext) -> tuple[int, ...] | None:
     """The FFI ordinals of the devices that run what is lowered, each on its own; None unless they are known and several."""
     mesh = _manual_mesh(ctx)
     if not isinstance(mesh, jax.sharding.Mesh) or mesh.size == 1:
         return None
-    return [_jax_compat.ordinal_of(device) for device in mesh.devices.flat]
+    return tuple(_jax_compat.ordinal_of(device) for device in mesh.devices.flat)
 
 
 def _is_over_several(ctx: mlir.LoweringRuleContext) -> bool:
@@ -93,10 +93,16 @@ def emit(
     """
     policy.warn_once(platform)
     sent, received = ([_spec(aval) for aval in avals] for avals in (ctx.avals_in, avals_out))
-    results = [(shape, dtype) for dtype, shape in received]
     ordinals = _devices(ctx)
-    is_deferred = _is_over_several(ctx) and len(avals_out) == threaded
-    function = function_for(target, where, platform, attributes, threaded, ordinals, is_deferred, results=results)
+    told = functions.Told(
+        *(target, where, platform, dict(attributes), threaded, received),
+        ordinals=ordinals,
+        is_deferred=_is_over_several(ctx) and len(avals_out) == threaded,
+    )
+    functions.check(told)
+    sends_only = platform == "tpu" and token is None and not threaded and told.never_fails
+    if sends_only:  # the device does not wait, and cannot fail
+        told = dataclasses.replace(told, is_deferred=True)
     module = ctx.module_context
     kinds = [mlir.aval_to_ir_type(module, aval) for aval in avals_out]
     operands = list(args)
@@ -108,6 +114,7 @@ def emit(
     on_shards = _is_on_shards(ctx, where, sharding, token is not None, attributes["callback"])
     placement = _placement(ctx, on_shards and not avals_out, device_index, bool(avals_out))
     if platform == "tpu":
-        told = (operands, kinds, (sent, received), has_side_effect, placement)
-        return list(operations.host_transfers(module, platform, function, *told))
+        waits = (token is not None or has_side_effect) and not sends_only
+        return list(transfers.emit(module, told, operands, kinds, sent, placement, waits))
+    function = functions.function_for(told)
     return list(operations.custom_call(module, platform, function, operands, kinds, has_side_effect, placement))

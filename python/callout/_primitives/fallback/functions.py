@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,107 +19,142 @@ from ..site import TARGET as TAP
 
 CALL = "callout.v1.call"
 
-Specs = Sequence[tuple[Sequence[int], Any]]
+Specs = Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
 
 
-class HostFunction:
-    """One call of a program. JAX hands over the operands as NumPy arrays and takes the results as such.
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """What the lowering rule told of one custom call.
 
     `ordinals`: those of the program's devices, if the last operand is the number of the device among them. `is_deferred`: a
-    failure is the next barrier's. A program over several devices must not fail on one: the others would wait for that.
+    failure is the next barrier's. `first`: the FFI ordinal that stands for the device where the program does not tell; None
+    for the platform's first.
     """
 
-    def __init__(
-        self,
-        where: str,
-        platform: str,
-        attributes: Mapping[str, Any],
-        threaded: bool,
-        ordinals: Sequence[int] | None,
-        is_deferred: bool,
-    ):
-        self._where = where
-        self._platform = platform
-        self._name: str = attributes["callback"]
-        self._attributes = attributes
-        self._threaded = threaded
-        self._ordinals = ordinals
-        self._is_deferred = is_deferred
-        self._callback: _ext.Callback | None = None
-        with contextlib.suppress(errors.UnboundNameError):  # then when it is called: who lowers need not have it
-            self._callback = _ext.find(self._name)
+    target: str
+    where: str
+    platform: str
+    attributes: Mapping[str, Any]
+    threaded: bool
+    results: Specs
+    ordinals: tuple[int, ...] | None = None
+    is_deferred: bool = False
+    first: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The callback's."""
+        return str(self.attributes["callback"])
+
+    @property
+    def is_tap(self) -> bool:
+        """Whether the program gets nothing back."""
+        return self.target == TAP
+
+    @property
+    def never_fails(self) -> bool:
+        """Whether it is a tap that fails no program."""
+        return self.is_tap and not self.attributes.get("can_fail") and self.attributes.get("on_full") != "fail"
+
+    def bound(self) -> _ext.Callback | None:
+        """The callback, if the name is bound by now: who lowers a program need not have it."""
+        with contextlib.suppress(errors.UnboundNameError):
+            return _ext.find(self.name)
+        return None
+
+    def first_ordinal(self) -> int:
+        """What stands for the device where the program does not tell."""
+        return _jax_compat.first_ordinal(self.platform) if self.first is None else self.first
+
+    def fail(self, error: BaseException, ordinal: int) -> None:
+        """Raises what JAX is to report, or leaves the error to the next barrier."""
+        if self.is_deferred:
+            tell_barrier(self.where, error, max(ordinal, 0))
+            return
+        callback = self.bound()
+        label = self.name if callback is None else callback.label
+        raise errors.CallbackError(f"callout: callback '{label}' failed on device {ordinal}: {errors.keep(error)}")
+
+
+class Call:
+    """A callback whose results the program waits for. JAX hands over NumPy arrays and takes the results as such.
+
+    A program over several devices must not fail on one: the others would wait for that.
+    """
+
+    def __init__(self, told: Told):
+        self.told = told
+        self._ordered = bool(told.attributes["ordered"])
+        self._results = [(shape, dtype) for dtype, shape in told.results[told.threaded :]]
+        self._callback = told.bound()
 
     def __call__(self, *arrays: np.ndarray) -> Sequence[np.ndarray]:
-        token, operands = arrays[: self._threaded], arrays[self._threaded :]
-        ordinal = self._first
-        if self._ordinals is not None:
-            ordinal, operands = self._ordinals[int(operands[-1])], operands[:-1]
+        threaded, ordinals = self.told.threaded, self.told.ordinals
+        token, operands, ordinal = arrays[:threaded], arrays[threaded:], self._first
+        if ordinals is not None:
+            ordinal, operands = ordinals[int(operands[-1])], operands[:-1]
+        failed: BaseException | None = None
         try:
-            if self._callback is None:
-                self._callback = _ext.find(self._name)
-            return (*token, *self.run(self._callback, operands, ordinal))
+            return (*token, *self._run(operands, ordinal))
         except BaseException as error:  # noqa: BLE001 - Ctrl-C comes back, too
             _leave_out_own_frames(error)
-            label = self._name if self._callback is None else self._callback.label
-            text = None
-            if self._is_deferred:
-                tell_barrier(self._where, error, ordinal)
-            else:
-                text = f"callout: callback '{label}' failed on device {ordinal}: {errors.keep(error)}"
-            del self  # the user's frames lead to this one
-        if text is None:
-            return token
-        raise errors.CallbackError(text)
+            failed = error
+        told = self.told
+        del self  # the user's frames lead to this one
+        try:
+            told.fail(failed, ordinal)
+        finally:
+            del failed
+        return token
 
-    def run(self, callback: _ext.Callback, operands: Sequence[np.ndarray], ordinal: int) -> Sequence[np.ndarray]:
-        """The results."""
-        raise NotImplementedError
-
-    @functools.cached_property
-    def _first(self) -> int:
-        """What stands for the device where the program does not tell: the platform's first."""
-        return _jax_compat.first_ordinal(self._platform)
-
-
-class Call(HostFunction):
-    """A callback whose results the program waits for."""
-
-    def __init__(self, *told: Any, results: Specs):
-        super().__init__(*told)
-        self._results = list(results)[self._threaded :]
-        self._ordered = bool(self._attributes["ordered"])
-
-    def run(self, callback: _ext.Callback, operands: Sequence[np.ndarray], ordinal: int) -> Sequence[np.ndarray]:
+    def _run(self, operands: Sequence[np.ndarray], ordinal: int) -> Sequence[np.ndarray]:
         """Calls it here, in the thread in which JAX calls."""
+        if self._callback is None:
+            self._callback = _ext.find(self.told.name)
         with self._beside_device():
-            results: Sequence[np.ndarray] = _ext.call_eager(callback, operands, self._results, ordinal, self._ordered)
+            results: Sequence[np.ndarray] = _ext.call_eager(
+                self._callback, operands, self._results, ordinal, self._ordered
+            )
         return results
 
     def _beside_device(self) -> contextlib.AbstractContextManager[Any]:
         """JAX in the callback computes on the CPU, as in JAX's own: the device waits for it."""
-        if self._platform == "cpu":
+        if self.told.platform == "cpu":
             return contextlib.nullcontext()
         context: contextlib.AbstractContextManager[Any] = jax.default_device(_jax_compat.cpu_device())
         return context
 
+    @functools.cached_property
+    def _first(self) -> int:
+        return self.told.first_ordinal()
 
-class Tap(HostFunction):
-    """A tap: its value goes to the queue, and the program goes on."""
 
-    def __init__(self, *told: Any):
-        super().__init__(*told)
-        self._tap: _ext.EagerTap | None = None
-        self._has_step = bool(self._attributes["step"])
+Packed = tuple[int, Specs]
+"""The bytes of a word, and the arrays that lie in an array of them, each element in one."""
 
-    def run(self, callback: _ext.Callback, operands: Sequence[np.ndarray], ordinal: int) -> Sequence[np.ndarray]:
-        """Sends a record, if one is due."""
-        tap = self._tap
-        if tap is None:
-            tap = self._tap = _ext.EagerTap(callback, target_attributes.encode(self._where, TAP, self._attributes))
-        step = int(operands[-1].flat[0]) if self._has_step else None
-        if tap.admit(ordinal, step):
-            tap.send(callback, operands[: len(operands) - self._has_step], ordinal, step)
-        return ()
+
+def tap(told: Told, packed: Packed | None = None, answer: tuple[np.ndarray, ...] = ()) -> _ext.HostTap:
+    """A tap: its value goes to the queue, and the program goes on. `answer`: what JAX gets back."""
+    encoded = target_attributes.encode(told.where, TAP, told.attributes)
+    has_step, ordinals = bool(told.attributes["step"]), list(told.ordinals or ())
+    return _ext.HostTap(told, told.bound(), told.name, encoded, has_step, ordinals, packed, answer, told.threaded)
+
+
+def check(told: Told) -> None:
+    """Refuses what JAX's callbacks cannot stand for."""
+    attributes = told.attributes
+    if told.is_tap or (told.target == CALL and attributes.keys() <= {"callback", "ordered"}):
+        return  # a native function is told more
+    raise NotImplementedError(
+        f"{told.where}: '{attributes.get('callback')}' needs callout's native path, which platform {told.platform} does not "
+        "have, and JAX has no callback like it. callout.pure_callback and callout.io_callback of a Python function run "
+        f"there, and jax.lax.platform_dependent({told.platform}=..., default=...) chooses between the two"
+    )
+
+
+def function_for(told: Told) -> Callable[..., Sequence[Any]]:
+    """What JAX calls for a custom call of ours with its operands as they are."""
+    return tap(told) if told.is_tap else Call(told)
 
 
 def _leave_out_own_frames(error: BaseException) -> None:
@@ -156,21 +192,3 @@ def tell_barrier(where: str, error: BaseException, ordinal: int) -> None:
     site = {"callback": where, "label": where, "leaves": "", "step": False}
     tap = _ext.EagerTap(callback, target_attributes.encode(where, TAP, site))
     tap.send(callback, [np.zeros((), np.bool_)], ordinal, None)
-
-
-def function_for(target: str, *told: Any, results: Specs) -> HostFunction:
-    """What JAX calls for a custom call of ours.
-
-    Raises:
-        NotImplementedError: it is one that JAX's callbacks cannot stand for.
-    """
-    if target == TAP:
-        return Tap(*told)
-    where, platform, attributes, *_ = told
-    if target == CALL and attributes.keys() <= {"callback", "ordered"}:  # a native function is told more
-        return Call(*told, results=results)
-    raise NotImplementedError(
-        f"{where}: '{attributes.get('callback')}' needs callout's native path, which platform {platform} does not have, and "
-        "JAX has no callback like it. callout.pure_callback and callout.io_callback of a Python function run there, and "
-        f"jax.lax.platform_dependent({platform}=..., default=...) chooses between the two"
-    )

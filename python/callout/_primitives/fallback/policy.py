@@ -41,8 +41,8 @@ def warn_once(platform: str) -> None:
     why = "callout has no native path there" if platform not in PLATFORMS else f"config.fallback={config.fallback!r}"
     logger.warning(
         "programs for %s reach callbacks and taps by JAX's own callbacks, because %s: each of them, a tap to a sink and a "
-        "check too, enters Python and holds the GIL, and a tap's program waits until its value is queued. docs/fallback.md "
-        "tells what else differs",
+        "check too, holds the GIL%s. docs/fallback.md tells what else differs",
         platform,
         why,
+        "" if platform == "tpu" else ", and a tap's program waits until its value is queued",
     )

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations by which a program for a TPU calls: operands are sent to the host, and results received from it.
+
+Each op has the token of the one before. JAX's own rules need the platform's backend for that, and one platform. These do
+not: where there is no backend, the function is not attached, and the program can be looked at but not run.
+
+A tap that fails no program is one send and nothing else, so that the device does not wait for the host. One: XLA pairs the
+values of several sends by counting them, and promises no order among the sends of a loop that waits for nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo
+from jax.interpreters import mlir
+
+from ... import _jax_compat
+from . import functions
+from .functions import Specs, Told
+from .operations import Placement, annotate, is_token
+
+_DEVICE_TO_HOST, _HOST_TO_DEVICE = 2, 3
+_DUMMY = (np.dtype(np.float32), ())  # sent or received where there is nothing else
+_WIDEST = 4  # TPUs have 64 bits as pairs of 32
+_SUB_BYTE = re.compile(r"(u?int|float)[1-7](_|$)")  # whose NumPy arrays have a byte for each element
+_ANSWER = (np.zeros(_DUMMY[1], _DUMMY[0]),)
+
+
+class _Transfers:
+    """Sends and receives of one callback, one after the other."""
+
+    def __init__(self, module: Any, token: Any, placement: Placement | None):
+        self._module = module
+        self._placement = placement
+        self.token = stablehlo.create_token() if token is None else token
+        self.sent: list[int] = []
+        self.received: list[int] = []
+
+    def send(self, value: Any) -> None:
+        """Sends a value to the host."""
+        channel = self._module.new_channel()
+        handle = stablehlo.ChannelHandle.get(channel, _DEVICE_TO_HOST)
+        op = stablehlo.SendOp([value], self.token, handle, is_host_transfer=ir.BoolAttr.get(True))
+        self.token = self._finish(op, channel, [mlir.token_type()])[0]
+        self.sent.append(channel)
+
+    def receive(self, kind: Any) -> Any:
+        """A value of this type from the host."""
+        channel = self._module.new_channel()
+        handle = stablehlo.ChannelHandle.get(channel, _HOST_TO_DEVICE)
+        kinds = [kind, mlir.token_type()]
+        op = stablehlo.RecvOp(kinds, self.token, handle, is_host_transfer=ir.BoolAttr.get(True))
+        value, self.token = self._finish(op, channel, kinds)
+        self.received.append(channel)
+        return value
+
+    def _finish(self, op: Any, channel: int, kinds: Sequence[Any]) -> list[Any]:
+        op.operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get(
+            {
+                "_xla_host_transfer_handler_name": ir.StringAttr.get("pjrt_rendezvous"),
+                "_xla_host_transfer_rendezvous": ir.StringAttr.get(str(channel)),
+            }
+        )
+        annotate(op, kinds, self._placement)
+        return list(op.operation.results)
+
+
+def _bytes_of_word(specs: Specs) -> int | None:
+    """Of the words that each element of any of these has its place in; None if one does not fit."""
+    fits = all(
+        dtype.itemsize <= _WIDEST and dtype.kind != "c" and not _SUB_BYTE.match(dtype.name) for dtype, _ in specs
+    )
+    return max(dtype.itemsize for dtype, _ in specs) if fits else None
+
+
+def _pack(values: Sequence[Any], specs: Specs, word_bytes: int) -> Any:
+    """The arrays as one of words, an element a word."""
+    word = ir.IntegerType.get_unsigned(8 * word_bytes)
+    parts = []
+    for value, (dtype, shape) in zip(values, specs, strict=True):
+        if 0 in shape:
+            continue
+        bits = ir.IntegerType.get_unsigned(8 * dtype.itemsize)
+        if dtype == np.bool_:
+            same: Any = stablehlo.ConvertOp(ir.RankedTensorType.get(shape, bits), value)
+        else:
+            same = stablehlo.BitcastConvertOp(ir.RankedTensorType.get(shape, bits), value)
+        if dtype.itemsize < word_bytes:
+            same = stablehlo.ConvertOp(ir.RankedTensorType.get(shape, word), same)
+        parts.append(stablehlo.ReshapeOp(ir.RankedTensorType.get((int(np.prod(shape)),), word), same).result)
+    if not parts:
+        return mlir.ir_constant(np.zeros(1, f"u{word_bytes}"))
+    return stablehlo.ConcatenateOp(parts, ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)).result
+
+
+def _is_one_message(told: Told, specs: Specs) -> bool:
+    kept = [spec for spec in specs if 0 not in spec[1]]
+    return len(kept) < 2 or (told.is_tap and not told.threaded and _bytes_of_word(specs) is not None)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Message:
+    """What is sent, and what takes it."""
+
+    operands: Sequence[Any]
+    specs: Specs
+    function: Any
+
+
+def _message(told: Told, operands: Sequence[Any], specs: Specs, answer: tuple[Any, ...]) -> _Message:
+    """Of a tap or a call. `answer`: what is received if there are no results."""
+    is_plain = len(specs) == 1 and 0 not in specs[0][1]
+    word_bytes = _bytes_of_word(specs) if specs else None
+    if told.is_tap and not told.threaded and word_bytes is not None and not is_plain:
+        packed = _pack(operands, specs, word_bytes)
+        count = max(1, sum(int(np.prod(shape)) for _, shape in specs))
+        taken = functions.tap(told, (word_bytes, list(specs)), answer)
+        return _Message([packed], [(np.dtype(f"u{word_bytes}"), (count,))], taken)
+    kept = [i for i, (_, shape) in enumerate(specs) if 0 not in shape]
+    function: Callable[..., Sequence[Any]] = functions.tap(told, answer=answer) if told.is_tap else functions.Call(told)
+    if len(kept) < max(1, len(specs)) or (not told.is_tap and (answer or any(0 in shape for _, shape in told.results))):
+        function = Between(function, list(specs), answer)
+    if not kept:
+        return _Message([mlir.ir_constant(np.zeros(_DUMMY[1], _DUMMY[0]))], [_DUMMY], function)
+    return _Message([operands[i] for i in kept], [specs[i] for i in kept], function)
+
+
+class Between:
+    """A call of whose operands and results the empty ones do not travel."""
+
+    def __init__(self, function: Callable[..., Sequence[Any]], specs: Specs, answer: tuple[Any, ...]):
+        self.function = function
+        self.specs = specs
+        self.answer = answer
+
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
+        rest = iter(arrays)
+        outs = self.function(*(np.zeros(shape, dtype) if 0 in shape else next(rest) for dtype, shape in self.specs))
+        return self.answer or tuple(out for out in outs if 0 not in np.shape(out))
+
+
+def emit(
+    module: Any,
+    told: Told,
+    operands: Sequence[Any],
+    kinds: Sequence[Any],
+    specs: Specs,
+    placement: Placement | None,
+    waits: bool,
+) -> Sequence[Any]:
+    """The results of a call. `waits`: for the host, if there are none.
+
+    `specs`: dtype and shape of each operand without the token, which is the first of the operands and of `kinds`, the types
+    of the results.
+    """
+    ordered = bool(kinds) and is_token(kinds[0])
+    token, operands, kinds = (operands[0], operands[1:], kinds[1:]) if ordered else (None, operands, kinds)
+    received = [spec for spec in told.results if 0 not in spec[1]]
+    # Several sends of a loop that waits for nothing may be paired wrongly.
+    waits = (waits or not _is_one_message(told, specs)) and not received
+    message = _message(told, operands, specs, _ANSWER if waits else ())
+    transfers = _Transfers(module, token, placement)
+    for operand in message.operands:
+        transfers.send(operand)
+    results = [
+        mlir.ir_constant(np.zeros(shape, dtype)) if 0 in shape else transfers.receive(kind)
+        for kind, (dtype, shape) in zip(kinds, told.results, strict=True)
+    ]
+    if waits:
+        transfers.receive(ir.RankedTensorType.get((), ir.F32Type.get()))
+    _jax_compat.attach_transfers(
+        *(module, told.platform, message.function),
+        *(message.specs, [_DUMMY] if waits else received),
+        *(transfers.sent, transfers.received),
+    )
+    return [transfers.token, *results] if ordered else results

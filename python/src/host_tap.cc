@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What JAX calls for a tap that goes by JAX's own callbacks: it looks at nothing in Python, and pushes.
+#include "bindings.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "array_buffers.h"
+#include "callbacks/registry.h"
+#include "eager_tap.h"
+#include "errors.h"
+#include "frame/buffer.h"
+#include "packed_arrays.h"
+
+namespace nb = nanobind;
+
+namespace callout::python {
+namespace {
+
+// Of a tap in one program. The last operand is the number of the device among the program's if `ordinals` has several;
+// the one before it the step, if the site has one. `threaded`: the first is a token, and the result.
+class HostTap {
+ public:
+  HostTap(nb::object told, nb::object callback, std::string name, nb::dict encoded, bool has_step,
+          std::vector<int32_t> ordinals, std::optional<std::pair<uint32_t, nb::sequence>> packed, nb::tuple answer,
+          bool threaded)
+      : told_(std::move(told)),
+        callback_(std::move(callback)),
+        answer_(std::move(answer)),
+        encoded_(std::move(encoded)),
+        name_(std::move(name)),
+        ordinals_(std::move(ordinals)),
+        has_step_(has_step),
+        threaded_(threaded) {
+    if (packed.has_value()) layout_.emplace(packed->first, packed->second);
+  }
+
+  // Thread-safe. Requires GIL.
+  nb::object Call(const nb::args& arrays) {
+    int32_t ordinal = -1;
+    try {
+      Push(arrays, &ordinal);
+    } catch (nb::python_error& error) {
+      told_.attr("fail")(error.value(), ordinal);
+    }
+    return threaded_ ? nb::make_tuple(arrays[0]) : answer_;
+  }
+
+  const nb::object& told() const { return told_; }
+
+  static int Traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (!nb::inst_ready(self)) return 0;
+    const auto* tap = nb::inst_ptr<HostTap>(self);
+    Py_VISIT(tap->told_.ptr());
+    Py_VISIT(tap->callback_.ptr());
+    return 0;
+  }
+
+  static int Clear(PyObject* self) {
+    auto* tap = nb::inst_ptr<HostTap>(self);
+    tap->told_.reset();
+    tap->callback_.reset();
+    return 0;
+  }
+
+ private:
+  void Push(const nb::args& arrays, int32_t* ordinal) {
+    const ArrayBuffers given(nb::borrow<nb::sequence>(arrays));
+    if (!layout_.has_value()) {
+      return PushBuffers(std::span(given.data(), given.size()).subspan(threaded_ ? 1 : 0), ordinal);
+    }
+    if (given.size() != 1 || given.data()->size_bytes < layout_->bytes()) {
+      throw nb::type_error("callout: what the program sent is not what was packed");
+    }
+    const PackedArrays parts(*layout_, static_cast<const char*>(given.data()->data));
+    PushBuffers({parts.buffers().data(), parts.buffers().size()}, ordinal);
+  }
+
+  void PushBuffers(std::span<const callout_buffer> buffers, int32_t* ordinal) {
+    if (ordinals_.size() < 2) {
+      if (ordinals_.empty()) {
+        // Another thread may have the GIL meanwhile.
+        const auto first = nb::cast<int32_t>(told_.attr("first_ordinal")());
+        ordinals_.assign(1, first);
+      }
+      *ordinal = ordinals_.front();
+    } else {
+      *ordinal = ordinals_.at(*static_cast<const uint32_t*>(buffers.back().data));
+      buffers = buffers.first(buffers.size() - 1);
+    }
+    std::optional<int64_t> step;
+    if (has_step_) {
+      step = internal::FirstInteger(buffers.back());  // under vmap the first one counts
+      buffers = buffers.first(buffers.size() - 1);
+    }
+    if (!callback_.is_valid() || callback_.is_none()) callback_ = Find();
+    const auto callback = nb::cast<CallbackHandle>(callback_);
+    if (tap_ == nullptr) tap_ = std::make_unique<EagerTap>(callback, encoded_);
+    if (tap_->Admit(*ordinal, step)) tap_->Send(callback, buffers, *ordinal, step);
+  }
+
+  nb::object Find() const {
+    auto found = internal::Registry::Get().Find(name_);
+    ThrowIfError(found.status());
+    return nb::cast(CallbackHandle{std::move(found).value()});
+  }
+
+  nb::object told_;
+  nb::object callback_;
+  nb::tuple answer_;
+  nb::dict encoded_;
+  const std::string name_;
+  std::vector<int32_t> ordinals_;
+  const bool has_step_;
+  const bool threaded_;
+  std::optional<PackedLayout> layout_;
+  std::unique_ptr<EagerTap> tap_;
+};
+
+PyType_Slot host_tap_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&HostTap::Traverse)},
+                                {Py_tp_clear, reinterpret_cast<void*>(&HostTap::Clear)},
+                                {0, nullptr}};
+
+}  // namespace
+
+void BindHostTap(nb::module_& m) {
+  nb::class_<HostTap>(m, "HostTap", nb::type_slots(host_tap_slots), "What JAX calls for a tap of a program.")
+      .def(nb::init<nb::object, nb::object, std::string, nb::dict, bool, std::vector<int32_t>,
+                    std::optional<std::pair<uint32_t, nb::sequence>>, nb::tuple, bool>(),
+           nb::arg("told"), nb::arg("callback").none(), nb::arg("name"), nb::arg("attributes"), nb::arg("has_step"),
+           nb::arg("ordinals"), nb::arg("packed").none(), nb::arg("answer"), nb::arg("threaded"))
+      .def("__call__", &HostTap::Call, nb::arg("arrays"), nb::sig("def __call__(self, *arrays: object) -> tuple"))
+      .def_prop_ro("told", &HostTap::told, "What it was made of.");
+}
+
+}  // namespace callout::python

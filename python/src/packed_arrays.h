@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several arrays that a program sent as one of unsigned words, as the buffers that it would pass.
+#pragma once
+
+#include "bindings.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "arrays.h"
+
+namespace callout::python {
+
+/// Where the arrays lie in the one. An element takes one word; of a smaller one, the word's lowest bytes are it.
+class PackedLayout {
+ public:
+  /// `parts`: the dtype and the shape of each, in the order in which they lie there. Throws nanobind's type_error for a
+  /// dtype that XLA does not have or that is no whole number of bytes. Requires GIL.
+  PackedLayout(uint32_t word_bytes, const nanobind::sequence& parts);
+
+  /// One of the arrays.
+  struct Part {
+    DType dtype;
+    uint32_t item_bytes;
+    std::vector<int64_t> extents;
+    int64_t elements;
+  };
+  const std::vector<Part>& parts() const { return parts_; }
+  uint32_t word_bytes() const { return word_bytes_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  uint32_t word_bytes_;
+  uint64_t bytes_ = 0;
+  std::vector<Part> parts_;
+};
+
+/// The arrays of one message. Borrowed: valid while the message and the layout live.
+class PackedArrays {
+ public:
+  /// `message` has `layout.bytes()` bytes.
+  PackedArrays(const PackedLayout& layout, const char* message);
+  const std::vector<callout_buffer>& buffers() const { return buffers_; }
+
+ private:
+  std::vector<std::vector<char>> narrowed_;
+  std::vector<callout_buffer> buffers_;
+};
+
+}  // namespace callout::python

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs for a TPU run on a CPU: their sends and receives become calls of what JAX would have called."""
+
+import dataclasses
+import functools
+import threading
+
+import callout
+import callout.host
+import jax
+import jax.extend.backend
+import jax.numpy as jnp
+import numpy as np
+import platforms
+import pytest
+import tpu_programs
+from callout._export import artifacts, host_transfers
+from jax.interpreters import mlir
+from tpu_programs import NAMED, NUMBERS, PARTS, PROGRAMS, Program
+
+pytestmark = [
+    pytest.mark.cpu_only("it runs programs for a TPU on a CPU"),
+    pytest.mark.native_only("it is about programs for a TPU, which go by JAX's callbacks in any case"),
+]
+
+
+class Backend:
+    """A client of a TPU that keeps what it is to call, and for which channels."""
+
+    def __init__(self):
+        self.made = []
+
+    def make_python_callback_from_host_send_and_recv(self, function, operands, results, sent, received, _serializer):
+        self.made.append((function, operands, results, sent, received))
+        return function
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    found = Backend()
+    monkeypatch.setattr(jax.extend.backend, "get_backend", lambda platform: found)
+    callout.register(NAMED, tpu_programs.double)
+    yield found
+    found.made.clear()
+    callout.unregister(NAMED)
+
+
+class OnCpu:
+    """A program for a TPU that runs here."""
+
+    def __init__(self, backend, function, spec):
+        traced = function.trace(spec)
+        lowered = traced.lower(lowering_platforms=("tpu",))
+        self.text = lowered.as_text()
+        self.names = {}
+        for function_of_jax, _, _, sent, received in backend.made:
+            name = host_transfers.channels_name(sent, received)
+            self.names[name] = (sent, received)
+            callout.register(name, lambda *arrays, call=function_of_jax: self.call(call, arrays))
+        self.threads = set()
+        self.sent = backend.made
+        self._run = _runnable(self.text, function, spec, self.names)
+
+    def call(self, function, arrays):
+        self.threads.add(threading.get_ident())
+        outs = function(*arrays)
+        assert isinstance(outs, tuple)  # or JAX refuses them
+        return outs[0] if len(outs) == 1 else outs or None
+
+    def __call__(self, x):
+        out = jax.block_until_ready(self._run(x))
+        callout.barrier_wait()
+        return out
+
+    def close(self):
+        for name in self.names:
+            callout.unregister(name)
+
+
+def _runnable(text, function, spec, names):
+    """JAX's own way to a program for which nobody has a function: that of an exported one with another module."""
+    artifact = callout.host.rewrite_host_transfers(text, names=names)
+    with artifacts.opened(artifact) as module:
+        (main,) = [
+            op
+            for op in module.body.operations
+            if op.operation.name == "func.func" and "main" in str(op.attributes["sym_name"])
+        ]
+        tokens = sum(argument.type == mlir.token_type() for argument in main.regions[0].blocks[0].arguments)
+        artifacts.remove_tokens(module, [True] * tokens)
+        artifact = artifacts.closed(module, artifacts.version_of(artifact))
+    outs = jax.eval_shape(function, spec)
+    stand_in = jax.jit(lambda x: jax.tree.map(lambda out: jnp.zeros(out.shape, out.dtype), outs), keep_unused=True)
+    exported = jax.export.export(stand_in)(jax.ShapeDtypeStruct(spec.shape, spec.dtype, sharding=spec.sharding))
+    return jax.jit(dataclasses.replace(exported, mlir_module_serialized=artifact).call)
+
+
+@pytest.fixture
+def on_cpu(backend):
+    running = []
+
+    def run(program, note):
+        backend.made.clear()
+        function, spec = tpu_programs.jitted(program, note, platforms.devices(4) if program.mesh else None)
+        running.append(OnCpu(backend, function, spec))
+        argument = np.arange(8, dtype=np.float32)
+        return running[-1], argument if spec.sharding is None else jax.device_put(argument, spec.sharding)
+
+    yield run
+    for one in running:
+        one.close()
+
+
+def plain(value):
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    return value if isinstance(value, str) else np.asarray(value).tolist()
+
+
+RUNS = [program for program in PROGRAMS if program.result is not None]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_program_sends_and_receives_no_more_than_it_must(backend, program):
+    devices = jax.devices()
+    if program.mesh and len(devices) < 4:
+        pytest.skip("needs 4 devices")
+    function, spec = tpu_programs.jitted(program, lambda *_: None, devices if program.mesh else None)
+    text = function.trace(spec).lower(lowering_platforms=("tpu",)).as_text()
+    assert (text.count("stablehlo.send"), text.count("stablehlo.recv")) == (program.sends, program.receives)
+    assert "custom_call" not in text.replace("custom_call @Sharding", "")
+    channels = [channel for made in backend.made for channel in (*made[3], *made[4])]
+    assert len(set(channels)) == len(channels) == program.sends + program.receives
+    assert all(f"handle = {channel}," in text for channel in channels)
+
+
+@pytest.mark.parametrize("program", RUNS, ids=lambda program: program.name)
+def test_what_a_program_sends_arrives_and_its_results_are_right(on_cpu, program):
+    got = []
+    run, argument = on_cpu(program, lambda *values: got.append(plain(values[0] if len(values) == 1 else values)))
+    assert plain(run(argument)) == program.result
+    if program.arrived is not None:
+        assert (got if program.in_order else sorted(got)) == program.arrived
+    assert run.threads
+
+
+def test_a_tree_travels_in_one_array_whatever_its_dtypes(on_cpu, tmp_path):
+    got = []
+    (program,) = [program for program in PROGRAMS if program.make is tpu_programs.tree]
+    run, argument = on_cpu(program, got.append)
+    (made,) = run.sent
+    assert str(made[1][0]).startswith("u32[20]")  # 2 halves, 8 flags, 8 numbers, nothing, 1 small, and the step
+    run(argument)
+    (value,) = got
+    assert {key: (array.dtype.name, plain(array)) for key, array in value.items()} == {
+        "half": ("bfloat16", [0, 0.5]),
+        "flag": ("bool", [False] * 6 + [True] * 2),
+        "number": ("float32", NUMBERS),
+        "nothing": ("float32", []),
+        "small": ("int8", -3),
+    }
+
+
+def test_each_shard_comes_from_its_device(on_cpu):
+    got = []
+
+    def make(_):
+        return lambda x: callout.tap(
+            lambda v, device: got.append((device, plain(v))), x, sharding="local", with_device=True
+        )
+
+    run, argument = on_cpu(Program("shards", make, 1, 0, "shard_map"), None)
+    run(argument)
+    expected = zip(platforms.devices(4), PARTS, strict=True)
+    assert sorted((device.id, value) for device, value in got) == [(device.id, value) for device, value in expected]
+
+
+def test_shards_of_two_dimensions_and_replicated_ones_are_sent_as_they_lie(backend):
+    kinds = (jax.sharding.AxisType.Explicit,) * 2
+    mesh = jax.sharding.Mesh(np.array(platforms.devices(4)).reshape(2, 2), ("x", "y"), axis_types=kinds)
+    each = ((jax.P("x", "y"), "f32[4,3]", False), (jax.P(None, "y"), "f32[8,3]", True), (jax.P(), "f32[8,6]", False))
+    for spec, shape, is_ordered in each:
+        backend.made.clear()
+        value = jax.ShapeDtypeStruct((8, 6), jnp.float32, sharding=jax.NamedSharding(mesh, spec))
+        tap = jax.jit(functools.partial(callout.tap, print, sharding="local", ordered=is_ordered))
+        text = tap.trace(value).lower(lowering_platforms=("tpu",)).as_text()
+        (made,) = backend.made
+        assert str(made[1][0]).startswith(shape)
+        assert "manual_computation" in text
+
+
+def test_a_failure_of_what_nobody_waits_for_is_the_next_barriers(on_cpu):
+    def make(options):
+        return Program("unbound", lambda _: lambda x: callout.tap("nobody.bound.this", x, **options), 1, 0)
+
+    run, argument = on_cpu(make({}), None)
+    jax.block_until_ready(run._run(argument))
+    with pytest.raises(callout.UnboundNameError, match=r"nobody\.bound\.this"):
+        callout.barrier_wait()
+    run, argument = on_cpu(make({"on_full": "fail"}), None)
+    with pytest.raises(callout.CallbackError, match=r"nobody\.bound\.this"):
+        run(argument)
+
+
+def test_what_packs_in_no_word_is_received_for(backend):
+    """XLA says nothing of the order of several sends, so the program waits."""
+    wide = jax.ShapeDtypeStruct((3,), jnp.complex64), jax.ShapeDtypeStruct((2,), jnp.int4)
+    tap = jax.jit(lambda x, y: callout.tap(print, (x, y)))
+    text = tap.trace(*wide).lower(lowering_platforms=("tpu",)).as_text()
+    assert (text.count("stablehlo.send"), text.count("stablehlo.recv")) == (2, 1)
+    assert [[str(shape) for shape in made[1]] for made in backend.made] == [["c64[3]{0}", "s4[2]{0}"]]
+    alone = jax.jit(lambda x: callout.tap(print, x)).trace(wide[0]).lower(lowering_platforms=("tpu",)).as_text()
+    assert (alone.count("stablehlo.send"), alone.count("stablehlo.recv")) == (1, 0)
