@@ -99,10 +99,10 @@ PYTHON: dict[str, set[str]] = {
     "buffer_callback": {"_base", "_calls", "_ext", "_primitives", "_targets"},
     "ffi": {"_base", "_calls", "_custom_calls", "_jax_compat", "_primitives"},
     "host": {"_export", "_targets"},
-    "cpp": {"_base", "_ext", "_native"},
-    "cuda": {"_ext", "_native"},
+    "cpp": {"_base", "_native"},
     "host_callback": {"_base", "_ext", "_host_callback", "_primitives", "_runtime", "_targets"},
     "numba": {"_custom_calls", "_native"},
+    "cuda": {"_native"},
     "numba_cuda": {"_native"},
     rooms.DOOR: {
         "_base",

@@ -7,15 +7,14 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import _ext
 from ._base import errors
 from ._native.compiler import CompileError as CompileError
-from ._native.compiler import build, find_compiler
+from ._native.compiler import find_compiler
 from ._native.cpp_function import Function as Function
+from ._native.cpp_function import library_target
 from ._native.function import Settings
-from ._native.library import Functions, chosen_functions, source_file
+from ._native.library import Functions, build_library, loaded_functions, source_file
 from ._native.module import Module as _Module
-from ._native.target import Library, library_target
 
 __all__ = ["CompileError", "Function", "Module", "load", "load_inline"]
 
@@ -71,9 +70,7 @@ def load_inline(
         >>> jax.jit(lambda x: module.scale(x, factor=2.0))(jnp.ones(3))
         Array([2., 2., 2.], dtype=float32)
     """
-    if not isinstance(source, str):
-        raise TypeError(f"callout.cpp.load_inline: the source must be a string, got {source!r}")
-    with source_file(source, name or "inline", ".cc") as file:
+    with source_file("callout.cpp.load_inline", source, name or "inline", ".cc") as file:
         return _load([file], functions, flags, include_dirs, name or "inline", embed)
 
 
@@ -144,16 +141,11 @@ def _load(
     name: str,
     embed: bool,
 ) -> Module:
-    own = str(Path(__file__).parent / "include")
-    path, digest = build(find_compiler(), files, list(flags), [*include_dirs, own], name)
+    path, digest = build_library(find_compiler(), files, flags, include_dirs, name)
     return _open(path, digest, functions, name, embed)
 
 
 def _open(path: Path, digest: str, functions: Functions, name: str, embed: bool) -> Module:
-    loaded = {}
-    for function, chosen in chosen_functions("callout.cpp", path, name, functions).items():
-        label = f"{name}.{function}"
-        callback = _ext.load_native(label, f"{path}:{function}")
-        library = Library(path, function) if embed else None
-        loaded[function] = Function(library_target(label, callback, digest, library), function, Settings(**chosen))
-    return Module(name, path, loaded)
+    loaded = loaded_functions("callout.cpp", path, digest, name, functions, embed)
+    made = {function: Function(library_target(code), function, Settings(**chosen)) for function, code, chosen in loaded}
+    return Module(name, path, made)

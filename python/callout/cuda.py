@@ -10,22 +10,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _ext
 from ._native.compiler import CompileError as CompileError
-from ._native.compiler import build
-from ._native.gpu.compiler import compile_source, joined
-from ._native.gpu.cubin import kind_of, parameter_sizes, text_of
+from ._native.gpu.cuda_function import Code, CudaSettings
 from ._native.gpu.cuda_function import Function as Function
-from ._native.gpu.cuda_target import Code, CudaSettings
-from ._native.gpu.host_function import HostCode, HostSettings
+from ._native.gpu.cuda_source import base_name, signatures
 from ._native.gpu.host_function import HostFunction as HostFunction
+from ._native.gpu.host_function import HostSettings
+from ._native.gpu.images import kind_of, parameter_sizes, text_of
 from ._native.gpu.kernel import Image
 from ._native.gpu.nvcc import find_nvcc
-from ._native.gpu.parameter import Kind, Parameter, parse
-from ._native.gpu.signature import base_name, signatures
-from ._native.library import Functions, chosen_functions, source_file
+from ._native.gpu.nvrtc import compile_source, joined
+from ._native.gpu.parameters import Kind, Parameter, parse
+from ._native.library import Functions, build_library, loaded_functions, source_file
 from ._native.module import Module as _Module
-from ._native.target import Library
 
 __all__ = [
     "CompileError",
@@ -220,18 +217,11 @@ def load_host(
         ... ''')
         >>> y = module.copy(jnp.ones(3))
     """
-    if not isinstance(source, str):
-        raise TypeError(f"callout.cuda.load_host: the source must be a string, got {source!r}")
     name = name or "inline"
-    folders = [*include_dirs, str(Path(__file__).parent / "include")]
-    with source_file(source, name, ".cu") as file:
-        path, digest = build(find_nvcc(arch, flags), [file], flags, folders, name)
-    made = {}
-    for function, settings in chosen_functions("callout.cuda", path, name, functions).items():
-        label = f"{name}.{function}"
-        callback = _ext.load_native(label, f"{path}:{function}")
-        code = HostCode(label, callback, digest, Library(path, function) if embed else None)
-        made[function] = HostFunction(code, function, HostSettings(**settings))
+    with source_file("callout.cuda.load_host", source, name, ".cu") as file:
+        path, digest = build_library(find_nvcc(arch, flags), [file], flags, include_dirs, name)
+    loaded = loaded_functions("callout.cuda", path, digest, name, functions, embed)
+    made = {function: HostFunction(code, function, HostSettings(**chosen)) for function, code, chosen in loaded}
     return HostModule(name, path, made)
 
 

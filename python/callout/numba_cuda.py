@@ -20,12 +20,12 @@ import numpy as np
 
 from ._native.function import Constants, Settings
 from ._native.gpu.callable import numba_cuda_callable as numba_cuda_callable
-from ._native.gpu.function import GpuFunction
-from ._native.gpu.launch import Dims
-from ._native.gpu.numba_code import has_compiler, is_simulated
+from ._native.gpu.kernel import Dims, LaunchSettings, SharedBytes
+from ._native.gpu.kernel_function import GpuFunction
 from ._native.gpu.numba_compiler import Baked
-from ._native.gpu.numba_import import HOW_TO_GET
-from ._native.gpu.numba_target import LaunchSettings, NumbaCudaTarget, SharedBytes, baked, numba_cuda_target
+from ._native.gpu.numba_cuda_target import NumbaCudaTarget, baked, numba_cuda_target
+from ._native.gpu.numba_image import has_compiler, is_simulated
+from ._native.gpu.numba_packages import HOW_TO_GET
 
 __all__ = ["NumbaCudaKernel", "numba_cuda_callable", "numba_cuda_kernel"]
 

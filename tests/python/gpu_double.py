@@ -150,7 +150,7 @@ def on_cpu() -> Iterator[None]:
             pytest.skip(f"needs the C++ build (make test-cpp): {file.name} is missing")
     _register()
     from callout._native.gpu.callable import CallableTarget
-    from callout._native.gpu.target import GpuTarget
+    from callout._native.gpu.kernel_function import GpuTarget
 
     patch = pytest.MonkeyPatch()
     for target in (GpuTarget, CallableTarget):

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._native.gpu import cubin, numba_code
-from callout._native.gpu.numba_code import compiled, compiler_of
+from callout._native.gpu import images, numba_image
 from callout._native.gpu.numba_compiler import ArrayType, NumberType
+from callout._native.gpu.numba_image import compiled, compiler_of
 from callout.numba_cuda import numba_cuda_kernel
 from gpu_double import gpu_double  # noqa: F401
 from numba_on_host import numba_on_host  # noqa: F401
@@ -38,10 +38,10 @@ def test_the_double_is_a_device(copy):
 
 def test_images_are_for_the_device_and_come_with_ptx(copy):
     image = compiled("test", copy, PARAMETERS).image
-    assert cubin.kind_of(image.code) == "cubin"
-    assert cubin.kind_of(image.portable) == "ptx"
+    assert images.kind_of(image.code) == "cubin"
+    assert images.kind_of(image.portable) == "ptx"
     assert b".target sm_90\n" in image.portable  # not sm_90a, which is good for no other
-    assert cubin.parameter_sizes(image.code)[image.symbol] == cubin.parameter_sizes(image.portable)[image.symbol]
+    assert images.parameter_sizes(image.code)[image.symbol] == images.parameter_sizes(image.portable)[image.symbol]
 
 
 def test_the_kernel_keeps_what_was_compiled(copy):
@@ -64,7 +64,7 @@ def test_kernels_with_signatures(cuda):
     call = numba_cuda_kernel(scale, same, grid=1, block=4)
     x = jnp.arange(4, dtype=jnp.float32)
     assert jax.jit(lambda x: call(x, by=2.5, n=4))(x).tolist() == [0, 2.5, 5, 7.5]
-    (code,) = numba_code._codes[scale].values()
+    (code,) = numba_image._codes[scale].values()
     assert code.numbers == (None, None, np.dtype(np.float32), np.dtype(np.int32))
     with pytest.raises(TypeError, match="constant 'n' is 4294967300, which the kernel takes as int32"):
         call(x, by=2.5, n=4 + 2**32)

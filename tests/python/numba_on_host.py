@@ -11,7 +11,7 @@ import re
 
 import gpu_double
 import pytest
-from callout._native.gpu import cubin
+from callout._native.gpu import images
 from callout._native.gpu.numba_cuda_compiler import NumbaCuda
 from callout._native.gpu.numba_mlir_compiler import NumbaCudaMlir
 
@@ -173,7 +173,7 @@ def bind(code):
         control.bind_global(ctypes.byref(variable))
         _kept.append(variable)
     function = compile_for_the_host(symbol, _modules(code), globals_)
-    sizes = cubin.parameter_sizes(code.image.code)[symbol]
+    sizes = images.parameter_sizes(code.image.code)[symbol]
     bytes_ = (ctypes.c_size_t * len(sizes))(*sizes)
     kernel = SoftwareGpuKernel(symbol.encode(), function, len(sizes), bytes_, 0, 0)
     control.bind(ctypes.byref(kernel))

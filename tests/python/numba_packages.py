@@ -7,9 +7,10 @@ import warnings
 
 import numpy as np
 import pytest
-from callout._native.gpu.numba_code import compiled
+from callout._native.gpu.kernel import LaunchSettings
 from callout._native.gpu.numba_compiler import ArrayType
-from callout._native.gpu.numba_target import LaunchSettings, numba_cuda_target
+from callout._native.gpu.numba_cuda_target import numba_cuda_target
+from callout._native.gpu.numba_image import compiled
 
 INSTALLED = [name for name in ("numba_cuda", "numba_cuda_mlir") if importlib.util.find_spec(name)]
 

@@ -4,8 +4,8 @@
 import callout
 import platforms
 import pytest
-from callout._native.gpu.compiler import compile_source
-from callout._native.gpu.cubin import check_parameters, kind_of, parameter_sizes
+from callout._native.gpu.images import check_parameters, kind_of, parameter_sizes
+from callout._native.gpu.nvrtc import compile_source
 from cuda_compilers import SCALE, require_nvrtc
 
 require_nvrtc()

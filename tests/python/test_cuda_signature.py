@@ -4,9 +4,8 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._native.gpu.constants import constant_bytes
-from callout._native.gpu.parameter import Kind, Parameter, dtype_of, parse
-from callout._native.gpu.signature import base_name, signatures
+from callout._native.gpu.cuda_source import base_name, signatures
+from callout._native.gpu.parameters import Kind, Parameter, constant_bytes, dtype_of, parse
 
 
 def read(source, kernel="f", defines=None):

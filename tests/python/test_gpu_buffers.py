@@ -8,7 +8,7 @@ from pathlib import Path
 import callout
 import gpu_double
 import pytest
-from callout._native.gpu import numba_import
+from callout._native.gpu import numba_packages
 from cuda_compilers import require_nvcc
 
 HERE = Path(__file__).parent
@@ -37,6 +37,6 @@ def test_host_functions_of_cuda():
 def test_without_numba_the_function_says_what_to_install(monkeypatch):
     for package in ("numba.cuda", "numba_cuda_mlir"):
         monkeypatch.delitem(sys.modules, package, raising=False)
-    monkeypatch.setattr(numba_import, "_has", lambda package: False)
+    monkeypatch.setattr(numba_packages, "_has", lambda package: False)
     with pytest.raises(ImportError, match=r"needs numba-cuda, which is not installed \(pip install numba-cuda\[cu13\]"):
         callout.numba_cuda.numba_cuda_callable(print, ())

@@ -14,9 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from callout._native.function import Settings
-from callout._native.gpu.function import GpuFunction
 from callout._native.gpu.kernel import Image, Kernel, Launch, Parameters
-from callout._native.gpu.target import GpuTarget
+from callout._native.gpu.kernel_function import GpuFunction, GpuTarget
 from gpu_double import IMAGE, calls, fail, gpu_double  # noqa: F401
 
 if not IMAGE.is_file():

@@ -6,7 +6,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from callout._native.gpu.launch import launch_shape
+from callout._native.gpu.kernel import launch_shape
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 from callout._native.function import Settings
-from callout._native.gpu.function import GpuFunction
 from callout._native.gpu.kernel import Image, Kernel, Launch, Parameters
-from callout._native.gpu.target import GpuTarget
+from callout._native.gpu.kernel_function import GpuFunction, GpuTarget
 
 
 class Target(GpuTarget):

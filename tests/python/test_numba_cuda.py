@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._native.gpu import cubin, numba_code, ptx
-from callout._native.gpu.numba_code import compiled, compiler_of
+from callout._native.gpu import images, numba_image
 from callout._native.gpu.numba_compiler import ArrayType, Baked
+from callout._native.gpu.numba_image import compiled, compiler_of
 from callout.numba_cuda import numba_cuda_kernel
 from numba_packages import cuda_of, kernel_for, require
 
@@ -63,11 +63,11 @@ def test_code_dies_with_its_kernel():
         return weakref.ref(nothing)
 
     gc.collect()
-    before = len(numba_code._codes)
+    before = len(numba_image._codes)
     dead = make()
     gc.collect()
     assert dead() is None
-    assert len(numba_code._codes) == before
+    assert len(numba_image._codes) == before
 
 
 def test_threads_compile_a_kernel_once(copy):
@@ -112,7 +112,7 @@ def test_kernels_that_are_linked_become_cubins(cuda, monkeypatch):
     assert kernel.launch.cooperative
     assert kernel.image.portable is None
     assert kernel.image.code.startswith(b"\x7fELF")
-    assert cubin.parameter_sizes(kernel.image.code)[kernel.image.symbol] == kernel.parameters.sizes
+    assert images.parameter_sizes(kernel.image.code)[kernel.image.symbol] == kernel.parameters.sizes
 
 
 @pytest.mark.cpu_only(LINKED)
@@ -140,9 +140,9 @@ def test_constants_take_part_in_the_code_or_in_the_parameters(cuda):
     x = jax.ShapeDtypeStruct((3,), jnp.float32)
     for n, mode in itertools.product((1, 2), ("scale", "add")):
         call.prepare(x, n=n, scale=n / 2, mode=mode)
-    assert len(numba_code._codes[affine]) == 2
+    assert len(numba_image._codes[affine]) == 2
     call.prepare(x, n=np.int32(1))  # another type, and the default
-    assert len(numba_code._codes[affine]) == 3
+    assert len(numba_image._codes[affine]) == 3
 
 
 def refused(kernel, *args, error=TypeError, match, **constants):
@@ -206,7 +206,7 @@ def test_device_functions_are_compiled_with_the_kernel(cuda):
         out[0] = first(x)
 
     image = compiled("test", uses, [ArrayType(F32, 1, False), ArrayType(F32, 1, True)]).image
-    assert ptx.is_complete((image.portable or b"").decode())
+    assert images.is_complete((image.portable or b"").decode())
 
 
 def test_debug_kernels_say_what_their_codes_mean(cuda):
@@ -290,8 +290,8 @@ def test_what_is_no_kernel(cuda, copy):
         ({"grid": 1, "block": 1025}, "at most 1024"),
         ({"grid": (1, 65536), "block": 1}, r"grid\.y is at most 65535"),
         ({"grid": lambda *_: 1}, "say how many threads to launch"),
-        ({"launch_dims": 1, "shared_mem": -1}, "shared_mem must be bytes"),
-        ({"launch_dims": 1, "shared_mem": 1.5}, "shared_mem must be bytes"),
+        ({"launch_dims": 1, "shared_mem": -1}, "shared_mem must be a number of bytes"),
+        ({"launch_dims": 1, "shared_mem": 1.5}, "shared_mem must be a number of bytes"),
     ],
 )
 def test_launches_that_cannot_be_are_refused_when_the_function_is_made(copy, launch, match):
@@ -317,7 +317,7 @@ def test_launches_of_functions_are_checked_when_traced(copy):
     with pytest.raises(ValueError, match=r"numba_cuda 'copy': block\.x is at most 1024, got 2000"):
         call.prepare(x)
     call = numba_cuda_kernel(copy, same, grid=1, block=1, shared_mem=lambda *_: -1)
-    with pytest.raises(ValueError, match="numba_cuda 'copy': shared_mem must be bytes, 0 or more, got -1"):
+    with pytest.raises(ValueError, match="numba_cuda 'copy': shared_mem must be a number of bytes, got -1"):
         call.prepare(x)
 
 
@@ -337,14 +337,14 @@ def test_compilers_without_their_tools_say_how_to_get_them(cuda, copy, monkeypat
 def test_ptx_that_calls_what_it_does_not_have():
     text = ".extern .func (.param .b32 r) cudaCGSynchronize\n(\n.param .b64 p\n)\n;\n"
     text += ".extern .func  (.param .b32 r) vprintf\n"
-    assert ptx.missing_functions(text) == {"cudaCGSynchronize"}
-    assert not ptx.is_complete(".address_size 64\n" + text)
-    assert not ptx.is_complete(".address_size 64\n.address_size 64\n")
-    assert ptx.is_complete(".address_size 64\n.extern .shared .align 8 .b8 memory[];\n")
+    assert images.missing_functions(text) == {"cudaCGSynchronize"}
+    assert not images.is_complete(".address_size 64\n" + text)
+    assert not images.is_complete(".address_size 64\n.address_size 64\n")
+    assert images.is_complete(".address_size 64\n.extern .shared .align 8 .b8 memory[];\n")
 
 
 def test_values_that_compile_to_the_same():
-    from callout._native.gpu.numba_target import baked
+    from callout._native.gpu.numba_cuda_target import baked
 
     assert baked((1, np.arange(3))) == baked((1, np.arange(3)))
     for one, other in [(1, 1.0), (0.0, -0.0), (True, 1), ("1", 1), (np.arange(2), np.arange(2.0)), ((1,), (1, 1))]:

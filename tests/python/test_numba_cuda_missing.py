@@ -53,7 +53,7 @@ def test_numpy_is_as_it_was():
     code = (
         "import json, numpy as np\n"
         "before = set(vars(np))\n"
-        "from callout._native.gpu.numba_import import import_numba_cuda\n"
+        "from callout._native.gpu.numba_packages import import_numba_cuda\n"
         "import_numba_cuda()\n"
         "print(json.dumps(['row_stack' in before, 'row_stack' in vars(np)]))\n"
     )

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._native.gpu import cubin
+from callout._native.gpu import images
 from callout._native.gpu.kernel import Parameters
 from callout._native.gpu.numba_parameters import Array, MemrefAbi, NumbaAbi, pack
 from numba_packages import kernel_for, require
@@ -27,7 +27,7 @@ def test_arrays_are_packed_as_the_image_takes_them(cuda, shape):
 
     avals = [jax.ShapeDtypeStruct(shape, jnp.float32), jax.ShapeDtypeStruct((2, 2), jnp.int8)]
     kernel = kernel_for(nothing, avals, [avals[0]])
-    sizes = cubin.parameter_sizes(kernel.image.code)[kernel.image.symbol]
+    sizes = images.parameter_sizes(kernel.image.code)[kernel.image.symbol]
     assert kernel.parameters.sizes == sizes
     assert set(sizes) == {8}
 
@@ -42,7 +42,7 @@ def test_arrays_of_every_dtype_are_packed_alike(cuda, dtype):
     with jax.enable_x64(True):
         aval = jax.ShapeDtypeStruct((2, 3), jnp.dtype(dtype))
         kernel = kernel_for(copy, [aval], [aval])
-    assert kernel.parameters.sizes == cubin.parameter_sizes(kernel.image.code)[kernel.image.symbol]
+    assert kernel.parameters.sizes == images.parameter_sizes(kernel.image.code)[kernel.image.symbol]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -55,7 +55,7 @@ def test_numbers_are_packed_as_the_image_takes_them(cuda, dtype):
         number = np.asarray(1, jnp.dtype(dtype))[()]
         aval = jax.ShapeDtypeStruct((1,), jnp.dtype(dtype))
         kernel = kernel_for(nothing, [], [aval], {"before": np.uint8(1), "number": number, "after": np.int64(7)})
-    assert kernel.parameters.sizes == cubin.parameter_sizes(kernel.image.code)[kernel.image.symbol]
+    assert kernel.parameters.sizes == images.parameter_sizes(kernel.image.code)[kernel.image.symbol]
 
 
 def words(abi, array):

@@ -127,7 +127,7 @@ def numba_interface() -> str:
     gpu()
     need("numba_cuda")
     need("callout.numba_cuda")
-    from callout._native.gpu.numba_import import import_cuda
+    from callout._native.gpu.numba_packages import import_cuda
 
     cuda = import_cuda("gpu-check")
 
@@ -209,7 +209,7 @@ def _functions() -> tuple[Any, Any]:
     """A function that doubles in two launches, and Numba's module."""
     gpu()
     need("numba_cuda")
-    from callout._native.gpu.numba_import import import_cuda
+    from callout._native.gpu.numba_packages import import_cuda
 
     cuda = import_cuda("gpu-check")
 

@@ -12,7 +12,9 @@ import numpy as np
 
 from .. import _ext
 from .._custom_calls.foreign_attributes import Constant
+from .._targets.target import interned
 from .function import Constants, NativeFunction, Settings
+from .library import LoadedFunction
 from .target import NativeTarget
 
 _IN, _OUT, _ATTRIBUTE = 1, 2, 3
@@ -134,3 +136,13 @@ class Function(NativeFunction):
             shape = () if parameter.rank == 0 else same_rank[0]
             results.append(jax.ShapeDtypeStruct(shape, np.dtype(parameter.dtype)))
         return results[0] if len(results) == 1 else tuple(results)
+
+
+def library_target(code: LoadedFunction) -> NativeTarget:
+    """The target of a function of a shared library."""
+    return interned(
+        "native",
+        None,
+        (code.digest, code.label, code.library is not None),
+        lambda key: NativeTarget(key, code.label, code.callback, code.digest, code.library),
+    )

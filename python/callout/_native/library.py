@@ -1,33 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of a shared library: which there are, and where their source is while it is compiled."""
+"""Shared libraries of C++ and of CUDA C++: how they are compiled, and the functions that are loaded from them."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .compiler import CompileError
+from .. import _ext
+from .compiler import CompileError, Compiler, build
 from .elf import exported_symbols
+from .target import Library
 
 Functions = Sequence[str] | Mapping[str, Mapping[str, Any]] | None
 
 _RECORD = "_callout_record"
 
 
+@dataclasses.dataclass(frozen=True)
+class LoadedFunction:
+    """A function of a library. `digest`: of what the library was made of; `library`: if programs carry it along."""
+
+    label: str
+    callback: _ext.Callback
+    digest: str
+    library: Library | None
+
+
 @contextlib.contextmanager
-def source_file(source: str, name: str, suffix: str) -> Iterator[Path]:
+def source_file(where: str, source: str, name: str, suffix: str) -> Iterator[Path]:
     """A file with this source, as long as the block lasts. Compilers call it by the name of the module."""
+    if not isinstance(source, str):
+        raise TypeError(f"{where}: the source must be a string, got {source!r}")
     with tempfile.TemporaryDirectory(prefix="callout-source-") as folder:
         file = Path(folder) / ((re.sub(r"\W", "_", name) or "inline") + suffix)
         file.write_text(f'#line 1 "{file.name}"\n{source}\n')
         yield file
 
 
-def chosen_functions(where: str, path: Path, name: str, functions: Functions) -> Mapping[str, Mapping[str, Any]]:
+def build_library(
+    compiler: Compiler, files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[str], name: str
+) -> tuple[Path, str]:
+    """What `build` returns, for sources that find Callout's own headers."""
+    own = str(Path(__file__).parent.parent / "include")
+    return build(compiler, files, flags, [*include_dirs, own], name)
+
+
+def loaded_functions(
+    where: str, path: Path, digest: str, name: str, functions: Functions, embed: bool
+) -> Iterator[tuple[str, LoadedFunction, Mapping[str, Any]]]:
+    """(name, function, settings) of those that `functions` chooses; see `_chosen`. `embed`: programs carry the library."""
+    for function, settings in _chosen(where, path, name, functions).items():
+        label = f"{name}.{function}"
+        callback = _ext.load_native(label, f"{path}:{function}")
+        yield function, LoadedFunction(label, callback, digest, Library(path, function) if embed else None), settings
+
+
+def _chosen(where: str, path: Path, name: str, functions: Functions) -> Mapping[str, Mapping[str, Any]]:
     """Functions with their settings: those of `functions`, or all that describe themselves.
 
     Raises:

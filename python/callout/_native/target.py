@@ -12,7 +12,7 @@ from typing import Any
 from jax.interpreters import mlir
 
 from .. import _ext
-from .._targets.target import PLATFORMS, Target, Transforms, interned
+from .._targets.target import PLATFORMS, Target, Transforms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,13 +105,3 @@ class NativeTarget(Target):
         """The target for operands and results of these shapes and dtypes. TypeError if there can be none."""
         del args, results
         return self
-
-
-def library_target(label: str, callback: _ext.Callback, content: str, library: Library | None) -> NativeTarget:
-    """The target of a function of a shared library. `content`: a digest of what the library was made of."""
-    return interned(
-        "native",
-        None,
-        (content, label, library is not None),
-        lambda key: NativeTarget(key, label, callback, content, library),
-    )

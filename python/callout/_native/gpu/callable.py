@@ -19,7 +19,7 @@ from ..._primitives.batching import check_vmap_method
 from ..._primitives.buffer import buffer_p
 from ..._targets.functions import function_name
 from ..._targets.target import Target, Transforms, interned
-from .numba_import import import_cuda
+from .numba_packages import import_cuda
 
 
 class CallableTarget(Target):

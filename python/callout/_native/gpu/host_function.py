@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ... import _ext
 from ..._calls.pure_callback import result_avals
 from ..._targets.target import interned
 from ..cpp_function import Function
 from ..function import Settings, shapes_of
-from ..target import Library, NativeTarget
+from ..library import LoadedFunction
+from ..target import NativeTarget
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,42 +32,14 @@ class HostTarget(NativeTarget):
     platforms = ("cuda",)
     has_parallel_lanes = False
 
-    def __init__(
-        self,
-        key: Any,
-        label: str,
-        callback: _ext.Callback,
-        content: str,
-        library: Library | None,
-        settings: HostSettings,
-    ):
-        super().__init__(key, label, callback, content, library)
+    def __init__(self, key: Any, code: LoadedFunction, settings: HostSettings):
+        super().__init__(key, code.label, code.callback, code.digest, code.library)
         self._graph = settings.graph
         self.handler = "callout.v1.buffer_capturable" if settings.command_buffer_compatible else "callout.v1.buffer"
 
     def attributes(self) -> dict[str, Any]:
         """What the call carries besides its name."""
         return {**super().attributes(), "graph": self._graph}
-
-
-@dataclasses.dataclass(frozen=True)
-class HostCode:
-    """A function of a library. `digest`: of what the library was made of; `library`: if programs carry it along."""
-
-    label: str
-    callback: _ext.Callback
-    digest: str
-    library: Library | None
-
-    def target(self, settings: HostSettings) -> HostTarget:
-        """The target of calls with these settings."""
-        how = (settings.graph, settings.command_buffer_compatible)
-        return interned(
-            "cuda_host",
-            None,
-            (self.digest, self.label, self.library is not None, how),
-            lambda key: HostTarget(key, self.label, self.callback, self.digest, self.library, settings),
-        )
 
 
 class HostFunction(Function):
@@ -80,8 +52,8 @@ class HostFunction(Function):
     _PACKAGE = "callout.cuda"
     _MORE_VMAP_METHODS = ()
 
-    def __init__(self, code: HostCode, name: str, settings: HostSettings):
-        super().__init__(code.target(settings), name, settings)
+    def __init__(self, code: LoadedFunction, name: str, settings: HostSettings):
+        super().__init__(_host_target(code, settings), name, settings)
         if settings.graph and settings.command_buffer_compatible:
             raise self._error(
                 "graph=True records the function into a graph of its own and command_buffer_compatible=True into XLA's, "
@@ -126,3 +98,14 @@ class HostFunction(Function):
         if self._host_settings.scratch is not None:
             raise self._error("with scratch, say what it returns: .options(out=jax.ShapeDtypeStruct(...))")
         return super()._results(args, avals, constants)
+
+
+def _host_target(code: LoadedFunction, settings: HostSettings) -> HostTarget:
+    """The target of calls with these settings."""
+    how = (settings.graph, settings.command_buffer_compatible)
+    return interned(
+        "cuda_host",
+        None,
+        (code.digest, code.label, code.library is not None, how),
+        lambda key: HostTarget(key, code, settings),
+    )

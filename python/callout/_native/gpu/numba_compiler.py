@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from .images import is_complete
 from .kernel import Image
 from .numba_parameters import Abi
-from .ptx import is_complete
 
 _NAMES = {"bool": "boolean"}
 _DTYPES = frozenset(

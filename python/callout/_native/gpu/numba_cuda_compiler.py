@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .numba_compiler import OLDEST_CAPABILITY, Capability, Code, Compiler, choose_image, fault_text, named_capability
-from .numba_import import import_numba_cuda
+from .numba_packages import import_numba_cuda
 from .numba_parameters import NumbaAbi
 
 _RAISES = re.compile(r"^\s*ret i32 ([1-9]\d*)\b", re.MULTILINE)

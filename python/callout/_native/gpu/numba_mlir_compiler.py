@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .cubin import parameter_sizes
+from .images import parameter_sizes
 from .numba_compiler import OLDEST_CAPABILITY, Capability, Code, Compiler, choose_image, fault_text, named_capability
 from .numba_parameters import MemrefAbi
 

@@ -15,19 +15,10 @@ from __future__ import annotations
 import dataclasses
 import struct
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
-
-class Parameters(Protocol):
-    """What is filled here."""
-
-    def add(self, data: bytes) -> None:
-        """Appends a parameter that is passed by value."""
-
-    def add_pointer(self, operand: int) -> None:
-        """Appends the address of an operand: arguments count first, then results."""
+from .kernel import Parameters
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,68 +3,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..._targets.functions import function_name
 from ..._targets.target import interned
-from .cubin import check_parameters
-from .kernel import Kernel, Launch, Parameters
-from .launch import Dims, launch_shape
-from .numba_code import array_type, compiled, compiler_of, number_type
+from .images import check_parameters
+from .kernel import Kernel, LaunchSettings, Parameters
+from .kernel_function import GpuTarget
 from .numba_compiler import Baked, Code, ParameterType
+from .numba_image import array_type, compiled, compiler_of, number_type
 from .numba_parameters import Array, pack
-from .target import GpuTarget
-
-SharedBytes = int | Callable[..., int]
-
-
-@dataclasses.dataclass(frozen=True)
-class LaunchSettings:
-    """How a kernel is launched, as its user said it."""
-
-    grid: Dims | None
-    block: Dims | None
-    launch_dims: Dims | None
-    threads_per_block: int
-    shared_mem: SharedBytes
-
-    def identity(self) -> Hashable:
-        """The same for the same functions, which it does not refer to: they may refer to what is launched."""
-        return tuple(
-            id(value) if callable(value) else tuple(value) if isinstance(value, list) else value
-            for value in (self.grid, self.block, self.launch_dims, self.threads_per_block, self.shared_mem)
-        )
-
-    def check(self, where: str) -> None:
-        """TypeError or ValueError for what no arguments make right."""
-        grid, block, dims = (1 if callable(value) else value for value in (self.grid, self.block, self.launch_dims))
-        launch_shape(where, (), (), grid=grid, block=block, launch_dims=dims, threads_per_block=self.threads_per_block)
-        if not callable(self.shared_mem):
-            self._shared_bytes(where, (), ())
-
-    def _shared_bytes(self, where: str, args: Sequence[Any], results: Sequence[Any]) -> int:
-        shared = self.shared_mem(*args, *results) if callable(self.shared_mem) else self.shared_mem
-        if isinstance(shared, bool) or not isinstance(shared, (int, np.integer)) or shared < 0:
-            raise ValueError(f"{where}: shared_mem must be bytes, 0 or more, got {shared!r}")
-        return int(shared)
-
-    def launch(self, where: str, args: Sequence[Any], results: Sequence[Any], *, cooperative: bool) -> Launch:
-        """For arguments and results. TypeError or ValueError if no GPU can launch that."""
-        grid, block = launch_shape(
-            where,
-            args,
-            results,
-            grid=self.grid,
-            block=self.block,
-            launch_dims=self.launch_dims,
-            threads_per_block=self.threads_per_block,
-        )
-        return Launch(grid, block, self._shared_bytes(where, args, results), cooperative)
 
 
 class NumbaCudaTarget(GpuTarget):

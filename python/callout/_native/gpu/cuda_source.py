@@ -7,7 +7,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 
-from .parameter import INTEGER_WORDS, Kind, Parameter, bare, dtype_of
+from .parameters import INTEGER_WORDS, Kind, Parameter, bare, dtype_of
 
 
 def signatures(source: str, defines: Mapping[str, str] | None = None) -> dict[str, Signature | None]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the `target` of a GPU kernel's primitive is: it makes the kernel for each combination of shapes and dtypes."""
+"""A GPU kernel as a JAX function, and its target, which makes the kernel for each combination of shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.interpreters import mlir
 
 from ... import _ext
 from ..._base import patches
 from ..._custom_calls import target_attributes
 from ..._primitives import context
+from ..function import NativeFunction
 from ..target import NativeTarget
 from .kernel import Kernel
 
@@ -88,3 +90,20 @@ class GpuTarget(NativeTarget, abc.ABC):
 
     def is_python(self) -> bool:
         return False
+
+
+class GpuFunction(NativeFunction):
+    """Called with arrays, or pytrees of them, and with its constants by keyword.
+
+    A launch without threads gives zeros. `vmap` launches the kernel once a lane, with the lane's arrays: in one call of the
+    program, or, for "sequential" and "sequential_unrolled", in a loop.
+    """
+
+    def _call(
+        self, flat: Sequence[Any], avals: Sequence[Any], target: NativeTarget, results: Sequence[Any], **params: Any
+    ) -> Sequence[Any]:
+        assert isinstance(target, GpuTarget)
+        launch = target.kernel_for(avals, results).launch
+        if 0 in (*launch.grid, *launch.block):
+            return [jnp.zeros(aval.shape, aval.dtype) for aval in results]
+        return super()._call(flat, avals, target, results, **params)

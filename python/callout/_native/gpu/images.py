@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an image for a GPU says of its kernels' parameters, read without a driver.
+"""What an image for a GPU says of its kernels' parameters, and what its PTX lacks, read without a driver.
 
 A cubin is ELF-64, little-endian. Its section `.nv.info.<kernel>` is a list of attributes: a byte for the format, a byte for
 the attribute, two bytes for a value or, in the format that has one, for the length of the data that follows. The attribute
@@ -131,3 +131,18 @@ def _of_ptx(text: str) -> dict[str, tuple[int, ...] | None]:
             raise ValueError(f"the parameters of {name} are ({parameters.strip()})")
         kernels[name] = tuple(int(item["bits"]) // 8 * int(item["count"] or 1) for item in found if item)
     return kernels
+
+
+_EXTERNAL = re.compile(r"\.extern\s+\.func\b(?:\s*\([^)]*\))?\s+([\w$.%]+)")
+# What every driver links by itself.
+_OF_THE_DRIVER = frozenset({"vprintf", "malloc", "free", "__assertfail"})
+
+
+def missing_functions(ptx: str) -> set[str]:
+    """Functions that it calls, and neither has nor finds in the driver: it is good only when linked with them."""
+    return set(_EXTERNAL.findall(ptx)) - _OF_THE_DRIVER
+
+
+def is_complete(ptx: str) -> bool:
+    """True for one module of PTX that needs no other."""
+    return ptx.count(".address_size") == 1 and not missing_functions(ptx)
