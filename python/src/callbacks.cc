@@ -95,11 +95,12 @@ void BindCallbacks(nb::module_& m) {
           "id", [](const CallbackHandle& self) { return self.callback->id(); }, "Of no other callback, ever.")
       .def_prop_ro("is_native",
                    [](const CallbackHandle& self) { return self.callback->worker() == internal::Worker::kNative; });
-  m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten").none(),
-        nb::arg("unflatten_value").none(), nb::arg("flatten").none(), nb::arg("single_result"),
-        nb::arg("device_lookup").none(), nb::arg("index_lookup").none(), nb::arg("transforms").none(),
-        nb::arg("zero_copy"), nb::arg("numpy_only"), nb::arg("canonicalize"), nb::arg("transforms_by_position") = false,
-        nb::arg("barrier_raises") = false, nb::arg("log_source") = 0, nb::arg("explain") = nb::none());
+  m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten") = nb::none(),
+        nb::arg("unflatten_value") = nb::none(), nb::arg("flatten") = nb::none(), nb::arg("single_result") = true,
+        nb::arg("device_lookup") = nb::none(), nb::arg("index_lookup") = nb::none(), nb::arg("transforms") = nb::none(),
+        nb::arg("zero_copy") = false, nb::arg("numpy_only") = false, nb::arg("canonicalize") = false,
+        nb::arg("transforms_by_position") = false, nb::arg("barrier_raises") = false, nb::arg("log_source") = 0,
+        nb::arg("explain") = nb::none());
   m.def("buffer_types", &BufferTypes, "(Buffer, ExecutionContext)");
   m.def("make_buffer_callback", &MakeBuffer, nb::arg("label"), nb::arg("function"), nb::arg("unflatten_out").none(),
         nb::arg("unflatten").none(), nb::arg("numpy_only"));

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.experimental.custom_partitioning import custom_partitioning
 
 # Names of the dimensions of each array.
 Dims = list[list[str]]
@@ -70,6 +69,8 @@ def call_on_shards(
         args: the arrays.
         results: shapes and dtypes of the whole results.
     """
+    from jax.experimental.custom_partitioning import custom_partitioning  # some milliseconds
+
     of_args, of_results = dims
 
     @custom_partitioning

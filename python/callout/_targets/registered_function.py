@@ -49,13 +49,9 @@ def registered_function(name: str, fn: Callable[..., Any], results: Any = None) 
     return _ext.make_python_callback(
         label=label,
         function=with_jax_arrays(plain, x64) if chosen.args == "jax" else plain,
-        unflatten=None,
         unflatten_value=value_of,
         flatten=flatten if results is None else _declared_flattener(results, label),
         single_result=results is None,
-        device_lookup=None,
-        index_lookup=None,
-        transforms=None,
         zero_copy=chosen.zero_copy,
         numpy_only=chosen.numpy_only,
         canonicalize=not x64,

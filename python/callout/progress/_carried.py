@@ -88,14 +88,6 @@ def _callback(label: str, function: Callable[[Any], None], tree: Any) -> _ext.Ca
     return _ext.make_python_callback(
         label=label,
         function=function,
-        unflatten=None,
         unflatten_value=tree.unflatten,
-        flatten=None,
-        single_result=True,
-        device_lookup=None,
-        index_lookup=None,
-        transforms=None,
-        zero_copy=False,
         numpy_only=True,
-        canonicalize=False,
     )

@@ -10,11 +10,11 @@ import functools
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 from .. import _ext
 from ._arrays import Arrow, Npy, Zarr
-from ._file_sink import FileSink, Fsync, Path, close, fsync_text, of_this_process
+from ._file_sink import FileSink, Fsync, Path, RotatedFileOptions, close, fsync_text, of_this_process
 from ._function import Function
 from ._histogram import Histogram
 from ._native_sink import NativeSink
@@ -136,45 +136,20 @@ class JsonLines(FileSink):
         ('loss', 0.5)
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        append: bool = False,
-        replace: bool = False,
-        fields: bool = True,
-        fsync: Fsync = "never",
-        rotate_bytes: int | None = None,
-        keep: int | None = None,
-        name: str = "json_lines",
-    ):
+    _OPTIONS = RotatedFileOptions
+
+    def __init__(self, path: Path, *, fields: bool = True, **file: Unpack[RotatedFileOptions]):
         """Opens the file, which no other sink or process may be writing.
 
         Args:
-            path: created if missing, emptied unless `append`. "{process}" in it becomes `jax.process_index()`.
-            append: keep what the file holds, but for a line at its end that a process did not finish.
-            replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook
-                that is run again. Taps of programs that were traced with that sink fail from then on.
+            path: created if missing. "{process}" in it becomes `jax.process_index()`.
             fields: write device, run, seq and time too.
-            fsync: "never", after each "batch", or at most every so many seconds.
-            rotate_bytes: a file that would become larger is renamed to PATH.1, and PATH.1 to PATH.2 and so on.
-            keep: how many renamed files stay; all by default.
-            name: what statistics call it.
+            **file: append, replace, fsync, rotate_bytes, keep and name: see `FileSink`.
 
         Raises:
             RegistrationError: the file cannot be opened, or is being written already.
         """
-        self._open(
-            "jsonl",
-            name,
-            path,
-            replace=replace,
-            append=append,
-            fsync=fsync,
-            rotate_bytes=rotate_bytes,
-            keep=keep,
-            fields=bool(fields),
-        )
+        self._open("jsonl", path, {"name": "json_lines", **file}, fields=bool(fields))
 
 
 class Csv(FileSink):
@@ -192,33 +167,16 @@ class Csv(FileSink):
         7,0.5
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        append: bool = False,
-        replace: bool = False,
-        columns: Sequence[str] | None = None,
-        fsync: Fsync = "never",
-        rotate_bytes: int | None = None,
-        keep: int | None = None,
-        name: str = "csv",
-    ):
+    _OPTIONS = RotatedFileOptions
+
+    def __init__(self, path: Path, *, columns: Sequence[str] | None = None, **file: Unpack[RotatedFileOptions]):
         """Opens the file, which no other sink or process may be writing.
 
         Args:
-            path: created if missing, emptied unless `append`. "{process}" in it becomes `jax.process_index()`.
-            append: keep what the file holds, but for a line at its end that a process did not finish. Columns are those of
-                the file, and steps go on behind its last ones.
-            replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook
-                that is run again. Taps of programs that were traced with that sink fail from then on.
+            path: created if missing. "{process}" in it becomes `jax.process_index()`.
             columns: these, in this order: "name", "step", "device", "run", "seq", "time" and leaves. Other leaves are left
                 out then.
-            fsync: "never", after each "batch", or at most every so many seconds.
-            rotate_bytes: a file that would become larger is renamed to PATH.1, and PATH.1 to PATH.2 and so on. Each has the
-                header.
-            keep: how many renamed files stay; all by default.
-            name: what statistics call it.
+            **file: append, replace, fsync, rotate_bytes, keep and name: see `FileSink`.
 
         Raises:
             RegistrationError: the file cannot be opened, is being written already, or has other columns.
@@ -226,17 +184,7 @@ class Csv(FileSink):
         is_list = columns is None or (not isinstance(columns, str) and all(isinstance(each, str) for each in columns))
         if not is_list or (columns is not None and not columns):
             raise ValueError(f"callout.sinks.Csv: columns must be a list of names, got {columns!r}")
-        self._open(
-            "csv",
-            name,
-            path,
-            replace=replace,
-            append=append,
-            fsync=fsync,
-            rotate_bytes=rotate_bytes,
-            keep=keep,
-            columns=list(columns or ()),
-        )
+        self._open("csv", path, file, columns=list(columns or ()))
 
     def _callout_check(self, leaves: Sequence[str], _: Any, shapes: Sequence[tuple[int, ...] | None]) -> None:
         for leaf, shape in zip(leaves, shapes, strict=True):

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import jax
 
 from .. import _jax_compat
-from ._file_sink import FileSink, Fsync, Path, at_least_one
+from ._file_sink import FileOptions, FileSink, Path, RotatedFileOptions, at_least_one
 
 
 def _number_of(device: jax.Device | int, place: int) -> int:
@@ -34,44 +35,19 @@ class Arrow(FileSink):
         >>> sink.close()
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        append: bool = False,
-        replace: bool = False,
-        fsync: Fsync = "never",
-        rotate_bytes: int | None = None,
-        keep: int | None = None,
-        name: str = "arrow",
-    ):
+    _OPTIONS = RotatedFileOptions
+
+    def __init__(self, path: Path, **file: Unpack[RotatedFileOptions]):
         """Opens the file, which no other sink or process may be writing.
 
         Args:
-            path: created if missing, emptied unless `append`. "{process}" in it becomes `jax.process_index()`.
-            append: keep what the file holds, but for a batch at its end that a process did not finish. Columns are those of
-                the file, and steps go on behind its last ones.
-            replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook
-                that is run again. Taps of programs that were traced with that sink fail from then on.
-            fsync: "never", after each "batch", or at most every so many seconds.
-            rotate_bytes: a file that would become larger is renamed to PATH.1, and PATH.1 to PATH.2 and so on. Each has the
-                schema.
-            keep: how many renamed files stay; all by default.
-            name: what statistics call it.
+            path: created if missing. "{process}" in it becomes `jax.process_index()`.
+            **file: append, replace, fsync, rotate_bytes, keep and name: see `FileSink`.
 
         Raises:
             RegistrationError: the file cannot be opened, is being written already, or is no stream of such a sink.
         """
-        self._open(
-            "arrow",
-            name,
-            path,
-            replace=replace,
-            append=append,
-            fsync=fsync,
-            rotate_bytes=rotate_bytes,
-            keep=keep,
-        )
+        self._open("arrow", path, file)
 
 
 class Npy(FileSink):
@@ -88,30 +64,18 @@ class Npy(FileSink):
         array([0.5], dtype=float32)
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        append: bool = False,
-        replace: bool = False,
-        fsync: Fsync = "never",
-        name: str = "npy",
-    ):
+    def __init__(self, path: Path, **file: Unpack[FileOptions]):
         """Opens the file, which no other sink or process may be writing; with "{leaf}" each at its first record.
 
         Args:
             path: created if missing, emptied unless `append`. "{leaf}" in it becomes the leaf's name, "{process}"
                 `jax.process_index()`.
-            append: go on behind the rows that the file holds.
-            replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook
-                that is run again. Taps of programs that were traced with that sink fail from then on.
-            fsync: "never", after each "batch", or at most every so many seconds.
-            name: what statistics call it.
+            **file: replace, fsync and name: see `FileSink`; append: go on behind the rows that the file holds.
 
         Raises:
             RegistrationError: the file cannot be opened, is being written already, or holds another array.
         """
-        self._open("npy", name, path, replace=replace, append=append, fsync=fsync)
+        self._open("npy", path, file)
 
 
 class Zarr(FileSink):
@@ -134,42 +98,34 @@ class Zarr(FileSink):
         self,
         path: Path,
         *,
-        append: bool = False,
-        replace: bool = False,
         rows: int | None = None,
         chunk_rows: int | None = None,
         devices: Sequence[jax.Device | int] | None = None,
         shared: bool = False,
-        fsync: Fsync = "never",
-        name: str = "zarr",
+        **file: Unpack[FileOptions],
     ):
         """Opens the store, which no other sink or process may be writing unless it is `shared`.
 
         Args:
             path: the folder, created if missing; arrays in it are removed unless `append`. "{process}" in it becomes
                 `jax.process_index()`.
-            append: keep the arrays that are there, and go on behind their rows.
-            replace: first close the sink of this process that writes the store, if there is one.
             rows: as many from the beginning on. Those that are not written are 0; the array's attribute `rows` has how
                 many are.
             chunk_rows: rows of a chunk, which is a file; by default 4 MiB of them.
             devices: which devices send records, in the order of a second axis; numbers are those of this process's records.
             shared: other processes write the rows of other devices or shards of the same store; needs `append`.
-            fsync: "never", after each "batch", or at most every so many seconds.
-            name: what statistics call it, and the name of taps without one.
+            **file: replace, fsync and name, which is also that of taps without one: see `FileSink`; append: keep the arrays
+                that are there, and go on behind their rows.
 
         Raises:
             RegistrationError: the store cannot be opened, or is being written already.
         """
-        if shared and not append:
+        if shared and not file.get("append"):
             raise ValueError("callout.sinks.Zarr: shared=True needs append=True: none may empty what others write")
         self._open(
             "zarr",
-            name,
             path,
-            replace=replace,
-            append=append,
-            fsync=fsync,
+            file,
             rows=at_least_one("Zarr", "rows", rows),
             chunk_rows=at_least_one("Zarr", "chunk_rows", chunk_rows),
             devices=[_number_of(device, place) for place, device in enumerate(devices or ())],

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import gc
 import os
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypedDict
 
 import jax
 
@@ -17,10 +18,40 @@ Path = str | os.PathLike[str]
 Fsync = Literal["never", "batch"] | float
 
 
+class FileOptions(TypedDict, total=False):
+    """The options that sinks of files have in common; `FileSink` describes them."""
+
+    append: bool
+    replace: bool
+    fsync: Fsync
+    name: str
+
+
+class RotatedFileOptions(FileOptions, total=False):
+    """Those of sinks whose files can be rotated, too."""
+
+    rotate_bytes: int | None
+    keep: int | None
+
+
 class FileSink(NativeSink):
-    """A sink that writes the file at `path`."""
+    """A sink that writes the file at `path`, which no other sink or process may be writing.
+
+    Such sinks take these options besides their own; rotation is for `JsonLines`, `Csv` and `Arrow`.
+
+    append: keep what the file holds, but for what a process did not finish at its end. Columns are those of the file, and
+        steps go on behind its last ones. By default the file is emptied.
+    replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook that is
+        run again. Taps of programs that were traced with that sink fail from then on.
+    fsync: "never" (the default), after each "batch", or at most every so many seconds.
+    name: what statistics call it.
+    rotate_bytes: a file that would become larger is renamed to PATH.1, and PATH.1 to PATH.2 and so on. Each has the header
+        or the schema.
+    keep: how many renamed files stay; all by default.
+    """
 
     path: str
+    _OPTIONS: ClassVar[type[FileOptions]] = FileOptions
 
     def close(self) -> None:
         """Waits for what is queued, writes it and lets go of the file, for another sink or program; again does nothing.
@@ -35,37 +66,29 @@ class FileSink(NativeSink):
         drain()
         _ext.close_file(self._callout_callback)
 
-    def _open(
-        self,
-        kind: str,
-        name: str,
-        path: Path,
-        *,
-        replace: bool,
-        append: bool,
-        fsync: Fsync,
-        rotate_bytes: int | None = None,
-        keep: int | None = None,
-        **more: Any,
-    ) -> None:
-        """Makes the sink, after letting go of the files of sinks that nobody has any more, or that it replaces."""
+    def _open(self, kind: str, path: Path, file: Mapping[str, Any], **more: Any) -> None:
+        """Makes the sink, after letting go of the files of sinks that nobody has any more, or that it replaces.
+
+        `file`: its `_OPTIONS`. `more`: its own options.
+        """
         sink = type(self).__name__
-        rotate, kept = at_least_one(sink, "rotate_bytes", rotate_bytes), at_least_one(sink, "keep", keep)
+        if unknown := sorted(set(file) - set(self._OPTIONS.__annotations__)):
+            raise TypeError(f"callout.sinks.{sink}: unexpected arguments: {', '.join(unknown)}")
+        rotate, kept = (at_least_one(sink, which, file.get(which)) for which in ("rotate_bytes", "keep"))
         if kept is not None and rotate is None:
             raise ValueError(f"callout.sinks.{sink}: keep is how many rotated files are kept, and needs rotate_bytes")
-        fsync_option = fsync_text(sink, fsync)
+        fsync = fsync_text(sink, file.get("fsync", "never"))
         self.path = of_this_process(path)
         if jax.distributed.is_initialized():  # what records say; else a backend would start
             _ext.set_process_index(jax.process_index())
-        if replace:
+        if file.get("replace"):
             close(self.path)
         written = (self.path, f"{self.path}/zarr.json")
         if any(map(_ext.is_written_here, written)) and not _ext.on_delivery_thread():
             gc.collect()
             _ext.drain(1.0)  # records hold their sink until they are delivered
-        self._make(
-            kind, name, path=self.path, append=bool(append), fsync=fsync_option, rotate_bytes=rotate, keep=kept, **more
-        )
+        more |= {"path": self.path, "append": bool(file.get("append")), "fsync": fsync}
+        self._make(kind, file.get("name", kind), **more, rotate_bytes=rotate, keep=kept)
 
 
 def close(path: Path) -> bool:

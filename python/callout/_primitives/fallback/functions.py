@@ -178,16 +178,7 @@ def tell_barrier(where: str, error: BaseException, ordinal: int) -> None:
     callback = _ext.make_python_callback(
         label=where,
         function=fail,
-        unflatten=None,
-        unflatten_value=None,
-        flatten=None,
-        single_result=True,
-        device_lookup=None,
-        index_lookup=None,
-        transforms=None,
-        zero_copy=False,
         numpy_only=True,
-        canonicalize=False,
     )
     site = {"callback": where, "label": where, "leaves": "", "step": False}
     tap = _ext.EagerTap(callback, target_attributes.encode(where, TAP, site))
