@@ -11,6 +11,7 @@
 extern "C" {
 #endif
 
+/// The version of the structs below.
 #define CALLOUT_ABI_VERSION 1
 
 /// One operand or result. Borrowed: valid until the callback returns.
@@ -22,6 +23,7 @@ typedef struct callout_buffer {
   uint64_t size_bytes;  ///< Bytes at `data`.
 } callout_buffer;
 
+/// What an attribute holds.
 enum callout_attribute_kind {
   CALLOUT_ATTRIBUTE_SCALAR = 1,
   CALLOUT_ATTRIBUTE_ARRAY = 2,
@@ -45,10 +47,10 @@ enum callout_platform {
 
 /// One call of a callback. Borrowed: valid until the callback returns.
 typedef struct callout_call {
-  size_t struct_size;
-  uint32_t num_args;
-  uint32_t num_results;  ///< 0 for taps.
-  const callout_buffer* args;
+  size_t struct_size;             ///< sizeof(callout_call) of the core.
+  uint32_t num_args;              ///< Number of `args`.
+  uint32_t num_results;           ///< 0 for taps.
+  const callout_buffer* args;     ///< The operands, read-only.
   const callout_buffer* results;  ///< To be filled in place; uninitialised on entry.
   int64_t run_id;                 ///< Same for all devices of one launch; 0 outside a compiled program.
   int32_t device_ordinal;         ///< XLA's; on CPU the id of the jax.Device. -1 if unknown.
@@ -58,9 +60,9 @@ typedef struct callout_call {
   /// The text is copied. GIL not needed.
   void (*set_error)(void* error_context, int32_t code, const char* message, size_t length);
   const callout_attribute* attributes;  ///< Sorted by name.
-  uint32_t num_attributes;
-  uint32_t reserved2;
-  void* allocator;  ///< Opaque, passed to `allocate`.
+  uint32_t num_attributes;              ///< Number of `attributes`.
+  uint32_t reserved2;                   ///< Zero.
+  void* allocator;                      ///< Opaque, passed to `allocate`.
   /// Uninitialised memory that lives until the callback returns; null if there is none. `alignment`: a power of two up
   /// to 64.
   void* (*allocate)(void* allocator, uint64_t bytes, uint64_t alignment);
@@ -82,11 +84,13 @@ typedef int32_t (*callout_pointers_fn)(void** ptrs, const int64_t* dims);
 /// called on devices may be of this type wherever a callout_pointers_fn is asked for.
 typedef int32_t (*callout_stream_fn)(void** ptrs, const int64_t* dims, void* stream);
 
+/// What kind of function a callout_function has.
 enum callout_function_kind {
   CALLOUT_FUNCTION_POINTERS = 1,  ///< `fn` is a callout_pointers_fn.
   CALLOUT_FUNCTION_CALL = 2,      ///< `fn` is a callout_call_fn.
 };
 
+/// What a parameter of a function is.
 enum callout_parameter_kind {
   CALLOUT_PARAMETER_IN = 1,
   CALLOUT_PARAMETER_OUT = 2,
@@ -95,22 +99,22 @@ enum callout_parameter_kind {
 
 /// What a function says of one of its parameters, so that callers can be checked when they are traced.
 typedef struct callout_parameter {
-  uint32_t kind;   ///< callout_parameter_kind
-  uint32_t dtype;  ///< 0 for string attributes.
-  int32_t rank;    ///< -1: any; attributes: 0 scalar, 1 array or string.
-  uint32_t reserved;
-  const char* name;  ///< Of an attribute; null otherwise.
+  uint32_t kind;      ///< callout_parameter_kind
+  uint32_t dtype;     ///< 0 for string attributes.
+  int32_t rank;       ///< -1: any; attributes: 0 scalar, 1 array or string.
+  uint32_t reserved;  ///< Zero.
+  const char* name;   ///< Of an attribute; null otherwise.
 } callout_parameter;
 
 /// What a shared library exports under a callback's symbol (CALLOUT_DEFINE_CALLBACK and CALLOUT_KERNEL write it).
 typedef struct callout_function {
-  size_t struct_size;
-  uint32_t abi_version;
-  uint32_t kind;  ///< callout_function_kind
-  void (*fn)(void);
+  size_t struct_size;                   ///< sizeof(callout_function).
+  uint32_t abi_version;                 ///< CALLOUT_ABI_VERSION.
+  uint32_t kind;                        ///< callout_function_kind
+  void (*fn)(void);                     ///< The function, cast.
   const callout_parameter* parameters;  ///< Null: not told.
-  uint32_t num_parameters;
-  uint32_t reserved;
+  uint32_t num_parameters;              ///< Number of `parameters`.
+  uint32_t reserved;                    ///< Zero.
 } callout_function;
 
 /// A function and what it works on, handed over as one: a callback in whatever language, of which its caller knows
@@ -119,7 +123,7 @@ typedef struct callout_closure {
   size_t struct_size;  ///< sizeof(callout_closure); 0 for one that was taken.
   /// As callout_call_fn, with the context. For a tap: a call without results.
   int32_t (*call)(void* context, const callout_call* call);
-  void* context;
+  void* context;  ///< What `call` and `destroy` get.
   /// Ends the context; null if there is nothing to end. Called once, by the owner, when no call is running and none
   /// will come; on any thread. Must not let an exception out.
   void (*destroy)(void* context);
@@ -137,8 +141,8 @@ static inline callout_closure callout_closure_take(callout_closure* from) {
 
 /// The table through which a library that does not link libcallout reaches the core of the process.
 typedef struct callout_api {
-  size_t struct_size;
-  uint32_t abi_version;
+  size_t struct_size;    ///< sizeof(callout_api) of the core.
+  uint32_t abi_version;  ///< The core's CALLOUT_ABI_VERSION.
   /// Binds `name` to `function`. Returns 0, or a canonical status code with the reason in `error` (NUL-terminated,
   /// truncated to `error_size`). Thread-safe. GIL not needed.
   int32_t (*register_function)(const char* name, const callout_function* function, char* error, size_t error_size);

@@ -2,8 +2,8 @@
 //
 // Callout for hosts in C, and in whatever language calls C. Two levels:
 //
-//   a host with a PJRT binding of its own: callout_attach, callbacks, a binding scope around its own compilation;
-//   a host without one:                    callout_plugin_load, clients, programs, executables, arrays.
+// - a host with a PJRT binding of its own: callout_attach, callbacks, a binding scope around its own compilation;
+// - a host without one: callout_plugin_load, clients, programs, executables, arrays.
 //
 // What holds everywhere: functions that can fail return a callout_status, null if all went well, which the caller
 // destroys. Outputs are written only then. A null where none may be is an INVALID_ARGUMENT that names it. Handles are
@@ -22,12 +22,14 @@
 #include "callout/abi.h"
 
 #ifdef __cplusplus
+/// In C++: nothing here throws.
 #define CALLOUT_C_NOEXCEPT noexcept
 extern "C" {
 #else
 #define CALLOUT_C_NOEXCEPT
 #endif
 
+/// What the library exports.
 #define CALLOUT_C_EXPORT __attribute__((visibility("default")))
 /// Whatever can fail. The status is not to be ignored: it would stay.
 #define CALLOUT_C_STATUS __attribute__((visibility("default"), warn_unused_result)) callout_status*
@@ -45,6 +47,7 @@ typedef struct callout_status callout_status;
 CALLOUT_C_EXPORT int32_t callout_status_code(const callout_status* status) CALLOUT_C_NOEXCEPT;
 /// "" if ok. Borrowed: valid until the status is destroyed.
 CALLOUT_C_EXPORT const char* callout_status_message(const callout_status* status) CALLOUT_C_NOEXCEPT;
+/// Takes ownership. Null is nothing.
 CALLOUT_C_EXPORT void callout_status_destroy(callout_status* status) CALLOUT_C_NOEXCEPT;
 
 /// A callback under the name by which programs ask for it. Executables keep the callbacks that they use, so it may be
@@ -81,6 +84,7 @@ CALLOUT_C_STATUS callout_callback_from_serialized(const char* name, const char* 
 
 /// Borrowed: valid until the callback is destroyed. "" for null.
 CALLOUT_C_EXPORT const char* callout_callback_name(const callout_callback* callback) CALLOUT_C_NOEXCEPT;
+/// Takes ownership. Null is nothing. Executables keep the callbacks that they use.
 CALLOUT_C_EXPORT void callout_callback_destroy(callout_callback* callback) CALLOUT_C_NOEXCEPT;
 
 /// Blocks until every tap that programs made before is delivered; `timeout_seconds` < 0: for ever. Error: that of the
@@ -125,6 +129,7 @@ CALLOUT_C_EXPORT const char* callout_plugin_path(const callout_plugin* plugin) C
 /// Of the PJRT C API. Either output may be null.
 CALLOUT_C_EXPORT void callout_plugin_version(const callout_plugin* plugin, int32_t* major,
                                              int32_t* minor) CALLOUT_C_NOEXCEPT;
+/// Takes ownership. Null is nothing. The plugin's library stays loaded.
 CALLOUT_C_EXPORT void callout_plugin_destroy(callout_plugin* plugin) CALLOUT_C_NOEXCEPT;
 
 struct XLA_FFI_CallFrame;
@@ -134,14 +139,14 @@ typedef struct XLA_FFI_Error* (*callout_ffi_function)(struct XLA_FFI_CallFrame* 
 
 /// A custom call of programs. The functions stay until the process ends; plugins call them on any thread.
 typedef struct callout_ffi_handler {
-  size_t struct_size;
-  const char* name;      ///< What stablehlo.custom_call says.
-  const char* platform;  ///< Null: "cpu".
-  callout_ffi_function execute;
+  size_t struct_size;                ///< sizeof(callout_ffi_handler).
+  const char* name;                  ///< What stablehlo.custom_call says.
+  const char* platform;              ///< Null: "cpu".
+  callout_ffi_function execute;      ///< The function itself.
   callout_ffi_function instantiate;  ///< Null for stages that it does not have.
-  callout_ffi_function prepare;
-  callout_ffi_function initialize;
-  uint32_t traits;  ///< XLA_FFI_HANDLER_TRAITS_*.
+  callout_ffi_function prepare;      ///< Or null.
+  callout_ffi_function initialize;   ///< Or null.
+  uint32_t traits;                   ///< XLA_FFI_HANDLER_TRAITS_*.
 } callout_ffi_handler;
 
 /// For programs that are compiled from now on. Those of LAPACK (lapack_*_ffi) are there without it. Errors:
@@ -152,6 +157,7 @@ CALLOUT_C_STATUS callout_plugin_register_handler(const callout_plugin* plugin,
 CALLOUT_C_STATUS callout_find_ffi_function(const char* library_and_symbol,
                                            callout_ffi_function* out) CALLOUT_C_NOEXCEPT;
 
+/// Which member of a callout_option holds its value.
 enum callout_option_kind {
   CALLOUT_OPTION_STRING = 1,    ///< `text`
   CALLOUT_OPTION_INTEGER = 2,   ///< `integer`
@@ -162,25 +168,26 @@ enum callout_option_kind {
 
 /// An option that the plugin knows. An array's element, and therefore frozen as it is.
 typedef struct callout_option {
-  const char* name;
-  uint32_t kind;  ///< callout_option_kind
-  uint32_t reserved;
-  int64_t integer;
-  double real;
-  const char* text;
-  const int64_t* integers;
-  size_t num_integers;
+  const char* name;         ///< As the plugin or XLA calls it.
+  uint32_t kind;            ///< callout_option_kind
+  uint32_t reserved;        ///< Zero.
+  int64_t integer;          ///< Of CALLOUT_OPTION_INTEGER and CALLOUT_OPTION_BOOL.
+  double real;              ///< Of CALLOUT_OPTION_FLOAT.
+  const char* text;         ///< Of CALLOUT_OPTION_STRING.
+  const int64_t* integers;  ///< Of CALLOUT_OPTION_INTEGERS.
+  size_t num_integers;      ///< Number of `integers`.
 } callout_option;
 
+/// How a client is made. All zeros are defaults.
 typedef struct callout_client_options {
-  size_t struct_size;
+  size_t struct_size;            ///< sizeof(callout_client_options).
   const callout_option* values;  ///< The CPU plugin knows "cpu_device_count", an integer.
-  size_t num_values;
+  size_t num_values;             ///< Number of `values`.
   /// XLA:CPU runs one program at a time on a device, so a callback that blocks would stop the device. Of programs with
   /// calls on one device so many may be under way at once, on threads of their own. 0: 32. -1: one at a time, with all
   /// else on the device.
   int32_t concurrent_runs;
-  uint32_t reserved;
+  uint32_t reserved;  ///< Zero.
 } callout_client_options;
 
 /// A plugin at work. Destroyed with the last handle that was made with it, which waits for running programs.
@@ -194,41 +201,48 @@ CALLOUT_C_EXPORT const char* callout_client_platform(const callout_client* clien
 /// Those that this process may use. 0 for null.
 CALLOUT_C_EXPORT size_t callout_client_num_devices(const callout_client* client) CALLOUT_C_NOEXCEPT;
 
+/// What a client says of one of its devices.
 typedef struct callout_device {
-  size_t struct_size;
-  int32_t id;        ///< Among all devices of all processes.
-  int32_t ordinal;   ///< Among those of its kind on this host; what callbacks see as device_ordinal.
-  const char* kind;  ///< Borrowed: valid until the client is destroyed.
+  size_t struct_size;  ///< sizeof(callout_device), which the caller sets.
+  int32_t id;          ///< Among all devices of all processes.
+  int32_t ordinal;     ///< Among those of its kind on this host; what callbacks see as device_ordinal.
+  const char* kind;    ///< Borrowed: valid until the client is destroyed.
 } callout_device;
 
 /// Fills `out`, whose struct_size the caller has set. OUT_OF_RANGE if there is no such device.
 CALLOUT_C_STATUS callout_client_device(const callout_client* client, size_t index,
                                        callout_device* out) CALLOUT_C_NOEXCEPT;
+/// Takes ownership. Null is nothing. Handles that were made with the client keep it.
 CALLOUT_C_EXPORT void callout_client_destroy(callout_client* client) CALLOUT_C_NOEXCEPT;
 
 /// A StableHLO program: MLIR text, MLIR bytecode, a portable artifact, or a file of jax.export's Exported.serialize.
 /// INVALID_ARGUMENT for what is none of them.
 typedef struct callout_program callout_program;
 
+/// Reads a program from a file. Errors: NOT_FOUND and PERMISSION_DENIED with the path.
 CALLOUT_C_STATUS callout_program_from_file(const char* path, callout_program** out) CALLOUT_C_NOEXCEPT;
+/// Copies a program from memory.
 CALLOUT_C_STATUS callout_program_from_bytes(const void* data, size_t size, callout_program** out) CALLOUT_C_NOEXCEPT;
+/// Takes ownership. Null is nothing.
 CALLOUT_C_EXPORT void callout_program_destroy(callout_program* program) CALLOUT_C_NOEXCEPT;
 
+/// How a program is compiled. All zeros are defaults.
 typedef struct callout_compile_options {
-  size_t struct_size;
+  size_t struct_size;                  ///< sizeof(callout_compile_options).
   callout_callback* const* callbacks;  ///< Bound by their names, before those of the process's registry.
-  size_t num_callbacks;
-  int32_t num_replicas;               ///< 0: 1.
-  int32_t num_partitions;             ///< 0: as many as the program was exported for, or 1.
-  const int32_t* device_assignment;   ///< Ids of the devices, replica by replica. Null: the first ones.
-  size_t num_assigned;                ///< num_replicas * num_partitions, or 0.
-  const callout_option* xla_options;  ///< XLA's debug options for this program, by their names without dashes.
-  size_t num_xla_options;
+  size_t num_callbacks;                ///< Number of `callbacks`.
+  int32_t num_replicas;                ///< 0: 1.
+  int32_t num_partitions;              ///< 0: as many as the program was exported for, or 1.
+  const int32_t* device_assignment;    ///< Ids of the devices, replica by replica. Null: the first ones.
+  size_t num_assigned;                 ///< num_replicas * num_partitions, or 0.
+  const callout_option* xla_options;   ///< XLA's debug options for this program, by their names without dashes.
+  size_t num_xla_options;              ///< Number of `xla_options`.
   /// A folder of compiled programs: one that is there is loaded, another one is put there. Programs, options, plugins
   /// and machines are told apart. It is made with mode 0700 if it is missing. Null: none.
   const char* cache_directory;
 } callout_compile_options;
 
+/// A compiled program with its callbacks.
 typedef struct callout_executable callout_executable;
 
 /// `options` may be null. Errors: INVALID_ARGUMENT for two callbacks of one name and for numbers of devices that cannot
@@ -241,7 +255,9 @@ CALLOUT_C_STATUS callout_compile(const callout_client* client, const callout_pro
 typedef struct callout_bytes callout_bytes;
 /// Borrowed: valid until the bytes are destroyed. Null for null.
 CALLOUT_C_EXPORT const void* callout_bytes_data(const callout_bytes* bytes) CALLOUT_C_NOEXCEPT;
+/// Number of bytes. 0 for null.
 CALLOUT_C_EXPORT size_t callout_bytes_size(const callout_bytes* bytes) CALLOUT_C_NOEXCEPT;
+/// Takes ownership. Null is nothing.
 CALLOUT_C_EXPORT void callout_bytes_destroy(callout_bytes* bytes) CALLOUT_C_NOEXCEPT;
 
 /// What callout_executable_load makes it of again, also in another process. Callbacks are in it by name only. It is
@@ -280,6 +296,7 @@ typedef struct callout_array callout_array;
 CALLOUT_C_STATUS callout_array_from_host(const callout_client* client, size_t device, uint32_t dtype,
                                          const int64_t* dims, size_t rank, const void* data, size_t size_bytes,
                                          callout_array** out) CALLOUT_C_NOEXCEPT;
+/// The element type, as callout_buffer has it.
 CALLOUT_C_STATUS callout_array_dtype(const callout_array* array, uint32_t* out) CALLOUT_C_NOEXCEPT;
 /// `dims`: Borrowed: valid until the array is destroyed.
 CALLOUT_C_STATUS callout_array_dims(const callout_array* array, const int64_t** dims, size_t* rank) CALLOUT_C_NOEXCEPT;
@@ -288,15 +305,17 @@ CALLOUT_C_STATUS callout_array_size_bytes(const callout_array* array, size_t* ou
 /// Blocks until the value is there, and copies it to `data`, dense and row-major. `size_bytes` must be the array's.
 /// Errors: those of the program that makes it.
 CALLOUT_C_STATUS callout_array_to_host(const callout_array* array, void* data, size_t size_bytes) CALLOUT_C_NOEXCEPT;
+/// Takes ownership. Null is nothing.
 CALLOUT_C_EXPORT void callout_array_destroy(callout_array* array) CALLOUT_C_NOEXCEPT;
 
+/// How a program is run. All zeros are defaults.
 typedef struct callout_execute_options {
-  size_t struct_size;
-  int32_t run_id;  ///< What callbacks see as run_id. 0: the plugin's choice.
-  uint32_t reserved;
+  size_t struct_size;  ///< sizeof(callout_execute_options).
+  int32_t run_id;      ///< What callbacks see as run_id. 0: the plugin's choice.
+  uint32_t reserved;   ///< Zero.
   const int64_t*
       donated_inputs;  ///< Numbers of arguments that the program may overwrite and keep, where it was made to.
-  size_t num_donated;
+  size_t num_donated;  ///< Number of `donated_inputs`.
   /// How long callout_execute waits; DEADLINE_EXCEEDED then, and what was started goes on. A program that XLA:CPU runs
   /// on the thread that asks for it may take longer. 0: until it is done. Of callout_execution_start it is none.
   double timeout_seconds;
@@ -324,6 +343,7 @@ CALLOUT_C_STATUS callout_execution_wait(callout_execution* execution, double tim
 /// is none, FAILED_PRECONDITION if it was taken.
 CALLOUT_C_STATUS callout_execution_take(callout_execution* execution, size_t device, size_t output,
                                         callout_array** out) CALLOUT_C_NOEXCEPT;
+/// Takes ownership. Null is nothing. The run goes on.
 CALLOUT_C_EXPORT void callout_execution_destroy(callout_execution* execution) CALLOUT_C_NOEXCEPT;
 
 #ifdef __cplusplus

@@ -28,14 +28,20 @@ namespace callout {
 template <typename T>
 class ArrayView {
  public:
+  /// `size` elements at `data`, in the shape `dims`; nothing is copied.
   ArrayView(T* data, std::span<const int64_t> dims, int64_t size) : data_(data), dims_(dims), size_(size) {}
 
+  /// The first element. Null only if there are none.
   T* data() const { return data_; }
   /// Number of elements.
   int64_t size() const { return size_; }
+  /// Number of dimensions; 0 for a scalar.
   int64_t rank() const { return static_cast<int64_t>(dims_.size()); }
+  /// Extents, in elements.
   std::span<const int64_t> dims() const { return dims_; }
+  /// The first element.
   T* begin() const { return data_; }
+  /// Behind the last element.
   T* end() const { return data_ + size_; }
   /// Row-major flat index, unchecked.
   T& operator[](int64_t i) const { return data_[i]; }
@@ -50,21 +56,28 @@ class ArrayView {
 /// wrong index or element type, which fails the computation with that text.
 class Call {
  public:
+  /// A view of the C struct. Borrowed: valid as long as it.
   explicit Call(const callout_call* call) : call_(call) {}
 
+  /// Number of operands.
   int64_t num_args() const { return call_->num_args; }
+  /// Number of results; 0 for taps.
   int64_t num_results() const { return call_->num_results; }
+  /// XLA's number of the device; on CPU the id of the jax.Device. -1 if unknown.
   int32_t device_ordinal() const { return call_->device_ordinal; }
+  /// The same for all devices of one launch; 0 outside a compiled program.
   int64_t run_id() const { return call_->run_id; }
   /// The CUstream of a call on a device's memory; null where operands are in the host's.
   void* stream() const { return call_->stream; }
   /// The untyped C view.
   const callout_call* raw() const { return call_; }
 
+  /// Operand `index`, read-only.
   template <typename T>
   ArrayView<const T> arg(int64_t index) const {
     return View<const T>(Checked(call_->args, call_->num_args, index, "argument"), index, "argument");
   }
+  /// Result `index`, to be filled; uninitialised on entry.
   template <typename T>
   ArrayView<T> result(int64_t index) const {
     return View<T>(Checked(call_->results, call_->num_results, index, "result"), index, "result");

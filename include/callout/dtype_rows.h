@@ -18,6 +18,7 @@
 #pragma once
 
 // clang-format off
+/// ROW(...) of each element type, with the columns above.
 #define CALLOUT_DTYPE_ROWS(ROW) \
   ROW(kBool, 1, PRED, PRED, 8, kBool, "bool", "bool", "i1", 6, "?", {}) \
   ROW(kInt1, 30, S1, INVALID, 1, kSigned, "s1", "int1", "", -1, "", {}) \

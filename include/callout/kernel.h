@@ -9,7 +9,7 @@
 //   CALLOUT_KERNEL(scale);
 //
 // In Python: callout.cpp.load_inline(source).scale(x, factor=2.0). Nothing to link, and it compiles in a fraction of a
-// second: no standard header beyond the smallest is included. Include <complex> to take std::complex.
+// second: no standard header beyond the smallest is included. Include the header `complex` to take std::complex.
 #pragma once
 
 #include <cstddef>

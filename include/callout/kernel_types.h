@@ -13,13 +13,16 @@ namespace callout {
 
 /// bfloat16 as its bits, with conversions.
 struct BFloat16 {
-  uint16_t bits;
+  uint16_t bits;  ///< Sign, 8 bits of exponent, 7 of mantissa.
+  /// Uninitialised.
   BFloat16() = default;
+  /// Rounds to nearest, ties to even; NaN stays NaN.
   BFloat16(float value) {  // NOLINT(google-explicit-constructor)
     const auto word = __builtin_bit_cast(uint32_t, value);
     const bool is_nan = (word & 0x7fffffffU) > 0x7f800000U;
     bits = static_cast<uint16_t>(is_nan ? (word >> 16) | 0x40U : (word + 0x7fffU + ((word >> 16) & 1U)) >> 16);
   }
+  /// The same value.
   operator float() const {  // NOLINT(google-explicit-constructor)
     return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
   }
@@ -27,25 +30,31 @@ struct BFloat16 {
 
 /// Text of an attribute. Borrowed: valid as long as the executable. NUL-terminated.
 struct Text {
-  const char* data;
-  int64_t size;
+  const char* data;  ///< The characters, and a NUL.
+  int64_t size;      ///< Number of characters without the NUL.
 };
 
 /// Elements of an array attribute. Borrowed: valid as long as the executable.
 template <typename T>
 struct List {
-  const T* data;
-  int64_t count;
+  const T* data;  ///< The elements.
+  int64_t count;  ///< How many there are.
+  /// Number of elements.
   int64_t size() const { return count; }
+  /// Element `i`, unchecked.
   const T& operator[](int64_t i) const { return data[i]; }
+  /// The first element.
   const T* begin() const { return data; }
+  /// Behind the last element.
   const T* end() const { return data + count; }
 };
 
 /// What a kernel may return instead of nothing: no error, or a text that fails the computation.
 class [[nodiscard]] Error {
  public:
+  /// No error.
   Error() { text_[0] = '\0'; }
+  /// Fails the computation with `text`, of which 511 characters are kept.
   explicit Error(const char* text) : failed_(true) {
     while (size_ < sizeof(text_) - 1 && text[size_] != '\0') {
       text_[size_] = text[size_];
@@ -53,8 +62,11 @@ class [[nodiscard]] Error {
     }
     text_[size_] = '\0';
   }
+  /// Whether it is an error.
   bool failed() const { return failed_; }
+  /// The text, NUL-terminated. Borrowed: valid as long as this object.
   const char* text() const { return text_; }
+  /// Number of characters of the text.
   size_t size() const { return size_; }
 
  private:
@@ -179,6 +191,7 @@ template <typename T, int Rank = -1>
 class Out : public internal::View<T, Rank> {
  public:
   using internal::View<T, Rank>::View;
+  /// Sets the element of a scalar.
   Out& operator=(const T& value)
     requires(Rank == 0)
   {
@@ -190,10 +203,14 @@ class Out : public internal::View<T, Rank> {
 /// A constant of the program, passed by name. T: a number, callout::Text, or callout::List of numbers.
 template <internal::FixedString Name, typename T>
 struct Attr {
+  /// What the attribute holds.
   using Value = T;
+  /// Under which the program passes it.
   static constexpr const char* kName = Name.text;
-  T value;
+  T value;  ///< What the program passed.
+  /// What the program passed.
   operator const T&() const { return value; }  // NOLINT(google-explicit-constructor)
+  /// A member of what the program passed.
   const T* operator->() const { return &value; }
 };
 
@@ -201,7 +218,8 @@ struct Attr {
 /// is queued there runs after what fills the operands, and before what reads the results. Borrowed: valid until the
 /// kernel returns.
 struct Stream {
-  void* handle;
+  void* handle;  ///< The CUstream.
+  /// The handle as the pointer that it is asked for, such as a cudaStream_t.
   template <typename T>
   operator T*() const {  // NOLINT(google-explicit-constructor)
     return static_cast<T*>(handle);
@@ -211,7 +229,9 @@ struct Stream {
 /// Memory for intermediate values, until the kernel returns. Uninitialised.
 class Scratch {
  public:
+  /// Memory of this call's.
   explicit Scratch(const callout_call* call) : call_(call) {}
+  /// Memory for `count` Ts, aligned for them. What cannot be had fails the computation.
   template <typename T>
   T* Get(int64_t count) const {
     static_assert(std::is_trivially_destructible_v<T>);

@@ -7,6 +7,7 @@
 
 namespace callout {
 
+/// What a tap does when the queue is full.
 enum class OverflowPolicy : int32_t {
   kBlock = 0,       ///< The program waits until there is room. Nothing is lost.
   kDropNewest = 1,  ///< The record is not taken, and counted as dropped.

@@ -21,6 +21,7 @@ namespace callout::pjrt {
 template <typename T>
 class HostView {
  public:
+  /// The elements, row-major. Borrowed: valid as long as this object.
   std::span<const T> values() const { return values_; }
 
  private:
@@ -39,6 +40,7 @@ class CALLOUT_EXPORT Buffer {
   /// has; else the plugin's own.
   static Result<Buffer> FromHost(std::shared_ptr<const Client> client, const Device& device, DType dtype,
                                  std::span<const int64_t> dims, const void* data);
+  /// As above, of a vector. InvalidArgument if it has another number of elements than `dims`.
   template <typename T>
   static Result<Buffer> FromHost(std::shared_ptr<const Client> client, const Device& device,
                                  std::span<const int64_t> dims, const std::vector<T>& values) {
@@ -50,7 +52,9 @@ class CALLOUT_EXPORT Buffer {
   /// Takes ownership of `handle`.
   Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle, uint64_t type_tag = 0);
 
+  /// The element type. Errors: the plugin's own.
   Result<DType> dtype() const;
+  /// Extents, in elements. Errors: the plugin's own.
   Result<std::vector<int64_t>> dims() const;
 
   /// Blocks until the array is there, and copies it, dense and row-major, elements of less than a byte in a byte each
@@ -95,6 +99,7 @@ class CALLOUT_EXPORT Buffer {
   /// For this library's own classes. The client is not always the one that the array was made with: see
   /// ClientOptions::concurrent_runs.
   PJRT_Buffer* handle() const { return handle_.get(); }
+  /// As handle().
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
   /// The same for all arrays of one type, and of no other type; 0 if it is not known without asking the plugin.
   uint64_t type_tag() const { return type_tag_; }

@@ -25,28 +25,29 @@ namespace callout::pjrt {
 
 /// Valid as long as its client.
 struct Memory {
-  PJRT_Memory* handle;
-  int id;
-  std::string kind;  ///< "device", "pinned_host", ...
+  PJRT_Memory* handle;  ///< The plugin's.
+  int id;               ///< The plugin's number.
+  std::string kind;     ///< "device", "pinned_host", ...
 };
 
 /// Valid as long as its client.
 struct Device {
-  PJRT_Device* handle;
-  int id;       ///< Among all devices of all processes.
-  int ordinal;  ///< Among those of its kind on this host; what callbacks see as device_ordinal.
-  std::string kind;
+  PJRT_Device* handle;           ///< The plugin's.
+  int id;                        ///< Among all devices of all processes.
+  int ordinal;                   ///< Among those of its kind on this host; what callbacks see as device_ordinal.
+  std::string kind;              ///< "cpu", or the model of the GPU.
   std::vector<Memory> memories;  ///< Those that it can use; empty if the plugin does not tell.
 };
 
 /// The machine that programs are compiled for.
 struct Topology {
-  std::string platform;
-  std::string platform_version;
+  std::string platform;              ///< "cpu", "cuda", ...
+  std::string platform_version;      ///< In the plugin's words.
   std::vector<std::string> devices;  ///< All of them, in the plugin's words.
-  Values attributes;
+  Values attributes;                 ///< What the plugin says of it.
 };
 
+/// How a client is made.
 struct ClientOptions {
   /// Create options of the plugin; the CPU plugin knows "cpu_device_count", an int64.
   Values values = {};
@@ -72,12 +73,14 @@ class CALLOUT_EXPORT Client {
   /// Errors: Unimplemented if the plugin has none.
   Result<Topology> ReadTopology() const;
 
+  /// With which it was made. Borrowed: valid as long as the client.
   const Plugin& plugin() const { return *plugin_; }
   /// For this library's own classes.
   PJRT_Client* handle() const { return handle_; }
   /// Made when they are first asked for. Null where programs need none, or the plugin cannot have them.
   internal::Runners* runners() const;
 
+  /// Waits for running programs.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

@@ -30,13 +30,14 @@ class Runners;
 
 namespace callout::pjrt {
 
+/// How a program is compiled.
 struct CompileOptions {
   /// Bound for this program, by their names and by their places ("#0", "#1", ...). Names that are not among them are
   /// looked up in the process's registry.
   std::vector<LoadedHostCallback> loaded_host_callbacks = {};
   /// True: a name that nothing is bound to does not fail the compilation, but the program where it calls it.
   bool allow_unbound_names = false;
-  int num_replicas = 1;
+  int num_replicas = 1;  ///< Copies of the program that run beside each other.
   /// Devices over which arrays are sharded; 0: as many as the program was exported for, 1 if it does not say.
   int num_partitions = 0;
   /// The ids of the devices, replica by replica; the first ones if it is empty.
@@ -49,6 +50,7 @@ struct CompileOptions {
   std::string cache_directory = {};
 };
 
+/// How a program is run.
 struct ExecuteOptions {
   /// What callbacks see as run_id; 0: the plugin's choice.
   int32_t run_id = 0;
@@ -63,17 +65,17 @@ struct ExecuteOptions {
 
 /// Bytes, on each device.
 struct MemoryStats {
-  int64_t generated_code = 0;
-  int64_t arguments = 0;
-  int64_t outputs = 0;
-  int64_t aliases = 0;  ///< Of arguments that outputs share.
-  int64_t temporaries = 0;
+  int64_t generated_code = 0;  ///< Machine code.
+  int64_t arguments = 0;       ///< What the program takes.
+  int64_t outputs = 0;         ///< What the program returns.
+  int64_t aliases = 0;         ///< Of arguments that outputs share.
+  int64_t temporaries = 0;     ///< What it needs meanwhile.
 };
 
 /// What one execution made: per device its outputs, and when it is done.
 struct Execution {
-  std::vector<std::vector<Buffer>> outputs;
-  std::vector<Event> done;
+  std::vector<std::vector<Buffer>> outputs;  ///< Per device, in the order of the program's results.
+  std::vector<Event> done;                   ///< Per device.
 
   /// Blocks until all devices are done. The first error, with the callback's own code and text where the plugin tells
   /// them: it may only be in an output.
@@ -101,6 +103,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   Result<std::vector<CustomCallUse>> ReadCustomCalls() const;
   /// XLA's estimates, "flops", "bytes accessed", ...: names are the plugin's.
   Result<Values> ReadCosts() const;
+  /// XLA's estimate of the memory that it takes. Errors: the plugin's own.
   Result<MemoryStats> ReadMemoryStats() const;
 
   /// What Compiler::Load makes it of again, also in another process. Callbacks are in it by name only. The bytes are
@@ -111,7 +114,9 @@ class CALLOUT_EXPORT LoadedExecutable {
 
   /// The module's; empty if the plugin does not tell.
   const std::string& name() const { return name_; }
+  /// Of this process, on which it runs.
   size_t num_devices() const { return num_devices_; }
+  /// On each device.
   size_t num_outputs() const { return num_outputs_; }
   /// The names under which the program asked for callbacks when it was compiled, each once.
   const std::vector<std::string>& callback_names() const { return callback_names_; }
@@ -153,8 +158,10 @@ class CALLOUT_EXPORT LoadedExecutable {
 /// Thread-safe.
 class CALLOUT_EXPORT Compiler {
  public:
+  /// Compiles for the client's devices.
   explicit Compiler(std::shared_ptr<const Client> client) : client_(std::move(client)) {}
 
+  /// What `args.Make()` returns.
   Result<LoadedHostCallback> MakeLoadedHostCallback(const LoadedHostCallbackMakeArgs& args) const;
 
   /// The executable keeps the callbacks that the program asks for. Errors: InvalidArgument for two callbacks of one

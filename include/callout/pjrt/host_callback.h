@@ -36,6 +36,7 @@ class CALLOUT_EXPORT LoadedHostCallback {
         serialized_(std::move(serialized)),
         transfers_(std::move(transfers)) {}
 
+  /// By which programs ask for it.
   const std::string& name() const { return name_; }
   /// The channels through which programs reach it, in ascending order; null if it is called by its name only. See
   /// callout/pjrt/host_transfer.h.
@@ -56,42 +57,51 @@ class CALLOUT_EXPORT LoadedHostCallback {
 /// What a callback is made of. The set is open: a host may have kinds of its own, which make what the kinds here make.
 class CALLOUT_EXPORT LoadedHostCallbackMakeArgs {
  public:
+  /// What it made stays.
   virtual ~LoadedHostCallbackMakeArgs();
+  /// Makes a callback. Errors: those of its kind.
   virtual Result<LoadedHostCallback> Make() const = 0;
 };
 
 /// A C++ function. For a program's call it fills the results; for a tap it only looks at the arguments, on the thread
 /// that delivers. Programs call it on their own threads, several at once; what it throws becomes its error.
 struct CALLOUT_EXPORT FunctionCallback final : LoadedHostCallbackMakeArgs {
+  /// Copies what it is given.
   FunctionCallback(std::string callback_name, std::function<Status(const Call&)> callback_function)
       : name(std::move(callback_name)), function(std::move(callback_function)) {}
+  /// InvalidArgument without a function.
   Result<LoadedHostCallback> Make() const override;
 
-  std::string name;
-  std::function<Status(const Call&)> function;
+  std::string name;                             ///< By which programs ask for it.
+  std::function<Status(const Call&)> function;  ///< What is called.
 };
 
 /// A function of a shared library: "path/lib.so:symbol", see callout/call.h and callout/kernel.h.
 struct CALLOUT_EXPORT LibraryCallback final : LoadedHostCallbackMakeArgs {
+  /// Copies what it is given.
   LibraryCallback(std::string callback_name, std::string library_and_symbol)
       : name(std::move(callback_name)), spec(std::move(library_and_symbol)) {}
+  /// NotFound for a library or a symbol that is not there.
   Result<LoadedHostCallback> Make() const override;
 
-  std::string name;
-  std::string spec;
+  std::string name;  ///< By which programs ask for it.
+  std::string spec;  ///< "path/lib.so:symbol".
 };
 
 /// A receiver of taps: a line each on standard output, a JSON object or a line of CSV each in a file, an event file of
 /// TensorBoard's, or nothing. OpaqueCallback makes all kinds of sinks, with their options.
 struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
+  /// Of sinks.
   enum class Kind { kNull, kPrint, kJsonLines, kCsv, kTensorBoard };
 
+  /// Copies what it is given.
   SinkCallback(std::string callback_name, Kind sink_kind, std::string file_path = {})
       : name(std::move(callback_name)), kind(sink_kind), path(std::move(file_path)) {}
+  /// Opens the file. Errors: InvalidArgument for a kind that there is not; what keeps it from its file.
   Result<LoadedHostCallback> Make() const override;
 
-  std::string name;
-  Kind kind;
+  std::string name;  ///< By which programs ask for it.
+  Kind kind;         ///< What it does with a record.
   /// The file of kJsonLines and kCsv, which is written anew; the folder of kTensorBoard; the format of kPrint, see
   /// docs/sinks.md, or nothing.
   std::string path;
@@ -100,13 +110,14 @@ struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
 /// What Serialize returned, "kind:payload": a sink with its options ("print:FORMAT", "null", "csv,append:PATH", ...:
 /// see docs/sinks.md), "library:PATH:SYMBOL", or of a kind that the host has registered a maker for.
 struct CALLOUT_EXPORT OpaqueCallback final : LoadedHostCallbackMakeArgs {
+  /// Copies what it is given.
   OpaqueCallback(std::string callback_name, std::string serialized_bytes)
       : name(std::move(callback_name)), bytes(std::move(serialized_bytes)) {}
   /// NotFound, with the known kinds, for another kind; else its maker's errors.
   Result<LoadedHostCallback> Make() const override;
 
-  std::string name;
-  std::string bytes;
+  std::string name;   ///< By which programs ask for it.
+  std::string bytes;  ///< What Serialize returned.
 };
 
 /// Makes a callback of the payload behind "kind:".
@@ -123,11 +134,13 @@ CALLOUT_EXPORT Status RegisterHostCallbackMaker(const std::string& kind, HostCal
 /// the last of this object, the callbacks that it makes and the executables that use them. Of what is no closure
 /// nothing is taken, and Make says why.
 struct CALLOUT_EXPORT ClosureCallback final : LoadedHostCallbackMakeArgs {
+  /// Takes ownership of the closure's context.
   ClosureCallback(std::string callback_name, const callout_closure& closure);
+  /// InvalidArgument if it was made of no closure.
   Result<LoadedHostCallback> Make() const override;
 
-  std::string name;
-  Result<std::shared_ptr<internal::Callback>> callback;
+  std::string name;                                      ///< By which programs ask for it.
+  Result<std::shared_ptr<internal::Callback>> callback;  ///< For this library's own classes.
 };
 
 /// Blocks until every tap that programs made before the call is delivered. Returns the error of the last tap that
@@ -136,13 +149,13 @@ CALLOUT_EXPORT Status BarrierWait(double timeout_seconds = -1);
 
 /// Counters of all callbacks of one name, since the process began. Those of taps count what was delivered.
 struct CallbackStatistics {
-  std::string name;
-  uint64_t calls = 0;
+  std::string name;         ///< Of the callbacks.
+  uint64_t calls = 0;       ///< That ran; of taps records that were delivered.
   uint64_t bytes = 0;       ///< Of operands and results.
   double host_seconds = 0;  ///< Inside the callback; sampled where it is short.
   uint64_t drops = 0;       ///< Records that a full queue did not take.
   uint64_t skips = 0;       ///< Records that `every` and `min_interval_ns` left out.
-  uint64_t errors = 0;
+  uint64_t errors = 0;      ///< Calls that failed.
 };
 
 /// Of all names, sorted. Thread-safe; numbers read while callbacks run may be of slightly different moments.

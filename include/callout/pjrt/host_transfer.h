@@ -20,15 +20,15 @@ namespace callout::pjrt {
 
 /// An array that passes a channel.
 struct HostTransfer {
-  int64_t channel_id;
-  DType dtype;
-  std::vector<int64_t> dims = {};
+  int64_t channel_id;              ///< The program's number of the channel.
+  DType dtype;                     ///< Of its elements.
+  std::vector<int64_t> dims = {};  ///< Extents, in elements.
 };
 
 /// What a callback gets from the program, and gives back to it.
 struct HostTransfers {
-  std::vector<HostTransfer> operands;
-  std::vector<HostTransfer> results;
+  std::vector<HostTransfer> operands;  ///< What the program sends.
+  std::vector<HostTransfer> results;   ///< What the program receives.
 
   /// "channels:1,2->3": the channels of the operands and of the results, each in ascending order. A program whose
   /// transfers were turned into a call asks for this name, with operands and results in the same order.
@@ -40,6 +40,7 @@ struct HostTransfers {
 /// device, and so which replica, it serves. Programs call it on their own threads, several at once, one device's calls
 /// one after the other where the program orders them. What it throws becomes its error.
 struct CALLOUT_EXPORT HostTransferCallback final : LoadedHostCallbackMakeArgs {
+  /// Copies what it is given.
   HostTransferCallback(std::string callback_name, HostTransfers callback_transfers,
                        std::function<Status(const Call&)> callback_function)
       : name(std::move(callback_name)),
@@ -50,8 +51,8 @@ struct CALLOUT_EXPORT HostTransferCallback final : LoadedHostCallbackMakeArgs {
   Result<LoadedHostCallback> Make() const override;
 
   std::string name;  ///< For errors and statistics; it can also be asked for by this name. Empty: transfers.Name().
-  HostTransfers transfers;
-  std::function<Status(const Call&)> function;
+  HostTransfers transfers;                      ///< Its channels.
+  std::function<Status(const Call&)> function;  ///< What is called.
 };
 
 }  // namespace callout::pjrt

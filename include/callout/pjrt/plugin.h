@@ -25,19 +25,21 @@ namespace callout::pjrt {
 
 /// What a plugin says of itself, and what it is told: "stablehlo_current_version", "cpu_device_count".
 using Value = std::variant<std::string, int64_t, std::vector<int64_t>, float, bool>;
+/// Options and attributes by name.
 using Values = std::map<std::string, Value>;
 
 /// A custom call of programs: what XLA_FFI_DEFINE_HANDLER of xla/ffi/api/ffi.h (a header of jaxlib) defines, or a
 /// library exports. The functions stay until the process ends; runtimes call them on any thread.
 struct FfiHandler {
+  /// A handler of one stage.
   using Function = XLA_FFI_Error*(XLA_FFI_CallFrame* frame);
 
-  std::string name;              ///< What stablehlo.custom_call says.
-  std::string platform = "cpu";  ///< Or "cuda", ...
-  Function* execute = nullptr;
+  std::string name;                 ///< What stablehlo.custom_call says.
+  std::string platform = "cpu";     ///< Or "cuda", ...
+  Function* execute = nullptr;      ///< The function itself.
   Function* instantiate = nullptr;  ///< Null for stages that it does not have.
-  Function* prepare = nullptr;
-  Function* initialize = nullptr;
+  Function* prepare = nullptr;      ///< Or null.
+  Function* initialize = nullptr;   ///< Or null.
   /// XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE, 1, or nothing.
   uint32_t traits = 0;
 
@@ -55,9 +57,13 @@ class CALLOUT_EXPORT Plugin {
   /// major version, or without the FFI extension; else the plugin's own.
   static Result<std::shared_ptr<const Plugin>> Load(const std::string& path = {});
 
+  /// Of the library that was loaded.
   const std::string& path() const { return path_; }
+  /// Of the PJRT C API that the plugin has.
   int major_version() const { return major_; }
+  /// Of the PJRT C API that the plugin has.
   int minor_version() const { return minor_; }
+  /// What the plugin says of itself.
   const Values& attributes() const { return attributes_; }
   /// Types of its extensions, as numbers of PJRT_Extension_Type.
   const std::vector<int>& extensions() const { return extensions_; }
@@ -72,6 +78,7 @@ class CALLOUT_EXPORT Plugin {
   /// The table, for this library's own classes.
   const internal::PjrtApi& api() const { return *api_; }
 
+  /// The library stays loaded.
   ~Plugin();
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;

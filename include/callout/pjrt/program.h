@@ -15,9 +15,10 @@ namespace callout::pjrt {
 
 /// The type of an array.
 struct ArrayType {
-  DType dtype;
-  std::vector<int64_t> dims;
+  DType dtype;                ///< Of its elements.
+  std::vector<int64_t> dims;  ///< Extents, in elements.
 
+  /// The same dtype and dims.
   bool operator==(const ArrayType&) const = default;
   /// "f32[2,3]".
   CALLOUT_EXPORT std::string ToString() const;
@@ -26,7 +27,7 @@ struct ArrayType {
 /// A StableHLO program: MLIR text, MLIR bytecode, or a portable artifact (what jax.export writes in
 /// `Exported.mlir_module_serialized`). What the other members hold is only known of a file of `Exported.serialize`.
 struct Program {
-  std::string code;
+  std::string code;  ///< Its StableHLO, as a plugin takes it.
 
   std::string name = {};                    ///< The function's; empty if unknown.
   std::vector<std::string> platforms = {};  ///< Those that it was exported for, as JAX calls them; empty if unknown.

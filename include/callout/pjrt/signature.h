@@ -19,20 +19,23 @@ struct Sharding {
   /// For each device, in the order of the program's devices, its part of each dimension.
   std::vector<std::vector<int64_t>> parts;
 
+  /// The same parts on the same devices.
   bool operator==(const Sharding&) const = default;
 };
 
+/// An argument or a result of a program.
 struct ProgramArray {
-  ArrayType type;  ///< What one device has.
-  Sharding sharding;
+  ArrayType type;     ///< What one device has.
+  Sharding sharding;  ///< How the devices share it.
 
   /// The whole array's.
   CALLOUT_EXPORT ArrayType WholeType() const;
 };
 
+/// What a program takes and returns.
 struct Signature {
-  std::vector<ProgramArray> inputs;
-  std::vector<ProgramArray> outputs;
+  std::vector<ProgramArray> inputs;   ///< In the order of its arguments.
+  std::vector<ProgramArray> outputs;  ///< In the order of its results.
   /// The numbers of the inputs whose memory the program can use for outputs, see ExecuteOptions.
   std::vector<int64_t> donatable;
 };
@@ -43,7 +46,7 @@ struct CallbackUse {
   std::string target;               ///< "callout.v1.call", "callout.v1.tap", ..., see docs/abi.md.
   bool is_embedded = false;         ///< The program carries its code; it needs no binding.
   std::vector<ArrayType> operands;  ///< On one device.
-  std::vector<ArrayType> results;
+  std::vector<ArrayType> results;   ///< On one device.
 };
 
 /// Another custom call of a program: a function of XLA FFI, or one of XLA's own.
@@ -51,7 +54,7 @@ struct CustomCallUse {
   std::string target;    ///< "lapack_sgetrf_ffi"
   std::string given_by;  ///< "LAPACK of 'libopenblas.so.0'", "the host" (Plugin::RegisterHandler), "the plugin".
   std::vector<ArrayType> operands;  ///< On one device.
-  std::vector<ArrayType> results;
+  std::vector<ArrayType> results;   ///< On one device.
 };
 
 }  // namespace callout::pjrt
