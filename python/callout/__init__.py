@@ -6,6 +6,8 @@ microsecond. See the README and docs/.
 """
 
 import sysconfig as _sysconfig
+import typing as _typing
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from pathlib import Path as _Path
 
@@ -13,15 +15,6 @@ if _sysconfig.get_config_var("Py_GIL_DISABLED"):
     # Importing the extension would switch the GIL on for the whole process without a word.
     raise ImportError("callout does not support free-threaded Python yet; use a build with the GIL")
 
-from . import buffer_callback as buffer_callback
-from . import cpp as cpp
-from . import cuda as cuda
-from . import ffi as ffi
-from . import host as host
-from . import numba as numba
-from . import numba_cuda as numba_cuda
-from . import progress as progress
-from . import sinks as sinks
 from ._base.config import config as config
 from ._base.errors import BarrierTimeout as BarrierTimeout
 from ._base.errors import CallbackError as CallbackError
@@ -36,31 +29,98 @@ from ._base.errors import UnboundNameError as UnboundNameError
 from ._base.errors import last_error as last_error
 from ._base.errors import reraise as reraise
 from ._base.options import options as options
-from ._calls.debug import debug_callback as debug_callback
-from ._calls.debug import debug_print as debug_print
-from ._calls.io_callback import io_callback as io_callback
-from ._calls.pure_callback import pure_callback as pure_callback
-from ._calls.threaded import threaded as threaded
-from ._export.export import export as export
-from ._export.export import exported_names as exported_names
 from ._host_callback import additions as _host_callback_additions  # noqa: F401 - what it adds is there
-from ._measuring.profile import Profile as Profile
-from ._measuring.profile import profile as profile
-from ._measuring.report import report as report
-from ._measuring.stats import stats as stats
-from ._runtime.barrier import barrier_wait as barrier_wait
-from ._runtime.jit import jit as jit
+from ._primitives import effects as _effects  # noqa: F401 - JAX knows them by name where it reads exported programs
 from ._runtime.lifetime import start as _start
-from ._taps.checks import check as check
-from ._taps.checks import error_if as error_if
-from ._taps.checks import warn_if as warn_if
-from ._taps.nans import locate_nans as locate_nans
-from ._taps.tap import tap as tap
-from ._taps.watch import watch as watch
-from ._targets.register import register as register
-from ._targets.register import unregister as unregister
+
+if _typing.TYPE_CHECKING:
+    from . import buffer_callback as buffer_callback
+    from . import cpp as cpp
+    from . import cuda as cuda
+    from . import ffi as ffi
+    from . import host as host
+    from . import host_callback as host_callback
+    from . import numba as numba
+    from . import numba_cuda as numba_cuda
+    from . import progress as progress
+    from . import sinks as sinks
+    from ._calls.debug import debug_callback as debug_callback
+    from ._calls.debug import debug_print as debug_print
+    from ._calls.io_callback import io_callback as io_callback
+    from ._calls.pure_callback import pure_callback as pure_callback
+    from ._calls.threaded import threaded as threaded
+    from ._export.export import export as export
+    from ._export.export import exported_names as exported_names
+    from ._measuring.profile import Profile as Profile
+    from ._measuring.profile.profile import profile as profile
+    from ._measuring.report.report import report as report
+    from ._measuring.stats import stats as stats
+    from ._runtime.barrier import barrier_wait as barrier_wait
+    from ._runtime.jit import jit as jit
+    from ._taps.checks import check as check
+    from ._taps.checks import error_if as error_if
+    from ._taps.checks import warn_if as warn_if
+    from ._taps.nans import locate_nans as locate_nans
+    from ._taps.tap import tap as tap
+    from ._taps.watch import watch as watch
+    from ._targets.register import register as register
+    from ._targets.register import unregister as unregister
 
 __version__ = _version("callout")
+
+# What is imported when it is first asked for: half of the package, and the half of JAX that it needs.
+_MODULES = (
+    "buffer_callback",
+    "cpp",
+    "cuda",
+    "ffi",
+    "host",
+    "host_callback",
+    "numba",
+    "numba_cuda",
+    "progress",
+    "sinks",
+)
+_NAMES = {
+    "debug_callback": "._calls.debug",
+    "debug_print": "._calls.debug",
+    "io_callback": "._calls.io_callback",
+    "pure_callback": "._calls.pure_callback",
+    "threaded": "._calls.threaded",
+    "export": "._export.export",
+    "exported_names": "._export.export",
+    "Profile": "._measuring.profile",
+    "profile": "._measuring.profile",
+    "report": "._measuring.report",
+    "stats": "._measuring.stats",
+    "barrier_wait": "._runtime.barrier",
+    "jit": "._runtime.jit",
+    "check": "._taps.checks",
+    "error_if": "._taps.checks",
+    "warn_if": "._taps.checks",
+    "locate_nans": "._taps.nans",
+    "tap": "._taps.tap",
+    "watch": "._taps.watch",
+    "register": "._targets.register",
+    "unregister": "._targets.register",
+}
+
+
+def _import_when_asked_for(name: str) -> _typing.Any:
+    if name in _MODULES:
+        return _import_module(f"{__name__}.{name}")
+    if name not in _NAMES:
+        raise AttributeError(f"module 'callout' has no attribute '{name}'")
+    value = globals()[name] = getattr(_import_module(_NAMES[name], __name__), name)
+    return value
+
+
+if not _typing.TYPE_CHECKING:  # type checkers would take every name for one that is there
+    __getattr__ = _import_when_asked_for
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES, *_NAMES})
 
 
 def include_dir() -> str:

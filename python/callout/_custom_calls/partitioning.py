@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
 from .. import _jax_compat
@@ -96,6 +95,8 @@ class Call:
 
 def entries(config: str) -> dict[str, str | int]:
     """The strings and integers among the attributes of a call, not those inside of others."""
+    from jax.extend.mlir import ir  # which imports Pallas
+
     found: dict[str, str | int] = {}
     with mlir.make_ir_context():
         parsed: Any = ir.DictAttr(ir.Attribute.parse(config))

@@ -23,6 +23,7 @@ from .dispatch import fast_path_decision as fast_path_decision
 from .dispatch import jitted_function_maker as jitted_function_maker
 from .dispatch import local_devices_of as local_devices_of
 from .dispatch import without_effects as without_effects
+from .effects import Effect as Effect
 from .effects import io_effects as io_effects
 from .effects import is_refused_in_vmap as is_refused_in_vmap
 from .effects import is_state_effect as is_state_effect

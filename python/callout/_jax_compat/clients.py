@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.backend
-import jax.extend.core
 import numpy as np
 
 from .versions import JAX_VERSION, MISSING
@@ -66,6 +64,8 @@ def attach_transfers(
 
     What JAX has for it, `emit_python_callback`, refuses to write a program for a platform without one.
     """
+    import jax.extend.backend
+
     try:
         backend: Any = module_context.get_backend(optional=True) or jax.extend.backend.get_backend(platform)
     except RuntimeError:

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.backend
-import jax.extend.core
 
 from .versions import MISSING
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.extend.backend
-import jax.extend.core
 from jax.interpreters import mlir
 
 from .versions import MISSING
 
 
-def register_effect(effect: type[jax.extend.core.Effect], *, ordered: bool = False, remat: bool = True) -> None:
+def register_effect(effect: type[Effect], *, ordered: bool = False, remat: bool = True) -> None:
     """Allows an effect in lowering, control flow, custom derivatives and, if so told, remat; ordered ones on shards too.
 
     Only `lowerable_effects` is public. Without `partial_eval_kept` a tap without a used result is lost in the gradient of
@@ -59,6 +56,12 @@ def is_state_effect(effect: Any) -> bool:
     """True for the effects of mutable arrays, which belong to one operand of an equation."""
     return _input_effect is not None and isinstance(effect, _input_effect)
 
+
+try:
+    # The same class as jax.extend.core's; but importing that imports Pallas, which takes as long as all of callout.
+    from jax._src.effects import Effect as Effect
+except ImportError:
+    from jax.extend.core import Effect as Effect
 
 try:
     from jax._src import effects as _effects

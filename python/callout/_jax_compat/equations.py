@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.extend.backend
-import jax.extend.core
 from jax.interpreters import ad
 
 from .versions import MISSING
+
+if TYPE_CHECKING:
+    import jax.extend.core
 
 
 def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None:
@@ -57,6 +58,8 @@ except (ImportError, AttributeError):
 
 def is_variable(atom: Any) -> bool:
     """True for a variable of a jaxpr, false for a literal."""
+    import jax.extend.core
+
     return isinstance(atom, jax.extend.core.Var)
 
 

@@ -6,14 +6,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.extend.backend
-import jax.extend.core
 from jax.interpreters import mlir
 
 from .versions import MISSING
+
+if TYPE_CHECKING:
+    import jax.extend.core
 
 
 class _LoweringRules:
@@ -32,6 +33,8 @@ class _LoweringRules:
 @functools.cache
 def lowering_rules() -> _LoweringRules | None:
     """The rules of JAX's loops, which can be replaced in public, but not asked for; None if they are not as expected."""
+    import jax.extend.core
+
     try:
         from jax._src.interpreters.mlir import _lowerings
 

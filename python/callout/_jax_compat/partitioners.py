@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.backend
-import jax.extend.core
 
 from .clients import xla_client
 from .versions import MISSING

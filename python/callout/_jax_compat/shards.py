@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.backend
-import jax.extend.core
 import numpy as np
 from jax.interpreters import mlir
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.backend
-import jax.extend.core
 
+from .effects import Effect
 from .versions import MISSING
 
 
@@ -28,7 +27,7 @@ def _wait_for_token(token: Any) -> None:
         pass
 
 
-def wait_for_order(effect: jax.extend.core.Effect) -> None:
+def wait_for_order(effect: Effect) -> None:
     """Waits for the last program of this thread that had `effect`, however it ended."""
     try:
         from jax._src.dispatch import runtime_tokens

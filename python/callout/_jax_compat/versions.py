@@ -8,8 +8,6 @@ import sys
 import warnings
 
 import jax
-import jax.extend.backend
-import jax.extend.core
 
 JAX_VERSION = tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in jax.__version__.split(".")[:3])
 

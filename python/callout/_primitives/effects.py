@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import jax.extend.core
-
 from .. import _jax_compat
 from .._base import patches
 
 
-class _Effect(jax.extend.core.Effect):
+class _Effect(_jax_compat.Effect):
     """All objects of a class are equal, which JAX asks of effects that it writes into exported programs.
 
     Such a file has the name of the class, as its repr says it. So that name is frozen: `callout.X` wherever X is defined.

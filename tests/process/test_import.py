@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `import callout` brings into a process, and what comes later."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import callout
+import pytest
+
+PROGRAM = """
+import jax, jax.numpy, os, sys
+modules, threads = set(sys.modules), len(os.listdir("/proc/self/task"))
+import callout
+print(sorted({".".join(name.split(".")[:2]) for name in set(sys.modules) - modules if name.startswith("jax.")}))
+print("jax._src.pallas" in sys.modules, "numba" in sys.modules, len(os.listdir("/proc/self/task")) - threads)
+"""
+
+
+def test_import_brings_neither_threads_nor_the_parts_of_jax_that_take_long():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == ["[]", "False False 0"]
+
+
+def said_to_type_checkers():
+    """The names of the block that type checkers read, and the module that each is from."""
+    tree = ast.parse(Path(callout.__file__).read_text())
+    (block,) = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.If)
+        and "TYPE_CHECKING" in ast.unparse(node.test)
+        and any(isinstance(inner, ast.ImportFrom) for inner in node.body)
+    )
+    return {alias.asname: node.module for node in block.body for alias in node.names}
+
+
+def test_type_checkers_see_the_names_that_come_later():
+    said = said_to_type_checkers()
+    assert sorted(said) == sorted([*callout._MODULES, *callout._NAMES])
+    for name, module in said.items():
+        assert getattr(callout, name) is not None
+        if module is not None:
+            assert f".{module}".startswith(callout._NAMES[name])
+    assert set(said) <= set(dir(callout))
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'callout' has no attribute 'tpa'"):
+        callout.tpa  # noqa: B018
+
+
+def test_a_program_that_was_exported_elsewhere_runs_in_a_process_that_has_used_no_name_yet(run, tmp_path):
+    run(
+        f"""
+        import callout, jax, jax.numpy as jnp
+        callout.register("seen", lambda v: None)
+        f = jax.jit(lambda x: callout.tap("seen", x * 2, ordered=True))
+        exported = callout.export(f)(jax.ShapeDtypeStruct((3,), jnp.float32))
+        open("{tmp_path}/program", "wb").write(exported.serialize())
+        """
+    )
+    result = run(
+        f"""
+        import callout, jax, jax.export, jax.numpy as jnp
+        program = jax.export.deserialize(bytearray(open("{tmp_path}/program", "rb").read()))
+        callout.register("seen", lambda v: print("seen", v))
+        jax.jit(program.call)(jnp.ones(3))
+        callout.barrier_wait()
+        """
+    )
+    assert "seen [2. 2. 2.]" in result.out
