@@ -46,7 +46,7 @@ def public_objects() -> Iterator[tuple[str, Any]]:
     """Functions and classes of Callout's own; what modules pass on from JAX has JAX's documentation."""
     modules = [callout, *(importlib.import_module(f"callout.{name}") for name in MODULES)]
     for module in modules:
-        for name in getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]:
+        for name in getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]:
             value = getattr(module, name)
             if (inspect.isroutine(value) or inspect.isclass(value)) and value.__module__.startswith("callout"):
                 yield f"{module.__name__}.{name}", value
