@@ -3,6 +3,7 @@
 
 import dataclasses
 import functools
+import pickle
 import threading
 
 import callout
@@ -14,6 +15,7 @@ import numpy as np
 import platforms
 import pytest
 import tpu_programs
+from callout import _jax_compat
 from callout._export import artifacts, host_transfers
 from jax.interpreters import mlir
 from tpu_programs import NAMED, NUMBERS, PARTS, PROGRAMS, Program
@@ -211,3 +213,76 @@ def test_what_packs_in_no_word_is_received_for(backend):
     assert [[str(shape) for shape in made[1]] for made in backend.made] == [["c64[3]{0}", "s4[2]{0}"]]
     alone = jax.jit(lambda x: callout.tap(print, x)).trace(wide[0]).lower(lowering_platforms=("tpu",)).as_text()
     assert (alone.count("stablehlo.send"), alone.count("stablehlo.recv")) == (1, 0)
+
+
+def travelled(function):
+    """As the function of a program comes out of JAX's pickle in the process that runs it."""
+    return pickle.loads(_jax_compat.dumps(function))
+
+
+def lowered(backend, function, *specs):
+    """What JAX was given for the one callback of a program, and no more of the program."""
+    backend.made.clear()
+    jax.jit(function).trace(*specs).lower(lowering_platforms=("tpu",))
+    (made,) = backend.made
+    backend.made.clear()
+    return made[0]
+
+
+EIGHT = jax.ShapeDtypeStruct((8,), jnp.float32)
+
+
+def test_functions_can_be_sent_to_another_process(backend, tmp_path):
+    """What they note comes out in a file: they travel by value."""
+    path = tmp_path / "noted"
+
+    def note(value, transforms):
+        with path.open("a") as file:
+            file.write(f"{sorted(value)} {value['x'].tolist()} {transforms}\n")
+
+    def scaled(x, *, by):
+        return (x * by, np.float32(by))
+
+    def tap(x):
+        return callout.tap(note, {"x": x, "n": jnp.int32(1)}, with_transforms=True)
+
+    def call(x):
+        return callout.pure_callback(functools.partial(scaled, by=3), (EIGHT, tpu_programs.F32), x)
+
+    x = np.arange(8, dtype=np.float32)
+    sent = travelled(lowered(backend, jax.vmap(tap), EIGHT))
+    packed = np.concatenate([np.ones(1, np.uint32), x.view(np.uint32)])  # its leaves: n, x
+    assert sent(packed) == ()
+    callout.barrier_wait()
+    assert path.read_text().startswith("['n', 'x'] [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0] (('batch', ")
+    results = travelled(lowered(backend, call, EIGHT))(x)
+    assert [plain(result) for result in results] == [[3 * v for v in NUMBERS], 3]
+    nothing = travelled(lowered(backend, lambda x: callout.io_callback(lambda: None, None), EIGHT))
+    assert len(nothing(np.zeros((), np.float32))) == 1
+
+
+def test_a_name_travels_as_a_name(backend):
+    sent = _jax_compat.dumps(lowered(backend, lambda x: callout.pure_callback(NAMED, EIGHT, x), EIGHT))
+    callout.register(NAMED, lambda x: x - 1, replace=True)
+    assert plain(pickle.loads(sent)(np.ones(8, np.float32))[0]) == [0] * 8
+    callout.unregister(NAMED)
+    with pytest.raises(callout.CallbackError, match=NAMED):
+        pickle.loads(sent)(np.ones(8, np.float32))
+    callout.register(NAMED, tpu_programs.double)
+
+
+def test_what_belongs_to_this_process_is_refused_by_name(backend, tmp_path):
+    sink = callout.sinks.JsonLines(tmp_path / "x.jsonl", name="losses")
+    tap = lowered(backend, lambda x: callout.tap(sink, x), EIGHT)
+    with pytest.raises(pickle.PicklingError, match=r"'losses' cannot be sent .* callout\.register"):
+        _jax_compat.dumps(tap)
+    sink.close()
+    lock = threading.Lock()
+
+    def locked(x):
+        with lock:
+            return x
+
+    call = lowered(backend, lambda x: callout.pure_callback(locked, EIGHT, x), EIGHT)
+    with pytest.raises(pickle.PicklingError, match=r"locked' cannot be sent to the process .*: TypeError: .*lock"):
+        _jax_compat.dumps(call)

@@ -7,6 +7,7 @@ break `import callout`. Names that were not found are listed in `MISSING`, which
 
 from .clients import PRINT_PLUGIN_VERSION as PRINT_PLUGIN_VERSION
 from .clients import attach_transfers as attach_transfers
+from .clients import dumps as dumps
 from .clients import host_callback_handler as host_callback_handler
 from .clients import put_on_device as put_on_device
 from .devices import cpu_device as cpu_device

@@ -73,12 +73,12 @@ def attach_transfers(
     shape = xla_client.Shape.array_shape
     module_context.add_host_callback(
         backend.make_python_callback_from_host_send_and_recv(
-            function, [shape(*of) for of in operands], [shape(*of) for of in results], sent, received, _dumps
+            function, [shape(*of) for of in operands], [shape(*of) for of in results], sent, received, dumps
         )
     )
 
 
-def _dumps(value: Any) -> bytes:
+def dumps(value: Any) -> bytes:
     """What a client asks for that sends the function to another process: JAX's own, which takes cloudpickle."""
     from jax._src import pickle_util
 

@@ -202,3 +202,14 @@ def _require_positional(name: str, in_tree: PyTreeDef) -> None:
             f"callout: the callback registered as '{name}' takes positional arguments only; "
             "keyword arguments have no place in the program"
         )
+
+
+def restored_target(kind: str, source: Any, structure: Any) -> Target:
+    """The target of a `source` and a `structure` that another process took from its "call" or "tap" target."""
+    if kind == "tap":
+        tree, wanted, x64 = structure
+        with jax.enable_x64(x64):
+            return tap_target(source, tree, wanted)
+    in_tree, out_tree, x64, ignore_result = structure
+    with jax.enable_x64(x64):
+        return call_target(source, in_tree, out_tree, ignore_result=ignore_result)

@@ -45,6 +45,7 @@ class Target:
     __slots__ = (
         "__weakref__",
         "_bindings",
+        "_bound",
         "_callbacks",
         "_key",
         "device_call",
@@ -82,6 +83,7 @@ class Target:
         self.structure: Hashable = None
         self._callbacks: dict[str, _ext.Callback] = {}
         self._bindings: dict[str, _ext.Binding] = {}
+        self._bound: dict[str, Transforms] = {}  # by the names of the bindings
 
     def __call__(self, *_: Any) -> None:
         raise NotImplementedError("a target is called by the compiled program")
@@ -101,6 +103,11 @@ class Target:
             "callout.register(name, fn), here and in the process that loads the program, and pass the name"
         )
 
+    @property
+    def kind(self) -> str:
+        """The first of what `interned` was given; another word for a target that it did not make."""
+        return str(self._key[0]) if isinstance(self._key, tuple) else ""
+
     def callback(self, transforms: Transforms = ()) -> _ext.Callback:
         """The core's object, made when it is first needed. A target lives as long as any program that uses it."""
         key = repr(transforms)
@@ -117,6 +124,8 @@ class Target:
         if key not in self._bindings:
             digest = hashlib.sha256(repr(self.signature).encode()).hexdigest()[:8]
             self._bindings[key] = _ext.Binding(f"{self.label}/{digest}", self.callback(transforms))
+            self._bound[self._bindings[key].name] = transforms
+            _by_name[self._bindings[key].name] = self
         return self._bindings[key].name
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
@@ -177,6 +186,7 @@ class CarriedTarget(NamedTarget):
 
 _T = TypeVar("_T", bound=Target)
 _targets: weakref.WeakValueDictionary[Hashable, Target] = weakref.WeakValueDictionary()
+_by_name: weakref.WeakValueDictionary[str, Target] = weakref.WeakValueDictionary()
 
 
 def _identity(fn: Any) -> Hashable:
@@ -206,6 +216,12 @@ def interned(kind: str, fn: Any, structure: Hashable, make: Callable[[Hashable],
         target.source, target.structure = fn, structure
         _targets[key] = target
     return cast("_T", target)
+
+
+def bound_target(name: str) -> tuple[Target, Transforms] | None:
+    """The live target that goes by a name in this process alone, and the transformations that the name is for."""
+    target = _by_name.get(name)
+    return None if target is None else (target, target._bound[name])
 
 
 @functools.lru_cache(maxsize=64)

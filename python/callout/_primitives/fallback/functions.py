@@ -15,11 +15,15 @@ import numpy as np
 from ... import _ext, _jax_compat
 from ..._base import errors
 from ..._custom_calls import target_attributes
+from ..._targets.target import Target, Transforms
 from ..site import TARGET as TAP
 
 CALL = "callout.v1.call"
 
 Specs = Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
+
+Packed = tuple[int, Specs]
+"""The bytes of a word, and the arrays that lie in an array of them, each element in one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +32,8 @@ class Told:
 
     `ordinals`: those of the program's devices, if the last operand is the number of the device among them. `is_deferred`: a
     failure is the next barrier's. `first`: the FFI ordinal that stands for the device where the program does not tell; None
-    for the platform's first.
+    for the platform's first. `packed`, `answer`: of taps, see `tap`. `owner`: what the name
+    is of, if it means nothing in another process.
     """
 
     target: str
@@ -40,6 +45,9 @@ class Told:
     ordinals: tuple[int, ...] | None = None
     is_deferred: bool = False
     first: int | None = None
+    packed: Packed | None = None
+    answer: tuple[np.ndarray, ...] = ()
+    owner: tuple[Target, Transforms] | None = None
 
     @property
     def name(self) -> str:
@@ -82,11 +90,11 @@ class Call:
     A program over several devices must not fail on one: the others would wait for that.
     """
 
-    def __init__(self, told: Told):
+    def __init__(self, told: Told, callback: _ext.Callback | None = None):
         self.told = told
         self._ordered = bool(told.attributes["ordered"])
         self._results = [(shape, dtype) for dtype, shape in told.results[told.threaded :]]
-        self._callback = told.bound()
+        self._callback = told.bound() if callback is None else callback
 
     def __call__(self, *arrays: np.ndarray) -> Sequence[np.ndarray]:
         threaded, ordinals = self.told.threaded, self.told.ordinals
@@ -129,15 +137,15 @@ class Call:
         return self.told.first_ordinal()
 
 
-Packed = tuple[int, Specs]
-"""The bytes of a word, and the arrays that lie in an array of them, each element in one."""
+def tap(told: Told, callback: _ext.Callback | None = None) -> _ext.HostTap:
+    """A tap: its value goes to the queue, and the program goes on.
 
-
-def tap(told: Told, packed: Packed | None = None, answer: tuple[np.ndarray, ...] = ()) -> _ext.HostTap:
-    """A tap: its value goes to the queue, and the program goes on. `answer`: what JAX gets back."""
+    `told.packed`: what comes is one array of these. `told.answer`: what JAX gets back. `callback`: the name's by default.
+    """
     encoded = target_attributes.encode(told.where, TAP, told.attributes)
     has_step, ordinals = bool(told.attributes["step"]), list(told.ordinals or ())
-    return _ext.HostTap(told, told.bound(), told.name, encoded, has_step, ordinals, packed, answer, told.threaded)
+    found = told.bound() if callback is None else callback
+    return _ext.HostTap(*(told, found, told.name, encoded, has_step, ordinals), told.packed, told.answer, told.threaded)
 
 
 def check(told: Told) -> None:
@@ -152,9 +160,9 @@ def check(told: Told) -> None:
     )
 
 
-def function_for(told: Told) -> Callable[..., Sequence[Any]]:
-    """What JAX calls for a custom call of ours with its operands as they are."""
-    return tap(told) if told.is_tap else Call(told)
+def function_for(told: Told, callback: _ext.Callback | None = None) -> Callable[..., Sequence[Any]]:
+    """What JAX calls for a custom call of ours. `callback`: the name's by default."""
+    return tap(told, callback) if told.is_tap else Call(told, callback)
 
 
 def _leave_out_own_frames(error: BaseException) -> None:

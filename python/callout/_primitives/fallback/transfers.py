@@ -21,7 +21,8 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
 from ... import _jax_compat
-from . import functions
+from ..._targets.target import bound_target
+from . import carrying, functions
 from .functions import Specs, Told
 from .operations import Placement, annotate, is_token
 
@@ -29,6 +30,7 @@ _DEVICE_TO_HOST, _HOST_TO_DEVICE = 2, 3
 _DUMMY = (np.dtype(np.float32), ())  # sent or received where there is nothing else
 _WIDEST = 4  # TPUs have 64 bits as pairs of 32
 _SUB_BYTE = re.compile(r"(u?int|float)[1-7](_|$)")  # whose NumPy arrays have a byte for each element
+carrying.register()
 _ANSWER = (np.zeros(_DUMMY[1], _DUMMY[0]),)
 
 
@@ -120,10 +122,10 @@ def _message(told: Told, operands: Sequence[Any], specs: Specs, answer: tuple[An
     if told.is_tap and not told.threaded and word_bytes is not None and not is_plain:
         packed = _pack(operands, specs, word_bytes)
         count = max(1, sum(int(np.prod(shape)) for _, shape in specs))
-        taken = functions.tap(told, (word_bytes, list(specs)), answer)
+        taken = functions.tap(dataclasses.replace(told, packed=(word_bytes, list(specs)), answer=answer))
         return _Message([packed], [(np.dtype(f"u{word_bytes}"), (count,))], taken)
     kept = [i for i, (_, shape) in enumerate(specs) if 0 not in shape]
-    function: Callable[..., Sequence[Any]] = functions.tap(told, answer=answer) if told.is_tap else functions.Call(told)
+    function = functions.function_for(dataclasses.replace(told, answer=answer) if told.is_tap else told)
     if len(kept) < max(1, len(specs)) or (not told.is_tap and (answer or any(0 in shape for _, shape in told.results))):
         function = Between(function, list(specs), answer)
     if not kept:
@@ -164,6 +166,7 @@ def emit(
     received = [spec for spec in told.results if 0 not in spec[1]]
     # Several sends of a loop that waits for nothing may be paired wrongly.
     waits = (waits or not _is_one_message(told, specs)) and not received
+    told = dataclasses.replace(told, owner=bound_target(told.name))
     message = _message(told, operands, specs, _ANSWER if waits else ())
     transfers = _Transfers(module, token, placement)
     for operand in message.operands:
