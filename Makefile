@@ -21,7 +21,7 @@ package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
     -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
 
-.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs nightly bench gpu-check gpu-test soak lint format docs install wheels matrix clean distclean
+.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs nightly bench gpu-check gpu-test tpu-check soak lint format docs install wheels matrix clean distclean
 help:
 	@echo 'make demo       train a small network with every kind of callback, and run it without Python'
 	@echo 'make test       build, then run the C++ and the Python tests'
@@ -31,6 +31,7 @@ help:
 	@echo 'make bench      compare with JAX and run the C++ benchmarks'
 	@echo 'make gpu-check  run what only a GPU can show; GPU_PYTHON=... has JAX with its CUDA plugin'
 	@echo 'make gpu-test   run with JAX'"'"'s CUDA plugin on the software GPU; GPU_TEST=full: every plugin and every suite'
+	@echo 'make tpu-check  compile programs for TPUs with libtpu, which needs none, and check what they send and receive'
 	@echo 'make nightly    what takes hours: soak, fuzz for SECONDS=14400, matrix and gpu-test whole, programs for half of them on two JAXes'
 	@echo 'make soak       run the tests that load the machine for minutes'
 	@echo 'make lint       check formatting, types and layering'
@@ -114,6 +115,9 @@ gpu-check: $(STAMPS)/package
 gpu-test: $(STAMPS)/cmake
 	scripts/system_packages.sh libgtest-dev:gtest/gtest.h $(host_packages)
 	scripts/gpu_test.sh $(CELLS)
+
+tpu-check: $(STAMPS)/cmake
+	scripts/tpu_check.sh
 
 soak: $(STAMPS)/package
 	$(PY) -m pytest -m soak -o faulthandler_timeout=3600 tests

@@ -35,6 +35,7 @@ echo "::: seed $seed"
 part soak make soak
 part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
 part gpu-test env GPU_TEST=full make gpu-test
+part tpu-check make tpu-check
 part matrix scripts/jax_matrix.sh "$@"
 for cell in "$1" "${@: -1}"; do # the ends; the matrix has made their environments
   tag=cp${cell%%:*} jax=${cell#*:}

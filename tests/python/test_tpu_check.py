@@ -27,7 +27,13 @@ TAP = tpu_programs.PROGRAMS[0]
 def check():
     # It sets what libtpu and JAX look for in the environment.
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("TPU_SKIP_MDS_QUERY", "TPU_WORKER_HOSTNAMES", "TPU_ACCELERATOR_TYPE", "JAX_PLATFORMS"):
+        for name in (
+            "TPU_SKIP_MDS_QUERY",
+            "TPU_WORKER_HOSTNAMES",
+            "TPU_ACCELERATOR_TYPE",
+            "ALLOW_MULTIPLE_LIBTPU_LOAD",
+            "JAX_PLATFORMS",
+        ):
             patch.setenv(name, "kept")
         patch.setattr(sys, "path", list(sys.path))
         spec = importlib.util.spec_from_file_location("tpu_check", PATH)

@@ -18,6 +18,7 @@ from pathlib import Path
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
 os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
 os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
+os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")  # no device is held that another process could want
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 
