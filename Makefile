@@ -72,7 +72,7 @@ host: $(STAMPS)/cmake
 	cmake --workflow --preset host
 
 test-cpp: $(STAMPS)/dev $(STAMPS)/cmake
-	scripts/system_packages.sh libgtest-dev:gtest/gtest.h $(host_packages)
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h relacy-dev:relacy/relacy.hpp $(host_packages)
 	cmake --workflow --preset dev
 
 test-python: $(STAMPS)/package

@@ -31,7 +31,12 @@ by_jax=(
   tests/python/test_{live_lanes,shard_map,devices,refs,float0,python_numbers,context,full_queue,lifetime}.py
 )
 
+memory_model() { # a hundred times what `make test` samples
+  cmake --preset dev && cmake --build --preset dev --target memory_model && build/dev/tests/memory_model/memory_model 100
+}
+
 echo "::: seed $seed"
+part memory-model memory_model
 part soak make soak
 part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
 part gpu-test env GPU_TEST=full make gpu-test

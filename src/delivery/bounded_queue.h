@@ -6,7 +6,7 @@
 // about 20 ns; the copy happens outside it, and `committed` publishes the record. The consumer takes no lock: it reads
 // in place, in the order of the numbers, and stops at the first record that is not committed. A lock-free ring was not
 // chosen: it would hold 256 MB from the start, and the lock is not what costs (benchmarks/cpp compares with a mutex
-// around a deque).
+// around a deque). tests/memory_model checks this file under every order that weak memory allows.
 //
 //   chunk ──next──> chunk ──next──> chunk
 //    [rec][rec]      [rec][rec.      ^ producers take room here
@@ -84,8 +84,14 @@ class BoundedQueue {
   uint64_t taken() const { return taken_.load(std::memory_order_acquire); }
   /// Ticket of the last record delivered. Thread-safe.
   uint64_t delivered() const { return delivered_.load(std::memory_order_seq_cst); }
-  /// True if something is committed that the consumer has not popped. One consumer.
-  bool HasWork() const { return committed_.load(std::memory_order_seq_cst) != popped_; }
+  /// True if something is committed that is not delivered. Of a record that is committed later, the producer sees what
+  /// the caller wrote with seq_cst before it asked. Thread-safe.
+  bool HasUndelivered() const {
+    return delivered_.load(std::memory_order_seq_cst) < committed_.load(std::memory_order_seq_cst);
+  }
+  /// True if something is committed that the consumer has not popped. What it popped already may be counted only now:
+  /// that is no work. One consumer.
+  bool HasWork() const { return committed_.load(std::memory_order_seq_cst) > popped_; }
 
   /// Applies to records taken from now on. Thread-safe.
   void SetCapacity(uint64_t bytes);

@@ -182,7 +182,11 @@ Delivery::Channel* Delivery::AddChannel(Worker worker, int32_t device_ordinal) {
         Channel{thread->AddQueue(options_.queue_bytes, {static_cast<uint8_t>(worker), device_ordinal}), thread,
                 WorkerName(worker), device_ordinal});
     at = channels_.emplace(key, std::move(channel)).first;
-    thread->Start();
+    if (closed_.load(std::memory_order_acquire)) {
+      at->second->queue->Close();  // too late for Shutdown to see it
+    } else {
+      thread->Start();
+    }
   }
   Channel* channel = at->second.get();
   auto& slot = DirectSlot(worker, device_ordinal);

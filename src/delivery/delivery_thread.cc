@@ -97,9 +97,20 @@ std::vector<BoundedQueue*> DeliveryThread::Queues() const {
 
 void DeliveryThread::Start() {
   MutexLock lock(mutex_);
+  StartUnlessRunning();
+}
+
+void DeliveryThread::EndParking() {
+  MutexLock lock(mutex_);
+  // Stop may have come meanwhile, and who stopped it may be the queues' consumer now.
+  if (parked_.load(std::memory_order_relaxed)) StartUnlessRunning();
+}
+
+void DeliveryThread::StartUnlessRunning() {
   if (running_ || stopping_ > 0) return;
   if (thread_.joinable()) thread_.join();
-  stop_.store(false, std::memory_order_relaxed);
+  stopped_ = false;
+  stop_.store(false, std::memory_order_relaxed);  // the thread's start publishes it
   parked_.store(false, std::memory_order_seq_cst);
   running_ = true;
   thread_ = std::thread([this] { Run(); });
@@ -109,7 +120,7 @@ void DeliveryThread::Park() {
   (void)End(steady_clock::time_point::max(), /*parked=*/true);
   // Whoever commits a record now sees that it has to start the thread; one that came before that is seen here.
   for (const BoundedQueue* queue : Queues()) {
-    if (queue->delivered() < queue->taken()) return Start();
+    if (queue->HasUndelivered()) return StartIfParked();
   }
 }
 
@@ -120,7 +131,8 @@ bool DeliveryThread::End(steady_clock::time_point deadline, bool parked) {
   {
     MutexLock lock(mutex_);
     ++stopping_;  // nobody starts it meanwhile, nor clears `parked_`
-    if (parked) parked_.store(true, std::memory_order_seq_cst);
+    stopped_ = stopped_ || !parked;
+    parked_.store(!stopped_, std::memory_order_seq_cst);
     stop_.store(true, std::memory_order_seq_cst);
     wakeup_.Interrupt();
     waiters_.fetch_add(1, std::memory_order_seq_cst);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread that takes records out of its queues and hands them to their callbacks.
+// One thread that takes records out of its queues and hands them to their callbacks. tests/memory_model checks how it
+// starts, rests, parks and stops, under every order that weak memory allows.
 #pragma once
 
 #include <atomic>
@@ -44,13 +45,13 @@ class CALLOUT_EXPORT DeliveryThread {
   /// Asks the thread to end after what it is doing now, and waits for it until `deadline`. False if it was still inside
   /// a callback then. Must not be called with the GIL held. Thread-safe.
   bool Stop(std::chrono::steady_clock::time_point deadline);
-  /// Stops the thread until there is something to deliver. Must not be called on a delivery thread, nor with the GIL
-  /// held. Thread-safe.
+  /// Stops the thread until there is something to deliver; after Stop, nothing but Start starts it. Must not be called
+  /// on a delivery thread, nor with the GIL held. Thread-safe.
   void Park();
   /// To be called when a record is committed. Thread-safe.
   void StartIfParked() {
     if (parked_.load(std::memory_order_seq_cst)) [[unlikely]]
-      Start();
+      EndParking();
   }
 
   /// Blocks until `queue` has delivered the record with `ticket`, or until `deadline`. False on the latter.
@@ -63,6 +64,8 @@ class CALLOUT_EXPORT DeliveryThread {
   static bool IsCurrent();
 
  private:
+  void StartUnlessRunning() CALLOUT_REQUIRES(mutex_);
+  void EndParking();
   bool End(std::chrono::steady_clock::time_point deadline, bool parked);
   void Run();
   bool DrainOnce();
@@ -83,7 +86,8 @@ class CALLOUT_EXPORT DeliveryThread {
   std::atomic<bool> stop_{false};
   std::thread thread_ CALLOUT_GUARDED_BY(mutex_);
   bool running_ CALLOUT_GUARDED_BY(mutex_) = false;
-  int stopping_ CALLOUT_GUARDED_BY(mutex_) = 0;  ///< Calls of End that wait.
+  bool stopped_ CALLOUT_GUARDED_BY(mutex_) = false;  ///< Since Stop until Start.
+  int stopping_ CALLOUT_GUARDED_BY(mutex_) = 0;      ///< Calls of End that wait.
   std::atomic<bool> parked_{false};
   std::atomic<int> waiters_{0};
   std::condition_variable_any progress_;

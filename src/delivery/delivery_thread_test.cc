@@ -159,6 +159,23 @@ TEST_F(DeliveryThreadTest, StopAndRestartLoseNothing) {
   EXPECT_TRUE(thread_.Stop(kForever));
 }
 
+TEST_F(DeliveryThreadTest, StoppedThreadIsNotStartedByARecordNorParkedAgain) {
+  std::vector<int64_t> values;
+  const auto site = MakeSite(Collector(values));
+  thread_.Start();
+  thread_.Park();
+  EXPECT_TRUE(thread_.Stop(kForever));
+  Push(*site, 1);
+  thread_.StartIfParked();
+  EXPECT_FALSE(thread_.running());
+  thread_.Park();
+  thread_.StartIfParked();
+  EXPECT_FALSE(thread_.running());
+  thread_.Start();
+  Barrier();
+  EXPECT_THAT(values, ElementsAre(1));
+}
+
 TEST_F(DeliveryThreadTest, StopGivesUpOnACallbackThatDoesNotReturn) {
   const auto callback = std::make_shared<BlockingCallback>("blocks");
   const auto site = MakeSite(callback);

@@ -2,7 +2,7 @@
 //
 // How a delivery thread rests. Waking a sleeping thread costs the waker microseconds, which a tap must not pay each
 // time. So the thread first naps: for a fraction of a millisecond it looks again by itself, and producers do not wake
-// it. Only after some idle naps does it sleep, and then the first producer wakes it.
+// it. Only after some idle naps does it sleep, and then the first producer wakes it (model: tests/memory_model).
 #pragma once
 
 #include <atomic>

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Protocols between two threads of files that cannot be compiled for a model, since they use thread-local variables,
+// CUDA or Python. Each step names the operation of the source that it stands for; whoever changes one changes the
+// other.
+#pragma once
+
+#include <cstdint>
+
+#include "delivery.h"
+#include "runner.h"
+
+namespace callout::model {
+
+// src/profile/recorder.cc: Stop owns the events once no thread is inside RecordEvent.
+struct RecordingIsTakenWhenNobodyWritesIt : rl::test_suite<RecordingIsTakenWhenNobodyWritesIt, 2> {
+  std::atomic<uint32_t> session;  // g_profile_session
+  std::atomic<bool> busy;         // ThreadLog::busy
+  rl::var<int> log;
+
+  void before() {
+    session.store(1);
+    log($) = 0;
+  }
+  void thread(unsigned index) {
+    if (index == 0) {  // RecordEvent
+      busy.store(true, std::memory_order_seq_cst);
+      if (session.load(std::memory_order_seq_cst) == 1) log($) = 1;
+      busy.store(false, std::memory_order_release);
+    } else {  // StopRecording
+      session.exchange(0, std::memory_order_seq_cst);
+      while (busy.load(std::memory_order_seq_cst)) rl::yield(1, Here(__FILE__, __LINE__));
+      log($) = 2;
+    }
+  }
+};
+
+// src/cuda/taps: a record of a device starts the drainer's thread or is seen by Park.
+struct ParkedDrainerIsStarted : rl::test_suite<ParkedDrainerIsStarted, 2> {
+  std::atomic<uint64_t> outstanding;  // TapDrainer::outstanding
+  std::atomic<bool> running;          // DeviceTaps::running_
+  int starts = 0;
+
+  void before() { running.store(true); }
+  void thread(unsigned index) {
+    if (index == 0) {                                          // TapDevice::Take
+      outstanding.fetch_add(1, std::memory_order_seq_cst);     // Append
+      if (!running.load(std::memory_order_seq_cst)) ++starts;  // DeviceTaps::Wake
+    } else {                                                   // DeviceTaps::Park
+      running.store(false, std::memory_order_seq_cst);         // Run, which Stop waits for
+      if (outstanding.load(std::memory_order_seq_cst) > 0) ++starts;
+    }
+  }
+  void after() { RL_ASSERT(starts > 0); }
+};
+
+// src/cuda/taps/tap_device.cc: who hands a slot on sees what described it, and what the device wrote behind it.
+struct SlotIsReadWhenItHasArrived : rl::test_suite<SlotIsReadWhenItHasArrived, 3> {
+  std::atomic<int> state;         // TapDevice::Entry::state
+  std::atomic<uint32_t> arrived;  // TapSlot::arrived
+  rl::var<int> description;
+  rl::var<int> data;
+
+  void before() {
+    description($) = 0;
+    data($) = 0;
+  }
+  void thread(unsigned index) {
+    if (index == 0) {  // TapDevice::Take
+      description($) = 1;
+      state.store(1, std::memory_order_release);
+    } else if (index == 1) {  // the device, or SetArrived
+      data($) = 1;
+      arrived.store(1, std::memory_order_release);
+    } else if (state.load(std::memory_order_acquire) == 1) {  // TapDevice::HandOn
+      RL_ASSERT(description($).load() == 1);
+      if (arrived.load(std::memory_order_acquire) == 1) RL_ASSERT(data($).load() == 1);  // TapSlot::HasArrived
+    }
+  }
+};
+
+// python/src/gil.cc: who enters is counted by CloseInterpreter or finds the door shut. src/callbacks/in_flight.cc has
+// the same shape: TakeSlot adds a slot and asks g_on_new_thread, WhenThreadsCall sets that and looks for slots.
+struct NobodyEntersAClosedInterpreter : rl::test_suite<NobodyEntersAClosedInterpreter, 2> {
+  std::atomic<int> inside;   // g_inside
+  std::atomic<bool> closed;  // g_closed
+  rl::var<int> interpreter;
+
+  void before() { interpreter($) = 0; }
+  void thread(unsigned index) {
+    if (index == 0) {  // Enter, Leave
+      inside.fetch_add(1, std::memory_order_seq_cst);
+      if (!closed.load(std::memory_order_seq_cst)) interpreter($) = 1;
+      inside.fetch_sub(1, std::memory_order_release);
+    } else {  // CloseInterpreter
+      closed.store(true, std::memory_order_seq_cst);
+      while (inside.load(std::memory_order_seq_cst) > 0) rl::yield(1, Here(__FILE__, __LINE__));
+      interpreter($) = 2;
+    }
+  }
+};
+
+// src/ffi/lanes.cc: LaneCall::Help and Wait; who waits sees what all lanes wrote.
+struct LanesAreWaitedFor : rl::test_suite<LanesAreWaitedFor, 2> {
+  std::atomic<int64_t> next;
+  std::atomic<int64_t> done;
+  rl::var<int> results[2];
+
+  void before() {
+    for (auto& result : results) result($) = 0;
+  }
+  void thread(unsigned index) {
+    for (;;) {
+      const int64_t lane = next.fetch_add(1, std::memory_order_relaxed);
+      if (lane >= 2) break;
+      results[lane]($) = 1;
+      done.fetch_add(1, std::memory_order_acq_rel);
+    }
+    if (index != 0) return;
+    while (done.load(std::memory_order_acquire) < 2) rl::yield(1, Here(__FILE__, __LINE__));
+    for (auto& result : results) RL_ASSERT(result($).load() == 1);
+  }
+};
+
+// src/delivery/throttle.h as it is: of two threads, one takes the interval, and both use the same state of the device.
+struct OneRecordAnIntervalIsAdmitted : rl::test_suite<OneRecordAnIntervalIsAdmitted, 2> {
+  std::optional<internal::Throttle> throttle;
+  int admitted = 0;
+
+  void before() {
+    Live::ForgetAll();
+    throttle.emplace(1, int64_t{1} << 40);
+  }
+  void thread(unsigned /*index*/) { admitted += throttle->Admit(0) ? 1 : 0; }
+  void after() {
+    RL_ASSERT(admitted == 1);
+    RL_ASSERT(throttle->TakeUnsent(0) == 1);
+    throttle.reset();
+  }
+};
+
+inline void AddProtocolModels(std::vector<Model>& models) {
+  const auto add = [&]<typename Suite>(const char* name, Weakened notices) {
+    models.push_back(Searched<Suite>(name, 3, notices));
+  };
+  constexpr Weakened kSequential = Weakened::kSequentialConsistency;
+  add.operator()<RecordingIsTakenWhenNobodyWritesIt>("RecordingIsTakenWhenNobodyWritesIt", kSequential);
+  add.operator()<ParkedDrainerIsStarted>("ParkedDrainerIsStarted", kSequential);
+  add.operator()<SlotIsReadWhenItHasArrived>("SlotIsReadWhenItHasArrived", Weakened::kAll);
+  add.operator()<NobodyEntersAClosedInterpreter>("NobodyEntersAClosedInterpreter", kSequential);
+  add.operator()<LanesAreWaitedFor>("LanesAreWaitedFor", Weakened::kAll);
+  add.operator()<OneRecordAnIntervalIsAdmitted>("OneRecordAnIntervalIsAdmitted", Weakened::kNothing);
+}
+
+}  // namespace callout::model
