@@ -17,12 +17,13 @@ scripts/build_wheels.sh "${minors[@]}"
 grep -vE '^jax(lib)?==' requirements/constraints.txt > build/matrix/constraints.txt
 
 prepare() { # PYTHON VENV JAX WHEEL
-  local wanted="$1 $3 $(sha256sum < build/matrix/constraints.txt)"
+  local wanted
+  wanted="$1 $3 $(cat build/matrix/constraints.txt scripts/jax_matrix.sh | sha256sum)"
   if [[ $(cat "$2/made-of" 2> /dev/null) != "$wanted" ]]; then
     "$1" -m venv --clear "$2"
     "$2/bin/python" -m pip install --quiet --disable-pip-version-check \
       -c build/matrix/constraints.txt "jax==$3" "jaxlib==$3" numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba autograd \
-      ipywidgets matplotlib pandas pillow prometheus_client pyarrow tensorboard tensorstore zarr
+      ipywidgets matplotlib pandas pillow cloudpickle prometheus_client pyarrow tensorboard tensorstore zarr
     echo "$wanted" > "$2/made-of"
   fi
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index \
