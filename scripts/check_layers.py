@@ -18,9 +18,9 @@ DOORS = [
         r'#\s*include\s*[<"]xla/ffi/',
         (
             *("src/frame/", "tests/abi/", "tests/process/", "benchmarks/"),
-            "tests/python/ffi_handlers.cc",  # as users write them
+            "tests/python/support/ffi_handlers.cc",  # as users write them
             "tests/programs/listening.py",
-            "tests/python/test_host_linalg.py",
+            "tests/python/host/test_host_linalg.py",
         ),
     ),
     (r'#\s*include\s*[<"](xla/pjrt/|pjrt_c_api)', ("src/pjrt/", "tests/abi/", "benchmarks/cpp/host/")),

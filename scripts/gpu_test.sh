@@ -15,11 +15,11 @@ fi
 calls=(test_pure_callback.py test_io_callback.py test_debug.py test_results.py test_errors.py)
 taps=(test_tap.py test_tap_sending.py test_ordered.py test_print.py test_watch.py)
 for file in "${calls[@]}" "${taps[@]}"; do
-  [[ -e tests/python/$file ]] || { echo "gpu_test.sh: there is no tests/python/$file" >&2 && exit 2; }
+  compgen -G "tests/python/*/$file" > /dev/null || { echo "gpu_test.sh: there is no tests/python/*/$file" >&2 && exit 2; }
 done
-# All the others. What does not run on CUDA says so itself, with a reason: the marks of tests/python/platforms.py.
+# All the others. What does not run on CUDA says so itself, with a reason: the marks of tests/python/support/platforms.py.
 others=()
-for file in tests/python/test_*.py; do
+for file in tests/python/*/test_*.py; do
   [[ " ${calls[*]} ${taps[*]} " == *" ${file##*/} "* ]] || others+=("${file##*/}")
 done
 
@@ -88,7 +88,7 @@ part() { parts+=("$*"); } # NAME DEVICES COMMAND...
 pytest="python -m pytest -p no:cacheprovider -o filterwarnings=" # versions are not all pinned: warnings are no errors
 suite() { # NAME DEVICES FILES...
   local files=("${@:3}")
-  part "$1" "$2" env CALLOUT_TEST_PLATFORM=cuda "$pytest" "${files[@]/#/tests/python/}"
+  part "$1" "$2" env CALLOUT_TEST_PLATFORM=cuda "$pytest" "${files[@]/#/tests/python/*/}"
 }
 # As many at a time as there are cores; not in the background, where shells have programs ignore Ctrl-C, which tests need.
 run_parts() {

@@ -24,11 +24,11 @@ part() { # NAME COMMAND...
 
 # What docs/fallback.md says goes by JAX's own callbacks.
 by_jax=(
-  tests/python/test_{pure_callback,io_callback,debug,tap,tap_sending,eager_taps,ordered,ordered_effects,results,errors}.py
-  tests/python/test_{checks,watch,sinks,csv,print,tensorboard,statistics,stats,barrier,register,threaded,threaded_runs}.py
-  tests/python/test_progress{,_bars,_carried,_compiled,_payloads,_transformations}.py
-  tests/python/test_host_callback_{barrier,call,devices,flags,print,tap,transformations}.py
-  tests/python/test_{live_lanes,shard_map,devices,refs,float0,python_numbers,context,full_queue,lifetime}.py
+  tests/python/*/test_{pure_callback,io_callback,debug,tap,tap_sending,eager_taps,ordered,ordered_effects,results,errors}.py
+  tests/python/*/test_{checks,watch,sinks,csv,print,tensorboard,statistics,stats,barrier,register,threaded,threaded_runs}.py
+  tests/python/*/test_progress{,_bars,_carried,_compiled,_payloads,_transformations}.py
+  tests/python/*/test_host_callback_{barrier,call,devices,flags,print,tap,transformations}.py
+  tests/python/*/test_{live_lanes,shard_map,devices,refs,float0,python_numbers,context,full_queue,lifetime}.py
 )
 
 memory_model() { # a hundred times what `make test` samples

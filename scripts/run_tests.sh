@@ -22,7 +22,7 @@ wanted() { # FILE LEFT_OUT...
 # What whole processes do takes longest: it comes first.
 process=process python=(python-{0..5}) count=0
 for file in tests/process/test_*.py; do ! wanted "$file" "$@" || process+=" $file"; done
-for file in tests/python/test_*.py; do
+for file in tests/python/*/test_*.py; do
   if wanted "$file" "$@"; then python[count++ % 6]+=" $file"; fi
 done
 parts=("$process" "${python[@]}" "programs tests/programs")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Format strings; tests/python/test_print.py compares many with Python's own.
+// Format strings; tests/python/sinks/test_print.py compares many with Python's own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the bytes are. That TensorBoard reads them, tests/python/test_tensorboard.py says.
+// What the bytes are. That TensorBoard reads them, tests/python/sinks/test_tensorboard.py says.
 #include "tensorboard/event_file.h"
 
 #include <gmock/gmock.h>

@@ -252,7 +252,7 @@ TEST_F(HostTransferPluginTest, AProgramThatWasRewrittenElsewhereFindsItsCallback
               StatusIs(StatusCode::kInvalidArgument, "operand on channel 7: expected f32[2], got f32[3]"));
 }
 
-// testdata/exchange_loop.mlirbc is `loop` of tests/python/test_host_transfers.py, as callout.export wrote it.
+// testdata/exchange_loop.mlirbc is `loop` of tests/python/host/test_host_transfers.py, as callout.export wrote it.
 TEST_F(HostTransferPluginTest, AProgramThatWasExportedFromPythonFindsItsCallback) {
   auto program = Program::FromFile(CALLOUT_TESTDATA "/exchange_loop.mlirbc");
   ASSERT_THAT(program, IsOk());

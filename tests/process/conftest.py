@@ -13,14 +13,14 @@ import pytest
 # Servers on this machine are reached directly.
 os.environ["no_proxy"] = "localhost,127.0.0.1"
 
-_PYTHON_TESTS = Path(__file__).parents[1] / "python"
+_SUPPORT = Path(__file__).parents[1] / "python" / "support"
 PRELUDE = f"""
 import os, signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start background jobs with it ignored
 import numpy as np
 import jax, jax.numpy as jnp
 if os.environ.get("CALLOUT_TEST_ON_GPU_DOUBLE"):
-    sys.path.append({str(_PYTHON_TESTS)!r})
+    sys.path.append({str(_SUPPORT)!r})
     import gpu_double  # it imports callout in its own way
 import callout
 F32 = jax.ShapeDtypeStruct((), jnp.float32)

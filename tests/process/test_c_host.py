@@ -5,15 +5,12 @@ The host's library is the package's, where that was built with its host. Otherwi
 Python only what is in a capsule.
 """
 
-import sys
 from pathlib import Path
 
+import c_api
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "python"
-sys.path.insert(0, str(FOLDER))
-
-import c_api  # noqa: E402
+FOLDER = Path(__file__).parents[1] / "python" / "support"
 
 HOST = f"""
 sys.path.insert(0, {str(FOLDER)!r})

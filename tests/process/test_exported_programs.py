@@ -8,7 +8,7 @@ from pathlib import Path
 import callout
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "python" / "native_callbacks.cc"
+SOURCE = Path(__file__).parents[1] / "python" / "support" / "native_callbacks.cc"
 
 # Both processes: names that note what they get.
 BIND = """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exits, forks and hangs of programs whose taps run as on CUDA, on the double of the driver (tests/python/gpu_double.py)."""
+"""Exits, forks and hangs of programs whose taps run as on CUDA, on the double of the driver (see gpu_double.py)."""
 
 import os
 import subprocess

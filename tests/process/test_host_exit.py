@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host that calls a Python function when the interpreter has gone."""
 
-import sys
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "python"
-sys.path.insert(0, str(FOLDER))
+import closure_host
 
-import closure_host  # noqa: E402
+FOLDER = Path(__file__).parents[1] / "python" / "support"
 
 
 def test_a_closure_outlives_the_interpreter(run, tmp_path):

@@ -12,12 +12,10 @@ import ffi_calls
 import jax
 import numba_packages
 import pytest
-from callout import _ext
-from callout._base import errors
 from callout._native.gpu.numba_cuda_compiler import NumbaCuda
 from callout._native.gpu.numba_mlir_compiler import NumbaCudaMlir
-from callout._primitives import eager_taps
 from callout._primitives.fallback import policy
+from live_objects import live_counts, settle
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
@@ -40,32 +38,6 @@ def pytest_runtest_setup(item):
         (needed,) = marker.args
         if len(jax.devices()) < needed:
             pytest.skip(f"needs {needed} devices")
-
-
-def live_counts() -> dict[str, int]:
-    live = callout.stats()["live"]
-    return {kind: live[kind] for kind in ("callbacks", "sites", "blocks")}
-
-
-def settle(expected: dict[str, int] | None = None) -> dict[str, int]:
-    """Drops what JAX and callout keep for reuse, waits for the queues, and returns the live counts."""
-    counts: dict[str, int] = {}
-    for attempt in range(4):  # what a barrier delivers may leave garbage
-        last = counts
-        errors.clear()
-        eager_taps.forget()
-        if attempt > 0:  # most tests leave nothing that JAX's caches or the collector hold
-            jax.clear_caches()
-            gc.collect()
-        try:
-            callout.barrier_wait(timeout=30)
-        except callout.TapError:
-            errors.clear()
-        _ext.drain(30.0)  # retired sites travel through the queues too
-        counts = live_counts()
-        if counts == (last if expected is None else expected):
-            break
-    return counts
 
 
 @pytest.fixture(scope="module", autouse=True)

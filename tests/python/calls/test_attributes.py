@@ -149,6 +149,6 @@ def test_every_target_has_a_table():
 
 
 def test_the_manual_and_the_handlers_list_what_the_tables_have():
-    script = Path(__file__).parents[2] / "scripts" / "write_attributes.py"
+    script = Path(__file__).parents[3] / "scripts" / "write_attributes.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

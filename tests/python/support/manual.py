@@ -9,4 +9,4 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 def blocks(page: str) -> list[str]:
     """The blocks of a page of docs/, in order."""
-    return _BLOCK.findall((Path(__file__).parents[2] / "docs" / f"{page}.md").read_text())
+    return _BLOCK.findall((Path(__file__).parents[3] / "docs" / f"{page}.md").read_text())

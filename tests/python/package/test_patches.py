@@ -202,7 +202,7 @@ def test_threads_that_need_a_patch_at_once_install_one_layer(patch, theirs):
 
 
 def test_the_table_of_the_documentation_is_the_table_of_the_code():
-    text = (Path(__file__).parents[2] / "docs" / "patches.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "patches.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     assert rows == list(patches.rows())
     for patch in patches.TABLE.values():

@@ -243,7 +243,7 @@ def test_another_process_runs_the_exported_kernel_if_it_may(tmp_path):
     said = {}
     for policy in ("allow", "refuse"):
         command = [sys.executable, "-c", _LOADER, str(file), policy]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support")}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
         said[policy] = done.stdout

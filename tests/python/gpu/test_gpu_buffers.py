@@ -3,7 +3,6 @@
 
 import importlib.util
 import sys
-from pathlib import Path
 
 import callout
 import gpu_double
@@ -11,12 +10,10 @@ import pytest
 from callout._native.gpu import numba_packages
 from cuda_compilers import require_nvcc
 
-HERE = Path(__file__).parent
-
 
 @pytest.mark.parametrize("suite", ["gpu_buffer_programs.py", "gpu_buffer_protocols.py"])
 def test_buffer_callbacks(suite):
-    assert set(gpu_double.run_suites(str(HERE / suite))) == {"passed"}
+    assert set(gpu_double.run_suites(suite)) == {"passed"}
 
 
 @pytest.mark.parametrize(
@@ -26,12 +23,12 @@ def test_functions_of_device_arrays(package, module, monkeypatch):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"could not import '{package}'")
     monkeypatch.setenv("CALLOUT_TEST_NUMBA", module)
-    assert set(gpu_double.run_suites(str(HERE / "gpu_callables.py"))) == {"passed"}
+    assert set(gpu_double.run_suites("gpu_callables.py")) == {"passed"}
 
 
 def test_host_functions_of_cuda():
     require_nvcc()
-    assert set(gpu_double.run_suites(str(HERE / "gpu_host_functions.py"))) == {"passed"}
+    assert set(gpu_double.run_suites("gpu_host_functions.py")) == {"passed"}
 
 
 def test_without_numba_the_function_says_what_to_install(monkeypatch):

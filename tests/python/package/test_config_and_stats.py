@@ -28,7 +28,7 @@ def settings_as_before():
 
 
 def test_every_setting_has_a_default_and_a_line_in_the_table():
-    table = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    table = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
     for name in config.SETTINGS:
         assert f"`{name}`" in table
         assert f"`CALLOUT_{name.upper()}`" in table

@@ -13,7 +13,7 @@ import numpy as np
 import platforms
 import pytest
 from callout import _ext
-from conftest import settle
+from live_objects import settle
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 

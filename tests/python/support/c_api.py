@@ -12,7 +12,7 @@ from pathlib import Path
 import callout
 import numpy as np
 
-BUILD = Path(__file__).parents[2] / "build" / "dev"
+BUILD = Path(__file__).parents[3] / "build" / "dev"
 FLOAT32 = 11
 Pointer, Size = ctypes.c_void_p, ctypes.c_size_t
 

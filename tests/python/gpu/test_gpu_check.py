@@ -10,7 +10,7 @@ import gpu_double
 import jax
 import pytest
 
-_SCRIPT = Path(__file__).parents[2] / "benchmarks/python/gpu/check.py"
+_SCRIPT = Path(__file__).parents[3] / "benchmarks/python/gpu/check.py"
 
 
 @pytest.mark.skipif(jax.default_backend() == "gpu", reason="this machine has a GPU")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the programs of golden_programs.py are exported and run.
 
-`python tests/python/golden_runs.py` in the folder of the repository writes those that have no file in
+`python tests/python/support/golden_runs.py` in the folder of the repository writes those that have no file in
 tests/python/golden yet, and what they returned and sent then, by the oldest JAX that is supported. A file that is there
 is never written again: programs like it are out in the world.
 """
@@ -28,7 +28,7 @@ from golden_programs import CASES, TRANSFERS, Case, mesh
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-FOLDER = Path(__file__).parent / "golden"
+FOLDER = Path(__file__).parents[1] / "golden"
 STABLEHLO = "1.13.0"  # what the CPU plugin reads
 _TRANSFERRED = {"transfers": Case(lambda x, y: x + y[0, 0], (np.float32(2), np.ones((2, 3), np.float32)))}
 

@@ -25,7 +25,7 @@ from typing import Any
 import jax
 import pytest
 
-_BUILD = Path(__file__).parents[2] / "build" / "dev"
+_BUILD = Path(__file__).parents[3] / "build" / "dev"
 DRIVER = Path(os.environ.get("CALLOUT_SOFTWARE_GPU", _BUILD / "software_gpu" / "driver" / "libcuda.so.1"))
 IMAGE = DRIVER.with_name("kernels.image")
 _ADAPTER = DRIVER.parents[2] / "src" / "testing" / "gpu_on_cpu.so"
@@ -172,15 +172,19 @@ def gpu_double() -> Iterator[_Control]:
 def run_suites(*arguments: str, timeout: float = 500) -> dict[str, int]:
     """Runs pytest with these arguments in a process where callbacks run as on CUDA; how many tests ended how.
 
+    Files are found by their names, in all folders of the Python tests.
+
     Fails with the other process's report if one of them did.
     """
     if _ON_PLUGIN:
         pytest.skip("runs suites on XLA:CPU with CUDA's handlers; these run on the plugin as they are")
     if not (DRIVER.is_file() and _ADAPTER.is_file()):
         pytest.skip(f"needs the C++ build (make test-cpp): {DRIVER.name} is missing")
+    tests = Path(__file__).parents[1]
+    found = [str(next(tests.rglob(each))) if each.endswith(".py") else each for each in arguments]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
-        cwd=Path(__file__).parent,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *found],
+        cwd=tests,
         env={**os.environ, "CALLOUT_TEST_ON_GPU_DOUBLE": "1"},
         capture_output=True,
         text=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 import callout
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def run(*command, timeout=120):

@@ -15,7 +15,7 @@ import platforms
 import pytest
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
-SOURCE = Path(__file__).parent / "native_callbacks.cc"
+SOURCE = Path(__file__).parents[1] / "support" / "native_callbacks.cc"
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ import numpy as np
 import platforms
 import pytest
 from callout._primitives import eager_taps
-from conftest import live_counts, settle
+from live_objects import live_counts, settle
 
 COUNTERS = ("calls", "bytes", "drops", "skips", "errors")
 

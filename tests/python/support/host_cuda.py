@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpu_double import control
 
-_INCLUDE = Path(__file__).parents[2]
+_INCLUDE = Path(__file__).parents[3]
 
 _PRELUDE = """
 #include <cmath>
