@@ -141,7 +141,7 @@ def load(
     name: str | None = None,
     arch: str | None = None,
 ) -> Module:
-    """As `load_inline`, for a ".cu" file, which may include files of its folder.
+    """Does what `load_inline` does, for a ".cu" file, which may include files of its folder.
 
     Args:
         file: the source.

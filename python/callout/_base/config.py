@@ -88,7 +88,9 @@ def _default_cache() -> str:
 
 SETTINGS: dict[str, _Setting] = {
     "queue_bytes": _Setting(
-        256_000_000, _queue_bytes, "Capacity of each tap queue (one a device and lane), bytes; at least 16e6."
+        256_000_000,
+        _queue_bytes,
+        "Capacity of each tap queue (two a device: to Python, to native code), bytes; at least 16e6.",
     ),
     "exit_timeout_s": _Setting(10.0, _seconds, "How long interpreter exit waits for programs and undelivered taps."),
     "hang_report_s": _Setting(30.0, _seconds, "Seconds without progress before a callback is reported; 0: never."),

@@ -134,12 +134,12 @@ def describe(exception: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    """As UTF-8 without zeros: what a C string can carry."""
+    """Returns the text as UTF-8 without zeros: what a C string can carry."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
 def keep_without_variables(exception: BaseException) -> str:
-    """As `keep`, for a function whose variables refer to memory that is not its own any more."""
+    """Does what `keep` does, for a function whose variables refer to memory that is not its own any more."""
     text = _text_of(exception)  # suggests names by looking at the variables
     seen = {id(sys.exception())}  # what the caller was handling when it called
     links: list[BaseException | None] = [exception]
@@ -352,7 +352,7 @@ def _after_init(_: None, error: BaseException, *args: Any) -> None:
 
 
 def _jit_places() -> list[patches.Place]:
-    """Where jitted functions are made; those that there are already are seen to here. See python/src/jit_errors.cc."""
+    """Names the places where jitted functions are made, and sees to those that there are. See python/src/jit_errors.cc."""
     maker = _jax_compat.jitted_function_maker()
     if maker is None:
         return []

@@ -36,7 +36,7 @@ class Patch:
     last_jax: tuple[int, ...] | None = None  # None: the newest too
 
     def fits(self, version: tuple[int, ...]) -> bool:
-        """Whether this JAX needs it. `last_jax` (0, 11) is the last one of 0.11."""
+        """Tells whether this JAX needs it. `last_jax` (0, 11) is the last one of 0.11."""
         return version >= self.first_jax and (self.last_jax is None or version[: len(self.last_jax)] <= self.last_jax)
 
 
@@ -142,7 +142,7 @@ class Place:
             setattr(self.holder, self.key, function)
 
     def is_inherited(self, function: Any) -> bool:
-        """Whether a class has `function` from another class."""
+        """Tells whether a class has `function` from another class."""
         return any(vars(base).get(self.key) is function for base in getattr(self.holder, "__mro__", ())[1:])
 
 
@@ -209,7 +209,7 @@ def installed() -> tuple[str, ...]:
 
 
 def is_installed(name: str) -> bool:
-    """Whether a patch is there and active."""
+    """Tells whether a patch is there and active."""
     return any(one.hook.active for one in tuple(_hooks.get(name, ())))
 
 

@@ -58,7 +58,7 @@ def _flatten(node: _Node) -> tuple[tuple[Any], _ext.EndMarker]:
 
 
 def _fast_path_data(original: Any, executable: Any, out_tree: Any, args: Any, out: Any, found: Any, *rest: Any) -> Any:
-    """In the place of the function that answers with what C++ dispatches a program by, or None."""
+    """Takes the place of the function that answers with what C++ dispatches a program by, or None."""
     if executable is None or not effects.are_ours_unordered(found) or _jax_compat.runtime_token_set() is None:
         return NotImplemented
     without = _jax_compat.without_effects(executable)
@@ -86,7 +86,7 @@ def _with_node(data: Any, leaves: list[Any], devices: Sequence[Any]) -> Any:
 
 
 def hooked() -> list[Place]:
-    """Where JAX decides what goes by the fast path."""
+    """Names the place where JAX decides what goes by the fast path."""
     place, registry = _jax_compat.fast_path_decision(), _jax_compat.dispatch_registry()
     if place is None or registry is None or _jax_compat.runtime_token_set() is None:
         return []

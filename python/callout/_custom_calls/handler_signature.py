@@ -82,7 +82,7 @@ class _Attribute:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas outside of brackets."""
+    """Splits a text at the commas outside of brackets."""
     parts = re.split(r",(?![^\[]*\])", text)
     return [part.strip() for part in parts if part.strip()]
 

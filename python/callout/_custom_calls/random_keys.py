@@ -26,7 +26,7 @@ class Result:
 
 
 def result(wanted: Any) -> Result:
-    """For an object with `shape` and `dtype`."""
+    """Makes the result for an object with `shape` and `dtype`."""
     if not is_key(wanted):
         return Result(jax.core.ShapedArray(wanted.shape, np.dtype(wanted.dtype)))
     impl = []

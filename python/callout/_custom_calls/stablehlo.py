@@ -21,7 +21,7 @@ class Value:
 
     @property
     def type(self) -> str:
-        """As MLIR writes it."""
+        """Writes the type as MLIR does."""
         if not self.element:
             return "!stablehlo.token"
         return f"tensor<{'x'.join([*map(str, self.dims), self.element])}>"

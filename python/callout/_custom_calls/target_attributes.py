@@ -85,7 +85,7 @@ def _is_default(row: Attribute, value: Any) -> bool:
 
 
 def _value(where: str, row: Attribute, value: Any) -> Any:
-    """As the program has it."""
+    """Makes what the program has of a value."""
     what = f"{where}: attribute {row.name!r}"
     if row.type == "string":
         return _text(what, row, value)

@@ -37,7 +37,7 @@ def closed(module: Any, version: str) -> bytes:
 
 
 def refined(artifact: bytes) -> bytes:
-    """With static shapes throughout, if those of `main` are."""
+    """Gives a program static shapes throughout, if those of `main` are."""
     with opened(artifact) as module:
         static = _jax_compat.refined(module)
     with static.context:

@@ -64,7 +64,7 @@ def channels_name(operands: Sequence[int], results: Sequence[int]) -> str:
 
 
 def has_host_transfers(module: Any) -> bool:
-    """Whether the module has any send or receive op."""
+    """Tells whether the module has any send or receive op."""
     return any(operation.name in (_SEND, _RECV) for operation in operations(module.operation))
 
 

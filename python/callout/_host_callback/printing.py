@@ -24,7 +24,7 @@ _MAX_THRESHOLD = 2**63 - 1
 
 
 def _float32_exponents_from() -> float:
-    """From where on this NumPy writes float32 with exponents (1e8 before NumPy 2.3)."""
+    """Finds from where on this NumPy writes float32 with exponents (1e8 before NumPy 2.3)."""
     with np.printoptions(**DEFAULT_OPTIONS):
         return 1e6 if "e" in np.array2string(np.array([5e6], np.float32)) else 1e8
 
@@ -154,7 +154,7 @@ class Printer:
         return None
 
     def carried_name(self, transforms: Transforms, with_device: bool) -> str:
-        """Of a print that `refusal` has nothing against. The keywords' text is what it is now."""
+        """Makes the name of a print that `refusal` has nothing against. The keywords' text is what it is now."""
         assert self._pieces is not None
         threshold = max(-1, math.floor(min(self._threshold, _MAX_THRESHOLD)))
         head = carried.head_parts(self._kwargs, transforms, with_device)

@@ -22,7 +22,7 @@ from .printing import Printer
 
 
 def id_tap_target(tap_func: Callable[..., Any], tree: PyTreeDef, with_device: bool) -> Target:
-    """Of `tap_func(value, transforms, [device=])`."""
+    """Makes the target of `tap_func(value, transforms, [device=])`."""
     return tap_target(
         tap_func,
         tree,
@@ -84,14 +84,14 @@ def _print_callback(write: Printer | CarriedPrint, with_device: bool, transforms
 
 
 def print_target(write: Printer, num_leaves: int, with_device: bool) -> Target:
-    """Of a printer, which takes the leaves in a tuple."""
+    """Makes the target of a printer, which takes the leaves in a tuple."""
     return interned(
         "print", write, (num_leaves, with_device), lambda key: PrintTarget(key, write, num_leaves, with_device)
     )
 
 
 def carried_print(payload: str) -> _ext.Callback:
-    """Of a print that came with a program. The core calls it, with what stands behind "id_print:"."""
+    """Makes the callback of a print that came with a program. The core calls it, with what stands behind "id_print:"."""
     write = CarriedPrint(payload)
     return _print_callback(write, write.with_device, ())
 
@@ -104,7 +104,7 @@ def host_call_target(
     with_device: bool,
     device_index: int,
 ) -> Target:
-    """Of `callback_func(arg, [device=])`, whose result must fit to the letter. `in_tree`: of ((arg,), {})."""
+    """Makes the target of `callback_func(arg, [device=])`, whose result must fit exactly. `in_tree`: of ((arg,), {})."""
     fn, chosen = options.split(callback_func)
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)

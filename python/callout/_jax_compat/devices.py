@@ -33,13 +33,13 @@ def ordinal_of(device: jax.Device) -> int:
 
 
 def x64_enabled() -> bool:
-    """Whether 64-bit types are kept, in this thread."""
+    """Tells whether 64-bit types are kept, in this thread."""
     settings: Any = jax.config
     return bool(settings.jax_enable_x64)
 
 
 def jit_is_disabled() -> bool:
-    """Whether programs run step by step, in this thread."""
+    """Tells whether programs run step by step, in this thread."""
     settings: Any = jax.config
     return bool(settings.jax_disable_jit)
 
@@ -51,7 +51,7 @@ def default_device() -> Any:
 
 
 def uses_shardy() -> bool:
-    """Whether shardings are written in Shardy's dialect."""
+    """Tells whether shardings are written in Shardy's dialect."""
     settings: Any = jax.config
     return bool(getattr(settings, "jax_use_shardy_partitioner", True))
 

@@ -48,7 +48,7 @@ _io_effects = io_effects()
 
 
 def is_refused_in_vmap(jaxpr: Any) -> bool:
-    """Whether JAX's rules for `vmap` of cond and while refuse this branch or body: for an io callback of JAX's, or a Ref."""
+    """Tells whether JAX's `vmap` of cond and while refuses this branch or body: for an io callback of JAX's, or a Ref."""
     return any(effect in _io_effects or is_state_effect(effect) for effect in jaxpr.effects)
 
 

@@ -70,7 +70,7 @@ def module_maker() -> tuple[Any, str] | None:
 
 
 def lower_each_by_itself(primitive: jax.extend.core.Primitive) -> None:
-    """From now on each equation of a primitive is lowered, not called by those that are alike: its channels are its own."""
+    """Has each equation of a primitive lowered from now on, not called by those that are alike: its channels are its own."""
     try:
         from jax._src.interpreters.mlir import _uncacheable_primitives
     except ImportError:

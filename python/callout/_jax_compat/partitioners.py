@@ -15,7 +15,7 @@ from .versions import MISSING
 
 
 def has_partitioner() -> bool:
-    """Whether custom calls can tell XLA how they are spread over devices."""
+    """Tells whether custom calls can tell XLA how they are spread over devices."""
     return hasattr(xla_client, "register_custom_call_partitioner") and hasattr(xla_client, "HloSharding")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in the user's code something was traced, and what is left out of tracebacks."""
+"""The places in the user's code where something was traced, and what is left out of tracebacks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def own_lines() -> Iterator[None]:
 
 
 def source_file(traced: Any) -> str:
-    """Where the function stands that a jaxpr was traced from, or a derivative rule; "" if nobody knows."""
+    """Names the file where the function stands that a jaxpr was traced from, or a derivative rule; "" if nobody knows."""
     info = getattr(getattr(traced, "jaxpr", traced), "debug_info", None)
     return str(getattr(info, "func_src_info", None) or "").rpartition(" at ")[2].rpartition(":")[0]
 
@@ -73,7 +73,7 @@ def is_of_jax(file: str) -> bool:
 
 
 def inside_jax_callback() -> bool:
-    """Whether this thread is inside a callback of JAX's own, which only its stack tells."""
+    """Tells whether this thread is inside a callback of JAX's own, which only its stack tells."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__") in ("jax._src.callback", "jax._src.debugging"):

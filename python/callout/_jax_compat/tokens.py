@@ -67,7 +67,7 @@ _runtime_token_set = _find_runtime_token_set()
 
 
 def runtime_token_set() -> Any:
-    """Where JAX keeps each thread's tokens of programs with effects; None if it is not as expected.
+    """Returns the object in which JAX keeps each thread's tokens of programs with effects; None if it is not as expected.
 
     `jax.effects_barrier` is the public way to them. It has no time limit and sees the calling thread's tokens only.
     """

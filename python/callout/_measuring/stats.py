@@ -26,7 +26,7 @@ _tables_above: list[Counts] = []
 
 
 def add(table: Counts) -> None:
-    """From now on `stats()` has it."""
+    """Adds counts that `stats()` has from now on."""
     _tables_above.append(table)
 
 

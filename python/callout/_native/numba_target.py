@@ -102,7 +102,7 @@ class NumbaTarget(NativeTarget):
         return code
 
     def _compile(self, kernel: Any, operands: Sequence[Operand], numbers: Sequence[Operand]) -> Code:
-        """With arguments that cannot be written to, unless the kernel has signatures, which say otherwise."""
+        """Compiles a kernel for arguments that cannot be written to, unless it has signatures, which say otherwise."""
         has_signatures = not getattr(kernel, "_can_compile", True)
         wanted = operands if has_signatures else [*map(self._protected, operands)]
         try:

@@ -32,9 +32,9 @@ class NativeTarget(Target):
     handler = "callout.v1.call"
     """The FFI target that calls it."""
     has_parallel_lanes = True
-    """Whether `vmap_method="parallel"` is for it."""
+    """Tells whether `vmap_method="parallel"` is for it."""
     is_kernel = False
-    """Whether a launch runs it, with `lower_launch`, and no call."""
+    """Tells whether a launch runs it, with `lower_launch`, and no call."""
 
     def __init__(
         self, key: Hashable, label: str, callback: _ext.Callback | None, content: str, library: Library | None = None

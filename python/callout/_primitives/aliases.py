@@ -41,7 +41,10 @@ def _type(aval: Any) -> str:
 def own_operands(
     aliases: Aliases, args: Sequence[Any], dims: Sequence[int | None]
 ) -> tuple[list[Any], list[int | None]]:
-    """For a batching rule: a batched result cannot be in the place of an operand that has no batch."""
+    """Gives each batched result an operand with a batch, in a batching rule.
+
+    It cannot be in the place of an operand that has none.
+    """
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
     args, dims = list(args), list(dims)
     for operand, _ in aliases:

@@ -26,7 +26,7 @@ def check_vmap_method(where: str, vmap_method: str | None, more: tuple[str, ...]
 
 
 def batched_aval(aval: jax.core.ShapedArray, size: int) -> jax.core.ShapedArray:
-    """With the batch in front."""
+    """Returns the type with the batch in front."""
     return _jax_compat.array_type((size, *aval.shape), aval.dtype, _jax_compat.varying_axes(aval))
 
 
@@ -51,7 +51,7 @@ def thread_over_batch(
     *,
     unroll: bool = False,
 ) -> tuple[Any, list[Any], list[int]]:
-    """As `loop_over_batch`, for a function that takes a token first and returns the next one: each lane gets the last's."""
+    """Loops like `loop_over_batch` over a function that takes a token first and returns the next; lanes take turns."""
     front = in_front(args, dims)
     mapped = [dim is not None for dim in dims]
 

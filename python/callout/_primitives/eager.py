@@ -37,7 +37,7 @@ def _devices_in_order(sharding: jax.sharding.Sharding) -> list[jax.Device]:
 
 
 def placement(values: Sequence[Any], device_index: int = 0) -> tuple[jax.Device, int, bool]:
-    """Where an eager operation on `values` runs: device, its FFI ordinal, and whether its results are committed there."""
+    """Finds where an eager operation on `values` runs: device, FFI ordinal, and whether its results are committed there."""
     for value in values:
         if isinstance(value, jax.Array) and value.committed:
             candidates = _devices_in_order(value.sharding)

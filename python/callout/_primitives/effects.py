@@ -125,7 +125,7 @@ def of_exported(unordered: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def are_ours_unordered(found: Iterable[Any]) -> bool:
-    """Whether a program has effects, which are ours alone, and unordered."""
+    """Tells whether a program has effects, which are ours alone, and unordered."""
     found = set(found)
     own = found & {unordered_effect, io_effect, progress_effect}
     return bool(own) and found - own <= (_refused_effects if io_effect in own else set())

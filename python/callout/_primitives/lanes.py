@@ -44,12 +44,12 @@ class Lanes:
         return [mask.bit_count() for mask in self.masks]
 
     def inside(self) -> Lanes:
-        """In the loop over the last extent."""
+        """Returns the lanes inside the loop over the last extent."""
         rest = (1 << len(self.extents) - 1) - 1
         return Lanes(self.has_mask, tuple(mask & rest for mask in self.masks), self.extents[:-1])
 
     def and_these(self, size: Any, batched: Sequence[bool]) -> Lanes:
-        """With an extent more, that of the operands told."""
+        """Adds an extent, that of the operands told."""
         masks = tuple(mask << 1 | is_batched for mask, is_batched in zip(self.masks, batched, strict=True))
         return Lanes(self.has_mask, masks, (size, *self.extents))
 
@@ -256,7 +256,7 @@ def _tap_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, lanes: Lanes, p
 
 
 def _tap_transpose(cotangents: Sequence[Any], live: Any, *primals: Any, lanes: Lanes, params: Params) -> Sequence[Any]:
-    """As a tap's own: the cotangents of the lanes that live."""
+    """Does what a tap's own rule does: the cotangents of the lanes that live."""
     if all(isinstance(cotangent, ad.Zero) for cotangent in cotangents):
         return [None, *cotangents]
     values = [_jax_compat.instantiate_cotangent(cotangent) for cotangent in cotangents]

@@ -150,7 +150,7 @@ class _Loop:
 def _lanes_differ(
     original: Any, axis_data: Any, args: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
 ) -> bool:
-    """Whether JAX makes a predicate for each lane of the loop's."""
+    """Tells whether JAX makes a predicate for each lane of the loop's."""
     trial = dict(params)
     for name in ("cond_jaxpr", "body_jaxpr"):  # callbacks that have no batching rule have one where they are masked
         trial[name] = jax.make_jaxpr(lambda *args, jaxpr=params[name]: masked(jaxpr, np.True_, args))(

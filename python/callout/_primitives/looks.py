@@ -29,7 +29,7 @@ class Lanes:
     extents: int = 0
 
     def and_one(self, batched: Sequence[bool]) -> Lanes:
-        """With an outermost extent more, that of the operands told."""
+        """Adds an outermost extent, that of the operands told."""
         masks = tuple(mask << 1 | is_batched for mask, is_batched in zip(self.masks, batched, strict=True))
         return Lanes(masks, self.extents + 1)
 

@@ -52,7 +52,7 @@ def _refuse_or_mark(ctx: mlir.LoweringRuleContext, supported: Sequence[str]) -> 
 
 
 def refuse_others(ctx: mlir.LoweringRuleContext, supported: Sequence[str] = PLATFORMS) -> None:
-    """For a rule of several platforms, of which some have no target of ours."""
+    """Refuses platforms that have no target of ours, in a rule of several."""
     mark = _refuse_or_mark(ctx, supported)
     if mark is not None:
         jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx.replace(avals_in=[], avals_out=[]), supported=mark)
@@ -88,7 +88,7 @@ def bound_name(ctx: mlir.LoweringRuleContext, target: Target, where: str, transf
 
 
 def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dict[str, Any]:
-    """For programs that wait for a Python function, which may use JAX. Returns attributes for the call.
+    """Has programs that wait for a Python function dispatched synchronously. Returns attributes for the call.
 
     PJRT then dispatches the program synchronously, as it does for JAX's own callbacks: what the callback dispatches does not
     wait for programs that are queued behind its own. If inputs are not ready, XLA's threads run the program all the same;
@@ -119,7 +119,7 @@ def device_index_of(ctx: mlir.LoweringRuleContext, where: str, sharding: Any) ->
 
 
 def refuse_automatic_axes(ctx: mlir.LoweringRuleContext, where: str) -> None:
-    """For calls with results inside a shard_map that leaves axes to the compiler."""
+    """Refuses calls with results inside a shard_map that leaves axes to the compiler."""
     axes = context.automatic_axes(ctx)
     if axes:
         raise NotImplementedError(
@@ -128,7 +128,7 @@ def refuse_automatic_axes(ctx: mlir.LoweringRuleContext, where: str) -> None:
 
 
 def refuse_ordered_automatic_axes(ctx: mlir.LoweringRuleContext, where: str, ordered: bool) -> None:
-    """For ordered callbacks inside a shard_map that leaves axes to the compiler.
+    """Refuses ordered callbacks inside a shard_map that leaves axes to the compiler.
 
     Up to JAX 0.11, XLA ends the process on a token there ("Check failed: buffer != nullptr").
     """
@@ -147,7 +147,7 @@ def bind_on_one_device(
     device_index: int,
     ordered: bool,
 ) -> None:
-    """Inside a shard_map that leaves axes to the compiler: collects over them and binds on one of their devices."""
+    """Collects over the axes that a shard_map leaves to the compiler, and binds on one of their devices."""
     axes = context.automatic_axes(ctx)
     refuse_ordered_automatic_axes(ctx, where, ordered)
 
@@ -172,7 +172,7 @@ def bind_on_one_device(
 
 
 def bind_on_shards(ctx: mlir.LoweringRuleContext, bind: Callable[..., Any], args: Sequence[Any]) -> bool:
-    """In a jit over several devices: binds on each, with its shards. False if the program does not say what they are.
+    """Binds, in a jit over several devices, on each, with its shards. False if the program does not say what they are.
 
     For platforms whose compiler asks nobody how a custom call is spread.
     """

@@ -74,7 +74,7 @@ def _is_loop(eqn: Any) -> bool:
 
 
 class _Search:
-    """Whether there is such an equation in a jaxpr, at any depth. Remembered for as long as the jaxpr lives."""
+    """Tells whether there is such an equation in a jaxpr, at any depth. Remembered for as long as the jaxpr lives."""
 
     def __init__(self, is_such: Callable[[Any], bool]):
         self._is_such = is_such
@@ -131,7 +131,7 @@ class Masker:
         return [read(atom) for atom in jaxpr.outvars]
 
     def concerns(self, jaxpr: Any) -> bool:
-        """Whether anything in a jaxpr looks at `live`."""
+        """Tells whether anything in a jaxpr looks at `live`."""
         return _callbacks.in_jaxpr(jaxpr) or (self.ends_loops and _loops.in_jaxpr(jaxpr))
 
     def _results(self, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:

@@ -60,7 +60,7 @@ def _definer(value: Any) -> Any:
 
 
 def _is_expensive(value: Any) -> bool:
-    """Whether XLA might compute a value again, and it costs something."""
+    """Tells whether XLA might compute a value again, and it costs something."""
     budget, seen, left = _MOST_REPEATED, set(), [value]
     while left and budget > 0:
         op = _definer(left.pop())
@@ -73,7 +73,7 @@ def _is_expensive(value: Any) -> bool:
 
 
 def _computes_again(user: Any) -> bool:
-    """Whether what computes an operand of `user` may be fused into it, or into what follows."""
+    """Tells whether what computes an operand of `user` may be fused into it, or into what follows."""
     if user.name == "func.return":  # of an inner function
         return bool(ir.StringAttr(user.parent.attributes["sym_name"]).value != "main")
     return _cost(user) is not None
@@ -105,7 +105,7 @@ class _Tap:
         return _definer(value) is not None and any(map(_computes_again, readers)) and _is_expensive(value)
 
     def _is_read_early(self, place: int) -> bool:
-        """Where the tap comes too late, or is only reached sometimes."""
+        """Tells whether the tap comes too late for a reader, or is only reached sometimes."""
         value, block = self.op.operands[place], self.op.block
         if _definer(value).block != block or list(self.op.operands).count(value) > 1:
             return True
@@ -212,6 +212,6 @@ def _after_lowering(lowered: Any, *_: Any, platforms: Any = (), **__: Any) -> No
 
 
 def hooked() -> list[Place]:
-    """Where JAX makes a module."""
+    """Names the place where JAX makes a module."""
     place = _jax_compat.module_maker()
     return [] if place is None else [Place(*place, after=_after_lowering)]

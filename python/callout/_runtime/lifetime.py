@@ -62,7 +62,7 @@ class _ExitWait:
 
     @contextlib.contextmanager
     def until_interrupted(self) -> Iterator[None]:
-        """Around what waits: Ctrl-C ends the block."""
+        """Stands around what waits: Ctrl-C ends the block."""
         try:
             self._is_waiting = True
             yield

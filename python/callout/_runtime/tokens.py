@@ -27,7 +27,7 @@ class _Life:
 
 
 class _Dispatched:
-    """Where JAX keeps the tokens of one thread: the thread changes the dicts, and `clear` replaces them."""
+    """Holds JAX's dicts of the tokens of one thread: the thread changes the dicts, and `clear` replaces them."""
 
     __slots__ = ("current", "ident", "life", "outputs")
 
@@ -125,7 +125,7 @@ def _forget_failed(token_set: Any, effect: Any) -> None:
 
 
 def _marks() -> dict[Any, list[tuple[Any, Any]]]:
-    """By ordered effect of ours: the devices of this thread's last program with it, and their tokens."""
+    """Returns, by ordered effect of ours, the devices of this thread's last program with it, and their tokens."""
     marks: dict[Any, list[tuple[Any, Any]]] | None = getattr(_local, "marks", None)
     if marks is None:
         marks = _local.marks = {}

@@ -13,12 +13,12 @@ from .target import DeviceCall, Target, Transforms, interned
 
 
 def _on_device(call: DeviceCall, label: str) -> Callable[..., None]:
-    """As a buffer callback: it gets Buffers, and what it returns is copied on the device."""
+    """Makes a buffer callback: it gets Buffers, and what it returns is copied on the device."""
     flatten = flattener(call.out_tree, label)
     is_single = call.out_tree.num_leaves == 1 and is_single_result(call.out_tree)
 
     def leaves_of(result: Any) -> list[Any]:
-        """As on the host: where one array is expected, a list is taken for an array."""
+        """Reads leaves as on the host: where one array is expected, a list is taken for an array."""
         if call.ignore_result:
             return []
         if is_single and not isinstance(result, tuple | dict):

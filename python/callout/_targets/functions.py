@@ -91,7 +91,7 @@ class TapKeywords:
     log_source: int = 0  # its logger's number, see `_base.loggers`
 
     def refuse(self) -> None:
-        """For targets that take none."""
+        """Raises TypeError for targets that take none."""
         if self != TapKeywords():
             raise TypeError(
                 "callout.tap: with_device, with_transforms and with_index are for Python functions, not for names and sinks"

@@ -62,7 +62,7 @@ class LoadedHostCallback:
 
     @property
     def name(self) -> str:
-        """By which programs ask for it."""
+        """The name is what programs ask for."""
         return self._name
 
     def capsule(self) -> Any:

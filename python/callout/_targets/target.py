@@ -129,7 +129,7 @@ class Target:
         return self._bindings[key].name
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
-        """As `bind`, for a program that other processes load. ValueError if it would not mean the same there."""
+        """Does what `bind` does, for a program that other processes load. ValueError if it would not mean the same there."""
         del transforms
         raise ValueError(
             f"{where}: an exported program carries names, and '{self.label}' was not passed as one: bind it by "

@@ -149,7 +149,7 @@ class _Shown:
             raise
 
     def _give_up(self) -> None:
-        """After an exception in tqdm, which may have left its lock locked: this thread is inside of no other tqdm."""
+        """Lets go of tqdm after an exception, which may have left its lock locked: this thread is in no other tqdm."""
         self.is_broken = True
         for bar in self.bars:
             bar.disable = True  # its destructor would draw

@@ -54,7 +54,7 @@ class LoopTarget(Target):
 
 
 def carried_bar(payload: str) -> _ext.Callback:
-    """Of a bar that came with a program. The core calls it, with what stands behind "progress_bar:"."""
+    """Makes the callback of a bar that came with a program. The core calls it, with what stands behind "progress_bar:"."""
     told, read, parts = _parsed(payload)
     check_bar(told, read, parts)
     settings = make_settings(told.pop("where"), read.pop("total_told"), **told)

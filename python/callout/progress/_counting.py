@@ -26,7 +26,7 @@ class Counter:
     bound: Any = None
 
     def end(self, values: Sequence[Any], limit: Any) -> Any:
-        """Where a chunk of `limit` steps (int32) ends."""
+        """Computes where a chunk of `limit` steps (int32) ends."""
         first = values[self.place]
         bound = self.bound if self.bound_place is None else values[self.bound_place]
         bound = lax.convert_element_type(bound, first.dtype)

@@ -105,7 +105,7 @@ _MAP, *_LOOPS = (
 
 
 def _is_in_batched_map() -> bool:
-    """Whether the innermost loop is a `map` with a batch_size, where loops run in Python."""
+    """Tells whether the innermost loop is a `map` with a batch_size, where loops run in Python."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_code is not _MAP and frame.f_code not in _LOOPS:
         frame = frame.f_back

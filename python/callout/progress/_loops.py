@@ -204,7 +204,7 @@ class _ChunkedLoop:
         return bar.mark.split(found.arguments)[0]
 
     def _recipes(self, bar: _Bar) -> list[Recipe | None]:
-        """Of each field, where it need not be made in the inner loop."""
+        """Finds the recipe of each field, where it need not be made in the inner loop."""
 
         def is_there(recipe: Recipe | None) -> bool:
             kinds = {source[0] for source in recipe.sources.values()} if recipe else set()

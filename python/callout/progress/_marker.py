@@ -65,7 +65,7 @@ class Mark:
 
 
 def has_clock(ctx: mlir.LoweringRuleContext) -> bool:
-    """Whether each device runs on its own what is lowered, and can ask the clock which execution it is."""
+    """Tells whether each device runs on its own what is lowered, and can ask the clock which execution it is."""
     return context.num_devices(ctx) < 2 and not context.automatic_axes(ctx)
 
 

@@ -63,7 +63,7 @@ def tqdm_class(tqdm_type: str) -> Any:
 
 @functools.cache
 def loop_class(tqdm_type: str) -> Any:
-    """As `tqdm_class`, for loops in programs. Those need no thread that watches them, which may not start at exit."""
+    """Makes a `tqdm_class` for loops in programs. These need no thread that watches them, which may not start at exit."""
     return type("tqdm", (tqdm_class(tqdm_type),), {"monitor_interval": 0})
 
 

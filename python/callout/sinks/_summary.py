@@ -52,7 +52,7 @@ class Summary:
     @overload
     def quantile(self, q: Sequence[float] | np.ndarray) -> np.ndarray: ...
     def quantile(self, q: Any) -> Any:
-        """As `numpy.quantile`, with an error of at most `relative_error`; NaN without elements.
+        """Computes what `numpy.quantile` does, with an error of at most `relative_error`; NaN without elements.
 
         Args:
             q: a number, or an array of numbers, from 0 to 1.
@@ -68,7 +68,7 @@ class Summary:
         return np.asarray([self._leaf.quantile(float(each)) for each in array.ravel()]).reshape(array.shape)
 
     def histogram(self, bins: int | Sequence[float] | np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """As `numpy.histogram`: (counts, edges).
+        """Computes what `numpy.histogram` does: (counts, edges).
 
         Args:
             bins: how many, between the least and the largest element; or their edges. By default those that the sink was

@@ -75,7 +75,10 @@ def _while(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Out
 
 
 def _where(predicate: Any, changed: Any, value: Any) -> Any:
-    """For a loop that `vmap` has made one of several, or will: those whose condition is false have finished."""
+    """Chooses `changed` where a loop goes on, which `vmap` has made one of several, or will.
+
+    Loops whose condition is false have finished.
+    """
     if not predicate.ndim:
         return jax.lax.select(predicate, changed, value)
     wide = jax.lax.broadcast_in_dim(predicate, changed.shape, range(predicate.ndim))

@@ -35,7 +35,7 @@ def annotation(label: str) -> Any:
 
 
 def is_capturing() -> bool:
-    """Whether JAX's profiler captures now."""
+    """Tells whether JAX's profiler captures now."""
     return bool(jax.profiler.TraceAnnotation.is_enabled())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import tables
-from .recording import KIND, LANES, Recording
+from .recording import KIND, WORKERS, Recording
 
 # Easy to tell apart, also for most of those who see colours differently; then grey for all others.
 _COLOURS = ("#3b6fb6", "#e08a2c", "#4a9d6b", "#8a63b0", "#c9b83a", "#d1719d", "#48a9c2", "#8c5a3c")
@@ -124,7 +124,7 @@ class _Picture:
             axes.plot(places, np.full(len(places), row - 0.44), "v", color="#c5303a", markersize=4, zorder=4)
 
     def arrows(self, axes: Any) -> None:
-        """From taps to their deliveries, where there are few enough to see."""
+        """Draws arrows from taps to their deliveries, where there are few enough to see."""
         raw, row_of = self.recording.raw, self.recording.row_of
         seen = (raw["flow"] != 0) & (raw["begin"] >= self.begin) & (raw["begin"] <= self.end)
         where = np.flatnonzero(seen)
@@ -156,8 +156,8 @@ class _Picture:
             x, y = _thinned(np.append(x, self.end / self.unit), np.append(y, y[-1]), self.pixel)
             colour = _QUEUE_COLOURS[number % len(_QUEUE_COLOURS)]
             axes.fill_between(x, y, step="post", color=colour, alpha=0.15, linewidth=0)
-            line = "-" if LANES[lane] == "python" else (0, (3, 1.5))
-            name = f"{LANES[lane]}, device {device}"
+            line = "-" if WORKERS[lane] == "python" else (0, (3, 1.5))
+            name = f"{WORKERS[lane]}, device {device}"
             axes.step(x, y, where="post", color=colour, linewidth=1.2, linestyle=line, label=name)
         axes.set_ylabel(f"queues ({unit})")
         axes.set_ylim(bottom=0)
@@ -171,7 +171,7 @@ _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def _thinned(x: np.ndarray, y: np.ndarray, pixel: float) -> tuple[np.ndarray, np.ndarray]:
-    """Of the samples in one pixel the largest and the last."""
+    """Keeps of the samples in one pixel the largest and the last."""
     places = np.floor(x / pixel)
     last = np.flatnonzero(np.concatenate((places[1:] != places[:-1], [True])))
     starts = np.concatenate(([0], last[:-1] + 1))

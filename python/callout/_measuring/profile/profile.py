@@ -115,7 +115,7 @@ class Profile:
         return float(self.recording.core.duration_ns) * 1e-9
 
     def summary(self) -> Summary:
-        """By callback: counts, bytes, and seconds (`total`, `p50`, `p95`, `max`) of what took time.
+        """Sums up by callback: counts, bytes, and seconds (`total`, `p50`, `p95`, `max`) of what took time.
 
         `host`: inside calls and deliveries. `queue_wait`: from the program to the delivery. `device_wait`: how long the
         program's thread was held: by calls wholly, by taps for the copy and for room in the queue. `room_wait_seconds`,
@@ -204,7 +204,7 @@ def _drain() -> None:
 
 
 def _inside_callback() -> bool:
-    """Where waiting would never end."""
+    """Tells whether this is inside a callback, where waiting would never end."""
     return bool(_ext.inside_call() or _ext.on_delivery_thread() or _jax_compat.inside_jax_callback())
 
 

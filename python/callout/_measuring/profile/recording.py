@@ -27,7 +27,7 @@ KINDS = (
     *("copy", "function", "queue", "phase"),
 )
 KIND = {name: number for number, name in enumerate(KINDS)}
-LANES = ("python", "native")
+WORKERS = ("python", "native")
 _NO_ROW = np.uint32(0xFFFFFFFF)
 
 # What `events` of a profile has.
@@ -75,7 +75,7 @@ class Recording:
         out["kind"] = np.array(KINDS, object)[raw["kind"]]
         out["label"] = np.array(self.labels, object)[raw["label"]]
         out["row"] = row_names[np.where(self.row_of == _NO_ROW, len(self.rows), self.row_of)]
-        out["lane"] = np.array(LANES, object)[raw["lane"]]
+        out["lane"] = np.array(WORKERS, object)[raw["lane"]]
         for name, source in (("begin_ns", "begin"), ("end_ns", "end"), ("queued_ns", "queued")):
             out[name] = raw[source]
         for name in ("device", "bytes", "level", "failed"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import tables
-from .recording import KIND, LANES, Recording
+from .recording import KIND, WORKERS, Recording
 
 _NS = 1e-9
 
@@ -28,7 +28,7 @@ def _distribution(nanoseconds: np.ndarray) -> dict[str, float]:
 
 
 class Summary(dict[str, dict[str, Any]]):
-    """By callback; prints as a table, those with the most host time first."""
+    """Says by callback what took time; prints as a table, those with the most host time first."""
 
     def table(self) -> str:
         """An aligned table."""
@@ -76,7 +76,7 @@ def _row(events: _Events) -> dict[str, Any]:
     queued = queued[queued["queued"] != 0]
     lanes = events.of("call", "delivery", "tap", "drop")["lane"]
     return {
-        "lane": LANES[int(lanes[0])] if len(lanes) else LANES[0],
+        "lane": WORKERS[int(lanes[0])] if len(lanes) else WORKERS[0],
         "calls": len(events.of("call")),
         "records": len(events.of("delivery")),
         "taps": len(events.of("tap")),
@@ -109,7 +109,7 @@ def summarize(recording: Recording) -> Summary:
 
 
 def main_thread_seconds(recording: Recording) -> dict[str, float]:
-    """By label: how long calls of compiled programs held the process's main thread."""
+    """Tells by label how long calls of compiled programs held the process's main thread."""
     threads = [number for number, (ident, _, _) in enumerate(recording.threads) if ident == os.getpid()]
     calls = recording.of("call")
     calls = calls[np.isin(calls["thread"], threads) & (calls["eager"] == 0)]

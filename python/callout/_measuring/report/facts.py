@@ -71,7 +71,7 @@ class Facts:
 
 
 def queue_facts(queues: Iterable[Mapping[str, Any]]) -> tuple[QueueFacts, ...]:
-    """Of `stats()["queues"]`."""
+    """Reads the facts of `stats()["queues"]`."""
     names = [field.name for field in dataclasses.fields(QueueFacts)]
     return tuple(QueueFacts(**{name: queue[name] for name in names}) for queue in queues)
 
@@ -89,7 +89,7 @@ def queues_between(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[
 
 
 def facts_of_stats(stats: Mapping[str, Any], devices: int) -> Facts:
-    """Of the counters, since the process began."""
+    """Reads the facts of the counters, since the process began."""
     callbacks = [
         CallbackFacts(
             label=label,
@@ -114,7 +114,7 @@ def facts_of_summary(
     devices: int,
     delivery_gil: float,
 ) -> Facts:
-    """Of a profile."""
+    """Reads the facts of a profile."""
     callbacks = tuple(
         CallbackFacts(
             label=label,

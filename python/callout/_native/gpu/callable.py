@@ -112,7 +112,7 @@ def numba_cuda_callable(
 
 
 def _refuse_dtypes(where: str, *avals_of: Sequence[Any]) -> None:
-    """For dtypes that the CUDA array interface does not have."""
+    """Raises TypeError for dtypes that the CUDA array interface does not have."""
     for what, avals in zip(("argument", "result", "scratch"), avals_of, strict=True):
         for i, aval in enumerate(avals):
             dtype = np.dtype(aval.dtype)
@@ -130,7 +130,7 @@ def _array(cuda: Any, buffer: Any, stream: int) -> Any:
 
 
 def _on_device(func: Callable[..., None], cuda: Any, graph: bool) -> Callable[..., Any]:
-    """As a buffer callback."""
+    """Makes a buffer callback of the function."""
     # What Numba has to free is not freed while a call is recorded: that would be an error.
     cleanup = cuda.defer_cleanup if graph else contextlib.nullcontext
 

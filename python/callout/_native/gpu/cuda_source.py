@@ -41,12 +41,12 @@ class Signature:
 
 
 def base_name(kernel: str) -> str:
-    """Of "space::axpy<float>": "axpy"."""
+    """Returns the bare name, of "space::axpy<float>": "axpy"."""
     return kernel.split("<")[0].split("::")[-1].strip()
 
 
 def _plain(source: str) -> str:
-    """Without comments, strings and continued lines."""
+    """Leaves out comments, strings and continued lines."""
     pattern = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/'
     return re.sub(pattern, " ", source, flags=re.DOTALL).replace("\\\n", " ")
 
@@ -98,7 +98,7 @@ def _template(before: str) -> tuple[str, ...] | None:
 
 
 def _split(text: str) -> Iterator[str]:
-    """At commas that are in no brackets."""
+    """Splits a text at commas that are in no brackets."""
     depth, begin = 0, 0
     for i, letter in enumerate(text + ","):
         depth += (letter in "(<[{") - (letter in ")>]}")
@@ -125,5 +125,5 @@ def _declared(text: str, known: Mapping[str, str]) -> Parameter:
 
 
 def _expanded(type_name: str, known: Mapping[str, str]) -> str:
-    """With what a name stands for, which may be const."""
+    """Adds what a name stands for, which may be const."""
     return f"{type_name} {known.get(type_name.strip(), '')}"

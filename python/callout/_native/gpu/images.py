@@ -73,7 +73,7 @@ def check_parameters(where: str, image: bytes, symbol: str, sizes: Sequence[int]
 
 
 def text_of(sizes: Sequence[int]) -> str:
-    """For errors: "(8, 8, 4)"."""
+    """Writes sizes for errors: "(8, 8, 4)"."""
     return f"({', '.join(map(str, sizes))})"
 
 

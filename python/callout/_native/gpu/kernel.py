@@ -65,7 +65,7 @@ class Parameters:
         return tuple(self._sizes)
 
     def attributes(self) -> dict[str, Any]:
-        """As callout.v1.image takes them."""
+        """Returns them as callout.v1.image takes them."""
         return {
             "parameter_bytes": self._sizes,
             "parameter_block": bytes(self._block),
@@ -94,7 +94,7 @@ class Kernel:
         return "callout.v1.image_sync" if self.synchronous else "callout.v1.image"
 
     def attributes(self, portable: bool) -> dict[str, Any]:
-        """As the target takes them. `portable`: for devices that this process may not have."""
+        """Returns what the target takes. `portable`: for devices that this process may not have."""
         code = self.image.portable if portable and self.image.portable is not None else self.image.code
         return {
             "image": {"bytes": code, "symbol": self.image.symbol},
@@ -245,7 +245,7 @@ class LaunchSettings:
         return int(shared)
 
     def launch(self, where: str, args: Sequence[Any], results: Sequence[Any], *, cooperative: bool) -> Launch:
-        """For arguments and results. TypeError or ValueError if no GPU can launch that."""
+        """Makes the launch for arguments and results. TypeError or ValueError if no GPU can launch that."""
         grid, block = launch_shape(
             where,
             args,

@@ -89,7 +89,7 @@ class NumbaCuda(Compiler):
         return Code(image, self.abi, numbers, bool(compiled.cooperative), faults, compiled)
 
     def _ptx(self, compiled: Any) -> str:
-        """For all GPUs of this process: for the oldest, and not for what only that one has (sm_90a), as cubins are."""
+        """Returns PTX for all GPUs of this process: for the oldest, not for what only that has (sm_90a), as cubins are."""
         capabilities = self._capabilities() if self.has_device() else [named_capability() or OLDEST_CAPABILITY]
         return str(compiled.inspect_asm(min(capabilities)))
 
@@ -119,5 +119,5 @@ def _faults(compiled: Any) -> dict[str, str]:
 
 
 def _codes_of_device_functions(library: Any) -> set[int]:
-    """Of what the functions may raise that are linked to a kernel. Numba keeps no table of them."""
+    """Finds the codes of what the functions may raise that are linked to a kernel. Numba keeps no table of them."""
     return {int(code) for module in getattr(library, "llvm_strs", ())[1:] for code in _RAISES.findall(module)}

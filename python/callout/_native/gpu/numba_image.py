@@ -96,7 +96,7 @@ def _compile(where: str, compiler: Compiler, kernel: Any, parameters: tuple[Para
 def _made_before(
     where: str, compiler: Compiler, kernel: Any, parameters: tuple[ParameterType, ...]
 ) -> tuple[tuple[Any, ...], Any]:
-    """Of a kernel with signatures: what was compiled for the one that fits."""
+    """Finds, for a kernel with signatures, what was compiled for the one that fits."""
     for types, made in kernel.overloads.items():
         if len(types) == len(parameters) and all(map(compiler.fits, types, parameters)):
             return types, made
@@ -107,7 +107,7 @@ def _made_before(
 def _make(
     where: str, compiler: Compiler, kernel: Any, parameters: tuple[ParameterType, ...]
 ) -> tuple[tuple[Any, ...], Any]:
-    """With arguments that cannot be written to.
+    """Compiles a kernel for arguments that cannot be written to.
 
     Where Numba refuses that for another reason than a write, as it does if they go to a device function with a signature,
     with ones that can.

@@ -15,7 +15,7 @@ HOW_TO_GET = "pip install numba-cuda[cu13], or numba-cuda-mlir[cu13]; [cu12] for
 
 
 def _has(package: str) -> bool:
-    """Whether a package can be imported; it is not."""
+    """Tells whether a package can be imported; it is not."""
     try:
         return importlib.util.find_spec(package) is not None
     except ModuleNotFoundError:  # what it is a part of

@@ -35,7 +35,7 @@ def _word(value: int) -> bytes:
 
 
 def _strides(shape: tuple[int, ...]) -> list[int]:
-    """In items."""
+    """Computes the strides in items."""
     strides = [1]
     for extent in reversed(shape[1:]):
         strides.insert(0, strides[0] * extent)
@@ -43,7 +43,7 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
 
 
 class NumbaAbi:
-    """As numba-cuda and numba.cuda pass them."""
+    """Passes arrays and numbers as numba-cuda and numba.cuda do."""
 
     name = "numba"
 
@@ -60,7 +60,7 @@ class NumbaAbi:
 
 
 class MemrefAbi:
-    """As numba-cuda-mlir passes them."""
+    """Passes arrays and numbers as numba-cuda-mlir does."""
 
     name = "memref"
 

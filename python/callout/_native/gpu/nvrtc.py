@@ -67,7 +67,7 @@ class Nvrtc:
 
 
 def device_capabilities() -> set[int]:
-    """Of the GPUs here: 90 is 9.0."""
+    """Asks for the compute capabilities of the GPUs here: 90 is 9.0."""
     return {major * 10 + minor for _, _, major, minor, _ in _ext.cuda_driver()[2]}
 
 
@@ -194,7 +194,7 @@ def compile_source(
 
 
 def joined(options: Sequence[str]) -> list[str]:
-    """With "-I", "folder" and the like as one option."""
+    """Joins "-I", "folder" and the like as one option."""
     found: list[str] = []
     for option in options:
         if found and found[-1] in _APART:
@@ -216,7 +216,7 @@ def _refusal(name: str, architecture: str, arch: str | None, nvrtc: Nvrtc, error
 
 
 def _write(path: Path, content: bytes) -> None:
-    """So that nobody sees half of it."""
+    """Writes a file so that nobody sees half of it."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_bytes(content)
     unfinished.replace(path)

@@ -80,7 +80,7 @@ def dtype_of(type_name: str, known: Mapping[str, str] | None = None) -> np.dtype
 
 
 def _integer(words: Sequence[str]) -> np.dtype[Any]:
-    """Of "unsigned long long" and the like."""
+    """Finds the dtype of "unsigned long long" and the like."""
     sizes = {"char": 8, "short": 16, "long": 64}  # of Linux
     bits = next((size for word, size in sizes.items() if word in words), 32)
     return np.dtype(f"{'u' if 'unsigned' in words else ''}int{bits}")
@@ -108,7 +108,7 @@ def parse(text: str) -> Parameter:
 
 
 def _named_dtype(name: str) -> np.dtype[Any] | None:
-    """By its name in C++, then in NumPy and JAX."""
+    """Finds a dtype by its name in C++, then in NumPy and JAX."""
     if (dtype := dtype_of(name)) is not None:
         return dtype
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where CUDA's compilers and headers may be on this machine."""
+"""The places where CUDA's compilers and headers may be on this machine."""
 
 from __future__ import annotations
 

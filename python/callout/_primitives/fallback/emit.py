@@ -28,7 +28,7 @@ def _manual_mesh(ctx: mlir.LoweringRuleContext) -> Any:
 
 
 def _is_on_shards(ctx: mlir.LoweringRuleContext, where: str, sharding: str, is_ordered: bool, callback: str) -> bool:
-    """Whether each device calls with what it has of a value that the compiler spreads.
+    """Tells whether each device calls with what it has of a value that the compiler spreads.
 
     What looks at values gets the whole: a shard may have padding. So does what is ordered: XLA ends the process there.
     """

@@ -56,12 +56,12 @@ class Told:
 
     @property
     def is_tap(self) -> bool:
-        """Whether the program gets nothing back."""
+        """Tells whether the program gets nothing back."""
         return self.target == TAP
 
     @property
     def never_fails(self) -> bool:
-        """Whether it is a tap that fails no program."""
+        """Tells whether it is a tap that fails no program."""
         return self.is_tap and not self.attributes.get("can_fail") and self.attributes.get("on_full") != "fail"
 
     def bound(self) -> _ext.Callback | None:

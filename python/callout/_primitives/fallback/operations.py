@@ -20,14 +20,14 @@ from ... import _jax_compat
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Where a call runs: on `device_index` of those that the compiler spreads the program over; on all if None."""
+    """Says where a call runs: on `device_index` of those that the compiler spreads the program over; on all if None."""
 
     device_index: int | None
     partitioned: bool = False  # with the shard of each, where the platform can
 
 
 def is_token(kind: Any) -> bool:
-    """Whether a type is that of JAX's tokens."""
+    """Tells whether a type is that of JAX's tokens."""
     return bool(kind == mlir.token_type())
 
 

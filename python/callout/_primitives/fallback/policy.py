@@ -16,7 +16,7 @@ _lock = threading.Lock()
 
 
 def is_used(platform: str) -> bool:
-    """Whether a program for this platform goes by JAX's callbacks."""
+    """Tells whether a program for this platform goes by JAX's callbacks."""
     if platform not in CALLBACK_PLATFORMS:
         return False
     return config.fallback == "always" or (config.fallback == "auto" and platform not in PLATFORMS)

@@ -74,7 +74,7 @@ class _Transfers:
 
 
 def _bytes_of_word(specs: Specs) -> int | None:
-    """Of the words that each element of any of these has its place in; None if one does not fit."""
+    """Finds the bytes of the words that each element of any of these has its place in; None if one does not fit."""
     fits = all(
         dtype.itemsize <= _WIDEST and dtype.kind != "c" and not _SUB_BYTE.match(dtype.name) for dtype, _ in specs
     )
@@ -116,7 +116,7 @@ class _Message:
 
 
 def _message(told: Told, operands: Sequence[Any], specs: Specs, answer: tuple[Any, ...]) -> _Message:
-    """Of a tap or a call. `answer`: what is received if there are no results."""
+    """Makes the message of a tap or a call. `answer`: what is received if there are no results."""
     is_plain = len(specs) == 1 and 0 not in specs[0][1]
     word_bytes = _bytes_of_word(specs) if specs else None
     if told.is_tap and not told.threaded and word_bytes is not None and not is_plain:

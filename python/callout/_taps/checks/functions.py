@@ -70,7 +70,7 @@ def error_if(
 
 
 def warn_if(x: T, pred: Any, text: str, /, *values: Any, step: Any = None, **named: Any) -> T:
-    """As `error_if`, but logs a warning, at the 1st, 2nd, 4th, 8th, ... time that the predicate is true.
+    """Does what `error_if` does, but logs a warning, at the 1st, 2nd, 4th, 8th, ... time that the predicate is true.
 
     Args:
         x: a pytree.

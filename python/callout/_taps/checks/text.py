@@ -127,7 +127,7 @@ def _whole_bytes(value: Any) -> Any:
 
 
 def user_line() -> str:
-    """Where the caller stands: "file.py:12 in f"."""
+    """Tells where the caller stands: "file.py:12 in f"."""
     frame: Any = sys._getframe(1)
     ours = __name__.partition(".")[0]
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == ours:

@@ -216,12 +216,12 @@ def unchanged(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[An
 
 
 def makes_any_inside(eqn: Any) -> bool:
-    """Whether an operation inside control flow can make NaN or infinities."""
+    """Tells whether an operation inside control flow can make NaN or infinities."""
     return any(map(makes_any, inner_jaxprs(eqn)))
 
 
 def _last_uses(flat: Flat) -> dict[Value, int]:
-    """For each value the number of the last operation that has it as an operand; a result of all is used after them."""
+    """Finds for each value the last operation that has it as an operand, by number; a result of all is used after them."""
     last: dict[Value, int] = {}
     for number, operation in enumerate(flat.operations):
         last.update(dict.fromkeys((each for each in operation.operands if isinstance(each, Value)), number))

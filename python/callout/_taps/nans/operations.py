@@ -38,24 +38,24 @@ _SAME = _words("reshape transpose broadcast_in_dim squeeze expand_dims rev copy 
 
 
 def is_inexact(value: Any) -> bool:
-    """Whether an array, or the variable of one, can have NaN."""
+    """Tells whether an array, or the variable of one, can have NaN."""
     aval = getattr(value, "aval", value)
     dtype = getattr(aval, "dtype", None)
     return dtype is not None and jax.dtypes.issubdtype(dtype, np.inexact)
 
 
 def is_collective(eqn: Any) -> bool:
-    """Whether it brings values of other devices."""
+    """Tells whether it brings values of other devices."""
     return eqn.primitive.name in _COLLECTIVE
 
 
 def passes_on(eqn: Any) -> bool:
-    """Whether its only result is finite exactly where its only operand of floats is."""
+    """Tells whether its only result is finite exactly where its only operand of floats is."""
     return eqn.primitive.name in _SAME and len(eqn.invars) == 1
 
 
 def can_make(eqn: Any) -> bool:
-    """Whether NaN or infinities can come out where none went in."""
+    """Tells whether NaN or infinities can come out where none went in."""
     name = eqn.primitive.name
     if name == "gather":
         return "FILL" in str(eqn.params.get("mode", "FILL"))  # out of bounds is NaN
@@ -77,7 +77,7 @@ def _is_narrowing(eqn: Any) -> bool:
 
 
 def has_constant(eqn: Any, test: Any) -> bool:
-    """Whether an operand is written into the program and has an element with the property."""
+    """Tells whether an operand is written into the program and has an element with the property."""
     for atom in eqn.invars:
         if not _jax_compat.is_variable(atom) and is_inexact(atom.aval) and bool(np.any(test(np.asarray(atom.val)))):
             return True
@@ -96,7 +96,7 @@ def inner_jaxprs(eqn: Any) -> Iterator[Any]:
 
 
 def makes_any(jaxpr: Any) -> bool:
-    """Whether there is an equation in a jaxpr, at any depth, that `can_make`."""
+    """Tells whether there is an equation in a jaxpr, at any depth, that `can_make`."""
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     if jaxpr not in _found:
         _found[jaxpr] = any(can_make(eqn) or any(map(makes_any, inner_jaxprs(eqn))) for eqn in jaxpr.eqns)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in the user's code an equation stands."""
+"""The places in the user's code where equations stand."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def line_of(eqn: Any) -> Line:
 
 
 def is_the_users(traced: Any) -> bool:
-    """Whether a jaxpr, or a derivative rule, is of a function that is no installed library's."""
+    """Tells whether a jaxpr, or a derivative rule, is of a function that is no installed library's."""
     file = _jax_compat.source_file(traced)
     return bool(file) and not _jax_compat.is_of_jax(file) and not file.startswith((*_LIBRARIES, _OURS))
 
@@ -86,11 +86,11 @@ class Surroundings:
         return f"{self.scopes}/{stack}" if self.scopes and stack else self.scopes or stack
 
     def is_backward(self, eqn: Any) -> bool:
-        """Whether it is of a backward pass."""
+        """Tells whether it is of a backward pass."""
         return self.backward or "transpose(" in str(eqn.source_info.name_stack)
 
     def line_of(self, eqn: Any) -> Line:
-        """Where it stands."""
+        """Tells where it stands."""
         return self.line or line_of(eqn)
 
 
