@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tpu_programs
 
-PATH = Path(__file__).parents[1] / "tpu" / "check.py"
+PATH = Path(__file__).parents[2] / "tpu" / "check.py"
 ATTRIBUTES = 'frontend_attributes={_xla_host_transfer_handler_name="pjrt_rendezvous",_xla_host_transfer_rendezvous='
 COMPILED = f"""
 %body (p: f32[8]) -> f32[8] {{
