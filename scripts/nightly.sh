@@ -37,6 +37,7 @@ memory_model() { # a hundred times what `make test` samples
 
 echo "::: seed $seed"
 part memory-model memory_model
+part aarch64 make aarch64
 part soak make soak
 part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
 part gpu-test env GPU_TEST=full make gpu-test

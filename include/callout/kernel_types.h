@@ -77,6 +77,13 @@ class [[nodiscard]] Error {
 
 namespace internal {
 
+// g++ before 13 has _Float16 in C++ on x86-64 only.
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+using Float16 = __fp16;
+#else
+using Float16 = _Float16;
+#endif
+
 template <typename T>
 constexpr uint32_t NumberOf() {
   if constexpr (std::is_same_v<T, bool>)
@@ -97,7 +104,7 @@ constexpr uint32_t NumberOf() {
     return 8;
   else if constexpr (std::is_same_v<T, uint64_t> || std::is_same_v<T, unsigned long long>)
     return 9;
-  else if constexpr (std::is_same_v<T, _Float16>)
+  else if constexpr (std::is_same_v<T, Float16>)
     return 10;
   else if constexpr (std::is_same_v<T, float>)
     return 11;

@@ -16,6 +16,12 @@
 namespace callout::internal {
 namespace {
 
+#if defined(__x86_64__)
+const std::string kHere = "linux-x86_64";
+#elif defined(__aarch64__)
+const std::string kHere = "linux-aarch64";
+#endif
+
 class EmbeddedLibraryTest : public LiveCountTest {
  protected:
   void TearDown() override {
@@ -53,7 +59,7 @@ class EmbeddedLibraryTest : public LiveCountTest {
   static inline const LibraryBytes thrice_ = LibraryBytes::Read(CALLOUT_OTHER_CALLBACKS);
 };
 
-TEST_F(EmbeddedLibraryTest, PlatformIsSystemAndProcessor) { EXPECT_EQ(NativePlatform(), "linux-x86_64"); }
+TEST_F(EmbeddedLibraryTest, PlatformIsSystemAndProcessor) { EXPECT_EQ(NativePlatform(), kHere); }
 
 TEST_F(EmbeddedLibraryTest, FunctionIsCalled) {
   const auto callback = LoadEmbeddedFunction("double", twice_.With("scale"));
@@ -151,10 +157,10 @@ TEST_F(EmbeddedLibraryTest, LabelIsKnownWhileTheFunctionLives) {
 TEST_F(EmbeddedLibraryTest, OtherPlatformIsRefused) {
   LibraryBytes library = twice_;
   library.platform = "darwin-arm64";
-  EXPECT_THAT(LoadEmbeddedFunction("f", library.With("scale")),
-              StatusIs(StatusCode::kFailedPrecondition,
-                       "callout: the native function 'f' that the program carries is for darwin-arm64; this is "
-                       "linux-x86_64"));
+  EXPECT_THAT(
+      LoadEmbeddedFunction("f", library.With("scale")),
+      StatusIs(StatusCode::kFailedPrecondition,
+               "callout: the native function 'f' that the program carries is for darwin-arm64; this is " + kHere));
 }
 
 TEST_F(EmbeddedLibraryTest, DamagedBytesAreRefused) {

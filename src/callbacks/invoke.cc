@@ -25,9 +25,8 @@ namespace {
 
 // Two time stamps cost half as much as the rest of a call of a short native function. Callbacks that are called often
 // and are short are timed now and then, and what is measured counts for the calls in between.
-constexpr uint64_t kFirstCalls = 64;   // always timed
-constexpr uint64_t kTimedEvery = 17;   // a prime: programs call their sites in turn, often 2, 4 or 8 of them
-constexpr uint64_t kLongTicks = 4096;  // one or two microseconds
+constexpr uint64_t kFirstCalls = 64;  // always timed
+constexpr uint64_t kTimedEvery = 17;  // a prime: programs call their sites in turn, often 2, 4 or 8 of them
 
 class Stopwatch {
  public:
@@ -43,7 +42,7 @@ class Stopwatch {
       return;
     const uint64_t ticks = Ticks() - start_;
     stats_.host_ticks.fetch_add(ticks * weight_, std::memory_order_relaxed);
-    stats_.takes_long.store(ticks > kLongTicks, std::memory_order_relaxed);
+    stats_.takes_long.store(ticks > TicksOfMicroseconds(), std::memory_order_relaxed);
   }
 
  private:

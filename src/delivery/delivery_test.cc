@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#if defined(__x86_64__)
 #include <xmmintrin.h>
+#endif
 
 #include <algorithm>
 #include <cstring>
@@ -29,6 +31,20 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
+
+// As XLA runs programs.
+void FlushSubnormals() {
+#if defined(__x86_64__)
+  constexpr unsigned int kFlushToZero = 0x8000;
+  constexpr unsigned int kDenormalsAreZero = 0x40;
+  _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
+#elif defined(__aarch64__)
+  constexpr uint64_t kFlushToZero = uint64_t{1} << 24;
+  uint64_t control = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(control));
+  asm volatile("msr fpcr, %0" : : "r"(control | kFlushToZero));
+#endif
+}
 
 class DeliveryTest : public LiveCountTest {
  protected:
@@ -146,9 +162,7 @@ TEST_F(DeliveryTest, SubnormalNumbersAreThere) {
   };
   const auto site = MakeSite(callback);
   std::thread([&] {
-    constexpr unsigned int kFlushToZero = 0x8000;
-    constexpr unsigned int kDenormalsAreZero = 0x40;
-    _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
+    FlushSubnormals();
     TestBuffer buffer = TestBuffer::Scalar(-1e-38F);
     const callout_buffer view = buffer.view();
     EXPECT_THAT(delivery_.Push(*site, {.buffers = {&view, 1}}), IsOk());

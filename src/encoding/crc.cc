@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eight bytes at a time by eight tables ("slicing by 8", Kounavis and Berry 2008), or by SSE 4.2's instruction.
+// Eight bytes at a time by eight tables ("slicing by 8", Kounavis and Berry 2008), or by an instruction: SSE 4.2's, or
+// that of ARMv8's CRC extension.
 #include "encoding/crc.h"
 
+#if defined(__x86_64__)
 #include <nmmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_acle.h>
+#include <sys/auxv.h>
+#endif
 
 #include <array>
 #include <cstring>
@@ -51,6 +57,10 @@ uint32_t ByTables(const Tables& tables, std::string_view bytes, uint32_t before)
   return ~crc;
 }
 
+#if defined(__x86_64__)
+
+bool HasInstruction() { return __builtin_cpu_supports("sse4.2") != 0; }
+
 __attribute__((target("sse4.2"))) uint32_t ByInstruction(std::string_view bytes, uint32_t before) {
   uint64_t crc = ~before;
   while (bytes.size() >= sizeof(uint64_t)) crc = _mm_crc32_u64(crc, TakeWord(bytes));
@@ -59,6 +69,27 @@ __attribute__((target("sse4.2"))) uint32_t ByInstruction(std::string_view bytes,
   return ~narrow;
 }
 
+#elif defined(__aarch64__)
+
+bool HasInstruction() {
+  constexpr unsigned long kHasCrc32 = 1UL << 7;  // HWCAP_CRC32
+  return (getauxval(AT_HWCAP) & kHasCrc32) != 0;
+}
+
+__attribute__((target("+crc"))) uint32_t ByInstruction(std::string_view bytes, uint32_t before) {
+  uint32_t crc = ~before;
+  while (bytes.size() >= sizeof(uint64_t)) crc = __crc32cd(crc, TakeWord(bytes));
+  for (const char byte : bytes) crc = __crc32cb(crc, static_cast<uint8_t>(byte));
+  return ~crc;
+}
+
+#else
+
+bool HasInstruction() { return false; }
+uint32_t ByInstruction(std::string_view bytes, uint32_t before) { return ByTables(kCrc32c, bytes, before); }
+
+#endif
+
 }  // namespace
 
 uint32_t Crc32(std::string_view bytes, uint32_t before) { return ByTables(kCrc32, bytes, before); }
@@ -66,7 +97,7 @@ uint32_t Crc32(std::string_view bytes, uint32_t before) { return ByTables(kCrc32
 uint32_t Crc32cByTable(std::string_view bytes, uint32_t before) { return ByTables(kCrc32c, bytes, before); }
 
 uint32_t Crc32c(std::string_view bytes, uint32_t before) {
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  static const bool has_instruction = HasInstruction();
   return has_instruction ? ByInstruction(bytes, before) : Crc32cByTable(bytes, before);
 }
 
