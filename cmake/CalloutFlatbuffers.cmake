@@ -2,11 +2,8 @@
 #   callout_flatbuffers(target schema.fbs)
 # makes `target`, an interface library with the header that flatc writes for the schema.
 include_guard(GLOBAL)
-include(FindOrFetch)
-callout_find_or_fetch(Flatbuffers 2.0 TARGET flatbuffers::flatc AS flatbuffers NAMES FlatBuffers flatbuffers
-  OFF FLATBUFFERS_BUILD_TESTS FLATBUFFERS_INSTALL
-  URL https://github.com/google/flatbuffers/archive/refs/tags/v2.0.8.tar.gz
-  SHA256 f97965a727d26386afaefff950badef2db3ab6af9afe23ed6d94bfb65f95f37e)
+include(Packages)
+callout_need(Flatbuffers)
 if(NOT TARGET flatbuffers::flatc)
   add_executable(flatbuffers::flatc ALIAS flatc)
   target_include_directories(flatc SYSTEM PUBLIC "${flatbuffers_SOURCE_DIR}/include")
