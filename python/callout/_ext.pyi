@@ -162,6 +162,12 @@ def callback_statistics() -> dict: ...
 
 def queue_statistics() -> list: ...
 
+def callback_metrics() -> list:
+    """(key, name, type, help) each"""
+
+def queue_metrics() -> list:
+    """(key, name, type, help) each"""
+
 def reset_statistics() -> None: ...
 
 def reset_watches(name: str | None) -> None:

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
+#include <variant>
 
 #include "base/deadline.h"
 #include "base/live_count.h"
@@ -16,6 +18,7 @@
 #include "callbacks/in_flight.h"
 #include "callbacks/stats_table.h"
 #include "delivery/delivery.h"
+#include "delivery/metrics.h"
 #include "errors.h"
 #include "gil.h"
 #include "watch/watch_table.h"
@@ -53,16 +56,18 @@ nb::tuple TakeErrors() {
   return nb::make_tuple(report.count, report.first, report.last);
 }
 
+template <typename Source>
+void AddMetrics(std::span<const internal::Metric<Source>> metrics, const Source& source, nb::dict& one) {
+  for (const auto& metric : metrics) {
+    one[metric.key] = std::visit([](auto number) { return nb::cast(number); }, metric.read(source));
+  }
+}
+
 nb::dict CallbackStatistics() {
   nb::dict all;
   for (const auto& [label, stats] : internal::AllStats()) {
     nb::dict one;
-    one["calls"] = stats->calls.load();
-    one["bytes"] = stats->bytes.load();
-    one["host_seconds"] = internal::TicksToNanoseconds(stats->host_ticks.load()) * 1e-9;
-    one["drops"] = stats->drops.load();
-    one["skips"] = stats->skips.load();
-    one["errors"] = stats->errors.load();
+    AddMetrics(internal::CallbackMetrics(), *stats, one);
     all[nb::cast(label)] = one;
   }
   return all;
@@ -72,16 +77,18 @@ nb::list QueueStatistics() {
   nb::list all;
   for (const internal::NamedQueueStats& queue : Delivery::Get().QueueStatistics()) {
     nb::dict one;
-    one["lane"] = queue.worker == internal::Worker::kPython ? "python" : "native";
+    one["lane"] = internal::WorkerName(queue.worker);
     one["device"] = queue.device_ordinal;
-    one["pending_bytes"] = queue.stats.pending_bytes;
-    one["high_water_bytes"] = queue.stats.high_water_bytes;
-    one["capacity_bytes"] = queue.stats.capacity_bytes;
-    one["blocked"] = queue.stats.blocked + queue.upstream.blocked;
-    one["on_device"] = queue.upstream.records;
-    one["pinned_bytes"] = queue.upstream.bytes;
+    AddMetrics(internal::QueueMetrics(), queue, one);
     all.append(one);
   }
+  return all;
+}
+
+template <typename Source>
+nb::list Described(std::span<const internal::Metric<Source>> metrics) {
+  nb::list all;
+  for (const auto& metric : metrics) all.append(nb::make_tuple(metric.key, metric.name, metric.type, metric.help));
   return all;
 }
 
@@ -118,6 +125,8 @@ void BindDelivery(nb::module_& m) {
   m.def("take_delivery_errors", &TakeErrors, "(count, texts of the first few, text of the last)");
   m.def("callback_statistics", &CallbackStatistics);
   m.def("queue_statistics", &QueueStatistics);
+  m.def("callback_metrics", [] { return Described(internal::CallbackMetrics()); }, "(key, name, type, help) each");
+  m.def("queue_metrics", [] { return Described(internal::QueueMetrics()); }, "(key, name, type, help) each");
   m.def("reset_statistics", [] {
     internal::ResetStats();
     internal::ResetWatches();

@@ -4,10 +4,13 @@
 #include <charconv>
 #include <iterator>
 #include <utility>
+#include <variant>
 
 #include "base/live_count.h"
+#include "callbacks/stats_table.h"
 #include "callout/pjrt/host_callback.h"
 #include "delivery/delivery.h"
+#include "delivery/metrics.h"
 
 namespace callout::pjrt {
 namespace {
@@ -50,63 +53,27 @@ class Family {
   std::string samples_;
 };
 
+template <typename Source>
+double Read(const internal::Metric<Source>& metric, const Source& source) {
+  return std::visit([](auto number) { return static_cast<double>(number); }, metric.read(source));
+}
+
 void AppendCallbacks(std::string& text) {
-  struct Row {
-    const char* name;
-    const char* help;
-    double (*value)(const CallbackStatistics&);
-  };
-  static constexpr Row kRows[] = {
-      {"calls_total", "Calls that ended and tap records that were delivered.",
-       [](const CallbackStatistics& one) { return static_cast<double>(one.calls); }},
-      {"bytes_total", "Operands and results of calls, operands of taps.",
-       [](const CallbackStatistics& one) { return static_cast<double>(one.bytes); }},
-      {"host_seconds_total", "Time inside the callback.",
-       [](const CallbackStatistics& one) { return one.host_seconds; }},
-      {"dropped_records_total", "Tap records that a full or closed queue did not take.",
-       [](const CallbackStatistics& one) { return static_cast<double>(one.drops); }},
-      {"skipped_records_total", "Tap records that every=, min_interval= or sample= left out.",
-       [](const CallbackStatistics& one) { return static_cast<double>(one.skips); }},
-      {"errors_total", "Calls and deliveries that failed.",
-       [](const CallbackStatistics& one) { return static_cast<double>(one.errors); }},
-  };
-  const std::vector<CallbackStatistics> all = ReadStatistics();
-  for (const Row& row : kRows) {
-    Family family(std::string("callout_callback_") + row.name, "counter", row.help);
-    for (const CallbackStatistics& one : all) family.Add({{"callback", one.name}}, row.value(one));
+  const auto all = internal::AllStats();
+  for (const auto& metric : internal::CallbackMetrics()) {
+    Family family(std::string("callout_callback_") + metric.name, metric.type, metric.help);
+    for (const auto& [name, stats] : all) family.Add({{"callback", name}}, Read(metric, *stats));
     family.AppendTo(text);
   }
 }
 
 void AppendQueues(std::string& text) {
-  using Queue = internal::NamedQueueStats;
-  struct Row {
-    const char* name;
-    const char* kind;
-    const char* help;
-    uint64_t (*value)(const Queue&);
-  };
-  static constexpr Row kRows[] = {
-      {"pending_bytes", "gauge", "Bytes that wait for delivery.",
-       [](const Queue& queue) { return queue.stats.pending_bytes; }},
-      {"high_water_bytes", "gauge", "Most bytes that ever waited for delivery.",
-       [](const Queue& queue) { return queue.stats.high_water_bytes; }},
-      {"capacity_bytes", "gauge", "Bytes that the queue takes.",
-       [](const Queue& queue) { return queue.stats.capacity_bytes; }},
-      {"blocked_total", "counter", "Times that a program waited for room.",
-       [](const Queue& queue) { return static_cast<uint64_t>(queue.stats.blocked + queue.upstream.blocked); }},
-      {"on_device", "gauge", "Records that are on their way from a GPU.",
-       [](const Queue& queue) { return static_cast<uint64_t>(queue.upstream.records); }},
-      {"pinned_bytes", "gauge", "Bytes of host memory that those take.",
-       [](const Queue& queue) { return static_cast<uint64_t>(queue.upstream.bytes); }},
-  };
-  const std::vector<Queue> all = internal::Delivery::Get().QueueStatistics();
-  for (const Row& row : kRows) {
-    Family family(std::string("callout_queue_") + row.name, row.kind, row.help);
-    for (const Queue& queue : all) {
-      family.Add({{"lane", queue.worker == internal::Worker::kPython ? "python" : "native"},
-                  {"device", std::to_string(queue.device_ordinal)}},
-                 static_cast<double>(row.value(queue)));
+  const auto all = internal::Delivery::Get().QueueStatistics();
+  for (const auto& metric : internal::QueueMetrics()) {
+    Family family(std::string("callout_queue_") + metric.name, metric.type, metric.help);
+    for (const internal::NamedQueueStats& queue : all) {
+      family.Add({{"lane", internal::WorkerName(queue.worker)}, {"device", std::to_string(queue.device_ordinal)}},
+                 Read(metric, queue));
     }
     family.AppendTo(text);
   }

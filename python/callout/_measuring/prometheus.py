@@ -6,22 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-_CALLBACKS = (
-    ("calls", "calls_total", "Calls that ended and tap records that were delivered."),
-    ("bytes", "bytes_total", "Operands and results of calls, operands of taps."),
-    ("host_seconds", "host_seconds_total", "Time inside the callback."),
-    ("drops", "dropped_records_total", "Tap records that a full or closed queue did not take."),
-    ("skips", "skipped_records_total", "Tap records that every=, min_interval= or sample= left out."),
-    ("errors", "errors_total", "Calls and deliveries that failed."),
-)
-_QUEUES = (
-    ("pending_bytes", "pending_bytes", "gauge", "Bytes that wait for delivery."),
-    ("high_water_bytes", "high_water_bytes", "gauge", "Most bytes that ever waited for delivery."),
-    ("capacity_bytes", "capacity_bytes", "gauge", "Bytes that the queue takes."),
-    ("blocked", "blocked_total", "counter", "Times that a program waited for room."),
-    ("on_device", "on_device", "gauge", "Records that are on their way from a GPU."),
-    ("pinned_bytes", "pinned_bytes", "gauge", "Bytes of host memory that those take."),
-)
+from .. import _ext
 
 
 class Family(NamedTuple):
@@ -51,10 +36,10 @@ def _family(name: str, kind: str, text: str, samples: Iterator[tuple[Mapping[str
 def exposition(stats: Mapping[str, Any], more: Mapping[str, Family]) -> str:
     """What `callout.stats()` has, as text to serve or to write to a file. `more`: tables of counters besides."""
     lines: list[str] = []
-    for key, name, text in _CALLBACKS:
+    for key, name, kind, text in _ext.callback_metrics():
         callbacks = (({"callback": label}, each[key]) for label, each in stats["callbacks"].items())
-        lines += _family(f"callout_callback_{name}", "counter", text, callbacks)
-    for key, name, kind, text in _QUEUES:
+        lines += _family(f"callout_callback_{name}", kind, text, callbacks)
+    for key, name, kind, text in _ext.queue_metrics():
         queues = (({"lane": each["lane"], "device": each["device"]}, each[key]) for each in stats["queues"])
         lines += _family(f"callout_queue_{name}", kind, text, queues)
     live = (({"kind": kind}, count) for kind, count in stats["live"].items())
