@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "array.h"
 
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstring>
-
 #include "base/check.h"
+#include "callout/text.h"
 #include "frame/subbyte.h"
-#include "text/numpy_text.h"
-#include "text/text.h"
 
 namespace callout::tools {
 
@@ -43,37 +37,6 @@ Array MakeArray(pjrt::ArrayType type) {
 
 namespace {
 
-constexpr float kFloat32ExponentsFrom = 1e6F;  // NumPy 2.3 and later
-
-// As NumPy prints scalars, and arrays without dimensions: all digits, and ".0" for whole numbers.
-template <typename T>
-std::string ScalarText(const std::byte* data) {
-  T value;
-  std::memcpy(&value, data, sizeof(value));
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char text[64];
-  std::string shortest(text, std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific).ptr);
-  const double magnitude = std::abs(static_cast<double>(value));
-  const double exponents_from = sizeof(T) == sizeof(float) ? kFloat32ExponentsFrom : 1e16;
-  if (magnitude != 0 && (magnitude < 1e-4 || magnitude >= exponents_from)) return shortest;
-  // The digits of "-1.25e+03", with zeros where they do not reach.
-  const size_t e = shortest.find('e');
-  std::string digits;
-  for (const char c : shortest.substr(0, e)) {
-    if (c >= '0' && c <= '9') digits += c;
-  }
-  const int exponent = std::stoi(shortest.substr(e + 1));
-  if (exponent < 0) digits.insert(0, static_cast<size_t>(-exponent), '0');
-  const auto before = static_cast<size_t>(std::max(exponent, 0)) + 1;
-  if (digits.size() < before + 1) digits.append(before + 1 - digits.size(), '0');
-  return (std::signbit(value) ? "-" : "") + digits.substr(0, before) + "." + digits.substr(before);
-}
-
-}  // namespace
-
-namespace {
-
 // `bytes` is where the elements are put that have less than a byte. Borrowed: of both.
 callout_buffer AsBuffer(const Array& array, std::vector<std::byte>& bytes) {
   callout_buffer buffer = {};
@@ -95,20 +58,14 @@ callout_buffer AsBuffer(const Array& array, std::vector<std::byte>& bytes) {
 
 void AppendJson(const Array& array, std::string& text) {
   std::vector<std::byte> bytes;
-  const Status status = internal::AppendArray(AsBuffer(array, bytes), internal::TextStyle::kJson, text);
-  CALLOUT_CHECK(status.ok(), "no array has such elements");
+  CALLOUT_CHECK(callout::AppendJson(AsBuffer(array, bytes), text).ok(), "no array has such elements");
 }
 
 std::string ToText(const Array& array) {
-  if (array.type.dims.empty() && array.type.dtype == DType::kFloat32) return ScalarText<float>(array.bytes.data());
-  if (array.type.dims.empty() && array.type.dtype == DType::kFloat64) return ScalarText<double>(array.bytes.data());
   std::vector<std::byte> bytes;
-  const callout_buffer buffer = AsBuffer(array, bytes);
-  std::string text;
-  if (!internal::AppendNumpyText(buffer, {.float32_exponents_from = kFloat32ExponentsFrom}, text)) {
-    CALLOUT_CHECK(internal::AppendArray(buffer, internal::TextStyle::kPrint, text).ok(), "no array has such elements");
-  }
-  return text;
+  const Result<std::string> text = ArrayText(AsBuffer(array, bytes));
+  CALLOUT_CHECK(text.ok(), "no array has such elements");
+  return *text;
 }
 
 }  // namespace callout::tools

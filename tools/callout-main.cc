@@ -13,7 +13,7 @@
 #include <limits>
 #include <string_view>
 
-#include "callback_spec.h"
+#include "callout/pjrt/binding.h"
 #include "callout/version.h"
 #include "cat.h"
 #include "info.h"
@@ -82,7 +82,7 @@ void AddRun(CLI::App& app, RunOptions& options) {
       ->check(CLI::Range(1, callout::tools::kMaxDevices));
   AddList(*run, "--arg", options.arguments, std::string("An argument: ") + kArrayHelp);
   AddList(*run, "--bind", options.bindings,
-          "A callback: " + callout::tools::BindingForms() + "; sinks have options: NAME=csv,append:FILE");
+          "A callback: " + callout::pjrt::BindingForms() + "; sinks have options: NAME=csv,append:FILE");
   AddExpected(*run, options);
   run->add_option(
       "--output", options.output,

@@ -10,14 +10,15 @@
 #include <system_error>
 #include <vector>
 
-#include "encoding/json.h"
-#include "files/csv_text.h"
+#include "callout/pjrt/written_rows.h"
+#include "callout/text.h"
 #include "session.h"
-#include "text/text.h"
-#include "written_rows.h"
 
 namespace callout::tools {
 namespace {
+
+using pjrt::WrittenCell;
+using pjrt::WrittenRow;
 
 void Put(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
@@ -25,9 +26,9 @@ void PutJsonLine(const WrittenRow& row) {
   std::string line;
   for (const WrittenCell& cell : row) {
     line += line.empty() ? "{" : ", ";
-    internal::AppendJsonString(cell.name, line);
+    callout::AppendJson(cell.name, line);
     line += ": ";
-    AppendCellJson(cell, line);
+    pjrt::AppendCellJson(cell, line);
   }
   Put(line.empty() ? "{}\n" : line + "}\n");
 }
@@ -60,7 +61,7 @@ class CsvRows {
 
  private:
   static void AddCell(const std::string& text, std::string& line) {
-    internal::AppendCsvCell(text, line);
+    pjrt::AppendCellCsv(text, line);
     line += ',';
   }
   static void End(std::string& line) {
@@ -146,7 +147,7 @@ int Cat(const CatOptions& options) {
     }
     return put.ok() && std::ferror(stdout) == 0 && left > 0;
   };
-  const Status status = options.limit > 0 ? ForEachWrittenRow(options.path, visit) : OkStatus();
+  const Status status = options.limit > 0 ? pjrt::ForEachWrittenRow(options.path, visit) : OkStatus();
   if (options.format == "summary" && status.ok()) summary.Put();
   const Status& failed = status.ok() ? put : status;
   if (failed.ok()) return kSuccess;

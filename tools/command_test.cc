@@ -10,17 +10,13 @@
 #include <fstream>
 #include <string>
 
-#include "callback_spec.h"
 #include "session.h"
 #include "testing/status_matchers.h"
 
 namespace callout::tools {
 namespace {
 
-using internal::IsOk;
 using internal::StatusIs;
-using ::testing::AllOf;
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 // The exit code of a shell that runs the command with these arguments and redirections.
@@ -78,25 +74,6 @@ TEST(SessionTest, NoProgramIsForMoreDevicesThanAProcessHas) {
   pjrt::Program program;
   program.num_devices = 1 << 20;
   EXPECT_THAT(DevicesOf(program, 0), StatusIs(StatusCode::kInvalidArgument, "at most 2048"));
-}
-
-TEST(BindingsTest, NamesMayHaveEqualsSigns) {
-  for (const auto& [text, name] :
-       {std::pair("a=b=print", "a=b"), std::pair("loss=null", "loss"), std::pair("a=b=jsonl:/dev/null", "a=b"),
-        std::pair("a=b=csv:/dev/null", "a=b"), std::pair("a=b=csv,append,columns=a:/dev/null", "a=b"),
-        std::pair("a==null", "a="), std::pair("a=b=print:x=print {lib.so:x}", "a=b")}) {
-    const auto made = ParseBinding(text);
-    ASSERT_THAT(made, IsOk()) << text;
-    EXPECT_EQ(made->name(), name);
-  }
-  EXPECT_THAT(ParseBinding("=print"), StatusIs(StatusCode::kInvalidArgument, "binds nothing"));
-  EXPECT_THAT(ParseBinding("a=print:{x"), StatusIs(StatusCode::kInvalidArgument, "--bind 'a=print:{x': cannot print"));
-  EXPECT_THAT(ParseBinding("a=csv,appends:x"),
-              StatusIs(StatusCode::kInvalidArgument, "no option 'appends'; it has path"));
-  EXPECT_THAT(BindingForms(),
-              AllOf(HasSubstr("NAME=print[:FORMAT], NAME=tensorboard:LOGDIR, "), EndsWith(", or NAME=lib.so:SYMBOL")));
-  EXPECT_THAT(ParseBinding("a=b=other"), StatusIs(StatusCode::kNotFound, "'b=other'"));
-  EXPECT_THAT(ParseBinding("a=b=./no.so:symbol"), StatusIs(StatusCode::kNotFound, "./no.so"));
 }
 
 }  // namespace

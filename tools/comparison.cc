@@ -9,10 +9,9 @@
 #include <limits>
 #include <utility>
 
-#include "encoding/json.h"
+#include "callout/text.h"
 #include "frame/dtype_row.h"
 #include "frame/small_float.h"
-#include "text/text.h"
 
 namespace callout::tools {
 namespace {
@@ -94,7 +93,7 @@ void AppendError(double number, std::string& text) {
   if (!std::isfinite(number)) {
     text += "\"Infinity\"";
   } else {
-    internal::AppendNumber(number, text);
+    callout::AppendJson(number, text);
   }
 }
 
@@ -162,12 +161,12 @@ std::string ToText(size_t number, const Comparison& comparison) {
 
 void AppendJson(const Comparison& comparison, std::string& text) {
   text += std::string("{\"equal\": ") + (comparison.equal ? "true" : "false") + ", \"source\": ";
-  internal::AppendJsonString(comparison.source, text);
+  callout::AppendJson(comparison.source, text);
   text += ", \"expected_type\": \"" + comparison.expected_type.ToString() + "\", \"got_type\": \"" +
           comparison.got_type.ToString() + "\", \"rtol\": ";
-  internal::AppendNumber(comparison.relative, text);
+  callout::AppendJson(comparison.relative, text);
   text += ", \"atol\": ";
-  internal::AppendNumber(comparison.absolute, text);
+  callout::AppendJson(comparison.absolute, text);
   if (comparison.same_type()) AppendElements(comparison, text);
   text += '}';
 }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "kinds/kinds.h"
+#include "callout/pjrt/binding.h"
 #include "report.h"
 #include "session.h"
 
@@ -99,7 +99,7 @@ void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
     constexpr std::string_view kPrefix = "callout.v1.";
     const std::string target = use.target.starts_with(kPrefix) ? use.target.substr(kPrefix.size()) : use.target;
     const bool is_jax = use.name.starts_with(kJaxNames);
-    const char* kind = is_jax ? nullptr : internal::ProgramKindOf(use.name);
+    const char* kind = is_jax ? nullptr : pjrt::KindWithoutBinding(use.name);
     std::string line = kind != nullptr ? kind : (is_jax ? "JAX's callback" : target) + " '" + use.name + "'";
     line += " " + Listed(use.operands);
     if (!use.results.empty()) line += " -> " + Listed(use.results);
@@ -134,7 +134,7 @@ std::string ShellQuoted(const std::string& text) {
 void PrintNames(const std::vector<std::string>& names) {
   std::string unbound;
   for (const std::string& name : names) {
-    if (internal::ProgramKindOf(name) != nullptr) continue;
+    if (pjrt::KindWithoutBinding(name) != nullptr) continue;
     if (name.starts_with("py:")) {
       std::printf("  '%s' is a Python function of the process that traced it: it cannot be bound here\n", name.c_str());
     } else {

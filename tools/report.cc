@@ -10,8 +10,8 @@
 #include <iterator>
 #include <utility>
 
-#include "encoding/json.h"
-#include "text/text.h"
+#include "callout/pjrt/trace.h"
+#include "callout/text.h"
 
 namespace callout::tools {
 namespace {
@@ -67,12 +67,19 @@ void PrintStatistics() {
   if (rows.size() > 1) PrintTable(rows);
 }
 
-Status WriteMetrics(const std::string& path) {
+static Status WriteFile(const std::string& path, const char* what, const std::string& text) {
   errno = 0;
   std::ofstream file(path);
-  file << pjrt::PrometheusText();
+  file << text;
   if (file.flush()) return OkStatus();
-  return InternalError("callout: cannot write the metrics '" + path + "': " + std::strerror(errno));
+  return InternalError("callout: cannot write the " + std::string(what) + " '" + path + "': " + std::strerror(errno));
+}
+
+Status WriteMetrics(const std::string& path) { return WriteFile(path, "metrics", pjrt::PrometheusText()); }
+
+Status WriteTrace(const std::string& path) {
+  CALLOUT_ASSIGN_OR_RETURN(const std::string trace, pjrt::StopTrace());
+  return WriteFile(path, "trace", trace);
 }
 
 static void AppendJson(const std::vector<Comparison>* comparisons, bool as_expected, std::string& text) {
@@ -105,7 +112,7 @@ void PrintJson(const JsonReport& report) {
   const char* separator = "";
   for (const pjrt::CallbackStatistics& one : pjrt::ReadStatistics()) {
     text += std::exchange(separator, ", ");
-    internal::AppendJsonString(one.name, text);
+    callout::AppendJson(one.name, text);
     text +=
         ": {\"calls\": " + std::to_string(one.calls) + ", \"bytes\": " + std::to_string(one.bytes) + ", \"seconds\": ";
     char seconds[32];  // not by snprintf, whose decimal point is the locale's

@@ -36,6 +36,9 @@ void PrintJson(const JsonReport& report);
 /// PrometheusText in a file. Errors: with the path.
 Status WriteMetrics(const std::string& path);
 
+/// Ends the trace, into a file. Errors: with the path.
+Status WriteTrace(const std::string& path);
+
 /// Prints rows below each other, columns as wide as their widest entry, all but the first to the right.
 void PrintTable(const std::vector<std::vector<std::string>>& rows);
 

@@ -9,7 +9,8 @@
 
 #include "arguments.h"
 #include "base/read_file.h"
-#include "callback_spec.h"
+#include "callout/pjrt/binding.h"
+#include "callout/pjrt/trace.h"
 #include "npz.h"
 #include "report.h"
 #include "shards.h"
@@ -24,6 +25,16 @@ constexpr char kStandardOutput[] = "-";
 
 bool IsToken(const pjrt::ProgramArray& array) { return array.type.dtype == DType::kToken; }
 
+// As ParseBinding; errors say of which option.
+Result<pjrt::LoadedHostCallback> Bind(const std::string& text) {
+  auto callback = pjrt::ParseBinding(text);
+  if (callback.ok()) return callback;
+  std::string_view reason = callback.status().message();
+  constexpr std::string_view kPrefix = "callout: ";
+  if (reason.starts_with(kPrefix)) reason.remove_prefix(kPrefix.size());
+  return Status(callback.status().code(), std::string(kPrefix) + "--bind " + std::string(reason));
+}
+
 class Runner {
  public:
   explicit Runner(const RunOptions& options)
@@ -34,11 +45,11 @@ class Runner {
     if (options_.json && options_.output == kStandardOutput) {
       return InvalidArgument("callout: --json and --output - are both for standard output");
     }
-    if (!options_.trace.empty()) CALLOUT_RETURN_IF_ERROR(BeginTrace());
+    if (!options_.trace.empty()) CALLOUT_RETURN_IF_ERROR(pjrt::StartTrace());
     CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options_.program));
     CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf(program, options_.device_count));
     {
-      const PhaseSpan span("load the plugin");
+      const pjrt::TracePhase phase("load the plugin");
       progress_.Begin("loading the plugin");
       CALLOUT_ASSIGN_OR_RETURN(client_, OpenClient(options_.plugin, devices));
     }
@@ -73,7 +84,7 @@ class Runner {
       status = workload_->Run({.runs = runs, .min_seconds = options_.min_seconds, .threads = options_.concurrency});
     }
     progress_.Begin("waiting for taps", calls);
-    const PhaseSpan span("wait for taps");
+    const pjrt::TracePhase phase("wait for taps");
     Status taps = pjrt::BarrierWait();
     progress_.End();
     return status.ok() ? std::move(taps) : std::move(status);
@@ -110,13 +121,13 @@ class Runner {
 
  private:
   Status Compile(const pjrt::Program& program, int devices) {
-    const PhaseSpan span("compile");
+    const pjrt::TracePhase phase("compile");
     progress_.Begin("compiling '" + options_.program + "'");
     pjrt::CompileOptions compile;
     compile.num_partitions = devices;
     compile.cache_directory = options_.cache;
     for (const std::string& text : options_.bindings) {
-      CALLOUT_ASSIGN_OR_RETURN(pjrt::LoadedHostCallback callback, ParseBinding(text));
+      CALLOUT_ASSIGN_OR_RETURN(pjrt::LoadedHostCallback callback, Bind(text));
       compile.loaded_host_callbacks.push_back(std::move(callback));
     }
     auto executable = pjrt::Compiler(client_).Compile(program, compile);
@@ -139,7 +150,7 @@ class Runner {
   }
 
   Status Transfer(const std::vector<Array>& arguments) {
-    const PhaseSpan span("copy arguments");
+    const pjrt::TracePhase phase("copy arguments");
     const size_t devices = executable_->num_devices();
     buffers_.resize(devices);
     for (size_t device = 0; device < devices; ++device) {

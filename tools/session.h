@@ -9,7 +9,6 @@
 
 #include "callout/pjrt/executable.h"
 #include "progress.h"
-#include "trace.h"
 
 namespace callout::tools {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "callout/text.h"
 #include "report.h"
-#include "text/text.h"
 
 namespace callout::tools {
 namespace {
@@ -54,7 +54,7 @@ void AppendJson(const Times& times, std::string& text) {
             "\": " + std::to_string(Percentile(sorted, percent));
   }
   text += "}, \"runs_per_second\": ";
-  internal::AppendNumber(times.RunsPerSecond(), text);
+  callout::AppendJson(times.RunsPerSecond(), text);
 }
 
 }  // namespace callout::tools

@@ -2,14 +2,23 @@
 #include "workload.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <system_error>
 #include <thread>
 
-#include "base/ticks.h"
-#include "trace.h"
+#include "callout/pjrt/trace.h"
 
 namespace callout::tools {
+namespace {
+
+// Of the steady clock, nanoseconds.
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
 
 Workload::Workload(const pjrt::LoadedExecutable& executable, const Buffers& arguments) : executable_(executable) {
   for (const std::vector<pjrt::Buffer>& on_device : arguments) {
@@ -19,11 +28,11 @@ Workload::Workload(const pjrt::LoadedExecutable& executable, const Buffers& argu
 }
 
 Status Workload::RunOnce(Buffers& outputs, std::vector<Span>& spans) const {
-  const PhaseSpan span("run");
-  const int64_t begin = internal::SteadyNanoseconds();
+  const pjrt::TracePhase phase("run");
+  const int64_t begin = Now();
   CALLOUT_ASSIGN_OR_RETURN(pjrt::Execution execution, executable_.Execute(arguments_));
   Status status = execution.Wait();
-  spans.push_back({begin, internal::SteadyNanoseconds()});
+  spans.push_back({begin, Now()});
   outputs = std::move(execution.outputs);
   return status;
 }
@@ -33,7 +42,7 @@ void Workload::RunThread(const Load& load, int64_t begin, size_t thread) {
   std::vector<Span> spans;
   const auto end = begin + static_cast<int64_t>(load.min_seconds * 1e9);
   const auto goes_on = [&] {  // the first run of each thread is counted already
-    return !failed_ && (spans.empty() || started_.fetch_add(1) < load.runs || internal::SteadyNanoseconds() < end);
+    return !failed_ && (spans.empty() || started_.fetch_add(1) < load.runs || Now() < end);
   };
   while (status.ok() && goes_on()) {
     status = RunOnce(outputs_[thread], spans);
@@ -49,7 +58,7 @@ Status Workload::Run(const Load& load) {
   done_ = 0;
   spans_.clear();
   outputs_ = std::vector<Buffers>(static_cast<size_t>(load.threads));
-  const int64_t begin = internal::SteadyNanoseconds();
+  const int64_t begin = Now();
   std::vector<std::thread> threads;
   try {
     for (size_t i = 1; i < outputs_.size(); ++i) threads.emplace_back([&, i] { RunThread(load, begin, i); });

@@ -7,7 +7,8 @@
 //   %2:2 = "stablehlo.recv"(%1) {channel 2}      ->  %2:2 = "stablehlo.custom_call"(%x, %0) {"channels:1->2"}
 //
 // The call takes the place of the first receive (or of the last send, if there is none), and the chain's tokens pass
-// through it, so that the order stays what it was. python/callout/_export/host_transfers.py does the same with MLIR itself.
+// through it, so that the order stays what it was. python/callout/_export/host_transfers.py does the same with MLIR
+// itself.
 #pragma once
 
 #include <span>

@@ -6,8 +6,8 @@
 
 #include <string>
 
+#include "callout/pjrt/written_rows.h"
 #include "fuzz.h"
-#include "written_rows.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
   static const int fd = memfd_create("written", MFD_CLOEXEC);
@@ -15,9 +15,9 @@ void callout::fuzz::Try(std::string_view bytes) {
       ftruncate(fd, 0) == 0 && pwrite(fd, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
       "memory holds a file");
   int rows = 0;
-  (void)tools::ForEachWrittenRow("/proc/self/fd/" + std::to_string(fd), [&](const tools::WrittenRow& row) {
+  (void)pjrt::ForEachWrittenRow("/proc/self/fd/" + std::to_string(fd), [&](const pjrt::WrittenRow& row) {
     std::string text;
-    for (const tools::WrittenCell& cell : row) AppendCellJson(cell, text);
+    for (const pjrt::WrittenCell& cell : row) AppendCellJson(cell, text);
     return ++rows < 100;
   });
 }

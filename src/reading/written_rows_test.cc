@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "written_rows.h"
+#include "callout/pjrt/written_rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 #include "testing/sink_fixture.h"
 #include "testing/status_matchers.h"
 
-namespace callout::tools {
+namespace callout::pjrt {
 namespace {
 
 namespace fs = std::filesystem;
@@ -144,4 +144,4 @@ TEST_F(WrittenRowsTest, OtherFilesAreNamed) {
 }
 
 }  // namespace
-}  // namespace callout::tools
+}  // namespace callout::pjrt

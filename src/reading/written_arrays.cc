@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "written_arrays.h"
+#include "reading/written_arrays.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,12 +20,12 @@
 #include "arrays/zarr_array.h"
 #include "arrays/zarr_metadata.h"
 #include "callout/abi.h"
+#include "callout/text.h"
 #include "encoding/utf8.h"
 #include "encoding/wire.h"
 #include "files/tf_record.h"
-#include "text/text.h"
 
-namespace callout::tools {
+namespace callout::pjrt {
 namespace {
 
 constexpr uint64_t kMaxRow = 1 << 30;  // bytes
@@ -49,8 +49,7 @@ WrittenCell ArrayCell(std::string name, DType dtype, std::span<const int64_t> sh
   buffer.data = const_cast<char*>(bytes.data());
   buffer.size_bytes = bytes.size();
   WrittenCell cell{std::move(name), WrittenCell::Kind::kJson, ""};
-  if (!internal::AppendArray(buffer, internal::TextStyle::kJson, cell.text).ok())
-    cell.kind = WrittenCell::Kind::kNothing;
+  if (!callout::AppendJson(buffer, cell.text).ok()) cell.kind = WrittenCell::Kind::kNothing;
   return cell;
 }
 
@@ -302,4 +301,4 @@ Status ForEachZarrRow(const std::string& folder, const VisitRow& visit) {
   return ForEachZarrNode(folder, "", 0, more, visit);
 }
 
-}  // namespace callout::tools
+}  // namespace callout::pjrt

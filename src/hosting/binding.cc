@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callback_spec.h"
+#include "callout/pjrt/binding.h"
 
 #include <filesystem>
 #include <string_view>
 
 #include "kinds/kinds.h"
 
-namespace callout::tools {
+namespace callout::pjrt {
 namespace {
 
 // "lib.so:SYMBOL", where a library of that name lies in the working directory, is not looked for elsewhere.
@@ -50,19 +50,21 @@ std::string BindingForms() {
   return forms + "or NAME=lib.so:SYMBOL";
 }
 
-Result<pjrt::LoadedHostCallback> ParseBinding(const std::string& text) {
+Result<LoadedHostCallback> ParseBinding(const std::string& text) {
   const size_t equals = FindEquals(text);
   const std::string kind = equals == std::string::npos ? "" : text.substr(equals + 1);
   if (equals == 0 || kind.empty()) {
     return InvalidArgument("callout: '" + text + "' binds nothing; write " + BindingForms());
   }
   const bool is_library = !IsSink(kind) && IsLibrary(kind);
-  auto made = pjrt::OpaqueCallback(text.substr(0, equals), is_library ? "library:" + WithFolder(kind) : kind).Make();
+  auto made = OpaqueCallback(text.substr(0, equals), is_library ? "library:" + WithFolder(kind) : kind).Make();
   if (made.ok()) return made;
   std::string_view reason = made.status().message();
   constexpr std::string_view kPrefix = "callout: ";
   if (reason.starts_with(kPrefix)) reason.remove_prefix(kPrefix.size());
-  return Status(made.status().code(), "callout: --bind '" + text + "': " + std::string(reason));
+  return Status(made.status().code(), "callout: '" + text + "': " + std::string(reason));
 }
 
-}  // namespace callout::tools
+const char* KindWithoutBinding(const std::string& name) { return internal::ProgramKindOf(name); }
+
+}  // namespace callout::pjrt

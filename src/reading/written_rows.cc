@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "written_rows.h"
+#include "callout/pjrt/written_rows.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,12 +14,13 @@
 #include <string_view>
 #include <utility>
 
+#include "callout/text.h"
 #include "encoding/json.h"
 #include "files/csv_text.h"
 #include "files/tf_record.h"
-#include "written_arrays.h"
+#include "reading/written_arrays.h"
 
-namespace callout::tools {
+namespace callout::pjrt {
 namespace {
 
 using internal::Json;
@@ -58,7 +59,7 @@ void AppendJsonValue(const Json& json, std::string& out) {
       out += json.text;
       break;
     case Json::Kind::kString:
-      internal::AppendJsonString(json.text, out);
+      callout::AppendJson(json.text, out);
       break;
     case Json::Kind::kArray:
       for (const Json& item : json.items) {
@@ -71,7 +72,7 @@ void AppendJsonValue(const Json& json, std::string& out) {
       out += '{';
       for (const auto& [name, value] : json.members) {
         if (out.back() != '{') out += ',';
-        internal::AppendJsonString(name, out);
+        callout::AppendJson(name, out);
         out += ':';
         AppendJsonValue(value, out);
       }
@@ -194,7 +195,7 @@ void AppendCellJson(const WrittenCell& cell, std::string& out) {
       out += "null";
       break;
     case WrittenCell::Kind::kText:
-      internal::AppendJsonString(cell.text, out);
+      callout::AppendJson(cell.text, out);
       break;
     case WrittenCell::Kind::kJson:
       out += cell.text;
@@ -202,4 +203,6 @@ void AppendCellJson(const WrittenCell& cell, std::string& out) {
   }
 }
 
-}  // namespace callout::tools
+void AppendCellCsv(std::string_view text, std::string& out) { internal::AppendCsvCell(text, out); }
+
+}  // namespace callout::pjrt

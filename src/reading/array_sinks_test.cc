@@ -22,16 +22,15 @@
 #include "arrays/arrow_schema.h"
 #include "arrays/npy_header.h"
 #include "arrays/zarr_metadata.h"
-#include "cat.h"
+#include "callout/pjrt/written_rows.h"
 #include "files/file_sink.h"
 #include "kinds/kinds.h"
 #include "testing/file_size_limit.h"
 #include "testing/log_capture.h"
 #include "testing/sink_fixture.h"
 #include "testing/status_matchers.h"
-#include "written_rows.h"
 
-namespace callout::tools {
+namespace callout::pjrt {
 namespace {
 
 namespace fs = std::filesystem;
@@ -259,13 +258,5 @@ TEST_F(ArraySinksTest, AChunkOfMoreBytesThanAFileCanHaveIsAnError) {
               StatusIs(StatusCode::kInvalidArgument, "chunk_grid"));
 }
 
-TEST_F(ArraySinksTest, CsvOfTheCommandKeepsTextsAsTheyAre) {
-  Put("j", "{\"name\": \"\\\"a\\\"\", \"x\": \"\\\"\"}\n");
-  ::testing::internal::CaptureStdout();
-  EXPECT_EQ(Cat({.path = path_ / "j", .format = "csv"}), 0);
-  std::fflush(stdout);
-  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "name,x\n\"\"\"a\"\"\",\"\"\"\"\n");
-}
-
 }  // namespace
-}  // namespace callout::tools
+}  // namespace callout::pjrt

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string>
 
-#include "written_rows.h"
+#include "callout/pjrt/written_rows.h"
 
-namespace callout::tools {
+namespace callout::pjrt {
 
 /// Bytes of a file that is open for reading.
 struct OpenedFile {
@@ -27,4 +27,4 @@ Status ForEachZarrRow(const std::string& folder, const VisitRow& visit);
 /// All bytes at a place, as many as that: InvalidArgument where the file ends before.
 Status ReadFileAt(int fd, uint64_t offset, uint64_t bytes, std::string& out);
 
-}  // namespace callout::tools
+}  // namespace callout::pjrt
