@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The texts here are NumPy 2.5's own; tests/python/host_callback/test_numpy_text.py compares with NumPy on random arrays.
+// The texts here are NumPy 2.5's own; tests/python/host_callback/test_numpy_text.py compares with NumPy on random
+// arrays.
 #include "text/numpy_text.h"
 
 #include <gtest/gtest.h>
