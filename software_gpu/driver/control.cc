@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include "driver/enqueue.h"
@@ -71,6 +72,7 @@ void Reset() {
   state.calls.clear();
   state.failures.clear();
   state.log.clear();
+  state.thread_logs.clear();
   ContextStack().clear();
 }
 
@@ -91,6 +93,14 @@ const char* Log() {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
   copy = state.log;
+  return copy.c_str();
+}
+
+const char* ThreadLog() {
+  thread_local std::string copy;
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  copy = state.thread_logs[std::this_thread::get_id()];
   return copy.c_str();
 }
 
@@ -166,6 +176,7 @@ extern "C" __attribute__((visibility("default"))) const SoftwareGpuControl* soft
       .bind = &callout::software_gpu::Bind,
       .bind_global = &callout::software_gpu::BindGlobal,
       .shuffle_graphs = &callout::software_gpu::ShuffleGraphs,
+      .thread_log = &callout::software_gpu::ThreadLog,
   };
   return &control;
 }

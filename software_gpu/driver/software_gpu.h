@@ -105,6 +105,8 @@ struct SoftwareGpuControl {
   void (*bind_global)(const SoftwareGpuGlobal* global);
   /// From now on graphs run in a random order of those that their edges allow.
   void (*shuffle_graphs)(uint64_t seed);
+  /// The lines of log() that are this thread's calls. Borrowed: valid until the thread's next one.
+  const char* (*thread_log)();
 };
 
 /// What the library exports.

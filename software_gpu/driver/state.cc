@@ -134,6 +134,7 @@ Call::Call(const char* function, unsigned needs, const std::string& arguments)
     : state_(TheState()), lock_(state_.mutex) {
   const std::string line = function + (arguments.empty() ? "" : "(" + arguments + ")") + "\n";
   state_.log += line;
+  state_.thread_logs[std::this_thread::get_id()] += line;
   if (!state_.log_path.empty()) WriteLog(state_.log_path, line);
   if (!ContextStack().empty()) context_ = ContextStack().back();
   result_ = Scripted(function);

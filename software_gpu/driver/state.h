@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -72,6 +73,7 @@ struct State {
   std::map<std::string, int> calls;
   std::multimap<std::string, std::pair<int, CUresult>> failures;  // at which call, and how
   std::string log;
+  std::map<std::thread::id, std::string> thread_logs;
 
   /// CUDA_ERROR_NOT_SUPPORTED for a thing that this GPU does not have, with its name in the log.
   CUresult Refuse(const std::string& what);

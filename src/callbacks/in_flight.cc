@@ -4,6 +4,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
+
 namespace callout::internal {
 namespace {
 
@@ -97,5 +100,20 @@ std::vector<InFlight> ReadInFlight() {
   }
   return readings;
 }
+
+namespace {
+
+// A bit each; those beyond the 63rd share one. Relaxed: nothing else is published by it.
+std::atomic<uint64_t> g_gpus{0};
+
+uint64_t GpuBit(int ordinal) { return ordinal < 0 ? 0 : uint64_t{1} << std::min(ordinal, 63); }
+
+}  // namespace
+
+void NoteGpu(int ordinal) {
+  if (!IsGpu(ordinal)) g_gpus.fetch_or(GpuBit(ordinal), std::memory_order_relaxed);
+}
+bool IsGpu(int ordinal) { return (g_gpus.load(std::memory_order_relaxed) & GpuBit(ordinal)) != 0; }
+bool HasSeveralGpus() { return std::popcount(g_gpus.load(std::memory_order_relaxed)) > 1; }
 
 }  // namespace callout::internal

@@ -56,4 +56,11 @@ void WhenThreadsCall(void (*told)());
 /// Readings of all threads that are not idle. Thread-safe.
 std::vector<InFlight> ReadInFlight();
 
+/// Tells that callbacks run in programs on this GPU. Reports of hangs say what is special there. Thread-safe.
+CALLOUT_EXPORT void NoteGpu(int ordinal);
+/// Whether that was told of a device. Thread-safe.
+bool IsGpu(int ordinal);
+/// Whether it was told of more than one. Thread-safe.
+bool HasSeveralGpus();
+
 }  // namespace callout::internal

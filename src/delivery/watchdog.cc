@@ -59,6 +59,30 @@ const char* Remedy(Activity activity, bool has_interpreter) {
          "or call block_until_ready() on the inputs before the program is dispatched.";
 }
 
+// When XLA's other devices have waited for one for 10 seconds it warns, and 30 seconds later it ends the process.
+constexpr double kLatestOfSeveralGpus = 20;
+
+double ReportAfter(const InFlight& reading, double seconds) {
+  return IsGpu(reading.device_ordinal) && HasSeveralGpus() ? std::min(seconds, kLatestOfSeveralGpus) : seconds;
+}
+
+std::string GpuRemedy(const InFlight& reading, bool has_interpreter) {
+  std::string text;
+  if (!IsGpu(reading.device_ordinal)) return text;
+  if (has_interpreter && reading.activity == Activity::kCall) {
+    text +=
+        " On a GPU, a callback waits for ever whose JAX code is compiled for that GPU meanwhile, if XLA autotunes it: "
+        "compile it before, use another device, or set XLA_FLAGS=--xla_gpu_autotune_level=0.";
+  }
+  if (HasSeveralGpus()) {
+    text +=
+        " XLA ends the process when other GPUs have waited for this one for 40 s: "
+        "XLA_FLAGS=\"--xla_gpu_executable_warn_stuck_timeout=60 --xla_gpu_executable_terminate_timeout=600\" makes it "
+        "wait longer.";
+  }
+  return text;
+}
+
 std::string FormatReport(const InFlight& reading, double age_seconds, StackDumper dumper) {
   char head[256];
   std::snprintf(head, sizeof(head), "has made no progress for %.1f s (device %d, run %lld, thread %lld, %s). ",
@@ -66,6 +90,7 @@ std::string FormatReport(const InFlight& reading, double age_seconds, StackDumpe
                 static_cast<long long>(reading.thread_id), Describe(reading.activity));
   std::string text = "hang report: callback '" + LabelOf(reading.callback_id) + "' " + head;
   text += Delivery::Get().DescribeQueues() + ". " + Remedy(reading.activity, dumper != nullptr);
+  text += GpuRemedy(reading, dumper != nullptr);
   if (dumper != nullptr) text += "\n" + dumper();
   return text;
 }
@@ -147,7 +172,7 @@ class Watchdog {
       if (sighting.serial != reading.serial) sighting = {reading.serial, now};
       seen[reading.thread_id] = sighting;
       const double age = std::chrono::duration<double>(now - sighting.since).count();
-      if (age < seconds || !reported_.insert(reading.callback_id).second) continue;
+      if (age < ReportAfter(reading, seconds) || !reported_.insert(reading.callback_id).second) continue;
       Log(LogLevel::kError, FormatReport(reading, age, dumper_.load(std::memory_order_acquire)));
     }
     sightings_ = std::move(seen);

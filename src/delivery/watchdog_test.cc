@@ -62,6 +62,34 @@ TEST_F(WatchdogTest, ReportsACallbackThatDoesNotReturn) {
   program.join();
 }
 
+TEST_F(WatchdogTest, ReportsOfGpusSayWhatXlaDoesThere) {
+  SetStackDumper([] { return std::string(); });
+  NoteGpu(40);
+  const auto alone = Bind("watchdog.alone");
+  const auto among_others = Bind("watchdog.among_others");
+  SetHangReportSeconds(0.01);
+  {
+    const InFlightScope scope(Activity::kCall, alone->id(), 40, 0);
+    const std::string report = log_.WaitFor("'watchdog.alone'");
+    EXPECT_THAT(report, HasSubstr("XLA_FLAGS=--xla_gpu_autotune_level=0"));
+    EXPECT_THAT(report, Not(HasSubstr("terminate_timeout")));
+  }
+  NoteGpu(41);
+  const InFlightScope scope(Activity::kCall, among_others->id(), 41, 0);
+  const std::string report = log_.WaitFor("'watchdog.among_others'");
+  EXPECT_THAT(report, HasSubstr("XLA ends the process when other GPUs have waited for this one for 40 s"));
+  EXPECT_THAT(report, HasSubstr("--xla_gpu_executable_terminate_timeout=600"));
+}
+
+TEST_F(WatchdogTest, ReportsOfOtherDevicesSayNothingOfGpus) {
+  NoteGpu(40);
+  NoteGpu(41);
+  const auto callback = Bind("watchdog.cpu");
+  const InFlightScope scope(Activity::kCall, callback->id(), 5, 0);
+  SetHangReportSeconds(0.01);
+  EXPECT_THAT(log_.WaitFor("'watchdog.cpu'"), Not(HasSubstr("GPU")));
+}
+
 TEST_F(WatchdogTest, ReportsATapThatWaitsForRoom) {
   SetStackDumper([] { return std::string(); });  // as with an interpreter
   const auto callback = Bind("watchdog.full");

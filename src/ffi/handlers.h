@@ -19,6 +19,7 @@ XLA_FFI_Error* callout_v1_call_instantiate(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_call_execute(XLA_FFI_CallFrame* frame) noexcept;
 /// On CUDA: the callback gets copies on the host, see cuda/handlers/host_copies.h. Not to be captured.
 XLA_FFI_Error* callout_v1_cuda_call_instantiate(XLA_FFI_CallFrame* frame) noexcept;
+XLA_FFI_Error* callout_v1_cuda_call_initialize(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_cuda_call_execute(XLA_FFI_CallFrame* frame) noexcept;
 
 XLA_FFI_Error* callout_v1_cuda_buffer_instantiate(XLA_FFI_CallFrame* frame) noexcept;
@@ -43,6 +44,7 @@ XLA_FFI_Error* callout_v1_cuda_tap_execute(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_check_execute(XLA_FFI_CallFrame* frame) noexcept;
 /// On CUDA. Not to be captured.
 XLA_FFI_Error* callout_v1_cuda_check_instantiate(XLA_FFI_CallFrame* frame) noexcept;
+XLA_FFI_Error* callout_v1_cuda_check_initialize(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_cuda_check_execute(XLA_FFI_CallFrame* frame) noexcept;
 
 /// callout.v1.image, on CUDA: one launch, of a batch one launch a lane. Operands are the arguments. What it queues may

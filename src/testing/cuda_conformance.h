@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "base/read_file.h"
 #include "cuda/driver/graph.h"
 #include "cuda/driver/kernel.h"
+#include "cuda/driver/pinned_pool.h"
 #include "cuda/driver/resources.h"
 #include "testing/live_counts.h"
 #include "testing/load_software_gpu.h"
@@ -54,9 +56,10 @@ class DriverConformance : public WithLiveCounts<::testing::TestWithParam<Subject
   void TearDown() override {
     current_.reset();
     device_.reset();
+    if (fake_ != nullptr) fake_->release();
+    PinnedPool::ReleaseIdle();
     Base::TearDown();
     if (fake_ == nullptr) return;
-    fake_->release();
     for (int kind = 0; kind < kSoftwareGpuKindCount; ++kind) {
       EXPECT_EQ(fake_->live(static_cast<SoftwareGpuKind>(kind)), 0) << "left behind, of SoftwareGpuKind " << kind;
     }
@@ -64,6 +67,11 @@ class DriverConformance : public WithLiveCounts<::testing::TestWithParam<Subject
 
   const Driver& driver() const { return *driver_; }
   const Device& device() const { return *device_; }
+  /// Living things of a kind, when what was let go has been destroyed.
+  int64_t Live(SoftwareGpuKind kind) const {
+    Reaper::Get().Flush();
+    return fake_->live(kind);
+  }
   /// Null for a real driver.
   const SoftwareGpuControl* fake() const { return fake_; }
 

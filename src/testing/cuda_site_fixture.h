@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/driver/pinned_pool.h"
 #include "cuda/driver/resources.h"
 #include "testing/fake_runtime.h"
 #include "testing/live_counts.h"
@@ -46,14 +47,20 @@ class CudaSiteTest : public WithLiveCounts<::testing::Test> {
     streams_.clear();
     devices_.clear();
     EXPECT_EQ(FakeRuntime::live_errors(), 0);
-    WithLiveCounts::TearDown();
     fake_->release();
+    cuda::PinnedPool::ReleaseIdle();
+    WithLiveCounts::TearDown();
     for (int kind = 0; kind < kSoftwareGpuKindCount; ++kind) {
       EXPECT_EQ(fake_->live(static_cast<SoftwareGpuKind>(kind)), 0) << "left behind, of SoftwareGpuKind " << kind;
     }
   }
 
   const SoftwareGpuControl* fake() const { return fake_; }
+  /// Living things of a kind, when what was let go has been destroyed.
+  int64_t Live(SoftwareGpuKind kind) const {
+    cuda::Reaper::Get().Flush();
+    return fake_->live(kind);
+  }
   const cuda::Device& device(int ordinal = 0) const { return *devices_.at(static_cast<size_t>(ordinal)); }
   cuda::CUstream stream(int ordinal = 0) const { return streams_.at(static_cast<size_t>(ordinal)).get(); }
 

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "cuda/driver/reaper.h"
+
 namespace callout::internal::cuda {
 namespace {
 
@@ -48,9 +50,11 @@ Result<std::unique_ptr<const Device>> Device::Retain(const Driver& driver, int o
   return std::unique_ptr<const Device>(new Device(driver, ordinal, id, context));
 }
 
-// A failure means that the context is gone already, by an earlier error: there is nobody to tell.
+// By the reaper, since what was let go before is destroyed in this context.
 Device::~Device() {
-  if (MayCallDriver()) static_cast<void>(driver_.DevicePrimaryCtxRelease(id_));
+  Reaper::Get().Take({&driver_, nullptr, ordinal_, static_cast<uint64_t>(id_), [](const Driver& driver, uint64_t id) {
+                        static_cast<void>(driver.DevicePrimaryCtxRelease(static_cast<CUdevice>(id)));
+                      }});
 }
 
 Result<int> Device::Attribute(int attribute) const {

@@ -31,12 +31,12 @@ struct DeviceInfo {
 CALLOUT_EXPORT Result<int> DeviceCount(const Driver& driver);
 CALLOUT_EXPORT Result<DeviceInfo> DescribeDevice(const Driver& driver, int ordinal);
 
-/// A device whose primary context is retained. Handles that are made on it point at it, so it outlives them.
+/// A device whose primary context is retained. Handles that are made on it are let go before it.
 /// Thread-safe. GIL not needed.
 class Device {
  public:
   CALLOUT_EXPORT static Result<std::unique_ptr<const Device>> Retain(const Driver& driver, int ordinal);
-  /// Releases the context, if it may.
+  /// Lets go of the context, if it may. Does not block.
   CALLOUT_EXPORT ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;

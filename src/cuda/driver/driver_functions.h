@@ -50,6 +50,7 @@
   X(MemcpyDtoHAsync, 3020, (void* to, CUdeviceptr from, size_t bytes, CUstream stream))                          \
   X(MemcpyDtoDAsync, 3020, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))                    \
   X(MemsetD8Async, 3020, (CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream))                   \
+  X(MemsetD32Async, 3020, (CUdeviceptr to, unsigned int value, size_t count, CUstream stream))                   \
   X(LibraryLoadData, 12000,                                                                                      \
     (CUlibrary * library, const void* image, int* jit_options, void** jit_values, unsigned int jit_count,        \
      int* options, void** values, unsigned int count))                                                           \

@@ -90,6 +90,7 @@ TEST_P(FailuresTest, OfEveryWrappedCallAreClearAndLeaveNothingBehind) {
                                         "cuGraphLaunch",
                                         "cuStreamSynchronize"};
   for (const char* function : kFunctions) {
+    Reaper::Get().Flush();  // the next call is the test's own
     fake()->fail(function, 1, CUDA_ERROR_UNKNOWN);
     EXPECT_THAT(UseEverything(), StatusIs(StatusCode::kInternal, std::string(function))) << function;
     EXPECT_THAT(UseEverything(), IsOk()) << "after " << function;
@@ -99,7 +100,7 @@ TEST_P(FailuresTest, OfEveryWrappedCallAreClearAndLeaveNothingBehind) {
 TEST_P(FailuresTest, InsideOfARecordingEndIt) {
   fake()->fail("cuLaunchKernel", 2, CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_THAT(UseEverything(), StatusIs(StatusCode::kResourceExhausted, "cuLaunchKernel of 'coordinates' on device 0"));
-  EXPECT_EQ(fake()->live(kSoftwareGpuGraph), 0);
+  EXPECT_EQ(Live(kSoftwareGpuGraph), 0);
   EXPECT_EQ(fake()->calls("cuStreamEndCapture"), 1);
 }
 
@@ -129,9 +130,11 @@ TEST_P(HandleTest, AreMovedAndDestroyedOnce) {
   EXPECT_EQ(second.get(), raw);
   EXPECT_EQ(fake()->calls("cuStreamDestroy"), 0);
   second = NewStream();
+  Reaper::Get().Flush();
   EXPECT_EQ(fake()->calls("cuStreamDestroy"), 1) << "what it held before";
   second.Reset();
   second.Reset();
+  Reaper::Get().Flush();
   EXPECT_EQ(fake()->calls("cuStreamDestroy"), 2);
 }
 
@@ -141,6 +144,7 @@ TEST_P(HandleTest, LeaveTheDriverAloneOnceTheProcessExits) {
   SetProcessIsExiting(true);
   stream.Reset();
   SetProcessIsExiting(false);
+  Reaper::Get().Flush();
   EXPECT_EQ(fake()->calls("cuStreamDestroy"), 0);
   const Stream again(device(), raw);
 }
@@ -159,7 +163,7 @@ TEST_P(HandleDeathTest, LeaveTheDriverAloneInAForkedChild) {
 TEST_P(HandleTest, AreDestroyedInTheirContextByAnyThread) {
   Stream stream = NewStream();
   std::thread([moved = std::move(stream)]() mutable { moved.Reset(); }).join();
-  EXPECT_EQ(fake()->live(kSoftwareGpuStream), 0);
+  EXPECT_EQ(Live(kSoftwareGpuStream), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Double, HandleDeathTest, ::testing::Values(Subject::kDouble), SubjectName);

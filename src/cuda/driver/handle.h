@@ -3,10 +3,13 @@
 // One owner for every kind of thing that the driver makes and destroys: Handle<its destroying function>.
 #pragma once
 
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "base/live_count.h"
 #include "cuda/driver/device.h"
+#include "cuda/driver/reaper.h"
 
 namespace callout::internal::cuda {
 
@@ -17,8 +20,9 @@ struct DestroyedType<CUresult (*DriverFunctions::*)(T)> {
   using Type = T;
 };
 
-/// Owns one `Type`, or nothing. Movable; for one thread at a time. Destroys in the context in which the thing was made,
-/// and not at all where the driver may not be called: then the process's end frees it.
+/// Owns one `Type`, or nothing. Movable; for one thread at a time. What is let go is destroyed in the context in which
+/// it was made, by the reaper, for that may wait for devices; and not at all where the driver may not be called: then
+/// the process's end frees it.
 template <auto kDestroy>
 class Handle {
  public:
@@ -47,21 +51,38 @@ class Handle {
   Type get() const { return value_; }
   explicit operator bool() const { return driver_ != nullptr; }
 
-  /// Destroys what is owned. The driver's answer is dropped: after an error of the context every call repeats that
-  /// error, and the context's end frees what it held.
+  /// Has the reaper call this for the thing, before it destroys it. Does not block.
+  template <auto kFunction>
+  void Finally() const {
+    Reaper::Get().Take({driver_, context_, ordinal_, Number(value_), [](const Driver& driver, uint64_t value) {
+                          static_cast<void>((driver.*kFunction)(Value(value)));
+                        }});
+  }
+
+  /// Lets go of what is owned. Does not block.
   void Reset() noexcept {
     if (driver_ == nullptr) return;
-    if (MayCallDriver()) {
-      const ContextScope current(*driver_, context_, ordinal_);
-      const AsideOfCaptures aside(*driver_);  // a thread that records may let go of things, too
-      static_cast<void>((driver_->*kDestroy)(value_));
-    }
+    Finally<kDestroy>();
     Count(-1);
     driver_ = nullptr;
     value_ = Type{};
   }
 
  private:
+  static uint64_t Number(Type value) {
+    if constexpr (std::is_pointer_v<Type>) {
+      return reinterpret_cast<uint64_t>(value);
+    } else {
+      return value;
+    }
+  }
+  static Type Value(uint64_t number) {
+    if constexpr (std::is_pointer_v<Type>) {
+      return reinterpret_cast<Type>(number);
+    } else {
+      return number;
+    }
+  }
   static void Count(int by) { LiveCounter(LiveKind::kCudaHandle).fetch_add(by, std::memory_order_relaxed); }
 
   const Driver* driver_ = nullptr;

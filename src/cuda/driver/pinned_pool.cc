@@ -11,11 +11,12 @@
 namespace callout::internal::cuda {
 namespace {
 
-constexpr size_t kMinShift = 12;  // memory is pinned in pages
+constexpr size_t kMinShift = 12;   // memory is pinned in pages
+constexpr size_t kMarkBytes = 64;  // behind each block
 
 struct Pools {
   Mutex mutex;
-  std::map<int, std::weak_ptr<PinnedPool>> by_ordinal CALLOUT_GUARDED_BY(mutex);
+  std::map<int, std::shared_ptr<PinnedPool>> by_ordinal CALLOUT_GUARDED_BY(mutex);
 };
 
 // Leaked: programs run until the process ends.
@@ -29,43 +30,77 @@ Pools& ThePools() {
 Result<std::shared_ptr<PinnedPool>> PinnedPool::On(int ordinal) {
   Pools& pools = ThePools();
   const MutexLock lock(pools.mutex);
-  std::weak_ptr<PinnedPool>& known = pools.by_ordinal[ordinal];
-  if (auto pool = known.lock()) return pool;
+  std::shared_ptr<PinnedPool>& known = pools.by_ordinal[ordinal];
+  if (known != nullptr) return known;
   CALLOUT_ASSIGN_OR_RETURN(const Driver* driver, Driver::Get());
   CALLOUT_ASSIGN_OR_RETURN(auto device, Device::Retain(*driver, ordinal));
-  auto pool = std::make_shared<PinnedPool>(std::move(device));
-  known = pool;
-  return pool;
+  known = std::make_shared<PinnedPool>(std::move(device));
+  return known;
+}
+
+void PinnedPool::ReleaseIdle() {
+  Pools& pools = ThePools();
+  {
+    const MutexLock lock(pools.mutex);
+    std::erase_if(pools.by_ordinal, [](const auto& pool) { return pool.second.use_count() <= 1; });
+  }
+  Reaper::Get().Flush();
 }
 
 PinnedPool::~PinnedPool() { Destroy(TakeAll()); }
 
+size_t PinnedPool::Usable(size_t bytes) const {
+  if (bytes > most_kept_) return (bytes + kMarkBytes - 1) / kMarkBytes * kMarkBytes;
+  return SizeClassBytes(SizeClassFor(bytes, kMinShift), kMinShift);
+}
+
+template <typename IsGood>
+bool PinnedPool::TakeKept(size_t usable, IsGood&& is_good, PinnedBlock* block) {
+  const MutexLock lock(mutex_);
+  const auto found = std::find_if(kept_.begin(), kept_.end(),
+                                  [&](PinnedBlock& kept) { return kept.bytes == usable && is_good(kept); });
+  if (found == kept_.end()) return false;
+  *block = std::move(*found);
+  kept_.erase(found);
+  kept_bytes_ -= block->bytes;
+  return true;
+}
+
 Result<PinnedBlock> PinnedPool::Take(size_t bytes) {
-  const size_t usable = bytes > most_kept_ ? bytes : SizeClassBytes(SizeClassFor(bytes, kMinShift), kMinShift);
+  const size_t usable = Usable(bytes);
   ContextScope current(device());
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
-  {
-    const MutexLock lock(mutex_);
-    const auto found = std::find_if(kept_.begin(), kept_.end(),
-                                    [&](PinnedBlock& block) { return block.bytes == usable && IsFree(block); });
-    if (found != kept_.end()) {
-      PinnedBlock block = std::move(*found);
-      kept_.erase(found);
-      kept_bytes_ -= block.bytes;
-      return block;
-    }
-  }
+  PinnedBlock block;
+  if (TakeKept(usable, [this](PinnedBlock& kept) { return IsFree(kept); }, &block)) return block;
+  return Pin(usable);
+}
+
+Result<PinnedBlock> PinnedPool::TakeBehind(size_t bytes, CUstream stream) {
+  const size_t usable = Usable(bytes);
+  PinnedBlock block;
+  if (TakeKept(usable, [](const PinnedBlock& kept) { return !kept.in_use; }, &block)) return block;
+  if (!TakeKept(usable, [](const PinnedBlock&) { return true; }, &block)) return Pin(usable);
+  const CUresult ordered = device().driver().StreamWaitEvent(stream, block.event.get(), 0);
+  if (ordered == CUDA_SUCCESS) return block;
+  GiveBack(std::move(block));
+  return device().Check(ordered, "cuStreamWaitEvent");
+}
+
+Result<PinnedBlock> PinnedPool::Pin(size_t usable) {
   Result<PinnedBlock> block = Allocate(usable);
   if (block.ok() || block.status().code() != StatusCode::kResourceExhausted) return block;
   Destroy(TakeAll());
+  Reaper::Get().Flush();
   return Allocate(usable);
 }
 
-Result<PinnedBlock> PinnedPool::Allocate(size_t bytes) {
+Result<PinnedBlock> PinnedPool::Allocate(size_t usable) {
   PinnedBlock block;
-  CALLOUT_ASSIGN_OR_RETURN(block.memory, AllocatePinned(device(), bytes));
+  CALLOUT_ASSIGN_OR_RETURN(block.memory, AllocatePinned(device(), usable + kMarkBytes));
+  CALLOUT_ASSIGN_OR_RETURN(block.on_device, DeviceAddressOf(device(), block.memory));
   CALLOUT_ASSIGN_OR_RETURN(block.event, CreateEvent(device(), CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
-  block.bytes = bytes;
+  block.bytes = usable;
+  *block.mark() = block.last_number;  // the driver's memory may have had a mark there before
   return block;
 }
 
@@ -77,17 +112,55 @@ bool PinnedPool::IsFree(PinnedBlock& block) const {
 
 void PinnedPool::GiveBack(PinnedBlock block) {
   Blocks surplus;
-  if (block.bytes > most_kept_) {
-    surplus.push_back(std::move(block));
-  } else {
+  {
     const MutexLock lock(mutex_);
-    kept_bytes_ += block.bytes;
-    kept_.push_back(std::move(block));
-    while (kept_bytes_ > most_kept_) {
-      kept_bytes_ -= kept_.front().bytes;
-      surplus.push_back(std::move(kept_.front()));
-      kept_.pop_front();
+    // One that nothing kept has room for pushes no other out.
+    const bool fits = block.bytes <= most_kept_ || reserved_.contains(block.bytes);
+    Blocks& to = fits ? kept_ : surplus;
+    if (fits) kept_bytes_ += block.bytes;
+    to.push_back(std::move(block));
+    for (PinnedBlock& old : TakeSurplus()) surplus.push_back(std::move(old));
+  }
+  Destroy(std::move(surplus));
+}
+
+PinnedPool::Blocks PinnedPool::TakeSurplus() {
+  size_t reserved = 0;
+  for (auto size = reserved_.begin(); size != reserved_.end(); size = reserved_.upper_bound(*size)) reserved += *size;
+  const size_t bound = std::max(most_kept_, reserved);
+  Blocks surplus;
+  while (kept_bytes_ > bound) {
+    kept_bytes_ -= kept_.front().bytes;
+    surplus.push_back(std::move(kept_.front()));
+    kept_.pop_front();
+  }
+  return surplus;
+}
+
+Status PinnedPool::Prepare(size_t bytes) {
+  const size_t usable = Usable(bytes);
+  {
+    const MutexLock lock(mutex_);
+    if (std::any_of(kept_.begin(), kept_.end(), [&](const PinnedBlock& kept) { return kept.bytes == usable; })) {
+      return OkStatus();
     }
+  }
+  CALLOUT_ASSIGN_OR_RETURN(PinnedBlock block, Pin(usable));
+  GiveBack(std::move(block));
+  return OkStatus();
+}
+
+void PinnedPool::Reserve(size_t bytes) {
+  const MutexLock lock(mutex_);
+  reserved_.insert(Usable(bytes));
+}
+
+void PinnedPool::Unreserve(size_t bytes) {
+  Blocks surplus;
+  {
+    const MutexLock lock(mutex_);
+    reserved_.erase(reserved_.find(Usable(bytes)));
+    surplus = TakeSurplus();
   }
   Destroy(std::move(surplus));
 }
@@ -104,22 +177,43 @@ PinnedPool::Blocks PinnedPool::TakeAll() {
 }
 
 // Memory that a copy uses is not unpinned. On a broken device there are no copies any more.
-void PinnedPool::Destroy(Blocks&& blocks) const {
+void PinnedPool::Destroy(Blocks&& blocks) {
   const Blocks owned = std::move(blocks);
-  if (owned.empty() || !MayCallDriver()) return;
-  const ContextScope current(device());
   for (const PinnedBlock& block : owned) {
-    if (block.in_use) static_cast<void>(device().driver().EventSynchronize(block.event.get()));
+    if (block.in_use) block.event.Finally<&DriverFunctions::EventSynchronize>();
   }
+}
+
+PinnedPools::~PinnedPools() {
+  const MutexLock lock(mutex_);
+  for (const auto& [ordinal, of_device] : pools_) {
+    for (const size_t bytes : of_device.reserved) of_device.pool->Unreserve(bytes);
+  }
+}
+
+Result<PinnedPools::OfDevice*> PinnedPools::Find(int ordinal) {
+  OfDevice& found = pools_[ordinal];
+  if (found.pool == nullptr) {
+    CALLOUT_ASSIGN_OR_RETURN(found.pool, PinnedPool::On(ordinal));
+  }
+  return &found;
 }
 
 Result<PinnedPool*> PinnedPools::On(int ordinal) {
   const MutexLock lock(mutex_);
-  std::shared_ptr<PinnedPool>& pool = pools_[ordinal];
-  if (pool == nullptr) {
-    CALLOUT_ASSIGN_OR_RETURN(pool, PinnedPool::On(ordinal));
+  CALLOUT_ASSIGN_OR_RETURN(const OfDevice* const found, Find(ordinal));
+  return found->pool.get();
+}
+
+Status PinnedPools::Prepare(int ordinal, size_t bytes) {
+  PinnedPool* pool = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    CALLOUT_ASSIGN_OR_RETURN(OfDevice* const found, Find(ordinal));
+    pool = found->pool.get();
+    if (found->reserved.insert(bytes).second) pool->Reserve(bytes);
   }
-  return pool.get();
+  return pool->Prepare(bytes);
 }
 
 }  // namespace callout::internal::cuda

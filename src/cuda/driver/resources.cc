@@ -45,6 +45,15 @@ Result<PinnedMemory> AllocatePinned(const Device& device, size_t bytes) {
   return PinnedMemory(device, memory);
 }
 
+Result<CUdeviceptr> DeviceAddressOf(const Device& device, const PinnedMemory& memory) {
+  ContextScope scope(device);
+  CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  CUdeviceptr address = 0;
+  CALLOUT_RETURN_IF_ERROR(
+      device.Check(device.driver().MemHostGetDevicePointer(&address, memory.get(), 0), "cuMemHostGetDevicePointer"));
+  return address;
+}
+
 Status CopyOnDevice(const Device& device, CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes,
                     std::string_view subject) {
   if (to == from || bytes == 0) return OkStatus();

@@ -20,6 +20,9 @@ CALLOUT_EXPORT Result<DeviceMemory> AllocateDevice(const Device& device, size_t 
 /// Host memory at an address that every device can use too.
 CALLOUT_EXPORT Result<PinnedMemory> AllocatePinned(const Device& device, size_t bytes);
 
+/// Where the device sees such memory.
+CALLOUT_EXPORT Result<CUdeviceptr> DeviceAddressOf(const Device& device, const PinnedMemory& memory);
+
 /// Where memory of a device or pinned memory lies, in the driver's terms.
 inline CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 

@@ -40,6 +40,8 @@ class Staging {
  private:
   Staging(PinnedPool& pool, CUstream stream, std::string_view subject, PinnedBlock block)
       : pool_(&pool), stream_(stream), subject_(subject), block_(std::move(block)) {}
+  /// True if the stream is going to write the block's number when it gets here.
+  Result<bool> Mark();
   Status Check(CUresult result, const char* function) const {
     return pool_->device().Check(result, function, subject_);
   }

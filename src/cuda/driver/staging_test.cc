@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "testing/cuda_conformance.h"
@@ -31,6 +32,12 @@ class StagingTest : public DriverConformance {
     stream_.Reset();
     pool_.reset();
     DriverConformance::TearDown();
+  }
+
+  void ForgetMemory() {
+    pool_.reset();
+    PinnedPool::ReleaseIdle();
+    pool_ = Take(PinnedPool::On(0));
   }
 
   Result<Staging> Begin() { return Staging::Begin(*pool_, stream_.get(), sizeof(int32_t), "'test'"); }
@@ -67,7 +74,7 @@ TEST_P(StagingTest, DataComesAndGoes) {
   QueueValue(0);
   for (int i = 0; i < 100; ++i) ASSERT_THAT(Visit(), IsOk());
   EXPECT_EQ(Number(), 100);
-  EXPECT_LE(fake()->live(kSoftwareGpuPinnedMemory), 2) << "the one that is copied from, and the next one";
+  EXPECT_EQ(Live(kSoftwareGpuPinnedMemory), 1);
 }
 
 TEST_P(StagingTest, WaitEndsWhenWhatCameBeforeHasRun) {
@@ -98,11 +105,30 @@ TEST_P(StagingTest, WayOutIsNotAwaited) {
     fake()->hold();
     ASSERT_THAT(staging.ToDevice(memory_.get(), staging.data(), sizeof(number)), IsOk());
   }
-  // The next one gets other memory.
-  Staging other = Take(Begin());
-  std::memset(other.data(), 0xff, sizeof(int32_t));
+  // The next one gets the same memory, behind that copy.
+  Staging next = Take(Begin());
   fake()->release();
+  ASSERT_THAT(next.Wait(), IsOk());
+  std::memset(next.data(), 0xff, sizeof(int32_t));
   EXPECT_EQ(Number(), 7);
+  EXPECT_EQ(Live(kSoftwareGpuPinnedMemory), 1);
+}
+
+// Where streams cannot write, events are asked.
+TEST_P(StagingTest, DataComesAndGoesWithoutWritesOfStreams) {
+  QueueValue(0);
+  fake()->fail("cuStreamWriteValue32", 1, CUDA_ERROR_NOT_SUPPORTED);
+  for (int i = 0; i < 10; ++i) ASSERT_THAT(Visit(), IsOk());
+  EXPECT_EQ(Number(), 10);
+  EXPECT_EQ(fake()->calls("cuStreamWriteValue32"), 1);
+  EXPECT_GE(fake()->calls("cuEventQuery"), 10);
+}
+
+TEST_P(StagingTest, NobodyAsksTheDriverWhereStreamsWrite) {
+  QueueValue(0);
+  for (int i = 0; i < 10; ++i) ASSERT_THAT(Visit(), IsOk());
+  EXPECT_EQ(fake()->calls("cuEventQuery"), 0);
+  EXPECT_EQ(fake()->calls("cuStreamWriteValue32"), 10);
 }
 
 TEST_P(StagingTest, NothingIsCopiedForNoBytes) {
@@ -115,14 +141,25 @@ TEST_P(StagingTest, NothingIsCopiedForNoBytes) {
 
 TEST_P(StagingTest, EachCallOfTheDriverThatFailsIsNamed) {
   QueueValue(0);
-  for (const char* function :
-       {"cuMemHostAlloc", "cuEventCreate", "cuMemcpyDtoHAsync", "cuEventRecord", "cuEventQuery", "cuMemcpyHtoDAsync"}) {
-    pool_.reset();  // so that there is no memory yet
-    pool_ = Take(PinnedPool::On(0));
+  for (const char* function : {"cuMemHostAlloc", "cuMemHostGetDevicePointer", "cuEventCreate", "cuMemcpyDtoHAsync",
+                               "cuStreamWriteValue32", "cuMemcpyHtoDAsync", "cuStreamWaitEvent"}) {
+    if (function != std::string("cuStreamWaitEvent")) ForgetMemory();
     fake()->fail(function, 1, CUDA_ERROR_UNKNOWN);
     Status failed = Visit();
     EXPECT_THAT(failed, StatusIs(StatusCode::kInternal, std::string(function))) << function;
     EXPECT_NE(failed.message().find("'test'"), std::string_view::npos) << failed.message();
+    EXPECT_THAT(Visit(), IsOk()) << "after " << function;
+  }
+}
+
+TEST_P(StagingTest, EachCallThatFailsIsNamedWithoutWritesOfStreams) {
+  QueueValue(0);
+  fake()->fail("cuStreamWriteValue32", 1, CUDA_ERROR_NOT_SUPPORTED);
+  ASSERT_THAT(Visit(), IsOk());
+  for (const char* function : {"cuEventRecord", "cuEventQuery"}) {
+    fake()->fail(function, 1, CUDA_ERROR_UNKNOWN);
+    Status failed = Visit();
+    EXPECT_THAT(failed, StatusIs(StatusCode::kInternal, std::string(function) + " of 'test'")) << function;
     EXPECT_THAT(Visit(), IsOk()) << "after " << function;
   }
 }
@@ -139,8 +176,14 @@ TEST_P(StagingTest, LongWaitThatFailsIsNamed) {
 
 TEST_P(StagingTest, CopyWhoseEndNoEventTellsIsAwaited) {
   QueueValue(0);
-  fake()->fail("cuEventRecord", 2, CUDA_ERROR_UNKNOWN);
-  ASSERT_THAT(Visit(), IsOk());
+  {
+    Staging staging = Take(Begin());
+    const int32_t number = 1;
+    ASSERT_THAT(staging.Wait(), IsOk());
+    std::memcpy(staging.data(), &number, sizeof(number));
+    ASSERT_THAT(staging.ToDevice(memory_.get(), staging.data(), sizeof(number)), IsOk());
+    fake()->fail("cuEventRecord", 1, CUDA_ERROR_UNKNOWN);
+  }
   EXPECT_EQ(fake()->calls("cuStreamSynchronize"), 1);
   EXPECT_EQ(Number(), 1);
 }

@@ -154,6 +154,7 @@ TEST_P(StreamConformance, HandlesThatWereDestroyedAreNoticed) {
   Stream stream = NewStream();
   CUstream raw = stream.get();
   stream.Reset();
+  Reaper::Get().Flush();
   EXPECT_EQ(driver().StreamSynchronize(raw), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(driver().StreamDestroy(raw), CUDA_ERROR_INVALID_HANDLE);
 }

@@ -2,6 +2,7 @@
 //
 // Callbacks that work on the memory of a CUDA device: they queue work on the program's stream, and nothing is copied or
 // waited for.
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,7 +11,7 @@
 #include "attributes/jax_calls.h"
 #include "base/small_buffer.h"
 #include "base/thread_annotations.h"
-#include "callbacks/failures.h"
+#include "callbacks/in_flight.h"
 #include "callbacks/invoke.h"
 #include "cuda/driver/resources.h"
 #include "cuda/handlers/device_results.h"
@@ -31,6 +32,7 @@ using cuda::CUstream;
 struct SiteDevice {
   std::unique_ptr<const cuda::Device> device;  // outlives the recordings
   std::optional<RecordedCalls> recordings;     // none: the callback runs each time
+  std::atomic<bool> has_run{false};            // where nothing was recorded
 };
 
 class BufferState final : public SiteState {
@@ -88,41 +90,31 @@ Status InstantiateCudaBuffer(XLA_FFI_CallFrame* frame) {
   return OkStatus();
 }
 
-Status Fill(const callout_buffer& buffer, unsigned char value, const cuda::Device& device, CUstream stream) {
-  if (buffer.size_bytes == 0) return OkStatus();
-  return device.Check(device.driver().MemsetD8Async(cuda::AddressOf(buffer.data), value, buffer.size_bytes, stream),
-                      "cuMemsetD8Async");
+constexpr char kFirstRunHint[] =
+    "\nXLA records this call into a CUDA graph, and it had not run without being recorded: what it compiles, loads or "
+    "allocates when it first runs cannot be recorded. Run the function once before, outside of jit, or the program "
+    "once with XLA_FLAGS=--xla_gpu_enable_command_buffer=";
+
+// For a program whose work may be recorded by XLA. `graph` does nothing: a recording within a recording is its copy.
+Status RunCapturable(const BufferState& state, SiteDevice& on, const callout_call& call) {
+  Status status = Invoke(state.callback(), call);
+  if (on.has_run.load(std::memory_order_relaxed)) [[likely]]
+    return status;
+  const Result<bool> recorded = IsCapturing(*on.device, static_cast<CUstream>(call.stream));
+  if (!recorded.ok()) return status;
+  if (status.ok() && !*recorded) on.has_run.store(true, std::memory_order_relaxed);
+  if (status.ok() || !*recorded) return status;
+  return Status(status.code(), std::string(status.message()) + kFirstRunHint);
 }
 
-// As Defer of ffi/deferral.h. The number is written byte by byte: fills need no memory of the host's that stays.
-Status DeferOnDevice(const Status& outcome, std::span<const callout_buffer> results, const cuda::Device& device,
-                     CUstream stream) {
-  if (results.empty() || results.back().size_bytes != sizeof(int32_t)) {
-    return InvalidArgument("callout: a deferred call's last result must be s32[], got " +
-                           (results.empty() ? std::string("no result") : ShapeString(results.back())));
-  }
-  if (!outcome.ok()) {
-    for (const callout_buffer& result : results.first(results.size() - 1)) {
-      CALLOUT_RETURN_IF_ERROR(Fill(result, 0, device, stream));
-    }
-  }
-  const auto number = static_cast<uint32_t>(outcome.ok() ? 0 : KeepFailure(outcome));
-  callout_buffer byte = results.back();
-  byte.size_bytes = 1;
-  for (unsigned int i = 0; i < sizeof(number); ++i) {
-    CALLOUT_RETURN_IF_ERROR(Fill(byte, static_cast<unsigned char>(number >> 8 * i), device, stream));
-    byte.data = static_cast<char*>(byte.data) + 1;
-  }
-  return OkStatus();
-}
-
-Status Run(const BufferState& state, SiteDevice& on, const callout_call& call) {
+Status Run(const BufferState& state, SiteDevice& on, const callout_call& call, bool capturable) {
   const auto stream = static_cast<CUstream>(call.stream);
   if (!state.aliases().empty()) CALLOUT_RETURN_IF_ERROR(CopyAliases(state.aliases(), call, *on.device, stream));
+  if (capturable) return RunCapturable(state, on, call);
   return on.recordings ? on.recordings->Call(state.callback(), call) : Invoke(state.callback(), call);
 }
 
-Status Execute(XLA_FFI_CallFrame* frame, BufferState& state) {
+Status Execute(XLA_FFI_CallFrame* frame, BufferState& state, bool capturable) {
   callout_call call = {};
   call.struct_size = sizeof(call);
   call.device_ordinal = DeviceOrdinal(frame);
@@ -138,10 +130,10 @@ Status Execute(XLA_FFI_CallFrame* frame, BufferState& state) {
   call.error_context = frame;
   call.attributes = state.attributes().data();
   call.num_attributes = static_cast<uint32_t>(state.attributes().size());
-  if (!state.deferred()) return Run(state, *on, call);
+  if (!state.deferred()) return Run(state, *on, call, capturable);
   const std::span<const callout_buffer> all(results.data(), call.num_results);
   if (call.num_results > 0) --call.num_results;
-  return DeferOnDevice(Run(state, *on, call), all, *on->device, static_cast<CUstream>(call.stream));
+  return DeferOn(*on->device, static_cast<CUstream>(call.stream), Run(state, *on, call, capturable), all);
 }
 
 XLA_FFI_Error* ExecuteGuarded(XLA_FFI_CallFrame* frame, bool capturable) noexcept {
@@ -149,7 +141,7 @@ XLA_FFI_Error* ExecuteGuarded(XLA_FFI_CallFrame* frame, bool capturable) noexcep
   if (AnswerMetadata(frame, /*stateful=*/false, &error, capturable)) return error;
   auto* state = static_cast<BufferState*>(GetState(frame, &error));
   if (error != nullptr) return error;
-  return Guard(frame->api, [&] { return Execute(frame, *state); });
+  return Guard(frame->api, [&] { return Execute(frame, *state, capturable); });
 }
 
 }  // namespace
@@ -168,7 +160,10 @@ XLA_FFI_Error* callout_v1_cuda_buffer_initialize(XLA_FFI_CallFrame* frame) noexc
   if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
   auto* state = static_cast<BufferState*>(GetState(frame, &error));
   if (error != nullptr) return error;
-  return Guard(frame->api, [&] { return state->On(DeviceOrdinal(frame)).status(); });
+  return Guard(frame->api, [&] {
+    NoteGpu(DeviceOrdinal(frame));
+    return state->On(DeviceOrdinal(frame)).status();
+  });
 }
 
 XLA_FFI_Error* callout_v1_cuda_buffer_execute(XLA_FFI_CallFrame* frame) noexcept {

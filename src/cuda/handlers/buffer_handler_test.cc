@@ -149,6 +149,64 @@ TEST_F(CudaBufferHandlerTest, DeferredFailureIsANumberOnTheDeviceAndTheResultsAr
   EXPECT_EQ(ReadNumber(number), 0);
 }
 
+TEST_F(CudaBufferHandlerTest, NumberOfADeferredCallIsOneFill) {
+  const auto callback = Bind();
+  callback->on_call = [&](const callout_call& call) { return CopyOver(call); };
+  const auto site = NewBufferSite();
+  FrameBuilder frame = BufferFrame();
+  TestBuffer number = NumberOnDevice();
+  frame.Int64Attr("deferred", 1).Arg(OnDevice({1}, {3})).Ret(OnDevice({1}, {0})).Ret(number);
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  const int fills = fake()->calls("cuMemsetD8Async") + fake()->calls("cuMemsetD32Async");
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_EQ(fake()->calls("cuMemsetD8Async") + fake()->calls("cuMemsetD32Async"), fills + 1);
+}
+
+TEST_F(CudaBufferHandlerTest, CallThatXlaRecordsBeforeItHasRunSaysSo) {
+  const auto callback = Bind();
+  bool allocates = true;
+  callback->on_call = [&](const callout_call& call) {
+    if (allocates) {
+      CALLOUT_ASSIGN_OR_RETURN(const cuda::DeviceMemory memory, AllocateDevice(device(), 64));
+    }
+    return CopyOver(call);
+  };
+  FrameBuilder frame = BufferFrame();
+  frame.Arg(OnDevice({1}, {3})).Ret(OnDevice({1}, {0}));
+  const auto record = [&](FakeSite& site) {
+    Result<cuda::StreamCapture> capture = cuda::StreamCapture::Begin(device(), stream());
+    EXPECT_THAT(capture, IsOk());
+    Status status = site.Execute(frame);
+    static_cast<void>(capture->End());
+    return status;
+  };
+  const auto fresh = NewBufferSite(0, &callout_v1_buffer_capturable_execute);
+  ASSERT_THAT(fresh->Instantiate(frame), IsOk());
+  EXPECT_THAT(record(*fresh), StatusIs(StatusCode::kFailedPrecondition, "it had not run without being recorded"));
+  const auto warm = NewBufferSite(0, &callout_v1_buffer_capturable_execute);
+  ASSERT_THAT(warm->Instantiate(frame), IsOk());
+  ASSERT_THAT(warm->Execute(frame), IsOk());
+  const Status failed = record(*warm);
+  EXPECT_THAT(failed, StatusIs(StatusCode::kFailedPrecondition, "cuMemAlloc"));
+  EXPECT_EQ(failed.message().find("it had not run"), std::string_view::npos) << failed.message();
+}
+
+TEST_F(CudaBufferHandlerTest, NothingIsRecordedTwiceWhereXlaMayRecord) {
+  const auto callback = Bind();
+  int runs = 0;
+  callback->on_call = [&](const callout_call& call) {
+    ++runs;
+    return CopyOver(call);
+  };
+  const auto site = NewBufferSite(0, &callout_v1_buffer_capturable_execute);
+  FrameBuilder frame = BufferFrame();
+  frame.Int64Attr("graph", 1).Arg(OnDevice({1}, {3})).Ret(OnDevice({1}, {0}));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  for (int run = 0; run < 3; ++run) ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_EQ(runs, 3);
+  EXPECT_EQ(fake()->calls("cuStreamBeginCapture"), 0);
+}
+
 TEST_F(CudaBufferHandlerTest, CallbackOfHostArraysIsRefused) {
   const auto callback = std::make_shared<FakeCallback>("test.f");
   ASSERT_EQ(Registry::Get().Bind("test.f", callback), "py:test.f");

@@ -47,11 +47,11 @@ TEST_F(CudaCallErrorsTest, EachCallOfTheDriverThatFailsIsTheErrorOfTheProgram) {
            Case{"cuMemHostAlloc", 801, "CUDA_ERROR_NOT_SUPPORTED (801)"},
            Case{"cuEventCreate", 999, "CUDA_ERROR_UNKNOWN (999)"},
            Case{"cuMemcpyDtoHAsync", 1, "CUDA_ERROR_INVALID_VALUE (1)"},
-           Case{"cuEventRecord", 400, "CUDA_ERROR_INVALID_HANDLE (400)"},
-           Case{"cuEventQuery", 400, "CUDA_ERROR_INVALID_HANDLE (400)"},
+           Case{"cuStreamWriteValue32", 400, "CUDA_ERROR_INVALID_HANDLE (400)"},
            Case{"cuMemcpyHtoDAsync", 1, "CUDA_ERROR_INVALID_VALUE (1)"},
        }) {
     FrameBuilder frame = Threaded();
+    cuda::PinnedPool::ReleaseIdle();  // everything is made anew
     const auto site = NewSite();
     ASSERT_THAT(site->Instantiate(frame), IsOk());
     fake()->fail(function, 1, code);
@@ -82,7 +82,7 @@ TEST_F(CudaCallErrorsTest, NoMemoryToPinSaysHowMuchWasWantedForWhom) {
   fake()->fail("cuMemHostAlloc", 2, cuda::CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_THAT(site->Execute(frame),
               StatusIs(StatusCode::kResourceExhausted,
-                       "no pinned memory for the 512 bytes of callback 'test.f': cuMemHostAlloc of 4096 bytes on "
+                       "no pinned memory for the 512 bytes of callback 'test.f': cuMemHostAlloc of 4160 bytes on "
                        "device 0 failed: CUDA_ERROR_OUT_OF_MEMORY (2)"));
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/small_buffer.h"
+#include "callbacks/in_flight.h"
 #include "cuda/driver/resources.h"
 #include "cuda/handlers/host_copies.h"
 #include "ffi/call_site.h"
@@ -36,22 +37,47 @@ Status InstantiateCudaCall(XLA_FFI_CallFrame* frame) {
   return OkStatus();
 }
 
+// The buffers of a call, without its token.
+struct Operands {
+  explicit Operands(XLA_FFI_CallFrame* frame)
+      : arg_buffers(static_cast<size_t>(frame->args.size)), result_buffers(static_cast<size_t>(frame->rets.size)) {}
+
+  Status Decode(XLA_FFI_CallFrame* frame, const CallSite& site) {
+    CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
+    CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
+    if (!site.threaded()) return OkStatus();
+    CALLOUT_ASSIGN_OR_RETURN(token, TakeToken(&args, &results));
+    return OkStatus();
+  }
+
+  SmallBuffer<callout_buffer, 16> arg_buffers;
+  SmallBuffer<callout_buffer, 8> result_buffers;
+  std::span<const callout_buffer> args;
+  std::span<const callout_buffer> results;
+  ThreadToken token;
+};
+
+// So that no execution pins memory: that may wait for other devices, which may wait for this one.
+Status Initialize(XLA_FFI_CallFrame* frame, CudaCallState& state) {
+  NoteGpu(DeviceOrdinal(frame));
+  Operands operands(frame);
+  CALLOUT_RETURN_IF_ERROR(operands.Decode(frame, state.site));
+  // What fails here is told by the call, if it comes: the program may not get there.
+  static_cast<void>(state.pools.Prepare(DeviceOrdinal(frame), HostCopies::Bytes(operands.args, operands.results)));
+  return OkStatus();
+}
+
 Status Execute(XLA_FFI_CallFrame* frame, CudaCallState& state) {
   CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedPool* const pool, state.pools.On(DeviceOrdinal(frame)));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
   const auto stream = static_cast<CUstream>(found);
-  SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
-  SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
-  std::span<const callout_buffer> args;
-  CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
-  std::span<const callout_buffer> results;
-  CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
+  Operands operands(frame);
+  CALLOUT_RETURN_IF_ERROR(operands.Decode(frame, state.site));
   if (state.site.threaded()) {
-    CALLOUT_ASSIGN_OR_RETURN(const ThreadToken token, TakeToken(&args, &results));
-    CALLOUT_RETURN_IF_ERROR(CopyOnDevice(pool->device(), stream, cuda::AddressOf(token.to), cuda::AddressOf(token.from),
-                                         sizeof(uint32_t), state.subject));
+    CALLOUT_RETURN_IF_ERROR(CopyOnDevice(pool->device(), stream, cuda::AddressOf(operands.token.to),
+                                         cuda::AddressOf(operands.token.from), sizeof(uint32_t), state.subject));
   }
-  HostCopies copies(*pool, stream, state.subject, args, results);
+  HostCopies copies(*pool, stream, state.subject, operands.args, operands.results);
   CALLOUT_RETURN_IF_ERROR(copies.In());
   CALLOUT_RETURN_IF_ERROR(state.site.Run(frame, copies.args(), copies.results()));
   return copies.Out();
@@ -66,6 +92,14 @@ XLA_FFI_Error* callout_v1_cuda_call_instantiate(XLA_FFI_CallFrame* frame) noexce
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
   return Guard(frame->api, [frame] { return InstantiateCudaCall(frame); });
+}
+
+XLA_FFI_Error* callout_v1_cuda_call_initialize(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  auto* state = static_cast<CudaCallState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [&] { return Initialize(frame, *state); });
 }
 
 XLA_FFI_Error* callout_v1_cuda_call_execute(XLA_FFI_CallFrame* frame) noexcept {

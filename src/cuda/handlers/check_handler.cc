@@ -29,6 +29,12 @@ Status InstantiateOnCuda(XLA_FFI_CallFrame* frame) {
   return OkStatus();
 }
 
+// So that no execution pins memory. The check says what fails, if the program gets there.
+Status InitializeOnCuda(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
+  static_cast<void>(state.pools.Prepare(DeviceOrdinal(frame), sizeof(int32_t)));
+  return OkStatus();
+}
+
 Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
   CheckFrame check(frame);
   CALLOUT_RETURN_IF_ERROR(check.Decode(frame));
@@ -55,6 +61,14 @@ XLA_FFI_Error* callout_v1_cuda_check_instantiate(XLA_FFI_CallFrame* frame) noexc
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
   return Guard(frame->api, [frame] { return InstantiateOnCuda(frame); });
+}
+
+XLA_FFI_Error* callout_v1_cuda_check_initialize(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  auto* state = static_cast<CudaCheckState*>(GetState(frame, &error));
+  if (error != nullptr) return error;
+  return Guard(frame->api, [&] { return InitializeOnCuda(frame, *state); });
 }
 
 XLA_FFI_Error* callout_v1_cuda_check_execute(XLA_FFI_CallFrame* frame) noexcept {

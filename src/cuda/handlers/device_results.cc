@@ -33,14 +33,11 @@ Status DeferOn(const cuda::Device& device, cuda::CUstream stream, const Status& 
                std::span<const callout_buffer> results) {
   CALLOUT_ASSIGN_OR_RETURN(const int32_t number, DeferredNumber(outcome, results));
   const cuda::Driver& driver = device.driver();
-  if (outcome.ok()) {
-    return device.Check(driver.MemsetD8Async(cuda::AddressOf(results.back().data), 0, sizeof(number), stream),
-                        "cuMemsetD8Async");
-  }
-  // From pageable memory, which the driver copies aside before it returns.
-  CALLOUT_RETURN_IF_ERROR(
-      device.Check(driver.MemcpyHtoDAsync(cuda::AddressOf(results.back().data), &number, sizeof(number), stream),
-                   "cuMemcpyHtoDAsync"));
+  // Not copied from the host: a recording would read that memory when it is replayed.
+  CALLOUT_RETURN_IF_ERROR(device.Check(
+      driver.MemsetD32Async(cuda::AddressOf(results.back().data), static_cast<uint32_t>(number), 1, stream),
+      "cuMemsetD32Async"));
+  if (outcome.ok()) return OkStatus();
   for (const callout_buffer& result : results.first(results.size() - 1)) {
     if (result.size_bytes == 0) continue;
     CALLOUT_RETURN_IF_ERROR(device.Check(

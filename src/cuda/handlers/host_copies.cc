@@ -28,6 +28,10 @@ char* LayOut(std::span<const callout_buffer> buffers, char* at, callout_buffer* 
 
 }  // namespace
 
+size_t HostCopies::Bytes(std::span<const callout_buffer> args, std::span<const callout_buffer> results) {
+  return RoomFor(args) + RoomFor(results);
+}
+
 HostCopies::HostCopies(cuda::PinnedPool& pool, cuda::CUstream stream, std::string_view subject,
                        std::span<const callout_buffer> args, std::span<const callout_buffer> results)
     : pool_(pool),
@@ -41,8 +45,8 @@ HostCopies::HostCopies(cuda::PinnedPool& pool, cuda::CUstream stream, std::strin
 Status HostCopies::In() {
   cuda::ContextScope current(pool_.device());
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
-  const size_t bytes = RoomFor(args_) + RoomFor(results_);
-  CALLOUT_ASSIGN_OR_RETURN(cuda::Staging staging, cuda::Staging::Begin(pool_, stream_, bytes, subject_));
+  CALLOUT_ASSIGN_OR_RETURN(cuda::Staging staging,
+                           cuda::Staging::Begin(pool_, stream_, Bytes(args_, results_), subject_));
   LayOut(results_, LayOut(args_, staging.data(), host_args_.data()), host_results_.data());
   staging_.emplace(std::move(staging));
   for (size_t i = 0; i < args_.size(); ++i) {

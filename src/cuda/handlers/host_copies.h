@@ -16,6 +16,9 @@ namespace callout::internal {
 /// For one call, on its thread. GIL not needed, and not to be held.
 class HostCopies {
  public:
+  /// The pinned memory that a call with these buffers needs.
+  static size_t Bytes(std::span<const callout_buffer> args, std::span<const callout_buffer> results);
+
   /// `pool`: of the stream's device. `subject`: whom errors name. All outlive this.
   HostCopies(cuda::PinnedPool& pool, cuda::CUstream stream, std::string_view subject,
              std::span<const callout_buffer> args, std::span<const callout_buffer> results);

@@ -48,7 +48,8 @@ Status RecordedCalls::Call(Callback& callback, const callout_call& call) {
     has_run_ = true;
     return OkStatus();
   }
-  CALLOUT_ASSIGN_OR_RETURN(cuda::GraphExec executable, Record(callback, call));
+  CALLOUT_ASSIGN_OR_RETURN(const cuda::Graph graph, Record(callback, call));
+  CALLOUT_ASSIGN_OR_RETURN(cuda::GraphExec executable, MakeExecutable(graph));
   const MutexLock lock(mutex_);
   recordings_.push_front({std::move(addresses), std::move(executable)});
   if (recordings_.size() > kMost) recordings_.pop_back();
@@ -60,9 +61,21 @@ Status RecordedCalls::Launch(const Recording& recording, const callout_call& cal
   return cuda::Launch(device_, recording.executable, static_cast<cuda::CUstream>(call.stream));
 }
 
-Result<cuda::GraphExec> RecordedCalls::Record(Callback& callback, const callout_call& call) const {
-  // A stream of its own: what other threads queue on the program's is no part of it.
-  CALLOUT_ASSIGN_OR_RETURN(const cuda::Stream stream, CreateStream(device_));
+// A stream of its own: what other threads queue on the program's is no part of a recording.
+Result<cuda::Stream> RecordedCalls::TakeStream() {
+  {
+    const MutexLock lock(mutex_);
+    if (!streams_.empty()) {
+      cuda::Stream stream = std::move(streams_.back());
+      streams_.pop_back();
+      return stream;
+    }
+  }
+  return CreateStream(device_);
+}
+
+Result<cuda::Graph> RecordedCalls::Record(Callback& callback, const callout_call& call) {
+  CALLOUT_ASSIGN_OR_RETURN(cuda::Stream stream, TakeStream());
   CALLOUT_ASSIGN_OR_RETURN(cuda::StreamCapture capture, cuda::StreamCapture::Begin(device_, stream.get()));
   callout_call recorded = call;
   recorded.stream = stream.get();
@@ -74,7 +87,24 @@ Result<cuda::GraphExec> RecordedCalls::Record(Callback& callback, const callout_
                   DescribeFailure(callback, call.device_ordinal, graph.status()) + kHint);
   }
   g_recorded.fetch_add(1, std::memory_order_relaxed);
-  return Instantiate(device_, *graph);
+  const MutexLock lock(mutex_);
+  streams_.push_back(std::move(stream));  // where something failed, it may still record
+  return graph;
+}
+
+// To change an executable costs a fraction of making one, and what it was launched for before runs as it was.
+Result<cuda::GraphExec> RecordedCalls::MakeExecutable(const cuda::Graph& graph) {
+  cuda::GraphExec oldest;
+  {
+    const MutexLock lock(mutex_);
+    if (recordings_.size() >= kMost) {
+      oldest = std::move(recordings_.back().executable);
+      recordings_.pop_back();
+    }
+  }
+  // Other work than before is no error: it needs an executable of its own.
+  if (oldest && Update(device_, oldest, graph).ok()) return oldest;
+  return Instantiate(device_, graph);
 }
 
 std::pair<int64_t, int64_t> RecordedCallCounts() {

@@ -26,8 +26,9 @@ class RecordedCalls {
   explicit RecordedCalls(const cuda::Device& device) : device_(device) {}
 
   /// Does what `callback` does for this call, on the call's stream. The first call runs the callback as it is, so that
-  /// it can compile and load what it launches; a later one records if there is no recording for its buffers. The
-  /// device's context is current.
+  /// it can compile and load what it launches; a later one records if there is no recording for its buffers, and, where
+  /// as many are kept as may be, gives what it recorded to the executable that was used least recently. The device's
+  /// context is current.
   Status Call(Callback& callback, const callout_call& call);
 
  private:
@@ -37,12 +38,15 @@ class RecordedCalls {
   };
 
   Status Launch(const Recording& recording, const callout_call& call) CALLOUT_REQUIRES(mutex_);
-  Result<cuda::GraphExec> Record(Callback& callback, const callout_call& call) const;
+  Result<cuda::Graph> Record(Callback& callback, const callout_call& call);
+  Result<cuda::GraphExec> MakeExecutable(const cuda::Graph& graph);
+  Result<cuda::Stream> TakeStream();
 
   const cuda::Device& device_;
   Mutex mutex_;  // also of the launches: an executable is for one thread at a time
   bool has_run_ CALLOUT_GUARDED_BY(mutex_) = false;
-  std::list<Recording> recordings_ CALLOUT_GUARDED_BY(mutex_);  // the last used one first
+  std::vector<cuda::Stream> streams_ CALLOUT_GUARDED_BY(mutex_);  // to record on
+  std::list<Recording> recordings_ CALLOUT_GUARDED_BY(mutex_);    // the last used one first
 };
 
 /// (calls that were recorded, launches of recordings), since the start. Thread-safe.

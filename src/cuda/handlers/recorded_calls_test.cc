@@ -87,11 +87,40 @@ TEST_F(RecordedCallsTest, EachSetOfBuffersHasItsRecordingAndTheOldestIsDropped) 
   const int all = 2 + static_cast<int>(RecordedCalls::kMost);
   EXPECT_EQ(runs_, all);
   for (TestBuffer& out : outs) EXPECT_THAT(Read(out), ElementsAre(3));
-  EXPECT_EQ(fake()->live(kSoftwareGpuGraphExec), static_cast<int64_t>(RecordedCalls::kMost));
+  EXPECT_EQ(Live(kSoftwareGpuGraphExec), static_cast<int64_t>(RecordedCalls::kMost));
   ASSERT_THAT(site->Execute(frames[1]), IsOk());  // kept
   EXPECT_EQ(runs_, all);
   ASSERT_THAT(site->Execute(frames[0]), IsOk());  // dropped
   EXPECT_EQ(runs_, all + 1);
+}
+
+// As of a program whose buffers lie elsewhere in each call.
+TEST_F(RecordedCallsTest, BeyondTheSetsThatAreKeptTheOldestGraphIsUpdated) {
+  constexpr size_t kSets = 2 * RecordedCalls::kMost;
+  for (const bool update_fails : {false, true}) {
+    const auto callback = BindCopy();
+    const auto site = NewBufferSite();
+    TestBuffer in = OnDevice({1}, {3});
+    std::vector<FrameBuilder> frames;
+    std::vector<TestBuffer> outs;
+    for (size_t i = 0; i < kSets; ++i) {
+      outs.push_back(OnDevice({1}, {0}));
+      frames.push_back(GraphFrame());
+      frames.back().Arg(in).Ret(outs.back());
+    }
+    ASSERT_THAT(site->Instantiate(frames[0]), IsOk());
+    ASSERT_THAT(site->Execute(frames[0]), IsOk());  // runs
+    const int instantiated = fake()->calls("cuGraphInstantiateWithFlags");
+    const int streams = fake()->calls("cuStreamCreate");
+    if (update_fails) fake()->fail("cuGraphExecUpdate", 1, cuda::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    fake()->hold();  // executables are changed while their launches wait
+    for (FrameBuilder& frame : frames) ASSERT_THAT(site->Execute(frame), IsOk());
+    fake()->release();
+    for (TestBuffer& out : outs) EXPECT_THAT(Read(out), ElementsAre(3));
+    EXPECT_EQ(fake()->calls("cuGraphInstantiateWithFlags") - instantiated,
+              static_cast<int>(RecordedCalls::kMost) + (update_fails ? 1 : 0));
+    EXPECT_EQ(fake()->calls("cuStreamCreate") - streams, 1);
+  }
 }
 
 TEST_F(RecordedCallsTest, DevicesRecordForThemselves) {
@@ -152,7 +181,7 @@ TEST_F(RecordedCallsTest, CallThatIsRefusedAndSwallowedIsToldToo) {
   waits = true;
   EXPECT_THAT(site->Execute(frame),
               StatusIs(StatusCode::kFailedPrecondition, "callback 'test.f' failed on device 0: cuStreamEndCapture"));
-  EXPECT_EQ(fake()->live(kSoftwareGpuGraph), 0);
+  EXPECT_EQ(Live(kSoftwareGpuGraph), 0);
 }
 
 TEST_F(RecordedCallsTest, FailureOfTheFirstCallIsNoRun) {
@@ -184,6 +213,7 @@ TEST_F(RecordedCallsTest, DriverThatFailsIsTheErrorAndLeavesNothing) {
     EXPECT_FALSE(status.ok()) << function;
     EXPECT_THAT(status, StatusIs(status.code(), function));
     EXPECT_THAT(status, StatusIs(status.code(), "CUDA_ERROR_OUT_OF_MEMORY (2)"));
+    cuda::Reaper::Get().Flush();  // with the stream, its recording ends
   }
   ASSERT_THAT(site->Execute(frame), IsOk());
   EXPECT_THAT(Read(out), ElementsAre(4));

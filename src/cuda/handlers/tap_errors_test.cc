@@ -69,6 +69,7 @@ TEST_F(CudaTapErrorsTest, OfEveryCallOfTheDriverAreClearAndTheNextTapWorks) {
        {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuStreamCreate", "cuEventCreate", "cuMemHostAlloc",
         "cuMemHostGetDevicePointer", "cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync", "cuStreamWriteValue32"}) {
     Delivery::Get().Park();  // everything is made anew
+    cuda::PinnedPool::ReleaseIdle();
     fake()->fail(function, 1, cuda::CUDA_ERROR_UNKNOWN);
     EXPECT_THAT(site->Execute(frame),
                 StatusIs(StatusCode::kInternal,

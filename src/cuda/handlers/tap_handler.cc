@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/small_buffer.h"
+#include "callbacks/in_flight.h"
 #include "callbacks/invoke.h"
 #include "cuda/handlers/device_results.h"
 #include "cuda/taps/device_taps.h"
@@ -51,6 +52,7 @@ Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
 
 // So that the first execution does not wait for pinned memory in the middle of its stream.
 Status Initialize(XLA_FFI_CallFrame* frame, const TapState& state) {
+  NoteGpu(DeviceOrdinal(frame));
   CALLOUT_ASSIGN_OR_RETURN(const auto taps, DeviceTaps::Get().On(DeviceOrdinal(frame)));
   return taps->Prepare(state.site().callback->worker());
 }

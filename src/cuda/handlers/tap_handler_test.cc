@@ -206,11 +206,11 @@ TEST_F(CudaTapHandlerTest, RecordLargerThanTheRingHasABlockThatIsUsedAgain) {
   const auto site = NewTap(frame);
   ASSERT_THAT(site->Execute(frame), IsOk());
   Barrier();
-  const int64_t blocks = fake()->live(kSoftwareGpuPinnedMemory);
+  const int64_t blocks = Live(kSoftwareGpuPinnedMemory);
   ASSERT_THAT(site->Execute(frame), IsOk());
   Barrier();
   EXPECT_EQ(right, 2U);
-  EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), blocks);
+  EXPECT_EQ(Live(kSoftwareGpuPinnedMemory), blocks);
 }
 
 TEST_F(CudaTapHandlerTest, DevicesAreIndependent) {
@@ -272,7 +272,7 @@ TEST_F(CudaTapHandlerTest, OrderedCallWaitsForRecordsThatAreUnderWay) {
   EXPECT_EQ(delivered, 1U);
 }
 
-TEST_F(CudaTapHandlerTest, ParkedThreadStartsWithTheNextRecordAndNoMemoryIsKept) {
+TEST_F(CudaTapHandlerTest, ParkedThreadStartsWithTheNextRecordAndItsMemoryIsLentAgain) {
   const auto callback = Bind();
   FrameBuilder frame = Frame();
   frame.Arg(OnDevice({}, {1.0F}));
@@ -283,12 +283,12 @@ TEST_F(CudaTapHandlerTest, ParkedThreadStartsWithTheNextRecordAndNoMemoryIsKept)
     EXPECT_EQ(callback->stats().calls.load(), i);
     Delivery::Get().Park();
     EXPECT_EQ(Delivery::Get().RunningThreads(), 0);
-    EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), 0);
+    EXPECT_EQ(Live(kSoftwareGpuPinnedMemory), 1);
   }
   fake()->hold();
   ASSERT_THAT(site->Execute(frame), IsOk());
   Delivery::Get().Park();  // something is under way: its memory stays, and its thread goes on
-  EXPECT_EQ(fake()->live(kSoftwareGpuPinnedMemory), 1);
+  EXPECT_EQ(Live(kSoftwareGpuPinnedMemory), 1);
   fake()->release();
   Barrier();
   EXPECT_EQ(callback->stats().calls.load(), 4U);

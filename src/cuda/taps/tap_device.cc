@@ -33,19 +33,11 @@ Result<std::shared_ptr<TapDevice>> TapDevice::New(Delivery& delivery, TapDrainer
   return taps;
 }
 
-// Of records that are still under way, the driver waits for the copies when it unpins their memory.
+// Of records that are still under way, the driver waits for the copies when the reaper unpins their memory.
 TapDevice::~TapDevice() {
   for (Ring& ring : rings_) {
     if (ring.space && ring.entries.empty()) pool_->GiveBack(std::move(ring.memory));
   }
-}
-
-Result<cuda::CUdeviceptr> TapDevice::AddressOf(const cuda::PinnedBlock& block) const {
-  const cuda::ContextScope current(device());
-  cuda::CUdeviceptr address = 0;
-  CALLOUT_RETURN_IF_ERROR(device().Check(device().driver().MemHostGetDevicePointer(&address, block.data(), 0),
-                                         "cuMemHostGetDevicePointer"));
-  return address;
 }
 
 Status TapDevice::Prepare(Worker worker) {
@@ -55,11 +47,9 @@ Status TapDevice::Prepare(Worker worker) {
     if (ring.space) return OkStatus();
   }
   CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedBlock memory, pool_->Take(ring_bytes_));
-  CALLOUT_ASSIGN_OR_RETURN(const cuda::CUdeviceptr on_device, AddressOf(memory));
   MutexLock lock(mutex_);
-  if (ring.space) return OkStatus();  // another thread was first
+  if (ring.space) return pool_->GiveBack(std::move(memory)), OkStatus();  // another thread was first
   ring.memory = std::move(memory);
-  ring.on_device = on_device;
   ring.space.emplace(ring_bytes_);
   return OkStatus();
 }
@@ -153,7 +143,7 @@ Result<TapDevice::Entry*> TapDevice::Reserve(TapSite& site, const DeviceSending&
     if (closed_) refusal = Refusal::kClosed;
     if (!refusal && !exceeds && !NeedsBlock(bytes)) {
       const uint64_t at = ring.space->Take(bytes);
-      return Append(ring, site, ring.memory.data() + at, ring.on_device + at, bytes);
+      return Append(ring, site, ring.memory.data() + at, ring.memory.on_device + at, bytes);
     }
     if (!refusal) ring.block_bytes += bytes;
   }
@@ -181,14 +171,13 @@ Status TapDevice::NoRoom(Ring& ring, uint64_t bytes) const {
 // Its bytes are counted already.
 Result<TapDevice::Entry*> TapDevice::ReserveBlock(Ring& ring, TapSite& site, uint64_t bytes) {
   Result<cuda::PinnedBlock> block = pool_->Take(bytes);
-  Result<cuda::CUdeviceptr> on_device = block.ok() ? AddressOf(*block) : Copy(block.status());
   MutexLock lock(mutex_);
-  if (!on_device.ok()) {
+  if (!block.ok()) {
     ring.block_bytes -= bytes;
     room_.notify_all();
-    return std::move(on_device).status();
+    return std::move(block).status();
   }
-  Entry* entry = Append(ring, site, block->data(), *on_device, bytes);
+  Entry* entry = Append(ring, site, block->data(), block->on_device, bytes);
   entry->block = std::move(block).value();
   return entry;
 }

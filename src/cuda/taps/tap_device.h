@@ -84,7 +84,6 @@ class TapDevice {
   };
   struct Ring {
     cuda::PinnedBlock memory;
-    cuda::CUdeviceptr on_device = 0;
     std::optional<RingSpace> space;  // nothing: there is no memory yet
     std::deque<Entry> entries;
     uint64_t block_bytes = 0;  // of records that have blocks of their own
@@ -107,7 +106,6 @@ class TapDevice {
   Status TakeFailure(const TapSite& site);
   void Fail(TapSite& site, Status status);
 
-  Result<cuda::CUdeviceptr> AddressOf(const cuda::PinnedBlock& block) const;
   bool NeedsBlock(uint64_t bytes) const { return bytes > ring_bytes_ / 2; }
   bool HasRoom(Ring& ring, uint64_t bytes) const CALLOUT_REQUIRES(mutex_);
   /// True if waiting for room may end: for the device, or, if the policy says so, for the queue.
