@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_buffer.h"
 
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "arrays.h"
+#include "base/thread_annotations.h"
 #include "callout/dtype.h"
 #include "cuda/driver/resources.h"
 
@@ -12,27 +16,45 @@ namespace {
 
 namespace cuda = internal::cuda;
 
-Result<std::unique_ptr<const cuda::Device>> DeviceOf(const MemorySpace& space) {
+// What brings the streams of a device into an order.
+struct Ordering {
+  std::unique_ptr<const cuda::Device> device;
+  internal::Mutex mutex;  // from a record to the wait for it
+  cuda::Event event CALLOUT_GUARDED_BY(mutex);
+};
+
+// Made by the first array of a device. Leaked: programs run until the process ends.
+Result<Ordering*> OrderingOn(int ordinal) {
+  static auto* const mutex = new internal::Mutex;
+  static auto* const orderings = new std::map<int, Ordering>;
+  const internal::MutexLock lock(*mutex);
+  Ordering& found = (*orderings)[ordinal];
+  if (found.device != nullptr) return &found;
   CALLOUT_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::Driver::Get());
-  return cuda::Device::Retain(*driver, space.ordinal);
+  CALLOUT_ASSIGN_OR_RETURN(auto device, cuda::Device::Retain(*driver, ordinal));
+  CALLOUT_ASSIGN_OR_RETURN(found.event, CreateEvent(*device));
+  found.device = std::move(device);
+  return &found;
 }
 
 // A consumer waits for the stream that it is told, which it must not while that is captured. What is captured is in
 // order all the same: consumers work on that stream.
 Result<bool> IsCaptured(const MemorySpace& space) {
-  CALLOUT_ASSIGN_OR_RETURN(const auto device, DeviceOf(space));
+  CALLOUT_ASSIGN_OR_RETURN(const cuda::Device* device, RetainedDevice(space));
   return IsCapturing(*device, static_cast<cuda::CUstream>(space.stream));
 }
 
 // What `after` gets from now on runs after what `before` has.
 Status Order(cuda::CUstream before, cuda::CUstream after, const MemorySpace& space) {
-  CALLOUT_ASSIGN_OR_RETURN(const auto device, DeviceOf(space));
-  CALLOUT_ASSIGN_OR_RETURN(const cuda::Event event, CreateEvent(*device));
-  cuda::ContextScope current(*device);
+  CALLOUT_ASSIGN_OR_RETURN(Ordering* const ordering, OrderingOn(space.ordinal));
+  const cuda::Device& device = *ordering->device;
+  cuda::ContextScope current(device);
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
-  const cuda::Driver& driver = device->driver();
-  CALLOUT_RETURN_IF_ERROR(device->Check(driver.EventRecord(event.get(), before), "cuEventRecord"));
-  return device->Check(driver.StreamWaitEvent(after, event.get(), 0), "cuStreamWaitEvent");
+  const cuda::Driver& driver = device.driver();
+  const internal::MutexLock lock(ordering->mutex);
+  cuda::CUevent event = ordering->event.get();
+  CALLOUT_RETURN_IF_ERROR(device.Check(driver.EventRecord(event, before), "cuEventRecord"));
+  return device.Check(driver.StreamWaitEvent(after, event, 0), "cuStreamWaitEvent");
 }
 
 // Of dtypes that are not NumPy's own a typestr says what nobody understands. The exception is bfloat16, as with JAX's
@@ -58,6 +80,11 @@ Ref ShapeOf(const callout_buffer& buffer) {
 }
 
 }  // namespace
+
+Result<const cuda::Device*> RetainedDevice(const MemorySpace& space) {
+  CALLOUT_ASSIGN_OR_RETURN(const Ordering* const ordering, OrderingOn(space.ordinal));
+  return ordering->device.get();
+}
 
 Result<bool> IsRecorded(const MemorySpace& space) {
   if (space.on_host()) return false;

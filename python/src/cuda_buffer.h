@@ -9,6 +9,7 @@
 
 #include "callout/abi.h"
 #include "callout/status.h"
+#include "cuda/driver/device.h"
 
 namespace callout::python {
 
@@ -21,6 +22,9 @@ struct MemorySpace {
   static MemorySpace Of(const callout_call& call) { return {call.platform, call.device_ordinal, call.stream}; }
   bool on_host() const { return platform == CALLOUT_PLATFORM_HOST; }
 };
+
+/// The space's device, retained once and for all. Thread-safe.
+Result<const internal::cuda::Device*> RetainedDevice(const MemorySpace& space);
 
 /// Version 3 of the CUDA array interface. Null with a Python error: AttributeError for a dtype that it does not have,
 /// RuntimeError for the driver's. Requires GIL.

@@ -153,8 +153,7 @@ Status QueueCopy(const cuda::Device& device, const Source& source, const callout
 
 // Waits for what has been queued also if a later copy could not be.
 Status Copy(const std::vector<Source>& sources, const std::vector<callout_buffer>& results, const MemorySpace& space) {
-  CALLOUT_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::Driver::Get());
-  CALLOUT_ASSIGN_OR_RETURN(const auto device, cuda::Device::Retain(*driver, space.ordinal));
+  CALLOUT_ASSIGN_OR_RETURN(const cuda::Device* device, RetainedDevice(space));
   cuda::ContextScope current(*device);
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
   const auto stream = static_cast<cuda::CUstream>(space.stream);
@@ -162,7 +161,7 @@ Status Copy(const std::vector<Source>& sources, const std::vector<callout_buffer
   for (size_t i = 0; status.ok() && i < sources.size(); ++i) {
     status = QueueCopy(*device, sources[i], results[i], stream);
   }
-  Status waited = device->Check(driver->StreamSynchronize(stream), "cuStreamSynchronize", "results");
+  Status waited = device->Check(device->driver().StreamSynchronize(stream), "cuStreamSynchronize", "results");
   return status.ok() ? std::move(waited) : std::move(status);
 }
 

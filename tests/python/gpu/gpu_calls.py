@@ -89,7 +89,7 @@ def test_views_of_pinned_memory_on_demand():
     ("function", "code", "name"),
     [
         ("cuMemcpyDtoHAsync", 1, "CUDA_ERROR_INVALID_VALUE"),
-        ("cuEventRecord", 400, "CUDA_ERROR_INVALID_HANDLE"),
+        ("cuStreamWriteValue32", 400, "CUDA_ERROR_INVALID_HANDLE"),
         ("cuMemcpyHtoDAsync", 999, "CUDA_ERROR_UNKNOWN"),
     ],
 )
