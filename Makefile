@@ -21,7 +21,7 @@ package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
     -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
 
-.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs nightly aarch64 bench gpu-check gpu-test tpu-check soak lint format docs install wheels matrix clean distclean
+.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs nightly aarch64 bench gpu-check gpu-test tpu-check soak lint format docs install wheels matrix pure clean distclean
 help:
 	@echo 'make demo       train a small network with every kind of callback, and run it without Python'
 	@echo 'make test       build, then run the C++ and the Python tests'
@@ -40,8 +40,9 @@ help:
 	@echo 'make docs       check the documentation, run its examples, and build it as a site in build/docs'
 	@echo 'make host       build the command for programs without Python, build/host/bin/callout'
 	@echo 'make install    install the package into .venv'
-	@echo 'make wheels     build wheels into dist/'
+	@echo 'make wheels     build wheels and the source distribution into dist/, with SHA256SUMS'
 	@echo 'make matrix     test the wheels with every supported JAX'
+	@echo 'make pure       test the wheel without C++, which other systems get'
 	@echo 'make clean      remove what was built; make distclean: .venv and downloads too'
 
 $(STAMPS)/venv:
@@ -151,6 +152,9 @@ wheels: $(STAMPS)/cmake
 
 matrix:
 	scripts/jax_matrix.sh
+
+pure:
+	scripts/pure_wheel.sh
 
 clean:
 	rm -rf build dist $(STAMPS)/package

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds one wheel for each Python found (default 3.12 and 3.11) into dist/, repairs its platform tag
-# and checks its content; a wheel that is newer than what it is made of stays. Usage: build_wheels.sh [MINOR...]
+# Builds one wheel for each Python found (default 3.12 and 3.11) into dist/, repairs its platform tag and checks its content;
+# "sdist": the source distribution; "pure": of that, the wheel without C++ (docs/fallback.md). What is newer than what it is
+# made of stays. dist/SHA256SUMS has all of dist/. Usage: build_wheels.sh [MINOR|sdist|pure...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-minors=("$@")
-((${#minors[@]})) || minors=(3.12 3.11)
+wanted=("$@")
+((${#wanted[@]})) || wanted=(3.12 3.11 sdist pure)
+sources=(CMakeLists.txt LICENSE README.md cmake include pyproject.toml python requirements src scripts/build_wheels.sh)
 
 tools=build/wheel-tools
 if ! cmp -s requirements/wheel.txt "$tools/installed"; then
@@ -15,18 +17,45 @@ if ! cmp -s requirements/wheel.txt "$tools/installed"; then
   cp requirements/wheel.txt "$tools/installed"
 fi
 
+is_new() { # FILE
+  [[ -e $1 && -z $(find "${sources[@]}" -type f -newer "$1" -not -path '*/__pycache__/*' -print -quit) ]] || return 1
+  echo "$2: nothing has changed since it was built"
+}
+
+build_sdist() {
+  is_new "$(echo dist/callout-*.tar.gz)" sdist && return
+  echo "sdist: building"
+  rm -f dist/callout-*.tar.gz
+  "$tools/bin/python" -m build --sdist --outdir dist . > build/wheels/sdist.log 2>&1 || { cat build/wheels/sdist.log; exit 1; }
+  "$tools/bin/python" scripts/check_wheel.py dist/callout-*.tar.gz
+}
+
+# Out of the source distribution, which shows that this has all that it takes.
+build_pure() {
+  is_new "$(echo dist/callout-*-py3-none-any.whl)" 'wheel py3-none-any' && return
+  build_sdist
+  echo "wheel py3-none-any: building"
+  rm -f dist/callout-*-py3-none-any.whl
+  CALLOUT_PURE=1 "$tools/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist \
+    dist/callout-*.tar.gz < /dev/null
+  "$tools/bin/python" scripts/check_wheel.py dist/callout-*-py3-none-any.whl
+}
+
 built=0
 mkdir -p dist build/wheels
-for minor in "${minors[@]}"; do
+for minor in "${wanted[@]}"; do
+  if [[ $minor == sdist || $minor == pure ]]; then
+    "build_$minor"
+    built=$((built + 1))
+    continue
+  fi
   tag=cp${minor/./}
   if ! python=$(PYTHON='' scripts/find_python.sh "$minor" 2> "build/wheels/$tag.log"); then
     echo "wheel $tag: SKIPPED: $(paste -sd ';' "build/wheels/$tag.log")"
     continue
   fi
   wheel=$(echo dist/callout-*-"$tag"-*.whl)
-  if [[ -e $wheel && -z $(find CMakeLists.txt LICENSE README.md cmake include pyproject.toml python requirements src scripts/build_wheels.sh \
-    -type f -newer "$wheel" -not -path '*/__pycache__/*' -print -quit) ]]; then
-    echo "wheel $tag: nothing has changed since it was built"
+  if is_new "$wheel" "wheel $tag"; then
     built=$((built + 1))
     continue
   fi
@@ -44,3 +73,4 @@ for minor in "${minors[@]}"; do
   built=$((built + 1))
 done
 ((built)) || { echo "no wheel was built"; exit 1; }
+(cd dist && sha256sum callout-* > SHA256SUMS)

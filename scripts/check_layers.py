@@ -114,6 +114,7 @@ PYTHON: dict[str, set[str]] = {
         "_export",
         "_host_callback",
         "_measuring",
+        "_native",
         "_primitives",
         "_runtime",
         "_taps",

@@ -22,14 +22,7 @@ part() { # NAME COMMAND...
   fi
 }
 
-# What docs/fallback.md says goes by JAX's own callbacks.
-by_jax=(
-  tests/python/*/test_{pure_callback,io_callback,debug,tap,tap_sending,eager_taps,ordered,ordered_effects,results,errors}.py
-  tests/python/*/test_{checks,watch,sinks,csv,print,tensorboard,statistics,stats,barrier,register,threaded,threaded_runs}.py
-  tests/python/*/test_progress{,_bars,_carried,_compiled,_payloads,_transformations}.py
-  tests/python/*/test_host_callback_{barrier,call,devices,flags,print,tap,transformations}.py
-  tests/python/*/test_{live_lanes,shard_map,devices,refs,float0,python_numbers,context,full_queue,lifetime}.py
-)
+mapfile -t by_jax < <(scripts/by_jax_suites.sh)
 
 memory_model() { # a hundred times what `make test` samples
   cmake --preset dev && cmake --build --preset dev --target memory_model && build/dev/tests/memory_model/memory_model 100
@@ -48,6 +41,8 @@ for cell in "$1" "${@: -1}"; do # the ends; the matrix has made their environmen
   part "fallback-$jax" env CALLOUT_FALLBACK=always "build/matrix/${tag/./}-jax$jax/bin/python" -m pytest -q "${by_jax[@]}"
   part "programs-$jax" "build/matrix/${tag/./}-jax$jax/bin/python" tests/programs --seconds "$((seconds / 2))" --seed "$seed"
 done
+
+part pure scripts/pure_wheel.sh full "$1" "${@: -1}"
 
 if ((${#failed[@]})); then
   echo "::: FAILED: ${failed[*]}"

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of docs/abi.md and the lists of src/ffi/handlers.h from the core's tables of attributes.
+"""Writes what the core's tables of attributes and dtypes say elsewhere.
 
-Run it, with the package installed, after a change in src/attributes. `--check` only tells whether something is stale.
+That is the tables of docs/abi.md, the lists of src/ffi/handlers.h, and python/pure/_ext/tables.py, which is the tables
+themselves for the pure-Python wheel. Run it, with the package and its extension installed, after a change of these
+tables. `--check` only tells whether something is stale.
 """
 
+import pprint
 import re
+import runpy
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from callout import _ext
 from callout._custom_calls.target_attributes import Attribute, Table, tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +26,32 @@ TABLE = re.compile(
 # A paragraph of a comment that begins with these words.
 LIST = re.compile(r"^/// Attributes of (\S+):.*?\.\n", re.MULTILINE | re.DOTALL)
 WIDTH = 120
+PURE = "python/pure/_ext/tables.py"
+PURE_HEAD = '''# SPDX-License-Identifier: Apache-2.0
+# Generated: python scripts/write_attributes.py
+"""The tables of the FFI targets' attributes, and XLA's short names of dtypes with those of NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+'''
+PURE_TAIL = '''
+
+def target_attributes() -> dict[str, list[dict[str, Any]]]:
+    """The rows of each FFI target's table of attributes."""
+    return TARGET_ATTRIBUTES
+
+
+def callback_metrics() -> list[tuple[str, str, str, str]]:
+    """(key, name, type, help) each."""
+    return CALLBACK_METRICS
+
+
+def queue_metrics() -> list[tuple[str, str, str, str]]:
+    """(key, name, type, help) each."""
+    return QUEUE_METRICS
+'''
 
 
 def _type(row: Attribute) -> str:
@@ -66,9 +98,40 @@ def _list(match: re.Match[str]) -> str:
     return "".join(f"/// {line}\n" for line in lines)
 
 
+def _python(name: str, kind: str, value: object) -> str:
+    return f"{name}: {kind} = {pprint.pformat(value, width=WIDTH - 2, sort_dicts=False)}\n"
+
+
+def _pure() -> dict[str, tuple[str, object]]:
+    """The names of the pure tables, their types and values."""
+    return {
+        "DTYPE_NAMES": ("dict[str, str]", _ext.DTYPE_NAMES),
+        "CALLBACK_METRICS": ("list[tuple[str, str, str, str]]", _ext.callback_metrics()),
+        "QUEUE_METRICS": ("list[tuple[str, str, str, str]]", _ext.queue_metrics()),
+        "TARGET_ATTRIBUTES": ("dict[str, list[dict[str, Any]]]", _ext.target_attributes()),
+    }
+
+
+def _pure_is_stale() -> bool:
+    if not (ROOT / PURE).exists():
+        return True
+    there = runpy.run_path(str(ROOT / PURE))
+    return any(there.get(name) != value for name, (_, value) in _pure().items())
+
+
+def _write_pure() -> None:
+    tables_of = "\n".join(_python(name, kind, value) for name, (kind, value) in _pure().items())
+    (ROOT / PURE).write_text(PURE_HEAD + tables_of + PURE_TAIL)
+    subprocess.run(["ruff", "format", "--quiet", PURE], check=True, cwd=ROOT)
+
+
 def main() -> int:
-    """Writes both files, or tells which are stale."""
+    """Writes the files, or tells which are stale."""
     stale = []
+    if _pure_is_stale():
+        stale.append(PURE)
+        if "--check" not in sys.argv:
+            _write_pure()
     for name, pattern, write in (("docs/abi.md", TABLE, _table), ("src/ffi/handlers.h", LIST, _list)):
         path = ROOT / name
         text = path.read_text()

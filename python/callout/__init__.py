@@ -5,15 +5,9 @@
 microsecond. See the README and docs/.
 """
 
-import sysconfig as _sysconfig
 import typing as _typing
 from importlib import import_module as _import_module
 from importlib.metadata import version as _version
-from pathlib import Path as _Path
-
-if _sysconfig.get_config_var("Py_GIL_DISABLED"):
-    # Importing the extension would switch the GIL on for the whole process without a word.
-    raise ImportError("callout does not support free-threaded Python yet; use a build with the GIL")
 
 from ._base.config import config as config
 from ._base.errors import BarrierTimeout as BarrierTimeout
@@ -55,6 +49,8 @@ if _typing.TYPE_CHECKING:
     from ._measuring.profile.profile import profile as profile
     from ._measuring.report.report import report as report
     from ._measuring.stats import stats as stats
+    from ._native.headers import cmake_dir as cmake_dir
+    from ._native.headers import include_dir as include_dir
     from ._runtime.barrier import barrier_wait as barrier_wait
     from ._runtime.jit import jit as jit
     from ._taps.checks import check as check
@@ -101,6 +97,8 @@ _NAMES = {
     "locate_nans": "._taps.nans",
     "tap": "._taps.tap",
     "watch": "._taps.watch",
+    "cmake_dir": "._native.headers",
+    "include_dir": "._native.headers",
     "register": "._targets.register",
     "unregister": "._targets.register",
 }
@@ -121,34 +119,6 @@ if not _typing.TYPE_CHECKING:  # type checkers would take every name for one tha
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES, *_NAMES})
-
-
-def include_dir() -> str:
-    """The folder of the C++ headers, for `-I`.
-
-    Returns:
-        Its path.
-
-    Example:
-        >>> import pathlib
-        >>> (pathlib.Path(callout.include_dir()) / "callout" / "call.h").exists()
-        True
-    """
-    return str(_Path(__file__).parent / "include")
-
-
-def cmake_dir() -> str:
-    """The folder of the CMake package, for `-Dcallout_DIR=`.
-
-    Returns:
-        Its path.
-
-    Example:
-        >>> import pathlib
-        >>> pathlib.Path(callout.cmake_dir()).is_dir()
-        True
-    """
-    return str(_Path(__file__).parent / "lib" / "cmake" / "callout")
 
 
 _start()

@@ -16,6 +16,14 @@ def _version(package: str) -> str:
         return "not installed"
 
 
+def _wheel() -> str:
+    """What it is for: py3-none-any is the pure-Python one."""
+    told = metadata.distribution("callout").read_text("WHEEL") or ""
+    tags = [line.removeprefix("Tag: ") for line in told.splitlines() if line.startswith("Tag: ")]
+    pure = ", by JAX's own callbacks: docs/fallback.md" if "py3-none-any" in tags else ""
+    return (", ".join(tags) or "none") + pure
+
+
 def _cuda_driver() -> str:
     from . import _ext
 
@@ -112,6 +120,7 @@ def main() -> int:
         ("jaxlib", _version("jaxlib")),
         ("numpy, ml_dtypes", f"{_version('numpy')}, {_version('ml_dtypes')}"),
         ("Python", f"{platform.python_version()} on {platform.platform()}"),
+        ("wheel", _wheel()),
         ("core", str(_ext.__file__)),
         ("backends", ", ".join(f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices())),
         ("PJRT plugins", _plugins()),

@@ -351,6 +351,12 @@ def _after_init(_: None, error: BaseException, *args: Any) -> None:
         adopt(error, exception)
 
 
+@functools.cache
+def fast_path_is_translated() -> bool:
+    """Whether a jitted function's later calls can raise what its first one does: a core in Python cannot see to it."""
+    return _ext.translate_errors_of(jax.jit(_jit_places))
+
+
 def _jit_places() -> list[patches.Place]:
     """Names the places where jitted functions are made, and sees to those that there are. See python/src/jit_errors.cc."""
     maker = _jax_compat.jitted_function_maker()

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 
 from .. import _ext, _jax_compat
+from .._base import errors
 from .._base.patches import Place
 from .._primitives import effects
 from .._runtime import programs, tokens
@@ -59,6 +60,8 @@ def _flatten(node: _Node) -> tuple[tuple[Any], _ext.EndMarker]:
 
 def _fast_path_data(original: Any, executable: Any, out_tree: Any, args: Any, out: Any, found: Any, *rest: Any) -> Any:
     """Takes the place of the function that answers with what C++ dispatches a program by, or None."""
+    if not errors.fast_path_is_translated():  # a failure would be another there than at the first call
+        return NotImplemented
     if executable is None or not effects.are_ours_unordered(found) or _jax_compat.runtime_token_set() is None:
         return NotImplemented
     without = _jax_compat.without_effects(executable)

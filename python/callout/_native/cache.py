@@ -6,7 +6,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
-import fcntl
 import functools
 import hashlib
 import os
@@ -104,6 +103,8 @@ def _are_whole(files: Sequence[Path], sums: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
+    import fcntl  # not on Windows, which compiles nothing
+
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

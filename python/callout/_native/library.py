@@ -14,6 +14,7 @@ from typing import Any
 from .. import _ext
 from .compiler import CompileError, Compiler, build
 from .elf import exported_symbols
+from .headers import include_dir
 from .target import Library
 
 Functions = Sequence[str] | Mapping[str, Mapping[str, Any]] | None
@@ -46,7 +47,7 @@ def build_library(
     compiler: Compiler, files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[str], name: str
 ) -> tuple[Path, str]:
     """What `build` returns, for sources that find Callout's own headers."""
-    own = str(Path(__file__).parent.parent / "include")
+    own = include_dir()
     return build(compiler, files, flags, [*include_dirs, own], name)
 
 

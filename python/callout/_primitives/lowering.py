@@ -34,10 +34,14 @@ def not_supported(platforms: Iterable[str], supported: Sequence[str] = PLATFORMS
     what = "kernels for cuda" if tuple(supported) == ("cuda",) else "callbacks"
     branches = ", ".join(f"{platform}=..." for platform in supported)
     platforms = list(platforms)
-    text = (
-        f"callout: {what} are not supported on platform {', '.join(platforms)}; supported: {', '.join(supported)}. "
-        f"jax.lax.platform_dependent({branches}, default=...) keeps one out of the other platforms' programs"
-    )
+    text = f"callout: {what} are not supported on platform {', '.join(platforms)}; "
+    if supported:
+        text += (
+            f"supported: {', '.join(supported)}. jax.lax.platform_dependent({branches}, default=...) keeps one out of the "
+            "other platforms' programs"
+        )
+    else:
+        text += "the pure-Python wheel has a native path on no platform"
     return text + (policy.remedy(platforms) if tuple(supported) == PLATFORMS else "")
 
 

@@ -17,6 +17,7 @@ import hashlib
 import os
 from pathlib import Path
 
+import core_only
 import pytest
 
 PLATFORM = os.environ.get("CALLOUT_TEST_PLATFORM", "cpu")
@@ -98,6 +99,8 @@ def report() -> list[str]:
 
 def mark(item: pytest.Item) -> None:
     """Before a test: skips or expects to fail what its marks say of the platform, or of JAX's own callbacks."""
+    if (reason := core_only.reason_against(getattr(item, "originalname", item.name))) is not None:
+        pytest.skip(reason)
     if BY_FALLBACK:
         for marker in item.iter_markers("native_only"):
             (reason,) = marker.args

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program calls: a Python function, a sink, or what looks at values, behind one interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import live, log
+from ..failures import FAILED_PRECONDITION, Failure, fail
+from ..process.threads import keep_spare
+from .counters import counters_for
+
+if TYPE_CHECKING:
+    from ..delivery.record import Record
+
+Specs = Sequence[tuple[Sequence[int], Any]]
+
+# What an inspector wants to be delivered.
+NOTHING, NOTICE, RECORD = range(3)
+
+
+class Callback:
+    """A callback, kept alive by this object."""
+
+    lane = "python"
+    inspects = False  # whether `inspect` looks at records before they are sent
+    log_source = log.CORE
+    refusal = ""  # of calls for a result
+
+    def __init__(self, label: str):
+        keep_spare()
+        self._label = label
+        self._id = live.new_id()
+        live.callbacks[self._id] = label
+        self.counters = counters_for(label, self)
+
+    def __del__(self) -> None:
+        live.callbacks.pop(getattr(self, "_id", 0), None)
+
+    @property
+    def label(self) -> str:
+        """What people read."""
+        return self._label
+
+    @property
+    def id(self) -> int:
+        """Of no other callback, ever."""
+        return self._id
+
+    @property
+    def is_native(self) -> bool:
+        """Whether Python functions do not wait for it, nor it for them: it has another queue."""
+        return self.lane == "native"
+
+    def call(self, arrays: Sequence[np.ndarray], specs: Specs, ordinal: int) -> list[np.ndarray]:
+        """The results of these shapes and dtypes."""
+        del arrays, specs, ordinal
+        fail(FAILED_PRECONDITION, self.refusal or f"'{self.label}' takes taps; it cannot be called for a result")
+
+    def deliver(self, record: Record) -> None:
+        """Takes a tap's record, on the lane's thread."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """When a batch is over, before a barrier takes its records for delivered."""
+
+    def inspect(self, record: Record) -> int:
+        """Looks at a record before it is sent: what is to be delivered."""
+        del record
+        return RECORD
+
+    def add_tap_error(self, ordinal: int, failure: Failure) -> None:
+        """Lets the next barrier raise a failure of a call."""
+        del ordinal, failure

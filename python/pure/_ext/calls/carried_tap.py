@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints and progress bars that a program carries as text, made by the package when the first record comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from ..delivery.record import Record
+from ..text.value_print import parse
+from .callback import Callback
+
+
+class CarriedTap(Callback):
+    """What `make` makes of the payload gets the records."""
+
+    def __init__(self, label: str, payload: str, make: Callable[[str], Callback]):
+        super().__init__(label)
+        self._payload = payload
+        self._make = make
+        self._made: Callback | None = None
+
+    def deliver(self, record: Record) -> None:
+        """To what is made then."""
+        if self._made is None:
+            self._made = self._make(self._payload)
+            self.log_source = self._made.log_source
+        self._made.deliver(record)
+
+
+def make_print(label: str, payload: str) -> Callback:
+    """Failure for a payload that is none."""
+    parse(payload)
+
+    def make(text: str) -> Callback:
+        from callout._host_callback import targets
+
+        made: Any = targets.carried_print(text)
+        return cast("Callback", made)
+
+    return CarriedTap(label, payload, make)
+
+
+def make_bar(label: str, payload: str) -> Callback:
+    """What is wrong with the payload is said when the first record comes."""
+
+    def make(text: str) -> Callback:
+        from callout.progress import _carried
+
+        made: Any = _carried.carried_bar(text)
+        return cast("Callback", made)
+
+    return CarriedTap(label, payload, make)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thread that drains queues. It runs while there is something to deliver, and waits for more until it is parked."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from .. import log
+from ..dtypes import shape_of, total_bytes
+from ..failures import text_of
+from ..process.in_flight import DELIVERY, Scope
+from . import errors
+from .bounded_queue import BoundedQueue
+from .record import Record
+
+if TYPE_CHECKING:
+    from ..calls.callback import Callback
+
+# A batch ends after so many records or so long, so that barriers see progress.
+_MOST_RECORDS = 256
+_MOST_SECONDS = 2e-3
+_SLICE_S = 0.1
+
+_current = threading.local()
+
+
+def on_delivery_thread() -> bool:
+    """Whether this is one."""
+    return getattr(_current, "is_delivering", False)
+
+
+class DeliveryThread:
+    """Of one lane; several devices may share it."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.lock = threading.Lock()
+        self.is_running = False
+        self.is_idle = False
+        self._queues: list[BoundedQueue] = []
+        self._work = threading.Condition(self.lock)
+        self._progress = threading.Condition(self.lock)
+        self._ends = False  # when there is no work, or at once if it is stopped
+        self._is_stopped = False
+
+    def add_queue(self, lane: str, ordinal: int, capacity: int) -> BoundedQueue:
+        """A queue that it drains from now on."""
+        queue = BoundedQueue(lane, ordinal, capacity, self.lock)
+        with self.lock:
+            self._queues = [*self._queues, queue]
+        return queue
+
+    def wake(self) -> None:
+        """There is work. Requires the lock."""
+        if self.is_idle:
+            self._work.notify()
+        elif not self.is_running and not self._is_stopped:
+            self._start()
+
+    def _start(self) -> None:
+        self._ends = False
+        self.is_running = True
+        try:
+            threading.Thread(target=self._run, name=self.name, daemon=True).start()
+        except RuntimeError:  # the interpreter is going away
+            self.is_running = False
+
+    def wait_for(self, queue: BoundedQueue, number: int, deadline: float) -> bool:
+        """Whether the record of this number is delivered before the deadline. In slices, for Ctrl-C."""
+        with self.lock:
+            while queue.delivered < number:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._progress.wait(min(left, _SLICE_S))
+        return True
+
+    def end(self, deadline: float, stops: bool) -> bool:
+        """Ends the thread; with `stops`, before it is done and for good. Whether it has ended before the deadline."""
+        with self.lock:
+            self._ends = True
+            self._is_stopped |= stops
+            self._work.notify()
+            while self.is_running:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._progress.wait(min(left, _SLICE_S))
+        return True
+
+    def _run(self) -> None:
+        _current.is_delivering = True
+        while self._has_work():
+            touched: list[Callback] = []
+            drained = [(queue, self._drain(queue, touched)) for queue in self._queues]
+            self._flush(touched)
+            touched.clear()
+            with self.lock:
+                for queue, count in drained:
+                    queue.delivered += count
+                self._progress.notify_all()
+
+    def _has_work(self) -> bool:
+        """Waits for some; False if the thread is to end."""
+        with self.lock:
+            while True:
+                if self._is_stopped or (self._ends and not any(queue.records for queue in self._queues)):
+                    self.is_running = False
+                    self._progress.notify_all()
+                    return False
+                if any(queue.records for queue in self._queues):
+                    return True
+                self.is_idle = True
+                self._work.wait()
+                self.is_idle = False
+
+    def _drain(self, queue: BoundedQueue, touched: list[Callback]) -> int:
+        """How many records it took out."""
+        end = time.monotonic() + _MOST_SECONDS
+        count = 0
+        while queue.records and count < _MOST_RECORDS and not self._is_stopped:
+            callback, record, charged = queue.records.popleft()
+            if not any(one is callback for one in touched):
+                touched.append(callback)
+            self._deliver(callback, record)
+            del callback, record  # nothing is held while this waits
+            count += 1
+            with self.lock:
+                queue.release(charged)
+            if time.monotonic() > end:
+                break
+        return count
+
+    def _deliver(self, callback: Callback, record: Record) -> None:
+        if log.is_enabled(logging.DEBUG):
+            shapes = "".join(f" {shape_of(array)}" for array in record.arrays)
+            text = f"record of '{callback.label}' received from device {record.ordinal}:{shapes}"
+            log.log(logging.DEBUG, text, callback.log_source)
+        bytes_ = total_bytes(record.arrays)
+        failed = True
+        start = time.perf_counter()
+        try:
+            with Scope(DELIVERY, callback.id, record.ordinal):
+                callback.deliver(record)
+            failed = False
+        except BaseException as error:  # noqa: BLE001 - the next barrier raises it
+            self._add_error(callback, record.ordinal, error)
+        callback.counters.ran(bytes_, time.perf_counter() - start, failed)
+
+    def _flush(self, touched: list[Callback]) -> None:
+        for callback in touched:
+            try:
+                callback.flush()
+            except BaseException as error:  # noqa: BLE001 - as above
+                callback.counters.add("errors")
+                self._add_error(callback, -1, error)
+
+    def _add_error(self, callback: Callback, ordinal: int, error: BaseException) -> None:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        error.__traceback__ = trace  # whoever keeps it keeps none of this
+        errors.add(callback, ordinal, text_of(error))

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks of what may be used in a forked child, and whether this is one."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+_locks: list[threading.Lock] = []
+_is_child = False
+
+
+def fork_lock() -> threading.Lock:
+    """A lock that is free in a forked child, with what it guards whole. For what there is one of in a process."""
+    lock = threading.Lock()
+    _locks.append(lock)
+    return lock
+
+
+def is_forked_child() -> bool:
+    """Whether this process was forked from one that had imported callout."""
+    return _is_child
+
+
+def _before() -> None:
+    for lock in _locks:
+        lock.acquire()
+
+
+def _after_in_parent() -> None:
+    for lock in reversed(_locks):
+        lock.release()
+
+
+def _after_in_child() -> None:
+    global _is_child
+    _is_child = True
+    _after_in_parent()
+
+
+if hasattr(os, "register_at_fork"):  # systems that fork
+    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

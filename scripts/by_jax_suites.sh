@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Prints the files of the tests of what docs/fallback.md says goes by JAX's own callbacks. Usage: by_jax_suites.sh [quick]
+# quick: those that reach every part of the core in Python, in two minutes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+suites=(barrier checks csv debug eager_taps errors full_queue host_callback_print io_callback print pure_callback register
+  results sinks stats tap watch)
+[[ ${1:-} == quick ]] || suites+=(context devices float0 host_callback_{barrier,call,devices,flags,tap,transformations}
+  lifetime live_lanes ordered ordered_effects progress progress_{bars,carried,compiled,payloads,transformations} python_numbers
+  refs shard_map statistics tap_sending tensorboard threaded threaded_runs)
+for suite in "${suites[@]}"; do
+  find tests/python -name "test_$suite.py" | grep . || { echo "no suite $suite" >&2; exit 1; }
+done

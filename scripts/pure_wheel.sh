@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the wheel without C++, sees which systems pip chooses it for, and tests it, installed, with one JAX or more; the
+# environments are kept in build/pure. Usage: pure_wheel.sh [full] [MINOR:JAX...]  full: every suite that it can pass.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+size=quick
+[[ ${1:-} != full ]] || { size=full; shift; }
+cells=("$@")
+((${#cells[@]})) || cells=(3.11:0.10.2)
+mkdir -p build/pure
+scripts/build_wheels.sh pure
+wheel=$(echo "$PWD"/dist/callout-*-py3-none-any.whl)
+
+# What pip takes of dist/ for a system, beside the wheels with the core that are there.
+chosen() { # PYTHON MINOR ABI PLATFORM
+  rm -rf build/pure/chosen
+  "$1" -m pip download --quiet --disable-pip-version-check --no-index --no-deps --only-binary :all: --find-links dist \
+    --python-version "$2" --implementation cp --abi "$3" --platform "$4" --dest build/pure/chosen callout > /dev/null
+  basename build/pure/chosen/*.whl
+}
+
+check_choice() { # PYTHON
+  local python=$1 told
+  for told in '3.12 cp312 macosx_14_0_arm64' '3.12 cp312 win_amd64' '3.12 cp312 manylinux_2_35_aarch64' \
+    '3.14 cp314t manylinux_2_35_x86_64' '3.15 cp315 manylinux_2_35_x86_64'; do
+    # shellcheck disable=SC2086 - three words
+    [[ $(chosen "$python" $told) == *-py3-none-any.whl ]] || { echo "pure: pip takes another wheel for $told"; return 1; }
+  done
+  [[ ! -e $(echo dist/callout-*-cp312-*manylinux_2_35_x86_64.whl) ]] ||
+    [[ $(chosen "$python" 3.12 cp312 manylinux_2_35_x86_64) == *-cp312-* ]] ||
+    { echo "pure: pip takes the pure wheel where one with the core fits"; return 1; }
+  echo "pip takes the pure wheel on macOS, Windows, aarch64, free-threaded and newer Pythons"
+}
+
+failed=0
+for cell in "${cells[@]}"; do
+  minor=${cell%%:*} jax=${cell#*:}
+  venv=build/pure/py$minor-jax$jax
+  if ! python=$(PYTHON='' scripts/find_python.sh "$minor" 2> /dev/null); then
+    echo "pure: Python $minor: SKIPPED: not found"
+    continue
+  fi
+  grep -vE '^jax(lib)?==' requirements/constraints.txt > build/pure/constraints.txt
+  made_of="$python $jax $(sha256sum < build/pure/constraints.txt)"
+  if [[ $(cat "$venv/made-of" 2> /dev/null) != "$made_of" ]]; then
+    "$python" -m venv --clear "$venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c build/pure/constraints.txt \
+      "jax==$jax" "jaxlib==$jax" numpy ml_dtypes tqdm flatbuffers pytest hypothesis pandas tensorboard prometheus_client
+    echo "$made_of" > "$venv/made-of"
+  fi
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$wheel"
+  check_choice "$venv/bin/python" || failed=1
+  "$venv/bin/python" -m callout.doctor > "$venv.doctor" 2>&1 || { cat "$venv.doctor"; failed=1; }
+  grep '^wheel ' "$venv.doctor"
+  status=0
+  mapfile -t suites < <(scripts/by_jax_suites.sh "$size")
+  printf '%s\0' "${suites[@]}" | CALLOUT_FALLBACK=always xargs -0 -P "$(nproc)" -n "$(((${#suites[@]} + 1) / 2))" \
+    bash -c '"$0" -m pytest -q -p no:cacheprovider "$@" < /dev/null > "$(mktemp "'"$venv"'.XXXXXX.log")" 2>&1' \
+    "$venv/bin/python" || status=1
+  count() { # OUTCOME
+    tail -q -n 1 "$venv".*.log | grep -oE "[0-9]+ $1" | awk '{ n += $1 } END { print n + 0 }'
+  }
+  ((status == 0)) || { tail -n 200 "$venv".*.log; failed=1; }
+  grep -hE '^(SKIPPED|FAILED|ERROR) ' "$venv".*.log || true
+  echo "pure: Python $minor, JAX $jax: $(count passed) passed, $(count skipped) skipped, $(count failed) failed, $(count error) errors"
+  rm -f "$venv".*.log
+done
+exit "$failed"
