@@ -42,9 +42,10 @@ TEST(TargetsTest, HandlersAreThoseOfTheName) {
   for (const char* name : {"callout.v1.buffer", "callout.v1.call"}) {
     ExpectHandlers(name, "cpu", &callout_v1_call_instantiate, nullptr, &callout_v1_call_execute);
   }
-  ExpectHandlers("callout.v1.call", "cuda", &callout_v1_cuda_call_instantiate, nullptr, &callout_v1_cuda_call_execute);
+  ExpectHandlers("callout.v1.call", "cuda", &callout_v1_cuda_call_instantiate, &callout_v1_cuda_call_initialize,
+                 &callout_v1_cuda_call_execute);
   ExpectHandlers("callout.v1.check", "cpu", nullptr, nullptr, &callout_v1_check_execute);
-  ExpectHandlers("callout.v1.check", "cuda", &callout_v1_cuda_check_instantiate, nullptr,
+  ExpectHandlers("callout.v1.check", "cuda", &callout_v1_cuda_check_instantiate, &callout_v1_cuda_check_initialize,
                  &callout_v1_cuda_check_execute);
   ExpectHandlers("callout.v1.image", "cuda", &callout_v1_image_instantiate, &callout_v1_image_initialize,
                  &callout_v1_image_execute);
