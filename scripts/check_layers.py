@@ -97,7 +97,7 @@ PYTHON: dict[str, set[str]] = {
     "_calls": {"_base", "_ext", "_jax_compat", "_primitives", "_runtime", "_targets"},
     "_export": {"_custom_calls", "_ext", "_jax_compat", "_primitives"},
     "_taps": {"_base", "_ext", "_jax_compat", "_primitives", "_runtime", "_targets"},
-    "progress": {"_base", "_ext", "_jax_compat", "_primitives", "_targets"},
+    "progress": {"_base", "_ext", "_jax_compat", "_primitives", "_runtime", "_targets"},
     "_host_callback": {"_base", "_calls", "_ext", "_jax_compat", "_measuring", "_runtime", "_targets"},
     "_native": {"_base", "_calls", "_custom_calls", "_ext", "_primitives", "_targets"},
     "buffer_callback": {"_base", "_calls", "_ext", "_primitives", "_targets"},

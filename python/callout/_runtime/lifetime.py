@@ -8,7 +8,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +96,26 @@ class _ExitWait:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_last: list[Callable[[], None]] = []
+
+
+def at_end(function: Callable[[], None]) -> None:
+    """Has `function` called at exit, when everything has been delivered; in forked children, too.
+
+    Python's own `atexit` begins with what was registered last, so a module that is imported later would be asked before.
+    """
+    _last.append(function)
+
+
 def _at_exit() -> None:
-    if _ext.is_forked_child():
-        return
-    wait = _ExitWait(config.exit_timeout_s)
-    with wait.interruptible():
-        _end(wait)
+    try:
+        if not _ext.is_forked_child():
+            wait = _ExitWait(config.exit_timeout_s)
+            with wait.interruptible():
+                _end(wait)
+    finally:
+        for function in _last:
+            function()
 
 
 def _end(wait: _ExitWait) -> None:

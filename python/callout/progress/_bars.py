@@ -11,7 +11,6 @@ that was wrong, because two programs ran there at once, their next message opens
 
 from __future__ import annotations
 
-import atexit
 import collections
 import contextlib
 import threading
@@ -22,6 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._runtime import lifetime
 from ._settings import Settings, loop_class
 
 FIRST, LAST = 1, 2
@@ -314,4 +314,4 @@ def _number(values: np.ndarray) -> Any:
 
 
 board = _Board()
-atexit.register(board.close)
+lifetime.at_end(board.close)
