@@ -54,6 +54,7 @@ nb::tuple BufferTypes() {
 CallbackHandle MakeBuffer(const std::string& label, const nb::object& function, const nb::object& unflatten_out,
                           const nb::object& unflatten, bool numpy_only) {
   DropGarbage();
+  (void)BufferTypes();  // its arguments are of them, and nobody needs to have asked for the names
   return {std::make_shared<BufferCallback>(label, BufferSignature{.function = Share(function),
                                                                   .unflatten_out = Share(unflatten_out),
                                                                   .unflatten = Share(unflatten),
