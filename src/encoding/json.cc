@@ -177,7 +177,8 @@ std::optional<Json> ParseJson(std::string_view text) {
 }
 
 void AppendJsonString(std::string_view text, std::string& out) {
-  const auto is_plain = [](char c) { return c >= 0x20 && c != 0x7f && c != '"' && c != '\\'; };
+  // A char has no sign on aarch64.
+  const auto is_plain = [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; };
   if (std::all_of(text.begin(), text.end(), is_plain)) {  // names mostly are
     out.append(1, '"').append(text).append(1, '"');
     return;

@@ -33,5 +33,12 @@ TEST(JsonTest, RefusesWhatIsNone) {
   EXPECT_EQ(ParseJson("9223372036854775808")->Integer(), std::nullopt);
 }
 
+TEST(JsonTest, WritesNoByteThatIsNotUtf8) {
+  std::string text;
+  AppendJsonString("a\xff\x80", text);
+  AppendJsonString("\xc3\xa9", text);
+  EXPECT_EQ(text, "\"a\\ufffd\\ufffd\"\"\xc3\xa9\"");
+}
+
 }  // namespace
 }  // namespace callout::internal
