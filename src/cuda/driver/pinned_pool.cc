@@ -129,12 +129,21 @@ PinnedPool::Blocks PinnedPool::TakeSurplus() {
   for (auto size = reserved_.begin(); size != reserved_.end(); size = reserved_.upper_bound(*size)) reserved += *size;
   const size_t bound = std::max(most_kept_, reserved);
   Blocks surplus;
-  while (kept_bytes_ > bound) {
-    kept_bytes_ -= kept_.front().bytes;
-    surplus.push_back(std::move(kept_.front()));
-    kept_.pop_front();
+  for (auto block = kept_.begin(); kept_bytes_ > bound && block != kept_.end();) {
+    if (IsLastReserved(*block)) {
+      ++block;
+      continue;
+    }
+    kept_bytes_ -= block->bytes;
+    surplus.push_back(std::move(*block));
+    block = kept_.erase(block);
   }
   return surplus;
+}
+
+bool PinnedPool::IsLastReserved(const PinnedBlock& block) const {
+  const auto is_alike = [&](const PinnedBlock& kept) { return kept.bytes == block.bytes; };
+  return reserved_.contains(block.bytes) && std::count_if(kept_.begin(), kept_.end(), is_alike) == 1;
 }
 
 Status PinnedPool::Prepare(size_t bytes) {

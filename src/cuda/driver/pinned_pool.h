@@ -90,6 +90,7 @@ class PinnedPool {
   Result<PinnedBlock> Allocate(size_t usable);
   bool IsFree(PinnedBlock& block) const;
   Blocks TakeSurplus() CALLOUT_REQUIRES(mutex_);
+  bool IsLastReserved(const PinnedBlock& block) const CALLOUT_REQUIRES(mutex_);
   static void Destroy(Blocks&& blocks);
   Blocks TakeAll();
 

@@ -171,6 +171,22 @@ TEST_P(PinnedPoolTest, ReservedBlocksOfTwoSizesAreBothKept) {
   EXPECT_EQ(allocated(), 2);
 }
 
+TEST_P(PinnedPoolTest, ReservedBlockStaysWhereBlocksOfOtherSizesAreTooMany) {
+  const auto pool = SmallPool();
+  constexpr size_t kReserved = kSmallBound / 2;
+  pool->Reserve(kReserved);
+  pool->GiveBack(Take(pool->Take(kReserved)));  // the oldest
+  std::vector<PinnedBlock> others;
+  for (int i = 0; i < 3; ++i) others.push_back(Take(pool->Take(kSmallBound / 4)));
+  for (PinnedBlock& block : others) pool->GiveBack(std::move(block));
+  EXPECT_LE(pool->kept_bytes(), kSmallBound);
+  EXPECT_EQ(allocated(), 4);
+  PinnedBlock block = Take(pool->Take(kReserved));
+  EXPECT_EQ(allocated(), 4);
+  pool->GiveBack(std::move(block));
+  pool->Unreserve(kReserved);
+}
+
 TEST_P(PinnedPoolTest, PreparedBlockIsTheOneThatIsTaken) {
   const auto pool = Pool();
   ASSERT_THAT(pool->Prepare(5000), IsOk());
