@@ -81,6 +81,15 @@ TEST_F(WatchdogTest, ReportsOfGpusSayWhatXlaDoesThere) {
   EXPECT_THAT(report, HasSubstr("--xla_gpu_executable_terminate_timeout=600"));
 }
 
+TEST_F(WatchdogTest, ReportsOfDeliveriesSayNothingOfGpusWhichDoNotWaitForThem) {
+  NoteGpu(40);
+  NoteGpu(41);
+  const auto callback = Bind("watchdog.delivery");
+  const InFlightScope scope(Activity::kDelivery, callback->id(), 40, 0);
+  SetHangReportSeconds(0.01);
+  EXPECT_THAT(log_.WaitFor("'watchdog.delivery'"), Not(HasSubstr("GPU")));
+}
+
 TEST_F(WatchdogTest, ReportsOfOtherDevicesSayNothingOfGpus) {
   NoteGpu(40);
   NoteGpu(41);
