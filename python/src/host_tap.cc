@@ -8,7 +8,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +28,13 @@ namespace nb = nanobind;
 
 namespace callout::python {
 namespace {
+
+// What nanobind would make of it, of those that are thrown here.
+nb::object AsPython(const std::exception& error) {
+  const bool is_type = dynamic_cast<const nb::builtin_exception*>(&error) != nullptr;
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return nb::handle(is_type ? PyExc_TypeError : is_memory ? PyExc_MemoryError : PyExc_RuntimeError)(error.what());
+}
 
 // Of a tap in one program. The last operand is the number of the device among the program's if `ordinals` has several;
 // the one before it the step, if the site has one. `threaded`: the first is a token, and the result.
@@ -52,6 +61,8 @@ class HostTap {
       Push(arrays, &ordinal);
     } catch (nb::python_error& error) {
       told_.attr("fail")(error.value(), ordinal);
+    } catch (const std::exception& error) {
+      told_.attr("fail")(AsPython(error), ordinal);
     }
     return threaded_ ? nb::make_tuple(arrays[0]) : answer_;
   }
@@ -78,7 +89,8 @@ class HostTap {
   void Push(const nb::args& arrays, int32_t* ordinal) {
     const ArrayBuffers given(nb::borrow<nb::sequence>(arrays));
     if (!layout_.has_value()) {
-      return PushBuffers(std::span(given.data(), given.size()).subspan(threaded_ ? 1 : 0), ordinal);
+      const std::span all(given.data(), given.size());
+      return PushBuffers(all.subspan(threaded_ && !all.empty() ? 1 : 0), ordinal);
     }
     if (given.size() != 1 || given.data()->size_bytes < layout_->bytes()) {
       throw nb::type_error("callout: what the program sent is not what was packed");
@@ -96,18 +108,25 @@ class HostTap {
       }
       *ordinal = ordinals_.front();
     } else {
-      *ordinal = ordinals_.at(*static_cast<const uint32_t*>(buffers.back().data));
-      buffers = buffers.first(buffers.size() - 1);
+      const std::optional<int64_t> number = internal::FirstInteger(TakeLast(&buffers));
+      if (!number || *number < 0 || static_cast<uint64_t>(*number) >= ordinals_.size()) {
+        throw nb::type_error("callout: the program sent no number of one of its devices");
+      }
+      *ordinal = ordinals_[static_cast<size_t>(*number)];
     }
     std::optional<int64_t> step;
-    if (has_step_) {
-      step = internal::FirstInteger(buffers.back());  // under vmap the first one counts
-      buffers = buffers.first(buffers.size() - 1);
-    }
+    if (has_step_) step = internal::FirstInteger(TakeLast(&buffers));  // under vmap the first one counts
     if (!callback_.is_valid() || callback_.is_none()) callback_ = Find();
     const auto callback = nb::cast<CallbackHandle>(callback_);
     if (tap_ == nullptr) tap_ = std::make_unique<EagerTap>(callback, encoded_);
     if (tap_->Admit(*ordinal, step)) tap_->Send(callback, buffers, *ordinal, step);
+  }
+
+  static const callout_buffer& TakeLast(std::span<const callout_buffer>* buffers) {
+    if (buffers->empty()) throw nb::type_error("callout: the program sent fewer arrays than it was lowered with");
+    const callout_buffer& last = buffers->back();
+    *buffers = buffers->first(buffers->size() - 1);
+    return last;
   }
 
   nb::object Find() const {
