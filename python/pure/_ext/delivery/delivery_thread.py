@@ -12,6 +12,7 @@ from .. import log
 from ..dtypes import shape_of, total_bytes
 from ..failures import text_of
 from ..process.in_flight import DELIVERY, Scope
+from ..process.threads import keep_denormals
 from . import errors
 from .bounded_queue import BoundedQueue
 from .record import Record
@@ -93,6 +94,7 @@ class DeliveryThread:
 
     def _run(self) -> None:
         _current.is_delivering = True
+        keep_denormals()
         while self._has_work():
             touched: list[Callback] = []
             drained = [(queue, self._drain(queue, touched)) for queue in self._queues]
