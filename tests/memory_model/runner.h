@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a model is run: all executions with few switches between threads, or a sample of those with many. Every model is
-// also run with weaker orders than the source has, and must notice, or it would prove nothing.
+// How a model is run: all executions with few switches between threads, or a sample of those with many. A model
+// that names orders is also run with weaker ones than the source has, and must notice.
 #pragma once
 
 #include <cstdint>

@@ -194,6 +194,7 @@ void PinnedPool::Destroy(Blocks&& blocks) {
 }
 
 PinnedPools::~PinnedPools() {
+  if (ProcessIsForkedChild()) return;  // another thread may have held the locks when the process was forked
   const MutexLock lock(mutex_);
   for (const auto& [ordinal, of_device] : pools_) {
     for (const size_t bytes : of_device.reserved) of_device.pool->Unreserve(bytes);

@@ -47,7 +47,8 @@ void Reaper::Take(const Remains& remains) noexcept {
 }
 
 void Reaper::Start() {
-  if (thread_.joinable()) thread_.join();  // it has done everything but return
+  // It has done everything but return, for which nobody waits: the driver has destructors of its own for its threads.
+  if (thread_.joinable()) thread_.detach();
   thread_ = std::thread([this] { Run(); });
   running_ = true;
 }
