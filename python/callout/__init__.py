@@ -5,6 +5,7 @@
 microsecond. See the README and docs/.
 """
 
+import sys as _sys
 import typing as _typing
 from importlib import import_module as _import_module
 from importlib.metadata import version as _version
@@ -104,17 +105,37 @@ _NAMES = {
 }
 
 
+_AT_ONCE = [
+    "BarrierTimeout",
+    "CallbackError",
+    "CheckError",
+    "ForkError",
+    "NonFiniteError",
+    "NonFiniteWarning",
+    "RegistrationError",
+    "ResultError",
+    "TapError",
+    "UnboundNameError",
+    "config",
+    "last_error",
+    "options",
+    "reraise",
+]
+
+
 def _import_when_asked_for(name: str) -> _typing.Any:
     if name in _MODULES:
         return _import_module(f"{__name__}.{name}")
     if name not in _NAMES:
-        raise AttributeError(f"module 'callout' has no attribute '{name}'")
+        this = _sys.modules[__name__]  # whose names Python suggests others of
+        raise AttributeError(f"module 'callout' has no attribute '{name}'", name=name, obj=this)
     value = globals()[name] = getattr(_import_module(_NAMES[name], __name__), name)
     return value
 
 
 if not _typing.TYPE_CHECKING:  # type checkers would take every name for one that is there
     __getattr__ = _import_when_asked_for
+    __all__ = sorted([*_AT_ONCE, *_MODULES, *_NAMES])  # else a star imports only what was asked for before
 
 
 def __dir__() -> list[str]:

@@ -46,9 +46,19 @@ def test_type_checkers_see_the_names_that_come_later():
     assert set(said) <= set(dir(callout))
 
 
+def test_a_star_imports_every_public_name():
+    names = {}
+    exec("from callout import *", names)
+    lines = ast.parse(Path(callout.__file__).read_text()).body
+    at_once = {alias.asname for line in lines if isinstance(line, ast.ImportFrom) for alias in line.names}
+    public = {name for name in {*at_once, *said_to_type_checkers()} if not name.startswith("_")}
+    assert set(names) - {"__builtins__"} == public
+
+
 def test_a_name_that_does_not_exist_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="module 'callout' has no attribute 'tpa'"):
+    with pytest.raises(AttributeError, match="module 'callout' has no attribute 'tpa'") as caught:
         callout.tpa  # noqa: B018
+    assert (caught.value.name, caught.value.obj) == ("tpa", callout)  # for what Python suggests
 
 
 def test_a_program_that_was_exported_elsewhere_runs_in_a_process_that_has_used_no_name_yet(run, tmp_path):
