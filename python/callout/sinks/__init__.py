@@ -149,7 +149,7 @@ class JsonLines(FileSink):
         Raises:
             RegistrationError: the file cannot be opened, or is being written already.
         """
-        self._open("jsonl", path, {"name": "json_lines", **file}, fields=bool(fields))
+        self._open("jsonl", path, file, fields=bool(fields))
 
 
 class Csv(FileSink):

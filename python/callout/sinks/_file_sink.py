@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypedDict
 
@@ -34,6 +36,9 @@ class RotatedFileOptions(FileOptions, total=False):
     keep: int | None
 
 
+_DEFAULTS: Mapping[str, Any] = {"append": False, "replace": False, "fsync": "never", "rotate_bytes": None, "keep": None}
+
+
 class FileSink(NativeSink):
     """A sink that writes the file at `path`, which no other sink or process may be writing.
 
@@ -52,6 +57,24 @@ class FileSink(NativeSink):
 
     path: str
     _OPTIONS: ClassVar[type[FileOptions]] = FileOptions
+    _NAME: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        """Has `inspect.signature`, and so `help` and notebooks, show the options in the place of `**file`."""
+        cls._NAME = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        own = inspect.signature(cls.__init__)
+        options = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=cls._NAME if name == "name" else _DEFAULTS[name],
+                annotation=getattr(annotation, "__forward_arg__", annotation),
+            )
+            for name, annotation in cls._OPTIONS.__annotations__.items()
+        ]
+        named = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        if len(named) < len(own.parameters):
+            vars(cls)["__init__"].__signature__ = own.replace(parameters=[*named, *options])
 
     def close(self) -> None:
         """Waits for what is queued, writes it and lets go of the file, for another sink or program; again does nothing.
@@ -73,7 +96,8 @@ class FileSink(NativeSink):
         """
         sink = type(self).__name__
         if unknown := sorted(set(file) - set(self._OPTIONS.__annotations__)):
-            raise TypeError(f"callout.sinks.{sink}: unexpected arguments: {', '.join(unknown)}")
+            known = ", ".join(self._OPTIONS.__annotations__)
+            raise TypeError(f"callout.sinks.{sink}: unexpected arguments: expected {known}, got {', '.join(unknown)}")
         rotate, kept = (at_least_one(sink, which, file.get(which)) for which in ("rotate_bytes", "keep"))
         if kept is not None and rotate is None:
             raise ValueError(f"callout.sinks.{sink}: keep is how many rotated files are kept, and needs rotate_bytes")
@@ -88,7 +112,7 @@ class FileSink(NativeSink):
             gc.collect()
             _ext.drain(1.0)  # records hold their sink until they are delivered
         more |= {"path": self.path, "append": bool(file.get("append")), "fsync": fsync}
-        self._make(kind, file.get("name", kind), **more, rotate_bytes=rotate, keep=kept)
+        self._make(kind, file.get("name", self._NAME), **more, rotate_bytes=rotate, keep=kept)
 
 
 def close(path: Path) -> bool:

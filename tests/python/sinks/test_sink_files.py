@@ -2,6 +2,7 @@
 """What all sinks that write files promise: one writer, rotation, resuming, closing."""
 
 import functools
+import inspect
 import json
 
 import callout
@@ -112,6 +113,17 @@ def test_arguments_are_checked(tmp_path, make, arguments, message):
     with pytest.raises(ValueError, match=f"callout.sinks.{make.__name__}: .*{message}"):
         make(tmp_path / "log", **arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+@BOTH
+def test_signatures_have_the_options_of_files(tmp_path, make):
+    parameters = inspect.signature(make).parameters
+    assert {"append", "replace", "fsync", "name", "rotate_bytes", "keep"} < set(parameters)
+    given = {name: each.default for name, each in parameters.items() if name != "path"}
+    sink = make(tmp_path / "log", **{name: value for name, value in given.items() if value is not None})
+    assert sink._callout_callback.label == given["name"]
+    with pytest.raises(TypeError, match=r"unexpected arguments: expected append, .*, keep, got colour"):
+        make(tmp_path / "other", colour=True)
 
 
 def test_devices_are_not_rotated():
