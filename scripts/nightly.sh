@@ -22,7 +22,8 @@ part() { # NAME COMMAND...
   fi
 }
 
-mapfile -t by_jax < <(scripts/by_jax_suites.sh)
+found=$(scripts/by_jax_suites.sh) # its status counts, as that of <(...) does not
+mapfile -t by_jax <<< "$found"
 
 memory_model() { # a hundred times what `make test` samples
   cmake --preset dev && cmake --build --preset dev --target memory_model && build/dev/tests/memory_model/memory_model 100

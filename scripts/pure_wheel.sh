@@ -54,7 +54,8 @@ for cell in "${cells[@]}"; do
   "$venv/bin/python" -m callout.doctor > "$venv.doctor" 2>&1 || { cat "$venv.doctor"; failed=1; }
   grep '^wheel ' "$venv.doctor"
   status=0
-  mapfile -t suites < <(scripts/by_jax_suites.sh "$size")
+  found=$(scripts/by_jax_suites.sh "$size") # its status counts, as that of <(...) does not
+  mapfile -t suites <<< "$found"
   printf '%s\0' "${suites[@]}" | CALLOUT_FALLBACK=always xargs -0 -P "$(nproc)" -n "$(((${#suites[@]} + 1) / 2))" \
     bash -c '"$0" -m pytest -q -p no:cacheprovider "$@" < /dev/null > "$(mktemp "'"$venv"'.XXXXXX.log")" 2>&1' \
     "$venv/bin/python" || status=1
