@@ -11,7 +11,6 @@ import doctest
 import enum
 import importlib
 import inspect
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -102,7 +101,7 @@ def main() -> None:
     problems = []
     count = 0
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        os.environ["CALLOUT_CACHE_DIR"] = folder
+        callout.config.cache_dir = folder
         for name, value in public_objects():
             count += 1
             problems += [f"{name}: lacks {section}" for section in lacking(name, value)]
