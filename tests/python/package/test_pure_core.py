@@ -9,8 +9,11 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import threading
+import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").exists())
@@ -143,6 +146,25 @@ def test_the_extension_has_no_names_that_the_core_in_python_adds(pure):
     there |= {node.target.id for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.AnnAssign)}
     public = {name for name, value in vars(pure).items() if name[0] != "_" and not inspect.ismodule(value)}
     assert public - {"annotations", "Any"} == there
+
+
+def test_devices_that_reach_a_tap_first_at_once_share_its_place(pure, monkeypatch):
+    both = threading.Barrier(2, timeout=60)
+    host_tap = sys.modules["pure_core.delivery.host_tap"]
+    monkeypatch.setattr(host_tap, "EagerTap", lambda *args: (both.wait(), pure.EagerTap(*args))[1])
+    got, failed = [], []
+    told = types.SimpleNamespace(first_ordinal=lambda: both.wait() and 0, fail=lambda *error: failed.append(error))
+    callback = pure.make_python_callback("x", lambda value: got.append(float(value)))
+    tap = pure.HostTap(told, callback, "x", {"label": "x", "every": 3}, False, [], None, (), False)
+    threads = [threading.Thread(target=tap, args=(np.float32(7),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    tap(np.float32(8))
+    tap(np.float32(9))
+    assert pure.drain(60.0) == []
+    assert (got, failed) == ([7.0, 9.0], [])
 
 
 def test_calls_taps_and_sinks_work_where_there_is_nothing_of_unix(run, tmp_path):

@@ -41,11 +41,11 @@ class HostTap:
         self._name = name
         self._attributes = attributes
         self._has_step = has_step
-        self._ordinals = list(ordinals)
+        self._ordinals = tuple(ordinals)
         self._layout = None if packed is None else PackedLayout(*packed)
         self._answer = answer
         self._threaded = threaded
-        self._tap: EagerTap | None = None
+        self._made: dict[None, tuple[Callback, EagerTap]] = {}
 
     @property
     def told(self) -> Any:
@@ -59,7 +59,7 @@ class HostTap:
             operands = arrays[self._threaded :] if self._layout is None else self._layout.arrays(arrays)
             ordinals = self._ordinals
             if not ordinals:
-                ordinals.append(self._told.first_ordinal())
+                ordinals = self._ordinals = (self._told.first_ordinal(),)
             if len(ordinals) > 1:
                 ordinal, operands = ordinals[int(operands[-1])], operands[:-1]
             else:
@@ -73,10 +73,11 @@ class HostTap:
         step = None
         if self._has_step:
             step, operands = first_integer(operands[-1]), operands[:-1]  # under vmap the first one counts
-        callback = self._callback
-        if callback is None:
-            callback = self._callback = registry.find(self._name)
-        if self._tap is None:
-            self._tap = EagerTap(callback, self._attributes)
-        if self._tap.admit(ordinal, step):
-            self._tap.send(callback, operands, ordinal, step)
+        callback, tap = self._made.get(None) or self._make()
+        if tap.admit(ordinal, step):
+            tap.send(callback, operands, ordinal, step)
+
+    def _make(self) -> tuple[Callback, EagerTap]:
+        """The callback and the site. Of devices that come first at once, all get those of one of them."""
+        callback = registry.find(self._name) if self._callback is None else self._callback
+        return self._made.setdefault(None, (callback, EagerTap(callback, self._attributes)))
