@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import sys
 
 CORE = 0  # the number of the logger "callout"
 
@@ -22,8 +24,12 @@ def is_enabled(level: int) -> bool:
 
 
 def log(level: int, text: str, source: int = CORE) -> None:
-    """Logs for the logger of this number."""
+    """Logs for the logger of this number. What a handler of the user's raises ends no thread: the text goes to stderr."""
     if is_enabled(level):
         from callout._base import loggers
 
-        loggers.emit(level, text, source)
+        try:
+            loggers.emit(level, text, source)
+        except Exception:  # noqa: BLE001 - whatever handlers and filters raise
+            with contextlib.suppress(Exception):
+                print(f"callout: {logging.getLevelName(level)}: {text}", file=sys.stderr)  # noqa: T201

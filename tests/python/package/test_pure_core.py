@@ -4,6 +4,7 @@
 import ast
 import importlib.util
 import inspect
+import logging
 import os
 import shutil
 import subprocess
@@ -49,6 +50,18 @@ def pure():
     sys.modules["pure_core"] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def tap(pure):
+    """Sends a value to a callback of the core in Python, and waits until it is delivered: what failed."""
+
+    def tap(callback, label):
+        pure.EagerTap(callback, {"label": label}).send(callback, [np.float32(1)], 0, None)
+        assert pure.drain(60.0) == []
+        return pure.take_delivery_errors()[1]
+
+    return tap
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +178,19 @@ def test_devices_that_reach_a_tap_first_at_once_share_its_place(pure, monkeypatc
     tap(np.float32(9))
     assert pure.drain(60.0) == []
     assert (got, failed) == ([7.0, 9.0], [])
+
+
+def test_a_log_handler_that_raises_does_not_end_delivery(pure, tap, monkeypatch, capsys):
+    class Broken(logging.Handler):
+        def emit(self, record):
+            raise RuntimeError("no handler")
+
+    monkeypatch.setattr(logging.getLogger("callout"), "handlers", [Broken()])
+    got = []
+    assert tap(pure.make_python_callback("broken", lambda value: 1 / 0), "broken")
+    assert tap(pure.make_python_callback("whole", got.append), "whole") == []
+    assert len(got) == 1
+    assert "callout: ERROR: callout: callback 'broken' failed on device 0: " in capsys.readouterr().err
 
 
 def test_calls_taps_and_sinks_work_where_there_is_nothing_of_unix(run, tmp_path):
