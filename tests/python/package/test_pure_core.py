@@ -2,8 +2,11 @@
 """The core in Python, of the wheel without C++: the whole interface of the extension, on systems that are not Linux."""
 
 import ast
+import errno
 import importlib.util
 import inspect
+import itertools
+import json
 import logging
 import os
 import shutil
@@ -191,6 +194,48 @@ def test_a_log_handler_that_raises_does_not_end_delivery(pure, tap, monkeypatch,
     assert tap(pure.make_python_callback("whole", got.append), "whole") == []
     assert len(got) == 1
     assert "callout: ERROR: callout: callback 'broken' failed on device 0: " in capsys.readouterr().err
+
+
+def test_a_record_that_is_written_in_part_is_cut_off(pure, tap, tmp_path, monkeypatch):
+    path = tmp_path / "log"
+    sink = pure.make_sink("log", "jsonl", [("path", str(path)), ("fields", "false")])
+    written = os.write
+    fails = itertools.cycle([False, True])
+
+    def full(file, data):
+        if next(fails):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return written(file, data[:9])
+
+    assert tap(sink, "one") == []
+    for in_all in ("", ", 2 in all"):
+        monkeypatch.setattr(os, "write", full)
+        why = f"cannot write to '{path}': No space left on device; 1 records are lost{in_all}"
+        assert tap(sink, "two") == [f"callout: callback 'log' failed: {why}"]
+        monkeypatch.setattr(os, "write", written)
+    assert tap(sink, "three") == []
+    sink.file.close()
+    assert path.read_text() == '{"name": "one", "value": 1}\n{"name": "three", "value": 1}\n'
+
+
+def test_a_file_that_cannot_be_renamed_goes_on(pure, tap, tmp_path, monkeypatch):
+    path = tmp_path / "log"
+    options = [("path", str(path)), ("fields", "false"), ("rotate_bytes", "60")]
+    sink = pure.make_sink("log", "jsonl", options)
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    assert [tap(sink, name) for name in ("one", "two")] == [[], []]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", refuse)
+        why = f"cannot rotate '{path}': Permission denied"
+        assert tap(sink, "three") == [f"callout: callback 'log' failed on device 0: {why}"]
+    assert [tap(sink, name) for name in ("four", "five")] == [[], []]
+    sink.file.close()
+    files = (tmp_path / "log.1", path)
+    names = [[json.loads(line)["name"] for line in file.read_text().splitlines()] for file in files]
+    assert names == [["one", "two", "three", "four"], ["five"]]
 
 
 def test_calls_taps_and_sinks_work_where_there_is_nothing_of_unix(run, tmp_path):

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from bisect import bisect
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .. import log
@@ -37,12 +40,14 @@ class FileOutput:
         self._absolute = Path(self.path).absolute()  # the working directory may change
         self._cannot_open = f"cannot open '{self.path}' for {what}"
         self._fsync = _fsync_seconds(options)
-        self._rotate = options.integer("rotate_bytes", 0)
+        self._rotate = self._rotate_at = options.integer("rotate_bytes", 0)
         self._keep = options.integer("keep", -1)
         self._lock = threading.Lock()
         self._header = b""
         self._pending: list[bytes] = []
         self._pending_bytes = 0
+        self._torn = 0  # bytes at the end of the file, of a record that was not written whole
+        self._lost = 0  # records, in all
         self._synced = time.monotonic()
         self._file: int | None = self._open(self._absolute, options.flag("append"), read)
 
@@ -52,7 +57,8 @@ class FileOutput:
         except OSError as error:
             code = PERMISSION_DENIED if isinstance(error, PermissionError) else NOT_FOUND
             raise Failure(code, f"{self._cannot_open}: {error.strerror}") from None
-        if not path.is_file():  # a pipe or a device
+        self._is_regular = path.is_file()
+        if not self._is_regular:  # a pipe or a device
             self._bytes = 0
             self._key = (0, 0)
             if self._rotate:
@@ -95,19 +101,27 @@ class FileOutput:
             self._header = header.encode()
 
     def add(self, record: str) -> None:
-        """A whole record."""
+        """A whole record. Failure, also if only the others before it could not be written, or the file not be rotated."""
+        failure: Failure | None = None
         with self._lock:
             self._check_open()
             data = record.encode("utf-8", "replace")
             has_record = bool(self._pending) or self._bytes > len(self._header)
-            if self._rotate and has_record and self._bytes + self._pending_bytes + len(data) > self._rotate:
-                self._write()
-                self._change_files()
+            if self._rotate and has_record and self._bytes + self._pending_bytes + len(data) > self._rotate_at:
+                try:
+                    self._write()
+                    self._change_files()
+                except Failure as error:
+                    if self._file is None:
+                        raise
+                    failure = error  # the record goes to the same file
             if self._bytes == 0 and not self._pending and self._header:
                 self._append(self._header)
             self._append(data)
             if self._pending_bytes >= _WRITE_AT:
                 self._write()
+        if failure is not None:
+            raise failure
 
     def _append(self, data: bytes) -> None:
         self._pending.append(data)
@@ -144,24 +158,63 @@ class FileOutput:
         if not self._pending:
             return
         assert self._file is not None
-        records = len(self._pending)
-        data = b"".join(self._pending)
-        self._pending, self._pending_bytes = [], 0
+        parts, self._pending, self._pending_bytes = self._pending, [], 0
+        rest = memoryview(b"".join(parts))
+        size = len(rest)
         try:
-            rest = memoryview(data)
+            self._cut_torn()
             while rest:
                 rest = rest[os.write(self._file, rest) :]
         except OSError as error:
-            text = f"cannot write to '{self.path}': {error.strerror}; up to {records} records are lost"
+            text = f"cannot write to '{self.path}': {error.strerror}{self._count_lost(parts, size - len(rest))}"
             raise Failure(INTERNAL, text) from None
-        self._bytes += len(data)
+        self._bytes += size
+
+    def _count_lost(self, parts: Sequence[bytes], written: int) -> str:
+        """Cuts off what was written of a record, and says how many are lost."""
+        ends = list(itertools.accumulate(map(len, parts)))
+        whole = bisect(ends, written)
+        kept = ends[whole - 1] if whole else 0
+        self._bytes += kept
+        if written > kept and self._is_regular:
+            self._torn = written - kept
+        with contextlib.suppress(OSError):  # tried again before the next write
+            self._cut_torn()
+        lost = sum(part is not self._header for part in parts[whole:])
+        self._lost += lost
+        in_all = "" if self._lost == lost else f", {self._lost} in all"
+        return f"; {lost} records are lost{in_all}" if lost else ""
+
+    def _cut_torn(self) -> None:
+        """Counted from where the file ends now: others may have emptied it."""
+        if not self._torn:
+            return
+        assert self._file is not None
+        size = os.fstat(self._file).st_size
+        if size >= self._torn:
+            os.ftruncate(self._file, size - self._torn)
+        self._torn = 0
 
     def _change_files(self) -> None:
+        """Goes on in the same file if that cannot be renamed."""
         assert self._file is not None
         if self._fsync >= 0:
             self._sync()
-        os.close(self._file)
+        os.close(self._file)  # some systems rename no open files
+        self._file = None  # from now on the number may be another file's
         locks.give_back(self._key)
+        refused = ""
+        try:
+            self._rename()
+        except OSError as error:
+            refused = error.strerror or str(error)
+        self._file = self._open(self._absolute, append=True, read=None)
+        self._rotate_at = self._rotate
+        if refused:
+            self._rotate_at += self._bytes
+            raise Failure(INTERNAL, f"cannot rotate '{self.path}': {refused}")
+
+    def _rename(self) -> None:
         old = _rotated(self._absolute)
         if 0 <= self._keep <= len(old):
             for path in old[self._keep - 1 :]:
@@ -170,7 +223,6 @@ class FileOutput:
         for number, path in reversed(list(enumerate(old, 1))):
             path.replace(f"{self._absolute}.{number + 1}")
         self._absolute.replace(f"{self._absolute}.1")
-        self._file = self._open(self._absolute, append=True, read=None)
 
     def close(self) -> None:
         """Writes what was added, and lets go of the file. Again does nothing."""
