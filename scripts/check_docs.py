@@ -17,7 +17,9 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^(?:<!-- not run: ([^\n]+) -->\n)?```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 # A file by its suffix, or whatever is in backquotes.
-FOLDERS = "src|python/callout|python/src|include/callout|tests|docs|scripts|benchmarks|examples|software_gpu"
+FOLDERS = (
+    "src|python/callout|python/pure|python/src|include/callout|tests|docs|scripts|benchmarks|examples|software_gpu"
+)
 NAMED = re.compile(
     rf"(?<![\w/.~-])(?:(?:{FOLDERS})/[\w./-]*\.(?:md|rst|py|h|cc|cu|c|sh|txt|json)\b|(?<=`)(?:{FOLDERS})/[\w./-]*(?=`))"
 )

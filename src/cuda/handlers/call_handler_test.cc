@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // callout.v1.call on CUDA. The host may not touch the memory of the double's devices, so what works goes through
-// copies. cuda_call_errors_test.cc is about what goes wrong.
+// copies. call_errors_test.cc is about what goes wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout.v1.tap on CUDA: what arrives, when, and in which order. cuda_tap_room_test.cc is about full rings and queues,
-// cuda_tap_errors_test.cc about what goes wrong.
+// callout.v1.tap on CUDA: what arrives, when, and in which order. tap_room_test.cc is about full rings and queues,
+// tap_errors_test.cc about what goes wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
