@@ -344,6 +344,27 @@ def test_a_forked_child_is_told_and_the_parent_goes_on(run):
     assert out == "7\n"
 
 
+def test_a_forked_child_waits_for_no_lock_that_stayed_behind(run):
+    out = run(
+        """
+        import os, signal, callout, numpy as np
+        from callout import _ext
+        callout.tap(lambda value: None, np.float32(1))
+        callout.barrier_wait(timeout=60)
+        (channel,) = _ext._delivery._all()
+        with channel.thread.lock:  # as its thread may have it
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                callout.config.queue_bytes = 32_000_000
+                _ext.drain(60.0)
+                os._exit(7)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    )
+    assert out == "7\n"
+
+
 def test_a_call_without_progress_is_reported(run):
     out = run(
         """

@@ -48,6 +48,8 @@ class Delivery:
         """`queue_bytes` applies to all queues at once, `python_threads` to devices seen for the first time."""
         self.queue_bytes = queue_bytes
         self._python_threads = python_threads
+        if forks.is_forked_child():
+            return  # the threads stayed behind, one of them perhaps with its lock
         for channel in self._all():
             with channel.thread.lock:
                 channel.queue.set_capacity(queue_bytes)
@@ -72,8 +74,8 @@ class Delivery:
         return [self._channels[key] for key in sorted(self._channels.copy(), key=lambda k: (_LANES.index(k[0]), k[1]))]
 
     def drain(self, seconds: float) -> list[str]:
-        """What is outstanding after `seconds` (< 0: wait for ever). After shutdown: nothing, at once."""
-        if self.is_closed:
+        """What is outstanding after `seconds` (< 0: wait for ever). After shutdown and in a forked child: nothing."""
+        if self.is_closed or forks.is_forked_child():
             return []
         deadline = math.inf if seconds < 0 else time.monotonic() + seconds
         goals = [(channel, channel.queue.taken) for channel in self._all()]
