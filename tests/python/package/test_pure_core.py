@@ -15,6 +15,7 @@ import sys
 import textwrap
 import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -172,11 +173,8 @@ def test_devices_that_reach_a_tap_first_at_once_share_its_place(pure, monkeypatc
     told = types.SimpleNamespace(first_ordinal=lambda: both.wait() and 0, fail=lambda *error: failed.append(error))
     callback = pure.make_python_callback("x", lambda value: got.append(float(value)))
     tap = pure.HostTap(told, callback, "x", {"label": "x", "every": 3}, False, [], None, (), False)
-    threads = [threading.Thread(target=tap, args=(np.float32(7),)) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(tap, 2 * [np.float32(7)]))
     tap(np.float32(8))
     tap(np.float32(9))
     assert pure.drain(60.0) == []
@@ -220,8 +218,7 @@ def test_a_record_that_is_written_in_part_is_cut_off(pure, tap, tmp_path, monkey
 
 def test_a_file_that_cannot_be_renamed_goes_on(pure, tap, tmp_path, monkeypatch):
     path = tmp_path / "log"
-    options = [("path", str(path)), ("fields", "false"), ("rotate_bytes", "60")]
-    sink = pure.make_sink("log", "jsonl", options)
+    sink = pure.make_sink("log", "jsonl", [("path", str(path)), ("fields", "false"), ("rotate_bytes", "60")])
 
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
@@ -323,6 +320,21 @@ def test_a_process_ends_with_its_queue_delivered(run):
         """
     )
     assert out == "0\n1\n2\n"
+
+
+def test_what_is_tapped_where_no_thread_can_be_started_is_delivered(run):
+    out = run(
+        """
+        import atexit, threading, callout, numpy as np
+        def refuse(thread):
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        def late():
+            threading.Thread.start = refuse
+            callout.tap(print, np.float32(1))
+        atexit.register(late)
+        """
+    )
+    assert out == "1.0\n"
 
 
 def test_a_forked_child_is_told_and_the_parent_goes_on(run):
