@@ -65,7 +65,7 @@ class DeliveryThread:
         self._ends = False
         self.is_running = True
         try:
-            threading.Thread(target=self._run, name=self.name, daemon=True).start()
+            threading.Thread(target=self._run_apart, name=self.name, daemon=True).start()
         except RuntimeError:  # the interpreter is going away
             self.is_running = False
 
@@ -85,6 +85,10 @@ class DeliveryThread:
                     return True
                 self.is_running = self._ends = True
             self._run_here()
+
+    def _run_apart(self) -> None:
+        keep_denormals()
+        self._run()
 
     def _run_here(self) -> None:
         try:
@@ -109,7 +113,6 @@ class DeliveryThread:
 
     def _run(self) -> None:
         _current.is_delivering = True
-        keep_denormals()
         while self._has_work():
             touched: list[Callback] = []
             drained = [(queue, self._drain(queue, touched)) for queue in self._queues]
