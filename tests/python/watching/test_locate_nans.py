@@ -256,6 +256,7 @@ def test_exported_programs_carry_their_places():
     exported = callout.export(jax.jit(callout.locate_nans(lambda x: jnp.log(x) * 2)))(
         jax.ShapeDtypeStruct((2,), jnp.float32)
     )
+    assert callout.exported_names(exported) == ()  # nobody has anything to bind
     loaded = jax.export.deserialize(exported.serialize())
     texts, _ = found(loaded.call, np.array([1, -1], np.float32))
     assert [text for text in texts if f"NaN at {__file__}:" in text]
