@@ -176,7 +176,8 @@ def _leave_out_own_frames(error: BaseException) -> None:
         trace = trace.tb_next
     error.__traceback__ = trace
     for frame in own[1:]:  # the first is the caller's, which is still running
-        frame.clear()
+        with contextlib.suppress(RuntimeError):  # and so is another's, who raises the same exception just now
+            frame.clear()
 
 
 def tell_barrier(where: str, error: BaseException, ordinal: int) -> None:
