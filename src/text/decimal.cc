@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/decimal.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 
@@ -12,7 +13,8 @@ Decimal ReadScientific(std::string_view text) {
   if (out.negative) text.remove_prefix(1);
   const size_t e = text.find('e');
   out.first = text.substr(0, 1);
-  if (e > 1) out.fraction = text.substr(2, e - 2);
+  const size_t fraction = std::min<size_t>(2, e);  // behind the point, if there is one
+  out.fraction = text.substr(fraction, e - fraction);
   const size_t exponent = e + (text[e + 1] == '+' ? 2 : 1);
   std::from_chars(text.data() + exponent, text.data() + text.size(), out.exponent);
   return out;
