@@ -14,7 +14,7 @@ namespace callout::pjrt {
 
 /// Begins to record, of all threads. `max_events` (at least 1, 64 bytes each) bounds the memory: the first ones are
 /// kept. FailedPrecondition if something records already. Thread-safe. GIL not needed.
-CALLOUT_EXPORT Status StartTrace(uint64_t max_events = 4'000'000);
+CALLOUT_EXPORT Status StartTrace(uint64_t max_events = 4000000);
 
 /// Ends, and returns the timeline in the Trace Event Format: JSON for a file that ui.perfetto.dev and chrome://tracing
 /// show. What is still open is not in it. FailedPrecondition if nothing records. Thread-safe. GIL not needed.
