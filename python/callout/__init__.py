@@ -105,26 +105,6 @@ _NAMES = {
 }
 
 
-_AT_ONCE = [
-    "BarrierTimeout",
-    "CallbackError",
-    "CheckError",
-    "ForkError",
-    "NonFiniteError",
-    "NonFiniteWarning",
-    "RegistrationError",
-    "ResultError",
-    "TapError",
-    "UnboundNameError",
-    "cmake_dir",
-    "config",
-    "include_dir",
-    "last_error",
-    "options",
-    "reraise",
-]
-
-
 def _import_when_asked_for(name: str) -> _typing.Any:
     if name in _MODULES:
         return _import_module(f"{__name__}.{name}")
@@ -135,13 +115,14 @@ def _import_when_asked_for(name: str) -> _typing.Any:
     return value
 
 
-if not _typing.TYPE_CHECKING:  # type checkers would take every name for one that is there
-    __getattr__ = _import_when_asked_for
-    __all__ = sorted([*_AT_ONCE, *_MODULES, *_NAMES])  # else a star imports only what was asked for before
-
-
 def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES, *_NAMES})
+
+
+if not _typing.TYPE_CHECKING:  # type checkers would take every name for one that is there
+    __getattr__ = _import_when_asked_for
+    # Else a star imports only what was asked for before.
+    __all__ = [name for name in __dir__() if not name.startswith("_")]
 
 
 _start()
