@@ -18,8 +18,7 @@ class Function:
 
     Example:
         >>> sink = callout.sinks.Function(lambda value: print(value))
-        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
-        >>> callout.barrier_wait()
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5)); callout.barrier_wait()
         0.5
     """
 
