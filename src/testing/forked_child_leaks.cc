@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A forked child of a test looks for no leaks: what only the stacks of its parent's threads point to would look like some,
-// since these threads did not come along. Part of every test with AddressSanitizer.
+// A forked child of a test looks for no leaks: what only the stacks of its parent's threads point to would look like
+// some, since these threads did not come along. Part of every test with AddressSanitizer.
 #include <unistd.h>
 
 namespace {
