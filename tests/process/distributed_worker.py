@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from pathlib import Path
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
@@ -18,9 +19,13 @@ import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import numpy as np
+from callout import ffi
 from callout.buffer_callback import buffer_callback
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
+
+sys.path.append(str(Path(__file__).parents[1] / "python" / "support"))
+import ffi_calls
 
 RANK, PORT, SCENARIO, FOLDER = int(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
 LIKE = jax.ShapeDtypeStruct((8,), jnp.float32)
@@ -161,9 +166,6 @@ def progress_bars(mesh, x):
 def varying(mesh, x):
     """Loops, branches and gradients inside shard_map with `check_vma=True`, over the devices of both processes."""
 
-    def like(value):
-        return jax.ShapeDtypeStruct(value.shape, value.dtype)
-
     def fill(_, out, value):
         heard.append(np.array(value).tolist())
         np.asarray(out)[...] = 2 * np.asarray(value)
@@ -204,6 +206,129 @@ def varying(mesh, x):
     seen["what each device hears"] = [float(jax.jit(everywhere)().addressable_data(0)), took()]
 
 
+CPP = """
+#include "callout/kernel.h"
+callout::Error twice(callout::In<float> x, callout::Out<float> y) {
+  for (int64_t i = 0; i < x.size(); ++i) {
+    if (x[i] < 0) return callout::Error("a negative number");
+    y[i] = 2 * x[i];
+  }
+  return {};
+}
+CALLOUT_KERNEL(twice);
+"""
+
+
+def numba_twice():
+    import numba
+
+    @numba.njit
+    def twice(x, out):
+        for i in range(x.size):
+            if x[i] < 0:
+                raise ValueError("a negative number")
+            out[i] = 2 * x[i]
+
+    return callout.numba.numba_kernel(twice, like, vmap_method="sequential")
+
+
+def like(value):
+    return jax.ShapeDtypeStruct(value.shape, value.dtype)
+
+
+def differentiated(call):
+    return call.options(jvp=lambda primals, tangents: (call(*primals), 2 * tangents[0]))
+
+
+def native(mesh, x):
+    """C++ and Numba functions: how often each process calls them, and what becomes of a failure."""
+    callout.config.cache_dir = str(FOLDER)
+    compiled = callout.cpp.load_inline(CPP, {"twice": {"vmap_method": "sequential"}}, name="distributed")
+    last = SingleDeviceSharding(jax.devices()[3])
+
+    def by_shards(f):
+        return jax.shard_map(f, mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+
+    for name, call in {"cpp": compiled.twice, "numba": numba_twice()}.items():
+
+        def scan(v, call=call):
+            return jax.lax.scan(lambda c, _: (call(c), None), v, None, length=2)[0]
+
+        def cond(v, call=call):
+            return jax.lax.cond(v[0] < 4, call, lambda c: c, v)
+
+        def grad(v, call=call):
+            return jax.grad(lambda c: (differentiated(call)(c) ** 2).sum())(v)
+
+        for form, f in {
+            "whole": call,
+            "on the last": call.options(sharding=last),
+            "scan": by_shards(scan),
+            "cond": by_shards(cond),
+            "grad": by_shards(grad),
+        }.items():
+            callout.stats.reset()
+            results = shards(jax.jit(f)(x))
+            counted = callout.stats()["callbacks"].values()
+            seen[f"{name} {form}"] = [results, sum(each["calls"] for each in counted)]
+        seen[f"{name} fails"] = [error_of(lambda f=call: shards(jax.jit(f)(-x))) for _ in range(2)]
+        seen[f"{name} afterwards"] = shards(jax.jit(call)(x))
+
+
+def foreign(mesh, x):
+    library = ffi_calls.register(FOLDER / "libhandlers.so")
+    for sharding in (None, "gather", "local"):
+        out = jax.jit(lambda v, sharding=sharding: ffi_calls.affine(v, sharding=sharding))(x)
+        seen[f"ffi {sharding}"] = shards(out)
+    rows = spread((4, 2), mesh, P("d"))
+    library.largest_rows_seen(-1)
+    sums = ffi.ffi_call("test.row_sums", jax.ShapeDtypeStruct((4,), jnp.float32), sharding_rule="i j -> i")
+    seen["ffi rule"] = [shards(jax.jit(sums)(rows)), library.largest_rows_seen(0)]
+    seen["ffi in shard_map"] = [
+        shards(jax.jit(jax.shard_map(f, mesh=mesh, in_specs=P("d"), out_specs=P("d")))(x))
+        for f in (
+            lambda v: jax.lax.scan(lambda c, _: (ffi_calls.affine(c), None), v, None, length=2)[0],
+            lambda v: jax.lax.cond(v[0] < 4, ffi_calls.affine, lambda c: c, v),
+        )
+    ]
+    jax.jit(lambda v: (ffi.ffi_call("test.note", (), has_side_effect=True)(v), v + 1)[1])(x).block_until_ready()
+    jax.effects_barrier()
+    seen["ffi side effect"] = library.noted()
+
+
+def watches(mesh, x):
+    bad = jnp.where(x == 5, jnp.nan, x)
+
+    def watched(name):
+        first = callout.stats()["watches"][name]["first"]
+        if first is None:
+            return None
+        return [first[key] for key in ("kind", "index", "shard", "device", "step")]
+
+    def everywhere(f):
+        return jax.shard_map(f, mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+
+    for name, f in {
+        "watch": lambda v: callout.watch(v, "watch", step=7),
+        "watch in shard_map": everywhere(
+            lambda v: jax.lax.fori_loop(0, 3, lambda i, c: callout.watch(c, "watch in shard_map", step=i) + 1, v)
+        ),
+        "watch in grad": jax.grad(lambda v: (callout.watch(v, "watch in grad") ** 2).sum()),
+    }.items():
+        jax.block_until_ready(jax.jit(f)(bad))
+        jax.effects_barrier()
+        seen[name] = [watched(name), callout.stats()["watches"][name]["elements"]]
+    stop = jax.jit(lambda v: callout.watch(v, "watch that stops", stop=True))
+    seen["watch that stops"] = [error_of(lambda: shards(stop(bad))) for _ in range(2)]
+    checked = jax.jit(lambda v: callout.error_if(v, v < 0, "{value} at {index}"))
+    seen["check"] = [error_of(lambda: shards(checked(jnp.where(x == 5, -x, x)))) for _ in range(2)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        located = callout.locate_nans(lambda v: jnp.log(v) * 2)
+        jax.block_until_ready(jax.jit(everywhere(located))(jnp.where(x == 5, -x, x + 1)))
+    seen["located NaN"] = [str(each.message) for each in caught]
+
+
 def failures(x):
     for k in (0, 2, 0, 2):
         failing = callout.options(fail, device_index=k)
@@ -232,6 +357,10 @@ def main() -> None:
     seen["devices"] = [device.id for device in jax.local_devices()]
     if SCENARIO == "failures":
         failures(x)
+    elif SCENARIO == "native":
+        native(mesh, x)
+        foreign(mesh, x)
+        watches(mesh, x)
     else:
         taps(mesh, x)
         calls(mesh, x)
@@ -241,7 +370,7 @@ def main() -> None:
         progress_bars(mesh, x)
     (FOLDER / f"{RANK}.json").write_text(json.dumps(seen))
     jax.distributed.shutdown()
-    if SCENARIO == "failures":
+    if SCENARIO != "works":
         os._exit(0)  # JAX 0.10 would raise the ordered program's error once more, at exit
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ffi_calls
 import numpy as np
 import pytest
 
@@ -54,6 +55,14 @@ def saw(tmp_path_factory):
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory):
     return run_pair("failures", tmp_path_factory.mktemp("failures"))
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory):
+    pytest.importorskip("numba")
+    folder = tmp_path_factory.mktemp("native")
+    ffi_calls.build(folder)
+    return run_pair("native", folder)
 
 
 def both(saw, name):
@@ -208,3 +217,74 @@ def test_a_failing_host_callback_call_is_the_barriers_of_its_process_only(failed
     owner, other = both(failed, "hcb barrier")
     assert owner[0] == "CallbackException"
     assert other is None
+
+
+PARTS = [[WHOLE[:2], WHOLE[2:4]], [WHOLE[4:6], WHOLE[6:]]]  # what the devices of each process have
+
+
+@pytest.mark.parametrize("kind", ["cpp", "numba"])
+def test_native_functions_are_called_in_one_process_and_all_have_the_result(native, kind):
+    assert both(native, f"{kind} whole") == [[[DOUBLE, DOUBLE], 1], [[DOUBLE, DOUBLE], 0]]
+    assert both(native, f"{kind} on the last") == [[[DOUBLE, DOUBLE], 0], [[DOUBLE, DOUBLE], 1]]
+
+
+@pytest.mark.parametrize("kind", ["cpp", "numba"])
+def test_native_functions_in_shard_map_are_called_in_every_process(native, kind):
+    for rank, parts in enumerate(PARTS):
+        times = [np.multiply(parts, factor).tolist() for factor in (2, 4, 8)]
+        assert native[rank][f"{kind} scan"] == [times[1], 4]
+        assert native[rank][f"{kind} cond"] == ([times[0], 2] if rank == 0 else [parts, 0])
+        assert native[rank][f"{kind} grad"] == [times[2], 2]
+
+
+@pytest.mark.parametrize(("kind", "error"), [("cpp", "CallbackError"), ("numba", "ValueError")])
+def test_a_failing_native_function_is_raised_in_every_process(native, kind, error):
+    owner, other = both(native, f"{kind} fails")
+    assert [(each[0], each[2].endswith(": a negative number")) for each in owner] == [(error, True)] * 2
+    assert [(each[0], "failed in another process" in each[2]) for each in other] == [("CallbackError", True)] * 2
+    assert both(native, f"{kind} afterwards") == [[DOUBLE, DOUBLE]] * 2
+
+
+def test_foreign_functions_collect_or_keep_their_shards(native):
+    whole = [2 * v + 1 for v in WHOLE]
+    for name in ("ffi None", "ffi gather"):
+        assert both(native, name) == [[whole, whole]] * 2
+    assert both(native, "ffi local") == [[whole[:2], whole[2:4]], [whole[4:6], whole[6:]]]
+    assert both(native, "ffi rule") == [[[[1], [5]], 1], [[[9], [13]], 1]]
+
+
+def test_foreign_functions_in_shard_map_run_in_every_process(native):
+    assert both(native, "ffi in shard_map") == [
+        [[[3, 7], [11, 15]], [[1, 3], [5, 7]]],
+        [[[19, 23], [27, 31]], PARTS[1]],
+    ]
+
+
+def test_a_side_effect_of_a_foreign_function_happens_in_one_process(native):
+    assert both(native, "ffi side effect") == [8, 0]
+
+
+def test_watches_look_at_the_shards_of_their_process(native):
+    device = native[1]["devices"][0]
+    assert both(native, "watch") == [[None, 4], [["nan", [5], [4], device, 7], 4]]
+    assert both(native, "watch in shard_map") == [[None, 12], [["nan", [1], None, device, 0], 12]]
+    assert both(native, "watch in grad") == [[None, 4], [["nan", [5], [4], device, 0], 4]]
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "place"),
+    [
+        ("watch that stops", "NonFiniteError", "at [5], f32[2], the shard from [4]"),
+        ("check", "CheckError", "-5.0 at [5]"),
+    ],
+)
+def test_what_one_process_finds_fails_the_program_in_every_process(native, name, error, place):
+    other, owner = both(native, name)
+    assert [(each[0], place in each[2]) for each in owner] == [(error, True)] * 2
+    assert [(each[0], "failed in another process" in each[2]) for each in other] == [("CallbackError", True)] * 2
+
+
+def test_a_nan_is_located_in_the_process_that_makes_it(native):
+    other, (text,) = both(native, "located NaN")
+    assert other == []
+    assert f"forward; f32[2] at [1], device {native[1]['devices'][0]}; inputs: f32[2] -5.0" in text

@@ -103,7 +103,7 @@ def handlers(tmp_path_factory):
     """The library of foreign functions; its targets are registered."""
     if platforms.ON_CUDA:
         pytest.skip("on a CPU only: the library's functions read and write the host's memory")
-    return ffi_calls.register(tmp_path_factory.mktemp("ffi"))
+    return ffi_calls.register(ffi_calls.build(tmp_path_factory.mktemp("ffi")))
 
 
 @pytest.fixture(params=numba_packages.INSTALLED)

@@ -24,12 +24,17 @@ SIGNATURES = {
 }
 
 
-def register(folder):
-    """Builds the library in `folder` and registers its targets: "test.affine", ..."""
+def build(folder):
+    """Builds the library in `folder`; its path."""
     path = folder / "libhandlers.so"
     source = Path(__file__).with_name("ffi_handlers.cc")
     flags = ["-std=c++20", "-O1", "-shared", "-fPIC", f"-I{ffi.include_dir()}"]
     subprocess.run(["c++", *flags, str(source), "-o", str(path)], check=True)
+    return path
+
+
+def register(path):
+    """Registers the targets of the library: "test.affine", ..."""
     library = ctypes.CDLL(str(path))
     jax.devices()  # types are to be registered before targets, and without a backend JAX has its own order
     for name, signature in SIGNATURES.items():

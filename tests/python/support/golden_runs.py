@@ -209,7 +209,7 @@ def write() -> None:
     versions = {"callout": callout.__version__, "jax": jax.__version__, "stablehlo": STABLEHLO}
     with tempfile.TemporaryDirectory() as folder, Bound(Path(folder)) as bound:
         callout.config.cache_dir = folder
-        ffi_calls.register(Path(folder))
+        ffi_calls.register(ffi_calls.build(Path(folder)))
         for name, one in all_cases().items():
             if file_of(name).exists():
                 continue
