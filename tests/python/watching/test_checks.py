@@ -263,6 +263,13 @@ def test_nan_takes_the_place_of_values():
     assert passes(f, GOOD)[0].tolist() == GOOD.tolist()
 
 
+def test_a_constant_that_makes_every_value_nan_is_warned_of_when_it_is_traced():
+    f = jax.jit(lambda x: callout.error_if(x, True, "never", on_error="nan"))
+    with pytest.warns(UserWarning, match=r"callout\.error_if: the result is always NaN, .* constant: never") as caught:
+        assert np.isnan(passes(f, GOOD)).all()
+    assert caught[0].filename == __file__
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [

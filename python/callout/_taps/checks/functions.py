@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -64,7 +65,7 @@ def error_if(
     """
     mode = _mode("callout.error_if", on_error)
     if mode == "nan":
-        return _nan_if(x, _as_predicate("callout.error_if", pred))
+        return _nan_if(x, _as_predicate("callout.error_if", pred), text)
     _check("callout.error_if", mode, pred, text, values, named, step, lambda: x)
     return x
 
@@ -173,7 +174,11 @@ def _check(
     primitive.bind(said, [pred, *fields.arrays, *steps])
 
 
-def _nan_if(x: T, pred: Any) -> T:
+def _nan_if(x: T, pred: Any, text: str) -> T:
+    if isinstance(pred, np.ndarray) and pred.any():
+        warnings.warn(
+            f"callout.error_if: the result is always NaN, since the predicate is constant: {text}", stacklevel=3
+        )
     bad = jax.numpy.any(pred)
 
     def changed(leaf: Any) -> Any:
