@@ -10,7 +10,7 @@ from pathlib import Path
 
 from floor import compiler
 
-PACKAGES = ("callout", "jax", "jaxlib", "jax-tvm-ffi", "jax-tqdm", "tqdm", "numba", "numpy")
+PACKAGES = ("callout", "jax", "jaxlib", "jax-tvm-ffi", "jax-tqdm", "equinox", "tqdm", "numba", "numpy")
 
 
 def _version(package: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callout beside JAX, jax-tvm-ffi and jax-tqdm, in one run on one machine.
+"""Callout beside JAX, Equinox, jax-tvm-ffi and jax-tqdm, in one run on one machine.
 
 Usage: python benchmarks/python/run.py [--rounds 9] [--only GROUP,...] [--full] [--out build/bench]
 Prints tables and writes results.json and benchmarks.md to the output folder. Exit status 1 if a result was wrong.
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import buffers
 import chains
+import checks
 import contention
 import devices
 import dispatch
@@ -43,6 +44,7 @@ GROUPS = (
     "host_callback",
     "sinks",
     "progress",
+    "checks",
     "nans",
     "memory",
 )
@@ -80,6 +82,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += host_callbacks.run(options.rounds)
     if "sinks" in groups:
         report.rows += recording.run(options.rounds)
+    if "checks" in groups:
+        report.rows += checks.run(options.rounds, report.skipped)
     if "nans" in groups:
         report.rows += nans.run(options.rounds)
     if "progress" in groups:

@@ -25,7 +25,7 @@ FLOOR = "floor: C++ FFI handler"
 
 def _over_floor(rows: Rows, key: str, label: str, limit: float, figure: str = "program") -> Verdict:
     row = rows[key]
-    floor = row.value(FLOOR, "program")
+    floor = row.value(FLOOR, figure if figure == "a step" else "program")
     value = row.value(label, figure)
     name = f"{row.title}: {label}, {figure} <= floor + {limit:g} us"
     return Verdict(name, f"{value:.3f} us, floor + {value - floor:.3f} us", value <= floor + limit)
@@ -89,6 +89,7 @@ CHECKS: Sequence[Callable[[Rows], Verdict]] = (
     lambda r: _over_floor(r, "kernel/scalar", CPP_KERNEL, 0.05),
     lambda r: _over_floor(r, "kernel/scalar", NUMBA_KERNEL, 0.08),
     lambda r: _over_floor(r, "kernel/scalar", NUMBA_KERNEL, 0.05),
+    lambda r: _over_floor(r, "check/scalar", "callout.error_if", 0.05, "a step"),
     lambda r: _faster(r, "buffer/copy/scalar", "callout.buffer_callback", "jax.experimental.buffer_callback", 3),
     lambda r: _faster(r, "lanes", "callout.cpp, parallel", "callout.cpp, sequential", LANE_SPEEDUP),
     lambda r: _faster(r, "lanes", "callout.numba, parallel", "callout.numba, sequential", LANE_SPEEDUP),
