@@ -19,14 +19,22 @@ namespace {
 
 using cuda::CUstream;
 
-Status Take(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<const callout_buffer> args) {
+// Calls `act` with what the operands of a tap send.
+template <typename Act>
+Status WithSending(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<const callout_buffer> args,
+                   Act&& act) {
   TapOperands operands;
   CALLOUT_RETURN_IF_ERROR(operands.Split(site, args));
-  return DeviceTaps::Get().Take(site, {.buffers = operands.value(),
-                                       .step = operands.step(),
-                                       .stream = stream,
-                                       .device_ordinal = DeviceOrdinal(frame),
-                                       .run_id = RunId(frame)});
+  return act(DeviceSending{.buffers = operands.value(),
+                           .step = operands.step(),
+                           .stream = stream,
+                           .device_ordinal = DeviceOrdinal(frame),
+                           .run_id = RunId(frame)});
+}
+
+Status Take(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<const callout_buffer> args) {
+  return WithSending(frame, site, stream, args,
+                     [&](const DeviceSending& sending) { return DeviceTaps::Get().Take(site, sending); });
 }
 
 Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
@@ -50,11 +58,22 @@ Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
   return status;
 }
 
-// So that the first execution does not wait for pinned memory in the middle of its stream.
+// So that no execution waits for pinned memory, memory of the device or code in the middle of its stream.
 Status Initialize(XLA_FFI_CallFrame* frame, const TapState& state) {
   NoteGpu(DeviceOrdinal(frame));
+  TapSite& site = state.site();
   CALLOUT_ASSIGN_OR_RETURN(const auto taps, DeviceTaps::Get().On(DeviceOrdinal(frame)));
-  return taps->Prepare(state.site().callback->worker());
+  CALLOUT_RETURN_IF_ERROR(taps->Prepare(site.callback->worker()));
+  SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
+  std::span<const callout_buffer> args;
+  CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
+  if (state.threaded() && !args.empty()) args = args.subspan(1);  // its token
+  // Operands that are wrong are told by the tap, if the program gets there.
+  static_cast<void>(WithSending(frame, site, nullptr, args, [&](const DeviceSending& sending) {
+    taps->PrepareFor(site.callback->worker(), sending);
+    return OkStatus();
+  }));
+  return OkStatus();
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ Result<std::shared_ptr<TapDevice>> TapDevice::New(Delivery& delivery, TapDrainer
   auto taps = std::make_shared<TapDevice>(delivery, drainer, std::move(pool), ring_bytes);
   CALLOUT_ASSIGN_OR_RETURN(taps->check_stream_, CreateStream(taps->device()));
   CALLOUT_ASSIGN_OR_RETURN(taps->check_event_, CreateEvent(taps->device()));
+  CALLOUT_ASSIGN_OR_RETURN(taps->side_, SideStream::New(taps->device()));
   return taps;
 }
 
@@ -38,6 +39,7 @@ TapDevice::~TapDevice() {
   for (Ring& ring : rings_) {
     if (ring.space && ring.entries.empty()) pool_->GiveBack(std::move(ring.memory));
   }
+  for (const uint64_t bytes : reserved_) pool_->Unreserve(bytes);
 }
 
 Status TapDevice::Prepare(Worker worker) {
@@ -98,7 +100,7 @@ uint64_t TapDevice::Close() {
 Status TapDevice::Take(TapSite& site, const DeviceSending& sending) {
   CALLOUT_RETURN_IF_ERROR(TakeFailure(site));
   if (Status status = Prepare(site.callback->worker()); !status.ok()) return Described(*site.callback, status);
-  Result<Entry*> entry = Reserve(site, sending, SlotBytes(sending));
+  Result<Entry*> entry = Reserve(site, sending, ShapeOf(sending));
   if (!entry.ok()) return Described(*site.callback, entry.status());
   if (*entry == nullptr) return OkStatus();
   const Status queued = Queue(**entry, site, sending);
@@ -125,8 +127,9 @@ Status TapDevice::WaitForRoom(Ring& ring, const TapSite& site, const DeviceSendi
   return Copy(broken_);
 }
 
-Result<TapDevice::Entry*> TapDevice::Reserve(TapSite& site, const DeviceSending& sending, uint64_t bytes) {
+Result<TapDevice::Entry*> TapDevice::Reserve(TapSite& site, const DeviceSending& sending, const SlotShape& shape) {
   Ring& ring = RingOf(site.callback->worker());
+  const uint64_t bytes = shape.bytes();
   using Refusal = BoundedQueue::Outcome;
   std::optional<Refusal> refusal;
   bool exceeds = false;
@@ -143,11 +146,11 @@ Result<TapDevice::Entry*> TapDevice::Reserve(TapSite& site, const DeviceSending&
     if (closed_) refusal = Refusal::kClosed;
     if (!refusal && !exceeds && !NeedsBlock(bytes)) {
       const uint64_t at = ring.space->Take(bytes);
-      return Append(ring, site, ring.memory.data() + at, ring.memory.on_device + at, bytes);
+      return Append(ring, site, ring.memory.data() + at, ring.memory.on_device + at, shape);
     }
     if (!refusal) ring.block_bytes += bytes;
   }
-  if (!refusal) return ReserveBlock(ring, site, bytes);
+  if (!refusal) return ReserveBlock(ring, site, shape);
   if (delivery_.Refuse(site, sending.device_ordinal, *refusal)) return NoRoom(ring, bytes);
   return nullptr;
 }
@@ -169,42 +172,31 @@ Status TapDevice::NoRoom(Ring& ring, uint64_t bytes) const {
 }
 
 // Its bytes are counted already.
-Result<TapDevice::Entry*> TapDevice::ReserveBlock(Ring& ring, TapSite& site, uint64_t bytes) {
-  Result<cuda::PinnedBlock> block = pool_->Take(bytes);
+Result<TapDevice::Entry*> TapDevice::ReserveBlock(Ring& ring, TapSite& site, const SlotShape& shape) {
+  Result<cuda::PinnedBlock> block = pool_->Take(shape.bytes());
   MutexLock lock(mutex_);
   if (!block.ok()) {
-    ring.block_bytes -= bytes;
+    ring.block_bytes -= shape.bytes();
     room_.notify_all();
     return std::move(block).status();
   }
-  Entry* entry = Append(ring, site, block->data(), block->on_device, bytes);
+  Entry* entry = Append(ring, site, block->data(), block->on_device, shape);
   entry->block = std::move(block).value();
   return entry;
 }
 
 TapDevice::Entry* TapDevice::Append(Ring& ring, TapSite& site, char* memory, cuda::CUdeviceptr on_device,
-                                    uint64_t bytes) {
+                                    const SlotShape& shape) {
   auto* slot = new (memory) TapSlot;
   slot->unsent = site.throttle->TakeUnsent(ordinal());                           // now, in the order of the program
   std::atomic_ref<uint32_t>(slot->arrived).store(0, std::memory_order_relaxed);  // the entry is published by the lock
   slot->number = ring.next_number++;
   if (ring.next_number == 0) ring.next_number = 1;
-  Entry& entry = ring.entries.emplace_back(slot, on_device, ring.space->end(), bytes);
+  Entry& entry = ring.entries.emplace_back(slot, on_device, ring.space->end(), shape);
+  TakeStage(ring, entry);
   ring.taken.fetch_add(1, std::memory_order_release);
   drainer_.outstanding.fetch_add(1, std::memory_order_seq_cst);  // pairs with the drainer's Sleep and Park
   return &entry;
-}
-
-Status TapDevice::Queue(Entry& entry, TapSite& site, const DeviceSending& sending) {
-  const bool waits_for_step = site.info.has_step && site.throttle->AsksForStep();
-  Describe(*entry.slot, site, sending, /*is_admitted=*/!waits_for_step);
-  cuda::ContextScope current(device());
-  CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
-  Status status = QueueCopies(device(), *entry.slot, sending);
-  if (status.ok()) status = QueueArrival(device(), *entry.slot, entry.on_device, sending.stream, publication_);
-  // Some copies may be queued, and the slot is to be used again.
-  if (!status.ok()) static_cast<void>(Synchronize(device(), sending.stream));
-  return status;
 }
 
 TapDevice::Entry* TapDevice::Front(Ring& ring) {
@@ -303,12 +295,15 @@ void TapDevice::Lose(Entry& entry) {
 
 void TapDevice::Pop(Ring& ring) {
   cuda::PinnedBlock block;
+  std::shared_ptr<SideStage> stage;  // the last of an outgrown one ends it
   {
     MutexLock lock(mutex_);
     Entry& entry = ring.entries.front();
     ring.space->Release(entry.end);
     block = std::move(entry.block);
-    if (block.memory) ring.block_bytes -= entry.bytes;
+    if (block.memory) ring.block_bytes -= entry.shape.bytes();
+    if (entry.stage != nullptr) entry.stage->space.Release(entry.end_in_stage);
+    stage = std::move(entry.stage);
     ring.entries.pop_front();
     ring.is_stuck = false;
     if (waiting_ > 0) room_.notify_all();

@@ -13,10 +13,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "base/thread_annotations.h"
 #include "cuda/driver/pinned_pool.h"
 #include "cuda/taps/ring_space.h"
+#include "cuda/taps/side_stage.h"
 #include "cuda/taps/tap_slot.h"
 #include "delivery/delivery.h"
 
@@ -42,6 +44,10 @@ class TapDevice {
 
   /// Gets the memory for a worker, if it has none. Thread-safe. GIL not needed.
   Status Prepare(Worker worker);
+  /// Gets what else records like this one need: pinned memory of their own, memory of the device on their way out,
+  /// code. Where there is none of these, they are sent without. May wait for all devices: before a program runs.
+  /// Thread-safe.
+  void PrepareFor(Worker worker, const DeviceSending& sending);
 
   /// Queues the copies of a record that its site's senders have admitted. Where there is no room, Blocks until the
   /// device has got so far that there is. If that does not help, since the queue behind is full, the record is dropped
@@ -69,14 +75,17 @@ class TapDevice {
  private:
   enum class State : int { kQueuing, kQueued, kCancelled };
   struct Entry {
-    Entry(TapSlot* in_memory, cuda::CUdeviceptr address, uint64_t end_of_space, uint64_t size)
-        : slot(in_memory), on_device(address), end(end_of_space), bytes(size) {}
+    Entry(TapSlot* in_memory, cuda::CUdeviceptr address, uint64_t end_of_space, const SlotShape& of_slot)
+        : slot(in_memory), on_device(address), end(end_of_space), shape(of_slot) {}
 
     TapSlot* slot;
     cuda::CUdeviceptr on_device;
     uint64_t end;             // of the ring's space
     cuda::PinnedBlock block;  // of a record that is not in the ring
-    uint64_t bytes;
+    SlotShape shape;
+    std::shared_ptr<SideStage> stage;  // null: its data goes straight to the host
+    cuda::CUdeviceptr staged = 0;      // there
+    uint64_t end_in_stage = 0;
     std::atomic<State> state{State::kQueuing};
     // The drainer's own, for a record that has arrived and waits for room in its queue.
     bool is_decided = false;
@@ -86,7 +95,8 @@ class TapDevice {
     cuda::PinnedBlock memory;
     std::optional<RingSpace> space;  // nothing: there is no memory yet
     std::deque<Entry> entries;
-    uint64_t block_bytes = 0;  // of records that have blocks of their own
+    std::shared_ptr<SideStage> stage;  // null: there was no large record
+    uint64_t block_bytes = 0;          // of records that have blocks of their own
     uint64_t blocked = 0;
     bool is_stuck = false;  // the first entry has arrived, and its queue is full
     uint32_t next_number = 1;
@@ -115,12 +125,18 @@ class TapDevice {
   Status WaitForRoom(Ring& ring, const TapSite& site, const DeviceSending& sending, uint64_t bytes)
       CALLOUT_REQUIRES(mutex_);
   /// A slot, or null if the record was dropped.
-  Result<Entry*> Reserve(TapSite& site, const DeviceSending& sending, uint64_t bytes);
-  Result<Entry*> ReserveBlock(Ring& ring, TapSite& site, uint64_t bytes);
-  Entry* Append(Ring& ring, TapSite& site, char* memory, cuda::CUdeviceptr on_device, uint64_t bytes)
+  Result<Entry*> Reserve(TapSite& site, const DeviceSending& sending, const SlotShape& shape);
+  Result<Entry*> ReserveBlock(Ring& ring, TapSite& site, const SlotShape& shape);
+  Entry* Append(Ring& ring, TapSite& site, char* memory, cuda::CUdeviceptr on_device, const SlotShape& shape)
       CALLOUT_REQUIRES(mutex_);
+  static void TakeStage(Ring& ring, Entry& entry);
   Status NoRoom(Ring& ring, uint64_t bytes) const;
   Status Queue(Entry& entry, TapSite& site, const DeviceSending& sending);
+  Status QueueData(Entry& entry, const DeviceSending& sending);
+  Status QueueByTheSide(Entry& entry, const DeviceSending& sending);
+  void PrepareStage(Ring& ring, uint64_t bytes);
+  void PrepareBlock(uint64_t bytes);
+  void PrepareGather();
 
   Status Ask() const;
   bool HandOver(Ring& ring);
@@ -139,6 +155,13 @@ class TapDevice {
   std::atomic<Publication> publication_{Publication::kWriteValue};
   cuda::Stream check_stream_;  // the drainer's own
   cuda::Event check_event_;
+  std::unique_ptr<const SideStream> side_;
+  // Made by the first that prepares for it, and then never changed.
+  std::atomic<const LeafGather*> gather_{nullptr};
+  std::unique_ptr<const LeafGather> own_gather_;
+  Mutex preparing_;  // before mutex_
+  bool gather_failed_ CALLOUT_GUARDED_BY(preparing_) = false;
+  std::set<uint64_t> reserved_ CALLOUT_GUARDED_BY(preparing_);  // sizes of blocks
 
   mutable Mutex mutex_;
   std::condition_variable_any room_;

@@ -12,6 +12,7 @@ namespace callout::internal {
 namespace {
 
 constexpr uint64_t kAlignment = 64;
+constexpr uint32_t kManyBuffers = 4;  // a launch costs as much as two or three copies
 
 // Of the step only the first element counts.
 callout_buffer FirstOf(const callout_buffer& step) {
@@ -28,6 +29,18 @@ void ForEachBuffer(const DeviceSending& sending, Visit&& visit) {
   if (sending.step != nullptr) visit(FirstOf(*sending.step));
 }
 
+// Calls `copy(position in the slot's data, address, bytes)` for each buffer that has some.
+template <typename Copy>
+Status ForEachCopy(const TapSlot& slot, const DeviceSending& sending, Copy&& copy) {
+  const callout_buffer* in_slot = slot.buffers();
+  Status status;
+  ForEachBuffer(sending, [&](const callout_buffer& buffer) {
+    const auto at = static_cast<uint64_t>(static_cast<const char*>(in_slot++->data) - slot.data);
+    if (status.ok() && buffer.size_bytes > 0) status = copy(at, cuda::AddressOf(buffer.data), buffer.size_bytes);
+  });
+  return status;
+}
+
 // May run on a CUDA host-function thread: must not call CUDA.
 void SetArrived(void* slot) {
   auto& arrived = *static_cast<TapSlot*>(slot);
@@ -38,17 +51,21 @@ void SetArrived(void* slot) {
 
 std::optional<int64_t> TapSlot::step() { return has_step ? FirstInteger(buffers()[num_buffers - 1]) : std::nullopt; }
 
-uint64_t SlotBytes(const DeviceSending& sending) {
-  uint64_t bytes = sizeof(TapSlot);
-  uint64_t data = 0;
+SlotShape ShapeOf(const DeviceSending& sending) {
+  SlotShape shape;
+  uint64_t header = sizeof(TapSlot);
   ForEachBuffer(sending, [&](const callout_buffer& buffer) {
-    bytes += sizeof(callout_buffer) + buffer.rank * sizeof(int64_t);
-    data += AlignUp(buffer.size_bytes, kAlignment);
+    header += sizeof(callout_buffer) + buffer.rank * sizeof(int64_t);
+    shape.data += AlignUp(buffer.size_bytes, kAlignment);
+    shape.largest = std::max(shape.largest, uint64_t{buffer.size_bytes});
+    if (buffer.size_bytes > 0) ++shape.pieces;
   });
-  return AlignUp(bytes, kAlignment) + data;
+  if (shape.pieces < kManyBuffers) shape.pieces = 0;
+  shape.header = AlignUp(header + shape.pieces * sizeof(CopiedPiece), kAlignment);
+  return shape;
 }
 
-void Describe(TapSlot& slot, TapSite& site, const DeviceSending& sending, bool is_admitted) {
+void Describe(TapSlot& slot, const SlotShape& shape, TapSite& site, const DeviceSending& sending, bool is_admitted) {
   slot.has_step = sending.step != nullptr;
   slot.num_buffers = static_cast<uint32_t>(sending.buffers.size() + (slot.has_step ? 1 : 0));
   slot.is_admitted = is_admitted;
@@ -62,8 +79,8 @@ void Describe(TapSlot& slot, TapSite& site, const DeviceSending& sending, bool i
     ++copy;
     dims = std::copy_n(buffer.dims, buffer.rank, dims);
   });
-  char* data = reinterpret_cast<char*>(&slot);
-  data += AlignUp(static_cast<uint64_t>(reinterpret_cast<char*>(dims) - data), kAlignment);
+  slot.data = reinterpret_cast<char*>(&slot) + shape.header;
+  char* data = slot.data;
   for (uint32_t i = 0; i < slot.num_buffers; ++i) {
     slot.buffers()[i].data = data;
     data += AlignUp(slot.buffers()[i].size_bytes, kAlignment);
@@ -71,17 +88,29 @@ void Describe(TapSlot& slot, TapSite& site, const DeviceSending& sending, bool i
 }
 
 Status QueueCopies(const cuda::Device& device, TapSlot& slot, const DeviceSending& sending) {
-  const callout_buffer* copy = slot.buffers();
-  Status status;
-  ForEachBuffer(sending, [&](const callout_buffer& buffer) {
-    if (status.ok() && buffer.size_bytes > 0) {
-      const auto from = cuda::AddressOf(buffer.data);
-      status = device.Check(device.driver().MemcpyDtoHAsync(copy->data, from, buffer.size_bytes, sending.stream),
-                            "cuMemcpyDtoHAsync");
-    }
-    ++copy;
+  return ForEachCopy(slot, sending, [&](uint64_t at, cuda::CUdeviceptr from, size_t bytes) {
+    return device.Check(device.driver().MemcpyDtoHAsync(slot.data + at, from, bytes, sending.stream),
+                        "cuMemcpyDtoHAsync");
   });
-  return status;
+}
+
+Status QueueCopiesOnDevice(const cuda::Device& device, const TapSlot& slot, cuda::CUdeviceptr data,
+                           const DeviceSending& sending) {
+  return ForEachCopy(slot, sending, [&](uint64_t at, cuda::CUdeviceptr from, size_t bytes) {
+    return CopyOnDevice(device, sending.stream, data + at, from, bytes, "");
+  });
+}
+
+Status QueueGather(const LeafGather& gather, TapSlot& slot, const SlotShape& shape, cuda::CUdeviceptr on_device,
+                   cuda::CUdeviceptr data, const DeviceSending& sending) {
+  char* const pieces = slot.data - shape.pieces * sizeof(CopiedPiece);
+  auto* next = reinterpret_cast<CopiedPiece*>(pieces);
+  CALLOUT_RETURN_IF_ERROR(ForEachCopy(slot, sending, [&](uint64_t at, cuda::CUdeviceptr from, size_t bytes) {
+    *next++ = {.to = data + at, .from = from, .bytes = bytes};
+    return OkStatus();
+  }));
+  const auto at = static_cast<uint64_t>(pieces - reinterpret_cast<char*>(&slot));
+  return gather.Queue(sending.stream, on_device + at, shape.pieces, shape.largest);
 }
 
 Status QueueArrival(const cuda::Device& device, TapSlot& slot, cuda::CUdeviceptr on_device, cuda::CUstream stream,

@@ -2,7 +2,7 @@
 //
 // A record on its way from a device, in pinned host memory:
 //
-//   TapSlot | callout_buffer x n | int64 dims | pad | data of each buffer, 64-byte aligned
+//   TapSlot | callout_buffer x n | int64 dims | CopiedPiece x n, of many | pad | data of each buffer, 64-byte aligned
 //
 // The host writes everything up to the data, the device the data and then, behind it in its stream, `arrived`.
 #pragma once
@@ -13,6 +13,7 @@
 #include <span>
 
 #include "cuda/driver/device.h"
+#include "cuda/taps/leaf_gather.h"
 #include "delivery/tap_site.h"
 
 namespace callout::internal {
@@ -32,6 +33,16 @@ enum class Publication {
   kHostFunction,  ///< A function of ours, which holds the stream up a little. For devices that cannot do the former.
 };
 
+/// The bytes of a slot.
+struct SlotShape {
+  uint64_t header = 0;   ///< Before the data.
+  uint64_t data = 0;     ///< Of all buffers, each padded to 64.
+  uint64_t largest = 0;  ///< Of the data of one buffer.
+  uint32_t pieces = 0;   ///< Buffers that have data, if they are enough for one launch to be less than a copy for each.
+
+  uint64_t bytes() const { return header + data; }
+};
+
 struct alignas(64) TapSlot {
   uint32_t arrived;  ///< `number`, when all of the data has been written.
   uint32_t number;   ///< Not 0, and another than that of the record that was here before.
@@ -41,7 +52,9 @@ struct alignas(64) TapSlot {
   uint32_t unsent;   ///< As of Sending.
   TapSite* site;
   int64_t run_id;
+  char* data;  ///< Of the first buffer.
 
+  const callout_buffer* buffers() const { return reinterpret_cast<const callout_buffer*>(this + 1); }
   callout_buffer* buffers() { return reinterpret_cast<callout_buffer*>(this + 1); }
   int64_t* dims() { return reinterpret_cast<int64_t*>(buffers() + num_buffers); }
 
@@ -56,17 +69,28 @@ struct alignas(64) TapSlot {
   }
 };
 
-/// Bytes of the slot for a record.
-uint64_t SlotBytes(const DeviceSending& sending);
+// Where something is queued, the device's context is current.
 
-/// Fills a slot of SlotBytes() bytes, but for its number and data.
-void Describe(TapSlot& slot, TapSite& site, const DeviceSending& sending, bool is_admitted);
+/// What the slot for a record is.
+SlotShape ShapeOf(const DeviceSending& sending);
 
-/// Queues the copies of the data. The device's context is current.
+/// Fills a slot of that shape, but for its number and data.
+void Describe(TapSlot& slot, const SlotShape& shape, TapSite& site, const DeviceSending& sending, bool is_admitted);
+
+/// Queues a copy of each buffer into the slot.
 Status QueueCopies(const cuda::Device& device, TapSlot& slot, const DeviceSending& sending);
 
+/// Queues copies of the buffers to `data`, memory of the device that is laid out as the slot's data.
+Status QueueCopiesOnDevice(const cuda::Device& device, const TapSlot& slot, cuda::CUdeviceptr data,
+                           const DeviceSending& sending);
+
+/// Queues one launch that copies all buffers to `data`, which is laid out as the slot's data, or is where the device
+/// sees that. For a shape with pieces; `on_device` is where the device sees the slot.
+Status QueueGather(const LeafGather& gather, TapSlot& slot, const SlotShape& shape, cuda::CUdeviceptr on_device,
+                   cuda::CUdeviceptr data, const DeviceSending& sending);
+
 /// Queues that `slot.arrived` becomes `slot.number`; `on_device` is where the device sees the slot. Where the device
-/// has no writes of streams, `publication` becomes kHostFunction. The device's context is current.
+/// has no writes of streams, `publication` becomes kHostFunction.
 Status QueueArrival(const cuda::Device& device, TapSlot& slot, cuda::CUdeviceptr on_device, cuda::CUstream stream,
                     std::atomic<Publication>& publication);
 

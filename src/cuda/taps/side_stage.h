@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where large records wait on their device. A program would stand still while its record goes to the host, which takes
+// tens of times as long as a copy on the device: so it makes the latter, and a stream of our own brings it out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "cuda/driver/resources.h"
+#include "cuda/taps/ring_space.h"
+
+namespace callout::internal {
+
+/// Memory of a device for records of a lane. Immutable but for `space`, which is for one thread at a time.
+struct SideStage {
+  /// From as many bytes on, a record goes by here.
+  static constexpr uint64_t kFrom = uint64_t{1} << 20;
+  /// A lane takes no more of the device's memory.
+  static constexpr uint64_t kMost = uint64_t{256} << 20;
+
+  SideStage(cuda::DeviceMemory of_device, uint64_t bytes) : memory(std::move(of_device)), space(bytes) {}
+
+  /// One for two records of `bytes`, or one if two are too much. Null if one is, or if the device has not the memory:
+  /// then records go to the host on their program's stream. May wait for the device: not on a thread that launches.
+  static std::shared_ptr<SideStage> New(const cuda::Device& device, uint64_t bytes);
+  /// Bytes that such a stage has; 0: there is none.
+  static uint64_t SizeFor(uint64_t bytes);
+
+  const cuda::DeviceMemory memory;
+  RingSpace space;
+};
+
+/// The stream that brings records out, one for all lanes of a device, and the device's queue of it. Thread-safe.
+class SideStream {
+ public:
+  static Result<std::unique_ptr<SideStream>> New(const cuda::Device& device);
+
+  /// Queues what `queue` queues on the stream that it is given, behind everything that is queued on `program` by now.
+  /// Nobody else queues meanwhile. The device's context is current.
+  template <typename Function>
+  Status Behind(cuda::CUstream program, Function&& queue) const {
+    const MutexLock lock(mutex_);
+    CALLOUT_RETURN_IF_ERROR(WaitFor(program));
+    return queue(stream_.get());
+  }
+
+  /// Blocks until everything on it has run.
+  Status Synchronize() const { return cuda::Synchronize(device_, stream_.get()); }
+
+ private:
+  explicit SideStream(const cuda::Device& device) : device_(device) {}
+  Status WaitFor(cuda::CUstream program) const CALLOUT_REQUIRES(mutex_);
+
+  const cuda::Device& device_;
+  mutable Mutex mutex_;  // of the event between its record and its wait
+  cuda::Stream stream_;
+  cuda::Event event_;
+};
+
+}  // namespace callout::internal
