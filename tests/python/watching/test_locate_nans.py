@@ -180,6 +180,44 @@ def test_granularity_says_what_is_looked_at():
         assert "NaN" in text
 
 
+class Scaled:
+    """A module without named scopes, as those of Flax NNX and Equinox are."""
+
+    def __init__(self, scale, bad=False):
+        self.scale, self.bad = scale, bad
+
+    def __call__(self, x):
+        logs = jnp.log(x * self.scale)
+        return logs if self.bad else jnp.where(x > 0, logs, 1.0)
+
+
+class Net:
+    def __init__(self, layers):
+        self.layers = layers
+
+    def __call__(self, x):
+        first, second = self.layers
+        return second(first(x))
+
+
+def test_modules_without_scopes_are_known_by_their_calls():
+    def loss(net, x):
+        with jax.named_scope("loss"):
+            return net(x).sum()
+
+    x = np.array([1, -2], np.float32)
+    masked, bad = Scaled(1.0), Scaled(-1.0, bad=True)
+    for layers, texts in (((masked, masked), 0), ((masked, bad), 1), ((bad, masked), 1)):
+        for f in (loss, jax.grad(loss, argnums=1)):
+            located = callout.locate_nans(functools.partial(f, Net(layers)), granularity="module")
+            found_texts = [text for text in found(jax.jit(located), x)[0] if "forward" in text]
+            assert len(found_texts) == texts
+            assert all(", in loss (Net/Scaled); f32[2] at " in text for text in found_texts)
+    # Both layers are of one class, and called in one line: each is a module of its own.
+    (text,), _ = found(jax.jit(callout.locate_nans(Net((masked, bad)), granularity="module")), x)
+    assert text.split("; ")[-1] == "inputs: f32[2] 1.0"
+
+
 def test_the_switch_leaves_nothing():
     def f(x):
         return jnp.log(x)

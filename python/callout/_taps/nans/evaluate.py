@@ -127,7 +127,8 @@ class Evaluation:
             case "function":
                 return line.file, line.function, backward
             case _:
-                return module_name(operation.around.scopes_of(operation.eqn)), backward
+                scopes = module_name(operation.around.scopes_of(operation.eqn))
+                return scopes, operation.around.calls_of(operation.eqn), backward
 
     def _look(self, region: Region, values: dict[Value, Any], last: dict[Value, int]) -> None:
         made: dict[Value, list[Operation]] = {}  # what may be bad, and the operations that may have made it so
@@ -167,7 +168,7 @@ class Evaluation:
         place = origin.Place(
             line=str(line),
             expression=line.text(),
-            module=module_name(first.around.scopes_of(first.eqn)),
+            module=first.around.module_of(first.eqn),
             operations=tuple(_names(each, line) for each in makers),
             num_inputs=len(inputs),
             num_steps=len(self.steps),

@@ -60,6 +60,33 @@ def line_of(eqn: Any) -> Line:
     return first or Line()
 
 
+@dataclasses.dataclass(frozen=True)
+class ModuleCall:
+    """A call of an object, as modules of Flax NNX and Equinox are called: its class, and where it is called."""
+
+    name: str
+    place: tuple[str, int, int]  # file, line and column
+
+
+def module_calls(eqn: Any) -> tuple[ModuleCall, ...]:
+    """The calls of objects around an equation, the outermost first."""
+    found: list[ModuleCall] = []
+    called = ""
+    for frame in _jax_compat.frames_of(eqn):
+        if called:
+            found.append(ModuleCall(called, (frame.file_name, frame.start_line, frame.start_column)))
+        called = ""
+        if frame.file_name.startswith(_OURS):
+            if frame.file_name.startswith(str(_HERE)):
+                break
+            continue
+        owner, _, function = frame.function_name.rpartition(".")
+        name = owner.rpartition(".")[2]
+        if function == "__call__" and not name.startswith(("_", "<")):
+            called = name
+    return tuple(reversed(found))
+
+
 def is_the_users(traced: Any) -> bool:
     """Tells whether a jaxpr, or a derivative rule, is of a function that is no installed library's."""
     file = _jax_compat.source_file(traced)
@@ -73,17 +100,32 @@ class Surroundings:
     scopes: str = ""
     line: Line | None = None
     backward: bool = False
+    calls: tuple[ModuleCall, ...] | None = None
 
     def inside(self, eqn: Any, jaxpr: Any) -> Surroundings:
         """Those of the equations of `jaxpr`, a parameter of `eqn`."""
         file = _jax_compat.source_file(jaxpr)  # what JAX traces once has the lines of its first call
-        line = self.line or (line_of(eqn) if file and _jax_compat.is_of_jax(file) else None)
-        return Surroundings(self.scopes_of(eqn), line, self.is_backward(eqn))
+        line, calls = self.line, self.calls
+        if line is None and file and _jax_compat.is_of_jax(file):
+            line, calls = line_of(eqn), module_calls(eqn)
+        return Surroundings(self.scopes_of(eqn), line, self.is_backward(eqn), calls)
 
     def scopes_of(self, eqn: Any) -> str:
         """The named scopes around an equation."""
         stack = str(eqn.source_info.name_stack)
         return f"{self.scopes}/{stack}" if self.scopes and stack else self.scopes or stack
+
+    def calls_of(self, eqn: Any) -> tuple[ModuleCall, ...]:
+        """The calls of modules around an equation."""
+        return module_calls(eqn) if self.calls is None else self.calls
+
+    def module_of(self, eqn: Any) -> str:
+        """The module that an equation is of, by its named scopes, and by its classes where these tell more."""
+        scopes, calls = module_name(self.scopes_of(eqn)), [call.name for call in self.calls_of(eqn)]
+        if len(calls) <= len(scopes.split("/")) - (not scopes):
+            return scopes
+        classes = printable("/".join(calls))
+        return f"{scopes} ({classes})" if scopes else classes
 
     def is_backward(self, eqn: Any) -> bool:
         """Tells whether it is of a backward pass."""
