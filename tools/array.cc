@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "array.h"
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "callout/text.h"
 #include "frame/subbyte.h"
 

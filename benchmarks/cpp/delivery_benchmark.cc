@@ -8,7 +8,7 @@
 
 #include "callout/dtype.h"
 #include "delivery/delivery.h"
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 
 namespace callout::internal {
 namespace {

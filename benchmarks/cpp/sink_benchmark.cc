@@ -12,7 +12,7 @@
 
 #include "base/ticks.h"
 #include "callout/dtype.h"
-#include "kinds/kinds.h"
+#include "catalog/callback_kinds.h"
 #include "sinks/sinks.h"
 
 namespace callout::internal {

@@ -21,9 +21,9 @@ import environment
 import foreign
 import host_callbacks
 import kernels
+import located_nans
 import loop
 import memory
-import nans
 import native
 import progress
 import recording
@@ -45,7 +45,7 @@ GROUPS = (
     "sinks",
     "progress",
     "checks",
-    "nans",
+    "located_nans",
     "memory",
 )
 
@@ -84,8 +84,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += recording.run(options.rounds)
     if "checks" in groups:
         report.rows += checks.run(options.rounds, report.skipped)
-    if "nans" in groups:
-        report.rows += nans.run(options.rounds)
+    if "located_nans" in groups:
+        report.rows += located_nans.run(options.rounds)
     if "progress" in groups:
         report.rows += progress.run(options.rounds, report.skipped)
     if "memory" in groups:

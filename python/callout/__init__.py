@@ -47,8 +47,8 @@ if _typing.TYPE_CHECKING:
     from ._export.export import export as export
     from ._export.export import exported_names as exported_names
     from ._measuring.profile import Profile as Profile
-    from ._measuring.profile.profile import profile as profile
-    from ._measuring.report.report import report as report
+    from ._measuring.profile import profile as profile
+    from ._measuring.report import report as report
     from ._measuring.stats import stats as stats
     from ._native.headers import cmake_dir as cmake_dir
     from ._native.headers import include_dir as include_dir
@@ -57,7 +57,7 @@ if _typing.TYPE_CHECKING:
     from ._taps.checks import check as check
     from ._taps.checks import error_if as error_if
     from ._taps.checks import warn_if as warn_if
-    from ._taps.nans import locate_nans as locate_nans
+    from ._taps.located_nans import locate_nans as locate_nans
     from ._taps.tap import tap as tap
     from ._taps.watch import watch as watch
     from ._targets.register import register as register
@@ -95,7 +95,7 @@ _NAMES = {
     "check": "._taps.checks",
     "error_if": "._taps.checks",
     "warn_if": "._taps.checks",
-    "locate_nans": "._taps.nans",
+    "locate_nans": "._taps.located_nans",
     "tap": "._taps.tap",
     "watch": "._taps.watch",
     "cmake_dir": "._native.headers",

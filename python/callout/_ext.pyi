@@ -321,7 +321,7 @@ def parse_value_print(payload: str) -> tuple:
     (head, what follows the device or None, pieces, number of leaves, threshold, exponents from)
     """
 
-nans_prefix: str = 'nans:'
+located_nans_prefix: str = 'nans:'
 
 check_prefix: str = 'check:'
 

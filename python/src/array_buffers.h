@@ -3,7 +3,7 @@
 // NumPy arrays as the buffers that a program would pass.
 #pragma once
 
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <cstdint>
 #include <vector>

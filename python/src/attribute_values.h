@@ -4,13 +4,13 @@
 // programs. Lists are left out: what is outside of programs has none.
 #pragma once
 
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/string_view.h>
 
 #include <cstdint>
 
-#include "attributes/rows.h"
+#include "attributes/attribute_rows.h"
 
 namespace callout::python {
 

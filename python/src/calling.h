@@ -11,8 +11,8 @@
 #include "callout/abi.h"
 #include "callout/status.h"
 #include "gil.h"
+#include "host_callback_scope.h"
 #include "profile/recorder.h"
-#include "xla_scope.h"
 
 namespace callout::python {
 

@@ -3,7 +3,7 @@
 // A tap's function that a program carries as text, made by Python when the first record comes.
 #pragma once
 
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <atomic>
 #include <memory>

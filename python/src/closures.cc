@@ -2,7 +2,7 @@
 //
 // Callbacks as callout_closures in capsules: what a host of the same process, which may have a core of its own, takes
 // and calls without knowing Python.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the doctor says of CUDA.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -11,7 +11,7 @@
 #include "cuda/driver/device.h"
 #include "cuda/handlers/recorded_calls.h"
 #include "cuda/kernels/image_kernel.h"
-#include "device_results.h"
+#include "cuda_results.h"
 #include "errors.h"
 
 namespace nb = nanobind;

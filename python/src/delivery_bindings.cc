@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Queues: settings, barrier, statistics.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

@@ -2,7 +2,7 @@
 //
 // Calls outside of a compiled program, and taps that run in the caller: the same callbacks and checks, over NumPy
 // arrays.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

@@ -10,7 +10,7 @@
 #include "array_buffers.h"
 #include "attribute_values.h"
 #include "errors.h"
-#include "ffi/told_site.h"
+#include "ffi/tap_site_maker.h"
 
 namespace nb = nanobind;
 

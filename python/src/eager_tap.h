@@ -3,7 +3,7 @@
 // The site of a tap that no handler of ours runs: records come from Python, or from JAX's own callbacks.
 #pragma once
 
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <cstdint>
 #include <memory>

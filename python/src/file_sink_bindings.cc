@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Closing native sinks that write files.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/string.h>
 

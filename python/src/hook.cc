@@ -3,8 +3,8 @@
 // What stands in the place of a function of JAX's. It is no Python function, so what the original raises or traces has
 // no frame of ours: programs that have nothing of Callout's keep their tracebacks and the locations of their
 // operations.
-#include "bindings.h"
 #include "errors.h"
+#include "module_bindings.h"
 
 namespace nb = nanobind;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What JAX calls for a tap that goes by JAX's own callbacks: it looks at nothing in Python, and pushes.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>

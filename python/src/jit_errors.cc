@@ -3,7 +3,7 @@
 // What a callback raised, out of JAX's fast path: from its second call on a jitted function is run by C++ alone, which
 // turns every failure into a ValueError that Python cannot intercept. Jitted functions have a vectorcall pointer each,
 // as PEP 590 has it: the one of jaxlib is wrapped. A call that succeeds pays for one more C call.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include "errors.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions that a JIT compiler of this process made (Numba): how they become callbacks, and what their code calls.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>

@@ -2,8 +2,8 @@
 //
 // What JAX's C++ calls when it makes the results of a program with callbacks: one of them becomes the token that JAX's
 // slower path would have made, in the dict where JAX looks for tokens. callout/_calls/fast_path.py says why.
-#include "bindings.h"
 #include "gil.h"
+#include "module_bindings.h"
 
 namespace nb = nanobind;
 

@@ -3,13 +3,13 @@
 // callout._ext: the core as Python sees it. Nothing here is public; python/callout wraps it.
 #include "arrays.h"
 #include "base/core_identity.h"
-#include "bindings.h"
+#include "catalog/callback_kinds.h"
 #include "delivery/delivery.h"
 #include "errors.h"
 #include "gil.h"
-#include "kinds/kinds.h"
+#include "host_callback_scope.h"
+#include "module_bindings.h"
 #include "targets/targets.h"
-#include "xla_scope.h"
 
 namespace nb = nanobind;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CUDA C++ to images.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>

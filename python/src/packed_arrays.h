@@ -3,7 +3,7 @@
 // Several arrays that a program sent as one of unsigned words, as the buffers that it would pass.
 #pragma once
 
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <cstdint>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The process: log, watchdog, fork, exit.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <dlfcn.h>
 #include <nanobind/stl/string.h>

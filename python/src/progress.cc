@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Progress bars: their clock, and those that exported programs carry along, in a Python process.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/string.h>
 

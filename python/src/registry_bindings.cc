@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Names: binding traced functions, registering the user's.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

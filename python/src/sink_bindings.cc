@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Making native sinks.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/log.h"
+#include "catalog/callback_kinds.h"
 #include "errors.h"
 #include "frame/dtype_row.h"
-#include "kinds/kinds.h"
 #include "sinks/sinks.h"
 
 namespace nb = nanobind;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What `id_print` writes: arrays as NumPy prints them, trees of them as JAX's pretty printer lays them out.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What watches have seen, and the names of what programs carry.
-#include "bindings.h"
+#include "module_bindings.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "checks/check.h"
-#include "checks/origin.h"
+#include "checks/located_nans.h"
 #include "gil.h"
 #include "watch/watch.h"
 #include "watch/watch_table.h"
@@ -47,14 +47,14 @@ nb::dict WatchStatistics() {
 }
 
 // A Python warning, while the program runs: it is there before the program's results are.
-internal::Reported WarnOfOrigin(std::string_view place, std::string_view text) {
+internal::Reported WarnOfLocatedNans(std::string_view line, std::string_view text) {
   const GilScope gil(ThreadState::kDrop);
   if (!gil.ok()) return internal::Reported::kByNobody;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  const Ref module(PyImport_ImportModule("callout._taps.nans"));
-  const Ref taken(module ? PyObject_CallMethod(module.get(), "warn", "s#s#", place.data(),
-                                               static_cast<Py_ssize_t>(place.size()), text.data(),
+  const Ref module(PyImport_ImportModule("callout._taps.located_nans"));
+  const Ref taken(module ? PyObject_CallMethod(module.get(), "warn", "s#s#", line.data(),
+                                               static_cast<Py_ssize_t>(line.size()), text.data(),
                                                static_cast<Py_ssize_t>(text.size()))
                          : nullptr);
   const int result = taken ? PyObject_IsTrue(taken.get()) : -1;
@@ -67,8 +67,8 @@ internal::Reported WarnOfOrigin(std::string_view place, std::string_view text) {
 }  // namespace
 
 void BindWatch(nb::module_& m) {
-  internal::SetOriginReporter(&WarnOfOrigin);
-  m.attr("nans_prefix") = std::string(internal::kOriginKind) + ":";
+  internal::SetLocatedNansReporter(&WarnOfLocatedNans);
+  m.attr("located_nans_prefix") = std::string(internal::kLocatedNansKind) + ":";
   m.attr("check_prefix") = std::string(internal::kCheckKind) + ":";
   m.attr("watch_prefix") = std::string(internal::kWatchKind) + ":";
   m.def("watch_statistics", &WatchStatistics);

@@ -23,7 +23,7 @@
 #include "files/open_files.h"
 #include "files/record_cache.h"
 #include "frame/buffer.h"
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 #include "sinks/step_counter.h"
 
 namespace callout::internal {

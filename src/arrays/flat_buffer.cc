@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace callout::internal {
 

@@ -22,7 +22,7 @@
 #include "files/locked_file.h"
 #include "files/open_files.h"
 #include "frame/buffer.h"
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 
 namespace callout::internal {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "attributes/rows.h"
+#include "attributes/attribute_rows.h"
 #include "frame/xla_scope.h"
 
 namespace callout::internal {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "attributes/rows.h"
+#include "attributes/attribute_rows.h"
 #include "callout/status.h"
 #include "frame/ffi_abi.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Arrays of callout/c_api.h.
+#include "c_api/edge.h"
 #include "c_api/handles.h"
-#include "c_api/status.h"
 #include "callout/pjrt/buffer.h"
 #include "pjrt/pjrt_abi.h"
 

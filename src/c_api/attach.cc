@@ -2,11 +2,11 @@
 //
 // The part of callout/c_api.h for hosts that have a PJRT binding of their own.
 #include "pjrt/attach.h"
+#include "c_api/edge.h"
 #include "c_api/handles.h"
-#include "c_api/status.h"
 #include "callbacks/binding_scope.h"
 #include "callout/pjrt/host_callback.h"
-#include "executables/bindings.h"
+#include "executables/callback_bindings.h"
 
 using namespace callout;  // the functions are C symbols
 using callout::internal::GuardC;

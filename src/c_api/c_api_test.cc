@@ -8,7 +8,7 @@
 
 #include <thread>
 
-#include "c_api/status.h"
+#include "c_api/edge.h"
 #include "callbacks/registry.h"
 #include "testing/c_closures.h"
 #include "testing/live_counts.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Callbacks of callout/c_api.h, and the barrier.
+#include "c_api/edge.h"
 #include "c_api/handles.h"
-#include "c_api/status.h"
 #include "callbacks/closure.h"
 #include "callout/pjrt/host_callback.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "c_api/edge.h"
 #include "c_api/handles.h"
-#include "c_api/status.h"
 
 using namespace callout;  // the functions are C symbols
 using callout::internal::GuardC;

@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
+#include "c_api/edge.h"
 #include "c_api/handles.h"
-#include "c_api/status.h"
 
 using namespace callout;  // the functions are C symbols
 using callout::internal::GuardC;

@@ -5,8 +5,8 @@
 #include <cstddef>
 
 #include "base/deadline.h"
+#include "c_api/edge.h"
 #include "c_api/handles.h"
-#include "c_api/status.h"
 #include "callout/pjrt/executable.h"
 
 using namespace callout;  // the functions are C symbols

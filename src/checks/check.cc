@@ -11,7 +11,7 @@
 
 #include "base/fork_mutex.h"
 #include "base/log.h"
-#include "checks/place.h"
+#include "checks/check_place.h"
 #include "frame/buffer.h"
 #include "sinks/step_counter.h"
 

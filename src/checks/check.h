@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `callout.error_if`, `warn_if` and `check`: a tap whose first array is a predicate. It is looked at where it lies;
-// where it is true, the program fails with a text of the values there, or a warning is logged. Nothing is sent else.
+// `callout.error_if`, `warn_if` and `check`: a tap whose first array is a predicate, which is read where it lies. Where
+// it is true, the program fails with a text of the values there, or a warning is logged. Nothing is sent otherwise.
 #pragma once
 
 #include <memory>

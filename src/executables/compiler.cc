@@ -7,7 +7,7 @@
 #include "callbacks/binding_scope.h"
 #include "callout/pjrt/executable.h"
 #include "encoding/sha256.h"
-#include "executables/bindings.h"
+#include "executables/callback_bindings.h"
 #include "executables/compile_options.h"
 #include "executables/executable_cache.h"
 #include "executables/executable_file.h"

@@ -8,7 +8,7 @@
 #include "callbacks/registry.h"
 #include "callout/dtype.h"
 #include "ffi/handlers.h"
-#include "ffi/told_site.h"
+#include "ffi/tap_site_maker.h"
 #include "frame/buffer.h"
 #include "frame/call_frame.h"
 #include "frame/guard.h"

@@ -5,7 +5,7 @@
 
 #include "attributes/tap_attributes.h"
 #include "callbacks/invoke.h"
-#include "ffi/told_site.h"
+#include "ffi/tap_site_maker.h"
 
 namespace callout::internal {
 

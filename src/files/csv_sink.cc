@@ -8,7 +8,7 @@
 #include "files/file_options.h"
 #include "files/file_sink.h"
 #include "files/record_cache.h"
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 #include "text/text.h"
 
 namespace callout::internal {

@@ -10,7 +10,7 @@
 
 #include "base/read_file.h"
 #include "files/csv_text.h"
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
 #include "testing/status_matchers.h"

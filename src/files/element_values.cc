@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "frame/buffer.h"
 #include "frame/dtype_row.h"
 #include "frame/element_doubles.h"

@@ -9,7 +9,7 @@
 #include "encoding/json.h"
 #include "files/file_options.h"
 #include "files/file_sink.h"
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 #include "text/text.h"
 
 namespace callout::internal {

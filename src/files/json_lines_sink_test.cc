@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "encoding/json.h"
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 #include "testing/sink_fixture.h"
 #include "testing/status_matchers.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "kinds/kinds.h"
+#include "catalog/callback_kinds.h"
 
 namespace callout::pjrt {
 namespace {

@@ -9,8 +9,8 @@
 #include "callbacks/closure.h"
 #include "callbacks/native_function.h"
 #include "callbacks/stats_table.h"
+#include "catalog/callback_kinds.h"
 #include "delivery/delivery.h"
-#include "kinds/kinds.h"
 
 namespace callout::pjrt {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "callbacks/makers.h"
 #include "callout/pjrt/host_callback.h"
-#include "kinds/kinds.h"
+#include "catalog/callback_kinds.h"
 
 namespace callout::pjrt {
 namespace {

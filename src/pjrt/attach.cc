@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/thread_annotations.h"
+#include "catalog/callback_kinds.h"
 #include "hosting/host_services.h"
-#include "kinds/kinds.h"
 #include "targets/plugin_targets.h"
 
 namespace callout::internal {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "arrays/zarr_metadata.h"
+#include "catalog/callback_kinds.h"
 #include "files/file_sink.h"
-#include "kinds/kinds.h"
 #include "testing/log_capture.h"
 #include "testing/sink_fixture.h"
 #include "testing/status_matchers.h"

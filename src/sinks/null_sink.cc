@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 #include "sinks/sink.h"
 
 namespace callout::internal {

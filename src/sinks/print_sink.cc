@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 #include "sinks/record_format.h"
 #include "sinks/sink.h"
 #include "sinks/sinks.h"

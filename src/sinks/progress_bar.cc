@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sinks/progress_bar.h"
 
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 
 namespace callout::internal {
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 

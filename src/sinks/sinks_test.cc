@@ -11,7 +11,7 @@
 #include <limits>
 #include <sstream>
 
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 #include "testing/sink_fixture.h"
 #include "testing/status_matchers.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 
 namespace callout::internal {
 namespace {

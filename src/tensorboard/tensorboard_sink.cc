@@ -17,7 +17,7 @@
 #include "files/file_sink.h"
 #include "files/record_cache.h"
 #include "files/tf_record.h"
-#include "sinks/kinds.h"
+#include "sinks/each_sink_kind.h"
 #include "sinks/step_counter.h"
 #include "tensorboard/event_file.h"
 #include "tensorboard/summary_tensor.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/thread_annotations.h"
 #include "testing/metadata_query.h"
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/check.h"
+#include "base/invariant.h"
 #include "base/thread_annotations.h"
 #include "callout/pjrt/event.h"
 #include "callout/pjrt/host_transfer.h"

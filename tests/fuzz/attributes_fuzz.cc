@@ -15,12 +15,12 @@
 #include "attributes/decode.h"
 #include "attributes/tables.h"
 #include "callbacks/registry.h"
+#include "catalog/callback_kinds.h"
 #include "cuda/handlers/image_site.h"
 #include "delivery/delivery.h"
 #include "ffi/handlers.h"
 #include "frame/attributes.h"
 #include "fuzz.h"
-#include "kinds/kinds.h"
 #include "testing/fake_callbacks.h"
 #include "testing/fake_runtime.h"
 

@@ -5,8 +5,8 @@
 
 #include "callbacks/makers.h"
 #include "callout/pjrt/host_callback.h"
+#include "catalog/callback_kinds.h"
 #include "fuzz.h"
-#include "kinds/kinds.h"
 #include "tokens.h"
 
 void callout::fuzz::Try(std::string_view bytes) {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/check.h"
+#include "base/invariant.h"
 
 namespace callout::fuzz {
 

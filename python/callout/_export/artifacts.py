@@ -106,7 +106,7 @@ _CODE = {"library", "image"}
 
 # Kinds of names that every process can make a callback of.
 _CARRIED = (
-    *(_ext.check_prefix, _ext.nans_prefix, _ext.print_prefix, _ext.watch_prefix),
+    *(_ext.check_prefix, _ext.located_nans_prefix, _ext.print_prefix, _ext.watch_prefix),
     *(_ext.progress_bar_prefix, _ext.progress_clock_name),
 )
 

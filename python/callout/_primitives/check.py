@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitive behind `error_if`, `warn_if` and `check`: a predicate that is looked at where it lies.
+"""The primitive behind `error_if`, `warn_if` and `check`: a predicate that is read where it lies.
 
-A batch of checks is one check (see looks.py). Where only some lanes live (see live_lanes.py), the predicate is false for the
-others. So nothing of a check is a branch or a loop.
+A batch of checks is one check (see inspections.py). Where only some lanes live (see live_lanes.py), the predicate is
+false for the others. So nothing of a check is a branch or a loop.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from jax.interpreters import batching
 
 from .. import _ext
 from .._targets.target import carried_target
-from . import looks
-from .looks import Lanes
+from . import inspections
+from .inspections import Lanes
 from .site import make_site
 from .tap import no_transforms, tap_p
 
@@ -46,7 +46,7 @@ def _as_taps(*operands: Any, text: Text, lanes: Lanes) -> tuple[()]:
     fields = (
         "1",
         "raise" if text.fails else "warn",
-        looks.escaped(text.source, ";"),
+        inspections.escaped(text.source, ";"),
         str(lanes.extents),
         ",".join(masks),
     )
@@ -63,7 +63,7 @@ def _as_taps(*operands: Any, text: Text, lanes: Lanes) -> tuple[()]:
     return ()
 
 
-check_p = looks.make("callout_check", _as_taps)
+check_p = inspections.make("callout_check", _as_taps)
 
 
 def bind_live(live: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -77,7 +77,7 @@ def _batch(operands: Sequence[Any], dims: Sequence[int | None], *, text: Text, l
         raise ValueError(
             "callout.error_if: `step` differs from lane to lane of a vmap; pass it as a value, and name it in the text"
         )
-    return looks.bind_batch(check_p, "callout.error_if", operands, dims, lanes=lanes, text=text)
+    return inspections.bind_batch(check_p, "callout.error_if", operands, dims, lanes=lanes, text=text)
 
 
 batching.primitive_batchers[check_p] = _batch

@@ -16,7 +16,7 @@ import jax
 import jax.extend.core
 
 from .. import _jax_compat
-from . import buffer, call, check, debug, ffi, lanes, origin, tap, threaded
+from . import buffer, call, check, debug, ffi, lanes, located_nans, tap, threaded
 from .host_call import host_call_p, refuse_host_call
 
 _primitives = jax.extend.core.primitives
@@ -45,7 +45,7 @@ _CALLBACKS: dict[Any, Callable[[dict[str, Any]], bool]] = {
     threaded.threaded_tap_p: _is_of_one_lane,
     threaded.threaded_call_p: _always,
     check.check_p: _always,
-    origin.origin_p: _always,
+    located_nans.located_nans_p: _always,
 }
 
 # Those whose results are their operands, or a token.
@@ -139,8 +139,8 @@ class Masker:
             refuse_host_call("batching rules are")
         if eqn.primitive is check.check_p:
             return check.bind_live(live, args, eqn.params)
-        if eqn.primitive is origin.origin_p:
-            return origin.bind_live(live, args, eqn.params)
+        if eqn.primitive is located_nans.located_nans_p:
+            return located_nans.bind_live(live, args, eqn.params)
         if _is_callback(eqn):
             if eqn.primitive in _CALLBACKS:
                 return lanes.bind_live(live, eqn.primitive, args, eqn.params)

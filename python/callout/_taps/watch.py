@@ -67,17 +67,17 @@ def watch(
         raise ValueError("callout.watch: nan=False and inf=False leave nothing to look for")
     if not isinstance(name, str) or not name or "\n" in name:
         raise ValueError(f"callout.watch: name must be a text of one line, got {name!r}")
-    looks = _Looks(nan, inf, stop, every)
+    inspection = _Inspection(nan, inf, stop, every)
     leaves, tree = jax.tree.flatten(x)
     if gradient:
         leaves = [
-            _tangents_watched(leaf, step, name, looks) if _is_inexact(leaf) and not is_ref(leaf) else leaf
+            _tangents_watched(leaf, step, name, inspection) if _is_inexact(leaf) and not is_ref(leaf) else leaf
             for leaf in leaves
         ]
     watched = [i for i, leaf in enumerate(leaves) if _is_inexact(leaf)]
     names = leaf_names(x)
     if watched:
-        outs = looks.at([read(leaves[i]) for i in watched], name, step, tuple(names[i] for i in watched))
+        outs = inspection.at([read(leaves[i]) for i in watched], name, step, tuple(names[i] for i in watched))
         for i, out in zip(watched, outs, strict=True):
             leaves[i] = leaves[i] if is_ref(leaves[i]) else out
     result: T = jax.tree.unflatten(tree, leaves)
@@ -103,7 +103,7 @@ def _is_inexact(leaf: Any) -> bool:
     return dtype is not None and jax.dtypes.issubdtype(dtype, np.inexact)
 
 
-class _Looks:
+class _Inspection:
     """What a watch was told to look for, and what to do then."""
 
     def __init__(self, nan: bool, inf: bool, stop: bool, every: int):
@@ -116,7 +116,7 @@ class _Looks:
         return self.text, self.every
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Looks) and self._key() == other._key()
+        return isinstance(other, _Inspection) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -142,12 +142,12 @@ class _Looks:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
-def _tangents_watched(x: Any, step: Any, name: str, looks: _Looks) -> Any:
-    del step, name, looks
+def _tangents_watched(x: Any, step: Any, name: str, inspection: _Inspection) -> Any:
+    del step, name, inspection
     return x
 
 
 @_tangents_watched.defjvp
-def _tangents_watched_jvp(name: str, looks: _Looks, primals: Any, tangents: Any) -> Any:
+def _tangents_watched_jvp(name: str, inspection: _Inspection, primals: Any, tangents: Any) -> Any:
     x, step = primals
-    return x, looks.at([tangents[0]], f"{name}.gradient", step, ("",))[0]
+    return x, inspection.at([tangents[0]], f"{name}.gradient", step, ("",))[0]

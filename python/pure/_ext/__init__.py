@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .calls import counters as _counters
-from .calls import kinds as _kinds
+from .calls import program_kinds as _kinds
 from .calls.callback import Callback as Callback
 from .calls.counters import callback_statistics as callback_statistics
 from .calls.eager import call_eager as call_eager
@@ -30,6 +30,8 @@ from .gpu import find_nvrtc as find_nvrtc
 from .gpu import image_counts as image_counts
 from .gpu import recorded_call_counts as recorded_call_counts
 from .gpu import store_on_device as store_on_device
+from .inspectors.watch import reset_watches as reset_watches
+from .inspectors.watch import watch_statistics as watch_statistics
 from .jax_side.hook import Hook as Hook
 from .jax_side.program_end import EndMarker as EndMarker
 from .jax_side.program_end import ProgramEnd as ProgramEnd
@@ -40,8 +42,6 @@ from .jax_side.program_end import translate_errors_of as translate_errors_of
 from .live import callbacks as _live_callbacks
 from .live import sites as _live_sites
 from .log import set_log_level as set_log_level
-from .looks.watch import reset_watches as reset_watches
-from .looks.watch import watch_statistics as watch_statistics
 from .native import allow_embedded_libraries as allow_embedded_libraries
 from .native import buffer_types as buffer_types
 from .native import call_layout as call_layout
@@ -88,7 +88,7 @@ from .text.value_layout import ValueLayout as ValueLayout
 from .text.value_print import parse_value_print as parse_value_print
 
 check_prefix = f"{_kinds.CHECK}:"
-nans_prefix = f"{_kinds.NANS}:"
+located_nans_prefix = f"{_kinds.LOCATED_NANS}:"
 watch_prefix = f"{_kinds.WATCH}:"
 print_prefix = f"{_kinds.PRINT}:"
 progress_bar_prefix = f"{_kinds.BAR}:"

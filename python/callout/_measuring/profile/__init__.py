@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """`callout.profile`: what callbacks did, when, and for how long."""
 
-from .profile import Profile as Profile
-from .profile import profile as profile
+from .session import Profile as Profile
+from .session import profile as profile

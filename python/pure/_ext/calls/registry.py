@@ -8,7 +8,7 @@ import weakref
 
 from ..failures import ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, Failure, as_error
 from ..process.forks import fork_lock
-from . import kinds
+from . import program_kinds
 from .callback import Callback
 
 _BOUND, _NATIVE, _PRINT = "py:", "native:", "id_print:"
@@ -90,7 +90,7 @@ def _find(name: str) -> Callback:
         )
     entry = _entries.get(name)
     callback = None if entry is None or entry.callback is None else entry.callback()
-    callback = callback or kinds.make_for_program(name)
+    callback = callback or program_kinds.make_for_program(name)
     if callback is None:
         raise Failure(NOT_FOUND, _unbound(name))
     return callback

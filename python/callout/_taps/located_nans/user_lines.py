@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines of the user's code where equations stand."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+import re
+import site
+import sysconfig
+from pathlib import Path
+from typing import Any, Literal
+
+from ... import _jax_compat
+from ..._base.errors import printable
+
+Granularity = Literal["line", "operation", "function", "module"]
+
+_HERE = Path(__file__).parent
+_OURS = str(_HERE.parent.parent)
+_LIBRARIES = tuple(
+    {
+        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *site.getsitepackages(),
+    }
+)
+_WRAPPED = re.compile(r"\w*\(([^()]*)\)")
+_LONGEST_LINE = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """One line of a file."""
+
+    file: str = "<unknown>"
+    number: int = 0
+    function: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.number}"
+        return printable(f"{place} in {self.function}" if self.function else place)
+
+    def text(self) -> str:
+        """What stands there."""
+        return printable(linecache.getline(self.file, self.number).strip()[:_LONGEST_LINE])
+
+
+def line_of(eqn: Any) -> Line:
+    """The innermost line of code that is no installed library's; of one if there is no other."""
+    first = None
+    for frame in _jax_compat.frames_of(eqn):
+        if frame.file_name.startswith(_OURS):
+            if frame.file_name.startswith(str(_HERE)):
+                break  # what is further out called the located function
+            continue
+        line = Line(frame.file_name, frame.start_line, frame.function_name)
+        if not frame.file_name.startswith(_LIBRARIES):
+            return line
+        first = first or line
+    return first or Line()
+
+
+@dataclasses.dataclass(frozen=True)
+class ModuleCall:
+    """A call of an object, as modules of Flax NNX and Equinox are called: its class, and where it is called."""
+
+    name: str
+    place: tuple[str, int, int]  # file, line and column
+
+
+def module_calls(eqn: Any) -> tuple[ModuleCall, ...]:
+    """The calls of objects around an equation, the outermost first."""
+    found: list[ModuleCall] = []
+    called = ""
+    for frame in _jax_compat.frames_of(eqn):
+        if called:
+            found.append(ModuleCall(called, (frame.file_name, frame.start_line, frame.start_column)))
+        called = ""
+        if frame.file_name.startswith(_OURS):
+            if frame.file_name.startswith(str(_HERE)):
+                break
+            continue
+        owner, _, function = frame.function_name.rpartition(".")
+        name = owner.rpartition(".")[2]
+        if function == "__call__" and not name.startswith(("_", "<")):
+            called = name
+    return tuple(reversed(found))
+
+
+def is_the_users(traced: Any) -> bool:
+    """Tells whether a jaxpr, or a derivative rule, is of a function that is no installed library's."""
+    file = _jax_compat.source_file(traced)
+    return bool(file) and not _jax_compat.is_of_jax(file) and not file.startswith((*_LIBRARIES, _OURS))
+
+
+@dataclasses.dataclass(frozen=True)
+class Surroundings:
+    """What an equation's nested functions tell of it: their scopes, and the line for those of libraries."""
+
+    scopes: str = ""
+    line: Line | None = None
+    backward: bool = False
+    calls: tuple[ModuleCall, ...] | None = None
+
+    def inside(self, eqn: Any, jaxpr: Any) -> Surroundings:
+        """Those of the equations of `jaxpr`, a parameter of `eqn`."""
+        file = _jax_compat.source_file(jaxpr)  # what JAX traces once has the lines of its first call
+        line, calls = self.line, self.calls
+        if line is None and file and _jax_compat.is_of_jax(file):
+            line, calls = line_of(eqn), module_calls(eqn)
+        return Surroundings(self.scopes_of(eqn), line, self.is_backward(eqn), calls)
+
+    def scopes_of(self, eqn: Any) -> str:
+        """The named scopes around an equation."""
+        stack = str(eqn.source_info.name_stack)
+        return f"{self.scopes}/{stack}" if self.scopes and stack else self.scopes or stack
+
+    def calls_of(self, eqn: Any) -> tuple[ModuleCall, ...]:
+        """The calls of modules around an equation."""
+        return module_calls(eqn) if self.calls is None else self.calls
+
+    def module_of(self, eqn: Any) -> str:
+        """The module that an equation is of, by its named scopes, and by its classes where these tell more."""
+        scopes, calls = module_name(self.scopes_of(eqn)), [call.name for call in self.calls_of(eqn)]
+        if len(calls) <= len(scopes.split("/")) - (not scopes):
+            return scopes
+        classes = printable("/".join(calls))
+        return f"{scopes} ({classes})" if scopes else classes
+
+    def is_backward(self, eqn: Any) -> bool:
+        """Tells whether it is of a backward pass."""
+        return self.backward or "transpose(" in str(eqn.source_info.name_stack)
+
+    def line_of(self, eqn: Any) -> Line:
+        """Tells where it stands."""
+        return self.line or line_of(eqn)
+
+
+def module_name(scopes: str) -> str:
+    """Scopes without what JAX's transformations add: "transpose(jvp(Net))/Dense_0" is "Net/Dense_0"."""
+    while (bare := _WRAPPED.sub(r"\1", scopes)) != scopes:
+        scopes = bare
+    return printable("/".join(part for part in scopes.split("/") if part))

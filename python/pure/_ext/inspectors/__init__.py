@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks that inspect a tap's value where it lies and send nothing."""
