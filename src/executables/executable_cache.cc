@@ -11,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/write_all.h"
+
 namespace callout::internal {
 namespace {
 
@@ -32,16 +34,6 @@ class Descriptor {
 
 Status Failed(const std::string& what, const std::string& path) {
   return InternalError("callout: cannot " + what + " '" + path + "': " + std::strerror(errno));
-}
-
-bool WriteAll(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
 }
 
 }  // namespace
@@ -91,7 +83,7 @@ Status ExecutableCache::Write(const std::string& key, std::string_view bytes) co
     (void)unlink(unfinished.c_str());  // of a process that had this one's number, and crashed
     const Descriptor file(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
     if (file.number() < 0) return Failed("write to the cache", unfinished);
-    is_written = WriteAll(file.number(), bytes);
+    is_written = WriteAll(file.number(), bytes) == bytes.size();
   }
   if (is_written && std::rename(unfinished.c_str(), PathOf(key).c_str()) == 0) return OkStatus();
   Status failed = Failed("write to the cache", unfinished);

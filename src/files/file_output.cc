@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/ticks.h"
+#include "base/write_all.h"
 #include "files/locked_file.h"
 #include "files/open_files.h"
 
@@ -27,20 +28,6 @@ std::string Absolute(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
   return absolute.empty() ? path : absolute.string();
-}
-
-// How many bytes were written; errno says why not all.
-size_t WriteAll(int fd, std::string_view bytes) {
-  size_t written = 0;
-  while (written < bytes.size()) {
-    const ssize_t n = write(fd, bytes.data() + written, bytes.size() - written);
-    if (n >= 0) {
-      written += static_cast<size_t>(n);
-    } else if (errno != EINTR) {
-      break;
-    }
-  }
-  return written;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/process_state.h"
+#include "base/write_all.h"
 #include "sinks/terminal.h"
 
 namespace callout::internal {
@@ -113,15 +114,8 @@ Status TextOutput::Flush() {
 
 Status TextOutput::Write() {
   const std::string lines = std::exchange(lines_, {});
-  for (std::string_view rest = lines; !rest.empty();) {
-    const ssize_t n = write(fd_, rest.data(), rest.size());
-    if (n >= 0) {
-      rest.remove_prefix(static_cast<size_t>(n));
-    } else if (errno != EINTR) {
-      return InternalError("cannot write to " + what_ + ": " + std::strerror(errno));
-    }
-  }
-  return OkStatus();
+  if (WriteAll(fd_, lines) == lines.size()) return OkStatus();
+  return InternalError("cannot write to " + what_ + ": " + std::strerror(errno));
 }
 
 }  // namespace callout::internal
