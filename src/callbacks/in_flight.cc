@@ -19,6 +19,7 @@ struct alignas(64) Slot {
   std::atomic<int32_t> device_ordinal{-1};
   std::atomic<int64_t> run_id{0};
   std::atomic<int64_t> thread_id{0};
+  std::atomic<bool> holds_gpu{false};
   Slot* next = nullptr;
 };
 
@@ -78,6 +79,9 @@ InFlightScope::~InFlightScope() {
   Write(ThreadSlot(), saved_.activity, saved_.callback_id, saved_.device_ordinal, saved_.run_id);
 }
 
+GpuScope::GpuScope() : held_before_(ThreadSlot().holds_gpu.exchange(true, std::memory_order_relaxed)) {}
+GpuScope::~GpuScope() { ThreadSlot().holds_gpu.store(held_before_, std::memory_order_relaxed); }
+
 bool InsideCall() { return ThreadSlot().activity.load(std::memory_order_relaxed) == Activity::kCall; }
 
 void WhenThreadsCall(void (*told)()) {
@@ -96,6 +100,7 @@ std::vector<InFlight> ReadInFlight() {
     reading.device_ordinal = slot->device_ordinal.load(std::memory_order_relaxed);
     reading.run_id = slot->run_id.load(std::memory_order_relaxed);
     reading.thread_id = slot->thread_id.load(std::memory_order_relaxed);
+    reading.holds_gpu = slot->holds_gpu.load(std::memory_order_relaxed);
     readings.push_back(reading);
   }
   return readings;
@@ -111,9 +116,9 @@ uint64_t GpuBit(int ordinal) { return ordinal < 0 ? 0 : uint64_t{1} << std::min(
 }  // namespace
 
 void NoteGpu(int ordinal) {
-  if (!IsGpu(ordinal)) g_gpus.fetch_or(GpuBit(ordinal), std::memory_order_relaxed);
+  const uint64_t bit = GpuBit(ordinal);
+  if ((g_gpus.load(std::memory_order_relaxed) & bit) == 0) g_gpus.fetch_or(bit, std::memory_order_relaxed);
 }
-bool IsGpu(int ordinal) { return (g_gpus.load(std::memory_order_relaxed) & GpuBit(ordinal)) != 0; }
 bool HasSeveralGpus() { return std::popcount(g_gpus.load(std::memory_order_relaxed)) > 1; }
 
 }  // namespace callout::internal

@@ -27,6 +27,7 @@ struct InFlight {
   int32_t device_ordinal;
   int64_t run_id;
   int64_t thread_id;  ///< The kernel's.
+  bool holds_gpu;     ///< The GPU of its program waits for it.
 };
 
 /// Marks the current thread for as long as it lives. Nests.
@@ -56,11 +57,21 @@ void WhenThreadsCall(void (*told)());
 /// Readings of all threads that are not idle. Thread-safe.
 std::vector<InFlight> ReadInFlight();
 
+/// Says that the GPU of this thread's program waits for what the thread does, as long as this lives. Nests.
+class CALLOUT_EXPORT GpuScope {
+ public:
+  GpuScope();
+  ~GpuScope();
+  GpuScope(const GpuScope&) = delete;
+  GpuScope& operator=(const GpuScope&) = delete;
+
+ private:
+  const bool held_before_;
+};
+
 /// Tells that callbacks run in programs on this GPU. Reports of hangs say what is special there. Thread-safe.
 CALLOUT_EXPORT void NoteGpu(int ordinal);
-/// Whether that was told of a device. Thread-safe.
-bool IsGpu(int ordinal);
-/// Whether it was told of more than one. Thread-safe.
+/// Whether that was told of more than one. Thread-safe.
 bool HasSeveralGpus();
 
 }  // namespace callout::internal

@@ -62,18 +62,13 @@ const char* Remedy(Activity activity, bool has_interpreter) {
 // When XLA's other devices have waited for one for 10 seconds it warns, and 30 seconds later it ends the process.
 constexpr double kLatestOfSeveralGpus = 20;
 
-// The GPU of a record that is being delivered has gone on.
-bool HoldsGpu(const InFlight& reading) {
-  return reading.activity != Activity::kDelivery && IsGpu(reading.device_ordinal);
-}
-
 double ReportAfter(const InFlight& reading, double seconds) {
-  return HoldsGpu(reading) && HasSeveralGpus() ? std::min(seconds, kLatestOfSeveralGpus) : seconds;
+  return reading.holds_gpu && HasSeveralGpus() ? std::min(seconds, kLatestOfSeveralGpus) : seconds;
 }
 
 std::string GpuRemedy(const InFlight& reading, bool has_interpreter) {
   std::string text;
-  if (!HoldsGpu(reading)) return text;
+  if (!reading.holds_gpu) return text;
   if (has_interpreter && reading.activity == Activity::kCall) {
     text +=
         " On a GPU, a callback waits for ever whose JAX code is compiled for that GPU meanwhile, if XLA autotunes it: "

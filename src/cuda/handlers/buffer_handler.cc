@@ -115,6 +115,7 @@ Status Run(const BufferState& state, SiteDevice& on, const callout_call& call, b
 }
 
 Status Execute(XLA_FFI_CallFrame* frame, BufferState& state, bool capturable) {
+  const GpuScope gpu;
   callout_call call = {};
   call.struct_size = sizeof(call);
   call.device_ordinal = DeviceOrdinal(frame);

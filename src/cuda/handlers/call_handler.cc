@@ -68,6 +68,7 @@ Status Initialize(XLA_FFI_CallFrame* frame, CudaCallState& state) {
 }
 
 Status Execute(XLA_FFI_CallFrame* frame, CudaCallState& state) {
+  const GpuScope gpu;
   CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedPool* const pool, state.pools.On(DeviceOrdinal(frame)));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
   const auto stream = static_cast<CUstream>(found);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "callbacks/in_flight.h"
 #include "testing/cuda_call_fixture.h"
 #include "testing/spin.h"
 
@@ -65,6 +66,24 @@ TEST_F(CudaCallHandlerTest, CallbackGetsCopiesAndItsResultsArrive) {
   EXPECT_THAT(Read(b), ElementsAre(2, 3));
   EXPECT_THAT(Read(d), ElementsAre(6));
   EXPECT_THAT(Read(a), ElementsAre(1, 2));
+}
+
+// What a report of a hang goes by: devices of a CPU have the same numbers.
+TEST_F(CudaCallHandlerTest, ItsThreadHoldsAGpuAsLongAsTheCallLasts) {
+  const auto site = NewSite();
+  FrameBuilder frame = Frame();
+  TestBuffer in = OnDevice({1}, {1}), out = OnDevice({1}, {0});
+  frame.Arg(in).Ret(out);
+  std::vector<bool> held;
+  const auto read = [&held] {
+    for (const InFlight& reading : ReadInFlight()) held.push_back(reading.holds_gpu);
+  };
+  callback_->on_call = [&](const callout_call& call) { return read(), AddOne(call); };
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  const InFlightScope behind(Activity::kCall, callback_->id(), 0, 0);
+  read();
+  EXPECT_THAT(held, ElementsAre(true, false));
 }
 
 TEST_F(CudaCallHandlerTest, OneWaitForAllCopies) {

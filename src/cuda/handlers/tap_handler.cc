@@ -38,6 +38,7 @@ Status Take(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<
 }
 
 Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
+  const GpuScope gpu;
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
   std::span<const callout_buffer> args;
   CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
