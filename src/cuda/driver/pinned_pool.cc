@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMinShift = 12;   // memory is pinned in pages
 constexpr size_t kMarkBytes = 64;  // behind each block
+constexpr std::chrono::seconds kPatienceWithTheReaper{1};
 
 struct Pools {
   Mutex mutex;
@@ -90,7 +91,8 @@ Result<PinnedBlock> PinnedPool::Pin(size_t usable) {
   Result<PinnedBlock> block = Allocate(usable);
   if (block.ok() || block.status().code() != StatusCode::kResourceExhausted) return block;
   Destroy(TakeAll());
-  Reaper::Get().Flush();
+  // To free memory may wait for devices, and one of them for this thread.
+  Reaper::Get().Flush(std::chrono::steady_clock::now() + kPatienceWithTheReaper);
   return Allocate(usable);
 }
 

@@ -111,17 +111,22 @@ TEST_P(ReaperTest, ManyThreadsLetGo) {
   EXPECT_EQ(Ended().size(), 800U);
 }
 
+// True while something is being destroyed that exit has to wait for. Looked at behind everything that atexit runs.
+std::atomic<bool> must_end{false};
+__attribute__((destructor)) void CheckThatItHasEnded() {
+  if (must_end) std::_Exit(4);
+}
+
 using ReaperDeathTest = ReaperTest;
 
 TEST_P(ReaperDeathTest, ExitAwaitsWhatIsBeingDestroyedAndLeavesTheRest) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that is no forked child
   const auto leave = [&] {
     static std::atomic<bool> began{false};
-    static std::atomic<bool> ended{false};
     Reaper::Get().Take({&driver(), nullptr, -1, 0, [](const Driver&, uint64_t) {
-                          began = true;
+                          must_end = began = true;
                           SpinUntil([] { return ProcessIsExiting(); });
-                          ended = true;
+                          must_end = false;
                         }});
     Reaper::Get().Take({&driver(), nullptr, -1, 0, [](const Driver&, uint64_t) { std::_Exit(3); }});
     SpinUntil([] { return began.load(); });
