@@ -37,7 +37,7 @@ def make_sinks(folder: Path) -> training.Sinks:
     )
 
 
-def train(data: model.Data, opened: training.Sinks) -> tuple[model.Params, training.History, float, callout.Profile]:
+def train(data: model.Data, opened: training.Sinks) -> tuple[model.Params, training.History, float, callout.profile]:
     """Runs the program. Returns what it learnt, its history, the time that it took, and where that went."""
     program = training.make_program(data, opened)
     state, key = model.start(seed=0), jax.random.key(0)

@@ -46,9 +46,7 @@ if _typing.TYPE_CHECKING:
     from ._calls.threaded import threaded as threaded
     from ._export.export import export as export
     from ._export.export import exported_names as exported_names
-    from ._measuring.profile import Profile as Profile
     from ._measuring.profile import profile as profile
-    from ._measuring.report import report as report
     from ._measuring.stats import stats as stats
     from ._native.headers import cmake_dir as cmake_dir
     from ._native.headers import include_dir as include_dir
@@ -86,9 +84,7 @@ _NAMES = {
     "threaded": "._calls.threaded",
     "export": "._export.export",
     "exported_names": "._export.export",
-    "Profile": "._measuring.profile",
     "profile": "._measuring.profile",
-    "report": "._measuring.report",
     "stats": "._measuring.stats",
     "barrier_wait": "._runtime.barrier",
     "jit": "._runtime.jit",

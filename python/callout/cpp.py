@@ -16,7 +16,7 @@ from ._native.function import Settings
 from ._native.library import Functions, build_library, loaded_functions, source_file
 from ._native.module import Module as _Module
 
-__all__ = ["CompileError", "Function", "Module", "load", "load_inline"]
+__all__ = ["CompileError", "Function", "load", "load_inline"]
 
 # Libraries that were built elsewhere, and what they were when they were loaded.
 _opened: dict[Path, str] = {}
@@ -53,7 +53,7 @@ def load_inline(
             says what that means for whoever loads such a program.
 
     Returns:
-        A `Module` whose attributes are the functions.
+        A module: its attributes are the functions, `path` is the shared library.
 
     Raises:
         CompileError: the compiler refused the source, or there is none.
@@ -94,7 +94,7 @@ def load(
         embed: as in `load_inline`.
 
     Returns:
-        A `Module` whose attributes are the functions.
+        A module: its attributes are the functions, `path` is the shared library.
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -28,9 +28,6 @@ __all__ = [
     "CompileError",
     "Function",
     "HostFunction",
-    "HostModule",
-    "Module",
-    "from_raw_kernel",
     "load",
     "load_host",
     "load_image",
@@ -90,7 +87,8 @@ def load_inline(
             this machine's GPU, or, without one, the oldest that NVRTC compiles for from "compute_75" on.
 
     Returns:
-        A `Module` whose attributes are the kernels.
+        A module: its attributes are the kernels; `path` is the image's file, or None for one that was given as bytes;
+            `arch` what it was compiled for, such as "sm_90"; `log` what the compiler said.
 
     Raises:
         CompileError: NVRTC refused the source, or there is none.
@@ -152,7 +150,8 @@ def load(
         arch: as in `load_inline`.
 
     Returns:
-        A `Module` whose attributes are the kernels.
+        A module: its attributes are the kernels; `path` is the image's file, or None for one that was given as bytes;
+            `arch` what it was compiled for, such as "sm_90"; `log` what the compiler said.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -200,7 +199,7 @@ def load_host(
         embed: as in `callout.cpp.load_inline`: programs carry the compiled library along.
 
     Returns:
-        A `HostModule` whose attributes are the functions.
+        A module: its attributes are the functions, `path` is the shared library.
 
     Raises:
         CompileError: nvcc refused the source, or there is none.
@@ -237,7 +236,8 @@ def load_image(
         name: the module's, for messages; the file's by default.
 
     Returns:
-        A `Module` whose attributes are the kernels.
+        A module: its attributes are the kernels; `path` is the image's file, or None for one that was given as bytes;
+            `arch` what it was compiled for, such as "sm_90"; `log` what the compiler said.
 
     Raises:
         TypeError: a function has no "parameters", or they are not of the size that the image's are.
@@ -274,45 +274,6 @@ def load_image(
         portable = code if kind == "ptx" else None
         made[function] = _function(name, function, Image(code, symbol, portable), parameters, digest, settings)
     return Module(name, path, made)
-
-
-def from_raw_kernel(
-    kernel: Any,
-    *,
-    parameters: Sequence[str] | None = None,
-    include_dirs: Sequence[str] = (),
-    arch: str | None = None,
-    **settings: Any,
-) -> Function:
-    """The function of a CuPy `RawKernel`, or of anything with `code`, `name` and `options`.
-
-    Args:
-        kernel: the kernel. It is compiled anew; CuPy is not needed.
-        parameters: as in `load_inline`, if the declaration does not say what they are.
-        include_dirs: folders for `#include`.
-        arch: as in `load_inline`.
-        **settings: see `Function.options`.
-
-    Returns:
-        A function of arrays, and of the kernel's numbers by keyword.
-
-    Raises:
-        TypeError: this is no such kernel.
-        CompileError: NVRTC refused its source, or there is none.
-
-    Example:
-        >>> kernel = cupy.RawKernel(source, "scale")
-        >>> scale = callout.cuda.from_raw_kernel(kernel, launch_dims=1024)
-        >>> y = scale(jnp.ones(1024), factor=2.0, n=1024)
-    """
-    code, name = getattr(kernel, "code", None), getattr(kernel, "name", None)
-    if not isinstance(code, str) or not isinstance(name, str):
-        raise TypeError(f"callout.cuda.from_raw_kernel: expected a kernel with code and name, got {kernel!r}")
-    chosen = {**settings, **({} if parameters is None else {"parameters": parameters})}
-    options = [*(getattr(kernel, "options", None) or ())]
-    module = load_inline(code, {name: chosen}, options=options, include_dirs=include_dirs, name=name, arch=arch)
-    found: Function = getattr(module, name)
-    return found
 
 
 def _defines(options: Sequence[str]) -> dict[str, str]:

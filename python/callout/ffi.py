@@ -22,14 +22,13 @@ from ._calls.derivatives import call_with_rules, inherited_vmap_method
 from ._custom_calls import foreign_attributes as frozen
 from ._custom_calls import foreign_partitioning, foreign_rule, layouts, random_keys
 from ._custom_calls.foreign_partitioning import DEFAULT, SHARDINGS
-from ._custom_calls.handler_signature import Signature as Signature
+from ._custom_calls.handler_signature import Signature
 from ._primitives.aliases import check_aliases
 from ._primitives.batching import VMAP_METHODS, check_vmap_method
 from ._primitives.ffi import ffi_p
 from ._primitives.varying import stated
 
 __all__ = [
-    "Signature",
     "abstract_token",
     "build_ffi_lowering_function",
     "ffi_call",
@@ -39,7 +38,6 @@ __all__ = [
     "register_ffi_target",
     "register_ffi_target_as_batch_partitionable",
     "register_ffi_type",
-    "register_ffi_type_id",
 ]
 
 abstract_token: Any = _jax_compat.abstract_token()
@@ -56,7 +54,7 @@ def register_ffi_target(
     platform: str = "cpu",
     api_version: int = 1,
     *,
-    signature: str | Signature | None = None,
+    signature: str | None = None,
     **kwargs: Any,
 ) -> None:
     """`jax.ffi.register_ffi_target`, with a signature.
@@ -96,7 +94,7 @@ def register_ffi_target(
         >>> callout.ffi.ffi_call("docs_double", jax.ShapeDtypeStruct((3,), jnp.float32))(jnp.ones(3))
         Array([2., 2., 2.], dtype=float32)
     """
-    parsed = Signature(signature) if isinstance(signature, str) else signature
+    parsed = None if signature is None else Signature(signature)
     jax.ffi.register_ffi_target(name, fn, platform=platform, api_version=api_version, **kwargs)
     _registered.add(name)
     foreign_partitioning.name_for(name)  # for programs that another process exported
@@ -104,29 +102,6 @@ def register_ffi_target(
         _signatures.pop(name, None)
     else:
         _signatures[name] = parsed
-
-
-def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
-    """`jax.ffi.register_ffi_type_id`, which raises ValueError there too: `register_ffi_type` has taken its place.
-
-    Args:
-        name: as in JAX.
-        obj: as in JAX.
-        platform: as in JAX.
-
-    Raises:
-        ValueError: always.
-
-    Example:
-        >>> callout.ffi.register_ffi_type_id("state", None)
-        Traceback (most recent call last):
-        ValueError: ...
-    """
-    del obj, platform
-    raise ValueError(
-        f"callout.ffi.register_ffi_type_id: no jaxlib that callout runs with takes the id of type '{name}' alone; "
-        "register_ffi_type takes a dict of 'type_id' and 'type_info'"
-    )
 
 
 def register_ffi_target_as_batch_partitionable(name: str) -> None:

@@ -95,14 +95,6 @@ class Signature:
 
     Raises:
         ValueError: the text is no signature.
-
-    Example:
-        >>> signature = callout.ffi.Signature("(x: f32[n], *, eps: f32) -> (y: f32[n])")
-        >>> like = jax.ShapeDtypeStruct((3,), jnp.float32)
-        >>> signature.check("norm", [like], [like], {"eps": np.float32(1e-3)})
-        >>> signature.check("norm", [], [like], {"eps": np.float32(1e-3)})
-        Traceback (most recent call last):
-        TypeError: ...
     """
 
     def __init__(self, text: str):

@@ -7,9 +7,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, TypedDict
 
-from .. import _ext
+from .. import _ext, _jax_compat
 from .._runtime.barrier import drain
 from . import prometheus, tables
+from .report import Report, facts_of_stats, make_report
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +95,13 @@ class Stats(dict[str, Any]):
         parts.append("live: " + ", ".join(f"{count} {kind}" for kind, count in self["live"].items()))
         return "\n\n".join(parts)
 
+    def report(self) -> Report:
+        """What the counters say: the callbacks that take the time, queues that made programs wait, and what to change.
+
+        `str()` of it is the text; `findings` has what it found, `facts` the numbers. That of a profile says more.
+        """
+        return make_report(facts_of_stats(self, len(_jax_compat.devices_in_use())))
+
     def prometheus(self) -> str:
         """The same numbers in Prometheus' text exposition format."""
         return prometheus.exposition(self, {table.key: table.family for table in _tables_above})
@@ -148,7 +156,8 @@ def stats() -> Stats:
     Thread-safe; the numbers may be of slightly different moments. `callout.stats.reset()` begins anew.
 
     Returns:
-        A dict of these tables. `str()` or `table()` of it is a text to read, `prometheus()` one for Prometheus.
+        A dict of these tables. `str()` or `table()` of it is a text to read, `prometheus()` one for Prometheus; `report()`
+        says what the numbers mean, and what to change.
 
     Example:
         >>> third = callout.options(lambda x: x / 3, name="third")

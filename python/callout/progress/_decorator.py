@@ -186,7 +186,7 @@ def progress(
             shown behind the bar. All others are arguments of `tqdm.tqdm`.
 
     Returns:
-        A `Progress`: a decorator, and an iterable if it was given one.
+        A decorator, which is also an iterable if it was given one.
 
     Raises:
         ValueError: an argument has a value that it cannot have.

@@ -231,13 +231,8 @@ def test_kernels_of_cupy():
     raw = types.SimpleNamespace(
         code=SCALE.replace("float", "REAL"), name="scale", options=("-D", "REAL=double", "--std=c++17")
     )
-    scale = callout.cuda.from_raw_kernel(raw, arch="sm_90", **EACH)
-    assert repr(scale) == "<CUDA kernel scale.scale: in float64 x, out float64 y, float64 factor, int32 n>"
-    said = callout.cuda.from_raw_kernel(raw, arch="sm_90", parameters=["in any", "out any", "double f", "int n"])
-    assert repr(said) == "<CUDA kernel scale.scale: in any, out any, float64 f, int32 n>"
-    for wrong in (SCALE, types.SimpleNamespace(code=None, name="scale"), types.SimpleNamespace(code=SCALE)):
-        with pytest.raises(TypeError, match="expected a kernel with code and name, got"):
-            callout.cuda.from_raw_kernel(wrong)
+    module = callout.cuda.load_inline(raw.code, [raw.name], options=raw.options, name="scale", arch="sm_90")
+    assert repr(module.scale) == "<CUDA kernel scale.scale: in float64 x, out float64 y, float64 factor, int32 n>"
 
 
 def test_programs_for_cuda_are_exported_without_a_gpu(module):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.report(): each rule with numbers that it is for and numbers that it is not for, and real programs."""
+"""callout.stats().report(): each rule with numbers that it is for and numbers that it is not for, and real programs."""
 
 import dataclasses
 import sys
@@ -192,7 +192,7 @@ def test_nothing_stands_out_where_nothing_does():
 
 def test_the_counters_alone_make_a_report():
     _ext.reset_statistics()
-    assert str(callout.report()) == "No callback has run."
+    assert str(callout.stats().report()) == "No callback has run."
     pause = threading.Event()
 
     def slow(x):
@@ -205,7 +205,7 @@ def test_the_counters_alone_make_a_report():
     for _ in range(3):
         f(1.0).block_until_ready()
         g(1.0).block_until_ready()
-    report = callout.report()
+    report = callout.stats().report()
     (finding,) = [finding for finding in report.findings if not finding.rule.startswith("queue")]  # of other tests
     assert (finding.rule, finding.label) == ("dominant", "slow")
     text = str(report)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from callout import _jax_compat, ffi
 from callout._custom_calls.foreign_attributes import freeze, thaw
+from callout._custom_calls.handler_signature import Signature
 from ffi_calls import F3, SCALAR, affine, moments
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -200,7 +201,7 @@ def test_a_signature_is_checked_when_a_call_is_traced(use, message):
 
 
 def test_dimensions_with_a_name_are_equal():
-    signature = ffi.Signature("(x: f32[n, m], y: *[..., m], z: s32[2]) -> (out: f32[n])")
+    signature = Signature("(x: f32[n, m], y: *[..., m], z: s32[2]) -> (out: f32[n])")
 
     def check(*shapes, out=(4,)):
         dtypes = (jnp.float32, jnp.float16, jnp.int32)
@@ -220,7 +221,7 @@ def test_dimensions_with_a_name_are_equal():
 @pytest.mark.parametrize("text", ["x: f32", "(x f32) -> ()", "(x: f33[n]) -> ()", "(x: f32, *, a b) -> ()"])
 def test_a_signature_that_is_none_is_refused(text):
     with pytest.raises(ValueError, match=r"callout\.ffi"):
-        ffi.Signature(text)
+        Signature(text)
 
 
 def test_derivative_rules():
@@ -326,8 +327,3 @@ def test_other_results_of_calls_are_no_keys():
 
 def test_the_type_of_tokens_is_public():
     assert ffi.abstract_token is _jax_compat.abstract_token()
-
-
-def test_ids_of_types_are_registered_with_the_type():
-    with pytest.raises(ValueError, match="takes the id of type 'mine' alone"):
-        ffi.register_ffi_type_id("mine", None)

@@ -209,7 +209,6 @@ def test_public_names():
         "jit",
         "stats",
         "profile",
-        "report",
         "export",
         "exported_names",
         "config",

@@ -22,15 +22,51 @@ from .summary import Summary, delivery_gil_seconds, main_thread_seconds, summari
 PathLike: TypeAlias = str | Path
 
 
-class Profile:
-    """What callbacks did between the begin and the end of a `with` block. Made by `callout.profile`."""
+class profile:  # noqa: N801 - it is called as a function is
+    """Records every call, tap and delivery of the process while a `with` block runs.
 
-    def __init__(self, path: PathLike | None, jax_dir: PathLike | None, annotate: bool | None, wait: bool, limit: int):
+    While none runs it costs nothing; else 40 to 80 ns and 64 bytes an event. There is one at a time in a process.
+
+    Args:
+        path: writes the timeline there when the block ends, as `profile.save(path)` does.
+        jax: captures with JAX's own profiler into this folder, too, and writes both to `path`.
+        annotate: Python callbacks run inside a `jax.profiler.TraceAnnotation` of their label: None while JAX's profiler
+            captures, True always, False never.
+        wait: wait for programs and for the delivery of their taps at the begin and at the end of the block, as
+            `barrier_wait()` does, but leave failures of taps to it. Without it, what is still in a queue at the end is not
+            seen, and what was there at the begin is.
+        max_events: keeps the first so many; `profile.left_out` counts the others.
+
+    Raises:
+        RuntimeError: (when the block begins) another profile is being recorded.
+        OSError: (when the block begins) `path` cannot be written.
+        ForkError: in a forked child.
+        ValueError: `max_events` is no integer of at least 1.
+
+    Example:
+        >>> halve = jax.jit(lambda x: callout.pure_callback(lambda v: v / 2, x, x))
+        >>> with callout.profile("trace.json.gz") as profile:
+        ...     y = halve(jnp.float32(3)).block_until_ready()
+        >>> "call" in profile.events["kind"]
+        True
+    """
+
+    def __init__(
+        self,
+        path: PathLike | None = None,
+        *,
+        jax: PathLike | None = None,
+        annotate: bool | None = None,
+        wait: bool = True,
+        max_events: int = 1_000_000,
+    ):
+        if isinstance(max_events, bool) or not hasattr(max_events, "__index__") or max_events < 1:
+            raise ValueError(f"callout.profile: max_events must be an integer of at least 1, got {max_events!r}")
         self._path = path
-        self._jax_dir = jax_dir
+        self._jax_dir = jax
         self._annotate = annotate
         self._wait = wait
-        self._limit = limit
+        self._limit = max_events
         self._recording: Recording | None = None
         self._summary: Summary | None = None
         self._before = Stats()
@@ -206,46 +242,3 @@ def _drain() -> None:
 def _inside_callback() -> bool:
     """Tells whether this is inside a callback, where waiting would never end."""
     return bool(_ext.inside_call() or _ext.on_delivery_thread() or _jax_compat.inside_jax_callback())
-
-
-def profile(
-    path: PathLike | None = None,
-    *,
-    jax: PathLike | None = None,
-    annotate: bool | None = None,
-    wait: bool = True,
-    max_events: int = 1_000_000,
-) -> Profile:
-    """Records every call, tap and delivery of the process while a `with` block runs.
-
-    While none runs it costs nothing; else 40 to 80 ns and 64 bytes an event. There is one at a time in a process.
-
-    Args:
-        path: writes the timeline there when the block ends, as `profile.save(path)` does.
-        jax: captures with JAX's own profiler into this folder, too, and writes both to `path`.
-        annotate: Python callbacks run inside a `jax.profiler.TraceAnnotation` of their label: None while JAX's profiler
-            captures, True always, False never.
-        wait: wait for programs and for the delivery of their taps at the begin and at the end of the block, as
-            `barrier_wait()` does, but leave failures of taps to it. Without it, what is still in a queue at the end is not
-            seen, and what was there at the begin is.
-        max_events: keeps the first so many; `profile.left_out` counts the others.
-
-    Returns:
-        A `Profile`, to be used by `with`.
-
-    Raises:
-        RuntimeError: (when the block begins) another profile is being recorded.
-        OSError: (when the block begins) `path` cannot be written.
-        ForkError: in a forked child.
-        ValueError: `max_events` is no integer of at least 1.
-
-    Example:
-        >>> halve = jax.jit(lambda x: callout.pure_callback(lambda v: v / 2, x, x))
-        >>> with callout.profile("trace.json.gz") as profile:
-        ...     y = halve(jnp.float32(3)).block_until_ready()
-        >>> "call" in profile.events["kind"]
-        True
-    """
-    if isinstance(max_events, bool) or not hasattr(max_events, "__index__") or max_events < 1:
-        raise ValueError(f"callout.profile: max_events must be an integer of at least 1, got {max_events!r}")
-    return Profile(path, jax, annotate, wait, max_events)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.report`: what the numbers of callbacks mean."""
+"""What the numbers of callbacks mean, those of `callout.stats` and of a profile."""
 
 from .facts import Facts as Facts
 from .facts import facts_of_stats as facts_of_stats
@@ -9,4 +9,3 @@ from .rules import RULES as RULES
 from .rules import Finding as Finding
 from .text import Report as Report
 from .text import make_report as make_report
-from .text import report as report

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import textwrap
 
-from ... import _jax_compat
 from .. import tables
-from ..stats import stats
-from .facts import CallbackFacts, Facts, facts_of_stats
+from .facts import CallbackFacts, Facts
 from .rules import RULES, Finding
 
 _WIDTH = 100
@@ -80,20 +78,3 @@ def _table(facts: Facts) -> str:
 def make_report(facts: Facts, left_out: int = 0) -> Report:
     """What all rules say of `facts`."""
     return Report(facts, tuple(finding for rule in RULES for finding in rule(facts)), left_out)
-
-
-def report() -> Report:
-    """What the counters since the begin of the process say: `print(callout.report())`.
-
-    Names the callbacks that take the time, queues that made programs wait or lost records, and what to change.
-    `profile.report()` says more, of what a profile saw. Thread-safe.
-
-    Returns:
-        An object whose `str()` is the text; `findings` has what it found, `facts` the numbers.
-
-    Example:
-        >>> report = callout.report()
-        >>> isinstance(str(report), str)
-        True
-    """
-    return make_report(facts_of_stats(stats(), len(_jax_compat.devices_in_use())))
