@@ -62,6 +62,8 @@
   X(KernelSetAttribute, 12000, (int attribute, int value, CUkernel kernel, CUdevice device))                     \
   X(FuncGetAttribute, 2020, (int* value, int attribute, CUfunction function))                                    \
   X(FuncSetAttribute, 9000, (CUfunction function, int attribute, int value))                                     \
+  X(OccupancyMaxActiveBlocksPerMultiprocessor, 6050,                                                             \
+    (int* blocks, CUfunction function, int block_threads, size_t shared_bytes))                                  \
   X(LaunchKernel, 4000,                                                                                          \
     (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,   \
      unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void** parameters,  \

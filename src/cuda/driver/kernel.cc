@@ -90,6 +90,18 @@ Status PermitSharedMemory(const Device& device, CUfunction function, int bytes, 
       "cuFuncSetAttribute", Quoted(name) + " for " + std::to_string(bytes) + " bytes of shared memory");
 }
 
+Result<int64_t> MostCooperativeBlocks(const Device& device, CUfunction function, int threads, size_t shared_bytes,
+                                      const std::string& name) {
+  CALLOUT_ASSIGN_OR_RETURN(const int can, device.Attribute(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH));
+  if (can == 0) return int64_t{0};
+  CALLOUT_ASSIGN_OR_RETURN(const int multiprocessors, device.Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  int blocks = 0;
+  CALLOUT_RETURN_IF_ERROR(
+      device.Check(device.driver().OccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, threads, shared_bytes),
+                   "cuOccupancyMaxActiveBlocksPerMultiprocessor", Quoted(name)));
+  return int64_t{blocks} * multiprocessors;
+}
+
 Status Launch(const Device& device, CUfunction function, const LaunchShape& shape, CUstream stream, void** parameters,
               std::string_view name) {
   const auto& [grid, block, shared_bytes, cooperative] = shape;

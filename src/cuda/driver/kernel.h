@@ -4,6 +4,7 @@
 // Thread-safe. GIL not needed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,11 @@ CALLOUT_EXPORT Result<std::vector<Parameter>> Parameters(const Device& device, C
 /// Permits launches with that much dynamic shared memory, and with what was permitted before. More than 48 KB together
 /// with the kernel's own needs permission.
 CALLOUT_EXPORT Status PermitSharedMemory(const Device& device, CUfunction function, int bytes, const std::string& name);
+
+/// How many blocks of `threads` threads run at once, so that they can wait for each other. 0: the device has no such
+/// launches. The device's context is current.
+CALLOUT_EXPORT Result<int64_t> MostCooperativeBlocks(const Device& device, CUfunction function, int threads,
+                                                     size_t shared_bytes, const std::string& name);
 
 struct LaunchShape {
   unsigned int grid[3] = {1, 1, 1};

@@ -154,5 +154,16 @@ TEST_F(ImageErrorsTest, ProcessThatRunsNoCarriedCodeRunsItsOwn) {
   AllowUnexpectedImages(true);
 }
 
+// Found when the kernel is loaded, in words, not as error 720 of a launch.
+TEST_F(ImageErrorsTest, CooperativeBlocksThatCannotRunAtOnceAreCounted) {
+  const auto site = NewSite();
+  TestBuffer data = OnDevice({2}, {1, 2});
+  FrameBuilder frame = ScaleFrame(2, 2, 0);
+  frame.Int64Attr("cooperative", 1).Int64ArrayAttr("grid", {100000, 1, 1}).Arg(data);
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInvalidArgument, "a cooperative launch of 100000 blocks"));
+  EXPECT_EQ(fake()->calls("cuLaunchCooperativeKernel"), 0);
+}
+
 }  // namespace
 }  // namespace callout::internal

@@ -83,9 +83,17 @@ Status LoadedKernel::CheckLaunch() {
         PermitSharedMemory(*device_, function_, static_cast<int>(shape.shared_bytes), call_.symbol));
   }
   if (!shape.cooperative) return OkStatus();
-  CALLOUT_ASSIGN_OR_RETURN(const int can, device_->Attribute(cuda::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH));
-  if (can != 0) return OkStatus();
-  return FailedPrecondition(Where() + ": the device has no cooperative launches, which the kernel needs");
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t at_once, MostCooperativeBlocks(*device_, function_, static_cast<int>(threads),
+                                                                        shape.shared_bytes, call_.symbol));
+  const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  if (blocks <= static_cast<uint64_t>(at_once)) return OkStatus();
+  if (at_once == 0) {
+    return FailedPrecondition(Where() +
+                              ": the device has no cooperative launches of such blocks, which the kernel needs");
+  }
+  return InvalidArgument(Where() + ": a cooperative launch of " + std::to_string(blocks) + " blocks, but of " +
+                         std::to_string(threads) + " threads and " + std::to_string(shape.shared_bytes) +
+                         " bytes of shared memory each, " + std::to_string(at_once) + " run at once at most");
 }
 
 Status LoadedKernel::Launch(CUstream stream, std::span<const CUdeviceptr> operands) const {
