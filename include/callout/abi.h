@@ -69,6 +69,9 @@ typedef struct callout_call {
   /// Of a device: the CUstream that the program computes on. What the callback queues there runs after what fills the
   /// arguments and before what reads the results; the device's context is current. Null on the host.
   void* stream;
+  /// What the host gave to this run (ExecuteOptions::context, callout_execute_options::context); null for nothing, for
+  /// taps and under JAX. Borrowed: valid until the callback returns. Callbacks of one run may use it at once.
+  void* context;
 } callout_call;
 
 /// A native callback. Returns 0, or nonzero after `call->set_error`. Must not let an exception out.

@@ -319,6 +319,12 @@ typedef struct callout_execute_options {
   /// How long callout_execute waits; DEADLINE_EXCEEDED then, and what was started goes on. A program that XLA:CPU runs
   /// on the thread that asks for it may take longer. 0: until it is done. Of callout_execution_start it is none.
   double timeout_seconds;
+  /// What callbacks see as callout_call::context, on any thread. Null: none. Borrowed: valid until the run is done,
+  /// also when `timeout_seconds` is over earlier; `context_destroy` tells.
+  void* context;
+  /// Called once with `context`, on any thread, when the run is done and no callback will see it any more, or when it
+  /// was not started. Must not let an exception out. Null: nothing to do.
+  void (*context_destroy)(void* context);
 } callout_execute_options;
 
 /// Runs it on its devices and Blocks until all are done. `arguments`: `num_arguments` a device, one device after the

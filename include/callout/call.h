@@ -13,6 +13,7 @@
 // In Python: callout.register("scale", "libmine.so:scale"); callout.pure_callback("scale", result_type, x).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <span>
@@ -69,6 +70,11 @@ class Call {
   int64_t run_id() const { return call_->run_id; }
   /// The CUstream of a call on a device's memory; null where operands are in the host's.
   void* stream() const { return call_->stream; }
+  /// What the host gave to this run, ExecuteOptions::context; null for nothing, for taps and under JAX. Borrowed: valid
+  /// until the callback returns. Callbacks of one run may use it at once, on several threads.
+  void* context() const {
+    return call_->struct_size >= offsetof(callout_call, context) + sizeof(void*) ? call_->context : nullptr;
+  }
   /// The untyped C view.
   const callout_call* raw() const { return call_; }
 

@@ -153,27 +153,27 @@ struct Grown {
 };
 
 TEST_F(CApiTest, OptionsOfAnotherSizeAreReadAsFarAsTheyGo) {
-  Grown grown = {{sizeof(Grown), 77, 0, nullptr, 0, 0}, 0};
+  Grown grown = {{sizeof(Grown), 77, 0, nullptr, 0, 0, nullptr, nullptr}, 0};
   const auto read = internal::ReadOptions("f", &grown.known);
   ASSERT_THAT(read, IsOk());
   EXPECT_EQ(read.value().run_id, 77);
   grown.later = 1;
   EXPECT_THAT(internal::ReadOptions("f", &grown.known),
-              StatusIs(StatusCode::kUnimplemented, "f: an option at byte 40 is newer than this library, version 1"));
+              StatusIs(StatusCode::kUnimplemented, "f: an option at byte 56 is newer than this library, version 1"));
 }
 
 TEST_F(CApiTest, OptionsWithoutTheirSizeAreRefused) {
   callout_execute_options options = {};
   EXPECT_THAT(internal::ReadOptions("f", &options),
               StatusIs(StatusCode::kInvalidArgument,
-                       "f: struct_size of the options is 0; expected 40, the sizeof of the struct"));
+                       "f: struct_size of the options is 0; expected 56, the sizeof of the struct"));
   options.struct_size = static_cast<size_t>(-1);
-  EXPECT_THAT(internal::ReadOptions("f", &options), StatusIs(StatusCode::kInvalidArgument, "expected 40"));
+  EXPECT_THAT(internal::ReadOptions("f", &options), StatusIs(StatusCode::kInvalidArgument, "expected 56"));
 }
 
 // A struct that has grown is read from callers that knew less.
 TEST_F(CApiTest, OptionsOfOlderCallersAreRead) {
-  Grown grown = {{sizeof(callout_execute_options), 77, 0, nullptr, 0, 0}, 5};
+  Grown grown = {{sizeof(callout_execute_options), 77, 0, nullptr, 0, 0, nullptr, nullptr}, 5};
   Grown known = {};
   EXPECT_THAT(internal::CopyOptions("f", &grown, sizeof(callout_execute_options), sizeof(known), &known), IsOk());
   EXPECT_EQ(known.known.run_id, 77);

@@ -42,8 +42,13 @@ Result<pjrt::Execution> Start(const char* function, const Run& run) {
   CALLOUT_ASSIGN_OR_RETURN(
       const callout_execute_options known,
       internal::ReadOptions(function, run.options, offsetof(callout_execute_options, timeout_seconds)));
-  CALLOUT_ASSIGN_OR_RETURN(const Arguments arguments, ReadArguments(function, run));
   pjrt::ExecuteOptions options{.run_id = known.run_id};
+  if (known.context_destroy != nullptr) {
+    options.context = std::shared_ptr<void>(known.context, known.context_destroy);
+  } else {
+    options.context = std::shared_ptr<void>(known.context, [](void*) {});
+  }
+  CALLOUT_ASSIGN_OR_RETURN(const Arguments arguments, ReadArguments(function, run));
   if (known.donated_inputs != nullptr) {
     options.donated_inputs.assign(known.donated_inputs, known.donated_inputs + known.num_donated);
   } else if (known.num_donated != 0) {

@@ -86,7 +86,7 @@ TEST_F(CApiRunTest, CallsClosuresAndLetsGoOfThem) {
   EXPECT_STREQ(callout_executable_name(executable, 1), "ten");
   EXPECT_EQ(callout_executable_name(executable, 2), nullptr);
   Values values = {};
-  const callout_execute_options options = {sizeof(options), 77, 0, nullptr, 0, 0};
+  const callout_execute_options options = {sizeof(options), 77, 0, nullptr, 0, 0, nullptr, nullptr};
   ASSERT_THAT(Run(executable, &values, &options), IsOk());
   EXPECT_THAT(values, ElementsAre(13, 14, 15, 16));
   EXPECT_EQ(one.calls, 2);
@@ -104,7 +104,7 @@ TEST_F(CApiRunTest, AnArgumentCanBeDonated) {
   callout_executable* executable = nullptr;
   ASSERT_THAT(Compile(code, {}, &executable), IsOk());
   const int64_t first[] = {0};
-  callout_execute_options options = {sizeof(options), 0, 0, nullptr, 1, 0};
+  callout_execute_options options = {sizeof(options), 0, 0, nullptr, 1, 0, nullptr, nullptr};
   EXPECT_THAT(Run(executable, nullptr, &options), StatusIs(StatusCode::kInvalidArgument, "donated_inputs is null"));
   options.donated_inputs = first;
   callout_array* x = Array();

@@ -77,6 +77,10 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
   run.launch_id = options.run_id;
   run.non_donatable_input_indices = launch.kept.data();
   run.num_non_donatable_input_indices = num_kept;
+  if (options.context != nullptr) {
+    CALLOUT_ASSIGN_OR_RETURN(launch.context, internal::RunContext::Open(options.context, options.run_id));
+    run.launch_id = launch.context->run_id();
+  }
   if (transfers_ != nullptr) launch.transfers = transfers_->Run(run);
   PjrtArgs<PJRT_LoadedExecutable_Execute_Args> args;
   args.executable = handle_.get();
@@ -115,6 +119,7 @@ Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Bu
     const auto runner = std::make_shared<internal::Runners::Run>(std::move(launch.runner));
     CALLOUT_RETURN_IF_ERROR(execution.done[0].OnReady([runner](const Status&) {}));
   }
+  CALLOUT_RETURN_IF_ERROR(internal::KeepUntilDone(launch.context, execution.done));
   CALLOUT_RETURN_IF_ERROR(internal::KeepUntilDone(launch.transfers, execution.done));
   return execution;
 }

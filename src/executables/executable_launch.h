@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/small_buffer.h"
+#include "callbacks/run_context.h"
 #include "callout/pjrt/executable.h"
 #include "pjrt/pjrt_abi.h"
 #include "pjrt/runners.h"
@@ -38,6 +39,7 @@ struct LoadedExecutable::Launch {
   internal::SmallBuffer<PJRT_Event*, 8> events;
   internal::SmallBuffer<int64_t, 16> kept;  // numbers of inputs that are not donated
   std::shared_ptr<internal::HostTransferRun> transfers;
+  std::shared_ptr<internal::RunContext> context;  // null: none
   internal::Runners::Run runner;
   std::vector<Buffer> borrowed;  // what stands for arguments of other devices
 };

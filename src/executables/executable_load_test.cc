@@ -219,7 +219,7 @@ TEST_F(CApiRunTest, ExecutablesAreSerializedAndLoaded) {
   callout_callback_destroy(callback);
   callout_bytes_destroy(bytes);
   Values values = {};
-  const callout_execute_options run = {sizeof(run), 0, 0, nullptr, 0, 3600};
+  const callout_execute_options run = {sizeof(run), 0, 0, nullptr, 0, 3600, nullptr, nullptr};
   EXPECT_THAT(Run(loaded, &values, &run), IsOk());
   EXPECT_THAT(values, ElementsAre(11, 12, 13, 14));
   callout_executable_destroy(loaded);

@@ -6,6 +6,7 @@
 #include "callbacks/embedded_library.h"
 #include "callbacks/invoke.h"
 #include "callbacks/registry.h"
+#include "callbacks/run_context.h"
 #include "delivery/delivery.h"
 #include "ffi/deferral.h"
 
@@ -55,6 +56,7 @@ Status CallSite::Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> a
   call.error_context = frame;
   call.attributes = attributes_.view().data();
   call.num_attributes = static_cast<uint32_t>(attributes_.view().size());
+  call.context = ContextOfRun(call.run_id);
   // Taps before this call in program order are heard before it.
   if (ordered_) Delivery::Get().DrainDevice(*callback_, call.device_ordinal, call.run_id);
   if (!deferred_) [[likely]]

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "callbacks/invoke.h"
+#include "callbacks/run_context.h"
 
 namespace callout::internal {
 namespace {
@@ -135,6 +136,7 @@ Result<std::vector<std::vector<std::byte>>> HostTransferContext::CallOnce(std::v
   call.args = args.data();
   call.results = results.data();
   call.run_id = run_id_;
+  call.context = ContextOfRun(run_id_);
   call.device_ordinal = device_ordinal_;
   CALLOUT_RETURN_IF_ERROR(Invoke(*callback_, call));
   return filled;

@@ -136,7 +136,7 @@ void HostTransferRun::AddTo(PJRT_ExecuteOptions& options) {
   options.num_recv_ops = recvs_.empty() ? 0 : recvs_.front().size();
 }
 
-Status KeepUntilDone(const std::shared_ptr<HostTransferRun>& run, std::span<pjrt::Event> done) {
+Status KeepUntilDone(const std::shared_ptr<void>& run, std::span<pjrt::Event> done) {
   if (run == nullptr) return OkStatus();
   for (pjrt::Event& event : done) CALLOUT_RETURN_IF_ERROR(event.OnReady([run](const Status&) {}));
   return OkStatus();

@@ -43,8 +43,8 @@ class HostTransferRun {
   std::vector<PJRT_RecvCallbackInfo*> recv_lists_;
 };
 
-/// Keeps `run`, which may be null, until all devices are done.
-Status KeepUntilDone(const std::shared_ptr<HostTransferRun>& run, std::span<pjrt::Event> done);
+/// Keeps what a run needs, which may be null, until all devices are done.
+Status KeepUntilDone(const std::shared_ptr<void>& run, std::span<pjrt::Event> done);
 
 /// The callbacks with channels of a compiled program, and the devices that it runs on. Thread-safe.
 class HostTransferProgram {

@@ -36,11 +36,13 @@ OFFSET(callout_compile_options, num_assigned, 40);
 OFFSET(callout_compile_options, xla_options, 48);
 OFFSET(callout_compile_options, num_xla_options, 56);
 OFFSET(callout_compile_options, cache_directory, 64);
-SIZE(callout_execute_options, 40);
+SIZE(callout_execute_options, 56);
 OFFSET(callout_execute_options, run_id, 8);
 OFFSET(callout_execute_options, donated_inputs, 16);
 OFFSET(callout_execute_options, num_donated, 24);
 OFFSET(callout_execute_options, timeout_seconds, 32);
+OFFSET(callout_execute_options, context, 40);
+OFFSET(callout_execute_options, context_destroy, 48);
 _Static_assert(CALLOUT_SINK_NULL == 0 && CALLOUT_SINK_PRINT == 1 && CALLOUT_SINK_JSON_LINES == 2 &&
                    CALLOUT_SINK_CSV == 3 && CALLOUT_SINK_TENSORBOARD == 4,
                "sinks");

@@ -25,7 +25,7 @@ OFFSET(callout_buffer, dims, 16);
 OFFSET(callout_buffer, size_bytes, 24);
 
 static_assert(std::is_standard_layout_v<callout_call> && std::is_trivial_v<callout_call>);
-SIZE(callout_call, 104);
+SIZE(callout_call, 112);
 OFFSET(callout_call, struct_size, 0);
 OFFSET(callout_call, num_args, 8);
 OFFSET(callout_call, num_results, 12);
@@ -41,6 +41,7 @@ OFFSET(callout_call, num_attributes, 72);
 OFFSET(callout_call, allocator, 80);
 OFFSET(callout_call, allocate, 88);
 OFFSET(callout_call, stream, 96);
+OFFSET(callout_call, context, 104);
 static_assert(CALLOUT_PLATFORM_HOST == 0 && CALLOUT_PLATFORM_CUDA == 1);
 
 static_assert(std::is_standard_layout_v<callout_attribute> && std::is_trivial_v<callout_attribute>);

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a host gives to a run reaches the callbacks of that run, and lives as long as it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "callout/c_api.h"
+#include "callout/pjrt/executable.h"
+#include "testing/c_api_fixture.h"
+#include "testing/host_programs.h"
+#include "testing/live_counts.h"
+#include "testing/status_matchers.h"
+
+namespace callout::pjrt {
+namespace {
+
+using internal::IsOk;
+using internal::StatusIs;
+
+constexpr auto kForEver = std::chrono::seconds(60);  // only a defect waits for so long
+
+class ContextOfARunTest : public internal::LiveCountTest {
+ protected:
+  void SetUp() override {
+    internal::LiveCountTest::SetUp();
+    client_ = Client::Create(Plugin::Load(CALLOUT_TEST_PLUGIN).value()).value();
+  }
+  void TearDown() override {
+    client_.reset();
+    internal::LiveCountTest::TearDown();
+  }
+  LoadedExecutable Compile(const std::string& code, const std::string& name,
+                           std::function<Status(const Call&)> function) {
+    const Compiler compiler(client_);
+    CompileOptions options;
+    options.loaded_host_callbacks = {
+        compiler.MakeLoadedHostCallback(FunctionCallback(name, std::move(function))).value()};
+    return compiler.Compile({code}, options).value();
+  }
+  Buffer Filled(const std::vector<int64_t>& dims) {
+    int64_t count = 1;
+    for (const int64_t extent : dims) count *= extent;
+    return Buffer::FromHost(client_, client_->devices()[0], dims, std::vector<float>(static_cast<size_t>(count), 0.5F))
+        .value();
+  }
+
+  std::shared_ptr<const Client> client_;
+};
+
+// Runs a program of each kind from two threads; each callback waits until both are in it.
+void TwoRunsSeeTheirOwn(const LoadedExecutable& executable, const Buffer& x, std::atomic<int>& seen) {
+  std::vector<std::thread> threads;
+  std::array<int, 2> requests = {0, 0};
+  for (int& request : requests) {
+    threads.emplace_back([&] {
+      ExecuteOptions options;
+      options.context = std::shared_ptr<int>(&request, [](int*) {});
+      EXPECT_THAT(executable.Run({&x}, options), IsOk());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(requests, ::testing::Each(1));
+  EXPECT_EQ(seen, 2);
+}
+
+std::function<Status(const Call&)> CountInContext(std::atomic<int>& seen, std::promise<void>& both) {
+  return [&seen, &both, met = both.get_future().share()](const Call& call) -> Status {
+    ++*static_cast<int*>(call.context());
+    if (++seen == 2) both.set_value();
+    if (met.wait_for(kForEver) != std::future_status::ready) return InternalError("the other run does not come");
+    if (call.num_results() > 0) call.result<float>(0)[0] = 0;
+    return OkStatus();
+  };
+}
+
+TEST_F(ContextOfARunTest, TwoRequestsAtOnceSeeTheirOwnOnTheThreadsOfTheirCallers) {
+  std::atomic<int> seen{0};
+  std::promise<void> both;
+  const LoadedExecutable executable = Compile(testdata::Chain({"f"}), "f", CountInContext(seen, both));
+  TwoRunsSeeTheirOwn(executable, Filled({4}), seen);
+}
+
+TEST_F(ContextOfARunTest, TwoRequestsAtOnceSeeTheirOwnOnThreadsOfXla) {
+  std::atomic<int> seen{0};
+  std::promise<void> both;
+  const LoadedExecutable executable = Compile(testdata::ProductThenCall("f", 128), "f", CountInContext(seen, both));
+  TwoRunsSeeTheirOwn(executable, Filled({128, 128}), seen);
+}
+
+TEST_F(ContextOfARunTest, ARunWithoutOneHasNullBesideRunsWithOne) {
+  std::vector<void*> seen;
+  const LoadedExecutable executable = Compile(testdata::Chain({"f", "f"}), "f", [&](const Call& call) {
+    seen.push_back(call.context());
+    return OkStatus();
+  });
+  const Buffer x = Filled({4});
+  const auto request = std::make_shared<int>(1);
+  EXPECT_THAT(executable.Run({&x}), IsOk());
+  EXPECT_THAT(executable.Run({&x}, {.context = request}), IsOk());
+  EXPECT_THAT(executable.Run({&x}), IsOk());
+  EXPECT_THAT(seen, ::testing::ElementsAre(nullptr, nullptr, request.get(), request.get(), nullptr, nullptr));
+}
+
+TEST_F(ContextOfARunTest, AContextOutlivesATimeoutAndGoesWithTheRun) {
+  std::promise<void> opened, gone;
+  const LoadedExecutable executable =
+      Compile(testdata::ProductThenCall("f", 128), "f", [met = opened.get_future().share()](const Call& call) {
+        if (met.wait_for(kForEver) != std::future_status::ready) return InternalError("nobody opens");
+        *static_cast<int*>(call.context()) = 7;
+        return OkStatus();
+      });
+  const Buffer x = Filled({128, 128});
+  ExecuteOptions options;
+  options.timeout = std::chrono::milliseconds(1);
+  options.context = std::shared_ptr<int>(new int(0), [&](int* request) {
+    EXPECT_EQ(*request, 7);
+    delete request;
+    gone.set_value();
+  });
+  EXPECT_THAT(executable.Run({&x}, options), StatusIs(StatusCode::kDeadlineExceeded, "was not done in time"));
+  options.context.reset();
+  opened.set_value();
+  EXPECT_EQ(gone.get_future().wait_for(kForEver), std::future_status::ready);
+}
+
+TEST_F(ContextOfARunTest, ANumberOfARunThatGoesOnIsRefusedForAnotherContext) {
+  std::promise<void> opened;
+  const LoadedExecutable executable =
+      Compile(testdata::ProductThenCall("f", 128), "f", [met = opened.get_future().share()](const Call& /*call*/) {
+        if (met.wait_for(kForEver) != std::future_status::ready) return InternalError("nobody opens");
+        return OkStatus();
+      });
+  const Buffer x = Filled({128, 128});
+  const std::vector<const Buffer*> arguments = {&x};
+  const ExecuteOptions options{.run_id = 9, .context = std::make_shared<int>(1)};
+  auto first = executable.Execute({&arguments, 1}, options);
+  ASSERT_THAT(first, IsOk());
+  EXPECT_THAT(executable.Run({&x}, options), StatusIs(StatusCode::kInvalidArgument, "run_id 9 has a context"));
+  opened.set_value();
+  EXPECT_THAT(first->Wait(), IsOk());
+}
+
+TEST_F(ContextOfARunTest, ATapHasNone) {
+  std::atomic<void*> seen{this};
+  const LoadedExecutable executable = Compile(testdata::TapLoop("t", 1), "t", [&](const Call& call) {
+    seen = call.context();
+    return OkStatus();
+  });
+  const Buffer x = Filled({4});
+  EXPECT_THAT(executable.Run({&x}, {.context = std::make_shared<int>(1)}), IsOk());
+  EXPECT_THAT(BarrierWait(), IsOk());
+  EXPECT_EQ(seen, nullptr);
+}
+
+}  // namespace
+}  // namespace callout::pjrt
+
+namespace callout {
+namespace {
+
+struct Request {
+  int seen = 0;
+  int destroyed = 0;
+};
+
+int32_t SeeContext(void* /*context*/, const callout_call* call) {
+  ++static_cast<Request*>(call->context)->seen;
+  return 0;
+}
+
+TEST_F(CApiRunTest, AContextOfARunIsSeenAndDestroyedOnce) {
+  const callout_closure closure = {sizeof(closure), &SeeContext, nullptr, nullptr};
+  callout_callback* callback = nullptr;
+  ASSERT_THAT(Take(callout_callback_from_closure("f", &closure, &callback)), IsOk());
+  callout_executable* executable = nullptr;
+  ASSERT_THAT(Compile(testdata::Chain({"f"}), {callback}, &executable), IsOk());
+  callout_array* x = nullptr;
+  callout_array* y = nullptr;
+  const float values[4] = {1, 2, 3, 4};
+  const int64_t dims[1] = {4};
+  ASSERT_THAT(Take(callout_array_from_host(client_, 0, static_cast<uint32_t>(DType::kFloat32), dims, 1, values,
+                                           sizeof(values), &x)),
+              IsOk());
+  Request request;
+  callout_execute_options options = {};
+  options.struct_size = sizeof(options);
+  options.context = &request;
+  options.context_destroy = [](void* context) { ++static_cast<Request*>(context)->destroyed; };
+  EXPECT_THAT(Take(callout_execute(executable, &x, 1, &options, &y, 1)), IsOk());
+  EXPECT_EQ(request.seen, 1);
+  EXPECT_EQ(request.destroyed, 1);
+  callout_array_destroy(y);
+  EXPECT_THAT(Take(callout_execute(executable, nullptr, 1, &options, &y, 1)),
+              StatusIs(StatusCode::kInvalidArgument, "argument 0 of device 0 is null"));
+  EXPECT_EQ(request.seen, 1);
+  EXPECT_EQ(request.destroyed, 2);  // what was not started
+  callout_array_destroy(x);
+  callout_executable_destroy(executable);
+  callout_callback_destroy(callback);
+}
+
+}  // namespace
+}  // namespace callout
