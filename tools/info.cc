@@ -150,6 +150,11 @@ Status PrintProgram(const pjrt::Program& program, const pjrt::LoadedExecutable& 
   if (!program.written_by.empty()) std::printf(", written by %s", program.written_by.c_str());
   const std::string version = program.StablehloVersion();
   std::printf("%s%s\n", version.empty() ? "" : ", StableHLO ", version.c_str());
+  if (!program.shapes.empty()) {
+    std::string others;
+    for (const pjrt::Program& other : program.others) others += (others.empty() ? "; also for " : ", ") + other.shapes;
+    std::printf("  for %s%s\n", program.shapes.c_str(), others.c_str());
+  }
   CALLOUT_ASSIGN_OR_RETURN(const pjrt::Signature signature, executable.ReadSignature());
   PrintArrays("argument", signature.inputs, program.kept_arguments);
   PrintArrays("result", signature.outputs);
@@ -177,7 +182,9 @@ Status PrintProgramInfo(const InfoOptions& options) {
   Progress progress;
   progress.Begin("compiling '" + options.program + "'");
   const pjrt::CompileOptions compile{.allow_unbound_names = true, .num_partitions = devices};
-  CALLOUT_ASSIGN_OR_RETURN(const auto executable, pjrt::Compiler(client).Compile(program, compile));
+  pjrt::Program first = program;
+  first.others.clear();
+  CALLOUT_ASSIGN_OR_RETURN(const auto executable, pjrt::Compiler(client).Compile(first, compile));
   progress.End();
   return PrintProgram(program, executable, options.program);
 }

@@ -46,23 +46,25 @@ class Runner {
       return InvalidArgument("callout: --json and --output - are both for standard output");
     }
     if (!options_.trace.empty()) CALLOUT_RETURN_IF_ERROR(pjrt::StartTrace());
-    CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options_.program));
+    CALLOUT_ASSIGN_OR_RETURN(pjrt::Program program, pjrt::Program::FromFile(options_.program));
     CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf(program, options_.device_count));
     {
       const pjrt::TracePhase phase("load the plugin");
       progress_.Begin("loading the plugin");
       CALLOUT_ASSIGN_OR_RETURN(client_, OpenClient(options_.plugin, devices));
     }
+    CALLOUT_RETURN_IF_ERROR(BindAll());
+    const std::vector<pjrt::Program> others = std::exchange(program.others, {});
     CALLOUT_RETURN_IF_ERROR(Compile(program, devices));
-    CALLOUT_ASSIGN_OR_RETURN(signature_, executable_->ReadSignature());
-    std::vector<pjrt::ArrayType> inputs;
-    for (const pjrt::ProgramArray& input : signature_.inputs) {
-      if (!IsToken(input)) inputs.push_back(input.WholeType());
-    }
     ArraySource source;
-    CALLOUT_ASSIGN_OR_RETURN(const std::vector<Array> arguments, ReadArguments(options_.arguments, inputs, source));
+    Result<std::vector<Array>> arguments = ReadArgumentsOfProgram(source);
+    if (!others.empty() && !arguments.ok()) {
+      CALLOUT_ASSIGN_OR_RETURN(arguments, ChooseShapes(program, others, devices, std::move(arguments).status()));
+    }
+    if (!arguments.ok()) return std::move(arguments).status();
+    WarnOfUnused();
     CALLOUT_RETURN_IF_ERROR(ReadExpected(source));
-    return Transfer(arguments);
+    return Transfer(*arguments);
   }
 
   Status Execute() {
@@ -120,27 +122,60 @@ class Runner {
   bool as_expected() const { return as_expected_; }
 
  private:
+  Status BindAll() {
+    for (const std::string& text : options_.bindings) {
+      CALLOUT_ASSIGN_OR_RETURN(pjrt::LoadedHostCallback callback, Bind(text));
+      callbacks_.push_back(std::move(callback));
+    }
+    return OkStatus();
+  }
+
+  // Of the program that was compiled last.
+  Result<std::vector<Array>> ReadArgumentsOfProgram(ArraySource& source) {
+    CALLOUT_ASSIGN_OR_RETURN(signature_, executable_->ReadSignature());
+    std::vector<pjrt::ArrayType> inputs;
+    for (const pjrt::ProgramArray& input : signature_.inputs) {
+      if (!IsToken(input)) inputs.push_back(input.WholeType());
+    }
+    return ReadArguments(options_.arguments, inputs, source);
+  }
+
+  // The first of `others` that takes the arguments; `error`: why `first` does not.
+  Result<std::vector<Array>> ChooseShapes(const pjrt::Program& first, const std::vector<pjrt::Program>& others,
+                                          int devices, const Status& error) {
+    for (const std::string& text : options_.arguments) {
+      if (!text.starts_with(kStandardOutput)) continue;
+      return InvalidArgument("callout: a program for several shapes cannot choose one by standard input: " +
+                             std::string(error.message()));
+    }
+    std::string reasons = first.shapes + ": " + std::string(error.message());
+    for (const pjrt::Program& other : others) {
+      CALLOUT_RETURN_IF_ERROR(Compile(other, devices));
+      ArraySource source;
+      Result<std::vector<Array>> arguments = ReadArgumentsOfProgram(source);
+      if (arguments.ok()) return arguments;
+      reasons += "; " + other.shapes + ": " + std::string(arguments.status().message());
+    }
+    return InvalidArgument("callout: the arguments fit none of the program's shapes: " + reasons);
+  }
+
   Status Compile(const pjrt::Program& program, int devices) {
     const pjrt::TracePhase phase("compile");
     progress_.Begin("compiling '" + options_.program + "'");
     pjrt::CompileOptions compile;
     compile.num_partitions = devices;
     compile.cache_directory = options_.cache;
-    for (const std::string& text : options_.bindings) {
-      CALLOUT_ASSIGN_OR_RETURN(pjrt::LoadedHostCallback callback, Bind(text));
-      compile.loaded_host_callbacks.push_back(std::move(callback));
-    }
+    compile.loaded_host_callbacks = callbacks_;
     auto executable = pjrt::Compiler(client_).Compile(program, compile);
     progress_.End();
     if (!executable.ok()) return std::move(executable).status();
     executable_ = std::make_unique<pjrt::LoadedExecutable>(std::move(executable).value());
-    WarnOfUnused(compile.loaded_host_callbacks);
     return OkStatus();
   }
 
-  void WarnOfUnused(const std::vector<pjrt::LoadedHostCallback>& bound) const {
+  void WarnOfUnused() const {
     const std::vector<std::string>& asked = executable_->callback_names();
-    for (const pjrt::LoadedHostCallback& callback : bound) {
+    for (const pjrt::LoadedHostCallback& callback : callbacks_) {
       if (std::find(asked.begin(), asked.end(), callback.name()) != asked.end()) continue;
       std::string names;
       for (const std::string& name : asked) names += " '" + name + "'";
@@ -245,6 +280,7 @@ class Runner {
   ReservedOutput output_;
   Progress progress_;
   std::shared_ptr<const pjrt::Client> client_;
+  std::vector<pjrt::LoadedHostCallback> callbacks_;
   std::unique_ptr<pjrt::LoadedExecutable> executable_;
   pjrt::Signature signature_;
   Buffers buffers_;

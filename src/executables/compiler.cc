@@ -32,7 +32,9 @@ Status CheckCallable(const Program& program, const CompileOptions& options, cons
     return InvalidArgument(what + "was exported for several platforms; export it with platforms=['" + platform + "']");
   }
   if (program.has_dimension_arguments) {
-    return InvalidArgument(what + "has symbolic dimensions; export it for the shapes that it is run with");
+    return InvalidArgument(what +
+                           "has symbolic dimensions; export it for the shapes that it is run with: "
+                           "callout.export(..., shapes=[...])");
   }
   if (options.num_partitions > 0 && program.num_devices > 0 && options.num_partitions != program.num_devices) {
     return InvalidArgument(what + "was exported for " + std::to_string(program.num_devices) + " devices, got " +
@@ -197,10 +199,25 @@ Result<LoadedExecutable> Compiler::CompileAnew(Preparation& prepared, const Prog
     }
   }
   executable.callback_names_ = scope.asked();
+  executable.shapes_ = program.shapes;
   return executable;
 }
 
 Result<LoadedExecutable> Compiler::Compile(const Program& program, const CompileOptions& options) const {
+  CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable executable, CompileOne(program, options));
+  for (const Program& other : program.others) {
+    CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable compiled, CompileOne(other, options));
+    executable.is_from_cache_ = executable.is_from_cache_ && compiled.is_from_cache_;
+    for (const std::string& name : compiled.callback_names_) {
+      auto& names = executable.callback_names_;
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+    executable.others_.push_back(std::move(compiled));
+  }
+  return executable;
+}
+
+Result<LoadedExecutable> Compiler::CompileOne(const Program& program, const CompileOptions& options) const {
   CALLOUT_ASSIGN_OR_RETURN(Preparation prepared, Prepare(program, options));
   if (options.cache_directory.empty()) return CompileAnew(prepared, program, options, nullptr);
   CALLOUT_ASSIGN_OR_RETURN(const auto cache, internal::ExecutableCache::Open(options.cache_directory));
@@ -210,8 +227,11 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   if (const auto found = cache.Read(key)) {
     // What cannot be loaded is compiled, which also says why, if a name is missing.
     Result<LoadedExecutable> loaded = Load(*found, options);
-    if (loaded.ok()) loaded->is_from_cache_ = true;
-    if (loaded.ok()) return loaded;
+    if (loaded.ok()) {
+      loaded->is_from_cache_ = true;
+      loaded->shapes_ = program.shapes;
+      return loaded;
+    }
   }
   std::string serialized;
   CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable executable, CompileAnew(prepared, program, options, &serialized));
@@ -253,6 +273,10 @@ Result<LoadedExecutable> Compiler::Load(std::string_view serialized, const Compi
 }
 
 Result<std::string> LoadedExecutable::Serialize() const {
+  if (!others_.empty()) {
+    return Unimplemented("callout: the program '" + name_ +
+                         "' has several shapes: serialize each of for_shapes(), or use a cache_directory");
+  }
   CALLOUT_ASSIGN_OR_RETURN(std::string bytes, internal::SerializeExecutable(client()->plugin().api(), handle_.get()));
   return internal::ExecutableFile{internal::MadeBy(*client()), runners_ != nullptr, home_device_, std::move(bytes)}
       .Write();

@@ -104,8 +104,8 @@ std::vector<Buffer> LoadedExecutable::TakeOutputs(Launch& launch, size_t device)
   return outputs;
 }
 
-Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Buffer*>> arguments,
-                                            const ExecuteOptions& options) const {
+Result<Execution> LoadedExecutable::ExecuteThis(std::span<const std::vector<const Buffer*>> arguments,
+                                                const ExecuteOptions& options) const {
   Launch launch(num_devices_, arguments.empty() ? 0 : arguments[0].size(), num_outputs_);
   CALLOUT_RETURN_IF_ERROR(Start(arguments, options, launch));
   Execution execution;
@@ -148,8 +148,8 @@ static Status AwaitAndDestroy(const internal::PjrtApi& api, PJRT_Event* event) {
   return status;
 }
 
-Result<std::vector<Buffer>> LoadedExecutable::Run(const std::vector<const Buffer*>& arguments,
-                                                  const ExecuteOptions& options) const {
+Result<std::vector<Buffer>> LoadedExecutable::RunThis(const std::vector<const Buffer*>& arguments,
+                                                      const ExecuteOptions& options) const {
   if (options.timeout > std::chrono::nanoseconds(0)) return RunFor(arguments, options);
   Launch launch(num_devices_, arguments.size(), num_outputs_);
   CALLOUT_RETURN_IF_ERROR(Start({&arguments, 1}, options, launch));
@@ -162,7 +162,7 @@ Result<std::vector<Buffer>> LoadedExecutable::Run(const std::vector<const Buffer
 Result<std::vector<Buffer>> LoadedExecutable::RunFor(const std::vector<const Buffer*>& arguments,
                                                      const ExecuteOptions& options) const {
   const auto begin = std::chrono::steady_clock::now();
-  CALLOUT_ASSIGN_OR_RETURN(Execution execution, Execute({&arguments, 1}, options));
+  CALLOUT_ASSIGN_OR_RETURN(Execution execution, ExecuteThis({&arguments, 1}, options));
   Event& done = execution.done[0];
   (void)done.WaitFor(options.timeout - (std::chrono::steady_clock::now() - begin));  // Wait knows more of errors
   CALLOUT_ASSIGN_OR_RETURN(const bool is_done, done.IsReady());

@@ -6,6 +6,7 @@
 #include "base/read_file.h"
 #include "programs/exported_file.h"
 #include "programs/mlir_bytecode.h"
+#include "programs/shapes_file.h"
 
 namespace callout::pjrt {
 namespace {
@@ -25,6 +26,7 @@ std::string ArrayType::ToString() const {
 }
 
 Result<Program> Program::FromBytes(std::string bytes) {
+  if (bytes.starts_with(internal::kShapesFile)) return internal::ReadShapesFile(bytes);
   if (!bytes.starts_with(internal::kMlirBytecode)) {
     if (auto exported = internal::ReadExportedFile(bytes)) return *std::move(exported);
     if (!LooksLikeText(bytes)) {

@@ -90,8 +90,9 @@ struct Execution {
 class CALLOUT_EXPORT LoadedExecutable {
  public:
   /// Starts it. `arguments`: per device of the program. May return before it is done. Errors: InvalidArgument for
-  /// another number of devices, and for arguments of other types or of another client; the callback's or the plugin's
-  /// own. Blocks until the arguments are there where the program runs on a runner, see ClientOptions::concurrent_runs.
+  /// another number of devices, and for arguments of other types (of a program for several shapes: with those that
+  /// there are) or of another client; the callback's or the plugin's own. Blocks until the arguments are there where
+  /// the program runs on a runner, see ClientOptions::concurrent_runs.
   Result<Execution> Execute(std::span<const std::vector<const Buffer*>> arguments,
                             const ExecuteOptions& options = {}) const;
   /// On one device, waited for. DeadlineExceeded after ExecuteOptions::timeout, which a program that XLA:CPU runs on
@@ -111,10 +112,18 @@ class CALLOUT_EXPORT LoadedExecutable {
   Result<MemoryStats> ReadMemoryStats() const;
 
   /// What Compiler::Load makes it of again, also in another process. Callbacks are in it by name only. The bytes are
-  /// code of the plugin's, for this machine. Errors: Unimplemented if the plugin has none; else its own.
+  /// code of the plugin's, for this machine. Errors: Unimplemented if the plugin has none, and for a program for
+  /// several shapes (serialize those of for_shapes, or use CompileOptions::cache_directory); else its own.
   Result<std::string> Serialize() const;
   /// True if it was found in CompileOptions::cache_directory.
   bool is_from_cache() const { return is_from_cache_; }
+
+  /// Of a program for several shapes (Program::others): each of them, this one first, which ReadSignature and the other
+  /// members describe; of other programs this one alone. Execute and Run choose the one that takes the arguments.
+  /// Borrowed: valid as long as this object.
+  std::vector<const LoadedExecutable*> for_shapes() const;
+  /// Program::shapes.
+  const std::string& shapes() const { return shapes_; }
 
   /// The module's; empty if the plugin does not tell.
   const std::string& name() const { return name_; }
@@ -130,6 +139,10 @@ class CALLOUT_EXPORT LoadedExecutable {
   struct Launch;
   LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle);
 
+  Result<const LoadedExecutable*> Choose(std::span<const std::vector<const Buffer*>> arguments) const;
+  Result<Execution> ExecuteThis(std::span<const std::vector<const Buffer*>> arguments,
+                                const ExecuteOptions& options) const;
+  Result<std::vector<Buffer>> RunThis(const std::vector<const Buffer*>& arguments, const ExecuteOptions& options) const;
   Status ReadProperties();
   Status CheckArgumentLayouts() const;
   Status MoveToRunners(const std::shared_ptr<const Client>& home, int32_t device, const std::string& bytes,
@@ -155,6 +168,8 @@ class CALLOUT_EXPORT LoadedExecutable {
   std::shared_ptr<const internal::HostTransferProgram> transfers_;  // null: none
   std::shared_ptr<internal::ArgumentTypes> argument_types_;
   bool is_from_cache_ = false;
+  std::string shapes_;
+  std::vector<LoadedExecutable> others_;  // for other shapes
   int32_t home_device_ = 0;               // the id of the device that it was compiled for
   internal::Runners* runners_ = nullptr;  // the client's; null: it runs on the devices that it was compiled for
 };
@@ -183,6 +198,7 @@ class CALLOUT_EXPORT Compiler {
 
  private:
   struct Preparation;
+  Result<LoadedExecutable> CompileOne(const Program& program, const CompileOptions& options) const;
   Result<Preparation> Prepare(const Program& program, const CompileOptions& options) const;
   Result<LoadedExecutable> CompileAnew(Preparation& prepared, const Program& program, const CompileOptions& options,
                                        std::string* serialized) const;

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
 
 import jax
 
@@ -15,6 +15,7 @@ from .._primitives.effects import OrderedEffect, of_exported
 from .._primitives.ffi import foreign_targets
 from .._primitives.lowering import REFUSAL
 from . import artifacts, host_transfers, plugin, reachability
+from .shapes import ExportedShapes, export_shapes
 
 _HOST_LAPACK = [f"lapack_{letter}{stem}_ffi" for letter in "sdcz" for stem in ("geqp3", "gesvd")]
 """What JAX gives no guarantee for, while the C++ host has it as jaxlib does: src/lapack."""
@@ -37,6 +38,7 @@ _OWN_TARGETS = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "ann
 _EVERYTHING = "ALL"  # as a target: JAX then lets all custom calls pass
 
 
+@overload
 def export(
     jitted: Any,
     *,
@@ -44,7 +46,31 @@ def export(
     for_plugin: str | None = None,
     stablehlo_version: str | None = None,
     disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
-) -> Callable[..., jax.export.Exported]:
+    shapes: None = None,
+) -> Callable[..., jax.export.Exported]: ...
+
+
+@overload
+def export(
+    jitted: Any,
+    *,
+    platforms: Sequence[str] | None = None,
+    for_plugin: str | None = None,
+    stablehlo_version: str | None = None,
+    disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
+    shapes: Sequence[Mapping[str, int]],
+) -> Callable[..., ExportedShapes]: ...
+
+
+def export(
+    jitted: Any,
+    *,
+    platforms: Sequence[str] | None = None,
+    for_plugin: str | None = None,
+    stablehlo_version: str | None = None,
+    disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
+    shapes: Sequence[Mapping[str, int]] | None = None,
+) -> Callable[..., Any]:
     """`jax.export.export` for programs with callbacks and taps.
 
     A program may only call names of `callout.register`. They need not be bound when it is exported; whoever loads the
@@ -59,13 +85,18 @@ def export(
             then, and one that the C++ host does not have on cpu is a warning.
         stablehlo_version: write StableHLO for this version, such as "1.13.0". By default JAX chooses.
         disabled_checks: further ones, as in `jax.export.export`.
+        shapes: for the C++ host, which cannot compile symbolic dimensions: the values of the arguments' symbolic
+            dimensions, such as `[{"b": 3}, {"b": 17}]`. The returned function then exports the program for each of them,
+            and returns an object with all as `programs`, whose `serialize()` writes one file. The host chooses the
+            program that fits its arguments.
 
     Returns:
         A function of arguments or `jax.ShapeDtypeStruct`s that returns a `jax.export.Exported`. Its `main` neither takes
         nor returns tokens: the order of ordered callbacks begins and ends inside the program.
 
     Raises:
-        ValueError: a function or a sink instead of a name (from the returned function); a version that cannot be written.
+        ValueError: a function or a sink instead of a name (from the returned function); a version that cannot be
+            written; `shapes` that do not fit the arguments (from the returned function).
         NotImplementedError: (from the returned function) a callback on a platform that has none; send and receive ops
             that are no host callback's, for cpu.
 
@@ -104,7 +135,9 @@ def export(
             _warn_of_missing(exported)
         return exported
 
-    return export_for
+    if shapes is None:
+        return export_for
+    return lambda *args, **kwargs: export_shapes(export_for, shapes, args, kwargs)
 
 
 def _warn_of_missing(exported: jax.export.Exported) -> None:
@@ -157,11 +190,11 @@ def _rewrite_host_transfers(module: Any, platforms: Sequence[str]) -> None:
     host_transfers.rewrite(module)
 
 
-def exported_names(exported: jax.export.Exported) -> tuple[str, ...]:
+def exported_names(exported: jax.export.Exported | ExportedShapes) -> tuple[str, ...]:
     """The names that an exported program calls, sorted: what is to be registered where it runs.
 
     Args:
-        exported: what `callout.export` or `jax.export.deserialize` returned.
+        exported: what `callout.export(...)(...)` or `jax.export.deserialize` returned.
 
     Returns:
         The names, each once.
@@ -175,5 +208,7 @@ def exported_names(exported: jax.export.Exported) -> tuple[str, ...]:
         >>> callout.exported_names(exported)
         ('ask', 'log')
     """
+    if isinstance(exported, ExportedShapes):
+        return tuple(sorted({name for _, each in exported.programs for name in exported_names(each)}))
     with artifacts.opened(exported.mlir_module_serialized) as module:
         return artifacts.names(module)

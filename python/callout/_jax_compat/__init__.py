@@ -37,12 +37,14 @@ from .equations import instantiate_cotangent as instantiate_cotangent
 from .equations import is_variable as is_variable
 from .equations import register_remat_rule as register_remat_rule
 from .equations import scan_counts as scan_counts
+from .lowering import extent_for as extent_for
 from .lowering import lower_each_by_itself as lower_each_by_itself
 from .lowering import lower_for_each as lower_for_each
 from .lowering import lowering_rules as lowering_rules
 from .lowering import module_maker as module_maker
 from .lowering import refined as refined
 from .lowering import require_devices as require_devices
+from .lowering import symbols_of as symbols_of
 from .lowering import with_vjps as with_vjps
 from .partitioners import has_partitioner as has_partitioner
 from .partitioners import register_partitioner as register_partitioner

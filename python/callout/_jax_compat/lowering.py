@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -116,3 +116,13 @@ def refined(module: Any) -> Any:
     except ImportError as error:
         raise NotImplementedError("callout.export: this JAX does not refine symbolic shapes") from error
     return refine_polymorphic_shapes(module)
+
+
+def symbols_of(extent: Any) -> set[str]:
+    """The names of the dimension variables of an extent; none for a number. JAX has no public name for them."""
+    return set() if isinstance(extent, int) or not hasattr(extent, "_get_vars") else set(extent._get_vars())
+
+
+def extent_for(extent: Any, values: Mapping[str, int]) -> int:
+    """The value of an extent with these values of its dimension variables. JAX has no public name for it."""
+    return extent if isinstance(extent, int) else int(extent._evaluate(dict(values)))

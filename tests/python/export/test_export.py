@@ -2,6 +2,7 @@
 """Exported programs: names instead of functions, no tokens, platforms, versions."""
 
 import inspect
+import re
 import sys
 
 import callout
@@ -318,3 +319,36 @@ def test_programs_call_programs(bind):
 def test_arguments_are_those_of_jax():
     ours, theirs = (inspect.signature(function).parameters for function in (callout.export, jax.export.export))
     assert {name for name in theirs if not name.startswith("_")} - {"fun_jit"} <= set(ours)
+
+
+def test_several_shapes_are_exact_programs_in_one_file(bind):
+    (b,) = jax.export.symbolic_shape("b")
+    f = jax.jit(lambda x, y: callout.tap("t", x.mean(axis=0)) + y)
+    exported = callout.export(f, shapes=[{"b": 3}, {"b": 4}])(jax.ShapeDtypeStruct((2 * b, 5), jnp.float32), F32)
+    assert callout.exported_names(exported) == ("t",)
+    assert [values for values, _ in exported.programs] == [{"b": 3}, {"b": 4}]
+    assert [each.in_avals[0].shape for _, each in exported.programs] == [(6, 5), (8, 5)]
+    assert not any(each.uses_global_constants for _, each in exported.programs)
+    file = exported.serialize()
+    assert file.startswith(b"callout.programs 1\n")
+    assert all(bytes(each.serialize()) in file for _, each in exported.programs)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([], "shapes= is empty"),
+        ([{"c": 1}], "the symbolic dimensions are 'b', and shapes= has {'c': 1}"),
+        ([{"b": -1}], "shapes= has -1 for 'b'; expected a size"),
+        ([{"b": 3}, {"b": 3}], "shapes= has the same shape twice"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(shapes, message):
+    (b,) = jax.export.symbolic_shape("b")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        callout.export(jax.jit(jnp.sin), shapes=shapes)(jax.ShapeDtypeStruct((b,), jnp.float32))
+
+
+def test_shapes_need_symbolic_dimensions():
+    with pytest.raises(ValueError, match="is for arguments with symbolic dimensions"):
+        callout.export(jax.jit(jnp.sin), shapes=[{"b": 3}])(F32)

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include "callout/pjrt/program.h"
+
+namespace callout::internal {
+
+/// How the files begin that callout.export(..., shapes=...) writes: then, for each program, the number of bytes (u64,
+/// little-endian) and the text of its label, and the same of its file of `Exported.serialize`.
+inline constexpr std::string_view kShapesFile = "callout.programs 1\n";
+
+/// `bytes` begin as such a file. InvalidArgument for what is none.
+Result<pjrt::Program> ReadShapesFile(std::string_view bytes);
+
+}  // namespace callout::internal
