@@ -16,6 +16,7 @@
 #include "callout/pjrt/binding.h"
 #include "callout/version.h"
 #include "cat.h"
+#include "compile.h"
 #include "info.h"
 #include "run.h"
 #include "session.h"
@@ -23,6 +24,7 @@
 namespace {
 
 using callout::tools::CatOptions;
+using callout::tools::CompileOptions;
 using callout::tools::InfoOptions;
 using callout::tools::RunOptions;
 
@@ -104,6 +106,16 @@ void AddInfo(CLI::App& app, InfoOptions& options) {
       ->check(CLI::Range(1, callout::tools::kMaxDevices));
 }
 
+void AddCompile(CLI::App& app, CompileOptions& options) {
+  CLI::App* compile = app.add_subcommand(
+      "compile", "Put a compiled program into a cache, from a process of its own that a bad program may crash");
+  compile->add_option("PROGRAM", options.program, "As for run")->required();
+  compile->add_option("--cache", options.cache, "The folder of compiled programs")->required();
+  AddPlugin(*compile, options.plugin);
+  compile->add_option("--device-count", options.device_count, kDevicesHelp)
+      ->check(CLI::Range(1, callout::tools::kMaxDevices));
+}
+
 void AddCat(CLI::App& app, CatOptions& options) {
   CLI::App* cat = app.add_subcommand("cat", "What a sink wrote: JSON lines, CSV, Arrow, .npy, Zarr, TensorBoard");
   cat->add_option("FILE", options.path, "The file, or the folder of a store or of event files")->required();
@@ -112,7 +124,7 @@ void AddCat(CLI::App& app, CatOptions& options) {
   cat->add_option("--limit", options.limit, "Only so many rows")->check(CLI::NonNegativeNumber);
 }
 
-bool IsCommand(std::string_view word) { return word == "run" || word == "info" || word == "cat"; }
+bool IsCommand(std::string_view word) { return word == "run" || word == "info" || word == "compile" || word == "cat"; }
 
 int Main(int argc, char** argv) {
   CLI::App app("Runs compiled XLA programs that call out, without Python.", "callout");
@@ -121,12 +133,14 @@ int Main(int argc, char** argv) {
   setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);  // XLA's logs are not what was asked for
   RunOptions run;
   InfoOptions info;
+  CompileOptions compile;
   CatOptions cat;
   if (const char* command = argc > 1 ? argv[1] : "-"; command[0] != '-' && !IsCommand(command)) {
-    std::fprintf(stderr, "callout: there is no command '%s'; there are run, info and cat\n", command);
+    std::fprintf(stderr, "callout: there is no command '%s'; there are run, compile, info and cat\n", command);
     return callout::tools::kUnusable;
   }
   AddRun(app, run);
+  AddCompile(app, compile);
   AddInfo(app, info);
   AddCat(app, cat);
   try {
@@ -139,6 +153,7 @@ int Main(int argc, char** argv) {
     std::fputs(app.help().c_str(), stderr);
     return callout::tools::kUnusable;
   }
+  if (app.got_subcommand("compile")) return callout::tools::Compile(compile);
   if (app.got_subcommand("cat")) return callout::tools::Cat(cat);
   return app.got_subcommand("run") ? callout::tools::Run(run) : callout::tools::Info(info);
 }

@@ -342,7 +342,7 @@ def test_exports_that_cannot_run_say_why(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["frobnicate"], "callout: there is no command 'frobnicate'; there are run, info and cat"),
+        (["frobnicate"], "callout: there is no command 'frobnicate'; there are run, compile, info and cat"),
         (["rum", "x"], "there is no command 'rum'"),
         ([], "Usage: callout"),
         (["run"], "PROGRAM is required"),

@@ -105,3 +105,12 @@ def test_linalg_is_found_in_a_cache(tmp_path):
         assert done.code == 0, done.err
         assert json.loads(done.out)["cache"] == word
         np.testing.assert_allclose(done.results[0], np.eye(3) / 2)
+
+
+def test_a_plugin_that_crashes_over_a_program_is_an_error_of_compile(program, tmp_path):
+    code, plugin = tmp_path / "crash.c", tmp_path / "crash.so"
+    code.write_text("#include <stdlib.h>\nvoid* GetPjrtApi(void) { abort(); }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", code, "-o", plugin], check=True)
+    done = command.run_command("compile", program.path, "--cache", tmp_path / "cache", "--plugin", plugin)
+    assert done.code == 2
+    assert f"the process that read and compiled '{program.path}' was ended by signal 6 (Aborted)" in done.err
