@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of figures: for a terminal, for docs/benchmarks.md, and as the JSON that benchmarks/results keeps.
+"""Tables of figures: for a terminal, for README.md and docs/benchmarks.md, and as the JSON that benchmarks/results keeps.
 
 Usage: python benchmarks/python/tables.py [--check]
-Writes the tables of docs/benchmarks.md anew from benchmarks/results, or fails if they differ from it. A table stands below
-`<!-- table FILE: KEY -->`, and the line below `<!-- environment FILE -->` says where a file's figures were measured; what is
-between them is written by hand. To publish a run, copy its build/bench/results.json to a file there.
+Writes the tables of docs/benchmarks.md and README.md anew from benchmarks/results, or fails if they differ from it. A
+table of the page stands below `<!-- table FILE: KEY -->`, and the line below `<!-- environment FILE -->` says where a
+file's figures were measured; what is between them is written by hand. The README has rows of at_a_glance.json below
+`<!-- glance -->`. To publish a run, copy its build/bench/results.json to a file there.
 """
 
 import argparse
@@ -16,8 +17,20 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
-PAGE = RESULTS.parent.parent / "docs/benchmarks.md"
+ROOT = RESULTS.parent.parent
+PAGE = "docs/benchmarks.md"
+FRONT = "README.md"
+# Rows of README.md, and which they are of the table of at_a_glance.json.
+GLANCE = {
+    "`pure_callback` to a Python function": "`pure_callback` to Python",
+    "`tap` to a Python function; `jax.debug.callback`": "`tap` to Python, on the program's side",
+    "a scalar of each step in a JSON-lines file; `jax.debug.callback` and `json`": (
+        "a scalar of each step to a JSON-lines file, delivered; JAX: `debug.callback` and `json`"
+    ),
+}
+GLANCE_HEAD = ["in a loop of a compiled program, us each", "Callout", "JAX", "JAX / Callout"]
 MARKED = re.compile(r"^<!-- (table|environment) (\w+)(?:: (.*))? -->\n(?:.+\n)*", re.MULTILINE)
+GLANCED = re.compile(r"^<!-- glance -->\n(?:\|.+\n)*", re.MULTILINE)
 TABLE = re.compile(r"^\|.*\n(?:\|.*\n)*", re.MULTILINE)
 
 Table = tuple[list[str], list[list[str]]]  # its head, and its lines
@@ -66,6 +79,15 @@ def render(page: str, results: dict[str, dict[str, Any]]) -> str:
     return MARKED.sub(written, page)
 
 
+def render_front(page: str, results: dict[str, dict[str, Any]]) -> str:
+    """The README with its rows as the results have them. KeyError names a row or a column that they have not."""
+    (table,) = results["at_a_glance"]["tables"].values()
+    columns = [table["head"].index(name) for name in GLANCE_HEAD[1:]]
+    rows = {row[0]: [row[column] for column in columns] for row in table["body"]}
+    body = [[label, *rows[row]] for label, row in GLANCE.items()]
+    return GLANCED.sub(lambda _: f"<!-- glance -->\n{as_markdown(GLANCE_HEAD, body)}\n", page)
+
+
 def unmarked(page: str) -> list[str]:
     """The first lines of tables that no results stand behind."""
     return [match[0].split("\n", 1)[0] for match in TABLE.finditer(MARKED.sub("", page))]
@@ -75,14 +97,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing, and fail if the page differs")
     check = parser.parse_args().check
-    page = PAGE.read_text()
-    rendered = render(page, {path.stem: json.loads(path.read_text()) for path in RESULTS.glob("*.json")})
-    if not check:
-        PAGE.write_text(rendered)
-    if typed := unmarked(page):
-        sys.exit("docs/benchmarks.md: tables without results:\n" + "\n".join(typed))
-    if check and rendered != page:
-        sys.exit("docs/benchmarks.md differs from benchmarks/results: run python benchmarks/python/tables.py")
+    results = {path.stem: json.loads(path.read_text()) for path in RESULTS.glob("*.json")}
+    if typed := unmarked((ROOT / PAGE).read_text()):
+        sys.exit(f"{PAGE}: tables without results:\n" + "\n".join(typed))
+    for name, renderer in ((PAGE, render), (FRONT, render_front)):
+        page = (ROOT / name).read_text()
+        rendered = renderer(page, results)
+        if check and rendered != page:
+            sys.exit(f"{name} differs from benchmarks/results: run python benchmarks/python/tables.py")
+        if not check:
+            (ROOT / name).write_text(rendered)
 
 
 if __name__ == "__main__":

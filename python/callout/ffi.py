@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
-from jax.ffi import build_ffi_lowering_function as build_ffi_lowering_function
 from jax.ffi import ffi_lowering as ffi_lowering
 from jax.ffi import include_dir as include_dir
 from jax.ffi import pycapsule as pycapsule
@@ -30,7 +29,6 @@ from ._primitives.varying import stated
 
 __all__ = [
     "abstract_token",
-    "build_ffi_lowering_function",
     "ffi_call",
     "ffi_lowering",
     "include_dir",

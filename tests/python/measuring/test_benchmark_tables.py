@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/benchmarks.md are those of the stored results."""
+"""The tables of docs/benchmarks.md and README.md are those of the stored results."""
 
 import importlib.util
 import json
@@ -53,3 +53,23 @@ def test_a_table_that_was_typed_is_found(tables):
 def test_a_name_that_no_results_have_fails(tables, results):
     with pytest.raises(KeyError, match="another"):
         tables.render("<!-- table run: another -->\n", results)
+
+
+def test_the_readme_has_rows_of_the_table_at_a_glance(tables):
+    rows = [[row, "0.07", str(i), str(10 * i), "", "10"] for i, row in enumerate(tables.GLANCE.values(), 1)]
+    head = ["us each", "floor", "Callout", "JAX", "jax-tvm-ffi", "JAX / Callout"]
+    results = {"at_a_glance": {"tables": {"us each": {"head": head, "body": [["another", "", "", "", "", ""], *rows]}}}}
+    page = tables.render_front("Before.\n\n<!-- glance -->\n| old |\n| --- |\n\nAfter.\n", results)
+    assert page.splitlines()[3:5] == [
+        "| in a loop of a compiled program, us each | Callout | JAX | JAX / Callout |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    assert [line.split(" | ", 1)[1] for line in page.splitlines()[5:8]] == [
+        "1 | 10 | 10 |",
+        "2 | 20 | 10 |",
+        "3 | 30 | 10 |",
+    ]
+    assert page.startswith("Before.\n\n<!-- glance -->\n| in a loop")
+    assert page.endswith("|\n\nAfter.\n")
+    with pytest.raises(KeyError):
+        tables.render_front("<!-- glance -->\n", {"at_a_glance": {"tables": {"us each": {"head": head, "body": []}}}})
