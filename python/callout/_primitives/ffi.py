@@ -13,7 +13,7 @@ from jax.interpreters import ad, batching, mlir, xla
 from .._custom_calls import foreign_attributes as frozen
 from .._custom_calls import foreign_partitioning
 from .._custom_calls.layouts import MinorToMajor, with_batch
-from . import context, effects
+from . import context, effects, jaxprs
 from .aliases import Aliases, own_operands
 from .batching import INSIDE_RULES, batch_call
 from .call import Avals
@@ -107,15 +107,9 @@ ad.primitive_transposes[ffi_p] = _refuse
 def foreign_targets(jaxpr: Any) -> set[str]:
     """The targets that a traced program may call by `callout.ffi`, in its branches and loops, too."""
     found: set[str] = set()
-    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+    for equation in jaxprs.opened(jaxpr).eqns:
         if equation.primitive is ffi_p:
             name = equation.params["target_name"]
             found |= {name, foreign_partitioning.name_for(name)}
-        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_jaxpr):
-            if _is_jaxpr(inner):
-                found |= foreign_targets(inner)
+        found.update(*map(foreign_targets, jaxprs.inner_jaxprs(equation)))
     return found
-
-
-def _is_jaxpr(value: Any) -> bool:
-    return hasattr(value, "eqns")

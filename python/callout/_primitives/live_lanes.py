@@ -24,6 +24,7 @@ from jax.interpreters import batching
 from .. import _jax_compat
 from .._base.patches import Place
 from .effects import OrderedEffect
+from .jaxprs import opened
 from .masking import has_callbacks, masked
 
 _cond_p = jax.extend.core.primitives.cond_p
@@ -78,7 +79,7 @@ def _plain(jaxpr: Any, _: Any, args: Sequence[Any]) -> list[Any]:
 
 def _used(jaxpr: Any, outs: set[int]) -> set[int]:
     """The places of a jaxpr's operands that results depend on."""
-    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    jaxpr = opened(jaxpr)
     needed = {jaxpr.outvars[place] for place in outs if _jax_compat.is_variable(jaxpr.outvars[place])}
     for eqn in reversed(jaxpr.eqns):
         if not needed.isdisjoint(eqn.outvars):

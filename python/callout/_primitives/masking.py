@@ -8,15 +8,14 @@ functions, derivative rules and rematerialised parts; nothing but callbacks look
 from __future__ import annotations
 
 import dataclasses
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.extend.core
 
 from .. import _jax_compat
-from . import buffer, call, check, debug, ffi, lanes, located_nans, tap, threaded
+from . import buffer, call, check, debug, ffi, jaxprs, lanes, located_nans, tap, threaded
 from .host_call import host_call_p, refuse_host_call
 
 _primitives = jax.extend.core.primitives
@@ -57,14 +56,6 @@ def _is_callback(eqn: Any) -> bool:
     return sees(eqn.params) if sees is not None else lanes.callback_of(eqn.primitive) is not None
 
 
-def _inner(eqn: Any) -> Iterator[Any]:
-    """The jaxprs in an equation's parameters."""
-    for value in eqn.params.values():
-        for each in value if isinstance(value, (tuple, list)) else (value,):
-            if hasattr(each, "eqns") or hasattr(each, "jaxpr"):
-                yield getattr(each, "jaxpr", each)
-
-
 def _answers(eqn: Any) -> bool:
     return _is_callback(eqn) and len(eqn.outvars) > 0 and eqn.primitive not in _WITHOUT_RESULTS
 
@@ -73,25 +64,7 @@ def _is_loop(eqn: Any) -> bool:
     return eqn.primitive is _primitives.while_p
 
 
-class _Search:
-    """Tells whether there is such an equation in a jaxpr, at any depth. Remembered for as long as the jaxpr lives."""
-
-    def __init__(self, is_such: Callable[[Any], bool]):
-        self._is_such = is_such
-        self._found: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
-
-    def in_jaxpr(self, jaxpr: Any) -> bool:
-        jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-        found = self._found.get(jaxpr)
-        if found is None:
-            found = self._found[jaxpr] = any(map(self.in_equation, jaxpr.eqns))
-        return found
-
-    def in_equation(self, eqn: Any) -> bool:
-        return self._is_such(eqn) or any(map(self.in_jaxpr, _inner(eqn)))
-
-
-_callbacks, _with_results, _loops = _Search(_is_callback), _Search(_answers), _Search(_is_loop)
+_callbacks, _with_results, _loops = map(jaxprs.Search, (_is_callback, _answers, _is_loop))
 
 
 def has_callbacks(jaxpr: Any) -> bool:
@@ -116,19 +89,7 @@ class Masker:
 
     def jaxpr(self, jaxpr: Any, live: Any, args: Sequence[Any]) -> list[Any]:
         """A jaxpr's results."""
-        consts, jaxpr = getattr(jaxpr, "consts", ()), getattr(jaxpr, "jaxpr", jaxpr)
-        values: dict[Any, Any] = {}
-
-        def read(atom: Any) -> Any:
-            return values[atom] if _jax_compat.is_variable(atom) else atom.val
-
-        values.update(zip(jaxpr.constvars, consts, strict=True))
-        values.update(zip(jaxpr.invars, args, strict=True))
-        for eqn in jaxpr.eqns:
-            operands = [read(atom) for atom in eqn.invars]
-            with _jax_compat.context_of(eqn):
-                values.update(zip(eqn.outvars, self._results(eqn, live, operands), strict=True))
-        return [read(atom) for atom in jaxpr.outvars]
+        return jaxprs.evaluate(jaxpr, args, lambda eqn, operands: self._results(eqn, live, operands))
 
     def concerns(self, jaxpr: Any) -> bool:
         """Tells whether anything in a jaxpr looks at `live`."""
@@ -158,17 +119,8 @@ class Masker:
 
 
 def _scan(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
-    params = eqn.params
-    num_consts, num_carry = _jax_compat.scan_counts(params)
-    consts, init, xs = args[:num_consts], args[num_consts : num_consts + num_carry], args[num_consts + num_carry :]
-
-    def step(carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
-        outs = masker.jaxpr(params["jaxpr"], live, [*consts, *carry, *x])
-        return outs[:num_carry], outs[num_carry:]
-
-    settings = {name: params[name] for name in ("length", "reverse", "unroll")}
-    carry, ys = jax.lax.scan(step, list(init), list(xs), **settings)
-    return [*carry, *ys]
+    outs: Outs = jaxprs.scan(eqn, args, (), lambda _, values: ((), masker.jaxpr(eqn.params["jaxpr"], live, values)))[1]
+    return outs
 
 
 def _while(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
@@ -194,36 +146,17 @@ def _while(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
 
 
 def _cond(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
-    index, *operands = args
-    branches = [
-        lambda live, *values, jaxpr=jaxpr: masker.jaxpr(jaxpr, live, values) for jaxpr in eqn.params["branches"]
-    ]
-    platforms = eqn.params.get("branches_platforms")
-    if platforms is not None:
-        named = zip(platforms, branches, strict=True)
-        chosen = {name: branch for names, branch in named for name in names or ("default",)}
-        return jax.lax.platform_dependent(live, *operands, **chosen)  # type: ignore[no-any-return]
-    return jax.lax.switch(index, branches, live, *operands)  # type: ignore[no-any-return]
+    def branch(jaxpr: Any) -> Callable[..., Outs]:
+        return lambda live, *values: masker.jaxpr(jaxpr, live, values)
 
-
-def constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """Values with the shardings that a nested `jit` was told, where it was."""
-    return [
-        jax.lax.with_sharding_constraint(value, sharding) if isinstance(sharding, jax.sharding.Sharding) else value
-        for value, sharding in zip(values, shardings, strict=True)
-    ]
+    outs: Outs = jaxprs.choose(eqn, args[0], branch, [live], args[1:])
+    return outs
 
 
 def _jit(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
     params = eqn.params
-
-    def function(live: Any, *values: Any) -> Outs:
-        return masker.jaxpr(params["jaxpr"], live, values)
-
-    function.__name__ = function.__qualname__ = params["name"]
-    options = dict(params["compiler_options_kvs"]) or None
-    jitted = jax.jit(function, keep_unused=params["keep_unused"], inline=params["inline"], compiler_options=options)
-    return constrained(jitted(live, *constrained(args, params["in_shardings"])), params["out_shardings"])
+    outs = jaxprs.jitted(eqn, masker.jaxpr)(live, *jaxprs.constrained(args, params["in_shardings"]))
+    return jaxprs.constrained(outs, params["out_shardings"])
 
 
 def _closed_call(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
@@ -231,16 +164,8 @@ def _closed_call(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Ou
 
 
 def _remat(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
-    params = eqn.params
-
-    def function(live: Any, *values: Any) -> Outs:
-        return masker.jaxpr(params["jaxpr"], live, values)
-
-    if params["differentiated"]:  # the backward pass: what is computed again must not be merged with the first time
-        kept = jax.lax.optimization_barrier(list(args)) if params["prevent_cse"] else args
-        return function(live, *kept)
-    again = jax.checkpoint(function, prevent_cse=params["prevent_cse"], policy=params["policy"])
-    return again(live, *args)  # type: ignore[no-any-return]
+    outs: Outs = jaxprs.rematerialized(eqn, masker.jaxpr, live, args)
+    return outs
 
 
 def _evaluate(masker: Masker, function: Any, live: Any, *args: Any) -> Any:
@@ -295,16 +220,7 @@ def _custom_vjp(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Out
 
 
 def _shard_map(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
-    params = eqn.params
-    function: Any = jax.shard_map(
-        lambda live, *values: tuple(masker.jaxpr(params["jaxpr"], live, values)),
-        mesh=params["mesh"],
-        in_specs=(jax.sharding.PartitionSpec(), *params["in_specs"]),
-        out_specs=tuple(params["out_specs"]),
-        check_vma=params["check_vma"],
-        axis_names=params["newly_manual_axes"],
-    )
-    return tuple(function(live, *args))
+    return jaxprs.spread(eqn, lambda jaxpr, first, values: masker.jaxpr(jaxpr, first[0], values), [live], args)
 
 
 _RULES: dict[Any, Callable[[Masker, Any, Any, Sequence[Any]], Outs]] = {

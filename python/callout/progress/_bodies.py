@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from .. import _jax_compat
+from .._primitives import jaxprs
 from ._marker import Mark, has_marks, mark_p
 from ._recipes import CONSTANT, RESULT, Recipe, Source, find_recipe, stacked
 
@@ -52,23 +53,9 @@ def _called(eqn: Any) -> str | None:
     return None if any(isinstance(each, jax.sharding.Sharding) for each in shardings) else key
 
 
-def _behind_barrier(eqn: Any, operands: list[Any]) -> list[Any]:
-    """The operands of an equation. Those of a differentiated `checkpoint` must not be merged with what is around it."""
-    prevented = eqn.params.get("differentiated") and eqn.params.get("prevent_cse")
-    if not prevented:
-        return operands
-    chosen = [True] * len(operands) if prevented is True else prevented
-    kept = iter(jax.lax.optimization_barrier([one for one, prevent in zip(operands, chosen, strict=True) if prevent]))
-    return [next(kept) if prevent else one for one, prevent in zip(operands, chosen, strict=True)]
-
-
-def _open(jaxpr: Any) -> Any:
-    return getattr(jaxpr, "jaxpr", jaxpr)
-
-
 def find(jaxpr: Any, num_consts: int) -> list[Found]:
     """The markers that `evaluate` takes out, in its order. `num_consts`: arguments that no step changes."""
-    inner = _open(jaxpr)
+    inner = jaxprs.opened(jaxpr)
     known: dict[Any, Source] = {var: (CONSTANT, place) for place, var in enumerate(inner.invars[:num_consts])}
     known.update({var: (RESULT, place) for place, var in enumerate(inner.outvars) if _jax_compat.is_variable(var)})
     known.update(stacked(inner, num_consts))
@@ -84,7 +71,7 @@ def _find(inner: Any, arguments: dict[Any, int], known: dict[Any, Source]) -> li
             recipes = tuple(find_recipe(inner, atom, known) for atom in eqn.invars)
             found.append(Found(eqn.params["mark"], avals, places, recipes))
         elif key := _called(eqn):
-            called = _open(eqn.params[key])
+            called = jaxprs.opened(eqn.params[key])
             below = {}
             for outer, var in (
                 *zip(eqn.invars, called.invars, strict=True),
@@ -99,31 +86,24 @@ def _find(inner: Any, arguments: dict[Any, int], known: dict[Any, Source]) -> li
 
 def evaluate(jaxpr: Any, args: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
     """The results of a body, and the operands of its markers."""
-    inner, values, taken = _open(jaxpr), dict[Any, Any](), list[list[Any]]()
+    taken: list[list[Any]] = []
 
-    def read(atom: Any) -> Any:
-        return values[atom] if _jax_compat.is_variable(atom) else atom.val
+    def each(eqn: Any, operands: list[Any]) -> Sequence[Any]:
+        if eqn.primitive is mark_p:
+            taken.append(operands)
+            return ()
+        if has_marks(eqn) and (key := _called(eqn)):
+            outs, more = evaluate(eqn.params[key], jaxprs.behind_barrier(eqn, operands))
+            taken.extend(more)
+            return outs
+        return _jax_compat.bind_again(eqn, operands)
 
-    values.update(zip(inner.constvars, getattr(jaxpr, "consts", ()), strict=True))
-    values.update(zip(inner.invars, args, strict=True))
-    for eqn in inner.eqns:
-        operands = [read(atom) for atom in eqn.invars]
-        with _jax_compat.context_of(eqn):
-            if eqn.primitive is mark_p:
-                taken.append(operands)
-                outs: list[Any] = []
-            elif has_marks(eqn) and (key := _called(eqn)):
-                outs, more = evaluate(eqn.params[key], _behind_barrier(eqn, operands))
-                taken += more
-            else:
-                outs = _jax_compat.bind_again(eqn, operands)
-        values.update(zip(eqn.outvars, outs, strict=True))
-    return [read(atom) for atom in inner.outvars], taken
+    return jaxprs.evaluate(jaxpr, args, each), taken
 
 
 def with_marks(jaxpr: Any, change: Callable[[Mark], Mark]) -> Any:
     """The same body with other parameters of the markers that `find` finds."""
-    inner, eqns = _open(jaxpr), []
+    inner, eqns = jaxprs.opened(jaxpr), []
     for eqn in inner.eqns:
         if eqn.primitive is mark_p:
             eqn = eqn.replace(params={**eqn.params, "mark": change(eqn.params["mark"])})

@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from .. import _jax_compat
+from .._primitives.jaxprs import opened
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Counter:
 
 def find_counter(cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int) -> Counter | None:
     """The counter of `while i < bound: ...; i += 1`; None for any other loop."""
-    condition, body = _open(cond_jaxpr), _open(body_jaxpr)
+    condition, body = opened(cond_jaxpr), opened(body_jaxpr)
     if len(condition.eqns) != 1 or condition.eqns[0].primitive.name != "lt" or condition.constvars:
         return None
     (eqn,) = condition.eqns
@@ -55,10 +56,6 @@ def find_counter(cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_ncons
     if bound_place is None or body.outvars[bound_place] is not body.invars[body_nconsts + bound_place]:
         return None
     return Counter(place, bound_place)
-
-
-def _open(jaxpr: Any) -> Any:
-    return getattr(jaxpr, "jaxpr", jaxpr)
 
 
 def _place(variables: Sequence[Any], atom: Any) -> int | None:

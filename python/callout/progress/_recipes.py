@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _jax_compat
+from .._primitives import jaxprs
 
 CONSTANT, RESULT, STACK = "constant", "result", "stack"
 # The kind, and the place among the body's arguments, or results. STACK: its last row that was written, or a part of that.
@@ -29,15 +30,7 @@ class Recipe:
     def make(self, read: Callable[[Source], Any]) -> Any:
         """The value. `read` has the sources."""
         values = {var: read(source) for var, source in self.sources.items()}
-
-        def value_of(atom: Any) -> Any:
-            return values[atom] if _jax_compat.is_variable(atom) else atom.val
-
-        for eqn in self.equations:
-            with _jax_compat.context_of(eqn):
-                outs = _jax_compat.bind_again(eqn, [value_of(atom) for atom in eqn.invars])
-            values.update(zip(eqn.outvars, outs, strict=True))
-        return value_of(self.atom)
+        return jaxprs.follow(self.equations, values, jaxprs.in_context(_jax_compat.bind_again))(self.atom)
 
 
 def find_recipe(jaxpr: Any, atom: Any, known: dict[Any, Source]) -> Recipe | None:

@@ -147,6 +147,15 @@ def test_checkpoint_under_an_outside_grad_taps_once_and_inside_again():
     same(plain, run(lambda o: jax.jit(callout.threaded(jax.grad(lambda v: remat(o, v)))), x))
 
 
+def test_checkpoint_that_says_for_each_operand_what_is_not_merged():
+    def program(o, v):
+        return jax.checkpoint(lambda y, z: jnp.sin(o.tap("again", y)) * z, prevent_cse=(False, True))(v, v)
+
+    x = jnp.float32(2)
+    plain = run(lambda o: jax.jit(lambda v: program(o, v)), x)
+    same(plain, run(lambda o: jax.jit(callout.threaded(lambda v: program(o, v))), x))
+
+
 def test_a_tap_of_a_tangent_in_a_rule():
     def program(o, v):
         @jax.custom_jvp

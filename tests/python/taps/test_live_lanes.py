@@ -229,6 +229,17 @@ def test_rematerialised_loops_and_branches(log):
         same(log.take(), calls)
 
 
+def test_checkpoint_that_says_for_each_operand_what_is_not_merged(log):
+    def f(lane, x):
+        again = jax.checkpoint(lambda lane, y: jnp.sin(tap(log, "again", lane, y)) * y, prevent_cse=(False, True))
+        return lax.cond(x > 1, again, lambda _, y: y, lane, x)
+
+    f = jax.grad(f, argnums=1)
+    expected, calls = of_each_lane(f, log, LANES, VALUES)
+    np.testing.assert_allclose(jax.jit(jax.vmap(f))(LANES, VALUES), expected, rtol=1e-6)
+    same(log.take(), calls)
+
+
 def test_order_is_place_by_place_and_lane_by_lane(log):
     jax.jit(jax.vmap(bound(both_branches, ordered_tap, log)))(LANES, VALUES)
     # The branches in turn, each for its lanes.

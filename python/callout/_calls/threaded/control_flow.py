@@ -10,9 +10,8 @@ from typing import Any
 import jax
 import jax.extend.core
 
-from ... import _jax_compat
 from ..._base import patches
-from ..._primitives.masking import constrained
+from ..._primitives import jaxprs
 from ..._primitives.token import once
 from .evaluate import INNER, RULES, Threader, has_callbacks, must_not_repeat, plain
 
@@ -21,17 +20,10 @@ Outs = tuple[Any, list[Any]]
 
 
 def _scan(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
-    params = eqn.params
-    num_consts, num_carry = _jax_compat.scan_counts(params)
-    consts, init, xs = args[:num_consts], args[num_consts : num_consts + num_carry], args[num_consts + num_carry :]
-
-    def step(carry: Outs, x: list[Any]) -> tuple[Outs, list[Any]]:
-        token, outs = threader.closed(params["jaxpr"], carry[0], [*consts, *carry[1], *x])
-        return (token, outs[:num_carry]), outs[num_carry:]
-
-    settings = {name: params[name] for name in ("length", "reverse", "unroll")}
-    (token, carry), ys = jax.lax.scan(step, (token, list(init)), list(xs), **settings)
-    return token, [*carry, *ys]
+    outs: Outs = jaxprs.scan(
+        eqn, args, token, lambda token, values: threader.results(eqn.params["jaxpr"], token, values)
+    )
+    return outs
 
 
 def _while(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
@@ -45,7 +37,7 @@ def _while(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Out
         return once(predicate, "a while loop with an io callback, over its condition") if acts else predicate
 
     def body(token: Any, values: Sequence[Any]) -> Outs:
-        return threader.closed(params["body_jaxpr"], token, [*body_consts, *values])
+        return threader.results(params["body_jaxpr"], token, [*body_consts, *values])
 
     (kind,) = condition.out_avals
     if not has_callbacks(condition) and not kind.shape:
@@ -55,7 +47,7 @@ def _while(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Out
         )
 
     def evaluated(token: Any, values: list[Any]) -> tuple[Any, Any, list[Any]]:
-        token, (predicate,) = threader.closed(condition, token, [*cond_consts, *values])
+        token, (predicate,) = threader.results(condition, token, [*cond_consts, *values])
         return token, predicate, values
 
     def step(carry: tuple[Any, Any, list[Any]]) -> tuple[Any, Any, list[Any]]:
@@ -86,46 +78,38 @@ def _where(predicate: Any, changed: Any, value: Any) -> Any:
 
 
 def _cond(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
-    index, *operands = args
-    branches = eqn.params["branches"]
+    def branch(jaxpr: Any) -> Callable[..., Outs]:
+        return lambda token, *values: threader.results(jaxpr, token, values)
 
-    def function(jaxpr: Any) -> Callable[..., Outs]:
-        return lambda token, *values: threader.closed(jaxpr, token, values)
+    has_platforms = eqn.params.get("branches_platforms") is not None
+    index = args[0] if has_platforms else _decided(eqn, args[0])
+    outs: Outs = jaxprs.choose(eqn, index, branch, [token], args[1:])
+    return outs
 
-    functions = [function(jaxpr) for jaxpr in branches]
-    platforms = eqn.params.get("branches_platforms")
-    if platforms is not None:
-        named = zip(platforms, functions, strict=True)
-        chosen = {name: branch for names, branch in named for name in names or ("default",)}
-        return jax.lax.platform_dependent(token, *operands, **chosen)  # type: ignore[no-any-return]
+
+def _decided(eqn: Any, index: Any) -> Any:
+    """The index of the branch, which `vmap` must not make one of each lane where that would change what is called."""
     # Of a branch's own equations: JAX gives all branches the effects of each.
-    acting = sum(any(map(has_callbacks, getattr(jaxpr, "jaxpr", jaxpr).eqns)) for jaxpr in branches)
+    acting = sum(any(map(has_callbacks, jaxprs.opened(jaxpr).eqns)) for jaxpr in eqn.params["branches"])
     if not patches.is_installed("batching"):
         what = "an io callback" if must_not_repeat(eqn) else "callbacks"
-        index = once(index, f"a cond with {what}, over its predicate")
-    elif acting > 1:  # with all branches run, nothing says which one first
-        index = once(index, "a cond with callbacks in several branches, over its predicate")
-    return jax.lax.switch(index, functions, token, *operands)  # type: ignore[no-any-return]
+        return once(index, f"a cond with {what}, over its predicate")
+    if acting > 1:  # with all branches run, nothing says which one first
+        return once(index, "a cond with callbacks in several branches, over its predicate")
+    return index
 
 
 def _jit(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
     params = eqn.params
     key = id(params["jaxpr"])
     if key not in threader.functions:  # one function, so that JAX traces and compiles it once
-
-        def function(token: Any, *values: Any) -> Outs:
-            return threader.closed(params["jaxpr"], token, values)
-
-        function.__name__ = function.__qualname__ = params["name"]
-        options = dict(params["compiler_options_kvs"]) or None
-        jitted = jax.jit(function, keep_unused=params["keep_unused"], inline=params["inline"], compiler_options=options)
-        threader.functions[key] = params["jaxpr"], jitted
-    token, outs = threader.functions[key][1](token, *constrained(args, params["in_shardings"]))
-    return token, constrained(outs, params["out_shardings"])
+        threader.functions[key] = params["jaxpr"], jaxprs.jitted(eqn, threader.results)
+    token, outs = threader.functions[key][1](token, *jaxprs.constrained(args, params["in_shardings"]))
+    return token, jaxprs.constrained(outs, params["out_shardings"])
 
 
 def _closed_call(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
-    return threader.closed(eqn.params["call_jaxpr"], token, args)
+    return threader.results(eqn.params["call_jaxpr"], token, args)
 
 
 RULES.update(

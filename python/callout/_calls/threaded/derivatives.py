@@ -11,6 +11,7 @@ import jax.extend.core
 import numpy as np
 
 from ... import _jax_compat
+from ..._primitives import jaxprs
 from .evaluate import INNER, RULES, Threader, has_callbacks, obstacle
 
 _primitives = jax.extend.core.primitives
@@ -31,7 +32,7 @@ def _depends(jaxpr: Any, num_given: int) -> bool:
 def _custom_jvp(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
     @jax.custom_jvp
     def call(token: Any, *values: Any) -> Outs:
-        return threader.closed(eqn.params["call_jaxpr"], token, values)
+        return threader.results(eqn.params["call_jaxpr"], token, values)
 
     @call.defjvp
     def _(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -55,7 +56,7 @@ def _custom_jvp(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -
 def _custom_vjp(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
     @jax.custom_vjp
     def call(token: Any, *values: Any) -> Outs:
-        return threader.closed(eqn.params["call_jaxpr"], token, values)
+        return threader.results(eqn.params["call_jaxpr"], token, values)
 
     def forward(token: Any, *values: Any) -> Any:
         # What the rule's second half returns of the first is a pytree: the residuals, and the function of the cotangents.
@@ -75,21 +76,13 @@ def _evaluate(function: Any, token: Any, given: Sequence[Any], moves: Sequence[A
     if obstacle(jaxpr) or _depends(jaxpr.jaxpr, len(given)):
         outs = jax.extend.core.jaxpr_as_fun(jaxpr)(*given, *moves)
     else:
-        token, outs = Threader().closed(jaxpr, token, [*given, *moves])
+        token, outs = Threader().results(jaxpr, token, [*given, *moves])
     return token, jax.tree.unflatten(jax.tree.structure(shape), outs)
 
 
 def _remat(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
-    params = eqn.params
-
-    def function(token: Any, *values: Any) -> Outs:
-        return threader.open(params["jaxpr"], (), token, values)
-
-    if params["differentiated"]:  # the backward pass: what is computed again must not be merged with the first time
-        kept = jax.lax.optimization_barrier(list(args)) if params["prevent_cse"] else args
-        return function(token, *kept)
-    again = jax.checkpoint(function, prevent_cse=params["prevent_cse"], policy=params["policy"])
-    return again(token, *args)  # type: ignore[no-any-return]
+    outs: Outs = jaxprs.rematerialized(eqn, threader.results, token, args)
+    return outs
 
 
 RULES.update(

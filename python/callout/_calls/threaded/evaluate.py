@@ -10,6 +10,7 @@ from typing import Any
 import jax.extend.core
 
 from ... import _jax_compat
+from ..._primitives import jaxprs
 from ..._primitives.call import io_p
 from ..._primitives.debug import debug_p
 from ..._primitives.devices import known_devices_p
@@ -53,8 +54,7 @@ def obstacle(jaxpr: Any) -> str | None:
 
 
 def _equations(jaxpr: Any) -> Iterator[Any]:
-    open_jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-    return (eqn for eqn in open_jaxpr.eqns if has_callbacks(eqn))
+    return filter(has_callbacks, jaxprs.opened(jaxpr).eqns)
 
 
 class Threader:
@@ -63,28 +63,18 @@ class Threader:
     def __init__(self) -> None:
         self.functions: dict[int, tuple[Any, Any]] = {}
 
-    def closed(self, jaxpr: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """A closed jaxpr's results."""
-        return self.open(getattr(jaxpr, "jaxpr", jaxpr), getattr(jaxpr, "consts", ()), token, args)
-
-    def open(self, jaxpr: Any, consts: Sequence[Any], token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def results(self, jaxpr: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
         """A jaxpr's results."""
-        values: dict[Any, Any] = {}
 
-        def read(atom: Any) -> Any:
-            return values[atom] if _jax_compat.is_variable(atom) else atom.val
+        def each(eqn: Any, operands: list[Any]) -> Sequence[Any]:
+            nonlocal token
+            if not has_callbacks(eqn):
+                return _jax_compat.bind_again(eqn, operands)
+            token, outs = RULES[eqn.primitive](self, eqn, token, operands)
+            return outs
 
-        values.update(zip(jaxpr.constvars, consts, strict=True))
-        values.update(zip(jaxpr.invars, args, strict=True))
-        for eqn in jaxpr.eqns:
-            operands = [read(atom) for atom in eqn.invars]
-            with _jax_compat.context_of(eqn):
-                if has_callbacks(eqn):
-                    token, outs = RULES[eqn.primitive](self, eqn, token, operands)
-                else:
-                    outs = _jax_compat.bind_again(eqn, operands)
-            values.update(zip(eqn.outvars, outs, strict=True))
-        return token, [read(atom) for atom in jaxpr.outvars]
+        outs = jaxprs.evaluate(jaxpr, args, each)
+        return token, outs
 
 
 def _tap(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:

@@ -96,5 +96,5 @@ def _results(jaxpr: Any, arrays: Sequence[Any], warn: Callable[[str], None]) -> 
         warn(reason)
     if reason is not None or not has_callbacks(jaxpr):
         return plain(jaxpr)(*arrays)
-    token, outs = Threader().closed(jaxpr, first_token(), arrays)
+    token, outs = Threader().results(jaxpr, first_token(), arrays)
     return [tie(token, out) for out in outs]

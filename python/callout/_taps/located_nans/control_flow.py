@@ -11,6 +11,7 @@ import jax.extend.core
 import jax.numpy as jnp
 
 from ... import _jax_compat
+from ..._primitives import jaxprs
 from .evaluate import RULES, Evaluation
 from .user_lines import Surroundings
 
@@ -20,19 +21,15 @@ Outs = Sequence[Any]
 
 def _scan(evaluation: Evaluation, eqn: Any, around: Surroundings, args: Sequence[Any]) -> Outs:
     params = eqn.params
-    num_consts, num_carry = _jax_compat.scan_counts(params)
-    consts, init, xs = args[:num_consts], args[num_consts : num_consts + num_carry], args[num_consts + num_carry :]
     inside, length = around.inside(eqn, params["jaxpr"]), params["length"]
 
-    def body(carry: tuple[Any, list[Any]], x: list[Any]) -> tuple[tuple[Any, list[Any]], list[Any]]:
-        count, values = carry
-        step = length - 1 - count if params["reverse"] else count
-        outs = evaluation.in_loop(step).jaxpr(params["jaxpr"], inside, [*consts, *values, *x])
-        return (count + 1, outs[:num_carry]), outs[num_carry:]
+    def step(count: Any, values: list[Any]) -> tuple[Any, list[Any]]:
+        number = length - 1 - count if params["reverse"] else count
+        outs = evaluation.in_loop(number).jaxpr(params["jaxpr"], inside, values)
+        return count + 1, outs
 
-    settings = {name: params[name] for name in ("length", "reverse", "unroll")}
-    (_, carry), ys = jax.lax.scan(body, (jnp.int32(0), list(init)), list(xs), **settings)
-    return [*carry, *ys]
+    outs: Outs = jaxprs.scan(eqn, args, jnp.int32(0), step)[1]
+    return outs
 
 
 def _while(evaluation: Evaluation, eqn: Any, around: Surroundings, args: Sequence[Any]) -> Outs:
@@ -57,32 +54,21 @@ def _while(evaluation: Evaluation, eqn: Any, around: Surroundings, args: Sequenc
 
 
 def _cond(evaluation: Evaluation, eqn: Any, around: Surroundings, args: Sequence[Any]) -> Outs:
-    index, *operands = args
-
     def branch(jaxpr: Any) -> Callable[..., list[Any]]:
         return lambda *values: evaluation.jaxpr(jaxpr, around.inside(eqn, jaxpr), values)
 
-    branches = [branch(jaxpr) for jaxpr in eqn.params["branches"]]
-    platforms = eqn.params.get("branches_platforms")
-    if platforms is not None:
-        named = zip(platforms, branches, strict=True)
-        chosen = {name: branch for names, branch in named for name in names or ("default",)}
-        return jax.lax.platform_dependent(*operands, **chosen)  # type: ignore[no-any-return]
-    return jax.lax.switch(index, branches, *operands)  # type: ignore[no-any-return]
+    outs: Outs = jaxprs.choose(eqn, args[0], branch, (), args[1:])
+    return outs
 
 
 def _shard_map(evaluation: Evaluation, eqn: Any, around: Surroundings, args: Sequence[Any]) -> Outs:
-    params, count = eqn.params, len(evaluation.steps)
-    inside = around.inside(eqn, params["jaxpr"])
-    function: Any = jax.shard_map(
-        lambda *values: tuple(evaluation.with_steps(values[:count]).jaxpr(params["jaxpr"], inside, values[count:])),
-        mesh=params["mesh"],
-        in_specs=((jax.sharding.PartitionSpec(),) * count + tuple(params["in_specs"])),
-        out_specs=tuple(params["out_specs"]),
-        check_vma=params["check_vma"],
-        axis_names=params["newly_manual_axes"],
+    inside = around.inside(eqn, eqn.params["jaxpr"])
+    return jaxprs.spread(
+        eqn,
+        lambda jaxpr, steps, values: evaluation.with_steps(steps).jaxpr(jaxpr, inside, values),
+        evaluation.steps,
+        args,
     )
-    return tuple(function(*evaluation.steps, *args))
 
 
 RULES.update(

@@ -19,10 +19,9 @@ import jax.extend.core
 import numpy as np
 
 from ... import _jax_compat
-from ..._primitives import located_nans
-from ..._primitives.masking import constrained
+from ..._primitives import jaxprs, located_nans
 from .flat import Constant, Flat, Operation, Value
-from .operations import can_make, has_constant, inner_jaxprs, is_collective, is_inexact, makes_any, passes_on
+from .operations import can_make, has_constant, is_collective, is_inexact, makes_any, passes_on
 from .user_lines import Granularity, Line, Surroundings, is_the_users, module_name
 
 _primitives = jax.extend.core.primitives
@@ -71,9 +70,8 @@ class Evaluation:
 
     def jaxpr(self, jaxpr: Any, around: Surroundings, args: Sequence[Any]) -> list[Any]:
         """The results of a jaxpr, closed or open."""
-        consts, jaxpr = getattr(jaxpr, "consts", ()), getattr(jaxpr, "jaxpr", jaxpr)
-        flat = Flat(jaxpr, around)
-        values: dict[Value, Any] = dict(zip(flat.constants, consts, strict=True))
+        flat = Flat(jaxprs.opened(jaxpr), around)
+        values: dict[Value, Any] = dict(zip(flat.constants, jaxprs.consts_of(jaxpr), strict=True))
         values.update(zip(flat.inputs, args, strict=True))
         last = _last_uses(flat)
         regions = {id(region.operations[-1]): region for region in self._regions(flat)}
@@ -94,7 +92,7 @@ class Evaluation:
             return operation.function(args)
         rule = RULES.get(eqn.primitive)
         with _jax_compat.context_of(eqn):
-            if rule is not None and makes_any_inside(eqn):
+            if rule is not None and makes_any(eqn):
                 return rule(self, eqn, operation.around, args)
             return _jax_compat.bind_again(eqn, args)
 
@@ -196,29 +194,17 @@ def _names(makers: Sequence[Operation], first: Line) -> str:
 
 def unchanged(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     """A jaxpr's results as they are; what derivative rules of the user's do has the lines of these rules."""
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
-    values.update(zip(jaxpr.invars, args, strict=True))
 
-    def read(atom: Any) -> Any:
-        return values[atom] if _jax_compat.is_variable(atom) else atom.val
-
-    for eqn in jaxpr.eqns:
-        operands = [read(atom) for atom in eqn.invars]
+    def each(eqn: Any, operands: list[Any]) -> Sequence[Any]:
         inner = eqn.params.get("jaxpr" if eqn.primitive is _primitives.jit_p else "call_jaxpr")
         is_users = inner is not None and is_the_users(inner)
         if is_users and eqn.primitive is _primitives.jit_p:
-            given = constrained(operands, eqn.params["in_shardings"])
-            outs = constrained(unchanged(inner.jaxpr, inner.consts, given), eqn.params["out_shardings"])
-        else:
-            with _jax_compat.own_lines() if is_users else _jax_compat.context_of(eqn):
-                outs = _jax_compat.bind_again(eqn, operands)
-        values.update(zip(eqn.outvars, outs, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
+            given = jaxprs.constrained(operands, eqn.params["in_shardings"])
+            return jaxprs.constrained(unchanged(inner.jaxpr, inner.consts, given), eqn.params["out_shardings"])
+        with _jax_compat.own_lines() if is_users else _jax_compat.context_of(eqn):
+            return _jax_compat.bind_again(eqn, operands)
 
-
-def makes_any_inside(eqn: Any) -> bool:
-    """Tells whether an operation inside control flow can make NaN or infinities."""
-    return any(map(makes_any, inner_jaxprs(eqn)))
+    return jaxprs.walk(jaxpr, consts, args, each)
 
 
 def _last_uses(flat: Flat) -> dict[Value, int]:

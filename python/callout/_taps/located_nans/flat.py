@@ -10,8 +10,7 @@ from typing import Any
 import jax
 import jax.extend.core
 
-from ... import _jax_compat
-from ..._primitives.masking import constrained
+from ..._primitives import jaxprs
 from .operations import is_inexact
 from .user_lines import Surroundings
 
@@ -53,18 +52,11 @@ class Flat:
         self.results = self._add(jaxpr, self.constants, self.inputs, around)
 
     def _add(self, jaxpr: Any, constants: Sequence[Any], inputs: Sequence[Any], around: Surroundings) -> list[Any]:
-        known: dict[Any, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
-        known.update(zip(jaxpr.invars, inputs, strict=True))
-
-        def read(atom: Any) -> Any:
-            return known[atom] if _jax_compat.is_variable(atom) else Constant(atom.val)
-
-        for eqn in jaxpr.eqns:
-            operands = [read(atom) for atom in eqn.invars]
+        def each(eqn: Any, operands: list[Any]) -> list[Any]:
             nested = _NESTED.get(eqn.primitive)
-            results = nested(self, eqn, operands, around) if nested else self._one(eqn, operands, around)
-            known.update(zip(eqn.outvars, results, strict=True))
-        return [read(atom) for atom in jaxpr.outvars]
+            return nested(self, eqn, operands, around) if nested else self._one(eqn, operands, around)
+
+        return jaxprs.walk(jaxpr, constants, inputs, each, Constant)
 
     def _one(self, eqn: Any, operands: list[Any], around: Surroundings) -> list[Any]:
         results = [Value(is_inexact(var)) for var in eqn.outvars]
@@ -73,8 +65,7 @@ class Flat:
 
     def nested(self, eqn: Any, jaxpr: Any, operands: list[Any], around: Surroundings) -> list[Any]:
         """The results of a jaxpr, closed or open, in a parameter of an equation."""
-        consts = [Constant(const) for const in getattr(jaxpr, "consts", ())]
-        return self._add(getattr(jaxpr, "jaxpr", jaxpr), consts, operands, around.inside(eqn, jaxpr))
+        return self._add(jaxpr, [*map(Constant, jaxprs.consts_of(jaxpr))], operands, around.inside(eqn, jaxpr))
 
     def on_all(self, eqn: Any, function: Any, operands: list[Any], around: Surroundings) -> list[Any]:
         """The operands, after `function` of all their values."""
@@ -93,14 +84,13 @@ def _jit(flat: Flat, eqn: Any, operands: list[Any], around: Surroundings) -> lis
         if which == "out_shardings":
             operands = flat.nested(eqn, params["jaxpr"], operands, around)
         if any(isinstance(sharding, jax.sharding.Sharding) for sharding in told):
-            operands = flat.on_all(eqn, lambda values, told=told: constrained(values, told), operands, around)
+            operands = flat.on_all(eqn, lambda values, told=told: jaxprs.constrained(values, told), operands, around)
     return operands
 
 
 def _remat(flat: Flat, eqn: Any, operands: list[Any], around: Surroundings) -> list[Any]:
     if eqn.params["differentiated"] and eqn.params["prevent_cse"] and operands:
-        # The backward pass: what is computed again must not be merged with the first time.
-        operands = flat.on_all(eqn, lambda values: list(jax.lax.optimization_barrier(values)), operands, around)
+        operands = flat.on_all(eqn, lambda values: jaxprs.behind_barrier(eqn, values), operands, around)
     return flat.nested(eqn, eqn.params["jaxpr"], operands, around)
 
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -12,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import _jax_compat
+from ..._primitives import jaxprs
 
 
 def _words(text: str) -> frozenset[str]:
@@ -84,20 +83,9 @@ def has_constant(eqn: Any, test: Any) -> bool:
     return False
 
 
-_found: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+_makers = jaxprs.Search(can_make)
 
 
-def inner_jaxprs(eqn: Any) -> Iterator[Any]:
-    """The jaxprs in an equation's parameters."""
-    for value in eqn.params.values():
-        for each in value if isinstance(value, (tuple, list)) else (value,):
-            if hasattr(each, "eqns") or hasattr(each, "jaxpr"):
-                yield each
-
-
-def makes_any(jaxpr: Any) -> bool:
-    """Tells whether there is an equation in a jaxpr, at any depth, that `can_make`."""
-    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-    if jaxpr not in _found:
-        _found[jaxpr] = any(can_make(eqn) or any(map(makes_any, inner_jaxprs(eqn))) for eqn in jaxpr.eqns)
-    return _found[jaxpr]
+def makes_any(eqn: Any) -> bool:
+    """Tells whether an operation inside of one, at any depth, can make NaN or infinities."""
+    return _makers.inside(eqn)
