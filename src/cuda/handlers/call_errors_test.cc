@@ -150,20 +150,5 @@ TEST_F(CudaCallErrorsTest, CallInACaptureIsAnErrorOfTheCapture) {
   EXPECT_FALSE(capture->End().ok());
 }
 
-TEST_F(CudaCallErrorsTest, ThreadedCallWithoutATokenIsAnError) {
-  FrameBuilder frame = std::move(Frame().Int64Attr("threaded", 1).Arg(*in_).Ret(*out_));
-  const auto site = NewSite();
-  ASSERT_THAT(site->Instantiate(frame), IsOk());
-  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInvalidArgument, "must be u32[], got f32[1] and f32[1]"));
-}
-
-TEST_F(CudaCallErrorsTest, UnknownNameFailsTheLoad) {
-  const auto site = NewSite();
-  FrameBuilder frame;
-  frame.StringAttr("callback", "nobody");
-  EXPECT_THAT(site->Instantiate(frame), StatusIs(StatusCode::kNotFound, "no callback is bound to the name 'nobody'"));
-  EXPECT_FALSE(site->has_state());
-}
-
 }  // namespace
 }  // namespace callout::internal

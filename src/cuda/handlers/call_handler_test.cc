@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // callout.v1.call on CUDA. The host may not touch the memory of the double's devices, so what works goes through
-// copies. call_errors_test.cc is about what goes wrong.
+// copies: when, in which order, and where to. src/targets/call_conformance_test.cc is about what every platform does,
+// call_errors_test.cc about what goes wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <latch>
 #include <set>
 #include <sstream>
 #include <string>
@@ -44,28 +44,16 @@ TEST_F(CudaCallHandlerTest, IsNotCaptured) {
   EXPECT_GT(runtime_.QueryMetadata(&callout_v1_cuda_check_instantiate).state_type_id, 0);
 }
 
-TEST_F(CudaCallHandlerTest, CallbackGetsCopiesAndItsResultsArrive) {
+TEST_F(CudaCallHandlerTest, EachCopyBeginsWhereVectorInstructionsMayLoadIt) {
   const auto site = NewSite();
-  site->run_id = 33;
   FrameBuilder frame = Frame();
-  TestBuffer a = OnDevice({2}, {1, 2}), b = OnDevice({2}, {0, 0});
-  TestBuffer c = OnDevice({}, {5}), d = OnDevice({}, {0});
-  frame.TokenArg().Arg(a).Arg(c).TokenRet().Ret(b).Ret(d);
-  callback_->on_call = [&](const callout_call& call) {
-    EXPECT_EQ(call.num_args, 2U);
-    EXPECT_EQ(call.num_results, 2U);
-    EXPECT_EQ(call.run_id, 33);
-    EXPECT_EQ(call.args[0].rank, 1U);
-    EXPECT_EQ(call.args[0].dims[0], 2);
-    EXPECT_EQ(call.args[0].dtype, a.view().dtype);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(call.args[1].data) % 64, 0U);
-    return AddOne(call);
+  frame.Arg(OnDevice({1}, {1})).Arg(OnDevice({}, {5}));
+  callback_->on_call = [](const callout_call& call) {
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(reinterpret_cast<uintptr_t>(call.args[i].data) % 64, 0U);
+    return OkStatus();
   };
   ASSERT_THAT(site->Instantiate(frame), IsOk());
-  for (int run = 0; run < 3; ++run) ASSERT_THAT(site->Execute(frame), IsOk());
-  EXPECT_THAT(Read(b), ElementsAre(2, 3));
-  EXPECT_THAT(Read(d), ElementsAre(6));
-  EXPECT_THAT(Read(a), ElementsAre(1, 2));
+  ASSERT_THAT(site->Execute(frame), IsOk());
 }
 
 // What a report of a hang goes by: devices of a CPU have the same numbers.
@@ -162,56 +150,6 @@ TEST_F(CudaCallHandlerTest, ManyCallsPinOneBlock) {
   EXPECT_EQ(fake()->calls("cuMemHostAlloc"), 1);
 }
 
-TEST_F(CudaCallHandlerTest, ArraysWithoutElements) {
-  const auto site = NewSite();
-  FrameBuilder frame = Frame();
-  TestBuffer out = OnDevice({1}, {0});
-  frame.Arg(TestBuffer::Zeros(DType::kFloat32, {0, 3})).Ret(DType::kFloat32, {0}).Ret(out);
-  callback_->on_call = [](const callout_call& call) {
-    EXPECT_EQ(call.args[0].size_bytes, 0U);
-    EXPECT_EQ(call.args[0].dims[1], 3);
-    EXPECT_EQ(call.results[0].size_bytes, 0U);
-    *static_cast<float*>(call.results[1].data) = 4;
-    return OkStatus();
-  };
-  ASSERT_THAT(site->Instantiate(frame), IsOk());
-  ASSERT_THAT(site->Execute(frame), IsOk());
-  EXPECT_THAT(Read(out), ElementsAre(4));
-}
-
-TEST_F(CudaCallHandlerTest, TokenOfAThreadedCallIsCopiedOnTheDevice) {
-  const auto site = NewSite();
-  FrameBuilder frame = Frame();
-  frame.Int64Attr("threaded", 1).Int64Attr("ordered", 1);
-  TestBuffer token_in = OnDevice<uint32_t>({}, {7}), token_out = OnDevice<uint32_t>({}, {0});
-  TestBuffer in = OnDevice({1}, {1}), out = OnDevice({1}, {0});
-  frame.Arg(token_in).Arg(in).Ret(token_out).Ret(out);
-  ASSERT_THAT(site->Instantiate(frame), IsOk());
-  ASSERT_THAT(site->Execute(frame), IsOk());
-  EXPECT_THAT(Read<uint32_t>(token_out), ElementsAre(7U));
-  EXPECT_THAT(Read(out), ElementsAre(2));
-  EXPECT_EQ(fake()->calls("cuMemcpyDtoDAsync"), 1);
-}
-
-TEST_F(CudaCallHandlerTest, AttributesAndAliasesAreAsOnACpu) {
-  const auto site = NewSite();
-  FrameBuilder frame = Frame();
-  frame.Int64ArrayAttr("aliases", {0, 0}).DictionaryAttr("attributes", {{"how", "twice"}});
-  TestBuffer in = OnDevice({2}, {1, 2}), out = OnDevice({2}, {0, 0});
-  frame.Arg(in).Ret(out);
-  callback_->on_call = [](const callout_call& call) {
-    EXPECT_EQ(call.num_attributes, 1U);
-    EXPECT_STREQ(static_cast<const char*>(call.attributes[0].data), "twice");
-    auto* values = static_cast<float*>(call.results[0].data);
-    for (int i = 0; i < 2; ++i) values[i] *= 2;
-    return OkStatus();
-  };
-  ASSERT_THAT(site->Instantiate(frame), IsOk());
-  ASSERT_THAT(site->Execute(frame), IsOk());
-  EXPECT_THAT(Read(out), ElementsAre(2, 4));
-  EXPECT_THAT(Read(in), ElementsAre(1, 2));
-}
-
 TEST_F(CudaCallHandlerTest, EachLaneIsACallOnItsPart) {
   const auto site = NewSite();
   FrameBuilder frame = Frame();
@@ -228,32 +166,6 @@ TEST_F(CudaCallHandlerTest, EachLaneIsACallOnItsPart) {
   ASSERT_THAT(site->Execute(frame), IsOk());
   EXPECT_THAT(Read(out), ElementsAre(10, 20, 30));
   EXPECT_EQ(fake()->calls("cuMemcpyDtoHAsync"), 3) << "two, and the one of Read";
-}
-
-TEST_F(CudaCallHandlerTest, DevicesCallAtOnce) {
-  std::latch both(2);
-  callback_->on_call = [&](const callout_call& call) {
-    both.arrive_and_wait();  // hangs if one waits
-    return AddOne(call);
-  };
-  std::vector<std::unique_ptr<FakeSite>> sites;
-  std::vector<FrameBuilder> frames(2);
-  std::vector<TestBuffer> values;
-  for (int device = 0; device < 2; ++device) {
-    sites.push_back(NewSite(device));
-    values.push_back(OnDevice({1}, {static_cast<float>(device)}, device));
-    frames[static_cast<size_t>(device)] = std::move(Frame().Arg(values.back()).Ret(values.back()));
-  }
-  std::vector<std::thread> threads;
-  for (size_t device = 0; device < 2; ++device) {
-    threads.emplace_back([&, device] {
-      EXPECT_THAT(sites[device]->Instantiate(frames[device]), IsOk());
-      EXPECT_THAT(sites[device]->Execute(frames[device]), IsOk());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_THAT(Read(values[0], 0), ElementsAre(1));
-  EXPECT_THAT(Read(values[1], 1), ElementsAre(2));
 }
 
 TEST_F(CudaCallHandlerTest, CallbackMayRunAProgramOfItsDevice) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout.v1.tap on CUDA: what arrives, when, and in which order. tap_room_test.cc is about full rings and queues,
-// tap_errors_test.cc about what goes wrong.
+// callout.v1.tap on CUDA: when records arrive, and in which order. src/targets/tap_conformance_test.cc is about what
+// every platform does, tap_room_test.cc about full rings and queues, tap_errors_test.cc about what goes wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,35 +24,6 @@ using CudaTapHandlerTest = CudaTapTest;
 TEST_F(CudaTapHandlerTest, MayNotBeCaptured) {
   EXPECT_EQ(runtime_.QueryMetadata(&callout_v1_cuda_tap_execute).traits, 0U);
   EXPECT_EQ(runtime_.QueryMetadata(&callout_v1_cuda_tap_initialize).traits, 0U);
-}
-
-TEST_F(CudaTapHandlerTest, RecordHasTheSitesNamesAndTheDevicesData) {
-  const auto callback = Bind();
-  std::vector<std::string> seen;
-  callback->on_deliver = [&](const Record& record) {
-    seen = {record.site->label, std::to_string(record.device_ordinal), std::to_string(record.run_id)};
-    seen.insert(seen.end(), record.site->leaf_names.begin(), record.site->leaf_names.end());
-    for (const callout_buffer& buffer : record.buffers) {
-      seen.push_back(std::to_string(buffer.rank) + ":" + std::to_string(*static_cast<const int32_t*>(buffer.data)));
-    }
-    return OkStatus();
-  };
-  FrameBuilder frame = Frame();
-  frame.StringAttr("label", "step").StringAttr("leaves", "loss\ngrads\nempty");
-  frame.TokenArg().Arg(OnDevice<int32_t>({}, {5}, 1)).Arg(OnDevice<int32_t>({2}, {6, 7}, 1)).TokenRet();
-  frame.Arg(TestBuffer::At(DType::kFloat32, {0}, nullptr));
-  callback->on_deliver = [&, inner = callback->on_deliver](const Record& record) {
-    Record filled = record;
-    EXPECT_EQ(record.buffers[2].size_bytes, 0U);
-    filled.buffers = record.buffers.first(2);
-    return inner(filled);
-  };
-  const auto site = NewTap(frame, 1);
-  site->run_id = 44;
-  ASSERT_THAT(site->Initialize(frame, &callout_v1_cuda_tap_initialize), IsOk());
-  ASSERT_THAT(site->Execute(frame), IsOk());
-  Barrier();
-  EXPECT_THAT(seen, ElementsAre("step", "1", "44", "loss", "grads", "empty", "0:5", "1:6"));
 }
 
 TEST_F(CudaTapHandlerTest, ProgramGoesOnAndTheRecordComesWhenItsStreamHasRun) {
@@ -156,42 +127,6 @@ TEST_F(CudaTapHandlerTest, StepOnTheDeviceSaysWhoseTurnItIs) {
   EXPECT_EQ(callback->stats().skips.load(), 5U);
 }
 
-TEST_F(CudaTapHandlerTest, StepThatIsNoIntegerIsRefused) {
-  const auto callback = Bind();
-  FrameBuilder frame = Frame();
-  frame.Int64Attr("step", 1).Arg(OnDevice({}, {1.0F})).Arg(OnDevice({}, {1.0F}));
-  EXPECT_THAT(NewTap(frame)->Execute(frame), StatusIs(StatusCode::kInvalidArgument, "expected its step, an integer"));
-  FrameBuilder none = Frame();
-  none.Arg(OnDevice({}, {1.0F})).Arg(OnDevice({}, {1.0F}));
-  EXPECT_THAT(NewTap(none)->Execute(none), StatusIs(StatusCode::kInvalidArgument, "expected 1 operands"));
-}
-
-TEST_F(CudaTapHandlerTest, ThreadedReturnedAndDeferredResultsAreWrittenOnTheDevice) {
-  const auto callback = Bind();
-  std::vector<float> values;
-  Collect(*callback, values);
-  FrameBuilder frame = Frame();
-  frame.Int64Attr("threaded", 1).Int64Attr("deferred", 1).Int64ArrayAttr("returned", {0});
-  TestBuffer token = OnDevice<uint32_t>({}, {0});
-  TestBuffer value = OnDevice({}, {0.0F});
-  TestBuffer number = OnDevice<int32_t>({}, {77});
-  frame.Arg(OnDevice<uint32_t>({}, {41})).Arg(OnDevice({}, {3.0F})).Ret(token).Ret(value).Ret(number);
-  ASSERT_THAT(NewTap(frame)->Execute(frame), IsOk());
-  EXPECT_THAT(Read<uint32_t>(token), ElementsAre(41U));
-  EXPECT_THAT(Read<float>(value), ElementsAre(3.0F));
-  EXPECT_THAT(Read<int32_t>(number), ElementsAre(0));
-  Barrier();
-  EXPECT_THAT(values, ElementsAre(3));
-}
-
-TEST_F(CudaTapHandlerTest, TapWithoutArraysSaysThatItWasReached) {
-  const auto callback = Bind();
-  FrameBuilder frame = Frame();
-  ASSERT_THAT(NewTap(frame)->Execute(frame), IsOk());
-  Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 1U);
-}
-
 TEST_F(CudaTapHandlerTest, RecordLargerThanTheRingHasABlockThatIsUsedAgain) {
   constexpr size_t kBytes = 20 << 20;
   const auto callback = Bind();
@@ -211,23 +146,6 @@ TEST_F(CudaTapHandlerTest, RecordLargerThanTheRingHasABlockThatIsUsedAgain) {
   Barrier();
   EXPECT_EQ(right, 2U);
   EXPECT_EQ(Live(kSoftwareGpuPinnedMemory), blocks);
-}
-
-TEST_F(CudaTapHandlerTest, DevicesAreIndependent) {
-  const auto callback = Bind();
-  std::vector<std::pair<int32_t, float>> values;
-  callback->on_deliver = [&](const Record& record) {
-    values.emplace_back(record.device_ordinal, *static_cast<const float*>(record.buffers[0].data));
-    return OkStatus();
-  };
-  FrameBuilder frames[] = {Frame(), Frame()};
-  for (int i : {0, 1}) {
-    frames[i].Arg(OnDevice({}, {static_cast<float>(i + 1)}, i));
-    ASSERT_THAT(NewTap(frames[i], i)->Execute(frames[i]), IsOk());
-  }
-  Barrier();
-  std::sort(values.begin(), values.end());
-  EXPECT_THAT(values, ElementsAre(std::pair(0, 1.0F), std::pair(1, 2.0F)));
 }
 
 TEST_F(CudaTapHandlerTest, ExecutableEndsWhileItsRecordsAreUnderWay) {
