@@ -107,6 +107,18 @@ def test_lanes_are_told_and_those_that_do_not_run_are_not_looked_at():
     assert ", lane (1,1), step 0, " in text
 
 
+@pytest.mark.parametrize("granularity", ["line", "operation"])
+def test_results_of_loops_whose_lanes_part_are_looked_at_where_a_vmap_came_before(granularity):
+    def f(x):
+        return jax.lax.while_loop(lambda c: c > 1, lambda c: jnp.log(c - 3) + c - 5, x)  # loop
+
+    batched = jax.jit(callout.locate_nans(jax.vmap(f), granularity=granularity))
+    assert found(batched, np.array([5, 0.5, 4.5], np.float32))[0] == []  # finished lanes make NaN, which nobody keeps
+    (text,), _ = found(batched, np.array([5, 0.5, 2.5], np.float32))
+    assert here("loop") in text
+    assert "; while, forward; f32[3] at [2], device 0; inputs: f32[3] 2.5" in text
+
+
 def test_one_bad_lane_does_not_hide_another():
     def f(x):
         return jnp.sqrt(x)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from ... import _jax_compat
 from ..._primitives import jaxprs
 from .evaluate import RULES, Evaluation
+from .operations import is_batched_while
 from .user_lines import Surroundings
 
 _primitives = jax.extend.core.primitives
@@ -37,8 +38,8 @@ def _while(evaluation: Evaluation, eqn: Any, around: Surroundings, args: Sequenc
     num_cond, num_body = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, body_consts = args[:num_cond], args[num_cond : num_cond + num_body]
     init = list(args[num_cond + num_body :])
-    if params["cond_jaxpr"].out_avals[0].shape:
-        return _jax_compat.bind_again(eqn, args)  # a `vmap` has made it one of many lanes, of which some have finished
+    if is_batched_while(eqn):
+        return _jax_compat.bind_again(eqn, args)
 
     def condition(carry: tuple[Any, list[Any]]) -> Any:
         inside = around.inside(eqn, params["cond_jaxpr"])

@@ -21,7 +21,7 @@ import numpy as np
 from ... import _jax_compat
 from ..._primitives import jaxprs, located_nans
 from .flat import Constant, Flat, Operation, Value
-from .operations import can_make, has_constant, is_collective, is_inexact, makes_any, passes_on
+from .operations import can_make, has_constant, is_batched_while, is_collective, is_inexact, makes_any, passes_on
 from .user_lines import Granularity, Line, Surroundings, is_the_users, module_name
 
 _primitives = jax.extend.core.primitives
@@ -101,7 +101,8 @@ class Evaluation:
         current: Region | None = None
         for number, operation in enumerate(flat.operations):
             eqn = operation.eqn
-            if operation.function is not None or eqn.primitive in RULES or is_collective(eqn):
+            is_evaluated = eqn.primitive in RULES and not is_batched_while(eqn)
+            if operation.function is not None or is_evaluated or is_collective(eqn):
                 current = None
                 continue
             if not any(map(is_inexact, eqn.outvars)):

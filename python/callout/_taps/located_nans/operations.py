@@ -53,9 +53,16 @@ def passes_on(eqn: Any) -> bool:
     return eqn.primitive.name in _SAME and len(eqn.invars) == 1
 
 
+def is_batched_while(eqn: Any) -> bool:
+    """Tells whether a `vmap` has made it a loop of many lanes, of which some end before others: it is one operation."""
+    return eqn.primitive.name == "while" and bool(eqn.params["cond_jaxpr"].out_avals[0].shape)
+
+
 def can_make(eqn: Any) -> bool:
     """Tells whether NaN or infinities can come out where none went in."""
     name = eqn.primitive.name
+    if is_batched_while(eqn):
+        return makes_any(eqn)
     if name == "gather":
         return "FILL" in str(eqn.params.get("mode", "FILL"))  # out of bounds is NaN
     if name == "convert_element_type":
