@@ -17,9 +17,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 SILENCE = 120.0  # seconds without a word from the worker: it hangs
+IDLE = 0.5  # seconds of a processor that one uses meanwhile that waits for ever
 BATCH = 50  # programs between two looks at what is alive
 
 
@@ -32,6 +34,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--shrink", type=float, default=60, help="seconds to spend on making a finding shorter")
     return parser.parse_args()
+
+
+def is_stuck(used: Sequence[float], seconds: float) -> bool:
+    """Tells whether a worker hangs, by the time of processors that it had used each time it was silent for `seconds`: none
+    since then, or as much in all. A machine that has no time for it is another matter."""
+    return used[-1] - used[-2] < IDLE or used[-1] - used[0] > seconds
 
 
 class Worker:
@@ -58,15 +66,25 @@ class Worker:
 
     def word(self, seconds: float) -> dict[str, object] | None:
         """What it says next; None if it ended, TimeoutError if it says nothing."""
+        used = [self._used()]
         while True:
             try:
                 line = self._lines.get(timeout=seconds)
             except queue.Empty:
-                raise TimeoutError from None
+                used.append(self._used())
+                if is_stuck(used, seconds):
+                    raise TimeoutError from None
+                continue
             word = json.loads(line) if line else None
             if word is None or "running" not in word:
                 return word
             self._running = word["running"]
+            used = [self._used()]
+
+    def _used(self) -> float:
+        """Seconds of processors that it has used, and the processes that it has waited for."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
     def alike(self) -> str:
         """What else ran last than Callout's callbacks: the program with JAX's, or with none. It cannot be our fault."""

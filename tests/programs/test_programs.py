@@ -3,6 +3,7 @@
 
 import dataclasses
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -186,6 +187,15 @@ def test_a_process_that_ends_is_a_finding_if_our_callbacks_ran(tmp_path, kind, f
     assert f"programs: {findings} findings" in done.stdout, done.stdout + done.stderr
     assert "5: ends the process with 9" in done.stdout or "seed 5 ends the process with 9" in done.stdout
     assert done.returncode == findings
+
+
+@pytest.mark.parametrize(
+    ("used", "stuck"),
+    [([1, 1], True), ([1, 4], False), ([1, 4, 7], False), ([1, 4, 4.25], True), ([1, 100, 150, 182], True)],
+)
+def test_a_worker_that_gets_little_of_the_processors_does_not_hang(used, stuck):
+    main = runpy.run_path(str(Path(__file__).with_name("__main__.py")), run_name="programs")
+    assert main["is_stuck"](used, 180) == stuck
 
 
 def loop_with_bar() -> Program:
