@@ -188,9 +188,12 @@ Status LocatedNans::Validate(const Record& record) const {
     if (HasIntegers(record.buffers[i])) continue;
     return InvalidArgument("callout: a step of locate_nans must be an integer, got " + ShapeString(record.buffers[i]));
   }
-  if (text_.num_live > 0 && static_cast<DType>(record.buffers.front().dtype) != DType::kBool) {
-    return InvalidArgument("callout: the lanes of locate_nans must be bool, got " +
-                           ShapeString(record.buffers.front()));
+  if (text_.num_live > 0) {
+    const callout_buffer& live = record.buffers.front();
+    const auto lane_rank = static_cast<uint32_t>(std::popcount(text_.lane_masks.front()));
+    if (static_cast<DType>(live.dtype) != DType::kBool || live.rank != lane_rank) {
+      return InvalidArgument("callout: the lanes of locate_nans must be bool, one a lane, got " + ShapeString(live));
+    }
   }
   return OkStatus();
 }

@@ -189,7 +189,9 @@ TEST_F(LocatedNansTest, WhatAProgramSaysOfItsArraysIsCompared) {
   EXPECT_THAT(Look(*nans, {live, Floats({kNan}), TestBuffer::Scalar<float>(1), step}),
               StatusIs(StatusCode::kInvalidArgument, "operand 2 of locate_nans, f32[], has fewer dimensions"));
   EXPECT_THAT(Look(*nans, {Floats({1}), Floats({kNan}), Floats({1}), step}),
-              StatusIs(StatusCode::kInvalidArgument, "must be bool, got f32[1]"));
+              StatusIs(StatusCode::kInvalidArgument, "must be bool, one a lane, got f32[1]"));
+  EXPECT_THAT(Look(*nans, {TestBuffer(DType::kBool, {1, 0}, {}), Floats({kNan}), Floats({1}), step}),
+              StatusIs(StatusCode::kInvalidArgument, "must be bool, one a lane, got bool[1,0]"));
   EXPECT_THAT(Look(*nans, {live, Floats({kNan}), Floats({1}), TestBuffer::Scalar<float>(1)}),
               StatusIs(StatusCode::kInvalidArgument, "must be an integer, got f32[]"));
   EXPECT_THAT(Look(*nans, {live, Floats({kNan}), TestBuffer(DType::kInt4, {1}, {1}), step}),

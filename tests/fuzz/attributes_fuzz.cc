@@ -56,6 +56,8 @@ const std::vector<const internal::AttributeDescription*>& Rows() {
 constexpr const char* kCallbacks[] = {"f",
                                       "check:1;raise;;1;1;bad",
                                       "check:1;warn;;1;1,1e;{value} {lane}",
+                                      "nans:1;warn;ni;forward;0;0;0,0;0;log;1;0;f.py:3;;",
+                                      "nans:1;raise;n;backward;0;1;1,1,1,0;1;log;1;1;f.py:3 in f;y;net",
                                       "watch:1;ni;report",
                                       "watch:1;n;stop",
                                       "id_print:1;5;1000000;tx:,d,t;(,t[,l0,b2,l1,t],)",

@@ -120,9 +120,11 @@ class LocatedNans(Callback):
             if first_integer(array) is None:
                 got = shape_of(array)
                 fail(INVALID_ARGUMENT, f"callout: a step of locate_nans must be an integer, got {got}")
-        if self._text.live and kind_of(record.arrays[0].dtype) != "b":
-            got = shape_of(record.arrays[0])
-            fail(INVALID_ARGUMENT, f"callout: the lanes of locate_nans must be bool, got {got}")
+        if self._text.live:
+            live, lane_rank = record.arrays[0], self._text.masks[0].bit_count()
+            if kind_of(live.dtype) != "b" or live.ndim != lane_rank:
+                got = shape_of(live)
+                fail(INVALID_ARGUMENT, f"callout: the lanes of locate_nans must be bool, one a lane, got {got}")
 
     def _find(self, lanes: Lanes) -> _Finding | None:
         for lane in lanes:
