@@ -6,6 +6,7 @@ themselves for the pure-Python wheel. Run it, with the package and its extension
 tables. `--check` only tells whether something is stale.
 """
 
+import inspect
 import pprint
 import re
 import runpy
@@ -14,6 +15,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from callout import _ext
 from callout._custom_calls.target_attributes import Attribute, Table, tables
@@ -29,6 +31,7 @@ WIDTH = 120
 PURE = "python/pure/_ext/tables.py"
 PURE_HEAD = '''# SPDX-License-Identifier: Apache-2.0
 # Generated: python scripts/write_attributes.py
+# ruff: noqa: E501
 """The tables of the FFI targets' attributes, and XLA's short names of dtypes with those of NumPy."""
 
 from __future__ import annotations
@@ -52,6 +55,28 @@ def queue_metrics() -> list[tuple[str, str, str, str]]:
     """(key, name, type, help) each."""
     return QUEUE_METRICS
 '''
+
+
+def _attribute(name: str, meaning: str, **differs: Any) -> dict[str, Any]:
+    """An attribute as src/attributes/description.h describes it, by what differs from the usual."""
+    return {
+        "name": name,
+        "type": "s64",
+        "is_required": False,
+        "fallback": 0,
+        "least": -(2**63),
+        "most": 2**63 - 1,
+        "count": 0,
+        "group": 1,
+        "most_bytes": 2**64 - 1,
+        "choices": (),
+        "absent": "",
+        "since": "0.1",
+        "meaning": meaning,
+        "entries": [],
+        "has_free_entries": False,
+        **differs,
+    }
 
 
 def _type(row: Attribute) -> str:
@@ -102,6 +127,24 @@ def _python(name: str, kind: str, value: object) -> str:
     return f"{name}: {kind} = {pprint.pformat(value, width=WIDTH - 2, sort_dicts=False)}\n"
 
 
+def _row(row: Mapping[str, Any], indent: str = "    ") -> str:
+    """A row of a table of attributes, in one line; those of a dictionary have lines of their own."""
+    usual = _attribute(row["name"], row["meaning"])
+    said = [repr(row["name"]), repr(row["meaning"])]
+    said += [f"{key}={value!r}" for key, value in row.items() if key != "entries" and value != usual[key]]
+    if not row["entries"]:
+        return f"{indent}_attribute({', '.join(said)}),\n"
+    inner = "".join(_row(entry, indent + "    ") for entry in row["entries"])
+    return f"{indent}_attribute({', '.join(said)}, entries=[\n{inner}{indent}]),\n"
+
+
+def _attributes(name: str, kind: str, value: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f"    {target!r}: [\n{''.join(_row(row, '        ') for row in table)}    ],\n" for target, table in value.items()
+    )
+    return f"# fmt: off\n{name}: {kind} = {{\n{rows}}}\n# fmt: on\n"
+
+
 def _pure() -> dict[str, tuple[str, object]]:
     """The names of the pure tables, their types and values."""
     return {
@@ -120,8 +163,11 @@ def _pure_is_stale() -> bool:
 
 
 def _write_pure() -> None:
-    tables_of = "\n".join(_python(name, kind, value) for name, (kind, value) in _pure().items())
-    (ROOT / PURE).write_text(PURE_HEAD + tables_of + PURE_TAIL)
+    tables_of = "\n".join(
+        (_attributes if name == "TARGET_ATTRIBUTES" else _python)(name, kind, value)
+        for name, (kind, value) in _pure().items()
+    )
+    (ROOT / PURE).write_text(f"{PURE_HEAD}\n{inspect.getsource(_attribute)}\n\n{tables_of}{PURE_TAIL}")
     subprocess.run(["ruff", "format", "--quiet", PURE], check=True, cwd=ROOT)
 
 

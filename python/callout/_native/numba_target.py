@@ -18,10 +18,10 @@ from .._targets.target import interned
 from .numba_code import Code, Operand, compile_entry, is_serial_pool
 from .numba_content import content_of
 from .numba_kernel import dispatcher_of, is_pointer_function, python_function
+from .numba_refusal import is_of_a_write, refused_write
 from .target import NativeTarget
 
 _COMPUTABLE = frozenset(map(np.dtype, "?bBhHiIlLfdFD"))
-_READ_ONLY = "Cannot modify readonly array"
 
 
 class NumbaTarget(NativeTarget):
@@ -115,11 +115,8 @@ class NumbaTarget(NativeTarget):
                 f"{self.where}: the kernel was compiled for {kernel.signatures} only, not {types_}"
             ) from error
         except Exception as error:  # Numba raises others than NumbaError, too
-            if _READ_ONLY in str(error):
-                raise TypeError(
-                    f"{self.where}: the kernel writes to an argument, whose memory is XLA's. Write to a result; "
-                    "input_output_aliases={argument: result} makes one begin with an argument's value"
-                ) from error
+            if is_of_a_write(error):
+                raise refused_write(self.where) from error
             kind = "" if isinstance(error, NumbaError) else f"{type(error).__name__}: "
             raise TypeError(
                 f"{self.where}: Numba does not compile the kernel for these types (arguments are read-only): {kind}{error}"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import jax
 
@@ -19,47 +19,29 @@ R = TypeVar("R")
 _SAME: Any = object()
 
 
+class _Options(TypedDict, total=False):
+    """What the overloads of `tap` have in common."""
+
+    ordered: bool
+    name: str | None
+    on_full: Literal["block", "drop_newest", "fail"]
+    every: int
+    min_interval: float | None
+    sample: float | None
+    step: Any
+    only_process: int | None
+    only_device: int | None
+    sharding: Literal["gather", "local"]
+    device_index: int
+    with_device: bool
+    with_transforms: bool
+    with_index: bool
+
+
 @overload
-def tap(
-    target: Callable[..., Any] | Any,
-    value: T,
-    *,
-    ordered: bool = ...,
-    name: str | None = ...,
-    on_full: Literal["block", "drop_newest", "fail"] = ...,
-    every: int = ...,
-    min_interval: float | None = ...,
-    sample: float | None = ...,
-    step: Any = ...,
-    only_process: int | None = ...,
-    only_device: int | None = ...,
-    sharding: Literal["gather", "local"] = ...,
-    device_index: int = ...,
-    with_device: bool = ...,
-    with_transforms: bool = ...,
-    with_index: bool = ...,
-) -> T: ...
+def tap(target: Callable[..., Any] | Any, value: T, **options: Unpack[_Options]) -> T: ...
 @overload
-def tap(
-    target: Callable[..., Any] | Any,
-    value: Any,
-    *,
-    result: R,
-    ordered: bool = ...,
-    name: str | None = ...,
-    on_full: Literal["block", "drop_newest", "fail"] = ...,
-    every: int = ...,
-    min_interval: float | None = ...,
-    sample: float | None = ...,
-    step: Any = ...,
-    only_process: int | None = ...,
-    only_device: int | None = ...,
-    sharding: Literal["gather", "local"] = ...,
-    device_index: int = ...,
-    with_device: bool = ...,
-    with_transforms: bool = ...,
-    with_index: bool = ...,
-) -> R: ...
+def tap(target: Callable[..., Any] | Any, value: Any, *, result: R, **options: Unpack[_Options]) -> R: ...
 def tap(
     target: Callable[..., Any] | Any,
     value: Any,

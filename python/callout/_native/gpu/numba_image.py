@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..numba_refusal import is_of_a_write, refused_write
 from .numba_compiler import ArrayType, Code, Compiler, NumberType, ParameterType
 
-_READ_ONLY = "Cannot modify readonly array"
 _TOOLS = "what it compiles with is not installed, or its driver is not: pip install {package}[cu13] (or [cu12])"
 
 _lock = threading.RLock()  # of the compilers; Numba's own is global, too
@@ -117,7 +117,7 @@ def _make(
         return types, _attempt(where, compiler, kernel, types)
     except TypeError as error:
         writable = tuple(compiler.type_of(parameter, read_only=False) for parameter in parameters)
-        if writable == types or _READ_ONLY in str(error):
+        if writable == types or is_of_a_write(error.__cause__):
             raise
         try:
             return writable, _attempt(where, compiler, kernel, writable)
@@ -133,11 +133,8 @@ def _attempt(where: str, compiler: Compiler, kernel: Any, types: tuple[Any, ...]
             f"{where}: {compiler.package} cannot compile the kernel, {_TOOLS.format(package=compiler.package)}: {error}"
         ) from error
     except Exception as error:  # Numba raises others than NumbaError, too
-        if _READ_ONLY in str(error):
-            raise TypeError(
-                f"{where}: the kernel writes to an argument, whose memory is XLA's ({_READ_ONLY}). Write to a result; "
-                "input_output_aliases={argument: result} makes one begin with an argument's value"
-            ) from error
+        if is_of_a_write(error):
+            raise refused_write(where) from error
         kind = "" if "NumbaError" in {cls.__name__ for cls in type(error).__mro__} else f"{type(error).__name__}: "
         signature = ", ".join(map(str, types))
         raise TypeError(
