@@ -29,9 +29,7 @@ class Value:
     @property
     def layout(self) -> str:
         """Row-major, as FFI handlers expect it."""
-        rank = len(self.dims)
-        order = ", ".join(str(axis) for axis in reversed(range(rank)))
-        return f"dense<[{order}]> : tensor<{rank}xindex>" if rank else "dense<> : tensor<0xindex>"
+        return row_major_text(len(self.dims))
 
     def named(self, name: str) -> Value:
         """Another value of this type."""
@@ -40,6 +38,21 @@ class Value:
     def of(self, element: str) -> Value:
         """The type of an array of the same shape."""
         return dataclasses.replace(self, element=element)
+
+
+def row_major_text(rank: int) -> str:
+    """The layout of an array whose last axis is the most minor."""
+    order = ", ".join(str(axis) for axis in reversed(range(rank)))
+    return f"dense<[{order}]> : tensor<{rank}xindex>" if rank else "dense<> : tensor<0xindex>"
+
+
+def alias_text(result: int | None, operand: int) -> str:
+    """Says that a result, None for the only one, is in the place of an operand."""
+    index = "" if result is None else str(result)
+    return (
+        f"#stablehlo.output_operand_alias<output_tuple_indices = [{index}], operand_index = {operand}, "
+        "operand_tuple_indices = []>"
+    )
 
 
 STATUS = Value("", (), "i32")
@@ -115,11 +128,7 @@ class Writer:
         name = self._fresh()
         head = f"{name}:{len(results)} = " if results else ""
         begin = len(operands) - in_place
-        aliases = ", ".join(
-            f"#stablehlo.output_operand_alias<output_tuple_indices = [{i if in_place > 1 else ''}], "
-            f"operand_index = {begin + i}, operand_tuple_indices = []>"
-            for i in range(in_place)
-        )
+        aliases = ", ".join(alias_text(i if in_place > 1 else None, begin + i) for i in range(in_place))
         self._lines.append(
             f"{head}stablehlo.custom_call @{target}({_names(operands)}) {{api_version = 4 : i32, has_side_effect = true, "
             f"backend_config = {config}, operand_layouts = [{', '.join(value.layout for value in operands)}], "

@@ -21,11 +21,11 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
+from .._custom_calls.operations import DEVICE_TO_HOST, HOST_TO_DEVICE, call_attributes
 from . import artifacts
 from .artifacts import operations
 
 _SEND, _RECV = "stablehlo.send", "stablehlo.recv"
-_DEVICE_TO_HOST, _HOST_TO_DEVICE = 2, 3
 _PATTERN = (
     "only the pattern of a host callback can be turned into a call, which is all sends and then all receives, in one "
     "block, each with the token of the one before"
@@ -99,7 +99,7 @@ def _transfer(operation: Any) -> _Transfer:
     """Checks that the op is from or to the host."""
     channel: Any = stablehlo.ChannelHandle(operation.attributes["channel_handle"])
     transfer = _Transfer(operation, channel.handle)
-    wanted = _DEVICE_TO_HOST if transfer.is_send else _HOST_TO_DEVICE
+    wanted = DEVICE_TO_HOST if transfer.is_send else HOST_TO_DEVICE
     is_host = "is_host_transfer" in operation.attributes and ir.BoolAttr(operation.attributes["is_host_transfer"]).value
     if not is_host or channel.channel_type != wanted:
         raise NotImplementedError(
@@ -182,14 +182,8 @@ def _replace(
     place = group[len(operands)] if results else last
     values = [*(one.operation.operands[0] for one in operands), first.operation.operands[1]]
     types = [*(one.operation.results[0].type for one in results), mlir.token_type()]
-    attributes = {
-        "call_target_name": ir.StringAttr.get("callout.v1.call"),
-        "has_side_effect": ir.BoolAttr.get(True),
-        "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
-        "backend_config": ir.DictAttr.get({"callback": ir.StringAttr.get(name)}),
-        "operand_layouts": ir.ArrayAttr.get([_row_major(value.type) for value in values]),
-        "result_layouts": ir.ArrayAttr.get([_row_major(kind) for kind in types]),
-    }
+    config = {"callback": ir.StringAttr.get(name)}
+    attributes = call_attributes("callout.v1.call", config, [value.type for value in values], types)
     with ir.InsertionPoint(place.operation), place.operation.location:
         call = ir.Operation.create("stablehlo.custom_call", results=types, operands=values, attributes=attributes)
     for index, one in enumerate(results):
@@ -197,12 +191,6 @@ def _replace(
     last.token.replace_all_uses_with(call.results[len(types) - 1])
     for one in reversed(group):
         one.operation.erase()
-
-
-def _row_major(kind: Any) -> Any:
-    rank = ir.RankedTensorType(kind).rank if kind != mlir.token_type() else 0
-    order = ", ".join(str(axis) for axis in reversed(range(rank)))
-    return ir.Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>" if rank else "dense<> : tensor<0xindex>")
 
 
 def rewrite_host_transfers(

@@ -21,6 +21,7 @@ from jax.extend.mlir import ir
 
 from .. import _jax_compat
 from .._base.patches import Place
+from .._custom_calls.operations import alias, row_major
 from .site import TARGET
 
 # An operation that costs as much is not computed twice, nor are more cheap ones together. What is cheaper stays fused: to
@@ -126,14 +127,13 @@ class _Tap:
             zero = _create(
                 "stablehlo.constant", [], {"value": ir.Attribute.parse("dense<0> : tensor<i32>")}, [int32], self.op
             )
-            scalar = ir.Attribute.parse("dense<> : tensor<0xindex>")
             changed = {
                 "call_target_name": ir.StringAttr.get("callout.v1.check"),
                 "has_side_effect": ir.BoolAttr.get(False),
                 "mhlo.backend_config": ir.DictAttr.get({"callback": self.config["callback"]}),
-                "operand_layouts": ir.ArrayAttr.get([scalar, self._layouts("operand")[place]]),
+                "operand_layouts": ir.ArrayAttr.get([row_major(0), self._layouts("operand")[place]]),
                 "result_layouts": ir.ArrayAttr.get([self._layouts("operand")[place]]),
-                "output_operand_aliases": ir.ArrayAttr.get([_alias(None, 1)]),
+                "output_operand_aliases": ir.ArrayAttr.get([alias(None, 1)]),
             }
             held = _create(self.op.name, [zero.result, value], {**self._attributes(), **changed}, [value.type], self.op)
             zero.move_after(definer)
@@ -152,7 +152,7 @@ class _Tap:
             "mhlo.backend_config": ir.DictAttr.get({**self.config, "returned": ir.DenseElementsAttr.get(returned)}),
             "result_layouts": ir.ArrayAttr.get([*self._layouts("result"), *(layouts[place] for place in self.late)]),
             "output_operand_aliases": ir.ArrayAttr.get(
-                [_alias(result if len(results) > 1 else None, place) for result, place in enumerate(self.late, first)]
+                [alias(result if len(results) > 1 else None, place) for result, place in enumerate(self.late, first)]
             ),
         }
         types = [result.type for result in results]
@@ -176,14 +176,6 @@ def _create(name: str, operands: list[Any], attributes: dict[str, Any], types: l
         name, results=types, operands=operands, attributes=attributes, loc=before.location, ip=ir.InsertionPoint(before)
     )
     return made.operation
-
-
-def _alias(result: int | None, operand: int) -> Any:
-    index = "" if result is None else str(result)
-    return ir.Attribute.parse(
-        f"#stablehlo.output_operand_alias<output_tuple_indices = [{index}], operand_index = {operand}, "
-        "operand_tuple_indices = []>"
-    )
 
 
 def _taps_of(module: Any) -> list[Any]:

@@ -10,12 +10,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
-from jax.interpreters import mlir
 
 from ... import _jax_compat
+from ..._custom_calls.operations import call_attributes, is_token, rank_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,15 +25,6 @@ class Placement:
     partitioned: bool = False  # with the shard of each, where the platform can
 
 
-def is_token(kind: Any) -> bool:
-    """Tells whether a type is that of JAX's tokens."""
-    return bool(kind == mlir.token_type())
-
-
-def _tensor(kind: Any) -> Any:
-    return ir.RankedTensorType(kind)
-
-
 def _sharding(kinds: Sequence[Any], placement: Placement) -> dict[str, Any]:
     """The attribute with the shardings of an op's results."""
     index = placement.device_index
@@ -42,19 +32,11 @@ def _sharding(kinds: Sequence[Any], placement: Placement) -> dict[str, Any]:
         text = "{manual}" if index is None else f"{{maximal device={index}}}"
         return {"mhlo.sharding": ir.StringAttr.get(text)}
     if index is None:
-        ranks = [0 if is_token(kind) else _tensor(kind).rank for kind in kinds] or [0]
+        ranks = [*map(rank_of, kinds)] or [0]
         each = [f"<mesh<[]>, [{', '.join(['{}'] * rank)}]>" for rank in ranks]
     else:
         each = [f"<mesh<[], device_ids=[{index}]>, []>"] * max(1, len(kinds))
     return {"sdy.sharding": ir.Attribute.parse(f"#sdy.sharding_per_value<[{', '.join(each)}]>")}
-
-
-def _layouts(kinds: Sequence[Any]) -> Any:
-    """Row-major, as NumPy has it."""
-    ranks = [0 if is_token(kind) else _tensor(kind).rank for kind in kinds]
-    index = ir.IndexType.get()
-    orders: list[Any] = [np.arange(rank, dtype=np.int64)[::-1].copy() for rank in ranks]
-    return ir.ArrayAttr.get([ir.DenseIntElementsAttr.get(order, type=index) for order in orders])
 
 
 def custom_call(
@@ -77,14 +59,11 @@ def custom_call(
     partitioned = "_partitioned" if placement is not None and placement.partitioned else ""
     device = "cpu" if platform == "cpu" else "gpu"
     index = ir.IntegerAttr.get(ir.IntegerType.get_unsigned(64), len(module.host_callbacks) - 1)
+    target = f"xla_ffi{partitioned}_python_{device}_callback"
     attributes = {
-        "call_target_name": ir.StringAttr.get(f"xla_ffi{partitioned}_python_{device}_callback"),
+        **call_attributes(target, None, [operand.type for operand in operands], kinds, api_version=1),
         "has_side_effect": ir.BoolAttr.get(has_side_effect),
-        "backend_config": ir.StringAttr.get(""),
-        "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1),
         "called_computations": ir.ArrayAttr.get([]),
-        "operand_layouts": _layouts([operand.type for operand in operands]),
-        "result_layouts": _layouts(kinds),
     }
     call = stablehlo.CustomCallOp.build_generic(results=kinds, operands=operands, attributes=attributes)
     call.operation.attributes["mhlo.backend_config"] = ir.DictAttr.get({"index": index})

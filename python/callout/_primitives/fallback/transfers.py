@@ -21,12 +21,12 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
 from ... import _jax_compat
+from ..._custom_calls.operations import DEVICE_TO_HOST, HOST_TO_DEVICE, is_token, transfer_attributes
 from ..._targets.target import bound_target
 from . import carrying, functions
 from .functions import Specs, Told
-from .operations import Placement, annotate, is_token
+from .operations import Placement, annotate
 
-_DEVICE_TO_HOST, _HOST_TO_DEVICE = 2, 3
 _DUMMY = (np.dtype(np.float32), ())  # sent or received where there is nothing else
 _WIDEST = 4  # TPUs have 64 bits as pairs of 32
 _SUB_BYTE = re.compile(r"(u?int|float)[1-7](_|$)")  # whose NumPy arrays have a byte for each element
@@ -47,17 +47,15 @@ class _Transfers:
     def send(self, value: Any) -> None:
         """Sends a value to the host."""
         channel = self._module.new_channel()
-        handle = stablehlo.ChannelHandle.get(channel, _DEVICE_TO_HOST)
-        op = stablehlo.SendOp([value], self.token, handle, is_host_transfer=ir.BoolAttr.get(True))
+        op = stablehlo.SendOp([value], self.token, **transfer_attributes(channel, DEVICE_TO_HOST))
         self.token = self._finish(op, channel, [mlir.token_type()])[0]
         self.sent.append(channel)
 
     def receive(self, kind: Any) -> Any:
         """A value of this type from the host."""
         channel = self._module.new_channel()
-        handle = stablehlo.ChannelHandle.get(channel, _HOST_TO_DEVICE)
         kinds = [kind, mlir.token_type()]
-        op = stablehlo.RecvOp(kinds, self.token, handle, is_host_transfer=ir.BoolAttr.get(True))
+        op = stablehlo.RecvOp(kinds, self.token, **transfer_attributes(channel, HOST_TO_DEVICE))
         value, self.token = self._finish(op, channel, kinds)
         self.received.append(channel)
         return value

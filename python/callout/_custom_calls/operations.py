@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Custom calls, and the channels of host transfers, as operations of a module that is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo
+from jax.interpreters import mlir
+
+from .stablehlo import alias_text, row_major_text
+
+# The types of channels in StableHLO.
+DEVICE_TO_HOST, HOST_TO_DEVICE = 2, 3
+
+
+def is_token(kind: Any) -> bool:
+    """Tells whether a type is that of tokens."""
+    return bool(kind == mlir.token_type())
+
+
+def rank_of(kind: Any) -> int:
+    """The rank of an array's type; 0 of a token's."""
+    return 0 if is_token(kind) else int(ir.RankedTensorType(kind).rank)
+
+
+def row_major(rank: int) -> Any:
+    """The layout that FFI handlers expect, as NumPy has it."""
+    return ir.Attribute.parse(row_major_text(rank))
+
+
+def alias(result: int | None, operand: int) -> Any:
+    """Says that a result, None for the only one, is in the place of an operand."""
+    return ir.Attribute.parse(alias_text(result, operand))
+
+
+def call_attributes(
+    target: str, config: Mapping[str, Any] | None, operands: Sequence[Any], results: Sequence[Any], api_version: int = 4
+) -> dict[str, Any]:
+    """The attributes of a custom call that has side effects; `operands` and `results` are types."""
+    return {
+        "call_target_name": ir.StringAttr.get(target),
+        "has_side_effect": ir.BoolAttr.get(True),
+        "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), api_version),
+        "backend_config": ir.StringAttr.get("") if config is None else ir.DictAttr.get(dict(config)),
+        "operand_layouts": ir.ArrayAttr.get([row_major(rank_of(kind)) for kind in operands]),
+        "result_layouts": ir.ArrayAttr.get([row_major(rank_of(kind)) for kind in results]),
+    }
+
+
+def transfer_attributes(channel: int, channel_type: int) -> dict[str, Any]:
+    """What makes a send or a receive op one from or to the host."""
+    handle = stablehlo.ChannelHandle.get(channel, channel_type)
+    return {"channel_handle": handle, "is_host_transfer": ir.BoolAttr.get(True)}
