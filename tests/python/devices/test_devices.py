@@ -12,25 +12,11 @@ import platforms
 import pytest
 from callout import _jax_compat
 from jax import lax
-from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
+from meshes import grid, mesh_of, sharded
 
 ORDERED = pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
-
-
-def mesh_of(count, reverse=False):
-    devices = platforms.devices(count)
-    return Mesh(np.array(devices[::-1] if reverse else devices), ("d",))
-
-
-def sharded(count=4, reverse=False, size=8):
-    return jax.device_put(jnp.arange(float(size)), NamedSharding(mesh_of(count, reverse), P("d")))
-
-
-def grid():
-    """A 4x4 array over a reversed 2-D mesh."""
-    mesh = Mesh(np.array(platforms.devices(4)[::-1]).reshape(2, 2), ("a", "b"))
-    return jax.device_put(jnp.arange(16.0).reshape(4, 4), NamedSharding(mesh, P("a", "b")))
 
 
 @pytest.fixture
@@ -367,40 +353,3 @@ def test_without_the_partitioner_shard_map_is_pointed_to(monkeypatch, seen):
         run(lambda v: seen.send(v), sharded())
     run(lambda v: seen.send(v), jnp.ones(()))
     assert seen == [(1.0, 0, ())]
-
-
-PLACED = {
-    "sharded": sharded,
-    "part of the devices, reversed": lambda: sharded(2, reverse=True),
-    "replicated": lambda: jax.device_put(jnp.arange(8.0), NamedSharding(mesh_of(4), P())),
-    "a grid": grid,
-    "one device": lambda: jax.device_put(jnp.arange(8.0), platforms.devices(3)[2]),
-}
-
-
-@pytest.mark.collectives
-@pytest.mark.parametrize("make", PLACED.values(), ids=PLACED)
-@pytest.mark.parametrize("kind", ["pure", "io", "ordered io", "host_callback"])
-def test_eager_results_are_where_those_of_a_jit_are(make, kind):
-    x = make()
-    result = jax.ShapeDtypeStruct(x.shape, x.dtype)
-
-    def f(x):
-        if kind == "host_callback":
-            return callout.host_callback.call(lambda v: v + 1, x, result_shape=result)
-        if kind == "pure":
-            return callout.pure_callback(lambda v: v + 1, result, x)
-        return callout.io_callback(lambda v: v + 1, result, x, ordered=kind.startswith("ordered"))
-
-    out = f(x)
-    assert out.sharding.is_equivalent_to(jax.jit(f)(x).sharding, x.ndim)
-    assert out.committed
-    np.testing.assert_array_equal(x + out, 2 * np.asarray(x) + 1)
-
-
-@pytest.mark.collectives
-def test_eager_results_of_what_jax_gathered_are_on_all_its_devices():
-    x, shape = sharded(), jax.ShapeDtypeStruct((8,), jnp.float32)
-    gathered = jax.pure_callback(lambda v: v, shape, x)  # its sharding has no mesh
-    out = callout.pure_callback(lambda v: v + 1, shape, gathered)
-    np.testing.assert_array_equal(x + out, 2 * np.arange(8.0) + 1)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 import linecache
 from collections.abc import Callable
@@ -13,8 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-FILE = __file__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,16 +28,20 @@ class Plant:
     def name(self) -> str:
         return self.function.__name__
 
+    @property
+    def file(self) -> str:
+        """Where the function is."""
+        return inspect.unwrap(self.function).__code__.co_filename
+
     def line(self) -> int:
         """Where it begins."""
         lines, first = inspect.getsourcelines(inspect.unwrap(self.function))
         (number,) = [first + i for i, line in enumerate(lines) if "# HERE" in line]
-        assert "HERE" in linecache.getline(FILE, number)
+        assert "HERE" in linecache.getline(self.file, number)
         return number
 
 
 FORWARD: list[Plant] = []
-BACKWARD: list[Plant] = []
 
 
 def plant(good: float, bad: float, kind: str = "NaN", passes: str = "", into: list[Plant] = FORWARD) -> Any:
@@ -49,9 +50,6 @@ def plant(good: float, bad: float, kind: str = "NaN", passes: str = "", into: li
         return function
 
     return add
-
-
-in_backward = functools.partial(plant, into=BACKWARD)
 
 
 @plant(1, -1)
@@ -336,98 +334,6 @@ def gradient_inside(x):
     )(x)
 
 
-@in_backward(1, 0, "infinity")
-def root_of_square(x):
-    squares = x * x
-    return jnp.sqrt(squares)  # HERE
-
-
-@in_backward(1, 0, "infinity")
-def norm(x):
-    y = x * 1
-    return jnp.linalg.norm(y)  # HERE
-
-
-@in_backward(1, 0, "infinity")
-def masked_division(x):
-    return jnp.where(x == 0, 0.0, x * x / x)  # HERE
-
-
-@in_backward(0.5, 1, "infinity")
-def arc_cosine(x):
-    return jnp.arccos(x)  # HERE
-
-
-@in_backward(1, 0, "infinity")
-def fractional_power(x):
-    return x**0.5  # HERE
-
-
-@in_backward(2, 0, passes="backward")
-def in_rule(x):
-    @jax.custom_vjp
-    def inner(y):
-        return y * 2
-
-    def backward(y, c):
-        scale = jnp.log(y - 1)  # HERE
-        return (c * scale,)
-
-    inner.defvjp(lambda y: (inner(y), y), backward)
-    return inner(x)
-
-
-@in_backward(2, 0)
-def in_rule_of_tangents(x):
-    @jax.custom_jvp
-    def inner(y):
-        return y * 2
-
-    @inner.defjvp
-    def _(primals, tangents):
-        scale = jnp.log(primals[0] - 1)  # HERE
-        return inner(*primals), tangents[0] * scale
-
-    return inner(x)
-
-
-@in_backward(1, 0, "infinity")
-def in_backward_scan(x):
-    def step(carry, _):
-        carry = carry * 0.5
-        return carry, jnp.sqrt(carry * carry)  # HERE
-
-    return jax.lax.scan(step, x, None, length=3)[1].sum()
-
-
-@in_backward(1, 0, passes="backward")
-def in_rematerialised(x):
-    @jax.checkpoint
-    def inner(y):
-        z = jnp.sin(y)
-        return jnp.sqrt(z * z)  # HERE
-
-    return inner(x)
-
-
-@in_backward(1, 0, "infinity")
-def in_backward_cond(x):
-    return jax.lax.cond(
-        x[0] < 9,
-        lambda y: jnp.sqrt(y * y),  # HERE
-        lambda y: y,
-        x,
-    )
-
-
-@in_backward(1, 0, "infinity")
-def in_backward_vmap(x):
-    def inner(y):
-        return jnp.sqrt(y * y)  # HERE
-
-    return jax.vmap(inner)(x)
-
-
 def values(plants: list[Plant], which: int) -> list[Any]:
     """What is good for all but one of them."""
     return [np.full(2, each.bad if which == i else each.good, np.float32) for i, each in enumerate(plants)]
@@ -436,8 +342,3 @@ def values(plants: list[Plant], which: int) -> list[Any]:
 def forward(values: list[Any]) -> Any:
     """All of FORWARD."""
     return sum(jnp.sum(each.function(x)) for each, x in zip(FORWARD, values, strict=True))
-
-
-def backward(values: list[Any]) -> Any:
-    """All of BACKWARD."""
-    return sum(jnp.sum(each.function(x)) for each, x in zip(BACKWARD, values, strict=True))

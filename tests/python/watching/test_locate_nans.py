@@ -15,6 +15,7 @@ import planted_nans as planted
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
+from planted_gradients import BACKWARD, backward
 
 
 def found(f, *args):
@@ -39,7 +40,7 @@ def complaint(plant, texts):
     """What is wrong with the reports of what is planted; None if nothing is."""
     # Of an infinity, NaN may follow in the backward pass, and is told as such.
     began = [text for text in texts if "out of infinite inputs" not in text or plant.name == "masked_softmax"]
-    place = f"{planted.FILE}:{plant.line()} in "
+    place = f"{plant.file}:{plant.line()} in "
     if not began or not began[0].startswith(f"locate_nans: {plant.kind} at {place}") or "# HERE" not in began[0]:
         return f"{plant.name}: expected {plant.kind} at {place}, got {texts}"
     if not all(place in text for text in began):
@@ -53,8 +54,8 @@ def complaint(plant, texts):
 def test_what_is_planted_is_found_at_its_line(program):
     plants, plain, located = {
         "forward": (planted.FORWARD, planted.forward, callout.locate_nans(planted.forward)),
-        "grad outside": (planted.BACKWARD, jax.grad(planted.backward), jax.grad(callout.locate_nans(planted.backward))),
-        "grad inside": (planted.BACKWARD, jax.grad(planted.backward), callout.locate_nans(jax.grad(planted.backward))),
+        "grad outside": (BACKWARD, jax.grad(backward), jax.grad(callout.locate_nans(backward))),
+        "grad inside": (BACKWARD, jax.grad(backward), callout.locate_nans(jax.grad(backward))),
     }[program]
     f = jax.jit(located)
     texts, results = found(f, planted.values(plants, -1))
