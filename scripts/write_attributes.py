@@ -140,7 +140,8 @@ def _row(row: Mapping[str, Any], indent: str = "    ") -> str:
 
 def _attributes(name: str, kind: str, value: Mapping[str, Any]) -> str:
     rows = "".join(
-        f"    {target!r}: [\n{''.join(_row(row, '        ') for row in table)}    ],\n" for target, table in value.items()
+        f"    {target!r}: [\n{''.join(_row(row, '        ') for row in table)}    ],\n"
+        for target, table in value.items()
     )
     return f"# fmt: off\n{name}: {kind} = {{\n{rows}}}\n# fmt: on\n"
 
