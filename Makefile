@@ -125,8 +125,11 @@ gpu-test: $(STAMPS)/cmake
 tpu-check: $(STAMPS)/cmake
 	scripts/tpu_check.sh
 
-soak: $(STAMPS)/package
+soak: $(STAMPS)/package $(STAMPS)/dev $(STAMPS)/cmake
 	$(PY) -m pytest -m soak -o faulthandler_timeout=3600 tests
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h $(host_packages)
+	cmake --preset dev && cmake --build --preset dev --target executables_plugin_test
+	CALLOUT_SOAK_SECONDS=$(or $(SECONDS),600) build/dev/src/executables/executables_plugin_test --gtest_filter='SoakTest.*'
 	$(PY) benchmarks/python/hangs.py --rounds 100
 
 lint: $(STAMPS)/dev $(STAMPS)/cmake
