@@ -45,6 +45,7 @@ int Main(int argc, char** argv) {
   std::deque<Table> tables;
   RegisterLoops(host, tables);
   RegisterExecutions(host, tables);
+  RegisterRequests(host, tables);
   RegisterStartups(tables);
   benchmark::RunSpecifiedBenchmarks();
   std::printf("\ncallout %s; plugin with PJRT %d.%d; compiler %s\n", CALLOUT_VERSION,

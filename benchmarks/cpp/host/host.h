@@ -71,6 +71,8 @@ void RegisterTimed(const std::string& name, Row& row, int64_t iterations, double
 void RegisterLoops(const Host& host, std::deque<Table>& tables);
 /// Executing a small program and waiting for it, beside the C API.
 void RegisterExecutions(const Host& host, std::deque<Table>& tables);
+/// Requests with callbacks and without, from several threads beside the C API, and programs from the cache.
+void RegisterRequests(const Host& host, std::deque<Table>& tables);
 /// From the start of a process to its first result, beside the C API.
 void RegisterStartups(std::deque<Table>& tables);
 /// What a process does that RegisterStartups starts; `contender` is "callout" or "bare".

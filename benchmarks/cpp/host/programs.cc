@@ -50,6 +50,29 @@ std::string EmptyLoop(int64_t count) {
   return Loop(1, count, "%k = stablehlo.constant dense<1.0> : tensor<f32>\n%w = stablehlo.add %v, %k : tensor<f32>\n");
 }
 
+std::string Network(int64_t extent, int layers, bool calls) {
+  const std::string type = "tensor<" + std::to_string(extent) + "x" + std::to_string(extent) + "xf32>";
+  const auto call = [&](const std::string& target, const std::string& name, const std::string& operand,
+                        const std::string& result) {
+    return "stablehlo.custom_call @callout.v1." + target + "(" + operand +
+           ") {api_version = 4 : i32, has_side_effect = true, backend_config = {callback = \"" + name + "\"}} : (" +
+           type + ") -> " + result + "\n";
+  };
+  std::string body, last = "%x";
+  for (int i = 0; i < layers; ++i) {
+    const std::string n = std::to_string(i);
+    body += "%p" + n + " = stablehlo.dot_general " + last + ", %x, contracting_dims = [1] x [0] : (" + type + ", " +
+            type + ") -> " + type + "\n%t" + n + " = stablehlo.tanh %p" + n + " : " + type + "\n";
+    last = "%t" + n;
+    if (calls && i == 0) {
+      body += "%h = " + call("call", "hook", last, type);
+      last = "%h";
+    }
+  }
+  if (calls) body += call("tap", "t", last, "()");
+  return Main(type, body + "return " + last + " : " + type + "\n");
+}
+
 std::string AddOne(int64_t elements) {
   const std::string type = ArrayType(elements);
   return Main(type, "%k = stablehlo.constant dense<1.0> : " + type + "\n%y = stablehlo.add %x, %k : " + type +

@@ -18,6 +18,10 @@ std::string TapLoop(int64_t elements, int64_t count);
 /// A loop whose body only counts.
 std::string EmptyLoop(int64_t count);
 
+/// So many layers, each the tanh of a product, of f32[extent,extent]. `calls`: the first layer's output goes through
+/// the callback "hook", and the last one to the tap "t".
+std::string Network(int64_t extent, int layers, bool calls);
+
 /// Adds 1.
 std::string AddOne(int64_t elements);
 
