@@ -48,7 +48,7 @@ void Deliver(benchmark::State& state, const Make& make, size_t elements) {
     buffer.size_bytes = values.size() * sizeof(float);
   }
   void* blocks[2] = {};
-  const SiteInfo site = {"train", {"loss", "accuracy"}};
+  const SiteInfo site = {.label = "train", .leaf_names = {"loss", "accuracy"}, .id = 1};
   Record record = {};
   record.site = &site;
   record.buffers = buffers;
@@ -91,6 +91,7 @@ Result<std::shared_ptr<Callback>> JsonLinesRotated(const Folder& folder) {
 }
 Result<std::shared_ptr<Callback>> Csv(const Folder& folder) { return MakeSink("csv", "csv:" + (folder / "log")); }
 Result<std::shared_ptr<Callback>> Arrow(const Folder& folder) { return MakeSink("arrow", "arrow:" + (folder / "log")); }
+Result<std::shared_ptr<Callback>> ArrowToNothing(const Folder&) { return MakeSink("arrow", "arrow:/dev/null"); }
 Result<std::shared_ptr<Callback>> Npy(const Folder& folder) {
   return MakeSink("npy", "npy:" + (folder / "{leaf}.npy"));
 }
@@ -112,6 +113,7 @@ BENCHMARK_CAPTURE(Deliver, JsonLines, JsonLines, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, JsonLinesRotated, JsonLinesRotated, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, Csv, Csv, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, Arrow, Arrow, 1)->Iterations(kBatches);
+BENCHMARK_CAPTURE(Deliver, ArrowToNothing, ArrowToNothing, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, Npy, Npy, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, Zarr, Zarr, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, TensorBoard, TensorBoard, 1)->Iterations(kBatches);

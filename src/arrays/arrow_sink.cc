@@ -30,6 +30,7 @@ namespace callout::internal {
 namespace {
 
 constexpr std::array<std::string_view, 5> kArrowFields = {"name", "step", "device", "process", "time"};
+enum ArrowField : size_t { kName, kStep, kDevice, kProcess, kTime };  // as kArrowFields
 
 // As kArrowFields.
 std::vector<ArrowColumn> OwnColumns() {
@@ -60,10 +61,11 @@ Result<ArrowColumn> LeafColumn(const std::string& leaf, const callout_buffer& bu
     column.shape.push_back(2);
     column.dtype = column.dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
   }
+  CALLOUT_RETURN_IF_ERROR(CheckStoredRank(column.shape.size()));
   column.is_tensor = !column.shape.empty();
   if (column.elements() > std::numeric_limits<int32_t>::max()) {
     return InvalidArgument("'" + column.name + "' is " + ShapeString(buffer) +
-                           ": Arrow takes tensors of at most 2^31-1 " + "numbers");
+                           ": Arrow takes tensors of at most 2^31-1 numbers");
   }
   return column;
 }
@@ -88,6 +90,15 @@ struct ArrowRow {
   std::string name;
   std::vector<size_t> leaves = {};  // one a column behind the fields
   std::vector<DType> stored = {};   // one a column behind the fields
+  uint64_t number = 0;              // counts them
+};
+
+// Rows that follow each other and have the same name and device, which columns get when it ends.
+struct ArrowRun {
+  uint64_t row_number = 0;
+  std::string name;
+  int32_t device = 0;
+  size_t begin = 0;  // the first row
 };
 
 Result<ArrowRow> ArrowRowOf(const Record& record, const std::vector<ArrowColumn>& columns) {
@@ -119,7 +130,7 @@ Result<ArrowRow> ArrowRowOf(const Record& record, const std::vector<ArrowColumn>
 class ArrowSink final : public FileSink {
  public:
   ArrowSink(std::string label, std::unique_ptr<FileOutput> file, std::vector<ArrowColumn> columns, StepCounter steps)
-      : FileSink(std::move(label), std::move(file)), forks_(OpenFiles::Get().forks()), steps_(std::move(steps)) {
+      : FileSink(std::move(label), std::move(file)), forks_(open_files_.forks()), steps_(std::move(steps)) {
     MutexLock lock(mutex_);
     if (!columns.empty()) TakeColumns(std::move(columns));
   }
@@ -137,7 +148,7 @@ class ArrowSink final : public FileSink {
       return InvalidArgument("cannot write '" + record.site->label + "' to '" + file().path() +
                              "': " + std::string(status.message()));
     }
-    return batch_->EndRow() ? WriteBatch() : OkStatus();
+    return batch_->EndRow(run_.name.size()) ? WriteBatch() : OkStatus();
   }
   Status Flush() override {
     Status status = WriteRows();
@@ -164,28 +175,50 @@ class ArrowSink final : public FileSink {
       CALLOUT_ASSIGN_OR_RETURN(std::vector<ArrowColumn> columns, ColumnsOf(record));
       TakeColumns(std::move(columns));
     }
-    const std::vector<ArrowColumn>* const columns = &columns_;
-    CALLOUT_ASSIGN_OR_RETURN(const ArrowRow* const row,
-                             rows_.Find(record, [&](const Record& like) { return ArrowRowOf(like, *columns); }));
+    const ArrowRow* row = rows_.FindKnown(record);
+    if (row == nullptr) {
+      CALLOUT_ASSIGN_OR_RETURN(row, FindRow(record));
+    }
+    if (row->number != run_.row_number || record.device_ordinal != run_.device) {
+      EndRun();
+      run_ = {row->number, row->name, record.device_ordinal, batch_->rows()};
+    }
     constexpr double kMicroseconds = 1e6;
-    batch_->column(0).AddText(row->name);
-    batch_->column(1).AddNumber(step);
-    batch_->column(2).AddNumber(record.device_ordinal);
-    batch_->column(3).AddNumber(static_cast<int32_t>(ProcessIndex()));
-    batch_->column(4).AddNumber(static_cast<int64_t>(clock().SecondsAt(record.ticks) * kMicroseconds));
+    batch_->column(kStep).AddNumber(step);
+    batch_->column(kTime).AddNumber(static_cast<int64_t>(clock().SecondsAt(record.ticks) * kMicroseconds));
     for (size_t i = 0; i < row->leaves.size(); ++i) {
       ArrowColumnRows& column = batch_->column(kArrowFields.size() + i);
       if (row->leaves[i] == ArrowRow::kNone) {
         column.AddNull(batch_->rows());
-      } else {
-        column.AddBytes(StoredElements(record.buffers[row->leaves[i]], row->stored[i], converted_));
+        continue;
       }
+      const callout_buffer& buffer = record.buffers[row->leaves[i]];
+      const bool is_stored = row->stored[i] == static_cast<DType>(buffer.dtype);
+      column.AddBytes(is_stored ? buffer.data : StoredElements(buffer, row->stored[i], column.converted()).data());
     }
     return OkStatus();
   }
 
+  Result<const ArrowRow*> FindRow(const Record& record) CALLOUT_REQUIRES(mutex_) {
+    const std::vector<ArrowColumn>* const columns = &columns_;
+    const uint64_t number = ++made_rows_;
+    return rows_.Find(record, [columns, number](const Record& like) -> Result<ArrowRow> {
+      CALLOUT_ASSIGN_OR_RETURN(ArrowRow row, ArrowRowOf(like, *columns));
+      row.number = number;
+      return row;
+    });
+  }
+
+  void EndRun() CALLOUT_REQUIRES(mutex_) {
+    const size_t rows = batch_->rows() - run_.begin;
+    batch_->column(kName).AddTexts(run_.name, rows);
+    batch_->column(kDevice).AddNumbers(run_.device, rows);
+    batch_->column(kProcess).AddNumbers(static_cast<int32_t>(ProcessIndex()), rows);
+    run_.begin = batch_->rows();
+  }
+
   // Another thread may have been writing when it forked.
-  bool IsInChild() const { return forks_ != OpenFiles::Get().forks(); }
+  bool IsInChild() const { return forks_ != open_files_.forks(); }
 
   Status WriteRows() {
     if (IsInChild()) return OkStatus();
@@ -194,16 +227,14 @@ class ArrowSink final : public FileSink {
   }
 
   Status WriteBatch() CALLOUT_REQUIRES(mutex_) {
-    ArrowBatch& batch = *batch_;
-    const auto write = [&](std::string& bytes) {
-      batch.Write(bytes);
-      return OkStatus();
-    };
-    Status status = file().Add(write, batch.rows());
-    batch.Clear();  // a file that is closed has not asked for it
+    EndRun();
+    Status status = file().AddParts(batch_->Message(), batch_->rows());
+    batch_->Clear();  // a file that is closed has not asked for it
+    run_.begin = 0;
     return status;
   }
 
+  const OpenFiles& open_files_ = OpenFiles::Get();
   const int forks_;  // see OpenFiles
 
   Mutex mutex_;  // the thread that closes is another one than that which delivers
@@ -211,7 +242,8 @@ class ArrowSink final : public FileSink {
   std::unique_ptr<ArrowBatch> batch_ CALLOUT_GUARDED_BY(mutex_);
   StepCounter steps_ CALLOUT_GUARDED_BY(mutex_);
   RecordCache<ArrowRow> rows_ CALLOUT_GUARDED_BY(mutex_);
-  std::string converted_ CALLOUT_GUARDED_BY(mutex_);
+  uint64_t made_rows_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  ArrowRun run_ CALLOUT_GUARDED_BY(mutex_);
 };
 
 struct ArrowContents {

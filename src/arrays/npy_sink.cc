@@ -238,6 +238,7 @@ class NpySink final : public WritingSink {
       }
     }
     CALLOUT_ASSIGN_OR_RETURN(const DType dtype, StoredType(static_cast<DType>(buffer.dtype)));
+    CALLOUT_RETURN_IF_ERROR(CheckStoredRank(1 + size_t{buffer.rank}));
     NewNpy made;
     if (for_each) {
       CALLOUT_ASSIGN_OR_RETURN(made, OpenFile(path));

@@ -29,6 +29,12 @@ void Convert(const callout_buffer& buffer, std::string& memory) {
 
 }  // namespace
 
+Status CheckStoredRank(size_t axes) {
+  if (axes <= kMaxStoredRank) return OkStatus();
+  return InvalidArgument("an array of " + std::to_string(axes) + " axes, where files have " +
+                         std::to_string(kMaxStoredRank) + " at most");
+}
+
 Result<DType> StoredType(DType dtype) {
   const DTypeRow& row = RowOf(dtype);
   if (row.is_integer()) {

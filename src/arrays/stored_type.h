@@ -15,8 +15,11 @@
 
 namespace callout::internal {
 
-/// Axes of an array that is read, as NumPy has them at most.
+/// Axes of an array that is written or read, as NumPy has them at most.
 inline constexpr size_t kMaxStoredRank = 64;
+
+/// InvalidArgument for more axes, those of the rows and devices included.
+Status CheckStoredRank(size_t axes);
 
 /// What elements of a type are written as: floats that only XLA has as float32, integers of less than a byte as bytes,
 /// which is exact for all of them; other types as they are. InvalidArgument for tokens and types that are not known.

@@ -219,6 +219,7 @@ class ZarrSink final : public WritingSink {
       wanted.shape.push_back(buffer.dims[axis]);
       wanted.chunk.push_back(std::max<int64_t>(buffer.dims[axis], 1));
     }
+    CALLOUT_RETURN_IF_ERROR(CheckStoredRank(1 + wanted.chunk.size()));
     std::unique_ptr<ZarrArrayFile>& array = arrays_[name];
     Status status = OkStatus();
     if (array != nullptr) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string_view>
 
 namespace callout::internal {
@@ -11,6 +12,7 @@ namespace callout::internal {
 /// How many bytes were written; errno says why not all. Blocks as long as whoever reads a pipe does not, also where the
 /// descriptor does not block by itself (a program that shares standard output may have set O_NONBLOCK). Signals do not
 /// end it. Thread-safe.
+size_t WriteAll(int descriptor, std::span<const std::string_view> parts);
 size_t WriteAll(int descriptor, std::string_view bytes);
 
 }  // namespace callout::internal

@@ -45,6 +45,7 @@ struct SiteInfo {
   std::vector<std::string> leaf_names;  ///< One a buffer, "" for a value that is a single array.
   bool has_offsets = false;             ///< A last buffer, s64[n], says where in the whole value its shard begins.
   bool has_step = false;                ///< Records come with a step.
+  uint64_t id = 0;                      ///< Of one place in the process, which nothing else had; 0: none.
 };
 
 /// `step + more`, or the largest number there is: programs say what they like. `more` is not negative.

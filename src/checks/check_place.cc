@@ -97,6 +97,7 @@ CheckPlace PlaceOf(const CheckText& text, const Record& record, int64_t first) {
 std::string TextAt(const CheckText& text, const Record& record, const CheckPlace& place) {
   Record shown = record;
   SiteInfo site = *record.site;
+  site.id = 0;
   std::vector<callout_buffer> parts;
   for (size_t i = 1; i < record.buffers.size(); ++i) {
     const std::optional<callout_buffer> part = PartAt(text, record, i, place);

@@ -30,7 +30,7 @@ struct TapSite {
   TapSite(std::shared_ptr<Callback> to, SiteInfo site_info, std::unique_ptr<Throttle> site_throttle,
           OverflowPolicy overflow_policy)
       : callback(std::move(to)),
-        info(std::move(site_info)),
+        info(WithId(std::move(site_info))),
         throttle(std::move(site_throttle)),
         policy(overflow_policy),
         inspector(callback->inspector()) {}
@@ -46,6 +46,13 @@ struct TapSite {
   /// behind them: this counts the queues that it still has to come out of.
   std::atomic<int> retiring{0};
   Counted<LiveKind::kSite> counted;
+
+ private:
+  static SiteInfo WithId(SiteInfo info) {
+    static std::atomic<uint64_t> last = 0;
+    info.id = 1 + last.fetch_add(1, std::memory_order_relaxed);  // a number of its own is all that it is
+    return info;
+  }
 };
 
 /// Takes the offsets, if the site's records have them, away from `buffers`.

@@ -30,6 +30,12 @@ std::string Absolute(const std::string& path) {
   return absolute.empty() ? path : absolute.string();
 }
 
+uint64_t BytesOf(std::span<const std::string_view> parts) {
+  uint64_t bytes = 0;
+  for (const std::string_view part : parts) bytes += part.size();
+  return bytes;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<FileOutput>> FileOutput::Open(const std::string& path, const FileOptions& options,
@@ -127,6 +133,39 @@ Status FileOutput::EndRecord(size_t begin, size_t records) {
   return pending_.size() >= kWriteAt ? Write() : OkStatus();
 }
 
+Status FileOutput::AddParts(std::span<const std::string_view> parts, size_t records) {
+  const uint64_t bytes = BytesOf(parts);
+  if (bytes < kWriteAt) {
+    const auto append = [parts](std::string& pending) {
+      for (const std::string_view part : parts) pending.append(part);
+      return OkStatus();
+    };
+    return Add(append, records);
+  }
+  if (IsInChild()) return NotOpen();
+  MutexLock lock(mutex_);
+  if (!IsOpen()) return NotOpen();
+  return WriteLarge(parts, bytes, records);
+}
+
+Status FileOutput::WriteLarge(std::span<const std::string_view> parts, uint64_t bytes, size_t records) {
+  Status before = Write();
+  if (rotate_at_ > 0 && bytes_ > header_.size() && bytes_ + bytes > rotate_at_) {
+    const Status rotated = Rotate();
+    if (before.ok()) before = rotated;
+  }
+  Status status = CutTorn();
+  if (status.ok() && bytes_ == 0 && !header_.empty()) status = WriteHeader();
+  if (!status.ok()) return InternalError(std::string(status.message()) + Lost(records));
+  status = WriteRecords(parts, std::vector<size_t>(records, bytes), /*are_counted=*/true);
+  return before.ok() ? std::move(status) : std::move(before);
+}
+
+Status FileOutput::WriteHeader() {
+  const std::string_view header[] = {header_};
+  return WriteRecords(header, {header_.size()}, /*are_counted=*/false);
+}
+
 Status FileOutput::Flush() {
   if (IsInChild()) return OkStatus();
   MutexLock lock(mutex_);
@@ -138,9 +177,10 @@ Status FileOutput::Flush() {
 Status FileOutput::Write() {
   if (pending_.empty() && (bytes_ > 0 || header_.empty())) return OkStatus();
   Status status = CutTorn();
-  if (status.ok() && bytes_ == 0) status = WriteRecords(header_, {header_.size()});
+  if (status.ok() && bytes_ == 0) status = WriteHeader();
   if (status.ok()) {
-    status = WriteRecords(pending_, ends_);
+    const std::string_view pending[] = {pending_};
+    status = WriteRecords(pending, ends_, /*are_counted=*/true);
   } else if (!ends_.empty()) {
     status = InternalError(std::string(status.message()) + Lost(ends_.size()));
   }
@@ -150,10 +190,12 @@ Status FileOutput::Write() {
   return status;
 }
 
-Status FileOutput::WriteRecords(const std::string& bytes, const std::vector<size_t>& ends) {
-  const size_t written = WriteAll(fd_, bytes);
+Status FileOutput::WriteRecords(std::span<const std::string_view> parts, const std::vector<size_t>& ends,
+                                bool are_counted) {
+  const uint64_t bytes = BytesOf(parts);
+  const uint64_t written = WriteAll(fd_, parts);
   is_dirty_ |= written > 0;
-  if (written == bytes.size()) {
+  if (written == bytes) {
     bytes_ += written;
     return OkStatus();
   }
@@ -164,7 +206,7 @@ Status FileOutput::WriteRecords(const std::string& bytes, const std::vector<size
   torn_ = is_regular_ ? written - whole : 0;
   (void)CutTorn();  // tried again before the next write
   std::string message = Cannot("write to") + ": " + why;
-  if (&bytes == &pending_) message += Lost(static_cast<uint64_t>(ends.end() - lost));
+  if (are_counted) message += Lost(static_cast<uint64_t>(ends.end() - lost));
   return InternalError(std::move(message));
 }
 

@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/thread_annotations.h"
@@ -67,6 +69,9 @@ class FileOutput {
     return EndRecord(begin, records);
   }
 
+  /// A whole record, or so many, from several places. Much is written at once, and not copied. Errors: as Add.
+  Status AddParts(std::span<const std::string_view> parts, size_t records);
+
   /// Writes what was added, and the header. Error: Internal, with the path, errno's text and the number of records that
   /// are lost: they are not tried again, but those that follow are.
   Status Flush();
@@ -85,7 +90,10 @@ class FileOutput {
   Status NotOpen() const;
   Status EndRecord(size_t begin, size_t records) CALLOUT_REQUIRES(mutex_);
   Status Write() CALLOUT_REQUIRES(mutex_);
-  Status WriteRecords(const std::string& bytes, const std::vector<size_t>& ends) CALLOUT_REQUIRES(mutex_);
+  Status WriteHeader() CALLOUT_REQUIRES(mutex_);
+  Status WriteLarge(std::span<const std::string_view> parts, uint64_t bytes, size_t records) CALLOUT_REQUIRES(mutex_);
+  Status WriteRecords(std::span<const std::string_view> parts, const std::vector<size_t>& ends, bool are_counted)
+      CALLOUT_REQUIRES(mutex_);
   Status CutTorn() CALLOUT_REQUIRES(mutex_);
   Status SyncIfDue(bool at_end) CALLOUT_REQUIRES(mutex_);
   Status Rotate() CALLOUT_REQUIRES(mutex_);

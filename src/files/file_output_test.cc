@@ -253,6 +253,33 @@ TEST_F(FileOutputTest, AFullDiskLosesWholeRecordsAndIsTriedAgain) {
   EXPECT_EQ(Contents(), "first\nsecond\n6\nseventh\n");
 }
 
+TEST_F(FileOutputTest, ManyPartsAreARecord) {
+  const auto file = Open();
+  file->SetHeader("h");
+  EXPECT_THAT(file->AddParts(std::vector<std::string_view>{"a", "", "b\n"}, 1), IsOk());
+  EXPECT_EQ(Contents(), "");
+  const std::vector<std::string_view> parts(
+      3000, "a hundred letters, three thousand times: more than is kept for the end of the batch, and in more parts");
+  std::string all = "hab\n";
+  for (const std::string_view part : parts) all += part;
+  EXPECT_THAT(file->AddParts(parts, 2), IsOk());
+  EXPECT_TRUE(Contents() == all);
+  {
+    const FileSizeLimit limit(all.size() + 250'000);
+    EXPECT_THAT(file->AddParts(parts, 2), StatusIs(StatusCode::kInternal, "File too large; 2 records are lost"));
+  }
+  EXPECT_TRUE(Contents() == all) << "what was written of them is cut off";
+}
+
+TEST_F(FileOutputTest, ALargeRecordBeginsAFileOfItsOwnWhereFilesAreRotated) {
+  const std::string large(300 << 10, 'l');
+  const auto file = Open({.rotate_bytes = 100});
+  EXPECT_THAT(Add(*file, "small"), IsOk());
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(file->AddParts(std::vector<std::string_view>{large}, 1), IsOk());
+  EXPECT_EQ(Contents(".2"), "small");
+  EXPECT_TRUE(Contents(".1") == large && Contents() == large);
+}
+
 TEST_F(FileOutputTest, AHeaderThatDoesNotFitIsWrittenLater) {
   const auto file = Open();
   file->SetHeader("name,value\n");

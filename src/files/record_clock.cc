@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "files/record_clock.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -13,20 +12,9 @@ void RecordClock::Read() {
   constexpr uint64_t kMany = uint64_t{1} << 40U;
   const double nanoseconds = TicksToNanoseconds(kMany);
   second_ticks_ = nanoseconds > 0 ? static_cast<uint64_t>(static_cast<double>(kMany) / nanoseconds * 1e9) : 1;
+  tick_seconds_ = 1 / static_cast<double>(second_ticks_);
   anchor_ticks_ = Ticks();
   anchor_seconds_ = WallSecondsAt(anchor_ticks_);
-}
-
-double RecordClock::SecondsAt(uint64_t ticks) {
-  if (anchor_ticks_ == 0 || (ticks > anchor_ticks_ && ticks - anchor_ticks_ > second_ticks_)) Read();
-  const auto since = static_cast<double>(static_cast<int64_t>(ticks - anchor_ticks_));
-  double seconds = anchor_seconds_ + since / static_cast<double>(second_ticks_);
-  if (ticks >= last_ticks_) {  // a clock that was read again, or set, does not turn the order around
-    seconds = std::max(seconds, last_seconds_);
-    last_ticks_ = ticks;
-    last_seconds_ = seconds;
-  }
-  return seconds;
 }
 
 void RecordClock::Append(uint64_t ticks, std::string& out) {

@@ -31,10 +31,14 @@ class StepCounter {
   void Resume(const std::string& label, int64_t step);
 
  private:
+  void Find(const Record& record);
+
   std::map<std::string, int64_t> resumed_;  // by label, for devices that were not seen yet
   using Counts = std::map<std::pair<std::string, int32_t>, int64_t>;
   Counts next_;
   Counts::value_type* last_ = nullptr;  // of the record before
+  uint64_t last_site_ = 0;
+  bool has_leaf_ = false;
 };
 
 }  // namespace callout::internal
