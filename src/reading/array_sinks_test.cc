@@ -99,8 +99,8 @@ TEST_F(ArraySinksTest, ArrowGoesOnWithItsOwnColumnsAlone) {
     std::string bytes = internal::SchemaMessage(columns);
     internal::ArrowBatch batch(columns);
     for (size_t i = 0; i < columns.size(); ++i) batch.column(i).AddNull(0);
-    batch.EndRow();
-    batch.Write(bytes);
+    batch.EndRow(0);
+    for (const std::string_view part : batch.Message()) bytes += part;
     Put("other", bytes);
     const std::string expected = "at place " + std::to_string(place) + " is '" + column.name + "' of ";
     EXPECT_THAT(Make("arrow,append", "other").status(), StatusIs(StatusCode::kInvalidArgument, expected));
@@ -138,6 +138,96 @@ TEST_F(ArraySinksTest, ArraysOfMoreThan64AxesAreNoneOfThem) {
     const Status status = ForEachWrittenRow(path_ / "arrow", [](const WrittenRow&) { return true; });
     EXPECT_EQ(status.ok(), rank == 64) << status.message();
   }
+}
+
+TEST_F(ArraySinksTest, NoSinkWritesWhatIsNotRead) {
+  for (const size_t rank : {63, 65}) {
+    const std::vector<int64_t> ones(rank, 1);
+    for (const char* kind : {"arrow", "npy", "zarr"}) {
+      const auto sink = Make(kind, kind).value();
+      const Status status = Deliver(*sink, internal::kSingle, {TestBuffer::Of<float>(ones, {1})});
+      EXPECT_THAT(sink->Flush(), IsOk());
+      if (rank == 63) {
+        EXPECT_THAT(status, IsOk());
+        EXPECT_EQ(Values(kind).size(), 1U) << kind;
+      } else {
+        EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument, " axes, where files have 64 at most"));
+      }
+    }
+  }
+}
+
+TEST_F(ArraySinksTest, ArrowHasTheNameOfEachRecord) {
+  const SiteInfo a = {"a", {"x"}}, b = {"bb", {"x"}};
+  {
+    const auto sink = Make("arrow", "log").value();
+    for (const SiteInfo* site : {&a, &a, &b, &a, &b, &b}) EXPECT_THAT(Send(*sink, *site, {1}, 1), IsOk());
+    EXPECT_THAT(sink->Flush(), IsOk());
+    EXPECT_THAT(Send(*sink, b, {1}, 1), IsOk());
+  }
+  std::vector<std::string> names;
+  EXPECT_THAT(ForEachWrittenRow(path_ / "log",
+                                [&](const WrittenRow& row) {
+                                  names.push_back(row[0].text + row[1].text);
+                                  return true;
+                                }),
+              IsOk());
+  EXPECT_THAT(names, ElementsAre("a0", "a1", "bb0", "a2", "bb1", "bb2", "bb3"));
+}
+
+// Large rows are written from where they are, and no memory is made for a null in their place.
+TEST_F(ArraySinksTest, ArrowHasLargeRowsAndNullsAmongSmallOnes) {
+  constexpr int64_t kLarge = 100'000;
+  const SiteInfo both = {"t", {"large", "small"}}, one = {"t", {"small"}};
+  const auto sink = Make("arrow", "log").value();
+  for (const float value : {1.0F, 2.0F, 3.0F}) {
+    EXPECT_THAT(Send(*sink, value == 2 ? one : both,
+                     value == 2 ? std::vector<int64_t>{1} : std::vector{kLarge, int64_t{1}}, value),
+                IsOk());
+  }
+  EXPECT_THAT(sink->Flush(), IsOk());
+  std::vector<std::string> cells;
+  EXPECT_THAT(
+      ForEachWrittenRow(path_ / "log",
+                        [&](const WrittenRow& row) {
+                          const std::string& large = row[5].text;
+                          cells.push_back(large.substr(0, 2) + (large.empty() ? "" : large.substr(large.size() - 2)));
+                          cells.push_back(row[6].text.substr(0, 2));
+                          return true;
+                        }),
+      IsOk());
+  EXPECT_THAT(cells, ElementsAre("[11]", "[1", "", "[2", "[33]", "[3"));
+}
+
+// The columns of a file that it goes on with may be larger than memory.
+TEST_F(ArraySinksTest, ANullTakesAsMuchDiskAsAValueAndNoMemory) {
+  Put("log", internal::SchemaMessage({{.name = "name", .kind = ArrowColumn::Kind::kText},
+                                      {.name = "step", .dtype = DType::kInt64},
+                                      {.name = "device", .dtype = DType::kInt32},
+                                      {.name = "process", .dtype = DType::kInt32},
+                                      {.name = "time", .kind = ArrowColumn::Kind::kTime, .dtype = DType::kInt64},
+                                      {.name = "w", .dtype = DType::kFloat64, .is_tensor = true, .shape = {1 << 30}},
+                                      {.name = "x", .dtype = DType::kFloat32}}));
+  const auto before = Bytes("log");
+  const auto sink = Make("arrow,append", "log").value();
+  const FileSizeLimit limit(1 << 20);
+  rlimit memory;
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &memory), 0);
+  rlimit little = memory;
+  little.rlim_cur = rlim_t{2} << 30U;  // the null has 8 GiB
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &little), 0);
+  EXPECT_THAT(Deliver(*sink, {"t", {"x"}}, {TestBuffer::Of<float>({}, {1})}),
+              StatusIs(StatusCode::kInternal, "File too large; 1 records are lost"));
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &memory), 0);
+  EXPECT_EQ(Bytes("log"), before) << "what was written of it is cut off";
+}
+
+TEST_F(ArraySinksTest, AChunkThatIsNotThereHasTheFillValue) {
+  const auto sink = Make("zarr,chunk_rows=1", "z").value();
+  for (const float value : {1.0F, 2.0F, 3.0F}) EXPECT_THAT(Send(*sink, internal::kSingle, {2}, value), IsOk());
+  EXPECT_THAT(sink->Flush(), IsOk());
+  ASSERT_EQ(fs::remove_all(path_ / "z/loss/c/1"), 2U);
+  EXPECT_THAT(Values("z"), ElementsAre("[1", "[0", "[3"));
 }
 
 TEST_F(ArraySinksTest, OneOfThoseThatBeginAStoreTogetherWritesIt) {
