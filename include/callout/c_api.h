@@ -70,6 +70,9 @@ enum callout_sink_kind {
   CALLOUT_SINK_JSON_LINES = 2,   ///< A JSON object each in the file `path`, which is written anew.
   CALLOUT_SINK_CSV = 3,          ///< A line each in the file `path`, which is written anew.
   CALLOUT_SINK_TENSORBOARD = 4,  ///< An event each in a new event file in the folder `path`.
+  CALLOUT_SINK_ARROW = 5,        ///< A row each of an Arrow IPC stream in the file `path`, which is written anew.
+  CALLOUT_SINK_NPY = 6,   ///< A row each in the .npy file `path`, or one a leaf if `{leaf}` is in it; written anew.
+  CALLOUT_SINK_ZARR = 7,  ///< A row each of an array a leaf in the Zarr store `path`, which is emptied.
 };
 
 /// A receiver of taps. `path` may be null where the kind has none.

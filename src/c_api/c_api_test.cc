@@ -76,7 +76,8 @@ TEST_F(CApiTest, SinksAreOfAKnownKind) {
   EXPECT_THAT(Take(callout_callback_from_sink("s", CALLOUT_SINK_JSON_LINES, nullptr, &sink)),
               StatusIs(StatusCode::kInvalidArgument, "path is null"));
   EXPECT_FALSE(Take(callout_callback_from_sink("s", CALLOUT_SINK_JSON_LINES, "/no/such/folder/x", &sink)).ok());
-  for (const uint32_t kind : {CALLOUT_SINK_CSV, CALLOUT_SINK_TENSORBOARD}) {
+  for (const uint32_t kind :
+       {CALLOUT_SINK_CSV, CALLOUT_SINK_TENSORBOARD, CALLOUT_SINK_ARROW, CALLOUT_SINK_NPY, CALLOUT_SINK_ZARR}) {
     EXPECT_THAT(Take(callout_callback_from_sink("s", kind, nullptr, &sink)),
                 StatusIs(StatusCode::kInvalidArgument, "path is null"));
     const std::string path = ::testing::TempDir() + "/c_api_sink." + std::to_string(kind);

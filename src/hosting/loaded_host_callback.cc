@@ -51,7 +51,7 @@ Result<LoadedHostCallback> LibraryCallback::Make() const {
 // The one place where the numbers of SinkCallback::Kind, and of callout_sink_kind in C, are names. Kinds that came
 // later have no number: OpaqueCallback makes all of them.
 Result<LoadedHostCallback> SinkCallback::Make() const {
-  constexpr const char* kNames[] = {"null", "print", "jsonl", "csv", "tensorboard"};
+  constexpr const char* kNames[] = {"null", "print", "jsonl", "csv", "tensorboard", "arrow", "npy", "zarr"};
   const auto number = static_cast<uint32_t>(kind);
   if (number >= std::size(kNames)) {
     return InvalidArgument("callout: there is no kind " + std::to_string(number) + " of sinks");

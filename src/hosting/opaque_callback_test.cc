@@ -50,11 +50,11 @@ TEST(OpaqueCallbackTest, ANullSinkHasNoPath) {
 TEST(OpaqueCallbackTest, FilesAreWrittenByOneAtATime) {
   const std::string folder = ::testing::TempDir() + "/opaque_sinks";
   using Kind = SinkCallback::Kind;
-  for (const Kind kind : {Kind::kJsonLines, Kind::kCsv, Kind::kTensorBoard}) {
+  for (const Kind kind : {Kind::kJsonLines, Kind::kCsv, Kind::kTensorBoard, Kind::kArrow, Kind::kNpy, Kind::kZarr}) {
     const bool has_folder = kind == Kind::kTensorBoard;
     std::string bytes;
     {
-      const auto made = SinkCallback("loss", kind, has_folder ? folder : ::testing::TempDir() + "/opaque.file").Make();
+      const auto made = SinkCallback("loss", kind, folder + std::to_string(static_cast<int>(kind))).Make();
       ASSERT_THAT(made, IsOk());
       bytes = *made->Serialize();
       const auto again = OpaqueCallback("again", bytes).Make();

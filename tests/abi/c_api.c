@@ -44,7 +44,8 @@ OFFSET(callout_execute_options, timeout_seconds, 32);
 OFFSET(callout_execute_options, context, 40);
 OFFSET(callout_execute_options, context_destroy, 48);
 _Static_assert(CALLOUT_SINK_NULL == 0 && CALLOUT_SINK_PRINT == 1 && CALLOUT_SINK_JSON_LINES == 2 &&
-                   CALLOUT_SINK_CSV == 3 && CALLOUT_SINK_TENSORBOARD == 4,
+                   CALLOUT_SINK_CSV == 3 && CALLOUT_SINK_TENSORBOARD == 4 && CALLOUT_SINK_ARROW == 5 &&
+                   CALLOUT_SINK_NPY == 6 && CALLOUT_SINK_ZARR == 7,
                "sinks");
 _Static_assert(CALLOUT_OPTION_STRING == 1 && CALLOUT_OPTION_INTEGER == 2 && CALLOUT_OPTION_INTEGERS == 3 &&
                    CALLOUT_OPTION_FLOAT == 4 && CALLOUT_OPTION_BOOL == 5,

@@ -88,11 +88,12 @@ struct CALLOUT_EXPORT LibraryCallback final : LoadedHostCallbackMakeArgs {
   std::string spec;  ///< "path/lib.so:symbol".
 };
 
-/// A receiver of taps: a line each on standard output, a JSON object or a line of CSV each in a file, an event file of
-/// TensorBoard's, or nothing. OpaqueCallback makes all kinds of sinks, with their options.
+/// A receiver of taps: a line each on standard output, a JSON object, a line of CSV or a row of an Arrow stream each in
+/// a file, an event file of TensorBoard's, a .npy file or a Zarr store with the values as rows of arrays, or nothing.
+/// OpaqueCallback makes all kinds of sinks, with their options.
 struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
   /// Of sinks.
-  enum class Kind { kNull, kPrint, kJsonLines, kCsv, kTensorBoard };
+  enum class Kind { kNull, kPrint, kJsonLines, kCsv, kTensorBoard, kArrow, kNpy, kZarr };
 
   /// Copies what it is given.
   SinkCallback(std::string callback_name, Kind sink_kind, std::string file_path = {})
@@ -102,8 +103,8 @@ struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
 
   std::string name;  ///< By which programs ask for it.
   Kind kind;         ///< What it does with a record.
-  /// The file of kJsonLines and kCsv, which is written anew; the folder of kTensorBoard; the format of kPrint, see
-  /// docs/sinks.md, or nothing.
+  /// The file of kJsonLines, kCsv, kArrow and kNpy, which is written anew; the folder of kTensorBoard; the store of
+  /// kZarr, which is emptied; the format of kPrint, see docs/sinks.md, or nothing.
   std::string path;
 };
 
