@@ -13,9 +13,11 @@ import host_cuda
 import jax
 import numpy as np
 import pytest
+import zarr
 from golden_programs import CUDA_SOURCE, GRID, XS
 from golden_runs import FOLDER, all_cases, arguments_of, described, expected, file_of, loaded
 from gpu_double import DRIVER, ON_DOUBLE, gpu_double  # noqa: F401
+from pyarrow import ipc
 
 CASES = all_cases()
 ON_CPU = [name for name, case in CASES.items() if case.platforms != ("cuda",)]
@@ -89,6 +91,34 @@ class TestSinks:
     def test_print(self, send, capfd):
         send(callout.sinks.Print("{name} {half:.1f}"))
         assert capfd.readouterr().out.splitlines()[-1] == "print 18.8"
+
+    @pytest.mark.parametrize("name", ["sink", "sink_vector", "sink_arrays"])
+    def test_sinks_of_arrays(self, send, tmp_path, name):
+        from_json, from_arrow = tmp_path / "a.jsonl", tmp_path / "a.arrows"
+        files = [
+            callout.sinks.JsonLines(from_json),
+            callout.sinks.Arrow(from_arrow),
+            callout.sinks.Zarr(tmp_path / "a.zarr"),
+            callout.sinks.Npy(tmp_path / "{leaf}.npy"),
+        ]
+        send(callout.sinks.Tee(*files), name)
+        for file in files:
+            file.close()
+        records = [json.loads(line) for line in from_json.read_text().splitlines()]
+        table = ipc.open_stream(from_arrow).read_all()
+        assert len(records) == table.num_rows == 10
+        for own in ("name", "device"):
+            assert table[own].to_pylist() == [record[own] for record in records]
+        assert table["step"].to_pylist() == [record.get("step", i) for i, record in enumerate(records)]
+        leaves = {"sink": ["half", "x"], "sink_vector": ["value"], "sink_arrays": ["above", "half", "n", "x"]}[name]
+        assert table.column_names[5:] == leaves
+        group = zarr.open_group(tmp_path / "a.zarr", mode="r")
+        for leaf in leaves:
+            expected = np.array([record[leaf] for record in records])
+            np.testing.assert_array_equal(np.array(table[leaf].to_pylist()), expected)
+            np.testing.assert_array_equal(np.load(tmp_path / f"{leaf}.npy"), expected)
+            array = records[0]["name"] if leaf == "value" else f"{records[0]['name']}/{leaf}"
+            np.testing.assert_array_equal(group[array][:], expected)
 
     def test_statistics_and_tee(self, send):
         statistics = callout.sinks.Statistics()

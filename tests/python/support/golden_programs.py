@@ -169,6 +169,14 @@ SINK = "sink"
 case("sink", looped(lambda i, x: callout.tap(SINK, {"x": x + i, "half": x / 2}, step=i)["x"]), X)
 case("sink_vector", looped(lambda _, x: callout.tap(SINK, x + 1, name="vector")), XS)
 
+
+def _arrays_step(i: Any, x: Any) -> Any:
+    value = {"x": x, "above": x > 5, "half": x.astype(jnp.bfloat16), "n": i}
+    return callout.tap(SINK, value, name="run/chain", step=2 * i)["x"] + 1
+
+
+case("sink_arrays", looped(_arrays_step), XS)
+
 # Watches.
 for stop in (False, True):
     action = "stop" if stop else "report"
