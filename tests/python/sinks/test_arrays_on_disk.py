@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays and records that sinks write, read back by the packages that such files are for."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import callout
@@ -212,6 +214,75 @@ def test_each_process_writes_the_rows_of_its_own_devices(tmp_path):
     array = zarr.open_array(tmp_path / "z/a", mode="r")
     assert array.attrs["rows"] == {"1": 1}
     assert array[:].tolist() == [[0, 5]]
+
+
+WRITER = """
+import sys
+import callout, jax, jax.numpy as jnp, numpy as np
+rank, path, rows = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+# Records of a process have numbers of their own: no device here is the other one.
+sink = callout.sinks.Zarr(path, shared=True, append=True, devices=[0, 99] if rank == 0 else [99, 0], chunk_rows=7)
+
+@jax.jit
+def run(x):
+    def step(x, _):
+        callout.tap(sink, {"x": x, "square": x * x}, name="chain")
+        return x + 1, None
+    return jax.lax.scan(step, x, None, length=rows)[0]
+
+print("ready", flush=True)
+for begin in sys.stdin:
+    run(jnp.full(3, float(begin)))
+    callout.barrier_wait()
+    print("written", flush=True)
+"""
+
+
+def test_two_processes_write_one_store_at_the_same_time(tmp_path):
+    path, rows = tmp_path / "shared.zarr", (100, 60)
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(rank), str(path), str(rows[rank])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+
+    def hear(writer, expected):
+        assert writer.stdout.readline() == expected + "\n"
+
+    try:
+        for writer in writers:
+            hear(writer, "ready")
+        with pytest.raises(callout.RegistrationError, match="is writing it"):
+            callout.sinks.Zarr(path, append=True)  # that is not shared
+        for begin in (0, 1000):
+            for rank, writer in enumerate(writers):
+                writer.stdin.write(f"{begin + 500 * rank}\n")
+                writer.stdin.flush()
+            for writer in writers:
+                hear(writer, "written")
+        for writer in writers:
+            writer.stdin.close()
+            assert writer.wait(60) == 0
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+            writer.stdout.close()
+    x = zarr.open_array(path / "chain/x", mode="r")
+    assert x.shape == (200, 2, 3)
+    assert x.attrs["rows"] == {"0/0": 200, "1/0": 120}
+    for rank, count in enumerate(rows):
+        runs = [begin + 500 * rank + np.arange(count) for begin in (0, 1000)]
+        expected = np.concatenate(runs)[:, None] + np.zeros(3)
+        np.testing.assert_array_equal(x[: 2 * count, rank], expected)
+        np.testing.assert_array_equal(
+            zarr.open_array(path / "chain/square", mode="r")[: 2 * count, rank], np.float32(expected) ** 2
+        )
+    assert not x[120:, 1].any()
 
 
 def test_stores_that_cannot_be_written(tmp_path):
