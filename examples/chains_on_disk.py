@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Four Markov chains whose draws go to disk from inside the scan that makes them: by `callout.sinks.Zarr`, and by
-`jax.experimental.io_callback` into a memory-mapped array of NumPy's. Both have to hold the same draws.
+`jax.experimental.io_callback` with h5py, or a memory-mapped array of NumPy's where that is not installed. Both have to hold
+the same draws.
 
 Usage: python examples/chains_on_disk.py [output folder, default build/demo] [draws of each chain, default 2000]
+           [walk, blackjax or numpyro, default walk]
+The chains are a random walk, which needs nothing else, or Hamiltonian Monte Carlo by blackjax or numpyro (pip install). If
+there are more than 20,000 draws, io_callback writes the first 20,000: each takes it about a millisecond.
 """
 
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import callout
 import jax
@@ -17,57 +22,104 @@ import numpy as np
 import zarr
 from jax.experimental import io_callback
 
-CHAINS, SIZE = 4, 10
+try:
+    import h5py
+except ImportError:
+    h5py = None
+
+CHAINS, SIZE, MOST_BY_CALLBACK = 4, 10, 20_000
+Step = Callable[[jax.Array, Any], Any]  # a key and the state of a chain
+Keep = Callable[[jax.Array, jax.Array], object]  # the number of a draw, and where the chains are
 
 
-def sampler(draws: int, keep: Callable[[jax.Array, jax.Array], object]) -> Callable[[jax.Array], jax.Array]:
-    """Random-walk Metropolis for a normal distribution, all chains in one program. `keep` gets each draw."""
+def walk() -> tuple[Any, Step, Callable[[Any], jax.Array]]:
+    """Random-walk Metropolis for a normal distribution: where the chains begin, a step, and where a state is."""
 
-    def step(x: jax.Array, key: jax.Array) -> jax.Array:
+    def step(key: jax.Array, x: jax.Array) -> jax.Array:
         proposal, accept = jax.random.split(key)
         y = x + 0.5 * jax.random.normal(proposal, x.shape)
         log_ratio = (jnp.vdot(x, x) - jnp.vdot(y, y)) / 2
         return jnp.where(jnp.log(jax.random.uniform(accept)) < log_ratio, y, x)
 
-    def draw(x: jax.Array, i: jax.Array) -> tuple[jax.Array, None]:
+    return jnp.zeros((CHAINS, SIZE)), step, lambda x: x
+
+
+def blackjax() -> tuple[Any, Step, Callable[[Any], jax.Array]]:
+    """The same distribution by blackjax."""
+    import blackjax
+
+    kernel = blackjax.hmc(lambda x: -jnp.vdot(x, x) / 2, 0.5, jnp.ones(SIZE), 5)
+    return jax.vmap(kernel.init)(jnp.zeros((CHAINS, SIZE))), lambda key, x: kernel.step(key, x)[0], lambda x: x.position
+
+
+def numpyro() -> tuple[Any, Step, Callable[[Any], jax.Array]]:
+    """The same distribution by numpyro, which keeps the keys in its states."""
+    from numpyro.infer import HMC
+
+    kernel = HMC(potential_fn=lambda x: jnp.vdot(x, x) / 2, step_size=0.5, num_steps=5, adapt_step_size=False)
+    first = kernel.init(jax.random.PRNGKey(0), 0, jnp.zeros(SIZE), (), {})
+    begin = jax.tree.map(lambda x: jnp.broadcast_to(x, (CHAINS, *jnp.shape(x))), first)
+    begin = begin._replace(rng_key=jax.random.split(first.rng_key, CHAINS))
+    return begin, lambda _, x: kernel.sample(x, (), {}), lambda x: x.z
+
+
+def sampler(chains: Callable[[], Any], draws: int, keep: Keep) -> tuple[Any, Any]:
+    """All chains in one program, compiled, and what it begins with. `keep` gets each draw."""
+    begin, step, where = chains()
+
+    def draw(x: Any, i: jax.Array) -> tuple[Any, None]:
         keys = jax.random.split(jax.random.fold_in(jax.random.key(0), i), CHAINS)
-        x = jax.vmap(step)(x, keys)
-        keep(i, x)
+        x = jax.vmap(step)(keys, x)
+        keep(i, where(x))
         return x, None
 
-    return jax.jit(lambda x: jax.lax.scan(draw, x, jnp.arange(draws))[0])
+    return jax.jit(lambda x: jax.lax.scan(draw, x, jnp.arange(draws))[0]).lower(begin).compile(), begin
 
 
-def seconds(program: Callable[[jax.Array], jax.Array], wait: Callable[[], None]) -> float:
-    """Of one run, until all is written."""
-    compiled = jax.jit(program).lower(jnp.zeros((CHAINS, SIZE))).compile()
+def microseconds(chains: Callable[[], Any], draws: int, keep: Keep, wait: Callable[[], None]) -> float:
+    """A draw, of one run until all is written."""
+    program, begin = sampler(chains, draws, keep)
     start = time.monotonic()
-    jax.block_until_ready(compiled(jnp.zeros((CHAINS, SIZE))))
+    jax.block_until_ready(program(begin))
     wait()
-    return time.monotonic() - start
+    return (time.monotonic() - start) * 1e6 / draws
+
+
+def by_callback(chains: Callable[[], Any], draws: int, folder: Path) -> tuple[float, np.ndarray, str]:
+    """Into a file of HDF5, or of NumPy's: how long it took, what is in it, and which."""
+    shape = (draws, CHAINS, SIZE)
+    if h5py is None:
+        name, file = "NumPy's memmap", None
+        rows: Any = np.lib.format.open_memmap(folder / "draws.npy", mode="w+", dtype=np.float32, shape=shape)
+    else:
+        name, file = "h5py", h5py.File(folder / "draws.h5", "w")
+        rows = file.create_dataset("x", shape, np.float32, chunks=(min(1000, draws), CHAINS, SIZE))
+
+    def write(i: np.ndarray, x: np.ndarray) -> None:
+        rows[int(i)] = x
+
+    took = microseconds(chains, draws, lambda i, x: io_callback(write, None, i, x), jax.effects_barrier)
+    written = np.array(rows[:])
+    if file is not None:
+        file.close()
+    return took, written, name
 
 
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "build/demo")
     draws = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
+    chains = {"walk": walk, "blackjax": blackjax, "numpyro": numpyro}[sys.argv[3] if len(sys.argv) > 3 else "walk"]
     folder.mkdir(parents=True, exist_ok=True)
     sink = callout.sinks.Zarr(folder / "draws.zarr", replace=True)
-    by_sink = seconds(sampler(draws, lambda _, x: callout.tap(sink, x, name="x")), callout.barrier_wait)
+    by_sink = microseconds(chains, draws, lambda _, x: callout.tap(sink, x, name="x"), callout.barrier_wait)
     sink.close()
-
-    shape = (draws, CHAINS, SIZE)
-    mapped = np.lib.format.open_memmap(folder / "draws.npy", mode="w+", dtype=np.float32, shape=shape)
-
-    def write(i: np.ndarray, x: np.ndarray) -> None:
-        mapped[int(i)] = x
-
-    by_callback = seconds(sampler(draws, lambda i, x: io_callback(write, None, i, x)), jax.effects_barrier)
-    alone = seconds(sampler(draws, lambda *_: None), lambda: None)
+    took, written, name = by_callback(chains, min(draws, MOST_BY_CALLBACK), folder)
+    alone = microseconds(chains, draws, lambda *_: None, lambda: None)
     stored = zarr.open_array(folder / "draws.zarr/x", mode="r")
-    if stored.shape != shape or not np.array_equal(stored[:], mapped):
-        sys.exit(f"WRONG: {stored.shape} draws in the store, which are not those in the array of {shape}")
-    print(f"{draws:,} draws of {CHAINS} chains: the chains alone {alone * 1e6 / draws:.1f} us a draw,")
-    print(f"with callout.sinks.Zarr {by_sink * 1e6 / draws:.1f}, with io_callback {by_callback * 1e6 / draws:.1f}")
+    if stored.shape != (draws, CHAINS, SIZE) or not np.array_equal(stored[: len(written)], written):
+        sys.exit(f"WRONG: {stored.shape} draws in the store, which are not those in the file by {name}")
+    print(f"{draws:,} draws of {CHAINS} chains by {chains.__name__}: the chains alone {alone:.1f} us a draw,")
+    print(f"with callout.sinks.Zarr {by_sink:.1f}, with io_callback and {name} {took:.1f}")
 
 
 if __name__ == "__main__":
