@@ -10,7 +10,7 @@
 
 namespace callout::internal {
 
-size_t WriteAll(int descriptor, std::span<const std::string_view> parts) {
+size_t WriteAll(int descriptor, std::span<const std::string_view> parts, int patience_ms) {
   constexpr size_t kMostAtOnce = 64;  // IOV_MAX is 1024
   size_t written = 0, within = 0;     // bytes of all parts, and of the first of those that are left
   while (true) {
@@ -29,16 +29,18 @@ size_t WriteAll(int descriptor, std::span<const std::string_view> parts) {
       return written;
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       pollfd room = {.fd = descriptor, .events = POLLOUT, .revents = 0};
-      if (poll(&room, 1, -1) < 0 && errno != EINTR) return written;
+      const int found = poll(&room, 1, patience_ms);
+      if (found == 0) errno = EAGAIN;
+      if (found == 0 || (found < 0 && errno != EINTR)) return written;
     } else if (errno != EINTR) {
       return written;
     }
   }
 }
 
-size_t WriteAll(int descriptor, std::string_view bytes) {
+size_t WriteAll(int descriptor, std::string_view bytes, int patience_ms) {
   const std::string_view parts[] = {bytes};
-  return WriteAll(descriptor, parts);
+  return WriteAll(descriptor, parts, patience_ms);
 }
 
 }  // namespace callout::internal

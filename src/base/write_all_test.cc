@@ -45,6 +45,13 @@ TEST_F(WriteAllTest, AFullPipeThatDoesNotBlockLosesNothing) {
   EXPECT_EQ(written, text.size());
 }
 
+TEST_F(WriteAllTest, PatienceWithAFullPipeEnds) {
+  ASSERT_EQ(fcntl(ends_[1], F_SETFL, O_NONBLOCK), 0);
+  const std::string text(1 << 20, 'x');
+  EXPECT_LT(WriteAll(ends_[1], text, /*patience_ms=*/1), text.size());
+  EXPECT_EQ(errno, EAGAIN);
+}
+
 TEST_F(WriteAllTest, APipeWithoutAReaderEndsIt) {
   const auto before = std::signal(SIGPIPE, SIG_IGN);
   close(ends_[0]);

@@ -20,6 +20,7 @@ namespace {
 
 constexpr const char* kEraseRest = "\x1b[K";
 constexpr size_t kWriteAt = 256 << 10;  // a batch larger than this is written in parts
+constexpr int kPatienceAtExitMs = 1000;
 
 struct Shared {
   Mutex mutex;
@@ -57,7 +58,7 @@ void TextOutput::EndAll() {
   for (const auto& output : outputs) {
     if (output == nullptr || !output->mutex_.try_lock()) continue;  // a thread that ended in the middle of a write
     output->EndReplaced();
-    (void)output->Write();
+    (void)output->Write(kPatienceAtExitMs);
     output->mutex_.unlock();
   }
 }
@@ -112,9 +113,9 @@ Status TextOutput::Flush() {
   return Write();
 }
 
-Status TextOutput::Write() {
+Status TextOutput::Write(int patience_ms) {
   const std::string lines = std::exchange(lines_, {});
-  if (WriteAll(fd_, lines) == lines.size()) return OkStatus();
+  if (WriteAll(fd_, lines, patience_ms) == lines.size()) return OkStatus();
   return InternalError("cannot write to " + what_ + ": " + std::strerror(errno));
 }
 

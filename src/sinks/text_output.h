@@ -37,7 +37,7 @@ class CALLOUT_EXPORT TextOutput {
  private:
   void ShowReplaced() CALLOUT_REQUIRES(mutex_);
   void EndReplaced() CALLOUT_REQUIRES(mutex_);
-  Status Write() CALLOUT_REQUIRES(mutex_);
+  Status Write(int patience_ms = -1) CALLOUT_REQUIRES(mutex_);
   static void EndAll();
 
   const int fd_;

@@ -126,6 +126,7 @@ TEST_P(ReaperDeathTest, ExitAwaitsWhatIsBeingDestroyedAndLeavesTheRest) {
     Reaper::Get().Take({&driver(), nullptr, -1, 0, [](const Driver&, uint64_t) {
                           must_end = began = true;
                           SpinUntil([] { return ProcessIsExiting(); });
+                          std::this_thread::sleep_for(std::chrono::milliseconds(100));  // a driver that takes its time
                           must_end = false;
                         }});
     Reaper::Get().Take({&driver(), nullptr, -1, 0, [](const Driver&, uint64_t) { std::_Exit(3); }});

@@ -63,6 +63,7 @@ Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
 Status Initialize(XLA_FFI_CallFrame* frame, const TapState& state) {
   NoteGpu(DeviceOrdinal(frame));
   TapSite& site = state.site();
+  if (!site.senders.Admits(DeviceOrdinal(frame))) return OkStatus();  // nothing comes from here
   CALLOUT_ASSIGN_OR_RETURN(const auto taps, DeviceTaps::Get().On(DeviceOrdinal(frame)));
   CALLOUT_RETURN_IF_ERROR(taps->Prepare(site.callback->worker()));
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));

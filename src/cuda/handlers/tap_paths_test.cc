@@ -5,12 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <map>
 #include <numeric>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "cuda/driver/graph.h"
 #include "testing/cuda_tap_fixture.h"
 
 namespace callout::internal {
@@ -265,7 +269,9 @@ TEST_F(CudaTapPathsTest, AFailureOnTheWayIsTheTaps) {
   for (const char* call :
        {"cuMemcpyDtoDAsync", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyDtoHAsync", "cuStreamWriteValue32"}) {
     fake()->fail(call, 1, cuda::CUDA_ERROR_INVALID_VALUE);
+    const int waits = fake()->calls("cuStreamSynchronize");
     const Status status = site->Execute(frame);
+    EXPECT_EQ(fake()->calls("cuStreamSynchronize"), waits + 2) << "its program's stream, and the other";
     EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument, call));
     Barrier();  // the next one has room by the side
     ASSERT_THAT(site->Execute(frame), IsOk()) << call;
@@ -273,6 +279,117 @@ TEST_F(CudaTapPathsTest, AFailureOnTheWayIsTheTaps) {
   }
   EXPECT_THAT(sums, SizeIs(5));
   EXPECT_THAT(sums, Each(kMegabyte));
+}
+
+TEST_F(CudaTapPathsTest, WhatThereIsNoMemoryForIsAskedForOnce) {
+  callback_ = Bind();
+  FrameBuilder small = Frame();
+  small.Arg(OnDevice({}, {1.0F}));
+  const auto first = Prepared(small);  // has the ring
+  FrameBuilder frame = Frame();
+  frame.Arg(BytesOnDevice(9 * kMegabyte, 1));
+  const auto site = NewTap(frame);
+  const auto initialize = [&] { ASSERT_THAT(site->Initialize(frame, &callout_v1_cuda_tap_initialize), IsOk()); };
+  fake()->fail("cuMemAlloc", 1, cuda::CUDA_ERROR_OUT_OF_MEMORY);
+  for (int nth = 1; nth <= 2; ++nth) fake()->fail("cuMemHostAlloc", nth, cuda::CUDA_ERROR_OUT_OF_MEMORY);
+  initialize();
+  auto calls = CallsIn(initialize);
+  calls.erase("cuThreadExchangeStreamCaptureMode");
+  EXPECT_THAT(calls, IsEmpty());
+}
+
+TEST_F(CudaTapPathsTest, ADeviceThatSendsNothingPreparesNothing) {
+  callback_ = Bind();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("only_device", 1).Arg(BytesOnDevice(9 * kMegabyte));
+  const auto site = NewTap(frame);
+  EXPECT_THAT(CallsIn([&] { ASSERT_THAT(site->Initialize(frame, &callout_v1_cuda_tap_initialize), IsOk()); }),
+              IsEmpty());
+}
+
+TEST_F(CudaTapPathsTest, PinnedMemoryOfManySizesIsGivenBack) {
+  callback_ = Bind();
+  const std::shared_ptr<cuda::PinnedPool> pool = cuda::PinnedPool::On(0).value();
+  for (size_t megabytes = 40; megabytes < 56; ++megabytes) {
+    FrameBuilder frame = Frame();
+    frame.Arg(BytesOnDevice(megabytes * kMegabyte));
+    (void)Prepared(frame);
+  }
+  EXPECT_LE(pool->kept_bytes(), 512 * kMegabyte);
+}
+
+TEST_F(CudaTapPathsTest, PreparingDoesNotDisturbARecordingOfAnotherThread) {
+  callback_ = Bind();
+  FrameBuilder frame = Frame();
+  frame.StringAttr("leaves", "a\nb\nc\nd").Arg(BytesOnDevice(9 * kMegabyte));
+  for (int i = 0; i < 3; ++i) frame.Arg(OnDevice({}, {1.0F}));
+  const auto site = NewTap(frame);
+  const auto other = CreateStream(device());
+  ASSERT_THAT(other, IsOk());
+  const cuda::ContextScope current(device());
+  const cuda::Driver& driver = device().driver();
+  ASSERT_EQ(driver.StreamBeginCapture(other->get(), cuda::CU_STREAM_CAPTURE_MODE_GLOBAL), cuda::CUDA_SUCCESS);
+  std::thread([&] { EXPECT_THAT(site->Initialize(frame, &callout_v1_cuda_tap_initialize), IsOk()); }).join();
+  cuda::CUgraph graph = nullptr;
+  EXPECT_EQ(driver.StreamEndCapture(other->get(), &graph), cuda::CUDA_SUCCESS);
+  const cuda::Graph recorded(device(), graph);
+}
+
+TEST_F(CudaTapPathsTest, LargeLeavesAmongSmallOnesAreCopied) {
+  callback_ = Bind();
+  std::vector<uint8_t> last;
+  callback_->on_deliver = [&](const Record& record) {
+    for (const callout_buffer& buffer : record.buffers) {
+      last.push_back(static_cast<const uint8_t*>(buffer.data)[buffer.size_bytes - 1]);
+    }
+    return OkStatus();
+  };
+  FrameBuilder frame = Frame();
+  frame.StringAttr("leaves", "a\nb\nc\nd\ne");
+  for (uint8_t value = 1; value <= 5; ++value) frame.Arg(BytesOnDevice(value == 3 ? 2 * kMegabyte : 100, value));
+  const auto site = Prepared(frame);
+  const auto calls = CallsIn([&] { ASSERT_THAT(site->Execute(frame), IsOk()); });
+  EXPECT_EQ(calls.at("cuLaunchKernel"), 1);
+  EXPECT_EQ(calls.at("cuMemcpyDtoDAsync"), 1);
+  Barrier();
+  EXPECT_THAT(last, ElementsAre(1, 2, 3, 4, 5));
+}
+
+TEST_F(CudaTapPathsTest, ManyProgramsSendLargeRecordsAtOnce) {
+  constexpr int kRuns = 20;
+  callback_ = Bind();
+  std::atomic<int> wrong{0};
+  callback_->on_deliver = [&](const Record& record) {
+    const auto* data = static_cast<const uint8_t*>(record.buffers[0].data);
+    const size_t bytes = record.buffers[0].size_bytes;
+    wrong += std::count(data, data + bytes, data[0]) != static_cast<ptrdiff_t>(bytes) ? 1 : 0;
+    return OkStatus();
+  };
+  std::vector<cuda::Stream> streams;
+  std::vector<FrameBuilder> frames;
+  std::vector<std::unique_ptr<FakeSite>> sites;
+  for (uint8_t i = 0; i < 4; ++i) {
+    streams.push_back(CreateStream(device()).value());
+    frames.push_back(Frame());
+    frames.back().Arg(BytesOnDevice(kMegabyte + 64 * i, i));
+    sites.push_back(Prepared(frames.back()));
+    sites.back()->stream = streams.back().get();
+  }
+  std::vector<std::thread> programs;
+  for (size_t i = 0; i < sites.size(); ++i) {
+    programs.emplace_back([&, i] {
+      const cuda::ContextScope current(device());
+      const auto at = cuda::AddressOf(frames[i].arg(0).view().data);
+      for (unsigned char run = 0; run < kRuns; ++run) {
+        ASSERT_EQ(device().driver().MemsetD8Async(at, run, kMegabyte + 64 * i, streams[i].get()), 0);
+        ASSERT_THAT(sites[i]->Execute(frames[i]), IsOk());
+      }
+    });
+  }
+  for (std::thread& program : programs) program.join();
+  Barrier();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(callback_->stats().calls.load(), 4U * kRuns);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace {
 
 constexpr unsigned int kThreads = 256;
 constexpr uint64_t kBytesOfABlock = 64 << 10;
-constexpr unsigned int kMostBlocksOfAPiece = 64;
+constexpr unsigned int kMostBlocksOfAPiece = 16;
 
 // Block (x, y) copies part y of piece x, 16 bytes at a time where both of its addresses are multiples of 16. The oldest
 // PTX that has what it needs: newer drivers compile it.

@@ -3,6 +3,7 @@
 // Which bytes of a ring are taken. They are given back in the order in which they were taken.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace callout::internal {
@@ -12,7 +13,7 @@ class RingSpace {
  public:
   explicit RingSpace(uint64_t bytes) : bytes_(bytes) {}
 
-  /// True if `bytes` are free next to each other. Up to half of the ring is, when nothing is taken.
+  /// True if `bytes` are free next to each other. All of the ring is, when nothing is taken.
   bool Has(uint64_t bytes) const { return used() + Skipped(bytes) + bytes <= bytes_; }
   /// Where they begin. Has(bytes) is true.
   uint64_t Take(uint64_t bytes) {
@@ -23,7 +24,10 @@ class RingSpace {
   /// The end of what was taken last, for Release.
   uint64_t end() const { return taken_; }
   /// Gives back everything before `end`.
-  void Release(uint64_t end) { released_ = end; }
+  void Release(uint64_t end) {
+    released_ = std::max(released_, end);
+    if (used() == 0) taken_ = released_ = (taken_ + bytes_ - 1) / bytes_ * bytes_;  // from the beginning again
+  }
 
   uint64_t used() const { return taken_ - released_; }
   uint64_t bytes() const { return bytes_; }

@@ -2,18 +2,18 @@
 #include "cuda/taps/side_stage.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace callout::internal {
 
 uint64_t SideStage::SizeFor(uint64_t bytes) {
   if (bytes < kFrom || bytes > kMost) return 0;
-  return std::min(2 * bytes, kMost);
+  return std::min(std::bit_ceil(2 * bytes), kMost);  // few sizes, so that it seldom grows
 }
 
 std::shared_ptr<SideStage> SideStage::New(const cuda::Device& device, uint64_t bytes) {
   const uint64_t size = SizeFor(bytes);
-  if (size == 0) return nullptr;
   Result<cuda::DeviceMemory> memory = AllocateDevice(device, size);
   return memory.ok() ? std::make_shared<SideStage>(std::move(memory).value(), size) : nullptr;
 }

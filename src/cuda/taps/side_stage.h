@@ -21,10 +21,10 @@ struct SideStage {
 
   SideStage(cuda::DeviceMemory of_device, uint64_t bytes) : memory(std::move(of_device)), space(bytes) {}
 
-  /// One for two records of `bytes`, or one if two are too much. Null if one is, or if the device has not the memory:
-  /// then records go to the host on their program's stream. May wait for the device: not on a thread that launches.
+  /// One of SizeFor(bytes), which is not 0. Null if the device has not the memory: then records go to the host on their
+  /// program's stream. May wait for the device: not on a thread that launches.
   static std::shared_ptr<SideStage> New(const cuda::Device& device, uint64_t bytes);
-  /// Bytes that such a stage has; 0: there is none.
+  /// Bytes of a stage for records of `bytes`: room for two of them, or one if two are too much; 0 if one is.
   static uint64_t SizeFor(uint64_t bytes);
 
   const cuda::DeviceMemory memory;

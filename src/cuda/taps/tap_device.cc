@@ -39,7 +39,6 @@ TapDevice::~TapDevice() {
   for (Ring& ring : rings_) {
     if (ring.space && ring.entries.empty()) pool_->GiveBack(std::move(ring.memory));
   }
-  for (const uint64_t bytes : reserved_) pool_->Unreserve(bytes);
 }
 
 Status TapDevice::Prepare(Worker worker) {
@@ -48,6 +47,7 @@ Status TapDevice::Prepare(Worker worker) {
     MutexLock lock(mutex_);
     if (ring.space) return OkStatus();
   }
+  const cuda::AsideOfCaptures aside(device().driver());  // other threads may record
   CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedBlock memory, pool_->Take(ring_bytes_));
   MutexLock lock(mutex_);
   if (ring.space) return pool_->GiveBack(std::move(memory)), OkStatus();  // another thread was first

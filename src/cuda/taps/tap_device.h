@@ -13,7 +13,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "base/thread_annotations.h"
 #include "cuda/driver/pinned_pool.h"
@@ -96,7 +95,10 @@ class TapDevice {
     std::optional<RingSpace> space;  // nothing: there is no memory yet
     std::deque<Entry> entries;
     std::shared_ptr<SideStage> stage;  // null: there was no large record
-    uint64_t block_bytes = 0;          // of records that have blocks of their own
+    // The smallest sizes that there was no memory for, of the device's and pinned: it is not asked for again.
+    uint64_t no_stage_from = UINT64_MAX;
+    uint64_t no_block_from = UINT64_MAX;
+    uint64_t block_bytes = 0;  // of records that have blocks of their own
     uint64_t blocked = 0;
     bool is_stuck = false;  // the first entry has arrived, and its queue is full
     uint32_t next_number = 1;
@@ -134,9 +136,9 @@ class TapDevice {
   Status Queue(Entry& entry, TapSite& site, const DeviceSending& sending);
   Status QueueData(Entry& entry, const DeviceSending& sending);
   Status QueueByTheSide(Entry& entry, const DeviceSending& sending);
-  void PrepareStage(Ring& ring, uint64_t bytes);
-  void PrepareBlock(uint64_t bytes);
-  void PrepareGather();
+  void PrepareStage(Ring& ring, uint64_t bytes) CALLOUT_REQUIRES(preparing_);
+  void PrepareBlock(Ring& ring, uint64_t bytes) CALLOUT_REQUIRES(preparing_);
+  void PrepareGather() CALLOUT_REQUIRES(preparing_);
 
   Status Ask() const;
   bool HandOver(Ring& ring);
@@ -158,10 +160,9 @@ class TapDevice {
   std::unique_ptr<const SideStream> side_;
   // Made by the first that prepares for it, and then never changed.
   std::atomic<const LeafGather*> gather_{nullptr};
-  std::unique_ptr<const LeafGather> own_gather_;
   Mutex preparing_;  // before mutex_
+  std::unique_ptr<const LeafGather> own_gather_ CALLOUT_GUARDED_BY(preparing_);
   bool gather_failed_ CALLOUT_GUARDED_BY(preparing_) = false;
-  std::set<uint64_t> reserved_ CALLOUT_GUARDED_BY(preparing_);  // sizes of blocks
 
   mutable Mutex mutex_;
   std::condition_variable_any room_;

@@ -10,10 +10,12 @@ namespace callout::internal {
 
 void TapDevice::PrepareFor(Worker worker, const DeviceSending& sending) {
   const SlotShape shape = ShapeOf(sending);
+  Ring& ring = RingOf(worker);
+  const cuda::AsideOfCaptures aside(device().driver());  // other threads may record
   const MutexLock lock(preparing_);
   if (shape.pieces > 0) PrepareGather();
-  PrepareStage(RingOf(worker), shape.data);
-  if (NeedsBlock(shape.bytes())) PrepareBlock(shape.bytes());
+  if (SideStage::SizeFor(shape.data) > 0) PrepareStage(ring, shape.data);
+  if (NeedsBlock(shape.bytes())) PrepareBlock(ring, shape.bytes());
 }
 
 void TapDevice::PrepareGather() {
@@ -26,19 +28,23 @@ void TapDevice::PrepareGather() {
 }
 
 void TapDevice::PrepareStage(Ring& ring, uint64_t bytes) {
+  std::shared_ptr<SideStage> outgrown;  // let go before there is another, if no record is in it
   {
     MutexLock lock(mutex_);
     if (ring.stage != nullptr && ring.stage->space.bytes() >= SideStage::SizeFor(bytes)) return;
+    if (bytes >= ring.no_stage_from) return;
+    outgrown = std::move(ring.stage);
   }
+  outgrown.reset();
   std::shared_ptr<SideStage> stage = SideStage::New(device(), bytes);
-  if (stage == nullptr) return;
   MutexLock lock(mutex_);
-  ring.stage.swap(stage);
+  if (stage == nullptr) ring.no_stage_from = bytes;
+  ring.stage = std::move(stage);
 }
 
-void TapDevice::PrepareBlock(uint64_t bytes) {
-  if (reserved_.insert(bytes).second) pool_->Reserve(bytes);
-  static_cast<void>(pool_->Prepare(bytes));  // the tap tells what failed, if the program gets there
+// What failed is told by the tap, if the program gets there.
+void TapDevice::PrepareBlock(Ring& ring, uint64_t bytes) {
+  if (bytes < ring.no_block_from && !pool_->Prepare(bytes).ok()) ring.no_block_from = bytes;
 }
 
 // Where the stage has no room, the program waits for its own copy, as the device is behind with earlier ones.
@@ -74,7 +80,7 @@ Status TapDevice::QueueData(Entry& entry, const DeviceSending& sending) {
   const cuda::CUdeviceptr in_slot = entry.on_device + entry.shape.header;
   if (gather != nullptr && (entry.stage != nullptr || entry.shape.data < SideStage::kFrom)) {
     const cuda::CUdeviceptr to = entry.stage != nullptr ? entry.staged : in_slot;
-    return QueueGather(*gather, *entry.slot, entry.shape, entry.on_device, to, sending);
+    return QueueGather(device(), *gather, *entry.slot, entry.shape, entry.on_device, to, sending);
   }
   if (entry.stage == nullptr) return QueueCopies(device(), *entry.slot, sending);
   return QueueCopiesOnDevice(device(), *entry.slot, entry.staged, sending);

@@ -12,7 +12,8 @@ namespace callout::internal {
 namespace {
 
 constexpr uint64_t kAlignment = 64;
-constexpr uint32_t kManyBuffers = 4;  // a launch costs as much as two or three copies
+constexpr uint32_t kManyBuffers = 4;         // a launch costs as much as two or three copies
+constexpr uint64_t kGatheredUpTo = 1 << 20;  // the copies of the driver use all of a device, a piece few of its blocks
 
 // Of the step only the first element counts.
 callout_buffer FirstOf(const callout_buffer& step) {
@@ -57,7 +58,6 @@ SlotShape ShapeOf(const DeviceSending& sending) {
   ForEachBuffer(sending, [&](const callout_buffer& buffer) {
     header += sizeof(callout_buffer) + buffer.rank * sizeof(int64_t);
     shape.data += AlignUp(buffer.size_bytes, kAlignment);
-    shape.largest = std::max(shape.largest, uint64_t{buffer.size_bytes});
     if (buffer.size_bytes > 0) ++shape.pieces;
   });
   if (shape.pieces < kManyBuffers) shape.pieces = 0;
@@ -101,16 +101,21 @@ Status QueueCopiesOnDevice(const cuda::Device& device, const TapSlot& slot, cuda
   });
 }
 
-Status QueueGather(const LeafGather& gather, TapSlot& slot, const SlotShape& shape, cuda::CUdeviceptr on_device,
-                   cuda::CUdeviceptr data, const DeviceSending& sending) {
+Status QueueGather(const cuda::Device& device, const LeafGather& gather, TapSlot& slot, const SlotShape& shape,
+                   cuda::CUdeviceptr on_device, cuda::CUdeviceptr data, const DeviceSending& sending) {
   char* const pieces = slot.data - shape.pieces * sizeof(CopiedPiece);
-  auto* next = reinterpret_cast<CopiedPiece*>(pieces);
+  auto* const first = reinterpret_cast<CopiedPiece*>(pieces);
+  uint32_t count = 0;
+  uint64_t largest = 0;
   CALLOUT_RETURN_IF_ERROR(ForEachCopy(slot, sending, [&](uint64_t at, cuda::CUdeviceptr from, size_t bytes) {
-    *next++ = {.to = data + at, .from = from, .bytes = bytes};
+    if (bytes > kGatheredUpTo) return CopyOnDevice(device, sending.stream, data + at, from, bytes, "");
+    first[count++] = {.to = data + at, .from = from, .bytes = bytes};
+    largest = std::max<uint64_t>(largest, bytes);
     return OkStatus();
   }));
+  if (count == 0) return OkStatus();
   const auto at = static_cast<uint64_t>(pieces - reinterpret_cast<char*>(&slot));
-  return gather.Queue(sending.stream, on_device + at, shape.pieces, shape.largest);
+  return gather.Queue(sending.stream, on_device + at, count, largest);
 }
 
 Status QueueArrival(const cuda::Device& device, TapSlot& slot, cuda::CUdeviceptr on_device, cuda::CUstream stream,

@@ -2,7 +2,7 @@
 //
 // A record on its way from a device, in pinned host memory:
 //
-//   TapSlot | callout_buffer x n | int64 dims | CopiedPiece x n, of many | pad | data of each buffer, 64-byte aligned
+//   TapSlot | callout_buffer x n | int64 dims | pad | CopiedPiece x n, of many | data of each buffer, 64-byte aligned
 //
 // The host writes everything up to the data, the device the data and then, behind it in its stream, `arrived`.
 #pragma once
@@ -35,10 +35,9 @@ enum class Publication {
 
 /// The bytes of a slot.
 struct SlotShape {
-  uint64_t header = 0;   ///< Before the data.
-  uint64_t data = 0;     ///< Of all buffers, each padded to 64.
-  uint64_t largest = 0;  ///< Of the data of one buffer.
-  uint32_t pieces = 0;   ///< Buffers that have data, if they are enough for one launch to be less than a copy for each.
+  uint64_t header = 0;  ///< Before the data.
+  uint64_t data = 0;    ///< Of all buffers, each padded to 64.
+  uint32_t pieces = 0;  ///< Buffers that have data, if they are enough for one launch to be less than a copy for each.
 
   uint64_t bytes() const { return header + data; }
 };
@@ -84,10 +83,11 @@ Status QueueCopies(const cuda::Device& device, TapSlot& slot, const DeviceSendin
 Status QueueCopiesOnDevice(const cuda::Device& device, const TapSlot& slot, cuda::CUdeviceptr data,
                            const DeviceSending& sending);
 
-/// Queues one launch that copies all buffers to `data`, which is laid out as the slot's data, or is where the device
-/// sees that. For a shape with pieces; `on_device` is where the device sees the slot.
-Status QueueGather(const LeafGather& gather, TapSlot& slot, const SlotShape& shape, cuda::CUdeviceptr on_device,
-                   cuda::CUdeviceptr data, const DeviceSending& sending);
+/// Queues one launch that copies the buffers to `data`, which is laid out as the slot's data, or is where the device
+/// sees that; and a copy for each that is so large that a copy is faster. For a shape with pieces; `on_device` is where
+/// the device sees the slot.
+Status QueueGather(const cuda::Device& device, const LeafGather& gather, TapSlot& slot, const SlotShape& shape,
+                   cuda::CUdeviceptr on_device, cuda::CUdeviceptr data, const DeviceSending& sending);
 
 /// Queues that `slot.arrived` becomes `slot.number`; `on_device` is where the device sees the slot. Where the device
 /// has no writes of streams, `publication` becomes kHostFunction.
