@@ -47,6 +47,7 @@ if _typing.TYPE_CHECKING:
     from ._export.export import export as export
     from ._export.export import exported_names as exported_names
     from ._measuring.profile import profile as profile
+    from ._measuring.stats import report as report
     from ._measuring.stats import stats as stats
     from ._native.headers import cmake_dir as cmake_dir
     from ._native.headers import include_dir as include_dir
@@ -85,6 +86,7 @@ _NAMES = {
     "export": "._export.export",
     "exported_names": "._export.export",
     "profile": "._measuring.profile",
+    "report": "._measuring.stats",
     "stats": "._measuring.stats",
     "barrier_wait": "._runtime.barrier",
     "jit": "._runtime.jit",

@@ -36,6 +36,7 @@ __all__ = [
     "register_ffi_target",
     "register_ffi_target_as_batch_partitionable",
     "register_ffi_type",
+    "register_ffi_type_id",
 ]
 
 abstract_token: Any = _jax_compat.abstract_token()
@@ -100,6 +101,29 @@ def register_ffi_target(
         _signatures.pop(name, None)
     else:
         _signatures[name] = parsed
+
+
+def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
+    """`jax.ffi.register_ffi_type_id`, which raises ValueError there too: `register_ffi_type` has taken its place.
+
+    Args:
+        name: as in JAX.
+        obj: as in JAX.
+        platform: as in JAX.
+
+    Raises:
+        ValueError: always.
+
+    Example:
+        >>> callout.ffi.register_ffi_type_id("state", None)
+        Traceback (most recent call last):
+        ValueError: ...
+    """
+    del obj, platform
+    raise ValueError(
+        f"callout.ffi.register_ffi_type_id: no jaxlib that callout runs with takes the id of type '{name}' alone; "
+        "register_ffi_type takes a dict of 'type_id' and 'type_info'"
+    )
 
 
 def register_ffi_target_as_batch_partitionable(name: str) -> None:

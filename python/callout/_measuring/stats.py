@@ -193,3 +193,20 @@ def _reset() -> None:
 
 
 stats.reset = _reset  # type: ignore[attr-defined]
+
+
+def report() -> Report:
+    """What the counters since the begin of the process say: `print(callout.report())`.
+
+    Names the callbacks that take the time, queues that made programs wait or lost records, and what to change.
+    `profile.report()` says more, of what a profile saw. Thread-safe.
+
+    Returns:
+        An object whose `str()` is the text; `findings` has what it found, `facts` the numbers.
+
+    Example:
+        >>> report = callout.report()
+        >>> isinstance(str(report), str)
+        True
+    """
+    return stats().report()

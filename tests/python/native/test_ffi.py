@@ -327,3 +327,8 @@ def test_other_results_of_calls_are_no_keys():
 
 def test_the_type_of_tokens_is_public():
     assert ffi.abstract_token is _jax_compat.abstract_token()
+
+
+def test_ids_of_types_are_registered_with_the_type():
+    with pytest.raises(ValueError, match="takes the id of type 'mine' alone"):
+        ffi.register_ffi_type_id("mine", None)

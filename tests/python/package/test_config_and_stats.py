@@ -209,6 +209,7 @@ def test_public_names():
         "jit",
         "stats",
         "profile",
+        "report",
         "export",
         "exported_names",
         "config",
