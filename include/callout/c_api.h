@@ -332,8 +332,9 @@ typedef struct callout_execute_options {
 
 /// Runs it on its devices and Blocks until all are done. `arguments`: `num_arguments` a device, one device after the
 /// other. `outputs`: room for `num_outputs` arrays, which must be all: num_devices * num_outputs, one device after the
-/// other. `options` may be null. Errors: INVALID_ARGUMENT for other numbers or arrays of another client; the
-/// callback's, with its own code and text; else the plugin's own.
+/// other; of a program for several shapes, those that the program for these arguments has. `options` may be null.
+/// Errors: INVALID_ARGUMENT for other numbers or arrays of another client; the callback's, with its own code and text;
+/// else the plugin's own.
 CALLOUT_C_STATUS callout_execute(const callout_executable* executable, callout_array* const* arguments,
                                  size_t num_arguments, const callout_execute_options* options, callout_array** outputs,
                                  size_t num_outputs) CALLOUT_C_NOEXCEPT;

@@ -3,6 +3,8 @@
 // Running executables through callout/c_api.h.
 #include <chrono>
 #include <cstddef>
+#include <memory>
+#include <utility>
 
 #include "base/deadline.h"
 #include "c_api/edge.h"
@@ -16,12 +18,45 @@ namespace {
 
 using Arguments = std::vector<std::vector<const pjrt::Buffer*>>;
 
+// What the options give to the run, told that it is not needed any more unless a run takes it over.
+class GivenContext {
+ public:
+  explicit GivenContext(const callout_execute_options* options) noexcept {
+    if (options == nullptr || options->struct_size < offsetof(callout_execute_options, context) + 2 * sizeof(void*))
+      return;
+    context_ = options->context;
+    destroy_ = options->context_destroy;
+  }
+  ~GivenContext() {
+    if (destroy_ != nullptr) destroy_(context_);
+  }
+  GivenContext(const GivenContext&) = delete;
+  GivenContext& operator=(const GivenContext&) = delete;
+
+  std::shared_ptr<void> Share() {
+    void (*const destroy)(void*) = std::exchange(destroy_, nullptr);
+    return {context_, [destroy](void* context) {
+              if (destroy != nullptr) destroy(context);
+            }};
+  }
+
+ private:
+  void* context_ = nullptr;
+  void (*destroy_)(void* context) = nullptr;
+};
+
 struct Run {
   const callout_executable& executable;
   callout_array* const* arguments;
   size_t num_arguments;  // a device
   const callout_execute_options* options;
+  GivenContext& context;
 };
+
+Status WrongOutputs(size_t expected, size_t got) {
+  return InvalidArgument("callout_execute: the program has " + std::to_string(expected) +
+                         " outputs on all devices, there is room for " + std::to_string(got));
+}
 
 Result<Arguments> ReadArguments(const char* function, const Run& run) {
   Arguments all(run.executable.executable.num_devices());
@@ -43,11 +78,7 @@ Result<pjrt::Execution> Start(const char* function, const Run& run) {
       const callout_execute_options known,
       internal::ReadOptions(function, run.options, offsetof(callout_execute_options, timeout_seconds)));
   pjrt::ExecuteOptions options{.run_id = known.run_id};
-  if (known.context_destroy != nullptr) {
-    options.context = std::shared_ptr<void>(known.context, known.context_destroy);
-  } else {
-    options.context = std::shared_ptr<void>(known.context, [](void*) {});
-  }
+  options.context = run.context.Share();
   CALLOUT_ASSIGN_OR_RETURN(const Arguments arguments, ReadArguments(function, run));
   if (known.donated_inputs != nullptr) {
     options.donated_inputs.assign(known.donated_inputs, known.donated_inputs + known.num_donated);
@@ -76,14 +107,16 @@ Result<double> ReadTimeout(const callout_execute_options* options) {
   return known.timeout_seconds > 0 ? internal::ClampTimeout(known.timeout_seconds) : -1.0;
 }
 
-// All or nothing.
-Status Take(const callout_executable& executable, pjrt::Execution execution, callout_array** outputs) {
+// All or nothing. A program for several shapes may have made other numbers of outputs than its first has.
+Status Take(const callout_executable& executable, pjrt::Execution execution, callout_array** outputs,
+            size_t num_outputs) {
   std::vector<std::unique_ptr<callout_array>> arrays;
   for (std::vector<pjrt::Buffer>& of_device : execution.outputs) {
     for (pjrt::Buffer& output : of_device) {
       arrays.emplace_back(internal::NewHandle<callout_array>(executable.client, std::move(output)));
     }
   }
+  if (arrays.size() != num_outputs) return WrongOutputs(arrays.size(), num_outputs);
   for (std::unique_ptr<callout_array>& array : arrays) *outputs++ = array.release();
   return OkStatus();
 }
@@ -94,18 +127,17 @@ callout_status* callout_execute(const callout_executable* executable, callout_ar
                                 size_t num_arguments, const callout_execute_options* options, callout_array** outputs,
                                 size_t num_outputs) noexcept {
   const char* const function = __func__;
+  GivenContext context(options);
   return GuardC(function, {{executable, "executable"}}, [&]() -> Status {
+    const bool is_for_several_shapes = !executable->executable.shapes().empty();
     const size_t expected = executable->executable.num_devices() * executable->executable.num_outputs();
-    if (num_outputs != expected) {
-      return InvalidArgument("callout_execute: the program has " + std::to_string(expected) +
-                             " outputs on all devices, there is room for " + std::to_string(num_outputs));
-    }
-    if (outputs == nullptr && expected > 0) return InvalidArgument("callout_execute: outputs is null");
+    if (!is_for_several_shapes && num_outputs != expected) return WrongOutputs(expected, num_outputs);
+    if (outputs == nullptr && num_outputs > 0) return InvalidArgument("callout_execute: outputs is null");
     CALLOUT_ASSIGN_OR_RETURN(pjrt::Execution execution,
-                             Start(function, {*executable, arguments, num_arguments, options}));
+                             Start(function, {*executable, arguments, num_arguments, options, context}));
     CALLOUT_ASSIGN_OR_RETURN(const double seconds, ReadTimeout(options));
     CALLOUT_RETURN_IF_ERROR(WaitFor(execution, seconds));
-    return Take(*executable, std::move(execution), outputs);
+    return Take(*executable, std::move(execution), outputs, num_outputs);
   });
 }
 
@@ -113,9 +145,10 @@ callout_status* callout_execution_start(const callout_executable* executable, ca
                                         size_t num_arguments, const callout_execute_options* options,
                                         callout_execution** out) noexcept {
   const char* const function = __func__;
+  GivenContext context(options);
   return GuardC(function, {{executable, "executable"}, {out, "out"}}, [&]() -> Status {
     CALLOUT_ASSIGN_OR_RETURN(pjrt::Execution execution,
-                             Start(function, {*executable, arguments, num_arguments, options}));
+                             Start(function, {*executable, arguments, num_arguments, options, context}));
     *out = internal::NewHandle<callout_execution>(executable->client, std::move(execution));
     return OkStatus();
   });

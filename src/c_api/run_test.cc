@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Clients, programs and runs of callout/c_api.h.
+#include "c_api/handles.h"
 #include "testing/c_api_fixture.h"
 #include "testing/spin.h"
 
@@ -95,6 +96,36 @@ TEST_F(CApiRunTest, CallsClosuresAndLetsGoOfThem) {
   callout_executable_destroy(executable);
   EXPECT_EQ(one.destroyed, 1);
   EXPECT_EQ(ten.destroyed, 1);
+}
+
+// A program's file may say that it returns more arrays for one shape than for another.
+TEST_F(CApiRunTest, OutputsOfAnotherShapeMustFitTheirRoom) {
+  const auto copies_of = [](int size, int copies) {
+    const std::string type = "tensor<" + std::to_string(size) + "xf32>";
+    std::string types, values;
+    for (int i = 0; i < copies; ++i) {
+      types += (i == 0 ? "" : ", ") + type;
+      values += i == 0 ? "%x" : ", %x";
+    }
+    pjrt::Program program{"module @copies {\nfunc.func public @main(%x: " + type + ") -> (" + types + ") {\nreturn " +
+                          values + " : " + types + "\n}\n}\n"};
+    program.shapes = "b=" + std::to_string(size);
+    return program;
+  };
+  callout_program program{copies_of(3, 1)};
+  program.program.others = {copies_of(4, 2)};
+  callout_executable* executable = nullptr;
+  ASSERT_THAT(Take(callout_compile(client_, &program, nullptr, &executable)), IsOk());
+  callout_array* x = Array();
+  callout_array* outputs[2] = {};
+  EXPECT_THAT(Take(callout_execute(executable, &x, 1, nullptr, outputs, 1)),
+              StatusIs(StatusCode::kInvalidArgument, "has 2 outputs on all devices, there is room for 1"));
+  EXPECT_EQ(outputs[0], nullptr);
+  ASSERT_THAT(Take(callout_execute(executable, &x, 1, nullptr, outputs, 2)), IsOk());
+  EXPECT_EQ(ToHost(outputs[1]), (Values{1, 2, 3, 4}));
+  for (callout_array* output : outputs) callout_array_destroy(output);
+  callout_array_destroy(x);
+  callout_executable_destroy(executable);
 }
 
 TEST_F(CApiRunTest, AnArgumentCanBeDonated) {

@@ -3,8 +3,8 @@
 
 #include <array>
 #include <atomic>
-#include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "base/thread_annotations.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 struct Part {
   Mutex mutex;
-  std::unordered_map<int64_t, void*> contexts CALLOUT_GUARDED_BY(mutex);
+  std::unordered_map<int64_t, SeenRun> runs CALLOUT_GUARDED_BY(mutex);
 };
 
 struct RunContexts {
@@ -22,7 +22,7 @@ struct RunContexts {
   std::atomic<uint32_t> next{0};
   std::array<Part, 16> parts;
 
-  Part& PartOf(int64_t run_id) { return parts[static_cast<uint64_t>(run_id) % parts.size()]; }
+  Part& PartOf(int64_t launch_id) { return parts[static_cast<uint64_t>(launch_id) % parts.size()]; }
 };
 
 RunContexts& GetContexts() {
@@ -30,47 +30,38 @@ RunContexts& GetContexts() {
   return *contexts;
 }
 
-bool Add(RunContexts& contexts, int64_t run_id, void* given) {
-  Part& part = contexts.PartOf(run_id);
-  MutexLock lock(part.mutex);
-  if (!part.contexts.emplace(run_id, given).second) return false;
-  contexts.count.fetch_add(1);
-  return true;
-}
-
 }  // namespace
 
-Result<std::shared_ptr<RunContext>> RunContext::Open(std::shared_ptr<void> given, int32_t run_id) {
+RunContext::RunContext(std::shared_ptr<void> given, int32_t run_id) : given_(std::move(given)) {
   RunContexts& contexts = GetContexts();
-  void* const pointer = given.get();
-  if (run_id != 0) {
-    if (Add(contexts, run_id, pointer)) return std::shared_ptr<RunContext>(new RunContext(std::move(given), run_id));
-    return InvalidArgument("callout: another run with run_id " + std::to_string(run_id) +
-                           " has a context and goes on; leave run_id 0, or give each run its own");
-  }
-  constexpr uint32_t kFirst = 1U << 30;  // hosts' own numbers are smaller
   for (;;) {
-    const auto chosen = static_cast<int32_t>(kFirst + contexts.next.fetch_add(1) % kFirst);
-    if (Add(contexts, chosen, pointer)) return std::shared_ptr<RunContext>(new RunContext(std::move(given), chosen));
+    const uint32_t drawn = contexts.next.fetch_add(1) % uint32_t{kFirst};
+    launch_id_ = kFirst + static_cast<int32_t>(drawn);
+    Part& part = contexts.PartOf(launch_id_);
+    MutexLock lock(part.mutex);
+    const SeenRun seen = {given_.get(), run_id == 0 ? launch_id_ : int64_t{run_id}};
+    if (!part.runs.emplace(launch_id_, seen).second) continue;  // a run that has gone on for 2^30 others
+    contexts.count.fetch_add(1);
+    return;
   }
 }
 
 RunContext::~RunContext() {
   RunContexts& contexts = GetContexts();
-  Part& part = contexts.PartOf(run_id_);
+  Part& part = contexts.PartOf(launch_id_);
   MutexLock lock(part.mutex);
-  part.contexts.erase(run_id_);
+  part.runs.erase(launch_id_);
   contexts.count.fetch_sub(1);
 }
 
-void* ContextOfRun(int64_t run_id) {
+SeenRun FindRun(int64_t launch_id) {
   RunContexts& contexts = GetContexts();
   if (contexts.count.load() == 0) [[likely]]
-    return nullptr;
-  Part& part = contexts.PartOf(run_id);
+    return {nullptr, launch_id};
+  Part& part = contexts.PartOf(launch_id);
   MutexLock lock(part.mutex);
-  const auto it = part.contexts.find(run_id);
-  return it == part.contexts.end() ? nullptr : it->second;
+  const auto it = part.runs.find(launch_id);
+  return it == part.runs.end() ? SeenRun{nullptr, launch_id} : it->second;
 }
 
 }  // namespace callout::internal

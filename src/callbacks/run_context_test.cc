@@ -1,40 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callbacks/run_context.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "testing/status_matchers.h"
+#include <memory>
 
 namespace callout::internal {
 namespace {
 
-TEST(RunContextTest, IsFoundByItsNumberWhileItLives) {
+TEST(RunContextTest, IsFoundByTheNumberOfItsLaunchWhileItLives) {
   const auto one = std::make_shared<int>(1), two = std::make_shared<int>(2);
-  auto first = RunContext::Open(one, 0);
-  auto second = RunContext::Open(two, 0);
-  ASSERT_THAT(first, IsOk());
-  ASSERT_THAT(second, IsOk());
-  const int32_t first_id = (*first)->run_id(), second_id = (*second)->run_id();
-  EXPECT_NE(first_id, second_id);
-  EXPECT_EQ(ContextOfRun(first_id), one.get());
-  EXPECT_EQ(ContextOfRun(second_id), two.get());
-  EXPECT_EQ(ContextOfRun(7), nullptr);
-  (*first).reset();
+  auto first = std::make_unique<RunContext>(one, 0);
+  const RunContext second(two, 7);
+  const int32_t first_id = first->launch_id();
+  EXPECT_NE(first_id, second.launch_id());
+  EXPECT_EQ(FindRun(first_id).context, one.get());
+  EXPECT_EQ(FindRun(first_id).id, first_id);
+  EXPECT_EQ(FindRun(second.launch_id()).context, two.get());
+  EXPECT_EQ(FindRun(second.launch_id()).id, 7);
+  EXPECT_EQ(FindRun(7).context, nullptr) << "a run without a context, which its host calls the same";
+  EXPECT_EQ(FindRun(7).id, 7);
+  first.reset();
   EXPECT_EQ(one.use_count(), 1);
-  EXPECT_EQ(ContextOfRun(first_id), nullptr);
-  EXPECT_EQ(ContextOfRun(second_id), two.get());
+  EXPECT_EQ(FindRun(first_id).context, nullptr);
+  EXPECT_EQ(FindRun(second.launch_id()).context, two.get());
 }
 
-TEST(RunContextTest, ANumberIsRefusedOnlyWhileItIsTaken) {
-  auto first = RunContext::Open(std::make_shared<int>(1), 7);
-  ASSERT_THAT(first, IsOk());
-  EXPECT_THAT(
-      RunContext::Open(std::make_shared<int>(2), 7),
-      StatusIs(StatusCode::kInvalidArgument,
-               "another run with run_id 7 has a context and goes on; leave run_id 0, or give each run its own"));
-  (*first).reset();
-  EXPECT_THAT(RunContext::Open(std::make_shared<int>(2), 7), IsOk());
+TEST(RunContextTest, TwoRunsMayHaveOneNumberOfTheirHosts) {
+  const auto one = std::make_shared<int>(1), two = std::make_shared<int>(2);
+  const RunContext first(one, -5), second(two, -5);
+  EXPECT_TRUE(RunContext::IsLaunchId(first.launch_id()));
+  EXPECT_EQ(FindRun(first.launch_id()).context, one.get());
+  EXPECT_EQ(FindRun(second.launch_id()).context, two.get());
+  EXPECT_EQ(FindRun(first.launch_id()).id, -5);
 }
 
 }  // namespace

@@ -53,6 +53,11 @@ void ArgumentTypes::Read(const pjrt::LoadedExecutable& executable) {
   output_tags_.store(&outputs_, std::memory_order_release);
 }
 
+bool ArgumentTypes::AreKnown(const pjrt::LoadedExecutable& executable) {
+  std::call_once(read_, [&] { Read(executable); });
+  return known_;
+}
+
 Status ArgumentTypes::CheckDonated(std::span<const int64_t> donated, size_t num_arguments,
                                    const pjrt::LoadedExecutable& executable) {
   std::call_once(read_, [&] { Read(executable); });

@@ -23,6 +23,8 @@ class ArgumentTypes {
   /// InvalidArgument for the number of no argument, and of one that the program cannot take over (which is not known
   /// where `executable` does not tell).
   Status CheckDonated(std::span<const int64_t> donated, size_t num_arguments, const pjrt::LoadedExecutable& executable);
+  /// False where `executable` does not tell.
+  bool AreKnown(const pjrt::LoadedExecutable& executable);
   /// The tag (type_tag.h) of an output; 0 as long as Check was not called, or does not know.
   uint64_t OutputTag(size_t output) const {
     const std::vector<uint64_t>* tags = output_tags_.load(std::memory_order_acquire);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/log.h"
 #include "executables/argument_types.h"
 #include "executables/executable_launch.h"
 #include "pjrt/pjrt_abi.h"
@@ -77,9 +78,9 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
   run.launch_id = options.run_id;
   run.non_donatable_input_indices = launch.kept.data();
   run.num_non_donatable_input_indices = num_kept;
-  if (options.context != nullptr) {
-    CALLOUT_ASSIGN_OR_RETURN(launch.context, internal::RunContext::Open(options.context, options.run_id));
-    run.launch_id = launch.context->run_id();
+  if (options.context != nullptr || internal::RunContext::IsLaunchId(options.run_id)) {
+    launch.context = std::make_shared<internal::RunContext>(options.context, options.run_id);
+    run.launch_id = launch.context->launch_id();
   }
   if (transfers_ != nullptr) launch.transfers = transfers_->Run(run);
   PjrtArgs<PJRT_LoadedExecutable_Execute_Args> args;
@@ -92,7 +93,12 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
   args.device_complete_events = launch.events.data();
   if (launch.runner) args.execute_device = launch.runner.device();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_Execute, args));
-  return launch.borrowed.empty() ? OkStatus() : DeleteDonated(arguments, options, launch);
+  if (launch.borrowed.empty()) return OkStatus();
+  // It runs, and its callbacks see what the launch keeps: nothing from here on may be its error.
+  if (const Status deleted = DeleteDonated(arguments, options, launch); !deleted.ok()) {
+    internal::Log(internal::LogLevel::kWarning, "callout: a donated input stays: " + std::string(deleted.message()));
+  }
+  return OkStatus();
 }
 
 std::vector<Buffer> LoadedExecutable::TakeOutputs(Launch& launch, size_t device) const {

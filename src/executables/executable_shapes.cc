@@ -55,6 +55,12 @@ Result<const LoadedExecutable*> LoadedExecutable::Choose(std::span<const std::ve
     }
   }
   if (arguments.size() != num_devices_) return this;  // which says so
+  for (const LoadedExecutable* each : for_shapes()) {
+    if (each->argument_types_->AreKnown(*each)) continue;
+    return Unimplemented("callout: the program '" + name() +
+                         "' was exported for several shapes, and the plugin does not "
+                         "tell which of them an executable takes");
+  }
   const internal::PjrtApi& api = client()->plugin().api();
   if (argument_types_->Check(arguments, *this, api).ok()) return this;
   for (const LoadedExecutable& other : others_) {

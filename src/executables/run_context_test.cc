@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <future>
+#include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "callout/c_api.h"
 #include "callout/pjrt/executable.h"
@@ -126,21 +130,35 @@ TEST_F(ContextOfARunTest, AContextOutlivesATimeoutAndGoesWithTheRun) {
   EXPECT_EQ(gone.get_future().wait_for(kForEver), std::future_status::ready);
 }
 
-TEST_F(ContextOfARunTest, ANumberOfARunThatGoesOnIsRefusedForAnotherContext) {
+// Also one that goes on, and one that a run without a context has.
+TEST_F(ContextOfARunTest, RunsWithOneNumberSeeTheirOwn) {
   std::promise<void> opened;
+  std::mutex mutex;
+  std::vector<std::pair<int64_t, void*>> seen;
   const LoadedExecutable executable =
-      Compile(testdata::ProductThenCall("f", 128), "f", [met = opened.get_future().share()](const Call& /*call*/) {
+      Compile(testdata::ProductThenCall("f", 128), "f", [&, met = opened.get_future().share()](const Call& call) {
         if (met.wait_for(kForEver) != std::future_status::ready) return InternalError("nobody opens");
+        const std::lock_guard lock(mutex);
+        seen.emplace_back(call.run_id(), call.context());
         return OkStatus();
       });
   const Buffer x = Filled({128, 128});
   const std::vector<const Buffer*> arguments = {&x};
-  const ExecuteOptions options{.run_id = 9, .context = std::make_shared<int>(1)};
-  auto first = executable.Execute({&arguments, 1}, options);
-  ASSERT_THAT(first, IsOk());
-  EXPECT_THAT(executable.Run({&x}, options), StatusIs(StatusCode::kInvalidArgument, "run_id 9 has a context"));
-  opened.set_value();
-  EXPECT_THAT(first->Wait(), IsOk());
+  const auto one = std::make_shared<int>(1), two = std::make_shared<int>(2);
+  for (const int32_t run_id : {9, -5, INT32_MAX}) {
+    std::vector<Execution> started;
+    for (const std::shared_ptr<void>& given : std::vector<std::shared_ptr<void>>{one, two, nullptr}) {
+      auto execution = executable.Execute({&arguments, 1}, {.run_id = run_id, .context = given});
+      ASSERT_THAT(execution, IsOk());
+      started.push_back(std::move(execution).value());
+    }
+    if (run_id == 9) opened.set_value();
+    for (Execution& execution : started) EXPECT_THAT(execution.Wait(), IsOk());
+    EXPECT_THAT(seen, ::testing::UnorderedElementsAre(std::pair<int64_t, void*>(run_id, one.get()),
+                                                      std::pair<int64_t, void*>(run_id, two.get()),
+                                                      std::pair<int64_t, void*>(run_id, nullptr)));
+    seen.clear();
+  }
 }
 
 TEST_F(ContextOfARunTest, ATapHasNone) {
@@ -197,6 +215,15 @@ TEST_F(CApiRunTest, AContextOfARunIsSeenAndDestroyedOnce) {
               StatusIs(StatusCode::kInvalidArgument, "argument 0 of device 0 is null"));
   EXPECT_EQ(request.seen, 1);
   EXPECT_EQ(request.destroyed, 2);  // what was not started
+  callout_execution* execution = nullptr;
+  for (callout_status* refused :
+       {callout_execute(nullptr, &x, 1, &options, &y, 1), callout_execute(executable, &x, 1, &options, &y, 2),
+        callout_execute(executable, &x, 1, &options, nullptr, 1),
+        callout_execution_start(executable, &x, 1, &options, nullptr),
+        callout_execution_start(nullptr, &x, 1, &options, &execution)}) {
+    EXPECT_FALSE(Take(refused).ok());
+  }
+  EXPECT_EQ(request.destroyed, 7);
   callout_array_destroy(x);
   callout_executable_destroy(executable);
   callout_callback_destroy(callback);

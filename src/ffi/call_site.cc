@@ -51,12 +51,13 @@ Status CallSite::Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> a
   call.num_results = static_cast<uint32_t>(results.size());
   call.args = args.data();
   call.results = results.data();
-  call.run_id = RunId(frame);
+  const SeenRun run = FindRun(RunId(frame));
+  call.run_id = run.id;
   call.device_ordinal = device_ >= 0 ? device_ : DeviceOrdinal(frame);
   call.error_context = frame;
   call.attributes = attributes_.view().data();
   call.num_attributes = static_cast<uint32_t>(attributes_.view().size());
-  call.context = ContextOfRun(call.run_id);
+  call.context = run.context;
   // Taps before this call in program order are heard before it.
   if (ordered_) Delivery::Get().DrainDevice(*callback_, call.device_ordinal, call.run_id);
   if (!deferred_) [[likely]]

@@ -5,6 +5,7 @@
 
 #include "base/small_buffer.h"
 #include "callbacks/invoke.h"
+#include "callbacks/run_context.h"
 #include "delivery/delivery.h"
 #include "ffi/deferral.h"
 #include "ffi/handlers.h"
@@ -25,7 +26,7 @@ Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const cal
   const Status status =
       Delivery::Get().Push(site, {.buffers = operands.value(),
                                   .device_ordinal = device_ordinal,
-                                  .run_id = RunId(frame),
+                                  .run_id = FindRun(RunId(frame)).id,
                                   .step = operands.step() ? FirstInteger(*operands.step()) : std::nullopt});
   if (status.ok()) [[likely]]
     return OkStatus();

@@ -135,8 +135,9 @@ Result<std::vector<std::vector<std::byte>>> HostTransferContext::CallOnce(std::v
   call.num_results = static_cast<uint32_t>(results.size());
   call.args = args.data();
   call.results = results.data();
-  call.run_id = run_id_;
-  call.context = ContextOfRun(run_id_);
+  const SeenRun run = FindRun(run_id_);
+  call.run_id = run.id;
+  call.context = run.context;
   call.device_ordinal = device_ordinal_;
   CALLOUT_RETURN_IF_ERROR(Invoke(*callback_, call));
   return filled;

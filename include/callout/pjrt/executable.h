@@ -62,8 +62,7 @@ struct ExecuteOptions {
   /// How long Run waits; 0: until it is done. Nothing is cancelled: what was started goes on.
   std::chrono::nanoseconds timeout{0};
   /// What callbacks see as Call::context: a request, a deadline, a user. Kept until the run is done, also when
-  /// `timeout` is over earlier; then dropped, on any thread. Runs that go on at once and have one must not have the
-  /// same `run_id`. Null: none.
+  /// `timeout` is over earlier; then dropped, on any thread. Null: none.
   std::shared_ptr<void> context = {};
 };
 

@@ -13,6 +13,7 @@
 #include "base/thread_annotations.h"
 #include "callbacks/in_flight.h"
 #include "callbacks/invoke.h"
+#include "callbacks/run_context.h"
 #include "cuda/driver/resources.h"
 #include "cuda/handlers/device_results.h"
 #include "cuda/handlers/recorded_calls.h"
@@ -127,7 +128,9 @@ Status Execute(XLA_FFI_CallFrame* frame, BufferState& state, bool capturable) {
   SmallBuffer<callout_buffer, 16> args(static_cast<size_t>(frame->args.size));
   SmallBuffer<callout_buffer, 8> results(static_cast<size_t>(frame->rets.size));
   CALLOUT_RETURN_IF_ERROR(DecodeFrame(*frame, args.data(), results.data(), call));
-  call.run_id = RunId(frame);
+  const SeenRun run = FindRun(RunId(frame));
+  call.run_id = run.id;
+  call.context = run.context;
   call.error_context = frame;
   call.attributes = state.attributes().data();
   call.num_attributes = static_cast<uint32_t>(state.attributes().size());

@@ -7,6 +7,7 @@
 #include "base/small_buffer.h"
 #include "callbacks/in_flight.h"
 #include "callbacks/invoke.h"
+#include "callbacks/run_context.h"
 #include "cuda/handlers/device_results.h"
 #include "cuda/taps/device_taps.h"
 #include "ffi/handlers.h"
@@ -29,7 +30,7 @@ Status WithSending(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std
                            .step = operands.step(),
                            .stream = stream,
                            .device_ordinal = DeviceOrdinal(frame),
-                           .run_id = RunId(frame)});
+                           .run_id = FindRun(RunId(frame)).id});
 }
 
 Status Take(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<const callout_buffer> args) {
