@@ -316,3 +316,55 @@ def test_exported_programs_carry_their_places():
 def test_constants_of_other_signs_are_other_constants():
     f = callout.locate_nans(lambda x, c: jnp.copysign(x, c))
     assert [f(jnp.float32(2), c).tolist() for c in (0.0, -0.0, 0.0)] == [2, -2, 2]
+
+
+class Scanned(Net):
+    """A module with a scan inside of its call."""
+
+    def __call__(self, x):
+        return jax.lax.scan(lambda carry, _: (super(Scanned, self).__call__(carry), None), x, length=2)[0]
+
+
+def test_modules_are_known_inside_of_what_jax_traces_apart():
+    masked, bad = Scaled(1.0), Scaled(-1.0, bad=True)
+    x = np.array([1, -2], np.float32)
+    for net, name in (
+        (jax.jit(Net((masked, bad))), "Net/Scaled"),
+        (jax.checkpoint(Net((masked, bad))), "Net/Scaled"),
+        (Net((masked, jax.jit(bad))), "Net/Scaled"),
+        (Scanned((masked, bad)), "Scanned/Net/Scaled"),
+    ):
+        texts, _ = found(jax.jit(callout.locate_nans(lambda x, net=net: net(x), granularity="module")), x)
+        assert texts
+        assert all(f", in {name}; f32[2] at " in text for text in texts)
+
+
+def test_modules_that_are_checkpointed_in_one_line_are_two():
+    bad, masked = Scaled(1.0, bad=True), Scaled(1.0)
+
+    def f(x):
+        return jax.checkpoint(masked)(jax.checkpoint(bad)(x))
+
+    (text,), (_, second) = found(jax.jit(callout.locate_nans(f, granularity="module")), np.array([1, -2], np.float32))
+    assert second == 1  # masked
+    assert ", in Scaled; f32[2] at [1]" in text
+
+
+WRAPPER = """
+class Wrapper:
+    def __init__(self, call):
+        self.call = call
+
+    def __call__(self, x):
+        return self.call(x)
+"""
+
+
+@pytest.mark.parametrize("file", ["flax/nnx/transforms/compilation.py", "equinox/_module/_prebuilt.py"])
+def test_what_wraps_the_calls_of_modules_is_no_module(file):
+    names = {}
+    exec(compile(WRAPPER, f"/packages/{file}", "exec"), names)
+    wrapped = names["Wrapper"]
+    net = Net((wrapped(Scaled(1.0, bad=True)), wrapped(Scaled(1.0))))
+    (text,), _ = found(jax.jit(callout.locate_nans(wrapped(net), granularity="module")), np.array([1, -2], np.float32))
+    assert ", in Net/Scaled; " in text

@@ -8,6 +8,7 @@ import linecache
 import re
 import site
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,8 @@ _LIBRARIES = tuple(
     }
 )
 _WRAPPED = re.compile(r"\w*\(([^()]*)\)")
+_WRAPPERS = re.compile(r"[/\\](flax[/\\]nnx[/\\]transforms|equinox[/\\]_module)[/\\]")
+"""Where the objects are whose calls wrap those of modules: `nnx.jit`'s, Equinox' bound methods."""
 _LONGEST_LINE = 200
 
 
@@ -60,31 +63,44 @@ def line_of(eqn: Any) -> Line:
     return first or Line()
 
 
+Place = tuple[str, int, int]  # file, line and column
+_NOWHERE: Place = ("", 0, 0)
+
+
 @dataclasses.dataclass(frozen=True)
 class ModuleCall:
     """A call of an object, as modules of Flax NNX and Equinox are called: its class, and where it is called."""
 
     name: str
-    place: tuple[str, int, int]  # file, line and column
+    place: Place
 
 
-def module_calls(eqn: Any) -> tuple[ModuleCall, ...]:
-    """The calls of objects around an equation, the outermost first."""
+def frames_around(eqn: Any) -> Iterator[Any]:
+    """The frames of the located function that an equation was traced in, without ours and those of wrappers."""
+    for frame in _jax_compat.frames_of(eqn):
+        if frame.file_name.startswith(str(_HERE)):
+            return  # what is further out called the located function
+        if not frame.file_name.startswith(_OURS) and not _WRAPPERS.search(frame.file_name):
+            yield frame
+
+
+def module_calls(eqn: Any, root: Place) -> tuple[ModuleCall, ...]:
+    """The calls of objects around an equation, the outermost first; `root`: where the outermost frame was called."""
     found: list[ModuleCall] = []
     called = ""
-    for frame in _jax_compat.frames_of(eqn):
+    for frame in frames_around(eqn):
         if called:
-            found.append(ModuleCall(called, (frame.file_name, frame.start_line, frame.start_column)))
-        called = ""
-        if frame.file_name.startswith(_OURS):
-            if frame.file_name.startswith(str(_HERE)):
-                break
-            continue
+            found.append(ModuleCall(called, _place(frame)))
         owner, _, function = frame.function_name.rpartition(".")
         name = owner.rpartition(".")[2]
-        if function == "__call__" and not name.startswith(("_", "<")):
-            called = name
+        called = name if function == "__call__" and not name.startswith(("_", "<")) else ""
+    if called:
+        found.append(ModuleCall(called, root))
     return tuple(reversed(found))
+
+
+def _place(frame: Any) -> Place:
+    return frame.file_name, frame.start_line, frame.start_column
 
 
 def is_the_users(traced: Any) -> bool:
@@ -95,20 +111,21 @@ def is_the_users(traced: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Surroundings:
-    """What an equation's nested functions tell of it: their scopes, and the line for those of libraries."""
+    """What the nested functions around an equation tell of it: their scopes, calls, and the line for those of JAX."""
 
     scopes: str = ""
     line: Line | None = None
     backward: bool = False
-    calls: tuple[ModuleCall, ...] | None = None
+    calls: tuple[ModuleCall, ...] = ()
+    root: Place = _NOWHERE  # where the innermost of these functions is called
 
     def inside(self, eqn: Any, jaxpr: Any) -> Surroundings:
         """Those of the equations of `jaxpr`, a parameter of `eqn`."""
-        file = _jax_compat.source_file(jaxpr)  # what JAX traces once has the lines of its first call
-        line, calls = self.line, self.calls
+        line, file = self.line, _jax_compat.source_file(jaxpr)
         if line is None and file and _jax_compat.is_of_jax(file):
-            line, calls = line_of(eqn), module_calls(eqn)
-        return Surroundings(self.scopes_of(eqn), line, self.is_backward(eqn), calls)
+            line = line_of(eqn)  # inside is no frame of the user's
+        root = next(map(_place, frames_around(eqn)), self.root)
+        return Surroundings(self.scopes_of(eqn), line, self.is_backward(eqn), self.calls_of(eqn), root)
 
     def scopes_of(self, eqn: Any) -> str:
         """The named scopes around an equation."""
@@ -117,7 +134,10 @@ class Surroundings:
 
     def calls_of(self, eqn: Any) -> tuple[ModuleCall, ...]:
         """The calls of modules around an equation."""
-        return module_calls(eqn) if self.calls is None else self.calls
+        if self.line is not None:
+            return self.calls
+        own = module_calls(eqn, self.root)  # JAX traces most functions without the frames of their callers
+        return own if own[: len(self.calls)] == self.calls else (*self.calls, *own)
 
     def module_of(self, eqn: Any) -> str:
         """The module that an equation is of, by its named scopes, and by its classes where these tell more."""
