@@ -368,3 +368,22 @@ def test_what_wraps_the_calls_of_modules_is_no_module(file):
     net = Net((wrapped(Scaled(1.0, bad=True)), wrapped(Scaled(1.0))))
     (text,), _ = found(jax.jit(callout.locate_nans(wrapped(net), granularity="module")), np.array([1, -2], np.float32))
     assert ", in Net/Scaled; " in text
+
+
+def test_constants_of_loops_whose_lanes_part_are_meant():
+    def f(bad):
+        def step(s):
+            return jnp.where(s + 1 > 8, bad, s + 1)
+
+        return jax.vmap(lambda s: jax.lax.while_loop(lambda s: s < 9, step, s))
+
+    for bad in (jnp.inf, jnp.nan):
+        assert found(jax.jit(callout.locate_nans(f(bad))), np.arange(3, dtype=np.float32))[0] == []
+    assert found(jax.jit(callout.locate_nans(f(3e38))), np.arange(3, dtype=np.float32))[0] == []
+
+    def grow(s):
+        return s * jnp.float32(1e30)
+
+    grown = jax.vmap(lambda s: jax.lax.while_loop(lambda s: s < 1e38, grow, s))
+    (text,), _ = found(jax.jit(callout.locate_nans(grown)), np.array([1, 1e20], np.float32))
+    assert "infinity" in text

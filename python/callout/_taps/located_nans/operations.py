@@ -83,11 +83,19 @@ def _is_narrowing(eqn: Any) -> bool:
 
 
 def has_constant(eqn: Any, test: Any) -> bool:
-    """Tells whether an operand is written into the program and has an element with the property."""
-    for atom in eqn.invars:
-        if not _jax_compat.is_variable(atom) and is_inexact(atom.aval) and bool(np.any(test(np.asarray(atom.val)))):
+    """Tells whether a constant is written into the program, as an operand or inside, with an element that is such."""
+    values = [atom.val for atom in eqn.invars if not _jax_compat.is_variable(atom)]
+    for jaxpr in jaxprs.inner_jaxprs(eqn):
+        values += jaxprs.consts_of(jaxpr)
+        if any(has_constant(each, test) for each in jaxprs.opened(jaxpr).eqns):
             return True
-    return False
+    return any(_has(value, test) for value in values)
+
+
+def _has(value: Any, test: Any) -> bool:
+    if isinstance(value, jax.core.Tracer) or not is_inexact(jax.typeof(value)):
+        return False
+    return bool(np.any(test(np.asarray(value))))
 
 
 _makers = jaxprs.Search(can_make)
