@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .. import _ext, _jax_compat
 from .._runtime.barrier import drain
 from . import prometheus, tables
-from .report import Report, facts_of_stats, make_report
+
+if TYPE_CHECKING:
+    from .report import Report
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +102,8 @@ class Stats(dict[str, Any]):
 
         `str()` of it is the text; `findings` has what it found, `facts` the numbers. That of a profile says more.
         """
+        from .report import facts_of_stats, make_report
+
         return make_report(facts_of_stats(self, len(_jax_compat.devices_in_use())))
 
     def prometheus(self) -> str:
