@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
@@ -121,7 +122,7 @@ def export(
     program = getattr(jitted, "_jitted", jitted)
     jax.export.export(program, platforms=platforms)  # refuses what is not jitted
 
-    def export_for(*args: Any, **kwargs: Any) -> jax.export.Exported:
+    def export_for(stacklevel: int, /, *args: Any, **kwargs: Any) -> jax.export.Exported:
         traced = program.trace(*args, **kwargs).jaxpr
         foreign = map(jax.export.DisabledSafetyCheck.custom_call, sorted(foreign_targets(traced)))
         as_jax_does = jax.export.export(program, platforms=platforms, disabled_checks=[*checks, *foreign])
@@ -132,15 +133,16 @@ def export(
 
         exported = _jax_compat.with_vjps(as_jax_does(*args, **kwargs), finish)
         if for_plugin is not None and "cpu" in exported.platforms:
-            _warn_of_missing(exported)
+            _warn_of_missing(exported, stacklevel + 1)
         return exported
 
     if shapes is None:
-        return export_for
-    return lambda *args, **kwargs: export_shapes(export_for, shapes, args, kwargs)
+        return functools.partial(export_for, 2)
+    # Between it and the user are `export_shapes` and the lambda.
+    return lambda *args, **kwargs: export_shapes(functools.partial(export_for, 4), shapes, args, kwargs)
 
 
-def _warn_of_missing(exported: jax.export.Exported) -> None:
+def _warn_of_missing(exported: jax.export.Exported, stacklevel: int) -> None:
     """Names the custom calls for which the C++ host has no function."""
     with artifacts.opened(exported.mlir_module_serialized) as module:
         targets = artifacts.custom_calls(module)
@@ -152,7 +154,7 @@ def _warn_of_missing(exported: jax.export.Exported) -> None:
             f"register it there (Plugin::RegisterHandler, or --handler NAME=lib.so:SYMBOL of the command), or the program "
             f"does not compile",
             UserWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -49,26 +50,35 @@ def export_shapes(
         raise ValueError(
             "callout.export: shapes= is for arguments with symbolic dimensions (jax.export.symbolic_shape)"
         )
-    _check(shapes, names)
     programs = []
-    for values in shapes:
+    for values in _sizes(shapes, names):
         exact_args, exact_kwargs = jax.tree.map(lambda leaf, env=dict(values): _exact(leaf, env), (args, kwargs))
-        programs.append((dict(values), export_for(*exact_args, **exact_kwargs)))
+        programs.append((values, export_for(*exact_args, **exact_kwargs)))
     return ExportedShapes(tuple(programs))
 
 
-def _check(shapes: Sequence[Mapping[str, int]], names: set[str]) -> None:
+def _sizes(shapes: Sequence[Mapping[str, int]], names: set[str]) -> list[dict[str, int]]:
+    """`shapes`, of integers of Python's."""
     if not shapes:
         raise ValueError("callout.export: shapes= is empty")
     for values in shapes:
         if set(values) != names:
             listed = ", ".join(map(repr, sorted(names)))
             raise ValueError(f"callout.export: the symbolic dimensions are {listed}, and shapes= has {dict(values)}")
-        for name, value in values.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise ValueError(f"callout.export: shapes= has {value!r} for {name!r}; expected a size")
-    if len({label(values) for values in shapes}) < len(shapes):
+    sizes = [{name: _size(name, value) for name, value in values.items()} for values in shapes]
+    if len(set(map(label, sizes))) < len(sizes):
         raise ValueError("callout.export: shapes= has the same shape twice")
+    return sizes
+
+
+def _size(name: str, value: Any) -> int:
+    try:
+        size = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        size = -1
+    if size < 0:
+        raise ValueError(f"callout.export: shapes= has {value!r} for {name!r}; expected a size")
+    return size
 
 
 def _symbols(tree: Any) -> set[str]:

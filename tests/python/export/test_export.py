@@ -288,6 +288,11 @@ def test_what_nobody_gives_a_plugin_is_a_warning():
     with pytest.warns(UserWarning, match=r"calls 'doubles', which neither .* has: register it there .*--handler"):
         exported = export_for(lambda x: doubles(x), x, for_plugin="cpu")
     assert exported.platforms == ("cpu",)
+    (b,) = jax.export.symbolic_shape("b")
+    several = callout.export(jax.jit(lambda x, y: doubles(x) + y.sum()), for_plugin="cpu", shapes=[{"b": 2}, {"b": 3}])
+    with pytest.warns(UserWarning, match="calls 'doubles'") as caught:
+        several(x, jax.ShapeDtypeStruct((b,), jnp.float32))
+    assert {each.filename for each in caught} == {__file__}
     matrix = jax.ShapeDtypeStruct((2, 3, 3), jnp.float32)
     export_for(lambda a: (jnp.linalg.inv(a), jnp.linalg.svd(a), jnp.linalg.eigh(a)), matrix, for_plugin="cpu")
 
@@ -340,13 +345,23 @@ def test_several_shapes_are_exact_programs_in_one_file(bind):
         ([], "shapes= is empty"),
         ([{"c": 1}], "the symbolic dimensions are 'b', and shapes= has {'c': 1}"),
         ([{"b": -1}], "shapes= has -1 for 'b'; expected a size"),
-        ([{"b": 3}, {"b": 3}], "shapes= has the same shape twice"),
+        ([{"b": True}], "shapes= has True for 'b'; expected a size"),
+        ([{"b": 3.0}], "shapes= has 3.0 for 'b'; expected a size"),
+        ([{"b": 3}, {"b": np.int64(3)}], "shapes= has the same shape twice"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(shapes, message):
     (b,) = jax.export.symbolic_shape("b")
     with pytest.raises(ValueError, match=re.escape(message)):
         callout.export(jax.jit(jnp.sin), shapes=shapes)(jax.ShapeDtypeStruct((b,), jnp.float32))
+
+
+def test_shapes_may_be_integers_of_numpy():
+    (b,) = jax.export.symbolic_shape("b")
+    like = jax.ShapeDtypeStruct((b,), jnp.float32)
+    exported = callout.export(jax.jit(jnp.sin), shapes=[{"b": np.int64(3)}, {"b": np.uint8(4)}])(like)
+    assert [{name: type(size) for name, size in values.items()} for values, _ in exported.programs] == [{"b": int}] * 2
+    assert [each.in_avals[0].shape for _, each in exported.programs] == [(3,), (4,)]
 
 
 def test_shapes_need_symbolic_dimensions():
