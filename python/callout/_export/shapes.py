@@ -92,4 +92,5 @@ def _exact(leaf: Any, values: Mapping[str, int]) -> Any:
     if not any(_jax_compat.symbols_of(extent) for extent in shape):
         return leaf
     exact = tuple(_jax_compat.extent_for(extent, values) for extent in shape)
-    return jax.ShapeDtypeStruct(exact, leaf.dtype, sharding=getattr(leaf, "sharding", None))
+    sharding, weak_type = getattr(leaf, "sharding", None), getattr(leaf, "weak_type", False)
+    return jax.ShapeDtypeStruct(exact, leaf.dtype, sharding=sharding, weak_type=weak_type)

@@ -339,6 +339,14 @@ def test_several_shapes_are_exact_programs_in_one_file(bind):
     assert all(bytes(each.serialize()) in file for _, each in exported.programs)
 
 
+def test_programs_for_several_shapes_promote_weak_types_as_one_program_does():
+    (b,) = jax.export.symbolic_shape("b")
+    f = jax.jit(lambda x: x + jnp.ones((), jnp.bfloat16))
+    x = jax.ShapeDtypeStruct((b,), jnp.float32, weak_type=True)
+    (program,) = (each for _, each in callout.export(f, shapes=[{"b": 3}])(x).programs)
+    assert program.out_avals[0].dtype == callout.export(f)(x).out_avals[0].dtype == jnp.bfloat16
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
