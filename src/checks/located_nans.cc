@@ -60,9 +60,12 @@ class Lanes {
         axes_[extent] = {record.buffers[i].dims[at], OffsetAt(offset + at), true, is_result};
       }
     }
-    for (const Axis& axis : axes_) count_ *= axis.extent;
+    for (const Axis& axis : axes_) {
+      if (count_ >= 0 && __builtin_mul_overflow(count_, axis.extent, &count_)) count_ = -1;
+    }
   }
 
+  // Negative for more than a number can tell.
   int64_t count() const { return count_; }
 
   std::vector<int64_t> At(int64_t flat) const {
@@ -195,6 +198,7 @@ Status LocatedNans::Validate(const Record& record) const {
       return InvalidArgument("callout: the lanes of locate_nans must be bool, one a lane, got " + ShapeString(live));
     }
   }
+  if (Lanes(text_, record).count() < 0) return InvalidArgument("callout: locate_nans has more lanes than 2^63 - 1");
   return OkStatus();
 }
 

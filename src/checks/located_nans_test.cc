@@ -199,6 +199,18 @@ TEST_F(LocatedNansTest, WhatAProgramSaysOfItsArraysIsCompared) {
   EXPECT_THAT(nans->Call({}), StatusIs(StatusCode::kFailedPrecondition, "looks at taps"));
 }
 
+TEST_F(LocatedNansTest, MoreLanesThanANumberTellsAreRefused) {
+  std::string masks = "0";
+  std::vector<TestBuffer> buffers = {Floats({kNan})};
+  for (int i = 0; i < 16; ++i) {  // 16 of each extent: 2^64
+    masks += "," + std::to_string(1 << i);
+    buffers.push_back(Floats(std::vector<float>(16)));
+  }
+  const auto nans = Make("1;raise;ni;forward;0;16;" + masks + ";0;log;16;0;m.py:3;;");
+  EXPECT_THAT(Look(*nans, std::move(buffers), {.run_id = NewRun()}),
+              StatusIs(StatusCode::kInvalidArgument, "locate_nans has more lanes than 2^63 - 1"));
+}
+
 TEST_F(LocatedNansTest, OperandsHaveTheSameLanes) {
   const auto nans = Make("1;raise;ni;forward;0;1;1,1;0;log;1;0;m.py:3;;");
   EXPECT_THAT(Look(*nans, {Floats({1, 1, kNan}), Floats({1})}, {.run_id = NewRun()}),

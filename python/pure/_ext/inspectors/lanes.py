@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -46,6 +47,10 @@ class Lanes:
         """Where this device's part of an operand begins along an axis."""
         at = self._offsets[operand] + axis
         return int(self._record.offsets[at]) if at < len(self._record.offsets) else 0
+
+    def count(self) -> int:
+        """How many there are."""
+        return math.prod(axis.extent for axis in self._axes)
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         return iter(np.ndindex(*(axis.extent for axis in self._axes)))

@@ -66,6 +66,8 @@ class LocatedNans(Callback):
     def _examine(self, record: Record) -> None:
         self._validate(record)
         lanes = Lanes(self._text, record)
+        if lanes.count() >= 1 << 63:
+            fail(INVALID_ARGUMENT, "callout: locate_nans has more lanes than 2^63 - 1")
         finding = self._find(lanes)
         if finding is None:
             return
