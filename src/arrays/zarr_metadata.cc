@@ -71,6 +71,19 @@ std::optional<DType> TypeNamed(const Json* name) {
   return std::nullopt;
 }
 
+// Whether elements that no writer has written are zero: see FillOf.
+bool HasZeroFill(const Json& json, DType dtype) {
+  const Json* const fill = json.Find("fill_value");
+  if (fill == nullptr) return false;
+  const DTypeKind kind = RowOf(dtype).kind;
+  const auto is_zero = [](const Json& one) {
+    return one.kind == Json::Kind::kNumber && one.number == 0 && !one.text.starts_with('-');
+  };
+  if (kind == DTypeKind::kBool) return fill->kind == Json::Kind::kBool && !fill->boolean;
+  if (kind != DTypeKind::kComplex) return is_zero(*fill);
+  return fill->kind == Json::Kind::kArray && fill->items.size() == 2 && std::ranges::all_of(fill->items, is_zero);
+}
+
 bool HasPlainCodecs(const Json& json) {
   const Json* const codecs = json.Find("codecs");
   if (codecs == nullptr || codecs->items.size() != 1 || !HasText(codecs->items[0], {"name"}, "bytes")) return false;
@@ -123,6 +136,7 @@ Result<ZarrArray> ParseZarrArray(std::string_view text) {
   }
   if (!HasText(*json, {"chunk_key_encoding", "name"}, "default")) return Malformed("chunk_key_encoding");
   if (!HasPlainCodecs(*json)) return Malformed("codecs");
+  if (!HasZeroFill(*json, *dtype)) return Malformed("fill_value");
   ZarrArray array{*dtype, shape->second, chunk->second, shape->first, chunk->first, {}};
   if (!HasChunkBytes(array)) return Malformed("chunk_grid");
   const Json* const written = FindPath(*json, {"attributes", "rows"});

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "arrays/zarr_metadata.h"
@@ -126,6 +127,36 @@ TEST_F(WrittenRowsTest, DamagedFilesAreErrors) {
   }
   close(fd);
   EXPECT_GT(refused, 1000U);
+}
+
+TEST_F(WrittenRowsTest, RowsThatOnlyTheTextTellsOfEnd) {
+  const int64_t told = int64_t{1} << 62, most = 1 << 20;
+  fs::create_directories(path_ / "z");
+  std::ofstream(path_ / "z/zarr.json") << internal::ZarrArrayText({DType::kInt8, {}, {}, told, 1, {{"", told}}});
+  int64_t rows = 0;
+  const auto visit = [&](const WrittenRow&) { return ++rows <= most; };
+  EXPECT_THAT(ForEachWrittenRow(path_ / "z", visit),
+              StatusIs(StatusCode::kInvalidArgument, "the chunks of 1048576 rows, up to row 1048576, are not there"));
+  EXPECT_EQ(rows, most);
+}
+
+TEST_F(WrittenRowsTest, ArraysWithAnotherFillValueAreErrors) {
+  using internal::ParseZarrArray;
+  for (const auto& [dtype, zero, others] : std::vector<std::tuple<DType, std::string, std::vector<std::string>>>{
+           {DType::kInt8, "0", {"7", "false", "null"}},
+           {DType::kFloat32, "0.0", {"-0.0", "1.0", "\"NaN\""}},
+           {DType::kBool, "false", {"true", "0"}},
+           {DType::kComplex64, "[0.0, 0.0]", {"[0.0, 1.0]", "[0.0]", "0.0"}}}) {
+    const std::string text = internal::ZarrArrayText({dtype, {}, {}, 1, 1, {}});
+    const std::string fill = "\"fill_value\": " + zero;
+    ASSERT_THAT(text, HasSubstr(fill));
+    EXPECT_THAT(ParseZarrArray(text), IsOk());
+    for (const std::string& other : others) {
+      std::string changed = text;
+      changed.replace(text.find(fill), fill.size(), "\"fill_value\": " + other);
+      EXPECT_THAT(ParseZarrArray(changed).status(), StatusIs(StatusCode::kInvalidArgument, "fill_value")) << other;
+    }
+  }
 }
 
 TEST_F(WrittenRowsTest, OtherFilesAreNamed) {
