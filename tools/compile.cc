@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
@@ -31,19 +33,27 @@ Status CompileHere(const CompileOptions& options) {
 
 int Compile(const CompileOptions& options) {
   std::fflush(nullptr);
+  std::signal(SIGCHLD, SIG_DFL);  // where the caller ignores it, nobody is told how a child ended
+  const pid_t command = getpid();
   const pid_t child = fork();
   if (child < 0) {
     std::fprintf(stderr, "callout: cannot start a process: %s\n", std::strerror(errno));
     return kUnusable;
   }
   if (child == 0) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != command) _exit(kUnusable);  // it was killed before
     const Status status = CompileHere(options);
     const int code = status.ok() ? kSuccess : Refuse(status);
     std::fflush(nullptr);
     _exit(code);  // a plugin's threads may still be there
   }
   int state = 0;
-  while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
+  while (waitpid(child, &state, 0) < 0) {
+    if (errno == EINTR) continue;
+    std::fprintf(stderr, "callout: nothing is known of the process that compiled '%s': %s\n", options.program.c_str(),
+                 std::strerror(errno));
+    return kUnusable;
   }
   if (WIFEXITED(state)) return WEXITSTATUS(state);
   std::fprintf(

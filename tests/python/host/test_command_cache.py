@@ -107,10 +107,26 @@ def test_linalg_is_found_in_a_cache(tmp_path):
         np.testing.assert_allclose(done.results[0], np.eye(3) / 2)
 
 
-def test_a_plugin_that_crashes_over_a_program_is_an_error_of_compile(program, tmp_path):
-    code, plugin = tmp_path / "crash.c", tmp_path / "crash.so"
-    code.write_text("#include <stdlib.h>\nvoid* GetPjrtApi(void) { abort(); }\n")
+def _plugin(folder, body):
+    """Is all that a plugin does when it is loaded."""
+    code, plugin = folder / "plugin.c", folder / "plugin.so"
+    code.write_text(f"#include <stdlib.h>\n#include <unistd.h>\nvoid* GetPjrtApi(void) {{ {body} }}\n")
     subprocess.run(["cc", "-shared", "-fPIC", code, "-o", plugin], check=True)
-    done = command.run_command("compile", program.path, "--cache", tmp_path / "cache", "--plugin", plugin)
+    return plugin
+
+
+@pytest.mark.parametrize("first", ["", "signal.signal(signal.SIGCHLD, signal.SIG_IGN)"])
+def test_a_plugin_that_crashes_over_a_program_is_an_error_of_compile(program, tmp_path, first):
+    flags = ["--cache", tmp_path / "cache", "--plugin", _plugin(tmp_path, "abort();")]
+    done = command.run_command("compile", program.path, *flags, first=first)
     assert done.code == 2
     assert f"the process that read and compiled '{program.path}' was ended by signal 6 (Aborted)" in done.err
+
+
+def test_compile_ends_with_its_caller(program, tmp_path):
+    plugin = _plugin(tmp_path, 'alarm(300); write(1, "in\\n", 3); for (;;) pause();')
+    line = [command.COMMAND, "compile", program.path, "--cache", tmp_path / "cache", "--plugin", plugin]
+    process = subprocess.Popen(list(map(str, line)), stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "in\n"
+    process.kill()
+    assert process.communicate(timeout=100) == ("", None), "until its child, too, has closed its output"

@@ -4,6 +4,7 @@
 import dataclasses
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import c_api
@@ -57,8 +58,13 @@ class Program:
         return run_command(name, *rest, "--plugin", c_api.plugin_path(), output=self.folder / "returned.npz")
 
 
-def run_command(*arguments, output=None):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False)
+def run_command(*arguments, output=None, first=""):
+    """`first`: Python statements that change what the command inherits of its caller."""
+    line = [str(COMMAND), *map(str, arguments)]
+    if first:
+        begin = f"import os, resource, signal, sys\n{first}\nos.execv(sys.argv[1], sys.argv[1:])"
+        line = [sys.executable, "-c", begin, *line]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=100, check=False)
     results = []
     if output is not None and output.exists():
         with np.load(output) as arrays:
