@@ -9,9 +9,27 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 namespace callout::tools {
 namespace {
+
+// What the command calls a program, or what it has for one of its shapes.
+std::string NameOf(const pjrt::LoadedExecutable& executable, const CompileOptions& options) {
+  return options.program + (executable.shapes().empty() ? "" : ", ") + executable.shapes();
+}
+
+// Whoever runs this command may trust a program only because the cache has it. A plugin that cannot serialise and a
+// disk that is full are no errors of the compiler's.
+Status CheckIsFromCache(const pjrt::LoadedExecutable& executable, const CompileOptions& options) {
+  std::string missing;
+  for (const pjrt::LoadedExecutable* each : executable.for_shapes()) {
+    if (!each->is_from_cache()) missing += (missing.empty() ? "" : "; ") + NameOf(*each, options);
+  }
+  if (missing.empty()) return OkStatus();
+  return FailedPrecondition("callout: " + missing + " was compiled, but is not in the cache '" + options.cache +
+                            "': it cannot be written to, or the plugin cannot serialize programs");
+}
 
 Status CompileHere(const CompileOptions& options) {
   CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options.program));
@@ -22,9 +40,12 @@ Status CompileHere(const CompileOptions& options) {
   compile.num_partitions = devices;
   compile.cache_directory = options.cache;
   CALLOUT_ASSIGN_OR_RETURN(const auto executable, pjrt::Compiler(client).Compile(program, compile));
+  if (!executable.is_from_cache()) {
+    CALLOUT_ASSIGN_OR_RETURN(const auto again, pjrt::Compiler(client).Compile(program, compile));
+    CALLOUT_RETURN_IF_ERROR(CheckIsFromCache(again, options));
+  }
   for (const pjrt::LoadedExecutable* each : executable.for_shapes()) {
-    std::printf("%s%s%s: %s\n", options.program.c_str(), each->shapes().empty() ? "" : ", ", each->shapes().c_str(),
-                each->is_from_cache() ? "hit" : "miss");
+    std::printf("%s: %s\n", NameOf(*each, options).c_str(), each->is_from_cache() ? "hit" : "miss");
   }
   return OkStatus();
 }

@@ -130,3 +130,13 @@ def test_compile_ends_with_its_caller(program, tmp_path):
     assert process.stdout.readline() == "in\n"
     process.kill()
     assert process.communicate(timeout=100) == ("", None), "until its child, too, has closed its output"
+
+
+def test_compile_fails_if_the_cache_does_not_have_the_program_then(program, tmp_path):
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
+    flags = ["--cache", tmp_path / "cache", "--plugin", c_api.plugin_path()]
+    done = command.run_command("compile", program.path, *flags, first=limit)
+    assert (done.code, done.out) == (2, "")
+    assert f"{program.path} was compiled, but is not in the cache '{tmp_path / 'cache'}'" in done.err
+    assert not list((tmp_path / "cache").iterdir())
+    assert command.run_command("compile", program.path, *flags).code == 0
