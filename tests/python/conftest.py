@@ -15,7 +15,7 @@ import pytest
 from callout._native.gpu.numba_cuda_compiler import NumbaCuda
 from callout._native.gpu.numba_mlir_compiler import NumbaCudaMlir
 from callout._primitives.fallback import policy
-from live_objects import live_counts, settle
+from live_objects import holders, live_counts, settle
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
@@ -50,7 +50,7 @@ def nothing_left_behind(settled):
     before = live_counts()  # the test before has settled
     yield
     after = settle(before)
-    assert after == before, f"live objects before the test: {before}, after: {after}"
+    assert after == before, f"live objects before the test: {before}, after: {after}; held by: {holders()}"
 
 
 @pytest.fixture

@@ -152,7 +152,7 @@ def test_a_full_queue_drops_of_eager_and_jitted_taps_alike(small_queue, tmp_path
     assert counters(label) == {"calls": 2, "bytes": 12_000_000, "drops": 2, "skips": 0, "errors": 0}
     assert got == [0, 1]
     del receiver, send, tap
-    settle(before)  # a thread of XLA may still be letting go of the program
+    settle(before, gone=dies)  # a thread of XLA may still be letting go of the program
     assert dies() is None
 
 
