@@ -64,7 +64,6 @@ def line_of(eqn: Any) -> Line:
 
 
 Place = tuple[str, int, int]  # file, line and column
-_NOWHERE: Place = ("", 0, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,22 +109,34 @@ def is_the_users(traced: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
+class Scope:
+    """A function that JAX traces without the frames of its callers: the calls around it, and where it is called."""
+
+    calls: tuple[ModuleCall, ...]
+    root: Place
+
+
+_WHOLE = Scope((), ("", 0, 0))
+
+
+@dataclasses.dataclass(frozen=True)
 class Surroundings:
     """What the nested functions around an equation tell of it: their scopes, calls, and the line for those of JAX."""
 
     scopes: str = ""
     line: Line | None = None
     backward: bool = False
-    calls: tuple[ModuleCall, ...] = ()
-    root: Place = _NOWHERE  # where the innermost of these functions is called
+    scope: Scope = _WHOLE
+    outer: tuple[Any, Scope] | None = None  # the equation around, and where its frames begin
 
     def inside(self, eqn: Any, jaxpr: Any) -> Surroundings:
         """Those of the equations of `jaxpr`, a parameter of `eqn`."""
         line, file = self.line, _jax_compat.source_file(jaxpr)
         if line is None and file and _jax_compat.is_of_jax(file):
             line = line_of(eqn)  # inside is no frame of the user's
-        root = next(map(_place, frames_around(eqn)), self.root)
-        return Surroundings(self.scopes_of(eqn), line, self.is_backward(eqn), self.calls_of(eqn), root)
+        root = next(map(_place, frames_around(eqn)), self.scope.root)
+        scope, outer = Scope(self.calls_of(eqn), root), (eqn, self._scope_of(eqn))
+        return Surroundings(self.scopes_of(eqn), line, self.is_backward(eqn), scope, outer)
 
     def scopes_of(self, eqn: Any) -> str:
         """The named scopes around an equation."""
@@ -135,9 +146,17 @@ class Surroundings:
     def calls_of(self, eqn: Any) -> tuple[ModuleCall, ...]:
         """The calls of modules around an equation."""
         if self.line is not None:
-            return self.calls
-        own = module_calls(eqn, self.root)  # JAX traces most functions without the frames of their callers
-        return own if own[: len(self.calls)] == self.calls else (*self.calls, *own)
+            return self.scope.calls
+        scope = self._scope_of(eqn)
+        return *scope.calls, *module_calls(eqn, scope.root)
+
+    def _scope_of(self, eqn: Any) -> Scope:
+        """Where an equation's frames begin: what derivatives are made of has those of the equation around."""
+        if self.outer is not None:
+            around, scope = self.outer
+            if eqn.source_info.traceback is around.source_info.traceback is not None:
+                return scope
+        return self.scope
 
     def module_of(self, eqn: Any) -> str:
         """The module that an equation is of, by its named scopes, and by its classes where these tell more."""

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `callout.locate_nans` reports of a call."""
+
+import warnings
+
+import callout
+import jax
+import numpy as np
+
+
+def found(f, *args):
+    """(what was reported, the results)."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = jax.tree.map(np.asarray, jax.block_until_ready(f(*args)))
+    assert all(each.category is callout.NonFiniteWarning for each in caught)
+    for each in caught:
+        assert f"{each.filename}:{each.lineno} " in str(each.message)
+    return [str(each.message) for each in caught], results
