@@ -75,6 +75,11 @@ class BoundedQueue {
   /// Makes what was popped count as delivered, and gives its room back. One consumer.
   void PublishProgress();
 
+  /// True if something was popped that does not count as delivered. One consumer.
+  bool HasUnpublished() const {
+    return popped_ticket_ != delivered_.load(std::memory_order_relaxed);  // what this thread stored
+  }
+
   /// From now on Reserve answers kClosed; waiting producers are released. Returns how many waited. Thread-safe.
   int Close();
   /// Undoes Close. Thread-safe.

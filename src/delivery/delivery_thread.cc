@@ -222,10 +222,11 @@ bool DeliveryThread::DrainOnce() {
   Flush();  // before PublishProgress: when a barrier returns, sinks have written what it waited for
   if (gate_.leave != nullptr) gate_.leave();
   for (BoundedQueue* queue : own_queues_) {
-    const uint64_t before = queue->delivered();
+    if (span.on() && queue->HasUnpublished()) [[unlikely]] {
+      queue->PublishRoom();
+      RecordLevel(*queue);  // before whoever waits for these records may end the profile
+    }
     queue->PublishProgress();
-    if (span.on() && queue->delivered() != before) [[unlikely]]
-      RecordLevel(*queue);
   }
   if (waiters_.load(std::memory_order_seq_cst) > 0) {
     MutexLock lock(mutex_);
