@@ -27,7 +27,7 @@ TYPED_TEST(CallConformance, CallbackGetsArgumentsAndFillsResults) {
     EXPECT_EQ(call.args[0].rank, 1U);
     EXPECT_EQ(call.args[0].dims[0], 2);
     EXPECT_EQ(call.args[0].dtype, static_cast<uint32_t>(DType::kFloat32));
-    return TestFixture::AddOne(call);
+    return AddOne(call);
   };
   const auto site = this->NewCall(1);
   site->run_id = 33;
@@ -75,7 +75,7 @@ TYPED_TEST(CallConformance, ThreadedCallPassesItsTokenOnAndHidesIt) {
   this->callback_->on_call = [](const callout_call& call) {
     EXPECT_EQ(call.num_args, 1U);
     EXPECT_EQ(call.num_results, 1U);
-    return TestFixture::AddOne(call);
+    return AddOne(call);
   };
   FrameBuilder frame = this->Frame();
   frame.Int64Attr("threaded", 1).Int64Attr("ordered", 1);
@@ -195,7 +195,7 @@ TYPED_TEST(CallConformance, DevicesCallAtOnce) {
   std::latch both(2);
   this->callback_->on_call = [&](const callout_call& call) {
     both.arrive_and_wait();  // hangs if one waits
-    return TestFixture::AddOne(call);
+    return AddOne(call);
   };
   std::vector<FrameBuilder> frames(2);
   for (int device = 0; device < 2; ++device) {

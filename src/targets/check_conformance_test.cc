@@ -28,7 +28,7 @@ TYPED_TEST_SUITE(CheckConformance, HandlerPlatforms, PlatformNames);
 TYPED_TEST(CheckConformance, SuccessIsZeroAndTheResultsStay) {
   this->callback_->on_call = [](const callout_call& call) {
     EXPECT_EQ(call.num_results, 1U) << "the status is not the callback's";
-    return TestFixture::AddOne(call);
+    return AddOne(call);
   };
   std::vector<float> values;
   EXPECT_EQ(this->CallDeferred(&values), 0);

@@ -43,16 +43,6 @@ class CudaCallTest : public CudaSiteTest {
     return frame;
   }
 
-  /// Each result is its operand and one more. Arrays of floats.
-  static Status AddOne(const callout_call& call) {
-    for (uint32_t i = 0; i < call.num_results; ++i) {
-      const auto* from = static_cast<const float*>(call.args[i].data);
-      auto* to = static_cast<float*>(call.results[i].data);
-      for (uint64_t k = 0; k < call.results[i].size_bytes / sizeof(float); ++k) to[k] = from[k] + 1;
-    }
-    return OkStatus();
-  }
-
   std::shared_ptr<FakeCallback> callback_;
 };
 

@@ -36,4 +36,13 @@ Status BlockingCallback::Deliver(const Record& /*record*/) {
   return OkStatus();
 }
 
+Status AddOne(const callout_call& call) {
+  for (uint32_t i = 0; i < call.num_results; ++i) {
+    const auto* from = static_cast<const float*>(call.args[i].data);
+    auto* to = static_cast<float*>(call.results[i].data);
+    for (uint64_t k = 0; k < call.results[i].size_bytes / sizeof(float); ++k) to[k] = from[k] + 1;
+  }
+  return OkStatus();
+}
+
 }  // namespace callout::internal

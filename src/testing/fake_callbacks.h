@@ -62,4 +62,7 @@ class BlockingCallback final : public Callback {
   bool open_ CALLOUT_GUARDED_BY(mutex_) = false;
 };
 
+/// Makes each result its operand and one more. For calls of arrays of floats.
+Status AddOne(const callout_call& call);
+
 }  // namespace callout::internal
