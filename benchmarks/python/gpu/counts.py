@@ -6,6 +6,10 @@ Counts are those of one execution beyond the same program without a callback: th
 `queued` is what is put on streams: copies, launches, writes, host functions. `copies` are all of these copies, MB what of
 them crosses the bus, `waits` the driver's calls that wait (Synchronize), `pinned` those that pin memory or free it. Events
 and questions about them are not counted: how many there are depends on time.
+
+The second table is of work that is recorded into CUDA graphs, by `graph=True` and by XLA, with all calls for it, XLA's own
+and those of the rest of the program included: `called` is how often the host's function ran, `recorded` the captures,
+`made` the executables, `updated` the calls that change one.
 """
 
 import argparse
@@ -22,15 +26,20 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.buffer_callback import buffer_callback
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 from tables import as_json, as_markdown
 
 ROUNDS = 4
 SIZES = {"f32[]": (), "1 MB": (1 << 18,), "64 MB": (1 << 24,)}
+SETS = 20  # of buffers in turn: more than graph=True and XLA keep recordings of
 ACROSS = re.compile(r"cuMemcpy(?!DtoD)")
 QUEUED = re.compile(r"cuMemcpy|cuMemset|cuLaunch|cuGraphLaunch|cuStream(Write|Wait)Value")
 WAITS = re.compile(r"Synchronize")
+RECORDED = re.compile(r"cuStreamBeginCapture")
+MADE = re.compile(r"cuGraphInstantiate")
+UPDATED = re.compile(r"cuGraphExec(Update|\w*SetParams)")
 PINNED = re.compile(r"cuMemHostAlloc|cuMemFreeHost|cuMemHostRegister|cuMemHostUnregister")
 
 
@@ -115,6 +124,77 @@ def compare(programs: dict[str, Callable[..., Any]], args: tuple[Any, ...], what
     return [row(f"`{name}`, {what}", counted[name], counted["plain"]) for name in list(programs)[1:]]
 
 
+class Recorded:
+    """Functions that queue two copies on the device, and how often they ran."""
+
+    def __init__(self) -> None:
+        self.ran = 0
+        self._copy = ctypes.CDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2
+
+    def queue(self, to: Any, source: Any, stream: int) -> None:
+        """For 1 KB that has the CUDA array interface."""
+        self.ran += 1
+        out, x = (ctypes.c_uint64(array.__cuda_array_interface__["data"][0]) for array in (to, source))
+        for _ in range(2):
+            self._copy(out, x, ctypes.c_size_t(1024), ctypes.c_void_p(stream))
+
+    def programs(self) -> dict[str, Callable[..., Any]]:
+        shape = jax.ShapeDtypeStruct((256,), jnp.float32)
+
+        def of_numba(x: Any, out: Any, stream: Any) -> None:
+            self.queue(out, x, int(stream.handle))
+
+        def of_buffers(ctx: Any, out: Any, x: Any) -> None:
+            self.queue(out, x, ctx.stream)
+
+        scale = callout.cuda.load_inline(SCALE).scale.options(launch_dims=256, constants={"n": 256})
+        return {
+            "callout, graph=True": callout.numba_cuda.numba_cuda_callable(of_numba, shape, graph=True),
+            "callout.buffer_callback": callout.buffer_callback.buffer_callback(of_buffers, shape),
+            "jax.buffer_callback": buffer_callback(of_buffers, shape),
+            "callout.buffer_callback, compatible": callout.buffer_callback.buffer_callback(
+                of_buffers, shape, command_buffer_compatible=True
+            ),
+            "jax.buffer_callback, compatible": buffer_callback(of_buffers, shape, command_buffer_compatible=True),
+            "callout.cuda kernel": scale,
+        }
+
+
+SCALE = """
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+"""
+# JAX's defaults, but for the number of operations from which on XLA makes a graph.
+GRAPHS = {"xla_gpu_graph_min_graph_size": 1}
+
+
+def recorded_rows(name: str, function: Callable[..., Any], recorded: Recorded, sets: int) -> list[str]:
+    """The calls of one execution, when `sets` sets of buffers have come in turn as often as it takes to know them."""
+    program = jax.jit(lambda x: function(x * 2) + 1, compiler_options=GRAPHS)
+    arguments = [jnp.full(256, float(i)) for i in range(sets)]
+    results: list[Any] = [None] * sets  # kept, so that results have other memory, too
+
+    def turn() -> None:
+        for i, x in enumerate(arguments):
+            results[i] = None
+            results[i] = jax.block_until_ready(program(x))
+
+    for _ in range(4):
+        turn()
+    ran, before = recorded.ran, len(log())
+    for _ in range(ROUNDS):
+        turn()
+    names = [line.partition("(")[0] for line in log()[before:]]
+    executions = ROUNDS * sets
+    columns = [QUEUED, RECORDED, MADE, UPDATED, WAITS]
+    counted = [(recorded.ran - ran) / executions]
+    counted += [sum(map(bool, map(column.search, names))) / executions for column in columns]
+    buffers = "known buffers" if sets == 1 else f"{sets} sets of buffers in turn"
+    return [f"`{name}`, {buffers}", *(f"{count:.3g}" for count in counted)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the table there, too")
@@ -129,12 +209,19 @@ def main() -> None:
     many = tuple(jnp.full((i % 10 + 1,), float(i)) for i in range(100))
     body += compare(taps(100), many, "100 leaves")
     head = ["for one execution", "queued", "copies", "MB", "waits", "pinned"]
-    print(as_markdown(head, body))
+    recorded = Recorded()
+    recorded_body = [
+        recorded_rows(name, function, recorded, sets)
+        for sets in (1, SETS)
+        for name, function in recorded.programs().items()
+    ]
+    recorded_head = ["for one execution, recorded", "called", "queued", "recorded", "made", "updated", "waits"]
+    tables = [(head, body), (recorded_head, recorded_body)]
+    for table in tables:
+        print(as_markdown(*table))
     if parsed.json is not None:
         environment = {"JAX": jax.__version__, "device": "software GPU, CUDA 13"}
-        parsed.json.write_text(
-            json.dumps({"environment": environment, "tables": as_json([(head, body)])}, indent=1) + "\n"
-        )
+        parsed.json.write_text(json.dumps({"environment": environment, "tables": as_json(tables)}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
