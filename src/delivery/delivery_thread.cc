@@ -24,7 +24,8 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds kNap{100};
 constexpr int kNapsBeforeSleep = 3;
-// A batch ends after so many records or so long, so that the GIL is offered to others and barriers see progress.
+// A batch ends after so long, so that barriers see progress. After so many records it ends where others may want the
+// GIL or somebody waits; else it goes on, since each batch is a write of each file.
 constexpr int kBatchRecords = 256;
 constexpr double kBatchNanoseconds = 2e6;
 // Room is given back this often inside a batch, for producers that wait with large records.
@@ -249,7 +250,7 @@ void DeliveryThread::Flush() {
 void DeliveryThread::DrainQueue(BoundedQueue& queue) {
   const uint64_t start = Ticks();
   uint64_t unpublished = 0;
-  for (int n = 0; n < kBatchRecords; ++n) {
+  for (int n = 1;; ++n) {
     RecordHeader* header = queue.Peek();
     if (header == nullptr) return;
     const uint64_t charged = header->charged_bytes;
@@ -257,7 +258,9 @@ void DeliveryThread::DrainQueue(BoundedQueue& queue) {
     queue.Pop(header);
     DestroyRecord(*header);
     unpublished += charged;
-    if (unpublished >= kPublishBytes) {
+    const bool are_many = n % kBatchRecords == 0;
+    if (are_many && (gate_.enter != nullptr || waiters_.load(std::memory_order_relaxed) > 0)) return;
+    if (are_many || unpublished >= kPublishBytes) {
       queue.PublishRoom();
       unpublished = 0;
     }
