@@ -58,6 +58,11 @@ CUresult SetAttribute(CUfunc_st& function, CUfunction_attribute attribute, int v
     function.carveout = value;
     return CUDA_SUCCESS;
   }
+  if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+    if (value != 0 && value != 1) return CUDA_ERROR_INVALID_VALUE;
+    function.large_clusters = value == 1;
+    return CUDA_SUCCESS;
+  }
   const bool fits = value >= 0 && value <= kSharedBytesOptIn - function.kernel->static_shared;
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || !fits) return CUDA_ERROR_INVALID_VALUE;
   function.max_dynamic_shared = value;

@@ -147,13 +147,18 @@ bool IsOfLaunches(CUlaunchAttributeID attribute) {
   return attribute == CU_LAUNCH_ATTRIBUTE_IGNORE || attribute == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
 }
 
-// Blocks run one after another, so there are no clusters of more than one.
-CUresult CheckCluster(State& state, const KernelWork& kernel) {
+// CUDA C++ Programming Guide, Thread Block Clusters: a grid is a multiple of its clusters, of up to 8 blocks, or of 16
+// for functions that were told so. Blocks run one after another, so kernels of PTX have no clusters of more than one.
+CUresult CheckCluster(State& state, const KernelWork& kernel, const CUfunc_st& function, const Shape& shape) {
   const auto found = kernel.attributes.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
   if (found == kernel.attributes.end()) return CUDA_SUCCESS;
   const auto& cluster = found->second.clusterDim;
   if (cluster.x == 0 || cluster.y == 0 || cluster.z == 0) return CUDA_ERROR_INVALID_VALUE;
-  return uint64_t{cluster.x} * cluster.y * cluster.z == 1 ? CUDA_SUCCESS : state.Refuse("a cluster of blocks");
+  const uint64_t blocks = uint64_t{cluster.x} * cluster.y * cluster.z;
+  const bool fits = shape.grid[0] % cluster.x == 0 && shape.grid[1] % cluster.y == 0 && shape.grid[2] % cluster.z == 0;
+  if (!fits || blocks > (function.large_clusters ? 16 : 8)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  if (blocks == 1 || function.kernel->function != nullptr) return CUDA_SUCCESS;
+  return state.Refuse("a cluster of blocks");
 }
 
 // Driver API, cuLaunchKernelEx.
@@ -254,6 +259,26 @@ CUresult LaunchOn(Call& call, CUfunction function, const Shape& shape, CUstream 
                   .programmatic = Has(*kernel, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)});
 }
 
+// What a launch asks for besides its shape, for the log.
+std::string Describe(const CUlaunchConfig& config) {
+  std::string text;
+  for (unsigned int i = 0; config.attrs != nullptr && i < config.numAttrs; ++i) {
+    const CUlaunchAttributeID id = config.attrs[i].id;
+    const CUlaunchAttributeValue& value = config.attrs[i].value;
+    if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      const auto& cluster = value.clusterDim;
+      text +=
+          " cluster=" + std::to_string(cluster.x) + "," + std::to_string(cluster.y) + "," + std::to_string(cluster.z);
+    }
+    if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) text += " cooperative=" + std::to_string(value.cooperative);
+    if (id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+      text += " programmatic=" + std::to_string(value.programmaticStreamSerializationAllowed);
+    }
+    if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) text += " priority=" + std::to_string(value.priority);
+  }
+  return text;
+}
+
 std::string Describe(const Shape& shape) {
   const auto list = [](const unsigned int (&sizes)[3]) {
     return std::to_string(sizes[0]) + "," + std::to_string(sizes[1]) + "," + std::to_string(sizes[2]);
@@ -275,7 +300,7 @@ CUresult PrepareLaunch(State& state, CUcontext current, KernelWork* kernel) {
                     params.sharedMemBytes};
   if (const CUresult wrong = CheckShape(*function, shape); wrong != CUDA_SUCCESS) return wrong;
   const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
-  if (const CUresult wrong = CheckCluster(state, *kernel); wrong != CUDA_SUCCESS) return wrong;
+  if (const CUresult wrong = CheckCluster(state, *kernel, *function, shape); wrong != CUDA_SUCCESS) return wrong;
   const auto threads = static_cast<int>(shape.block[0] * shape.block[1] * shape.block[2]);
   const int resident = MaxCooperativeBlocks(*function->kernel, threads, shape.shared_bytes);
   if (Has(*kernel, CU_LAUNCH_ATTRIBUTE_COOPERATIVE) && blocks > static_cast<uint64_t>(resident))
@@ -329,7 +354,7 @@ extern "C" CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction fu
   const Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
                     {config->blockDimX, config->blockDimY, config->blockDimZ},
                     config->sharedMemBytes};
-  Call call("cuLaunchKernelEx", kContext, Describe(shape));
+  Call call("cuLaunchKernelEx", kContext, Describe(shape) + Describe(*config));
   if (call.refused()) return call.result();
   KernelAttributes attributes;
   const CUresult wrong = ReadAttributes(call.state(), *config, &attributes);

@@ -187,8 +187,9 @@ TEST_F(LaunchTest, CooperativeLaunchesMustFit) {
             CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 }
 
-// cuLaunchKernelEx: attributes; a cluster of several blocks is not there, and says so.
-TEST_F(LaunchTest, ClustersAreRefusedByName) {
+// cuLaunchKernelEx: attributes; PTX has no clusters of several blocks here, and says so. CUDA C++ Programming Guide,
+// Thread Block Clusters: the grid is a multiple of them, and more than 8 blocks must be asked for.
+TEST_F(LaunchTest, ClustersOfPtxAreRefusedByName) {
   CUlaunchAttribute attribute = {};
   attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
   attribute.value.clusterDim = {2, 1, 1};
@@ -205,6 +206,13 @@ TEST_F(LaunchTest, ClustersAreRefusedByName) {
   EXPECT_EQ(cuLaunchKernelEx(&config, function, nullptr, nullptr), CUDA_SUCCESS);
   attribute.value.clusterDim = {0, 1, 1};
   EXPECT_EQ(cuLaunchKernelEx(&config, function, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  attribute.value.clusterDim = {3, 1, 1};
+  EXPECT_EQ(cuLaunchKernelEx(&config, function, nullptr, nullptr), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  config.gridDimX = 16;
+  attribute.value.clusterDim = {16, 1, 1};
+  EXPECT_EQ(cuLaunchKernelEx(&config, function, nullptr, nullptr), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  ASSERT_EQ(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1), CUDA_SUCCESS);
+  EXPECT_EQ(cuLaunchKernelEx(&config, function, nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 // cuLaunchKernel: of handles that are none.

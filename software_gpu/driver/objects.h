@@ -110,6 +110,7 @@ struct CUfunc_st {
   CUkernel kernel;
   CUcontext context;
   int max_dynamic_shared;
+  bool large_clusters = false;
   int carveout = -1;
   bool loaded = false;  // of PTX: its first use loads it, unless loading is eager
 };

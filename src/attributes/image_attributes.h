@@ -22,6 +22,8 @@ inline constexpr auto kAttributeRows<ImageSource> =
     std::tuple(Required("bytes", &ImageSource::bytes, "a cubin, a fat binary or PTX"),
                Required("symbol", &ImageSource::symbol, "the kernel's name in it"));
 
+inline constexpr int64_t kTensorMapNumbers = 28;  // of one map
+
 /// Attribute `faults`: strings.
 struct FaultAttributes {
   const XLA_FFI_Attrs* all_entries = nullptr;
@@ -53,6 +55,11 @@ struct ImageAttributes : LaneAttributes {
   std::span<const int64_t> block;
   int64_t shared_bytes = 0;
   bool cooperative = false;
+  bool fills_device = false;
+  std::span<const int64_t> cluster;
+  bool dependent = false;
+  std::span<const int64_t> priority;
+  std::span<const int64_t> tensor_maps;
   std::span<const int64_t> parameter_bytes;
   std::string_view parameter_block;
   std::span<const int64_t> pointers;
@@ -72,6 +79,19 @@ inline constexpr auto kAttributeRows<ImageAttributes> = std::tuple_cat(
         Optional("shared_bytes", &ImageAttributes::shared_bytes, "dynamic shared memory of a block",
                  {.least = 0, .most = kMostOfImages}),
         Optional("cooperative", &ImageAttributes::cooperative, "1: a cooperative launch"),
+        Optional("fills_device", &ImageAttributes::fills_device,
+                 "1: instead of `grid`, as many blocks along x as the device runs at once"),
+        Optional("cluster", &ImageAttributes::cluster, "blocks of a cluster along x, y, z",
+                 {.least = 1, .most = kMostOfImages, .count = 3}),
+        Optional("dependent", &ImageAttributes::dependent, "1: a programmatic dependent launch"),
+        Optional("priority", &ImageAttributes::priority, "of the launch, CUDA's number",
+                 {.least = -kMostOfImages, .most = kMostOfImages, .count = 1}),
+        Optional(
+            "tensor_maps", &ImageAttributes::tensor_maps,
+            "for each parameter that is a CUtensorMap, 28 numbers: its byte position in `parameter_block`, the "
+            "operand that it is of, and as cuTensorMapEncodeTiled takes them, arrays filled up to 5 numbers: type, "
+            "rank, dims, strides, box, element strides, interleave, swizzle, promotion, fill",
+            {.least = 0, .most = int64_t{1} << 40, .group = kTensorMapNumbers}),
         Optional("parameter_bytes", &ImageAttributes::parameter_bytes,
                  "the size of each parameter. Compared with the image when it is loaded",
                  {.least = 0, .most = kMostOfImages}),

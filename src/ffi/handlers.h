@@ -49,8 +49,9 @@ XLA_FFI_Error* callout_v1_cuda_check_execute(XLA_FFI_CallFrame* frame) noexcept;
 
 /// callout.v1.image, on CUDA: one launch, of a batch one launch a lane. Operands are the arguments. What it queues may
 /// be captured. callout.v1.image_sync waits for the launch and reports what the device reported.
-/// Attributes of callout.v1.image: `callback`, `image`, `grid`, `block`, `shared_bytes`, `cooperative`,
-/// `parameter_bytes`, `parameter_block`, `pointers`, `aliases`, `faults`, `lane_dims`, `lane_masks`.
+/// Attributes of callout.v1.image: `callback`, `image`, `grid`, `block`, `shared_bytes`, `cooperative`, `fills_device`,
+/// `cluster`, `dependent`, `priority`, `tensor_maps`, `parameter_bytes`, `parameter_block`, `pointers`, `aliases`,
+/// `faults`, `lane_dims`, `lane_masks`.
 XLA_FFI_Error* callout_v1_image_instantiate(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_image_initialize(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_image_execute(XLA_FFI_CallFrame* frame) noexcept;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "driver/software_gpu.h"
+#include "driver/tensor_map_layout.h"
 
 namespace {
 
@@ -76,8 +77,23 @@ int CountDown(const SoftwareGpuLaunch* launch, void** parameters) {
   return launch->set_conditional(Read<uint64_t>(parameters[0]), --*left != 0 ? 1 : 0);
 }
 
+// copy_box(float* out, CUtensorMap map): the box at the array's beginning, of two axes; zeros beyond its end.
+int CopyBox(const SoftwareGpuLaunch*, void** parameters) {
+  const auto map = Read<callout::software_gpu::TensorMapLayout>(parameters[1]);
+  const auto* const from = reinterpret_cast<const char*>(map.address);
+  auto* out = Read<float*>(parameters[0]);
+  for (unsigned int row = 0; row < map.box[1]; ++row) {
+    for (unsigned int column = 0; column < map.box[0]; ++column) {
+      const bool inside = row < map.dims[1] && column < map.dims[0];
+      *out++ = inside ? Read<float>(from + row * map.strides[0] + column * sizeof(float)) : 0;
+    }
+  }
+  return 0;
+}
+
 constexpr size_t kScaleBytes[] = {8, 4, 4};
 constexpr size_t kPointerBytes[] = {8};
+constexpr size_t kCopyBoxBytes[] = {8, 128};
 constexpr size_t kAppendBytes[] = {8, 4};
 constexpr size_t kConditionalBytes[] = {8, 8};
 constexpr SoftwareGpuKernel kKernels[] = {
@@ -89,6 +105,7 @@ constexpr SoftwareGpuKernel kKernels[] = {
     {"append", &Append, 2, kAppendBytes, 0, 0},
     {"set_conditional", &SetConditional, 2, kConditionalBytes, 0, 0},
     {"count_down", &CountDown, 2, kConditionalBytes, 0, 0},
+    {"copy_box", &CopyBox, 2, kCopyBoxBytes, 0, 0},
     {"raise_error", &RaiseError, 0, nullptr, 0, 0},
 };
 constexpr SoftwareGpuGlobal kGlobals[] = {{"error_code", 4}};

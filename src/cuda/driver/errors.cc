@@ -19,6 +19,7 @@ StatusCode LaterCode(CUresult result) {
     case CUDA_ERROR_TIMEOUT:
       return StatusCode::kDeadlineExceeded;
     case CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
+    case CUDA_ERROR_INVALID_CLUSTER_SIZE:
       return StatusCode::kInvalidArgument;
     case CUDA_ERROR_NOT_PERMITTED:
       return StatusCode::kPermissionDenied;

@@ -28,6 +28,36 @@ std::string WordsOfTheCompiler(const Driver& driver, const void* image) {
   return log;
 }
 
+Status LaunchExtended(const Device& device, CUfunction function, const LaunchShape& shape, CUstream stream,
+                      void** parameters, std::string_view name) {
+  CUlaunchAttribute attributes[4] = {};
+  CUlaunchConfig config = {.gridDimX = shape.grid[0],
+                           .gridDimY = shape.grid[1],
+                           .gridDimZ = shape.grid[2],
+                           .blockDimX = shape.block[0],
+                           .blockDimY = shape.block[1],
+                           .blockDimZ = shape.block[2],
+                           .sharedMemBytes = shape.shared_bytes,
+                           .hStream = stream,
+                           .attrs = attributes,
+                           .numAttrs = 0};
+  const auto next = [&](int id) -> auto& {
+    CUlaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = id;
+    return attribute.value;
+  };
+  if (shape.cooperative) next(CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative = 1;
+  if (shape.cluster[0] != 0) {
+    next(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim = {shape.cluster[0], shape.cluster[1], shape.cluster[2]};
+  }
+  if (shape.dependent) {
+    next(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.priority) next(CU_LAUNCH_ATTRIBUTE_PRIORITY).priority = *shape.priority;
+  const CUresult result = device.driver().LaunchKernelEx(&config, function, parameters, nullptr);
+  return result == CUDA_SUCCESS ? OkStatus() : device.Check(result, "cuLaunchKernelEx", Quoted(name));
+}
+
 }  // namespace
 
 Result<Library> LoadLibrary(const Driver& driver, const void* image, const std::string& name) {
@@ -102,9 +132,21 @@ Result<int64_t> MostCooperativeBlocks(const Device& device, CUfunction function,
   return int64_t{blocks} * multiprocessors;
 }
 
+Status PermitLargeClusters(const Device& device, CUfunction function, const std::string& name) {
+  ContextScope scope(device);
+  CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  return device.Check(
+      device.driver().FuncSetAttribute(function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
+      "cuFuncSetAttribute", Quoted(name) + " for clusters of more than 8 blocks");
+}
+
 Status Launch(const Device& device, CUfunction function, const LaunchShape& shape, CUstream stream, void** parameters,
               std::string_view name) {
-  const auto& [grid, block, shared_bytes, cooperative] = shape;
+  if (shape.is_extended()) return LaunchExtended(device, function, shape, stream, parameters, name);
+  const auto& grid = shape.grid;
+  const auto& block = shape.block;
+  const unsigned int shared_bytes = shape.shared_bytes;
+  const bool cooperative = shape.cooperative;
   const Driver& driver = device.driver();
   const CUresult result = cooperative
                               ? driver.LaunchCooperativeKernel(function, grid[0], grid[1], grid[2], block[0], block[1],

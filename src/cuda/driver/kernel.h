@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,17 @@ struct LaunchShape {
   unsigned int grid[3] = {1, 1, 1};
   unsigned int block[3] = {1, 1, 1};
   unsigned int shared_bytes = 0;
-  bool cooperative = false;  ///< All blocks run at once, so that they can wait for each other.
+  bool cooperative = false;             ///< All blocks run at once, so that they can wait for each other.
+  unsigned int cluster[3] = {0, 0, 0};  ///< Blocks of a cluster; 0: those that the kernel was compiled for, if any.
+  bool dependent = false;  ///< It may begin before the kernel in front of it ends (programmatic dependent launch).
+  std::optional<int> priority = std::nullopt;  ///< Lower numbers first; none: the stream's.
+
+  /// True if cuLaunchKernel cannot say it.
+  bool is_extended() const { return cluster[0] != 0 || dependent || priority.has_value(); }
 };
+
+/// Permits clusters of more than 8 blocks, which not every device has.
+CALLOUT_EXPORT Status PermitLargeClusters(const Device& device, CUfunction function, const std::string& name);
 
 /// Queues one launch on `stream`, or records it. The device's context is current. The driver copies the parameters
 /// before this returns.

@@ -70,6 +70,44 @@ TEST_F(ImageErrorsTest, BlockThatIsTooBigForTheKernelIsToldWithItsLimit) {
               StatusIs(StatusCode::kInvalidArgument, "blocks of 128 threads, but with its registers it can have 64"));
 }
 
+TEST_F(ImageErrorsTest, ClustersThatDoNotFitTheGridAreTold) {
+  constexpr StatusCode kInvalid = StatusCode::kInvalidArgument;
+  EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("grid", {4, 3, 1}).Int64ArrayAttr("cluster", {2, 2, 1}))),
+              StatusIs(kInvalid, "kernel 'f': grid.y is 3, and no multiple of the cluster's 2"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").Int64Attr("fills_device", 1).Int64ArrayAttr("cluster", {1, 1, 1}))),
+              StatusIs(kInvalid, "a grid that fills the device has no clusters"));
+  EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("cluster", {1, 0, 1}))), StatusIs(kInvalid, "'cluster'"));
+  EXPECT_THAT(
+      Execute(
+          [](FrameBuilder& frame) { frame.Int64ArrayAttr("grid", {32, 1, 1}).Int64ArrayAttr("cluster", {32, 1, 1}); }),
+      StatusIs(kInvalid, "cuLaunchKernelEx of 'scale' on device 0 failed: CUDA_ERROR_INVALID_CLUSTER_SIZE (912)"));
+}
+
+TEST_F(ImageErrorsTest, TensorMapsThatDoNotFitAreTold) {
+  constexpr StatusCode kInvalid = StatusCode::kInvalidArgument;
+  const auto map_at = [](int64_t position, int64_t rank, int64_t operand = 0) {
+    return std::vector<int64_t>{position, operand, 7, rank, 4, 3, 1, 1, 1, 20, 0, 0, 0, 0,
+                                4,        2,       1, 1,    1, 1, 1, 1, 1, 1,  0, 0, 0, 0};
+  };
+  const auto with = [&](std::vector<int64_t> map) {
+    FrameBuilder frame = Frame("copy_box");
+    frame.Int64ArrayAttr("parameter_bytes", {8, 128})
+        .StringAttr("parameter_block", std::string(136, '\0'))
+        .Int64ArrayAttr("tensor_maps", std::move(map));
+    return frame;
+  };
+  EXPECT_THAT(Instantiate(with(map_at(9, 2))), StatusIs(kInvalid, "to byte 9 of 136"));
+  EXPECT_THAT(Instantiate(with(map_at(8, 6))), StatusIs(kInvalid, "a tensor map has 1 to 5 axes, got 6"));
+  EXPECT_THAT(Execute([&](FrameBuilder& frame) { frame = with(map_at(8, 2, 3)); }),
+              StatusIs(kInvalid, "the address of operand 3, the call has 0"));
+  EXPECT_THAT(
+      Execute([&](FrameBuilder& frame) {
+        frame = with(map_at(8, 2));
+        frame.Arg(OnDevice({3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+      }),
+      StatusIs(kInvalid, "cuTensorMapEncodeTiled of 'copy_box' on device 0 failed: CUDA_ERROR_INVALID_VALUE (1)"));
+}
+
 TEST_F(ImageErrorsTest, MissingKernelIsTold) {
   EXPECT_THAT(
       Execute([](FrameBuilder& frame) { frame.DictionaryAttr("image", {{"bytes", Image()}, {"symbol", "none"}}); }),

@@ -168,6 +168,71 @@ TEST_F(ImageHandlerTest, CooperativeKernelIsLaunchedSo) {
   EXPECT_EQ(fake()->calls("cuLaunchCooperativeKernel"), 1);
 }
 
+TEST_F(ImageHandlerTest, ClusterOverlapAndPriorityAreSaidToTheDriver) {
+  const auto site = NewSite();
+  FrameBuilder frame = ScaleFrame(2, 1, 0);
+  frame.Int64ArrayAttr("grid", {4, 2, 1}).Int64ArrayAttr("cluster", {2, 2, 1}).Int64Attr("dependent", 1);
+  frame.Int64ArrayAttr("priority", {-3}).Int64Attr("cooperative", 1);
+  TestBuffer data = OnDevice({1}, {4});
+  frame.Arg(data);
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_THAT(fake()->log(), HasSubstr("cuLaunchKernelEx(grid=4,2,1 block=1,1,1 shared=0 cooperative=1 cluster=2,2,1 "
+                                       "programmatic=1 priority=-3)"));
+}
+
+TEST_F(ImageHandlerTest, LaunchWithoutAnyOfThemIsAPlainOne) {
+  const auto site = NewSite();
+  FrameBuilder frame = ScaleFrame(2, 1, 0);
+  frame.Arg(OnDevice({1}, {4}));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_EQ(fake()->calls("cuLaunchKernel"), 1);
+  EXPECT_EQ(fake()->calls("cuLaunchKernelEx"), 0);
+}
+
+TEST_F(ImageHandlerTest, ClustersOfMoreThanEightBlocksArePermittedFirst) {
+  const auto site = NewSite();
+  FrameBuilder frame = ScaleFrame(2, 1, 0);
+  frame.Int64ArrayAttr("grid", {16, 1, 1}).Int64ArrayAttr("cluster", {16, 1, 1});
+  frame.Arg(OnDevice({1}, {4}));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_EQ(fake()->calls("cuFuncSetAttribute"), 1);
+}
+
+TEST_F(ImageHandlerTest, GridThatFillsTheDeviceHasTheBlocksThatRunAtOnce) {
+  const auto site = NewSite();
+  FrameBuilder frame = SumFrame(Frame("sum_shared", 1024), 0);
+  frame.Int64Attr("fills_device", 1).Int64Attr("cooperative", 1);
+  frame.Ret(OnDevice({}, {0}));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  const cuda::ContextScope current(device());
+  const auto multiprocessors = device().Attribute(cuda::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  ASSERT_THAT(multiprocessors, IsOk());
+  // Blocks of 1024 threads: two of them on a multiprocessor of 2048.
+  EXPECT_THAT(fake()->log(), HasSubstr("cuLaunchCooperativeKernel(grid=" + std::to_string(2 * *multiprocessors) +
+                                       ",1,1 block=1024,1,1 shared=0)"));
+}
+
+TEST_F(ImageHandlerTest, TensorMapsAreOfTheOperandOfEachCall) {
+  const auto site = NewSite();
+  FrameBuilder frame = Frame("copy_box");
+  frame.Int64ArrayAttr("parameter_bytes", {8, 128})
+      .StringAttr("parameter_block", std::string(136, '\0'))
+      .Int64ArrayAttr("pointers", {0, 1})
+      // FLOAT32 (7), 2 axes of 4 and 3 numbers, rows of 16 bytes, boxes of 4 x 2
+      .Int64ArrayAttr("tensor_maps",
+                      {8, 0, 7, 2, 4, 3, 1, 1, 1, 16, 0, 0, 0, 0, 4, 2, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0});
+  TestBuffer out = OnDevice({8}, {0, 0, 0, 0, 0, 0, 0, 0});
+  frame.Arg(OnDevice({3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})).Ret(out);
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  for (int i = 0; i < 2; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
+  EXPECT_THAT(Read(out), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_EQ(fake()->calls("cuTensorMapEncodeTiled"), 2);
+}
+
 TEST_F(ImageHandlerTest, SynchronousOneReturnsWhenTheKernelHasRun) {
   const auto site = NewSite(0, &callout_v1_image_sync_execute);
   FrameBuilder frame = ScaleFrame(2, 1, 0);

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <span>
 #include <string>
+#include <type_traits>
 
 #include "frame/ffi_abi.h"
 
@@ -39,7 +41,30 @@ cuda::LaunchShape ShapeOf(const ImageAttributes& said) {
   std::copy(said.block.begin(), said.block.end(), std::begin(shape.block));
   shape.shared_bytes = static_cast<unsigned int>(said.shared_bytes);
   shape.cooperative = said.cooperative;
+  std::copy(said.cluster.begin(), said.cluster.end(), std::begin(shape.cluster));
+  shape.dependent = said.dependent;
+  if (!said.priority.empty()) shape.priority = static_cast<int>(said.priority[0]);
   return shape;
+}
+
+// In the order that the attribute's table says.
+TensorMapSlot TensorMapOf(std::span<const int64_t> numbers) {
+  auto next = numbers.begin();
+  TensorMapSlot slot = {.position = static_cast<size_t>(*next++), .operand = static_cast<size_t>(*next++), .shape = {}};
+  cuda::TensorMapShape& shape = slot.shape;
+  const auto fill = [&next](auto& array) {
+    for (auto& number : array) number = static_cast<std::remove_reference_t<decltype(number)>>(*next++);
+  };
+  shape.type = static_cast<int>(*next++);
+  shape.rank = static_cast<uint32_t>(*next++);
+  fill(shape.dims);
+  fill(shape.strides);
+  fill(shape.box);
+  fill(shape.element_strides);
+  for (int* setting : {&shape.interleave, &shape.swizzle, &shape.promotion, &shape.fill}) {
+    *setting = static_cast<int>(*next++);
+  }
+  return slot;
 }
 
 }  // namespace
@@ -54,6 +79,10 @@ Result<ImageCall> ImageCallOf(const ImageAttributes& said) {
   call.parameter_block = said.parameter_block;
   for (size_t i = 0; i < said.pointers.size(); i += 2) {
     call.addresses.push_back({static_cast<size_t>(said.pointers[i]), static_cast<size_t>(said.pointers[i + 1])});
+  }
+  call.fills_device = said.fills_device;
+  for (size_t i = 0; i < said.tensor_maps.size(); i += kTensorMapNumbers) {
+    call.tensor_maps.push_back(TensorMapOf(said.tensor_maps.subspan(i, kTensorMapNumbers)));
   }
   if (said.faults) {
     CALLOUT_ASSIGN_OR_RETURN(call.faults, FaultsOf(*said.faults));

@@ -15,6 +15,7 @@
 #include "callout/export.h"
 #include "callout/status.h"
 #include "cuda/driver/kernel.h"
+#include "cuda/driver/tensor_map.h"
 
 namespace callout::internal {
 
@@ -31,18 +32,30 @@ struct AddressSlot {
   size_t operand;   ///< Arguments first, then results.
 };
 
+/// A parameter by which the kernel copies boxes of a buffer.
+struct TensorMapSlot {
+  size_t position;  ///< In ImageCall::parameter_block.
+  size_t operand;
+  cuda::TensorMapShape shape;
+};
+
 struct ImageCall {
   std::string name;   ///< For errors.
   std::string bytes;  ///< A cubin, a fat binary, or PTX.
   std::string symbol;
   cuda::LaunchShape shape;
+  bool fills_device = false;            ///< As many blocks along x as the device runs at once, instead of the shape's.
   std::vector<size_t> parameter_bytes;  ///< The size of each parameter.
   std::string parameter_block;          ///< All parameters, one after another.
   std::vector<AddressSlot> addresses;
+  std::vector<TensorMapSlot> tensor_maps;
   std::optional<Faults> faults;
 
   /// InvalidArgument if the parts do not fit each other.
   CALLOUT_EXPORT Status Check() const;
+
+ private:
+  Status CheckCluster() const;
 };
 
 }  // namespace callout::internal

@@ -2,6 +2,7 @@
 #include "cuda/kernels/image_kernel.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -68,7 +69,7 @@ Status LoadedKernel::CheckParameters() const {
 }
 
 Status LoadedKernel::CheckLaunch() {
-  const cuda::LaunchShape& shape = call_.shape;
+  const cuda::LaunchShape& shape = shape_;
   int most = 0;
   CALLOUT_RETURN_IF_ERROR(device_->Check(
       device_->driver().FuncGetAttribute(&most, cuda::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function_),
@@ -82,9 +83,29 @@ Status LoadedKernel::CheckLaunch() {
     CALLOUT_RETURN_IF_ERROR(
         PermitSharedMemory(*device_, function_, static_cast<int>(shape.shared_bytes), call_.symbol));
   }
-  if (!shape.cooperative) return OkStatus();
+  if (shape.cluster[0] != 0) CALLOUT_RETURN_IF_ERROR(CheckCluster());
+  return shape.cooperative || call_.fills_device ? CheckCooperation(threads) : OkStatus();
+}
+
+Status LoadedKernel::CheckCluster() const {
+  CALLOUT_ASSIGN_OR_RETURN(const int can, device_->Attribute(cuda::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH));
+  if (can == 0) {
+    return FailedPrecondition(Where() +
+                              ": the device has no clusters of blocks, which came with compute capability 9.0");
+  }
+  constexpr uint64_t kPortable = 8;  // CUDA C++ Programming Guide, Thread Block Clusters
+  const uint64_t blocks = uint64_t{shape_.cluster[0]} * shape_.cluster[1] * shape_.cluster[2];
+  return blocks <= kPortable ? OkStatus() : PermitLargeClusters(*device_, function_, call_.symbol);
+}
+
+Status LoadedKernel::CheckCooperation(uint64_t threads) {
+  cuda::LaunchShape& shape = shape_;
   CALLOUT_ASSIGN_OR_RETURN(const int64_t at_once, MostCooperativeBlocks(*device_, function_, static_cast<int>(threads),
                                                                         shape.shared_bytes, call_.symbol));
+  if (call_.fills_device && at_once > 0) {
+    std::copy_n(std::array<unsigned int, 3>{static_cast<unsigned int>(at_once), 1, 1}.begin(), 3, shape.grid);
+    return OkStatus();
+  }
   const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
   if (blocks <= static_cast<uint64_t>(at_once)) return OkStatus();
   if (at_once == 0) {
@@ -96,16 +117,28 @@ Status LoadedKernel::CheckLaunch() {
                          " bytes of shared memory each, " + std::to_string(at_once) + " run at once at most");
 }
 
+Status LoadedKernel::PutOperands(std::span<const CUdeviceptr> operands, char* block) const {
+  const auto none = [&](size_t operand) {
+    return InvalidArgument(Where() + ": a parameter is the address of operand " + std::to_string(operand) +
+                           ", the call has " + std::to_string(operands.size()));
+  };
+  for (const AddressSlot& slot : call_.addresses) {
+    if (slot.operand >= operands.size()) return none(slot.operand);
+    std::memcpy(block + slot.position, &operands[slot.operand], sizeof(CUdeviceptr));
+  }
+  for (const TensorMapSlot& slot : call_.tensor_maps) {
+    if (slot.operand >= operands.size()) return none(slot.operand);
+    CALLOUT_ASSIGN_OR_RETURN(const cuda::CUtensorMap map,
+                             EncodeTensorMap(*device_, slot.shape, operands[slot.operand], call_.name));
+    std::memcpy(block + slot.position, &map, sizeof(map));
+  }
+  return OkStatus();
+}
+
 Status LoadedKernel::Launch(CUstream stream, std::span<const CUdeviceptr> operands) const {
   SmallBuffer<char, 512> block(call_.parameter_block.size());
   std::copy(call_.parameter_block.begin(), call_.parameter_block.end(), block.data());
-  for (const AddressSlot& slot : call_.addresses) {
-    if (slot.operand >= operands.size()) {
-      return InvalidArgument(Where() + ": a parameter is the address of operand " + std::to_string(slot.operand) +
-                             ", the call has " + std::to_string(operands.size()));
-    }
-    std::memcpy(block.data() + slot.position, &operands[slot.operand], sizeof(CUdeviceptr));
-  }
+  CALLOUT_RETURN_IF_ERROR(PutOperands(operands, block.data()));
   SmallBuffer<void*, 64> parameters(call_.parameter_bytes.size());
   size_t position = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -113,7 +146,7 @@ Status LoadedKernel::Launch(CUstream stream, std::span<const CUdeviceptr> operan
     position += call_.parameter_bytes[i];
   }
   g_launches.fetch_add(1, std::memory_order_relaxed);
-  return cuda::Launch(*device_, function_, call_.shape, stream, parameters.data(), call_.name);
+  return cuda::Launch(*device_, function_, shape_, stream, parameters.data(), call_.name);
 }
 
 Status LoadedKernel::ClearFaults(CUstream stream) const {

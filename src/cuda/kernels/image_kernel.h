@@ -38,10 +38,13 @@ class LoadedKernel {
   };
 
   LoadedKernel(const ImageCall& call, const cuda::Library& library, std::unique_ptr<const cuda::Device> device)
-      : call_(call), library_(library), device_(std::move(device)) {}
+      : call_(call), library_(library), device_(std::move(device)), shape_(call.shape) {}
   Status Resolve();
   Status CheckParameters() const;
   Status CheckLaunch();
+  Status CheckCluster() const;
+  Status CheckCooperation(uint64_t threads);
+  Status PutOperands(std::span<const cuda::CUdeviceptr> operands, char* block) const;
   Result<Global> FindGlobal(const std::string& symbol) const;
   Result<int32_t> Read(const Global& global, cuda::CUstream stream) const;
   Status FaultStatus(int32_t code, cuda::CUstream stream) const;
@@ -51,6 +54,7 @@ class LoadedKernel {
   const ImageCall& call_;
   const cuda::Library& library_;
   const std::unique_ptr<const cuda::Device> device_;
+  cuda::LaunchShape shape_;  // on this device
   cuda::CUfunction function_ = nullptr;
   Global fault_code_;
 };

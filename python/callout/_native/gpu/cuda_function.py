@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,8 +12,9 @@ import numpy as np
 
 from ..function import Constants, Settings
 from ..target import NativeTarget
+from . import tensor_maps
 from .images import check_parameters
-from .kernel import Image, Kernel, LaunchSettings, Parameters
+from .kernel import COOPERATIVE, Dims, Image, Kernel, Launch, LaunchSettings, Parameters, cluster_shape
 from .kernel_function import GpuFunction, GpuTarget
 from .parameters import Kind, Parameter, constant_bytes
 
@@ -23,8 +24,30 @@ class CudaSettings(Settings, LaunchSettings):
     """What a kernel may be told besides its arguments; see `callout.cuda.Function`."""
 
     cooperative: bool = False
+    cluster: Dims | None = None
+    dependent_launch: bool = False
+    priority: int | None = None
+    tensor_maps: Mapping[str, Mapping[str, Any]] | None = None
     constants: Mapping[str, Any] | None = None
     synchronous: bool = False
+
+    def launch_for(self, where: str, args: Sequence[Any], results: Sequence[Any]) -> Launch:
+        """Makes the launch for arguments and results. TypeError or ValueError if no GPU can launch that."""
+        fills = self.grid == COOPERATIVE
+        settings = dataclasses.replace(self, grid=1) if fills else self
+        made = settings.launch(where, args, results, cooperative=bool(self.cooperative) or fills)
+        priority = self.priority
+        if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
+            raise TypeError(f"{where}: priority must be an integer, got {priority!r}")
+        if fills and self.cluster is not None:
+            raise ValueError(f"{where}: grid={COOPERATIVE!r} has no clusters, got cluster={self.cluster!r}")
+        return dataclasses.replace(
+            made,
+            fills_device=fills,
+            cluster=cluster_shape(where, made.grid, self.cluster, (*args, *results)),
+            dependent=bool(self.dependent_launch),
+            priority=priority,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,24 +64,33 @@ class Code:
         return [parameter for parameter in self.parameters if parameter.kind is kind]
 
     def operands(
-        self, error: Callable[[str], Exception], num_args: int, num_results: int, in_place: Sequence[int]
+        self,
+        error: Callable[[str], Exception],
+        num_args: int,
+        num_results: int,
+        in_place: Sequence[int],
+        mapped: Collection[int] = (),
     ) -> list[tuple[int, Parameter]]:
         """The operand, arguments first, of each pointer. `in_place`: arguments that results are in the place of.
 
-        The latter need no pointer of their own; a kernel that has one for every argument gets the same address twice.
+        The latter need no pointer of their own, nor do operands that have a tensor map (`mapped`); a kernel that has one
+        for every argument gets the same address twice.
         """
         inputs, outputs = self.of(Kind.IN), self.of(Kind.OUT)
+        written = [*range(num_args, num_args + num_results)]
         if len(outputs) != num_results:
+            written = [i for i in written if i not in mapped]
+        if len(outputs) != len(written):
             raise error(
-                f"the kernel has {len(outputs)} results (pointers that are not to const), `out` declares {num_results}"
+                f"the kernel has {len(outputs)} results (pointers that are not to const), `out` declares {len(written)}"
             )
-        own = [i for i in range(num_args) if i not in in_place]
+        own = [i for i in range(num_args) if i not in in_place and i not in mapped]
         if len(inputs) == num_args:
             own = [*range(num_args)]
         elif len(inputs) != len(own):
             besides = f" besides {len(in_place)} in place" if in_place else ""
             raise error(f"expected {len(inputs)} arguments (pointers to const){besides}, got {len(own)}")
-        next_input, next_output = iter(own), iter(range(num_args, num_args + num_results))
+        next_input, next_output = iter(own), iter(written)
         pointers = [parameter for parameter in self.parameters if parameter.kind is not Kind.VALUE]
         return [(next(next_input if pointer.kind is Kind.IN else next_output), pointer) for pointer in pointers]
 
@@ -71,7 +103,8 @@ class CudaTarget(GpuTarget):
     def __init__(self, where: str, code: Code, settings: CudaSettings, constants: tuple[tuple[str, Any], ...]):
         aliases = tuple(sorted((settings.input_output_aliases or {}).items()))
         how = (settings.grid, settings.block, settings.launch_dims, settings.threads_per_block, settings.shared_mem)
-        more = (settings.cooperative, settings.synchronous, aliases)
+        extended = (settings.cluster, settings.dependent_launch, settings.priority, settings.tensor_maps)
+        more = (settings.cooperative, settings.synchronous, aliases, _hashable(extended))
         key = ("cuda", code.label, code.digest, code.image.symbol, code.parameters, constants, _hashable(how), more)
         super().__init__(key, code.label, code.digest)
         self._where = where
@@ -83,15 +116,19 @@ class CudaTarget(GpuTarget):
         def error(text: str) -> TypeError:
             return TypeError(f"{self._where}: {text}")
 
-        cooperative = bool(self._settings.cooperative)
-        launch = self._settings.launch(self._where, args, results, cooperative=cooperative)
+        launch = self._settings.launch_for(self._where, args, results)
         in_place = [*(self._settings.input_output_aliases or {})]
-        operands = iter(self._code.operands(error, len(args), len(results), in_place))
+        maps = tensor_maps.mapped(error, self._settings.tensor_maps, len(args), len(results))
+        having_maps = {found.operand for found in maps.values()}
+        operands = iter(self._code.operands(error, len(args), len(results), in_place, having_maps))
         parameters = Parameters()
         for parameter in self._code.parameters:
             if parameter.kind is not Kind.VALUE:
                 operand, _ = next(operands)
                 parameters.add_pointer(operand)
+                continue
+            if parameter.name in maps:
+                parameters.add_tensor_map(maps[parameter.name].numbers(self._where, args, results))
                 continue
             value = self._constants[parameter.name]
             if callable(value):
@@ -102,6 +139,8 @@ class CudaTarget(GpuTarget):
 
 
 def _hashable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple((key, _hashable(value[key])) for key in sorted(value))
     return tuple(map(_hashable, value)) if isinstance(value, (tuple, list)) else value
 
 
@@ -119,7 +158,9 @@ class Function(GpuFunction):
         super().__init__(f"callout.cuda '{name}'", name, settings)
         self._code = code
         self._cuda_settings = settings
-        self._values = {parameter.name: parameter for parameter in code.of(Kind.VALUE)}
+        maps = settings.tensor_maps or {}
+        tensor_maps.check(self._error, maps, [parameter.name for parameter in code.of(Kind.VALUE)])
+        self._values = {parameter.name: parameter for parameter in code.of(Kind.VALUE) if parameter.name not in maps}
         unknown = sorted(set(settings.constants or {}) - set(self._values))
         if unknown:
             raise self._error(f"there are no constants {unknown}, but {sorted(self._values)}")
@@ -141,9 +182,19 @@ class Function(GpuFunction):
                   Blocks of `threads_per_block`, 16 x 16 or 8 x 8 x 4 threads cover them, so the last blocks may have
                   threads too many.
                 - `threads_per_block`: for `launch_dims` of one dimension; 256 by default.
-                - `grid`, `block`: instead, the blocks, and the threads of each.
+                - `grid`, `block`: instead, the blocks, and the threads of each. `grid="cooperative"`: as many blocks as the
+                  device that runs the program runs at once, launched so that they can wait for each other.
                 - `shared_mem`: bytes of dynamic shared memory of a block, or a function that returns them.
                 - `cooperative`: all blocks run at once, so that they can wait for each other.
+                - `cluster`: blocks of a cluster along x, y and z, as for `grid`, which must be a multiple of them. For
+                  devices of compute capability 9.0 and later.
+                - `dependent_launch`: the kernel may begin before the one in front of it ends (programmatic dependent
+                  launch). It must not touch its arguments and results before `cudaGridDependencySynchronize()`.
+                - `priority`: of the launch; a lower number comes first. By default the stream's.
+                - `tensor_maps`: {parameter: {"argument": 0, "box": (64, 64)}}: parameters of type `CUtensorMap`, by which
+                  the tensor memory accelerator copies boxes of an argument or of a "result". More of them: "step" (1 for
+                  each axis), "swizzle" (0, 32, 64 or 128 bytes), "l2_promotion" (0, 64, 128 or 256 bytes), "nan_fill".
+                  Axes are in the array's order. What has a map needs no pointer of its own.
                 - `constants`: values of the kernel's numbers for calls that do not give them, or functions that return them.
                 - `synchronous`: programs wait for the kernel, and its faults are their errors; for debugging.
                 - `out`: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments and the constants
@@ -195,7 +246,9 @@ class Function(GpuFunction):
         return np.frombuffer(constant_bytes(error, declared[index], arg), dtype)[0]
 
     def _check(self, args: Sequence[Any], results: Sequence[Any]) -> None:
-        operands = self._code.operands(self._error, len(args), len(results), [*self._in_place])
+        maps = tensor_maps.mapped(self._error, self._cuda_settings.tensor_maps, len(args), len(results))
+        having_maps = {found.operand for found in maps.values()}
+        operands = self._code.operands(self._error, len(args), len(results), [*self._in_place], having_maps)
         for operand, declared in operands:
             is_argument = operand < len(args)
             aval = args[operand] if is_argument else results[operand - len(args)]

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .tensor_maps import BYTES as TENSOR_MAP_BYTES
+
 
 @dataclasses.dataclass(frozen=True)
 class Image:
@@ -32,13 +34,35 @@ class Image:
 class Launch:
     """How many blocks of how many threads. `shared_bytes`: dynamic shared memory of a block.
 
-    `cooperative`: all blocks run at once, so that they can wait for each other.
+    `cooperative`: all blocks run at once, so that they can wait for each other. `fills_device`: instead of the grid's, as
+    many blocks as the device runs at once. `cluster`: blocks of a cluster. `dependent`: it may begin before the kernel in
+    front of it ends. `priority`: CUDA's number; None: the stream's.
     """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int = 0
     cooperative: bool = False
+    fills_device: bool = False
+    cluster: tuple[int, int, int] | None = None
+    dependent: bool = False
+    priority: int | None = None
+
+    def attributes(self) -> dict[str, Any]:
+        """Returns it as callout.v1.image takes it. What few launches have is left out of the others."""
+        more = {
+            "fills_device": self.fills_device,
+            "cluster": self.cluster,
+            "dependent": self.dependent,
+            "priority": None if self.priority is None else [self.priority],
+        }
+        return {
+            "grid": self.grid,
+            "block": self.block,
+            "shared_bytes": self.shared_bytes,
+            "cooperative": self.cooperative,
+            **{name: value for name, value in more.items() if value},
+        }
 
 
 class Parameters:
@@ -48,6 +72,7 @@ class Parameters:
         self._block = bytearray()
         self._sizes: list[int] = []
         self._pointers: list[tuple[int, int]] = []
+        self._maps: list[list[int]] = []
 
     def add(self, data: bytes) -> None:
         """A parameter that is passed by value."""
@@ -59,6 +84,11 @@ class Parameters:
         self._pointers.append((len(self._block), operand))
         self.add(struct.pack("<q", 0))
 
+    def add_tensor_map(self, numbers: Sequence[int]) -> None:
+        """A map of an operand's buffer; `numbers` as `TensorMap.numbers` returns them."""
+        self._maps.append([len(self._block), *numbers])
+        self.add(bytes(TENSOR_MAP_BYTES))
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """Bytes of each parameter."""
@@ -66,10 +96,12 @@ class Parameters:
 
     def attributes(self) -> dict[str, Any]:
         """Returns them as callout.v1.image takes them."""
+        maps = {"tensor_maps": self._maps} if self._maps else {}
         return {
             "parameter_bytes": self._sizes,
             "parameter_block": bytes(self._block),
             "pointers": self._pointers,
+            **maps,
         }
 
 
@@ -98,11 +130,8 @@ class Kernel:
         code = self.image.portable if portable and self.image.portable is not None else self.image.code
         return {
             "image": {"bytes": code, "symbol": self.image.symbol},
-            "grid": self.launch.grid,
-            "block": self.launch.block,
+            **self.launch.attributes(),
             **self.parameters.attributes(),
-            "shared_bytes": self.launch.shared_bytes,
-            "cooperative": self.launch.cooperative,
             "faults": self.faults or {},
         }
 
@@ -166,6 +195,29 @@ def launch_shape(
     if 0 in block:
         raise ValueError(f"{where}: a block has at least one thread, got {block}")
     return _three(grid), _three(block)
+
+
+# A grid of as many blocks as run at once.
+COOPERATIVE: Any = "cooperative"
+_MOST_OF_A_CLUSTER = 16
+
+
+def cluster_shape(where: str, grid: Extents, cluster: Dims | None, avals: Sequence[Any]) -> Extents | None:
+    """The blocks of a cluster, checked against the grid.
+
+    Raises:
+        TypeError: a number is none.
+        ValueError: no GPU can launch that.
+    """
+    if cluster is None:
+        return None
+    shape = _three(_extents(where, "cluster", cluster, avals))
+    if not 1 <= math.prod(shape) <= _MOST_OF_A_CLUSTER:
+        raise ValueError(f"{where}: a cluster has 1 to {_MOST_OF_A_CLUSTER} blocks, got {math.prod(shape)}: {shape}")
+    for axis, blocks, of_cluster in zip(_AXES, grid, shape, strict=True):
+        if blocks % of_cluster:
+            raise ValueError(f"{where}: grid.{axis} must be a multiple of the cluster's {of_cluster}, got {blocks}")
+    return shape
 
 
 def _three(extents: Sequence[int]) -> Extents:
