@@ -28,12 +28,14 @@ except ImportError:
     h5py = None
 
 CHAINS, SIZE, MOST_BY_CALLBACK = 4, 10, 20_000
+Begin = Callable[[jax.Array], Any]  # where the chains are; makes their states
 Step = Callable[[jax.Array, Any], Any]  # a key and the state of a chain
 Keep = Callable[[jax.Array, jax.Array], object]  # the number of a draw, and where the chains are
+Chains = tuple[Begin, Step, Callable[[Any], jax.Array]]  # the last says where a state is
 
 
-def walk() -> tuple[Any, Step, Callable[[Any], jax.Array]]:
-    """Random-walk Metropolis for a normal distribution: where the chains begin, a step, and where a state is."""
+def walk() -> Chains:
+    """Random-walk Metropolis for a normal distribution."""
 
     def step(key: jax.Array, x: jax.Array) -> jax.Array:
         proposal, accept = jax.random.split(key)
@@ -41,31 +43,39 @@ def walk() -> tuple[Any, Step, Callable[[Any], jax.Array]]:
         log_ratio = (jnp.vdot(x, x) - jnp.vdot(y, y)) / 2
         return jnp.where(jnp.log(jax.random.uniform(accept)) < log_ratio, y, x)
 
-    return jnp.zeros((CHAINS, SIZE)), step, lambda x: x
+    return lambda x: x, step, lambda x: x
 
 
-def blackjax() -> tuple[Any, Step, Callable[[Any], jax.Array]]:
+def blackjax() -> Chains:
     """The same distribution by blackjax."""
     import blackjax
 
     kernel = blackjax.hmc(lambda x: -jnp.vdot(x, x) / 2, 0.5, jnp.ones(SIZE), 5)
-    return jax.vmap(kernel.init)(jnp.zeros((CHAINS, SIZE))), lambda key, x: kernel.step(key, x)[0], lambda x: x.position
+    return jax.vmap(kernel.init), lambda key, x: kernel.step(key, x)[0], lambda x: x.position
 
 
-def numpyro() -> tuple[Any, Step, Callable[[Any], jax.Array]]:
-    """The same distribution by numpyro, which keeps the keys in its states."""
+def numpyro() -> Chains:
+    """The same distribution by numpyro, which has the keys in its states."""
     from numpyro.infer import HMC
 
     kernel = HMC(potential_fn=lambda x: jnp.vdot(x, x) / 2, step_size=0.5, num_steps=5, adapt_step_size=False)
-    first = kernel.init(jax.random.PRNGKey(0), 0, jnp.zeros(SIZE), (), {})
-    begin = jax.tree.map(lambda x: jnp.broadcast_to(x, (CHAINS, *jnp.shape(x))), first)
-    begin = begin._replace(rng_key=jax.random.split(first.rng_key, CHAINS))
-    return begin, lambda _, x: kernel.sample(x, (), {}), lambda x: x.z
+
+    def begin(x: jax.Array) -> Any:
+        states = [kernel.init(jax.random.PRNGKey(0), 0, position, (), {}) for position in x]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+
+    def step(key: jax.Array, x: Any) -> Any:
+        return kernel.sample(x._replace(rng_key=jax.random.key_data(key)), (), {})
+
+    return begin, step, lambda x: x.z
 
 
-def sampler(chains: Callable[[], Any], draws: int, keep: Keep) -> tuple[Any, Any]:
-    """All chains in one program, compiled, and what it begins with. `keep` gets each draw."""
-    begin, step, where = chains()
+def sampler(chains: Callable[[], Chains], draws: range, keep: Keep, positions: Any = None) -> tuple[Any, Any]:
+    """All chains in one program, compiled, and what it begins with. `keep` gets each draw. With the positions after the
+    draw before it goes on as if it had not stopped: a draw's keys are made of its number.
+    """
+    first, step, where = chains()
+    begin = first(jnp.zeros((CHAINS, SIZE)) if positions is None else jnp.asarray(positions))
 
     def draw(x: Any, i: jax.Array) -> tuple[Any, None]:
         keys = jax.random.split(jax.random.fold_in(jax.random.key(0), i), CHAINS)
@@ -73,19 +83,20 @@ def sampler(chains: Callable[[], Any], draws: int, keep: Keep) -> tuple[Any, Any
         keep(i, where(x))
         return x, None
 
-    return jax.jit(lambda x: jax.lax.scan(draw, x, jnp.arange(draws))[0]).lower(begin).compile(), begin
+    numbers = jnp.arange(draws.start, draws.stop)
+    return jax.jit(lambda x: jax.lax.scan(draw, x, numbers)[0]).lower(begin).compile(), begin
 
 
-def microseconds(chains: Callable[[], Any], draws: int, keep: Keep, wait: Callable[[], None]) -> float:
+def microseconds(chains: Callable[[], Chains], draws: int, keep: Keep, wait: Callable[[], None]) -> float:
     """A draw, of one run until all is written."""
-    program, begin = sampler(chains, draws, keep)
+    program, begin = sampler(chains, range(draws), keep)
     start = time.monotonic()
     jax.block_until_ready(program(begin))
     wait()
     return (time.monotonic() - start) * 1e6 / draws
 
 
-def by_callback(chains: Callable[[], Any], draws: int, folder: Path) -> tuple[float, np.ndarray, str]:
+def by_callback(chains: Callable[[], Chains], draws: int, folder: Path) -> tuple[float, np.ndarray, str]:
     """Into a file of HDF5, or of NumPy's: how long it took, what is in it, and which."""
     shape = (draws, CHAINS, SIZE)
     if h5py is None:

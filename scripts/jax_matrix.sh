@@ -23,7 +23,8 @@ prepare() { # PYTHON VENV JAX WHEEL
     "$1" -m venv --clear "$2"
     "$2/bin/python" -m pip install --quiet --disable-pip-version-check \
       -c build/matrix/constraints.txt "jax==$3" "jaxlib==$3" numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba autograd \
-      ipywidgets matplotlib pandas pillow cloudpickle prometheus_client pyarrow tensorboard tensorstore zarr
+      ipywidgets matplotlib pandas pillow cloudpickle prometheus_client pyarrow tensorboard tensorstore zarr \
+      h5py blackjax numpyro orbax-checkpoint
     echo "$wanted" > "$2/made-of"
   fi
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index \
@@ -55,7 +56,7 @@ done
 # what is the same with every JAX.
 left_out=('gpu_*' 'cuda_*' 'numba_cuda*')
 [[ -z ${TESTED:-} ]] || left_out+=(arrays_on_disk cpp 'command*' csv file_crashes native_code numba_content numba_kinds numpy_text pipes
-  report 'sink*' statistics 'tensorboard*' terminals)
+  report samplers 'sink*' statistics 'tensorboard*' terminals)
 for cell in "${!labels[@]}"; do
   status=0
   echo "== ${labels[$cell]}: tests"

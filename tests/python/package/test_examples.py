@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The small examples run as they stand; they check themselves. The large one is `make demo`."""
 
+import importlib
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import callout
+import jax
+import jax.numpy as jnp
 import pytest
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -25,6 +29,40 @@ def test_example(name):
 
 def test_draws_of_chains_on_disk(tmp_path):
     assert "with io_callback" in run(sys.executable, EXAMPLES / "chains_on_disk.py", tmp_path, 500)
+
+
+def test_checkpoints_inside_of_a_scan(tmp_path):
+    pytest.importorskip("orbax.checkpoint")
+
+    def train(folder, steps):
+        done, kept = run(sys.executable, EXAMPLES / "checkpoints_in_scan.py", tmp_path / folder, steps).splitlines()
+        return *done.split(": "), kept.removesuffix(f" in {tmp_path / folder}")
+
+    began, _, kept = train("stopped", 110)
+    assert (began, kept) == ("from step 0 to 110", "checkpoints of the steps [50, 75, 100]")
+    began, went_on, kept = train("stopped", 200)
+    assert (began, kept) == ("from step 100 to 200", "checkpoints of the steps [150, 175, 200]")
+    assert train("whole", 200) == ("from step 0 to 200", went_on, kept)
+
+
+def test_a_scan_does_not_wait_for_its_checkpoints(monkeypatch):
+    pytest.importorskip("orbax.checkpoint")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    checkpoints = importlib.import_module("checkpoints_in_scan")
+    may_save, saved = threading.Event(), []
+
+    class Manager:
+        def save(self, step, args):
+            assert may_save.wait(60)
+            saved.append((step, float(args.item["velocity"][0])))
+
+    train = checkpoints.trainer(Manager())
+    end = jax.block_until_ready(train(checkpoints.first(), jnp.arange(100)))
+    assert saved == []
+    may_save.set()
+    callout.barrier_wait()
+    assert [step for step, _ in saved] == [25, 50, 75, 100]
+    assert saved[-1][1] == float(end["velocity"][0])
 
 
 @pytest.mark.parametrize("name", ["eigenvalues", "other_device", "derivatives"])
