@@ -100,6 +100,7 @@ def test_a_missing_nvrtc_is_named_with_the_way_to_get_it(monkeypatch):
         callout.cuda.load_inline(SCALE)
     monkeypatch.delenv("CALLOUT_NVRTC")
     monkeypatch.setattr(search, "_candidates", lambda: ["/no/libnvrtc.so.13", "/no/libnvrtc.so.12"])
+    monkeypatch.setattr(search, "by_pathfinder", lambda *_: None)
     with pytest.raises(callout.cuda.CompileError, match=r"(?s)there is no NVRTC:.*/no/libnvrtc\.so\.13.*so\.12"):
         callout.cuda.load_inline(SCALE)
 
@@ -130,6 +131,53 @@ def test_packages_come_first_and_what_is_newer_than_the_driver_last(packages, mo
         assert found.index(f"libnvrtc.so.{first}") < found.index(f"libnvrtc.so.{second}")
 
 
+@pytest.fixture
+def pathfinder(monkeypatch):
+    """A cuda-pathfinder that finds what is put into it: {(function, name): path}."""
+    found = {}
+
+    def find(function):
+        def search_for(name):
+            if (function, name) not in found:
+                raise RuntimeError(f"{name} was not found")
+            return found[function, name]
+
+        return search_for
+
+    functions = ("load_nvidia_dynamic_lib", "find_nvidia_header_directory", "find_nvidia_binary_utility")
+    made = types.SimpleNamespace(**{function: find(function) for function in functions})
+    monkeypatch.setattr(toolkit.importlib, "import_module", {"cuda.pathfinder": made}.__getitem__)
+    return found
+
+
+def test_pathfinder_is_asked_for_what_is_not_found_otherwise(pathfinder, monkeypatch, tmp_path):
+    known = search.find_nvrtc()
+    pathfinder["load_nvidia_dynamic_lib", "nvrtc"] = types.SimpleNamespace(abs_path="/no/libnvrtc.so.13")
+    assert search.find_nvrtc() == known, "it was not needed"
+    monkeypatch.delenv("CALLOUT_NVRTC", raising=False)
+    monkeypatch.setattr(search, "_candidates", list)
+    with pytest.raises(callout.cuda.CompileError, match=r"/no/libnvrtc\.so\.13"):
+        search.find_nvrtc()
+    pathfinder["load_nvidia_dynamic_lib", "nvrtc"] = types.SimpleNamespace(abs_path=known.path)
+    assert search.find_nvrtc() == known
+    monkeypatch.setattr(search, "packaged", lambda *_: ())
+    monkeypatch.setattr(search, "toolkits", list)
+    away = search.Nvrtc("/no/lib/libnvrtc.so.13", 13000, (90,))
+    assert away.include_dirs() == []
+    (tmp_path / "cuda_fp16.h").touch()
+    pathfinder["find_nvidia_header_directory", "cudart"] = str(tmp_path)
+    assert away.include_dirs() == [str(tmp_path)]
+
+
+def test_pathfinder_may_be_missing_old_or_find_nothing(monkeypatch):
+    def missing(name):
+        raise ImportError(name)
+
+    for module in (missing, lambda name: types.SimpleNamespace(), lambda name: types.SimpleNamespace(f=lambda _: None)):
+        monkeypatch.setattr(toolkit.importlib, "import_module", module)
+        assert toolkit.by_pathfinder("f", "nvrtc") is None
+
+
 def test_headers_are_those_beside_the_library_or_of_its_version(packages, monkeypatch, tmp_path):
     monkeypatch.setattr(search, "toolkits", lambda: [tmp_path / "toolkit"])
     old, new = (
@@ -143,6 +191,7 @@ def test_headers_are_those_beside_the_library_or_of_its_version(packages, monkey
     (beside,) = (str(Path(file).parent) for file in packages("../include/cuda_fp16.h"))
     assert twelve.include_dirs() == [str(Path(beside).resolve())]
     monkeypatch.setattr(search, "packaged", lambda *_: ())
+    monkeypatch.setattr(search, "by_pathfinder", lambda *_: None)
     away = search.Nvrtc("/no/lib/libnvrtc.so.13", 13000, (90,))
     assert away.include_dirs() == []
     (tmp_path / "toolkit" / "include").mkdir(parents=True)

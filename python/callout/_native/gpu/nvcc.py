@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from ..compiler import CompileError, Compiler, command_in
 from .nvrtc import device_capabilities
-from .toolkit import packaged, toolkits
+from .toolkit import by_pathfinder, packaged, toolkits
 
 _ARCHITECTURE = re.compile(r"(sm|compute)_\d+[af]?")
 _ARCHITECTURE_FLAG = re.compile(r"--?(gpu-architecture|arch|gencode|generate-code)\b.*")
@@ -23,10 +23,12 @@ def _candidates() -> Iterator[str]:
     for file in (*(root / "bin" / "nvcc" for root in toolkits()), *packaged("cu1[0-9]/bin/nvcc", "cuda_nvcc/bin/nvcc")):
         if os.access(file, os.X_OK):
             yield str(file)
+    if found := by_pathfinder("find_nvidia_binary_utility", "nvcc"):
+        yield found
 
 
 def find_nvcc(arch: str | None, flags: Sequence[str]) -> Compiler:
-    """The command in `CUDACXX` if set, or else nvcc of the path, of a toolkit, or of NVIDIA's packages.
+    """The command in `CUDACXX` if set, or else nvcc of the path, of a toolkit, of NVIDIA's packages, or of cuda-pathfinder.
 
     Args:
         arch: such as "sm_90", for its machine code and its PTX, or "compute_90", for PTX; by default that of the oldest

@@ -14,7 +14,7 @@ from pathlib import Path
 from ... import _ext
 from ..cache import cache_folder, kept, temporary_folder
 from ..compiler import CompileError
-from .toolkit import packaged, toolkits
+from .toolkit import by_pathfinder, packaged, toolkits
 
 # What every GPU since Turing runs, as PTX that its driver compiles.
 _OLDEST = 75
@@ -37,10 +37,13 @@ class Nvrtc:
         major = self.version // 1000
         beside = Path(self.path).resolve().parent.parent / "include"
         beside_others = packaged(f"cu{major}/include" if major >= 13 else "cuda_runtime/include")
-        for folder in (beside, *beside_others, *(root / "include" for root in toolkits())):
-            if (folder / "cuda_fp16.h").is_file():
-                apart = (folder / "cccl", folder.parent.parent / "cuda_cccl" / "include")
-                return [str(found) for found in (folder, *apart) if found.is_dir()]
+        known = (beside, *beside_others, *(root / "include" for root in toolkits()))
+        if not any(map(_has_headers, known)):
+            elsewhere = by_pathfinder("find_nvidia_header_directory", "cudart")
+            known = (*known, *(() if elsewhere is None else (Path(elsewhere),)))
+        for folder in filter(_has_headers, known):
+            apart = (folder / "cccl", folder.parent.parent / "cuda_cccl" / "include")
+            return [str(found) for found in (folder, *apart) if found.is_dir()]
         return []
 
     def architecture(self, wanted: str | None) -> str:
@@ -64,6 +67,10 @@ class Nvrtc:
             known = ", ".join(map(str, self.architectures))
             raise ValueError(f"callout.cuda: {self} does not compile for {wanted}, but for {known}")
         return wanted
+
+
+def _has_headers(folder: Path) -> bool:
+    return (folder / "cuda_fp16.h").is_file()
 
 
 def device_capabilities() -> set[int]:
@@ -94,12 +101,16 @@ def _candidates() -> list[str]:
 
 
 def find_nvrtc() -> Nvrtc:
-    """The library in `CALLOUT_NVRTC` if set, or else the first of NVIDIA's packages, the loader's, or a toolkit's.
+    """The library in `CALLOUT_NVRTC` if set, or else the first of NVIDIA's packages, the loader's, a toolkit's.
+
+    Where there is none of these, the one that cuda-pathfinder finds.
 
     Raises:
         CompileError: there is none.
     """
     path, version, architectures, reason = _ext.find_nvrtc(_candidates())
+    if reason is not None and (elsewhere := by_pathfinder("load_nvidia_dynamic_lib", "nvrtc")) is not None:
+        path, version, architectures, reason = _ext.find_nvrtc([*_candidates(), elsewhere])
     if reason is not None:
         raise CompileError(
             "callout.cuda: compiling CUDA C++ takes NVRTC: pip install nvidia-cuda-nvrtc (CUDA 13) or "
