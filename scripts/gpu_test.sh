@@ -115,7 +115,8 @@ for cell in "${cells[@]}"; do
   parts=()
   part gpu-check 1 python benchmarks/python/gpu/check.py \
     --only driver,kernels,numba_kernels,buffers,calls,taps,host --out "$root/$cell_name-check"
-  part handlers 2 "$pytest" software_gpu/python/test_handlers.py software_gpu/python/test_run.py
+  part handlers 2 "$pytest" software_gpu/python/test_handlers.py software_gpu/python/test_run.py \
+    software_gpu/python/test_command_buffers.py
   suite calls 1 "${calls[@]}"
   suite taps 1 "${taps[@]}"
   if [[ $scope == full ]]; then

@@ -4,10 +4,12 @@ replay, and really were graphs."""
 
 import ctypes
 
+import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from callout.buffer_callback import buffer_callback
 from jax import lax
 
 GPU = jax.devices()[0]
@@ -78,3 +80,91 @@ def test_graphs_give_what_the_cpu_gives(function):
         for one, other in zip(got, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
     assert calls("cuGraphLaunch") - launches >= 2
+
+
+CUDA = ctypes.CDLL("libcuda.so.1")
+HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+OF_A_LOOP = OPTIONS | {"xla_gpu_enable_command_buffer": "FUSION,CUSTOM_CALL,CONDITIONAL,WHILE"}
+STEPS = 3
+
+
+class OnHost:
+    """A callback that queues a fill with zeros and a function of the host's, as a recorded tap might."""
+
+    def __init__(self):
+        self.recorded = []  # for each time that it is called: whether XLA recorded
+        self.delivered = 0
+        self._function = HOST_FUNCTION(self._deliver)
+
+    def _deliver(self, _):
+        self.delivered += 1
+
+    def __call__(self, ctx, out, x):
+        stream, status = ctypes.c_void_p(ctx.stream), ctypes.c_int()
+        assert CUDA.cuStreamIsCapturing(stream, ctypes.byref(status)) == 0
+        self.recorded.append(bool(status.value))
+        zeros = ctypes.c_uint64(out.__cuda_array_interface__["data"][0])
+        assert CUDA.cuMemsetD8Async(zeros, 0, ctypes.c_size_t(16), stream) == 0
+        assert CUDA.cuLaunchHostFunc(stream, self._function, None) == 0
+
+
+def through(callback):
+    """What XLA may record of a callback with a side effect."""
+    call = buffer_callback(
+        callback, jax.ShapeDtypeStruct((4,), jnp.float32), has_side_effect=True, command_buffer_compatible=True
+    )
+    return lambda x: jnp.sort(x * 1.5) + call(x)
+
+
+def test_each_tap_is_between_two_graphs():
+    got = []
+
+    def program(x):
+        for _ in range(STEPS):
+            x = jnp.sort(x * 1.5)
+            callout.tap(got.append, x)
+        return jnp.sort(x * 2)
+
+    compiled = jax.jit(program, compiler_options=OPTIONS)
+    for run in range(4):
+        x = jnp.arange(4.0) + run
+        launches = calls("cuGraphLaunch")
+        jax.block_until_ready(compiled(x))
+        callout.barrier_wait()
+        if run >= 2:
+            assert calls("cuGraphLaunch") - launches == STEPS + 1
+    expected = [(np.arange(4.0) + run) * 1.5**step for run in range(4) for step in range(1, STEPS + 1)]
+    np.testing.assert_allclose(np.stack(got), expected)
+
+
+def test_what_is_recorded_splits_nothing_and_is_replayed_without_a_call():
+    callback = OnHost()
+
+    def program(x):
+        for _ in range(STEPS):
+            x = through(callback)(x)
+        return x
+
+    compiled = jax.jit(program, compiler_options=OPTIONS)
+    for _ in range(8):  # each set of addresses that comes is recorded
+        jax.block_until_ready(compiled(jnp.arange(4.0)))
+    launches, called = calls("cuGraphLaunch"), len(callback.recorded)
+    for _ in range(4):
+        jax.block_until_ready(compiled(jnp.arange(4.0)))
+    assert calls("cuGraphLaunch") - launches == 4
+    assert callback.recorded[:STEPS] == [False] * STEPS, "the first run is not recorded"
+    assert all(callback.recorded[STEPS:])
+    assert len(callback.recorded) == called, "nobody is asked in a replay"
+    assert callback.delivered == 12 * STEPS
+
+
+def test_a_function_of_the_host_fails_programs_whose_loops_are_graphs():
+    callback = OnHost()
+    compiled = jax.jit(
+        lambda x: lax.while_loop(lambda c: c[0] < STEPS, lambda c: (c[0] + 1, through(callback)(c[1])), (0, x))[1],
+        compiler_options=OF_A_LOOP,
+    )
+    jax.block_until_ready(compiled(jnp.arange(4.0)))  # not recorded
+    for wait in (lambda: jax.block_until_ready(compiled(jnp.arange(4.0))), jax.effects_barrier):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=r"child graph node.*CUDA_ERROR_NOT_SUPPORTED"):
+            wait()
