@@ -41,16 +41,18 @@ std::optional<callout_buffer> PartAt(const CheckText& text, const Record& record
   if (told.is_elementwise) prefix.insert(prefix.end(), place.index.begin(), place.index.end());
   if (prefix.size() > part.rank) return std::nullopt;
   const size_t offset = RankBefore(record, operand);
-  int64_t flat = 0;
+  uint64_t flat = 0;
   for (size_t axis = 0; axis < prefix.size(); ++axis) {
-    const int64_t local = prefix[axis] - Begin(record, offset, axis);
-    if (local < 0 || local >= part.dims[axis]) return std::nullopt;
-    flat = flat * part.dims[axis] + local;
+    const auto extent = static_cast<uint64_t>(part.dims[axis]);
+    // Offsets may be anything.
+    const uint64_t local = static_cast<uint64_t>(prefix[axis]) - static_cast<uint64_t>(Begin(record, offset, axis));
+    if (local >= extent) return std::nullopt;
+    flat = flat * extent + local;
   }
   part.dims += prefix.size();
   part.rank -= static_cast<uint32_t>(prefix.size());
   const uint64_t bytes = PackedBytes(static_cast<DType>(part.dtype), ElementCount(part));
-  part.data = static_cast<char*>(part.data) + static_cast<uint64_t>(flat) * bytes;
+  part.data = static_cast<char*>(part.data) + flat * bytes;
   part.size_bytes = bytes;
   return part;
 }

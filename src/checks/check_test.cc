@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,6 +127,10 @@ TEST_F(CheckTest, PlacesInShardsAreThoseOfTheWhole) {
   EXPECT_THAT(
       Look(*check, {Bools({4}, {0, 1, 0, 0}), TestBuffer::Of<float>({4}, {1, 2, 3, 4})}, {.offsets = elsewhere}),
       StatusIs(StatusCode::kInternal, "check failed: {value} (index [11], device 0)"));
+  // A hostile program's: their difference is no number.
+  const std::vector<int64_t> far = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+  EXPECT_THAT(Look(*check, {Bools({4}, {0, 1, 0, 0}), TestBuffer::Of<float>({4}, {1, 2, 3, 4})}, {.offsets = far}),
+              StatusIs(StatusCode::kInternal, "check failed: {value} (index [9223372036854775807], device 0)"));
 }
 
 TEST_F(CheckTest, WarningsAreLoggedLessAndLessOften) {

@@ -208,10 +208,13 @@ Status ForEachEvent(const OpenedFile& file, const VisitRow& visit) {
 
 namespace {
 
-// A row of an array from the chunks of all writers. Those that are not there have the fill value, which is zero.
-// Whether any is there.
-Result<bool> ReadZarrRow(const std::string& folder, const internal::ZarrArray& array, int64_t row, std::string& out) {
-  bool found = false;
+// zarr.json can tell of more chunks than anybody can wait for, in its rows and in one of them.
+constexpr int64_t kMostMissing = 1 << 20;
+
+// A row of an array from the chunks of all writers. Those that are not there have the fill value, which is zero;
+// `missing` counts those since the last that was there.
+Status ReadZarrRow(const std::string& folder, const internal::ZarrArray& array, int64_t row, int64_t& missing,
+                   std::string& out) {
   const auto item = static_cast<uint64_t>(BitWidth(array.dtype) / 8);
   CALLOUT_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(array.dtype, array.shape));
   CALLOUT_ASSIGN_OR_RETURN(const uint64_t part_bytes, RowBytes(array.dtype, array.chunk));
@@ -224,8 +227,12 @@ Result<bool> ReadZarrRow(const std::string& folder, const internal::ZarrArray& a
     for (const int64_t index : writer) path += "/" + std::to_string(index);
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno != ENOENT) return InternalError("'" + path + "': " + std::strerror(errno));
+    if (fd < 0 && ++missing > kMostMissing) {
+      return InvalidArgument("of the last " + std::to_string(kMostMissing) + " chunks, up to row " +
+                             std::to_string(row) + ", none is there");
+    }
     if (fd >= 0) {
-      found = true;
+      missing = 0;
       const auto offset = static_cast<uint64_t>(row % array.chunk_rows) * part_bytes;
       Status status = ReadFileAt(fd, offset, part_bytes, part);
       close(fd);
@@ -251,7 +258,7 @@ Result<bool> ReadZarrRow(const std::string& folder, const internal::ZarrArray& a
     }
     if (axis == 0) break;
   }
-  return found;
+  return OkStatus();
 }
 
 Status ForEachRowOfArray(const std::string& folder, const std::string& name, std::string_view text, bool& more,
@@ -259,17 +266,11 @@ Status ForEachRowOfArray(const std::string& folder, const std::string& name, std
   CALLOUT_ASSIGN_OR_RETURN(const internal::ZarrArray array, internal::ParseZarrArray(text));
   int64_t rows = 0;
   for (const auto& [writer, written] : array.written) rows = std::max(rows, written);
-  constexpr int64_t kMostMissing = 1 << 20;  // zarr.json can tell of more rows than anybody can wait for
   std::string bytes;
   int64_t missing = 0;
   for (int64_t row = 0; row < rows && more; ++row) {
-    CALLOUT_ASSIGN_OR_RETURN(const bool is_there, ReadZarrRow(folder, array, row, bytes));
+    CALLOUT_RETURN_IF_ERROR(ReadZarrRow(folder, array, row, missing, bytes));
     if (bytes.empty()) return OkStatus();
-    missing = is_there ? 0 : missing + 1;
-    if (missing > kMostMissing) {
-      return InvalidArgument("the chunks of " + std::to_string(kMostMissing) + " rows, up to row " +
-                             std::to_string(row) + ", are not there");
-    }
     more = visit({{"array", WrittenCell::Kind::kText, name},
                   NumberCell("row", row),
                   ArrayCell("value", array.dtype, array.shape, bytes)});

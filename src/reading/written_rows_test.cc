@@ -136,8 +136,17 @@ TEST_F(WrittenRowsTest, RowsThatOnlyTheTextTellsOfEnd) {
   int64_t rows = 0;
   const auto visit = [&](const WrittenRow&) { return ++rows <= most; };
   EXPECT_THAT(ForEachWrittenRow(path_ / "z", visit),
-              StatusIs(StatusCode::kInvalidArgument, "the chunks of 1048576 rows, up to row 1048576, are not there"));
+              StatusIs(StatusCode::kInvalidArgument, "of the last 1048576 chunks, up to row 1048576, none is there"));
   EXPECT_EQ(rows, most);
+}
+
+TEST_F(WrittenRowsTest, ARowOfChunksThatOnlyTheTextTellsOfEnds) {
+  const int64_t wide = 1 << 28;  // bytes, each in a chunk of its own
+  fs::create_directories(path_ / "z");
+  std::ofstream(path_ / "z/zarr.json") << internal::ZarrArrayText({DType::kInt8, {wide}, {1}, 1, 1, {{"0", 1}}});
+  const auto visit = [](const WrittenRow&) { return true; };
+  EXPECT_THAT(ForEachWrittenRow(path_ / "z", visit),
+              StatusIs(StatusCode::kInvalidArgument, "of the last 1048576 chunks, up to row 0, none is there"));
 }
 
 TEST_F(WrittenRowsTest, ArraysWithAnotherFillValueAreErrors) {
