@@ -11,8 +11,8 @@
 #include "callout/c_api.h"
 #include "callout/pjrt/executable.h"
 #include "testing/c_closures.h"
+#include "testing/cpu_client_fixture.h"
 #include "testing/host_programs.h"
-#include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 
 namespace callout::pjrt {
@@ -80,14 +80,8 @@ std::string Product() {
          ") -> " + Matrix() + "\nreturn %p : " + Matrix() + "\n}\n}\n";
 }
 
-class ConcurrencyTest : public internal::LiveCountTest {
+class ConcurrencyTest : public internal::CpuClientTest {
  protected:
-  static std::shared_ptr<const Client> MakeClient(ClientOptions options = {}) {
-    options.values["cpu_device_count"] = int64_t{2};
-    auto client = Client::Create(Plugin::Load(CALLOUT_TEST_PLUGIN).value(), options);
-    EXPECT_THAT(client, IsOk());
-    return *client;
-  }
   // All elements `value`.
   static Buffer Filled(const std::shared_ptr<const Client>& client, float value, size_t device = 0) {
     const std::vector<int64_t> dims = {kExtent, kExtent};

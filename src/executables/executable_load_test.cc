@@ -12,8 +12,8 @@
 #include "callout/c_api.h"
 #include "callout/pjrt/executable.h"
 #include "testing/c_api_fixture.h"
+#include "testing/cpu_client_fixture.h"
 #include "testing/host_programs.h"
-#include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 
 namespace callout::pjrt {
@@ -21,22 +21,18 @@ namespace {
 
 constexpr size_t kLoadExtent = 128;  // of programs that XLA:CPU does not run on the thread that asks for it
 
-class ExecutableLoadTest : public internal::LiveCountTest {
+class ExecutableLoadTest : public internal::CpuClientTest {
  protected:
   void SetUp() override {
-    internal::LiveCountTest::SetUp();
+    internal::CpuClientTest::SetUp();
     std::string pattern = ::testing::TempDir() + "callout_cache_XXXXXX";
     folder_ = mkdtemp(pattern.data());
   }
   void TearDown() override {
     std::filesystem::remove_all(folder_);
-    internal::LiveCountTest::TearDown();
+    internal::CpuClientTest::TearDown();
   }
 
-  static std::shared_ptr<const Client> MakeClient(ClientOptions options = {}) {
-    options.values["cpu_device_count"] = int64_t{2};
-    return Client::Create(Plugin::Load(CALLOUT_TEST_PLUGIN).value(), options).value();
-  }
   static LoadedHostCallback Function(std::function<Status(const Call&)> function) {
     return FunctionCallback("f", std::move(function)).Make().value();
   }

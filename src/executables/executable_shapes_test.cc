@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "callout/pjrt/executable.h"
-#include "testing/live_counts.h"
+#include "testing/cpu_client_fixture.h"
 #include "testing/status_matchers.h"
 
 namespace callout::pjrt {
@@ -30,16 +30,8 @@ Program SumOf(int b) {
   return program;
 }
 
-class ShapesTest : public internal::LiveCountTest {
+class ShapesTest : public internal::OneCpuClientTest {
  protected:
-  void SetUp() override {
-    internal::LiveCountTest::SetUp();
-    client_ = Client::Create(Plugin::Load(CALLOUT_TEST_PLUGIN).value()).value();
-  }
-  void TearDown() override {
-    client_.reset();
-    internal::LiveCountTest::TearDown();
-  }
   Result<LoadedExecutable> Compile(CompileOptions options = {}) {
     Program program = SumOf(3);
     program.others = {SumOf(17), SumOf(5)};
@@ -58,8 +50,6 @@ class ShapesTest : public internal::LiveCountTest {
     return Buffer::FromHost(client_, client_->devices()[0], dims, std::vector<float>(static_cast<size_t>(b), 1))
         .value();
   }
-
-  std::shared_ptr<const Client> client_;
 };
 
 TEST_F(ShapesTest, ArgumentsChooseTheProgram) {

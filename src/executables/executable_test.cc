@@ -12,7 +12,7 @@
 
 #include "frame/call_frame.h"
 #include "frame/ffi_abi.h"
-#include "testing/live_counts.h"
+#include "testing/cpu_client_fixture.h"
 #include "testing/status_matchers.h"
 
 namespace callout::pjrt {
@@ -35,20 +35,8 @@ constexpr char kDonates[] =
     "    -> (tensor<2x3xf32>, tensor<4xi4>) {\n"
     "%0 = stablehlo.add %a, %a : tensor<2x3xf32>\nreturn %0, %b : tensor<2x3xf32>, tensor<4xi4> } }";
 
-class ExecutableTest : public internal::LiveCountTest {
+class ExecutableTest : public internal::OneCpuClientTest {
  protected:
-  void SetUp() override {
-    internal::LiveCountTest::SetUp();
-    auto plugin = Plugin::Load(CALLOUT_TEST_PLUGIN);
-    ASSERT_THAT(plugin, IsOk());
-    auto client = Client::Create(*plugin, {.values = {{"cpu_device_count", int64_t{2}}}});
-    ASSERT_THAT(client, IsOk());
-    client_ = *client;
-  }
-  void TearDown() override {
-    client_ = nullptr;
-    internal::LiveCountTest::TearDown();
-  }
   Result<LoadedExecutable> Compile(const Program& program, const CompileOptions& options = {}) {
     return Compiler(client_).Compile(program, options);
   }
@@ -57,8 +45,6 @@ class ExecutableTest : public internal::LiveCountTest {
     EXPECT_THAT(buffer, IsOk());
     return std::move(buffer).value();
   }
-
-  std::shared_ptr<const Client> client_;
 };
 
 TEST_F(ExecutableTest, TellsItsSignature) {

@@ -14,8 +14,8 @@
 #include "callout/c_api.h"
 #include "callout/pjrt/executable.h"
 #include "testing/c_api_fixture.h"
+#include "testing/cpu_client_fixture.h"
 #include "testing/host_programs.h"
-#include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 
 namespace callout::pjrt {
@@ -26,16 +26,8 @@ using internal::StatusIs;
 
 constexpr auto kForEver = std::chrono::seconds(60);  // only a defect waits for so long
 
-class ContextOfARunTest : public internal::LiveCountTest {
+class ContextOfARunTest : public internal::OneCpuClientTest {
  protected:
-  void SetUp() override {
-    internal::LiveCountTest::SetUp();
-    client_ = Client::Create(Plugin::Load(CALLOUT_TEST_PLUGIN).value()).value();
-  }
-  void TearDown() override {
-    client_.reset();
-    internal::LiveCountTest::TearDown();
-  }
   LoadedExecutable Compile(const std::string& code, const std::string& name,
                            std::function<Status(const Call&)> function) {
     const Compiler compiler(client_);
@@ -50,8 +42,6 @@ class ContextOfARunTest : public internal::LiveCountTest {
     return Buffer::FromHost(client_, client_->devices()[0], dims, std::vector<float>(static_cast<size_t>(count), 0.5F))
         .value();
   }
-
-  std::shared_ptr<const Client> client_;
 };
 
 // Runs a program of each kind from two threads; each callback waits until both are in it.

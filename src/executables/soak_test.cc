@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "callout/pjrt/executable.h"
+#include "testing/cpu_client_fixture.h"
 #include "testing/host_programs.h"
-#include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 
 namespace callout::pjrt {
@@ -56,7 +56,7 @@ double ResidentMegabytes() {
   return resident * 4096 / 1e6;
 }
 
-class SoakTest : public internal::LiveCountTest {
+class SoakTest : public internal::CpuClientTest {
  protected:
   // One turn of a thread; "" if all was as it must be.
   static std::string Turn(const std::shared_ptr<const Client>& client, int number) {
@@ -104,7 +104,7 @@ TEST_F(SoakTest, ThreadsCompileLoadRunAndDestroyWhileCallbacksFail) {
   const char* given = std::getenv("CALLOUT_SOAK_SECONDS");
   const std::chrono::duration<double> duration(given == nullptr ? 1 : std::strtod(given, nullptr));
   {
-    const auto client = Client::Create(Plugin::Load(CALLOUT_TEST_PLUGIN).value()).value();
+    const auto client = MakeClient();
     std::atomic<int> turns{0};
     std::mutex mutex;
     std::vector<std::string> errors;
