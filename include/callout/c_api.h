@@ -289,6 +289,8 @@ CALLOUT_C_EXPORT const char* callout_executable_name(const callout_executable* e
 /// Safe while it runs.
 CALLOUT_C_EXPORT void callout_executable_destroy(callout_executable* executable) CALLOUT_C_NOEXCEPT;
 
+struct DLManagedTensorVersioned;  // of dlpack.h, 1.0 or newer
+
 /// An array on a device; its value may still be in the making.
 typedef struct callout_array callout_array;
 
@@ -299,6 +301,27 @@ typedef struct callout_array callout_array;
 CALLOUT_C_STATUS callout_array_from_host(const callout_client* client, size_t device, uint32_t dtype,
                                          const int64_t* dims, size_t rank, const void* data, size_t size_bytes,
                                          callout_array** out) CALLOUT_C_NOEXCEPT;
+/// As callout_array_from_host, but without a copy where the device works in the host's memory and `data` is aligned as
+/// the plugin wants it (64 bytes are enough for XLA:CPU). `data` must not change until `destroy` was called with
+/// `context`: once, on any thread, when nothing reads it any more. `destroy` may be null. It is not called if this
+/// fails.
+CALLOUT_C_STATUS callout_array_from_host_shared(const callout_client* client, size_t device, uint32_t dtype,
+                                                const int64_t* dims, size_t rank, const void* data, size_t size_bytes,
+                                                void* context, void (*destroy)(void* context),
+                                                callout_array** out) CALLOUT_C_NOEXCEPT;
+/// The array of a tensor of DLPack, dense, row-major and in the host's memory, as callout_array_from_host_shared has
+/// it. Takes ownership if it succeeds: calls the tensor's deleter, once and on any thread.
+CALLOUT_C_STATUS callout_array_from_dlpack(const callout_client* client, size_t device,
+                                           struct DLManagedTensorVersioned* tensor,
+                                           callout_array** out) CALLOUT_C_NOEXCEPT;
+/// Blocks until the array is there, and lends it as a tensor of DLPack, which keeps it until its deleter is called.
+/// FAILED_PRECONDITION if it is not in the host's memory, or not row-major; INVALID_ARGUMENT for a type that DLPack
+/// does not have.
+CALLOUT_C_STATUS callout_array_to_dlpack(const callout_array* array,
+                                         struct DLManagedTensorVersioned** out) CALLOUT_C_NOEXCEPT;
+/// A copy on a device of `client`. It may not be there yet. OUT_OF_RANGE if there is no such device.
+CALLOUT_C_STATUS callout_array_copy(const callout_array* array, const callout_client* client, size_t device,
+                                    callout_array** out) CALLOUT_C_NOEXCEPT;
 /// The element type, as callout_buffer has it.
 CALLOUT_C_STATUS callout_array_dtype(const callout_array* array, uint32_t* out) CALLOUT_C_NOEXCEPT;
 /// `dims`: Borrowed: valid until the array is destroyed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The structs of DLPack 1.x (https://dmlc.github.io/dlpack/latest/c_api.html), and a buffer of XLA's as a capsule.
+// A buffer of XLA's as a capsule of DLPack.
 #pragma once
 
 #include "python_api.h"
@@ -11,49 +11,14 @@
 #include <string>
 
 #include "callout/abi.h"
+#include "frame/dlpack_abi.h"
 
 namespace callout::python {
 
-struct DLDevice {
-  int32_t type;
-  int32_t id;
-};
-inline constexpr int32_t kDLCpu = 1;
-inline constexpr int32_t kDLCuda = 2;
-
-struct DLDataType {
-  uint8_t code;
-  uint8_t bits;
-  uint16_t lanes;
-};
-
-struct DLTensor {
-  void* data;
-  DLDevice device;
-  int32_t ndim;
-  DLDataType dtype;
-  int64_t* shape;
-  int64_t* strides;
-  uint64_t byte_offset;
-};
-
-struct DLManagedTensor {
-  DLTensor tensor;
-  void* manager_ctx;
-  void (*deleter)(DLManagedTensor*);
-};
-
-inline constexpr uint64_t kDLReadOnly = 1;
-inline constexpr uint64_t kDLIsCopied = 2;
-
-struct DLManagedTensorVersioned {
-  uint32_t major;
-  uint32_t minor;
-  void* manager_ctx;
-  void (*deleter)(DLManagedTensorVersioned*);
-  uint64_t flags;
-  DLTensor tensor;
-};
+using internal::kDLCpu;
+using internal::kDLCuda;
+using internal::kDLIsCopied;
+using internal::kDLReadOnly;
 
 /// Counts what was made of a buffer and still refers to its memory. Consumers let go on any thread, with the GIL or
 /// without.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Arrays of callout/c_api.h.
+#include <memory>
+#include <string>
+
 #include "c_api/edge.h"
 #include "c_api/handles.h"
 #include "callout/pjrt/buffer.h"
@@ -12,33 +15,49 @@ using callout::internal::PjrtArgs;
 
 namespace {
 
-constexpr const char* kFromHost = "callout_array_from_host";
-
 // As plugins take and give them: dense, and nothing of less than a byte.
-Result<uint64_t> HostBytes(DType dtype, std::span<const int64_t> dims) {
+Result<uint64_t> HostBytes(const std::string& function, DType dtype, std::span<const int64_t> dims) {
   uint64_t bytes = static_cast<uint64_t>(BitWidth(dtype) + 7) / 8;
   for (const int64_t extent : dims) {
-    if (extent < 0) return InvalidArgument(std::string(kFromHost) + ": an extent is " + std::to_string(extent));
+    if (extent < 0) return InvalidArgument(function + ": an extent is " + std::to_string(extent));
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes)) {
-      return InvalidArgument(std::string(kFromHost) + ": the array is too large");
+      return InvalidArgument(function + ": the array is too large");
     }
   }
   return bytes;
 }
 
-Status CheckHostArray(DType dtype, std::span<const int64_t> dims, const void* data, size_t size_bytes) {
+Status CheckHostArray(const std::string& function, DType dtype, std::span<const int64_t> dims, const void* data,
+                      size_t size_bytes) {
   if (BitWidth(dtype) == 0) {
-    return InvalidArgument(std::string(kFromHost) + ": there is no dtype " +
-                           std::to_string(static_cast<uint32_t>(dtype)));
+    return InvalidArgument(function + ": there is no dtype " + std::to_string(static_cast<uint32_t>(dtype)));
   }
-  CALLOUT_ASSIGN_OR_RETURN(const uint64_t expected, HostBytes(dtype, dims));
+  CALLOUT_ASSIGN_OR_RETURN(const uint64_t expected, HostBytes(function, dtype, dims));
   if (expected != size_bytes) {
-    return InvalidArgument(std::string(kFromHost) + ": expected " + std::to_string(expected) + " bytes, got " +
+    return InvalidArgument(function + ": expected " + std::to_string(expected) + " bytes, got " +
                            std::to_string(size_bytes));
   }
-  if (data == nullptr && expected > 0) return InvalidArgument(std::string(kFromHost) + ": data is null");
+  if (data == nullptr && expected > 0) return InvalidArgument(function + ": data is null");
   return OkStatus();
 }
+
+Result<std::span<const int64_t>> ReadShape(const std::string& function, const int64_t* dims, size_t rank) {
+  if (dims == nullptr && rank > 0) return InvalidArgument(function + ": dims is null");
+  return std::span<const int64_t>(dims, rank);
+}
+
+// Memory of a caller's, which is told when nobody reads it any more.
+struct Owner {
+  explicit Owner(void* of) : context(of) {}
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
+  ~Owner() {
+    if (destroy != nullptr) destroy(context);
+  }
+
+  void* context;
+  void (*destroy)(void*) = nullptr;
+};
 
 const internal::PjrtApi& Api(const callout_array& array) { return array.client->plugin().api(); }
 
@@ -47,13 +66,62 @@ const internal::PjrtApi& Api(const callout_array& array) { return array.client->
 callout_status* callout_array_from_host(const callout_client* client, size_t device, uint32_t dtype,
                                         const int64_t* dims, size_t rank, const void* data, size_t size_bytes,
                                         callout_array** out) noexcept {
-  return GuardC(kFromHost, {{client, "client"}, {out, "out"}}, [&]() -> Status {
-    if (dims == nullptr && rank > 0) return InvalidArgument(std::string(kFromHost) + ": dims is null");
-    CALLOUT_ASSIGN_OR_RETURN(const pjrt::Device* found, internal::FindDevice(kFromHost, *client->client, device));
-    const std::span<const int64_t> shape(dims, rank);
+  const char* const function = __func__;
+  return GuardC(function, {{client, "client"}, {out, "out"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(const pjrt::Device* found, internal::FindDevice(function, *client->client, device));
+    CALLOUT_ASSIGN_OR_RETURN(const auto shape, ReadShape(function, dims, rank));
     const auto type = static_cast<DType>(dtype);
-    CALLOUT_RETURN_IF_ERROR(CheckHostArray(type, shape, data, size_bytes));
+    CALLOUT_RETURN_IF_ERROR(CheckHostArray(function, type, shape, data, size_bytes));
     CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer, pjrt::Buffer::FromHost(client->client, *found, type, shape, data));
+    *out = internal::NewHandle<callout_array>(client->client, std::move(buffer));
+    return OkStatus();
+  });
+}
+
+callout_status* callout_array_from_host_shared(const callout_client* client, size_t device, uint32_t dtype,
+                                               const int64_t* dims, size_t rank, const void* data, size_t size_bytes,
+                                               void* context, void (*destroy)(void* context),
+                                               callout_array** out) noexcept {
+  const char* const function = __func__;
+  return GuardC(function, {{client, "client"}, {out, "out"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(const pjrt::Device* found, internal::FindDevice(function, *client->client, device));
+    CALLOUT_ASSIGN_OR_RETURN(const auto shape, ReadShape(function, dims, rank));
+    const auto type = static_cast<DType>(dtype);
+    CALLOUT_RETURN_IF_ERROR(CheckHostArray(function, type, shape, data, size_bytes));
+    const auto owner = std::make_shared<Owner>(context);
+    const std::shared_ptr<const void> shared(owner, data);
+    CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer,
+                             pjrt::Buffer::FromHostShared(client->client, *found, type, shape, shared));
+    *out = internal::NewHandle<callout_array>(client->client, std::move(buffer));
+    owner->destroy = destroy;
+    return OkStatus();
+  });
+}
+
+callout_status* callout_array_from_dlpack(const callout_client* client, size_t device, DLManagedTensorVersioned* tensor,
+                                          callout_array** out) noexcept {
+  const char* const function = __func__;
+  return GuardC(function, {{client, "client"}, {tensor, "tensor"}, {out, "out"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(const pjrt::Device* found, internal::FindDevice(function, *client->client, device));
+    CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer, pjrt::Buffer::FromDLPack(client->client, *found, tensor));
+    *out = internal::NewHandle<callout_array>(client->client, std::move(buffer));
+    return OkStatus();
+  });
+}
+
+callout_status* callout_array_to_dlpack(const callout_array* array, DLManagedTensorVersioned** out) noexcept {
+  return GuardC(__func__, {{array, "array"}, {out, "out"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(*out, array->buffer.ToDLPack());
+    return OkStatus();
+  });
+}
+
+callout_status* callout_array_copy(const callout_array* array, const callout_client* client, size_t device,
+                                   callout_array** out) noexcept {
+  const char* const function = __func__;
+  return GuardC(function, {{array, "array"}, {client, "client"}, {out, "out"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(const pjrt::Device* found, internal::FindDevice(function, *client->client, device));
+    CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer, array->buffer.CopyTo(client->client, *found));
     *out = internal::NewHandle<callout_array>(client->client, std::move(buffer));
     return OkStatus();
   });

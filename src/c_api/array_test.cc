@@ -55,6 +55,38 @@ TEST_F(CApiArrayTest, ArraysWithoutElements) {
   callout_array_destroy(array);
 }
 
+TEST_F(CApiArrayTest, SharedMemoryIsKeptUntilItsArrayIsGone) {
+  alignas(64) const float values[4] = {1, 2, 3, 4};
+  const int64_t dims[] = {4};
+  std::atomic<int> destroyed{0};
+  const auto destroy = [](void* count) {
+    ++*static_cast<std::atomic<int>*>(count);
+    static_cast<std::atomic<int>*>(count)->notify_all();
+  };
+  callout_array* array = nullptr;
+  EXPECT_THAT(Take(callout_array_from_host_shared(client_, 0, kF32, dims, 1, values, 8, &destroyed, destroy, &array)),
+              StatusIs(StatusCode::kInvalidArgument, "expected 16 bytes, got 8"));
+  EXPECT_EQ(destroyed, 0);
+  ASSERT_THAT(Take(callout_array_from_host_shared(client_, 0, kF32, dims, 1, values, 16, &destroyed, destroy, &array)),
+              IsOk());
+  DLManagedTensorVersioned* tensor = nullptr;
+  ASSERT_THAT(Take(callout_array_to_dlpack(array, &tensor)), IsOk());
+  callout_array_destroy(array);
+  callout_array* again = nullptr;
+  ASSERT_THAT(Take(callout_array_from_dlpack(client_, 0, tensor, &again)), IsOk());
+  callout_array* copy = nullptr;
+  ASSERT_THAT(Take(callout_array_copy(again, client_, 1, &copy)), IsOk());
+  EXPECT_THAT(ToHost(copy), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(destroyed, 0);
+  callout_array_destroy(again);
+  destroyed.wait(0);
+  EXPECT_EQ(destroyed, 1);
+  EXPECT_THAT(ToHost(copy), ElementsAre(1, 2, 3, 4));
+  callout_array_destroy(copy);
+  EXPECT_THAT(Take(callout_array_from_dlpack(client_, 0, nullptr, &again)),
+              StatusIs(StatusCode::kInvalidArgument, "callout_array_from_dlpack: tensor is null"));
+}
+
 TEST_F(CApiArrayTest, ArraysThatCannotBeAreRefused) {
   const float values[2] = {};
   callout_array* array = nullptr;

@@ -23,18 +23,6 @@ const internal::PjrtApi& Buffer::api() const { return client()->plugin().api(); 
 
 namespace {
 
-// Plugins end the process for what is none.
-Status CheckArray(DType dtype, std::span<const int64_t> dims) {
-  if (dtype == DType::kToken) return InvalidArgument("callout: a token cannot be made of memory");
-  int64_t bytes = 16;  // the largest element
-  for (const int64_t extent : dims) {
-    if (extent >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes)) continue;
-    return InvalidArgument("callout: an array cannot be " +
-                           ArrayType{dtype, std::vector<int64_t>(dims.begin(), dims.end())}.ToString());
-  }
-  return OkStatus();
-}
-
 // Its elements' order in memory, as IsRowMajor takes it; empty if the plugin does not tell. Valid as long as the
 // buffer.
 std::span<const int64_t> ReadOrder(const internal::PjrtApi& api, PJRT_Buffer* buffer) {
@@ -46,25 +34,6 @@ std::span<const int64_t> ReadOrder(const internal::PjrtApi& api, PJRT_Buffer* bu
 }
 
 }  // namespace
-
-Result<Buffer> Buffer::FromHost(std::shared_ptr<const Client> client, const Device& device, DType dtype,
-                                std::span<const int64_t> dims, const void* data) {
-  CALLOUT_ASSIGN_OR_RETURN(const PJRT_Buffer_Type type, internal::ToPjrtType(dtype));
-  CALLOUT_RETURN_IF_ERROR(CheckArray(dtype, dims));
-  PjrtArgs<PJRT_Client_BufferFromHostBuffer_Args> args;
-  args.client = client->handle();
-  args.data = data;
-  args.type = type;
-  args.dims = dims.data();
-  args.num_dims = dims.size();
-  args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
-  args.device = device.handle;
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client->plugin().api(), PJRT_Client_BufferFromHostBuffer, args));
-  Buffer buffer(client, args.buffer, internal::TypeTag(dtype, dims));
-  Event copied(std::move(client), args.done_with_host_buffer);
-  CALLOUT_RETURN_IF_ERROR(copied.Wait());
-  return buffer;
-}
 
 Result<DType> Buffer::dtype() const {
   PjrtArgs<PJRT_Buffer_ElementType_Args> args;

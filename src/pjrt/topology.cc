@@ -5,18 +5,24 @@
 
 namespace callout::internal {
 
+Result<pjrt::Memory> Describe(const PjrtApi& api, PJRT_Memory* memory) {
+  PjrtArgs<PJRT_Memory_Id_Args> id;
+  id.memory = memory;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Memory_Id, id));
+  PjrtArgs<PJRT_Memory_Kind_Args> kind;
+  kind.memory = memory;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Memory_Kind, kind));
+  return pjrt::Memory{memory, id.id, std::string(kind.kind, kind.kind_size)};
+}
+
 std::vector<pjrt::Memory> ReadMemories(const PjrtApi& api, PJRT_Device* device) {
   PjrtArgs<PJRT_Device_AddressableMemories_Args> args;
   args.device = device;
   std::vector<pjrt::Memory> memories;
   if (!CALLOUT_PJRT(api, PJRT_Device_AddressableMemories, args).ok()) return memories;
   for (size_t i = 0; i < args.num_memories; ++i) {
-    PjrtArgs<PJRT_Memory_Id_Args> id;
-    id.memory = args.memories[i];
-    PjrtArgs<PJRT_Memory_Kind_Args> kind;
-    kind.memory = args.memories[i];
-    if (!CALLOUT_PJRT(api, PJRT_Memory_Id, id).ok() || !CALLOUT_PJRT(api, PJRT_Memory_Kind, kind).ok()) continue;
-    memories.push_back({args.memories[i], id.id, std::string(kind.kind, kind.kind_size)});
+    Result<pjrt::Memory> memory = Describe(api, args.memories[i]);
+    if (memory.ok()) memories.push_back(std::move(memory).value());
   }
   return memories;
 }

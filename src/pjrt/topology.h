@@ -10,6 +10,9 @@
 
 namespace callout::internal {
 
+/// Errors: the plugin's own.
+Result<pjrt::Memory> Describe(const PjrtApi& api, PJRT_Memory* memory);
+
 /// Empty if the plugin does not tell.
 std::vector<pjrt::Memory> ReadMemories(const PjrtApi& api, PJRT_Device* device);
 

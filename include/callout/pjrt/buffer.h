@@ -15,6 +15,8 @@
 #include "callout/pjrt/handle.h"
 #include "callout/status.h"
 
+struct DLManagedTensorVersioned;  // of dlpack.h, 1.0 or newer
+
 namespace callout::pjrt {
 
 /// An array in the host's memory that a device works on, not a copy of it. Movable. Borrowed: its Buffer outlives it.
@@ -49,6 +51,18 @@ class CALLOUT_EXPORT Buffer {
     if (elements != values.size()) return WrongSize(static_cast<int64_t>(elements), values.size());
     return FromHost(std::move(client), device, DTypeOf<T>::value, dims, values.data());
   }
+  /// As the first, into a memory of a device's (Device::memories).
+  static Result<Buffer> FromHost(std::shared_ptr<const Client> client, const Memory& memory, DType dtype,
+                                 std::span<const int64_t> dims, const void* data);
+  /// As the first, but without a copy where the device works in the host's memory and `data` is aligned as the plugin
+  /// wants it (64 bytes are enough for XLA:CPU). `data` must not change before it is dropped, which the plugin does on
+  /// any thread. Programs never overwrite it, also if the input is donated.
+  static Result<Buffer> FromHostShared(std::shared_ptr<const Client> client, const Device& device, DType dtype,
+                                       std::span<const int64_t> dims, std::shared_ptr<const void> data);
+  /// As FromHostShared, of a dense row-major tensor of DLPack in the host's memory. Takes ownership if it succeeds.
+  /// InvalidArgument for other tensors, and for null.
+  static Result<Buffer> FromDLPack(std::shared_ptr<const Client> client, const Device& device,
+                                   DLManagedTensorVersioned* tensor);
   /// Takes ownership of `handle`.
   Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle, uint64_t type_tag = 0);
 
@@ -89,6 +103,19 @@ class CALLOUT_EXPORT Buffer {
     const auto* values = static_cast<const T*>(data.get());
     return HostView<T>({values, elements}, std::move(data));
   }
+
+  /// The array in the host's memory, without a copy, for another library to read; that one calls its `deleter`, on any
+  /// thread. It outlives this object, and no program takes it over meanwhile. Errors: as View; InvalidArgument for a
+  /// dtype that DLPack does not have.
+  Result<DLManagedTensorVersioned*> ToDLPack() const;
+
+  /// A copy on `device`, which `client` has. May return before it is there. Within a client the plugin copies, between
+  /// clients the host does, which Blocks until this array is there. Errors: the plugin's own.
+  Result<Buffer> CopyTo(std::shared_ptr<const Client> client, const Device& device) const;
+  /// As above, in a memory of a device's.
+  Result<Buffer> CopyTo(std::shared_ptr<const Client> client, const Memory& memory) const;
+  /// Where it lies. Errors: Unimplemented if the plugin does not tell.
+  Result<Memory> memory() const;
 
   /// True after a program took it over, see ExecuteOptions::donated_inputs.
   Result<bool> IsDeleted() const;
