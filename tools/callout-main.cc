@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "callout/pjrt/binding.h"
+#include "callout/pjrt/compile_process.h"
 #include "callout/version.h"
 #include "cat.h"
 #include "compile.h"
@@ -180,6 +181,8 @@ int CheckOutput(int code) {
 int main(int argc, char** argv) {
   try {
     OccupyStandardDescriptors();
+    constexpr std::string_view kRequest = "compile-request";  // of CompileOptions::process
+    if (argc == 2 && argv[1] == kRequest) return callout::pjrt::AnswerCompileRequest();
     return CheckOutput(Main(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "callout: %s\n", error.what());

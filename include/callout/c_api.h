@@ -243,6 +243,10 @@ typedef struct callout_compile_options {
   /// A folder of compiled programs: one that is there is loaded, another one is put there. Programs, options, plugins
   /// and machines are told apart. It is made with mode 0700 if it is missing. Null: none.
   const char* cache_directory;
+  /// A process that reads and compiles the program, which may crash it: the path or name of a program, its arguments,
+  /// and null; {"callout", "compile-request", NULL} is the installed command. INTERNAL if a signal ends it. Null: none.
+  const char* const* process_command;
+  double process_timeout_seconds;  ///< Then it is killed, and DEADLINE_EXCEEDED is returned. 0: for ever.
 } callout_compile_options;
 
 /// A compiled program with its callbacks.

@@ -3,6 +3,8 @@
 // Programs and their compilation, of callout/c_api.h.
 #include "callout/pjrt/executable.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 
 #include "c_api/edge.h"
@@ -29,6 +31,13 @@ Result<pjrt::CompileOptions> ReadCompileOptions(const char* function, const call
   CALLOUT_ASSIGN_OR_RETURN(options.xla_options,
                            internal::ReadValues(function, known.xla_options, known.num_xla_options));
   if (known.cache_directory != nullptr) options.cache_directory = known.cache_directory;
+  if (known.process_command != nullptr) {
+    for (const char* const* word = known.process_command; *word != nullptr; ++word) {
+      options.process.command.emplace_back(*word);
+    }
+    options.process.timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<double>(std::clamp(known.process_timeout_seconds, 0.0, 1e9)));
+  }
   return options;
 }
 

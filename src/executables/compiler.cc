@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <utility>
 
 #include "attributes/jax_calls.h"
 #include "base/log.h"
@@ -9,6 +11,7 @@
 #include "encoding/sha256.h"
 #include "executables/callback_bindings.h"
 #include "executables/compile_options.h"
+#include "executables/compile_process.h"
 #include "executables/executable_cache.h"
 #include "executables/executable_file.h"
 #include "executables/other_handlers.h"
@@ -217,26 +220,53 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   return executable;
 }
 
+Result<std::string> Compiler::CompileInProcess(const Preparation& prepared, const Program& program,
+                                               const CompileOptions& options) const {
+  internal::CompileRequest request;
+  request.plugin = client_->plugin().path();
+  request.client = client_->options();
+  request.num_devices = program.num_devices;
+  request.code = prepared.code;
+  request.handlers = internal::RegisteredTargets(client_->plugin());
+  request.options.num_replicas = options.num_replicas;
+  request.options.num_partitions = options.num_partitions;
+  request.options.device_assignment = options.device_assignment;
+  request.options.xla_options = options.xla_options;
+  const std::string what = program.name.empty() ? "a program" : "the program '" + program.name + "'";
+  return internal::CompileElsewhere(options.process, std::move(request), what);
+}
+
 Result<LoadedExecutable> Compiler::CompileOne(const Program& program, const CompileOptions& options) const {
   CALLOUT_ASSIGN_OR_RETURN(Preparation prepared, Prepare(program, options));
-  if (options.cache_directory.empty()) return CompileAnew(prepared, program, options, nullptr);
-  CALLOUT_ASSIGN_OR_RETURN(const auto cache, internal::ExecutableCache::Open(options.cache_directory));
-  const std::string key =
-      internal::Sha256Hex(internal::MadeBy(*client_) + '\n' + std::to_string(prepared.options.size()) + '\n' +
-                          prepared.options + prepared.code);
-  if (const auto found = cache.Read(key)) {
-    // What cannot be loaded is compiled, which also says why, if a name is missing.
-    Result<LoadedExecutable> loaded = Load(*found, options);
-    if (loaded.ok()) {
-      loaded->is_from_cache_ = true;
-      loaded->shapes_ = program.shapes;
-      return loaded;
+  const bool is_elsewhere = !options.process.command.empty();
+  if (options.cache_directory.empty() && !is_elsewhere) return CompileAnew(prepared, program, options, nullptr);
+  std::optional<internal::ExecutableCache> cache;
+  std::string key;
+  if (!options.cache_directory.empty()) {
+    CALLOUT_ASSIGN_OR_RETURN(cache, internal::ExecutableCache::Open(options.cache_directory));
+    key = internal::Sha256Hex(internal::MadeBy(*client_) + '\n' + std::to_string(prepared.options.size()) + '\n' +
+                              prepared.options + prepared.code);
+    if (const auto found = cache->Read(key)) {
+      // What cannot be loaded is compiled, which also says why, if a name is missing.
+      Result<LoadedExecutable> loaded = Load(*found, options);
+      if (loaded.ok()) {
+        loaded->is_from_cache_ = true;
+        loaded->shapes_ = program.shapes;
+        return loaded;
+      }
     }
   }
   std::string serialized;
-  CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable executable, CompileAnew(prepared, program, options, &serialized));
-  if (serialized.empty()) return executable;  // the plugin cannot
-  if (const Status written = cache.Write(key, serialized); !written.ok()) {
+  Result<LoadedExecutable> executable = InternalError("callout: nothing was compiled");
+  if (is_elsewhere) {
+    CALLOUT_ASSIGN_OR_RETURN(serialized, CompileInProcess(prepared, program, options));
+    executable = Load(serialized, options);
+    if (executable.ok()) executable->shapes_ = program.shapes;
+  } else {
+    executable = CompileAnew(prepared, program, options, &serialized);
+  }
+  if (!executable.ok() || !cache || serialized.empty()) return executable;  // no bytes: the plugin has none
+  if (const Status written = cache->Write(key, serialized); !written.ok()) {
     internal::Log(internal::LogLevel::kWarning, written.message());
   }
   return executable;

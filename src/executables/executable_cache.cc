@@ -11,26 +11,13 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/descriptor.h"
 #include "base/write_all.h"
 
 namespace callout::internal {
 namespace {
 
 constexpr mode_t kWritableByOthers = S_IWGRP | S_IWOTH;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  const int number_;
-};
 
 Status Failed(const std::string& what, const std::string& path) {
   return InternalError("callout: cannot " + what + " '" + path + "': " + std::strerror(errno));

@@ -9,6 +9,7 @@
 #include "base/dynamic_library.h"
 #include "base/thread_annotations.h"
 #include "frame/ffi_abi.h"
+#include "frame/guard.h"
 #include "lapack/custom_calls.h"
 #include "lapack/library.h"
 
@@ -93,6 +94,24 @@ std::string GiverOf(const pjrt::Plugin& plugin, const std::string& target) {
   if (std::ranges::find(ours, target, &lapack::Target::name) == ours.end()) return "the plugin";
   const Result<std::string> library = lapack::LibraryPath();
   return library.ok() ? "LAPACK of '" + *library + "'" : "LAPACK, which is missing";
+}
+
+std::vector<std::string> RegisteredTargets(const pjrt::Plugin& plugin) {
+  Registered& registered = GetRegistered();
+  MutexLock lock(registered.mutex);
+  std::vector<std::string> names;
+  for (const auto& [runtime, name] : registered.names) {
+    if (runtime == plugin.ffi_api()) names.push_back(name);
+  }
+  return names;
+}
+
+XLA_FFI_Error* HandlerOfAnotherProcess(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  return Guard(frame->api, []() -> Status {
+    return FailedPrecondition("callout: this process only compiles; the program's handlers are in another one");
+  });
 }
 
 Status ExplainMissingHandler(Status error) {

@@ -75,6 +75,8 @@ class CALLOUT_EXPORT Client {
 
   /// With which it was made. Borrowed: valid as long as the client.
   const Plugin& plugin() const { return *plugin_; }
+  /// With which it was made.
+  const ClientOptions& options() const { return options_; }
   /// For this library's own classes.
   PJRT_Client* handle() const { return handle_; }
   /// Made when they are first asked for. Null where programs need none, or the plugin cannot have them.

@@ -14,6 +14,7 @@
 #include "callout/export.h"
 #include "callout/pjrt/buffer.h"
 #include "callout/pjrt/client.h"
+#include "callout/pjrt/compile_process.h"
 #include "callout/pjrt/event.h"
 #include "callout/pjrt/handle.h"
 #include "callout/pjrt/host_callback.h"
@@ -48,6 +49,9 @@ struct CompileOptions {
   /// A folder of compiled programs: one that is there is loaded, another one is put there. Programs, options, plugins
   /// and machines are told apart. It is made with mode 0700 if it is missing. Empty: none.
   std::string cache_directory = {};
+  /// Reads and compiles the program in another process, and loads here what it became: a program that crashes the
+  /// plugin's reader is Internal then. That process knows this one's options, but none of its callbacks.
+  CompileProcess process = {};
 };
 
 /// How a program is run.
@@ -186,7 +190,8 @@ class CALLOUT_EXPORT Compiler {
   /// name, for numbers of devices that cannot be, for programs of other platforms, and for programs that take tokens or
   /// symbolic dimensions; Unimplemented for arguments of another layout than row-major; FailedPrecondition for a newer
   /// StableHLO than the plugin's; NotFound for a name that nothing is bound to, with the names that the program needs
-  /// where it says so; PermissionDenied for a cache to which others may write; else the plugin's own.
+  /// where it says so; PermissionDenied for a cache to which others may write; of CompileOptions::process: Internal if
+  /// a signal ends it, DeadlineExceeded, NotFound if it cannot be started; else the plugin's own.
   Result<LoadedExecutable> Compile(const Program& program, const CompileOptions& options = {}) const;
 
   /// What LoadedExecutable::Serialize returned, with callbacks as Compile binds them; other options do not matter. The
@@ -199,6 +204,8 @@ class CALLOUT_EXPORT Compiler {
   struct Preparation;
   Result<LoadedExecutable> CompileOne(const Program& program, const CompileOptions& options) const;
   Result<Preparation> Prepare(const Program& program, const CompileOptions& options) const;
+  Result<std::string> CompileInProcess(const Preparation& prepared, const Program& program,
+                                       const CompileOptions& options) const;
   Result<LoadedExecutable> CompileAnew(Preparation& prepared, const Program& program, const CompileOptions& options,
                                        std::string* serialized) const;
 

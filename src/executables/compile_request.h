@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a process is asked to compile, and its answer, as bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "callout/pjrt/executable.h"
+
+namespace callout::internal {
+
+struct CompileRequest {
+  std::string plugin;            ///< Its path.
+  pjrt::ClientOptions client;    ///< With which the asking client was made.
+  pjrt::CompileOptions options;  ///< Those that do not belong to a process.
+  int num_devices = 0;           ///< Program::num_devices.
+  std::string code;              ///< StableHLO.
+  /// Functions of XLA FFI that the asking process has, which need not be there to compile.
+  std::vector<std::string> handlers;
+  int64_t asker = 0;  ///< The asking process.
+
+  std::string Write() const;
+  /// InvalidArgument for what Write did not write.
+  static Result<CompileRequest> Read(std::string_view bytes);
+};
+
+/// An executable's bytes, or an error.
+std::string WriteCompileAnswer(const Result<std::string>& answer);
+/// The answer. InvalidArgument for what WriteCompileAnswer did not write.
+Result<std::string> ReadCompileAnswer(std::string_view bytes);
+
+}  // namespace callout::internal
