@@ -105,6 +105,7 @@ void AddInfo(CLI::App& app, InfoOptions& options) {
   AddPlugin(*info, options.plugin);
   info->add_option("--device-count", options.device_count, kDevicesHelp)
       ->check(CLI::Range(1, callout::tools::kMaxDevices));
+  info->add_flag("!--no-compile", options.compiles, "Only what the program's file says: needs no plugin");
 }
 
 void AddCompile(CLI::App& app, CompileOptions& options) {

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "callout/pjrt/binding.h"
+#include "callout/pjrt/contents.h"
 #include "report.h"
 #include "session.h"
 
@@ -115,8 +116,8 @@ void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
 void PrintCustomCalls(const std::vector<pjrt::CustomCallUse>& uses) {
   std::map<std::string, size_t> places;  // by what would be printed
   for (const pjrt::CustomCallUse& use : uses) {
-    ++places["custom call '" + use.target + "' " + Listed(use.operands) + " -> " + Listed(use.results) + ", given by " +
-             use.given_by];
+    const std::string giver = use.given_by.empty() ? "" : ", given by " + use.given_by;
+    ++places["custom call '" + use.target + "' " + Listed(use.operands) + " -> " + Listed(use.results) + giver];
   }
   for (const auto& [line, count] : places) {
     std::printf("  %s%s\n", line.c_str(), count == 1 ? "" : (", in " + std::to_string(count) + " places").c_str());
@@ -144,9 +145,10 @@ void PrintNames(const std::vector<std::string>& names) {
   if (!unbound.empty()) std::printf("  to run it:%s\n", unbound.c_str());
 }
 
-Status PrintProgram(const pjrt::Program& program, const pjrt::LoadedExecutable& executable, const std::string& path) {
-  std::printf("program %s\n  name %s", path.c_str(), executable.name().c_str());
-  if (executable.num_devices() > 1) std::printf(", on %zu devices", executable.num_devices());
+// What its file says, before its arrays and calls.
+void PrintHead(const pjrt::Program& program, const std::string& name, size_t num_devices, const std::string& path) {
+  std::printf("program %s\n  name %s", path.c_str(), name.empty() ? "unknown" : name.c_str());
+  if (num_devices > 1) std::printf(", on %zu devices", num_devices);
   if (!program.written_by.empty()) std::printf(", written by %s", program.written_by.c_str());
   const std::string version = program.StablehloVersion();
   std::printf("%s%s\n", version.empty() ? "" : ", StableHLO ", version.c_str());
@@ -155,6 +157,10 @@ Status PrintProgram(const pjrt::Program& program, const pjrt::LoadedExecutable& 
     for (const pjrt::Program& other : program.others) others += (others.empty() ? "; also for " : ", ") + other.shapes;
     std::printf("  for %s%s\n", program.shapes.c_str(), others.c_str());
   }
+}
+
+Status PrintProgram(const pjrt::Program& program, const pjrt::LoadedExecutable& executable, const std::string& path) {
+  PrintHead(program, executable.name(), executable.num_devices(), path);
   CALLOUT_ASSIGN_OR_RETURN(const pjrt::Signature signature, executable.ReadSignature());
   PrintArrays("argument", signature.inputs, program.kept_arguments);
   PrintArrays("result", signature.outputs);
@@ -163,6 +169,32 @@ Status PrintProgram(const pjrt::Program& program, const pjrt::LoadedExecutable& 
   CALLOUT_ASSIGN_OR_RETURN(const std::vector<pjrt::CustomCallUse> others, executable.ReadCustomCalls());
   PrintCustomCalls(others);
   PrintNames(executable.callback_names());
+  return OkStatus();
+}
+
+std::vector<pjrt::ProgramArray> Whole(const std::vector<pjrt::ArrayType>& types) {
+  std::vector<pjrt::ProgramArray> arrays;
+  for (const pjrt::ArrayType& type : types) {
+    arrays.push_back({type, {.tiles = std::vector<int64_t>(type.dims.size(), 1), .parts = {}}});
+  }
+  return arrays;
+}
+
+Status PrintContents(const pjrt::Program& program, const std::string& path) {
+  CALLOUT_ASSIGN_OR_RETURN(const pjrt::ProgramContents contents, pjrt::ReadContents(program));
+  PrintHead(program, program.name, static_cast<size_t>(program.num_devices), path);
+  std::string platforms;
+  for (const std::string& platform : program.platforms) platforms += (platforms.empty() ? "" : ", ") + platform;
+  if (!platforms.empty()) std::printf("  platforms %s\n", platforms.c_str());
+  PrintArrays("argument", Whole(contents.inputs), program.kept_arguments);
+  PrintArrays("result", Whole(contents.outputs));
+  PrintUses(contents.callbacks);
+  PrintCustomCalls(contents.custom_calls);
+  std::vector<std::string> names;
+  for (const pjrt::CallbackUse& use : contents.callbacks) {
+    if (!use.is_embedded && std::ranges::find(names, use.name) == names.end()) names.push_back(use.name);
+  }
+  PrintNames(names);
   return OkStatus();
 }
 
@@ -177,6 +209,7 @@ Status PrintPluginInfo(const InfoOptions& options) {
 
 Status PrintProgramInfo(const InfoOptions& options) {
   CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options.program));
+  if (!options.compiles) return PrintContents(program, options.program);
   CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf(program, options.device_count));
   CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));
   Progress progress;

@@ -13,6 +13,7 @@ struct InfoOptions {
   std::string program;  ///< Empty: only of the plugin.
   PluginChoice plugin;
   int device_count = 0;
+  bool compiles = true;  ///< False: only what the file says, without a plugin.
 };
 
 /// Returns the process's exit code: 0, or 2 if there is no such program or plugin.

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What programs say of themselves, on those that every version of this library has to take (tests/python/golden).
+#include "callout/pjrt/contents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "testing/status_matchers.h"
+
+namespace callout::pjrt {
+namespace {
+
+using internal::IsOk;
+using internal::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string Golden(const std::string& name) { return std::string(CALLOUT_GOLDEN) + "/" + name + ".bin"; }
+
+Result<ProgramContents> Read(const std::string& name) {
+  CALLOUT_ASSIGN_OR_RETURN(const Program program, Program::FromFile(Golden(name)));
+  return ReadContents(program);
+}
+
+std::vector<std::string> Texts(const std::vector<ArrayType>& types) {
+  std::vector<std::string> texts;
+  for (const ArrayType& type : types) texts.push_back(type.ToString());
+  return texts;
+}
+
+TEST(ContentsTest, TellsArgumentsResultsAndCallsInLoops) {
+  const auto contents = Read("threaded_loop");
+  ASSERT_THAT(contents, IsOk());
+  EXPECT_THAT(Texts(contents->inputs), ElementsAre("f32[]"));
+  EXPECT_THAT(Texts(contents->outputs), ElementsAre("f32[]"));
+  ASSERT_EQ(contents->callbacks.size(), 2U);
+  const CallbackUse& call = contents->callbacks[0];
+  EXPECT_EQ(call.name, "ordered.add_one");
+  EXPECT_EQ(call.target, "callout.v1.call");
+  EXPECT_THAT(Texts(call.operands), ElementsAre("u32[]", "f32[]"));
+  EXPECT_THAT(Texts(call.results), ElementsAre("u32[]", "f32[]"));
+  EXPECT_FALSE(call.is_embedded);
+  EXPECT_EQ(contents->callbacks[1].target, "callout.v1.tap");
+}
+
+TEST(ContentsTest, TellsWhichCodeAProgramCarries) {
+  const auto contents = Read("cpp_embedded");
+  ASSERT_THAT(contents, IsOk());
+  ASSERT_EQ(contents->callbacks.size(), 1U);
+  EXPECT_TRUE(contents->callbacks[0].is_embedded);
+}
+
+TEST(ContentsTest, TellsOtherCustomCalls) {
+  const auto contents = Read("ffi");
+  ASSERT_THAT(contents, IsOk());
+  EXPECT_THAT(contents->callbacks, IsEmpty());
+  ASSERT_EQ(contents->custom_calls.size(), 1U);
+  EXPECT_EQ(contents->custom_calls[0].target, "test.affine");
+  EXPECT_THAT(Texts(contents->custom_calls[0].operands), ElementsAre("f32[3]"));
+  EXPECT_EQ(contents->custom_calls[0].given_by, "");
+}
+
+TEST(ContentsTest, TellsTheTypesOfAllElements) {
+  for (const char* name :
+       {"bool", "int4", "int8", "int16", "int32", "int64", "uint4", "uint8", "uint16", "uint32", "uint64", "float16",
+        "bfloat16", "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2"}) {
+    const auto contents = Read("dtype_" + std::string(name));
+    ASSERT_THAT(contents, IsOk()) << name;
+    ASSERT_EQ(contents->callbacks.size(), 2U) << name;  // a call and a tap
+    EXPECT_EQ(NumpyName(contents->callbacks[0].operands.at(0).dtype), name);
+  }
+}
+
+TEST(ContentsTest, ReadsAllProgramsOfFixedShapes) {
+  int read = 0;
+  for (const auto& file : std::filesystem::directory_iterator(CALLOUT_GOLDEN)) {
+    if (file.path().extension() != ".bin") continue;
+    const auto program = Program::FromFile(file.path());
+    if (!program.ok() || program->has_dimension_arguments) continue;
+    const auto contents = ReadContents(*program);
+    EXPECT_THAT(contents, IsOk()) << file.path();
+    ++read;
+  }
+  EXPECT_GT(read, 50);
+}
+
+TEST(ContentsTest, WhatItCannotReadIsSaid) {
+  EXPECT_THAT(Read("symbolic"), StatusIs(StatusCode::kUnimplemented, HasSubstr("symbolic shapes")));
+  Program text;
+  text.code = "func.func public @main() { return }";
+  EXPECT_THAT(ReadContents(text), StatusIs(StatusCode::kUnimplemented, HasSubstr("is MLIR text")));
+  Program program = Program::FromFile(Golden("io")).value();
+  program.code[4] = '\x0b';  // version 5
+  EXPECT_THAT(ReadContents(program), StatusIs(StatusCode::kUnimplemented, HasSubstr("of version 5")));
+}
+
+TEST(ContentsTest, ProgramsThatAreCutOffAreDamaged) {
+  const Program whole = Program::FromFile(Golden("io")).value();
+  Program program;
+  for (size_t size = 5; size < whole.code.size(); size += 7) {
+    program.code = whole.code.substr(0, size);
+    EXPECT_FALSE(ReadContents(program).ok()) << size;
+  }
+}
+
+}  // namespace
+}  // namespace callout::pjrt
