@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each drop-in beside JAX's own: a call in a loop, a dispatch, an eager call; unordered and ordered."""
+"""Each drop-in beside JAX's own: a call in a loop, a dispatch; unordered and ordered."""
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import callout
 import jax
-import jax.numpy as jnp
 from dispatch import Dispatch, plain
 from jax.experimental import io_callback
 from loop import Loop
@@ -82,44 +80,6 @@ def _dispatches(kind: str, ordered: bool, rounds: int) -> Row:
     return compare(f"dispatch/{kind}/{word}", title, "us", contenders, rounds)
 
 
-def _eager_contender(label: str, role: str, call: Callable[[jax.Array], Any], count: int) -> Contender:
-    x = jnp.zeros((), jnp.float32)
-    call(x)
-
-    def play() -> dict[str, float]:
-        start = time.perf_counter()
-        for _ in range(count):
-            call(x)
-        seconds = time.perf_counter() - start
-        callout.barrier_wait()
-        jax.effects_barrier()
-        return {"a call": seconds / count * 1e6}
-
-    return Contender(label, role, play)
-
-
-def _ignore(_: Any) -> None:
-    pass
-
-
-def _eager(rounds: int) -> list[Row]:
-    shape = jax.ShapeDtypeStruct((), jnp.float32)
-    plain = [
-        _eager_contender(label, role, lambda x, f=f: f(identity, shape, x), 300) for label, role, f in (*PURE, *IO)
-    ]
-    ordered = [
-        _eager_contender(f"{label}, ordered", role, lambda x, f=f: f(identity, shape, x, ordered=True), 300)
-        for label, role, f in IO
-    ]
-    shown = [_eager_contender(label, role, lambda x, f=f: f(_ignore, x), 300) for label, role, f in DEBUG]
-    tap = _eager_contender("callout.tap", OURS, lambda x: callout.tap(_ignore, x), 300)
-    return [
-        compare("eager/results", "a callback with a result, eager", "us", [*plain, *ordered], rounds),
-        compare("eager/none", "a callback without a result, eager", "us", [*shown, tap], rounds),
-    ]
-
-
 def run(rounds: int) -> list[Row]:
     kinds = [(kind, ordered) for kind in ("io_callback", "debug_callback") for ordered in (False, True)]
-    rows = [row(kind, ordered, rounds) for row in (_loops, _dispatches) for kind, ordered in kinds]
-    return rows + _eager(rounds)
+    return [row(kind, ordered, rounds) for row in (_loops, _dispatches) for kind, ordered in kinds]

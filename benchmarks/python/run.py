@@ -17,6 +17,7 @@ import contention
 import devices
 import dispatch
 import dropins
+import eager
 import environment
 import foreign
 import host_callbacks
@@ -36,6 +37,7 @@ GROUPS = (
     "dispatch",
     "chains",
     "dropins",
+    "eager",
     "devices",
     "contention",
     "kernels",
@@ -68,6 +70,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += chains.run(options.rounds)
     if "dropins" in groups:
         report.rows += dropins.run(options.rounds)
+    if "eager" in groups:
+        report.rows += eager.run(options.rounds)
     if "devices" in groups:
         report.rows += devices.run(options.rounds)
     if "contention" in groups:

@@ -14,10 +14,12 @@ import jax
 import numpy as np
 from jax.tree_util import PyTreeDef
 
+from .. import _jax_compat
 from .._base import options
 from .._base.arguments import as_leaves, is_array_like
+from .._primitives.call import call_one
 from .._primitives.debug import debug_p
-from .._targets.functions import call_target, function_name
+from .._targets.functions import call_target, callback_for_one_call, function_name
 
 _NOTHING: PyTreeDef = jax.tree.structure(())
 
@@ -45,6 +47,11 @@ def _bind(callback: Any, args: Sequence[Any], kwargs: Mapping[str, Any], ordered
     if len(arrays) < len(leaves) and not isinstance(callback, str):
         callback = _with_static_arguments(callback, tree, leaves)
         tree = jax.tree.structure((tuple(arrays), {}))
+    if _jax_compat.happens_now(arrays):
+        one = callback_for_one_call(callback, tree, _NOTHING, ignore_result=True)
+        if one is not None:
+            call_one(arrays, *one, (), ordered=bool(ordered))
+            return
     target = call_target(callback, tree, _NOTHING, ignore_result=True)
     debug_p.bind(
         *as_leaves("callout.debug_callback", arrays),

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax.tree_util import tree_flatten
 
 from .._base.arguments import as_leaves
 from .._primitives.call import io_p
 from .._primitives.devices import knowing_devices
 from .._targets.functions import call_target
-from .pure_callback import check_sharding, result_avals
+from .pure_callback import USUAL_WAY, called_at_once, check_sharding, result_avals
 
 _WHERE = "callout.io_callback"
 
@@ -58,8 +59,11 @@ def io_callback(
         [1, 2]
     """
     check_sharding(_WHERE, sharding)
+    flat_args, in_tree = tree_flatten((args, kwargs))
+    out = called_at_once(_WHERE, callback, flat_args, in_tree, result_shape_dtypes, ordered=bool(ordered))
+    if out is not USUAL_WAY:
+        return out
     avals, out_tree = result_avals(_WHERE, result_shape_dtypes)
-    flat_args, in_tree = jax.tree.flatten((args, kwargs))
     out = io_p.bind(
         *knowing_devices(as_leaves(_WHERE, flat_args, in_tree), sharding),
         target=call_target(callback, in_tree, out_tree),

@@ -3,37 +3,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import tree_flatten  # without the Python around it that jax.tree has
 
+from .. import _jax_compat
 from .._base.arguments import as_leaves
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
-from .._primitives.call import call_p
+from .._primitives.call import call_one, call_p
 from .._primitives.devices import knowing_devices
 from .._primitives.varying import stated
-from .._targets.functions import call_target
+from .._targets.functions import call_target, callback_for_one_call, is_leaf
 from .derivatives import inherited_vmap_method
+
+
+@functools.lru_cache(maxsize=1024)
+def _result_dtype(where: str, dtype: Any, _x64: bool) -> np.dtype[Any]:
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) or np.dtype(dtype).kind in "OSUMm":
+        raise TypeError(f"{where}: a callback cannot return arrays of dtype {dtype}")
+    given: np.dtype[Any] = np.dtype(dtype)
+    if jax.dtypes.canonicalize_dtype(given) != given:
+        raise ValueError(
+            f"{where}: result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled, got {given}"
+        )
+    return given
+
+
+def _result_specs(where: str, flat: Sequence[Any]) -> list[tuple[Any, np.dtype[Any]]]:
+    specs = []
+    x64 = _jax_compat.x64_enabled()
+    for leaf in flat:
+        try:
+            shape, dtype = leaf.shape, leaf.dtype
+        except AttributeError:
+            raise TypeError(
+                f"{where}: result_shape_dtypes must have leaves with `shape` and `dtype`, got {leaf!r}"
+            ) from None
+        specs.append((shape, _result_dtype(where, dtype, x64)))
+    return specs
 
 
 def result_avals(where: str, result_shape_dtypes: Any) -> tuple[tuple[jax.core.ShapedArray, ...], Any]:
     """The flat result types and their tree."""
     flat, tree = jax.tree.flatten(result_shape_dtypes)
-    avals = []
-    for leaf in flat:
-        if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
-            raise TypeError(f"{where}: result_shape_dtypes must have leaves with `shape` and `dtype`, got {leaf!r}")
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended) or np.dtype(leaf.dtype).kind in "OSUMm":
-            raise TypeError(f"{where}: a callback cannot return arrays of dtype {leaf.dtype}")
-        dtype = np.dtype(leaf.dtype)
-        if jax.dtypes.canonicalize_dtype(dtype) != dtype:
-            raise ValueError(
-                f"{where}: result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled, got {dtype}"
-            )
-        avals.append(jax.core.ShapedArray(leaf.shape, dtype))
+    avals = [jax.core.ShapedArray(shape, dtype) for shape, dtype in _result_specs(where, flat)]
     return stated(flat, avals), tree
+
+
+USUAL_WAY: Any = object()
+
+
+def called_at_once(
+    where: str, callback: Any, args: Sequence[Any], in_tree: Any, result_shape_dtypes: Any, *, ordered: bool = False
+) -> Any:
+    """What a call outside of programs returns, without what only programs need; or USUAL_WAY, if it must go that."""
+    if not _jax_compat.happens_now(args):
+        return USUAL_WAY
+    declared, out_tree = tree_flatten(result_shape_dtypes)
+    specs = _result_specs(where, declared)
+    one = callback_for_one_call(callback, in_tree, out_tree)
+    if one is None:
+        return USUAL_WAY
+    results = call_one(args, *one, specs, ordered=ordered)
+    return results[0] if is_leaf(out_tree) else jax.tree.unflatten(out_tree, results)
 
 
 def check_sharding(where: str, sharding: Any) -> None:
@@ -82,12 +118,14 @@ def pure_callback(
     """
     check_vmap_method("callout.pure_callback", vmap_method)
     check_sharding("callout.pure_callback", sharding)
+    flat_args, in_tree = tree_flatten((args, kwargs))
+    out = called_at_once("callout.pure_callback", callback, flat_args, in_tree, result_shape_dtypes)
+    if out is not USUAL_WAY:
+        return out
     avals, out_tree = result_avals("callout.pure_callback", result_shape_dtypes)
-    flat_args, in_tree = jax.tree.flatten((args, kwargs))
-    target = call_target(callback, in_tree, out_tree)
     out = call_p.bind(
         *knowing_devices(as_leaves("callout.pure_callback", flat_args, in_tree), sharding),
-        target=target,
+        target=call_target(callback, in_tree, out_tree),
         result_avals=avals,
         sharding=sharding,
         vmap_method=inherited_vmap_method(vmap_method, VMAP_METHODS),

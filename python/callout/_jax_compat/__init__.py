@@ -24,6 +24,7 @@ from .dispatch import fast_path_decision as fast_path_decision
 from .dispatch import jitted_function_maker as jitted_function_maker
 from .dispatch import local_devices_of as local_devices_of
 from .dispatch import without_effects as without_effects
+from .eager import happens_now as happens_now
 from .effects import Effect as Effect
 from .effects import io_effects as io_effects
 from .effects import is_refused_in_vmap as is_refused_in_vmap

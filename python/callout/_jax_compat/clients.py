@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,15 +13,22 @@ import numpy as np
 from .versions import JAX_VERSION, MISSING
 
 
+@functools.lru_cache(maxsize=1)  # as `local_devices` keeps them
+def _sharding_of(device: jax.Device) -> jax.sharding.Sharding:
+    return jax.sharding.SingleDeviceSharding(device)
+
+
+_aval_of = functools.lru_cache(maxsize=1024)(jax.core.ShapedArray)
+
+
 def put_on_device(value: np.ndarray, device: jax.Device, committed: bool) -> jax.Array:
     """A jax.Array of a NumPy array: 2.5 us where `jax.device_put` takes 20."""
     result: jax.Array
     if _batched_device_put is None:
         result = jax.device_put(value, device)
         return result
-    aval = jax.core.ShapedArray(value.shape, value.dtype)
-    sharding = jax.sharding.SingleDeviceSharding(device)
-    result = _batched_device_put(aval, sharding, [value], [device], committed)
+    aval = _aval_of(value.shape, value.dtype)
+    result = _batched_device_put(aval, _sharding_of(device), [value], [device], committed)
     return result
 
 

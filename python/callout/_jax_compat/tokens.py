@@ -29,12 +29,7 @@ def _wait_for_token(token: Any) -> None:
 
 def wait_for_order(effect: Effect) -> None:
     """Waits for the last program of this thread that had `effect`, however it ended."""
-    try:
-        from jax._src.dispatch import runtime_tokens
-
-        token: Any = runtime_tokens.current_tokens.get(effect)
-    except (ImportError, AttributeError):
-        token = _AllEffects()
+    token = _AllEffects() if _runtime_token_set is None else _runtime_token_set.current_tokens.get(effect)
     if token is not None:
         _wait_for_token(token)
 

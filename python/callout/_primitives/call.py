@@ -12,7 +12,7 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
-from .. import _ext
+from .. import _ext, _jax_compat
 from .._targets.device_calls import device_call_target
 from .._targets.target import Target
 from . import context, effects, lowering
@@ -37,11 +37,26 @@ _HOST_PLATFORMS = frozenset({"cpu"})
 def call_now(args: Sequence[Any], target: Target, result_avals: Avals, ordered: bool) -> list[jax.Array]:
     """Runs a callback outside of a program, in the calling thread."""
     check_usable()
+    specs = [(aval.shape, aval.dtype) for aval in result_avals]
+    return call_one(args, target.callback(), target.device_index, specs, ordered=ordered)
+
+
+def call_one(
+    args: Sequence[Any],
+    callback: _ext.Callback,
+    device_index: int,
+    specs: Sequence[tuple[Sequence[int], Any]],
+    *,
+    ordered: bool,
+) -> list[jax.Array]:
+    """Does the same without a target. `specs`: shapes and dtypes of the results."""
+    check_usable()
     if ordered:
         wait_for_ordered()
-    device, ordinal, committed = placement(args, target.device_index)
-    specs = [(aval.shape, aval.dtype) for aval in result_avals]
-    results = _ext.call_eager(target.callback(), [to_host(arg) for arg in args], specs, ordinal, ordered)
+    device, ordinal, committed = placement(args, device_index)
+    results = _ext.call_eager(callback, [to_host(arg) for arg in args], specs, ordinal, ordered)
+    if not committed:
+        return [_jax_compat.put_on_device(result, device, False) for result in results]
     return place(results, args, device, committed)
 
 

@@ -16,15 +16,19 @@ from .effects import ordered_effect
 
 def to_host(value: Any) -> np.ndarray:
     """The value as NumPy sees it; waits for it. Python numbers get JAX's dtypes; float0 is boolean, as in programs."""
-    if getattr(value, "dtype", None) == jax.dtypes.float0:
+    if getattr(value, "committed", None) is False:
+        return np.asarray(value)  # a jax.Array, on one device
+    if isinstance(value, jax.Array):
+        if not value.is_fully_addressable:
+            raise ValueError(
+                "callout: an array that spans several processes cannot reach a callback outside of jit. Call the callback "
+                'inside jax.jit, in every process; or tap the array with sharding="local", which sends this process\'s '
+                "shards"
+            )
+    elif getattr(value, "dtype", None) == jax.dtypes.float0:
         return np.zeros(value.shape, np.bool_)
-    if not isinstance(value, (jax.Array, np.ndarray)):
+    elif not isinstance(value, np.ndarray):
         value = jax.numpy.asarray(value)
-    elif isinstance(value, jax.Array) and not value.is_fully_addressable:
-        raise ValueError(
-            "callout: an array that spans several processes cannot reach a callback outside of jit. Call the callback "
-            'inside jax.jit, in every process; or tap the array with sharding="local", which sends this process\'s shards'
-        )
     return np.asarray(value)
 
 
@@ -39,12 +43,12 @@ def _devices_in_order(sharding: jax.sharding.Sharding) -> list[jax.Device]:
 def placement(values: Sequence[Any], device_index: int = 0) -> tuple[jax.Device, int, bool]:
     """Finds where an eager operation on `values` runs: device, FFI ordinal, and whether its results are committed there."""
     for value in values:
-        if isinstance(value, jax.Array) and value.committed:
+        if getattr(value, "committed", False):  # a jax.Array
             candidates = _devices_in_order(value.sharding)
             device = candidates[device_index if device_index < len(candidates) else 0]
             return device, _jax_compat.ordinal_of(device), True
     default = _jax_compat.default_device()
-    device = default if isinstance(default, jax.Device) else _jax_compat.local_devices()[0]
+    device = default if default is not None and isinstance(default, jax.Device) else _jax_compat.local_devices()[0]
     return device, _jax_compat.ordinal_of(device), False
 
 
@@ -100,6 +104,4 @@ def note_threaded_program() -> None:
     _threaded_programs_exist = True
 
 
-def check_usable() -> None:
-    """Raises ForkError in a forked child."""
-    lifetime.check_usable()
+check_usable = lifetime.check_usable

@@ -15,6 +15,7 @@ import jax
 
 from .. import _ext
 from .._custom_calls import target_attributes
+from .._targets.functions import OneTap
 from .._targets.target import CarriedTarget, NamedTarget, Target, Transforms
 from .eager import check_usable, placement, shards, to_host, wait_for_ordered
 from .site import TARGET, Site
@@ -30,9 +31,27 @@ _taps: dict[int, dict[Hashable, _ext.EagerTap]] = {}
 def send(args: Sequence[Any], target: Target, site: Site, transforms: Transforms) -> None:
     """Sends a value, or runs the tap here if it is one that runs inline."""
     check_usable()
+    callback = target.callback(transforms)
+    _send(args, callback, site, (target.structure, transforms), *_taps_for(target, callback))
+
+
+def send_one(args: Sequence[Any], one: OneTap, site: Site, transforms: Transforms) -> None:
+    """Does the same without a target."""
+    check_usable()
+    _send(args, one.callback, site, (one.structure, transforms), *_taps_of_source(one.source))
+
+
+def _send(
+    args: Sequence[Any],
+    callback: _ext.Callback,
+    site: Site,
+    structure: Hashable,
+    part: Hashable,
+    taps: dict[Hashable, _ext.EagerTap],
+) -> None:
+    """`structure` and `part`: which of the taps in `taps`, with the site."""
     if site.ordered:
         wait_for_ordered()
-    callback = target.callback(transforms)
     value, step = (args[:-1], int(to_host(args[-1]).flat[0])) if site.has_step else (args, None)
     if site.inline:
         ordinal = placement(value, site.device_index)[1]
@@ -41,7 +60,7 @@ def send(args: Sequence[Any], target: Target, site: Site, transforms: Transforms
     if site.is_for_one_process():
         _ext.set_process_index(jax.process_index())
     parts = list(_parts(value, site))
-    tap = _tap(target, callback, site, transforms, has_offsets=len(parts) > 1)
+    tap = _tap(callback, site, taps, (part, structure, site, len(parts) > 1))
     for ordinal, values, begins in parts:
         if tap.admit(ordinal, step):  # before the values are waited for
             arrays = [to_host(part) for part in values]
@@ -59,13 +78,12 @@ def _parts(value: Sequence[Any], site: Site) -> Iterator[tuple[int, Sequence[Any
 
 
 def _tap(
-    target: Target, callback: _ext.Callback, site: Site, transforms: Transforms, has_offsets: bool
+    callback: _ext.Callback, site: Site, taps: dict[Hashable, _ext.EagerTap], key: tuple[Any, ...]
 ) -> _ext.EagerTap:
-    """The site for records of `callback`, the target's."""
-    part, taps = _taps_for(target, callback)
-    key = (part, target.structure, site, transforms, has_offsets)
+    """The site for records of `callback`. The key ends with whether records have offsets."""
     tap = taps.get(key)
     if tap is None:
+        has_offsets = key[-1]
         while len(taps) >= MOST_OF_ONE:
             taps.pop(next(iter(taps.copy())), None)
         said = {"callback": callback.label, "offsets": has_offsets, **site.attributes()}
@@ -79,7 +97,10 @@ def _taps_for(target: Target, callback: _ext.Callback) -> tuple[Hashable, dict[H
     if isinstance(target, NamedTarget):  # a name that is bound anew is another target
         bound = None if isinstance(target, CarriedTarget) else callback.id
         return (target.label, bound), _taps.setdefault(_NOBODY, {})
-    source = target.source
+    return _taps_of_source(target.source)
+
+
+def _taps_of_source(source: Any) -> tuple[Hashable, dict[Hashable, _ext.EagerTap]]:
     owner = getattr(source, "__self__", None)
     if owner is None or isinstance(owner, types.ModuleType):
         return None, _taps_of(source)

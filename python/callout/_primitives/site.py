@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from typing import Any, Literal
 
 import jax
 import numpy as np
+from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
 from .._custom_calls import target_attributes
@@ -134,3 +136,27 @@ def make_site(
         device_index=_index("device_index", device_index, 0),
         has_step=has_step,
     )
+
+
+def site_of(value: Any, tree: PyTreeDef, **told: Any) -> Site:
+    """The site of a tap of `value`, whose structure is `tree`, told this; equal ones are one object, as a rule."""
+    if _is_of_containers(tree):
+        with contextlib.suppress(TypeError):  # something cannot be hashed
+            return _known_site(tree, **told)
+    return make_site(names=leaf_names(value), **told)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _known_site(tree: PyTreeDef, **told: Any) -> Site:
+    return make_site(names=leaf_names(jax.tree.unflatten(tree, [0] * tree.num_leaves)), **told)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_of_containers(tree: PyTreeDef) -> bool:
+    """True if equal trees call their leaves the same: no class of the user's is in it, nor the keys 1 and True."""
+    node = tree.node_data()
+    if node is None:
+        return True
+    kind, keys = node
+    is_known = kind in (list, tuple, type(None)) or (kind is dict and all(type(key) is str for key in keys))
+    return is_known and all(map(_is_of_containers, tree.children()))

@@ -8,10 +8,12 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import jax
 
+from .. import _jax_compat
 from .._base.arguments import as_leaves, is_ref
-from .._primitives.site import check_step, leaf_names, make_site
+from .._primitives import eager_taps
+from .._primitives.site import check_step, site_of
 from .._primitives.tap import no_transforms, tap_p
-from .._targets.functions import TapKeywords, tap_target
+from .._targets.functions import NO_KEYWORDS, TapKeywords, receiver_of_one_tap, tap_target
 from .._targets.receivers import check_leaves, receivers
 
 T = TypeVar("T")
@@ -119,12 +121,17 @@ def tap(
     returned = value if result is _SAME else result
     if not flat:
         return returned  # nothing to send
-    out: Any = as_leaves("callout.tap", flat, tree)
+    now = step is None and _jax_compat.happens_now(flat)
+    out: Any = flat if now else as_leaves("callout.tap", flat, tree)
     steps = [] if step is None else [check_step(step)]
-    for each, wanted in receivers(target, TapKeywords(with_device, with_transforms, with_index)):
-        chosen = tap_target(each, tree, wanted)
-        site = make_site(
-            names=leaf_names(value),
+    some = with_device or with_transforms or with_index
+    keywords = TapKeywords(with_device, with_transforms, with_index) if some else NO_KEYWORDS
+    for each, wanted in receivers(target, keywords):
+        one = receiver_of_one_tap(each, tree, wanted) if now else None
+        chosen = tap_target(each, tree, wanted) if one is None else None
+        site = site_of(
+            value,
+            tree,
             name=name,
             on_full=on_full,
             every=every,
@@ -134,10 +141,13 @@ def tap(
             only_device=only_device,
             ordered=ordered,
             sharding=sharding,
-            device_index=device_index or chosen.device_index,
+            device_index=device_index if chosen is None else device_index or chosen.device_index,
             has_step=step is not None,
         )
         check_leaves(each, site.leaves, out, is_whole=sharding == "gather")
+        if one is not None:
+            eager_taps.send_one(out, one, site, no_transforms)
+            continue
         out = tap_p.bind(
             *out[: len(flat)],
             *steps,
@@ -147,6 +157,8 @@ def tap(
         )
     if result is not _SAME:
         return returned
+    if now:
+        return jax.tree.unflatten(tree, flat)
     # PRNG keys were sent as their data, mutable arrays as what they held: they themselves go on.
     leaves = [old if _is_key(old) or is_ref(old) else new for old, new in zip(flat, out[: len(flat)], strict=True)]
     return jax.tree.unflatten(tree, leaves)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+import types
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,6 +21,8 @@ from .target import DeviceCall, NamedTarget, Target, Transforms, interned
 
 def function_name(fn: Callable[..., Any]) -> str:
     """Name of a function that is the same in every process: "module.qualname", with the line for a lambda."""
+    if type(fn) is types.FunctionType and not fn.__dict__ and fn.__module__ and "<lambda>" not in fn.__qualname__:
+        return f"{fn.__module__}.{fn.__qualname__}"
     inner = fn
     while hasattr(inner, "func") and hasattr(inner, "keywords"):  # functools.partial
         inner = inner.func
@@ -49,11 +52,11 @@ def _is_iterator(value: Any) -> bool:
 
 def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
     """The leaves of a result, in any structure that has as many as were declared, as with JAX."""
-    count = tree.num_leaves
-    is_single = tree == jax.tree.structure(0)
-    is_flat = count > 1 and tree == jax.tree.structure((0,) * count)
 
     def flatten(result: Any) -> Sequence[Any]:
+        count = tree.num_leaves
+        is_single = tree == jax.tree.structure(0)
+        is_flat = count > 1 and tree == jax.tree.structure((0,) * count)
         leaves: list[Any] = jax.tree.leaves(result, is_leaf=_is_iterator)
         if len(leaves) == count:
             return leaves
@@ -72,6 +75,12 @@ def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
 def is_flat_call(in_tree: PyTreeDef) -> bool:
     """True if the leaves are the positional arguments."""
     return bool(in_tree == jax.tree.structure(((0,) * in_tree.num_leaves, {})))
+
+
+@functools.lru_cache(maxsize=1024)
+def is_leaf(tree: PyTreeDef) -> bool:
+    """True for a single leaf, in nothing."""
+    return bool(tree == jax.tree.structure(0))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -98,6 +107,45 @@ class TapKeywords:
             )
 
 
+NO_KEYWORDS = TapKeywords()
+
+
+def _called(
+    fn: Callable[..., Any],
+    chosen: options.Options,
+    in_tree: PyTreeDef,
+    out_tree: PyTreeDef,
+    label: str,
+    x64: bool,
+    ignore_result: bool,
+) -> _ext.Callback:
+    return _ext.make_python_callback(
+        label=label,
+        function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
+        unflatten=None if is_flat_call(in_tree) else in_tree.unflatten,
+        flatten=None if ignore_result else flattener(out_tree, label),
+        single_result=is_single_result(out_tree),
+        zero_copy=chosen.zero_copy,
+        numpy_only=chosen.numpy_only,
+        canonicalize=not x64,
+    )
+
+
+def callback_for_one_call(
+    callback: Any, in_tree: PyTreeDef, out_tree: PyTreeDef, *, ignore_result: bool = False
+) -> tuple[_ext.Callback, int] | None:
+    """What a target of `call_target` would call, for one call outside of programs, and its device's index.
+
+    A target is made for programs, which find it again; that costs more than such a call. None for what needs one.
+    """
+    fn, chosen = options.split(callback)
+    if not callable(fn) or hasattr(callback, "_callout_callback") or chosen.memory == "device":
+        return None
+    label = chosen.name or function_name(fn)
+    x64 = _jax_compat.x64_enabled()
+    return _called(fn, chosen, in_tree, out_tree, label, x64, ignore_result), chosen.device_index or 0
+
+
 def call_target(
     callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef, *, ignore_result: bool = False
 ) -> Target:
@@ -113,19 +161,9 @@ def call_target(
     fn, chosen = options.split(callback)
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
-    flat_args = is_flat_call(in_tree)
 
     def make(_: Transforms) -> _ext.Callback:
-        return _ext.make_python_callback(
-            label=label,
-            function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
-            unflatten=None if flat_args else in_tree.unflatten,
-            flatten=None if ignore_result else flattener(out_tree, label),
-            single_result=is_single_result(out_tree),
-            zero_copy=chosen.zero_copy,
-            numpy_only=chosen.numpy_only,
-            canonicalize=not x64,
-        )
+        return _called(fn, chosen, in_tree, out_tree, label, x64, ignore_result)
 
     return interned(
         "call",
@@ -157,6 +195,52 @@ def _index_lookup(tree: PyTreeDef) -> Callable[[Sequence[np.ndarray], Sequence[i
     return look_up
 
 
+def _tapped(
+    fn: Callable[..., Any],
+    chosen: options.Options,
+    tree: PyTreeDef,
+    wanted: TapKeywords,
+    *,
+    label: str,
+    x64: bool,
+    transforms: Transforms,
+) -> _ext.Callback:
+    return _ext.make_python_callback(
+        label=label,
+        function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
+        unflatten_value=None if is_leaf(tree) else tree.unflatten,
+        device_lookup=lifetime.device_of if wanted.device else None,
+        index_lookup=_index_lookup(tree) if wanted.index else None,
+        transforms=transforms if wanted.transforms else None,
+        numpy_only=chosen.numpy_only,
+        transforms_by_position=wanted.transforms_by_position,
+        log_source=wanted.log_source,
+    )
+
+
+class OneTap(NamedTuple):
+    """What `eager_taps` needs of a target."""
+
+    source: Any
+    structure: Hashable
+    callback: _ext.Callback
+
+
+def receiver_of_one_tap(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> OneTap | None:
+    """What a target of `tap_target` would be for one tap outside of programs. None for what needs a target."""
+    target = getattr(target, "_callout_function", target)
+    sink: _ext.Callback | None = getattr(target, "_callout_callback", None)
+    if sink is not None:
+        return OneTap(target, None, sink) if wanted == NO_KEYWORDS else None
+    if not callable(target):
+        return None
+    fn, chosen = options.split(target)
+    x64 = _jax_compat.x64_enabled()
+    label = chosen.name or function_name(fn)
+    made = _tapped(fn, chosen, tree, wanted, label=label, x64=x64, transforms=())
+    return OneTap(target, (tree, wanted, x64), made)
+
+
 def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
     """The target of a tap. `tree`: of its value."""
     target = getattr(target, "_callout_function", target)
@@ -175,17 +259,7 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
     x64 = _jax_compat.x64_enabled()
 
     def make(transforms: Transforms) -> _ext.Callback:
-        return _ext.make_python_callback(
-            label=label,
-            function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
-            unflatten_value=None if tree == jax.tree.structure(0) else tree.unflatten,
-            device_lookup=lifetime.device_of if wanted.device else None,
-            index_lookup=_index_lookup(tree) if wanted.index else None,
-            transforms=transforms if wanted.transforms else None,
-            numpy_only=chosen.numpy_only,
-            transforms_by_position=wanted.transforms_by_position,
-            log_source=wanted.log_source,
-        )
+        return _tapped(fn, chosen, tree, wanted, label=label, x64=x64, transforms=transforms)
 
     return interned(
         "tap",

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """pure_callback: what jax.pure_callback's users rely on, under every transformation."""
 
+import gc
 import sys
 import traceback
+import weakref
 
 import callout
 import jax
@@ -46,6 +48,42 @@ def test_eager_runs_in_the_callers_stack():
 
     caller(jnp.float32(1))
     assert "caller" in frames
+
+
+@pytest.mark.parametrize("call", [callout.pure_callback, callout.io_callback, callout.debug_callback])
+def test_values_that_nothing_traces_are_of_the_program_that_is_traced(call):
+    called = []
+    args = (called.append,) if call is callout.debug_callback else (called.append, None)
+    x = jnp.float32(1)
+
+    @jax.jit
+    def program():
+        call(*args, x)
+        return x
+
+    program.lower()
+    assert not called
+    call(*args, x)
+    jax.effects_barrier()
+    assert [float(value) for value in called] == [1]
+
+
+def test_eager_calls_keep_no_function_alive():
+    class Callback:
+        def __call__(self, x):
+            return x
+
+    callback = Callback()
+    gone = weakref.ref(callback)
+    x = jnp.float32(1)
+    for like in (x, jax.ShapeDtypeStruct((), jnp.float32)):
+        assert float(callout.pure_callback(callback, like, x)) == 1
+    callout.debug_callback(callback, x)
+    callout.tap(callback, x)
+    callout.barrier_wait()
+    del callback
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.devices(2)

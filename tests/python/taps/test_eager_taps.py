@@ -283,6 +283,38 @@ def test_functions_of_a_module_count_by_themselves(capsys):
     assert capsys.readouterr().out == "0\n2\n"
 
 
+def test_taps_of_jax_and_of_numpy_arrays_are_the_same_site():
+    got = []
+
+    def receive(value):
+        got.append(int(value["a"]))
+
+    for i in range(4):
+        callout.tap(receive, {"a": (jnp.int32 if i % 2 else np.int32)(i)}, every=3)
+    callout.barrier_wait()
+    assert got == [0, 3]
+
+
+def test_what_a_tap_was_told_is_checked_each_time(tmp_path):
+    x = jnp.float32(1)
+    callout.tap(print, x, every=2, only_device=1)
+    for wrong in ({"every": True}, {"every": 2.0, "only_device": 1}, {"every": 2, "only_device": True}):
+        with pytest.raises(ValueError, match="must be an integer"):
+            callout.tap(print, x, **wrong)
+    with pytest.raises(TypeError, match="name must be a str"):
+        callout.tap(print, x, name=["unhashable"])
+
+
+def test_leaves_are_called_by_the_keys_of_the_value_at_hand(tmp_path):
+    names = []
+    for i, key in enumerate(("a", 1, True, 1.0)):
+        path = tmp_path / f"{i}.csv"
+        callout.tap(callout.sinks.Csv(path), {key: jnp.float32(1)})
+        callout.barrier_wait()
+        names.append(path.read_text().splitlines()[0].split(",")[-1])
+    assert names == ["a", "1", "True", "1.0"]
+
+
 def test_a_name_that_is_bound_anew_is_another_target():
     got = []
     callout.register("test_eager_taps", lambda value: got.append(("first", float(value))))
