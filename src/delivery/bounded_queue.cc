@@ -10,6 +10,33 @@ namespace callout::internal {
 namespace {
 
 constexpr size_t kChunkBytes = 64 << 10;
+constexpr int kSpins = 100;  // about as long as waking a thread takes
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Of a lock that is held for some 20 ns: to sleep until it is free takes a hundred times as long.
+class CALLOUT_ATTRIBUTE(scoped_lockable) SpinningLock {
+ public:
+  explicit SpinningLock(Mutex& mutex) CALLOUT_ATTRIBUTE(acquire_capability(mutex)) : mutex_(mutex) {
+    for (int i = 0; i < kSpins; ++i) {
+      if (mutex_.try_lock()) return;
+      Pause();
+    }
+    mutex_.lock();
+  }
+  ~SpinningLock() CALLOUT_ATTRIBUTE(release_capability()) { mutex_.unlock(); }
+  SpinningLock(const SpinningLock&) = delete;
+  SpinningLock& operator=(const SpinningLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
 
 }  // namespace
 
@@ -44,8 +71,12 @@ BoundedQueue::Chunk* BoundedQueue::NewChunk(size_t bytes) {
   return memory == nullptr ? nullptr : new (memory) Chunk{.bytes = usable};
 }
 
-bool BoundedQueue::HasRoom(uint64_t charged_bytes) const {
-  const uint64_t pending = charged_ - released_.load(std::memory_order_seq_cst);  // pairs with PublishProgress
+bool BoundedQueue::HasRoom(uint64_t charged_bytes) {
+  // What was released when somebody last looked is no more than what is: the consumer's line stays with the consumer.
+  if (charged_ - known_released_ + charged_bytes <= capacity_) [[likely]]
+    return true;
+  known_released_ = released_.load(std::memory_order_seq_cst);  // pairs with PublishRoom
+  const uint64_t pending = charged_ - known_released_;
   return pending == 0 || pending + charged_bytes <= capacity_;
 }
 
@@ -64,7 +95,7 @@ bool BoundedQueue::WaitForRoom(uint64_t charged_bytes) {
 BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint64_t charged_bytes, WhenFull when_full,
                                             RecordHeader** record) {
   bytes = AlignUp(bytes, alignof(RecordHeader));
-  MutexLock lock(mutex_);
+  SpinningLock lock(mutex_);
   if (closed_) return Outcome::kClosed;
   if (!HasRoom(charged_bytes)) [[unlikely]] {
     if (when_full == WhenFull::kGiveUp) return Outcome::kFull;
@@ -89,7 +120,10 @@ BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint6
   header->sequence = values_;
   taken_.store(header->ticket, std::memory_order_release);
   charged_ += charged_bytes;
-  high_water_ = std::max(high_water_, charged_ - released_.load(std::memory_order_relaxed));
+  if (charged_ - known_released_ > high_water_) {  // only then can the level be higher than it ever was
+    known_released_ = released_.load(std::memory_order_relaxed);
+    high_water_ = std::max(high_water_, charged_ - known_released_);
+  }
   tail_->reserved.store(offset + bytes, std::memory_order_release);  // pairs with the acquire in Peek
   *record = header;
   return Outcome::kTaken;
@@ -102,14 +136,15 @@ void BoundedQueue::Commit(RecordHeader* record) {
 }
 
 RecordHeader* BoundedQueue::Peek() {
-  for (;;) {
+  while (head_offset_ >= head_reserved_) {  // else the producers' line stays with the producers
     // `next` is read first: once it is set, `reserved` of this chunk no longer grows.
     Chunk* next = head_->next.load(std::memory_order_acquire);
-    if (head_offset_ < head_->reserved.load(std::memory_order_acquire)) break;
+    head_reserved_ = head_->reserved.load(std::memory_order_acquire);
+    if (head_offset_ < head_reserved_) break;
     if (next == nullptr) return nullptr;
     Chunk* done = head_;
     head_ = next;
-    head_offset_ = 0;
+    head_offset_ = head_reserved_ = 0;
     FreePooled(done);
   }
   auto* header = reinterpret_cast<RecordHeader*>(head_->data() + head_offset_);
@@ -135,13 +170,17 @@ uint64_t BoundedQueue::CountValues() {
 }
 
 void BoundedQueue::PublishProgress() {
-  delivered_values_.store(popped_values_, std::memory_order_relaxed);
-  delivered_.store(popped_ticket_, std::memory_order_seq_cst);
+  if (HasUnpublished()) {  // a store takes the line from the producers, whatever it stores
+    delivered_values_.store(popped_values_, std::memory_order_relaxed);
+    delivered_.store(popped_ticket_, std::memory_order_seq_cst);
+  }
   PublishRoom();
 }
 
 void BoundedQueue::PublishRoom() {
-  released_.store(popped_charged_, std::memory_order_seq_cst);
+  if (released_.load(std::memory_order_relaxed) != popped_charged_) {  // what this thread stored
+    released_.store(popped_charged_, std::memory_order_seq_cst);
+  }
   if (waiting_.load(std::memory_order_seq_cst) > 0) {
     MutexLock lock(mutex_);
     room_.notify_all();

@@ -107,30 +107,33 @@ class BoundedQueue {
  private:
   struct Chunk;
 
-  bool HasRoom(uint64_t charged_bytes) const CALLOUT_REQUIRES(mutex_);
+  bool HasRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
   bool WaitForRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
   static Chunk* NewChunk(size_t bytes);
 
   Wakeup& wakeup_;
   const QueueName name_;
 
-  // Producers' side.
-  mutable ForkMutex mutex_;
-  std::condition_variable_any room_;
+  // Producers' side. What each record changes is on two cache lines, with the lock.
+  alignas(64) mutable ForkMutex mutex_;
   Chunk* tail_ CALLOUT_GUARDED_BY(mutex_);
-  uint64_t capacity_ CALLOUT_GUARDED_BY(mutex_);
   uint64_t charged_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  uint64_t known_released_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  uint64_t capacity_ CALLOUT_GUARDED_BY(mutex_);
   uint64_t high_water_ CALLOUT_GUARDED_BY(mutex_) = 0;
-  uint64_t blocked_ CALLOUT_GUARDED_BY(mutex_) = 0;
   uint64_t values_ CALLOUT_GUARDED_BY(mutex_) = 0;
-  bool closed_ CALLOUT_GUARDED_BY(mutex_) = false;
-  std::atomic<int> waiting_{0};
   std::atomic<uint64_t> taken_{0};
+  bool closed_ CALLOUT_GUARDED_BY(mutex_) = false;
   alignas(64) std::atomic<uint64_t> committed_{0};
+  uint64_t blocked_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  std::condition_variable_any room_;
+  std::atomic<int> waiting_{0};
 
-  // Consumer's side, on cache lines of its own: producers read `released_` only once a record.
+  // Consumer's side, on cache lines of its own, which each side takes from the other only when it must: the consumer's
+  // `reserved` where what it knew of is popped, the producers' `released_` where what they knew of does not do.
   alignas(64) Chunk* head_;
   size_t head_offset_ = 0;
+  size_t head_reserved_ = 0;  // of the head, when somebody last looked
   uint64_t popped_ = 0;
   uint64_t popped_ticket_ = 0;
   uint64_t popped_values_ = 0;

@@ -164,6 +164,18 @@ TEST_F(BoundedQueueTest, StatsFollowTheRecords) {
   EXPECT_EQ(stats.capacity_bytes, kCapacity);
 }
 
+TEST_F(BoundedQueueTest, TheHighestLevelCountsWhatWasGivenBackBefore) {
+  for (int i = 1; i <= 20; ++i) {  // never more than two at a time
+    Push(i, 300);
+    Push(i, 300);
+    for (int k = 0; k < 2; ++k) EXPECT_EQ(Take(), i);
+    queue_.PublishProgress();
+  }
+  EXPECT_EQ(queue_.Stats().high_water_bytes, 600U);
+  for (int i = 1; i <= 3; ++i) Push(i, 300);
+  EXPECT_EQ(queue_.Stats().high_water_bytes, 900U);
+}
+
 TEST_F(BoundedQueueTest, ClosedQueueTakesNothingUntilReopened) {
   Push(1);
   EXPECT_EQ(queue_.Close(), 0);
