@@ -114,7 +114,7 @@ for cell in "${cells[@]}"; do
   PATH=$PWD/$root/$cell_name/bin:$PATH
   parts=()
   part gpu-check 1 python benchmarks/python/gpu/check.py \
-    --only driver,kernels,numba_kernels,buffers,calls,taps,host --out "$root/$cell_name-check"
+    --only driver,kernels,launches,numba_kernels,buffers,calls,taps,host --out "$root/$cell_name-check"
   part handlers 2 "$pytest" software_gpu/python/test_handlers.py software_gpu/python/test_run.py \
     software_gpu/python/test_command_buffers.py
   suite calls 1 "${calls[@]}"

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rows import ON_SOFTWARE, Row
 
-GROUPS = ("driver", "kernels", "numba_kernels", "buffers", "calls", "taps", "host", "suites")
+GROUPS = ("driver", "kernels", "launches", "numba_kernels", "buffers", "calls", "taps", "host", "suites")
 _TIMEOUT_S = 500
 _MARK = "gpu-check-rows:"
 
