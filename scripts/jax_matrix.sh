@@ -24,7 +24,7 @@ prepare() { # PYTHON VENV JAX WHEEL
     "$2/bin/python" -m pip install --quiet --disable-pip-version-check \
       -c build/matrix/constraints.txt "jax==$3" "jaxlib==$3" numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba autograd \
       ipywidgets matplotlib pandas pillow cloudpickle prometheus_client pyarrow tensorboard tensorstore zarr \
-      h5py blackjax numpyro orbax-checkpoint
+      h5py blackjax numpyro orbax-checkpoint equinox
     echo "$wanted" > "$2/made-of"
   fi
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index \
