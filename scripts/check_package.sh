@@ -49,7 +49,21 @@ for host in cpp_host c_host; do
   echo "CMake package of the host: works for $host"
 done
 
-# The same, with everything but the plugin in one file.
+# A server that serves a model from JAX, beside the same in Python. Both answer alike; the figures are for people.
+scripts/system_packages.sh libcpp-httplib-dev:httplib.h pkg-config:@pkg-config
+if command -v pkg-config > /dev/null && pkg-config --exists cpp-httplib; then
+  cmake -S examples/http_server -B "$scratch/http_server" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" \
+    > "$scratch/log" && cmake --build "$scratch/http_server" > "$scratch/log" || { cat "$scratch/log"; exit 1; }
+  "$python" examples/http_server/export.py "$scratch/scores.jax" "$plugin" > "$scratch/log" 2>&1 ||
+    { cat "$scratch/log"; exit 1; }
+  timeout 300 "$python" examples/http_server/load.py "$scratch/http_server/http_server" "$scratch/scores.jax" "$plugin" \
+    200 4 1 2> "$scratch/log" || { cat "$scratch/log"; exit 1; }
+  echo "the HTTP server: works"
+else
+  echo "the HTTP server: not built, since libcpp-httplib-dev is not installed"
+fi
+
+# The training loop, with everything but the plugin in one file.
 cp -r examples/cpp_host "$scratch/static"
 sed -i 's/callout::pjrt/callout::static/' "$scratch/static/CMakeLists.txt"
 cmake -S "$scratch/static" -B "$scratch/build-static" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" > "$scratch/log" &&
