@@ -3,6 +3,7 @@
 // Every call that is wrapped, failing once: the error says which it was, and nothing is left behind.
 #include <thread>
 
+#include "cuda/driver/tensor_map.h"
 #include "testing/cuda_conformance.h"
 
 namespace callout::internal::cuda {
@@ -44,6 +45,11 @@ class FailuresTest : public DriverConformance {
     void* parameters[] = {&out};
     CALLOUT_RETURN_IF_ERROR(Launch(device, function, {}, stream.get(), parameters, "coordinates"));
     CALLOUT_RETURN_IF_ERROR(Launch(device, function, {.cooperative = true}, stream.get(), parameters, "coordinates"));
+    const LaunchShape extended = {.cluster = {1, 1, 1}};
+    CALLOUT_RETURN_IF_ERROR(Launch(device, function, extended, stream.get(), parameters, "coordinates"));
+    CALLOUT_RETURN_IF_ERROR(PermitLargeClusters(device, function, "coordinates"));
+    const TensorMapShape row = {.type = 7, .dims = {16}, .box = {16}, .element_strides = {1}};
+    CALLOUT_RETURN_IF_ERROR(EncodeTensorMap(device, row, out, "coordinates").status());
     CALLOUT_RETURN_IF_ERROR(UseGraphs(device, stream, function, parameters));
     return Synchronize(device, stream.get());
   }
@@ -83,6 +89,8 @@ TEST_P(FailuresTest, OfEveryWrappedCallAreClearAndLeaveNothingBehind) {
                                         "cuFuncSetAttribute",
                                         "cuLaunchKernel",
                                         "cuLaunchCooperativeKernel",
+                                        "cuLaunchKernelEx",
+                                        "cuTensorMapEncodeTiled",
                                         "cuStreamGetCaptureInfo",
                                         "cuStreamBeginCapture",
                                         "cuGraphInstantiateWithFlags",

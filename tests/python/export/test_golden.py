@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import pytest
 import zarr
-from golden_programs import CUDA_SOURCE, GRID, XS
+from golden_programs import CUDA_MAP_SOURCE, CUDA_SOURCE, EIGHT, GRID, XS
 from golden_runs import FOLDER, all_cases, arguments_of, described, expected, file_of, loaded
 from gpu_double import DRIVER, ON_DOUBLE, gpu_double  # noqa: F401
 from pyarrow import ipc
@@ -139,6 +139,10 @@ class TestOnTheDouble:
         host_cuda.bind(tmp_path, CUDA_SOURCE, {"scale": "scale"})
         np.testing.assert_array_equal(on_cpu("cuda_image").call(XS), 2 * XS)
         np.testing.assert_array_equal(on_cpu("cuda_image_lanes").call(GRID), 2 * GRID)
+
+    def test_launches_that_are_told_all_that_there_is(self, tmp_path):
+        host_cuda.bind(tmp_path, CUDA_MAP_SOURCE, {"through_map": "through_map"})
+        np.testing.assert_array_equal(on_cpu("cuda_image_launch").call(EIGHT), EIGHT)
 
     def test_a_capturable_buffer_callback(self, bound):
         del bound

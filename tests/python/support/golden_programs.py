@@ -364,4 +364,28 @@ def kernel(**more: Any) -> Any:
 
 
 case("cuda_image", lambda x: kernel()(x, factor=2), XS, platforms=("cuda",))
+# It reads by the map's first word, as only the double of the driver lets it.
+CUDA_MAP_SOURCE = """struct alignas(64) CUtensorMap { unsigned long long opaque[16]; };
+extern "C" __global__ void through_map(float* y, const __grid_constant__ CUtensorMap map) {
+  y[threadIdx.x] = reinterpret_cast<const float*>(map.opaque[0])[threadIdx.x];
+}
+"""
+
+
+@functools.cache
+def mapped_kernel() -> Any:
+    """A kernel with all that a launch may be told."""
+    settings = {
+        "tensor_maps": {"map": {"argument": 0, "box": 4, "l2_promotion": 128}},
+        "out": lambda x: like(x),
+        "grid": 2,
+        "block": 8,
+        "cluster": 2,
+        "dependent_launch": True,
+        "priority": -1,
+    }
+    return callout.cuda.load_inline(CUDA_MAP_SOURCE, {"through_map": settings}, name="golden", arch="sm_90").through_map
+
+
+case("cuda_image_launch", lambda x: mapped_kernel()(x), EIGHT, platforms=("cuda",))
 case("cuda_image_lanes", jax.vmap(lambda x: kernel(vmap_method="parallel")(x, factor=2)), GRID, platforms=("cuda",))
