@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/spare_threads.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <thread>
+#include <utility>
+
+#include "base/thread_annotations.h"
+
+namespace callout::internal {
+namespace {
+
+constexpr auto kIdleTime = std::chrono::seconds(5);  // then an idle thread ends
+
+class SpareThreads {
+ public:
+  void Run(std::function<void()> task) {
+    MutexLock lock(mutex_);
+    if (idle_ > tasks_.size()) {
+      tasks_.push_back(std::move(task));
+      changed_.notify_one();
+      return;
+    }
+    std::thread([this, first = std::move(task)]() mutable { Work(std::move(first)); }).detach();
+  }
+
+ private:
+  void Work(std::function<void()> task) {
+    pthread_setname_np(pthread_self(), "callout-spare");
+    do {
+      task();
+      task = nullptr;  // what it holds is not kept while nothing is to do
+    } while (Next(&task));
+  }
+
+  bool Next(std::function<void()>* task) {
+    MutexLock lock(mutex_);
+    ++idle_;
+    const auto end = std::chrono::steady_clock::now() + kIdleTime;
+    while (tasks_.empty()) {
+      if (changed_.wait_until(mutex_, end) == std::cv_status::timeout && tasks_.empty()) break;
+    }
+    --idle_;
+    if (tasks_.empty()) return false;
+    *task = std::move(tasks_.front());
+    tasks_.pop_front();
+    return true;
+  }
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  size_t idle_ CALLOUT_GUARDED_BY(mutex_) = 0;  // each will take one of tasks_
+  std::deque<std::function<void()>> tasks_ CALLOUT_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+void RunOnSpareThread(std::function<void()> task) {
+  static SpareThreads* const threads = new SpareThreads;  // leaked: its threads may outlive static destruction
+  threads->Run(std::move(task));
+}
+
+}  // namespace callout::internal

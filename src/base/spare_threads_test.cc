@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/spare_threads.h"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <memory>
+
+namespace callout::internal {
+namespace {
+
+TEST(SpareThreadsTest, TasksThatWaitForEachOtherAllRun) {
+  constexpr int kTasks = 16;
+  for (int round = 0; round < 3; ++round) {
+    auto together = std::make_shared<std::latch>(kTasks + 1);
+    for (int i = 0; i < kTasks; ++i) RunOnSpareThread([together] { together->arrive_and_wait(); });
+    together->arrive_and_wait();
+  }
+}
+
+TEST(SpareThreadsTest, TaskMayHaveOthersRun) {
+  auto done = std::make_shared<std::latch>(1);
+  RunOnSpareThread([done] { RunOnSpareThread([done] { done->count_down(); }); });
+  done->wait();
+}
+
+TEST(SpareThreadsTest, WhatATaskHoldsIsReleasedWhenItIsDone) {
+  struct Held {
+    explicit Held(std::latch& latch) : gone(latch) {}
+    ~Held() { gone.count_down(); }
+    std::latch& gone;
+  };
+  std::latch gone(1);
+  RunOnSpareThread([held = std::make_shared<Held>(gone)] {});
+  gone.wait();
+}
+
+}  // namespace
+}  // namespace callout::internal
