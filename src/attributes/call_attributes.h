@@ -58,6 +58,22 @@ inline constexpr auto kPlacementRows =
                Unbound("num_devices", int64_t{0}, "for the partitioner: how many devices the program was traced for",
                        {.least = 0}));
 
+/// Of a call or a tap that is made once for several devices, which come together for it.
+struct MeetingAttributes {
+  int64_t devices = 1;
+  int64_t caller = 0;
+  std::span<const int64_t> shards;
+};
+
+template <>
+inline constexpr auto kAttributeRows<MeetingAttributes> = std::tuple(
+    Required("devices", &MeetingAttributes::devices, "how many devices come together", {.least = 1, .most = 1 << 20}),
+    Optional("caller", &MeetingAttributes::caller, "the device that is said to make the call", {.least = 0}),
+    Optional("shards", &MeetingAttributes::shards,
+             "for each device in turn, where in the whole value its operand begins, for all dimensions of all operands "
+             "in turn (not the token, not the device's own place). Not there: each device has all of them whole",
+             {.least = 0}));
+
 /// The extents of a batch.
 struct LaneAttributes {
   std::span<const int64_t> lane_dims;
@@ -80,8 +96,8 @@ struct CallAttributes : SiteAttributes, LaneAttributes {
   bool ordered = false;
 };
 
-template <>
-inline constexpr auto kAttributeRows<CallAttributes> = std::tuple_cat(
+/// What a call says of itself, wherever it is made.
+inline constexpr auto kCallRows = std::tuple_cat(
     kAttributeRows<SiteAttributes>, kAttributeRows<LaneAttributes>,
     std::tuple(
         Optional("attributes", &CallAttributes::attributes,
@@ -94,8 +110,16 @@ inline constexpr auto kAttributeRows<CallAttributes> = std::tuple_cat(
                  "the program carries the function; `callback` is what it is called in errors and statistics"),
         Unbound(kXlaScopeAttribute, false,
                 "1: the program carries Callout's host callback, which JAX adds when it compiles"),
-        Optional("ordered", &CallAttributes::ordered, "1: wait for the delivery of the device's earlier taps")),
-    kPlacementRows);
+        Optional("ordered", &CallAttributes::ordered, "1: wait for the delivery of the device's earlier taps")));
+
+template <>
+inline constexpr auto kAttributeRows<CallAttributes> = std::tuple_cat(kCallRows, kPlacementRows);
+
+struct GatheredCallAttributes : CallAttributes, MeetingAttributes {};
+
+template <>
+inline constexpr auto kAttributeRows<GatheredCallAttributes> =
+    std::tuple_cat(kCallRows, kAttributeRows<MeetingAttributes>);
 
 struct BufferAttributes : CallAttributes {
   bool graph = false;

@@ -13,6 +13,8 @@ std::span<const TargetAttributes> AllTargetAttributes() {
       {"callout.v1.buffer_capturable", kDescriptions<BufferAttributes>},
       {"callout.v1.call", kDescriptions<CallAttributes>},
       {"callout.v1.check", kDescriptions<CheckAttributes>},
+      {"callout.v1.gathered_call", kDescriptions<GatheredCallAttributes>},
+      {"callout.v1.gathered_tap", kDescriptions<GatheredTapAttributes>},
       {"callout.v1.image", kDescriptions<ImageAttributes>},
       {"callout.v1.image_sync", kDescriptions<ImageAttributes>},
       {"callout.v1.tap", kDescriptions<TapAttributes>},

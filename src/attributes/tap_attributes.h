@@ -30,8 +30,8 @@ struct TapAttributes : SiteAttributes {
   std::span<const int64_t> returned;
 };
 
-template <>
-inline constexpr auto kAttributeRows<TapAttributes> = std::tuple_cat(
+/// What a tap says of itself, wherever it is.
+inline constexpr auto kTapRows = std::tuple_cat(
     kAttributeRows<SiteAttributes>,
     std::tuple(
         Optional("label", &TapAttributes::label, "the tap's name, for sinks",
@@ -55,7 +55,15 @@ inline constexpr auto kAttributeRows<TapAttributes> = std::tuple_cat(
                  "1: one more operand at the end, s64[n]: where in the whole value this shard begins, for all "
                  "dimensions of all operands in turn"),
         Optional("returned", &TapAttributes::returned,
-                 "operands that the tap returns: the i-th result is the operand `returned[i]`", {.least = 0})),
-    kPlacementRows);
+                 "operands that the tap returns: the i-th result is the operand `returned[i]`", {.least = 0})));
+
+template <>
+inline constexpr auto kAttributeRows<TapAttributes> = std::tuple_cat(kTapRows, kPlacementRows);
+
+struct GatheredTapAttributes : TapAttributes, MeetingAttributes {};
+
+template <>
+inline constexpr auto kAttributeRows<GatheredTapAttributes> =
+    std::tuple_cat(kTapRows, kAttributeRows<MeetingAttributes>);
 
 }  // namespace callout::internal

@@ -6,6 +6,7 @@
 
 #include "base/small_buffer.h"
 #include "ffi/call_site.h"
+#include "ffi/failed_run.h"
 #include "ffi/handlers.h"
 #include "ffi/thread_token.h"
 #include "frame/call_frame.h"
@@ -53,5 +54,5 @@ XLA_FFI_Error* callout_v1_call_execute(XLA_FFI_CallFrame* frame) noexcept {
   if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
   const auto* state = static_cast<const CallState*>(GetState(frame, &error));
   if (error != nullptr) return error;
-  return Guard(frame->api, [frame, state] { return Execute(frame, state->site); });
+  return GuardRun(frame, [frame, state] { return Execute(frame, state->site); });
 }

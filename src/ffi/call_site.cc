@@ -21,6 +21,10 @@ Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes)
 Status CallSite::Decode(const XLA_FFI_Attrs& attrs) {
   std::optional<std::string> jax_name;
   CALLOUT_ASSIGN_OR_RETURN(const CallAttributes said, DecodeCallAttributes<CallAttributes>(attrs, jax_name));
+  return Decode(said, jax_name.has_value());
+}
+
+Status CallSite::Decode(const CallAttributes& said, bool lowered_by_jax) {
   device_ = BindingScope::Device();
   ordered_ = said.ordered;
   deferred_ = said.deferred;
@@ -28,7 +32,7 @@ Status CallSite::Decode(const XLA_FFI_Attrs& attrs) {
   aliases_ = Aliases(said.aliases);
   CALLOUT_ASSIGN_OR_RETURN(callback_, FindCallback(said));
   CALLOUT_ASSIGN_OR_RETURN(lanes_, Lanes::Of(said));
-  if (jax_name && callback_->takes_taps_only()) tapped_ = std::make_unique<TappedCall>(callback_);
+  if (lowered_by_jax && callback_->takes_taps_only()) tapped_ = std::make_unique<TappedCall>(callback_);
   is_plain_ = lanes_.empty() && aliases_.empty() && tapped_ == nullptr;
   return attributes_.Decode(said.attributes);
 }
@@ -44,7 +48,7 @@ Status CallSite::Call(XLA_FFI_CallFrame* frame, const callout_call& call) const 
 }
 
 Status CallSite::Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> args,
-                     std::span<const callout_buffer> results) const {
+                     std::span<const callout_buffer> results, int32_t device_ordinal) const {
   callout_call call = {};
   call.struct_size = sizeof(call);
   call.num_args = static_cast<uint32_t>(args.size());
@@ -53,7 +57,7 @@ Status CallSite::Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> a
   call.results = results.data();
   const SeenRun run = FindRun(RunId(frame));
   call.run_id = run.id;
-  call.device_ordinal = device_ >= 0 ? device_ : DeviceOrdinal(frame);
+  call.device_ordinal = device_ordinal >= 0 ? device_ordinal : device_ >= 0 ? device_ : DeviceOrdinal(frame);
   call.error_context = frame;
   call.attributes = attributes_.view().data();
   call.num_attributes = static_cast<uint32_t>(attributes_.view().size());

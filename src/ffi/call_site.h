@@ -25,6 +25,7 @@ class CallSite {
  public:
   /// Finds the callback, too. Call once.
   Status Decode(const XLA_FFI_Attrs& attrs);
+  Status Decode(const CallAttributes& said, bool lowered_by_jax = false);
 
   const Callback& callback() const { return *callback_; }
   /// Whether the first operand and the first result are a token, which is no part of the call.
@@ -32,8 +33,9 @@ class CallSite {
 
   /// Runs the callback, once or once a lane, on buffers of the host without the token. Afterwards all results are
   /// written, unless an error is returned. Blocks as long as the callback does, and takes the GIL if that needs it.
-  Status Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> args,
-             std::span<const callout_buffer> results) const;
+  /// `device_ordinal`: the device that is said to call; -1: what the host or the runtime tells.
+  Status Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> args, std::span<const callout_buffer> results,
+             int32_t device_ordinal = -1) const;
 
  private:
   Status Call(XLA_FFI_CallFrame* frame, const callout_call& call) const;

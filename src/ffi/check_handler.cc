@@ -4,6 +4,7 @@
 #include "attributes/call_attributes.h"
 #include "attributes/decode.h"
 #include "ffi/check_frame.h"
+#include "ffi/failed_run.h"
 #include "ffi/handlers.h"
 #include "frame/guard.h"
 
@@ -33,5 +34,5 @@ using namespace callout::internal;  // the handlers are C symbols
 XLA_FFI_Error* callout_v1_check_execute(XLA_FFI_CallFrame* frame) noexcept {
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  return Guard(frame->api, [frame] { return Execute(frame); });
+  return GuardRun(frame, [frame] { return Execute(frame); });
 }

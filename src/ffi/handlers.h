@@ -47,6 +47,19 @@ XLA_FFI_Error* callout_v1_cuda_check_instantiate(XLA_FFI_CallFrame* frame) noexc
 XLA_FFI_Error* callout_v1_cuda_check_initialize(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_cuda_check_execute(XLA_FFI_CallFrame* frame) noexcept;
 
+/// callout.v1.gathered_call: callout.v1.call for devices that come together, see ffi/gathering.h; the last operand is
+/// the device's place among them.
+/// Attributes of callout.v1.gathered_call: `callback`, `names`, `deferred`, `threaded`, `lane_dims`, `lane_masks`,
+/// `attributes`, `aliases`, `library`, `host_callback`, `ordered`, `devices`, `caller`, `shards`.
+XLA_FFI_Error* callout_v1_gathered_call_instantiate(XLA_FFI_CallFrame* frame) noexcept;
+XLA_FFI_Error* callout_v1_gathered_call_execute(XLA_FFI_CallFrame* frame) noexcept;
+/// callout.v1.gathered_tap: callout.v1.tap, likewise.
+/// Attributes of callout.v1.gathered_tap: `callback`, `names`, `deferred`, `threaded`, `label`, `leaves`, `every`,
+/// `min_interval_ns`, `on_full`, `step`, `sample_ppb`, `only_device`, `only_process`, `can_fail`, `offsets`,
+/// `returned`, `devices`, `caller`, `shards`.
+XLA_FFI_Error* callout_v1_gathered_tap_instantiate(XLA_FFI_CallFrame* frame) noexcept;
+XLA_FFI_Error* callout_v1_gathered_tap_execute(XLA_FFI_CallFrame* frame) noexcept;
+
 /// callout.v1.image, on CUDA: one launch, of a batch one launch a lane. Operands are the arguments. What it queues may
 /// be captured. callout.v1.image_sync waits for the launch and reports what the device reported.
 /// Attributes of callout.v1.image: `callback`, `image`, `grid`, `block`, `shared_bytes`, `cooperative`, `fills_device`,

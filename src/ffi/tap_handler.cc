@@ -8,6 +8,7 @@
 #include "callbacks/run_context.h"
 #include "delivery/delivery.h"
 #include "ffi/deferral.h"
+#include "ffi/failed_run.h"
 #include "ffi/handlers.h"
 #include "ffi/tap_state.h"
 #include "ffi/thread_token.h"
@@ -18,11 +19,11 @@
 namespace callout::internal {
 namespace {
 
-Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const callout_buffer> args) {
+Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const callout_buffer> args,
+            int32_t device_ordinal) {
   TapSite& site = state.site();
   TapOperands operands;
   CALLOUT_RETURN_IF_ERROR(operands.Split(site, args));
-  const int32_t device_ordinal = state.device(frame);
   const Status status =
       Delivery::Get().Push(site, {.buffers = operands.value(),
                                   .device_ordinal = device_ordinal,
@@ -38,23 +39,29 @@ Status Execute(XLA_FFI_CallFrame* frame, const TapState& state) {
   std::span<const callout_buffer> args;
   CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
   if (frame->rets.size == 0 && state.num_results() == 0) [[likely]]
-    return Push(frame, state, args);
+    return Push(frame, state, args, state.device(frame));
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
   std::span<const callout_buffer> results;
   CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
   if (!results.empty()) CALLOUT_RETURN_IF_ERROR(CheckTapResults(results, state));
   if (state.threaded()) CALLOUT_RETURN_IF_ERROR(PassToken(&args, &results));
-  if (!state.returned().empty()) {
-    const callout_call call = BuffersOnly(args, results);
-    CALLOUT_RETURN_IF_ERROR(state.returned().Check(call));
-    state.returned().Apply(call);
-  }
-  Status status = Push(frame, state, args);
+  const Status status = RunTap(frame, state, args, results, state.device(frame));
   if (state.deferred()) return Defer(status, results);
   return status;
 }
 
 }  // namespace
+
+Status RunTap(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const callout_buffer> args,
+              std::span<const callout_buffer> results, int32_t device_ordinal) {
+  if (!state.returned().empty()) {
+    const callout_call call = BuffersOnly(args, results);
+    CALLOUT_RETURN_IF_ERROR(state.returned().Check(call));
+    state.returned().Apply(call);
+  }
+  return Push(frame, state, args, device_ordinal);
+}
+
 }  // namespace callout::internal
 
 using namespace callout::internal;  // the handlers are C symbols
@@ -64,5 +71,5 @@ XLA_FFI_Error* callout_v1_tap_execute(XLA_FFI_CallFrame* frame) noexcept {
   if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
   const auto* state = static_cast<const TapState*>(GetState(frame, &error));
   if (error != nullptr) return error;
-  return Guard(frame->api, [frame, state] { return Execute(frame, *state); });
+  return GuardRun(frame, [frame, state] { return Execute(frame, *state); });
 }

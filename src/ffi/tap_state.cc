@@ -47,16 +47,9 @@ Status CheckOffsets(const TapSite& site, std::span<const callout_buffer> value, 
                          "], as the last operand (attribute `offsets`), got " + ShapeString(offsets));
 }
 
-Result<std::unique_ptr<TapSite>> MakeSite(const TapAttributes& said) {
-  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(said.callback, said.names));
-  std::unique_ptr<TapSite> site = MakeTapSite(std::move(callback), said);
-  CALLOUT_RETURN_IF_ERROR(CheckSite(*site));
-  return site;
-}
-
 Status InstantiateTap(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(const TapAttributes said, DecodeAttributes<TapAttributes>(frame->attrs));
-  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeSite(said));
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeCheckedTapSite(said));
   auto state = std::make_unique<TapState>(std::move(site), said);
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
   (void)state.release();  // XLA's now
@@ -64,6 +57,13 @@ Status InstantiateTap(XLA_FFI_CallFrame* frame) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<TapSite>> MakeCheckedTapSite(const TapAttributes& said) {
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(said.callback, said.names));
+  std::unique_ptr<TapSite> site = MakeTapSite(std::move(callback), said);
+  CALLOUT_RETURN_IF_ERROR(CheckSite(*site));
+  return site;
+}
 
 Status CheckTapResults(std::span<const callout_buffer> results, const TapState& state) {
   if (results.size() == state.num_results()) [[likely]]

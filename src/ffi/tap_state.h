@@ -18,7 +18,7 @@
 
 namespace callout::internal {
 
-class TapState final : public SiteState {
+class TapState : public SiteState {
  public:
   TapState(std::unique_ptr<TapSite> site, const TapAttributes& said)
       : site_(std::move(site)),
@@ -45,6 +45,14 @@ class TapState final : public SiteState {
   const bool threaded_;
   const int32_t device_;  // -1: what the runtime tells
 };
+
+/// The site of a tap. Errors: those of its callback's name, and InvalidArgument for what the callback does not take.
+Result<std::unique_ptr<TapSite>> MakeCheckedTapSite(const TapAttributes& said);
+
+/// Makes the results that are operands, and sends the value, of buffers without a token. `device_ordinal`: the device
+/// that is said to send it.
+Status RunTap(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const callout_buffer> args,
+              std::span<const callout_buffer> results, int32_t device_ordinal);
 
 /// InvalidArgument if a tap has other results than what its attributes say: nobody would write them.
 Status CheckTapResults(std::span<const callout_buffer> results, const TapState& state);

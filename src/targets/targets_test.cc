@@ -17,11 +17,11 @@ namespace {
 TEST(TargetsTest, NamesAreFrozen) {
   std::vector<std::string> names;
   for (const Target& target : Targets()) names.push_back(std::string(target.name) + " " + target.platform);
-  EXPECT_THAT(names,
-              ::testing::ElementsAre("callout.v1.buffer cpu", "callout.v1.buffer cuda",
-                                     "callout.v1.buffer_capturable cuda", "callout.v1.call cpu", "callout.v1.call cuda",
-                                     "callout.v1.check cpu", "callout.v1.check cuda", "callout.v1.image cuda",
-                                     "callout.v1.image_sync cuda", "callout.v1.tap cpu", "callout.v1.tap cuda"));
+  EXPECT_THAT(names, ::testing::ElementsAre(
+                         "callout.v1.buffer cpu", "callout.v1.buffer cuda", "callout.v1.buffer_capturable cuda",
+                         "callout.v1.call cpu", "callout.v1.call cuda", "callout.v1.check cpu", "callout.v1.check cuda",
+                         "callout.v1.gathered_call cpu", "callout.v1.gathered_tap cpu", "callout.v1.image cuda",
+                         "callout.v1.image_sync cuda", "callout.v1.tap cpu", "callout.v1.tap cuda"));
 }
 
 using Handler = XLA_FFI_Error* (*)(XLA_FFI_CallFrame*) noexcept;
@@ -47,6 +47,10 @@ TEST(TargetsTest, HandlersAreThoseOfTheName) {
   ExpectHandlers("callout.v1.check", "cpu", nullptr, nullptr, &callout_v1_check_execute);
   ExpectHandlers("callout.v1.check", "cuda", &callout_v1_cuda_check_instantiate, &callout_v1_cuda_check_initialize,
                  &callout_v1_cuda_check_execute);
+  ExpectHandlers("callout.v1.gathered_call", "cpu", &callout_v1_gathered_call_instantiate, nullptr,
+                 &callout_v1_gathered_call_execute);
+  ExpectHandlers("callout.v1.gathered_tap", "cpu", &callout_v1_gathered_tap_instantiate, nullptr,
+                 &callout_v1_gathered_tap_execute);
   ExpectHandlers("callout.v1.image", "cuda", &callout_v1_image_instantiate, &callout_v1_image_initialize,
                  &callout_v1_image_execute);
   ExpectHandlers("callout.v1.image_sync", "cuda", &callout_v1_image_instantiate, &callout_v1_image_initialize,

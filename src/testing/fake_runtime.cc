@@ -2,6 +2,7 @@
 #include "testing/fake_runtime.h"
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <memory>
 #include <vector>
@@ -13,6 +14,10 @@
 struct XLA_FFI_Error {
   callout::StatusCode code;
   std::string message;
+};
+
+struct XLA_FFI_Future {
+  std::promise<XLA_FFI_Error*> outcome;
 };
 
 namespace callout::internal {
@@ -100,6 +105,21 @@ XLA_FFI_Error* TypeRegister(XLA_FFI_Type_Register_Args* args) {
   if (args->type_id->type_id != 0) return MakeError(StatusCode::kInvalidArgument, "Type id is already set");
   types.infos.push_back(*args->type_info);
   args->type_id->type_id = static_cast<int64_t>(types.infos.size());
+  return nullptr;
+}
+
+XLA_FFI_Error* FutureCreate(XLA_FFI_Future_Create_Args* args) {
+  args->future = new XLA_FFI_Future;  // whoever executes the handler waits for it, and deletes it
+  return nullptr;
+}
+
+XLA_FFI_Error* FutureSetAvailable(XLA_FFI_Future_SetAvailable_Args* args) {
+  args->future->outcome.set_value(nullptr);
+  return nullptr;
+}
+
+XLA_FFI_Error* FutureSetError(XLA_FFI_Future_SetError_Args* args) {
+  args->future->outcome.set_value(args->error);
   return nullptr;
 }
 
@@ -215,6 +235,9 @@ FakeRuntime::FakeRuntime(int minor) : api_{} {
   api_.XLA_FFI_State_Get = minor < 3 ? &FakeApi::StateGet<StateArgs2> : &FakeApi::StateGet<StateArgs3>;
   api_.XLA_FFI_ThreadPool_Schedule = &FakeApi::Schedule;
   api_.XLA_FFI_ThreadPool_NumThreads = &FakeApi::NumThreads;
+  api_.XLA_FFI_Future_Create = &FutureCreate;
+  api_.XLA_FFI_Future_SetAvailable = &FutureSetAvailable;
+  api_.XLA_FFI_Future_SetError = &FutureSetError;
   api_.XLA_FFI_Stream_Get = &FakeApi::StreamGet;
   api_.XLA_FFI_RunId_Get = &FakeApi::RunIdGet;
   api_.XLA_FFI_DeviceOrdinal_Get = &FakeApi::DeviceOrdinalGet;
@@ -281,7 +304,12 @@ Status FakeSite::Initialize(FrameBuilder& frame, XLA_FFI_Handler* initialize) {
 }
 
 Status FakeSite::Execute(FrameBuilder& frame) {
-  return TakeError(execute_(Frame(frame, XLA_FFI_ExecutionStage_EXECUTE)));
+  XLA_FFI_CallFrame* const built = Frame(frame, XLA_FFI_ExecutionStage_EXECUTE);
+  XLA_FFI_Error* const error = execute_(built);
+  if (built->future == nullptr) return TakeError(error);
+  CALLOUT_CHECK(error == nullptr, "a handler that failed has promised nothing");
+  const std::unique_ptr<XLA_FFI_Future> promised(built->future);
+  return TakeError(promised->outcome.get_future().get());
 }
 
 }  // namespace callout::internal

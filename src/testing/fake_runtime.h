@@ -83,6 +83,7 @@ class FakeSite {
   Status Instantiate(FrameBuilder& frame);
   /// As XLA does before it executes or captures, where it does that.
   Status Initialize(FrameBuilder& frame, XLA_FFI_Handler* initialize);
+  /// Waits for the end of a call that the handler promises.
   Status Execute(FrameBuilder& frame);
   /// The frame of the last stage, for calls of the accessors themselves. Borrowed from `frame`.
   XLA_FFI_CallFrame* Frame(FrameBuilder& frame, XLA_FFI_ExecutionStage stage);

@@ -4,8 +4,10 @@
 XLA asks once a call, when shardings are known, and gets the call's per-device program as StableHLO text:
 
 * inside shard_map (manual sharding): the same call; every device calls with its shard.
-* "gather": the operands are collected everywhere, one device runs the call, and its results are summed with the zeros of
-  the others. A failure travels with the results (see src/callbacks/failures.h) and is raised on every device at once.
+* "gather" on CPUs of one process: the devices come together in the call (see src/ffi/gathering.h).
+* "gather" elsewhere: the operands are collected everywhere, one device runs the call, and its results are summed with the
+  zeros of the others. A failure travels with the results (see src/callbacks/failures.h) and is raised on every device at
+  once.
 * "local": every device calls with its shard, and with where in the whole value that begins.
 """
 
@@ -17,6 +19,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jax.interpreters import mlir
 
@@ -26,6 +29,7 @@ from . import target_attributes
 from .stablehlo import STATUS, Value, Writer, value_of
 
 TARGETS = ("callout.v1.buffer", "callout.v1.buffer_capturable", "callout.v1.call", "callout.v1.tap")
+_GATHERED = dict.fromkeys(TARGETS[:-1], "callout.v1.gathered_call") | {TARGETS[-1]: "callout.v1.gathered_tap"}
 _LARGE_BYTES = 64_000_000
 _NARROW = ("i1", "i2", "i4", "ui2", "ui4")
 _WIDENED = 16384  # elements that are summed in 32 bits
@@ -35,7 +39,9 @@ _warned: set[str] = set()
 def register() -> None:
     """Tells XLA. Without the private entry point, `attributes` refuses jits over several devices."""
     for target in TARGETS:
-        _jax_compat.register_partitioner(target, _partitioner(target))
+        _jax_compat.register_partitioner(
+            target, _partitioner(target, meeting=True), _partitioner(target, meeting=False)
+        )
 
 
 def check_device_index(where: str, num_devices: int, device_index: int) -> None:
@@ -125,7 +131,7 @@ def call_of(
     return Call(target, config, of_ours, arg_shapes, arg_shardings, results, elements)
 
 
-def _partitioner(target: str) -> Callable[..., tuple[bytes, Sequence[Any], Any]]:
+def _partitioner(target: str, *, meeting: bool) -> Callable[..., tuple[bytes, Sequence[Any], Any]]:
     def partition(
         arg_shapes: Sequence[Any], arg_shardings: Sequence[Any], result_shape: Any, result_sharding: Any, config: bytes
     ) -> tuple[bytes, Sequence[Any], Any]:
@@ -136,6 +142,8 @@ def _partitioner(target: str) -> Callable[..., tuple[bytes, Sequence[Any], Any]]
             return as_it_is(call), [known(sharding) for sharding in arg_shardings], result_sharding
         if mode == "local":
             body, shardings, spread = on_shards(call)
+        elif meeting and (gathered := in_meeting(call)) is not None:
+            body, shardings, spread = gathered
         else:
             # A tap fails only where it was told to.
             body, shardings, spread = on_one(
@@ -214,6 +222,36 @@ def _row(writer: Writer, table: np.ndarray) -> Value:
         f"({whole.type}, tensor<ui32>, tensor<ui32>) -> tensor<1x{width}xi64>",
     )
     return writer.op(Value("", (width,), "i64"), f"stablehlo.reshape {row.name} : ({row.type}) -> tensor<{width}xi64>")
+
+
+def in_meeting(call: Call) -> tuple[bytes, list[Any], list[Any]] | None:
+    """All devices come together with their shards, and the last one calls. Also the shardings of operands and of results.
+
+    None where they cannot: they are not all in this process, or nobody says how many there are. What is spread over them
+    in parts of a byte, XLA collects.
+    """
+    shardings = [
+        _replicated() if shape.is_array() and value_of(shape).element in _NARROW else _even(shape, sharding)
+        for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)
+    ]
+    counts = {sharding.num_devices() for sharding in shardings if sharding.is_tiled()}
+    said = int(call.said("num_devices") or 0)
+    devices = max(counts, default=said)
+    if len(counts | ({said} if said > 1 else set())) != 1 or devices < 2 or jax.process_count() > 1:
+        return None
+    _warn_if_large(call)
+    writer = Writer()
+    args = _tiles(call.arg_shapes, shardings, "%a")
+    skipped = 1 if call.said("threaded") else 0
+    offsets = _offsets(dataclasses.replace(call, arg_shapes=call.arg_shapes[skipped:]), shardings[skipped:])
+    target = _GATHERED[call.target]
+    more = target_attributes.text(target, devices=devices, caller=call.said("device_index") or 0)
+    if offsets.any():
+        more += f", shards = array<i64: {', '.join(map(str, offsets.ravel().tolist()))}>"
+    config = f"{call.config.strip()[:-1]}, {more}}}"
+    spread = [_replicated()] * len(call.result_shapes)
+    results = writer.custom_call(target, config, [*args, writer.device_index()], _tiles(call.result_shapes, spread, ""))
+    return writer.module(args, results), shardings, spread
 
 
 def _like_operands(call: Call, shardings: Sequence[Any]) -> list[Any]:

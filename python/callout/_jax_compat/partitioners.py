@@ -19,8 +19,10 @@ def has_partitioner() -> bool:
     return hasattr(xla_client, "register_custom_call_partitioner") and hasattr(xla_client, "HloSharding")
 
 
-def register_partitioner(target: str, partition: Any) -> None:
+def register_partitioner(target: str, partition: Any, partition_of_plugins: Any = None) -> None:
     """Registers `partition(arg_shapes, arg_shardings, result_shape, result_sharding, config) -> (module, shardings, ...)`.
+
+    `partition_of_plugins`: for platforms that come as plugins, if they need another one. CPUs never do.
 
     The public `custom_partitioning` puts a pointer into the module, which neither the compilation cache nor an exported
     program survives, and does not know side effects.
@@ -28,16 +30,19 @@ def register_partitioner(target: str, partition: Any) -> None:
     if not has_partitioner():
         MISSING.append("jaxlib.xla_client.register_custom_call_partitioner")
         return
-    register = functools.partial(
-        xla_client.register_custom_call_partitioner,
-        target,
-        lambda sharding, *_: sharding,
-        partition,
-        lambda *_: None,
-        can_side_effecting_have_replicated_sharding=True,
-    )
-    register()
-    _with_each_plugin(register)
+
+    def registering(partition: Any) -> Any:
+        return functools.partial(
+            xla_client.register_custom_call_partitioner,
+            target,
+            lambda sharding, *_: sharding,
+            partition,
+            lambda *_: None,
+            can_side_effecting_have_replicated_sharding=True,
+        )
+
+    registering(partition)()
+    _with_each_plugin(registering(partition_of_plugins or partition))
 
 
 def _with_each_plugin(register: Any) -> None:

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callbacks/meeting.h"
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/spare_threads.h"
+#include "base/ticks.h"
+#include "callbacks/waiting_room.h"
+
+namespace callout::internal {
+namespace {
+
+// To wake a thread costs as much. Devices do the same, so the others are often this close.
+constexpr uint64_t kBriefMicroseconds = 8;
+constexpr int kPausesBetweenLooks = 16;
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+std::vector<void*> Pointers(std::span<const callout_buffer> buffers) {
+  std::vector<void*> pointers(buffers.size());
+  std::transform(buffers.begin(), buffers.end(), pointers.begin(),
+                 [](const callout_buffer& buffer) { return buffer.data; });
+  return pointers;
+}
+
+std::string List(const std::vector<size_t>& indices) {
+  std::string text = indices.size() == 1 ? "device " : "devices ";
+  constexpr size_t kMost = 8;
+  for (size_t i = 0; i < std::min(indices.size(), kMost); ++i) {
+    text.append(i > 0 ? ", " : "").append(std::to_string(indices[i]));
+  }
+  return indices.size() > kMost ? text + ", ..." : text;
+}
+
+}  // namespace
+
+Meeting::Meeting(std::shared_ptr<MeetingPlace> place, int64_t run_id)
+    : place_(std::move(place)), run_id_(run_id), seats_(place_->num_devices()) {}
+
+void Meeting::Tell(std::vector<Waiting> waiting) {
+  for (Waiting& one : waiting) {
+    const auto tell = [meeting = shared_from_this(), told = std::move(one.told), modes = one.modes] {
+      std::fenv_t own;
+      (void)std::fegetenv(&own);
+      (void)std::fesetenv(&modes);
+      told(meeting->outcome());
+      (void)std::fesetenv(&own);
+    };
+    try {
+      RunOnSpareThread(tell);
+    } catch (const std::system_error&) {  // no more threads: late, but told
+      tell();
+    }
+  }
+}
+
+void Meeting::End(const Status& outcome) {
+  std::vector<Waiting> waiting;
+  {
+    MutexLock lock(place_->mutex_);
+    if (over_.load(std::memory_order_relaxed)) return;
+    place_->Close(this);
+    outcome_ = outcome;
+    over_.store(true, std::memory_order_release);  // pairs with the acquire in is_over
+    waiting.swap(waiting_);
+  }
+  if (waiting.empty()) return;
+  WaitingRoom::Get().Leave(this);
+  Tell(std::move(waiting));
+}
+
+bool Meeting::GiveUp(const Status& reason) {
+  {
+    MutexLock lock(place_->mutex_);
+    if (count_ == seats_.size()) return false;
+    place_->Close(this);  // nobody comes any more
+  }
+  End(reason);
+  return true;
+}
+
+bool Meeting::WaitBriefly() const {
+  // With fewer processors the others come all the later for it.
+  static const size_t processors = std::thread::hardware_concurrency();
+  if (seats_.size() > processors) return is_over();
+  const uint64_t end = Ticks() + kBriefMicroseconds * TicksOfMicroseconds();
+  do {
+    for (int i = 0; i < kPausesBetweenLooks; ++i) {
+      if (is_over()) return true;
+      Pause();
+    }
+  } while (Ticks() < end);
+  return is_over();
+}
+
+bool Meeting::CallLater(std::function<void(const Status&)> told) {
+  Waiting one{std::move(told), {}};
+  (void)std::fegetenv(&one.modes);
+  {
+    MutexLock lock(place_->mutex_);
+    if (over_.load(std::memory_order_relaxed)) return false;
+    waiting_.push_back(std::move(one));
+  }
+  if (const std::optional<Status> failed = WaitingRoom::Get().Enter(shared_from_this())) (void)GiveUp(*failed);
+  return true;
+}
+
+std::string Meeting::Describe() const {
+  std::vector<size_t> here, missing;
+  {
+    MutexLock lock(place_->mutex_);
+    for (size_t i = 0; i < seats_.size(); ++i) (seats_[i].taken ? here : missing).push_back(i);
+  }
+  if (missing.empty()) return {};
+  return "callback '" + place_->name() + "': " + List(here) + (here.size() == 1 ? " waits for " : " wait for ") +
+         List(missing);
+}
+
+std::shared_ptr<Meeting> MeetingPlace::OpenMeeting(const Guest& guest) {
+  const auto place = static_cast<size_t>(guest.index);
+  for (const std::shared_ptr<Meeting>& meeting : open_) {
+    if (meeting->run_id_ == guest.run_id && !meeting->seats_[place].taken) return meeting;
+  }
+  open_.push_back(std::make_shared<Meeting>(shared_from_this(), guest.run_id));
+  return open_.back();
+}
+
+void MeetingPlace::Close(const Meeting* meeting) {
+  std::erase_if(open_, [meeting](const std::shared_ptr<Meeting>& one) { return one.get() == meeting; });
+}
+
+Result<MeetingPlace::Joined> MeetingPlace::Join(const Guest& guest) {
+  if (guest.index < 0 || static_cast<size_t>(guest.index) >= num_devices_) {
+    return InvalidArgument("callout: callback '" + name_ + "': the program's device " + std::to_string(guest.index) +
+                           " came to a call of " + std::to_string(num_devices_));
+  }
+  if (std::optional<Status> failed = WaitingRoom::Get().FindFailure(guest.run_id)) return std::move(*failed);
+  Meeting::Seat seat = {true, guest.device_ordinal, Pointers(guest.args), Pointers(guest.results)};
+  MutexLock lock(mutex_);
+  std::shared_ptr<Meeting> meeting = OpenMeeting(guest);
+  meeting->seats_[static_cast<size_t>(guest.index)] = std::move(seat);
+  const bool is_last = ++meeting->count_ == num_devices_;
+  if (is_last) Close(meeting.get());
+  return Joined{std::move(meeting), is_last};
+}
+
+}  // namespace callout::internal

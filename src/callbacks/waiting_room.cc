@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callbacks/waiting_room.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fork_mutex.h"
+#include "base/log.h"
+#include "base/spare_threads.h"
+#include "base/thread_annotations.h"
+#include "callbacks/in_flight.h"
+
+namespace callout::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr size_t kFailures = 64;
+constexpr int kIdleLooks = 8;  // then nobody watches until somebody comes
+
+bool IsBusy(int64_t run_id) {
+  const std::vector<InFlight> readings = ReadInFlight();
+  return std::any_of(readings.begin(), readings.end(),
+                     [run_id](const InFlight& reading) { return reading.run_id == run_id; });
+}
+
+std::string Seconds(milliseconds time) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
+}
+
+}  // namespace
+
+struct WaitingRoom::State {
+  struct Failure {
+    int64_t run_id = 0;
+    Status status;
+  };
+  struct Waiter {
+    std::shared_ptr<Meeting> meeting;
+    bool reported = false;
+  };
+
+  ForkMutex mutex;
+  std::condition_variable_any changed;
+  std::vector<Waiter> waiters CALLOUT_GUARDED_BY(mutex);
+  std::array<Failure, kFailures> failures CALLOUT_GUARDED_BY(mutex);
+  size_t num_failures CALLOUT_GUARDED_BY(mutex) = 0;
+  std::atomic<bool> has_failures{false};  // relaxed: a device that does not see it yet waits, and hears of it in Enter
+  milliseconds limit CALLOUT_GUARDED_BY(mutex) = milliseconds(40'000);
+  bool watched CALLOUT_GUARDED_BY(mutex) = false;
+  int idle_looks CALLOUT_GUARDED_BY(mutex) = 0;
+
+  std::optional<Status> Find(int64_t run_id) CALLOUT_REQUIRES(mutex) {
+    if (run_id == 0) return std::nullopt;
+    for (const Failure& failure : failures) {
+      if (failure.run_id == run_id) return failure.status;
+    }
+    return std::nullopt;
+  }
+};
+
+WaitingRoom::WaitingRoom() : state_(new State) {}
+
+WaitingRoom& WaitingRoom::Get() {
+  static WaitingRoom* const room = new WaitingRoom;  // leaked: its thread may outlive static destruction
+  return *room;
+}
+
+std::optional<Status> WaitingRoom::Enter(std::shared_ptr<Meeting> meeting) {
+  bool watch = false;
+  {
+    MutexLock lock(state_->mutex);
+    if (std::optional<Status> failed = state_->Find(meeting->run_id())) return failed;
+    if (meeting->is_over()) return std::nullopt;  // and has left, or is about to find nothing
+    const auto known = [&](const State::Waiter& waiter) { return waiter.meeting == meeting; };
+    if (std::any_of(state_->waiters.begin(), state_->waiters.end(), known)) return std::nullopt;
+    state_->waiters.push_back({std::move(meeting)});
+    watch = !std::exchange(state_->watched, true);
+  }
+  if (watch) RunOnSpareThread([this] { Watch(); });
+  return std::nullopt;
+}
+
+void WaitingRoom::Leave(const Meeting* meeting) {
+  MutexLock lock(state_->mutex);
+  std::erase_if(state_->waiters, [meeting](const State::Waiter& waiter) { return waiter.meeting.get() == meeting; });
+}
+
+void WaitingRoom::NoteFailure(int64_t run_id, const Status& failure) {
+  if (run_id == 0) return;
+  const Status heard(failure.code(), "callout: another device of this run failed: " + std::string(failure.message()));
+  std::vector<std::shared_ptr<Meeting>> ended;
+  {
+    MutexLock lock(state_->mutex);
+    if (state_->Find(run_id)) return;  // the first counts
+    state_->failures[state_->num_failures++ % kFailures] = {run_id, heard};
+    state_->has_failures.store(true, std::memory_order_relaxed);
+    for (const State::Waiter& waiter : state_->waiters) {
+      if (waiter.meeting->run_id() == run_id) ended.push_back(waiter.meeting);
+    }
+  }
+  for (const std::shared_ptr<Meeting>& meeting : ended) (void)meeting->GiveUp(heard);
+}
+
+std::optional<Status> WaitingRoom::FindFailure(int64_t run_id) {
+  if (!state_->has_failures.load(std::memory_order_relaxed)) [[likely]]
+    return std::nullopt;
+  MutexLock lock(state_->mutex);
+  return state_->Find(run_id);
+}
+
+void WaitingRoom::SetLimit(milliseconds limit) {
+  MutexLock lock(state_->mutex);
+  state_->limit = limit;
+  state_->changed.notify_all();
+}
+
+void WaitingRoom::Watch() {
+  while (WatchOnce()) {
+  }
+}
+
+bool WaitingRoom::WatchOnce() {
+  std::vector<std::shared_ptr<Meeting>> slow, late;
+  milliseconds limit;
+  {
+    MutexLock lock(state_->mutex);
+    state_->changed.wait_for(state_->mutex, std::clamp(state_->limit / 8, milliseconds(1), milliseconds(1000)));
+    limit = state_->limit;
+    state_->idle_looks = state_->waiters.empty() ? state_->idle_looks + 1 : 0;
+    if (state_->idle_looks > kIdleLooks) return state_->watched = false;
+    for (State::Waiter& waiter : state_->waiters) {
+      const auto age = steady_clock::now() - waiter.meeting->since();
+      if (age > limit) late.push_back(waiter.meeting);
+      if (age > limit / 2 && !std::exchange(waiter.reported, true)) slow.push_back(waiter.meeting);
+    }
+  }
+  for (const std::shared_ptr<Meeting>& meeting : slow) {
+    const std::string waiting = meeting->Describe();
+    if (waiting.empty()) continue;  // a call that takes long is the watchdog's
+    Log(LogLevel::kWarning,
+        "callout: " + waiting + ", for " + Seconds(limit / 2) + " now, run " + std::to_string(meeting->run_id()));
+  }
+  for (const std::shared_ptr<Meeting>& meeting : late) {
+    const std::string waiting = meeting->Describe();
+    if (waiting.empty() || IsBusy(meeting->run_id())) continue;
+    const Status status(StatusCode::kDeadlineExceeded,
+                        "callout: " + waiting + ", which did not come within " + Seconds(limit));
+    if (meeting->GiveUp(status)) NoteFailure(meeting->run_id(), status);
+  }
+  return true;
+}
+
+}  // namespace callout::internal

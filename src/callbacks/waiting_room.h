@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who looks after meetings that devices wait for: what happens if one of them never comes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "callbacks/meeting.h"
+#include "callout/export.h"
+#include "callout/status.h"
+
+namespace callout::internal {
+
+/// Thread-safe.
+class CALLOUT_EXPORT WaitingRoom {
+ public:
+  /// Never destroyed.
+  static WaitingRoom& Get();
+
+  /// Looks after `meeting` until it is over: when nobody has come for half of the limit, one warning says who waits for
+  /// whom, and after the limit all get DeadlineExceeded, unless a device of the run is in a callback. Returns what the
+  /// run has failed with: then nobody looks after it.
+  std::optional<Status> Enter(std::shared_ptr<Meeting> meeting);
+  void Leave(const Meeting* meeting);
+
+  /// A device of this run failed and comes to no meeting: whoever waits in one, or comes later, fails, too. A run
+  /// without a number (0) is not known.
+  void NoteFailure(int64_t run_id, const Status& failure);
+  /// What whoever comes to a meeting of the run is to fail with.
+  std::optional<Status> FindFailure(int64_t run_id);
+
+  /// 40 s by default, as long as XLA waits. For tests.
+  void SetLimit(std::chrono::milliseconds limit);
+
+ private:
+  struct State;
+
+  WaitingRoom();
+  void Watch();
+  bool WatchOnce();
+
+  State* const state_;
+};
+
+}  // namespace callout::internal
