@@ -85,10 +85,11 @@ def _dispatches(kind: str, group: Sequence[Method], rounds: int) -> Row:
 def measure(rounds: int) -> list[Row]:
     take, received = counter()
     gather = Method("callout.tap, gather", OURS, lambda x: callout.tap(take, x), received=received)
+    local = Method("callout.tap, local", OURS, lambda x: callout.tap(lambda _: None, x, sharding="local"))
     groups = {
         "pure_callback": [pure(entry) for entry in PURE],
         "io_callback": methods("io_callback", False),
-        "debug_callback": [*methods("debug_callback", False), gather],
+        "debug_callback": [*methods("debug_callback", False), gather, local],
     }
     loops = [
         compare(
