@@ -198,12 +198,13 @@ TEST_F(CudaTapErrorsTest, ValueThatIsRefusedFailsTheNextTapOrTheBarrier) {
   const auto site = NewTap(frame);
   ASSERT_THAT(site->Execute(frame), IsOk()) << "the value has not arrived";
   SpinUntil([] { return UnderWay().records == 0; });
-  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInternal, "value 0 is refused"));
+  EXPECT_THAT(site->Execute(frame),
+              StatusIs(StatusCode::kInternal, "value 0 is refused (found when the program had gone on)"));
   ASSERT_THAT(site->Execute(frame), IsOk());
   Barrier();
   const DeliveryErrorReport report = Delivery::Get().TakeErrors();
   EXPECT_EQ(report.count, 1U);
-  EXPECT_THAT(report.last, HasSubstr("value 1 is refused"));
+  EXPECT_THAT(report.last, HasSubstr("value 1 is refused (found when the program had gone on)"));
 }
 
 TEST_F(CudaTapErrorsTest, FailuresOfWhichNoProgramWasToldAreAllCounted) {

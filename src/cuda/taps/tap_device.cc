@@ -22,6 +22,11 @@ void RecordWait(const ProfileSpan& span, const Callback& callback, int32_t devic
   span.End(EventOf(ProfileKind::kRoomWait, callback, device_ordinal, span.session()));
 }
 
+// The program that it is an error of may have ended.
+Status ToldLate(const Status& status) {
+  return {status.code(), std::string(status.message()) + " (found when the program had gone on)"};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<TapDevice>> TapDevice::New(Delivery& delivery, TapDrainer& drainer, int ordinal,
@@ -261,7 +266,7 @@ TapDevice::Outcome TapDevice::Deliver(Entry& entry) {
     }
     if (site.inspector != nullptr) {
       Result<Inspector::Send> send = Delivery::Inspect(site, sending);
-      if (!send.ok()) return Fail(site, std::move(send).status()), Outcome::kDone;
+      if (!send.ok()) return Fail(site, ToldLate(send.status())), Outcome::kDone;
       if (*send == Inspector::Send::kNothing) return Outcome::kDone;
       entry.is_notice = *send == Inspector::Send::kNotice;
       sending.unsent = slot.unsent = 0;  // the inspector has counted them
