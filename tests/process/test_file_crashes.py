@@ -48,10 +48,10 @@ def total_bytes(folder):
     return 0
 
 
-def kill_while_writing(process, folder):
+def kill_while_writing(process, folder, also=lambda: True):
     """It never stops writing, and a batch is many kilobytes."""
     before = total_bytes(folder)
-    wait_until(process, lambda: total_bytes(folder) > before + 200_000)
+    wait_until(process, lambda: total_bytes(folder) > before + 200_000 and also())
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
 
@@ -101,8 +101,16 @@ def test_a_killed_process_leaves_arrays_that_go_on(start, run, tmp_path):
         f"callout.sinks.Zarr({str(store)!r}, append=True), callout.sinks.Npy({str(folder / '{leaf}.npy')!r}, append=True))"
     )
     seen = 0
+
+    def batch_ended():  # rows of both are counted at its end
+        return (
+            (store / "t/x/zarr.json").exists()
+            and zarr.open_array(store / "t/x", mode="r").shape[0] > seen
+            and np.load(one, mmap_mode="r").shape[0] > seen
+        )
+
     for _ in range(2):
-        kill_while_writing(start(ENDLESS.format(make=make)), folder)
+        kill_while_writing(start(ENDLESS.format(make=make)), folder, batch_ended)
         x = zarr.open_array(store / "t/x", mode="r")
         rows = x.shape[0]
         assert rows > seen
