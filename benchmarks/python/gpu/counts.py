@@ -2,6 +2,8 @@
 """What callbacks ask of CUDA's driver, beside JAX's own callbacks on the same device. Counted on the software GPU, where no
 time means anything: software_gpu/run python benchmarks/python/gpu/counts.py [--json FILE]
 
+`gil` is how often C code takes the GIL: a library that is built for it and preloaded counts, where Python's own is shared.
+
 Counts are those of one execution beyond the same program without a callback: the mean of several, after two that warm up.
 `queued` is what is put on streams: copies, launches, writes, host functions. `copies` are all of these copies, MB what of
 them crosses the bus, `waits` the driver's calls that wait (Synchronize), `pinned` those that pin memory or free it. Events
@@ -15,8 +17,12 @@ and those of the rest of the program included: `called` is how often the host's 
 import argparse
 import ctypes
 import json
+import os
 import re
+import subprocess
 import sys
+import sysconfig
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +49,26 @@ UPDATED = re.compile(r"cuGraphExec(Update|\w*SetParams)")
 PINNED = re.compile(r"cuMemHostAlloc|cuMemFreeHost|cuMemHostRegister|cuMemHostUnregister")
 
 
+def preload_counter() -> None:
+    """Starts this program again with the library that counts how often the GIL is taken."""
+    if sysconfig.get_config_var("Py_ENABLE_SHARED") and "CALLOUT_GIL_COUNTER" not in os.environ:
+        library = Path(tempfile.mkdtemp()) / "gil_counter.so"
+        source = str(Path(__file__).with_name("gil_counter.c"))
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", source, "-o", str(library), "-ldl"], check=True)
+        environment = {"LD_PRELOAD": str(library), "CALLOUT_GIL_COUNTER": str(library)}
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **environment})
+
+
+def gil_taken() -> int:
+    """Times since the start, or 0 if nobody counts."""
+    library = os.environ.get("CALLOUT_GIL_COUNTER")
+    if library is None:
+        return 0
+    count = ctypes.PyDLL(library).gil_taken  # which does not let go of the GIL
+    count.restype = ctypes.c_long
+    return int(count())
+
+
 def log() -> list[str]:
     """A line a call of the driver's in this process, with the bytes of copies."""
     control_of = ctypes.CDLL("libcuda.so.1").software_gpu_control
@@ -57,12 +83,12 @@ def calls_of(program: Callable[..., Any], *args: Any) -> Counter[str]:
         jax.block_until_ready(program(*args))
         callout.barrier_wait()
         jax.effects_barrier()
-    before = len(log())
+    before, gil = len(log()), gil_taken()
     for _ in range(ROUNDS):
         jax.block_until_ready(program(*args))
         callout.barrier_wait()
         jax.effects_barrier()
-    counts: Counter[str] = Counter()
+    counts: Counter[str] = Counter(gil=gil_taken() - gil)
     for line in log()[before:]:
         name, _, rest = line.partition("(")
         counts[name] += 1
@@ -71,10 +97,12 @@ def calls_of(program: Callable[..., Any], *args: Any) -> Counter[str]:
     return counts
 
 
-def row(title: str, with_callback: Counter[str], without: Counter[str]) -> list[str]:
+def row(title: str, with_callback: Counter[str], without: Counter[str], gil: str) -> list[str]:
     def mean(matches: Callable[[str], Any]) -> str:
         difference = sum(
-            with_callback[name] - without[name] for name in with_callback | without if name != "bytes" and matches(name)
+            with_callback[name] - without[name]
+            for name in with_callback | without
+            if name[:2] == "cu" and matches(name)
         )
         return f"{difference / ROUNDS:.3g}"
 
@@ -86,6 +114,7 @@ def row(title: str, with_callback: Counter[str], without: Counter[str]) -> list[
         f"{megabytes:.3g}" if megabytes >= 0.1 else "-",
         mean(WAITS.search),
         mean(PINNED.search),
+        gil,
     ]
 
 
@@ -111,9 +140,10 @@ def taps(leaves: int) -> dict[str, Callable[..., Any]]:
         jax.debug.callback(lambda *arrays: None, *[v * 2 for v in values])
         return values[0] * 2 + 1
 
-    # What is tapped is computed there, too.
+    # What is tapped is computed there, too. To give an array to Python takes the GIL: that is compared with one result.
     return {
         "plain": lambda *values: ([v * 2 for v in values], values[0] * 2 + 1),
+        "one result": lambda *values: values[0] * 2 + 1,
         "callout.tap": by_callout,
         "jax.debug.callback": by_jax,
     }
@@ -121,7 +151,14 @@ def taps(leaves: int) -> dict[str, Callable[..., Any]]:
 
 def compare(programs: dict[str, Callable[..., Any]], args: tuple[Any, ...], what: str) -> list[list[str]]:
     counted = {name: calls_of(jax.jit(program), *args) for name, program in programs.items()}
-    return [row(f"`{name}`, {what}", counted[name], counted["plain"]) for name in list(programs)[1:]]
+    plain = counted.pop("plain")
+    alone = counted.pop("one result", plain)["gil"]
+    # Who waits long takes the GIL now and then.
+    is_counted = "CALLOUT_GIL_COUNTER" in os.environ and max(x.nbytes for x in args) <= 1 << 20
+    return [
+        row(f"`{name}`, {what}", found, plain, f"{(found['gil'] - alone) / ROUNDS:.3g}" if is_counted else "-")
+        for name, found in counted.items()
+    ]
 
 
 class Recorded:
@@ -199,6 +236,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the table there, too")
     parsed = parser.parse_args()
+    preload_counter()
     if jax.devices()[0].platform != "gpu":
         sys.exit("counts.py: needs JAX's CUDA plugin on the software GPU: software_gpu/run python " + sys.argv[0])
     body = []
@@ -208,7 +246,7 @@ def main() -> None:
         body += compare(taps(1), (jnp.ones(shape, jnp.float32),), title)
     many = tuple(jnp.full((i % 10 + 1,), float(i)) for i in range(100))
     body += compare(taps(100), many, "100 leaves")
-    head = ["for one execution", "queued", "copies", "MB", "waits", "pinned"]
+    head = ["for one execution", "queued", "copies", "MB", "waits", "pinned", "gil"]
     recorded = Recorded()
     recorded_body = [
         recorded_rows(name, function, recorded, sets)

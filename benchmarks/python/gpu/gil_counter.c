@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How often C code takes the GIL. Preloaded, it stands before libpython's functions for whoever calls them from
+// elsewhere.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+static atomic_long taken;
+static _Thread_local int inside;
+
+long gil_taken(void) { return taken; }
+
+int PyGILState_Ensure(void) {
+  static int (*next)(void);
+  if (next == 0) next = (int (*)(void))dlsym(RTLD_NEXT, "PyGILState_Ensure");
+  ++inside;
+  const int had = next();
+  --inside;
+  if (had == 1) ++taken;  // PyGILState_UNLOCKED: it was not held
+  return had;
+}
+
+void PyEval_RestoreThread(void* state) {
+  static void (*next)(void*);
+  if (next == 0) next = (void (*)(void*))dlsym(RTLD_NEXT, "PyEval_RestoreThread");
+  if (inside == 0) ++taken;
+  next(state);
+}
