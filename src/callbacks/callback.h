@@ -66,7 +66,7 @@ struct Record {
   int32_t device_ordinal = 0;
   int64_t run_id = 0;
   uint64_t sequence = 0;             ///< Counts the records of one device and worker.
-  uint64_t ticks = 0;                ///< When it was taken, see base/ticks.h.
+  uint64_t ticks = 0;                ///< When it was taken, see base/ticks.h; 0 for an Inspector, to which that is now.
   std::optional<int64_t> step = {};  ///< What the tap was told by `step=`.
   /// How often its place in the program was reached since the last record from there, without sending one (`every`,
   /// a full queue).

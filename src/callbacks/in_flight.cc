@@ -8,10 +8,9 @@
 #include <bit>
 
 namespace callout::internal {
-namespace {
 
 // One a thread, in a list that only grows; a thread that ends leaves its slot for the next one.
-struct alignas(64) Slot {
+struct alignas(64) InFlightSlot {
   std::atomic<bool> taken{true};
   std::atomic<Activity> activity{Activity::kIdle};
   std::atomic<uint64_t> serial{0};
@@ -20,8 +19,12 @@ struct alignas(64) Slot {
   std::atomic<int64_t> run_id{0};
   std::atomic<int64_t> thread_id{0};
   std::atomic<bool> holds_gpu{false};
-  Slot* next = nullptr;
+  InFlightSlot* next = nullptr;
 };
+
+namespace {
+
+using Slot = InFlightSlot;
 
 std::atomic<Slot*> g_slots{nullptr};
 std::atomic<void (*)()> g_on_new_thread{nullptr};
@@ -68,15 +71,15 @@ void Write(Slot& slot, Activity activity, uint64_t callback_id, int32_t device_o
 
 }  // namespace
 
-InFlightScope::InFlightScope(Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id) {
-  Slot& slot = ThreadSlot();
-  saved_ = {slot.activity.load(std::memory_order_relaxed), slot.callback_id.load(std::memory_order_relaxed),
-            slot.device_ordinal.load(std::memory_order_relaxed), slot.run_id.load(std::memory_order_relaxed)};
-  Write(slot, activity, callback_id, device_ordinal, run_id);
+InFlightScope::InFlightScope(Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id)
+    : slot_(&ThreadSlot()),
+      saved_{slot_->activity.load(std::memory_order_relaxed), slot_->callback_id.load(std::memory_order_relaxed),
+             slot_->device_ordinal.load(std::memory_order_relaxed), slot_->run_id.load(std::memory_order_relaxed)} {
+  Write(*slot_, activity, callback_id, device_ordinal, run_id);
 }
 
 InFlightScope::~InFlightScope() {
-  Write(ThreadSlot(), saved_.activity, saved_.callback_id, saved_.device_ordinal, saved_.run_id);
+  Write(*slot_, saved_.activity, saved_.callback_id, saved_.device_ordinal, saved_.run_id);
 }
 
 GpuScope::GpuScope() : held_before_(ThreadSlot().holds_gpu.exchange(true, std::memory_order_relaxed)) {}

@@ -30,6 +30,9 @@ struct InFlight {
   bool holds_gpu;     ///< The GPU of its program waits for it.
 };
 
+/// What one thread is doing.
+struct InFlightSlot;
+
 /// Marks the current thread for as long as it lives. Nests.
 class CALLOUT_EXPORT InFlightScope {
  public:
@@ -45,6 +48,7 @@ class CALLOUT_EXPORT InFlightScope {
     int32_t device_ordinal;
     int64_t run_id;
   };
+  InFlightSlot* slot_ = nullptr;
   Saved saved_;
 };
 

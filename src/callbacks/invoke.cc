@@ -3,8 +3,8 @@
 
 #include "base/caught.h"
 #include "base/process_state.h"
-#include "base/ticks.h"
 #include "callbacks/in_flight.h"
+#include "callbacks/stopwatch.h"
 #include "profile/recorder.h"
 
 namespace callout::internal {
@@ -22,34 +22,6 @@ namespace {
     return CaughtStatus();
   }
 }
-
-// Two time stamps cost half as much as the rest of a call of a short native function. Callbacks that are called often
-// and are short are timed now and then, and what is measured counts for the calls in between.
-constexpr uint64_t kFirstCalls = 64;  // always timed
-constexpr uint64_t kTimedEvery = 17;  // a prime: programs call their sites in turn, often 2, 4 or 8 of them
-
-class Stopwatch {
- public:
-  explicit Stopwatch(CallbackStats& stats) : stats_(stats) {
-    const uint64_t calls = stats.calls.load(std::memory_order_relaxed);
-    if (calls >= kFirstCalls && !stats.takes_long.load(std::memory_order_relaxed)) [[likely]]
-      weight_ = calls % kTimedEvery == 0 ? kTimedEvery : 0;
-    if (weight_ > 0) start_ = Ticks();
-  }
-
-  void Stop() const {
-    if (weight_ == 0) [[likely]]
-      return;
-    const uint64_t ticks = Ticks() - start_;
-    stats_.host_ticks.fetch_add(ticks * weight_, std::memory_order_relaxed);
-    stats_.takes_long.store(ticks > TicksOfMicroseconds(), std::memory_order_relaxed);
-  }
-
- private:
-  CallbackStats& stats_;
-  uint64_t weight_ = 1;
-  uint64_t start_ = 0;
-};
 
 uint64_t BytesOf(const callout_call& call) {
   return TotalBytes({call.args, call.num_args}) + TotalBytes({call.results, call.num_results});
@@ -80,12 +52,6 @@ ProfileEvent EventOf(ProfileKind kind, const Callback& callback, int32_t device_
           .device = device_ordinal,
           .kind = kind,
           .worker = static_cast<uint8_t>(callback.worker())};
-}
-
-uint64_t TotalBytes(std::span<const callout_buffer> buffers) {
-  uint64_t bytes = 0;
-  for (const callout_buffer& buffer : buffers) bytes += buffer.size_bytes;
-  return bytes;
 }
 
 std::string DescribeFailure(const Callback& callback, int32_t device_ordinal, const Status& status) {

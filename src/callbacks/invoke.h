@@ -22,7 +22,11 @@ CALLOUT_EXPORT ProfileEvent EventOf(ProfileKind kind, const Callback& callback, 
                                     uint32_t session);
 
 /// Bytes of all buffers together.
-CALLOUT_EXPORT uint64_t TotalBytes(std::span<const callout_buffer> buffers);
+inline uint64_t TotalBytes(std::span<const callout_buffer> buffers) {
+  uint64_t bytes = 0;
+  for (const callout_buffer& buffer : buffers) bytes += buffer.size_bytes;
+  return bytes;
+}
 
 /// "callout: callback 'name' failed on device 0: why", the form of every callback's error.
 CALLOUT_EXPORT std::string DescribeFailure(const Callback& callback, int32_t device_ordinal, const Status& status);

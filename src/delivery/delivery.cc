@@ -10,6 +10,7 @@
 #include "base/ticks.h"
 #include "callbacks/in_flight.h"
 #include "callbacks/invoke.h"
+#include "callbacks/stopwatch.h"
 #include "profile/recorder.h"
 
 namespace callout::internal {
@@ -222,17 +223,16 @@ bool Delivery::Admit(TapSite& site, int32_t device_ordinal, std::optional<int64_
 Result<Inspector::Send> Delivery::Inspect(TapSite& site, const Sending& sending) {
   std::span<const callout_buffer> buffers = sending.buffers;
   const std::span<const int64_t> offsets = TakeOffsets(site.info, buffers);
-  const uint64_t start = Ticks();
+  CallbackStats& stats = site.callback->stats();
+  const Stopwatch stopwatch(stats);
   Result<Inspector::Send> send = site.inspector->Inspect({.site = &site.info,
                                                           .buffers = buffers,
                                                           .offsets = offsets,
                                                           .device_ordinal = sending.device_ordinal,
                                                           .run_id = sending.run_id,
-                                                          .ticks = start,
                                                           .step = sending.step,
                                                           .unsent = TakeUnsent(site, sending)});
-  CallbackStats& stats = site.callback->stats();
-  stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
+  stopwatch.Stop();
   stats.calls.fetch_add(1, std::memory_order_relaxed);
   stats.bytes.fetch_add(TotalBytes(buffers), std::memory_order_relaxed);
   if (!send.ok()) stats.errors.fetch_add(1, std::memory_order_relaxed);

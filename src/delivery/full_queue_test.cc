@@ -109,6 +109,20 @@ TEST_F(FullQueueTest, InspectorSawTheRecordsThatAreDropped) {
   EXPECT_THAT(callback->delivered, ElementsAre(0));
 }
 
+// Most looks are not timed; those that are count for the others.
+TEST_F(FullQueueTest, EachLookOfAnInspectorIsCounted) {
+  const auto callback = std::make_shared<InspectingCallback>("FullQueueTest.counts");
+  const auto site = MakeSite(callback, {});
+  TestBuffer small = TestBuffer::Zeros(DType::kUint8, {10});
+  const callout_buffer view = small.view();
+  for (int i = 0; i < 1000; ++i) EXPECT_THAT(delivery_.Push(*site, {.buffers = {&view, 1}}), IsOk());
+  Drain();
+  EXPECT_EQ(callback->inspected.size(), 1000U);
+  EXPECT_EQ(callback->stats().calls.load(), 2000U);  // with its deliveries
+  EXPECT_EQ(callback->stats().bytes.load(), 20'000U);
+  EXPECT_GT(callback->stats().host_ticks.load(), 0U);
+}
+
 TEST_F(FullQueueTest, FailFailsTheProgramAndSaysWhatIsFull) {
   const auto callback = std::make_shared<FakeCallback>("FullQueueTest.fails");
   const auto site = MakeSite(callback, {.policy = OverflowPolicy::kFail});

@@ -22,7 +22,7 @@ namespace {
 Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const callout_buffer> args,
             int32_t device_ordinal) {
   TapSite& site = state.site();
-  TapOperands operands;
+  TapOperands operands(site, args.size());
   CALLOUT_RETURN_IF_ERROR(operands.Split(site, args));
   const Status status =
       Delivery::Get().Push(site, {.buffers = operands.value(),

@@ -94,10 +94,9 @@ Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> a
                              (place < args.size() ? ShapeString(args[place]) : "no operand"));
     }
     step_ = &args[place];
-    without_step_.emplace(args.size() - 1);
     std::copy(args.begin() + static_cast<ptrdiff_t>(place) + 1, args.end(),
-              std::copy_n(args.begin(), place, without_step_->data()));
-    value_ = {without_step_->data(), args.size() - 1};
+              std::copy_n(args.begin(), place, without_step_.data()));
+    value_ = {without_step_.data(), args.size() - 1};
   }
   const size_t expected = site.info.leaf_names.size() + (site.info.has_offsets ? 1 : 0);
   if (value_.size() == expected) [[likely]]

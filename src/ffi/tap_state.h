@@ -63,6 +63,9 @@ callout_call BuffersOnly(std::span<const callout_buffer> args, std::span<const c
 /// The operands of a tap, without its token. Borrowed: valid as long as the operands, and not to be copied.
 class TapOperands {
  public:
+  /// `count`: how many operands there are.
+  TapOperands(const TapSite& site, size_t count) : without_step_(site.info.has_step ? count : 0) {}
+
   /// InvalidArgument if they are not what the site has.
   Status Split(const TapSite& site, std::span<const callout_buffer> args);
 
@@ -74,7 +77,7 @@ class TapOperands {
  private:
   std::span<const callout_buffer> value_;
   const callout_buffer* step_ = nullptr;
-  std::optional<SmallBuffer<callout_buffer, 16>> without_step_;
+  SmallBuffer<callout_buffer, 16> without_step_;  // in an optional, GCC would clear all of it in each tap
 };
 
 }  // namespace callout::internal

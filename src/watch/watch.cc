@@ -64,7 +64,7 @@ WatchedPlace PlaceOf(const Record& record, size_t leaf, int64_t first, size_t of
   const callout_buffer& buffer = record.buffers[leaf];
   WatchedPlace place = {.device_ordinal = record.device_ordinal,
                         .run_id = record.run_id,
-                        .time = WallSecondsAt(record.ticks),
+                        .time = WallSecondsAt(Ticks()),
                         .leaf = record.site->leaf_names[leaf],
                         .shape = ShapeString(buffer),
                         .index = Unravel(first, buffer)};

@@ -137,7 +137,6 @@ void Log(LogLevel /*level*/, std::string_view /*message*/, LogSource /*source*/)
 InFlightScope::InFlightScope(Activity /*activity*/, uint64_t /*callback_id*/, int32_t /*device*/, int64_t /*run_id*/) {}
 InFlightScope::~InFlightScope() = default;
 ProfileEvent EventOf(ProfileKind, const Callback&, int32_t, uint32_t) { return {}; }
-uint64_t TotalBytes(std::span<const callout_buffer> /*buffers*/) { return 0; }
 std::string ShapeString(const callout_buffer& /*buffer*/) { return ""; }
 int64_t SteadyNanoseconds() { return 0; }
 double TicksToNanoseconds(uint64_t ticks) { return static_cast<double>(ticks); }

@@ -95,7 +95,8 @@ def wait_on_each_device() -> None:
 
 
 def _run_over_all_devices(trivial: _Trivial | None) -> None:
-    _wait(_launch(trivial.shared) if trivial else [])
+    if trivial and trivial.shared:
+        _wait(_launch(trivial.shared))
 
 
 def _wait(results: Sequence[Any]) -> None:
@@ -144,8 +145,7 @@ def wait_for_programs(timeout: float | None) -> list[str]:
     trivial = _get_trivial()
     if timeout is None:
         results = _run_on_each_device(trivial)
-        for _, wait in tokens.pending():
-            wait()
+        tokens.wait_for_pending()
         _run_over_all_devices(trivial)
         _wait(results)
         return []

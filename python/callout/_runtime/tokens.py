@@ -106,11 +106,23 @@ def _sweep_ended_threads() -> None:
 
 def pending() -> list[Wait]:
     """What to wait for so that no program with effects is left which any thread dispatched before, with names."""
-    token_set = _jax_compat.runtime_token_set()
-    if token_set is None:
+    if _jax_compat.runtime_token_set() is None:
         return [(OWN, _jax_compat.wait_for_all_effects)]
-    _remember(token_set)  # programs from before the hooks were there
-    return [(record.name(), record.wait) for record in list(_threads.values())]
+    return [(record.name(), record.wait) for record in _dispatched()]
+
+
+def wait_for_pending() -> None:
+    """Waits for all of that."""
+    if _jax_compat.runtime_token_set() is None:
+        _jax_compat.wait_for_all_effects()
+        return
+    for record in _dispatched():
+        record.wait()
+
+
+def _dispatched() -> list[_Dispatched]:
+    _remember(_jax_compat.runtime_token_set())  # programs from before the hooks were there
+    return list(_threads.values())
 
 
 def _forget_failed(token_set: Any, effect: Any) -> None:

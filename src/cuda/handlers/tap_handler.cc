@@ -24,7 +24,7 @@ using cuda::CUstream;
 template <typename Act>
 Status WithSending(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<const callout_buffer> args,
                    Act&& act) {
-  TapOperands operands;
+  TapOperands operands(site, args.size());
   CALLOUT_RETURN_IF_ERROR(operands.Split(site, args));
   return act(DeviceSending{.buffers = operands.value(),
                            .step = operands.step(),

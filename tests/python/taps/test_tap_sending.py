@@ -29,6 +29,16 @@ def test_every_goes_by_the_step(received):
     assert delivered(received) == [2, 0, 5]  # steps 10; 15 and 20
 
 
+def test_a_step_stands_behind_however_many_leaves(received):
+    f = jax.jit(lambda xs: callout.tap(received.tap, xs, step=4, every=2))
+    for count in (1, 15, 16, 17, 40):
+        f([jnp.float32(i) for i in range(count)])
+    callout.barrier_wait(timeout=30)
+    assert [[float(leaf) for leaf in value] for value in received] == [
+        [float(i) for i in range(count)] for count in (1, 15, 16, 17, 40)
+    ]
+
+
 def test_eager_every_goes_by_the_step(received):
     receive = received.tap
     for i in range(3, 12):
