@@ -169,7 +169,7 @@ Status Gathering::Make(const Meeting& meeting, std::span<const callout_buffer> a
     memory = TakeMemory();
     CALLOUT_RETURN_IF_ERROR(PutTogether(meeting, *memory, {whole.data(), whole.size()}));
   }
-  const Status status = make({{whole.data(), whole.size()}, results, meeting.seats()[caller_].device_ordinal});
+  Status status = make({{whole.data(), whole.size()}, results, meeting.seats()[caller_].device_ordinal});
   if (memory != nullptr) delete memory_.exchange(memory.release(), std::memory_order_acq_rel);
   if (!status.ok()) return status;
   for (const Meeting::Seat& seat : meeting.seats()) {

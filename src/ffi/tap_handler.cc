@@ -45,7 +45,7 @@ Status Execute(XLA_FFI_CallFrame* frame, const TapState& state) {
   CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
   if (!results.empty()) CALLOUT_RETURN_IF_ERROR(CheckTapResults(results, state));
   if (state.threaded()) CALLOUT_RETURN_IF_ERROR(PassToken(&args, &results));
-  const Status status = RunTap(frame, state, args, results, state.device(frame));
+  Status status = RunTap(frame, state, args, results, state.device(frame));
   if (state.deferred()) return Defer(status, results);
   return status;
 }
