@@ -150,7 +150,11 @@ class Walk {
   Status Take(const Operation& operation) {
     const std::string_view name = file_.OperationName(operation.name);
     if (name == "func_v1") return TakeFunction(operation);
-    return name == "custom_call_v1" ? TakeCall(operation) : OkStatus();
+    if (name == "custom_call_v1") return TakeCall(operation, 8);
+    if (name == "custom_call_v2") return TakeCall(operation, 9);  // of StableHLO 1.18: one more at the end
+    if (!name.starts_with("custom_call")) return OkStatus();
+    return Unimplemented("callout: the program has operations '" + std::string(name.substr(0, kLongestName)) +
+                         "' of a newer StableHLO than can be read without a plugin");
   }
 
   Status TakeFunction(const Operation& operation) {
@@ -167,9 +171,9 @@ class Walk {
     return OkStatus();
   }
 
-  Status TakeCall(const Operation& operation) {
-    enum { kVersion, kConfig, kTarget, kComputations, kSideEffect, kOperands, kAliases, kResults, kCount };
-    const auto properties = file_.Properties(operation.properties, kCount);
+  Status TakeCall(const Operation& operation, size_t num_properties) {
+    enum { kVersion, kConfig, kTarget, kComputations, kSideEffect };
+    const auto properties = file_.Properties(operation.properties, num_properties);
     const auto target = properties ? file_.StringOf((*properties)[kTarget]) : std::nullopt;
     if (!target || target->size() > kLongestName) return Unreadable("a custom call");
     if (contents_.callbacks.size() + contents_.custom_calls.size() >= kMostCalls) {

@@ -88,6 +88,24 @@ TEST(ContentsTest, ReadsAllProgramsOfFixedShapes) {
   EXPECT_GT(read, 50);
 }
 
+TEST(ContentsTest, TellsCallsOfNewerStablehlo) {
+  const auto program = Program::FromFile(CALLOUT_PROGRAMS_TESTDATA "/custom_call_v2.mlirbc");
+  ASSERT_THAT(program, IsOk());
+  const auto contents = ReadContents(*program);
+  ASSERT_THAT(contents, IsOk());
+  ASSERT_EQ(contents->callbacks.size(), 1U);
+  EXPECT_EQ(contents->callbacks[0].name, "scale");
+  EXPECT_THAT(Texts(contents->callbacks[0].operands), ElementsAre("f32[3]"));
+}
+
+TEST(ContentsTest, NewerCallsAreRefusedInsteadOfMissed) {
+  Program program = Program::FromFile(CALLOUT_PROGRAMS_TESTDATA "/custom_call_v2.mlirbc").value();
+  const size_t at = program.code.find("custom_call_v2");
+  ASSERT_NE(at, std::string::npos);
+  program.code[at + 13] = '9';
+  EXPECT_THAT(ReadContents(program), StatusIs(StatusCode::kUnimplemented, HasSubstr("'custom_call_v9'")));
+}
+
 TEST(ContentsTest, WhatItCannotReadIsSaid) {
   EXPECT_THAT(Read("symbolic"), StatusIs(StatusCode::kUnimplemented, HasSubstr("symbolic shapes")));
   Program text;
