@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/thread_annotations.h"
 #include "executables/argument_types.h"
 #include "executables/executable_launch.h"
 #include "pjrt/pjrt_abi.h"
@@ -38,6 +39,15 @@ Status LoadedExecutable::ReadProperties() {
     name_.assign(name.executable_name, name.executable_name_size);
   }
   return OkStatus();
+}
+
+// What fails to start on one device may go on on the others, and nothing tells when that is done: their callbacks must
+// find what the run was given.
+static void KeepForever(std::shared_ptr<internal::RunContext> context) {
+  static internal::Mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<internal::RunContext>>;  // leaked, as is meant
+  internal::MutexLock lock(mutex);
+  kept->push_back(std::move(context));
 }
 
 Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
@@ -92,7 +102,10 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
   args.output_lists = launch.output_lists.data();
   args.device_complete_events = launch.events.data();
   if (launch.runner) args.execute_device = launch.runner.device();
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_Execute, args));
+  if (Status status = CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_Execute, args); !status.ok()) {
+    if (num_devices_ > 1 && launch.context != nullptr) KeepForever(std::move(launch.context));
+    return status;
+  }
   if (launch.borrowed.empty()) return OkStatus();
   // It runs, and its callbacks see what the launch keeps: nothing from here on may be its error.
   if (const Status deleted = DeleteDonated(arguments, options, launch); !deleted.ok()) {

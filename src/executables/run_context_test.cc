@@ -24,6 +24,10 @@ namespace {
 using internal::IsOk;
 using internal::StatusIs;
 
+// Takes its argument over for its result.
+constexpr char kTakesOver[] =
+    "module @m { func.func public @main(%a: tensor<128x128xf32> {tf.aliasing_output = 0 : i32}) -> "
+    "tensor<128x128xf32> {\n%0 = stablehlo.add %a, %a : tensor<128x128xf32>\nreturn %0 : tensor<128x128xf32> } }";
 constexpr auto kForEver = std::chrono::seconds(60);  // only a defect waits for so long
 
 class ContextOfARunTest : public internal::OneCpuClientTest {
@@ -118,6 +122,42 @@ TEST_F(ContextOfARunTest, AContextOutlivesATimeoutAndGoesWithTheRun) {
   options.context.reset();
   opened.set_value();
   EXPECT_EQ(gone.get_future().wait_for(kForEver), std::future_status::ready);
+}
+
+// The launch on one device of two fails, and the other goes on: its callback comes while Execute fails, or later.
+TEST_F(ContextOfARunTest, StaysWhereTheLaunchOnAnotherDeviceFails) {
+  std::promise<void> opened;
+  std::promise<int> seen;
+  const Compiler compiler(client_);
+  CompileOptions options;
+  options.num_replicas = 2;
+  options.loaded_host_callbacks = {
+      compiler
+          .MakeLoadedHostCallback(
+              FunctionCallback("f",
+                               [&seen, met = opened.get_future().share()](const Call& call) -> Status {
+                                 if (met.wait_for(kForEver) != std::future_status::ready)
+                                   return InternalError("nobody opens");
+                                 seen.set_value(call.context() == nullptr ? 0 : *static_cast<int*>(call.context()));
+                                 return OkStatus();
+                               }))
+          .value()};
+  const LoadedExecutable executable = compiler.Compile({testdata::ProductThenCall("f", 128)}, options).value();
+  const LoadedExecutable takes_over = compiler.Compile({kTakesOver}, {.device_assignment = {1}}).value();
+  const Buffer here = Filled({128, 128});
+  const Buffer there = here.CopyTo(client_, client_->devices()[1]).value();
+  ASSERT_THAT(takes_over.Run({&there}, {.donated_inputs = {0}}), IsOk());
+  ExecuteOptions run;
+  run.context = std::make_shared<int>(7);
+  const std::weak_ptr<void> given = run.context;
+  const std::vector<std::vector<const Buffer*>> arguments = {{&here}, {&there}};
+  EXPECT_THAT(executable.Execute(arguments, run), StatusIs(StatusCode::kInvalidArgument, "deleted or donated"));
+  run.context.reset();
+  EXPECT_FALSE(given.expired());
+  opened.set_value();
+  std::future<int> number = seen.get_future();
+  ASSERT_EQ(number.wait_for(kForEver), std::future_status::ready);
+  EXPECT_EQ(number.get(), 7);
 }
 
 // Also one that goes on, and one that a run without a context has.
