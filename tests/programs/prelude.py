@@ -157,9 +157,15 @@ def linearize_(pos, body, x, tangent, *rest):
     return y, linear(tangent)
 
 
+def varying_as(x, y):
+    """Returns x, of the type that a cotangent of y has in a shard_map."""
+    missing = tuple(jax.typeof(y).manual_axis_type.varying - jax.typeof(x).manual_axis_type.varying)
+    return lax.pcast(x, missing, to="varying") if missing else x
+
+
 def vjp_(pos, body, x, cotangent, *rest):
     y, pull = jax.vjp(lambda x: body(pos, x, *rest)[0], x)
-    return y, pull(cotangent)[0]
+    return y, pull(varying_as(cotangent, y))[0]
 
 
 def grad_(pos, body, x, cotangent, *rest):
