@@ -21,7 +21,7 @@ package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
     -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
 
-.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs nightly aarch64 bench gpu-check gpu-test tpu-check soak lint format docs install wheels matrix pure clean distclean
+.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs nightly aarch64 free-threaded bench gpu-check gpu-test tpu-check soak lint format docs install wheels matrix pure clean distclean
 help:
 	@echo 'make demo       train a small network with every kind of callback, and run it without Python'
 	@echo 'make test       build, then run the C++ and the Python tests'
@@ -34,6 +34,7 @@ help:
 	@echo 'make tpu-check  compile programs for TPUs with libtpu, which needs none, and check what they send and receive'
 	@echo 'make nightly    what takes hours: soak, fuzz for SECONDS=14400, matrix and gpu-test whole, programs for half of them on two JAXes'
 	@echo 'make aarch64    cross-build the core for aarch64 and run its tests under emulation'
+	@echo 'make free-threaded  test the wheel for Python 3.13t, which is built where there is none'
 	@echo 'make soak       run the tests that load the machine for minutes'
 	@echo 'make lint       check formatting, types and layering'
 	@echo 'make format     format C++ and Python sources'
@@ -96,6 +97,9 @@ tsan: $(STAMPS)/dev $(STAMPS)/cmake
 # What this proves and what not is in the script.
 aarch64: $(STAMPS)/dev $(STAMPS)/cmake
 	scripts/aarch64.sh
+
+free-threaded: $(STAMPS)/cmake
+	scripts/free_threaded.sh
 
 fuzz: $(STAMPS)/cmake
 	scripts/system_packages.sh clang:@clang++ libclang-rt-dev:@clang++ $(host_packages)

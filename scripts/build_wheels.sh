@@ -54,7 +54,7 @@ for minor in "${wanted[@]}"; do
     echo "wheel $tag: SKIPPED: $(paste -sd ';' "build/wheels/$tag.log")"
     continue
   fi
-  wheel=$(echo dist/callout-*-"$tag"-*.whl)
+  wheel=$(echo dist/callout-*-"$tag"-manylinux*.whl)
   if is_new "$wheel" "wheel $tag"; then
     built=$((built + 1))
     continue
@@ -62,14 +62,14 @@ for minor in "${wanted[@]}"; do
   echo "wheel $tag: building with $minor"
   # A build folder that is left from before holds paths of a build environment that was deleted. It is as deep as those of
   # other builds, for ccache.
-  rm -rf "build/wheels/$tag" "build/wheel-$tag" dist/callout-*-"$tag"-*.whl
+  rm -rf "build/wheels/$tag" "build/wheel-$tag" dist/callout-*-"$tag"-manylinux*.whl
   "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps -C build-dir="build/wheel-$tag" \
     --wheel-dir "build/wheels/$tag" . < /dev/null
   # libcallout.so is ours and already in the wheel: no second copy may be grafted in.
   PATH="$PWD/$tools/bin:$PATH" "$tools/bin/auditwheel" repair --exclude 'libcallout.so' \
     --wheel-dir dist "build/wheels/$tag"/callout-*.whl > "build/wheels/$tag.log" 2>&1 ||
     { cat "build/wheels/$tag.log"; exit 1; }
-  "$python" scripts/check_wheel.py dist/callout-*-"$tag"-*.whl
+  "$python" scripts/check_wheel.py dist/callout-*-"$tag"-manylinux*.whl
   built=$((built + 1))
 done
 ((built)) || { echo "no wheel was built"; exit 1; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Prints the path of a CPython that can build the package: 3.11 to 3.14, or exactly the minor
-# version given as argument, with venv, pip and headers. The environment's PYTHON goes first.
+# version given as argument, with venv, pip and headers; 3.13t: a free-threaded one. The environment's PYTHON goes first.
 set -euo pipefail
 wanted=${1:-}
 
@@ -11,7 +11,7 @@ for minor in ${wanted:-3 3.12 3.13 3.14 3.11}; do
   candidates+=("python$minor")
 done
 for minor in ${wanted:-3.12 3.13 3.14 3.11}; do
-  for found in "${PYENV_ROOT:-$HOME/.pyenv}/versions/$minor".*/bin/python3; do
+  for found in "${PYENV_ROOT:-$HOME/.pyenv}/versions/${minor%t}".*/bin/python3 build/free-threaded/*/bin/"python$minor"; do
     [[ -x $found ]] && candidates+=("$found")
   done
 done
@@ -19,10 +19,10 @@ done
 check='
 import sys, sysconfig, pathlib
 wanted = sys.argv[1]
-minor = "%d.%d" % sys.version_info[:2]
-if wanted and minor != wanted or minor not in ("3.11", "3.12", "3.13", "3.14"):
+minor = "%d.%d" % sys.version_info[:2] + ("t" if sysconfig.get_config_var("Py_GIL_DISABLED") else "")
+if wanted and minor != wanted or minor.rstrip("t") not in ("3.11", "3.12", "3.13", "3.14"):
     sys.exit("is Python " + minor)
-if sysconfig.get_config_var("Py_GIL_DISABLED"):
+if not wanted and minor.endswith("t"):
     sys.exit("is a free-threaded build")
 try:
     import ensurepip, venv

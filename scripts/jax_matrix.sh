@@ -21,10 +21,11 @@ prepare() { # PYTHON VENV JAX WHEEL
   wanted="$1 $3 $(cat build/matrix/constraints.txt scripts/jax_matrix.sh | sha256sum)"
   if [[ $(cat "$2/made-of" 2> /dev/null) != "$wanted" ]]; then
     "$1" -m venv --clear "$2"
-    "$2/bin/python" -m pip install --quiet --disable-pip-version-check \
-      -c build/matrix/constraints.txt "jax==$3" "jaxlib==$3" numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba autograd \
-      ipywidgets matplotlib pandas pillow cloudpickle prometheus_client pyarrow tensorboard tensorstore zarr \
-      h5py blackjax numpyro orbax-checkpoint equinox
+    local packages=(numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba autograd ipywidgets matplotlib pandas pillow
+      cloudpickle prometheus_client pyarrow tensorboard tensorstore zarr h5py blackjax numpyro orbax-checkpoint equinox)
+    packages+=(-c build/matrix/constraints.txt)
+    [[ $2 != *t-jax* ]] || packages=(--only-binary :all: -r requirements/free-threaded.txt)
+    "$2/bin/python" -m pip install --quiet --disable-pip-version-check "jax==$3" "jaxlib==$3" "${packages[@]}"
     echo "$wanted" > "$2/made-of"
   fi
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index \
@@ -45,7 +46,7 @@ for cell in "${cells[@]}"; do
     echo "$label: SKIPPED: no Python $minor" | tee -a "$results"
     continue
   fi
-  wheel=$(echo dist/callout-*-"$tag"-*.whl)
+  wheel=$(echo dist/callout-*-"$tag"-manylinux*.whl)
   venv=build/matrix/$tag-jax$jax
   echo "== $label: $(basename "$wheel")"
   prepare "$python" "$venv" "$jax" "$wheel"

@@ -37,6 +37,7 @@ part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
 part gpu-test env GPU_TEST=full make gpu-test
 part tpu-check make tpu-check
 part matrix scripts/jax_matrix.sh "$@"
+part free-threaded make free-threaded
 for cell in "$1" "${@: -1}"; do # the ends; the matrix has made their environments
   tag=cp${cell%%:*} jax=${cell#*:}
   part "fallback-$jax" env CALLOUT_FALLBACK=always "build/matrix/${tag/./}-jax$jax/bin/python" -m pytest -q "${by_jax[@]}"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "buffer_callback.h"
 
+#include <nanobind/nanobind.h>
+
 #include <optional>
 
 #include "base/small_buffer.h"
@@ -21,9 +23,11 @@ namespace {
 class CollectorPause {
  public:
   CollectorPause() {
+    const nanobind::ft_lock_guard lock(g_mutex);
     if (g_pauses++ == 0) g_was_enabled = PyGC_Disable() != 0;
   }
   ~CollectorPause() {
+    const nanobind::ft_lock_guard lock(g_mutex);
     if (--g_pauses == 0 && g_was_enabled) PyGC_Enable();
   }
   CollectorPause(const CollectorPause&) = delete;
@@ -40,6 +44,8 @@ class CollectorPause {
   }
 
  private:
+  // Guarded by the GIL, or where there is none by the mutex.
+  inline static nanobind::ft_mutex g_mutex;
   inline static int g_pauses = 0;
   inline static bool g_was_enabled = false;
 };

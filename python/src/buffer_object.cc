@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "buffer_object.h"
 
+#include <nanobind/nanobind.h>
+
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -241,33 +243,51 @@ void Dealloc(PyObject* object) {
   Py_DECREF(type);
 }
 
+// Has the Buffer to itself: where there is no GIL, other threads may use it, or its call may end.
+template <auto kUse>
+struct Alone;
+template <typename Answer, typename... Arguments, Answer (*kUse)(PyObject*, Arguments...)>
+struct Alone<kUse> {
+  static Answer Use(PyObject* object, Arguments... arguments) {
+    const nanobind::ft_object_guard alone(object);
+    return kUse(object, arguments...);
+  }
+};
+
+bool IsKept(PyObject* buffer) {
+  const BufferObject* self = Self(buffer);
+  if (self->lent && Py_REFCNT(buffer) > 1) return true;
+  return self->exports > 0 || (self->leases != nullptr && self->leases->load(std::memory_order_acquire) > 0);
+}
+
 PyMethodDef buffer_methods[] = {
-    {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Array)), METH_VARARGS | METH_KEYWORDS,
+    {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Alone<&Array>::Use)),
+     METH_VARARGS | METH_KEYWORDS,
      "An array over the memory, read-only for an argument. It must not outlive the call."},
-    {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&DLPack)), METH_VARARGS | METH_KEYWORDS,
-     "The memory for other libraries. What they make of it must not outlive the call."},
-    {"__dlpack_device__", &DLPackDevice, METH_NOARGS, "(1, 0): the CPU. (2, n): CUDA device n."},
+    {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&Alone<&DLPack>::Use)),
+     METH_VARARGS | METH_KEYWORDS, "The memory for other libraries. What they make of it must not outlive the call."},
+    {"__dlpack_device__", &Alone<&DLPackDevice>::Use, METH_NOARGS, "(1, 0): the CPU. (2, n): CUDA device n."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef buffer_properties[] = {
-    {"shape", &Shape, nullptr, "Extents.", nullptr},
-    {"dtype", &Dtype, nullptr, "The NumPy dtype.", nullptr},
-    {"ndim", &Ndim, nullptr, "Number of dimensions.", nullptr},
-    {"size", &Size, nullptr, "Number of elements.", nullptr},
-    {"nbytes", &Nbytes, nullptr, "Size in bytes.", nullptr},
-    {"writeable", &Writeable, nullptr, "True for results, False for arguments.", nullptr},
-    {"__cuda_array_interface__", &Interface, nullptr, "For libraries for GPUs; on CUDA.", nullptr},
+    {"shape", &Alone<&Shape>::Use, nullptr, "Extents.", nullptr},
+    {"dtype", &Alone<&Dtype>::Use, nullptr, "The NumPy dtype.", nullptr},
+    {"ndim", &Alone<&Ndim>::Use, nullptr, "Number of dimensions.", nullptr},
+    {"size", &Alone<&Size>::Use, nullptr, "Number of elements.", nullptr},
+    {"nbytes", &Alone<&Nbytes>::Use, nullptr, "Size in bytes.", nullptr},
+    {"writeable", &Alone<&Writeable>::Use, nullptr, "True for results, False for arguments.", nullptr},
+    {"__cuda_array_interface__", &Alone<&Interface>::Use, nullptr, "For libraries for GPUs; on CUDA.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot buffer_slots[] = {
     {Py_tp_doc, const_cast<char*>("Memory of XLA's, for the length of a buffer callback. Row-major and dense.")},
     {Py_tp_methods, buffer_methods},
     {Py_tp_getset, buffer_properties},
-    {Py_tp_repr, reinterpret_cast<void*>(&Repr)},
+    {Py_tp_repr, reinterpret_cast<void*>(&Alone<&Repr>::Use)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&Dealloc)},
-    {Py_sq_length, reinterpret_cast<void*>(&Length)},
-    {Py_bf_getbuffer, reinterpret_cast<void*>(&GetBuffer)},
-    {Py_bf_releasebuffer, reinterpret_cast<void*>(&ReleaseBuffer)},
+    {Py_sq_length, reinterpret_cast<void*>(&Alone<&Length>::Use)},
+    {Py_bf_getbuffer, reinterpret_cast<void*>(&Alone<&GetBuffer>::Use)},
+    {Py_bf_releasebuffer, reinterpret_cast<void*>(&Alone<&ReleaseBuffer>::Use)},
     {0, nullptr}};
 
 PyType_Spec buffer_spec = {"callout.buffer_callback.Buffer", sizeof(BufferObject), 0,
@@ -298,6 +318,7 @@ const callout_buffer* MemoryOf(PyObject* buffer, MemorySpace* space) {
     PyErr_Format(PyExc_TypeError, "callout: expected a Buffer, got an object of type %s", Py_TYPE(buffer)->tp_name);
     return nullptr;
   }
+  const nanobind::ft_object_guard alone(buffer);
   const BufferObject* self = Alive(buffer);
   if (self == nullptr) return nullptr;
   *space = self->space;
@@ -305,6 +326,7 @@ const callout_buffer* MemoryOf(PyObject* buffer, MemorySpace* space) {
 }
 
 bool OrderXlaBehindConsumers(PyObject* buffer) {
+  const nanobind::ft_object_guard alone(buffer);
   BufferObject* self = Alive(buffer);
   if (self == nullptr) return false;
   for (const uintptr_t consumer : self->consumers) {
@@ -315,15 +337,15 @@ bool OrderXlaBehindConsumers(PyObject* buffer) {
 }
 
 bool BufferIsKept(PyObject* buffer) {
-  const BufferObject* self = Self(buffer);
-  if (self->lent && Py_REFCNT(buffer) > 1) return true;
-  return self->exports > 0 || (self->leases != nullptr && self->leases->load(std::memory_order_acquire) > 0);
+  const nanobind::ft_object_guard alone(buffer);
+  return IsKept(buffer);
 }
 
 bool EndBuffer(PyObject* buffer) {
+  const nanobind::ft_object_guard alone(buffer);
   Self(buffer)->alive = false;
   Self(buffer)->view = {};
-  return !BufferIsKept(buffer);
+  return !IsKept(buffer);
 }
 
 }  // namespace callout::python

@@ -45,8 +45,8 @@ CallbackHandle MakePython(const std::string& label, const nb::object& function, 
                              .canonicalize = canonicalize ? Canonicalize::k64To32 : Canonicalize::kNo})};
 }
 
-nb::tuple BufferTypes() {
-  static PyObject* const types[] = {InitBuffers(), InitExecutionContext()};
+nb::tuple MakeBufferTypes() {
+  PyObject* const types[] = {InitBuffers(), InitExecutionContext()};
   if (types[0] == nullptr || types[1] == nullptr) throw nb::python_error();
   return nb::make_tuple(nb::borrow(types[0]), nb::borrow(types[1]));
 }
@@ -54,7 +54,6 @@ nb::tuple BufferTypes() {
 CallbackHandle MakeBuffer(const std::string& label, const nb::object& function, const nb::object& unflatten_out,
                           const nb::object& unflatten, bool numpy_only) {
   DropGarbage();
-  (void)BufferTypes();  // its arguments are of them, and nobody needs to have asked for the names
   return {std::make_shared<BufferCallback>(label, BufferSignature{.function = Share(function),
                                                                   .unflatten_out = Share(unflatten_out),
                                                                   .unflatten = Share(unflatten),
@@ -102,7 +101,7 @@ void BindCallbacks(nb::module_& m) {
         nb::arg("zero_copy") = false, nb::arg("numpy_only") = false, nb::arg("canonicalize") = false,
         nb::arg("transforms_by_position") = false, nb::arg("barrier_raises") = false, nb::arg("log_source") = 0,
         nb::arg("explain") = nb::none());
-  m.def("buffer_types", &BufferTypes, "(Buffer, ExecutionContext)");
+  m.def("buffer_types", [types = MakeBufferTypes()] { return types; }, "(Buffer, ExecutionContext)");
   m.def("make_buffer_callback", &MakeBuffer, nb::arg("label"), nb::arg("function"), nb::arg("unflatten_out").none(),
         nb::arg("unflatten").none(), nb::arg("numpy_only"));
 }

@@ -14,17 +14,26 @@ Status CarriedTap::Call(const callout_call& /*call*/) {
 }
 
 Status CarriedTap::Deliver(const internal::Record& record) {
-  if (made_ == nullptr) CALLOUT_RETURN_IF_ERROR(Make());
-  return made_->Deliver(record);
+  std::shared_ptr<Callback> receiver = made();
+  if (receiver == nullptr) {
+    CALLOUT_ASSIGN_OR_RETURN(receiver, Make());
+  }
+  return receiver->Deliver(record);
 }
 
-Status CarriedTap::Make() {
+std::shared_ptr<internal::Callback> CarriedTap::made() {
+  const nb::ft_lock_guard lock(mutex_);
+  return made_;
+}
+
+Result<std::shared_ptr<internal::Callback>> CarriedTap::Make() {
   try {
     const nb::object make = nb::module_::import_(maker_.module).attr(maker_.function);
     std::shared_ptr<Callback> made = nb::cast<CallbackHandle&>(make(payload_)).callback;
-    if (made_ == nullptr) made_ = std::move(made);  // another device's thread may have been faster, and be in it
+    const nb::ft_lock_guard lock(mutex_);
+    if (made_ == nullptr) made_.swap(made);  // another device's thread may have been faster, and be in it
     log_source_.store(made_->log_source(), std::memory_order_relaxed);
-    return OkStatus();
+    return made_;
   } catch (nb::python_error& error) {
     error.restore();
     return TakePythonError();

@@ -33,12 +33,14 @@ class CarriedTap final : public internal::Callback {
   Status Deliver(const internal::Record& record) override;
 
  private:
-  Status Make();
+  std::shared_ptr<Callback> made();
+  Result<std::shared_ptr<Callback>> Make();
 
   const std::string payload_;
   const Maker maker_;
   std::atomic<internal::LogSource> log_source_{internal::LogSource::kCore};
-  std::shared_ptr<Callback> made_;  // written and read with the GIL
+  nanobind::ft_mutex mutex_;
+  std::shared_ptr<Callback> made_;  // guarded by the GIL, or where there is none by mutex_
 };
 
 }  // namespace callout::python

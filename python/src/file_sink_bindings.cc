@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/thread_annotations.h"
 #include "errors.h"
 #include "files/file_sink.h"
 #include "files/open_files.h"
@@ -34,21 +35,33 @@ std::string Canonical(const std::string& path) {
   return canonical.empty() ? path : canonical.string();
 }
 
-// The sinks that write each path. They may outlive their Python objects: programs hold them. Of the GIL.
-std::multimap<std::string, std::weak_ptr<internal::Callback>>& SinksByPath() {
-  static auto* const sinks =
-      new std::multimap<std::string, std::weak_ptr<internal::Callback>>;  // leaked: exit may close files
-  return *sinks;
+// The sinks that write each path. They may outlive their Python objects: programs hold them.
+struct SinksByPath {
+  internal::Mutex mutex;
+  std::multimap<std::string, std::weak_ptr<internal::Callback>> sinks CALLOUT_GUARDED_BY(mutex);
+
+  static SinksByPath& Get() {
+    static auto* const all = new SinksByPath;  // leaked: exit may close files
+    return *all;
+  }
+};
+
+// Those that write `path`, which is forgotten.
+std::vector<CallbackHandle> TakeSinksOf(const std::string& path) {
+  std::vector<CallbackHandle> found;
+  SinksByPath& all = SinksByPath::Get();
+  const internal::MutexLock lock(all.mutex);
+  const auto [begin, end] = all.sinks.equal_range(path);
+  for (auto it = begin; it != end; ++it) {
+    if (auto callback = it->second.lock()) found.push_back({std::move(callback)});
+  }
+  all.sinks.erase(begin, end);
+  return found;
 }
 
 // How many sinks wrote the path, all of which are closed now.
 int CloseFilesAt(const std::string& path) {
-  std::vector<CallbackHandle> found;
-  const auto [begin, end] = SinksByPath().equal_range(Canonical(path));
-  for (auto it = begin; it != end; ++it) {
-    if (auto callback = it->second.lock()) found.push_back({std::move(callback)});
-  }
-  SinksByPath().erase(begin, end);
+  const std::vector<CallbackHandle> found = TakeSinksOf(Canonical(path));
   for (const CallbackHandle& sink : found) CloseFile(sink);
   return static_cast<int>(found.size());
 }
@@ -56,9 +69,11 @@ int CloseFilesAt(const std::string& path) {
 }  // namespace
 
 void RememberFile(const std::string& path, const CallbackHandle& sink) {
-  auto& sinks = SinksByPath();
-  std::erase_if(sinks, [](const auto& entry) { return entry.second.expired(); });
-  sinks.emplace(Canonical(path), sink.callback);
+  std::string canonical = Canonical(path);
+  SinksByPath& all = SinksByPath::Get();
+  const internal::MutexLock lock(all.mutex);
+  std::erase_if(all.sinks, [](const auto& entry) { return entry.second.expired(); });
+  all.sinks.emplace(std::move(canonical), sink.callback);
 }
 
 void BindFileSinks(nb::module_& m) {

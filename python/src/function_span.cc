@@ -1,24 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "function_span.h"
 
+#include <nanobind/nanobind.h>
+
+#include <utility>
+
 #include "calling.h"
 
 namespace callout::python {
 namespace {
 
-// Guarded by the GIL. Never dropped at exit: threads may be in a callback then.
-PyObject* g_factory = nullptr;
-PyObject* g_is_enabled = nullptr;
+struct Annotation {
+  Ref factory;
+  Ref is_enabled;
 
-bool IsEnabled() {
-  if (g_is_enabled == nullptr) return true;
-  const Ref answer(PyObject_CallNoArgs(g_is_enabled));
+  static Annotation Get() {
+    const nanobind::ft_lock_guard lock(g_mutex);
+    return {Ref::Borrow(g_current->factory.get()), Ref::Borrow(g_current->is_enabled.get())};
+  }
+  static Annotation Exchange(Annotation other) {
+    const nanobind::ft_lock_guard lock(g_mutex);
+    return std::exchange(*g_current, std::move(other));
+  }
+
+ private:
+  // Guarded by the GIL, or where there is none by the mutex. Never dropped: threads may be in a callback at exit.
+  static nanobind::ft_mutex g_mutex;
+  static Annotation* const g_current;
+};
+nanobind::ft_mutex Annotation::g_mutex;
+Annotation* const Annotation::g_current = new Annotation;
+
+bool IsEnabled(PyObject* asked) {
+  if (asked == nullptr) return true;
+  const Ref answer(PyObject_CallNoArgs(asked));
   return answer && PyObject_IsTrue(answer.get()) == 1;
 }
 
-Ref Enter(const std::string& label) {
+Ref Enter(PyObject* factory, const std::string& label) {
   const Ref text(PyUnicode_DecodeUTF8(label.data(), static_cast<Py_ssize_t>(label.size()), "replace"));
-  Ref annotation = text ? CallPython(g_factory, text.get()) : Ref();
+  Ref annotation = text ? CallPython(factory, text.get()) : Ref();
   const Ref entered(annotation ? PyObject_CallMethod(annotation.get(), "__enter__", nullptr) : nullptr);
   return entered ? std::move(annotation) : Ref();
 }
@@ -26,11 +47,12 @@ Ref Enter(const std::string& label) {
 }  // namespace
 
 void FunctionSpan::Annotate(const std::string& label) {
-  if (g_factory == nullptr || !IsEnabled()) {
+  const Annotation annotation = Annotation::Get();
+  if (!annotation.factory || !IsEnabled(annotation.is_enabled.get())) {
     PyErr_Clear();
     return;
   }
-  annotation_ = Enter(label);
+  annotation_ = Enter(annotation.factory.get(), label);
   if (!annotation_) PyErr_Clear();  // a profile never fails a program
 }
 
@@ -46,10 +68,7 @@ void FunctionSpan::End() {
 }
 
 void SetAnnotation(PyObject* factory, PyObject* is_enabled) {
-  Py_XINCREF(factory);
-  Py_XINCREF(is_enabled);
-  PyObject* const old[] = {std::exchange(g_factory, factory), std::exchange(g_is_enabled, is_enabled)};
-  for (PyObject* each : old) Py_XDECREF(each);
+  const Annotation old = Annotation::Exchange({Ref::Borrow(factory), Ref::Borrow(is_enabled)});
 }
 
 }  // namespace callout::python

@@ -3,8 +3,12 @@
 // What stands in the place of a function of JAX's. It is no Python function, so what the original raises or traces has
 // no frame of ours: programs that have nothing of Callout's keep their tracebacks and the locations of their
 // operations.
-#include "errors.h"
 #include "module_bindings.h"
+
+#include <atomic>
+#include <utility>
+
+#include "errors.h"
 
 namespace nb = nanobind;
 
@@ -12,11 +16,11 @@ namespace callout::python {
 namespace {
 
 struct Hook {
-  Ref original;
-  Ref before;
-  Ref after;
-  Ref failed;
-  bool active = true;
+  const Ref original;
+  const Ref before;
+  const Ref after;
+  const Ref failed;
+  std::atomic<bool> active{true};
 };
 
 Ref Part(nb::handle part) { return part.is_none() ? Ref() : Ref::Borrow(part.ptr()); }
@@ -97,7 +101,8 @@ void BindHooks(nb::module_& m) {
           },
           nb::arg("original"), nb::kw_only(), nb::arg("before") = nb::none(), nb::arg("after") = nb::none(),
           nb::arg("failed") = nb::none())
-      .def_rw("active", &Hook::active)
+      .def_prop_rw(
+          "active", [](const Hook& self) { return self.active.load(); }, [](Hook& self, bool on) { self.active = on; })
       .def_prop_ro("__wrapped__", [](const Hook& self) { return nb::borrow(self.original.get()); })
       .def_prop_ro("callout_original", [](const Hook& self) { return nb::borrow(self.original.get()); })
       .def("__getattr__", [](const Hook& self, nb::str name) { return nb::getattr(self.original.get(), name); });

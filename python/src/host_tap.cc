@@ -49,6 +49,7 @@ class HostTap {
         encoded_(std::move(encoded)),
         name_(std::move(name)),
         ordinals_(std::move(ordinals)),
+        several_(ordinals_.size() > 1),
         has_step_(has_step),
         threaded_(threaded) {
     if (packed.has_value()) layout_.emplace(packed->first, packed->second);
@@ -100,13 +101,8 @@ class HostTap {
   }
 
   void PushBuffers(std::span<const callout_buffer> buffers, int32_t* ordinal) {
-    if (ordinals_.size() < 2) {
-      if (ordinals_.empty()) {
-        // Another thread may have the GIL meanwhile.
-        const auto first = nb::cast<int32_t>(told_.attr("first_ordinal")());
-        ordinals_.assign(1, first);
-      }
-      *ordinal = ordinals_.front();
+    if (!several_) {
+      *ordinal = OnlyOrdinal();
     } else {
       const std::optional<int64_t> number = internal::FirstInteger(TakeLast(&buffers));
       if (!number || *number < 0 || static_cast<uint64_t>(*number) >= ordinals_.size()) {
@@ -116,10 +112,38 @@ class HostTap {
     }
     std::optional<int64_t> step;
     if (has_step_) step = internal::FirstInteger(TakeLast(&buffers));  // under vmap the first one counts
-    if (!callback_.is_valid() || callback_.is_none()) callback_ = Find();
-    const auto callback = nb::cast<CallbackHandle>(callback_);
+    const CallbackHandle callback = Callback();
+    EagerTap& tap = TapTo(callback);
+    if (tap.Admit(*ordinal, step)) tap.Send(callback, buffers, *ordinal, step);
+  }
+
+  int32_t OnlyOrdinal() {
+    {
+      const nb::ft_lock_guard lock(mutex_);
+      if (!ordinals_.empty()) return ordinals_.front();
+    }
+    const auto first = nb::cast<int32_t>(told_.attr("first_ordinal")());  // other threads may come here meanwhile
+    const nb::ft_lock_guard lock(mutex_);
+    ordinals_.assign(1, first);
+    return first;
+  }
+
+  CallbackHandle Callback() {
+    {
+      const nb::ft_lock_guard lock(mutex_);
+      if (callback_.is_valid() && !callback_.is_none()) return nb::cast<CallbackHandle>(callback_);
+    }
+    nb::object found = Find();
+    auto handle = nb::cast<CallbackHandle>(found);
+    const nb::ft_lock_guard lock(mutex_);
+    std::swap(callback_, found);
+    return handle;
+  }
+
+  EagerTap& TapTo(const CallbackHandle& callback) {
+    const nb::ft_lock_guard lock(mutex_);
     if (tap_ == nullptr) tap_ = std::make_unique<EagerTap>(callback, encoded_);
-    if (tap_->Admit(*ordinal, step)) tap_->Send(callback, buffers, *ordinal, step);
+    return *tap_;
   }
 
   static const callout_buffer& TakeLast(std::span<const callout_buffer>* buffers) {
@@ -136,11 +160,13 @@ class HostTap {
   }
 
   nb::object told_;
+  nb::ft_mutex mutex_;  // where there is no GIL, guards what the first call makes: callback_, ordinals_, tap_
   nb::object callback_;
   nb::tuple answer_;
   nb::dict encoded_;
   const std::string name_;
   std::vector<int32_t> ordinals_;
+  const bool several_;
   const bool has_step_;
   const bool threaded_;
   std::optional<PackedLayout> layout_;

@@ -5,6 +5,8 @@
 // as PEP 590 has it: the one of jaxlib is wrapped. A call that succeeds pays for one more C call.
 #include "module_bindings.h"
 
+#include <atomic>
+
 #include "errors.h"
 
 namespace nb = nanobind;
@@ -26,10 +28,10 @@ void TranslateError() {
   }
 }
 
-vectorcallfunc g_jaxlib_call = nullptr;  // guarded by the GIL; the same for all jitted functions
+std::atomic<vectorcallfunc> g_jaxlib_call{nullptr};  // the same for all jitted functions
 
 PyObject* CallAndTranslate(PyObject* callable, PyObject* const* args, size_t count, PyObject* keywords) {
-  PyObject* result = g_jaxlib_call(callable, args, count, keywords);
+  PyObject* result = g_jaxlib_call.load(std::memory_order_relaxed)(callable, args, count, keywords);
   if (result == nullptr) [[unlikely]]
     TranslateError();
   return result;
@@ -45,11 +47,14 @@ vectorcallfunc* CallSlot(PyObject* object) {
 // this knows them.
 bool TranslateErrorsOf(nb::handle jitted) {
   vectorcallfunc* slot = CallSlot(jitted.ptr());
-  if (slot == nullptr || *slot == nullptr) return false;
-  if (*slot == &CallAndTranslate) return true;
-  if (g_jaxlib_call != nullptr && *slot != g_jaxlib_call) return false;
-  g_jaxlib_call = *slot;
-  *slot = &CallAndTranslate;
+  if (slot == nullptr) return false;
+  const std::atomic_ref call(*slot);  // other threads may be calling the function
+  const vectorcallfunc found = call.load();
+  if (found == nullptr) return false;
+  if (found == &CallAndTranslate) return true;
+  vectorcallfunc known = nullptr;
+  if (!g_jaxlib_call.compare_exchange_strong(known, found) && known != found) return false;
+  call.store(&CallAndTranslate);
   return true;
 }
 

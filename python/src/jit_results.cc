@@ -33,10 +33,11 @@ bool Remember(const EndMarker& marker, PyObject* outputs) {
   return true;
 }
 
+PyObject* g_tokens_name = nullptr;  // made with the module, and kept
+
 nb::object MarkEnd(const EndMarker& marker, const nb::tuple& results) {
-  static PyObject* const name = PyUnicode_InternFromString("output_runtime_tokens");
   const nb::object result = results[0];
-  const Ref outputs(PyObject_GetAttr(marker.token_set.ptr(), name));
+  const Ref outputs(PyObject_GetAttr(marker.token_set.ptr(), g_tokens_name));
   if (!outputs) nb::raise_python_error();
   const nb::object end = nb::cast(ProgramEnd{result});
   for (nb::handle device : marker.devices) {
@@ -49,8 +50,13 @@ nb::object MarkEnd(const EndMarker& marker, const nb::tuple& results) {
 }  // namespace
 
 void BindJitResults(nb::module_& m) {
+  g_tokens_name = PyUnicode_InternFromString("output_runtime_tokens");
+  if (g_tokens_name == nullptr) nb::raise_python_error();
   nb::class_<ProgramEnd>(m, "ProgramEnd", "The end of a program, in the place of JAX's token.")
-      .def_rw("result", &ProgramEnd::result, nb::for_setter(nb::arg("value").none()))
+      .def_prop_rw(
+          "result", [](const ProgramEnd& self) { return self.result; },
+          [](ProgramEnd& self, nb::object value) { std::swap(self.result, value); }, nb::lock_self(),
+          nb::for_setter(nb::arg("value").none()))
       .def("block_until_ready",
            [](nb::handle self) { nb::module_::import_("callout._calls.fast_path").attr("wait_for")(self); });
   nb::class_<EndMarker>(m, "EndMarker", "What `mark_end` has to know of a program.")
