@@ -68,6 +68,7 @@ def test_order_holds_where_xla_has_work_to_spread(received):
     assert received == list(range(20)) * 10
 
 
+@pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dispatches")
 @pytest.mark.native_only(platforms.SYNCHRONOUS)
 def test_dispatch_does_not_wait_for_the_program_before(received):
     entered, opened = threading.Event(), threading.Event()
@@ -225,6 +226,7 @@ def sharded(value, mesh):
     return jax.device_put(value, jax.sharding.NamedSharding(mesh, jax.P("d")))
 
 
+@pytest.mark.devices(2)
 @pytest.mark.native_only(platforms.SHARDS)
 def test_jit_over_several_devices():
     x = sharded(jnp.arange(4.0), jax.make_mesh((2,), ("d",)))
@@ -250,6 +252,7 @@ def test_jit_over_several_devices():
         assert plain[0][0].tolist() == [2, 5, 8, 11]
 
 
+@pytest.mark.devices(2)
 def test_inside_shard_map(received):
     mesh = jax.make_mesh((2,), ("d",))
 
