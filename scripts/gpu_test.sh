@@ -109,7 +109,7 @@ for cell in "${cells[@]}"; do
   cell_name=cp${minor/./}-jax$jax-cuda$cuda
   echo "== $label"
   toolkit "$python"
-  prepare "$python" "$root/$cell_name" "$jax" "$plugins" "$(echo dist/callout-*-cp"${minor/./}"-*.whl)"
+  prepare "$python" "$root/$cell_name" "$jax" "$plugins" "$(echo dist/callout-*-cp"${minor/./}"-manylinux*.whl)"
   export CALLOUT_SOFTWARE_GPU_PYTHON=$PWD/$root/$cell_name/bin/python
   PATH=$PWD/$root/$cell_name/bin:$PATH
   parts=()

@@ -124,7 +124,8 @@ BytecodeReader::Section BytecodeReader::TakeSection() {
 }
 
 Result<BytecodeFile> BytecodeFile::Read(std::string_view bytes) {
-  if (!bytes.starts_with(kMlirBytecode)) return Unimplemented("callout: the program is MLIR text: only bytecode can be read without a plugin");
+  if (!bytes.starts_with(kMlirBytecode))
+    return Unimplemented("callout: the program is MLIR text: only bytecode can be read without a plugin");
   BytecodeReader reader(bytes);
   (void)reader.Take(kMlirBytecode.size());
   if (const uint64_t version = reader.Number(); version != kBytecodeVersion) {

@@ -48,8 +48,8 @@ struct CUlaunchConfig {
   unsigned int numAttrs;
 };
 
-// How the tensor memory accelerator copies boxes of an array.
-struct alignas(64) CUtensorMap {
+// How the tensor memory accelerator copies boxes of an array. CUDA 12 aligns it to 64 bytes, CUDA 13 to 128.
+struct alignas(128) CUtensorMap {
   uint64_t opaque[16];
 };
 

@@ -28,7 +28,7 @@ static_assert(offsetof(CUlaunchConfig, numAttrs) == offsetof(::CUlaunchConfig, n
 static_assert(sizeof(CUlaunchAttribute) == sizeof(::CUlaunchAttribute));
 static_assert(offsetof(CUlaunchAttribute, value) == offsetof(::CUlaunchAttribute, value));
 static_assert(sizeof(CUlaunchAttribute::value) == sizeof(::CUlaunchAttribute::value));
-static_assert(sizeof(CUtensorMap) == sizeof(::CUtensorMap) && alignof(CUtensorMap) == alignof(::CUtensorMap));
+static_assert(sizeof(CUtensorMap) == sizeof(::CUtensorMap) && alignof(CUtensorMap) >= alignof(::CUtensorMap));
 
 #define CALLOUT_CUDA_SAME(name) static_assert(static_cast<long>(cuda::name) == static_cast<long>(::name));
 CALLOUT_CUDA_SAME(CUDA_SUCCESS)

@@ -49,7 +49,8 @@ class FailuresTest : public DriverConformance {
     CALLOUT_RETURN_IF_ERROR(Launch(device, function, extended, stream.get(), parameters, "coordinates"));
     CALLOUT_RETURN_IF_ERROR(PermitLargeClusters(device, function, "coordinates"));
     const TensorMapShape row = {.type = 7, .dims = {16}, .box = {16}, .element_strides = {1}};
-    CALLOUT_RETURN_IF_ERROR(EncodeTensorMap(device, row, out, "coordinates").status());
+    CUtensorMap map;
+    CALLOUT_RETURN_IF_ERROR(EncodeTensorMap(device, row, out, "coordinates", map));
     CALLOUT_RETURN_IF_ERROR(UseGraphs(device, stream, function, parameters));
     return Synchronize(device, stream.get());
   }

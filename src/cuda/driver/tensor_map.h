@@ -27,9 +27,9 @@ struct TensorMapShape {
   int fill = 0;
 };
 
-/// The map of an array at `address`. It touches no memory of the device, and may be made while a stream is captured.
-/// InvalidArgument if the shape or the address is not one that the accelerator has. Thread-safe.
-CALLOUT_EXPORT Result<CUtensorMap> EncodeTensorMap(const Device& device, const TensorMapShape& shape,
-                                                   CUdeviceptr address, std::string_view name);
+/// Makes `map` that of an array at `address`. It touches no memory of the device, and may be called while a stream is
+/// captured. InvalidArgument if the shape or the address is not one that the accelerator has. Thread-safe.
+CALLOUT_EXPORT Status EncodeTensorMap(const Device& device, const TensorMapShape& shape, CUdeviceptr address,
+                                      std::string_view name, CUtensorMap& map);
 
 }  // namespace callout::internal::cuda

@@ -128,8 +128,8 @@ Status LoadedKernel::PutOperands(std::span<const CUdeviceptr> operands, char* bl
   }
   for (const TensorMapSlot& slot : call_.tensor_maps) {
     if (slot.operand >= operands.size()) return none(slot.operand);
-    CALLOUT_ASSIGN_OR_RETURN(const cuda::CUtensorMap map,
-                             EncodeTensorMap(*device_, slot.shape, operands[slot.operand], call_.name));
+    cuda::CUtensorMap map;
+    CALLOUT_RETURN_IF_ERROR(EncodeTensorMap(*device_, slot.shape, operands[slot.operand], call_.name, map));
     std::memcpy(block + slot.position, &map, sizeof(map));
   }
   return OkStatus();
