@@ -282,6 +282,7 @@ def test_the_version_of_a_plugin(monkeypatch, tmp_path):
         callout.export(jax.jit(everything), for_plugin="./a_plugin.so")
 
 
+@pytest.mark.cpu_only("it is about the handlers that XLA:CPU has")
 def test_what_nobody_gives_a_plugin_is_a_warning():
     doubles = jax.ffi.ffi_call("doubles", jax.ShapeDtypeStruct((3,), jnp.float32))
     x = jax.ShapeDtypeStruct((3,), jnp.float32)

@@ -128,6 +128,7 @@ def test_failed_calls_and_deliveries_are_marked():
     assert profile.summary()["bad call"]["errors"] == 1
 
 
+@pytest.mark.cpu_only("records of a GPU wait for room with the thread that puts them into the queue")
 def test_drops_and_waits_for_room_are_seen(small_queue, blocked):
     big = jnp.zeros(2_000_000, jnp.float32)  # two of them do not fit
     drops = jax.jit(lambda x: callout.tap(named(blocked.tap, "drops"), x, on_full="drop_newest"))
