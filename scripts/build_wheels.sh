@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds one wheel for each Python found (default 3.12 and 3.11) into dist/, repairs its platform tag and checks its content;
 # "sdist": the source distribution; "pure": of that, the wheel without C++ (docs/fallback.md). What is newer than what it is
-# made of stays. dist/SHA256SUMS has all of dist/. Usage: build_wheels.sh [MINOR|sdist|pure...]
+# made of stays. dist/SHA256SUMS has those that were asked for. Usage: build_wheels.sh [MINOR|sdist|pure...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wanted=("$@")
@@ -41,12 +41,12 @@ build_pure() {
   "$tools/bin/python" scripts/check_wheel.py dist/callout-*-py3-none-any.whl
 }
 
-built=0
+files=() # of what was asked for, built now or before
 mkdir -p dist build/wheels
 for minor in "${wanted[@]}"; do
   if [[ $minor == sdist || $minor == pure ]]; then
     "build_$minor"
-    built=$((built + 1))
+    [[ $minor == sdist ]] && files+=(dist/callout-*.tar.gz) || files+=(dist/callout-*-py3-none-any.whl)
     continue
   fi
   tag=cp${minor/./}
@@ -56,7 +56,7 @@ for minor in "${wanted[@]}"; do
   fi
   wheel=$(echo dist/callout-*-"$tag"-manylinux*.whl)
   if is_new "$wheel" "wheel $tag"; then
-    built=$((built + 1))
+    files+=("$wheel")
     continue
   fi
   echo "wheel $tag: building with $minor"
@@ -70,7 +70,7 @@ for minor in "${wanted[@]}"; do
     --wheel-dir dist "build/wheels/$tag"/callout-*.whl > "build/wheels/$tag.log" 2>&1 ||
     { cat "build/wheels/$tag.log"; exit 1; }
   "$python" scripts/check_wheel.py dist/callout-*-"$tag"-manylinux*.whl
-  built=$((built + 1))
+  files+=(dist/callout-*-"$tag"-manylinux*.whl)
 done
-((built)) || { echo "no wheel was built"; exit 1; }
-(cd dist && sha256sum callout-* > SHA256SUMS)
+((${#files[@]})) || { echo "no wheel was built"; exit 1; }
+(cd dist && sha256sum "${files[@]#dist/}" > SHA256SUMS)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the wheel for free-threaded Python and tests it, installed. Where no such interpreter is found, it is built from
-# Debian's source package in build/free-threaded, which takes minutes. Usage: free_threaded.sh [JAX]
+# Debian's source package in build/free-threaded, which takes minutes. Usage: free_threaded.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
-minor=3.13t jax=${1:-0.10.2} # the newest JAX with wheels for 3.13t
-suite=trixie                 # of Debian, whose Python is 3.13
+minor=3.13t jax=0.10.2 # the newest JAX with wheels for it, see requirements/free-threaded.txt
+suite=trixie            # of Debian, whose Python is 3.13
 home=$PWD/build/free-threaded
 
 fetch_source() { # lays down python3.13_*.orig.tar.xz, without touching the system's package lists
@@ -29,8 +29,10 @@ build_python() {
   "$scripts/system_packages.sh" libffi-dev:ffi.h libssl-dev:openssl/ssl.h zlib1g-dev:zlib.h libbz2-dev:bzlib.h liblzma-dev:lzma.h
   rm -rf source && mkdir source && tar -C source --strip-components=1 -xf "python${minor%t}"_*.orig.tar.xz
   cd source
-  ./configure --quiet --disable-gil --disable-test-modules --prefix="$home/$minor" > ../configure.log 2>&1
-  make --silent --jobs="$(nproc)" > ../make.log 2>&1 && make --silent install > ../install.log 2>&1
+  # Installed only with what pip and JAX need.
+  ./configure --quiet --disable-gil --disable-test-modules --prefix="$home/$minor" > ../configure.log 2>&1 &&
+    make --silent --jobs="$(nproc)" > ../make.log 2>&1 &&
+    ./python -c 'import bz2, ctypes, lzma, ssl, zlib' && make --silent install > ../install.log 2>&1
 }
 
 if ! PYTHON='' scripts/find_python.sh "$minor" > /dev/null 2>&1; then

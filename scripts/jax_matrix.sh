@@ -18,7 +18,7 @@ grep -vE '^jax(lib)?==' requirements/constraints.txt > build/matrix/constraints.
 
 prepare() { # PYTHON VENV JAX WHEEL
   local wanted
-  wanted="$1 $3 $(cat build/matrix/constraints.txt scripts/jax_matrix.sh | sha256sum)"
+  wanted="$1 $3 $(cat build/matrix/constraints.txt requirements/free-threaded.txt scripts/jax_matrix.sh | sha256sum)"
   if [[ $(cat "$2/made-of" 2> /dev/null) != "$wanted" ]]; then
     "$1" -m venv --clear "$2"
     local packages=(numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba autograd ipywidgets matplotlib pandas pillow
