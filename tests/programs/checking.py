@@ -256,7 +256,7 @@ def _compare_bars(program: Program, expected: list[tuple[int, int]]) -> None:
     want = collections.Counter(bar for bar in expected * program.runs if bar[0] in certain)
     got = collections.Counter(bar for bar in prelude.bars() if bar[0] in certain)
     if got != want:
-        raise Difference("bars", f"bars: expected {dict(want)}, got {dict(got)} in {prelude.drawn.getvalue()!r}")
+        raise Difference("bars", f"bars: expected {dict(want)}, got {dict(got)} in {prelude.drawn[0].getvalue()!r}")
 
 
 def _of_site(events: Any, site: int) -> collections.Counter[Any]:
@@ -288,7 +288,7 @@ def _looks(program: Program) -> list[list[Stmt]]:
 
 def _is_ordered(look: list[Stmt]) -> bool:
     """Whether one of a condition's callbacks is ordered: JAX has the condition twice then, before the loop and in it."""
-    return any(stmt.attrs["settings"].get("ordered") for stmt in look)
+    return any(stmt.attrs["what"].startswith("hcb_") or stmt.attrs["settings"].get("ordered") for stmt in look)
 
 
 def _skipped(program: Program) -> set[int]:

@@ -40,7 +40,7 @@ calls = {}  # site: how often its function was called
 failing = {}  # site: the position at which its function raises
 raised = []  # what the runs of a program that fails raised, None for nothing; then the barrier
 allowed = {}  # site: the positions at which its check may be done
-drawn = io.StringIO()  # what bars wrote
+drawn = [io.StringIO()]  # what bars write now; one of a program that failed may end later, on a page of its own
 names = []  # what was registered
 libraries = []  # of foreign functions: they stay
 sinks = {}  # site: the file that its records go to
@@ -249,7 +249,7 @@ def printed(text):
 
 def bars():
     """The bars that ended: (which, its steps), in the order of their ends."""
-    last = (line.split("\r")[-1] for line in drawn.getvalue().split("\n"))
+    last = (line.split("\r")[-1] for line in drawn[0].getvalue().split("\n"))
     ended = (re.match(r"bar(\d+): .*?(\d+)(?:/\d+ |it )\[", line) for line in last)
     # A while loop without steps has an empty bar, a scan none.
     return [(int(bar[1]), int(bar[2])) for bar in ended if bar and bar[2] != "0"]

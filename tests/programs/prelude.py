@@ -60,7 +60,7 @@ def back(x, like):
 
 def barred(bar, total=None):
     """What gives a loop's body a bar, if it is to have one."""
-    return progress(total, f"bar{bar}", file=drawn, leave=True, position=0) if bar is not None else lambda body: body
+    return progress(total, f"bar{bar}", file=drawn[0], leave=True, position=0) if bar is not None else lambda body: body
 
 
 def while_(pos, count, body, *carry, look=None, bar=None):
@@ -208,8 +208,7 @@ def forget():
     failing.clear()
     allowed.clear()
     raised.clear()
-    drawn.seek(0)
-    drawn.truncate()
+    drawn[0] = io.StringIO()
     folder = sinks.pop(FOLDER, None)
     sinks.clear()
     if folder:

@@ -211,7 +211,7 @@ def test_loops_have_the_bars_that_the_oracle_says():
 
 
 def test_a_bar_that_is_drawn_twice_is_one():
-    prelude.drawn.write(
+    prelude.drawn[0].write(
         "\rbar5:   0%|   | 0/2 [00:00<?, ?it/s]" + "\rbar5: 100%|###| 2/2 [00:00<00:00, 13.30it/s]" * 2 + "\n"
     )
     assert prelude.bars() == [(5, 2)]
