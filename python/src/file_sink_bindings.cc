@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/thread_annotations.h"
+#include "base/fork_mutex.h"
 #include "errors.h"
 #include "files/file_sink.h"
 #include "files/open_files.h"
@@ -37,7 +37,7 @@ std::string Canonical(const std::string& path) {
 
 // The sinks that write each path. They may outlive their Python objects: programs hold them.
 struct SinksByPath {
-  internal::Mutex mutex;
+  internal::ForkMutex mutex;
   std::multimap<std::string, std::weak_ptr<internal::Callback>> sinks CALLOUT_GUARDED_BY(mutex);
 
   static SinksByPath& Get() {

@@ -141,8 +141,13 @@ class HostTap {
   }
 
   EagerTap& TapTo(const CallbackHandle& callback) {
+    {
+      const nb::ft_lock_guard lock(mutex_);
+      if (tap_ != nullptr) return *tap_;
+    }
+    auto made = std::make_unique<EagerTap>(callback, encoded_);  // other threads may come here meanwhile
     const nb::ft_lock_guard lock(mutex_);
-    if (tap_ == nullptr) tap_ = std::make_unique<EagerTap>(callback, encoded_);
+    if (tap_ == nullptr) tap_.swap(made);
     return *tap_;
   }
 

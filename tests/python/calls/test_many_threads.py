@@ -141,13 +141,14 @@ def test_files_are_closed_by_path_from_many_threads(tmp_path):
         closed = []
         at_once(lambda _, path=path, closed=closed: closed.append(callout.sinks.close(path)))
         assert path.read_text().count("\n") == 1
+        assert sum(closed) == 1
         del sink
 
 
 def test_profiles_start_and_end_while_callbacks_run():
     program = jax.jit(lambda x: callout.pure_callback(lambda x: x, jax.ShapeDtypeStruct((), jnp.float32), x))
     program(0.0)
-    done = threading.Event()
+    done, calls = threading.Event(), []
 
     def run(number):
         if number:
@@ -155,8 +156,11 @@ def test_profiles_start_and_end_while_callbacks_run():
                 assert float(program(np.float32(number))) == number
             return
         for _ in range(5):
-            with callout.profile():
-                program(0.0)
+            with callout.profile() as profile:
+                assert float(program(0.0)) == 0
+            calls.append(sum(event["kind"] == "call" for event in profile.events))
         done.set()
 
     at_once(run, threads=4)
+    assert len(calls) == 5
+    assert min(calls) >= 1
