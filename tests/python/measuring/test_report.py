@@ -3,6 +3,7 @@
 
 import dataclasses
 import sys
+import sysconfig
 import threading
 
 import callout
@@ -241,6 +242,11 @@ def test_copies_are_found():
     assert "copies" in {finding.rule for finding in profile.report().findings}
 
 
+has_gil = pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="there is no GIL to wait for")
+
+
+@has_gil
+@pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dispatches")
 def test_waiting_for_the_interpreter_is_found():
     called = []
 
@@ -273,6 +279,8 @@ def long_turns():
     sys.setswitchinterval(interval)
 
 
+@has_gil
+@pytest.mark.cpu_only("the tap has to come while Python is busy: how long a GPU takes is not known")
 def test_deliveries_that_wait_for_the_interpreter_are_found(received, long_turns):
     tap = callout.options(received.tap, name="late")
     f = jax.jit(lambda x: callout.tap(tap, x))
