@@ -208,31 +208,45 @@ Status ForEachEvent(const OpenedFile& file, const VisitRow& visit) {
 
 namespace {
 
-// zarr.json can tell of more chunks than anybody can wait for, in its rows and in one of them.
+// zarr.json can tell of more rows than anybody can wait for, and of more chunks in one of them.
 constexpr int64_t kMostMissing = 1 << 20;
 
-// A row of an array from the chunks of all writers. Those that are not there have the fill value, which is zero;
-// `missing` counts those since the last that was there.
-Status ReadZarrRow(const std::string& folder, const internal::ZarrArray& array, int64_t row, int64_t& missing,
+// What was not there since the last chunk that was.
+struct Hole {
+  int64_t chunks = 0;
+  int64_t rows = 0;
+  int64_t all_of = -1;  // the first index of chunks none of which is there
+};
+
+Status TooMuchMissing(const char* what, int64_t row) {
+  return InvalidArgument("of the last " + std::to_string(kMostMissing) + " " + what + ", up to row " +
+                         std::to_string(row) + ", none is there");
+}
+
+// A row of an array from the chunks of all writers. Those that are not there have the fill value, which is zero. A
+// chunk counts once, at its first row.
+Status ReadZarrRow(const std::string& folder, const internal::ZarrArray& array, int64_t row, Hole& hole,
                    std::string& out) {
   const auto item = static_cast<uint64_t>(BitWidth(array.dtype) / 8);
   CALLOUT_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(array.dtype, array.shape));
   CALLOUT_ASSIGN_OR_RETURN(const uint64_t part_bytes, RowBytes(array.dtype, array.chunk));
   out.assign(row_bytes, '\0');
+  if (row_bytes == 0) return OkStatus();
+  const int64_t chunk = row / array.chunk_rows;
+  ++hole.rows;
+  if (hole.all_of == chunk) return hole.rows > kMostMissing ? TooMuchMissing("rows", row) : OkStatus();
+  hole.all_of = chunk;
   const size_t rank = array.shape.size();
   std::vector<int64_t> writer(rank);
   std::string part;
-  while (row_bytes > 0) {
-    std::string path = folder + "/c/" + std::to_string(row / array.chunk_rows);
+  while (true) {
+    std::string path = folder + "/c/" + std::to_string(chunk);
     for (const int64_t index : writer) path += "/" + std::to_string(index);
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno != ENOENT) return InternalError("'" + path + "': " + std::strerror(errno));
-    if (fd < 0 && ++missing > kMostMissing) {
-      return InvalidArgument("of the last " + std::to_string(kMostMissing) + " chunks, up to row " +
-                             std::to_string(row) + ", none is there");
-    }
+    if (fd < 0 && row % array.chunk_rows == 0 && hole.chunks++ == kMostMissing) return TooMuchMissing("chunks", row);
     if (fd >= 0) {
-      missing = 0;
+      hole = {};
       const auto offset = static_cast<uint64_t>(row % array.chunk_rows) * part_bytes;
       Status status = ReadFileAt(fd, offset, part_bytes, part);
       close(fd);
@@ -267,9 +281,9 @@ Status ForEachRowOfArray(const std::string& folder, const std::string& name, std
   int64_t rows = 0;
   for (const auto& [writer, written] : array.written) rows = std::max(rows, written);
   std::string bytes;
-  int64_t missing = 0;
+  Hole hole;
   for (int64_t row = 0; row < rows && more; ++row) {
-    CALLOUT_RETURN_IF_ERROR(ReadZarrRow(folder, array, row, missing, bytes));
+    CALLOUT_RETURN_IF_ERROR(ReadZarrRow(folder, array, row, hole, bytes));
     if (bytes.empty()) return OkStatus();
     more = visit({{"array", WrittenCell::Kind::kText, name},
                   NumberCell("row", row),

@@ -138,6 +138,31 @@ TEST_F(WrittenRowsTest, RowsThatOnlyTheTextTellsOfEnd) {
   EXPECT_THAT(ForEachWrittenRow(path_ / "z", visit),
               StatusIs(StatusCode::kInvalidArgument, "of the last 1048576 chunks, up to row 1048576, none is there"));
   EXPECT_EQ(rows, most);
+
+  // All of them in one chunk.
+  std::ofstream(path_ / "z/zarr.json") << internal::ZarrArrayText({DType::kInt8, {}, {}, told, told, {{"", told}}});
+  rows = 0;
+  EXPECT_THAT(ForEachWrittenRow(path_ / "z", visit),
+              StatusIs(StatusCode::kInvalidArgument, "of the last 1048576 rows, up to row 1048576, none is there"));
+  EXPECT_EQ(rows, most);
+}
+
+// A chunk of many rows that is not there is one chunk.
+TEST_F(WrittenRowsTest, AHoleInTheRowsOfManyShardsIsZeros) {
+  constexpr int64_t kHole = 20'000, kShards = 64;
+  fs::create_directories(path_ / "z/c/1");
+  std::ofstream(path_ / "z/zarr.json") << internal::ZarrArrayText(
+      {DType::kInt8, {kShards}, {1}, kHole + 1, kHole, {{"3", kHole + 1}}});
+  std::ofstream(path_ / "z/c/1/3") << '\7';
+  int64_t rows = 0;
+  std::string last;
+  const auto visit = [&](const WrittenRow& row) {
+    last = row.back().text;
+    return ++rows > 0;
+  };
+  EXPECT_THAT(ForEachWrittenRow(path_ / "z", visit), IsOk());
+  EXPECT_EQ(rows, kHole + 1);
+  EXPECT_TRUE(last.starts_with("[0,0,0,7,0") || last.starts_with("[0, 0, 0, 7, 0")) << last;
 }
 
 TEST_F(WrittenRowsTest, ARowOfChunksThatOnlyTheTextTellsOfEnds) {
