@@ -22,7 +22,8 @@ namespace {
 
 constexpr size_t kInputsShown = 6;
 constexpr int64_t kElementsShown = 4;
-constexpr uint64_t kRunsReported = 10;  // each of them; then less and less often
+constexpr uint64_t kRunsReported = 10;       // each of them; then less and less often
+constexpr int64_t kLanesExamined = 1 << 20;  // at least, of lanes that no operand has all of
 
 std::atomic<LocatedNansReporter> g_reporter{nullptr};
 
@@ -67,6 +68,13 @@ class Lanes {
 
   // Negative for more than a number can tell.
   int64_t count() const { return count_; }
+
+  // Operands with lanes of different extents, or without elements, can tell of more lanes than anybody can wait for.
+  int64_t examined() const {
+    int64_t held = 0;
+    for (const callout_buffer& buffer : record_.buffers) held += ElementCount(buffer);
+    return std::min(count_, std::max(kLanesExamined, held));
+  }
 
   std::vector<int64_t> At(int64_t flat) const {
     std::vector<int64_t> lane(axes_.size());
@@ -232,7 +240,7 @@ Status LocatedNans::Validate(const Record& record) const {
 
 std::optional<Finding> LocatedNans::FindIn(const Record& record) const {
   const Lanes lanes(text_, record);
-  for (int64_t i = 0; i < lanes.count(); ++i) {
+  for (int64_t i = 0, end = lanes.examined(); i < end; ++i) {
     std::vector<int64_t> lane = lanes.At(i);
     if (text_.num_live > 0) {
       const std::optional<Part> live = lanes.PartOf(0, lane);

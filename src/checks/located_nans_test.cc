@@ -211,6 +211,22 @@ TEST_F(LocatedNansTest, MoreLanesThanANumberTellsAreRefused) {
               StatusIs(StatusCode::kInvalidArgument, "locate_nans has more lanes than 2^63 - 1"));
 }
 
+// The bad result is in each lane, and so is the bad input that keeps it from being reported.
+TEST_F(LocatedNansTest, NoMoreLanesAreExaminedThanOperandsHold) {
+  const auto empty = Make("1;raise;ni;forward;0;1;0,0,1;0;log;2;0;m.py:3;;");
+  const TestBuffer many(DType::kFloat32, {std::numeric_limits<int64_t>::max(), 0}, {});
+  EXPECT_THAT(Look(*empty, {Floats({kNan}), Floats({kNan}), many}, {.run_id = NewRun()}), IsOk());
+
+  std::string masks = "0,0";
+  std::vector<TestBuffer> buffers = {Floats({kNan}), Floats({kNan})};
+  for (int i = 0; i < 12; ++i) {  // 2^60
+    masks += "," + std::to_string(1 << i);
+    buffers.push_back(Floats(std::vector<float>(32)));
+  }
+  const auto each = Make("1;raise;ni;forward;0;12;" + masks + ";0;log;13;0;m.py:3;;");
+  EXPECT_THAT(Look(*each, std::move(buffers), {.run_id = NewRun()}), IsOk());
+}
+
 TEST_F(LocatedNansTest, OperandsHaveTheSameLanes) {
   const auto nans = Make("1;raise;ni;forward;0;1;1,1;0;log;1;0;m.py:3;;");
   EXPECT_THAT(Look(*nans, {Floats({1, 1, kNan}), Floats({1})}, {.run_id = NewRun()}),
