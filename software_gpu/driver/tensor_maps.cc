@@ -98,7 +98,8 @@ extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType
   std::copy_n(strides, rank - 1, layout.strides);
   for (cuuint32_t i = 0; i < rank; ++i) {
     layout.box[i] = static_cast<uint16_t>(box[i]);
-    layout.element_strides[i] = static_cast<uint8_t>(element_strides[i]);
+    const bool steps = i > 0 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE;  // else it is ignored, whatever it says
+    layout.element_strides[i] = steps ? static_cast<uint8_t>(element_strides[i]) : 1;
   }
   *map = {};
   std::memcpy(map, &layout, sizeof(layout));

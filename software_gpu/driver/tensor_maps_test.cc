@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What cuTensorMapEncodeTiled takes (Driver API, Tensor Map Object Management).
+#include <cstring>
 #include <functional>
 
 #include "driver/driver_fixture.h"
+#include "driver/tensor_map_layout.h"
 
 namespace callout::software_gpu {
 namespace {
@@ -29,6 +31,9 @@ class TensorMapTest : public DriverFixture {
  protected:
   CUresult Encode(const std::function<void(Arguments&)>& change) {
     Arguments asked;
+    return Encode(asked, change);
+  }
+  CUresult Encode(Arguments& asked, const std::function<void(Arguments&)>& change) {
     asked.address = word_ & ~CUdeviceptr{63};
     change(asked);
     return cuTensorMapEncodeTiled(asked.to, asked.type, asked.rank, reinterpret_cast<void*>(asked.address), asked.dims,
@@ -75,6 +80,16 @@ TEST_F(TensorMapTest, EachRuleIsHeld) {
       },
   };
   for (size_t i = 0; i < std::size(wrong); ++i) EXPECT_EQ(Encode(wrong[i]), CUDA_ERROR_INVALID_VALUE) << i;
+}
+
+// Without interleaving, the step of the fastest axis is ignored.
+TEST_F(TensorMapTest, ElementsOfTheFastestAxisAreNotSkipped) {
+  Arguments asked;
+  ASSERT_EQ(Encode(asked, [](Arguments& one) { one.steps[0] = 2, one.steps[1] = 3; }), CUDA_SUCCESS);
+  TensorMapLayout layout;
+  std::memcpy(&layout, &asked.map, sizeof(layout));
+  EXPECT_EQ(layout.element_strides[0], 1);
+  EXPECT_EQ(layout.element_strides[1], 3);
 }
 
 TEST_F(TensorMapTest, PackedNumbersAreRefusedByName) {

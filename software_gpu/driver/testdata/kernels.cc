@@ -77,13 +77,14 @@ int CountDown(const SoftwareGpuLaunch* launch, void** parameters) {
   return launch->set_conditional(Read<uint64_t>(parameters[0]), --*left != 0 ? 1 : 0);
 }
 
-// copy_box(float* out, CUtensorMap map): the box at the array's beginning, of two axes; zeros beyond its end.
+// copy_box(float* out, CUtensorMap map): the box at the array's beginning, of two axes, by its steps; zeros beyond its
+// end.
 int CopyBox(const SoftwareGpuLaunch*, void** parameters) {
   const auto map = Read<callout::software_gpu::TensorMapLayout>(parameters[1]);
   const auto* const from = reinterpret_cast<const char*>(map.address);
   auto* out = Read<float*>(parameters[0]);
-  for (unsigned int row = 0; row < map.box[1]; ++row) {
-    for (unsigned int column = 0; column < map.box[0]; ++column) {
+  for (unsigned int row = 0; row < map.box[1]; row += map.element_strides[1]) {
+    for (unsigned int column = 0; column < map.box[0]; column += map.element_strides[0]) {
       const bool inside = row < map.dims[1] && column < map.dims[0];
       *out++ = inside ? Read<float>(from + row * map.strides[0] + column * sizeof(float)) : 0;
     }

@@ -20,6 +20,7 @@ if not IMAGE.is_file():
 pytestmark = pytest.mark.usefixtures("gpu_double")
 
 X = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
+WIDE = jax.ShapeDtypeStruct((2**32 + 16,), jnp.uint8)
 BOX = jax.ShapeDtypeStruct((2, 4), jnp.float32)
 
 
@@ -139,6 +140,8 @@ def test_lanes_have_maps_of_their_own():
         ({"argument": 0, "box": (2, 4), "l2_promotion": 1}, X, "l2_promotion must be one of"),
         ({"argument": 0, "box": (2, 4), "nan_fill": True}, X.astype(int), "nan_fill is for floats, got int32"),
         ({"argument": 0, "box": (2, 4), "step": (1, 9)}, X, "step must have 2 numbers from 1 to 8"),
+        ({"argument": 0, "box": (2, 4), "step": (1, 2)}, X, r"step must be 1 for the last axis.*, got \(1, 2\)"),
+        ({"argument": 0, "box": 16}, WIDE, r"an axis has at most 2\^32 elements, got shape \(4294967312,\)"),
     ],
     ids=str,
 )

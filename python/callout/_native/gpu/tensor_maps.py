@@ -14,6 +14,7 @@ import numpy as np
 BYTES = 128  # of a CUtensorMap
 _MOST_AXES = 5
 _MOST_OF_A_BOX = 256
+_MOST_OF_AN_AXIS = 2**32
 _UNIT = 16  # strides, and the boxes' innermost extent, are multiples of so many bytes
 # CUtensorMapDataType. A copy does not look at signs.
 _TYPES = {
@@ -67,9 +68,13 @@ class TensorMap:
             raise error(f"the accelerator has no elements of {dtype}")
         if not 1 <= len(shape) <= _MOST_AXES or 0 in shape:
             raise error(f"the array must have 1 to {_MOST_AXES} axes and elements, got shape {shape}")
+        if max(shape) > _MOST_OF_AN_AXIS:
+            raise error(f"an axis has at most 2^32 elements, got shape {shape}")
         box = self.said.get("box")
         box = _extents(error, "box", box(*args, *results) if callable(box) else box, len(shape), _MOST_OF_A_BOX)
         step = _extents(error, "step", self.said.get("step", (1,) * len(shape)), len(shape), 8)
+        if step[-1] != 1:  # CUDA Driver API, cuTensorMapEncodeTiled: ignored without interleaved layouts
+            raise error(f"step must be 1 for the last axis, whose elements the accelerator cannot skip, got {step}")
         strides = [dtype.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape) - 1)]
         if wrong := [stride for stride in strides if stride % _UNIT or stride >= 2**40]:
             raise error(f"rows must be multiples of {_UNIT} bytes, got strides of {wrong[0]} in {dtype}{list(shape)}")
