@@ -151,8 +151,12 @@ bool IsOfLaunches(CUlaunchAttributeID attribute) {
 // for functions that were told so. Blocks run one after another, so kernels of PTX have no clusters of more than one.
 CUresult CheckCluster(State& state, const KernelWork& kernel, const CUfunc_st& function, const Shape& shape) {
   const auto found = kernel.attributes.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
-  if (found == kernel.attributes.end()) return CUDA_SUCCESS;
-  const auto& cluster = found->second.clusterDim;
+  const bool is_told = found != kernel.attributes.end();
+  if (!is_told && function.kernel->cluster == 0) return CUDA_SUCCESS;
+  CUlaunchAttributeValue value = {};
+  value.clusterDim = {static_cast<unsigned int>(function.kernel->cluster), 1, 1};  // that it was compiled for
+  if (is_told) value = found->second;
+  const auto& cluster = value.clusterDim;
   if (cluster.x == 0 || cluster.y == 0 || cluster.z == 0) return CUDA_ERROR_INVALID_VALUE;
   const uint64_t blocks = uint64_t{cluster.x} * cluster.y * cluster.z;
   const bool fits = shape.grid[0] % cluster.x == 0 && shape.grid[1] % cluster.y == 0 && shape.grid[2] % cluster.z == 0;

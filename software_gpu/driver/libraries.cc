@@ -52,6 +52,7 @@ std::unique_ptr<CUkern_st> MakeKernel(CUlibrary library, const SoftwareGpuKernel
   }
   kernel->max_threads = from.max_threads != 0 ? static_cast<int>(from.max_threads) : kMaxThreads;
   kernel->static_shared = static_cast<int>(from.shared_bytes);
+  kernel->cluster = static_cast<int>(from.cluster);
   return kernel;
 }
 

@@ -101,6 +101,7 @@ struct CUkern_st {
   size_t parameter_bytes = 0;
   int max_threads = 0;
   int static_shared = 0;
+  int cluster = 0;  // blocks along x; 0: of none
   int local_bytes = 0;
   int registers = 32;
   std::map<CUcontext, std::unique_ptr<CUfunc_st>> functions = {};

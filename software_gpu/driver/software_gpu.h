@@ -53,6 +53,7 @@ struct SoftwareGpuKernel {
   const size_t* parameter_bytes;  ///< Also their alignment, up to 8.
   unsigned int max_threads;       ///< Of a block; 0: the device's limit.
   unsigned int shared_bytes;      ///< Static ones.
+  unsigned int cluster = 0;       ///< Blocks along x of the clusters that it is compiled for; 0: it is for none.
 };
 
 struct SoftwareGpuGlobal {

@@ -102,6 +102,8 @@ constexpr SoftwareGpuKernel kKernels[] = {
     {"coordinates", &Coordinates, 1, kPointerBytes, 0, 0},
     {"sum_shared", &SumShared, 1, kPointerBytes, 0, 1024},
     {"small_blocks", &Coordinates, 1, kPointerBytes, 64, 0},
+    {"of_two", &Coordinates, 1, kPointerBytes, 0, 0, 2},
+    {"of_sixteen", &Coordinates, 1, kPointerBytes, 0, 0, 16},
     {"fault", &Fault, 0, nullptr, 0, 0},
     {"append", &Append, 2, kAppendBytes, 0, 0},
     {"set_conditional", &SetConditional, 2, kConditionalBytes, 0, 0},

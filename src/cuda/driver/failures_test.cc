@@ -47,6 +47,7 @@ class FailuresTest : public DriverConformance {
     CALLOUT_RETURN_IF_ERROR(Launch(device, function, {.cooperative = true}, stream.get(), parameters, "coordinates"));
     const LaunchShape extended = {.cluster = {1, 1, 1}};
     CALLOUT_RETURN_IF_ERROR(Launch(device, function, extended, stream.get(), parameters, "coordinates"));
+    CALLOUT_RETURN_IF_ERROR(CompiledCluster(device, function, "coordinates").status());
     CALLOUT_RETURN_IF_ERROR(PermitLargeClusters(device, function, "coordinates"));
     const TensorMapShape row = {.type = 7, .dims = {16}, .box = {16}, .element_strides = {1}};
     CUtensorMap map;

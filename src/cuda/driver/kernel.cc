@@ -132,6 +132,21 @@ Result<int64_t> MostCooperativeBlocks(const Device& device, CUfunction function,
   return int64_t{blocks} * multiprocessors;
 }
 
+Result<int64_t> CompiledCluster(const Device& device, CUfunction function, const std::string& name) {
+  ContextScope scope(device);
+  CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  int64_t blocks = 1;
+  for (const int attribute : {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+                              CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH}) {
+    int extent = 0;
+    CALLOUT_RETURN_IF_ERROR(device.Check(device.driver().FuncGetAttribute(&extent, attribute, function),
+                                         "cuFuncGetAttribute", Quoted(name)));
+    if (extent == 0) return int64_t{0};
+    blocks *= extent;
+  }
+  return blocks;
+}
+
 Status PermitLargeClusters(const Device& device, CUfunction function, const std::string& name) {
   ContextScope scope(device);
   CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());

@@ -55,6 +55,9 @@ struct LaunchShape {
   bool is_extended() const { return cluster[0] != 0 || dependent || priority.has_value(); }
 };
 
+/// Blocks of the clusters that the function was compiled for (__cluster_dims__). 0: for none.
+CALLOUT_EXPORT Result<int64_t> CompiledCluster(const Device& device, CUfunction function, const std::string& name);
+
 /// Permits clusters of more than 8 blocks, which not every device has.
 CALLOUT_EXPORT Status PermitLargeClusters(const Device& device, CUfunction function, const std::string& name);
 

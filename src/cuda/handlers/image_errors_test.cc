@@ -70,6 +70,19 @@ TEST_F(ImageErrorsTest, BlockThatIsTooBigForTheKernelIsToldWithItsLimit) {
               StatusIs(StatusCode::kInvalidArgument, "blocks of 128 threads, but with its registers it can have 64"));
 }
 
+// How many blocks run at once is not known of clusters, and a grid is a multiple of them.
+TEST_F(ImageErrorsTest, AGridThatFillsTheDeviceHasNoCompiledClusters) {
+  EXPECT_THAT(Execute([](FrameBuilder& frame) {
+                frame = Frame("of_two");
+                frame.Int64Attr("fills_device", 1).Int64Attr("cooperative", 1).Int64ArrayAttr("parameter_bytes", {8});
+                frame.StringAttr("parameter_block", std::string(8, '\0'));
+              }),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "kernel 'of_two' on device 0: a grid that fills the device has no clusters, and the kernel was "
+                       "compiled for clusters of 2 blocks"));
+  EXPECT_EQ(fake()->calls("cuLaunchCooperativeKernel"), 0);
+}
+
 TEST_F(ImageErrorsTest, ClustersThatDoNotFitTheGridAreTold) {
   constexpr StatusCode kInvalid = StatusCode::kInvalidArgument;
   EXPECT_THAT(Instantiate(std::move(Frame("f").Int64ArrayAttr("grid", {4, 3, 1}).Int64ArrayAttr("cluster", {2, 2, 1}))),

@@ -201,6 +201,17 @@ TEST_F(ImageHandlerTest, ClustersOfMoreThanEightBlocksArePermittedFirst) {
   EXPECT_EQ(fake()->calls("cuFuncSetAttribute"), 1);
 }
 
+TEST_F(ImageHandlerTest, SoAreThoseThatTheKernelWasCompiledFor) {
+  const auto site = NewSite();
+  FrameBuilder frame = Frame("of_sixteen");
+  frame.Int64ArrayAttr("grid", {16, 1, 1}).Int64ArrayAttr("parameter_bytes", {8});
+  frame.StringAttr("parameter_block", std::string(8, '\0')).Int64ArrayAttr("pointers", {0, 0});
+  frame.Ret(OnDevice({32}, std::vector<float>(32)));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  EXPECT_THAT(site->Execute(frame), IsOk());
+  EXPECT_EQ(fake()->calls("cuFuncSetAttribute"), 1);
+}
+
 TEST_F(ImageHandlerTest, GridThatFillsTheDeviceHasTheBlocksThatRunAtOnce) {
   const auto site = NewSite();
   FrameBuilder frame = SumFrame(Frame("sum_shared", 1024), 0);

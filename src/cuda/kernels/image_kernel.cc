@@ -83,18 +83,25 @@ Status LoadedKernel::CheckLaunch() {
     CALLOUT_RETURN_IF_ERROR(
         PermitSharedMemory(*device_, function_, static_cast<int>(shape.shared_bytes), call_.symbol));
   }
-  if (shape.cluster[0] != 0) CALLOUT_RETURN_IF_ERROR(CheckCluster());
+  CALLOUT_ASSIGN_OR_RETURN(const int64_t compiled, CompiledCluster(*device_, function_, call_.symbol));
+  if (compiled > 1 && call_.fills_device) {
+    return InvalidArgument(Where() +
+                           ": a grid that fills the device has no clusters, and the kernel was compiled for " +
+                           "clusters of " + std::to_string(compiled) + " blocks");
+  }
+  const uint64_t told = uint64_t{shape.cluster[0]} * shape.cluster[1] * shape.cluster[2];
+  const uint64_t blocks = told != 0 ? told : static_cast<uint64_t>(compiled);
+  if (blocks != 0) CALLOUT_RETURN_IF_ERROR(CheckCluster(blocks));
   return shape.cooperative || call_.fills_device ? CheckCooperation(threads) : OkStatus();
 }
 
-Status LoadedKernel::CheckCluster() const {
+Status LoadedKernel::CheckCluster(uint64_t blocks) const {
   CALLOUT_ASSIGN_OR_RETURN(const int can, device_->Attribute(cuda::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH));
   if (can == 0) {
     return FailedPrecondition(Where() +
                               ": the device has no clusters of blocks, which came with compute capability 9.0");
   }
   constexpr uint64_t kPortable = 8;  // CUDA C++ Programming Guide, Thread Block Clusters
-  const uint64_t blocks = uint64_t{shape_.cluster[0]} * shape_.cluster[1] * shape_.cluster[2];
   return blocks <= kPortable ? OkStatus() : PermitLargeClusters(*device_, function_, call_.symbol);
 }
 

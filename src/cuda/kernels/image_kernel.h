@@ -42,7 +42,7 @@ class LoadedKernel {
   Status Resolve();
   Status CheckParameters() const;
   Status CheckLaunch();
-  Status CheckCluster() const;
+  Status CheckCluster(uint64_t blocks) const;
   Status CheckCooperation(uint64_t threads);
   Status PutOperands(std::span<const cuda::CUdeviceptr> operands, char* block) const;
   Result<Global> FindGlobal(const std::string& symbol) const;
