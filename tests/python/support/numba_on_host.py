@@ -39,6 +39,7 @@ class SoftwareGpuKernel(ctypes.Structure):
         ("parameter_bytes", ctypes.POINTER(ctypes.c_size_t)),
         ("max_threads", ctypes.c_uint),
         ("shared_bytes", ctypes.c_uint),
+        ("cluster", ctypes.c_uint),
     ]
 
 
