@@ -67,7 +67,7 @@ struct MeetingAttributes {
 
 template <>
 inline constexpr auto kAttributeRows<MeetingAttributes> = std::tuple(
-    Required("devices", &MeetingAttributes::devices, "how many devices come together", {.least = 1, .most = 1 << 20}),
+    Required("devices", &MeetingAttributes::devices, "how many devices come together", {.least = 1, .most = 1 << 16}),
     Optional("caller", &MeetingAttributes::caller, "the device that is said to make the call", {.least = 0}),
     Optional("shards", &MeetingAttributes::shards,
              "for each device in turn, where in the whole value its operand begins, for all dimensions of all operands "

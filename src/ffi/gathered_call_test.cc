@@ -156,7 +156,15 @@ TEST_P(GatheredCallTest, ShardsThatDoNotFitTheOperandsAreRefused) {
     const char* why;
   } cases[] = {{{0, 2, 4}, "attribute `shards` has 3 numbers; the operands have 1 dimensions, on 2 devices"},
                {{0, INT64_MAX}, "attribute `shards` has a place of operand 0 that there is not"},
-               {{0, INT64_MAX - 2}, "attribute `shards` makes operand 0 too large"}};
+               {{0, INT64_MAX - 2}, "attribute `shards` makes operand 0 too large"},
+               // 4 bytes less than 2^64, which rounding up makes 0, and what is just too much.
+               {{0, (int64_t{1} << 62) - 3}, "attribute `shards` makes operand 0 too large"},
+               {{0, int64_t{1} << 60}, "attribute `shards` makes operand 0 too large"},
+               {{0, 4}, "attribute `shards` leaves gaps in operand 0, or its parts overlap"},
+               {{0, 3}, "attribute `shards` leaves gaps in operand 0, or its parts overlap"},
+               {{0, 1}, "attribute `shards` leaves gaps in operand 0, or its parts overlap"},
+               {{2, 4}, "attribute `shards` leaves gaps in operand 0, or its parts overlap"},
+               {{2, 2}, "attribute `shards` leaves gaps in operand 0, or its parts overlap"}};
   for (const auto& [shards, why] : cases) {
     std::vector<FrameBuilder> frames;
     for (uint32_t i = 0; i < 2; ++i) frames.push_back(FrameOf(i, TestBuffer::Of<float>({2}, {1, 2}), 2, shards));
@@ -164,6 +172,25 @@ TEST_P(GatheredCallTest, ShardsThatDoNotFitTheOperandsAreRefused) {
     ASSERT_THAT(site->Instantiate(frames[0]), IsOk());
     EXPECT_THAT(ExecuteAll(*site, frames), Each(StatusIs(StatusCode::kInvalidArgument, HasSubstr(why))));
   }
+}
+
+TEST_P(GatheredCallTest, ShardsOfAPlaneThatAreFarApartAreRefused) {
+  const auto callback = Bind();
+  const int64_t side = int64_t{1} << 31;  // side - 1 by side + 1 elements are 4 bytes less than 2^64
+  const std::vector<int64_t> shards = {side - 2, 0, 0, side};
+  std::vector<FrameBuilder> frames;
+  for (uint32_t i = 0; i < 2; ++i) frames.push_back(FrameOf(i, TestBuffer::Of<float>({1, 1}, {1}), 2, shards));
+  const auto site = NewGatheredSite();
+  ASSERT_THAT(site->Instantiate(frames[0]), IsOk());
+  EXPECT_THAT(ExecuteAll(*site, frames),
+              Each(StatusIs(StatusCode::kInvalidArgument, HasSubstr("`shards` makes operand 0 too large"))));
+}
+
+TEST_P(GatheredCallTest, MoreDevicesThanThereAreAnywhereAreRefused) {
+  const auto callback = Bind();
+  FrameBuilder frame = Frame();
+  frame.Int64Attr("devices", (1 << 16) + 1);
+  EXPECT_THAT(NewGatheredSite()->Instantiate(frame), StatusIs(StatusCode::kInvalidArgument, HasSubstr("devices")));
 }
 
 TEST_P(GatheredCallTest, CallWithoutItsPlaceIsRefused) {

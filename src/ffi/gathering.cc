@@ -17,7 +17,8 @@
 namespace callout::internal {
 namespace {
 
-constexpr uint64_t kAlignment = 64;  // that of XLA's own buffers
+constexpr uint64_t kAlignment = 64;                 // that of XLA's own buffers
+constexpr uint64_t kMostBytes = uint64_t{1} << 62;  // of which sums of a few do not wrap
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -65,6 +66,37 @@ Status NoPlan(const std::string& name, const std::string& why) {
   return InvalidArgument("callout: callback '" + name + "': attribute `shards` " + why);
 }
 
+// Sorts out which devices have which part: those that begin at the same place have the same. `begin_of` is of a device.
+template <typename BeginOf>
+std::vector<std::pair<size_t, const int64_t*>> FindParts(size_t num_devices, size_t rank, const BeginOf& begin_of) {
+  std::vector<std::pair<size_t, const int64_t*>> parts;
+  parts.reserve(num_devices);
+  for (size_t device = 0; device < num_devices; ++device) parts.emplace_back(device, begin_of(device));
+  std::stable_sort(parts.begin(), parts.end(), [rank](const auto& one, const auto& other) {
+    return std::lexicographical_compare(one.second, one.second + rank, other.second, other.second + rank);
+  });
+  const auto same = [rank](const auto& one, const auto& other) {
+    return std::equal(one.second, one.second + rank, other.second);
+  };
+  parts.erase(std::unique(parts.begin(), parts.end(), same), parts.end());
+  return parts;
+}
+
+// Whether parts of these extents, all different, fill a whole of `dims` without gaps, each with its own place in it.
+bool FillWhole(std::span<const std::pair<size_t, const int64_t*>> parts, std::span<const int64_t> extents,
+               std::span<const int64_t> dims) {
+  uint64_t places = 1;  // in the whole; with no more of them than parts no product of these is large
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (extents[i] == 0 ? dims[i] != 0 : dims[i] % extents[i] != 0) return false;
+    for (const auto& [device, begin] : parts) {
+      if (extents[i] != 0 && begin[i] % extents[i] != 0) return false;
+    }
+    const uint64_t along = extents[i] == 0 ? 1 : static_cast<uint64_t>(dims[i] / extents[i]);
+    if (__builtin_mul_overflow(places, along, &places) || places > parts.size()) return false;
+  }
+  return places == parts.size();
+}
+
 }  // namespace
 
 std::byte* Gathering::Memory::begin() const {
@@ -84,38 +116,42 @@ Status Gathering::Decode(const MeetingAttributes& said, std::string name) {
 }
 
 Status Gathering::PlanOperand(size_t operand, const callout_buffer& arg, size_t column, size_t width) const {
+  const std::string& name = place_->name();
   const std::span<const int64_t> extents(arg.dims, arg.rank);
-  Spread spread = {operand, {extents.begin(), extents.end()}, total_bytes_, 0, {}};
-  for (size_t device = 0; device < place_->num_devices(); ++device) {
-    const int64_t* const begin = &shards_[device * width + column];
-    const auto same = [&](const auto& part) { return std::equal(begin, begin + arg.rank, part.second); };
-    if (std::any_of(spread.parts.begin(), spread.parts.end(), same)) continue;
-    spread.parts.emplace_back(device, begin);
+  Spread spread = {operand, {extents.begin(), extents.end()}, total_bytes_, ElementBytes(arg), {}};
+  spread.parts = FindParts(place_->num_devices(), arg.rank,
+                           [&](size_t device) { return shards_.data() + device * width + column; });
+  for (const auto& [device, begin] : spread.parts) {
     for (size_t i = 0; i < arg.rank; ++i) {
       int64_t end = 0;
       if (begin[i] < 0 || __builtin_add_overflow(begin[i], extents[i], &end)) {
-        return NoPlan(place_->name(), "has a place of operand " + std::to_string(operand) + " that there is not");
+        return NoPlan(name, "has a place of operand " + std::to_string(operand) + " that there is not");
       }
       spread.dims[i] = std::max(spread.dims[i], end);
     }
   }
-  if (spread.parts.size() == 1) return OkStatus();  // all have it
-  spread.size_bytes = ElementBytes(arg);
-  if (spread.size_bytes == 0)
-    return NoPlan(place_->name(), "spreads " + ShapeString(arg) + ", elements of less than a byte");
+  const bool all_have_it = spread.parts.size() == 1;
+  if (!all_have_it && spread.size_bytes == 0)
+    return NoPlan(name, "spreads " + ShapeString(arg) + ", elements of less than a byte");
   for (const int64_t extent : spread.dims) {
-    if (__builtin_mul_overflow(spread.size_bytes, static_cast<uint64_t>(extent), &spread.size_bytes)) {
-      return NoPlan(place_->name(), "makes operand " + std::to_string(operand) + " too large");
+    if (__builtin_mul_overflow(spread.size_bytes, static_cast<uint64_t>(extent), &spread.size_bytes) ||
+        spread.size_bytes > kMostBytes) {
+      return NoPlan(name, "makes operand " + std::to_string(operand) + " too large");
     }
   }
-  if (__builtin_add_overflow(total_bytes_, Aligned(spread.size_bytes), &total_bytes_)) {
-    return NoPlan(place_->name(), "makes the operands too large");
+  if (!FillWhole(spread.parts, extents, spread.dims)) {
+    return NoPlan(name, "leaves gaps in operand " + std::to_string(operand) + ", or its parts overlap");
   }
+  if (all_have_it) return OkStatus();
+  total_bytes_ += Aligned(spread.size_bytes);  // of two numbers that are not large
+  if (total_bytes_ > kMostBytes) return NoPlan(name, "makes the operands too large");
   spread_.push_back(std::move(spread));
   return OkStatus();
 }
 
 Status Gathering::Plan(std::span<const callout_buffer> args) const {
+  spread_.clear();  // there is something if memory ran out the last time
+  total_bytes_ = 0;
   if (shards_.empty()) return OkStatus();
   size_t width = 0;
   for (const callout_buffer& arg : args) width += arg.rank;
