@@ -4,10 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <filesystem>
 
 #include "callout/c_api.h"
 #include "callout/pjrt/executable.h"
+#include "executables/compile_request.h"
 #include "testing/c_api_fixture.h"
 #include "testing/cpu_client_fixture.h"
 #include "testing/host_programs.h"
@@ -124,6 +133,105 @@ TEST_F(CompileProcessTest, ItIsKilledWhenItsTimeIsOver) {
   CompileOptions options = InProcess({"/bin/sh", "-c", "exec tail -f /dev/null"});
   options.process.timeout = std::chrono::milliseconds(20);
   EXPECT_THAT(Compile(testdata::Chain({"f"}), options), StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("in time")));
+}
+
+TEST_F(CompileProcessTest, AProcessThatClosesItsOutputAndRunsOnIsKilledWhenItsTimeIsOver) {
+  CompileOptions options = InProcess({"/bin/sh", "-c", "exec tail -f /dev/null < /dev/null > /dev/null"});
+  options.process.timeout = std::chrono::milliseconds(20);
+  EXPECT_THAT(Compile(testdata::Chain({"f"}), options), StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("in time")));
+}
+
+TEST_F(CompileProcessTest, AWrapperMayFork) {
+  CompileOptions options = InProcess({"/bin/sh", "-c", "'" CALLOUT_COMMAND "' compile-request; exit $?"});
+  options.loaded_host_callbacks = {Adding(10)};
+  const auto executable = Compile(testdata::Chain({"f"}), options);
+  ASSERT_THAT(executable, IsOk());
+  EXPECT_THAT(RunsAs(*executable, 11), IsOk());
+}
+
+TEST_F(CompileProcessTest, ItsOwnProcessesAreNotWaitedForAndEndWithIt) {
+  int ends[2];  // the write end is theirs too
+  ASSERT_EQ(pipe(ends), 0);
+  CompileOptions options =
+      InProcess({"/bin/sh", "-c", "tail -f /dev/null & exec '" CALLOUT_COMMAND "' compile-request"});
+  options.process.timeout = std::chrono::minutes(1);
+  options.loaded_host_callbacks = {Adding(10)};
+  const auto executable = Compile(testdata::Chain({"f"}), options);
+  close(ends[1]);
+  ASSERT_THAT(executable, IsOk());
+  EXPECT_THAT(RunsAs(*executable, 11), IsOk());
+  pollfd one = {ends[0], POLLIN, 0};
+  EXPECT_EQ(poll(&one, 1, 60'000), 1) << "somebody still has the write end";
+  close(ends[0]);
+}
+
+TEST_F(CompileProcessTest, AProcessMayWriteMuchBeforeItReads) {
+  CompileOptions options = InProcess({"/bin/sh", "-c", "head -c 4000000 /dev/zero; cat > /dev/null; exit 3"});
+  options.process.timeout = std::chrono::seconds(20);
+  Program program{testdata::Chain({"f"}) + std::string(4 << 20, ' ')};  // more than a socket takes
+  EXPECT_THAT(Compiler(client_).Compile(program, options),
+              StatusIs(StatusCode::kInternal, HasSubstr("did not answer")));
+}
+
+TEST_F(CompileProcessTest, ItsSignalsAreNeitherIgnoredNorBlocked) {
+  const auto old = std::signal(SIGUSR1, SIG_IGN);
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR2);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  const auto looking = InProcess(
+      {"/usr/bin/awk", "/^Sig(Ign|Blk):/ && $2 !~ /0000$/ { bad = 1 } END { exit bad ? 8 : 7 }", "/proc/self/status"});
+  EXPECT_THAT(Compile(testdata::Chain({"f"}), looking), StatusIs(StatusCode::kInternal, HasSubstr("exit code 7")));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  std::signal(SIGUSR1, old);
+}
+
+// Its exit code, with `input` and `output` as its standard ones, and no standard error.
+int Answer(int input, int output) {
+  const pid_t id = fork();
+  if (id == 0) {
+    dup2(input, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    close(STDERR_FILENO);
+    _exit(AnswerCompileRequest());
+  }
+  close(output);
+  int state = 0;
+  waitpid(id, &state, 0);
+  return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+}
+
+TEST(AnswerCompileRequestTest, ItNeedsNoStandardError) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  EXPECT_EQ(Answer(open("/dev/null", O_RDONLY | O_CLOEXEC), ends[1]), 0);
+  char said[256] = {};
+  EXPECT_GT(read(ends[0], said, sizeof(said)), 0);
+  EXPECT_THAT(std::string(said, sizeof(said)), HasSubstr("this is no message"));
+  close(ends[0]);
+}
+
+TEST(AnswerCompileRequestTest, ItEndsWithWhoAsked) {
+  std::string folder = ::testing::TempDir() + "callout_process_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  internal::CompileRequest request;
+  request.plugin = folder + "/plugin.so";
+  ASSERT_EQ(mkfifo(request.plugin.c_str(), 0600), 0);  // nobody ever writes to it: to load it takes for ever
+  int sockets[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+  const std::string asked = request.Write();
+  ASSERT_EQ(write(sockets[0], asked.data(), asked.size()), static_cast<ssize_t>(asked.size()));
+  const pid_t other = fork();  // stands for a wrapper that lives on
+  if (other == 0) {
+    close(sockets[0]);
+    _exit(Answer(sockets[1], sockets[1]));
+  }
+  close(sockets[1]);
+  close(sockets[0]);
+  int state = 0;
+  waitpid(other, &state, 0);
+  EXPECT_EQ(WEXITSTATUS(state), 2);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

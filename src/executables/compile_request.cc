@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executables/compile_request.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "encoding/wire.h"
@@ -21,7 +23,6 @@ struct OfRequest {
   static constexpr int kDevices = 8;
   static constexpr int kCode = 9;
   static constexpr int kHandler = 10;
-  static constexpr int kAsker = 11;
 };
 struct OfValue {
   static constexpr int kName = 1;
@@ -37,6 +38,8 @@ struct OfAnswer {
   static constexpr int kErrorCode = 2;
   static constexpr int kErrorText = 3;
 };
+
+constexpr std::string_view kAnswerMagic = "callout:";  // then 64 bits: how many bytes follow
 
 Status NoMessage() { return InvalidArgument("callout: this is no message of a process that compiles"); }
 
@@ -91,7 +94,6 @@ std::string CompileRequest::Write() const {
     writer.AddMessage(OfRequest::kXlaOption, WriteValue(name, value));
   writer.AddNumber(OfRequest::kDevices, Bits(num_devices));
   for (const std::string& handler : handlers) writer.AddMessage(OfRequest::kHandler, handler);
-  writer.AddNumber(OfRequest::kAsker, Bits(asker));
   writer.AddMessage(OfRequest::kCode, code);
   return writer.bytes();
 }
@@ -109,7 +111,6 @@ Result<CompileRequest> CompileRequest::Read(std::string_view bytes) {
     if (field->number == OfRequest::kDevices) request.num_devices = number;
     if (field->number == OfRequest::kCode) request.code = field->bytes;
     if (field->number == OfRequest::kHandler) request.handlers.emplace_back(field->bytes);
-    if (field->number == OfRequest::kAsker) request.asker = static_cast<int64_t>(field->value);
     if (field->number == OfRequest::kClientValue)
       CALLOUT_RETURN_IF_ERROR(ReadValue(field->bytes, request.client.values));
     if (field->number == OfRequest::kXlaOption)
@@ -127,10 +128,26 @@ std::string WriteCompileAnswer(const Result<std::string>& answer) {
     writer.AddNumber(OfAnswer::kErrorCode, static_cast<uint64_t>(answer.status().code()));
     writer.AddMessage(OfAnswer::kErrorText, answer.status().message());
   }
-  return writer.bytes();
+  const uint64_t size = writer.bytes().size();
+  std::string bytes(kAnswerMagic);
+  bytes.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  return bytes + writer.bytes();
+}
+
+AnswerState FindCompileAnswer(std::string_view bytes) {
+  const size_t common = std::min(bytes.size(), kAnswerMagic.size());
+  if (bytes.substr(0, common) != kAnswerMagic.substr(0, common)) return AnswerState::kOther;
+  uint64_t size = 0;
+  if (bytes.size() < kAnswerMagic.size() + sizeof(size)) return AnswerState::kPartial;
+  std::memcpy(&size, bytes.data() + kAnswerMagic.size(), sizeof(size));
+  const size_t left = bytes.size() - kAnswerMagic.size() - sizeof(size);
+  if (left > size) return AnswerState::kOther;
+  return left == size ? AnswerState::kWhole : AnswerState::kPartial;
 }
 
 Result<std::string> ReadCompileAnswer(std::string_view bytes) {
+  if (FindCompileAnswer(bytes) != AnswerState::kWhole) return NoMessage();
+  bytes.remove_prefix(kAnswerMagic.size() + sizeof(uint64_t));
   std::string executable, text;
   StatusCode code = StatusCode::kOk;
   WireReader reader(bytes);

@@ -20,15 +20,17 @@ struct CompileRequest {
   std::string code;              ///< StableHLO.
   /// Functions of XLA FFI that the asking process has, which need not be there to compile.
   std::vector<std::string> handlers;
-  int64_t asker = 0;  ///< The asking process.
 
   std::string Write() const;
   /// InvalidArgument for what Write did not write.
   static Result<CompileRequest> Read(std::string_view bytes);
 };
 
-/// An executable's bytes, or an error.
+/// An executable's bytes, or an error. It says how long it is: other processes may keep the socket open.
 std::string WriteCompileAnswer(const Result<std::string>& answer);
+enum class AnswerState { kPartial, kWhole, kOther };
+/// Whether `bytes` begin with an answer, or may once there are more. kOther: WriteCompileAnswer did not write them.
+AnswerState FindCompileAnswer(std::string_view bytes);
 /// The answer. InvalidArgument for what WriteCompileAnswer did not write.
 Result<std::string> ReadCompileAnswer(std::string_view bytes);
 

@@ -25,7 +25,6 @@ TEST(CompileRequestTest, IsReadAsItWasWritten) {
   request.num_devices = 3;
   request.code = std::string("ML\xefR\0code", 9);
   request.handlers = {"one", "two"};
-  request.asker = 1234;
   const auto read = CompileRequest::Read(request.Write());
   ASSERT_THAT(read, IsOk());
   EXPECT_EQ(read->plugin, "p.so");
@@ -38,12 +37,21 @@ TEST(CompileRequestTest, IsReadAsItWasWritten) {
   EXPECT_EQ(read->num_devices, 3);
   EXPECT_EQ(read->code, request.code);
   EXPECT_THAT(read->handlers, ElementsAre("one", "two"));
-  EXPECT_EQ(read->asker, 1234);
 }
 
 TEST(CompileRequestTest, AnswersAreBytesOrErrors) {
   EXPECT_THAT(ReadCompileAnswer(WriteCompileAnswer(std::string("bytes"))), IsOkAndHolds("bytes"));
   EXPECT_THAT(ReadCompileAnswer(WriteCompileAnswer(NotFound("no f"))), StatusIs(StatusCode::kNotFound, "no f"));
+}
+
+TEST(CompileRequestTest, AnAnswerIsWholeAtItsLastByte) {
+  const std::string answer = WriteCompileAnswer(std::string("bytes"));
+  for (size_t size = 0; size < answer.size(); ++size) {
+    EXPECT_EQ(FindCompileAnswer(answer.substr(0, size)), AnswerState::kPartial) << size;
+  }
+  EXPECT_EQ(FindCompileAnswer(answer), AnswerState::kWhole);
+  EXPECT_EQ(FindCompileAnswer(answer + "more"), AnswerState::kOther);
+  EXPECT_EQ(FindCompileAnswer("a warning"), AnswerState::kOther);
 }
 
 TEST(CompileRequestTest, OtherBytesAreRefused) {
