@@ -151,9 +151,11 @@ def _known_site(tree: PyTreeDef, **told: Any) -> Site:
     return make_site(names=leaf_names(jax.tree.unflatten(tree, [0] * tree.num_leaves)), **told)
 
 
-@functools.lru_cache(maxsize=1024)
 def _is_of_containers(tree: PyTreeDef) -> bool:
-    """True if equal trees call their leaves the same: no class of the user's is in it, nor the keys 1 and True."""
+    """True if equal trees call their leaves the same: no class of the user's is in it, nor the keys 1 and True.
+
+    Not cached: a cache would compare what the user's classes hold, which may be arrays, and keep it alive.
+    """
     node = tree.node_data()
     if node is None:
         return True

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import types
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -71,22 +70,23 @@ def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
     return flatten
 
 
-@functools.lru_cache(maxsize=1024)
+# None of these is cached: a cache would compare what the user's classes hold, which may be arrays, and keep it alive.
+
+
 def is_flat_call(in_tree: PyTreeDef) -> bool:
     """True if the leaves are the positional arguments."""
-    return bool(in_tree == jax.tree.structure(((0,) * in_tree.num_leaves, {})))
+    count = in_tree.num_leaves
+    return bool(in_tree.num_nodes == count + 3 and in_tree == jax.tree.structure(((0,) * count, {})))
 
 
-@functools.lru_cache(maxsize=1024)
 def is_leaf(tree: PyTreeDef) -> bool:
     """True for a single leaf, in nothing."""
-    return bool(tree == jax.tree.structure(0))
+    return bool(tree.num_leaves == 1 and tree.num_nodes == 1)
 
 
-@functools.lru_cache(maxsize=1024)
 def is_single_result(out_tree: PyTreeDef) -> bool:
     """True if one array or nothing is expected."""
-    return bool(out_tree.num_leaves == 0 or out_tree == jax.tree.structure(0))
+    return bool(out_tree.num_leaves == 0) or is_leaf(out_tree)
 
 
 @dataclasses.dataclass(frozen=True)
