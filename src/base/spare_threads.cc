@@ -3,9 +3,11 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -57,11 +59,21 @@ class SpareThreads {
   std::deque<std::function<void()>> tasks_ CALLOUT_GUARDED_BY(mutex_);
 };
 
+// Leaked: its threads may outlive static destruction. Null until a task comes, and in a forked child, which has none of
+// its parent's threads: their tasks are done in the parent, and their lock may be held.
+std::atomic<SpareThreads*> current{nullptr};
+
+SpareThreads& Current() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { current.store(nullptr); });
+  (void)registered;
+  SpareThreads* threads = current.load();
+  if (threads != nullptr) return *threads;
+  auto made = std::make_unique<SpareThreads>();
+  return current.compare_exchange_strong(threads, made.get()) ? *made.release() : *threads;
+}
+
 }  // namespace
 
-void RunOnSpareThread(std::function<void()> task) {
-  static SpareThreads* const threads = new SpareThreads;  // leaked: its threads may outlive static destruction
-  threads->Run(std::move(task));
-}
+void RunOnSpareThread(std::function<void()> task) { Current().Run(std::move(task)); }
 
 }  // namespace callout::internal

@@ -10,7 +10,8 @@
 namespace callout::internal {
 
 /// Has `task` run at once, on a thread that has nothing else to do: one that ended a task in the last seconds, or a new
-/// one. `task` must not throw. std::system_error if there can be no more threads. Thread-safe.
+/// one. `task` must not throw. std::system_error if there can be no more threads. Thread-safe, also in a
+/// forked child, which has threads of its own.
 CALLOUT_EXPORT void RunOnSpareThread(std::function<void()> task);
 
 }  // namespace callout::internal

@@ -2,6 +2,8 @@
 #include "base/spare_threads.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <latch>
 #include <memory>
@@ -33,6 +35,27 @@ TEST(SpareThreadsTest, WhatATaskHoldsIsReleasedWhenItIsDone) {
   std::latch gone(1);
   RunOnSpareThread([held = std::make_shared<Held>(gone)] {});
   gone.wait();
+}
+
+// The child counts none of its parent's idle threads.
+TEST(SpareThreadsTest, TasksRunInAForkedChild) {
+  auto parked = std::make_shared<std::latch>(1);
+  RunOnSpareThread([parked] { parked->count_down(); });
+  parked->wait();
+  for (int i = 0; i < 20; ++i) {  // the thread is idle in most of them
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(20);  // a hang is a failure
+      auto done = std::make_shared<std::latch>(1);
+      RunOnSpareThread([done] { done->count_down(); });
+      done->wait();
+      _exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << i;
+  }
 }
 
 }  // namespace
