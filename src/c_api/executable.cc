@@ -32,6 +32,7 @@ Result<pjrt::CompileOptions> ReadCompileOptions(const char* function, const call
                            internal::ReadValues(function, known.xla_options, known.num_xla_options));
   if (known.cache_directory != nullptr) options.cache_directory = known.cache_directory;
   if (known.process_command != nullptr) {
+    if (*known.process_command == nullptr) return InvalidArgument(std::string(function) + ": process_command is empty");
     for (const char* const* word = known.process_command; *word != nullptr; ++word) {
       options.process.command.emplace_back(*word);
     }

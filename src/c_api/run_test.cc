@@ -187,6 +187,10 @@ TEST_F(CApiRunTest, OptionsOfACompilationAreChecked) {
   options.num_callbacks = 0;
   options.num_assigned = 1;
   EXPECT_THAT(compile(), StatusIs(StatusCode::kInvalidArgument, "device_assignment is null"));
+  options.num_assigned = 0;
+  const char* const no_words[] = {nullptr};
+  options.process_command = no_words;
+  EXPECT_THAT(compile(), StatusIs(StatusCode::kInvalidArgument, "callout_compile: process_command is empty"));
   callout_program_destroy(program);
 }
 

@@ -43,6 +43,8 @@ Status Check(const DLManagedTensorVersioned* managed) {
                    "; it must be in the host's");
   }
   if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr)) return Refused("without a shape");
+  const std::span<const int64_t> dims(tensor.shape, static_cast<size_t>(tensor.ndim));
+  if (tensor.data == nullptr && std::ranges::find(dims, 0) == dims.end()) return Refused("without its elements");
   if (!IsRowMajor(tensor)) return Refused("that is not dense and row-major");
   return OkStatus();
 }
