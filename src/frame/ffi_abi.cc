@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/plugin_thread.h"
 #include "base/thread_annotations.h"
 #include "callout/dtype.h"
 
@@ -65,7 +66,10 @@ Runtime g_runtimes[kMaxRuntimes];
 std::atomic<int> g_num_runtimes{0};
 Mutex g_runtimes_mutex;
 
-void DeleteState(void* state) { delete static_cast<SiteState*>(state); }
+void DeleteState(void* state) {
+  const PluginThreadScope scope;  // a callback may have the client
+  delete static_cast<SiteState*>(state);
+}
 XLA_FFI_TypeInfo g_type_info = {XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, &DeleteState};
 
 Runtime* FindRuntime(const XLA_FFI_Api* api) {

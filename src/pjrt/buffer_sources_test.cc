@@ -7,10 +7,13 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <future>
 
 #include "callout/pjrt/executable.h"
 #include "frame/dlpack_abi.h"
 #include "testing/cpu_client_fixture.h"
+#include "testing/host_programs.h"
+#include "testing/spin.h"
 #include "testing/status_matchers.h"
 
 namespace callout::pjrt {
@@ -195,8 +198,49 @@ TEST_F(BufferSourcesTest, OtherTensorsThanDenseOnesOfTheHostAreRefused) {
   refuse([](auto& managed) { managed.tensor.strides[0] = 1; }, "row-major");
   refuse([](auto& managed) { managed.tensor.shape[0] = -2; }, "");
   refuse([](auto& managed) { managed.tensor.shape = nullptr; }, "without a shape");
+  refuse([](auto& managed) { managed.tensor.data = nullptr; }, "without its elements");
   EXPECT_THAT(Buffer::FromDLPack(client_, device(), nullptr),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("null")));
+}
+
+TEST_F(BufferSourcesTest, TensorsWithoutElementsNeedNoMemory) {
+  Foreign foreign;
+  foreign.managed.tensor.shape[0] = 0;
+  foreign.managed.tensor.data = nullptr;
+  const auto buffer = Buffer::FromDLPack(client_, device(), &foreign.managed);
+  ASSERT_THAT(buffer, IsOk());
+  EXPECT_THAT(buffer->ToVector<float>(), IsOkAndHolds(::testing::IsEmpty()));
+}
+
+// The run is the last to have the client, and ends on a thread of the plugin's, which the client's end waits for.
+TEST_F(BufferSourcesTest, ClientsEndAfterARunThatReadsATensorOfTheirOwn) {
+  client_ = nullptr;
+  const int64_t clients = internal::LiveCount(internal::LiveKind::kPjrtClient);
+  std::promise<void> opened;
+  client_ = MakeClient({.concurrent_runs = 0});
+  {
+    const Compiler compiler(client_);
+    CompileOptions options;
+    options.loaded_host_callbacks = {
+        compiler
+            .MakeLoadedHostCallback(FunctionCallback("f",
+                                                     [met = opened.get_future().share()](const Call&) {
+                                                       met.wait();
+                                                       return OkStatus();
+                                                     }))
+            .value()};
+    const LoadedExecutable executable = compiler.Compile({testdata::ProductThenCall("f", 128)}, options).value();
+    const std::vector<int64_t> dims = {128, 128};
+    DLManagedTensorVersioned* const managed =
+        Buffer::FromHost(client_, device(), dims, std::vector<float>(size_t{128} * 128))->ToDLPack().value();
+    const Buffer x = Buffer::FromDLPack(client_, device(), managed).value();
+    const std::vector<const Buffer*> arguments = {&x};
+    ASSERT_THAT(executable.Execute({&arguments, 1}), IsOk());
+  }
+  client_ = nullptr;
+  EXPECT_EQ(internal::LiveCount(internal::LiveKind::kPjrtClient), clients + 1);
+  opened.set_value();
+  internal::SpinUntil([&] { return internal::LiveCount(internal::LiveKind::kPjrtClient) == clients; });
 }
 
 TEST_F(BufferSourcesTest, TensorsOfOthersAreDeletedOnce) {

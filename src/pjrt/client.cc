@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callout/pjrt/client.h"
 
+#include <exception>
+#include <string>
 #include <utility>
 
 #include "base/live_count.h"
+#include "base/log.h"
+#include "base/plugin_thread.h"
+#include "base/spare_threads.h"
 #include "pjrt/pjrt_abi.h"
 #include "pjrt/runners.h"
 #include "pjrt/topology.h"
@@ -21,7 +26,21 @@ Result<std::shared_ptr<const Client>> Client::Create(std::shared_ptr<const Plugi
                            std::to_string(options.concurrent_runs));
   }
   CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Make(std::move(plugin), options, /*is_counted=*/true));
-  return std::shared_ptr<const Client>(std::move(client));
+  return std::shared_ptr<const Client>(client.release(), &End);
+}
+
+// A plugin joins its threads when its client ends, so none of them may be the one that ends it.
+void Client::End(const Client* client) {
+  if (!internal::PluginThreadScope::IsIn()) {
+    delete client;
+    return;
+  }
+  try {
+    internal::RunOnSpareThread([client] { delete client; });
+  } catch (const std::exception& error) {
+    internal::Log(internal::LogLevel::kWarning,
+                  std::string("callout: a client stays, for want of a thread: ") + error.what());
+  }
 }
 
 Client::Client(std::shared_ptr<const Plugin> plugin, ClientOptions options, bool is_counted)

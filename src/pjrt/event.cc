@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <utility>
 
+#include "base/plugin_thread.h"
 #include "base/thread_annotations.h"
 #include "pjrt/pjrt_abi.h"
 
@@ -27,6 +28,7 @@ struct Listener {
 };
 
 void Notify(PJRT_Error* error, void* user_arg) {
+  const internal::PluginThreadScope scope;  // the listener may have the client
   const std::unique_ptr<Listener> listener(static_cast<Listener*>(user_arg));
   listener->callback(listener->api->Take(error));
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/plugin_thread.h"
 #include "callbacks/invoke.h"
 #include "callbacks/run_context.h"
 
@@ -216,6 +217,7 @@ Status HostTransferContext::StartTransfer(size_t result, PJRT_CopyToDeviceStream
 }
 
 void HostTransferContext::TransferIsDone(PJRT_Error* error, void* user_arg) {
+  const PluginThreadScope scope;
   const std::unique_ptr<Transfer> transfer(static_cast<Transfer*>(user_arg));
   HostTransferContext& context = *transfer->context;
   Status status = context.api_.Take(error);

@@ -3,6 +3,7 @@
 // A plugin at work: its devices.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -57,8 +58,8 @@ struct ClientOptions {
   int concurrent_runs = 32;
 };
 
-/// Everything made with a client keeps it alive. Destroyed with the last of them, which waits for running programs.
-/// Thread-safe.
+/// Everything made with a client keeps it alive. Destroyed with the last of them, which waits for running programs; on
+/// a thread of its own if a plugin's thread drops the last. Thread-safe.
 class CALLOUT_EXPORT Client {
  public:
   /// Errors: InvalidArgument for concurrent_runs below 0 or above 4096; the plugin's own.
@@ -81,6 +82,11 @@ class CALLOUT_EXPORT Client {
   PJRT_Client* handle() const { return handle_; }
   /// Made when they are first asked for. Null where programs need none, or the plugin cannot have them.
   internal::Runners* runners() const;
+  /// For this library's own classes: XLA:CPU orders programs over several devices by events that a launch which failed
+  /// on one of them never sets, so what is launched later would not end.
+  void MarkStuck() const { is_stuck_.store(true, std::memory_order_relaxed); }
+  /// True after MarkStuck.
+  bool is_stuck() const { return is_stuck_.load(std::memory_order_relaxed); }
 
   /// Waits for running programs.
   ~Client();
@@ -92,6 +98,7 @@ class CALLOUT_EXPORT Client {
 
   static Result<std::unique_ptr<Client>> Make(std::shared_ptr<const Plugin> plugin, ClientOptions options,
                                               bool is_counted);
+  static void End(const Client* client);
   Status Open();
   std::unique_ptr<internal::Runners> MakeRunners() const;
   Status ReadDevices();
@@ -103,6 +110,7 @@ class CALLOUT_EXPORT Client {
   PJRT_Client* handle_ = nullptr;
   std::string platform_;
   std::vector<Device> devices_;
+  mutable std::atomic<bool> is_stuck_{false};
   mutable std::once_flag runners_made_;
   mutable std::unique_ptr<internal::Runners> runners_;
 };
