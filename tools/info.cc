@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 
@@ -191,8 +193,9 @@ Status PrintContents(const pjrt::Program& program, const std::string& path) {
   PrintUses(contents.callbacks);
   PrintCustomCalls(contents.custom_calls);
   std::vector<std::string> names;
+  std::unordered_set<std::string_view> seen;
   for (const pjrt::CallbackUse& use : contents.callbacks) {
-    if (!use.is_embedded && std::ranges::find(names, use.name) == names.end()) names.push_back(use.name);
+    if (!use.is_embedded && seen.insert(use.name).second) names.push_back(use.name);
   }
   PrintNames(names);
   return OkStatus();

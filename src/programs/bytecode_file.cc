@@ -253,13 +253,13 @@ std::optional<int64_t> BytecodeFile::NumberOf(uint64_t attribute) const {
   return BitWidth(*type) <= 8 ? reader.Byte() : reader.SignedNumber();
 }
 
-std::optional<uint64_t> BytecodeFile::Entry(uint64_t attribute, std::string_view name) const {
+std::optional<uint64_t> BytecodeFile::Entry(uint64_t attribute, std::string_view name, size_t& left) const {
   int64_t code = 0;
   for (const auto& [dialect, wanted] : {std::pair(Dialect::kVhlo, int64_t{kDictionaryCode}),
                                         std::pair(Dialect::kBuiltin, int64_t{kBuiltinDictionary})}) {
     BytecodeReader reader = Open(attributes_, attribute, dialect, code);
     if (code != wanted) continue;
-    for (size_t left = std::min(reader.Count(), kMostEntries); left > 0 && reader.ok(); --left) {
+    for (size_t more = std::min(reader.Count(), kMostEntries); more > 0 && left > 0 && reader.ok(); --more, --left) {
       const uint64_t key = reader.Number(), value = reader.Number();
       if (StringOf(key) == name) return value;
     }

@@ -60,8 +60,9 @@ class BytecodeFile {
   std::optional<std::string_view> StringOf(uint64_t attribute) const;
   /// A number, nothing for other attributes.
   std::optional<int64_t> NumberOf(uint64_t attribute) const;
-  /// The value of `name` in a dictionary; nothing for other attributes and names.
-  std::optional<uint64_t> Entry(uint64_t attribute, std::string_view name) const;
+  /// The value of `name` in a dictionary; nothing for other attributes and names. Looks at `left` entries at most, and
+  /// takes those that it looked at off.
+  std::optional<uint64_t> Entry(uint64_t attribute, std::string_view name, size_t& left) const;
   /// The type that is an attribute.
   std::optional<uint64_t> TypeOf(uint64_t attribute) const;
 

@@ -16,7 +16,9 @@ using internal::BytecodeReader;
 constexpr int kDeepest = 256;  // regions in each other
 constexpr size_t kMostCalls = 1 << 16;
 constexpr size_t kMostArrays = 1 << 17;
-constexpr size_t kLongestName = 4096;  // longer than any that can be bound
+constexpr size_t kMostEntries = 1 << 22;    // looked at, of all dictionaries
+constexpr size_t kMostNameBytes = 1 << 24;  // of all calls
+constexpr size_t kLongestName = 4096;       // longer than any that can be bound
 
 Status Unreadable(const char* what) {
   return InvalidArgument(std::string("callout: the program's bytecode is damaged: ") + what);
@@ -183,6 +185,7 @@ class Walk {
     CALLOUT_ASSIGN_OR_RETURN(std::vector<ArrayType> results, Arrays(operation.results));
     std::erase_if(operands, [](const ArrayType& type) { return type.dtype == DType::kToken; });
     std::erase_if(results, [](const ArrayType& type) { return type.dtype == DType::kToken; });
+    CALLOUT_RETURN_IF_ERROR(CountName(*target));
     const bool is_jax = internal::IsJaxTarget(*target);
     if (!is_jax && !target->starts_with("callout.v")) {
       contents_.custom_calls.push_back({std::string(*target), "", std::move(operands), std::move(results)});
@@ -190,20 +193,29 @@ class Walk {
     }
     // JAX puts the dictionary where older versions of StableHLO keep it, too.
     uint64_t config = (*properties)[kConfig];
-    if (const auto moved = file_.Entry(operation.attributes, "mhlo.backend_config")) config = *moved;
+    if (const auto moved = file_.Entry(operation.attributes, "mhlo.backend_config", entries_left_)) config = *moved;
     CallbackUse use{NameOf(config, is_jax), std::string(*target), false, std::move(operands), std::move(results)};
-    use.is_embedded = file_.Entry(config, internal::kLibraryAttribute).has_value();
+    use.is_embedded = file_.Entry(config, internal::kLibraryAttribute, entries_left_).has_value();
+    if (entries_left_ == 0) return Unimplemented("callout: the program's calls have too many attributes");
+    CALLOUT_RETURN_IF_ERROR(CountName(use.name));
     contents_.callbacks.push_back(std::move(use));
     return OkStatus();
   }
 
-  std::string NameOf(uint64_t config, bool is_jax) const {
+  // Many calls may share the bytes of one name in the file.
+  Status CountName(std::string_view name) {
+    if (name.size() > name_bytes_left_) return Unimplemented("callout: the names of the program's calls are too long");
+    name_bytes_left_ -= name.size();
+    return OkStatus();
+  }
+
+  std::string NameOf(uint64_t config, bool is_jax) {
     if (is_jax) {
-      const auto index = file_.Entry(config, internal::kJaxIndexAttribute);
+      const auto index = file_.Entry(config, internal::kJaxIndexAttribute, entries_left_);
       const auto number = index ? file_.NumberOf(*index) : std::nullopt;
       return std::string(internal::kJaxNamePrefix) + (number ? std::to_string(*number) : "?");
     }
-    const auto entry = file_.Entry(config, internal::kCallbackAttribute);
+    const auto entry = file_.Entry(config, internal::kCallbackAttribute, entries_left_);
     const auto name = entry ? file_.StringOf(*entry) : std::nullopt;
     return name ? std::string(name->substr(0, kLongestName)) : "";
   }
@@ -226,6 +238,8 @@ class Walk {
   const BytecodeFile& file_;
   size_t values_left_;  // each takes a byte
   size_t arrays_left_ = kMostArrays;
+  size_t entries_left_ = kMostEntries;
+  size_t name_bytes_left_ = kMostNameBytes;
   bool has_main_ = false;
   ProgramContents contents_;
 };

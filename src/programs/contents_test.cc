@@ -116,6 +116,58 @@ TEST(ContentsTest, WhatItCannotReadIsSaid) {
   EXPECT_THAT(ReadContents(program), StatusIs(StatusCode::kUnimplemented, HasSubstr("of version 5")));
 }
 
+// A number as MLIR writes it.
+std::string Number(uint32_t number) {
+  const int bytes = number < 1 << 7 ? 1 : number < 1 << 14 ? 2 : number < 1 << 21 ? 3 : 4;
+  uint32_t rest = number << bytes | 1U << (bytes - 1);
+  std::string text;
+  for (int i = 0; i < bytes; ++i, rest >>= 8) text += static_cast<char>(rest & 0xff);
+  return text;
+}
+
+std::string Section(char id, const std::string& bytes) {
+  return id + Number(static_cast<uint32_t>(bytes.size())) + bytes;
+}
+
+std::string Repeat(size_t times, std::string_view bytes) {
+  std::string text;
+  for (size_t i = 0; i < times; ++i) text += bytes;
+  return text;
+}
+
+// Calls of one target that share their name and a dictionary, so each takes five bytes of the file.
+Program SharingCalls(size_t calls, const std::string& target, size_t entries) {
+  using namespace std::string_literals;
+  const std::string dictionary = "\x0d" + Number(static_cast<uint32_t>(entries)) + Repeat(entries, "\x07\x01");
+  const std::string strings = "\x0d\x05"s + Number(static_cast<uint32_t>(target.size() + 1)) + "\x0b\x1f\x11\x0b" +
+                              "vhlo\0func_v1\0custom_call_v1\0main\0"s + target + "\0x\0"s;
+  const std::string sizes =
+      "\x0b\x03\x01\x0b\x0b\x0b" + Number(static_cast<uint32_t>(dictionary.size() << 1 | 1)) + "\x0b\x0b\x01\x03\x0f";
+  Program program;
+  program.code = "ML\xefR\x0dh\0"s + Section(0, strings) + Section(1, "\x03\x01\x05\x01\x05\x07\x0b") +
+                 Section(3, sizes) + Section(2, "\x1d\x07\x1d\x09" + dictionary + "\x1d\x0b\x23\x01\x11\x01\x01") +
+                 Section(8, "\x05\x0b\x01\x09\x01\x01\x01\x11\x01\x05\x03\x01\x01\x01\x01\x01") +
+                 Section(4, Number(static_cast<uint32_t>(calls + 1) << 1) + "\x01\x40\x01\x01" +
+                                Repeat(calls, "\x03\x41\x01\x05\x03"));
+  return program;
+}
+
+TEST(ContentsTest, CallsMayShareTheirNamesAndAttributes) {
+  const auto contents = ReadContents(SharingCalls(2000, "callout.v1.call", 16));
+  ASSERT_THAT(contents, IsOk());
+  EXPECT_EQ(contents->callbacks.size(), 2000U);
+  const auto others = ReadContents(SharingCalls(2000, std::string(4096, 'a'), 1));
+  ASSERT_THAT(others, IsOk());
+  EXPECT_EQ(others->custom_calls.size(), 2000U);
+}
+
+TEST(ContentsTest, WhatSmallFilesCanAskForIsLimited) {
+  EXPECT_THAT(ReadContents(SharingCalls(5000, "callout.v1.call", 1024)),
+              StatusIs(StatusCode::kUnimplemented, HasSubstr("calls have too many attributes")));
+  EXPECT_THAT(ReadContents(SharingCalls(5000, std::string(4096, 'a'), 1)),
+              StatusIs(StatusCode::kUnimplemented, HasSubstr("names of the program's calls are too long")));
+}
+
 TEST(ContentsTest, ProgramsThatAreCutOffAreDamaged) {
   const Program whole = Program::FromFile(Golden("io")).value();
   Program program;
