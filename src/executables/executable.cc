@@ -25,6 +25,7 @@ Status LoadedExecutable::ReadProperties() {
   devices.executable = handle_.get();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_LoadedExecutable_AddressableDevices, devices));
   num_devices_ = devices.num_addressable_devices;
+  devices_.assign(devices.addressable_devices, devices.addressable_devices + num_devices_);
   PjrtArgs<PJRT_LoadedExecutable_GetExecutable_Args> inner;
   inner.loaded_executable = handle_.get();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_LoadedExecutable_GetExecutable, inner));
@@ -48,6 +49,34 @@ static void KeepForever(std::shared_ptr<internal::RunContext> context) {
   static auto* const kept = new std::vector<std::shared_ptr<internal::RunContext>>;  // leaked, as is meant
   internal::MutexLock lock(mutex);
   kept->push_back(std::move(context));
+}
+
+// Of a program over several devices, which must start on all of them or on none.
+Status LoadedExecutable::CheckBeforeLaunch(std::span<const std::vector<const Buffer*>> arguments) const {
+  const internal::PjrtApi& api = client()->plugin().api();
+  if (client()->is_stuck()) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "callout: a launch over several devices has failed on one of them, and the plugin would not end "
+                  "another one; make a new client");
+  }
+  for (size_t device = 0; device < num_devices_; ++device) {
+    for (size_t i = 0; i < arguments[device].size(); ++i) {
+      const Buffer& buffer = *arguments[device][i];
+      const auto refused = [&](const char* why) {
+        return InvalidArgument("callout: argument " + std::to_string(i) + " on device " + std::to_string(device) + why);
+      };
+      if (buffer.client().get() != client().get()) return refused(" is of another client than the program");
+      PjrtArgs<PJRT_Buffer_IsDeleted_Args> deleted;
+      deleted.buffer = buffer.handle();
+      CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_IsDeleted, deleted));
+      if (deleted.is_deleted) return refused(" was deleted or donated");
+      PjrtArgs<PJRT_Buffer_Device_Args> where;
+      where.buffer = buffer.handle();
+      CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_Device, where));
+      if (where.device != devices_[device]) return refused(" is on another device");
+    }
+  }
+  return OkStatus();
 }
 
 Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
@@ -79,6 +108,7 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
     CALLOUT_RETURN_IF_ERROR(argument_types_->CheckDonated(options.donated_inputs, num_args, *this));
   }
   if (is_elsewhere) CALLOUT_RETURN_IF_ERROR(BorrowArguments(arguments, launch));
+  if (num_devices_ > 1) CALLOUT_RETURN_IF_ERROR(CheckBeforeLaunch(arguments));
   size_t num_kept = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(num_args); ++i) {
     const auto& donated = options.donated_inputs;
@@ -103,7 +133,10 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
   args.device_complete_events = launch.events.data();
   if (launch.runner) args.execute_device = launch.runner.device();
   if (Status status = CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_Execute, args); !status.ok()) {
-    if (num_devices_ > 1 && launch.context != nullptr) KeepForever(std::move(launch.context));
+    if (num_devices_ > 1) {
+      if (client()->platform() == "cpu") client()->MarkStuck();
+      if (launch.context != nullptr) KeepForever(std::move(launch.context));
+    }
     return status;
   }
   if (launch.borrowed.empty()) return OkStatus();

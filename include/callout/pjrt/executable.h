@@ -94,8 +94,10 @@ class CALLOUT_EXPORT LoadedExecutable {
  public:
   /// Starts it. `arguments`: per device of the program. May return before it is done. Errors: InvalidArgument for
   /// another number of devices, and for arguments of other types (of a program for several shapes: with those that
-  /// there are) or of another client; the callback's or the plugin's own. Blocks until the arguments are there where
-  /// the program runs on a runner, see ClientOptions::concurrent_runs.
+  /// there are) or of another client, and over several devices for those that were deleted or are on another device;
+  /// FailedPrecondition over several devices of XLA:CPU after such a launch failed halfway (docs/host.md); the
+  /// callback's or the plugin's own. Blocks until the arguments are there where the program runs on a runner, see
+  /// ClientOptions::concurrent_runs.
   Result<Execution> Execute(std::span<const std::vector<const Buffer*>> arguments,
                             const ExecuteOptions& options = {}) const;
   /// On one device, waited for. DeadlineExceeded after ExecuteOptions::timeout, which a program that XLA:CPU runs on
@@ -153,6 +155,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   bool RunsOnCaller() const;
   Result<std::string> ReadHloModule() const;
   Result<std::vector<Buffer>> RunFor(const std::vector<const Buffer*>& arguments, const ExecuteOptions& options) const;
+  Status CheckBeforeLaunch(std::span<const std::vector<const Buffer*>> arguments) const;
   bool IsElsewhere(const Buffer& buffer, const Launch& launch) const;
   Status BorrowArguments(std::span<const std::vector<const Buffer*>> arguments, Launch& launch) const;
   Status DeleteDonated(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
@@ -166,6 +169,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   Handle<PJRT_Executable> executable_;
   std::string name_;
   size_t num_devices_ = 0;
+  std::vector<PJRT_Device*> devices_;
   size_t num_outputs_ = 0;
   std::vector<std::string> callback_names_;
   std::shared_ptr<const internal::HostTransferProgram> transfers_;  // null: none
