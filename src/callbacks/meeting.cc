@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -58,7 +57,7 @@ void Meeting::Tell(std::vector<Waiting> waiting) {
     };
     try {
       RunOnSpareThread(tell);
-    } catch (const std::system_error&) {  // no more threads: late, but told
+    } catch (...) {  // no more threads, or no memory: late, but told
       tell();
     }
   }
@@ -111,7 +110,13 @@ bool Meeting::CallLater(std::function<void(const Status&)> told) {
     if (over_.load(std::memory_order_relaxed)) return false;
     waiting_.push_back(std::move(one));
   }
-  if (const std::optional<Status> failed = WaitingRoom::Get().Enter(shared_from_this())) (void)GiveUp(*failed);
+  std::optional<Status> failed;
+  try {
+    failed = WaitingRoom::Get().Enter(shared_from_this());
+  } catch (...) {  // nobody looks after it; `told` will be called all the same
+    return true;
+  }
+  if (failed) (void)GiveUp(*failed);
   return true;
 }
 

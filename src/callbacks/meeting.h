@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where the devices of a program meet for a call that is made once for all of them. Each lays down its buffers; the
-// last one that comes makes the call, with what all have brought, and fills the results of all. Nobody has to wait on a
-// thread: in a program with several calls at once, devices come to them in different orders, on threads that others
-// need.
+// last one that comes makes the call, with what all have brought, and fills the results of all. Nobody waits here on a
+// thread of XLA's: in a program with several calls at once, devices come to them in different orders, on threads that
+// others need. XLA itself holds a thread for each program that it has begun, so many programs ahead still hang.
 #pragma once
 
 #include <atomic>

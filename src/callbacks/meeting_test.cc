@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "callbacks/in_flight.h"
+#include "callbacks/run_context.h"
 #include "callbacks/waiting_room.h"
 #include "testing/log_capture.h"
 #include "testing/status_matchers.h"
@@ -183,6 +184,34 @@ TEST_F(MeetingTest, NobodyIsGivenUpWhileADeviceOfTheRunIsInACallback) {
   ASSERT_TRUE(last.is_last);
   last.meeting->End(OkStatus());
   EXPECT_THAT(waits.get(), IsOk());
+}
+
+TEST_F(MeetingTest, TimeBeginsAgainWhenADeviceOfTheRunLeavesItsCallback) {
+  constexpr auto kLimit = std::chrono::milliseconds(400);
+  WaitingRoom::Get().SetLimit(kLimit);
+  const auto place = NewPlace(2);
+  const int64_t given = NewRun();
+  const RunContext run(nullptr, static_cast<int32_t>(given));  // callbacks see another number than handlers
+  std::future<Status> waits;
+  std::chrono::steady_clock::time_point left;
+  {
+    const InFlightScope in_callback(Activity::kCall, 1, 1, given);
+    waits = OutcomeOf(Join(*place, 0, run.launch_id()));
+    // Is given up when the first one would have been.
+    EXPECT_THAT(OutcomeOf(Join(*place, 0, NewRun())).get(), StatusIs(StatusCode::kDeadlineExceeded, ""));
+    left = std::chrono::steady_clock::now();
+  }
+  EXPECT_THAT(waits.get(), StatusIs(StatusCode::kDeadlineExceeded, ""));
+  // The look that gave up the other saw this one in its callback. Without that, the next one, an eighth later, ends it.
+  EXPECT_GE(std::chrono::steady_clock::now() - left, kLimit / 4);
+}
+
+TEST_F(MeetingTest, ManyFailedRunsAreRememberedAndForgottenInTime) {
+  std::vector<int64_t> runs(200);
+  for (int64_t& run : runs) WaitingRoom::Get().NoteFailure(run = NewRun(), InvalidArgument("gone"));
+  for (const int64_t run : runs) EXPECT_TRUE(WaitingRoom::Get().FindFailure(run).has_value());
+  WaitingRoom::Get().SetLimit(std::chrono::seconds(40), std::chrono::milliseconds(0));
+  while (WaitingRoom::Get().FindFailure(runs.back()).has_value()) std::this_thread::yield();
 }
 
 TEST_F(MeetingTest, ProgramGoesOnWithTheFloatingPointModesThatItHad) {

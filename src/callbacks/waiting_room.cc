@@ -2,9 +2,9 @@
 #include "callbacks/waiting_room.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +14,7 @@
 #include "base/spare_threads.h"
 #include "base/thread_annotations.h"
 #include "callbacks/in_flight.h"
+#include "callbacks/run_context.h"
 
 namespace callout::internal {
 namespace {
@@ -21,11 +22,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr size_t kFailures = 64;
+constexpr size_t kMostFailures = 1024;
 constexpr int kIdleLooks = 8;  // then nobody watches until somebody comes
 
-bool IsBusy(int64_t run_id) {
-  const std::vector<InFlight> readings = ReadInFlight();
+bool IsBusy(const std::vector<InFlight>& readings, int64_t launch_id) {
+  const int64_t run_id = FindRun(launch_id).id;  // as callbacks see it
   return std::any_of(readings.begin(), readings.end(),
                      [run_id](const InFlight& reading) { return reading.run_id == run_id; });
 }
@@ -40,24 +41,29 @@ struct WaitingRoom::State {
   struct Failure {
     int64_t run_id = 0;
     Status status;
+    steady_clock::time_point when;
   };
   struct Waiter {
     std::shared_ptr<Meeting> meeting;
+    steady_clock::time_point since;  // or when a device of the run was last seen in a callback
     bool reported = false;
   };
 
   ForkMutex mutex;
   std::condition_variable_any changed;
   std::vector<Waiter> waiters CALLOUT_GUARDED_BY(mutex);
-  std::array<Failure, kFailures> failures CALLOUT_GUARDED_BY(mutex);
-  size_t num_failures CALLOUT_GUARDED_BY(mutex) = 0;
+  std::deque<Failure> failures CALLOUT_GUARDED_BY(mutex);  // the oldest first
   std::atomic<bool> has_failures{false};  // relaxed: a device that does not see it yet waits, and hears of it in Enter
   milliseconds limit CALLOUT_GUARDED_BY(mutex) = milliseconds(40'000);
+  milliseconds memory CALLOUT_GUARDED_BY(mutex) = kFailureMemory;
   bool watched CALLOUT_GUARDED_BY(mutex) = false;
   int idle_looks CALLOUT_GUARDED_BY(mutex) = 0;
 
   std::optional<Status> Find(int64_t run_id) CALLOUT_REQUIRES(mutex) {
     if (run_id == 0) return std::nullopt;
+    const auto oldest = steady_clock::now() - memory;
+    while (!failures.empty() && failures.front().when < oldest) failures.pop_front();
+    has_failures.store(!failures.empty(), std::memory_order_relaxed);
     for (const Failure& failure : failures) {
       if (failure.run_id == run_id) return failure.status;
     }
@@ -80,10 +86,17 @@ std::optional<Status> WaitingRoom::Enter(std::shared_ptr<Meeting> meeting) {
     if (meeting->is_over()) return std::nullopt;  // and has left, or is about to find nothing
     const auto known = [&](const State::Waiter& waiter) { return waiter.meeting == meeting; };
     if (std::any_of(state_->waiters.begin(), state_->waiters.end(), known)) return std::nullopt;
-    state_->waiters.push_back({std::move(meeting)});
+    const auto since = meeting->since();
+    state_->waiters.push_back({std::move(meeting), since});
     watch = !std::exchange(state_->watched, true);
   }
-  if (watch) RunOnSpareThread([this] { Watch(); });
+  if (!watch) return std::nullopt;
+  try {
+    RunOnSpareThread([this] { Watch(); });
+  } catch (...) {  // no more threads, or no memory: whoever comes next tries again
+    MutexLock lock(state_->mutex);
+    state_->watched = false;
+  }
   return std::nullopt;
 }
 
@@ -99,7 +112,8 @@ void WaitingRoom::NoteFailure(int64_t run_id, const Status& failure) {
   {
     MutexLock lock(state_->mutex);
     if (state_->Find(run_id)) return;  // the first counts
-    state_->failures[state_->num_failures++ % kFailures] = {run_id, heard};
+    if (state_->failures.size() == kMostFailures) state_->failures.pop_front();
+    state_->failures.push_back({run_id, heard, steady_clock::now()});
     state_->has_failures.store(true, std::memory_order_relaxed);
     for (const State::Waiter& waiter : state_->waiters) {
       if (waiter.meeting->run_id() == run_id) ended.push_back(waiter.meeting);
@@ -115,9 +129,10 @@ std::optional<Status> WaitingRoom::FindFailure(int64_t run_id) {
   return state_->Find(run_id);
 }
 
-void WaitingRoom::SetLimit(milliseconds limit) {
+void WaitingRoom::SetLimit(milliseconds limit, milliseconds memory) {
   MutexLock lock(state_->mutex);
   state_->limit = limit;
+  state_->memory = memory;
   state_->changed.notify_all();
 }
 
@@ -135,8 +150,11 @@ bool WaitingRoom::WatchOnce() {
     limit = state_->limit;
     state_->idle_looks = state_->waiters.empty() ? state_->idle_looks + 1 : 0;
     if (state_->idle_looks > kIdleLooks) return state_->watched = false;
+    const std::vector<InFlight> readings = ReadInFlight();
+    const auto now = steady_clock::now();
     for (State::Waiter& waiter : state_->waiters) {
-      const auto age = steady_clock::now() - waiter.meeting->since();
+      if (IsBusy(readings, waiter.meeting->run_id())) waiter.since = now;
+      const auto age = now - waiter.since;
       if (age > limit) late.push_back(waiter.meeting);
       if (age > limit / 2 && !std::exchange(waiter.reported, true)) slow.push_back(waiter.meeting);
     }
@@ -149,7 +167,7 @@ bool WaitingRoom::WatchOnce() {
   }
   for (const std::shared_ptr<Meeting>& meeting : late) {
     const std::string waiting = meeting->Describe();
-    if (waiting.empty() || IsBusy(meeting->run_id())) continue;
+    if (waiting.empty()) continue;
     const Status status(StatusCode::kDeadlineExceeded,
                         "callout: " + waiting + ", which did not come within " + Seconds(limit));
     if (meeting->GiveUp(status)) NoteFailure(meeting->run_id(), status);

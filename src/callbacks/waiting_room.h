@@ -17,12 +17,16 @@ namespace callout::internal {
 /// Thread-safe.
 class CALLOUT_EXPORT WaitingRoom {
  public:
+  /// How long it is remembered that a run failed.
+  static constexpr std::chrono::milliseconds kFailureMemory = std::chrono::minutes(10);
+
   /// Never destroyed.
   static WaitingRoom& Get();
 
   /// Looks after `meeting` until it is over: when nobody has come for half of the limit, one warning says who waits for
-  /// whom, and after the limit all get DeadlineExceeded, unless a device of the run is in a callback. Returns what the
-  /// run has failed with: then nobody looks after it.
+  /// whom, and after the limit all get DeadlineExceeded. The time begins again while a device of the run is in a
+  /// callback. Returns what the run has failed with: then nobody looks after it. If no thread can be had for it, nobody
+  /// looks until somebody else comes.
   std::optional<Status> Enter(std::shared_ptr<Meeting> meeting);
   void Leave(const Meeting* meeting);
 
@@ -33,7 +37,7 @@ class CALLOUT_EXPORT WaitingRoom {
   std::optional<Status> FindFailure(int64_t run_id);
 
   /// 40 s by default, as long as XLA waits. For tests.
-  void SetLimit(std::chrono::milliseconds limit);
+  void SetLimit(std::chrono::milliseconds limit, std::chrono::milliseconds memory = kFailureMemory);
 
  private:
   struct State;

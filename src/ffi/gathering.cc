@@ -241,8 +241,15 @@ Status Gathering::Meet(XLA_FFI_CallFrame* frame, std::span<const callout_buffer>
     while (!meeting->WaitBriefly()) std::this_thread::yield();
     return meeting->outcome();
   }
-  if (!meeting->CallLater([end = *future](const Status& outcome) { end.End(outcome); }))
-    future->End(meeting->outcome());
+  // The frame has its future: from here on only that may tell of an error.
+  bool will_be_called = false;
+  try {
+    will_be_called = meeting->CallLater([end = *future](const Status& outcome) { end.End(outcome); });
+  } catch (...) {
+    (void)meeting->GiveUp(CaughtStatus());
+    while (!meeting->WaitBriefly()) std::this_thread::yield();
+  }
+  if (!will_be_called) future->End(meeting->outcome());
   return OkStatus();
 }
 
