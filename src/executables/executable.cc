@@ -118,7 +118,8 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
   run.launch_id = options.run_id;
   run.non_donatable_input_indices = launch.kept.data();
   run.num_non_donatable_input_indices = num_kept;
-  if (options.context != nullptr || internal::RunContext::IsLaunchId(options.run_id)) {
+  // Devices meet by this number, and a host may give one number to two runs that go on at once.
+  if (num_devices_ > 1 || options.context != nullptr || internal::RunContext::IsLaunchId(options.run_id)) {
     launch.context = std::make_shared<internal::RunContext>(options.context, options.run_id);
     run.launch_id = launch.context->launch_id();
   }

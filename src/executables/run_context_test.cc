@@ -219,6 +219,51 @@ TEST_F(ContextOfARunTest, RunsWithOneNumberSeeTheirOwn) {
   }
 }
 
+// Comes together on two devices.
+constexpr char kGathers[] =
+    "module @m { func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n%p = stablehlo.replica_id : "
+    "tensor<ui32>\n%y = stablehlo.custom_call @callout.v1.gathered_call(%x, %p) {api_version = 4 : i32, "
+    "has_side_effect = true, backend_config = {callback = \"f\", devices = 2 : i64}} : (tensor<4xf32>, tensor<ui32>) "
+    "-> tensor<4xf32>\nreturn %y : tensor<4xf32> } }";
+
+TEST_F(ContextOfARunTest, DevicesOfTwoRunsWithOneNumberDoNotMeet) {
+  const Compiler compiler(client_);
+  CompileOptions options;
+  options.num_replicas = 2;
+  options.loaded_host_callbacks = {compiler
+                                       .MakeLoadedHostCallback(FunctionCallback("f",
+                                                                                [](const Call& call) {
+                                                                                  EXPECT_EQ(call.run_id(), 9);
+                                                                                  for (int64_t i = 0; i < 4; ++i)
+                                                                                    call.result<float>(0)[i] =
+                                                                                        call.arg<float>(0)[i];
+                                                                                  return OkStatus();
+                                                                                }))
+                                       .value()};
+  const LoadedExecutable executable = compiler.Compile({kGathers}, options).value();
+  std::vector<std::thread> runs;
+  for (const float value : {1.0F, 2.0F}) {
+    runs.emplace_back([&, value] {
+      std::vector<Buffer> inputs;
+      for (size_t i = 0; i < 2; ++i) {
+        inputs.push_back(
+            Buffer::FromHost(client_, client_->devices()[i], std::vector<int64_t>{4}, std::vector<float>(4, value))
+                .value());
+      }
+      const std::vector<std::vector<const Buffer*>> arguments = {{&inputs[0]}, {&inputs[1]}};
+      for (int i = 0; i < 200; ++i) {
+        auto execution = executable.Execute(arguments, {.run_id = 9});
+        ASSERT_THAT(execution, IsOk());
+        ASSERT_THAT(execution->Wait(), IsOk());
+        for (const std::vector<Buffer>& outputs : execution->outputs) {
+          ASSERT_EQ(outputs[0].ToVector<float>().value()[0], value);
+        }
+      }
+    });
+  }
+  for (std::thread& run : runs) run.join();
+}
+
 TEST_F(ContextOfARunTest, ATapHasNone) {
   std::atomic<void*> seen{this};
   const LoadedExecutable executable = Compile(testdata::TapLoop("t", 1), "t", [&](const Call& call) {
