@@ -58,6 +58,14 @@ if command -v pkg-config > /dev/null && pkg-config --exists cpp-httplib; then
     { cat "$scratch/log"; exit 1; }
   timeout 300 "$python" examples/http_server/load.py "$scratch/http_server/http_server" "$scratch/scores.jax" "$plugin" \
     200 4 1 2> "$scratch/log" || { cat "$scratch/log"; exit 1; }
+  server=$scratch/http_server/http_server
+  timeout 60 "$server" "$scratch/scores.jax" "$plugin" < /dev/null > "$scratch/log" 2>&1 ||
+    { cat "$scratch/log"; echo "the HTTP server does not end with its input"; exit 1; }
+  echo 'func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }' > "$scratch/scalar.mlir"
+  rc=0
+  timeout 60 "$server" "$scratch/scalar.mlir" "$plugin" < /dev/null > "$scratch/log" 2>&1 || rc=$?
+  [[ $rc == 1 ]] && grep -q 'the program should take' "$scratch/log" ||
+    { cat "$scratch/log"; echo "the HTTP server does not refuse a program of another signature: $rc"; exit 1; }
   echo "the HTTP server: works"
 else
   echo "the HTTP server: not built, since libcpp-httplib-dev is not installed"

@@ -10,14 +10,38 @@ namespace pjrt = callout::pjrt;
 constexpr auto kPatience = std::chrono::microseconds(500);  // of the first request of a batch
 constexpr int kThreads = 2;                                 // one collects while another's callbacks wait
 
-Batcher::Batcher(std::shared_ptr<const pjrt::Client> client, pjrt::LoadedExecutable program)
-    : client_(std::move(client)), program_(std::move(program)) {
-  for (const pjrt::LoadedExecutable* each : program_.for_shapes()) {
-    if (auto signature = each->ReadSignature(); signature.ok()) {
-      sizes_.push_back(static_cast<size_t>(signature->inputs[0].type.dims[0]));
+// The size of the batches that it takes.
+static callout::Result<size_t> BatchOf(const pjrt::LoadedExecutable& program) {
+  using callout::DType;
+  CALLOUT_ASSIGN_OR_RETURN(const pjrt::Signature signature, program.ReadSignature());
+  const std::vector<pjrt::ProgramArray>&inputs = signature.inputs, &outputs = signature.outputs;
+  if (inputs.size() == 2 && outputs.size() == 1 && inputs[0].type.dims.size() == 2) {
+    const int64_t size = inputs[0].type.dims[0];
+    const std::vector<int64_t> matrix = {size, kFeatures}, column = {size};
+    const auto is = [](const pjrt::ProgramArray& each, DType type, const std::vector<int64_t>& dims) {
+      return each.type.dtype == type && each.type.dims == dims;
+    };
+    if (size > 0 && is(inputs[0], DType::kFloat32, matrix) && is(inputs[1], DType::kInt32, column) &&
+        is(outputs[0], DType::kFloat32, column)) {
+      return static_cast<size_t>(size);
     }
   }
-  std::sort(sizes_.begin(), sizes_.end());
+  return callout::InvalidArgument("the program should take f32[b,8] and s32[b], and return f32[b]");
+}
+
+callout::Result<std::unique_ptr<Batcher>> Batcher::Make(std::shared_ptr<const pjrt::Client> client,
+                                                        pjrt::LoadedExecutable program) {
+  std::vector<size_t> sizes;
+  for (const pjrt::LoadedExecutable* each : program.for_shapes()) {
+    CALLOUT_ASSIGN_OR_RETURN(const size_t size, BatchOf(*each));
+    sizes.push_back(size);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  return std::unique_ptr<Batcher>(new Batcher(std::move(client), std::move(program), std::move(sizes)));
+}
+
+Batcher::Batcher(std::shared_ptr<const pjrt::Client> client, pjrt::LoadedExecutable program, std::vector<size_t> sizes)
+    : client_(std::move(client)), program_(std::move(program)), sizes_(std::move(sizes)) {
   for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Work(); });
 }
 

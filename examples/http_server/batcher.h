@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -23,8 +24,10 @@ struct Query {
 
 class Batcher {
  public:
-  /// The program takes f32[b,8] and s32[b], and returns f32[b]; each row of a batch is for itself.
-  Batcher(std::shared_ptr<const callout::pjrt::Client> client, callout::pjrt::LoadedExecutable program);
+  /// The program takes f32[b,8] and s32[b], and returns f32[b]; each row of a batch is for itself. InvalidArgument if
+  /// it takes or returns anything else.
+  static callout::Result<std::unique_ptr<Batcher>> Make(std::shared_ptr<const callout::pjrt::Client> client,
+                                                        callout::pjrt::LoadedExecutable program);
   /// Answers what it has got.
   ~Batcher();
 
@@ -32,6 +35,8 @@ class Batcher {
   callout::Result<float> Ask(const Query& query);
 
  private:
+  Batcher(std::shared_ptr<const callout::pjrt::Client> client, callout::pjrt::LoadedExecutable program,
+          std::vector<size_t> sizes);
   struct Waiting {
     Query query;
     std::promise<callout::Result<float>> answer;
@@ -42,7 +47,7 @@ class Batcher {
 
   const std::shared_ptr<const callout::pjrt::Client> client_;
   const callout::pjrt::LoadedExecutable program_;
-  std::vector<size_t> sizes_;  // of batches that the program has, the least first
+  const std::vector<size_t> sizes_;  // of batches that the program has, the least first
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Waiting> waiting_;

@@ -5,11 +5,11 @@ Prints requests per second and latencies of each, and fails if they answer diffe
 what they answered.
 """
 
+import concurrent.futures
 import http.client
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def ask(server: Server, bodies: list[str], scores: list[float], seconds: list[fl
         text = response.read().decode()
         seconds.append(time.perf_counter() - begin)
         if response.status != 200:
-            sys.exit(f"status {response.status}: {text}")
+            raise RuntimeError(f"status {response.status}: {text}")
         scores.append(float(text))
 
 
@@ -60,12 +60,11 @@ def run_round(server: Server, bodies: list[str], clients: int) -> tuple[list[flo
     parts = [bodies[i::clients] for i in range(clients)]
     scores: list[list[float]] = [[] for _ in parts]
     seconds: list[float] = []
-    threads = [threading.Thread(target=ask, args=(server, *each, seconds)) for each in zip(parts, scores, strict=True)]
     begin = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+        asked = [pool.submit(ask, server, *each, seconds) for each in zip(parts, scores, strict=True)]
+    for each in asked:
+        each.result()  # raises what it raised
     rate = len(bodies) / (time.perf_counter() - begin)
     flat = [0.0] * len(bodies)
     for i, part in enumerate(scores):

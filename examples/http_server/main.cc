@@ -13,6 +13,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "batcher.h"
 
@@ -54,7 +55,7 @@ Status VarianceOf(const Call& call) {
   return callout::OkStatus();
 }
 
-void Serve(Batcher& batcher, const Scores& scores) {
+Status Serve(Batcher& batcher, const Scores& scores) {
   httplib::Server server;
   server.Post("/score", [&](const httplib::Request& request, httplib::Response& response) {
     std::istringstream text(request.body);
@@ -75,15 +76,20 @@ void Serve(Batcher& batcher, const Scores& scores) {
   });
   server.set_tcp_nodelay(true);
   const int port = server.bind_to_any_port("127.0.0.1");
+  if (port < 0) return callout::InternalError("cannot listen on 127.0.0.1");
   std::printf("port %d\n", port);
   std::fflush(stdout);
-  std::thread until_input_ends([&server] {
+  std::atomic<bool> has_ended{false};
+  std::thread until_input_ends([&server, &has_ended] {
     while (std::getchar() != EOF) {
     }
+    while (!server.is_running() && !has_ended) std::this_thread::yield();  // before it runs, stop does nothing
     server.stop();
   });
-  server.listen_after_bind();
+  const bool has_listened = server.listen_after_bind();
+  has_ended = true;
   until_input_ends.join();
+  return has_listened ? callout::OkStatus() : callout::InternalError("cannot listen any more");
 }
 
 Status Run(const std::string& path, const std::string& plugin_path) {
@@ -100,8 +106,8 @@ Status Run(const std::string& path, const std::string& plugin_path) {
   }
   CALLOUT_ASSIGN_OR_RETURN(const auto program, pjrt::Program::FromFile(path));
   CALLOUT_ASSIGN_OR_RETURN(auto executable, compiler.Compile(program, options));
-  Batcher batcher(client, std::move(executable));
-  Serve(batcher, *scores);
+  CALLOUT_ASSIGN_OR_RETURN(const auto batcher, Batcher::Make(client, std::move(executable)));
+  CALLOUT_RETURN_IF_ERROR(Serve(*batcher, *scores));
   return pjrt::BarrierWait();
 }
 
