@@ -33,8 +33,9 @@ thread_local bool t_foreign = false;  // its thread state was made, and is kept,
 PyGILState_STATE TakeGil() {
   const PyGILState_STATE state = PyGILState_Ensure();
   // The first PyGILState_Ensure of a foreign thread makes a thread state, and the matching Release would delete it. One
-  // extra Ensure keeps it for the thread's life; XLA's threads live as long as the process. A state that was there
-  // before, Python's or one that jaxlib made for a callback around this one, has a count of two or more now.
+  // extra Ensure keeps it for the thread's life; XLA's threads live as long as the process, ours call ForgetThread. A
+  // state that was there before, Python's or one that jaxlib made for a callback around this one, has a count of two or
+  // more now.
   if (!t_foreign && PyThreadState_Get()->gilstate_counter == 1) [[unlikely]] {
     t_foreign = true;
     PyGILState_Ensure();

@@ -3,6 +3,7 @@
 // callout._ext: the core as Python sees it. Nothing here is public; python/callout wraps it.
 #include "arrays.h"
 #include "base/core_identity.h"
+#include "base/spare_threads.h"
 #include "catalog/callback_kinds.h"
 #include "delivery/delivery.h"
 #include "errors.h"
@@ -45,6 +46,7 @@ NB_MODULE(_ext, m) {
   callout::internal::RegisterKinds();
   callout::internal::Delivery::Get().SetGate(callout::internal::Worker::kPython,
                                              {&EnterInterpreter, &LeaveInterpreter, &ForgetThread});
+  callout::internal::AtEndOfSpareThreads(&ForgetThread);
   m.def("ffi_targets", &FfiTargets, "(name, platform, {stage: capsule}) of each FFI target.");
   BindAttributes(m);
   BindXlaScope(m);

@@ -18,6 +18,8 @@ namespace {
 
 constexpr auto kIdleTime = std::chrono::seconds(5);  // then an idle thread ends
 
+std::atomic<void (*)()> g_last{nullptr};  // what a thread calls at its end
+
 class SpareThreads {
  public:
   void Run(std::function<void()> task) {
@@ -37,6 +39,7 @@ class SpareThreads {
       task();
       task = nullptr;  // what it holds is not kept while nothing is to do
     } while (Next(&task));
+    if (const auto last = g_last.load()) last();
   }
 
   bool Next(std::function<void()>* task) {
@@ -75,5 +78,7 @@ SpareThreads& Current() {
 }  // namespace
 
 void RunOnSpareThread(std::function<void()> task) { Current().Run(std::move(task)); }
+
+void AtEndOfSpareThreads(void (*last)()) { g_last.store(last); }
 
 }  // namespace callout::internal

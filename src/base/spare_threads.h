@@ -14,4 +14,8 @@ namespace callout::internal {
 /// forked child, which has threads of its own.
 CALLOUT_EXPORT void RunOnSpareThread(std::function<void()> task);
 
+/// Has each spare thread call `last` before it ends: what a task has made for its thread is given back there. `last`
+/// must not throw. Thread-safe.
+CALLOUT_EXPORT void AtEndOfSpareThreads(void (*last)());
+
 }  // namespace callout::internal

@@ -2,9 +2,11 @@
 #include "base/spare_threads.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <latch>
 #include <memory>
 
@@ -35,6 +37,23 @@ TEST(SpareThreadsTest, WhatATaskHoldsIsReleasedWhenItIsDone) {
   std::latch gone(1);
   RunOnSpareThread([held = std::make_shared<Held>(gone)] {});
   gone.wait();
+}
+
+// Takes the seconds that a thread stays idle.
+TEST(SpareThreadsTest, AThreadTellsItsEndOnItself) {
+  static std::atomic<pthread_t> worked;
+  static std::latch ended(1);
+  AtEndOfSpareThreads([] {
+    if (pthread_equal(pthread_self(), worked.load()) != 0) ended.count_down();
+  });
+  auto done = std::make_shared<std::latch>(1);
+  RunOnSpareThread([done] {
+    worked.store(pthread_self());
+    done->count_down();
+  });
+  done->wait();
+  ended.wait();
+  AtEndOfSpareThreads(nullptr);
 }
 
 // The child counts none of its parent's idle threads.
