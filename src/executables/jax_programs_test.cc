@@ -68,6 +68,7 @@ class JaxProgramsTest : public internal::LiveCountTest {
   }
   void TearDown() override {
     client_ = nullptr;
+    EXPECT_THAT(BarrierWait(), IsOk());  // sites that nobody has any more follow their records out
     internal::LiveCountTest::TearDown();
   }
   Result<LoadedExecutable> Compile(const char* code, const CompileOptions& options) {
