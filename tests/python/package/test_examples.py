@@ -65,7 +65,9 @@ def test_a_scan_does_not_wait_for_its_checkpoints(monkeypatch):
     assert saved[-1][1] == float(end["velocity"][0])
 
 
-@pytest.mark.parametrize("name", ["eigenvalues", "other_device", "derivatives"])
+@pytest.mark.parametrize(
+    "name", ["eigenvalues", pytest.param("other_device", marks=pytest.mark.devices(2)), "derivatives"]
+)
 def test_recipes_of_host_callback(name):
     assert run(sys.executable, EXAMPLES / "host_callback" / f"{name}.py")
 

@@ -306,6 +306,7 @@ def test_explicit_mesh(screen):
     assert screen.ends() == (10, 10)
 
 
+@pytest.mark.devices(4)
 def test_shard_map_that_leaves_an_axis_to_the_compiler(screen):
     auto = (jax.sharding.AxisType.Auto,) * 2
     mesh = jax.make_mesh((2, 2), ("a", "b"), axis_types=auto, devices=jax.devices()[:4])

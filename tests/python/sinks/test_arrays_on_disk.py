@@ -161,6 +161,7 @@ def test_zarr_grows_and_goes_on(tmp_path):
     assert list(zarr.open_group(path, mode="r").members()) == []
 
 
+@pytest.mark.devices(2)
 def test_devices_and_shards_have_their_places(tmp_path):
     devices = jax.devices()[:2]
     mesh = jax.sharding.Mesh(np.array(devices), ("i",))
