@@ -176,6 +176,7 @@ Status PrintProgram(const pjrt::Program& program, const pjrt::LoadedExecutable& 
 
 std::vector<pjrt::ProgramArray> Whole(const std::vector<pjrt::ArrayType>& types) {
   std::vector<pjrt::ProgramArray> arrays;
+  arrays.reserve(types.size());
   for (const pjrt::ArrayType& type : types) {
     arrays.push_back({type, {.tiles = std::vector<int64_t>(type.dims.size(), 1), .parts = {}}});
   }

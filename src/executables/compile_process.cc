@@ -131,6 +131,7 @@ Result<bool> Exchange(const Child& child, int socket, std::string_view request, 
 // Its standard input and output are `socket`. It has no signals blocked or ignored, whatever this process has.
 Result<pid_t> Start(const std::vector<std::string>& command, int socket) {
   std::vector<char*> words;
+  words.reserve(command.size() + 1);
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   posix_spawn_file_actions_t actions;

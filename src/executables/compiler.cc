@@ -233,7 +233,7 @@ Result<std::string> Compiler::CompileInProcess(const Preparation& prepared, cons
   request.options.device_assignment = options.device_assignment;
   request.options.xla_options = options.xla_options;
   const std::string what = program.name.empty() ? "a program" : "the program '" + program.name + "'";
-  return internal::CompileElsewhere(options.process, std::move(request), what);
+  return internal::CompileElsewhere(options.process, request, what);
 }
 
 Result<LoadedExecutable> Compiler::CompileOne(const Program& program, const CompileOptions& options) const {
