@@ -25,6 +25,15 @@ int ExitCode(const std::string& arguments) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+// What the command prints.
+std::string Output(const std::string& arguments) {
+  std::FILE* output = popen((std::string(CALLOUT_COMMAND " ") + arguments).c_str(), "r");
+  std::string text;
+  for (int c = std::fgetc(output); c != EOF; c = std::fgetc(output)) text += static_cast<char>(c);
+  pclose(output);
+  return text;
+}
+
 TEST(CommandTest, OutputThatNobodyGetsIsAFailure) {
   EXPECT_EQ(ExitCode("--version > /dev/null"), kSuccess);
   EXPECT_EQ(ExitCode("--version > /dev/full 2> /dev/null"), kFailed);
@@ -46,15 +55,6 @@ TEST(CommandTest, PluginThatThrowsIsUnusable) {
 }
 
 #ifdef CALLOUT_TEST_PLUGIN
-// What the command prints.
-std::string Output(const std::string& arguments) {
-  std::FILE* output = popen((std::string(CALLOUT_COMMAND " ") + arguments).c_str(), "r");
-  std::string text;
-  for (int c = std::fgetc(output); c != EOF; c = std::fgetc(output)) text += static_cast<char>(c);
-  pclose(output);
-  return text;
-}
-
 TEST(CommandTest, InfoTellsWhatHasToBeBound) {
   const std::string path = ::testing::TempDir() + "/prints.mlir";
   std::ofstream(path) << R"(func.func public @main(%x: tensor<4xf32>) {
