@@ -203,6 +203,20 @@ TEST_F(ConcurrencyTest, OutputsAreArgumentsOfAllPrograms) {
   ExpectAll(first->at(0), 2);
 }
 
+TEST_F(ConcurrencyTest, OutputsAreArgumentsOfProgramsOverSeveralDevices) {
+  const auto client = MakeClient();
+  const LoadedExecutable calls = Compile(client, ProductOfCall(), CopyAfter([] { return OkStatus(); }));
+  const LoadedExecutable both = Compiler(client).Compile({Product()}, {.num_replicas = 2}).value();
+  const Buffer x = Filled(client, 0.125F);
+  const Buffer there = Filled(client, 0.125F, 1);
+  const auto here = calls.Run({&x});
+  ASSERT_THAT(here, IsOk());
+  const auto execution = both.Execute(std::vector<std::vector<const Buffer*>>{{&here->at(0)}, {&there}});
+  ASSERT_THAT(execution, IsOk());
+  ExpectAll(execution->outputs[0][0], 512);
+  ExpectAll(execution->outputs[1][0], 2);
+}
+
 TEST_F(ConcurrencyTest, DonatedArgumentsAreDeleted) {
   const auto client = MakeClient();
   const LoadedExecutable executable = Compile(client, ProductOfCall(), CopyAfter([] { return OkStatus(); }));

@@ -10,6 +10,7 @@
 #include "executables/argument_types.h"
 #include "executables/executable_launch.h"
 #include "pjrt/pjrt_abi.h"
+#include "pjrt/topology.h"
 #include "transfers/transfer_streams.h"
 
 namespace callout::pjrt {
@@ -51,9 +52,9 @@ static void KeepForever(std::shared_ptr<internal::RunContext> context) {
   kept->push_back(std::move(context));
 }
 
-// Of a program over several devices, which must start on all of them or on none.
-Status LoadedExecutable::CheckBeforeLaunch(std::span<const std::vector<const Buffer*>> arguments) const {
-  const internal::PjrtApi& api = client()->plugin().api();
+// Of a program over several devices, which must start on all of them or on none. What was borrowed is as it should be.
+Status LoadedExecutable::CheckBeforeLaunch(std::span<const std::vector<const Buffer*>> arguments,
+                                           const Launch& launch) const {
   if (client()->is_stuck()) {
     return Status(StatusCode::kFailedPrecondition,
                   "callout: a launch over several devices has failed on one of them, and the plugin would not end "
@@ -62,21 +63,17 @@ Status LoadedExecutable::CheckBeforeLaunch(std::span<const std::vector<const Buf
   for (size_t device = 0; device < num_devices_; ++device) {
     for (size_t i = 0; i < arguments[device].size(); ++i) {
       const Buffer& buffer = *arguments[device][i];
+      if (launch.inputs.data()[device * launch.kept.size() + i] != buffer.handle()) continue;
       const auto refused = [&](const char* why) {
         return InvalidArgument("callout: argument " + std::to_string(i) + " on device " + std::to_string(device) + why);
       };
-      if (buffer.client().get() != client().get()) return refused(" is of another client than the program");
-      PjrtArgs<PJRT_Buffer_IsDeleted_Args> deleted;
-      deleted.buffer = buffer.handle();
-      const Status told = CALLOUT_PJRT(api, PJRT_Buffer_IsDeleted, deleted);
-      if (told.code() == StatusCode::kUnimplemented)
-        return OkStatus();  // a plugin of few functions: it has to look itself
-      CALLOUT_RETURN_IF_ERROR(told);
-      if (deleted.is_deleted) return refused(" was deleted or donated");
-      PjrtArgs<PJRT_Buffer_Device_Args> where;
-      where.buffer = buffer.handle();
-      CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_Device, where));
-      if (where.device != devices_[device]) return refused(" is on another device");
+      const Result<bool> is_deleted = buffer.IsDeleted();
+      // A plugin of few functions: it has to look itself.
+      if (is_deleted.status().code() == StatusCode::kUnimplemented) return OkStatus();
+      CALLOUT_RETURN_IF_ERROR(is_deleted.status());
+      if (*is_deleted) return refused(" was deleted or donated");
+      CALLOUT_ASSIGN_OR_RETURN(PJRT_Device* const where, internal::DeviceOf(client()->plugin().api(), buffer));
+      if (where != devices_[device]) return refused(" is on another device");
     }
   }
   return OkStatus();
@@ -111,7 +108,7 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
     CALLOUT_RETURN_IF_ERROR(argument_types_->CheckDonated(options.donated_inputs, num_args, *this));
   }
   if (is_elsewhere) CALLOUT_RETURN_IF_ERROR(BorrowArguments(arguments, launch));
-  if (num_devices_ > 1) CALLOUT_RETURN_IF_ERROR(CheckBeforeLaunch(arguments));
+  if (num_devices_ > 1) CALLOUT_RETURN_IF_ERROR(CheckBeforeLaunch(arguments, launch));
   size_t num_kept = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(num_args); ++i) {
     const auto& donated = options.donated_inputs;

@@ -10,6 +10,7 @@
 #include "executables/executable_launch.h"
 #include "executables/serialized_executable.h"
 #include "pjrt/loans.h"
+#include "pjrt/topology.h"
 
 namespace callout::pjrt {
 
@@ -45,13 +46,6 @@ Status LoadedExecutable::MoveToRunners(const std::shared_ptr<const Client>& home
 
 namespace {
 
-Result<PJRT_Device*> DeviceOf(const internal::PjrtApi& api, const Buffer& buffer) {
-  PjrtArgs<PJRT_Buffer_Device_Args> args;
-  args.buffer = buffer.handle();
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_Device, args));
-  return args.device;
-}
-
 bool HaveOneOwner(const std::shared_ptr<const Client>& one, const std::shared_ptr<const Client>& other) {
   return !one.owner_before(other) && !other.owner_before(one);
 }
@@ -61,18 +55,12 @@ bool HaveOneOwner(const std::shared_ptr<const Client>& one, const std::shared_pt
 bool LoadedExecutable::IsElsewhere(const Buffer& buffer, const Launch& launch) const {
   if (buffer.client().get() != client().get()) return true;
   if (!launch.runner) return false;  // the plugin compares devices
-  const auto device = DeviceOf(client()->plugin().api(), buffer);
+  const auto device = internal::DeviceOf(client()->plugin().api(), buffer);
   return !device.ok() || *device != launch.runner.device();
 }
 
 Status LoadedExecutable::BorrowArguments(std::span<const std::vector<const Buffer*>> arguments, Launch& launch) const {
-  PjrtArgs<PJRT_LoadedExecutable_AddressableDevices_Args> devices;
-  devices.executable = handle_.get();
-  if (runners_ != nullptr) {
-    launch.runner = runners_->Take(arguments[0]);
-  } else {
-    CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_AddressableDevices, devices));
-  }
+  if (runners_ != nullptr) launch.runner = runners_->Take(arguments[0]);
   const size_t num_args = launch.kept.size();
   launch.borrowed.reserve(num_devices_ * num_args);  // the pointers to them stay
   for (size_t i = 0; i < num_devices_ * num_args; ++i) {
@@ -82,7 +70,7 @@ Status LoadedExecutable::BorrowArguments(std::span<const std::vector<const Buffe
       return InvalidArgument("callout: argument " + std::to_string(i % num_args) + " on device " +
                              std::to_string(i / num_args) + " is of another client than the program");
     }
-    PJRT_Device* const device = launch.runner ? launch.runner.device() : devices.addressable_devices[i / num_args];
+    PJRT_Device* const device = launch.runner ? launch.runner.device() : devices_[i / num_args];
     CALLOUT_ASSIGN_OR_RETURN(Buffer borrowed, internal::Borrow(buffer, client(), device));
     launch.inputs.data()[i] = borrowed.handle();
     launch.borrowed.push_back(std::move(borrowed));

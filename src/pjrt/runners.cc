@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "pjrt/pjrt_abi.h"
+#include "pjrt/topology.h"
 
 namespace callout::internal {
 
@@ -19,11 +19,9 @@ Runners::Run Runners::Take(std::span<const pjrt::Buffer* const> arguments) {
     return runner.runs.compare_exchange_strong(idle, 1, std::memory_order_relaxed);
   };
   if (!arguments.empty() && arguments[0]->client().get() == client_.get()) {
-    PjrtArgs<PJRT_Buffer_Device_Args> args;
-    args.buffer = arguments[0]->handle();
-    if (CALLOUT_PJRT(client_->plugin().api(), PJRT_Buffer_Device, args).ok()) {
+    if (const auto device = DeviceOf(client_->plugin().api(), *arguments[0]); device.ok()) {
       const auto runner =
-          std::find_if(runners_.begin(), runners_.end(), [&](Runner& one) { return one.device == args.device; });
+          std::find_if(runners_.begin(), runners_.end(), [&](Runner& one) { return one.device == *device; });
       if (runner != runners_.end() && try_take(*runner)) return Run(*runner);
     }
   }

@@ -27,6 +27,13 @@ std::vector<pjrt::Memory> ReadMemories(const PjrtApi& api, PJRT_Device* device) 
   return memories;
 }
 
+Result<PJRT_Device*> DeviceOf(const PjrtApi& api, const pjrt::Buffer& buffer) {
+  PjrtArgs<PJRT_Buffer_Device_Args> args;
+  args.buffer = buffer.handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Buffer_Device, args));
+  return args.device;
+}
+
 }  // namespace callout::internal
 
 namespace callout::pjrt {

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "callout/pjrt/buffer.h"
 #include "callout/pjrt/client.h"
 #include "pjrt/pjrt_abi.h"
 
@@ -15,5 +16,8 @@ Result<pjrt::Memory> Describe(const PjrtApi& api, PJRT_Memory* memory);
 
 /// Empty if the plugin does not tell.
 std::vector<pjrt::Memory> ReadMemories(const PjrtApi& api, PJRT_Device* device);
+
+/// Where a buffer is, which the plugin owns.
+Result<PJRT_Device*> DeviceOf(const PjrtApi& api, const pjrt::Buffer& buffer);
 
 }  // namespace callout::internal

@@ -155,7 +155,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   bool RunsOnCaller() const;
   Result<std::string> ReadHloModule() const;
   Result<std::vector<Buffer>> RunFor(const std::vector<const Buffer*>& arguments, const ExecuteOptions& options) const;
-  Status CheckBeforeLaunch(std::span<const std::vector<const Buffer*>> arguments) const;
+  Status CheckBeforeLaunch(std::span<const std::vector<const Buffer*>> arguments, const Launch& launch) const;
   bool IsElsewhere(const Buffer& buffer, const Launch& launch) const;
   Status BorrowArguments(std::span<const std::vector<const Buffer*>> arguments, Launch& launch) const;
   Status DeleteDonated(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
