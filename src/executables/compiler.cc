@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
-#include <optional>
 #include <utility>
 
 #include "attributes/jax_calls.h"
@@ -236,37 +235,37 @@ Result<std::string> Compiler::CompileInProcess(const Preparation& prepared, cons
   return internal::CompileElsewhere(options.process, request, what);
 }
 
+// Here or in another process. `serialized`: null, or where the bytes go; they stay empty where the plugin has none.
+Result<LoadedExecutable> Compiler::CompileUncached(Preparation& prepared, const Program& program,
+                                                   const CompileOptions& options, std::string* serialized) const {
+  if (options.process.command.empty()) return CompileAnew(prepared, program, options, serialized);
+  CALLOUT_ASSIGN_OR_RETURN(std::string bytes, CompileInProcess(prepared, program, options));
+  CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable executable, Load(bytes, options));
+  executable.shapes_ = program.shapes;
+  if (serialized != nullptr) *serialized = std::move(bytes);
+  return executable;
+}
+
 Result<LoadedExecutable> Compiler::CompileOne(const Program& program, const CompileOptions& options) const {
   CALLOUT_ASSIGN_OR_RETURN(Preparation prepared, Prepare(program, options));
-  const bool is_elsewhere = !options.process.command.empty();
-  if (options.cache_directory.empty() && !is_elsewhere) return CompileAnew(prepared, program, options, nullptr);
-  std::optional<internal::ExecutableCache> cache;
-  std::string key;
-  if (!options.cache_directory.empty()) {
-    CALLOUT_ASSIGN_OR_RETURN(cache, internal::ExecutableCache::Open(options.cache_directory));
-    key = internal::Sha256Hex(internal::MadeBy(*client_) + '\n' + std::to_string(prepared.options.size()) + '\n' +
-                              prepared.options + prepared.code);
-    if (const auto found = cache->Read(key)) {
-      // What cannot be loaded is compiled, which also says why, if a name is missing.
-      Result<LoadedExecutable> loaded = Load(*found, options);
-      if (loaded.ok()) {
-        loaded->is_from_cache_ = true;
-        loaded->shapes_ = program.shapes;
-        return loaded;
-      }
+  if (options.cache_directory.empty()) return CompileUncached(prepared, program, options, nullptr);
+  CALLOUT_ASSIGN_OR_RETURN(const auto cache, internal::ExecutableCache::Open(options.cache_directory));
+  const std::string key =
+      internal::Sha256Hex(internal::MadeBy(*client_) + '\n' + std::to_string(prepared.options.size()) + '\n' +
+                          prepared.options + prepared.code);
+  if (const auto found = cache.Read(key)) {
+    // What cannot be loaded is compiled, which also says why, if a name is missing.
+    Result<LoadedExecutable> loaded = Load(*found, options);
+    if (loaded.ok()) {
+      loaded->is_from_cache_ = true;
+      loaded->shapes_ = program.shapes;
+      return loaded;
     }
   }
   std::string serialized;
-  Result<LoadedExecutable> executable = InternalError("callout: nothing was compiled");
-  if (is_elsewhere) {
-    CALLOUT_ASSIGN_OR_RETURN(serialized, CompileInProcess(prepared, program, options));
-    executable = Load(serialized, options);
-    if (executable.ok()) executable->shapes_ = program.shapes;
-  } else {
-    executable = CompileAnew(prepared, program, options, &serialized);
-  }
-  if (!executable.ok() || !cache || serialized.empty()) return executable;  // no bytes: the plugin has none
-  if (const Status written = cache->Write(key, serialized); !written.ok()) {
+  CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable executable, CompileUncached(prepared, program, options, &serialized));
+  if (serialized.empty()) return executable;
+  if (const Status written = cache.Write(key, serialized); !written.ok()) {
     internal::Log(internal::LogLevel::kWarning, written.message());
   }
   return executable;

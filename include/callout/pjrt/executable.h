@@ -210,6 +210,8 @@ class CALLOUT_EXPORT Compiler {
   Result<Preparation> Prepare(const Program& program, const CompileOptions& options) const;
   Result<std::string> CompileInProcess(const Preparation& prepared, const Program& program,
                                        const CompileOptions& options) const;
+  Result<LoadedExecutable> CompileUncached(Preparation& prepared, const Program& program, const CompileOptions& options,
+                                           std::string* serialized) const;
   Result<LoadedExecutable> CompileAnew(Preparation& prepared, const Program& program, const CompileOptions& options,
                                        std::string* serialized) const;
 
