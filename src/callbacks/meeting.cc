@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/pause.h"
 #include "base/spare_threads.h"
 #include "base/ticks.h"
 #include "callbacks/waiting_room.h"
@@ -16,14 +17,6 @@ namespace {
 // To wake a thread costs as much. Devices do the same, so the others are often this close.
 constexpr uint64_t kBriefMicroseconds = 8;
 constexpr int kPausesBetweenLooks = 16;
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 std::vector<void*> Pointers(std::span<const callout_buffer> buffers) {
   std::vector<void*> pointers(buffers.size());
@@ -100,6 +93,11 @@ bool Meeting::WaitBriefly() const {
     }
   } while (Ticks() < end);
   return is_over();
+}
+
+const Status& Meeting::AwaitOutcome() const {
+  while (!WaitBriefly()) std::this_thread::yield();
+  return outcome();
 }
 
 bool Meeting::CallLater(std::function<void(const Status&)> told) {

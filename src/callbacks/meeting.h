@@ -65,6 +65,8 @@ class CALLOUT_EXPORT Meeting final : public std::enable_shared_from_this<Meeting
 
   /// Waits some microseconds for the end, without giving up the processor. Whether it came.
   bool WaitBriefly() const;
+  /// The outcome. Blocks until the meeting is over, on the processor: for those who have no other way to hear of it.
+  const Status& AwaitOutcome() const;
   /// Has `told` called with the outcome, on a thread that has nothing else to do, and with the floating-point modes of
   /// this one. False if the meeting is over: then nobody is called.
   bool CallLater(std::function<void(const Status&)> told);

@@ -5,20 +5,13 @@
 #include <new>
 
 #include "base/block_pool.h"
+#include "base/pause.h"
 
 namespace callout::internal {
 namespace {
 
 constexpr size_t kChunkBytes = 64 << 10;
 constexpr int kSpins = 100;  // about as long as waking a thread takes
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // Of a lock that is held for some 20 ns: to sleep until it is free takes a hundred times as long.
 class CALLOUT_ATTRIBUTE(scoped_lockable) SpinningLock {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "base/caught.h"
@@ -237,9 +236,7 @@ Status Gathering::Meet(XLA_FFI_CallFrame* frame, std::span<const callout_buffer>
   if (meeting->WaitBriefly()) return meeting->outcome();
   Result<Future> future = Future::Promise(frame);
   if (!future.ok()) {  // nobody would come back to this device
-    if (meeting->GiveUp(future.status())) return future.status();
-    while (!meeting->WaitBriefly()) std::this_thread::yield();
-    return meeting->outcome();
+    return meeting->GiveUp(future.status()) ? future.status() : meeting->AwaitOutcome();
   }
   // The frame has its future: from here on only that may tell of an error.
   bool will_be_called = false;
@@ -247,7 +244,7 @@ Status Gathering::Meet(XLA_FFI_CallFrame* frame, std::span<const callout_buffer>
     will_be_called = meeting->CallLater([end = *future](const Status& outcome) { end.End(outcome); });
   } catch (...) {
     (void)meeting->GiveUp(CaughtStatus());
-    while (!meeting->WaitBriefly()) std::this_thread::yield();
+    (void)meeting->AwaitOutcome();
   }
   if (!will_be_called) future->End(meeting->outcome());
   return OkStatus();
