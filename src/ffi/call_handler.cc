@@ -2,15 +2,13 @@
 //
 // Calls on a CPU, where the callback gets XLA's own memory.
 #include <memory>
-#include <span>
+#include <utility>
 
-#include "base/small_buffer.h"
+#include "ffi/call_operands.h"
 #include "ffi/call_site.h"
 #include "ffi/failed_run.h"
 #include "ffi/handlers.h"
-#include "ffi/thread_token.h"
-#include "frame/call_frame.h"
-#include "frame/guard.h"
+#include "frame/handler.h"
 
 namespace callout::internal {
 namespace {
@@ -22,20 +20,13 @@ struct CallState final : SiteState {
 Status InstantiateCall(XLA_FFI_CallFrame* frame) {
   auto state = std::make_unique<CallState>();
   CALLOUT_RETURN_IF_ERROR(state->site.Decode(frame->attrs));
-  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
-  (void)state.release();  // XLA's now
-  return OkStatus();
+  return KeepState(frame, std::move(state));
 }
 
-Status Execute(XLA_FFI_CallFrame* frame, const CallSite& site) {
-  SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
-  SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
-  std::span<const callout_buffer> args;
-  CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
-  std::span<const callout_buffer> results;
-  CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
-  if (site.threaded()) CALLOUT_RETURN_IF_ERROR(PassToken(&args, &results));
-  return site.Run(frame, args, results);
+Status ExecuteCall(XLA_FFI_CallFrame* frame, const CallState& state) {
+  CallOperands operands(frame);
+  CALLOUT_RETURN_IF_ERROR(operands.DecodeOnHost(frame, state.site.threaded()));
+  return state.site.Run(frame, operands.args(), operands.results());
 }
 
 }  // namespace
@@ -44,15 +35,9 @@ Status Execute(XLA_FFI_CallFrame* frame, const CallSite& site) {
 using namespace callout::internal;  // the handlers are C symbols
 
 XLA_FFI_Error* callout_v1_call_instantiate(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
-  return Guard(frame->api, [frame] { return InstantiateCall(frame); });
+  return Instantiate(frame, InstantiateCall);
 }
 
 XLA_FFI_Error* callout_v1_call_execute(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  const auto* state = static_cast<const CallState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return GuardRun(frame, [frame, state] { return Execute(frame, state->site); });
+  return RunWithState<CallState>(frame, ExecuteCall);
 }

@@ -11,7 +11,7 @@
 namespace callout::internal {
 namespace {
 
-Status Execute(XLA_FFI_CallFrame* frame) {
+Status ExecuteCheck(XLA_FFI_CallFrame* frame) {
   CheckFrame check(frame);
   CALLOUT_RETURN_IF_ERROR(check.Decode(frame));
   int32_t number;
@@ -34,5 +34,5 @@ using namespace callout::internal;  // the handlers are C symbols
 XLA_FFI_Error* callout_v1_check_execute(XLA_FFI_CallFrame* frame) noexcept {
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  return GuardRun(frame, [frame] { return Execute(frame); });
+  return Guard(frame->api, [frame] { return NoteOfRun(frame, ExecuteCheck(frame)); });
 }

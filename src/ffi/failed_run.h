@@ -7,19 +7,22 @@
 
 #include "callbacks/waiting_room.h"
 #include "frame/ffi_abi.h"
-#include "frame/guard.h"
+#include "frame/handler.h"
 
 namespace callout::internal {
 
-/// As Guard; a failure is that of the run.
-template <typename Body>
-XLA_FFI_Error* GuardRun(XLA_FFI_CallFrame* frame, Body&& body) noexcept {
-  return Guard(frame->api, [&] {
-    Status status = std::forward<Body>(body)();
-    if (!status.ok()) [[unlikely]]
-      WaitingRoom::Get().NoteFailure(RunId(frame), status);
-    return status;
-  });
+/// `status` of a handler; a failure is that of the run.
+inline Status NoteOfRun(XLA_FFI_CallFrame* frame, Status status) {
+  if (!status.ok()) [[unlikely]]
+    WaitingRoom::Get().NoteFailure(RunId(frame), status);
+  return status;
+}
+
+/// As WithState, for executions.
+template <typename State, typename Body>
+XLA_FFI_Error* RunWithState(XLA_FFI_CallFrame* frame, Body&& body) noexcept {
+  return WithState<State>(frame,
+                          [&](XLA_FFI_CallFrame*, State& state) { return NoteOfRun(frame, body(frame, state)); });
 }
 
 }  // namespace callout::internal

@@ -14,7 +14,7 @@
 #include "ffi/thread_token.h"
 #include "frame/buffer.h"
 #include "frame/call_frame.h"
-#include "frame/guard.h"
+#include "frame/handler.h"
 
 namespace callout::internal {
 namespace {
@@ -34,7 +34,7 @@ Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const cal
   return Status(status.code(), DescribeFailure(*site.callback, device_ordinal, status));
 }
 
-Status Execute(XLA_FFI_CallFrame* frame, const TapState& state) {
+Status ExecuteTap(XLA_FFI_CallFrame* frame, const TapState& state) {
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
   std::span<const callout_buffer> args;
   CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
@@ -43,7 +43,7 @@ Status Execute(XLA_FFI_CallFrame* frame, const TapState& state) {
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
   std::span<const callout_buffer> results;
   CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
-  if (!results.empty()) CALLOUT_RETURN_IF_ERROR(CheckTapResults(results, state));
+  if (!results.empty()) CALLOUT_RETURN_IF_ERROR(CheckTapResults(results.size(), state));
   if (state.threaded()) CALLOUT_RETURN_IF_ERROR(PassToken(&args, &results));
   Status status = RunTap(frame, state, args, results, state.device(frame));
   if (state.deferred()) return Defer(status, results);
@@ -67,9 +67,5 @@ Status RunTap(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const c
 using namespace callout::internal;  // the handlers are C symbols
 
 XLA_FFI_Error* callout_v1_tap_execute(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  const auto* state = static_cast<const TapState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return GuardRun(frame, [frame, state] { return Execute(frame, *state); });
+  return RunWithState<TapState>(frame, ExecuteTap);
 }

@@ -11,7 +11,7 @@
 #include "ffi/tap_site_maker.h"
 #include "frame/buffer.h"
 #include "frame/call_frame.h"
-#include "frame/guard.h"
+#include "frame/handler.h"
 
 namespace callout::internal {
 namespace {
@@ -51,9 +51,7 @@ Status InstantiateTap(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(const TapAttributes said, DecodeAttributes<TapAttributes>(frame->attrs));
   CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeCheckedTapSite(said));
   auto state = std::make_unique<TapState>(std::move(site), said);
-  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
-  (void)state.release();  // XLA's now
-  return OkStatus();
+  return KeepState(frame, std::move(state));
 }
 
 }  // namespace
@@ -65,12 +63,12 @@ Result<std::unique_ptr<TapSite>> MakeCheckedTapSite(const TapAttributes& said) {
   return site;
 }
 
-Status CheckTapResults(std::span<const callout_buffer> results, const TapState& state) {
-  if (results.size() == state.num_results()) [[likely]]
+Status CheckTapResults(size_t count, const TapState& state) {
+  if (count == state.num_results()) [[likely]]
     return OkStatus();
-  return InvalidArgument(
-      "callout: tap '" + state.site().info.label + "': expected " + std::to_string(state.num_results()) +
-      " results (attributes `threaded`, `returned`, `deferred`), got " + std::to_string(results.size()));
+  return InvalidArgument("callout: tap '" + state.site().info.label + "': expected " +
+                         std::to_string(state.num_results()) +
+                         " results (attributes `threaded`, `returned`, `deferred`), got " + std::to_string(count));
 }
 
 callout_call BuffersOnly(std::span<const callout_buffer> args, std::span<const callout_buffer> results) {
@@ -116,7 +114,5 @@ Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> a
 using namespace callout::internal;  // the handlers are C symbols
 
 XLA_FFI_Error* callout_v1_tap_instantiate(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
-  return Guard(frame->api, [frame] { return InstantiateTap(frame); });
+  return Instantiate(frame, InstantiateTap);
 }

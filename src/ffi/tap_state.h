@@ -54,8 +54,8 @@ Result<std::unique_ptr<TapSite>> MakeCheckedTapSite(const TapAttributes& said);
 Status RunTap(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const callout_buffer> args,
               std::span<const callout_buffer> results, int32_t device_ordinal);
 
-/// InvalidArgument if a tap has other results than what its attributes say: nobody would write them.
-Status CheckTapResults(std::span<const callout_buffer> results, const TapState& state);
+/// InvalidArgument if a tap has another number of results than what its attributes say: nobody would write them.
+Status CheckTapResults(size_t count, const TapState& state);
 
 /// A call of which `Aliases` look at the buffers. Borrowed: valid as long as they are.
 callout_call BuffersOnly(std::span<const callout_buffer> args, std::span<const callout_buffer> results);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ffi/thread_token.h"
 
-#include <cstring>
 #include <string>
 
 #include "callout/dtype.h"
@@ -34,7 +33,7 @@ Result<ThreadToken> TakeToken(std::span<const callout_buffer>* args, std::span<c
 
 Status PassToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results) {
   CALLOUT_ASSIGN_OR_RETURN(const ThreadToken token, TakeToken(args, results));
-  std::memcpy(token.to, token.from, sizeof(uint32_t));
+  token.CopyOnHost();
   return OkStatus();
 }
 

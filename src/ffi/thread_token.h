@@ -4,6 +4,7 @@
 // the order of calls a data dependence. It is no part of the value.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "callout/abi.h"
@@ -15,6 +16,9 @@ namespace callout::internal {
 struct ThreadToken {
   const void* from = nullptr;
   void* to = nullptr;
+
+  /// Of u32s of the host.
+  void CopyOnHost() const { __builtin_memcpy(to, from, sizeof(uint32_t)); }
 };
 
 /// Takes the token off the operands and off the results. InvalidArgument where there is none.

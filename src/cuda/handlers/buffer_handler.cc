@@ -22,7 +22,7 @@
 #include "frame/attributes.h"
 #include "frame/buffer.h"
 #include "frame/call_frame.h"
-#include "frame/guard.h"
+#include "frame/handler.h"
 
 namespace callout::internal {
 namespace {
@@ -86,9 +86,7 @@ Status InstantiateCudaBuffer(XLA_FFI_CallFrame* frame) {
   }
   auto state = std::make_unique<BufferState>(std::move(callback), said);
   CALLOUT_RETURN_IF_ERROR(state->Decode(said));
-  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
-  (void)state.release();  // XLA's now
-  return OkStatus();
+  return KeepState(frame, std::move(state));
 }
 
 constexpr char kFirstRunHint[] =
@@ -115,7 +113,7 @@ Status Run(const BufferState& state, SiteDevice& on, const callout_call& call, b
   return on.recordings ? on.recordings->Call(state.callback(), call) : Invoke(state.callback(), call);
 }
 
-Status Execute(XLA_FFI_CallFrame* frame, BufferState& state, bool capturable) {
+Status ExecuteBuffer(XLA_FFI_CallFrame* frame, BufferState& state, bool capturable) {
   const GpuScope gpu;
   callout_call call = {};
   call.struct_size = sizeof(call);
@@ -141,11 +139,9 @@ Status Execute(XLA_FFI_CallFrame* frame, BufferState& state, bool capturable) {
 }
 
 XLA_FFI_Error* ExecuteGuarded(XLA_FFI_CallFrame* frame, bool capturable) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error, capturable)) return error;
-  auto* state = static_cast<BufferState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return Guard(frame->api, [&] { return Execute(frame, *state, capturable); });
+  return WithState<BufferState>(
+      frame, [=](XLA_FFI_CallFrame*, BufferState& state) { return ExecuteBuffer(frame, state, capturable); },
+      capturable);
 }
 
 }  // namespace
@@ -154,19 +150,13 @@ XLA_FFI_Error* ExecuteGuarded(XLA_FFI_CallFrame* frame, bool capturable) noexcep
 using namespace callout::internal;  // the handlers are C symbols
 
 XLA_FFI_Error* callout_v1_cuda_buffer_instantiate(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
-  return Guard(frame->api, [frame] { return InstantiateCudaBuffer(frame); });
+  return Instantiate(frame, InstantiateCudaBuffer);
 }
 
 XLA_FFI_Error* callout_v1_cuda_buffer_initialize(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  auto* state = static_cast<BufferState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return Guard(frame->api, [&] {
-    NoteGpu(DeviceOrdinal(frame));
-    return state->On(DeviceOrdinal(frame)).status();
+  return WithState<BufferState>(frame, [](XLA_FFI_CallFrame* of, BufferState& state) {
+    NoteGpu(DeviceOrdinal(of));
+    return state.On(DeviceOrdinal(of)).status();
   });
 }
 

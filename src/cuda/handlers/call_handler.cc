@@ -11,11 +11,12 @@
 #include "callbacks/in_flight.h"
 #include "cuda/driver/resources.h"
 #include "cuda/handlers/host_copies.h"
+#include "ffi/call_operands.h"
 #include "ffi/call_site.h"
 #include "ffi/handlers.h"
 #include "ffi/thread_token.h"
 #include "frame/call_frame.h"
-#include "frame/guard.h"
+#include "frame/handler.h"
 
 namespace callout::internal {
 namespace {
@@ -32,53 +33,31 @@ Status InstantiateCudaCall(XLA_FFI_CallFrame* frame) {
   auto state = std::make_unique<CudaCallState>();
   CALLOUT_RETURN_IF_ERROR(state->site.Decode(frame->attrs));
   state->subject = "callback '" + state->site.callback().label() + "'";
-  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
-  (void)state.release();  // XLA's now
-  return OkStatus();
+  return KeepState(frame, std::move(state));
 }
-
-// The buffers of a call, without its token.
-struct Operands {
-  explicit Operands(XLA_FFI_CallFrame* frame)
-      : arg_buffers(static_cast<size_t>(frame->args.size)), result_buffers(static_cast<size_t>(frame->rets.size)) {}
-
-  Status Decode(XLA_FFI_CallFrame* frame, const CallSite& site) {
-    CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
-    CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
-    if (!site.threaded()) return OkStatus();
-    CALLOUT_ASSIGN_OR_RETURN(token, TakeToken(&args, &results));
-    return OkStatus();
-  }
-
-  SmallBuffer<callout_buffer, 16> arg_buffers;
-  SmallBuffer<callout_buffer, 8> result_buffers;
-  std::span<const callout_buffer> args;
-  std::span<const callout_buffer> results;
-  ThreadToken token;
-};
 
 // So that no execution pins memory: that may wait for other devices, which may wait for this one.
-Status Initialize(XLA_FFI_CallFrame* frame, CudaCallState& state) {
+Status InitializeCudaCall(XLA_FFI_CallFrame* frame, CudaCallState& state) {
   NoteGpu(DeviceOrdinal(frame));
-  Operands operands(frame);
-  CALLOUT_RETURN_IF_ERROR(operands.Decode(frame, state.site));
+  CallOperands operands(frame);
+  CALLOUT_RETURN_IF_ERROR(operands.Decode(frame, state.site.threaded()));
   // What fails here is told by the call, if it comes: the program may not get there.
-  static_cast<void>(state.pools.Prepare(DeviceOrdinal(frame), HostCopies::Bytes(operands.args, operands.results)));
+  static_cast<void>(state.pools.Prepare(DeviceOrdinal(frame), HostCopies::Bytes(operands.args(), operands.results())));
   return OkStatus();
 }
 
-Status Execute(XLA_FFI_CallFrame* frame, CudaCallState& state) {
+Status ExecuteCudaCall(XLA_FFI_CallFrame* frame, CudaCallState& state) {
   const GpuScope gpu;
   CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedPool* const pool, state.pools.On(DeviceOrdinal(frame)));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
   const auto stream = static_cast<CUstream>(found);
-  Operands operands(frame);
-  CALLOUT_RETURN_IF_ERROR(operands.Decode(frame, state.site));
+  CallOperands operands(frame);
+  CALLOUT_RETURN_IF_ERROR(operands.Decode(frame, state.site.threaded()));
   if (state.site.threaded()) {
-    CALLOUT_RETURN_IF_ERROR(CopyOnDevice(pool->device(), stream, cuda::AddressOf(operands.token.to),
-                                         cuda::AddressOf(operands.token.from), sizeof(uint32_t), state.subject));
+    CALLOUT_RETURN_IF_ERROR(CopyOnDevice(pool->device(), stream, cuda::AddressOf(operands.token().to),
+                                         cuda::AddressOf(operands.token().from), sizeof(uint32_t), state.subject));
   }
-  HostCopies copies(*pool, stream, state.subject, operands.args, operands.results);
+  HostCopies copies(*pool, stream, state.subject, operands.args(), operands.results());
   CALLOUT_RETURN_IF_ERROR(copies.In());
   CALLOUT_RETURN_IF_ERROR(state.site.Run(frame, copies.args(), copies.results()));
   return copies.Out();
@@ -90,23 +69,13 @@ Status Execute(XLA_FFI_CallFrame* frame, CudaCallState& state) {
 using namespace callout::internal;  // the handlers are C symbols
 
 XLA_FFI_Error* callout_v1_cuda_call_instantiate(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
-  return Guard(frame->api, [frame] { return InstantiateCudaCall(frame); });
+  return Instantiate(frame, InstantiateCudaCall);
 }
 
 XLA_FFI_Error* callout_v1_cuda_call_initialize(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  auto* state = static_cast<CudaCallState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return Guard(frame->api, [&] { return Initialize(frame, *state); });
+  return WithState<CudaCallState>(frame, InitializeCudaCall);
 }
 
 XLA_FFI_Error* callout_v1_cuda_call_execute(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  auto* state = static_cast<CudaCallState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return Guard(frame->api, [&] { return Execute(frame, *state); });
+  return WithState<CudaCallState>(frame, ExecuteCudaCall);
 }

@@ -9,7 +9,7 @@
 #include "cuda/handlers/host_copies.h"
 #include "ffi/check_frame.h"
 #include "ffi/handlers.h"
-#include "frame/guard.h"
+#include "frame/handler.h"
 
 namespace callout::internal {
 namespace {
@@ -21,21 +21,19 @@ struct CudaCheckState final : SiteState {
   cuda::PinnedPools pools;
 };
 
-Status InstantiateOnCuda(XLA_FFI_CallFrame* frame) {
+Status InstantiateCudaCheck(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(const CheckAttributes said, DecodeAttributes<CheckAttributes>(frame->attrs));
   auto state = std::make_unique<CudaCheckState>(said);
-  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
-  (void)state.release();  // XLA's now
-  return OkStatus();
+  return KeepState(frame, std::move(state));
 }
 
 // So that no execution pins memory. The check says what fails, if the program gets there.
-Status InitializeOnCuda(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
+Status InitializeCudaCheck(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
   static_cast<void>(state.pools.Prepare(DeviceOrdinal(frame), sizeof(int32_t)));
   return OkStatus();
 }
 
-Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
+Status ExecuteCudaCheck(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
   CheckFrame check(frame);
   CALLOUT_RETURN_IF_ERROR(check.Decode(frame));
   CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedPool* const pool, state.pools.On(DeviceOrdinal(frame)));
@@ -58,23 +56,13 @@ Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
 using namespace callout::internal;  // the handlers are C symbols
 
 XLA_FFI_Error* callout_v1_cuda_check_instantiate(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
-  return Guard(frame->api, [frame] { return InstantiateOnCuda(frame); });
+  return Instantiate(frame, InstantiateCudaCheck);
 }
 
 XLA_FFI_Error* callout_v1_cuda_check_initialize(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  auto* state = static_cast<CudaCheckState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return Guard(frame->api, [&] { return InitializeOnCuda(frame, *state); });
+  return WithState<CudaCheckState>(frame, InitializeCudaCheck);
 }
 
 XLA_FFI_Error* callout_v1_cuda_check_execute(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  auto* state = static_cast<CudaCheckState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return Guard(frame->api, [&] { return ExecuteOnCuda(frame, *state); });
+  return WithState<CudaCheckState>(frame, ExecuteCudaCheck);
 }

@@ -16,7 +16,7 @@
 #include "ffi/handlers.h"
 #include "ffi/lanes.h"
 #include "frame/call_frame.h"
-#include "frame/guard.h"
+#include "frame/handler.h"
 
 namespace callout::internal {
 namespace {
@@ -44,9 +44,7 @@ Status InstantiateImage(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(Lanes lanes, Lanes::Of(said));
   CALLOUT_RETURN_IF_ERROR(CheckImage(call.bytes, call.name));
   auto state = std::make_unique<ImageState>(std::move(call), std::move(lanes), Aliases(said.aliases));
-  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
-  (void)state.release();  // XLA's now
-  return OkStatus();
+  return KeepState(frame, std::move(state));
 }
 
 // One launch, after the copies that `aliases` asks for.
@@ -77,7 +75,7 @@ Status LaunchLanes(XLA_FFI_CallFrame* frame, ImageState& state, const LoadedKern
 
 enum class Completion { kQueued, kAwaited };
 
-Status Execute(XLA_FFI_CallFrame* frame, ImageState& state, Completion completion) {
+Status ExecuteImage(XLA_FFI_CallFrame* frame, ImageState& state, Completion completion) {
   CALLOUT_ASSIGN_OR_RETURN(const LoadedKernel* kernel, state.kernel().On(DeviceOrdinal(frame)));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
   const auto stream = static_cast<CUstream>(found);
@@ -90,11 +88,9 @@ Status Execute(XLA_FFI_CallFrame* frame, ImageState& state, Completion completio
 }
 
 XLA_FFI_Error* ExecuteGuarded(XLA_FFI_CallFrame* frame, Completion completion) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error, /*capturable=*/completion == Completion::kQueued)) return error;
-  auto* state = static_cast<ImageState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return Guard(frame->api, [&] { return Execute(frame, *state, completion); });
+  return WithState<ImageState>(
+      frame, [=](XLA_FFI_CallFrame*, ImageState& state) { return ExecuteImage(frame, state, completion); },
+      /*capturable=*/completion == Completion::kQueued);
 }
 
 }  // namespace
@@ -103,17 +99,12 @@ XLA_FFI_Error* ExecuteGuarded(XLA_FFI_CallFrame* frame, Completion completion) n
 using namespace callout::internal;  // the handlers are C symbols
 
 XLA_FFI_Error* callout_v1_image_instantiate(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/true, &error)) return error;
-  return Guard(frame->api, [frame] { return InstantiateImage(frame); });
+  return Instantiate(frame, InstantiateImage);
 }
 
 XLA_FFI_Error* callout_v1_image_initialize(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  auto* state = static_cast<ImageState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return Guard(frame->api, [&] { return state->kernel().On(DeviceOrdinal(frame)).status(); });
+  return WithState<ImageState>(
+      frame, [](XLA_FFI_CallFrame* of, ImageState& state) { return state.kernel().On(DeviceOrdinal(of)).status(); });
 }
 
 XLA_FFI_Error* callout_v1_image_execute(XLA_FFI_CallFrame* frame) noexcept {

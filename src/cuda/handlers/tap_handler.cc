@@ -13,7 +13,7 @@
 #include "ffi/handlers.h"
 #include "ffi/tap_state.h"
 #include "frame/call_frame.h"
-#include "frame/guard.h"
+#include "frame/handler.h"
 
 namespace callout::internal {
 namespace {
@@ -38,7 +38,7 @@ Status Take(XLA_FFI_CallFrame* frame, TapSite& site, CUstream stream, std::span<
                      [&](const DeviceSending& sending) { return DeviceTaps::Get().Take(site, sending); });
 }
 
-Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
+Status ExecuteCudaTap(XLA_FFI_CallFrame* frame, const TapState& state) {
   const GpuScope gpu;
   SmallBuffer<callout_buffer, 16> arg_buffers(static_cast<size_t>(frame->args.size));
   std::span<const callout_buffer> args;
@@ -48,7 +48,7 @@ Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
   std::span<const callout_buffer> results;
   CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
-  if (!results.empty()) CALLOUT_RETURN_IF_ERROR(CheckTapResults(results, state));
+  if (!results.empty()) CALLOUT_RETURN_IF_ERROR(CheckTapResults(results.size(), state));
   if (results.empty() && state.num_results() == 0) return Take(frame, state.site(), stream, args);
   CALLOUT_ASSIGN_OR_RETURN(const auto taps, DeviceTaps::Get().On(DeviceOrdinal(frame)));
   cuda::ContextScope current(taps->device());
@@ -61,7 +61,7 @@ Status ExecuteOnCuda(XLA_FFI_CallFrame* frame, const TapState& state) {
 }
 
 // So that no execution waits for pinned memory, memory of the device or code in the middle of its stream.
-Status Initialize(XLA_FFI_CallFrame* frame, const TapState& state) {
+Status InitializeCudaTap(XLA_FFI_CallFrame* frame, const TapState& state) {
   NoteGpu(DeviceOrdinal(frame));
   TapSite& site = state.site();
   if (!site.senders.Admits(DeviceOrdinal(frame))) return OkStatus();  // nothing comes from here
@@ -85,17 +85,9 @@ Status Initialize(XLA_FFI_CallFrame* frame, const TapState& state) {
 using namespace callout::internal;  // the handlers are C symbols
 
 XLA_FFI_Error* callout_v1_cuda_tap_initialize(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  const auto* state = static_cast<const TapState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return Guard(frame->api, [frame, state] { return Initialize(frame, *state); });
+  return WithState<TapState>(frame, InitializeCudaTap);
 }
 
 XLA_FFI_Error* callout_v1_cuda_tap_execute(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  const auto* state = static_cast<const TapState*>(GetState(frame, &error));
-  if (error != nullptr) return error;
-  return Guard(frame->api, [frame, state] { return ExecuteOnCuda(frame, *state); });
+  return WithState<TapState>(frame, ExecuteCudaTap);
 }
