@@ -245,9 +245,8 @@ def in_meeting(call: Call) -> tuple[bytes, list[Any], list[Any]] | None:
     skipped = 1 if call.said("threaded") else 0
     offsets = _offsets(dataclasses.replace(call, arg_shapes=call.arg_shapes[skipped:]), shardings[skipped:])
     target = _GATHERED[call.target]
-    more = target_attributes.text(target, devices=devices, caller=call.said("device_index") or 0)
-    if offsets.any():
-        more += f", shards = array<i64: {', '.join(map(str, offsets.ravel().tolist()))}>"
+    shards = {"shards": offsets} if offsets.any() else {}
+    more = target_attributes.text(target, devices=devices, caller=call.said("device_index") or 0, **shards)
     config = f"{call.config.strip()[:-1]}, {more}}}"
     spread = [_replicated()] * len(call.result_shapes)
     results = writer.custom_call(target, config, [*args, writer.device_index()], _tiles(call.result_shapes, spread, ""))

@@ -152,7 +152,12 @@ def read(target: str, carried: Mapping[str, str | int], name: str) -> str | int 
 
 
 def text(target: str, **numbers: Any) -> str:
-    """Numbers as MLIR writes them in a dictionary: "deferred = 1 : i64"."""
+    """Numbers as MLIR writes them in a dictionary: "deferred = 1 : i64", and several: "shards = array<i64: 0, 4>"."""
     table = tables()[target]
-    written = [f"{name} = {_number(target, table[name], number)} : i64" for name, number in numbers.items()]
-    return ", ".join(written)
+
+    def written(row: Attribute, value: Any) -> str:
+        if row.type == "s64[]":
+            return f"array<i64: {', '.join(map(str, _numbers(target, row, value).tolist()))}>"
+        return f"{_number(target, row, value)} : i64"
+
+    return ", ".join(f"{name} = {written(table[name], value)}" for name, value in numbers.items())

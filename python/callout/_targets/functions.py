@@ -54,14 +54,13 @@ def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
 
     def flatten(result: Any) -> Sequence[Any]:
         count = tree.num_leaves
-        is_single = tree == jax.tree.structure(0)
-        is_flat = count > 1 and tree == jax.tree.structure((0,) * count)
         leaves: list[Any] = jax.tree.leaves(result, is_leaf=_is_iterator)
         if len(leaves) == count:
             return leaves
+        is_flat = count > 1 and tree == jax.tree.structure((0,) * count)
         if is_flat and isinstance(result, tuple | list) and len(result) == count:
             return list(result)  # lists of numbers among them are arrays
-        if is_single:
+        if is_leaf(tree):
             return [result]  # the core knows best why it is none
         raise errors.ResultError(
             f"callback '{label}': its result does not fit: expected structure {tree}, got {jax.tree.structure(result)}"
