@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile.h"
 
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 namespace callout::tools {
@@ -31,14 +25,17 @@ Status CheckIsFromCache(const pjrt::LoadedExecutable& executable, const CompileO
                             "': it cannot be written to, or the plugin cannot serialize programs");
 }
 
-Status CompileHere(const CompileOptions& options) {
-  CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options.program));
+Status FillCache(const CompileOptions& options) {
+  CALLOUT_ASSIGN_OR_RETURN(pjrt::Program program, pjrt::Program::FromFile(options.program));
+  program.name = options.program;  // as errors call it
+  for (pjrt::Program& other : program.others) other.name = options.program;
   CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf(program, options.device_count));
   CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));
   pjrt::CompileOptions compile;
   compile.allow_unbound_names = true;  // they are bound when it is loaded
   compile.num_partitions = devices;
   compile.cache_directory = options.cache;
+  compile.process.command = {"/proc/self/exe", "compile-request"};
   CALLOUT_ASSIGN_OR_RETURN(const auto executable, pjrt::Compiler(client).Compile(program, compile));
   if (!executable.is_from_cache()) {
     CALLOUT_ASSIGN_OR_RETURN(const auto again, pjrt::Compiler(client).Compile(program, compile));
@@ -53,36 +50,9 @@ Status CompileHere(const CompileOptions& options) {
 }  // namespace
 
 int Compile(const CompileOptions& options) {
-  std::fflush(nullptr);
   std::signal(SIGCHLD, SIG_DFL);  // where the caller ignores it, nobody is told how a child ended
-  const pid_t command = getpid();
-  const pid_t child = fork();
-  if (child < 0) {
-    std::fprintf(stderr, "callout: cannot start a process: %s\n", std::strerror(errno));
-    return kUnusable;
-  }
-  if (child == 0) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != command) _exit(kUnusable);  // it was killed before
-    const Status status = CompileHere(options);
-    const int code = status.ok() ? kSuccess : Refuse(status);
-    std::fflush(nullptr);
-    _exit(code);  // a plugin's threads may still be there
-  }
-  int state = 0;
-  while (waitpid(child, &state, 0) < 0) {
-    if (errno == EINTR) continue;
-    std::fprintf(stderr, "callout: nothing is known of the process that compiled '%s': %s\n", options.program.c_str(),
-                 std::strerror(errno));
-    return kUnusable;
-  }
-  if (WIFEXITED(state)) return WEXITSTATUS(state);
-  std::fprintf(
-      stderr,
-      "callout: the process that read and compiled '%s' was ended by signal %d (%s): the program is damaged, or "
-      "the plugin has a defect\n",
-      options.program.c_str(), WTERMSIG(state), strsignal(WTERMSIG(state)));
-  return kUnusable;
+  const Status status = FillCache(options);
+  return status.ok() ? kSuccess : Refuse(status);
 }
 
 }  // namespace callout::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `callout compile`: puts a compiled program into a cache, from a child process that a bad program may crash.
+// `callout compile`: puts a compiled program into a cache, compiled by a child process that a bad program may crash.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct CompileOptions {
   int device_count = 0;
 };
 
-/// Reads and compiles in a child process, so that a crash there is an error of its own. Returns the process's exit
-/// code: 0, or 2 with the reason on standard error. No thread may be running yet.
+/// The plugin reads and compiles the program in a child process (CompileOptions::process of the host). Returns the
+/// process's exit code: 0, or 2 with the reason on standard error.
 int Compile(const CompileOptions& options);
 
 }  // namespace callout::tools
