@@ -189,6 +189,8 @@ Status PrintContents(const pjrt::Program& program, const std::string& path) {
   std::string platforms;
   for (const std::string& platform : program.platforms) platforms += (platforms.empty() ? "" : ", ") + platform;
   if (!platforms.empty()) std::printf("  platforms %s\n", platforms.c_str());
+  if (program.has_dimension_arguments)
+    std::printf("  of symbolic shapes: to run it, export it for some, shapes=[...]\n");
   PrintArrays("argument", Whole(contents.inputs), program.kept_arguments);
   PrintArrays("result", Whole(contents.outputs));
   PrintUses(contents.callbacks);
@@ -213,7 +215,8 @@ Status PrintPluginInfo(const InfoOptions& options) {
 
 Status PrintProgramInfo(const InfoOptions& options) {
   CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options.program));
-  if (!options.compiles) return PrintContents(program, options.program);
+  // A plugin cannot compile what has symbolic shapes.
+  if (!options.compiles || program.has_dimension_arguments) return PrintContents(program, options.program);
   CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf(program, options.device_count));
   CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));
   Progress progress;

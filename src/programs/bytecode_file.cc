@@ -124,8 +124,7 @@ BytecodeReader::Section BytecodeReader::TakeSection() {
 }
 
 Result<BytecodeFile> BytecodeFile::Read(std::string_view bytes) {
-  if (!bytes.starts_with(kMlirBytecode))
-    return Unimplemented("callout: the program is MLIR text: only bytecode can be read without a plugin");
+  if (!bytes.starts_with(kMlirBytecode)) return Unimplemented("callout: the program is no MLIR bytecode");
   BytecodeReader reader(bytes);
   (void)reader.Take(kMlirBytecode.size());
   if (const uint64_t version = reader.Number(); version != kBytecodeVersion) {
@@ -307,10 +306,9 @@ std::optional<pjrt::ArrayType> BytecodeFile::Array(uint64_t type) const {
   if (code != kTensorCode) return std::nullopt;
   std::vector<int64_t> dims(std::min(reader.Count(), kMostDims + 1));
   if (dims.size() > kMostDims) return std::nullopt;
-  for (int64_t& dim : dims) dim = reader.SignedNumber();
+  for (int64_t& dim : dims) dim = std::max<int64_t>(reader.SignedNumber(), -1);  // the least number is an open one
   const std::optional<DType> element = ElementType(reader.Number());
-  const bool is_fixed = std::ranges::all_of(dims, [](int64_t dim) { return dim >= 0; });
-  if (!reader.ok() || !is_fixed || !element) return std::nullopt;
+  if (!reader.ok() || !element) return std::nullopt;
   return pjrt::ArrayType{*element, std::move(dims)};
 }
 

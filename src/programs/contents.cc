@@ -6,6 +6,9 @@
 
 #include "attributes/jax_calls.h"
 #include "programs/bytecode_file.h"
+#include "programs/mlir_bytecode.h"
+#include "programs/text_contents.h"
+#include "programs/written_call.h"
 
 namespace callout::pjrt {
 namespace {
@@ -181,24 +184,27 @@ class Walk {
     if (contents_.callbacks.size() + contents_.custom_calls.size() >= kMostCalls) {
       return Unimplemented("callout: the program has too many custom calls");
     }
-    CALLOUT_ASSIGN_OR_RETURN(std::vector<ArrayType> operands, Arrays(operation.operands));
-    CALLOUT_ASSIGN_OR_RETURN(std::vector<ArrayType> results, Arrays(operation.results));
-    std::erase_if(operands, [](const ArrayType& type) { return type.dtype == DType::kToken; });
-    std::erase_if(results, [](const ArrayType& type) { return type.dtype == DType::kToken; });
+    internal::WrittenCall call;
+    CALLOUT_ASSIGN_OR_RETURN(call.operands, Arrays(operation.operands));
+    CALLOUT_ASSIGN_OR_RETURN(call.results, Arrays(operation.results));
     CALLOUT_RETURN_IF_ERROR(CountName(*target));
-    const bool is_jax = internal::IsJaxTarget(*target);
-    if (!is_jax && !target->starts_with("callout.v")) {
-      contents_.custom_calls.push_back({std::string(*target), "", std::move(operands), std::move(results)});
-      return OkStatus();
-    }
+    call.target = *target;
+    call.has_shape_operands =
+        file_.Entry(operation.attributes, internal::kShapeOperandsAttribute, entries_left_).has_value();
     // JAX puts the dictionary where older versions of StableHLO keep it, too.
     uint64_t config = (*properties)[kConfig];
     if (const auto moved = file_.Entry(operation.attributes, "mhlo.backend_config", entries_left_)) config = *moved;
-    CallbackUse use{NameOf(config, is_jax), std::string(*target), false, std::move(operands), std::move(results)};
-    use.is_embedded = file_.Entry(config, internal::kLibraryAttribute, entries_left_).has_value();
+    if (const auto index = file_.Entry(config, internal::kJaxIndexAttribute, entries_left_)) {
+      call.jax_index = file_.NumberOf(*index);
+    }
+    if (const auto entry = file_.Entry(config, internal::kCallbackAttribute, entries_left_)) {
+      const auto name = file_.StringOf(*entry);
+      call.callback = name ? name->substr(0, kLongestName) : "";
+      CALLOUT_RETURN_IF_ERROR(CountName(*call.callback));
+    }
+    call.is_embedded = file_.Entry(config, internal::kLibraryAttribute, entries_left_).has_value();
     if (entries_left_ == 0) return Unimplemented("callout: the program's calls have too many attributes");
-    CALLOUT_RETURN_IF_ERROR(CountName(use.name));
-    contents_.callbacks.push_back(std::move(use));
+    internal::AddCall(std::move(call), contents_);
     return OkStatus();
   }
 
@@ -209,17 +215,6 @@ class Walk {
     return OkStatus();
   }
 
-  std::string NameOf(uint64_t config, bool is_jax) {
-    if (is_jax) {
-      const auto index = file_.Entry(config, internal::kJaxIndexAttribute, entries_left_);
-      const auto number = index ? file_.NumberOf(*index) : std::nullopt;
-      return std::string(internal::kJaxNamePrefix) + (number ? std::to_string(*number) : "?");
-    }
-    const auto entry = file_.Entry(config, internal::kCallbackAttribute, entries_left_);
-    const auto name = entry ? file_.StringOf(*entry) : std::nullopt;
-    return name ? std::string(name->substr(0, kLongestName)) : "";
-  }
-
   Result<std::vector<ArrayType>> Arrays(const std::vector<uint64_t>& types) {
     if (types.size() > arrays_left_) return Unimplemented("callout: the program has too many arrays");
     arrays_left_ -= types.size();
@@ -227,8 +222,7 @@ class Walk {
     for (const uint64_t type : types) {
       auto array = file_.Array(type);
       if (!array) {
-        return Unimplemented(
-            "callout: the program has values that are no arrays of a fixed size, such as symbolic shapes");
+        return Unimplemented("callout: the program has values that are no arrays");
       }
       arrays.push_back(*std::move(array));
     }
@@ -247,6 +241,7 @@ class Walk {
 }  // namespace
 
 Result<ProgramContents> ReadContents(const Program& program) {
+  if (!program.code.starts_with(internal::kMlirBytecode)) return internal::ReadTextContents(program.code);
   CALLOUT_ASSIGN_OR_RETURN(const BytecodeFile file, BytecodeFile::Read(program.code));
   return Walk(file).Run();
 }

@@ -11,7 +11,12 @@ std::optional<pjrt::ArrayType> FromMlirType(std::string_view text) {
   if (!text.starts_with(kHead) || !text.ends_with('>')) return std::nullopt;
   text = text.substr(kHead.size(), text.size() - kHead.size() - 1);
   pjrt::ArrayType type{DType::kInvalid, {}};
-  while (!text.empty() && text.front() >= '0' && text.front() <= '9') {
+  while (!text.empty() && (text.front() == '?' || (text.front() >= '0' && text.front() <= '9'))) {
+    if (text.starts_with("?x")) {
+      type.dims.push_back(-1);
+      text.remove_prefix(2);
+      continue;
+    }
     int64_t extent = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), extent);
     if (error != std::errc() || end == text.data() + text.size() || *end != 'x') return std::nullopt;

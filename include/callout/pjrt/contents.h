@@ -21,9 +21,9 @@ struct ProgramContents {
   std::vector<CustomCallUse> custom_calls;  ///< The others; nobody knows yet who has their functions.
 };
 
-/// Of what jax.export and callout.export write: StableHLO portable artifacts. Reads nothing but `program`, whatever is
-/// in it. Errors: InvalidArgument for damage; Unimplemented for MLIR text, other bytecode, versions that this library
-/// does not know, and types that are no arrays of a fixed size, such as symbolic shapes. Thread-safe.
+/// Of what jax.export and callout.export write (StableHLO portable artifacts), and of StableHLO's text. Symbolic
+/// extents are -1. Reads nothing but `program`, whatever is in it. Errors: InvalidArgument for damage; Unimplemented
+/// for other bytecode, versions that this library does not know, and types that are no arrays. Thread-safe.
 CALLOUT_EXPORT Result<ProgramContents> ReadContents(const Program& program);
 
 }  // namespace callout::pjrt

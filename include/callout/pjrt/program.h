@@ -16,11 +16,11 @@ namespace callout::pjrt {
 /// The type of an array.
 struct ArrayType {
   DType dtype;                ///< Of its elements.
-  std::vector<int64_t> dims;  ///< Extents, in elements.
+  std::vector<int64_t> dims;  ///< Extents, in elements; -1 for one that the program leaves open (ProgramContents).
 
   /// The same dtype and dims.
   bool operator==(const ArrayType&) const = default;
-  /// "f32[2,3]".
+  /// "f32[2,3]"; "f32[?,3]" where an extent is open.
   CALLOUT_EXPORT std::string ToString() const;
 };
 
