@@ -287,3 +287,18 @@ def test_constants_of_loops_whose_lanes_part_are_meant():
     grown = jax.vmap(lambda s: jax.lax.while_loop(lambda s: s < 1e38, grow, s))
     (text,), _ = found(jax.jit(callout.locate_nans(grown)), np.array([1, 1e20], np.float32))
     assert "infinity" in text
+
+
+def test_the_transposed_product_of_a_gradient_is_computed_as_without():
+    def f(w, x):
+        y = x @ w
+        return jnp.sum(jnp.tanh(y))
+
+    def products(program):
+        text = jax.jit(program).lower(np.ones((24, 40), np.float32), np.ones((16, 24), np.float32)).compile().as_text()
+        return sorted(re.findall(r"= (f32\[[\d,]*\])\S* dot\(", text))
+
+    plain = products(jax.grad(f))
+    assert "f32[24,40]" in plain  # the transposed one has the shape of w
+    assert products(callout.locate_nans(jax.grad(f))) == plain
+    assert products(jax.grad(callout.locate_nans(f))) == plain

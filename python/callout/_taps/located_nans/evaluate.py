@@ -21,7 +21,16 @@ import numpy as np
 from ... import _jax_compat
 from ..._primitives import jaxprs, located_nans
 from .flat import Constant, Flat, Operation, Value
-from .operations import can_make, has_constant, is_batched_while, is_collective, is_inexact, makes_any, passes_on
+from .operations import (
+    can_make,
+    has_constant,
+    is_batched_while,
+    is_collective,
+    is_folded,
+    is_inexact,
+    makes_any,
+    passes_on,
+)
 from .user_lines import Granularity, Line, Surroundings, is_the_users, module_name
 
 _primitives = jax.extend.core.primitives
@@ -132,6 +141,7 @@ class Evaluation:
     def _look(self, region: Region, values: dict[Value, Any], last: dict[Value, int]) -> None:
         made: dict[Value, list[Operation]] = {}  # what may be bad, and the operations that may have made it so
         root: dict[Value, Value] = {}
+        products: dict[Value, Any] = {}
         inputs: dict[Value, None] = {}
         own: set[Value] = set()
         constants = dict.fromkeys(("nan", "inf"), False)
@@ -144,9 +154,10 @@ class Evaluation:
             makers += [operation] if can_make(operation.eqn) else []
             for result in operation.results:
                 own.add(result)
+                products[result] = operation.eqn
                 if makers and result.inexact:
                     made[result] = makers
-                    if passes_on(operation.eqn):
+                    if passes_on(operation.eqn) and not is_folded(operation.eqn, products.get(given[0])):
                         root[result] = root.get(given[0], given[0])
         leaving = [root.get(each, each) for each in made if last.get(each, -1) > region.end]
         results = [each for each in dict.fromkeys(leaving) if each in made]

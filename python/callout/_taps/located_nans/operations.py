@@ -53,6 +53,11 @@ def passes_on(eqn: Any) -> bool:
     return eqn.primitive.name in _SAME and len(eqn.invars) == 1
 
 
+def is_folded(eqn: Any, product: Any) -> bool:
+    """Tells whether XLA makes one product of a transposed product, which costs nothing if nobody reads what is between."""
+    return eqn.primitive.name == "transpose" and product is not None and product.primitive.name == "dot_general"
+
+
 def is_batched_while(eqn: Any) -> bool:
     """Tells whether a `vmap` has made it a loop of many lanes, of which some end before others: it is one operation."""
     return eqn.primitive.name == "while" and bool(eqn.params["cond_jaxpr"].out_avals[0].shape)

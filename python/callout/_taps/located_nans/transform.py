@@ -13,6 +13,7 @@ import jax
 import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 
 from ... import _jax_compat
 from ..._base import patches
@@ -125,7 +126,7 @@ def _located(closed: Any, settings: Settings, args: Sequence[Any], backward: boo
         whole = jax.extend.core.ClosedJaxpr(closed.jaxpr, args[:count])
         return Evaluation(settings).jaxpr(whole, Surroundings(backward=backward), args[count:])
 
-    @call.defjvp
+    @functools.partial(call.defjvp, symbolic_zeros=True)
     def _(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         return _derivative(closed.jaxpr, settings, count, primals, tangents, backward)
 
@@ -135,7 +136,7 @@ def _located(closed: Any, settings: Settings, args: Sequence[Any], backward: boo
 def _derivative(
     jaxpr: Any, settings: Settings, count: int, primals: Sequence[Any], tangents: Sequence[Any], backward: bool
 ) -> tuple[list[Any], list[Any]]:
-    moving = [i for i, tangent in enumerate(tangents) if tangent.dtype != jax.dtypes.float0]
+    moving = [i for i, each in enumerate(tangents) if _moves(each)]
     smooth = [is_inexact(var) for var in jaxpr.outvars]
     tree: Any = None
 
@@ -161,6 +162,11 @@ def _derivative(
         results.append((outs if is_smooth else others).pop(0))
         moves.append(changes.pop(0) if is_smooth else np.zeros(jnp.shape(results[-1]), jax.dtypes.float0))
     return results, moves
+
+
+def _moves(tangent: Any) -> bool:
+    """Tells whether a derivative is wanted: not of data where weights are trained."""
+    return not isinstance(tangent, SymbolicZero) and tangent.dtype != jax.dtypes.float0
 
 
 def _linear(tree: Any, settings: Settings, outs: Sequence[Any], backward: bool) -> linear.Linear:
