@@ -50,6 +50,19 @@ def test_a_watch_still_stops_the_program():
         loaded("watch_stop").call(np.array([1, np.nan, 2], np.float32)).block_until_ready()
 
 
+def test_every_program_of_a_file_of_several_shapes_does_what_it_did(bound):
+    sizes = []
+    for label, program in golden_runs.parts(file_of("shapes").read_bytes()):
+        sizes.append(label)
+        bound.notes.clear()
+        x = np.arange(int(label.removeprefix("b=")), dtype=np.float32)
+        result = jax.export.deserialize(bytearray(program)).call(x)
+        callout.barrier_wait()
+        np.testing.assert_allclose(result, x + 1 - x.mean() - 1)
+        assert bound.notes == [("tap", described(x + 1))]
+    assert sizes == ["b=3", "b=8"]
+
+
 class TestSinks:
     """A program says a name, and the leaves and steps that sinks write."""
 
@@ -232,6 +245,10 @@ def numbers(text):
     return [str(float(number)) for number in re.findall(r"-?(?:nan|inf|\d[\d.e+-]*)", text.partition("] ")[2])]
 
 
+def expected_failure(wanted):
+    return [wanted["failed"]] if "failed" in wanted else []
+
+
 @pytest.mark.skipif(bool(command.missing()), reason=command.missing() or "there is one")
 @pytest.mark.parametrize("name", list(filter(is_for_host, ON_CPU)))
 def test_the_host_runs_it(library, tmp_path, name):
@@ -244,6 +261,11 @@ def test_the_host_runs_it(library, tmp_path, name):
     options = [option for binding in bindings for option in ("--bind", binding)]
     options += ["--arg", given, "--output", returned, "--plugin", command.c_api.plugin_path()]
     done = command.run_command("run", file_of(name), *options, output=returned)
+    said = re.sub(r"[\r\n]+", " ", done.err)
+    assert [text for text in (*wanted.get("said", ()), *expected_failure(wanted)) if text not in said] == []
+    if case.fails:
+        assert done.code == 1, done.err
+        return
     assert done.code == 0, done.err
     if name.startswith("dtype_"):  # as bytes: NumPy's files know nothing of many of them
         assert done.results[0].tobytes() == case.arguments[0].tobytes()

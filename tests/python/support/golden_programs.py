@@ -44,6 +44,8 @@ class Case:
     x64: bool = False
     shape: str | None = None  # symbolic, of all arguments
     has_vjp: bool = False  # the file has derivatives, too
+    fails: bool = False
+    shapes: tuple[dict[str, int], ...] = ()  # of `shape`, all in one file
 
 
 CASES: dict[str, Case] = {}

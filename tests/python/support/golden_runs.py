@@ -10,13 +10,15 @@ import contextlib
 import dataclasses
 import io
 import json
+import logging
 import re
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import callout
 import ffi_calls
@@ -24,6 +26,8 @@ import jax
 import jax.extend.mlir as jax_mlir
 import numpy as np
 from callout._export import artifacts, host_transfers
+from callout._export.shapes import MAGIC
+from golden_findings import FINDINGS
 from golden_programs import CASES, TRANSFERS, Case, mesh
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -63,7 +67,7 @@ int32_t add_one(void** ptrs, const int64_t* dims, void* stream) {
 
 def all_cases() -> dict[str, Case]:
     """Those that are traced, and those that are text."""
-    return {**CASES, **_TRANSFERRED}
+    return {**CASES, **FINDINGS, **_TRANSFERRED}
 
 
 def file_of(name: str) -> Path:
@@ -123,6 +127,8 @@ def exported(name: str, one: Case) -> bytes:
     if one.shape is not None:
         (size,) = jax.export.symbolic_shape(one.shape)
         shapes = [jax.ShapeDtypeStruct((size,), each.dtype) for each in shapes]
+    if one.shapes:
+        return callout.export(jax.jit(one.program), stablehlo_version=STABLEHLO, shapes=one.shapes)(*shapes).serialize()
     done = callout.export(jax.jit(one.program), platforms=one.platforms, stablehlo_version=STABLEHLO)(*shapes)
     if name in _TRANSFERRED:
         artifact = jax_mlir.serialize_portable_artifact(TRANSFERS, STABLEHLO)
@@ -170,34 +176,97 @@ def watched(before: Any) -> dict[str, Any]:
     return {name: fields(name, counts) for name, counts in changed.items()}
 
 
+class Found(logging.Handler):
+    """What is logged and warned of in a block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+    def __enter__(self) -> Self:
+        logging.getLogger("callout").addHandler(self)
+        self._warnings = warnings.catch_warnings(record=True)
+        self._warned = self._warnings.__enter__()
+        warnings.simplefilter("always")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._warnings.__exit__(None, None, None)
+        self.texts += [str(each.message) for each in self._warned or ()]
+        logging.getLogger("callout").removeHandler(self)
+
+
+def failure(error: Exception) -> str:
+    """What a program found that fails, in the words of the program."""
+    text = str(error)
+    begins = [text.index(each) for each in ("check failed: ", "locate_nans: ") if each in text]
+    return text[min(begins, default=0) :].splitlines()[0]
+
+
+def outcome(one: Case, call: Callable[..., Any]) -> dict[str, Any]:
+    """What a program returns, or says when it fails."""
+    try:
+        result = described(jax.block_until_ready(jax.jit(call)(*arguments_of(one))))
+    except RuntimeError as error:
+        if not one.fails:
+            raise
+        with contextlib.suppress(RuntimeError):
+            callout.barrier_wait()
+        return {"failed": failure(error)}
+    if one.has_vjp:
+        result += described(jax.grad(call)(*arguments_of(one)))
+    return {"result": result}
+
+
 def run(name: str, call: Callable[..., Any], bound: Bound) -> dict[str, Any]:
-    """What a program returns, sends, prints and draws; what has no order is sorted."""
+    """What a program returns, sends, prints, draws and finds; what has no order is sorted."""
     one = all_cases()[name]
     bound.notes.clear()
     before = callout.stats()["watches"]
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), jax.enable_x64(one.x64):
-        result = described(jax.jit(call)(*arguments_of(one)))
-        if one.has_vjp:
-            result += described(jax.grad(call)(*arguments_of(one)))
+    out, err, said = io.StringIO(), io.StringIO(), Found()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), jax.enable_x64(one.x64), said:
+        ended = outcome(one, call)
         callout.barrier_wait()
     ordered = [[name, *values] for name, values in bound.notes if name.startswith("ordered")]
     others = sorted([name, *values] for name, values in bound.notes if not name.startswith("ordered"))
     printed = out.getvalue().splitlines()
     found = {
-        "result": result,
+        **ended,
         "records": ordered + others,
         "printed": sorted(printed) if one.sharded else printed,
         "drawn": [] if name in _DRAWN_OTHERWISE else drawn(err.getvalue()),
         "watched": watched(before),
+        "said": said.texts if name in FINDINGS else [],  # what watches have seen is above
     }
     kept: dict[str, Any] = json.loads(json.dumps({key: value for key, value in found.items() if value}))
     return kept
 
 
 def loaded(name: str) -> Any:
-    """The program of a file."""
-    return jax.export.deserialize(bytearray(file_of(name).read_bytes()))
+    """The program of a file; of several shapes, the one that fits the case's arguments."""
+    file = file_of(name).read_bytes()
+    if not file.startswith(MAGIC):
+        return jax.export.deserialize(bytearray(file))
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(all_cases()[name].arguments)]
+    programs = [jax.export.deserialize(bytearray(each)) for _, each in parts(file)]
+    (fitting,) = [each for each in programs if [aval.shape for aval in each.in_avals] == shapes]
+    return fitting
+
+
+def parts(file: bytes) -> list[tuple[str, bytes]]:
+    """The labels and the programs of a file of several shapes."""
+    found, at = [], len(MAGIC)
+    while at < len(file):
+        both = []
+        for _ in range(2):
+            size = int.from_bytes(file[at : at + 8], "little")
+            both.append(file[at + 8 : at + 8 + size])
+            at += 8 + size
+        found.append((both[0].decode(), both[1]))
+    return found
 
 
 def write() -> None:
