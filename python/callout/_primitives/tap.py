@@ -12,6 +12,7 @@ from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
 from .._base import patches
+from .._targets.receivers import check_leaves
 from .._targets.target import Target, Transforms
 from . import context, eager_taps, effects, lowering, tapped_values
 from .site import TARGET, Site
@@ -28,6 +29,7 @@ def _abstract_eval(*avals: Any, site: Site, **_: Any) -> tuple[list[Any], set[An
 
 @tap_p.def_impl
 def _eager(*args: Any, target: Target, site: Site, transforms: Transforms) -> list[Any]:
+    check_sent(args, target, site)
     eager_taps.send(args, target, site, transforms)
     return list(args)
 
@@ -41,12 +43,20 @@ def _lower(
     ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms
 ) -> Sequence[Any]:
     where = where_of(target, site)
+    check_sent(ctx.avals_in, target, site)
     again = functools.partial(tap_p.bind, target=target, site=site, transforms=transforms)
     if site.sharding == "gather" and context.automatic_axes(ctx):
         lowering.bind_on_one_device(ctx, where, again, args, site.device_index, site.ordered)
     elif site.sharding == "gather" or not lowering.bind_on_shards(ctx, again, args):
         emit_tap(ctx, args, where, lowering.bound_name(ctx, target, where, transforms), site)
     return args  # the operands themselves: nothing of the program depends on the tap
+
+
+def check_sent(avals: Sequence[Any], target: Target, site: Site) -> None:
+    """Asks a sink whether it takes what will arrive, which is only known here: `vmap` has put its axes in front."""
+    is_whole = site.sharding == "gather"
+    if is_whole and target.kind == "sink":
+        check_leaves(target.source, site.leaves, avals, label=site.label, is_whole=is_whole, is_exact=True)
 
 
 def emit_tap(

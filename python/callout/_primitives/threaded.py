@@ -20,7 +20,7 @@ from .call import Avals, call_now, lower_call, refuse
 from .eager import note_threaded_program
 from .host_call import refuse_host_call
 from .site import Site
-from .tap import batched_transforms, emit_tap, tap_p, where_of
+from .tap import batched_transforms, check_sent, emit_tap, tap_p, where_of
 from .token import TOKEN, no_tangent, one_token
 from .varying import result_types
 
@@ -51,6 +51,7 @@ def _lower_tap(
     where = where_of(target, site)
     lowering.refuse_automatic_axes(ctx, where)
     note_threaded_program()
+    check_sent(ctx.avals_in[1:], target, site)
     return emit_tap(ctx, args, where, lowering.bound_name(ctx, target, where, transforms), site, threaded=True)
 
 

@@ -144,7 +144,7 @@ def tap(
             device_index=device_index if chosen is None else device_index or chosen.device_index,
             has_step=step is not None,
         )
-        check_leaves(each, site.leaves, out, is_whole=sharding == "gather")
+        check_leaves(each, site.leaves, out, label=site.label, is_whole=sharding == "gather", is_exact=now)
         if one is not None:
             eager_taps.send_one(out, one, site, no_transforms)
             continue

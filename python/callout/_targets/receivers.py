@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,15 +27,39 @@ def receivers(target: Any, wanted: TapKeywords) -> list[tuple[Any, TapKeywords]]
     return [(branch, wanted if _is_function(branch) else TapKeywords()) for branch in branches]
 
 
-def check_leaves(target: Any, names: Sequence[str], values: Sequence[Any], is_whole: bool) -> None:
-    """Has a sink that cannot take every value look at the names, dtypes and shapes, before the program runs.
+@dataclasses.dataclass(frozen=True)
+class SentLeaves:
+    """What a tap sends, for a sink that does not take everything."""
+
+    names: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    shapes: tuple[tuple[int, ...] | None, ...]
+    """None where that is not known: of shards, of symbolic dimensions."""
+    label: str
+    is_exact: bool
+    """Whether this is what arrives. Else `vmap` may put axes in front of the shapes, but takes none away."""
+
+
+def check_leaves(
+    target: Any, names: Sequence[str], values: Sequence[Any], *, label: str, is_whole: bool, is_exact: bool
+) -> None:
+    """Has a sink that cannot take every value look at what it will get, before the program runs.
 
     `is_whole`: what arrives has these shapes; it may be shards of them.
     """
     check = getattr(target, "_callout_check", None)
     if check is not None:
-        shapes = tuple(np.shape(value) if is_whole else None for value, _ in zip(values, names, strict=False))
-        check(tuple(names), tuple(map(_dtype_name, values)), shapes)
+        shapes = tuple(_shape(value) if is_whole else None for value, _ in zip(values, names, strict=False))
+        dtypes = tuple(map(_dtype_name, values[: len(names)]))
+        label = label or target._callout_callback.label
+        check(SentLeaves(tuple(names), dtypes, shapes, label, is_exact))
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    shape = value.shape if hasattr(value, "shape") else np.shape(value)
+    if jax.dtypes.issubdtype(getattr(value, "dtype", None), jax.dtypes.prng_key):
+        return None  # its data arrive
+    return shape if all(isinstance(extent, int) for extent in shape) else None
 
 
 def _dtype_name(value: Any) -> str:

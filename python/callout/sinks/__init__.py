@@ -9,18 +9,19 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Unpack, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, Unpack
 
 from .. import _ext
 from ._arrays import Arrow, Npy, Zarr
-from ._file_sink import FileSink, Fsync, Path, RotatedFileOptions, close, fsync_text, of_this_process
+from ._file_sink import FileSink, Path, RotatedFileOptions, close
 from ._function import Function
 from ._histogram import Histogram
 from ._native_sink import NativeSink
 from ._statistics import Statistics
 from ._summary import Summary
 from ._tee import Tee
+from ._tensorboard import TensorBoard
 
 __all__ = [
     "Arrow",
@@ -110,9 +111,9 @@ class Print(NativeSink):
             fd=None if descriptor < 0 else descriptor,
         )
 
-    def _callout_check(self, leaves: tuple[str, ...], dtypes: tuple[str, ...], _: Any) -> None:
+    def _callout_check(self, sent: Any) -> None:
         if self._format is not None:
-            _check_format(self._format, leaves, dtypes)
+            _check_format(self._format, sent.names, sent.dtypes)
 
 
 @functools.lru_cache(maxsize=1024)  # an eager tap in a loop asks every time
@@ -186,62 +187,10 @@ class Csv(FileSink):
             raise ValueError(f"callout.sinks.Csv: columns must be a list of names, got {columns!r}")
         self._open("csv", path, file, columns=list(columns or ()))
 
-    def _callout_check(self, leaves: Sequence[str], _: Any, shapes: Sequence[tuple[int, ...] | None]) -> None:
-        for leaf, shape in zip(leaves, shapes, strict=True):
+    def _callout_check(self, sent: Any) -> None:
+        for leaf, shape in zip(sent.names, sent.shapes, strict=True):
             if shape is not None and math.prod(shape) > _MOST_ELEMENTS:
                 raise ValueError(
                     f"callout.sinks.Csv: '{leaf or 'value'}' has shape {list(shape)}, and a CSV file takes arrays of at "
                     f"most {_MOST_ELEMENTS} elements, a column each: tap a part or a mean of it, or write it to another sink"
                 )
-
-
-_Kind = Literal["scalar", "histogram", "image", "text"]
-
-
-class TensorBoard(FileSink):
-    """Writes an event file that TensorBoard shows.
-
-    The tag is the tap's name, or "name/leaf" for a value of several leaves. Leaves without dimensions are scalars, others
-    histograms, unless `kinds` says something else. An integer scalar leaf called "step" is the step.
-
-    Example:
-        >>> sink = callout.sinks.TensorBoard("runs")
-        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5))
-        >>> callout.barrier_wait()
-        >>> import pathlib
-        >>> len(list(pathlib.Path("runs").glob("events.out.tfevents.*")))
-        1
-    """
-
-    def __init__(
-        self,
-        logdir: Path,
-        *,
-        kinds: Mapping[str, _Kind] | None = None,
-        fsync: Fsync = "never",
-        name: str = "tensorboard",
-    ):
-        """Begins a new event file.
-
-        Args:
-            logdir: the folder, created if missing. "{process}" in it becomes `jax.process_index()`.
-            kinds: "scalar", "histogram", "image" or "text" for leaves or tags that match a pattern, as the shell has them;
-                the first one counts. An image is [height, width] or [height, width, 1, 3 or 4], or several of them,
-                of uint8, bool or floats from 0 to 1. A text is UTF-8 in a uint8 array; zeros at its end are left out.
-            fsync: "never", after each "batch", or at most every so many seconds.
-            name: what statistics call it.
-
-        Raises:
-            RegistrationError: the folder or the file cannot be made.
-        """
-        if kinds is not None and not isinstance(kinds, Mapping):
-            raise TypeError(f"callout.sinks.TensorBoard: kinds must be a dict of patterns and kinds, got {kinds!r}")
-        for pattern, kind in (kinds or {}).items():
-            if not isinstance(pattern, str) or kind not in get_args(_Kind):
-                raise ValueError(
-                    f"callout.sinks.TensorBoard: kinds must have patterns as keys and {list(get_args(_Kind))} as values, "
-                    f"got {pattern!r}: {kind!r}"
-                )
-        self.path = of_this_process(logdir)
-        patterns = [f"{pattern}={kind}" for pattern, kind in (kinds or {}).items()]
-        self._make("tensorboard", name, logdir=self.path, kinds=patterns, fsync=fsync_text("TensorBoard", fsync))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 import jax
 
@@ -19,6 +19,20 @@ def _number_of(device: jax.Device | int, place: int) -> int:
     if device.process_index == jax.process_index():
         return _jax_compat.ordinal_of(device)
     return 2**31 - 1 - place  # another process writes its rows: no record here has it
+
+
+_MOST_AXES = 64  # kMaxStoredRank of the core
+
+
+def _check_axes(sink: FileSink, sent: Any, *, before: int = 0, complex_parts: int = 0) -> None:
+    """`before`: axes that the file has in front of a record's. `complex_parts`: behind those of complex numbers."""
+    for leaf, dtype, shape in zip(sent.names, sent.dtypes, sent.shapes, strict=True):
+        axes = before + len(shape or ()) + (complex_parts if dtype.startswith("complex") else 0)
+        if axes > _MOST_AXES:
+            raise ValueError(
+                f"callout.sinks.{type(sink).__name__}: '{leaf or 'value'}' has {len(shape or ())} axes, which makes {axes} "
+                f"in the file, and an array has at most {_MOST_AXES} there: tap it reshaped"
+            )
 
 
 class Arrow(FileSink):
@@ -49,6 +63,9 @@ class Arrow(FileSink):
         """
         self._open("arrow", path, file)
 
+    def _callout_check(self, sent: Any) -> None:
+        _check_axes(self, sent, complex_parts=1)
+
 
 class Npy(FileSink):
     """Writes an array with a row a record to a ".npy" file, which `numpy.load` reads at any time, with `mmap_mode` too.
@@ -76,6 +93,9 @@ class Npy(FileSink):
             RegistrationError: the file cannot be opened, is being written already, or holds another array.
         """
         self._open("npy", path, file)
+
+    def _callout_check(self, sent: Any) -> None:
+        _check_axes(self, sent, before=1)
 
 
 class Zarr(FileSink):
@@ -122,6 +142,7 @@ class Zarr(FileSink):
         """
         if shared and not file.get("append"):
             raise ValueError("callout.sinks.Zarr: shared=True needs append=True: none may empty what others write")
+        self._axes_before = 1 + bool(devices)
         self._open(
             "zarr",
             path,
@@ -131,3 +152,6 @@ class Zarr(FileSink):
             devices=[_number_of(device, place) for place, device in enumerate(devices or ())],
             shared=bool(shared),
         )
+
+    def _callout_check(self, sent: Any) -> None:
+        _check_axes(self, sent, before=self._axes_before)

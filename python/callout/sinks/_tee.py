@@ -45,11 +45,11 @@ class _NativeTee:
         self._sinks = sinks
         self._callout_callback = _ext.make_tee_sink(name, [sink._callout_callback for sink in sinks])
 
-    def _callout_check(self, *leaves: Any) -> None:
+    def _callout_check(self, sent: Any) -> None:
         for sink in self._sinks:
             check = getattr(sink, "_callout_check", None)
             if check is not None:
-                check(*leaves)
+                check(sent)
 
 
 def _branches(sinks: tuple[Any, ...], name: str) -> list[Any]:

@@ -222,7 +222,7 @@ IN_HOST = {
 TAPS = ("tap", "ordered.tap", "sink")
 # Not in the host: functions of XLA FFI, which are its own to register; an open shape, which is JAX's to close; programs for
 # several platforms, and those whose calls are to be partitioned; derivatives.
-NOT_IN_HOST = ("ffi", "ffi_attributes", "symbolic", "derivatives_in_file")
+NOT_IN_HOST = ("ffi", "ffi_attributes", "symbolic", "derivatives_in_file", "check_devices", "nans_devices")
 PARTITIONED = ("gather", "local", "device_index", "ordered", "watch", "fail", "call_on_one")
 
 

@@ -203,15 +203,18 @@ def test_the_leaf_step_is_the_step(tmp_path):
     assert [step for step, _ in read["t/loss"]] == [10, 20, 1000000]
 
 
+SHOWN_AS = {"i": "image", "s": "scalar", "n": "text"}
+NOT_SHOWN = {"i": jnp.zeros((2, 3, 2)), "s": jnp.zeros(2), "n": jnp.zeros(3), "z": jnp.complex64(1)}
+
+
 def test_what_cannot_be_shown_is_an_error_that_names_it(tmp_path):
-    sink = sinks.TensorBoard(tmp_path, kinds={"i": "image", "s": "scalar", "n": "text"})
-    bad = {
-        "i": jnp.zeros((2, 3, 2)), "s": jnp.zeros(2), "n": jnp.zeros(3), "z": jnp.complex64(1), "i ": jnp.zeros(3),
-    }  # fmt: skip
-    for leaf, value in bad.items():
-        callout.tap(sink, {leaf: value}, name="t")
+    # By a name, of which nobody knows what it is bound to before the record arrives.
+    callout.register("shown", sinks.TensorBoard(tmp_path, kinds=SHOWN_AS))
+    for leaf, value in (NOT_SHOWN | {"i ": jnp.zeros(3)}).items():
+        callout.tap("shown", {leaf: value}, name="t")
     with pytest.raises(callout.TapError) as error:
         callout.barrier_wait()
+    callout.unregister("shown")
     texts = "\n".join(str(one) for one in error.value.exceptions.exceptions)
     assert error.value.count == 4
     for part in [
@@ -221,6 +224,53 @@ def test_what_cannot_be_shown_is_an_error_that_names_it(tmp_path):
     ]:  # fmt: skip
         assert part in texts
     assert set(tensors(tmp_path)) == {"t/i "}
+
+
+@pytest.mark.parametrize(
+    ("leaf", "message"),
+    [
+        ("i", r"'t/i' as image: expected an image of .*, or several as \[n,...\], got float32\[2, 3, 2\]"),
+        ("s", r"'t/s' as scalar: expected a scalar, got float32\[2\]"),
+        ("n", r"'t/n' as text: expected text as UTF-8 in .*, got float32\[3\]"),
+        ("z", r"'t/z' as scalar: expected real numbers, got complex64\[\]"),
+    ],
+)
+def test_what_a_shape_or_a_dtype_decides_is_refused_when_it_is_traced(tmp_path, leaf, message):
+    sink = sinks.TensorBoard(tmp_path, kinds=SHOWN_AS)
+    for target in (sink, sinks.Tee(sink, sinks.Null())):
+
+        def send(x, target=target):
+            return callout.tap(target, {leaf: x}, name="t")
+
+        for f in (send, jax.jit(send), callout.threaded(send), jax.jit(callout.threaded(send))):
+            with pytest.raises(ValueError, match=r"^callout\.sinks\.TensorBoard: cannot write " + message):
+                f(NOT_SHOWN[leaf])
+    callout.barrier_wait()
+    assert tensors(tmp_path) == {}
+
+
+def test_what_arrives_decides_under_vmap(tmp_path):
+    sink = sinks.TensorBoard(tmp_path, kinds={"*/row": "image", "[l]etters": "text"})
+
+    def send(x):
+        return callout.tap(sink, {"row": x}, name="t")["row"]
+
+    def in_branch(x):
+        return jax.lax.cond(x[0] > 0, send, lambda x: x, x)
+
+    rows, squares = jnp.ones((3, 2)), jnp.ones((3, 2, 2))
+    for f in (jax.vmap(send), jax.jit(jax.vmap(send)), jax.vmap(jax.jit(send))):
+        f(rows)  # which are an image together
+    for f in (jax.vmap(send), jax.jit(jax.vmap(send)), jax.vmap(jax.jit(send))):
+        with pytest.raises(ValueError, match=r"got float32\[3, 2, 2\]"):
+            f(squares)
+    with pytest.raises(ValueError, match=r"got float32\[2\]"):
+        jax.jit(jax.vmap(in_branch))(rows)  # each lane by itself
+    with pytest.raises(ValueError, match=r"got float32\[2\]"):
+        jax.jit(send)(rows[0])
+    callout.tap(sink, {"letters": jnp.zeros(3)}, name="t")  # a pattern that only the core reads
+    with pytest.raises(callout.TapError, match="expected text as UTF-8"):
+        callout.barrier_wait()
 
 
 def test_each_sink_has_a_file_of_its_own(tmp_path):
