@@ -28,6 +28,7 @@ import memory
 import native
 import progress
 import recording
+import service
 import targets
 from floor import ROOT
 from report import Report
@@ -48,6 +49,7 @@ GROUPS = (
     "progress",
     "checks",
     "located_nans",
+    "service",
     "memory",
 )
 
@@ -92,6 +94,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += located_nans.run(options.rounds)
     if "progress" in groups:
         report.rows += progress.run(options.rounds, report.skipped)
+    if "service" in groups:
+        report.rows += service.run(options.rounds)
     if "memory" in groups:
         report.memory = memory.run(options.full)
     report.verdicts = targets.verdicts(report.rows)
