@@ -146,9 +146,8 @@ def _partitioner(target: str, *, meeting: bool) -> Callable[..., tuple[bytes, Se
             body, shardings, spread = gathered
         else:
             # A tap fails only where it was told to.
-            body, shardings, spread = on_one(
-                call, deferred=not target.endswith(".tap") or call.said("on_full") == "fail"
-            )
+            may_fail = target_attributes.may_fail_when_full(call.said("on_full"))
+            body, shardings, spread = on_one(call, deferred=not target.endswith(".tap") or may_fail)
         if not call.result_shapes:
             return body, shardings, result_sharding
         return body, shardings, _jax_compat.tuple_sharding(result_shape, spread)

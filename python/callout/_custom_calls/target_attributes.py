@@ -151,6 +151,11 @@ def read(target: str, carried: Mapping[str, str | int], name: str) -> str | int 
     return value
 
 
+def may_fail_when_full(policy: str | int | None) -> bool:
+    """Tells whether a tap with this `on_full` may fail its program. A policy may, unless it is known to let it go on."""
+    return policy not in (None, "block", "drop_newest")
+
+
 def text(target: str, **numbers: Any) -> str:
     """Numbers as MLIR writes them in a dictionary: "deferred = 1 : i64", and several: "shards = array<i64: 0, 4>"."""
     table = tables()[target]

@@ -64,7 +64,9 @@ class Told:
     @property
     def never_fails(self) -> bool:
         """Tells whether it is a tap that fails no program."""
-        return self.is_tap and not self.attributes.get("can_fail") and self.attributes.get("on_full") != "fail"
+        of = self.attributes
+        may_fail = of.get("can_fail") or target_attributes.may_fail_when_full(of.get("on_full"))
+        return self.is_tap and not may_fail
 
     def bound(self) -> _ext.Callback | None:
         """The callback, if the name is bound by now: who lowers a program need not have it."""
