@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks links in Markdown files and paths in all of them and in the sources; runs the Python blocks of README.md and docs/.
+"""Checks links in Markdown, paths and ranges of JAX's versions in all files; runs the Python blocks of README.md and docs/.
 
 The blocks of one file run in order, in one fresh interpreter. `<!-- not run: REASON -->` on the line
 before a block leaves it out; a block marked `python-console` or anything else is never run.
@@ -24,6 +24,10 @@ NAMED = re.compile(
     rf"(?<![\w/.~-])(?:(?:{FOLDERS})/[\w./-]*\.(?:md|rst|py|h|cc|cu|c|sh|txt|json)\b|(?<=`)(?:{FOLDERS})/[\w./-]*(?=`))"
 )
 TIME_LIMIT_S = 300
+# What holds the versions of JAX that Callout is tested with, and what says them elsewhere.
+VERSIONS = "python/callout/_jax_compat/versions.py"
+RANGE = re.compile(r"\bjax(?:lib)?\b[^\w\n]{1,5}([\d.]+\d)\s+to\s+(?:(?://|#)\s*)?([\d.]+\d)", re.IGNORECASE)
+CELL = re.compile(r"\b3\.\d+t?:(\d[\d.]*\d)")  # MINOR:JAX of scripts
 
 
 def tracked_files(*patterns: str) -> list[Path]:
@@ -60,6 +64,38 @@ def stale_paths(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}:{line}: {match[0]} does not exist"
 
 
+def tested_versions() -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The oldest and the newest JAX, the latter without its patch."""
+    text = (ROOT / VERSIONS).read_text()
+    oldest, newest = (
+        re.findall(rf"^{name} = \((.*)\)$", text, re.MULTILINE)[0] for name in ("OLDEST_TESTED", "NEWEST_TESTED")
+    )
+    return version(oldest.replace(", ", ".")), version(newest.replace(", ", "."))
+
+
+def version(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
+def stale_versions(path: Path) -> Iterator[str]:
+    """Ranges of JAX's versions, lists of them in scripts, and the requirement, which are not what VERSIONS says."""
+    oldest, newest = tested_versions()
+    text = path.read_text()
+    told = [(match.start(), version(match[1]), version(match[2])) for match in RANGE.finditer(text)]
+    if path.name == "pyproject.toml":
+        told += [(match.start(), version(match[1]), newest) for match in re.finditer(r'"jax>=([\d.]+)"', text)]
+    if path.name == "Makefile" or path.suffix == ".sh":
+        for line in re.finditer(r"^.*$", text, re.MULTILINE):
+            cells = sorted(map(version, CELL.findall(line[0])))
+            if len(cells) > 1:
+                told.append((line.start(), cells[0], cells[-1]))
+    for at, first, last in told:
+        if first not in (oldest, oldest[:2]) or last[:2] != newest:
+            line = text.count("\n", 0, at) + 1
+            wanted = " to ".join(".".join(map(str, each)) for each in (oldest, newest))
+            yield f"{path.relative_to(ROOT)}:{line}: another range of JAX's versions than {wanted}, which {VERSIONS} says"
+
+
 def run_blocks(path: Path) -> Iterator[str]:
     text = path.read_text()
     program = ""
@@ -89,8 +125,12 @@ def run_blocks(path: Path) -> Iterator[str]:
 
 def main() -> None:
     problems = []
-    for path in tracked_files("*.md", "*.rst", "*.py", "*.h", "*.cc"):
+    sources = tracked_files("*.md", "*.rst", "*.py", "*.h", "*.cc")
+    for path in sources:
         problems += stale_paths(path)
+    for path in [*sources, *tracked_files("*.sh", "pyproject.toml", "Makefile")]:
+        if path.name != "CHANGELOG.md":
+            problems += stale_versions(path)
     for path in tracked_files("*.md"):
         problems += broken_links(path)
         if path.parent in {ROOT, ROOT / "docs"}:

@@ -116,7 +116,7 @@ def main() -> int:
     _jax_compat.lowering_rules()
     rows = [
         ("callout", _version("callout")),
-        ("jax", f"{_version('jax')} (tested: 0.10.2 to 0.12)"),
+        ("jax", f"{_version('jax')} (tested: {_jax_compat.TESTED})"),
         ("jaxlib", _version("jaxlib")),
         ("numpy, ml_dtypes", f"{_version('numpy')}, {_version('ml_dtypes')}"),
         ("Python", f"{platform.python_version()} on {platform.platform()}"),

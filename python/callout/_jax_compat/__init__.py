@@ -75,4 +75,5 @@ from .versions import MISSING as MISSING
 from .versions import NEWEST_TESTED as NEWEST_TESTED
 from .versions import NEWEST_TESTED_PYTHON as NEWEST_TESTED_PYTHON
 from .versions import OLDEST_TESTED as OLDEST_TESTED
+from .versions import TESTED as TESTED
 from .versions import warn_if_untested as warn_if_untested

@@ -15,6 +15,8 @@ OLDEST_TESTED = (0, 10, 2)
 
 NEWEST_TESTED = (0, 12)
 
+TESTED = " to ".join(".".join(map(str, version)) for version in (OLDEST_TESTED, NEWEST_TESTED))
+
 NEWEST_TESTED_PYTHON = (3, 14)
 
 MISSING: list[str] = []
@@ -24,7 +26,7 @@ def warn_if_untested() -> None:
     """Warns, once at import, about a JAX or a Python that this release was not tested with."""
     untested = []
     if JAX_VERSION < OLDEST_TESTED or JAX_VERSION[:2] > NEWEST_TESTED:
-        untested.append(f"jax 0.10.2 to 0.12; this is {jax.__version__}")
+        untested.append(f"jax {TESTED}; this is {jax.__version__}")
     if sys.version_info[:2] > NEWEST_TESTED_PYTHON:
         newest = ".".join(map(str, NEWEST_TESTED_PYTHON))
         untested.append(f"Python 3.11 to {newest}; this is {platform.python_version()}")
