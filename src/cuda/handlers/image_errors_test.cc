@@ -70,6 +70,17 @@ TEST_F(ImageErrorsTest, BlockThatIsTooBigForTheKernelIsToldWithItsLimit) {
               StatusIs(StatusCode::kInvalidArgument, "blocks of 128 threads, but with its registers it can have 64"));
 }
 
+// 2^22 * 2^21 * 2^21 is 0 in 64 bits.
+TEST_F(ImageErrorsTest, BlocksOfMoreThreadsThanCanBeCountedAreTooBig) {
+  const std::vector<int64_t> extents = {int64_t{1} << 22, int64_t{1} << 21, int64_t{1} << 21};
+  EXPECT_THAT(Execute([&](FrameBuilder& frame) { frame.Int64ArrayAttr("block", extents); }),
+              StatusIs(StatusCode::kInvalidArgument, "but with its registers it can have"));
+  EXPECT_THAT(Execute([&](FrameBuilder& frame) { frame.Int64Attr("cooperative", 1).Int64ArrayAttr("grid", extents); }),
+              StatusIs(StatusCode::kInvalidArgument, "a cooperative launch of 18446744073709551615 blocks"));
+  EXPECT_EQ(fake()->calls("cuLaunchKernel"), 0);
+  EXPECT_EQ(fake()->calls("cuLaunchCooperativeKernel"), 0);
+}
+
 // How many blocks run at once is not known of clusters, and a grid is a multiple of them.
 TEST_F(ImageErrorsTest, AGridThatFillsTheDeviceHasNoCompiledClusters) {
   EXPECT_THAT(Execute([](FrameBuilder& frame) {
@@ -111,6 +122,8 @@ TEST_F(ImageErrorsTest, TensorMapsThatDoNotFitAreTold) {
   };
   EXPECT_THAT(Instantiate(with(map_at(9, 2))), StatusIs(kInvalid, "to byte 9 of 136"));
   EXPECT_THAT(Instantiate(with(map_at(8, 6))), StatusIs(kInvalid, "a tensor map has 1 to 5 axes, got 6"));
+  EXPECT_THAT(Instantiate(with(map_at(8, (int64_t{1} << 32) + 2))),
+              StatusIs(kInvalid, "number 3 of a tensor map must be at most 2147483647, got 4294967298"));
   EXPECT_THAT(Execute([&](FrameBuilder& frame) { frame = with(map_at(8, 2, 3)); }),
               StatusIs(kInvalid, "the address of operand 3, the call has 0"));
   EXPECT_THAT(

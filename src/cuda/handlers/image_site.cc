@@ -47,6 +47,18 @@ cuda::LaunchShape ShapeOf(const ImageAttributes& said) {
   return shape;
 }
 
+// Extents and strides have up to 40 bits, the others 31.
+Status CheckTensorMap(std::span<const int64_t> numbers, const std::string& kernel) {
+  constexpr size_t kDims = 4, kBox = 14;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if ((i >= kDims && i < kBox) || numbers[i] <= kMostOfImages) continue;
+    return InvalidArgument("callout: kernel '" + kernel + "': number " + std::to_string(i) +
+                           " of a tensor map must be " + "at most " + std::to_string(kMostOfImages) + ", got " +
+                           std::to_string(numbers[i]));
+  }
+  return OkStatus();
+}
+
 // In the order that the attribute's table says.
 TensorMapSlot TensorMapOf(std::span<const int64_t> numbers) {
   auto next = numbers.begin();
@@ -82,7 +94,9 @@ Result<ImageCall> ImageCallOf(const ImageAttributes& said) {
   }
   call.fills_device = said.fills_device;
   for (size_t i = 0; i < said.tensor_maps.size(); i += kTensorMapNumbers) {
-    call.tensor_maps.push_back(TensorMapOf(said.tensor_maps.subspan(i, kTensorMapNumbers)));
+    const std::span<const int64_t> numbers = said.tensor_maps.subspan(i, kTensorMapNumbers);
+    CALLOUT_RETURN_IF_ERROR(CheckTensorMap(numbers, call.name));
+    call.tensor_maps.push_back(TensorMapOf(numbers));
   }
   if (said.faults) {
     CALLOUT_ASSIGN_OR_RETURN(call.faults, FaultsOf(*said.faults));

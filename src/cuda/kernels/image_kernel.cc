@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,15 @@ std::string Sizes(const std::vector<size_t>& sizes) {
   std::string text;
   for (const size_t size : sizes) text += (text.empty() ? "" : ", ") + std::to_string(size);
   return "[" + text + "]";
+}
+
+// The most that there is, if they are too many to count: a program may say any extents.
+uint64_t CountOf(const unsigned int (&extents)[3]) {
+  uint64_t count = extents[0];
+  for (const unsigned int extent : {extents[1], extents[2]}) {
+    if (__builtin_mul_overflow(count, extent, &count)) return std::numeric_limits<uint64_t>::max();
+  }
+  return count;
 }
 
 }  // namespace
@@ -74,7 +84,7 @@ Status LoadedKernel::CheckLaunch() {
   CALLOUT_RETURN_IF_ERROR(device_->Check(
       device_->driver().FuncGetAttribute(&most, cuda::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function_),
       "cuFuncGetAttribute", "'" + call_.symbol + "'"));
-  const uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
+  const uint64_t threads = CountOf(shape.block);
   if (threads > static_cast<uint64_t>(most)) {
     return InvalidArgument(Where() + ": blocks of " + std::to_string(threads) +
                            " threads, but with its registers it can have " + std::to_string(most) + " at most");
@@ -89,7 +99,7 @@ Status LoadedKernel::CheckLaunch() {
                            ": a grid that fills the device has no clusters, and the kernel was compiled for " +
                            "clusters of " + std::to_string(compiled) + " blocks");
   }
-  const uint64_t told = uint64_t{shape.cluster[0]} * shape.cluster[1] * shape.cluster[2];
+  const uint64_t told = CountOf(shape.cluster);
   const uint64_t blocks = told != 0 ? told : static_cast<uint64_t>(compiled);
   if (blocks != 0) CALLOUT_RETURN_IF_ERROR(CheckCluster(blocks));
   return shape.cooperative || call_.fills_device ? CheckCooperation(threads) : OkStatus();
@@ -113,7 +123,7 @@ Status LoadedKernel::CheckCooperation(uint64_t threads) {
     std::copy_n(std::array<unsigned int, 3>{static_cast<unsigned int>(at_once), 1, 1}.begin(), 3, shape.grid);
     return OkStatus();
   }
-  const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  const uint64_t blocks = CountOf(shape.grid);
   if (blocks <= static_cast<uint64_t>(at_once)) return OkStatus();
   if (at_once == 0) {
     return FailedPrecondition(Where() +
