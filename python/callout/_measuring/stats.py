@@ -86,10 +86,12 @@ class Stats(dict[str, Any]):
     """What `stats()` returns: a dict of tables, which prints as one."""
 
     def table(self) -> str:
-        """Aligned tables of the callbacks, those with the most time first, and of the queues."""
+        """Aligned tables of the callbacks, those with the most time first, of the watches and of the queues."""
         callbacks: dict[str, CallbackStats] = self["callbacks"]
         queues: list[QueueStats] = self["queues"]
         parts = [_callback_table(callbacks) if callbacks else "No callback has run."]
+        if self.get("watches"):
+            parts.append(_watch_table(self["watches"]))
         if queues:
             parts.append(_queue_table(queues))
         if any(self.get("kernels", {}).values()):
@@ -124,6 +126,18 @@ def _callback_table(callbacks: dict[str, CallbackStats]) -> str:
         numbers = (one["calls"], tables.size(one["bytes"]), tables.duration(one["host_seconds"]))
         rows.append((label, *numbers, tables.duration(each), one["drops"], one["skips"], one["errors"]))
     return tables.aligned(("callback", "calls", "bytes", "time", "each", "dropped", "skipped", "errors"), rows)
+
+
+def _watch_table(watches: dict[str, WatchStats]) -> str:
+    rows = []
+    for name, one in watches.items():
+        first = one["first"]
+        place = "" if first is None else f"{first['kind']} at {list(first['index'])} of {first['shape']}"
+        if first is not None:
+            leaf = f"'{first['leaf']}', " if first["leaf"] else ""
+            place += f", {leaf}step {first['step']}, device {first['device']}"
+        rows.append((name, one["calls"], one["bad_calls"], one["nan"], one["inf"], place))
+    return tables.aligned(("watch", "times", "bad", "NaN", "infinite", "first"), rows)
 
 
 def _queue_table(queues: list[QueueStats]) -> str:

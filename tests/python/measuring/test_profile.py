@@ -231,6 +231,7 @@ def test_the_summary_has_numbers_and_a_table(received):
     lines = str(profile.summary()).splitlines()
     assert lines[0].split()[:3] == ["callback", "calls", "records"]
     assert len({len(line) for line in lines if line.rstrip() == line}) == 1, "columns are aligned"
+    assert profile.summary()._repr_html_() == f"<pre>{profile.summary()}</pre>"  # what a notebook shows
 
 
 def test_skips_are_those_of_the_profile():

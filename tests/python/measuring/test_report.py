@@ -2,6 +2,7 @@
 """callout.stats().report(): each rule with numbers that it is for and numbers that it is not for, and real programs."""
 
 import dataclasses
+import html
 import sys
 import sysconfig
 import threading
@@ -214,6 +215,7 @@ def test_the_counters_alone_make_a_report():
     assert "'slow' has " in text
     assert text.index("slow  ") < text.index("quick  "), "those with the most time first"
     assert repr(report) == text
+    assert report._repr_html_() == f"<pre>{html.escape(text)}</pre>"  # what a notebook shows
 
 
 def test_a_slow_python_function_is_found():

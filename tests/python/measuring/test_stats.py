@@ -137,3 +137,19 @@ def test_a_reset_begins_anew_and_a_notebook_shows_a_table():
     assert callout.stats()["callbacks"][label]["calls"] == 0
     f(1.0)
     assert callout.stats()["callbacks"][label]["calls"] == 1
+
+
+def test_the_table_has_what_watches_have_seen(caplog):
+    f = jax.jit(lambda x: callout.watch({"a": x}, "loss <table>"))
+    for x in ([1.0, jnp.inf], [jnp.nan, 1.0], [1.0, 1.0]):
+        f(jnp.array(x))
+    jax.jit(lambda x: callout.watch(x, "fine table"))(jnp.ones(2))
+    callout.barrier_wait()
+    lines = str(callout.stats()).splitlines()
+    assert ["watch", "times", "bad", "NaN", "infinite", "first"] in [line.split() for line in lines]
+    (bad,) = (line for line in lines if line.startswith("loss <table>"))
+    assert bad.split(maxsplit=6)[2:] == ["3", "2", "1", "1", "inf at [1] of f32[2], 'a', step 0, device 0"]
+    (fine,) = (line for line in lines if line.startswith("fine table"))
+    assert fine.split()[2:] == ["1", "0", "0", "0"]
+    assert "loss &lt;table&gt;" in callout.stats()._repr_html_()
+    assert len(caplog.records) == 1

@@ -348,25 +348,3 @@ def test_npy_grows_and_goes_on(tmp_path):
         (tmp_path / "bad.npy").write_bytes(bytes_)
         with pytest.raises(callout.RegistrationError, match=expected.replace("|", "[|]")):
             callout.sinks.Npy(tmp_path / "bad.npy", append=True)
-
-
-@pytest.mark.parametrize(
-    ("make", "most", "dtype"),
-    [
-        (lambda folder: callout.sinks.Arrow(folder / "x.arrow"), 64, np.float32),
-        (lambda folder: callout.sinks.Arrow(folder / "x.arrow"), 63, np.complex64),
-        (lambda folder: callout.sinks.Npy(folder / "x.npy"), 63, np.complex64),
-        (lambda folder: callout.sinks.Zarr(folder / "x.zarr"), 63, np.float32),
-        (lambda folder: callout.sinks.Zarr(folder / "x.zarr", devices=[0]), 62, np.float32),
-    ],
-)
-def test_more_axes_than_a_file_has_are_refused_when_they_are_traced(tmp_path, make, most, dtype):
-    sink = make(tmp_path)
-    f = jax.jit(lambda x: callout.tap(sink, {"x": x}))
-    f(np.ones((1,) * most, dtype))
-    callout.barrier_wait()
-    with pytest.raises(ValueError, match=rf"'x' has {most + 1} axes, which makes 65 in the file, .* at most 64 there"):
-        f.lower(jax.ShapeDtypeStruct((1,) * (most + 1), dtype))
-    with pytest.raises(ValueError, match=r"which makes 65 in the file"):
-        jax.jit(jax.vmap(f)).lower(jax.ShapeDtypeStruct((1,) * (most + 1), dtype))
-    sink.close()

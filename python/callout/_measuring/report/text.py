@@ -27,6 +27,9 @@ class Report:
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        return tables.as_html(str(self))
+
     def _head(self) -> str:
         facts = self.facts
         if not facts.callbacks:
