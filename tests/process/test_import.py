@@ -84,3 +84,19 @@ def test_a_program_that_was_exported_elsewhere_runs_in_a_process_that_has_used_n
         """
     )
     assert "seen [2. 2. 2.]" in result.out
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "callout.debug_callback(print, x)",
+        "callout.io_callback(abs, x, x)",
+        "callout.pure_callback(abs, x, x, vmap_method='sequential')",
+        "callout.tap(print, x)",
+        "callout.watch(x, 'x')",
+        "callout.error_if(x, x < 0, 'negative')",
+    ],
+)
+def test_each_function_has_its_lanes_where_no_other_was_used(call):
+    program = f"import callout, jax; jax.vmap(lambda x: [{call}, x][1])(jax.numpy.ones(2)); callout.barrier_wait()"
+    subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
