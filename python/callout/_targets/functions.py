@@ -36,9 +36,13 @@ def function_name(fn: Callable[..., Any]) -> str:
 def with_jax_arrays(fn: Callable[..., Any], x64: bool) -> Callable[..., Any]:
     """`fn` with `jax.Array`s. With `jax_enable_x64` as it was traced: what a thread set it to does not hold in others."""
 
+    def convert(leaf: Any) -> Any:
+        # Besides arrays, the functions of taps get devices, slices, and names and numbers of what `vmap` did.
+        return jax.numpy.asarray(leaf) if hasattr(leaf, "dtype") else leaf
+
     def call_with_jax_arrays(*args: Any, **kwargs: Any) -> Any:
         with jax.enable_x64(x64):
-            args, kwargs = jax.tree.map(jax.numpy.asarray, (args, kwargs))
+            args, kwargs = jax.tree.map(convert, (args, kwargs))
             return fn(*args, **kwargs)
 
     return call_with_jax_arrays

@@ -228,6 +228,20 @@ def test_with_device():
     assert got == jax.devices()[:2]
 
 
+@pytest.mark.native_only(platforms.DEVICE)
+def test_what_is_no_array_reaches_functions_of_jax_arrays_as_it_is():
+    got = []
+
+    def look(value, *, device, index, transforms):
+        got.append((isinstance(value, jax.Array), device, index, transforms))
+
+    chosen = callout.options(look, args="jax")
+    f = lambda x: callout.tap(chosen, x, with_device=True, with_index=True, with_transforms=True)  # noqa: E731
+    jax.jit(jax.vmap(f))(jnp.zeros(3))
+    callout.barrier_wait()
+    assert got == [(True, jax.devices()[0], (slice(0, 3),), (("batch", {"batch_dims": (0,)}),))]
+
+
 def program_without_tap(hlo):
     """HLO text with everything that names, numbers or is the tap removed."""
     lines = [line for line in hlo.splitlines() if "callout.v1.tap" not in line]
