@@ -17,7 +17,7 @@ from .._targets.functions import TapKeywords, function_name, is_flat_call, tap_t
 from .._targets.target import Target, Transforms, interned
 from . import arguments
 from .additions import LOG_SOURCE
-from .carried import CarriedPrint
+from .carried import PREFIX, CarriedPrint
 from .printing import Printer
 
 
@@ -53,6 +53,10 @@ class PrintTarget(Target):
             except UnicodeEncodeError:
                 self._names[key] = super().bind(transforms)
         return self._names[key]
+
+    def is_held_by_programs(self, name: str) -> bool:
+        """False for a name that says all: whoever loads the program makes the print of it."""
+        return not name.startswith(PREFIX)
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
         """The name that goes into an exported program. ValueError if text cannot say it all."""

@@ -65,7 +65,8 @@ class NativeTarget(Target):
         del where
         return self.bind(transforms)
 
-    def is_held_by_programs(self) -> bool:
+    def is_held_by_programs(self, name: str) -> bool:
+        del name
         """False if they carry it themselves."""
         return self._library is None
 

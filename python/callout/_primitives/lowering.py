@@ -86,9 +86,10 @@ def bound_name(ctx: mlir.LoweringRuleContext, target: Target, where: str, transf
     """The name by which the program calls the target. What is lowered holds the target, if the name needs that."""
     if context.is_exporting(ctx):
         return target.exported_name(where, transforms)
-    if target.is_held_by_programs():
+    name = target.bind(transforms)
+    if target.is_held_by_programs(name):
         ctx.module_context.add_keepalive(target)
-    return target.bind(transforms)
+    return name
 
 
 def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dict[str, Any]:

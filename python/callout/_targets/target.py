@@ -136,8 +136,9 @@ class Target:
             "callout.register(name, fn), in the process that loads the program, and pass the name here"
         )
 
-    def is_held_by_programs(self) -> bool:
-        """True if the name that `bind` returned is good only while this lives."""
+    def is_held_by_programs(self, name: str) -> bool:
+        """True if `name`, which `bind` returned, is good only while this lives."""
+        del name
         return True
 
     def is_python(self) -> bool:
@@ -167,7 +168,8 @@ class NamedTarget(Target):
         del where
         return self.bind(transforms)
 
-    def is_held_by_programs(self) -> bool:
+    def is_held_by_programs(self, name: str) -> bool:
+        del name
         return False  # but by the registry
 
     def is_python(self) -> bool:

@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import json
+import pickle
 import urllib.parse
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 
@@ -35,6 +36,12 @@ class LoopTarget(Target):
         super().__init__(object(), label, True, lambda _: _callback(label, loop, tree), (str(tree), *loop.digest()))
         self.loop = loop
         self._parts = [value[1] is not None, value[2] is not None]
+
+    def __reduce__(self) -> NoReturn:
+        raise pickle.PicklingError(
+            f"callout: the progress bar '{self.label}' is drawn by this process, and so is that of a compiled program. Pass "
+            "the program on by callout.export: it then carries its bar"
+        )
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
         """The name that goes into an exported program. ValueError if text cannot say it all."""

@@ -84,7 +84,8 @@ class GpuTarget(NativeTarget, abc.ABC):
         del transforms
         return self.label
 
-    def is_held_by_programs(self) -> bool:
+    def is_held_by_programs(self, name: str) -> bool:
+        del name
         """False: they carry the image."""
         return False
 
