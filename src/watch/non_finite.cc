@@ -36,7 +36,7 @@ struct NanOnly {
 template <typename Format>
 bool HasBad(const Format& format, const typename Format::Bits* bits, int64_t count) {
   using Bits = typename Format::Bits;
-  constexpr int64_t kStep = 256 / sizeof(Bits);
+  constexpr int64_t kStep = 64 / sizeof(Bits);  // marks that stay in registers
   Bits marks[kStep] = {};
   int64_t i = 0;
   for (; i + kStep <= count; i += kStep) {
