@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ... import _jax_compat
 from ..._base.errors import printable
+from ..._primitives import jaxprs
 
 Granularity = Literal["line", "operation", "function", "module"]
 
@@ -28,6 +29,7 @@ _LIBRARIES = tuple(
 _WRAPPED = re.compile(r"\w*\(([^()]*)\)")
 _WRAPPERS = re.compile(r"[/\\](flax[/\\]nnx[/\\]transforms|equinox[/\\]_module)[/\\]")
 """Where the objects are whose calls wrap those of modules: `nnx.jit`'s, Equinox' bound methods."""
+_FLAX = re.compile(r"[/\\]flax[/\\]")
 _LONGEST_LINE = 200
 
 
@@ -108,6 +110,13 @@ def is_the_users(traced: Any) -> bool:
     return bool(file) and not _jax_compat.is_of_jax(file) and not file.startswith((*_LIBRARIES, _OURS))
 
 
+def _transforms_the_users(file: str, jaxpr: Any) -> bool:
+    """Tells whether a function of Flax, which JAX takes for its own, runs code of the user's, as `linen.remat`'s does."""
+    if not _FLAX.search(file):
+        return False
+    return any(not line_of(eqn).file.startswith((*_LIBRARIES, Line.file)) for eqn in jaxprs.opened(jaxpr).eqns)
+
+
 @dataclasses.dataclass(frozen=True)
 class Scope:
     """A function that JAX traces without the frames of its callers: the calls around it, and where it is called."""
@@ -132,7 +141,7 @@ class Surroundings:
     def inside(self, eqn: Any, jaxpr: Any) -> Surroundings:
         """Those of the equations of `jaxpr`, a parameter of `eqn`."""
         line, file = self.line, _jax_compat.source_file(jaxpr)
-        if line is None and file and _jax_compat.is_of_jax(file):
+        if line is None and file and _jax_compat.is_of_jax(file) and not _transforms_the_users(file, jaxpr):
             line = line_of(eqn)  # inside is no frame of the user's
         root = next(map(_place, frames_around(eqn)), self.scope.root)
         scope, outer = Scope(self.calls_of(eqn), root), (eqn, self._scope_of(eqn))
@@ -176,7 +185,7 @@ class Surroundings:
 
 
 def module_name(scopes: str) -> str:
-    """Scopes without what JAX's transformations add: "transpose(jvp(Net))/Dense_0" is "Net/Dense_0"."""
+    """Scopes without what JAX's transformations add: "transpose(jvp(Net))/rematted_computation/Dense_0" is "Net/Dense_0"."""
     while (bare := _WRAPPED.sub(r"\1", scopes)) != scopes:
         scopes = bare
-    return printable("/".join(part for part in scopes.split("/") if part))
+    return printable("/".join(part for part in scopes.split("/") if part and part != "rematted_computation"))
