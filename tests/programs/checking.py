@@ -15,6 +15,7 @@ from typing import Any
 
 import boxes
 import callout
+import choosing
 import numpy as np
 import oracle
 import prelude
@@ -24,7 +25,6 @@ from callout._primitives import eager_taps
 from syntax import Program, Stmt, sites, statements, within
 
 DERIVATIVES = {"jvp", "vjp"}
-LEAVING = {"every", "min_interval", "only_process"}  # settings that leave records out
 RULES = {"custom_jvp", "custom_vjp"}
 
 
@@ -66,7 +66,7 @@ def ran(program: Program, callbacks: str = "callout") -> list[np.ndarray]:
     mode = "jit" if program.mode == "threaded" and not ours else program.mode
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-        return prelude.run(compiled(program, callbacks), program.inputs, mode, program.runs)
+        return prelude.run(compiled(program, callbacks), program.inputs, mode, program.runs, program.wide)
 
 
 def check(program: Program) -> None:
@@ -185,13 +185,13 @@ def _label(stmt: Stmt) -> str:
 
 def _compare_counters(by_site: dict[int, Stmt], before: Any, after: Any, called: dict[int, int]) -> None:
     for site, stmt in by_site.items():
-        if stmt.attrs["what"] in ("sink", "watch", "print", *prelude.NATIVE):
+        if stmt.attrs["what"] in ("sink", "watch", "print", "hcb_print", *prelude.NATIVE):
             continue
         names = [label for label in after if label.split(".")[-1] == _label(stmt)]
         counters = [("calls", called.get(site, 0)), ("drops", 0)]
         if site not in prelude.failing:
             counters.append(("errors", 0))
-        if not LEAVING & stmt.attrs["settings"].keys():
+        if not choosing.LEAVING & stmt.attrs["settings"].keys():
             counters.append(("skips", 0))
         for counter, want in counters:
             got = sum(after[name][counter] - before.get(name, {}).get(counter, 0) for name in names)
@@ -223,9 +223,9 @@ def _compare_events(program, by_site, expected, heard, doubtful, jax_events) -> 
     skipped = _skipped(program)
     for site, stmt in by_site.items():
         what = stmt.attrs["what"]
-        if what not in prelude.OBSERVED:
+        if what not in prelude.OBSERVED and not stmt.attrs["settings"].get("has_side_effect"):
             continue  # XLA may drop, merge and repeat them
-        if several and LEAVING & stmt.attrs["settings"].keys():
+        if several and choosing.LEAVING & stmt.attrs["settings"].keys():
             continue  # it is at several places, and each counts for itself
         want = [(e.site, e.pos, e.value) for e in expected if e.site == site] * program.runs
         want = collections.Counter(_sent(stmt, want))
@@ -266,8 +266,10 @@ def _of_site(events: Any, site: int) -> collections.Counter[Any]:
 def _sent(stmt: Stmt, events: list[Any]) -> list[Any]:
     """Of all events of a tap those that its settings let through."""
     settings = stmt.attrs["settings"]
-    if settings.get("only_process") == 1:
+    if settings.get("only_process") == 1 or settings.get("only_device") == 1:
         return []
+    if stmt.attrs.get("step") and "every" in settings:
+        return [event for event in events if event[1] % settings["every"] == 0]
     return events[:1] if "min_interval" in settings else events[:: settings.get("every", 1)]
 
 
@@ -305,7 +307,7 @@ def _compare_order(program, by_site, expected, heard, threaded) -> None:
     inline = {
         site for site, stmt in by_site.items() if stmt.attrs["what"] in ("debug", "io", "hcb_call")
     }  # what is printed comes last
-    taps -= {site for site in taps if LEAVING & by_site[site].attrs["settings"].keys()} | _skipped(program)
+    taps -= {site for site in taps if choosing.LEAVING & by_site[site].attrs["settings"].keys()} | _skipped(program)
     inline -= _skipped(program)
     ordered = {site for site in taps | inline if by_site[site].attrs["settings"].get("ordered")}
     groups = [("ordered", ordered)]

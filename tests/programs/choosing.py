@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import prelude
 
+LEAVING = {"every", "min_interval", "only_process", "only_device"}  # settings that leave records out
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 NUMBA = ["numba"] if importlib.util.find_spec("numba") else []
 # What is written for the host's memory: on CUDA a Buffer and a foreign function's operands are the device's.
@@ -29,6 +30,10 @@ class Scope:
     remat: bool = False
     rule: bool = False  # inside a custom rule
     loops: int = 0  # how often pos grew
+    devices: int = 0  # of the program's meshes; 0: there are none
+    spread: int = 0  # the devices that its arguments are on, if they are several
+    wide: bool = False
+    located: bool = False  # JAX refuses a custom_jvp around what makes a Ref
 
     @property
     def derivative(self) -> bool:
@@ -38,9 +43,20 @@ class Scope:
         return dataclasses.replace(self, depth=self.depth + 1, **changes)
 
 
-def site(random: random.Random, scope: Scope, number: int, on_several_devices: bool) -> dict[str, object]:
+def site(random: random.Random, scope: Scope, number: int) -> dict[str, object]:
     """The attributes of a callback: which, with what dtype, options and settings."""
-    pick = random.choice
+    what = random.choice(_kinds(scope))
+    dtype = _dtype(random, scope, what)
+    attrs = {"site": number, "what": what, "dtype": dtype, "modulus": (prelude.MODULUS | prelude.WIDE)[dtype]}
+    settings = _settings(random, scope, attrs)
+    if what in prelude.WITH_RESULT and scope.derivative:
+        attrs["stop"] = True
+    if what in ("pure", "io", "buffer", "debug", "tap") and random.random() < 0.4:
+        attrs["options"] = _options(random, scope, what, number)
+    return {**attrs, "settings": settings}
+
+
+def _kinds(scope: Scope) -> list[str]:
     kinds = ["pure", "pure", "buffer", "buffer", "watch", "watch", "check", "cpp", "ffi", *NUMBA]
     kinds = [kind for kind in kinds if kind not in NOT_HERE]
     if scope.uneven and not scope.rule:  # they run for the lanes that are there
@@ -48,41 +64,73 @@ def site(random: random.Random, scope: Scope, number: int, on_several_devices: b
     if not scope.uneven:
         kinds += ["tap", "tap", "debug", "debug", "print", "hcb_tap"]
         if not scope.lanes:
-            kinds += ["sink", "named_tap"]
-        if not scope.derivative and not scope.remat and not scope.rule and not scope.shards:
+            kinds += ["sink", "named_tap", "hcb_print"]
+        if not scope.derivative and not scope.remat and not scope.rule and not scope.shards and not scope.located:
             kinds.append("ref_tap")
         # In a shard_map an io callback's result may vary where what its rule is for does not, and JAX compares the two.
         if not scope.remat and not (scope.rule and scope.shards):
             kinds += ["io", "io"]
             if not scope.lanes and not scope.derivative:
                 kinds.append("hcb_call")
-    what = pick(kinds)
-    dtype = "float32" if random.random() < 0.5 else pick(list(prelude.MODULUS))
-    if dtype in ("int4", "uint4", "uint2") and (what in ("buffer", "watch") or on_several_devices):
-        dtype = "float32"  # XLA loses elements of less than a byte when it reshards them
-    if what == "print" or what in prelude.NATIVE:
-        dtype = pick(("float32", "int32")) if what == "print" else "float32"
-    attrs = {"site": number, "what": what, "dtype": dtype, "modulus": prelude.MODULUS[dtype]}
-    settings: dict[str, object] = {}
+    return kinds
+
+
+def _dtype(random: random.Random, scope: Scope, what: str) -> str:
+    if what in prelude.NATIVE:
+        return "float32"
+    if what in ("print", "hcb_print"):
+        return random.choice(("float32", "int32"))
+    if scope.wide and random.random() < 0.4:
+        return random.choice(list(prelude.WIDE))
+    dtype = "float32" if random.random() < 0.5 else random.choice(list(prelude.MODULUS))
+    if dtype in prelude.NARROW and (what in ("buffer", "watch") or scope.devices):
+        return "float32"  # XLA loses elements of less than a byte when it reshards them
+    return dtype
+
+
+def _options(random: random.Random, scope: Scope, what: str, number: int) -> dict[str, object]:
+    """Of callout.options."""
+    chosen = [{"numpy_only": True}, {"name": f"named{number}"}]
+    if what in ("pure", "io"):
+        chosen.append({"zero_copy": True})
+    if what != "buffer":
+        chosen.append({"args": "jax"})
+    if what in ("pure", "io", "debug") and scope.spread and not scope.shards:
+        chosen.append({"device_index": random.randrange(scope.spread)})
+    return random.choice(chosen)
+
+
+def _settings(random: random.Random, scope: Scope, attrs: dict[str, object]) -> dict[str, object]:
+    """The arguments of a call; what is no number or text among them is in `attrs`."""
+    what, settings, pick = attrs["what"], {}, random.choice
     if what in ("pure", "buffer"):
         settings["vmap_method"] = pick(METHODS)
     if what in prelude.NATIVE:
         attrs["method"] = pick(METHODS if what == "ffi" else (*METHODS, "parallel"))
-    if what in prelude.WITH_RESULT and scope.derivative:
-        attrs["stop"] = True
+    if what == "buffer":
+        if random.random() < 0.3:
+            settings["input_output_aliases"] = {1: 0}
+        if random.random() < 0.3 and not scope.remat and not scope.rule:
+            settings["has_side_effect"] = True
     if (
         what in ("tap", "sink", "named_tap", "debug", "io")
         and random.random() < 0.3
         and not (scope.shards or scope.derivative or (scope.lanes and what != "tap"))
     ):
         settings["ordered"] = True
-    if what in ("pure", "io", "buffer", "debug", "tap") and random.random() < 0.3:
-        attrs["options"] = pick(({"numpy_only": True}, {"name": f"named{attrs['site']}"}))
-        if what in ("pure", "io") and random.random() < 0.3:
-            attrs["options"] = {"zero_copy": True}
-    if what in ("tap", "sink", "named_tap") and random.random() < 0.3:
+    if what in ("tap", "ref_tap") and random.random() < 0.2:
+        settings[pick(("with_device", "with_index"))] = True
+    if what in ("hcb_tap", "hcb_call") and random.random() < 0.3:
+        settings["tap_with_device" if what == "hcb_tap" else "call_with_device"] = True
+    if what in ("tap", "sink", "named_tap") and random.random() < 0.4:
         settings.update(_sending(random, scope))
-    return {**attrs, "settings": settings}
+        if random.random() < 0.3:
+            attrs["step"] = True
+            if "min_interval" not in settings and not scope.lanes:
+                settings["every"] = pick((1, 2, 3))
+        if not scope.shards and "ordered" not in settings:
+            settings.update(_sender(random, scope))
+    return settings
 
 
 def bar(random: random.Random, numbers: Iterator[int]) -> dict[str, object]:
@@ -92,7 +140,17 @@ def bar(random: random.Random, numbers: Iterator[int]) -> dict[str, object]:
 
 def _sending(random: random.Random, scope: Scope) -> dict[str, object]:
     """What a tap leaves out. Where it is not the program that decides which ones, only what leaves out none or all."""
-    some = [{"sample": 1.0}, {"only_process": 0}, {"only_process": 1}, {"on_full": "drop_newest"}, {"every": 1}]
+    some = [{"sample": 1.0}, {"only_process": 0}, {"only_process": 1}, {"every": 1}]
+    some += [{"on_full": "drop_newest"}, {"on_full": "fail"}]
+    if not scope.shards:
+        some += [{"only_device": 0}, {"only_device": 1}]
     if not (scope.lanes or scope.derivative or scope.shards or scope.remat):
         some += [{"every": 2}, {"every": 3}, {"min_interval": 3600.0}] * 2
     return random.choice(some)
+
+
+def _sender(random: random.Random, scope: Scope) -> dict[str, object]:
+    """Which device sends a value. What the shards are of one that XLA spreads is XLA's choice."""
+    if not scope.devices:
+        return random.choice(({}, {"sharding": "gather"}, {"sharding": "local"}, {"device_index": 0}))
+    return random.choice(({}, {"sharding": "gather"}, {"device_index": 1} if scope.spread else {}))

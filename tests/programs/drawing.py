@@ -15,7 +15,21 @@ import prelude
 from choosing import Scope
 from syntax import INTEGER, SCALAR, VECTOR, Program, Region, Stmt, Type, Var
 
-POLICIES = (None, "nothing_saveable", "everything_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable")
+POLICIES = (
+    None,
+    "nothing_saveable",
+    "everything_saveable",
+    "dots_saveable",
+    "dots_with_no_batch_dims_saveable",
+    'save_only_these_names("kept")',
+    'save_any_names_but_these("kept")',
+    'save_anything_except_these_names("kept")',
+    "save_from_both_policies(jax.checkpoint_policies.dots_saveable, "
+    'jax.checkpoint_policies.save_only_these_names("kept"))',
+    'save_and_offload_only_these_names(names_which_can_be_saved=["other"], names_which_can_be_offloaded=["kept"], '
+    'offload_src="device", offload_dst="pinned_host")',
+    'offload_dot_with_no_batch_dims("device", "pinned_host")',
+)
 DEVICES = tuple(n for n in (0, 0, 2, 4) if not prelude.ON_CUDA or n <= len(jax.devices()))
 
 
@@ -37,15 +51,17 @@ class Drawer:
             self.devices = self.devices or max(DEVICES)
             mode += str(self.devices)
         params = [self._var(INTEGER), self._var(SCALAR), self._var(VECTOR)]
+        wide = self.random.random() < 0.2
+        scope = Scope(devices=self.devices, spread=self.devices if mode.startswith("sharded") else 0, wide=wide)
         main = self._region(
-            Scope(), params, [self.random.choice((SCALAR, VECTOR)) for _ in range(self.random.randint(1, 2))]
+            scope, params, [self.random.choice((SCALAR, VECTOR)) for _ in range(self.random.randint(1, 2))]
         )
         inputs = (
             np.int32(self.random.randrange(6)),
             np.float32(self.random.randrange(-4, 5)),
             np.array([self.random.randrange(-4, 5) for _ in range(4)], np.float32),
         )
-        return Program(main, inputs, mode, self.random.choice((1, 2, 2, 3)))
+        return Program(main, inputs, mode, self.random.choice((1, 2, 2, 3)), wide=wide)
 
     def _var(self, type_: Type) -> Var:
         kind = "n" if type_.kind == "i" else "x"
@@ -125,10 +141,10 @@ class Body:
         elif choice < 0.55 or scope.depth >= 4 or scope.loops >= 5:
             self._callback()
         else:
-            kinds = ["jit", "cond", "scan", "remat", "custom_jvp", "map", "vmap", "vmap"]
+            kinds = ["jit", "cond", "scan", "remat", "custom_jvp", "map", "vmap", "vmap", "located"]
             if not scope.reverse:
                 kinds += ["while", "while"]
-            if not scope.derivative:
+            if not scope.derivative and not scope.located:
                 kinds.append("ref")
             if scope.depth < 3:
                 kinds += ["vjp", "vjp", "jvp"]
@@ -141,7 +157,7 @@ class Body:
     def _arithmetic(self) -> None:
         type_ = self._type()
         op = self._random.choice(
-            ("add", "sub", "mul", "scale", "shift", "wrap", "stop", "reverse", "dot", "pick", "shift_i")
+            ("add", "sub", "mul", "scale", "shift", "wrap", "stop", "reverse", "dot", "pick", "shift_i", "name")
         )
         if op in ("reverse", "dot", "pick"):
             vector = self.some(VECTOR)
@@ -154,11 +170,12 @@ class Body:
         elif op in ("add", "sub", "mul"):
             self._op(op, type_, self.some(type_), self._random.choice([v for v in self._known if v.type == type_]))
         else:
-            by = {"scale": self._random.choice((-1, 2, -2)), "shift": self._random.randint(-3, 3)}.get(op)
+            names = {"name": self._random.choice(("kept", "other"))}
+            by = {"scale": self._random.choice((-1, 2, -2)), "shift": self._random.randint(-3, 3), **names}.get(op)
             self._op(op, type_, self.some(type_), by=by)
 
     def _callback(self) -> None:
-        attrs = choosing.site(self._random, self._scope, next(self._drawer._sites), bool(self._drawer.devices))
+        attrs = choosing.site(self._random, self._scope, next(self._drawer._sites))
         x = self.some(self._type())
         self._add("site", [x.type], [x], [], **attrs)
 
@@ -191,6 +208,15 @@ class Body:
         options = self._random.choice(({}, {}, {"prevent_cse": False}))
         more = self._captured(args, range(len(args)))
         self._add("remat", types, args, [region], policy=self._random.choice(POLICIES), options=options, **more)
+
+    def _located(self) -> None:
+        args = self._arguments()
+        types = [self._type()]
+        region = self._drawer._region(self._scope.inside(located=True), self._params(args), types)
+        options = {"stop": True}
+        if self._random.random() < 0.5:
+            options["granularity"] = self._random.choice(("line", "operation", "function", "module"))
+        self._add("located", types, args, [region], options=options, **self._captured(args, range(len(args))))
 
     def _cond(self) -> None:
         index, args = self.some(INTEGER), self._arguments()

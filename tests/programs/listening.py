@@ -17,8 +17,14 @@ import callout.numba
 import jax
 import numpy as np
 
-SIGNED = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "int8", "int16", "int32")
-MODULUS = dict.fromkeys((*SIGNED, "uint4", "uint8", "uint16", "uint32", "complex64"), 8) | {"bool": 2, "uint2": 4}
+FLOATS = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+# float8_e8m0fnu has no zero.
+FLOATS8 = ("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz")
+INTEGERS = ("int4", "int8", "int16", "int32", "uint4", "uint8", "uint16", "uint32")
+MODULUS = dict.fromkeys((*FLOATS, *FLOATS8, *INTEGERS, "complex64"), 8)
+MODULUS |= {"bool": 2, "int2": 2, "uint2": 4, "float4_e2m1fn": 4}
+WIDE = dict.fromkeys(("float64", "int64", "uint64", "complex128"), 8)  # in programs with jax_enable_x64
+NARROW = {"int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # less than a byte
 NATIVE = {"cpp", "numba", "ffi"}  # `answer` without Python, which notes nothing
 WITH_RESULT = {"pure", "io", "buffer", "hcb_call", *NATIVE}
 OBSERVED = {
@@ -31,8 +37,9 @@ OBSERVED = {
     "sink",
     "hcb_tap",
     "hcb_call",
+    "hcb_print",
 }  # as often as the program gets there
-IDENTITIES = {"tap", "ref_tap", "sink", "named_tap", "hcb_tap", "watch", "check"}
+IDENTITIES = {"tap", "ref_tap", "sink", "named_tap", "hcb_tap", "hcb_print", "watch", "check"}
 
 events = []  # (site, pos, value), one a lane, in the order of arrival
 FOLDER = "folder"
@@ -86,6 +93,7 @@ def heard(site, rank, modulus, **options):
 
     def call(pos, x):
         calls[site] = calls.get(site, 0) + 1
+        pos, x = np.asarray(pos), np.asarray(x)
         note(site, pos, x, rank)
         y = answer(x, modulus)
         return np.broadcast_to(y, (*pos.shape, *y.shape[y.ndim - rank :])).copy()
@@ -106,10 +114,12 @@ def told(site, rank, **options):
 
 
 def tapped(site, rank, **options):
-    """The function of a tap, `with_transforms`."""
+    """The function of a tap, `with_transforms`, and with a device and an index if those are asked for."""
 
-    def tap(value, *, transforms=()):
+    def tap(value, *, transforms=(), device=None, index=None):
         calls[site] = calls.get(site, 0) + 1
+        assert device is None or isinstance(device, jax.Device), device
+        assert index is None or [len(place) for place in index] == [np.ndim(v) for v in value], index
         pos, x = (unbatched(np.asarray(v), transforms, leaf) for leaf, v in enumerate(value))
         note(site, pos, x, rank)
 
@@ -133,9 +143,10 @@ def named(site, rank):
     return f"site{site}"
 
 
-def buffered(site, rank, modulus, **options):
+def buffered(site, rank, modulus, aliased=False, **options):
     def fill(ctx, out, pos, x):
         calls[site] = calls.get(site, 0) + 1
+        assert not aliased or np.array_equal(np.asarray(out), np.broadcast_to(np.asarray(x), out.shape))
         note(site, np.asarray(pos).copy(), np.asarray(x).copy(), rank)
         np.asarray(out)[...] = answer(np.asarray(x), modulus)
 
@@ -144,8 +155,8 @@ def buffered(site, rank, modulus, **options):
 
 
 def hcb_tapped(site, rank):
-    def tap(value, transforms):
-        tapped_once(value, transforms=transforms)
+    def tap(value, transforms, **device):
+        tapped_once(value, transforms=transforms, **device)
 
     tapped_once = tapped(site, rank)
     tap.__qualname__ = f"site{site}"
@@ -155,7 +166,8 @@ def hcb_tapped(site, rank):
 def hcb_called(site, rank, modulus):
     call = heard(site, rank, modulus)
 
-    def call_with_pair(value):
+    def call_with_pair(value, device=None):
+        assert device is None or isinstance(device, jax.Device), device
         return call(*value)
 
     call_with_pair.__qualname__ = f"site{site}"
@@ -176,7 +188,7 @@ def written(site, dtype):
     for line in sinks[site][0].read_text().splitlines():
         record = json.loads(line)
         x = np.asarray(record["1"], np.float32)
-        yield site, int(record["0"]), tuple((x[..., 0] if dtype == "complex64" else x).ravel().tolist())
+        yield site, int(record["0"]), tuple((x[..., 0] if dtype.startswith("complex") else x).ravel().tolist())
 
 
 @functools.cache
@@ -241,8 +253,11 @@ def compiled(vmap_method):
 
 
 def printed(text):
-    """Notes what debug_print wrote: @site pos [value]."""
-    for line in text.splitlines():
+    """Notes what id_print wrote: a line with the site, and the pair; then what debug_print did: @site pos [value]."""
+    pair = re.compile(r"^site: (\d+).*\n\( (\S+)\s+([^()]*) \)\n", re.MULTILINE)
+    for at, pos, value in pair.findall(text):
+        events.append((int(at), int(pos), tuple(map(float, value.strip("[]").split()))))
+    for line in pair.sub("", text).splitlines():
         at, pos, *value = line.replace("[", " ").replace("]", " ").split()
         events.append((int(at.removeprefix("@")), int(pos), tuple(map(float, value))))
 

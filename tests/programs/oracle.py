@@ -76,7 +76,7 @@ class Oracle:
     def _jit(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
         return self.call(stmt.regions[0], pos, values)
 
-    _remat = _jit
+    _remat = _located = _jit
 
     def _cond(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
         index, args = int(values[0]) % len(stmt.regions), values[1:]
@@ -242,6 +242,7 @@ OPERATIONS: dict[str, Any] = {
     "shift": lambda by, pos, x: boxes.add(x, np.full_like(boxes.base(x), by)),
     "wrap": lambda by, pos, x: wrap(x, 8),
     "stop": lambda by, pos, x: boxes.stop(x),
+    "name": lambda by, pos, x: x,
     "reverse": lambda by, pos, x: boxes.linear(x, lambda v: v[::-1], lambda g: g[::-1]),
     "dot": lambda by, pos, x: boxes.linear(x, lambda v: _matrix(len(v)) @ v, lambda g: _matrix(len(g)).T @ g),
     "pick": lambda by, pos, x: boxes.take(x, by, 0),

@@ -20,6 +20,7 @@ import numpy as np
 from callout.buffer_callback import buffer_callback  # noqa: F401
 from callout.progress import progress
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name  # noqa: F401
 from listening import *
 
 ON_CUDA = os.environ.get("CALLOUT_TEST_PLATFORM") == "cuda"
@@ -52,7 +53,7 @@ def to(x, dtype):
 
 
 def back(x, like):
-    return x.astype(like.dtype) if x.dtype != "complex64" else x.real
+    return (x.real if jnp.iscomplexobj(x) else x).astype(like.dtype)
 
 
 # Loops: pos * 8 + i is the position of iteration i
@@ -78,7 +79,8 @@ def while_(pos, count, body, *carry, look=None, bar=None):
 
 
 def fori_(pos, count, body, *carry, bar=None):
-    return lax.fori_loop(0, count % 4, barred(bar)(lambda i, c: tuple(body(pos * 8 + i, *c))), tuple(carry))
+    first = count * 0  # of its dtype
+    return lax.fori_loop(first, count % 4, barred(bar)(lambda i, c: tuple(body(pos * 8 + i, *c))), tuple(carry))
 
 
 def scan_(pos, n, body, carry, xs, bar=None, **options):
@@ -98,7 +100,7 @@ def ref_(pos, n, body, x):
     def step(i, _):
         ref[...] = body(pos * 8 + i, ref[...])[0]
 
-    lax.fori_loop(0, n, step, None)
+    lax.fori_loop(jnp.int32(0), jnp.int32(n), step, None)
     return (ref[...],)
 
 
@@ -217,8 +219,13 @@ def forget():
         callout.unregister(names.pop())
 
 
-def run(program, inputs, mode="jit", runs=2):
+def run(program, inputs, mode="jit", runs=2, wide=False):
     """The results of the last run, when everything is delivered."""
+    with jax.enable_x64(wide):
+        return run_here(program, inputs, mode, runs)
+
+
+def run_here(program, inputs, mode, runs):
 
     def main(*args):
         outs = program(jnp.int32(0), *args)

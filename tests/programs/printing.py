@@ -10,7 +10,15 @@ import oracle
 import prelude
 from syntax import Program, Region, Stmt, sites
 
-CAPTURING = {"jit": 0, "remat": 0, "vmap": 0, "cond": 1, "jvp": 1, "vjp": 1}  # arguments that are no parameters
+CAPTURING = {
+    "jit": 0,
+    "remat": 0,
+    "located": 0,
+    "vmap": 0,
+    "cond": 1,
+    "jvp": 1,
+    "vjp": 1,
+}  # arguments that are no parameters
 
 
 def _shape(shape: tuple[int, ...]) -> str:
@@ -31,6 +39,7 @@ OPERATIONS = {
     "shift": lambda by, x: f"{x} + {by}",
     "wrap": lambda by, x: f"wrap({x})",
     "stop": lambda by, x: f"lax.stop_gradient({x})",
+    "name": lambda by, x: f'checkpoint_name({x}, "{by}")',
     "reverse": lambda by, x: f"{x}[::-1]",
     "dot": lambda by, x: f"dot({x})",
     "pick": lambda by, x: f"{x}[{by}]",
@@ -55,6 +64,10 @@ def _call(stmt: Stmt, names: list[str], args: list[str], with_bars: bool) -> str
             policy = attrs.get("policy")
             chosen = f", policy=jax.checkpoint_policies.{policy}" if policy else ""
             return f"jax.checkpoint({names[0]}{chosen}{more})(pos{comma})"
+        case "located":
+            if not with_bars:  # it is Callout's
+                return f"{names[0]}(pos{comma})"
+            return f"callout.locate_nans({names[0]}{more})(pos{comma})"
         case "cond":
             return f"cond_(pos, {args[0]}, [{', '.join(names)}]{''.join(', ' + a for a in args[1:])})"
         case "while":
@@ -109,7 +122,7 @@ class Printer:
             "",
             f"inputs = [{inputs}]",
             *fails,
-            f"results = run(program, inputs, {program.mode!r}, {program.runs})",
+            f"results = run(program, inputs, {program.mode!r}, {program.runs}{', wide=True' * program.wide})",
         ]
         return "\n".join(self._lines) + "\n"
 
@@ -169,7 +182,7 @@ def _callout_site(attrs, rank: int) -> tuple[str, str, str]:
     """How the function of a callback is made, called, and what the site returns."""
     site, modulus, what = attrs["site"], attrs["modulus"], attrs["what"]
     options = _keywords(attrs.get("options", {}))
-    settings = _keywords(attrs.get("settings", {}))
+    settings = _keywords(attrs.get("settings", {})) + ", step=pos" * attrs.get("step", False)
     shape = "jax.ShapeDtypeStruct(e.shape, e.dtype)"
     kept = "r" if attrs["dtype"] == "float32" else "x"
     match what:
@@ -181,11 +194,12 @@ def _callout_site(attrs, rank: int) -> tuple[str, str, str]:
             )
         case "buffer":
             call = f"r = buffer_callback(fn{site}, {shape}{settings})(pos, e)"
-            return f"buffered({site}, {rank}, {modulus}{options})", call, "back(r, x)"
+            aliased = ", aliased=True" if "input_output_aliases" in attrs["settings"] else ""
+            return f"buffered({site}, {rank}, {modulus}{aliased}{options})", call, "back(r, x)"
         case "hcb_call":
             return (
                 f"hcb_called({site}, {rank}, {modulus})",
-                f"r = hcb.call(fn{site}, (pos, e), result_shape={shape})",
+                f"r = hcb.call(fn{site}, (pos, e), result_shape={shape}{settings})",
                 "back(r, x)",
             )
         case "debug":
@@ -201,7 +215,9 @@ def _callout_site(attrs, rank: int) -> tuple[str, str, str]:
         case "sink":
             return f"lines({site})", f"_, r = callout.tap(fn{site}, (pos, e){settings})", kept
         case "hcb_tap":
-            return f"hcb_tapped({site}, {rank})", f"_, r = hcb.id_tap(fn{site}, (pos, e))", kept
+            return f"hcb_tapped({site}, {rank})", f"_, r = hcb.id_tap(fn{site}, (pos, e){settings})", kept
+        case "hcb_print":
+            return "None", f"_, r = hcb.id_print((pos, e), site={site}{settings})", kept
         case "print":
             call = f'callout.debug_print("@{site} {{}} {{}}", pos, e{settings})'
             return "None", call, "x"
@@ -223,7 +239,8 @@ def _jax_site(attrs, rank: int) -> tuple[str, str, str]:
     if what in prelude.NATIVE:
         settings["vmap_method"] = "expand_dims"
     if what in prelude.WITH_RESULT:
-        function = "jax.experimental.io_callback" if what in ("io", "hcb_call") else "jax.pure_callback"
+        observed = what in ("io", "hcb_call") or "has_side_effect" in settings
+        function = "jax.experimental.io_callback" if observed else "jax.pure_callback"
         call = f"r = {function}(fn{site}, {shape}, pos, e{_keywords(settings)})"
         return f"heard({site}, {rank}, {modulus})", call, "back(r, x)"
     settings.pop("vmap_method", None)

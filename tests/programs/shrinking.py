@@ -12,6 +12,7 @@ from syntax import Program, Region, Stmt, Var
 INLINED = {
     "jit",
     "remat",
+    "located",
     "cond",
     "custom_jvp",
     "custom_vjp",
@@ -19,6 +20,7 @@ INLINED = {
 FREE = {
     "jit": 0,
     "remat": 0,
+    "located": 0,
     "cond": 1,
     "vjp": 2,
     "jvp": 2,
@@ -29,6 +31,7 @@ SIMPLE = {
     "reverse": False,
     "policy": None,
     "stop": False,
+    "step": False,
     "captured": (),
     "bar": None,
     "form": None,
@@ -135,6 +138,8 @@ def smaller(program: Program) -> Iterator[Program]:
         yield dataclasses.replace(program, runs=1)
     if program.mode != "jit":
         yield dataclasses.replace(program, mode="jit")
+    if program.wide:
+        yield dataclasses.replace(program, wide=False)
     if program.fails:
         yield dataclasses.replace(program, fails=None)
     main = program.main

@@ -58,6 +58,7 @@ class Program:
     mode: str = "jit"
     runs: int = 2
     fails: tuple[int, int] | None = None  # the site and position at which a callback raises
+    wide: bool = False  # with JAX's types of 64 bits
 
 
 def statements(region: Region) -> Iterator[Stmt]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import callout
 import checking
+import drawing
 import numpy as np
 import prelude
 import printing
@@ -52,7 +53,7 @@ def test_programs_do_what_their_oracles_say():
             pass
 
 
-@pytest.mark.parametrize("what", ["numba", "ffi", "cpp", "ref_tap", "check"])
+@pytest.mark.parametrize("what", ["numba", "ffi", "cpp", "ref_tap", "check", "hcb_print"])
 def test_sites_of_each_kind_do_what_the_oracle_says(what):
     if what == "numba":
         pytest.importorskip("numba")
@@ -61,7 +62,52 @@ def test_sites_of_each_kind_do_what_the_oracle_says(what):
     body = (a_site(0, x, y, what, **more), a_site(1, v, z, what, **more))
     inputs = (np.int32(1), np.float32(-3), np.arange(4, dtype=np.float32))
     checking.check(Program(Region((n, x, v), body, (y, z)), inputs))
-    assert [event[0] for event in prelude.events] == ([0, 1] * 2 if what == "ref_tap" else [])
+    assert [event[0] for event in prelude.events] == ([0, 1] * 2 if what in ("ref_tap", "hcb_print") else [])
+
+
+@pytest.mark.parametrize("dtype", [*prelude.MODULUS, *prelude.WIDE])
+def test_sites_of_each_dtype_do_what_the_oracle_says(dtype):
+    n, x, v, y, z = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR), Var("x4", VECTOR)
+    more = {"dtype": dtype, "modulus": (prelude.MODULUS | prelude.WIDE)[dtype], "options": {"args": "jax"}}
+    body = (a_site(0, x, y, "io", **more), a_site(1, v, z, **more))
+    inputs = (np.int32(1), np.float32(-3), np.arange(4, dtype=np.float32))
+    checking.check(Program(Region((n, x, v), body, (y, z)), inputs, wide=dtype in prelude.WIDE))
+    assert sorted(event[0] for event in prelude.events) == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("what", "settings"),
+    [
+        ("tap", {"sharding": "local", "device_index": 0, "with_index": True}),
+        ("tap", {"only_device": 1, "on_full": "fail"}),
+        ("hcb_tap", {"tap_with_device": True}),
+        ("hcb_call", {"call_with_device": True}),
+        ("buffer", {"input_output_aliases": {1: 0}, "has_side_effect": True}),
+    ],
+)
+def test_settings_do_what_the_oracle_says(what, settings):
+    n, x, v, y = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR)
+    inputs = (np.int32(1), np.float32(-3), np.arange(4, dtype=np.float32))
+    checking.check(Program(Region((n, x, v), (a_site(0, x, y, what, settings=settings),), (y,)), inputs))
+    assert len(prelude.events) == (0 if "only_device" in settings else 2)
+
+
+@pytest.mark.parametrize("policy", drawing.POLICIES)
+def test_each_policy_does_what_the_oracle_says(policy):
+    n, x, v, inner = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR)
+    body = (
+        a_site(0, inner, Var("x4", SCALAR)),
+        Stmt("op", (Var("x5", SCALAR),), (Var("x4", SCALAR),), (), {"op": "name", "by": "kept"}),
+        Stmt("op", (Var("x6", SCALAR),), (Var("x5", SCALAR), inner), (), {"op": "mul"}),
+    )
+    region = Region((inner,), body, (Var("x6", SCALAR),))
+    remat = Stmt("remat", (Var("x8", SCALAR),), (Var("x7", SCALAR),), (region,), {"policy": policy, "options": {}})
+    outer = Region((Var("x7", SCALAR),), (remat,), (Var("x8", SCALAR),))
+    outs = (Var("x9", SCALAR), Var("x10", SCALAR))
+    derivative = Stmt("vjp", outs, (x, x), (outer,), {"form": "vjp_"})
+    checking.check(
+        Program(Region((n, x, v), (derivative,), outs), (np.int32(1), np.float32(3), np.ones(4, np.float32)))
+    )
 
 
 def test_a_check_that_is_done_elsewhere_is_found(monkeypatch):
@@ -120,6 +166,53 @@ def test_a_wrong_value_is_found(monkeypatch):
     monkeypatch.setattr(callout, "tap", lambda *args, **more: [x + 1 for x in tap(*args, **more)])
     with pytest.raises(checking.Difference, match=r"result 0: expected 6.0, got 7.0"):
         checking.check(tap_beside_others())
+
+
+def tap_in_a_loop(**settings: object) -> Program:
+    n, x, v, inner = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR)
+    tapped, out = Var("x4", SCALAR), Var("x5", SCALAR)
+    body = Region((inner,), (a_site(0, inner, tapped, settings=settings),), (tapped,))
+    loop = Stmt("scan", (out,), (x,), (body,), {"n": 3, "carried": 1, "options": {}})
+    return Program(Region((n, x, v), (loop,), (out,)), (np.int32(1), np.float32(3), np.ones(4, np.float32)))
+
+
+def hasty(site, rank, tapped=prelude.tapped):
+    """A function of a tap that notes each record before the one that came before it."""
+    tap = tapped(site, rank)
+
+    def tap_before_the_last(value, *, transforms=()):
+        *before, last = [*prelude.events] or [None]
+        tap(value, transforms=transforms)
+        prelude.events[:] = [*before, prelude.events[-1], *([last] if last else [])]
+
+    tap_before_the_last.__qualname__ = f"site{site}"
+    return tap_before_the_last
+
+
+@pytest.mark.parametrize("settings", [{}, {"ordered": True}])
+def test_a_wrong_order_is_found(monkeypatch, settings):
+    checking.check(tap_in_a_loop(**settings))
+    monkeypatch.setattr(prelude, "tapped", hasty)
+    with pytest.raises(checking.Difference, match="order of ") as found:
+        checking.check(tap_in_a_loop(**settings))
+    assert found.value.kind == "order"
+
+
+@pytest.mark.parametrize("counter", ["calls", "drops", "errors", "skips"])
+def test_a_wrong_counter_is_found(monkeypatch, counter):
+    stats, told = callout.stats, []
+
+    def stats_with_one_more():
+        told.append(stats())
+        for row in told[-1]["callbacks"].values():
+            row[counter] += len(told)
+        return told[-1]
+
+    checking.check(tap_in_a_loop())
+    monkeypatch.setattr(callout, "stats", stats_with_one_more)
+    with pytest.raises(checking.Difference, match=f"stats of site 0: expected {counter} = ") as found:
+        checking.check(tap_in_a_loop())
+    assert found.value.kind == "stats"
 
 
 def test_what_is_wrong_with_jax_callbacks_too_is_told_apart(monkeypatch):
@@ -186,6 +279,35 @@ def test_a_process_that_ends_is_a_finding_if_our_callbacks_ran(tmp_path, kind, f
     )
     assert f"programs: {findings} findings" in done.stdout, done.stdout + done.stderr
     assert "5: ends the process with 9" in done.stdout or "seed 5 ends the process with 9" in done.stdout
+    assert done.returncode == findings
+
+
+@pytest.mark.parametrize(("leaks", "findings"), [(True, 1), (False, 0)])
+def test_an_object_that_is_left_alive_is_found(tmp_path, leaks, findings):
+    """A worker whose programs leave a callback each; it looks after the second."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, types\n"
+        "def draw(seed):\n"
+        "    import callout, numpy as np\n"
+        "    from syntax import INTEGER, Program, Region, Var\n"
+        f"    if {leaks}:\n"
+        "        callout.register(f'kept{seed}', print)\n"
+        "    n = Var('n0', INTEGER)\n"
+        "    return Program(Region((n,), (), (n,)), (np.int32(1),))\n"
+        "seeds = types.ModuleType('seeds')\n"
+        "seeds.draw = draw\n"
+        "sys.modules['seeds'] = seeds\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent), "--seed=48", "--count=2"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert f"programs: {findings} findings" in done.stdout, done.stdout + done.stderr
+    assert ("after programs up to this one, alive: {'callbacks': 2" in done.stdout) == leaks
     assert done.returncode == findings
 
 
