@@ -187,6 +187,21 @@ def test_where_nan_begins_is_not_sought_in_padding():
     callout.barrier_wait()
 
 
+def test_where_nan_begins_is_told():
+    def f(x):
+        return jax.lax.scan(lambda carry, row: (carry, jnp.log(row)), 0.0, x)[1]  # by JAX's own
+
+    located = jax.jit(callout.locate_nans(f))
+    assert "callout.v1" not in located.lower(jnp.ones((3, 2))).as_text()
+    for _ in range(2):
+        with pytest.warns(callout.NonFiniteWarning) as told:
+            jax.block_until_ready(located(jnp.ones((3, 2)).at[2, 1].set(-4)))
+            callout.barrier_wait()
+        (text,) = {str(each.message) for each in told}
+        assert f"NaN at {__file__}:" in text
+        assert "# by JAX's own`; log, forward; f32[2] at [1], step 2, device 0; inputs: f32[2] -4.0" in text
+
+
 def test_programs_for_a_tpu_need_no_backend(auto, named, tmp_path):
     everything = Everything(named, tmp_path / "x.jsonl")
     text = lowered(everything, 1.0)
