@@ -3,6 +3,7 @@
 
 import dataclasses
 import gc
+import re
 import sys
 import threading
 
@@ -12,7 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from callout.progress import progress
 from jax import lax
+from jax.experimental import io_callback
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -53,6 +56,7 @@ ENTRIES = {
     "debug": lambda x: (callout.debug_callback(lambda _: None, x), x + 1)[1],
     "pure": lambda x: callout.pure_callback(lambda v: v, F32, x) + 1,
     "loop": lambda x: lax.fori_loop(0, 3, lambda _, c: tap(c), x),
+    "bar": lambda x: lax.fori_loop(0, 3, progress(3, tqdm_type="std", desc="fast path")(lambda _, c: c + 1), x),
 }
 
 
@@ -124,6 +128,18 @@ def test_other_programs_go_by_the_slower_path(function, received):
     f = jax.jit(function)
     assert not goes_by_the_fast_path(f, jnp.float32(1))
     f(jnp.float32(1))
+
+
+def test_an_ordered_program_takes_the_token_of_the_one_before_as_an_argument():
+    def of_jax(x):
+        return io_callback(lambda v: v, F32, x, ordered=True)
+
+    def ours(x):
+        return callout.io_callback(lambda v: v, F32, x, ordered=True)
+
+    for function in (of_jax, ours):  # which C++ would have to pass, and knows only the user's
+        text = jax.jit(function).lower(jnp.float32(1)).as_text()
+        assert re.search(r"@main\(%arg0: !stablehlo\.token.*, %arg1: tensor<f32>.*\) -> \(!stablehlo\.token", text)
 
 
 def test_programs_of_others_are_not_touched():
@@ -240,7 +256,7 @@ def test_barrier_wait_waits_for_a_program_of_another_thread(gate, received, aliv
 
 @pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dispatches")
 @pytest.mark.devices(4)
-@pytest.mark.parametrize("wait", WAITS)
+@pytest.mark.parametrize("wait", [*WAITS, "in another thread"])
 def test_barriers_wait_for_a_program_over_several_devices(received, wait):
     opened, inside = threading.Event(), threading.Semaphore(0)
     opened.set()
@@ -264,10 +280,19 @@ def test_barriers_wait_for_a_program_over_several_devices(received, wait):
     while inside.acquire(blocking=False):
         pass
     opened.clear()
-    f(x)
     small = jax.jit(lambda x: x + 1)
-    for device in mesh.devices.flat:
-        small(jax.device_put(np.float32(0), device))  # later programs of one device must not hide it
+
+    def dispatch():
+        f(x)
+        for device in mesh.devices.flat:
+            small(jax.device_put(np.float32(0), device))  # later programs of one device must not hide it
+
+    if wait in WAITS:
+        dispatch()
+    else:
+        other = threading.Thread(target=dispatch)
+        other.start()
+        other.join()
 
     def open_it():
         for _ in range(4):
@@ -276,7 +301,7 @@ def test_barriers_wait_for_a_program_over_several_devices(received, wait):
 
     thread = threading.Thread(target=open_it)
     thread.start()
-    WAITS[wait]()
+    WAITS.get(wait, callout.barrier_wait)()
     assert sorted(float(value[0]) for value in received) == [0, 1, 2, 3]
     thread.join()
 

@@ -53,6 +53,19 @@ def kept_arrays(error, file=__file__):
     ]
 
 
+def reported_variables(error):
+    """What reports with variables show of the callback's frames: those of a logger, of pytest --showlocals."""
+    reports = [traceback.TracebackException.from_exception(link, capture_locals=True) for link in links_of(error)]
+    assert all("".join(report.format()) for report in reports)
+    return [
+        text
+        for report in reports
+        for frame in report.stack
+        if frame.filename == __file__ and frame.name not in ("run", "f")
+        for text in (frame.locals or {}).values()
+    ]
+
+
 def plainly(x):
     view = x[1:]
     raise ValueError(f"sum {view.sum()}")
@@ -130,7 +143,14 @@ def test_an_exception_keeps_no_array_and_comes_out_as_itself(callback, jitted):
     for link in links_of(error):
         assert not isinstance(getattr(link, "obj", None), np.ndarray)
     assert kept_arrays(error) == []
+    assert [text for text in reported_variables(error) if "array(" in text] == []
     assert "plainly" in "".join(traceback.format_exception(run(plainly, jitted)))
+
+
+def test_reports_show_the_arrays_of_other_errors():
+    with pytest.raises(ValueError, match="sum") as info:
+        plainly(np.arange(4.0))
+    assert [text for text in reported_variables(info.value) if "array(" in text]
 
 
 def test_what_the_caller_was_handling_keeps_its_variables():

@@ -9,6 +9,7 @@ import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import roofline
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -132,3 +133,14 @@ def test_results_of_calls_over_devices_are_on_all_of_them():
 
     assert shards(callout.pure_callback) == [[1, 2, 3, 4]] * 2
     assert shards(jax.pure_callback)[0] == [1, 2, 3, 4]  # the other one is not filled
+
+
+def test_rooflines_count_no_operations_of_a_callback():
+    def counted(pure):
+        _, found = roofline.roofline(lambda x: pure(lambda v: v, F32, x) * 2)(F32)
+        return found
+
+    ours, of_jax = counted(callout.pure_callback), counted(jax.pure_callback)
+    assert (ours.flops, ours.unfused_flops, ours.hbm_bytes) == (of_jax.flops, of_jax.unfused_flops, of_jax.hbm_bytes)
+    assert ours.unfused_flops == 1  # the product's
+    assert of_jax.unfused_hbm_bytes - ours.unfused_hbm_bytes == 8  # the callback's operand and result
