@@ -27,6 +27,7 @@ from .dispatch import without_effects as without_effects
 from .eager import happens_now as happens_now
 from .effects import Effect as Effect
 from .effects import io_effects as io_effects
+from .effects import is_ref_type as is_ref_type
 from .effects import is_refused_in_vmap as is_refused_in_vmap
 from .effects import is_state_effect as is_state_effect
 from .effects import register_effect as register_effect

@@ -57,6 +57,11 @@ def is_state_effect(effect: Any) -> bool:
     return _input_effect is not None and isinstance(effect, _input_effect)
 
 
+def is_ref_type(aval: Any) -> bool:
+    """True for the type of a mutable array."""
+    return _ref_type is not None and isinstance(aval, _ref_type)
+
+
 try:
     # The same class as jax.extend.core's; but importing that imports Pallas, which takes as long as all of callout.
     from jax._src.effects import Effect as Effect
@@ -69,6 +74,14 @@ try:
     _input_effect: Any = getattr(_effects, "JaxprInputEffect", None)
 except ImportError:
     _input_effect = None
+
+try:
+    from jax._src.state.types import AbstractRef as _AbstractRef
+
+    _ref_type: Any = _AbstractRef
+except ImportError:
+    _ref_type = None
+    MISSING.append("jax._src.state.types.AbstractRef")
 
 if _input_effect is None:
     MISSING.append("jax._src.effects.JaxprInputEffect")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutable arrays (`jax.new_ref`) as arguments: what they hold is read where the program is, and buffers write to them."""
 
+import contextlib
+import json
 import re
 
 import callout
@@ -12,7 +14,10 @@ import platforms
 import pytest
 from callout import ffi
 from callout.buffer_callback import buffer_callback
+from callout.numba import numba_kernel
 from jax import lax
+
+numba = pytest.importorskip("numba")
 
 pytestmark = pytest.mark.usefixtures("handlers")
 
@@ -28,6 +33,18 @@ def native(cache):
     CALLOUT_KERNEL(copy);
     """
     return callout.cpp.load_inline(source)
+
+
+@pytest.fixture(scope="module")
+def numba_copy():
+    @numba.njit
+    def copy(x, out):
+        for i in range(x.size):
+            out[i] = x[i]
+
+    kernel = numba_kernel(copy, LIKE)
+    kernel(jnp.asarray(X))  # the compiled function is made at the first call and kept
+    return kernel
 
 
 @pytest.fixture
@@ -50,10 +67,10 @@ def heard():
             "ffi",
             "native",
         ),
-        *("id_tap", "call", "threaded"),
+        *("numba", "id_tap", "call", "threaded"),
     ]
 )
-def entry(request, heard, native):
+def entry(request, heard, native, numba_copy):
     """Hears what a mutable array holds."""
     if request.param == "buffer" and platforms.BY_FALLBACK:
         pytest.skip(platforms.BUFFERS)
@@ -85,6 +102,7 @@ def entry(request, heard, native):
         "buffer": result(buffer_callback(fill, LIKE)),
         "ffi": result(lambda ref: affine(ref, a=np.float32(1), b=np.int64(0))),
         "native": result(native.copy),
+        "numba": result(numba_copy),
         "id_tap": lambda ref: hcb.id_tap(hear, ref),
         "call": lambda ref: hcb.call(echo, ref, result_shape=LIKE),
         "threaded": result(callout.threaded(lambda ref: callout.io_callback(np.copy, LIKE, ref))),
@@ -146,6 +164,91 @@ def test_eager_callbacks_hear_what_an_argument_holds(entry, heard):
     entry(ref)
     wait()
     assert heard == [X.tolist(), [5, 1, 2]]
+
+
+def test_native_sinks_write_what_an_argument_holds_there(tmp_path):
+    path = tmp_path / "refs.jsonl"
+    sink = callout.sinks.JsonLines(path)
+
+    @jax.jit
+    def program(ref):
+        def step(_, i):
+            ref[...] = ref[...] + i.astype(jnp.float32)
+            callout.tap(sink, {"held": ref}, step=i)
+            return None, None
+
+        lax.scan(step, None, jnp.arange(1, 4))
+
+    program(jax.new_ref(jnp.asarray(X)))
+    wait()
+    sink.close()
+    assert [json.loads(line)["held"] for line in path.read_text().splitlines()] == [
+        (X + 1).tolist(),
+        (X + 3).tolist(),
+        (X + 6).tolist(),
+    ]
+
+
+def test_prints_show_what_an_argument_holds_there(capfd):
+    def program(ref):
+        callout.debug_print("before {}", ref, ordered=True)
+        ref[...] = ref[...] + 1
+        callout.debug_print("after {held}", held=ref, ordered=True)
+
+    for run in (jax.jit(program), program):
+        run(jax.new_ref(jnp.asarray(X)))
+        wait()
+        assert capfd.readouterr().out.splitlines() == ["before [0. 1. 2.]", "after [1. 2. 3.]"]
+
+
+def test_loops_with_bars_write_to_mutable_arrays(screen):
+    @jax.jit
+    def program(ref):
+        def step(count, i):
+            ref[...] = ref[...] + i
+            return count + 1, ref[0]
+
+        held = lax.scan(screen.bar(desc="scan")(step), 0, jnp.arange(4.0))[1]
+        turns = lax.fori_loop(
+            0, 3, screen.bar(desc="fori")(lambda _, c: (ref.__setitem__(..., ref[...] * 2), c + 1)[1]), 0
+        )
+        return held, turns
+
+    ref = jax.new_ref(jnp.asarray(X))
+    held, turns = program(ref)
+    wait()
+    assert (held.tolist(), int(turns)) == ([0, 1, 3, 6], 3)
+    np.testing.assert_array_equal(ref[...], 8 * (X + 6))
+    assert (screen.ends("scan"), screen.ends("fori")) == ((4, 4), (3, 3))
+
+
+def test_checks_look_at_what_arguments_hold_there():
+    """As the predicate, the value, and what the text shows."""
+
+    @jax.jit
+    def program(ref):
+        is_bad = jax.new_ref(ref[...] > 2)
+        callout.check(~is_bad[...], "before: {held}", held=ref)
+        callout.error_if(ref, is_bad, "before: {value}")
+        ref[...] = ref[...] + 1
+        is_bad[...] = ref[...] > 2
+        callout.error_if(ref, is_bad, "after: {value} {held}", held=ref)[0] = 7.0
+
+    ref = jax.new_ref(jnp.asarray(X) - 1)
+    program(ref)
+    assert ref[...].tolist() == [7, 1, 2]
+    ref[0] = 1.0
+    with pytest.raises(callout.CheckError, match=r"check failed: after: 3\.0 3\.0 "):
+        jax.block_until_ready((program(ref), ref[...]))
+    with contextlib.suppress(callout.CheckError):
+        jax.effects_barrier()
+
+
+def test_a_mutable_array_is_not_made_nan():
+    with pytest.raises(
+        TypeError, match=r'on_error="nan" needs values, got a mutable array: pass what it holds, ref\[...\]'
+    ):
+        callout.error_if({"held": jax.new_ref(jnp.asarray(X))}, True, "never", on_error="nan")
 
 
 def test_taps_return_the_mutable_array_itself(heard):

@@ -255,6 +255,55 @@ def test_shards_tell_their_device():
     assert "f32[2] at [3], device 1, the shard from [2]; inputs: f32[2] -4.0" in texts[0]
 
 
+def test_what_is_written_to_mutable_arrays_is_found_where_it_is_made():
+    """In arrays of the program, in arguments, in loops; what was read is an input, and NaN that was read is not new."""
+
+    def write(ref):
+        ref[...] = jnp.log(ref[...]) - 1  # written
+        return ref[...] * 2
+
+    def own(x):
+        return write(jax.new_ref(x))
+
+    def in_loop(x):
+        ref = jax.new_ref(x)
+        jax.lax.fori_loop(0, 2, lambda i, count: write(ref).shape[0] + count, 0)
+        return ref[...]
+
+    x = np.array([1, -3], np.float32)
+    expected = (
+        f"NaN at {here('written')}in {write.__qualname__}: `ref[...] = jnp.log(ref[...]) - 1  # written`; log, sub, "
+    )
+    for f, steps in ((own, ""), (in_loop, "step 0, ")):
+        for run in (callout.locate_nans(f), jax.jit(callout.locate_nans(f))):
+            (text,), out = found(run, x)
+            assert text == f"locate_nans: {expected}forward; f32[2] at [1], {steps}device 0; inputs: f32[2] -3.0"
+            np.testing.assert_array_equal(out, f(x))
+    located = callout.locate_nans(write)
+    for run in (located, jax.jit(located), jax.jit(lambda ref: callout.locate_nans(lambda: write(ref))())):
+        ref = jax.new_ref(jnp.asarray(x))
+        (text,), out = found(run, ref)
+        assert expected in text
+        np.testing.assert_array_equal(ref[...], [-1, np.nan])
+        np.testing.assert_array_equal(out, [-2, np.nan])
+        assert found(run, ref)[0] == [], "an input is NaN already"
+
+
+def test_gradients_of_programs_with_mutable_arrays_are_theirs():
+    def f(x):
+        ref = jax.new_ref(x)
+        ref[...] = jnp.sqrt(ref[...])  # forward
+        return (ref[...] ** 2).sum()
+
+    x = np.array([4, -1], np.float32)
+    texts, gradient = found(jax.jit(jax.grad(callout.locate_nans(f))), x)
+    np.testing.assert_array_equal(gradient, jax.grad(f)(x))
+    assert [text for text in texts if here("forward") in text and "forward; " in text]
+    assert found(jax.jit(jax.grad(callout.locate_nans(f))), abs(x))[0] == []
+    lanes = jax.jit(callout.locate_nans(jax.vmap(jax.grad(f))))
+    np.testing.assert_array_equal(found(lanes, abs(x)[:, None])[1].ravel(), [1, 1])
+
+
 def test_exported_programs_carry_their_places():
     exported = callout.export(jax.jit(callout.locate_nans(lambda x: jnp.log(x) * 2)))(
         jax.ShapeDtypeStruct((2,), jnp.float32)

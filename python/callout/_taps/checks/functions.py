@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 import jax
 import numpy as np
 
-from ..._base.arguments import read
+from ..._base.arguments import is_ref, read
 from ..._base.config import config
 from ..._primitives import check as primitive
 from ..._primitives.site import check_step
@@ -50,7 +50,7 @@ def error_if(
         `x` itself; NaN with `on_error="nan"` where the predicate has any true element.
 
     Raises:
-        TypeError: a predicate that is not boolean.
+        TypeError: a predicate that is not boolean, a mutable array that is to be NaN.
         ValueError: a field that there is not, a value that the text does not use.
         CheckError: (from the running program) an element of `pred` is true.
 
@@ -65,6 +65,10 @@ def error_if(
     """
     mode = _mode("callout.error_if", on_error)
     if mode == "nan":
+        if any(map(is_ref, jax.tree.leaves(x))):
+            raise TypeError(
+                'callout.error_if: on_error="nan" needs values, got a mutable array: pass what it holds, ref[...]'
+            )
         return _nan_if(x, _as_predicate("callout.error_if", pred), text)
     _check("callout.error_if", mode, pred, text, values, named, step, lambda: x)
     return x

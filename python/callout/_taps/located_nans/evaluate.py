@@ -24,6 +24,7 @@ from .flat import Constant, Flat, Operation, Value
 from .operations import (
     can_make,
     has_constant,
+    has_mutable_arrays,
     is_batched_while,
     is_collective,
     is_folded,
@@ -111,8 +112,8 @@ class Evaluation:
         for number, operation in enumerate(flat.operations):
             eqn = operation.eqn
             is_evaluated = eqn.primitive in RULES and not is_batched_while(eqn)
-            if operation.function is not None or is_evaluated or is_collective(eqn):
-                current = None
+            if operation.function is not None or is_evaluated or is_collective(eqn) or has_mutable_arrays(eqn):
+                current = None  # what it brings is an input of what follows, and what it takes leaves its line
                 continue
             if not any(map(is_inexact, eqn.outvars)):
                 continue

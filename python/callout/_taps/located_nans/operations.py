@@ -39,7 +39,7 @@ _SAME = _words("reshape transpose broadcast_in_dim squeeze expand_dims rev copy 
 def is_inexact(value: Any) -> bool:
     """Tells whether an array, or the variable of one, can have NaN."""
     aval = getattr(value, "aval", value)
-    dtype = getattr(aval, "dtype", None)
+    dtype = None if _jax_compat.is_ref_type(aval) else getattr(aval, "dtype", None)
     return dtype is not None and jax.dtypes.issubdtype(dtype, np.inexact)
 
 
@@ -61,6 +61,14 @@ def is_folded(eqn: Any, product: Any) -> bool:
 def is_batched_while(eqn: Any) -> bool:
     """Tells whether a `vmap` has made it a loop of many lanes, of which some end before others: it is one operation."""
     return eqn.primitive.name == "while" and bool(eqn.params["cond_jaxpr"].out_avals[0].shape)
+
+
+def has_mutable_arrays(eqn: Any) -> bool:
+    """Tells whether it reads or writes one (`jax.new_ref`)."""
+    return any(map(_jax_compat.is_state_effect, eqn.effects))
+
+
+mutable_arrays = jaxprs.Search(has_mutable_arrays)
 
 
 def can_make(eqn: Any) -> bool:

@@ -17,11 +17,12 @@ from jax.custom_derivatives import SymbolicZero
 
 from ... import _jax_compat
 from ..._base import patches
+from ..._base.arguments import is_ref
 from ..._base.config import config
 from ..._primitives import linear
 from . import control_flow, rule_lines
 from .evaluate import Evaluation, Settings, unchanged
-from .operations import is_inexact
+from .operations import is_inexact, mutable_arrays
 from .user_lines import Granularity, Surroundings
 
 _ = control_flow  # it says how to evaluate what
@@ -72,7 +73,7 @@ def locate_nans(fn: F, *, granularity: Granularity = "line", stop: bool = False,
         if not config.locate_nans:
             return fn(*args, **kwargs)
         leaves, tree = jax.tree.flatten((args, kwargs))
-        places = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray)))
+        places = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray)) or is_ref(leaf))
         arrays = [leaves[place] for place in places]
         others = [leaf for i, leaf in enumerate(leaves) if i not in places]
 
@@ -118,8 +119,13 @@ def _traced(function: Callable[..., Any], settings: Settings, *args: Any, backwa
 
 
 def _located(closed: Any, settings: Settings, args: Sequence[Any], backward: bool) -> list[Any]:
-    """A closed jaxpr's results. Its derivatives are those of the jaxpr as it was, located in turn."""
+    """A closed jaxpr's results. Its derivatives are those of the jaxpr as it was, located in turn.
+
+    JAX has no rules of derivatives whose function writes to mutable arrays: then they are those of what is evaluated here.
+    """
     count = len(closed.consts)
+    if mutable_arrays.in_jaxpr(closed):
+        return Evaluation(settings).jaxpr(closed, Surroundings(backward=backward), args)
 
     @jax.custom_jvp
     def call(*args: Any) -> list[Any]:
