@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every entry point in a shard_map that tracks over which axes values vary (`check_vma=True`, which is JAX's default)."""
 
+import contextlib
+import functools
+from collections import Counter
+
 import callout
 import callout.host_callback as hcb
 import jax
@@ -47,18 +51,32 @@ def native(cache):
 
 
 @pytest.fixture
-def entry(request, native, handlers):
+def heard():
+    """The elements that callbacks heard."""
+    return []
+
+
+@pytest.fixture
+def entry(request, native, handlers, heard):
     """A function that adds one, and calls out."""
     del handlers
+
+    def hear(value, *_):
+        heard.extend(np.ravel(value).tolist())
+
+    def asked(value):
+        hear(value)
+        return plus_one(value)
+
     return {
         "pure": lambda v: callout.pure_callback(plus_one, like(v), v, vmap_method="sequential"),
         "pure of the batch": lambda v: callout.pure_callback(plus_one, like(v), v, vmap_method="broadcast_all"),
-        "io": lambda v: callout.io_callback(plus_one, like(v), v),
-        "ordered io": lambda v: callout.io_callback(plus_one, like(v), v, ordered=True),
-        "debug": lambda v: callout.debug_callback(lambda _: None, v) or v + 1,
-        "ordered debug": lambda v: callout.debug_callback(lambda _: None, v, ordered=True) or v + 1,
-        "tap": lambda v: callout.tap(lambda _: None, v) + 1,
-        "ordered tap": lambda v: callout.tap(lambda _: None, v, ordered=True) + 1,
+        "io": lambda v: callout.io_callback(asked, like(v), v),
+        "ordered io": lambda v: callout.io_callback(asked, like(v), v, ordered=True),
+        "debug": lambda v: callout.debug_callback(hear, v) or v + 1,
+        "ordered debug": lambda v: callout.debug_callback(hear, v, ordered=True) or v + 1,
+        "tap": lambda v: callout.tap(hear, v) + 1,
+        "ordered tap": lambda v: callout.tap(hear, v, ordered=True) + 1,
         "sink": lambda v: callout.tap(callout.sinks.Null(), v) + 1,
         "watch": lambda v: callout.watch(v, "varying", gradient=True) + 1,
         "buffer": lambda v: buffer_callback(fill, like(v), vmap_method="sequential")(v),
@@ -71,10 +89,15 @@ def entry(request, native, handlers):
         ),
         "cpp": native.plus_one,
         "numba": lambda v: numba_kernel(numba_plus_one, like(v), vmap_method="sequential")(v),
-        "id_tap": lambda v: hcb.id_tap(lambda *_: None, v) + 1,
-        "call": lambda v: hcb.call(plus_one, v, result_shape=like(v)),
+        "id_tap": lambda v: hcb.id_tap(hear, v) + 1,
+        "id_print": lambda v: hcb.id_print(v, output_stream=Nowhere(), what="varying") + 1,
+        "call": lambda v: hcb.call(asked, v, result_shape=like(v)),
         "threaded": callout.threaded(lambda v: callout.io_callback(plus_one, like(v), callout.tap(print_nothing, v))),
         "progress": with_bar,
+        "check": lambda v: callout.check((v >= -1).all(), "{v}", v=v) or v + 1,
+        "error_if": lambda v: callout.error_if(v, v < -1, "below -1: {value}") + 1,
+        "warn_if": lambda v: callout.warn_if(v, v < -1, "below -1: {value}") + 1,
+        "error_if or NaN": lambda v: callout.error_if(v, v < -1, "below -1: {value}", on_error="nan") + 1,
     }[request.param]
 
 
@@ -103,8 +126,12 @@ def numba_plus_one(x, out):
 
 ENTRIES = [
     *("pure", "pure of the batch", "io", "ordered io", "debug", "ordered debug", "tap", "ordered tap", "sink", "watch"),
-    *("buffer", "acting buffer", "ffi", "acting ffi", "cpp", "numba", "id_tap", "call", "threaded", "progress"),
+    *("buffer", "acting buffer", "ffi", "acting ffi", "cpp", "numba", "id_tap", "id_print", "call", "threaded"),
+    *("progress", "check", "error_if", "warn_if", "error_if or NaN"),
 ]
+
+# What hears each value once for each time that the program comes there.
+HEARING = ["io", "ordered io", "debug", "ordered debug", "tap", "ordered tap", "id_tap"]
 
 
 def differentiable(fn):
@@ -157,8 +184,21 @@ def mesh(request):
     return jax.make_mesh((4, 2), ("a", "b"), axis_types=(request.param,) * 2)
 
 
-def run_on(mesh, fn, *out_axes):
-    x = jax.device_put(WHOLE, NamedSharding(mesh, P("a")))
+@functools.cache
+def elements_of_one_device(name):
+    """What `jax.debug.callback` hears of the programs of the shards, on one device and without a shard_map."""
+    heard = []
+    program = jax.jit(
+        lambda v: TRANSFORMATIONS[name](lambda c: jax.debug.callback(lambda a: heard.extend(a.tolist()), c) or c + 1, v)
+    )
+    for i in range(0, 8, 2):
+        program(WHOLE[i : i + 2])
+    jax.effects_barrier()
+    return Counter(np.ravel(heard).tolist())
+
+
+def run_on(mesh, fn, *out_axes, x=WHOLE):
+    x = jax.device_put(x, NamedSharding(mesh, P("a")))
     y = jax.jit(jax.shard_map(fn, mesh=mesh, in_specs=P("a"), out_specs=P(*out_axes)))(x)
     jax.effects_barrier()
     callout.barrier_wait(60)
@@ -167,15 +207,46 @@ def run_on(mesh, fn, *out_axes):
 
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
 @pytest.mark.parametrize("entry", ENTRIES, indirect=True)
-def test_what_is_called_varies_as_its_operands(request, mesh, entry, transformation):
+def test_what_is_called_varies_as_its_operands(request, mesh, entry, transformation, heard):
     transformed = TRANSFORMATIONS[transformation]
-    reason = REFUSED.get((request.node.callspec.params["entry"], transformation))
+    name = request.node.callspec.params["entry"]
+    reason = REFUSED.get((name, transformation))
     if reason is not None:
         with pytest.raises((NotImplementedError, ValueError), match=reason):
             run_on(mesh, lambda v: transformed(entry, v), "a")
         return
     expected = [transformed(lambda v: v + 1, jnp.asarray(WHOLE[i : i + 2])) for i in range(0, 8, 2)]
     np.testing.assert_allclose(run_on(mesh, lambda v: transformed(entry, v), "a"), np.concatenate(expected), rtol=1e-6)
+    if name in HEARING:
+        once = elements_of_one_device(transformation)  # each shard is on two devices
+        assert Counter(heard) == once + once
+
+
+@pytest.mark.parametrize("transformation", TRANSFORMATIONS)
+def test_a_check_that_fails_on_one_shard_is_raised(mesh, transformation):
+    """As no device waits for another, each comes to its end."""
+
+    def checked(v):
+        return callout.error_if(v, jnp.isnan(v), "not a number: {value}") + 1
+
+    with pytest.raises(callout.CheckError, match="check failed: not a number: nan "):
+        run_on(mesh, lambda v: TRANSFORMATIONS[transformation](checked, v), "a", x=np.where(WHOLE == 7, np.nan, WHOLE))
+    with contextlib.suppress(callout.CheckError):
+        jax.effects_barrier()
+
+
+JAX_S_OWN = {
+    "pure": lambda v: jax.pure_callback(plus_one, like(v), v),
+    "io": lambda v: jax.experimental.io_callback(plus_one, like(v), v),
+}
+
+
+@pytest.mark.parametrize("transformation", ["scan", "while_loop", "cond", "grad_of_scan"])
+@pytest.mark.parametrize("name", JAX_S_OWN)
+def test_jax_s_own_callbacks_lose_the_axes(mesh, name, transformation):
+    """What docs/devices.md shows; these are the programs of the test above."""
+    with pytest.raises(TypeError, match=r"\{V:a\}"):
+        run_on(mesh, lambda v: TRANSFORMATIONS[transformation](JAX_S_OWN[name], v), "a")
 
 
 def test_operands_may_vary_differently(mesh):

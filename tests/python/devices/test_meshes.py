@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from callout import ffi
 from callout.buffer_callback import buffer_callback
+from callout.numba import numba_kernel
 from jax.sharding import AxisType, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
+
+numba = pytest.importorskip("numba")
 
 pytestmark = [pytest.mark.devices(4), pytest.mark.usefixtures("handlers")]
 
@@ -34,6 +37,25 @@ def affine(v):
     return ffi.ffi_call("test.affine", like(v), sharding="gather")(v, a=np.float32(1), b=np.int64(1))
 
 
+@numba.njit
+def numba_plus_one(x, out):
+    for i in range(x.size):
+        out[i] = x[i] + np.float32(1)
+
+
+class Nowhere:
+    def write(self, _):
+        pass
+
+    def flush(self):
+        pass
+
+
+def with_bar(value):
+    bar = callout.progress.progress(desc="meshes", tqdm_type="std", file=Nowhere())
+    return jax.lax.scan(bar(lambda c, _: (c + 0.25, None)), value, None, length=4)[0]
+
+
 @pytest.fixture(scope="module")
 def native(cache):
     source = """
@@ -52,12 +74,17 @@ ENTRIES = {
     "io": lambda v: callout.io_callback(plus_one, like(v), v),
     "ordered io": lambda v: callout.io_callback(plus_one, like(v), v, ordered=True),
     "debug": lambda v: callout.debug_callback(lambda _: None, v) or v + 1,
+    "ordered debug": lambda v: callout.debug_callback(lambda _: None, v, ordered=True) or v + 1,
     "tap": lambda v: callout.tap(lambda _: None, v) + 1,
     "ordered tap": lambda v: callout.tap(lambda _: None, v, ordered=True) + 1,
     "watch": lambda v: callout.watch(v, "meshes") + 1,
     "buffer": lambda v: buffer_callback(fill, like(v))(v),
     "ffi": affine,
     "native": None,
+    "numba": lambda v: numba_kernel(numba_plus_one, like(v))(v),
+    "progress": with_bar,
+    "check": lambda v: callout.check((v >= 0).all(), "{v}", v=v) or v + 1,
+    "error_if": lambda v: callout.error_if(v, v < 0, "negative {value}") + 1,
     "call": lambda v: hcb.call(plus_one, v, result_shape=like(v)),
     "id_tap": lambda v: hcb.id_tap(lambda *_: None, v) + 1,
     "threaded": callout.threaded(lambda v: callout.io_callback(plus_one, like(v), v)),
@@ -130,6 +157,28 @@ def test_the_same_function_on_other_devices_of_the_same_process(call):
     for chosen in (devices[:4], devices[3::-1], devices[4:]):
         if len(chosen) == 4:
             check(function(spread(jax.sharding.Mesh(np.array(chosen), ("a",)), "a")), plus=1)
+
+
+@pytest.mark.parametrize("others", [slice(4, 8), slice(2, 6), slice(3, None, -1)], ids=["other", "some", "reversed"])
+@pytest.mark.parametrize("form", ["jit", "shard_map", "constraint", "device_put"])
+def test_one_program_has_one_list_of_devices_in_jax(form, others):
+    """With callbacks and without: the programs of docs/devices.md."""
+    if len(jax.devices()) < 8:
+        pytest.skip("needs 8 devices")
+    elsewhere = NamedSharding(jax.sharding.Mesh(np.array(jax.devices()[others]), ("a",)), P("a"))
+
+    def inner(f, v):
+        return {
+            "jit": lambda: jax.jit(f, in_shardings=elsewhere)(v),
+            "shard_map": lambda: jax.shard_map(f, mesh=elsewhere.mesh, in_specs=P("a"), out_specs=P("a"))(v),
+            "constraint": lambda: f(jax.lax.with_sharding_constraint(v, elsewhere)),
+            "device_put": lambda: f(jax.device_put(v, elsewhere)),
+        }[form]()
+
+    x = spread(jax.sharding.Mesh(np.array(jax.devices()[:4]), ("a",)), "a")
+    for f in (plus_one, ENTRIES["pure"], ENTRIES["tap"], ENTRIES["ordered io"]):
+        with pytest.raises(ValueError, match="Received incompatible devices for jitted computation"):
+            jax.jit(lambda v, f=f: inner(f, v + 1))(x)
 
 
 def test_a_device_can_be_named_in_programs_of_one_mesh_only():
