@@ -23,7 +23,10 @@ DOORS = [
             "tests/python/host/test_host_linalg.py",
         ),
     ),
-    (r'#\s*include\s*[<"](xla/pjrt/|pjrt_c_api)', ("src/pjrt/", "tests/abi/", "benchmarks/cpp/host/")),
+    (
+        r'#\s*include\s*[<"](xla/pjrt/|pjrt_c_api)',
+        ("src/pjrt/", "tests/abi/", "benchmarks/cpp/host/", "tests/python/host/test_command_cache.py"),
+    ),
     (r'#\s*include\s*[<"](cuda|cuda_runtime|cuda_runtime_api)\.h', ("src/cuda/driver/", "software_gpu/")),
     (r'#\s*include\s*[<"](Python\.h|nanobind/|numpy/)', ("python/src/",)),
     (

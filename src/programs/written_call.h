@@ -3,6 +3,7 @@
 // A custom call as a program writes it, and what it is for whoever asks what a program calls.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
