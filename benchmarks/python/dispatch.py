@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from measure import Contender, Refused, Row, compare
-from methods import call_methods, dispatch_taps, ordered_taps
+from methods import call_methods, dispatch_taps, dispatch_watches, ordered_taps
 from program import EMPTY, WORK, Method
 
 # A program of some tens of milliseconds on one thread: the caller has the other cores for itself.
@@ -88,6 +88,10 @@ def _taps() -> list[Method]:
     return [plain(), *(m for m in dispatch_taps() if m.role != EMPTY)]
 
 
+def _watches() -> list[Method]:
+    return [plain(), *dispatch_watches()]
+
+
 def _ordered() -> list[Method]:
     return [plain(), *ordered_taps()]
 
@@ -105,6 +109,9 @@ def run(rounds: int, missing: dict[str, str]) -> list[Row]:
     return [
         _dispatches("dispatch/call", "a jitted function with one call, dispatched and run", _calls(missing), rounds),
         _dispatches("dispatch/tap", "a jitted function with one tap, dispatched and run", _taps(), rounds),
+        _dispatches(
+            "dispatch/watch", "a jitted function with a watch or a bar, dispatched and run", _watches(), rounds
+        ),
         _dispatches(
             "dispatch/ordered", "a jitted function with one ordered tap, dispatched and run", _ordered(), rounds
         ),

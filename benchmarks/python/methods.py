@@ -9,6 +9,7 @@ from typing import Any
 
 import callout
 import jax
+from callout.progress import progress
 from jax.experimental import io_callback
 from program import EMPTY, FLOOR, JAX, OURS, TVM, Method, ffi, identity, like
 
@@ -109,6 +110,20 @@ def _json_lines(folder: Path) -> Method:
 
 def dispatch_taps() -> list[Method]:
     return [*(m for m in tap_methods(True, Path()) if m.role != FLOOR), _jax_tap("ordered")]
+
+
+def dispatch_watches() -> list[Method]:
+    """A watch, and a bar around a loop of ten steps beside that loop."""
+    bar = progress(10, tqdm_type="std", desc="benchmark")
+
+    def loop(step: Callable[[Any, Any], Any]) -> Callable[[jax.Array], jax.Array]:
+        return lambda x: jax.lax.fori_loop(0, 10, step, x)
+
+    return [
+        Method("callout.watch", OURS, lambda x: callout.watch(x, "benchmark")),
+        Method("plain jit, a loop of 10 steps", EMPTY, loop(lambda _, x: x)),
+        Method("callout.progress, a loop of 10 steps", OURS, loop(bar(lambda _, x: x)), slow=True),
+    ]
 
 
 def ordered_taps() -> list[Method]:
