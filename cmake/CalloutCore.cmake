@@ -76,3 +76,18 @@ write_basic_package_version_file(callout-config-version.cmake COMPATIBILITY Same
 install(FILES "${PROJECT_BINARY_DIR}/callout-config.cmake"
               "${PROJECT_BINARY_DIR}/callout-config-version.cmake"
         DESTINATION "${package_dir}")
+
+# For builds without CMake: callout, and the host in one file as callout-static. The prefix may be moved.
+if(NOT SKBUILD)
+  string(REGEX REPLACE "[^/]+" ".." callout_pc_prefix "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  set(callout_pc_name callout)
+  set(callout_pc_libs "-L\${libdir} -lcallout")
+  configure_file(cmake/callout.pc.in callout.pc @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/callout.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  if(CALLOUT_BUILD_PJRT)
+    set(callout_pc_name callout-static)
+    set(callout_pc_libs "\${libdir}/libcallout.a -lstdc++ -lm -ldl -lpthread")
+    configure_file(cmake/callout.pc.in callout-static.pc @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/callout-static.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  endif()
+endif()

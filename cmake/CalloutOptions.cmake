@@ -3,7 +3,7 @@
 # holds a path of the build machine; warnings are for our own targets only.
 include_guard(GLOBAL)
 include(GNUInstallDirs)
-find_package(Threads REQUIRED)
+find_package(Threads REQUIRED GLOBAL)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs a small C++ program against the CMake package: of an installed wheel and of an
-# installed prefix, both moved after installation to prove that they are relocatable.
+# Builds and runs small programs against what is installed: the CMake package of a wheel and of a prefix, both moved after
+# installation to prove that they are relocatable; the prefix's pkg-config files, from C and from Rust.
 # Usage: check_package.sh SITE_PACKAGES BUILD_DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,13 +41,46 @@ done
 plugin=$(scripts/plugin_path.sh "$2")
 python=${CALLOUT_PYTHON:-python3}
 "$python" examples/cpp_host/export.py "$scratch/train.bc" "$plugin" > "$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+train() { # PROGRAM: a host that was built
+  "$1" "$scratch/train.bc" "$plugin" > "$scratch/out" 2> "$scratch/log" || { cat "$scratch/log"; exit 1; }
+  [[ $(grep -c '^loss ' "$scratch/out") == 20 ]] || { cat "$scratch/out"; echo "$1: expected 20 losses"; exit 1; }
+}
 for host in cpp_host c_host; do
   cmake -S "examples/$host" -B "$scratch/$host" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" > "$scratch/log" &&
     cmake --build "$scratch/$host" > "$scratch/log" || { cat "$scratch/log"; exit 1; }
-  "$scratch/$host/$host" "$scratch/train.bc" "$plugin" > "$scratch/out" 2> "$scratch/log" || { cat "$scratch/log"; exit 1; }
-  [[ $(grep -c '^loss ' "$scratch/out") == 20 ]] || { cat "$scratch/out"; echo "$host: expected 20 losses"; exit 1; }
+  train "$scratch/$host/$host"
   echo "CMake package of the host: works for $host"
 done
+
+# The same in C and in Rust, without CMake.
+scripts/system_packages.sh pkg-config:@pkg-config
+if command -v pkg-config > /dev/null; then
+  for pc in callout.pc callout-static.pc; do
+    found=$(find "$scratch/prefix" -name "$pc")
+    [[ -n $found ]] || { echo "$pc is not installed"; exit 1; }
+    export PKG_CONFIG_PATH=${found%/*}
+  done
+  libdir=$(pkg-config --variable=libdir callout)
+  for kind in callout callout-static; do
+    read -ra flags <<< "$(pkg-config --cflags --libs "$kind")"
+    "${CC:-cc}" -std=c11 -Wall -Wextra -Wpedantic -Werror examples/c_host/main.c -o "$scratch/c_$kind" "${flags[@]}" \
+      "-Wl,-rpath,$libdir"
+    train "$scratch/c_$kind"
+    echo "pkg-config $kind: works for c_host"
+  done
+  if ldd "$scratch/c_callout-static" | grep -q libcallout; then echo "it wants libcallout.so"; exit 1; fi
+  if command -v cargo > /dev/null; then
+    cp -r examples/rust_host "$scratch/rust_host" # cargo writes a file beside the sources
+    CARGO_TARGET_DIR=$scratch/rust cargo build --quiet --offline --release \
+      --manifest-path "$scratch/rust_host/Cargo.toml" 2> "$scratch/log" || { cat "$scratch/log"; exit 1; }
+    train "$scratch/rust/release/rust_host"
+    echo "pkg-config callout: works for rust_host"
+  else
+    echo "the host in Rust: not built, since cargo is not installed"
+  fi
+else
+  echo "pkg-config: not tested, since it is not installed"
+fi
 
 # A server that serves a model from JAX, beside the same in Python. Both answer alike; the figures are for people.
 scripts/system_packages.sh libcpp-httplib-dev:httplib.h pkg-config:@pkg-config
@@ -76,9 +109,7 @@ cp -r examples/cpp_host "$scratch/static"
 sed -i 's/callout::pjrt/callout::static/' "$scratch/static/CMakeLists.txt"
 cmake -S "$scratch/static" -B "$scratch/build-static" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" > "$scratch/log" &&
   cmake --build "$scratch/build-static" > "$scratch/log" || { cat "$scratch/log"; exit 1; }
-"$scratch/build-static/cpp_host" "$scratch/train.bc" "$plugin" > "$scratch/out" 2> "$scratch/log" ||
-  { cat "$scratch/log"; exit 1; }
-[[ $(grep -c '^loss ' "$scratch/out") == 20 ]] || { cat "$scratch/out"; echo "expected 20 losses"; exit 1; }
+train "$scratch/build-static/cpp_host"
 if ldd "$scratch/build-static/cpp_host" | grep -q libcallout; then echo "it wants libcallout.so"; exit 1; fi
 echo "CMake package of the static library: works"
 

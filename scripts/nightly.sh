@@ -33,6 +33,7 @@ echo "::: seed $seed"
 part memory-model memory_model
 part aarch64 make aarch64
 part soak make soak
+part fetch-content scripts/check_fetch_content.sh build/dev
 part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
 part gpu-test env GPU_TEST=full make gpu-test
 part tpu-check make tpu-check
