@@ -306,7 +306,10 @@ std::optional<pjrt::ArrayType> BytecodeFile::Array(uint64_t type) const {
   if (code != kTensorCode) return std::nullopt;
   std::vector<int64_t> dims(std::min(reader.Count(), kMostDims + 1));
   if (dims.size() > kMostDims) return std::nullopt;
-  for (int64_t& dim : dims) dim = std::max<int64_t>(reader.SignedNumber(), -1);  // the least number is an open one
+  for (int64_t& dim : dims) {
+    dim = reader.SignedNumber();
+    if (dim < 0) dim = pjrt::ArrayType::kOpen;
+  }
   const std::optional<DType> element = ElementType(reader.Number());
   if (!reader.ok() || !element) return std::nullopt;
   return pjrt::ArrayType{*element, std::move(dims)};

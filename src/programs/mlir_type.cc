@@ -13,7 +13,7 @@ std::optional<pjrt::ArrayType> FromMlirType(std::string_view text) {
   pjrt::ArrayType type{DType::kInvalid, {}};
   while (!text.empty() && (text.front() == '?' || (text.front() >= '0' && text.front() <= '9'))) {
     if (text.starts_with("?x")) {
-      type.dims.push_back(-1);
+      type.dims.push_back(pjrt::ArrayType::kOpen);
       text.remove_prefix(2);
       continue;
     }

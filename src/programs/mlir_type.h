@@ -10,8 +10,8 @@
 
 namespace callout::internal {
 
-/// Of "tensor<2x3xf32>", and of "tensor<?x3xf32>" with -1; nothing for what is no dense array, and for element types
-/// that XLA lacks.
+/// Of "tensor<2x3xf32>", and of "tensor<?x3xf32>" with ArrayType::kOpen; nothing for what is no dense array, and for
+/// element types that XLA lacks.
 std::optional<pjrt::ArrayType> FromMlirType(std::string_view text);
 
 }  // namespace callout::internal

@@ -22,7 +22,7 @@ std::string ArrayType::ToString() const {
   std::string text(ShortName(dtype));
   text += '[';
   for (size_t i = 0; i < dims.size(); ++i) {
-    text += (i == 0 ? "" : ",") + (dims[i] < 0 ? "?" : std::to_string(dims[i]));
+    text += (i == 0 ? "" : ",") + (dims[i] == kOpen ? "?" : std::to_string(dims[i]));
   }
   return text + ']';
 }

@@ -22,8 +22,9 @@ struct ProgramContents {
 };
 
 /// Of what jax.export and callout.export write (StableHLO portable artifacts), and of StableHLO's text. Symbolic
-/// extents are -1. Reads nothing but `program`, whatever is in it. Errors: InvalidArgument for damage; Unimplemented
-/// for other bytecode, versions that this library does not know, and types that are no arrays. Thread-safe.
+/// extents are ArrayType::kOpen. Reads nothing but `program`, whatever is in it. Errors: InvalidArgument for damage;
+/// Unimplemented for other bytecode, versions that this library does not know, and types that are no arrays.
+/// Thread-safe.
 CALLOUT_EXPORT Result<ProgramContents> ReadContents(const Program& program);
 
 }  // namespace callout::pjrt

@@ -15,8 +15,10 @@ namespace callout::pjrt {
 
 /// The type of an array.
 struct ArrayType {
+  static constexpr int64_t kOpen = INT64_MIN;  ///< An extent that a program leaves open (ProgramContents).
+
   DType dtype;                ///< Of its elements.
-  std::vector<int64_t> dims;  ///< Extents, in elements; -1 for one that the program leaves open (ProgramContents).
+  std::vector<int64_t> dims;  ///< Extents, in elements.
 
   /// The same dtype and dims.
   bool operator==(const ArrayType&) const = default;
