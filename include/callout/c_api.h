@@ -215,6 +215,12 @@ typedef struct callout_device {
 /// Fills `out`, whose struct_size the caller has set. OUT_OF_RANGE if there is no such device.
 CALLOUT_C_STATUS callout_client_device(const callout_client* client, size_t index,
                                        callout_device* out) CALLOUT_C_NOEXCEPT;
+/// How many memories the device can use. 0 for null, for no such device, and if the plugin does not tell.
+CALLOUT_C_EXPORT size_t callout_client_num_memories(const callout_client* client, size_t device) CALLOUT_C_NOEXCEPT;
+/// "device", "pinned_host", "unpinned_host", ...; null if there is no such memory. Borrowed: valid until the client is
+/// destroyed.
+CALLOUT_C_EXPORT const char* callout_client_memory_kind(const callout_client* client, size_t device,
+                                                        size_t index) CALLOUT_C_NOEXCEPT;
 /// Takes ownership. Null is nothing. Handles that were made with the client keep it.
 CALLOUT_C_EXPORT void callout_client_destroy(callout_client* client) CALLOUT_C_NOEXCEPT;
 
@@ -305,6 +311,11 @@ typedef struct callout_array callout_array;
 CALLOUT_C_STATUS callout_array_from_host(const callout_client* client, size_t device, uint32_t dtype,
                                          const int64_t* dims, size_t rank, const void* data, size_t size_bytes,
                                          callout_array** out) CALLOUT_C_NOEXCEPT;
+/// As callout_array_from_host, in the device's memory of a kind. NOT_FOUND, with those that there are, for another
+/// kind.
+CALLOUT_C_STATUS callout_array_from_host_in(const callout_client* client, size_t device, const char* memory_kind,
+                                            uint32_t dtype, const int64_t* dims, size_t rank, const void* data,
+                                            size_t size_bytes, callout_array** out) CALLOUT_C_NOEXCEPT;
 /// As callout_array_from_host, but without a copy where the device works in the host's memory and `data` is aligned as
 /// the plugin wants it (64 bytes are enough for XLA:CPU). `data` must not change until `destroy` was called with
 /// `context`: once, on any thread, when nothing reads it any more. `destroy` may be null. It is not called if this
@@ -326,6 +337,12 @@ CALLOUT_C_STATUS callout_array_to_dlpack(const callout_array* array,
 /// A copy on a device of `client`. It may not be there yet. OUT_OF_RANGE if there is no such device.
 CALLOUT_C_STATUS callout_array_copy(const callout_array* array, const callout_client* client, size_t device,
                                     callout_array** out) CALLOUT_C_NOEXCEPT;
+/// As callout_array_copy, in the device's memory of a kind. NOT_FOUND, with those that there are, for another kind.
+CALLOUT_C_STATUS callout_array_copy_in(const callout_array* array, const callout_client* client, size_t device,
+                                       const char* memory_kind, callout_array** out) CALLOUT_C_NOEXCEPT;
+/// The kind of the memory in which it lies. Borrowed: valid until the array's client is destroyed. UNIMPLEMENTED if the
+/// plugin does not tell.
+CALLOUT_C_STATUS callout_array_memory_kind(const callout_array* array, const char** out) CALLOUT_C_NOEXCEPT;
 /// The element type, as callout_buffer has it.
 CALLOUT_C_STATUS callout_array_dtype(const callout_array* array, uint32_t* out) CALLOUT_C_NOEXCEPT;
 /// `dims`: Borrowed: valid until the array is destroyed.

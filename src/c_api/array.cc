@@ -59,6 +59,18 @@ struct Owner {
   void (*destroy)(void*) = nullptr;
 };
 
+Result<const pjrt::Memory*> FindMemory(const char* function, const pjrt::Client& client, size_t device,
+                                       std::string_view kind) {
+  CALLOUT_ASSIGN_OR_RETURN(const pjrt::Device* found, internal::FindDevice(function, client, device));
+  std::string kinds;
+  for (const pjrt::Memory& memory : found->memories) {
+    if (memory.kind == kind) return &memory;
+    kinds += (kinds.empty() ? "'" : ", '") + memory.kind + "'";
+  }
+  return NotFound(std::string(function) + ": device " + std::to_string(device) + " has no memory '" +
+                  std::string(kind) + "'; it has " + (kinds.empty() ? "none that the plugin tells" : kinds));
+}
+
 const internal::PjrtApi& Api(const callout_array& array) { return array.client->plugin().api(); }
 
 }  // namespace
@@ -73,6 +85,21 @@ callout_status* callout_array_from_host(const callout_client* client, size_t dev
     const auto type = static_cast<DType>(dtype);
     CALLOUT_RETURN_IF_ERROR(CheckHostArray(function, type, shape, data, size_bytes));
     CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer, pjrt::Buffer::FromHost(client->client, *found, type, shape, data));
+    *out = internal::NewHandle<callout_array>(client->client, std::move(buffer));
+    return OkStatus();
+  });
+}
+
+callout_status* callout_array_from_host_in(const callout_client* client, size_t device, const char* memory_kind,
+                                           uint32_t dtype, const int64_t* dims, size_t rank, const void* data,
+                                           size_t size_bytes, callout_array** out) noexcept {
+  const char* const function = __func__;
+  return GuardC(function, {{client, "client"}, {memory_kind, "memory_kind"}, {out, "out"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(const pjrt::Memory* memory, FindMemory(function, *client->client, device, memory_kind));
+    CALLOUT_ASSIGN_OR_RETURN(const auto shape, ReadShape(function, dims, rank));
+    const auto type = static_cast<DType>(dtype);
+    CALLOUT_RETURN_IF_ERROR(CheckHostArray(function, type, shape, data, size_bytes));
+    CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer, pjrt::Buffer::FromHost(client->client, *memory, type, shape, data));
     *out = internal::NewHandle<callout_array>(client->client, std::move(buffer));
     return OkStatus();
   });
@@ -124,6 +151,32 @@ callout_status* callout_array_copy(const callout_array* array, const callout_cli
     CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer, array->buffer.CopyTo(client->client, *found));
     *out = internal::NewHandle<callout_array>(client->client, std::move(buffer));
     return OkStatus();
+  });
+}
+
+callout_status* callout_array_copy_in(const callout_array* array, const callout_client* client, size_t device,
+                                      const char* memory_kind, callout_array** out) noexcept {
+  const char* const function = __func__;
+  const auto copy = [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(const pjrt::Memory* memory, FindMemory(function, *client->client, device, memory_kind));
+    CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer, array->buffer.CopyTo(client->client, *memory));
+    *out = internal::NewHandle<callout_array>(client->client, std::move(buffer));
+    return OkStatus();
+  };
+  return GuardC(function, {{array, "array"}, {client, "client"}, {memory_kind, "memory_kind"}, {out, "out"}}, copy);
+}
+
+callout_status* callout_array_memory_kind(const callout_array* array, const char** out) noexcept {
+  return GuardC(__func__, {{array, "array"}, {out, "out"}}, [&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(const pjrt::Memory lies_in, array->buffer.memory());
+    for (const pjrt::Device& device : array->client->devices()) {
+      for (const pjrt::Memory& memory : device.memories) {  // whose text stays
+        if (memory.kind != lies_in.kind) continue;
+        *out = memory.kind.c_str();
+        return OkStatus();
+      }
+    }
+    return Unimplemented("callout_array_memory_kind: the client has no memory '" + lies_in.kind + "'");
   });
 }
 

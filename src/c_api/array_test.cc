@@ -87,6 +87,43 @@ TEST_F(CApiArrayTest, SharedMemoryIsKeptUntilItsArrayIsGone) {
               StatusIs(StatusCode::kInvalidArgument, "callout_array_from_dlpack: tensor is null"));
 }
 
+TEST_F(CApiArrayTest, ArraysAreMadeAndCopiedInEachMemory) {
+  const float values[4] = {1, 2, 3, 4};
+  const int64_t dims[] = {4};
+  const size_t num_memories = callout_client_num_memories(client_, 1);
+  ASSERT_GT(num_memories, 0U);
+  EXPECT_EQ(callout_client_memory_kind(client_, 1, num_memories), nullptr);
+  EXPECT_EQ(callout_client_num_memories(client_, 2), 0U);
+  for (size_t i = 0; i < num_memories; ++i) {
+    const char* const kind = callout_client_memory_kind(client_, 1, i);
+    callout_array* array = nullptr;
+    ASSERT_THAT(Take(callout_array_from_host_in(client_, 1, kind, kF32, dims, 1, values, sizeof(values), &array)),
+                IsOk());
+    callout_array* copy = nullptr;
+    ASSERT_THAT(Take(callout_array_copy_in(array, client_, 0, kind, &copy)), IsOk());
+    for (callout_array* each : {array, copy}) {
+      const char* found = nullptr;
+      ASSERT_THAT(Take(callout_array_memory_kind(each, &found)), IsOk());
+      EXPECT_STREQ(found, kind);
+      EXPECT_THAT(ToHost(each), ElementsAre(1, 2, 3, 4));
+    }
+    callout_array_destroy(array);
+    callout_array_destroy(copy);
+  }
+}
+
+TEST_F(CApiArrayTest, MemoriesThatAreNotThereAreSaid) {
+  const float value = 1;
+  callout_array* array = nullptr;
+  EXPECT_THAT(Take(callout_array_from_host_in(client_, 0, "hbm", kF32, nullptr, 0, &value, sizeof(value), &array)),
+              StatusIs(StatusCode::kNotFound, "callout_array_from_host_in: device 0 has no memory 'hbm'; it has '"));
+  EXPECT_THAT(Take(callout_array_from_host_in(client_, 2, "device", kF32, nullptr, 0, &value, sizeof(value), &array)),
+              StatusIs(StatusCode::kOutOfRange, "there is no device 2"));
+  EXPECT_THAT(Take(callout_array_from_host_in(client_, 0, nullptr, kF32, nullptr, 0, &value, sizeof(value), &array)),
+              StatusIs(StatusCode::kInvalidArgument, "memory_kind is null"));
+  EXPECT_EQ(array, nullptr);
+}
+
 TEST_F(CApiArrayTest, ArraysThatCannotBeAreRefused) {
   const float values[2] = {};
   callout_array* array = nullptr;

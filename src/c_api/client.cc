@@ -146,4 +146,13 @@ callout_status* callout_client_device(const callout_client* client, size_t index
   });
 }
 
+size_t callout_client_num_memories(const callout_client* client, size_t device) noexcept {
+  return device < callout_client_num_devices(client) ? client->client->devices()[device].memories.size() : 0;
+}
+
+const char* callout_client_memory_kind(const callout_client* client, size_t device, size_t index) noexcept {
+  if (index >= callout_client_num_memories(client, device)) return nullptr;
+  return client->client->devices()[device].memories[index].kind.c_str();
+}
+
 void callout_client_destroy(callout_client* client) noexcept { delete client; }
