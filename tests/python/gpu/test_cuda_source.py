@@ -10,6 +10,7 @@ import numpy as np
 import platforms
 import pytest
 from cuda_compilers import EACH, SCALE, require_nvrtc
+from jax.sharding import AxisType
 
 require_nvrtc()
 pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.cpu_only(platforms.COMPILERS)]
@@ -244,13 +245,73 @@ def test_programs_for_cuda_are_exported_without_a_gpu(module):
     assert "\\7FELF" not in text
 
 
-def test_loops_in_shard_map_may_launch(module):
-    mesh = jax.make_mesh((8,), ("d",))
-    spec = jax.P("d")
+def launches(function, *args):
+    """How often a program for CUDA, which is lowered only, has a launch in its text."""
+    traced = jax.jit(function).trace(*args)
+    return traced.lower(lowering_platforms=("cuda",)).as_text().count("@callout.v1.image")
 
-    def steps(x):
-        return jax.lax.scan(lambda c, _: (module.scale(c, factor=2.0), None), x, None, length=3)[0]
 
+def differentiable(function):
+    wrapped = jax.custom_jvp(function)
+    wrapped.defjvp(lambda primals, tangents: (function(*primals), 2 * tangents[0]))
+    return wrapped
+
+
+TRANSFORMATIONS = {
+    "scan": lambda f, v: jax.lax.scan(lambda c, _: (f(c), None), v, None, length=3)[0],
+    "while": lambda f, v: jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, f(c[1])), (0, v))[1],
+    "cond": lambda f, v: jax.lax.cond(v[0] > 1, f, lambda c: c, v),
+    "grad": lambda f, v: jax.grad(lambda c: (differentiable(f)(c) ** 2).sum())(v),
+    "vmap": lambda f, v: jax.vmap(f)(v[:, None])[:, 0],
+    "remat": lambda f, v: jax.grad(lambda c: jnp.sin(jax.checkpoint(differentiable(f))(jnp.sin(c))).sum())(v),
+}
+both_kinds = pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit], ids=str)
+
+
+@pytest.mark.devices(8)
+@both_kinds
+@pytest.mark.parametrize("name", TRANSFORMATIONS)
+def test_transformed_kernels_vary_as_their_operands(module, kind, name):
+    mesh, spec = jax.make_mesh((4, 2), ("a", "b"), axis_types=(kind,) * 2), jax.P("a")
+    kernel = module.scale.options(vmap_method="sequential")
     x = jax.device_put(jnp.arange(16, dtype=jnp.float32), jax.NamedSharding(mesh, spec))
-    traced = jax.jit(jax.shard_map(steps, mesh=mesh, in_specs=spec, out_specs=spec)).trace(x)
-    assert "callout.v1.image" in traced.lower(lowering_platforms=("cuda",)).as_text()
+
+    def each(v):
+        out = TRANSFORMATIONS[name](lambda c: kernel(c, factor=2.0), v)
+        assert jax.typeof(out).manual_axis_type.varying == {"a"}
+        return out
+
+    assert launches(jax.shard_map(each, mesh=mesh, in_specs=spec, out_specs=spec), x) == 1
+
+
+@pytest.mark.devices(4)
+@both_kinds
+def test_kernels_in_programs_of_two_meshes(module, kind):
+    devices = jax.devices()[:4]
+    one = jax.make_mesh((4,), ("a",), devices=devices, axis_types=(kind,))
+    other = jax.make_mesh((2, 2), ("x", "y"), devices=devices, axis_types=(kind,) * 2)
+    move = jax.sharding.reshard if kind is AxisType.Explicit else jax.lax.with_sharding_constraint
+
+    def kernel(v):
+        return module.scale(v, factor=2.0)
+
+    def spread(mesh, axis):
+        return jax.device_put(jnp.arange(8, dtype=jnp.float32), jax.NamedSharding(mesh, jax.P(axis)))
+
+    def on_each(mesh, axis, v):
+        return jax.shard_map(kernel, mesh=mesh, in_specs=jax.P(axis), out_specs=jax.P(axis))(v)
+
+    to_other = jax.NamedSharding(other, jax.P("x"))
+    assert launches(lambda v, w: (kernel(v), kernel(w)), spread(one, "a"), spread(other, "x")) == 2
+    assert launches(lambda v: kernel(move(kernel(v), to_other)), spread(one, "a")) == 2
+    assert launches(lambda v: on_each(other, "x", move(on_each(one, "a", v), to_other)), spread(one, "a")) == 2
+
+
+def test_kernels_read_mutable_arrays(module):
+    def program(ref):
+        ref[...] = module.scale(ref, factor=2.0)
+        return module.scale(ref, factor=3.0)
+
+    ref = jax.new_ref(X)
+    assert launches(program, ref) == 2
+    assert jax.eval_shape(program, ref).shape == (3,)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
+from callout import ffi
 from jax import lax
 from lane_programs import (
     CONDS,
@@ -322,6 +323,20 @@ def test_native_sinks_get_one_record_a_lane(tmp_path):
     rows = path.read_text().splitlines()
     place = rows[0].split(",").index("x")
     assert [float(row.split(",")[place]) for row in rows[1:]] == [3, 6, 2]
+
+
+@few
+def test_foreign_functions_with_side_effects_run_for_lanes_that_are_there(program, log, handlers):
+    """`test.note` counts the elements that it gets, also those of lanes that are not there if it gets any."""
+
+    def note(_, lane, x):
+        ffi.ffi_call("test.note", (), has_side_effect=True, vmap_method="sequential")(x)
+        return tap(log, "noted", lane, x)
+
+    f = jax.jit(jax.vmap(lambda lane, x: program(note, lane, x)))
+    before = handlers.noted()
+    jax.block_until_ready(f(LANES, VALUES))
+    assert handlers.noted() - before == len(log.take()) > 0
 
 
 def test_exported_programs_call_for_lanes_that_are_there(log):
