@@ -25,6 +25,7 @@ from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
 sys.path.append(str(Path(__file__).parents[1] / "python" / "support"))
+import distributed_modern
 import ffi_calls
 
 RANK, PORT, SCENARIO, FOLDER = int(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
@@ -357,6 +358,8 @@ def main() -> None:
     seen["devices"] = [device.id for device in jax.local_devices()]
     if SCENARIO == "failures":
         failures(x)
+    elif SCENARIO == "modern":
+        distributed_modern.modern(seen, took, heard, spread, shards)
     elif SCENARIO == "native":
         native(mesh, x)
         foreign(mesh, x)

@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import ffi_calls
@@ -55,6 +56,11 @@ def saw(tmp_path_factory):
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory):
     return run_pair("failures", tmp_path_factory.mktemp("failures"))
+
+
+@pytest.fixture(scope="module")
+def modern(tmp_path_factory):
+    return run_pair("modern", tmp_path_factory.mktemp("modern"))
 
 
 @pytest.fixture(scope="module")
@@ -288,3 +294,46 @@ def test_a_nan_is_located_in_the_process_that_makes_it(native):
     other, (text,) = both(native, "located NaN")
     assert other == []
     assert f"forward; f32[2] at [1], device {native[1]['devices'][0]}; inputs: f32[2] -5.0" in text
+
+
+def elements(heard, factor=1):
+    return Counter(factor * value for value in np.ravel(heard).tolist())
+
+
+MODERN = ["pure", "io", "buffer", "tap", "debug", "ordered debug", "threaded"]
+IN_FORMS = [(name, form) for name in MODERN for form in ("scan", "while", "vmap", "remat")]
+IN_FORMS.remove(("io", "remat"))  # refused, as by JAX
+
+
+@pytest.mark.parametrize(("name", "form"), IN_FORMS)
+def test_transformed_callbacks_in_shard_map_over_explicit_axes(modern, name, form):
+    for rank, parts in enumerate(PARTS):
+        results, heard = modern[rank][f"{name} in {form}"]
+        factor = {"scan": 4, "while": 4, "vmap": 2, "remat": 8}[form]
+        assert results == [[factor * v for v in part] for part in parts]
+        expected = elements(parts)
+        if form in ("scan", "while"):
+            expected += elements(parts, 2)
+        elif form == "remat" and name not in ("pure", "buffer", "threaded"):
+            expected += elements(parts)  # in the second computation, too, as with jax.debug.callback
+        assert elements(heard) == expected
+        if form == "scan" and name in ("ordered debug", "threaded"):
+            assert all(heard.index(part) < heard.index([2 * v for v in part]) for part in parts)
+
+
+@pytest.mark.parametrize("name", ["pure", "debug", "ordered debug"])
+def test_programs_over_two_meshes_call_in_one_process(modern, name):
+    both_doubled = [[[4 * v for v in part] for part in parts] for parts in PARTS]
+    assert both(modern, f"{name} over two meshes") == [[both_doubled[0], [WHOLE, WHOLE]], [both_doubled[1], []]]
+    (first, heard), (second, others) = both(modern, f"{name} before and after a resharding")
+    for results in (first, second):
+        assert sorted(set(np.ravel(results))) == [4 * v for v in WHOLE]
+    assert (heard, others) == ([WHOLE, DOUBLE], [])
+
+
+@pytest.mark.parametrize("name", ["pure", "debug", "ordered debug"])
+def test_what_mutable_arrays_hold_is_heard_in_every_process(modern, name):
+    for rank, parts in enumerate(PARTS):
+        results, heard = modern[rank][f"{name} of a mutable array"]
+        assert results == [[6 * v for v in part] for part in parts]
+        assert sorted(heard) == [[3 * v for v in part] for part in parts]
