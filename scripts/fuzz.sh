@@ -29,7 +29,7 @@ export UBSAN_OPTIONS=print_stacktrace=1
 run_target() {
   local target=$1 seeds=tests/fuzz/corpus/$1 log=$build/logs/$1
   mkdir -p "$build/corpus/$target"
-  if "$build/bin/$target" -max_total_time="$seconds" -seed="${FUZZ_SEED:-0}" -timeout=20 -max_len=4096 -rss_limit_mb=2048 \
+  if "$build/bin/$target" -max_total_time="$seconds" -seed="${FUZZ_SEED:-0}" -timeout=20 -max_len=4096 -len_control=100 -rss_limit_mb=2048 \
     -artifact_prefix="$build/failures/$target-" "$build/corpus/$target" "$seeds" > "$log" 2>&1; then
     printf '%-16s %s\n' "$target" "$(grep -E '^Done' "$log")"
   else

@@ -7,7 +7,7 @@
 #include "callout/pjrt/host_callback.h"
 #include "catalog/callback_kinds.h"
 #include "fuzz.h"
-#include "tokens.h"
+#include "mutation.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
   internal::RegisterKinds();

@@ -9,6 +9,7 @@
 
 #include "encoding/sha256.h"
 #include "fuzz.h"
+#include "mutation.h"
 
 namespace {
 
@@ -28,4 +29,23 @@ void Read(std::string_view text) {
 void callout::fuzz::Try(std::string_view bytes) {
   Read(bytes);
   Read("callout executable 1\n" + callout::internal::Sha256Hex(bytes) + std::string(bytes));
+}
+
+namespace {
+
+constexpr uint32_t kNumbers[] = {1, 2, 3, 4, 5};
+constexpr const char* kTexts[] = {"cpu; PJRT 0.81", "", "\x01"};
+
+}  // namespace
+
+// Of the fields behind the digest, which `Try` makes right.
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  using callout::fuzz::Mutation;
+  return callout::fuzz::MutateInput(data, size, max_size, seed, [](Mutation& mutation, const std::string& text) {
+    constexpr size_t kHead = 21 + 64;
+    const bool is_whole = text.starts_with("callout executable 1\n") && text.size() > kHead;
+    if (!is_whole) return mutation.Message(text, kNumbers, kTexts);
+    const std::string fields = mutation.Message(std::string_view(text).substr(kHead), kNumbers, kTexts);
+    return text.substr(0, 21) + callout::internal::Sha256Hex(fields) + fields;
+  });
 }

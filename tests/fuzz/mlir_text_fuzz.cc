@@ -7,6 +7,7 @@
 
 #include "callout/pjrt/host_transfer.h"
 #include "fuzz.h"
+#include "mutation.h"
 #include "transfers/preparation.h"
 
 namespace callout::fuzz {
@@ -57,3 +58,81 @@ void Try(std::string_view bytes) {
 }
 
 }  // namespace callout::fuzz
+
+namespace {
+
+constexpr const char* kPieces[] = {
+    "module @m {",
+    "func.func public @main(",
+    "func.func private @g(",
+    "func.call @g(",
+    "call @g(",
+    "-> ",
+    "return",
+    "%0",
+    "%1",
+    "%1:2",
+    "%1#0",
+    "%1#1",
+    "%x",
+    "%y",
+    ": ",
+    "tensor<f32>",
+    "tensor<4xf32>",
+    "tensor<i32>",
+    "tensor<?xf32>",
+    "!stablehlo.token",
+    "tuple<tensor<f32>, !stablehlo.token>",
+    "\"stablehlo.send\"",
+    "\"stablehlo.recv\"",
+    "stablehlo.after_all",
+    "stablehlo.while(",
+    "\"stablehlo.if\"",
+    "({",
+    "^bb0(%a: tensor<f32>):",
+    "cond {",
+    "} do {",
+    "}",
+    "<{channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>, is_host_transfer = true}>",
+    "handle = 2",
+    "handle = 3",
+    "handle = 4",
+    "type = 3",
+    "is_host_transfer = false",
+    "mhlo.frontend_attributes = {_xla_host_transfer_rendezvous = \"f\"}",
+    "{mhlo.sharding = \"{maximal device=0}\"}",
+    "loc(\"a\"(#loc1))",
+    "#loc1 = loc(unknown)",
+    "// a comment",
+    "\n",
+    "\\22",
+    "dense<[0, 1]>"};
+
+// Whole ops: a value that is sent, one that is received, and what may stand around them.
+constexpr const char* kLines[] = {
+    "%t = stablehlo.after_all : !stablehlo.token\n",
+    "%1 = \"stablehlo.send\"(%x, %0) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>, "
+    "is_host_transfer = true}> : (tensor<f32>, !stablehlo.token) -> !stablehlo.token\n",
+    "%2 = \"stablehlo.send\"(%y, %1) {channel_handle = #stablehlo.channel_handle<handle = 2, type = 2>, "
+    "is_host_transfer = true, mhlo.sharding = \"{maximal device=0}\"} : (tensor<4xf32>, !stablehlo.token) -> "
+    "!stablehlo.token loc(#loc1)\n",
+    "%3:2 = \"stablehlo.recv\"(%2) <{channel_handle = #stablehlo.channel_handle<handle = 3, type = 3>, "
+    "is_host_transfer = true}> : (!stablehlo.token) -> (tensor<i32>, !stablehlo.token)\n",
+    "%4 = call @g(%x, %3#1) : (tensor<f32>, !stablehlo.token) -> !stablehlo.token\n",
+    "%5:2 = stablehlo.while(%a = %x, %b = %3#1) : tensor<f32>, !stablehlo.token\n",
+    "cond {\n",
+    "} do {\n",
+    "}\n",
+    "stablehlo.return %a, %b : tensor<f32>, !stablehlo.token\n",
+    "func.func private @g(%x: tensor<f32>, %0: !stablehlo.token) -> !stablehlo.token {\n",
+    "return %1 : !stablehlo.token\n",
+    "#loc1 = loc(\"a/b.py\":1:2)\n"};
+
+}  // namespace
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  using callout::fuzz::Mutation;
+  return callout::fuzz::MutateInput(data, size, max_size, seed, [](Mutation& mutation, const std::string& text) {
+    return mutation.OneIn(2) ? mutation.Tokens(text, "\n", kLines) : mutation.Tokens(text, " ,:()<>{}\"=\n", kPieces);
+  });
+}

@@ -11,8 +11,8 @@
 
 #include "checks/located_nans.h"
 #include "fuzz.h"
+#include "mutation.h"
 #include "testing/test_buffer.h"
-#include "tokens.h"
 
 namespace callout::fuzz {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "fuzz.h"
+#include "mutation.h"
 #include "sinks/value_print.h"
 #include "text/value_layout.h"
-#include "tokens.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
   const Result<internal::ValuePrint> print = internal::ParseValuePrint(bytes);
