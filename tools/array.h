@@ -20,7 +20,7 @@ struct Array {
 /// Bytes of one element.
 size_t ElementSize(DType dtype);
 
-/// Of a shape; InvalidArgument for negative extents and for more bytes than memory can have.
+/// The number of elements of a shape. InvalidArgument for negative extents and for more bytes than memory can have.
 Result<int64_t> ElementCount(const pjrt::ArrayType& type);
 
 /// "(f32[2,3], s32[])".

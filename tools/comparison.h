@@ -20,7 +20,8 @@ struct Tolerances {
   std::optional<double> absolute = {};
 };
 
-/// Of one result. NaN is as expected where NaN is expected, and an infinity where the same one is; -0 is 0.
+/// What one result is beside the expected one. NaN is as expected where NaN is expected, and an infinity where the same
+/// one is; -0 is 0.
 struct Comparison {
   bool equal = false;
   pjrt::ArrayType expected_type;

@@ -9,7 +9,7 @@
 
 namespace callout::tools {
 
-/// Of measured runs; warm-up is not among them.
+/// The times of measured runs; warm-up is not among them.
 struct Times {
   std::vector<int64_t> nanoseconds;  ///< Of each run, in the order in which they began.
   int64_t wall_nanoseconds = 0;      ///< From the first's begin to the last's end.

@@ -34,7 +34,7 @@ class Workload {
 
   /// Runs that ended since Run was called last. Thread-safe.
   int64_t done() const { return done_.load(); }
-  /// Of Run's last call: of each thread's last run.
+  /// The outputs of each thread's last run in Run's last call.
   const std::vector<Buffers>& outputs() const { return outputs_; }
   Times ReadTimes() const;
 

@@ -66,7 +66,7 @@ typedef struct callout_call {
   /// Uninitialised memory that lives until the callback returns; null if there is none. `alignment`: a power of two up
   /// to 64.
   void* (*allocate)(void* allocator, uint64_t bytes, uint64_t alignment);
-  /// Of a device: the CUstream that the program computes on. What the callback queues there runs after what fills the
+  /// On a device, the CUstream that the program computes on. What the callback queues there runs after what fills the
   /// arguments and before what reads the results; the device's context is current. Null on the host.
   void* stream;
   /// What the host gave to this run (ExecuteOptions::context, callout_execute_options::context); null for nothing, for

@@ -36,7 +36,7 @@ extern "C" {
 
 /// Grows with every addition; nothing is ever removed.
 #define CALLOUT_C_API_VERSION 1
-/// Of the library that is loaded.
+/// The version of the library that is loaded.
 CALLOUT_C_EXPORT uint32_t callout_c_api_version(void) CALLOUT_C_NOEXCEPT;
 
 /// Why something failed. Null is success, here and everywhere.
@@ -129,7 +129,7 @@ typedef struct callout_plugin callout_plugin;
 CALLOUT_C_STATUS callout_plugin_load(const char* path, callout_plugin** out) CALLOUT_C_NOEXCEPT;
 /// Borrowed: valid until the plugin is destroyed. "" for null.
 CALLOUT_C_EXPORT const char* callout_plugin_path(const callout_plugin* plugin) CALLOUT_C_NOEXCEPT;
-/// Of the PJRT C API. Either output may be null.
+/// The version of the PJRT C API that the plugin has. Either output may be null.
 CALLOUT_C_EXPORT void callout_plugin_version(const callout_plugin* plugin, int32_t* major,
                                              int32_t* minor) CALLOUT_C_NOEXCEPT;
 /// Takes ownership. Null is nothing. The plugin's library stays loaded.
@@ -289,7 +289,7 @@ CALLOUT_C_EXPORT int32_t callout_executable_is_from_cache(const callout_executab
 
 /// 0 for null, as those below.
 CALLOUT_C_EXPORT size_t callout_executable_num_devices(const callout_executable* executable) CALLOUT_C_NOEXCEPT;
-/// Of each device.
+/// The number of outputs that each device has.
 CALLOUT_C_EXPORT size_t callout_executable_num_outputs(const callout_executable* executable) CALLOUT_C_NOEXCEPT;
 /// The names under which the program asked for callbacks, each once.
 CALLOUT_C_EXPORT size_t callout_executable_num_names(const callout_executable* executable) CALLOUT_C_NOEXCEPT;

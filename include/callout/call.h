@@ -42,7 +42,7 @@ class ArrayView {
   std::span<const int64_t> dims() const { return dims_; }
   /// The first element.
   T* begin() const { return data_; }
-  /// Behind the last element.
+  /// The address behind the last element.
   T* end() const { return data_ + size_; }
   /// Row-major flat index, unchecked.
   T& operator[](int64_t i) const { return data_[i]; }

@@ -45,7 +45,7 @@ struct List {
   const T& operator[](int64_t i) const { return data[i]; }
   /// The first element.
   const T* begin() const { return data; }
-  /// Behind the last element.
+  /// The address behind the last element.
   const T* end() const { return data + count; }
 };
 

@@ -27,7 +27,7 @@ class Callback:
 
     @property
     def id(self) -> int:
-        """Of no other callback, ever."""
+        """A number that no other callback ever has."""
 
     @property
     def is_native(self) -> bool: ...
@@ -171,7 +171,7 @@ def queue_metrics() -> list:
 def reset_statistics() -> None: ...
 
 def reset_watches(name: str | None) -> None:
-    """Of all names, or of one."""
+    """Begins the counts of all names, or of one, anew."""
 
 def live_counts() -> dict: ...
 
@@ -258,7 +258,7 @@ def check_print_format(format: str, leaves: Sequence[str], dtypes: Sequence[str]
 def make_tee_sink(label: str, receivers: Sequence[Callback]) -> Callback: ...
 
 def close_files_at(path: str) -> int:
-    """As close_file, of all sinks that write the path; how many."""
+    """Closes all sinks that write the path, as `close_file` does, and tells how many."""
 
 def close_file(sink: Callback) -> None:
     """Writes what it has got and lets go of the file."""

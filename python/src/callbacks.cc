@@ -92,7 +92,8 @@ void BindCallbacks(nb::module_& m) {
                              "A callback, kept alive by this object.")
       .def_prop_ro("label", [](const CallbackHandle& self) { return self.callback->label(); })
       .def_prop_ro(
-          "id", [](const CallbackHandle& self) { return self.callback->id(); }, "Of no other callback, ever.")
+          "id", [](const CallbackHandle& self) { return self.callback->id(); },
+          "A number that no other callback ever has.")
       .def_prop_ro("is_native",
                    [](const CallbackHandle& self) { return self.callback->worker() == internal::Worker::kNative; });
   m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten") = nb::none(),

@@ -26,7 +26,7 @@ class CarriedTap final : public internal::Callback {
       : Callback(std::move(label)), payload_(std::move(payload)), maker_(maker) {}
 
   internal::Worker worker() const override { return internal::Worker::kPython; }
-  /// Of what Python made, once it has.
+  /// That of what Python made, once it has made it.
   internal::LogSource log_source() const override { return log_source_.load(std::memory_order_relaxed); }
   Status Call(const callout_call& call) override;
   /// Requires GIL.

@@ -131,7 +131,8 @@ void BindDelivery(nb::module_& m) {
     internal::ResetStats();
     internal::ResetWatches();
   });
-  m.def("reset_watches", &internal::ResetWatches, nb::arg("name").none(), "Of all names, or of one.");
+  m.def("reset_watches", &internal::ResetWatches, nb::arg("name").none(),
+        "Begins the counts of all names, or of one, anew.");
   m.def("live_counts", &LiveCounts);
 }
 

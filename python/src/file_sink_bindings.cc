@@ -77,7 +77,8 @@ void RememberFile(const std::string& path, const CallbackHandle& sink) {
 }
 
 void BindFileSinks(nb::module_& m) {
-  m.def("close_files_at", &CloseFilesAt, nb::arg("path"), "As close_file, of all sinks that write the path; how many.");
+  m.def("close_files_at", &CloseFilesAt, nb::arg("path"),
+        "Closes all sinks that write the path, as `close_file` does, and tells how many.");
   m.def("close_file", &CloseFile, nb::arg("sink"), "Writes what it has got and lets go of the file.");
   m.def(
       "is_written_here",

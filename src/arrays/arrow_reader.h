@@ -26,7 +26,7 @@ class CALLOUT_EXPORT ArrowReader {
   const std::vector<ArrowColumn>& columns() const { return columns_; }
   /// Goes on to the next batch; false where no whole one follows. InvalidArgument for a malformed one.
   Result<bool> Next();
-  /// Of the batch.
+  /// The number of rows of the batch.
   uint64_t rows() const { return rows_; }
   /// Where the batch ends, or the schema before the first.
   uint64_t end() const { return end_; }

@@ -37,7 +37,7 @@ class FlatWriter {
   size_t AddString(std::string_view text);
   /// Numbers of 8 bytes, `group` of which are an element (a struct).
   size_t AddNumbers(std::span<const int64_t> numbers, size_t group);
-  /// Of references. The i-th is at ReferenceAt(vector, i).
+  /// Adds a vector of references. The i-th is at ReferenceAt(vector, i).
   size_t AddVector(size_t count);
   static size_t ReferenceAt(size_t vector, size_t i) { return vector + 4 + 4 * i; }
   /// Makes the reference at `from` one to what stands behind it, at `to`.
@@ -58,14 +58,14 @@ class FlatTable {
  public:
   static std::optional<FlatTable> Root(std::string_view bytes);
 
-  /// Of a field that is absent: `otherwise`. Nothing for one that lies outside.
+  /// The number in a field, `otherwise` if the field is absent. Nothing for one that lies outside.
   std::optional<int64_t> Number(int field, int bytes, int64_t otherwise) const;
   bool Has(int field) const { return At(field) != 0; }
   std::optional<FlatTable> Table(int field) const;
   std::optional<std::string_view> String(int field) const;
   /// How many elements of so many bytes each there are; 0 if the field is absent.
   std::optional<size_t> Count(int field, size_t element_bytes) const;
-  /// Of a vector with more elements than that.
+  /// What is in a vector of tables or numbers. Nothing for one with fewer elements.
   std::optional<FlatTable> TableAt(int field, size_t element) const;
   std::optional<int64_t> NumberAt(int field, size_t element_bytes, size_t element, size_t offset) const;
 

@@ -25,8 +25,8 @@ struct NpyHead {
 /// Padded to `bytes`, or to so many that any number of rows has room if they are 0. InvalidArgument if it needs more.
 Result<std::string> NpyHeadText(const NpyHead& head);
 
-/// Of the beginning of a file, which may be anything. InvalidArgument for other files, Fortran's order, and types that
-/// no sink writes.
+/// Reads the beginning of a file, which may be anything. InvalidArgument for other files, Fortran's order, and types
+/// that no sink writes.
 CALLOUT_EXPORT Result<NpyHead> ParseNpyHead(std::string_view bytes);
 
 /// No head that a sink goes on with is longer.

@@ -31,7 +31,7 @@ class FolderLock {
 /// The rows of one writer. Not thread-safe.
 class ZarrWriter final : public RowLog {
  public:
-  /// Of the chunks `folder`/c/ROW/`key`.
+  /// The writer of the chunks `folder`/c/ROW/`key`.
   ZarrWriter(std::string folder, std::string key, uint64_t row_bytes, uint64_t rows, uint64_t chunk_rows, bool syncs);
   ~ZarrWriter() override;
   /// Makes what is written last, should power be lost.

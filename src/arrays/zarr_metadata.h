@@ -35,7 +35,7 @@ std::string ZarrGroupText();
 /// An array's zarr.json.
 std::string ZarrArrayText(const ZarrArray& array);
 
-/// Of bytes that may be anything. InvalidArgument for what is no array, and for arrays that no sink writes.
+/// Reads bytes that may be anything. InvalidArgument for what is no array, and for arrays that no sink writes.
 CALLOUT_EXPORT Result<ZarrArray> ParseZarrArray(std::string_view text);
 
 /// Whether it is a group's zarr.json.

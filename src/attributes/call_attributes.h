@@ -48,7 +48,7 @@ inline constexpr auto kAttributeRows<SiteAttributes> = std::tuple(
 
 inline constexpr std::array<std::string_view, 2> kShardings = {"gather", "local"};
 
-/// Of calls and taps in a program for several devices.
+/// What is said of calls and taps in a program for several devices.
 inline constexpr auto kPlacementRows =
     std::tuple(Unbound("sharding", std::string_view(),
                        "for the partitioner, see below: who calls. Not there: nothing is to be partitioned",
@@ -58,7 +58,7 @@ inline constexpr auto kPlacementRows =
                Unbound("num_devices", int64_t{0}, "for the partitioner: how many devices the program was traced for",
                        {.least = 0}));
 
-/// Of a call or a tap that is made once for several devices, which come together for it.
+/// What is said of a call or a tap that is made once for several devices, which come together for it.
 struct MeetingAttributes {
   int64_t devices = 1;
   int64_t caller = 0;

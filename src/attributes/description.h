@@ -14,7 +14,7 @@ namespace callout::internal {
 
 /// The attribute that every target has: the name that errors show.
 inline constexpr std::string_view kCallbackAttribute = "callback";
-/// Of calls that carry what they call.
+/// The attribute of calls that carry what they call.
 inline constexpr std::string_view kLibraryAttribute = "library";
 
 enum class AttributeType { kString, kInteger, kIntegers, kDictionary };

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A whole file as bytes.
 #pragma once
 
 #include <string>

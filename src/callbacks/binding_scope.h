@@ -38,7 +38,7 @@ class CALLOUT_EXPORT BindingScope {
 
   /// The device of this thread's scope; -1 if there is none: the runtime's counts.
   static int32_t Device();
-  /// Of this thread's scope; null if there is none, or none of that name.
+  /// What this thread's scope binds to the name; null if there is none, or none of that name.
   static std::shared_ptr<Callback> Find(std::string_view name);
   /// What this thread's scope makes for a name that nothing has; null if there is none, or it makes nothing.
   static std::shared_ptr<Callback> MakeFallback(std::string_view name);

@@ -21,9 +21,9 @@
 namespace callout::internal {
 
 inline constexpr std::string_view kBoundPrefix = "py:";
-/// Of bound names that are made of the content of native code, and therefore mean the same in every process.
+/// How bound names begin that are made of the content of native code, and therefore mean the same in every process.
 inline constexpr std::string_view kNativePrefix = "native:";
-/// Of names that say all that there is to know of a print: sinks/value_print.h makes it.
+/// How names begin that say all that there is to know of a print: sinks/value_print.h makes it.
 inline constexpr std::string_view kPrintPrefix = "id_print:";
 
 class CALLOUT_EXPORT Registry {

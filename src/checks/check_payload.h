@@ -18,8 +18,8 @@ namespace callout::internal {
 struct CheckOperand {
   /// Which extents of the batch it has in front: bit i stands for the i-th, the outermost being the first.
   uint32_t lane_mask = 0;
-  /// Of a value: it has the predicate's shape behind the batch, and the text shows the element where the predicate is
-  /// true. Else the text shows the whole value of the lane.
+  /// Tells of a value that it has the predicate's shape behind the batch, and the text shows the element where the
+  /// predicate is true. Else the text shows the whole value of the lane.
   bool is_elementwise = false;
 };
 

@@ -52,7 +52,7 @@ struct Sending {
   int64_t run_id = 0;
   std::optional<int64_t> step = {};  ///< Of sites that have one.
   Patience patience = Patience::kWaits;
-  /// Of records that come from upstream: how often their place was reached without sending one before their program
+  /// For records that come from upstream, how often their place was reached without sending one before their program
   /// sent them. Nothing: that is what the site's throttle has counted by now.
   std::optional<uint32_t> unsent = {};
   bool* queued = nullptr;  ///< Set to true when a record of it lies in the queue. Null: nobody asks.
@@ -69,7 +69,7 @@ class CALLOUT_EXPORT Delivery {
   /// The process's delivery; never destroyed. Thread-safe.
   static Delivery& Get();
 
-  /// Of a record: in the queue's memory, and counted against its capacity.
+  /// The bytes of a record in the queue's memory, and those that count against its capacity.
   struct RecordSize {
     size_t bytes;
     uint64_t charged;

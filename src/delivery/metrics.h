@@ -25,10 +25,10 @@ struct Metric {
   Number (*read)(const Source&);
 };
 
-/// Of callbacks, by label. Thread-safe.
+/// The numbers of callbacks, by label. Thread-safe.
 CALLOUT_EXPORT std::span<const Metric<CallbackStats>> CallbackMetrics();
 
-/// Of queues. Thread-safe.
+/// The numbers of queues. Thread-safe.
 CALLOUT_EXPORT std::span<const Metric<NamedQueueStats>> QueueMetrics();
 
 }  // namespace callout::internal

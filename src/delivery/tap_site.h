@@ -40,7 +40,7 @@ struct TapSite {
   const std::unique_ptr<Throttle> throttle;
   const OverflowPolicy policy;
   Inspector* const inspector;  ///< The callback's.
-  /// Of all devices and processes of the program, the ones that send; -1: all.
+  /// Which of all devices and processes of the program send; -1: all.
   SenderFilter senders = {};
   /// Records hold a plain pointer to their site. It is safe because a retired site travels through the same queues
   /// behind them: this counts the queues that it still has to come out of.

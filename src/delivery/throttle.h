@@ -20,7 +20,7 @@ namespace callout::internal {
 
 class Throttle {
  public:
-  /// Of each device, lets the 1st, (every+1)th, ... record through (`every` >= 1), or those whose step it divides. Of
+  /// Lets each device's 1st, (every+1)th, ... record through (`every` >= 1), or those whose step it divides. Of
   /// these each one with the probability `sample` (above 0; 1: all), and none closer than `min_interval_ns` after the
   /// last one that went through (0: no limit).
   Throttle(int64_t every, int64_t min_interval_ns, double sample = 1)

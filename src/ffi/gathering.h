@@ -30,7 +30,7 @@ struct Gathered {
   int32_t device_ordinal = -1;  ///< The device that is said to make it.
 };
 
-/// Of one call site. Thread-safe once it was decoded.
+/// The gathering of one call site. Thread-safe once it was decoded.
 class Gathering {
  public:
   Gathering() = default;

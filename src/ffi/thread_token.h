@@ -17,7 +17,7 @@ struct ThreadToken {
   const void* from = nullptr;
   void* to = nullptr;
 
-  /// Of u32s of the host.
+  /// Copies the token in the host's memory.
   void CopyOnHost() const { __builtin_memcpy(to, from, sizeof(uint32_t)); }
 };
 

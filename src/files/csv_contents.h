@@ -17,7 +17,7 @@ struct CsvContents {
   StepCounter steps;  ///< Behind the last step of each name.
 };
 
-/// Of the first `size` bytes, whole lines, of a file that is open for reading. InvalidArgument if its columns are
+/// Reads the first `size` bytes, whole lines, of a file that is open for reading. InvalidArgument if its columns are
 /// not `wanted`, which may be empty for any.
 Status ReadCsvContents(int fd, uint64_t size, const std::vector<std::string>& wanted, CsvContents& contents);
 

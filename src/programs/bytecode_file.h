@@ -70,7 +70,7 @@ class BytecodeFile {
     std::vector<uint64_t> inputs, outputs;  ///< Types.
   };
   std::optional<FunctionType> Function(uint64_t type) const;
-  /// Of a token, too; ArrayType::kOpen for extents that are. Nothing for what is no array.
+  /// The type of an array or a token; ArrayType::kOpen for extents that are open. Nothing for what is no array.
   std::optional<pjrt::ArrayType> Array(uint64_t type) const;
 
  private:

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// How programs in MLIR bytecode are told from others.
 #pragma once
 
 #include <string_view>

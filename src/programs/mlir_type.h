@@ -10,7 +10,7 @@
 
 namespace callout::internal {
 
-/// Of "tensor<2x3xf32>", and of "tensor<?x3xf32>" with ArrayType::kOpen; nothing for what is no dense array, and for
+/// Reads "tensor<2x3xf32>", and "tensor<?x3xf32>" with ArrayType::kOpen; nothing for what is no dense array, and for
 /// element types that XLA lacks.
 std::optional<pjrt::ArrayType> FromMlirType(std::string_view text);
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Files of callout.export(..., shapes=...): one program for each of several shapes.
 #pragma once
 
 #include <string_view>

@@ -19,9 +19,9 @@ struct OpenedFile {
 /// `visit` returning false is no error. Errors: InvalidArgument, Internal.
 Status ForEachArrowRow(const OpenedFile& file, const VisitRow& visit);
 Status ForEachNpyRow(const OpenedFile& file, const VisitRow& visit);
-/// Of the event file of TensorBoard's: a row a value.
+/// Visits the rows of an event file of TensorBoard's, one a value.
 Status ForEachEvent(const OpenedFile& file, const VisitRow& visit);
-/// Of the folder of a store, a group or an array.
+/// Visits the rows in the folder of a Zarr store, a group or an array.
 Status ForEachZarrRow(const std::string& folder, const VisitRow& visit);
 
 /// All bytes at a place, as many as that: InvalidArgument where the file ends before.

@@ -16,7 +16,7 @@ namespace callout::internal {
 /// Thread-safe.
 class CALLOUT_EXPORT TextOutput {
  public:
-  /// Of one sink alone. Borrowed: `fd` outlives it. `what` is the file's name in errors.
+  /// The output of one sink alone. Borrowed: `fd` outlives it. `what` is the file's name in errors.
   TextOutput(int fd, std::string what) : fd_(fd), what_(std::move(what)) {}
   /// Ends the line that is written over.
   ~TextOutput();

@@ -32,8 +32,8 @@ class CALLOUT_EXPORT Moments {
   Part Add(double* values, size_t count);
   void Merge(const Moments& other);
 
-  /// Of finite elements, as everything but the next three. All are 0 where there are none, and NaN where that makes no
-  /// sense.
+  /// The number of finite elements, of which everything but the next three is. All are 0 where there are none, and NaN
+  /// where that makes no sense.
   uint64_t count() const { return count_; }
   uint64_t nans() const { return nans_; }
   uint64_t positive_infinities() const { return positive_infinities_; }
@@ -41,7 +41,7 @@ class CALLOUT_EXPORT Moments {
   uint64_t zeros() const { return zeros_; }
   double sum() const { return static_cast<double>(sum_); }
   double mean() const;
-  /// Of the elements themselves, not an estimate from a sample: divided by their number.
+  /// The variance of the elements themselves, not an estimate from a sample: divided by their number.
   double variance() const;
   double standard_deviation() const;
   double min() const { return count_ > 0 ? min_ : std::numeric_limits<double>::quiet_NaN(); }

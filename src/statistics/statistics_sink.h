@@ -25,7 +25,7 @@ class CALLOUT_EXPORT StatisticsSink final : public Sink {
   StatisticsSink(std::string label, StatisticsOptions options) : Sink(std::move(label)), options_(std::move(options)) {}
   Status Deliver(const Record& record) override;
 
-  /// Of whole records. May wait for the record that is being counted: call it without the GIL. Thread-safe.
+  /// What whole records came to. May wait for the record that is being counted: call it without the GIL. Thread-safe.
   std::vector<std::pair<Key, LeafStatistics>> Snapshot() const;
   /// As Snapshot, of one leaf; empty if nothing came of it. Thread-safe.
   std::optional<LeafStatistics> Find(const Key& key) const;

@@ -15,7 +15,7 @@ namespace callout::internal {
 
 class CpuClientTest : public LiveCountTest {
  protected:
-  /// Of two devices, if `options` do not say otherwise.
+  /// A client of two devices, if `options` do not say otherwise.
   static std::shared_ptr<const pjrt::Client> MakeClient(pjrt::ClientOptions options = {}) {
     options.values.emplace("cpu_device_count", int64_t{2});
     auto client = pjrt::Client::Create(pjrt::Plugin::Load(CALLOUT_TEST_PLUGIN).value(), options);

@@ -42,7 +42,7 @@ struct WatchCounts {
   std::optional<WatchedPlace> first;
 };
 
-/// Of all watches of one name.
+/// What all watches of one name have seen.
 class WatchEntry {
  public:
   /// Adds what was found in one record, and writes the record's step to `place`: what its tap was told, or how often

@@ -21,7 +21,7 @@ struct ProgramContents {
   std::vector<CustomCallUse> custom_calls;  ///< The others; nobody knows yet who has their functions.
 };
 
-/// Of what jax.export and callout.export write (StableHLO portable artifacts), and of StableHLO's text. Symbolic
+/// Reads what jax.export and callout.export write (StableHLO portable artifacts), and StableHLO's text. Symbolic
 /// extents are ArrayType::kOpen. Reads nothing but `program`, whatever is in it. Errors: InvalidArgument for damage;
 /// Unimplemented for other bytecode, versions that this library does not know, and types that are no arrays.
 /// Thread-safe.

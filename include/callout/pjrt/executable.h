@@ -123,8 +123,8 @@ class CALLOUT_EXPORT LoadedExecutable {
   /// True if it was found in CompileOptions::cache_directory.
   bool is_from_cache() const { return is_from_cache_; }
 
-  /// Of a program for several shapes (Program::others): each of them, this one first, which ReadSignature and the other
-  /// members describe; of other programs this one alone. Execute and Run choose the one that takes the arguments.
+  /// The executables of a program for several shapes (Program::others), this one first, which ReadSignature and the
+  /// other members describe; of other programs this one alone. Execute and Run choose the one that takes the arguments.
   /// Borrowed: valid as long as this object.
   std::vector<const LoadedExecutable*> for_shapes() const;
   /// Program::shapes.
@@ -132,7 +132,7 @@ class CALLOUT_EXPORT LoadedExecutable {
 
   /// The module's; empty if the plugin does not tell.
   const std::string& name() const { return name_; }
-  /// Of this process, on which it runs.
+  /// The number of devices of this process on which it runs.
   size_t num_devices() const { return num_devices_; }
   /// On each device.
   size_t num_outputs() const { return num_outputs_; }

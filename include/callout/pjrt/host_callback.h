@@ -92,7 +92,7 @@ struct CALLOUT_EXPORT LibraryCallback final : LoadedHostCallbackMakeArgs {
 /// a file, an event file of TensorBoard's, a .npy file or a Zarr store with the values as rows of arrays, or nothing.
 /// OpaqueCallback makes all kinds of sinks, with their options.
 struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
-  /// Of sinks.
+  /// The kinds of sinks.
   enum class Kind { kNull, kPrint, kJsonLines, kCsv, kTensorBoard, kArrow, kNpy, kZarr };
 
   /// Copies what it is given.
@@ -159,7 +159,8 @@ struct CallbackStatistics {
   uint64_t errors = 0;      ///< Calls that failed.
 };
 
-/// Of all names, sorted. Thread-safe; numbers read while callbacks run may be of slightly different moments.
+/// The counters of all names, sorted. Thread-safe; numbers read while callbacks run may be of slightly different
+/// moments.
 CALLOUT_EXPORT std::vector<CallbackStatistics> ReadStatistics();
 
 /// These counters, the queues' and those of live objects in Prometheus' text exposition format (version 0.0.4), to

@@ -57,11 +57,11 @@ class CALLOUT_EXPORT Plugin {
   /// major version, or without the FFI extension; else the plugin's own.
   static Result<std::shared_ptr<const Plugin>> Load(const std::string& path = {});
 
-  /// Of the library that was loaded.
+  /// The path of the library that was loaded.
   const std::string& path() const { return path_; }
-  /// Of the PJRT C API that the plugin has.
+  /// The version of the PJRT C API that the plugin has.
   int major_version() const { return major_; }
-  /// Of the PJRT C API that the plugin has.
+  /// The version of the PJRT C API that the plugin has.
   int minor_version() const { return minor_; }
   /// What the plugin says of itself.
   const Values& attributes() const { return attributes_; }

@@ -39,13 +39,13 @@ struct Program {
   bool has_dimension_arguments = false;     ///< It was exported for symbolic shapes.
   std::string written_by = {};              ///< "jax 0.12.0"; empty if unknown.
 
-  /// Of a file of callout.export(..., shapes=...): the sizes that this program is for, "b=3"; else empty.
+  /// The sizes that this program is for, "b=3", in a file of callout.export(..., shapes=...); else empty.
   std::string shapes = {};
   /// The same function for other shapes, each a program without others. Compile makes one executable of all, which
   /// chooses by its arguments.
   std::vector<Program> others = {};
 
-  /// Of any of these kinds, or of the bytes of `Exported.serialize`. InvalidArgument for none of them.
+  /// Takes any of these kinds, and the bytes of `Exported.serialize`. InvalidArgument for none of them.
   CALLOUT_EXPORT static Result<Program> FromBytes(std::string bytes);
   /// As FromBytes, and NotFound, PermissionDenied with the path.
   CALLOUT_EXPORT static Result<Program> FromFile(const std::string& path);

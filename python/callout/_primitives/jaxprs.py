@@ -87,7 +87,7 @@ class Search:
         self._found: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
     def in_jaxpr(self, jaxpr: Any) -> bool:
-        """In a jaxpr."""
+        """Tells whether there is one in a jaxpr."""
         jaxpr = opened(jaxpr)
         found = self._found.get(jaxpr)
         if found is None:
@@ -95,11 +95,11 @@ class Search:
         return found
 
     def in_equation(self, eqn: Any) -> bool:
-        """In an equation, or inside of it."""
+        """Tells whether an equation is one, or has one inside."""
         return self._is_such(eqn) or self.inside(eqn)
 
     def inside(self, eqn: Any) -> bool:
-        """Inside of an equation."""
+        """Tells whether an equation has one inside."""
         return any(map(self.in_jaxpr, inner_jaxprs(eqn)))
 
 

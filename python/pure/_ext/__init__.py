@@ -116,12 +116,12 @@ def park_delivery_threads() -> None:
 
 
 def queue_statistics() -> list[dict[str, Any]]:
-    """Of each queue."""
+    """The counters of each queue."""
     return _delivery.queue_statistics()
 
 
 def reset_statistics() -> None:
-    """Of callbacks and watches."""
+    """Begins the counters of callbacks and watches anew."""
     _counters.reset()
     reset_watches(None)
 

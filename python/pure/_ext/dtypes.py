@@ -35,7 +35,7 @@ def short_name(dtype: np.dtype[Any]) -> str | None:
 
 
 def bits_of(dtype: np.dtype[Any]) -> int:
-    """Of one element in a buffer of XLA's."""
+    """The bits of one element in a buffer of XLA's."""
     return _SUB_BYTE_BITS.get(dtype.name, 8 * dtype.itemsize)
 
 
@@ -49,23 +49,23 @@ def kind_of(dtype: np.dtype[Any]) -> str:
 
 
 def packed_bytes(array: np.ndarray) -> int:
-    """As many as XLA's buffer has, where elements of less than a byte are packed."""
+    """The bytes of XLA's buffer, where elements of less than a byte are packed."""
     bits = _SUB_BYTE_BITS.get(array.dtype.name) if array.dtype.kind == "V" else None
     return array.nbytes if bits is None else -(-array.size * bits // 8)
 
 
 def total_bytes(arrays: Sequence[np.ndarray]) -> int:
-    """Of all together."""
+    """The bytes of all arrays together."""
     return sum(map(packed_bytes, arrays))
 
 
 def shape_text(dtype: np.dtype[Any], shape: Sequence[int]) -> str:
-    """As "f32[8,4]"."""
+    """Writes an array's type as "f32[8,4]"."""
     return f"{_SHORT.get(dtype, dtype)}[{','.join(map(str, shape))}]"
 
 
 def shape_of(array: np.ndarray) -> str:
-    """As `shape_text`."""
+    """Writes the type of `array` as `shape_text` does."""
     return shape_text(array.dtype, array.shape)
 
 
@@ -85,10 +85,10 @@ def unravel(flat: int, shape: Sequence[int]) -> list[int]:
 
 
 def index_text(index: Sequence[int]) -> str:
-    """As "[1,2]"."""
+    """Writes an index as "[1,2]"."""
     return f"[{','.join(map(str, index))}]"
 
 
 def element_count(shape: Sequence[int]) -> int:
-    """Of an array of this shape."""
+    """The number of elements of an array of this shape."""
     return math.prod(shape)

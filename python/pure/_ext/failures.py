@@ -45,7 +45,7 @@ def text_of(error: BaseException) -> str:
 
 
 def code_of(error: BaseException) -> int:
-    """As the core's Status has it."""
+    """The code that the core's Status has for an error."""
     if isinstance(error, Failure):
         return error.code
     return RESOURCE_EXHAUSTED if isinstance(error, MemoryError) else INTERNAL

@@ -12,10 +12,10 @@ _ids = itertools.count(1)
 
 
 def new_id() -> int:
-    """Of nothing else, ever."""
+    """A number that nothing else ever has."""
     return next(_ids)
 
 
 def label_of(callback_id: int) -> str:
-    """Of the live callback with this id, "" if there is none."""
+    """The label of the live callback with this id, "" if there is none."""
     return callbacks.get(callback_id, "")

@@ -35,7 +35,7 @@ class NameTable(Generic[T]):
         return entry.made
 
     def all(self) -> list[tuple[str, T]]:
-        """In the order of their names."""
+        """All entries, in the order of their names."""
         return [(name, entry.made) for name, entry in sorted(self._entries.copy().items())]
 
     def reset(self, name: str | None, clear: Callable[[T], None]) -> None:

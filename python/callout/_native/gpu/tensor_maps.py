@@ -118,7 +118,7 @@ def check(error: Error, settings: Mapping[str, Any] | None, values: Sequence[str
 
 
 def _from_the_fastest(numbers: Sequence[int]) -> list[int]:
-    """As CUDA has the numbers of axes, filled up to the most that there are."""
+    """The numbers of axes in the order that CUDA has, filled up to the most that there are."""
     return [*reversed(numbers), *[0] * (_MOST_AXES - len(numbers))]
 
 

@@ -21,7 +21,7 @@ class CarriedTap(Callback):
         self._made: Callback | None = None
 
     def deliver(self, record: Record) -> None:
-        """To what is made then."""
+        """Hands the record to the function, which is made when the first one comes."""
         if self._made is None:
             self._made = self._make(self._payload)
             self.log_source = self._made.log_source

@@ -49,12 +49,12 @@ _by_label: NameTable[Counters] = NameTable(Counters)
 
 
 def counters_for(label: str, holder: object) -> Counters:
-    """Of the callbacks of this label, of which `holder` is one."""
+    """The counters of the callbacks of this label, of which `holder` is one."""
     return _by_label.find(label, holder)
 
 
 def callback_statistics() -> dict[str, dict[str, Any]]:
-    """By label."""
+    """The counters of callbacks, by label."""
     return {
         label: {
             "calls": one.calls,

@@ -67,7 +67,7 @@ class PythonCallback(Callback):
         return self._stored(value, specs)
 
     def add_tap_error(self, ordinal: int, failure: Failure) -> None:
-        """If it was asked for."""
+        """Keeps a tap's error, if that was asked for."""
         if self._barrier_raises:
             errors.add(self, ordinal, failure.text)
 

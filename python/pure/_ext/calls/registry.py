@@ -113,7 +113,7 @@ def _unbound(name: str) -> str:
 
 
 def registered_names() -> list[str]:
-    """In their order."""
+    """The registered names, sorted."""
     return sorted(name for name, entry in _entries.copy().items() if entry.held is not None)
 
 

@@ -102,7 +102,7 @@ def _survived(number: float, cast: np.ndarray) -> bool:
 
 
 def stored_leaves(sequence: Any, specs: Sequence[tuple[Any, Any]], canonicalize: bool) -> list[np.ndarray]:
-    """As `stored`, of a sequence of as many as are declared. Failure with what does not fit."""
+    """What `stored` makes of each of a sequence, of as many as are declared. Failure with what does not fit."""
     if not specs:
         return []  # a registered function's result that nobody declared
     is_sequence = isinstance(sequence, (tuple, list))

@@ -101,7 +101,7 @@ class _Place:
         return self._record.offsets[axis] if axis < len(self._record.offsets) else 0
 
     def describe(self) -> str:
-        """In words."""
+        """Says in words where it is."""
         parts = []
         if self.lane:
             lanes = ",".join("all" if number is None else str(number) for number in self.lane)
@@ -160,5 +160,5 @@ class _Place:
 
 
 def make_check(label: str, payload: str) -> Callback:
-    """Of what a program says."""
+    """Makes a check of what a program says."""
     return Check(label, parse_check(payload))

@@ -125,7 +125,7 @@ class Watch(Callback):
 
 
 def make_watch(label: str, payload: str) -> Callback:
-    """Of "1;ni;report" and the like."""
+    """Makes a watch of "1;ni;report" and the like."""
     for stops in (False, True):
         for checks in ("n", "i", "ni"):
             if payload == f"1;{checks};{'stop' if stops else 'report'}":
@@ -137,10 +137,10 @@ def make_watch(label: str, payload: str) -> Callback:
 
 
 def watch_statistics() -> dict[str, dict[str, Any]]:
-    """By name."""
+    """The counters of watches, by name."""
     return {name: dict(entry.counts) for name, entry in _by_name.all()}
 
 
 def reset_watches(name: str | None) -> None:
-    """Of all names, or of one."""
+    """Begins the counts of all names, or of one, anew."""
     _by_name.reset(name, _Entry.clear)

@@ -42,7 +42,7 @@ class Hook:
         return result
 
     def __get__(self, instance: Any, owner: Any = None, /) -> Any:
-        """In a class, a hook is a method, as the function is that it stands for."""
+        """Makes a hook in a class a method, as the function is that it stands for."""
         return self if instance is None else types.MethodType(self, instance)
 
     @property

@@ -63,5 +63,5 @@ def host_callback() -> object:
 
 
 def lend_host_callback_handler(capsule: object) -> None:
-    """For native calls."""
+    """Takes the handler for native calls, of which there are none."""
     del capsule

@@ -26,7 +26,7 @@ def cell_text(text: str) -> str:
 
 
 def line_of(cells: Sequence[str]) -> str:
-    """With its end."""
+    """The line of these cells, with its end."""
     return ",".join(map(cell_text, cells)) + "\n"
 
 

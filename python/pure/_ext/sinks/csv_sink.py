@@ -28,7 +28,7 @@ class CsvSink(FileSink):
         self._steps = steps
 
     def deliver(self, record: Record) -> None:
-        """As that of all files; what is wrong with a record is said with its name."""
+        """Takes a record as all file sinks do; what is wrong with it is said with the sink's name."""
         try:
             super().deliver(record)
         except Failure as failure:
@@ -38,7 +38,7 @@ class CsvSink(FileSink):
             raise Failure(failure.code, text) from None
 
     def line(self, record: Record) -> str:
-        """In the order of the columns."""
+        """The record's line, in the order of the columns."""
         step = self._steps.next(record)
         if not self._columns:
             self._columns = columns_of(record)
@@ -58,7 +58,7 @@ class CsvSink(FileSink):
         return ",".join(values.get(c) or (cells[c]() if c in cells else "") for c in self._columns) + "\n"
 
     def _values(self, record: Record) -> tuple[dict[str, str], str]:
-        """By column; and the first element that has none."""
+        """The record's values by column, and the first element that has none."""
         values: dict[str, str] = {}
         missing = ""
         writers = [element_writer(array, json=False) for array in record.arrays]

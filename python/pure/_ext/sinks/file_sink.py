@@ -38,7 +38,7 @@ class FileSink(Sink):
         raise NotImplementedError
 
     def deliver(self, record: Record) -> None:
-        """To be written at the end of the batch."""
+        """Takes a record, to be written at the end of the batch."""
         self.file.add(self.line(record))
 
     def flush(self) -> None:
@@ -52,7 +52,7 @@ class FileSink(Sink):
 
 
 def remember(path: str, sink: FileSink) -> None:
-    """For `close_files_at`."""
+    """Tells `close_files_at` of the sink."""
     known = _by_path.setdefault(os.path.realpath(path), [])
     known[:] = [one for one in known if one() is not None]
     known.append(weakref.ref(sink))
@@ -70,7 +70,7 @@ def close_file(sink: object) -> None:
 
 
 def close_files_at(path: str) -> int:
-    """As close_file, of all sinks that write the path; how many."""
+    """Closes all sinks that write the path, as `close_file` does, and tells how many."""
     found = [sink for one in _by_path.pop(os.path.realpath(path), []) if (sink := one()) is not None]
     for sink in found:
         close_file(sink)

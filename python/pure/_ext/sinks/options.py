@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 class Options:
-    """Of one sink."""
+    """The options of one sink, read one by one."""
 
     def __init__(self, given: Sequence[tuple[str, str]]):
         self._given = list(given)

@@ -25,7 +25,7 @@ class PrintSink(Sink):
         self._update = update
 
     def deliver(self, record: Record) -> None:
-        """To be written at the end of the batch."""
+        """Takes a record, to be written at the end of the batch."""
         line = self._named(record) if self._format is None else self._format.text(record, self._colours)
         (self._output.replace if self._update else self._output.add)(line)
 

@@ -31,7 +31,7 @@ class LeafStatistics:
 
     @property
     def relative_error(self) -> float:
-        """Of quantiles."""
+        """The relative error of quantiles."""
         return 0.0
 
     def quantile(self, q: float) -> float:

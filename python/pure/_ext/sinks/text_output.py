@@ -25,7 +25,7 @@ def is_capable_terminal(fd: int) -> bool:
 
 
 class TextOutput:
-    """Of one descriptor, shared by all sinks that write to it."""
+    """The output to one descriptor, shared by all sinks that write to it."""
 
     def __init__(self, fd: int):
         self.fd = fd
@@ -44,7 +44,7 @@ class TextOutput:
                 self._write()
 
     def replace(self, line: str) -> None:
-        """In the place of the line before."""
+        """Writes the line in the place of the one before."""
         with self._lock:
             self._replacing = line
 

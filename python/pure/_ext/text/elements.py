@@ -53,7 +53,7 @@ def _complex(value: Any, json: bool) -> str:
 
 
 def element_writer(array: np.ndarray, json: bool) -> Writer:
-    """Of one element of an array like this. Failure for dtypes that XLA does not have."""
+    """What writes one element of an array like this. Failure for dtypes that XLA does not have."""
     kind = kind_of(array.dtype)
     if kind == "b":
         return lambda value: (("true", "false") if json else ("True", "False"))[not value]

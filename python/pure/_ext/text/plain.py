@@ -24,7 +24,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def plain(array: np.ndarray) -> str:
-    """As `str` of the array, where NumPy lays it out; else with the fewest digits. The same with every NumPy."""
+    """The array as `str` writes it, where NumPy lays it out, else with the fewest digits; the same with every NumPy."""
     kind = kind_of(array.dtype)
     if array.ndim == 0 and kind in ("f", "c") and bits_of(array.dtype) > 8:
         return _scalar(array[()], kind)
@@ -34,7 +34,7 @@ def plain(array: np.ndarray) -> str:
 
 
 def _scalar(value: Any, kind: str) -> str:
-    """As Python writes a number, with the digits of its own type."""
+    """The number as Python writes it, with the digits of its own type."""
     if kind == "f":
         return _real(value, "0")
     imaginary = _real(value.imag, "-")

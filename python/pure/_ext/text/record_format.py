@@ -36,7 +36,7 @@ def _local_time(seconds: float, spec: str) -> str:
 
 
 class RecordFormat:
-    """Of one sink or check."""
+    """The format string of one sink or check."""
 
     def __init__(self, text: str):
         """Failure for a malformed format."""

@@ -45,7 +45,7 @@ class ValueLayout:
         return "".join(out)
 
     def _width(self, begin: int, leaves: Sequence[str]) -> int:
-        """Of the group that opens there, on one line."""
+        """The width on one line of the group that opens there."""
         width = depth = 0
         for kind, text, number in self._pieces[begin:]:
             depth += (kind == OPEN) - (kind == CLOSE)

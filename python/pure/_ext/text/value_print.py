@@ -106,7 +106,7 @@ def parse(payload: str) -> Parsed:
 
 
 def parse_value_print(payload: str) -> Parsed:
-    """As `parse`, for the package."""
+    """What `parse` reads, for the package."""
     try:
         return parse(payload)
     except Failure as failure:
