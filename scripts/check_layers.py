@@ -156,6 +156,10 @@ def check_head(path: Path, lines: list[str]) -> Iterator[str]:
         yield f"{path}:1: no SPDX line"
     if path.suffix == ".h" and "#pragma once" not in lines:
         yield f"{path}:1: no #pragma once"
+    elif path.suffix == ".h" and not any(
+        line.startswith("// ") and "SPDX" not in line for line in lines[: lines.index("#pragma once")]
+    ):
+        yield f"{path}:2: does not say what it is"
 
 
 # Headers of older standard libraries include <cstdint> by the way; GCC 13 and later do not.

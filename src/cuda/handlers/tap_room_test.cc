@@ -35,8 +35,8 @@ class CudaTapRoomTest : public CudaTapTest {
     return frame;
   }
 
-  /// Two large records are under way in the ring of the native lane, until release(). Nothing can be put on the device
-  /// until then.
+  /// Two large records are under way in the ring of the native worker, until release(). Nothing can be put on the
+  /// device until then.
   void FillRing() {
     filler_ = Bind("test.filler");
     FrameBuilder frame = LargeFrame("test.filler", OverflowPolicy::kBlock);

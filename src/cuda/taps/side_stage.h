@@ -12,11 +12,11 @@
 
 namespace callout::internal {
 
-/// Memory of a device for records of a lane. Immutable but for `space`, which is for one thread at a time.
+/// Memory of a device for records to a worker. Immutable but for `space`, which is for one thread at a time.
 struct SideStage {
   /// From as many bytes on, a record goes by here.
   static constexpr uint64_t kFrom = uint64_t{1} << 20;
-  /// A lane takes no more of the device's memory.
+  /// The records to a worker take no more of the device's memory.
   static constexpr uint64_t kMost = uint64_t{256} << 20;
 
   SideStage(cuda::DeviceMemory of_device, uint64_t bytes) : memory(std::move(of_device)), space(bytes) {}
@@ -31,7 +31,7 @@ struct SideStage {
   RingSpace space;
 };
 
-/// The stream that brings records out, one for all lanes of a device, and the device's queue of it. Thread-safe.
+/// The stream that brings records out, one for both workers of a device, and the device's queue of it. Thread-safe.
 class SideStream {
  public:
   static Result<std::unique_ptr<SideStream>> New(const cuda::Device& device);

@@ -25,7 +25,7 @@ NOTHING, NOTICE, RECORD = range(3)
 class Callback:
     """A callback, kept alive by this object."""
 
-    lane = "python"
+    worker = "python"
     inspects = False  # whether `inspect` looks at records before they are sent
     log_source = log.CORE
     refusal = ""  # of calls for a result
@@ -47,13 +47,13 @@ class Callback:
 
     @property
     def id(self) -> int:
-        """Of no other callback, ever."""
+        """A number that no other callback ever has."""
         return self._id
 
     @property
     def is_native(self) -> bool:
         """Whether Python functions do not wait for it, nor it for them: it has another queue."""
-        return self.lane == "native"
+        return self.worker == "native"
 
     def call(self, arrays: Sequence[np.ndarray], specs: Specs, ordinal: int) -> list[np.ndarray]:
         """The results of these shapes and dtypes."""
@@ -61,7 +61,7 @@ class Callback:
         fail(FAILED_PRECONDITION, self.refusal or f"'{self.label}' takes taps; it cannot be called for a result")
 
     def deliver(self, record: Record) -> None:
-        """Takes a tap's record, on the lane's thread."""
+        """Takes a tap's record, on the worker's thread."""
         raise NotImplementedError
 
     def flush(self) -> None:

@@ -30,7 +30,7 @@ def next_chunk(steps: int, elapsed_ns: int, interval_ns: int) -> int:
 class ProgressClock(Callback):
     """Takes u32[8], the state, and u32, the interval in microseconds; returns the state."""
 
-    lane = "native"
+    worker = "native"
 
     def call(self, arrays: Sequence[np.ndarray], specs: Specs, ordinal: int) -> list[np.ndarray]:
         """The state: time, execution, run, device, steps of the next chunk; numbers of 64 bits in two halves."""

@@ -19,8 +19,8 @@ GIVE_UP, WAIT, EXCEED = range(3)  # what happens when it is full
 class BoundedQueue:
     """Its lock is its thread's: one `with` covers a record's place and waking the thread."""
 
-    def __init__(self, lane: str, ordinal: int, capacity: int, lock: Any):
-        self.lane = lane
+    def __init__(self, worker: str, ordinal: int, capacity: int, lock: Any):
+        self.worker = worker
         self.ordinal = ordinal
         self.capacity = capacity
         self.records: deque[tuple[Callback, Record, int]] = deque()
@@ -79,9 +79,9 @@ class BoundedQueue:
         return self.waiting
 
     def statistics(self) -> dict[str, Any]:
-        """As `stats()` has them."""
+        """The queue's counters, as `stats()` has them."""
         return {
-            "lane": self.lane,
+            "lane": self.worker,
             "device": self.ordinal,
             "pending_bytes": self._pending,
             "high_water_bytes": self.high_water,
@@ -96,7 +96,5 @@ class BoundedQueue:
         return self.taken - self.delivered
 
     def describe(self) -> str:
-        """For reports."""
-        return (
-            f"{self.lane} device {self.ordinal}: {self.outstanding()} records, {self._pending} of {self.capacity} bytes"
-        )
+        """Says for reports what the queue holds."""
+        return f"{self.worker} device {self.ordinal}: {self.outstanding()} records, {self._pending} of {self.capacity} bytes"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The asynchronous way out: queues by lane and device, the threads that drain them, the barrier, and the end."""
+"""The asynchronous way out: queues by worker and device, the threads that drain them, the barrier, and the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .delivery_thread import DeliveryThread, on_delivery_thread
 if TYPE_CHECKING:
     from ..calls.callback import Callback
 
-_LANES = ("python", "native")
+_WORKERS = ("python", "native")
 _GRACE_S = 0.1
 _SLICE_S = 0.05
 
@@ -33,7 +33,7 @@ class Channel:
 
 
 class Delivery:
-    """Of this process."""
+    """The queues of this process and their threads."""
 
     def __init__(self) -> None:
         self.queue_bytes = 256_000_000
@@ -41,7 +41,7 @@ class Delivery:
         self.refused = 0  # records that came after the queues were closed
         self._python_threads = 1
         self._lock = fork_lock()
-        self._threads: dict[str, list[DeliveryThread]] = {lane: [] for lane in _LANES}
+        self._threads: dict[str, list[DeliveryThread]] = {worker: [] for worker in _WORKERS}
         self._channels: dict[tuple[str, int], Channel] = {}
 
     def configure(self, queue_bytes: int, python_threads: int) -> None:
@@ -54,24 +54,26 @@ class Delivery:
             with channel.thread.lock:
                 channel.queue.set_capacity(queue_bytes)
 
-    def channel(self, lane: str, ordinal: int) -> Channel:
-        """Of a lane and a device, made when it is first needed."""
-        found = self._channels.get((lane, ordinal))
+    def channel(self, worker: str, ordinal: int) -> Channel:
+        """The channel to a worker from a device, made when it is first needed."""
+        found = self._channels.get((worker, ordinal))
         if found is not None:
             return found
         with self._lock:
-            found = self._channels.get((lane, ordinal))
+            found = self._channels.get((worker, ordinal))
             if found is None:
-                threads = self._threads[lane]
-                index = max(ordinal, 0) % (self._python_threads if lane == "python" else 1)
+                threads = self._threads[worker]
+                index = max(ordinal, 0) % (self._python_threads if worker == "python" else 1)
                 while len(threads) <= index:
-                    threads.append(DeliveryThread(f"callout-{lane}{len(threads)}"[:15]))
-                queue = threads[index].add_queue(lane, ordinal, self.queue_bytes)
-                found = self._channels[(lane, ordinal)] = Channel(queue, threads[index])
+                    threads.append(DeliveryThread(f"callout-{worker}{len(threads)}"[:15]))
+                queue = threads[index].add_queue(worker, ordinal, self.queue_bytes)
+                found = self._channels[(worker, ordinal)] = Channel(queue, threads[index])
         return found
 
     def _all(self) -> list[Channel]:
-        return [self._channels[key] for key in sorted(self._channels.copy(), key=lambda k: (_LANES.index(k[0]), k[1]))]
+        return [
+            self._channels[key] for key in sorted(self._channels.copy(), key=lambda k: (_WORKERS.index(k[0]), k[1]))
+        ]
 
     def drain(self, seconds: float) -> list[str]:
         """What is outstanding after `seconds` (< 0: wait for ever). After shutdown and in a forked child: nothing."""
@@ -83,15 +85,17 @@ class Delivery:
         for channel, number in goals:
             if not channel.thread.wait_for(channel.queue, number, deadline):
                 queue = channel.queue
-                outstanding.append(f"{queue.outstanding()} records of the {queue.lane} queue of device {queue.ordinal}")
+                outstanding.append(
+                    f"{queue.outstanding()} records of the {queue.worker} queue of device {queue.ordinal}"
+                )
         return outstanding
 
     def drain_device(self, caller: Callback, ordinal: int) -> None:
         """Waits for everything that was pushed for the device before the call."""
         if on_delivery_thread() or forks.is_forked_child():
             return
-        for lane in _LANES:
-            channel = self._channels.get((lane, ordinal))
+        for worker in _WORKERS:
+            channel = self._channels.get((worker, ordinal))
             if channel is None:
                 continue
             number = channel.queue.taken
@@ -124,7 +128,7 @@ class Delivery:
         return [thread for threads in self._threads.values() for thread in threads]
 
     def queue_statistics(self) -> list[dict[str, Any]]:
-        """Of each queue."""
+        """The counters of each queue."""
         return [channel.queue.statistics() for channel in self._all()]
 
     def describe_queues(self) -> str:

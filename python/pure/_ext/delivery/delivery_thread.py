@@ -34,7 +34,7 @@ def on_delivery_thread() -> bool:
 
 
 class DeliveryThread:
-    """Of one lane; several devices may share it."""
+    """A thread of one worker; several devices may share it."""
 
     def __init__(self, name: str):
         self.name = name
@@ -47,9 +47,9 @@ class DeliveryThread:
         self._ends = False  # when there is no work, or at once if it is stopped
         self._is_stopped = False
 
-    def add_queue(self, lane: str, ordinal: int, capacity: int) -> BoundedQueue:
+    def add_queue(self, worker: str, ordinal: int, capacity: int) -> BoundedQueue:
         """A queue that it drains from now on."""
-        queue = BoundedQueue(lane, ordinal, capacity, self.lock)
+        queue = BoundedQueue(worker, ordinal, capacity, self.lock)
         with self.lock:
             self._queues = [*self._queues, queue]
         return queue

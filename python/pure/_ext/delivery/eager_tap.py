@@ -58,7 +58,7 @@ class EagerTap:
     def __init__(self, like: Callback, attributes: Mapping[str, Any]):
         """`attributes`: those of callout.v1.tap, encoded."""
         self._site = _Site(attributes, like.label)
-        self._lane = like.lane
+        self._worker = like.worker
         self._inspects = like.inspects
         self._counters = like.counters
 
@@ -124,7 +124,7 @@ class EagerTap:
         owned = [np.array(array, order="C") for array in arrays]
         values, offsets = self._split(owned)
         record = Record(site.info, values, offsets, ordinal, 0, step if site.info.has_step else None, 0)
-        channel = delivery.channel(self._lane, ordinal)
+        channel = delivery.channel(self._worker, ordinal)
         queue, thread = channel.queue, channel.thread
         with thread.lock:
             outcome = queue.reserve(charged, GIVE_UP)

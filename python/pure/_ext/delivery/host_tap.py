@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class HostTap:
-    """Of a tap in one program.
+    """What is kept of a tap in one program.
 
     The last operand is the number of the device among the program's if `ordinals` has several; the one before it the step,
     if the site has one. `threaded`: the first is a token, and the result.

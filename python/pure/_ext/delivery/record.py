@@ -26,7 +26,7 @@ class SiteInfo:
 
 
 class Record:
-    """As it lies in a queue. `offsets`: for all dimensions of all arrays in turn; empty: it is the whole."""
+    """A record as it lies in a queue. `offsets`: for all dimensions of all arrays in turn; empty: it is the whole."""
 
     __slots__ = ("arrays", "info", "offsets", "ordinal", "run", "sequence", "step", "time", "unsent")
 

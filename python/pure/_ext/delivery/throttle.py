@@ -10,7 +10,7 @@ from collections import defaultdict
 
 
 class Throttle:
-    """Of each device, lets the 1st, (every+1)th, ... record through, or those whose step it divides.
+    """Lets each device's 1st, (every+1)th, ... record through, or those whose step `every` divides.
 
     Of these each one with the probability `sample`, and none closer than `min_interval_ns` after the last one.
     """

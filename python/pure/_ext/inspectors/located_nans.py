@@ -37,7 +37,7 @@ class _Finding:
 class LocatedNans(Callback):
     """Reports, or fails the program, where a result is bad and no input is."""
 
-    lane = "native"
+    worker = "native"
     inspects = True
     refusal = "locate_nans looks at taps; it cannot be called for a result"
 
@@ -210,5 +210,5 @@ def _joined(numbers: list[int]) -> str:
 
 
 def make_located_nans(label: str, payload: str) -> Callback:
-    """Of what a program says."""
+    """Makes what looks at a line of what a program says."""
     return LocatedNans(label, parse_located_nans(payload))

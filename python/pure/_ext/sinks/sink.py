@@ -13,7 +13,7 @@ from ..failures import INVALID_ARGUMENT, Failure, as_error, code_of, text_of
 class Sink(Callback):
     """The target of taps; a program cannot wait for it."""
 
-    lane = "native"
+    worker = "native"
     refusal = "a sink takes taps; it cannot be called for a result"
 
 
@@ -67,7 +67,7 @@ class TeeSink(Sink):
 
 
 def make_tee_sink(label: str, receivers: Sequence[Callback]) -> Callback:
-    """Of sinks."""
+    """Makes a sink that hands what it gets to these sinks."""
     if not receivers:
         raise as_error(INVALID_ARGUMENT, f"callout: the tee '{label}' has no receivers")
     for receiver in receivers:
