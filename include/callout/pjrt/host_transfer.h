@@ -50,7 +50,7 @@ struct CALLOUT_EXPORT HostTransferCallback final : LoadedHostCallbackMakeArgs {
   /// dims that no array has.
   Result<LoadedHostCallback> Make() const override;
 
-  std::string name;  ///< For errors and statistics; it can also be asked for by this name. Empty: transfers.Name().
+  std::string name;  ///< For errors and counters; it can also be asked for by this name. Empty: transfers.Name().
   HostTransfers transfers;                      ///< Its channels.
   std::function<Status(const Call&)> function;  ///< What is called.
 };

@@ -69,7 +69,7 @@ def options(
             CUDA the callback gets Buffers of `callout.buffer_callback`, of which other libraries make arrays by DLPack or
             the CUDA array interface, and may return arrays on the device. For calls that are not ordered; taps send copies.
         device_index: the device whose callback runs when the operands are sharded over several.
-        name: what errors, statistics and logs call it; the function's qualified name if None.
+        name: what errors, counters and logs call it; the function's qualified name if None.
 
     Returns:
         A callable with the settings, which every function of Callout that takes a callback understands.

@@ -47,7 +47,7 @@ class Null(NativeSink):
     """Takes and forgets.
 
     Args:
-        name: what errors and statistics call it.
+        name: what errors and counters call it.
 
     Example:
         >>> sink = callout.sinks.Null()
@@ -90,7 +90,7 @@ class Print(NativeSink):
                 Python's specifications, arrays take them for their elements, {time} takes those of strftime.
             update: on a terminal, write each record over the one before. Elsewhere it is a line a record.
             color: "auto" is for terminals, if a format or `update` is given and neither NO_COLOR nor TERM=dumb is set.
-            name: what statistics call it, and the name of taps without one.
+            name: what counters call it, and the name of taps without one.
             fd: a file descriptor that stays open while the sink is used; -1 for standard output.
 
         Raises:

@@ -49,7 +49,7 @@ class FileSink(NativeSink):
     replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook that is
         run again. Taps of programs that were traced with that sink fail from then on.
     fsync: "never" (the default), after each "batch", or at most every so many seconds.
-    name: what statistics call it.
+    name: what counters call it.
     rotate_bytes: a file that would become larger is renamed to PATH.1, and PATH.1 to PATH.2 and so on. Each has the header
         or the schema.
     keep: how many renamed files stay; all by default.

@@ -27,7 +27,7 @@ class Statistics(NativeSink):
     `callout.barrier_wait()` before to have everything that was sent until then. Thread-safe.
 
     Args:
-        name: what errors and statistics call it.
+        name: what errors and counters call it.
 
     Raises:
         KeyError: (from `[]`) nothing was counted under that name.

@@ -17,7 +17,7 @@ class Tee:
 
     Args:
         *sinks: sinks, Python functions, names of registered callbacks, other tees.
-        name: what errors and statistics call it.
+        name: what errors and counters call it.
 
     Example:
         >>> counts, seen = callout.sinks.Statistics(), []

@@ -45,7 +45,7 @@ class TensorBoard(FileSink):
                 the first one counts. An image is [height, width] or [height, width, 1, 3 or 4], or several of them,
                 of uint8, bool or floats from 0 to 1. A text is UTF-8 in a uint8 array; zeros at its end are left out.
             fsync: "never", after each "batch", or at most every so many seconds.
-            name: what statistics call it.
+            name: what counters call it.
 
         Raises:
             RegistrationError: the folder or the file cannot be made.
