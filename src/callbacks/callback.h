@@ -37,6 +37,13 @@ struct CallbackStats {
   std::atomic<bool> tap_error_logged{false};
   std::atomic<bool> takes_long{false};     ///< The last call that was timed did.
   std::atomic<uint64_t> profile_label{0};  ///< Cache of ProfileLabel, see profile/recorder.h.
+
+  /// Begins all counts anew, and tells of a tap's first error again.
+  void Reset() {
+    for (auto* count : {&calls, &bytes, &host_ticks, &drops, &skips, &errors})
+      count->store(0, std::memory_order_relaxed);
+    tap_error_logged.store(false, std::memory_order_relaxed);
+  }
 };
 
 /// What a tap's place in the program tells the receiver of its records.

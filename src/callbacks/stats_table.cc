@@ -21,12 +21,7 @@ std::shared_ptr<CallbackStats> StatsFor(const std::string& label) { return Stats
 std::vector<std::pair<std::string, std::shared_ptr<CallbackStats>>> AllStats() { return StatsByLabel().All(); }
 
 void ResetStats() {
-  StatsByLabel().Reset(std::nullopt, [](CallbackStats& stats) {
-    for (auto* counter : {&stats.calls, &stats.bytes, &stats.host_ticks, &stats.drops, &stats.skips, &stats.errors}) {
-      counter->store(0, std::memory_order_relaxed);
-    }
-    stats.tap_error_logged.store(false, std::memory_order_relaxed);
-  });
+  StatsByLabel().Reset(std::nullopt, [](CallbackStats& stats) { stats.Reset(); });
 }
 
 }  // namespace callout::internal

@@ -98,7 +98,7 @@ def make_site(
     *,
     names: tuple[str, ...],
     name: str | None = None,
-    on_full: Literal["block", "drop_newest", "fail"] = "block",
+    on_full: str = "block",
     every: int = 1,
     min_interval: float | None = None,
     sample: float | None = None,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..name_table import NameTable
 from ..process.forks import fork_lock
+from ..tables import callback_metrics
 
 _lock = fork_lock()
 
@@ -14,7 +15,7 @@ _lock = fork_lock()
 class Counters:
     """Any thread adds, any thread reads."""
 
-    __slots__ = ("bytes", "calls", "drops", "errors", "seconds", "skips", "tap_error_logged")
+    __slots__ = ("bytes", "calls", "drops", "errors", "host_seconds", "skips", "tap_error_logged")
 
     def __init__(self) -> None:
         self.clear()
@@ -22,7 +23,7 @@ class Counters:
     def clear(self) -> None:
         """Begins anew."""
         self.calls = self.bytes = self.drops = self.skips = self.errors = 0
-        self.seconds = 0.0
+        self.host_seconds = 0.0
         self.tap_error_logged = False
 
     def ran(self, bytes_: int, seconds: float, failed: bool) -> None:
@@ -30,7 +31,7 @@ class Counters:
         with _lock:
             self.calls += 1
             self.bytes += bytes_
-            self.seconds += seconds
+            self.host_seconds += seconds
             self.errors += failed
 
     def add(self, name: str) -> None:
@@ -55,17 +56,8 @@ def counters_for(label: str, holder: object) -> Counters:
 
 def callback_statistics() -> dict[str, dict[str, Any]]:
     """The counters of callbacks, by label."""
-    return {
-        label: {
-            "calls": one.calls,
-            "bytes": one.bytes,
-            "host_seconds": one.seconds,
-            "drops": one.drops,
-            "skips": one.skips,
-            "errors": one.errors,
-        }
-        for label, one in _by_label.all()
-    }
+    keys = [key for key, *_ in callback_metrics()]
+    return {label: {key: getattr(one, key) for key in keys} for label, one in _by_label.all()}
 
 
 def reset() -> None:
