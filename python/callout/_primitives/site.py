@@ -99,7 +99,6 @@ def make_site(
     names: tuple[str, ...],
     name: str | None = None,
     on_full: str = "block",
-    every: int = 1,
     min_interval: float | None = None,
     sample: float | None = None,
     only_process: int | None = None,
@@ -109,17 +108,22 @@ def make_site(
     device_index: int = 0,
     has_step: bool = False,
     can_fail: bool = False,
+    **numbers: int,
 ) -> Site:
-    """The site of a tap of leaves with these names. ValueError names the argument, what it may be and what it is."""
+    """The site of a tap of leaves with these names. ValueError names the argument, what it may be and what it is.
+
+    `numbers`: options that are attributes of the target as they are.
+    """
     if name is not None and not isinstance(name, str):
         raise TypeError(f"callout.tap: name must be a str, got {name!r}")
-    policies = target_attributes.tables()[TARGET]["on_full"].choices
+    rows = target_attributes.tables()[TARGET]
+    policies = rows["on_full"].choices
     if on_full not in policies:
         raise ValueError(f"callout.tap: on_full must be one of {list(policies)}, got {on_full!r}")
     if sharding not in ("gather", "local"):
         raise ValueError(f'callout.tap: sharding must be "gather" or "local", got {sharding!r}')
-    told = {
-        "every": _index("every", every, 1),
+    told: dict[str, str | int] = {
+        **{option: _index(option, value, rows[option].least) for option, value in numbers.items()},
         "min_interval_ns": _interval_ns(min_interval),
         "on_full": on_full,
         "sample_ppb": _sample_ppb(sample),
