@@ -29,10 +29,10 @@ std::string Listed(const std::vector<pjrt::ArrayType>& types);
 /// Zeros. `type` is one of an array that there is.
 Array MakeArray(pjrt::ArrayType type);
 
-/// As NumPy prints it.
+/// The array as NumPy prints it.
 std::string ToText(const Array& array);
 
-/// As JSON: a number, or nested lists.
+/// The array as JSON: a number, or nested lists.
 void AppendJson(const Array& array, std::string& text);
 
 }  // namespace callout::tools

@@ -26,7 +26,7 @@ Handle* NewHandle(Parts&&... parts) {
 Result<std::vector<pjrt::LoadedHostCallback>> ReadCallbacks(const char* function, callout_callback* const* callbacks,
                                                             size_t count);
 
-/// By name. InvalidArgument for what is no option.
+/// Reads options by their names. InvalidArgument for what is no option.
 Result<pjrt::Values> ReadValues(const char* function, const callout_option* options, size_t count);
 
 /// OutOfRange if there is none. Borrowed: valid as long as the client.

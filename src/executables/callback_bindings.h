@@ -10,7 +10,7 @@
 
 namespace callout::internal {
 
-/// By name, by place ("#0"), and by channels. InvalidArgument for two of one name.
+/// Binds by name, by place ("#0"), and by channels. InvalidArgument for two of one name.
 Result<Bindings> MakeBindings(std::span<const pjrt::LoadedHostCallback> callbacks);
 
 }  // namespace callout::internal

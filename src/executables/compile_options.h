@@ -14,7 +14,7 @@ namespace callout::internal {
 /// InvalidArgument for numbers of devices that make XLA end the process, and for a device assignment of another size.
 Result<std::string> SerializeCompileOptions(pjrt::CompileOptions options, int partitions = 1);
 
-/// For a program that one device runs, whichever it is told to when it runs.
+/// The message for a program that one device runs, whichever it is told to when it runs.
 std::string SerializePortableOptions();
 
 }  // namespace callout::internal

@@ -42,7 +42,7 @@ XLA_FFI_Error* callout_v1_cuda_tap_execute(XLA_FFI_CallFrame* frame) noexcept;
 /// Fails if the first is not 0.
 /// Attributes of callout.v1.check: `callback`.
 XLA_FFI_Error* callout_v1_check_execute(XLA_FFI_CallFrame* frame) noexcept;
-/// On CUDA. Not to be captured.
+/// The same on CUDA. Not to be captured.
 XLA_FFI_Error* callout_v1_cuda_check_instantiate(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_cuda_check_initialize(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_cuda_check_execute(XLA_FFI_CallFrame* frame) noexcept;

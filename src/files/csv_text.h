@@ -15,7 +15,7 @@ namespace callout::internal {
 /// Quoted where it has to be; line feeds become the two characters "\n".
 CALLOUT_EXPORT void AppendCsvCell(std::string_view text, std::string& out);
 
-/// With its line feed.
+/// A line with its line feed.
 std::string CsvLine(const std::vector<std::string>& cells);
 
 /// Nothing if quotes are where none may be. `line` is without its line feed; a carriage return at its end is dropped.

@@ -47,7 +47,7 @@ class FileOutput {
   FileOutput(const FileOutput&) = delete;
   FileOutput& operator=(const FileOutput&) = delete;
 
-  /// As it was given.
+  /// The path as it was given.
   const std::string& path() const { return path_; }
   /// Whether the file has no record, and no header either.
   bool empty() const;

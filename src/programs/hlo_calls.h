@@ -13,7 +13,8 @@
 
 namespace callout::internal {
 
-/// In the order of the module's computations. `module`: an HloModuleProto. Internal for bytes that are no such message.
+/// The calls in the order of the module's computations. `module`: an HloModuleProto. Internal for bytes that are no
+/// such message.
 Result<std::vector<pjrt::CallbackUse>> ParseHloCalls(std::string_view module);
 
 /// As ParseHloCalls, of the custom calls that are not Callout's: only their targets, operands and results.

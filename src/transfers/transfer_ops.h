@@ -41,7 +41,7 @@ struct TransferOp {
   bool is_host;  ///< From or to the host, not another device.
 };
 
-/// In the order of the text. InvalidArgument with the line for one that is not in the generic form.
+/// The operations in the order of the text. InvalidArgument with the line for one that is not in the generic form.
 Result<std::vector<TransferOp>> FindTransferOps(const MlirText& text);
 
 /// "stablehlo.send on channel 3 (line 12)", for errors.

@@ -63,7 +63,7 @@ class WatchEntry {
 /// Thread-safe.
 CALLOUT_EXPORT std::shared_ptr<WatchEntry> WatchEntryFor(const std::string& name);
 
-/// By name. Thread-safe.
+/// What was seen, by name. Thread-safe.
 CALLOUT_EXPORT std::vector<std::pair<std::string, WatchCounts>> AllWatches();
 
 /// Forgets what was seen, under all names or this one. Thread-safe.

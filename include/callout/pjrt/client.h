@@ -74,9 +74,9 @@ class CALLOUT_EXPORT Client {
   /// Errors: Unimplemented if the plugin has none.
   Result<Topology> ReadTopology() const;
 
-  /// With which it was made. Borrowed: valid as long as the client.
+  /// The plugin with which it was made. Borrowed: valid as long as the client.
   const Plugin& plugin() const { return *plugin_; }
-  /// With which it was made.
+  /// The options with which it was made.
   const ClientOptions& options() const { return options_; }
   /// For this library's own classes.
   PJRT_Client* handle() const { return handle_; }

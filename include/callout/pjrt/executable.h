@@ -100,8 +100,8 @@ class CALLOUT_EXPORT LoadedExecutable {
   /// ClientOptions::concurrent_runs.
   Result<Execution> Execute(std::span<const std::vector<const Buffer*>> arguments,
                             const ExecuteOptions& options = {}) const;
-  /// On one device, waited for. DeadlineExceeded after ExecuteOptions::timeout, which a program that XLA:CPU runs on
-  /// the thread that asks for it (see docs/host.md) may exceed.
+  /// Executes on one device, and waits. DeadlineExceeded after ExecuteOptions::timeout, which a program that XLA:CPU
+  /// runs on the thread that asks for it (see docs/host.md) may exceed.
   Result<std::vector<Buffer>> Run(const std::vector<const Buffer*>& arguments,
                                   const ExecuteOptions& options = {}) const;
 
@@ -134,7 +134,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   const std::string& name() const { return name_; }
   /// The number of devices of this process on which it runs.
   size_t num_devices() const { return num_devices_; }
-  /// On each device.
+  /// The number of outputs on each device.
   size_t num_outputs() const { return num_outputs_; }
   /// The names under which the program asked for callbacks when it was compiled, each once.
   const std::vector<std::string>& callback_names() const { return callback_names_; }

@@ -36,7 +36,7 @@ class CALLOUT_EXPORT LoadedHostCallback {
         serialized_(std::move(serialized)),
         transfers_(std::move(transfers)) {}
 
-  /// By which programs ask for it.
+  /// The name by which programs ask for it.
   const std::string& name() const { return name_; }
   /// The channels through which programs reach it, in ascending order; null if it is called by its name only. See
   /// callout/pjrt/host_transfer.h.

@@ -31,7 +31,7 @@ struct TapDrainer {
 
 class TapDevice {
  public:
-  /// What `ring_bytes` of pinned memory a worker takes, when its first record comes. `drainer` outlives this.
+  /// `ring_bytes`: the pinned memory that a worker gets when its first record comes. `drainer` outlives this.
   static Result<std::shared_ptr<TapDevice>> New(Delivery& delivery, TapDrainer& drainer, int ordinal,
                                                 uint64_t ring_bytes);
   TapDevice(Delivery& delivery, TapDrainer& drainer, std::shared_ptr<cuda::PinnedPool> pool, uint64_t ring_bytes)
