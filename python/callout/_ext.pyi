@@ -258,7 +258,9 @@ def check_print_format(format: str, leaves: Sequence[str], dtypes: Sequence[str]
 def make_tee_sink(label: str, receivers: Sequence[Callback]) -> Callback: ...
 
 def close_files_at(path: str) -> int:
-    """Closes all sinks that write the path, as `close_file` does, and tells how many."""
+    """
+    Closes all sinks that write the path, as `close_file` does, and tells how many.
+    """
 
 def close_file(sink: Callback) -> None:
     """Writes what it has got and lets go of the file."""
