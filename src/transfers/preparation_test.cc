@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mismatch{"tensor<i32>, !", "tensor<i64>, !",
                  "stablehlo.send on channel 2 (line 5) of the callback 'adds': expected s32[], got s64[]"},
         Mismatch{"(tensor<2xf32>, !", "(tensor<2x1xf32>, !", "expected f32[2], got f32[2,1]"},
-        Mismatch{"(tensor<2xf32>, !", "(tensor<?xf32>, !", "expected f32[2], got tensor<?xf32>"},
+        Mismatch{"(tensor<2xf32>, !", "(tensor<?xf32>, !", "expected f32[2], got f32[?]"},
         Mismatch{"(tensor<2xf32>, !", "(tensor<2xf32>, tensor<2xf32>, !", "is not in MLIR's generic form"}));
 
 class HostTransfersMalformedTest : public ::testing::TestWithParam<Mismatch> {};
