@@ -334,7 +334,7 @@ def test_exports_that_cannot_run_say_why(tmp_path):
         (other, "was exported for 'cuda', and the plugin is for 'cpu'"),
     ):
         path.write_bytes(exported.serialize())
-        done = command.run_command("info", path, "--plugin", command.c_api.plugin_path())
+        done = command.run_command("run", path, "--plugin", command.c_api.plugin_path())
         assert done.code == 2
         assert reason in done.err
 
