@@ -133,8 +133,15 @@ class Messages(logging.Handler):
 
 
 # Results of calls in a shard_map vary, and so what JAX refuses; those of its own calls do not, and are taken.
-# A loop over a Ref under jax.vmap(in_axes=1): JAX 0.10 refuses it where the loop is not dead, without callbacks, too.
-JAX_REFUSES = ("manual axis types", "varying manual axes", "{V:", "Triggering __jax_array__() during abstractification")
+# A loop over a Ref under jax.vmap(in_axes=1): JAX 0.10 refuses it where the loop is not dead, without callbacks, too; and
+# under two vmaps where jax.custom_batching.sequential_vmap is in it.
+JAX_REFUSES = (
+    "Invalid shape for `swap`",
+    "manual axis types",
+    "varying manual axes",
+    "{V:",
+    "Triggering __jax_array__() during abstractification",
+)
 
 
 def _refused(program: Program, error: Exception) -> None:
