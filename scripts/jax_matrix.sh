@@ -22,8 +22,8 @@ prepare() { # PYTHON VENV JAX WHEEL
   if [[ $(cat "$2/made-of" 2> /dev/null) != "$wanted" ]]; then
     "$1" -m venv --clear "$2"
     local packages=(numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba autograd ipywidgets matplotlib pandas pillow
-      cloudpickle prometheus_client pyarrow tensorboard tensorstore zarr h5py blackjax numpyro orbax-checkpoint equinox
-      flax)
+      cloudpickle prometheus_client pyarrow polars duckdb tensorboard tensorstore zarr h5py blackjax numpyro orbax-checkpoint
+      equinox flax)
     packages+=(-c build/matrix/constraints.txt)
     [[ $2 != *t-jax* ]] || packages=(--only-binary :all: -r requirements/free-threaded.txt)
     "$2/bin/python" -m pip install --quiet --disable-pip-version-check "jax==$3" "jaxlib==$3" "${packages[@]}"

@@ -6,10 +6,12 @@ import sys
 from types import SimpleNamespace
 
 import callout
+import duckdb
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+import polars
 import pyarrow as pa
 import pytest
 import tensorstore
@@ -75,6 +77,31 @@ def test_arrow_has_every_type(tmp_path):
     assert table["n"].to_pylist() == [i % 256 for i in range(300)]
     assert table["none"].type.shape == [0, 3]
     assert len(table.to_pandas()) == 300
+
+
+def test_data_frames_and_databases_read_arrow(tmp_path):
+    path = tmp_path / "log.arrows"
+    sink = callout.sinks.Arrow(path)
+
+    @jax.jit
+    def run(w):
+        for i in range(3):
+            callout.tap(sink, {"loss": jnp.sum(w) + i, "w": w}, name="train", step=i)
+        return w
+
+    run(jnp.arange(6.0).reshape(2, 3))
+    callout.barrier_wait()
+    rows = read(path)
+    frame = polars.read_ipc_stream(path)
+    found = duckdb.sql("select name, step, loss, w from rows where step > 0 order by step").fetchall()
+    assert sorted(frame["step"]) == [0, 1, 2]
+    assert dict(zip(frame["step"], frame["loss"], strict=True)) == {0: 15, 1: 16, 2: 17}
+    assert frame["w"].ext.storage().to_list() == [[0, 1, 2, 3, 4, 5]] * 3
+    assert [(name, step, loss, list(w)) for name, step, loss, w in found] == [
+        ("train", 1, 16, [0, 1, 2, 3, 4, 5]),
+        ("train", 2, 17, [0, 1, 2, 3, 4, 5]),
+    ]
+    assert list(rows.to_pandas()["name"]) == ["train"] * 3
 
 
 def test_arrow_goes_on_with_a_file(tmp_path):
