@@ -92,9 +92,6 @@ class Inspector {
   /// What is to be delivered: nothing, a record without its arrays, or all of it. An error fails the program. Borrowed:
   /// `record` is valid until it returns, and nothing of it may be kept.
   virtual Result<Send> Inspect(const Record& record) = 0;
-  /// True if Inspect would say kNothing of these buffers, whatever their run, device and step are: it is asked first,
-  /// since to ask a runtime for those costs more than to look. False says nothing.
-  virtual bool IsNothing(std::span<const callout_buffer> /*buffers*/) const { return false; }
 };
 
 class CALLOUT_EXPORT Callback {

@@ -36,9 +36,7 @@ class CheckTest : public LiveCountTest {
     site.leaf_names.resize(views.size());
     record.site = &site;
     record.buffers = views;
-    const bool is_nothing = check.inspector()->IsNothing(views);
     Result<Inspector::Send> send = check.inspector()->Inspect(record);
-    EXPECT_FALSE(is_nothing && (!send.ok() || *send != Inspector::Send::kNothing));
     if (!send.ok()) return std::move(send).status();
     EXPECT_NE(*send, Inspector::Send::kRecord) << "a check needs no copies";
     return *send == Inspector::Send::kNotice ? check.Deliver(record) : OkStatus();
@@ -60,21 +58,6 @@ TEST_F(CheckTest, NothingHappensWhereThePredicateIsFalse) {
         IsOk());
   }
   EXPECT_THAT(log_.messages(), IsEmpty());
-}
-
-// Whoever counts steps by itself must see each record.
-TEST_F(CheckTest, WhereItHoldsItIsDoneWithUnlessItCountsSteps) {
-  TestBuffer holds = Bools({2}, {0, 0}), fails = Bools({2}, {0, 1}), no_bool = TestBuffer::Of<float>({2}, {0, 0});
-  const auto is_nothing = [](Callback& check, TestBuffer& predicate) {
-    const callout_buffer view = predicate.view();
-    return check.inspector()->IsNothing({&view, 1});
-  };
-  const auto check = Make("1;raise;;0;0;bad"), counting = Make("1;raise;;0;0;{step}");
-  EXPECT_TRUE(is_nothing(*check, holds));
-  EXPECT_FALSE(is_nothing(*check, fails));
-  EXPECT_FALSE(is_nothing(*check, no_bool));
-  EXPECT_FALSE(is_nothing(*counting, holds));
-  EXPECT_FALSE(check->inspector()->IsNothing({}));
 }
 
 TEST_F(CheckTest, TheFirstTrueElementIsFoundWhereverItIs) {

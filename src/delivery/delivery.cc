@@ -105,11 +105,6 @@ void PutUnsentBack(TapSite& site, const Sending& sending, uint32_t count) {
   return false;
 }
 
-void CountInspection(CallbackStats& stats, std::span<const callout_buffer> buffers) {
-  stats.calls.fetch_add(1, std::memory_order_relaxed);
-  stats.bytes.fetch_add(TotalBytes(buffers), std::memory_order_relaxed);
-}
-
 [[gnu::noinline, gnu::cold]] void RecordRoomWait(const ProfileSpan& span, const Callback& callback,
                                                  int32_t device_ordinal) {
   span.End(EventOf(ProfileKind::kRoomWait, callback, device_ordinal, span.session()));
@@ -225,16 +220,6 @@ bool Delivery::Admit(TapSite& site, int32_t device_ordinal, std::optional<int64_
   return IsAdmitted(site, device_ordinal, step, place);
 }
 
-bool Delivery::SeesNothing(TapSite& site, std::span<const callout_buffer> buffers) {
-  TakeOffsets(site.info, buffers);
-  CallbackStats& stats = site.callback->stats();
-  const Stopwatch stopwatch(stats);
-  if (!site.inspector->IsNothing(buffers)) return false;
-  stopwatch.Stop();
-  CountInspection(stats, buffers);
-  return true;
-}
-
 Result<Inspector::Send> Delivery::Inspect(TapSite& site, const Sending& sending) {
   std::span<const callout_buffer> buffers = sending.buffers;
   const std::span<const int64_t> offsets = TakeOffsets(site.info, buffers);
@@ -248,7 +233,8 @@ Result<Inspector::Send> Delivery::Inspect(TapSite& site, const Sending& sending)
                                                           .step = sending.step,
                                                           .unsent = TakeUnsent(site, sending)});
   stopwatch.Stop();
-  CountInspection(stats, buffers);
+  stats.calls.fetch_add(1, std::memory_order_relaxed);
+  stats.bytes.fetch_add(TotalBytes(buffers), std::memory_order_relaxed);
   if (!send.ok()) stats.errors.fetch_add(1, std::memory_order_relaxed);
   return send;
 }

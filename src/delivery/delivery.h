@@ -103,9 +103,6 @@ class CALLOUT_EXPORT Delivery {
   Status PushAdmitted(TapSite& site, const Sending& sending);
   /// Second, the inspector.
   static Result<Inspector::Send> Inspect(TapSite& site, const Sending& sending);
-  /// True if the site's inspector has nothing to say of these buffers, whatever else the record has: it is counted
-  /// then, and done with. Otherwise nothing has happened. May stand before the second.
-  static bool SeesNothing(TapSite& site, std::span<const callout_buffer> buffers);
   /// Third, the queue.
   Status Enqueue(TapSite& site, const Sending& sending);
   /// In the place of a record that its program could not send, it is counted. `outcome` is not kTaken. True if the

@@ -70,7 +70,6 @@ class InspectingCallback final : public Callback, public Inspector {
   Status Deliver(const Record& record) override { return delivered.push_back(record.unsent), OkStatus(); }
   Inspector* inspector() override { return this; }
   Result<Send> Inspect(const Record& record) override { return inspected.push_back(record.unsent), Send::kRecord; }
-  bool IsNothing(std::span<const callout_buffer> buffers) const override { return buffers.front().rank == 0; }
 
   std::vector<uint32_t> inspected;
   std::vector<uint32_t> delivered;
@@ -121,20 +120,6 @@ TEST_F(FullQueueTest, EachLookOfAnInspectorIsCounted) {
   EXPECT_EQ(callback->inspected.size(), 1000U);
   EXPECT_EQ(callback->stats().calls.load(), 2000U);  // with its deliveries
   EXPECT_EQ(callback->stats().bytes.load(), 20'000U);
-  EXPECT_GT(callback->stats().host_ticks.load(), 0U);
-}
-
-// What its inspector has nothing to say of is counted once, and otherwise only by whoever goes on.
-TEST_F(FullQueueTest, WhatNobodyHasToSeeIsCountedAndDoneWith) {
-  const auto callback = std::make_shared<InspectingCallback>("FullQueueTest.nothing");
-  const auto site = MakeSite(callback, {});
-  TestBuffer scalar = TestBuffer::Scalar<float>(1), vector = TestBuffer::Of<float>({1}, {1});
-  const callout_buffer nothing = scalar.view(), something = vector.view();
-  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(Delivery::SeesNothing(*site, {&nothing, 1}));
-  EXPECT_FALSE(Delivery::SeesNothing(*site, {&something, 1}));
-  EXPECT_THAT(callback->inspected, IsEmpty());
-  EXPECT_EQ(callback->stats().calls.load(), 1000U);
-  EXPECT_EQ(callback->stats().bytes.load(), 4000U);
   EXPECT_GT(callback->stats().host_ticks.load(), 0U);
 }
 

@@ -24,14 +24,11 @@ Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const cal
   TapSite& site = state.site();
   TapOperands operands(site, args.size());
   CALLOUT_RETURN_IF_ERROR(operands.Split(site, args));
-  const std::optional<int64_t> step = operands.step() ? FirstInteger(*operands.step()) : std::nullopt;
-  const bool is_looked_at = site.inspector != nullptr;
-  if (is_looked_at && !Delivery::Admit(site, device_ordinal, step)) return OkStatus();
-  if (is_looked_at && Delivery::SeesNothing(site, operands.value())) return OkStatus();
-  const Sending sending = {
-      .buffers = operands.value(), .device_ordinal = device_ordinal, .run_id = FindRun(RunId(frame)).id, .step = step};
-  Delivery& delivery = Delivery::Get();
-  const Status status = is_looked_at ? delivery.PushAdmitted(site, sending) : delivery.Push(site, sending);
+  const Status status =
+      Delivery::Get().Push(site, {.buffers = operands.value(),
+                                  .device_ordinal = device_ordinal,
+                                  .run_id = FindRun(RunId(frame)).id,
+                                  .step = operands.step() ? FirstInteger(*operands.step()) : std::nullopt});
   if (status.ok()) [[likely]]
     return OkStatus();
   return Status(status.code(), DescribeFailure(*site.callback, device_ordinal, status));
