@@ -29,12 +29,18 @@ memory_model() { # a hundred times what `make test` samples
   cmake --preset dev && cmake --build --preset dev --target memory_model && build/dev/tests/memory_model/memory_model 100
 }
 
+progress_payloads() { # two minutes
+  make install &&
+    CALLOUT_FUZZ_SEED=$seed CALLOUT_FUZZ_ROUNDS=300000 .venv/bin/python -m pytest -q tests/python/progress/test_progress_payloads.py
+}
+
 echo "::: seed $seed"
 part memory-model memory_model
 part aarch64 make aarch64
 part soak make soak
 part fetch-content scripts/check_fetch_content.sh build/dev
 part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
+part progress-payloads progress_payloads
 part gpu-test env GPU_TEST=full make gpu-test
 part tpu-check make tpu-check
 part matrix scripts/jax_matrix.sh "$@"

@@ -28,19 +28,44 @@ inline constexpr int kWorkerCount = 2;
 /// Counters of all callbacks of one label. Any thread adds, any thread reads; a sum read while others add may be of
 /// slightly different moments.
 struct CallbackStats {
-  std::atomic<uint64_t> calls{0};
-  std::atomic<uint64_t> bytes{0};       ///< Operands and results.
+  std::atomic<uint64_t> calls{0};       ///< Less `passes`: see all_calls.
+  std::atomic<uint64_t> bytes{0};       ///< Operands and results, less those of `passes`: see all_bytes.
   std::atomic<uint64_t> host_ticks{0};  ///< Time inside the callback, see base/ticks.h. Sampled, see invoke.cc.
   std::atomic<uint64_t> drops{0};       ///< Records that a full or closed queue did not take.
   std::atomic<uint64_t> skips{0};       ///< Records that `every`, `min_interval` or `sample` left out.
   std::atomic<uint64_t> errors{0};
+  std::atomic<uint64_t> passes{0};               ///< Further calls, of `pass_bytes` each: see CountPass.
+  std::atomic<uint64_t> pass_bytes{kNoPassYet};  ///< Never changes again.
   std::atomic<bool> tap_error_logged{false};
   std::atomic<bool> takes_long{false};     ///< The last call that was timed did.
   std::atomic<uint64_t> profile_label{0};  ///< Cache of ProfileLabel, see profile/recorder.h.
 
+  static constexpr uint64_t kNoPassYet = std::numeric_limits<uint64_t>::max();
+
+  /// Counts a call of `size` bytes: by one locked addition if that is the size of the first one. Thread-safe.
+  void CountPass(uint64_t size) {
+    uint64_t each = pass_bytes.load(std::memory_order_relaxed);
+    if (each == kNoPassYet) [[unlikely]]
+      each = pass_bytes.compare_exchange_strong(each, size, std::memory_order_relaxed) ? size : each;
+    if (each == size) [[likely]] {
+      passes.fetch_add(1, std::memory_order_release);  // pairs with all_bytes: who sees it sees `pass_bytes`
+      return;
+    }
+    calls.fetch_add(1, std::memory_order_relaxed);
+    bytes.fetch_add(size, std::memory_order_relaxed);
+  }
+  /// How many calls there were. Thread-safe.
+  uint64_t all_calls() const { return calls.load(std::memory_order_relaxed) + passes.load(std::memory_order_relaxed); }
+  /// How many bytes they had. Thread-safe.
+  uint64_t all_bytes() const {
+    const uint64_t count = passes.load(std::memory_order_acquire);  // pairs with CountPass
+    const uint64_t others = bytes.load(std::memory_order_relaxed);
+    return count == 0 ? others : others + count * pass_bytes.load(std::memory_order_relaxed);
+  }
+
   /// Begins all counts anew, and tells of a tap's first error again.
   void Reset() {
-    for (auto* count : {&calls, &bytes, &host_ticks, &drops, &skips, &errors})
+    for (auto* count : {&calls, &bytes, &host_ticks, &drops, &skips, &errors, &passes})
       count->store(0, std::memory_order_relaxed);
     tap_error_logged.store(false, std::memory_order_relaxed);
   }
@@ -92,6 +117,9 @@ class Inspector {
   /// What is to be delivered: nothing, a record without its arrays, or all of it. An error fails the program. Borrowed:
   /// `record` is valid until it returns, and nothing of it may be kept.
   virtual Result<Send> Inspect(const Record& record) = 0;
+  /// True if Inspect would say kNothing of a record with these arrays, whatever else it says, and need not be asked.
+  /// False if that cannot be told from the arrays alone. Borrowed: as the record of Inspect.
+  virtual bool Passes(std::span<const callout_buffer> /*buffers*/) { return false; }
 };
 
 class CALLOUT_EXPORT Callback {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
+#include <vector>
 
 #include "callbacks/callback.h"
 #include "testing/fake_callbacks.h"
@@ -30,6 +32,47 @@ TEST_F(StatsTableTest, CallbacksOfOneLabelShareTheirCounters) {
   b.stats().calls.fetch_add(3);
   EXPECT_EQ(StatsFor("shared")->calls.load(), 5U);
   EXPECT_EQ(c.stats().calls.load(), 0U);
+}
+
+TEST_F(StatsTableTest, CallsThatPassAreCountedWithTheirBytes) {
+  const FakeCallback callback("passes");
+  CallbackStats& stats = callback.stats();
+  stats.CountPass(0);
+  EXPECT_EQ(stats.all_calls(), 1U);
+  EXPECT_EQ(stats.all_bytes(), 0U);
+  stats.calls.fetch_add(1);
+  stats.bytes.fetch_add(100);
+  for (const uint64_t size : {7, 0, 7, 1}) stats.CountPass(size);
+  EXPECT_EQ(stats.all_calls(), 6U);
+  EXPECT_EQ(stats.all_bytes(), 115U);
+  ResetStats();
+  EXPECT_EQ(stats.all_calls(), 0U);
+  EXPECT_EQ(stats.all_bytes(), 0U);
+  stats.CountPass(9);
+  EXPECT_EQ(stats.all_calls(), 1U);
+  EXPECT_EQ(stats.all_bytes(), 9U);
+}
+
+TEST_F(StatsTableTest, CallsThatPassOnSeveralThreadsAreAllCounted) {
+  const FakeCallback callback("passes together");
+  CallbackStats& stats = callback.stats();
+  std::vector<std::thread> threads;
+  threads.reserve(4);
+  for (uint64_t size = 1; size <= 4; ++size) {
+    threads.emplace_back([&stats, size] {
+      for (int i = 0; i < 1000; ++i) stats.CountPass(size);
+    });
+  }
+  uint64_t before = 0;
+  do {  // whatever another thread sees, it does not go back
+    const uint64_t seen = stats.all_bytes();
+    EXPECT_GE(seen, before);
+    EXPECT_LE(seen, 10'000U);
+    before = seen;
+  } while (stats.all_calls() < 4000);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(stats.all_calls(), 4000U);
+  EXPECT_EQ(stats.all_bytes(), 10'000U);
 }
 
 TEST_F(StatsTableTest, CountersOutliveTheirCallback) {

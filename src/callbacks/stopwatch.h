@@ -16,12 +16,12 @@ namespace callout::internal {
 /// Times one call of the callback of `stats`, or does not. The caller counts the call when it is over.
 class Stopwatch {
  public:
-  explicit Stopwatch(CallbackStats& stats) : stats_(stats) {
-    const uint64_t calls = stats.calls.load(std::memory_order_relaxed);
-    if (calls >= kFirstCalls && !stats.takes_long.load(std::memory_order_relaxed)) [[likely]]
-      weight_ = calls % kTimedEvery == 0 ? kTimedEvery : 0;
+  explicit Stopwatch(CallbackStats& stats) : stats_(stats), weight_(WeightOf(stats)) {
     if (weight_ > 0) start_ = Ticks();
   }
+
+  /// True if the next call is to be timed.
+  static bool IsDue(const CallbackStats& stats) { return WeightOf(stats) > 0; }
 
   void Stop() const {
     if (weight_ == 0) [[likely]]
@@ -35,8 +35,16 @@ class Stopwatch {
   static constexpr uint64_t kFirstCalls = 64;  // always timed
   static constexpr uint64_t kTimedEvery = 17;  // a prime: programs call their sites in turn, often 2, 4 or 8 of them
 
+  // The number of calls that the next one's time stands for; 0: it is not timed.
+  static uint64_t WeightOf(const CallbackStats& stats) {
+    const uint64_t calls = stats.all_calls();
+    if (calls < kFirstCalls || stats.takes_long.load(std::memory_order_relaxed)) [[unlikely]]
+      return 1;
+    return calls % kTimedEvery == 0 ? kTimedEvery : 0;
+  }
+
   CallbackStats& stats_;
-  uint64_t weight_ = 1;
+  const uint64_t weight_;
   uint64_t start_ = 0;
 };
 

@@ -50,9 +50,12 @@ class Check final : public Callback, public Inspector {
   }
   Status Deliver(const Record& record) override;
   Result<Send> Inspect(const Record& record) override;
+  bool Passes(std::span<const callout_buffer> buffers) override {
+    return !counts_steps_ && Validate(buffers).ok() && !FirstTrue(buffers.front());
+  }
 
  private:
-  Status Validate(const Record& record) const;
+  Status Validate(std::span<const callout_buffer> buffers) const;
   int64_t NextStep(const Record& record);
   Result<Send> Fire(const Record& record, int64_t first);
   std::string Describe(const Record& record, int64_t first, uint64_t times) const;
@@ -65,19 +68,21 @@ class Check final : public Callback, public Inspector {
   std::vector<std::string> warnings_ CALLOUT_GUARDED_BY(mutex_);
 };
 
-Status Check::Validate(const Record& record) const {
-  CALLOUT_RETURN_IF_ERROR(CheckTap(record.buffers.size()));
-  const callout_buffer& predicate = record.buffers.front();
+Status Check::Validate(std::span<const callout_buffer> buffers) const {
+  if (buffers.size() != text_.operands.size()) [[unlikely]]
+    return CheckTap(buffers.size());
+  const callout_buffer& predicate = buffers.front();
   if (static_cast<DType>(predicate.dtype) != DType::kBool) {
     return InvalidArgument("callout: the predicate of a check must be bool, got " + ShapeString(predicate));
   }
-  for (size_t i = 0; i < record.buffers.size(); ++i) {
-    if (BitWidth(static_cast<DType>(record.buffers[i].dtype)) % 8 != 0) {
-      return InvalidArgument("callout: operand " + std::to_string(i) + " of a check, " +
-                             ShapeString(record.buffers[i]) + ", packs elements into bytes");
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (BitWidth(static_cast<DType>(buffers[i].dtype)) % 8 != 0) {
+      return InvalidArgument("callout: operand " + std::to_string(i) + " of a check, " + ShapeString(buffers[i]) +
+                             ", packs elements into bytes");
     }
-    if (record.buffers[i].rank >= static_cast<uint32_t>(std::popcount(text_.operands[i].lane_mask))) continue;
-    return InvalidArgument("callout: operand " + std::to_string(i) + " of a check, " + ShapeString(record.buffers[i]) +
+    const uint32_t lanes = text_.operands[i].lane_mask;
+    if (lanes == 0 || buffers[i].rank >= static_cast<uint32_t>(std::popcount(lanes))) continue;
+    return InvalidArgument("callout: operand " + std::to_string(i) + " of a check, " + ShapeString(buffers[i]) +
                            ", has fewer dimensions than its program says");
   }
   return OkStatus();
@@ -97,7 +102,7 @@ int64_t Check::NextStep(const Record& record) {
 }
 
 Result<Inspector::Send> Check::Inspect(const Record& record) {
-  CALLOUT_RETURN_IF_ERROR(Validate(record));
+  CALLOUT_RETURN_IF_ERROR(Validate(record.buffers));
   const std::optional<uint64_t> first = FirstTrue(record.buffers.front());
   if (counts_steps_ && !record.step) [[unlikely]] {
     Record counted = record;

@@ -36,7 +36,9 @@ class CheckTest : public LiveCountTest {
     site.leaf_names.resize(views.size());
     record.site = &site;
     record.buffers = views;
+    const bool passes = check.inspector()->Passes(record.buffers);
     Result<Inspector::Send> send = check.inspector()->Inspect(record);
+    EXPECT_TRUE(!passes || (send.ok() && *send == Inspector::Send::kNothing)) << "it would not have been inspected";
     if (!send.ok()) return std::move(send).status();
     EXPECT_NE(*send, Inspector::Send::kRecord) << "a check needs no copies";
     return *send == Inspector::Send::kNotice ? check.Deliver(record) : OkStatus();
@@ -58,6 +60,23 @@ TEST_F(CheckTest, NothingHappensWhereThePredicateIsFalse) {
         IsOk());
   }
   EXPECT_THAT(log_.messages(), IsEmpty());
+}
+
+TEST_F(CheckTest, ItPassesWithoutBeingInspectedWhereThePredicateIsFalse) {
+  TestBuffer holds = Bools({9}, std::vector<uint8_t>(9)), fails = Bools({9}, {0, 0, 0, 0, 0, 0, 0, 0, 1});
+  TestBuffer number = TestBuffer::Scalar<float>(0);
+  const auto passes = [](const std::string& payload, TestBuffer& predicate) {
+    const callout_buffer view = predicate.view();
+    return Make(payload)->inspector()->Passes({&view, 1});
+  };
+  for (const std::string action : {"raise", "warn"}) {
+    EXPECT_TRUE(passes("1;" + action + ";;0;0;bad", holds));
+    EXPECT_FALSE(passes("1;" + action + ";;0;0;bad", fails));
+    EXPECT_FALSE(passes("1;" + action + ";;0;0;bad at {step}", holds)) << "its steps are counted";
+    EXPECT_FALSE(passes("1;" + action + ";;0;0;bad", number)) << "no predicate";
+    EXPECT_FALSE(passes("1;" + action + ";;0;0,0;bad", holds)) << "an array is missing";
+    EXPECT_FALSE(passes("1;" + action + ";;2;3;bad", holds)) << "an extent is missing";
+  }
 }
 
 TEST_F(CheckTest, TheFirstTrueElementIsFoundWhereverItIs) {

@@ -41,7 +41,9 @@ class LocatedNansTest : public LiveCountTest {
     SiteInfo site = {.label = "site", .leaf_names = std::vector<std::string>(views.size())};
     record.site = &site;
     record.buffers = views;
+    const bool passes = nans.inspector()->Passes(record.buffers);
     Result<Inspector::Send> send = nans.inspector()->Inspect(record);
+    EXPECT_FALSE(passes && !send.ok()) << "it would not have been inspected";
     if (!send.ok()) return std::move(send).status();
     EXPECT_EQ(*send, Inspector::Send::kNothing) << "nothing is to be delivered";
     return OkStatus();
@@ -66,6 +68,17 @@ TEST_F(LocatedNansTest, FiniteResultsAndThoseOfBadInputsAreNotReported) {
   EXPECT_THAT(Look(*nans, {Floats({1, kNan}), Floats({1, kNan})}, {.run_id = NewRun()}), IsOk());
   EXPECT_THAT(Look(*nans, {Floats({1, kInf}), Floats({1, kInf})}, {.run_id = NewRun()}), IsOk());
   EXPECT_THAT(log_.messages(), IsEmpty());
+}
+
+TEST_F(LocatedNansTest, ItPassesWithoutBeingInspectedWhereResultsAreFinite) {
+  const auto nans = Make("1;raise;ni;forward;0;0;0,0;0;log;1;0;m.py:3 in f;y = log(x);");
+  const auto passes = [&](float result) {
+    TestBuffer output = Floats({1, result}), input = Floats({1, kNan});
+    const callout_buffer views[] = {output.view(), input.view()};
+    return std::pair(nans->inspector()->Passes(views), nans->inspector()->Passes({views, 1}));
+  };
+  EXPECT_EQ(passes(2), std::pair(true, false)) << "with its input, without";
+  EXPECT_EQ(passes(kInf), std::pair(false, false));
 }
 
 TEST_F(LocatedNansTest, TheTextHasEverything) {

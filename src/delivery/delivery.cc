@@ -239,6 +239,17 @@ Result<Inspector::Send> Delivery::Inspect(TapSite& site, const Sending& sending)
   return send;
 }
 
+bool Delivery::Passes(TapSite& site, std::span<const callout_buffer> value) {
+  if (site.inspector == nullptr || !site.senders.AdmitsAll() || !site.throttle->AdmitsAll()) return false;
+  CallbackStats& stats = site.callback->stats();
+  if (Stopwatch::IsDue(stats)) [[unlikely]]
+    return false;
+  (void)TakeOffsets(site.info, value);
+  if (!site.inspector->Passes(value)) return false;
+  stats.CountPass(TotalBytes(value));
+  return true;
+}
+
 Status Delivery::Push(TapSite& site, const Sending& sending) {
   if (!IsAdmitted(site, sending.device_ordinal, sending.step)) return OkStatus();
   return PushAdmitted(site, sending);

@@ -94,6 +94,10 @@ class CALLOUT_EXPORT Delivery {
   /// be held where the policy may block.
   Status Push(TapSite& site, const Sending& sending);
 
+  /// True if Push of such a value, from whatever device and run, would do no more than count it; it is counted then.
+  /// Thread-safe. GIL not needed.
+  static bool Passes(TapSite& site, std::span<const callout_buffer> value);
+
   /// The parts of Push, for records whose values are not there yet: they are admitted when they are to be sent, where
   /// what that needs is known then, and looked at and queued when their values have arrived. Thread-safe. GIL not
   /// needed. First, the site's senders and throttle; a record that is not admitted is counted.

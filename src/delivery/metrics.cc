@@ -9,9 +9,9 @@ std::span<const Metric<CallbackStats>> CallbackMetrics() {
   using Number = Metric<CallbackStats>::Number;
   static constexpr Metric<CallbackStats> kAll[] = {
       {"calls", "calls_total", "counter", "Calls that ended and tap records that were delivered.",
-       [](const CallbackStats& one) -> Number { return one.calls.load(); }},
+       [](const CallbackStats& one) -> Number { return one.all_calls(); }},
       {"bytes", "bytes_total", "counter", "Operands and results of calls, operands of taps.",
-       [](const CallbackStats& one) -> Number { return one.bytes.load(); }},
+       [](const CallbackStats& one) -> Number { return one.all_bytes(); }},
       {"host_seconds", "host_seconds_total", "counter", "Time inside the callback.",
        [](const CallbackStats& one) -> Number { return TicksToNanoseconds(one.host_ticks.load()) * 1e-9; }},
       {"drops", "dropped_records_total", "counter", "Tap records that a full or closed queue did not take.",

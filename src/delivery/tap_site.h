@@ -20,6 +20,8 @@ struct SenderFilter {
   int64_t device_ordinal = -1;
   int64_t process_index = -1;
 
+  /// True if it admits all devices.
+  bool AdmitsAll() const { return device_ordinal < 0 && process_index < 0; }
   /// Thread-safe.
   bool Admits(int32_t device) const {
     return (device_ordinal < 0 || device == device_ordinal) && (process_index < 0 || ProcessIndex() == process_index);

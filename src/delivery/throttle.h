@@ -45,6 +45,9 @@ class Throttle {
     return min_interval_ns_ == 0 || AdmitTime(StateOf(device), SteadyNanoseconds()) || Refuse(device, place);
   }
 
+  /// True if Admit lets all through.
+  bool AdmitsAll() const { return every_ <= 1 && sample_below_ == kAll && min_interval_ns_ == 0; }
+
   /// True if Admit needs the step, of sites that have one.
   bool AsksForStep() const { return every_ > 1; }
 

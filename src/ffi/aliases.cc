@@ -12,6 +12,7 @@ Aliases::Aliases(std::span<const int64_t> pairs) {
 
 Aliases Aliases::InTurn(std::span<const int64_t> operands) {
   Aliases aliases;
+  aliases.attribute_ = "returned";
   for (size_t i = 0; i < operands.size(); ++i) aliases.pairs_.push_back({operands[i], static_cast<int64_t>(i)});
   return aliases;
 }
@@ -21,7 +22,7 @@ Status Aliases::Check(const callout_call& call) const {
     if (pair.operand < 0 || pair.operand >= call.num_args || pair.result < 0 || pair.result >= call.num_results ||
         call.args[pair.operand].size_bytes != call.results[pair.result].size_bytes) {
       return InvalidArgument("callout: operand " + std::to_string(pair.operand) + " and result " +
-                             std::to_string(pair.result) + " of attribute 'aliases' do not fit each other");
+                             std::to_string(pair.result) + " of attribute '" + attribute_ + "' do not fit each other");
     }
   }
   return OkStatus();

@@ -19,7 +19,7 @@ class Aliases {
   Aliases() = default;
   /// Attribute `aliases`: operand, result, operand, ...
   explicit Aliases(std::span<const int64_t> pairs);
-  /// The i-th result is the operand `operands[i]`.
+  /// Attribute `returned`: the i-th result is the operand `operands[i]`.
   static Aliases InTurn(std::span<const int64_t> operands);
 
   bool empty() const { return pairs_.empty(); }
@@ -46,6 +46,7 @@ class Aliases {
     int64_t result;
   };
 
+  const char* attribute_ = "aliases";
   std::vector<Pair> pairs_;
 };
 

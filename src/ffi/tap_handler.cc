@@ -19,11 +19,14 @@
 namespace callout::internal {
 namespace {
 
-Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const callout_buffer> args,
-            int32_t device_ordinal) {
+// `device` tells the ordinal. The runtime is asked for it, and for the run, only where a value goes further.
+template <typename Device>
+Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const callout_buffer> args, Device device) {
   TapSite& site = state.site();
   TapOperands operands(site, args.size());
   CALLOUT_RETURN_IF_ERROR(operands.Split(site, args));
+  if (Delivery::Passes(site, operands.value())) return OkStatus();
+  const int32_t device_ordinal = device();
   const Status status =
       Delivery::Get().Push(site, {.buffers = operands.value(),
                                   .device_ordinal = device_ordinal,
@@ -39,7 +42,7 @@ Status ExecuteTap(XLA_FFI_CallFrame* frame, const TapState& state) {
   std::span<const callout_buffer> args;
   CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
   if (frame->rets.size == 0 && state.num_results() == 0) [[likely]]
-    return Push(frame, state, args, state.device(frame));
+    return Push(frame, state, args, [&] { return state.device(frame); });
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
   std::span<const callout_buffer> results;
   CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
@@ -59,7 +62,7 @@ Status RunTap(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const c
     CALLOUT_RETURN_IF_ERROR(state.returned().Check(call));
     state.returned().Apply(call);
   }
-  return Push(frame, state, args, device_ordinal);
+  return Push(frame, state, args, [=] { return device_ordinal; });
 }
 
 }  // namespace callout::internal

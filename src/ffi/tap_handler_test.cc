@@ -6,6 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "callbacks/registry.h"
 #include "callbacks/stats_table.h"
@@ -20,8 +24,11 @@
 namespace callout::internal {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class TapHandlerTest : public WithLiveCounts<::testing::TestWithParam<int>> {
  protected:
@@ -59,6 +66,61 @@ class TapHandlerTest : public WithLiveCounts<::testing::TestWithParam<int>> {
 
   FakeRuntime& runtime_ = FakeRuntime::ForMinor(GetParam());
 };
+
+/// Lets the value 0 pass, and notes where the others came from.
+class PassingCallback final : public FakeCallback, public Inspector {
+ public:
+  PassingCallback() : FakeCallback("test.tap") {}
+  Inspector* inspector() override { return this; }
+  bool Passes(std::span<const callout_buffer> buffers) override { return Number(buffers) == 0; }
+  Result<Send> Inspect(const Record& record) override {
+    if (Number(record.buffers) != 0) inspected.emplace_back(record.device_ordinal, record.run_id);
+    return Send::kNothing;
+  }
+
+  std::vector<std::pair<int32_t, int64_t>> inspected;
+
+ private:
+  static float Number(std::span<const callout_buffer> buffers) { return *static_cast<const float*>(buffers[0].data); }
+};
+
+TEST_P(TapHandlerTest, WhatPassesIsCountedAndTheRestIsInspected) {
+  const auto callback = std::make_shared<PassingCallback>();
+  ASSERT_EQ(Registry::Get().Bind("test.tap", callback), "py:test.tap");
+  const auto site = NewSite();
+  site->device_ordinal = 3;
+  site->run_id = 70;
+  FrameBuilder good = Frame(), bad = Frame();
+  good.Arg(TestBuffer::Scalar<float>(0));
+  bad.Arg(TestBuffer::Scalar<float>(1));
+  ASSERT_THAT(site->Instantiate(good), IsOk());
+  constexpr uint64_t kTimes = 1000;
+  for (uint64_t i = 0; i < kTimes; ++i) {
+    ASSERT_THAT(site->Execute(i % 100 == 99 ? bad : good), IsOk());
+    ASSERT_EQ(callback->stats().all_calls(), i + 1);
+    ASSERT_EQ(callback->stats().all_bytes(), (i + 1) * sizeof(float));
+  }
+  EXPECT_THAT(callback->inspected, AllOf(SizeIs(kTimes / 100), Each(std::pair(3, int64_t{70}))));
+  EXPECT_GT(callback->stats().passes.load(), kTimes / 2);
+  EXPECT_GT(callback->stats().host_ticks.load(), 0U) << "some are timed";
+}
+
+// What leaves records out counts them by device.
+TEST_P(TapHandlerTest, NothingPassesWhereRecordsAreLeftOut) {
+  const auto callback = std::make_shared<PassingCallback>();
+  ASSERT_EQ(Registry::Get().Bind("test.tap", callback), "py:test.tap");
+  for (const char* attribute : {"every", "only_device"}) {
+    ResetStats();
+    const auto site = NewSite();
+    FrameBuilder frame = Frame();
+    frame.Int64Attr(attribute, 2).Arg(TestBuffer::Scalar<float>(0));
+    ASSERT_THAT(site->Instantiate(frame), IsOk());
+    for (int i = 0; i < 400; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
+    const bool every = std::string(attribute) == "every";
+    EXPECT_EQ(callback->stats().all_calls(), every ? 200U : 0U);
+    EXPECT_EQ(callback->stats().skips.load(), every ? 200U : 0U);
+  }
+}
 
 TEST_P(TapHandlerTest, EveryThirdIsTaken) {
   const auto callback = Bind();

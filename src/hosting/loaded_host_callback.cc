@@ -91,7 +91,7 @@ std::vector<CallbackStatistics> ReadStatistics() {
   constexpr double kNanosecondsPerSecond = 1e9;
   std::vector<CallbackStatistics> all;
   for (const auto& [name, stats] : internal::AllStats()) {
-    all.push_back({name, stats->calls, stats->bytes,
+    all.push_back({name, stats->all_calls(), stats->all_bytes(),
                    internal::TicksToNanoseconds(stats->host_ticks) / kNanosecondsPerSecond, stats->drops, stats->skips,
                    stats->errors});
   }

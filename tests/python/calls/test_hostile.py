@@ -180,8 +180,33 @@ class TestTaps:
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"expected 1 results .* got 2"):
             tap({"callback": registered, "threaded": 1}, (np.uint32(0), ONE), (token, SECRET))
         assert int(tap({"callback": registered, "deferred": 1}, (ONE,), (status,))[0]) == 0
+        with pytest.raises(jax.errors.JaxRuntimeError, match=r"expected 1 results .* got 2"):
+            tap({"callback": registered, "returned": [0]}, (ONE,), (F32, SECRET))
         both = {"callback": registered, "deferred": 1, "threaded": 1}
         assert [int(out) for out in tap(both, (np.uint32(3), ONE), (token, status))] == [3, 0]
+
+    @pytest.mark.parametrize(
+        ("operands", "results", "message"),
+        [
+            ([-1], (F32,), "attribute 'returned' must be at least 0, got -1"),
+            ([5], (F32,), "operand 5 and result 0 of attribute 'returned' do not fit"),
+            ([1 << 40], (F32,), f"operand {1 << 40} and result 0 of attribute 'returned' do not fit"),
+            ([0], (SECRET,), "operand 0 and result 0 of attribute 'returned' do not fit"),
+            ([0, 0], (F32,), r"expected 2 results .* got 1"),
+            ([0, 5], (F32, F32), "operand 5 and result 1 of attribute 'returned' do not fit"),
+            ([0], (), "operand 0 and result 0 of attribute 'returned' do not fit"),
+            ([], (SECRET,), r"expected 0 results .* got 1"),
+            (0, (F32,), "attribute 'returned' must be an array of 64-bit integers, got a number"),
+        ],
+    )
+    def test_only_operands_that_are_there_are_returned(self, registered, operands, results, message, received):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+            tap({"callback": registered, "returned": operands}, (ONE,), results)
+        assert not received
+
+    def test_an_operand_may_be_returned_twice(self, registered, received):
+        assert [float(out) for out in tap({"callback": registered, "returned": [0, 0]}, (ONE,), (F32, F32))] == [1, 1]
+        assert received == [(ONE,)]
 
     @pytest.mark.parametrize(
         "offsets",
