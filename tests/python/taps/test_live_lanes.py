@@ -383,32 +383,6 @@ def test_a_shard_map_in_a_branch(log):
     same(log.take(), [("shard", lane, [lane + 1.0 + d]) for lane in (1, 2) for d in (0, 1)])
 
 
-def with_jvp(log):
-    function = jax.custom_jvp(jnp.square)
-    function.defjvp(lambda primals, tangents: (primals[0] ** 2, 2 * tap(log, "rule", 0, primals[0]) * tangents[0]))
-    return function
-
-
-def with_vjp(log):
-    function = jax.custom_vjp(jnp.square)
-    function.defvjp(lambda x: (x**2, x), lambda x, cotangent: (2 * tap(log, "rule", 0, x) * cotangent,))
-    return function
-
-
-@pytest.mark.parametrize("ruled", [with_jvp, with_vjp])
-def test_callbacks_that_only_a_rule_has_get_all_lanes_of_a_vmap_inside_of_grad(ruled, log):
-    """JAX traces the rule when the `vmap` is over: docs/taps.md says so."""
-
-    def f(x):
-        return lax.cond(x > 1, ruled(log), lambda x: x, x)
-
-    expected = np.where(VALUES > 1, 2 * VALUES, 1)
-    np.testing.assert_array_equal(jax.jit(jax.vmap(jax.grad(f)))(VALUES), expected)
-    same(log.take(), [("rule", 0, value) for value in VALUES.tolist() if value > 1])
-    np.testing.assert_array_equal(jax.jit(jax.grad(lambda values: jax.vmap(f)(values).sum()))(VALUES), expected)
-    same(log.take(), [("rule", 0, VALUES.tolist())])
-
-
 def test_what_cannot_tell_its_lanes_apart_says_so(log):
     def solve(x):
         matvec = lambda v: 2 * v  # noqa: E731
