@@ -98,6 +98,14 @@ def taps(mesh, x):
     seen["queues"] = sorted(queue["device"] for queue in callout.stats()["queues"])
 
 
+def files(x):
+    sink = callout.sinks.Arrow(FOLDER / "{process}.arrows")
+    jax.jit(lambda v: callout.tap(sink, v, sharding="local"))(x)
+    took()
+    sink.close()
+    seen["files"] = str(FOLDER / "{process}.arrows")
+
+
 def calls(mesh, x):
     on_third = callout.options(double, device_index=2)
     last = SingleDeviceSharding(jax.devices()[3])
@@ -366,6 +374,7 @@ def main() -> None:
         watches(mesh, x)
     else:
         taps(mesh, x)
+        files(x)
         calls(mesh, x)
         varying(mesh, x)
         order(x)

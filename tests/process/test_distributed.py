@@ -11,6 +11,7 @@ from pathlib import Path
 import ffi_calls
 import numpy as np
 import pytest
+from pyarrow import ipc
 
 WORKER = Path(__file__).with_name("distributed_worker.py")
 WHOLE = [float(i) for i in range(8)]
@@ -109,6 +110,14 @@ def test_the_chosen_process_draws_progress_bars_of_its_own_devices(saw):
 
 def test_queues_are_those_of_the_process(saw):
     assert both(saw, "queues") == both(saw, "devices")
+
+
+def test_each_process_writes_a_file_that_says_which_process_and_devices_its_rows_are_from(saw):
+    for rank, path in enumerate(both(saw, "files")):
+        table = ipc.open_stream(path.replace("{process}", str(rank))).read_all()
+        assert table["process"].to_pylist() == [rank, rank]
+        values = dict(zip(table["device"].to_pylist(), map(list, table["value"].to_pylist()), strict=True))
+        assert values == dict(zip(saw[rank]["devices"], PARTS[rank], strict=True))
 
 
 def test_eager_taps_send_the_shards_of_the_process(saw):

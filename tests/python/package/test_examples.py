@@ -27,8 +27,13 @@ def test_example(name):
     assert run(sys.executable, EXAMPLES / name)
 
 
-def test_draws_of_chains_on_disk(tmp_path):
-    assert "with io_callback" in run(sys.executable, EXAMPLES / "chains_on_disk.py", tmp_path, 500)
+@pytest.mark.parametrize(("kind", "draws"), [("walk", 500), ("blackjax", 100), ("numpyro", 100)])
+def test_draws_of_chains_on_disk(kind, draws, tmp_path):
+    if kind != "walk":
+        pytest.importorskip(kind)
+    out = run(sys.executable, EXAMPLES / "chains_on_disk.py", tmp_path, draws, kind)
+    assert f"{draws} draws of 4 chains by {kind}" in out
+    assert "with io_callback" in out
 
 
 def test_checkpoints_inside_of_a_scan(tmp_path):

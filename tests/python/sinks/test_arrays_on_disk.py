@@ -9,10 +9,12 @@ import callout
 import duckdb
 import jax
 import jax.numpy as jnp
+import meshes
 import ml_dtypes
 import numpy as np
 import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import tensorstore
 import zarr
@@ -122,6 +124,24 @@ def test_arrow_goes_on_with_a_file(tmp_path):
     table = read(path)
     assert table["step"].to_pylist() == [0, 1, 2, 3]
     assert [None if row is None else list(row) for row in table["b"].to_pylist()] == [[0, 1, 2], None] * 2
+
+
+@pytest.mark.devices(2)
+def test_arrow_says_which_device_a_row_is_from(tmp_path):
+    sink = callout.sinks.Arrow(tmp_path / "log.arrows")
+
+    def chain(x):
+        return jax.lax.fori_loop(0, 20, lambda i, x: callout.tap(sink, x, step=i) + 1, x)
+
+    mesh = meshes.mesh_of(2)
+    jax.jit(jax.shard_map(chain, mesh=mesh, in_specs=jax.P("d"), out_specs=jax.P("d")))(100 * meshes.sharded(2, size=2))
+    callout.barrier_wait()
+    table = read(tmp_path / "log.arrows")
+    assert table.num_rows == 40
+    for device, begin in zip(mesh.devices, (0, 100), strict=True):
+        rows = table.filter(pc.field("device") == device.id)
+        assert list(map(list, rows["value"].to_pylist())) == [[begin + i] for i in range(20)]
+        assert rows["step"].to_pylist() == list(range(20))
 
 
 @pytest.mark.parametrize(
