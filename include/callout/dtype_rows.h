@@ -8,7 +8,7 @@
 //   xla     its name in XLA FFI: XLA_FFI_DataType_F32
 //   pjrt    its name in PJRT: PJRT_Buffer_Type_F32; INVALID where PJRT does not have it
 //   bits    of one element in an XLA buffer
-//   kind    enumerator of callout::internal::DTypeKind
+//   kind    enumerator of callout::DTypeKind
 //   short   XLA's short name
 //   numpy   NumPy's or ml_dtypes' name; "": none
 //   mlir    its name in StableHLO, where integers without a sign are signed ones; "": none

@@ -11,8 +11,6 @@
 
 namespace callout::internal {
 
-enum class DTypeKind : uint8_t { kUnknown, kBool, kSigned, kUnsigned, kFloat, kComplex, kToken };
-
 enum class FloatSpecials : uint8_t {
   kIeee,               ///< All-ones exponent: infinity and NaNs.
   kNanAtTop,           ///< "fn": only all ones is NaN, no infinity.
