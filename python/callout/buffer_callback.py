@@ -19,7 +19,7 @@ from ._primitives.aliases import check_aliases
 from ._primitives.batching import check_vmap_method
 from ._primitives.buffer import WHERE, buffer_p
 from ._primitives.varying import stated
-from ._targets.functions import call_target, function_name, is_flat_call
+from ._targets.function_targets import call_target, function_name, is_flat_call
 from ._targets.target import Target, Transforms, interned
 
 __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]

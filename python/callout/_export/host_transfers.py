@@ -21,7 +21,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
-from .._custom_calls.operations import DEVICE_TO_HOST, HOST_TO_DEVICE, call_attributes
+from .._custom_calls.operation_attributes import DEVICE_TO_HOST, HOST_TO_DEVICE, call_attributes
 from . import artifacts
 from .artifacts import operations
 

@@ -21,7 +21,7 @@ from jax.extend.mlir import ir
 
 from .. import _jax_compat
 from .._base.patches import Place
-from .._custom_calls.operations import alias, row_major
+from .._custom_calls.operation_attributes import alias, row_major
 from .site import TARGET
 
 # An operation that costs as much is not computed twice, nor are more cheap ones together. What is cheaper stays fused: to
