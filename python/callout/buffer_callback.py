@@ -177,7 +177,7 @@ def _refs(callback: Any, flat: Sequence[Any], aliases: Mapping[int, int] | None)
 def _refuse_narrow(what: str, avals: Any) -> None:
     for i, aval in enumerate(avals):
         name = np.dtype(aval.dtype).name
-        if name.endswith(("int1", "int2", "int4")) or name.startswith("float4"):
+        if name in _ext.SUB_BYTE_BITS:
             raise TypeError(f"{WHERE}: {what} {i} is {name}, which XLA packs; callout.pure_callback unpacks it")
 
 

@@ -51,6 +51,7 @@ struct DTypeRow {
   std::string_view short_name = "?";
   std::string_view numpy_name;
   std::string_view mlir_name;
+  int vhlo_code = -1;
   int dlpack_code = -1;
   const char* letter = "";
   SmallFloatFormat format;
@@ -63,8 +64,8 @@ struct DTypeTable : SmallFloatFormat {  // the rows name its makers
   std::array<DTypeRow, kDTypeLimit> rows;
 
   constexpr DTypeTable() {
-#define CALLOUT_ROW(name, number, xla, pjrt, bits, kind, short_name, numpy, mlir, dlpack, letter, format) \
-  rows[number] = {DType::name, bits, DTypeKind::kind, short_name, numpy, mlir, dlpack, letter, format};
+#define CALLOUT_ROW(name, number, xla, pjrt, bits, kind, short_name, numpy, mlir, vhlo, dlpack, letter, format) \
+  rows[number] = {DType::name, bits, DTypeKind::kind, short_name, numpy, mlir, vhlo, dlpack, letter, format};
     CALLOUT_DTYPE_ROWS(CALLOUT_ROW)
 #undef CALLOUT_ROW
   }
