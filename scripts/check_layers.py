@@ -77,8 +77,8 @@ BELOW = {
     },
     "c_api": {"base", "callbacks", "pjrt", "executables"},
 }
-# The command goes by the public headers, but for the elements of arrays.
-TOOLS = {"tools": {"base", "frame", "arrays"}}
+# The command goes by the public headers.
+TOOLS: dict[str, set[str]] = {"tools": set()}
 # The same of software_gpu/, which includes nothing of src/.
 SOFTWARE_GPU: dict[str, set[str]] = {
     "ptx": set(),

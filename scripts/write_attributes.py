@@ -32,7 +32,7 @@ PURE = "python/pure/_ext/tables.py"
 PURE_HEAD = '''# SPDX-License-Identifier: Apache-2.0
 # Generated: python scripts/write_attributes.py
 # ruff: noqa: E501
-"""The tables of the FFI targets' attributes, and XLA's short names of dtypes with those of NumPy."""
+"""The tables of the FFI targets' attributes, and of dtypes: XLA's short names with those of NumPy, and bits."""
 
 from __future__ import annotations
 
@@ -150,6 +150,7 @@ def _pure() -> dict[str, tuple[str, object]]:
     """The names of the pure tables, their types and values."""
     return {
         "DTYPE_NAMES": ("dict[str, str]", _ext.DTYPE_NAMES),
+        "SUB_BYTE_BITS": ("dict[str, int]", _ext.SUB_BYTE_BITS),
         "CALLBACK_METRICS": ("list[tuple[str, str, str, str]]", _ext.callback_metrics()),
         "QUEUE_METRICS": ("list[tuple[str, str, str, str]]", _ext.queue_metrics()),
         "TARGET_ATTRIBUTES": ("dict[str, list[dict[str, Any]]]", _ext.target_attributes()),

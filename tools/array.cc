@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "array.h"
 
-#include "base/invariant.h"
+#include <cstdlib>
+
+#include "callout/elements.h"
 #include "callout/text.h"
-#include "frame/subbyte.h"
 
 namespace callout::tools {
 
@@ -44,9 +45,9 @@ callout_buffer AsBuffer(const Array& array, std::vector<std::byte>& bytes) {
   buffer.rank = static_cast<uint32_t>(array.type.dims.size());
   buffer.dims = array.type.dims.data();
   bytes = array.bytes;
-  if (internal::IsSubByte(array.type.dtype)) {
+  if (IsSubByte(array.type.dtype)) {
     const auto elements = static_cast<int64_t>(array.bytes.size());
-    internal::Pack(array.type.dtype, reinterpret_cast<const uint8_t*>(array.bytes.data()), elements, bytes.data());
+    Pack(array.type.dtype, reinterpret_cast<const uint8_t*>(array.bytes.data()), elements, bytes.data());
     bytes.resize(PackedBytes(array.type.dtype, elements));
   }
   buffer.data = bytes.data();
@@ -58,13 +59,13 @@ callout_buffer AsBuffer(const Array& array, std::vector<std::byte>& bytes) {
 
 void AppendJson(const Array& array, std::string& text) {
   std::vector<std::byte> bytes;
-  CALLOUT_CHECK(callout::AppendJson(AsBuffer(array, bytes), text).ok(), "no array has such elements");
+  if (!callout::AppendJson(AsBuffer(array, bytes), text).ok()) std::abort();  // no array has such elements
 }
 
 std::string ToText(const Array& array) {
   std::vector<std::byte> bytes;
   const Result<std::string> text = ArrayText(AsBuffer(array, bytes));
-  CALLOUT_CHECK(text.ok(), "no array has such elements");
+  if (!text.ok()) std::abort();  // no array has such elements
   return *text;
 }
 

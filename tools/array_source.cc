@@ -1,34 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "array_source.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "array_spec.h"
-#include "base/read_file.h"
 #include "npy.h"
 #include "temporary_file.h"
+#include "whole_input.h"
 
 namespace callout::tools {
 namespace {
 
 constexpr std::string_view kStandardInput = "-";
 
-Result<std::string> ReadStandardInput() {
-  std::string bytes;
-  char chunk[1 << 16];
-  errno = 0;
-  while (const size_t read = std::fread(chunk, 1, sizeof(chunk), stdin)) bytes.append(chunk, read);
-  if (std::ferror(stdin) == 0) return bytes;
-  return InvalidArgument(std::string("callout: cannot read standard input: ") + std::strerror(errno));
-}
-
 bool IsArchive(std::string_view bytes) { return bytes.starts_with("PK"); }
 
 Result<std::string> ReadArrayFile(const std::string& path) {
-  Result<std::string> bytes = internal::ReadFile(path, "the array");
+  Result<std::string> bytes = ReadFile(path, "the array");
   if (bytes.ok()) return bytes;
   return Status(bytes.status().code(), std::string(bytes.status().message()) +
                                            " (an array is a .npy or .npz file, FILE.npz:NAME, '-' for standard input, "

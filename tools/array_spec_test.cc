@@ -9,8 +9,8 @@
 #include <limits>
 #include <tuple>
 
+#include "callout/elements.h"
 #include "element_text.h"
-#include "frame/small_float.h"
 #include "testing/status_matchers.h"
 
 namespace callout::tools {
@@ -64,7 +64,7 @@ TEST(ArraySpecTest, SmallFloatsAreRoundedToTheNearestAndEven) {
     const DType dtype = ParseDType(type);
     const size_t size = ElementSize(dtype);
     for (const uint32_t bits : {0x00U, 0x01U, 0x3AU, 0x55U}) {
-      const float value = internal::SmallFloatToFloat(internal::RowOf(dtype).format, static_cast<uint16_t>(bits));
+      const float value = SmallFloatToFloat(dtype, static_cast<uint16_t>(bits));
       std::byte stored[2] = {};
       char text[64];
       std::snprintf(text, sizeof(text), "%.17g", static_cast<double>(value));

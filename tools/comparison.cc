@@ -9,14 +9,12 @@
 #include <limits>
 #include <utility>
 
+#include "callout/elements.h"
 #include "callout/text.h"
-#include "frame/dtype_row.h"
-#include "frame/small_float.h"
 
 namespace callout::tools {
 namespace {
 
-using internal::DTypeKind;
 using Number = std::complex<long double>;  // which has all integers of 64 bits
 
 template <typename T>
@@ -26,27 +24,27 @@ long double LoadAs(const std::byte* data) {
   return static_cast<long double>(value);
 }
 
-long double LoadInteger(const internal::DTypeRow& row, const std::byte* data) {
+long double LoadInteger(DType dtype, const std::byte* data) {
   uint64_t bits = 0;
-  std::memcpy(&bits, data, ElementSize(row.dtype));
-  const int unused = 64 - row.bits;  // what is in them does not count
-  if (row.kind == DTypeKind::kSigned) return static_cast<long double>(static_cast<int64_t>(bits << unused) >> unused);
+  std::memcpy(&bits, data, ElementSize(dtype));
+  const int unused = 64 - BitWidth(dtype);  // what is in them does not count
+  if (KindOf(dtype) == DTypeKind::kSigned)
+    return static_cast<long double>(static_cast<int64_t>(bits << unused) >> unused);
   return static_cast<long double>(bits << unused >> unused);
 }
 
-Number Load(const internal::DTypeRow& row, const std::byte* data) {
-  switch (row.kind) {
+Number Load(DType dtype, const std::byte* data) {
+  const int bits = BitWidth(dtype);
+  switch (KindOf(dtype)) {
     case DTypeKind::kComplex:
-      return row.bits == 64 ? Number{LoadAs<float>(data), LoadAs<float>(data + sizeof(float))}
-                            : Number{LoadAs<double>(data), LoadAs<double>(data + sizeof(double))};
+      return bits == 64 ? Number{LoadAs<float>(data), LoadAs<float>(data + sizeof(float))}
+                        : Number{LoadAs<double>(data), LoadAs<double>(data + sizeof(double))};
     case DTypeKind::kFloat:
-      if (row.bits == 32) return LoadAs<float>(data);
-      if (row.bits == 64) return LoadAs<double>(data);
-      return internal::SmallFloatToFloat(row.format, row.bits == 16
-                                                         ? static_cast<uint16_t>(LoadInteger(row, data))
-                                                         : static_cast<uint16_t>(std::to_integer<uint8_t>(*data)));
+      if (bits == 32) return LoadAs<float>(data);
+      if (bits == 64) return LoadAs<double>(data);
+      return SmallFloatToFloat(dtype, static_cast<uint16_t>(LoadInteger(dtype, data)));
     default:
-      return LoadInteger(row, data);
+      return LoadInteger(dtype, data);
   }
 }
 
@@ -111,8 +109,8 @@ void AppendElements(const Comparison& comparison, std::string& text) {
 }  // namespace
 
 Comparison Compare(const Array& expected, const Array& got, const Tolerances& tolerances, std::string source) {
-  const internal::DTypeRow& row = internal::RowOf(expected.type.dtype);
-  const bool is_exact = row.kind != DTypeKind::kFloat && row.kind != DTypeKind::kComplex;
+  const DType dtype = expected.type.dtype;
+  const bool is_exact = KindOf(dtype) != DTypeKind::kFloat && KindOf(dtype) != DTypeKind::kComplex;
   Comparison comparison;
   comparison.expected_type = expected.type;
   comparison.got_type = got.type;
@@ -125,9 +123,9 @@ Comparison Compare(const Array& expected, const Array& got, const Tolerances& to
   for (int64_t i = 0; i < comparison.elements; ++i) {
     const size_t at = static_cast<size_t>(i) * size;
     if (std::memcmp(&expected.bytes[at], &got.bytes[at], size) == 0) continue;
-    const Number wanted = Load(row, &expected.bytes[at]);
+    const Number wanted = Load(dtype, &expected.bytes[at]);
     const long double magnitude = Magnitude(wanted);
-    const long double error = ErrorOf(wanted, Load(row, &got.bytes[at]));
+    const long double error = ErrorOf(wanted, Load(dtype, &got.bytes[at]));
     if (error == 0) continue;
     comparison.max_absolute_error = std::max(comparison.max_absolute_error, static_cast<double>(error));
     if (magnitude != 0) {

@@ -7,17 +7,15 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "frame/small_float.h"
+#include "callout/elements.h"
 
 namespace callout::tools {
 namespace {
-
-using internal::DTypeKind;
-using internal::RowOf;
 
 Status NoNumber(std::string_view text, DType dtype) {
   return InvalidArgument("callout: '" + std::string(text) + "' is no " + std::string(ShortName(dtype)));
@@ -41,7 +39,7 @@ const std::vector<std::pair<float, uint16_t>>& SmallFloats(DType dtype) {
   auto& table = (*tables)[dtype];
   if (table.empty()) {
     for (uint32_t bits = 0; bits < 1U << BitWidth(dtype); ++bits) {
-      const float value = internal::SmallFloatToFloat(RowOf(dtype).format, static_cast<uint16_t>(bits));
+      const float value = SmallFloatToFloat(dtype, static_cast<uint16_t>(bits));
       if (!std::isnan(value) && (value != 0 || !std::signbit(value)))
         table.emplace_back(value, static_cast<uint16_t>(bits));
     }
@@ -66,16 +64,19 @@ uint16_t NearestBits(double number, DType dtype) {
   return (above->second & 1U) == 0 ? above->second : below->second;
 }
 
-uint16_t SmallFloatBits(double number, DType dtype) {
-  if (std::isnan(number)) {
-    for (uint32_t bits = 0; bits < 1U << BitWidth(dtype); ++bits) {
-      const auto candidate = static_cast<uint16_t>(bits);
-      if (std::isnan(internal::SmallFloatToFloat(RowOf(dtype).format, candidate))) return candidate;
-    }
+// The first pattern of a small float that is no number; none where every pattern is one.
+std::optional<uint16_t> NanBits(DType dtype) {
+  for (uint32_t bits = 0; bits < 1U << BitWidth(dtype); ++bits) {
+    if (std::isnan(SmallFloatToFloat(dtype, static_cast<uint16_t>(bits)))) return static_cast<uint16_t>(bits);
   }
+  return std::nullopt;
+}
+
+uint16_t SmallFloatBits(double number, DType dtype) {
+  if (std::isnan(number)) return NanBits(dtype).value_or(0);
   const uint16_t bits = NearestBits(number, dtype);
   const auto sign = static_cast<uint16_t>(1U << (BitWidth(dtype) - 1));
-  const bool has_negative_zero = internal::SmallFloatToFloat(RowOf(dtype).format, sign) == 0;
+  const bool has_negative_zero = SmallFloatToFloat(dtype, sign) == 0;
   return bits == 0 && std::signbit(number) && has_negative_zero ? sign : bits;
 }
 
@@ -87,11 +88,11 @@ void PutReal(double number, DType dtype, std::byte* out) {
   Put(static_cast<uint8_t>(bits), out);
 }
 
-bool IsComplex(DType dtype) { return RowOf(dtype).kind == DTypeKind::kComplex; }
+bool IsComplex(DType dtype) { return KindOf(dtype) == DTypeKind::kComplex; }
 
-bool IsFloat(DType dtype) { return RowOf(dtype).kind == DTypeKind::kFloat; }
+bool IsFloat(DType dtype) { return KindOf(dtype) == DTypeKind::kFloat; }
 
-bool IsSigned(DType dtype) { return RowOf(dtype).kind == DTypeKind::kSigned; }
+bool IsSigned(DType dtype) { return KindOf(dtype) == DTypeKind::kSigned; }
 
 // Whatever the width: the low bytes of a two's complement are the number.
 void PutInteger(uint64_t number, DType dtype, std::byte* out) {
@@ -150,8 +151,8 @@ Status StoreText(std::string_view text, DType dtype, std::byte* out) {
   }
   if (!IsFloat(dtype)) return StoreInteger(text, dtype, out);
   double number = 0;
-  const bool has_nan = RowOf(dtype).format.specials != internal::FloatSpecials::kAllNumbers;
-  if (!Parse(text, number) || (std::isnan(number) && !has_nan)) return NoNumber(text, dtype);
+  const auto has_nan = [&] { return BitWidth(dtype) > 16 || NanBits(dtype).has_value(); };
+  if (!Parse(text, number) || (std::isnan(number) && !has_nan())) return NoNumber(text, dtype);
   PutReal(number, dtype, out);
   return OkStatus();
 }
@@ -174,8 +175,10 @@ void StoreUniform(double number, DType dtype, std::byte* out) {
 
 DType ParseDType(std::string_view name) {
   const std::string xla = name.starts_with('i') ? "s" + std::string(name.substr(1)) : std::string(name);
-  for (const internal::DTypeRow& row : internal::kDTypeRows) {
-    if (row.bits > 0 && (row.short_name == xla || (row.kind == DTypeKind::kBool && xla == "pred"))) return row.dtype;
+  if (xla == "pred") return DType::kBool;
+  for (uint32_t number = 0; number < kDTypeLimit; ++number) {
+    const auto dtype = static_cast<DType>(number);
+    if (BitWidth(dtype) > 0 && ShortName(dtype) == xla) return dtype;
   }
   return DType::kInvalid;
 }

@@ -3,20 +3,14 @@
 
 #include <charconv>
 #include <cstring>
-#include <numeric>
 #include <vector>
-
-#include "arrays/stored_type.h"
-#include "frame/dtype_row.h"
-#include "frame/row_major.h"
 
 namespace callout::tools {
 namespace {
 
-using internal::DTypeKind;
-
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAlignment = 64;
+constexpr size_t kMaxRank = 64;  // NumPy's
 
 struct Header {
   std::string descr;
@@ -54,7 +48,7 @@ bool ParseHeader(std::string_view text, Header& header) {
     shape.remove_prefix(begin);
     int64_t extent = 0;
     const auto [stop, error] = std::from_chars(shape.data(), shape.data() + shape.size(), extent);
-    if (error != std::errc() || extent < 0 || header.dims.size() == internal::kMaxStoredRank) return false;
+    if (error != std::errc() || extent < 0 || header.dims.size() == kMaxRank) return false;
     shape.remove_prefix(static_cast<size_t>(stop - shape.data()));
     header.dims.push_back(extent);
   }
@@ -62,10 +56,10 @@ bool ParseHeader(std::string_view text, Header& header) {
 
 // "<f4"; raw bytes, "|V2", for types that NumPy itself does not have.
 std::string DescrOf(DType dtype) {
-  const internal::DTypeRow& row = internal::RowOf(dtype);
+  const int bits = BitWidth(dtype);
   const std::string size = std::to_string(ElementSize(dtype));
   const std::string order = size == "1" ? "|" : "<";
-  switch (row.bits < 8 ? DTypeKind::kUnknown : row.kind) {
+  switch (bits < 8 ? DTypeKind::kUnknown : KindOf(dtype)) {
     case DTypeKind::kBool:
       return "|b1";
     case DTypeKind::kSigned:
@@ -75,7 +69,7 @@ std::string DescrOf(DType dtype) {
     case DTypeKind::kComplex:
       return order + "c" + size;
     case DTypeKind::kFloat:
-      return row.numpy_name == "float" + std::to_string(row.bits) ? order + "f" + size : "|V" + size;
+      return NumpyName(dtype) == "float" + std::to_string(bits) ? order + "f" + size : "|V" + size;
     case DTypeKind::kToken:
     case DTypeKind::kUnknown:
       break;
@@ -88,18 +82,23 @@ DType FromDescr(std::string_view descr, DType raw) {
   if (descr.size() < 3 || (descr[0] != '<' && descr[0] != '|' && descr[0] != '=')) return DType::kInvalid;
   const bool is_raw = descr[1] == 'V' || descr.substr(1) == "f1";
   if (is_raw) return std::to_string(ElementSize(raw)) == descr.substr(2) ? raw : DType::kInvalid;
-  for (const internal::DTypeRow& row : internal::kDTypeRows) {
-    if (row.bits > 0 && std::string_view(DescrOf(row.dtype)).substr(1) == descr.substr(1)) return row.dtype;
+  for (uint32_t number = 0; number < kDTypeLimit; ++number) {
+    const auto dtype = static_cast<DType>(number);
+    if (BitWidth(dtype) > 0 && DescrOf(dtype).substr(1) == descr.substr(1)) return dtype;
   }
   return DType::kInvalid;
 }
 
 // From Fortran's order, where the first dimension varies fastest.
 std::vector<std::byte> ToRowMajor(const char* data, const std::vector<int64_t>& dims, size_t bytes, size_t size) {
-  std::vector<int64_t> order(dims.size());
-  std::iota(order.begin(), order.end(), 0);
   std::vector<std::byte> out(bytes);
-  internal::CopyToRowMajor(reinterpret_cast<const std::byte*>(data), dims, order, size, out.data());
+  std::vector<int64_t> index(dims.size());
+  for (size_t to = 0; to < bytes; to += size) {
+    size_t from = 0;
+    for (size_t d = dims.size(); d-- > 0;) from = from * static_cast<size_t>(dims[d]) + static_cast<size_t>(index[d]);
+    std::memcpy(&out[to], data + from * size, size);
+    for (size_t d = dims.size(); d-- > 0 && ++index[d] == dims[d];) index[d] = 0;
+  }
   return out;
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "arguments.h"
-#include "base/read_file.h"
 #include "callout/pjrt/binding.h"
 #include "callout/pjrt/trace.h"
 #include "npz.h"
@@ -16,6 +15,7 @@
 #include "shards.h"
 #include "standard_output.h"
 #include "temporary_file.h"
+#include "whole_input.h"
 #include "workload.h"
 
 namespace callout::tools {
@@ -272,7 +272,7 @@ class Runner {
     if (options_.output != kStandardOutput) return WriteNpz(options_.output, results_);
     CALLOUT_ASSIGN_OR_RETURN(const TemporaryFile file, TemporaryFile::Make());  // archives are not written in order
     CALLOUT_RETURN_IF_ERROR(WriteNpz(file.path(), results_));
-    CALLOUT_ASSIGN_OR_RETURN(const std::string bytes, internal::ReadFile(file.path(), "the results"));
+    CALLOUT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file.path(), "the results"));
     return output_.Write(bytes);
   }
 

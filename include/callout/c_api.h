@@ -42,8 +42,7 @@ CALLOUT_C_EXPORT uint32_t callout_c_api_version(void) CALLOUT_C_NOEXCEPT;
 /// Why something failed. Null is success, here and everywhere.
 typedef struct callout_status callout_status;
 
-/// A canonical status code: 0 ok, 3 invalid argument, 4 deadline exceeded, 5 not found, 9 failed precondition, 13
-/// internal, ...
+/// A canonical code, such as 0 ok, 3 invalid argument, 4 deadline exceeded, 5 not found, 13 internal.
 CALLOUT_C_EXPORT int32_t callout_status_code(const callout_status* status) CALLOUT_C_NOEXCEPT;
 /// "" if ok. Borrowed: valid until the status is destroyed.
 CALLOUT_C_EXPORT const char* callout_status_message(const callout_status* status) CALLOUT_C_NOEXCEPT;
@@ -217,8 +216,7 @@ CALLOUT_C_STATUS callout_client_device(const callout_client* client, size_t inde
                                        callout_device* out) CALLOUT_C_NOEXCEPT;
 /// How many memories the device can use. 0 for null, for no such device, and if the plugin does not tell.
 CALLOUT_C_EXPORT size_t callout_client_num_memories(const callout_client* client, size_t device) CALLOUT_C_NOEXCEPT;
-/// "device", "pinned_host", "unpinned_host", ...; null if there is no such memory. Borrowed: valid until the client is
-/// destroyed.
+/// "device", "pinned_host", ...; null if there is no such memory. Borrowed: valid until the client is destroyed.
 CALLOUT_C_EXPORT const char* callout_client_memory_kind(const callout_client* client, size_t device,
                                                         size_t index) CALLOUT_C_NOEXCEPT;
 /// Takes ownership. Null is nothing. Handles that were made with the client keep it.
@@ -311,15 +309,13 @@ typedef struct callout_array callout_array;
 CALLOUT_C_STATUS callout_array_from_host(const callout_client* client, size_t device, uint32_t dtype,
                                          const int64_t* dims, size_t rank, const void* data, size_t size_bytes,
                                          callout_array** out) CALLOUT_C_NOEXCEPT;
-/// As callout_array_from_host, in the device's memory of a kind. NOT_FOUND, with those that there are, for another
-/// kind.
+/// As callout_array_from_host, in the device's memory of a kind. NOT_FOUND, with those that there are, for another.
 CALLOUT_C_STATUS callout_array_from_host_in(const callout_client* client, size_t device, const char* memory_kind,
                                             uint32_t dtype, const int64_t* dims, size_t rank, const void* data,
                                             size_t size_bytes, callout_array** out) CALLOUT_C_NOEXCEPT;
 /// As callout_array_from_host, but without a copy where the device works in the host's memory and `data` is aligned as
 /// the plugin wants it (64 bytes are enough for XLA:CPU). `data` must not change until `destroy` was called with
-/// `context`: once, on any thread, when nothing reads it any more. `destroy` may be null. It is not called if this
-/// fails.
+/// `context`: once, on any thread, when nothing reads it any more; not if this fails. `destroy` may be null.
 CALLOUT_C_STATUS callout_array_from_host_shared(const callout_client* client, size_t device, uint32_t dtype,
                                                 const int64_t* dims, size_t rank, const void* data, size_t size_bytes,
                                                 void* context, void (*destroy)(void* context),
@@ -340,8 +336,7 @@ CALLOUT_C_STATUS callout_array_copy(const callout_array* array, const callout_cl
 /// As callout_array_copy, in the device's memory of a kind. NOT_FOUND, with those that there are, for another kind.
 CALLOUT_C_STATUS callout_array_copy_in(const callout_array* array, const callout_client* client, size_t device,
                                        const char* memory_kind, callout_array** out) CALLOUT_C_NOEXCEPT;
-/// The kind of the memory in which it lies. Borrowed: valid until the array's client is destroyed. UNIMPLEMENTED if the
-/// plugin does not tell.
+/// Its memory's kind. Borrowed: valid until the array's client is destroyed. UNIMPLEMENTED if the plugin does not tell.
 CALLOUT_C_STATUS callout_array_memory_kind(const callout_array* array, const char** out) CALLOUT_C_NOEXCEPT;
 /// The element type, as callout_buffer has it.
 CALLOUT_C_STATUS callout_array_dtype(const callout_array* array, uint32_t* out) CALLOUT_C_NOEXCEPT;
@@ -357,12 +352,11 @@ CALLOUT_C_EXPORT void callout_array_destroy(callout_array* array) CALLOUT_C_NOEX
 
 /// How a program is run. All zeros are defaults.
 typedef struct callout_execute_options {
-  size_t struct_size;  ///< sizeof(callout_execute_options).
-  int32_t run_id;      ///< What callbacks see as run_id. 0: the plugin's choice.
-  uint32_t reserved;   ///< Zero.
-  const int64_t*
-      donated_inputs;  ///< Numbers of arguments that the program may overwrite and keep, where it was made to.
-  size_t num_donated;  ///< Number of `donated_inputs`.
+  size_t struct_size;             ///< sizeof(callout_execute_options).
+  int32_t run_id;                 ///< What callbacks see as run_id. 0: the plugin's choice.
+  uint32_t reserved;              ///< Zero.
+  const int64_t* donated_inputs;  ///< Numbers of arguments that a program made for it may overwrite and keep.
+  size_t num_donated;             ///< Number of `donated_inputs`.
   /// How long callout_execute waits; DEADLINE_EXCEEDED then, and what was started goes on. A program that XLA:CPU runs
   /// on the thread that asks for it may take longer. 0: until it is done. Of callout_execution_start it is none.
   double timeout_seconds;

@@ -19,6 +19,9 @@ namespace callout {
 enum class DType : uint32_t { kInvalid = 0, CALLOUT_DTYPE_ROWS(CALLOUT_ENUMERATOR) };
 #undef CALLOUT_ENUMERATOR
 
+/// What the elements of a type are.
+enum class DTypeKind : uint8_t { kUnknown, kBool, kSigned, kUnsigned, kFloat, kComplex, kToken };
+
 namespace internal {
 constexpr uint32_t DTypeLimit() {
   uint32_t limit = 0;
@@ -34,6 +37,9 @@ inline constexpr uint32_t kDTypeLimit = internal::DTypeLimit();
 
 /// Bits of one element in an XLA buffer; 0 for tokens and unknown numbers.
 CALLOUT_EXPORT int BitWidth(DType dtype);
+
+/// kUnknown for unknown numbers.
+CALLOUT_EXPORT DTypeKind KindOf(DType dtype);
 
 /// XLA's short name, "f32" ("bool" for PRED); "?" for unknown numbers.
 CALLOUT_EXPORT std::string_view ShortName(DType dtype);

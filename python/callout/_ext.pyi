@@ -182,9 +182,7 @@ def set_hang_report_seconds(seconds: float) -> None: ...
 def stop_watchdog() -> None: ...
 
 def call_with_timeout(function: object, seconds: float) -> bool:
-    """
-    Calls function() on another thread; False if it is not back after `seconds`.
-    """
+    """Runs function() on a thread; False if it is not back in `seconds`."""
 
 def is_forked_child() -> bool: ...
 
@@ -302,6 +300,8 @@ def statistics_keys(sink: Callback) -> list[tuple[str, str]]:
 def reset_statistics_sink(sink: Callback) -> None: ...
 
 DTYPE_NAMES: dict = ...
+
+SUB_BYTE_BITS: dict = ...
 
 class ValueLayout:
     """(kind, text, number) pieces, see the core's value_layout.h."""

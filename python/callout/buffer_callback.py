@@ -19,7 +19,7 @@ from ._primitives.aliases import check_aliases
 from ._primitives.batching import check_vmap_method
 from ._primitives.buffer import WHERE, buffer_p
 from ._primitives.varying import stated
-from ._targets.functions import call_target, function_name, is_flat_call
+from ._targets.function_targets import call_target, function_name, is_flat_call
 from ._targets.target import Target, Transforms, interned
 
 __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
@@ -177,7 +177,7 @@ def _refs(callback: Any, flat: Sequence[Any], aliases: Mapping[int, int] | None)
 def _refuse_narrow(what: str, avals: Any) -> None:
     for i, aval in enumerate(avals):
         name = np.dtype(aval.dtype).name
-        if name.endswith(("int1", "int2", "int4")) or name.startswith("float4"):
+        if name in _ext.SUB_BYTE_BITS:
             raise TypeError(f"{WHERE}: {what} {i} is {name}, which XLA packs; callout.pure_callback unpacks it")
 
 

@@ -22,8 +22,8 @@ from ._host_callback import arguments, flavors, targets
 from ._host_callback.additions import logger
 from ._host_callback.errors import CallbackException
 from ._host_callback.flavors import CallbackFlavor
+from ._host_callback.host_call import host_call_p
 from ._host_callback.printing import printer
-from ._primitives.host_call import host_call_p
 from ._primitives.site import Site
 from ._primitives.tap import no_transforms, tap_p
 from ._primitives.varying import stated
@@ -134,6 +134,7 @@ def id_print(
 
     Above the value comes a line with `kwargs`, the transformations and the device, "name: value" sorted by name, if there
     are any. Arrays look as `numpy.array2string` writes them, with the print options of the thread that traces.
+    `callout.stats()["prints"]` has how many values were written, by who made their text: the core ("native") or NumPy.
 
     Args:
         arg: a pytree of arrays.

@@ -13,7 +13,7 @@ import numpy as np
 
 from ._custom_calls.foreign_attributes import Constant
 from ._native.function import Constants, NativeFunction, Settings
-from ._native.target import NativeTarget
+from ._native.native_target import NativeTarget
 
 __all__ = ["NumbaKernel", "numba_kernel"]
 

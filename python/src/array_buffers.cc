@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "array_buffers.h"
 
-#include "frame/subbyte.h"
+#include "callout/elements.h"
 
 namespace callout::python {
 
@@ -17,9 +17,9 @@ void ArrayBuffers::Append(PyObject* object) {
   callout_buffer buffer = {static_cast<uint32_t>(dtype), static_cast<uint32_t>(PyArray_NDIM(dense)),
                            PyArray_DATA(dense), reinterpret_cast<const int64_t*>(PyArray_DIMS(dense)),
                            PackedBytes(dtype, elements)};
-  if (internal::IsSubByte(dtype)) {
+  if (IsSubByte(dtype)) {
     packed_.emplace_back(buffer.size_bytes);
-    internal::Pack(dtype, static_cast<const uint8_t*>(buffer.data), elements, packed_.back().data());
+    Pack(dtype, static_cast<const uint8_t*>(buffer.data), elements, packed_.back().data());
     buffer.data = packed_.back().data();
   }
   buffers_.push_back(buffer);

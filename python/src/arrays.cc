@@ -6,17 +6,15 @@
 #include <cstring>
 
 #include "base/block_pool.h"
+#include "callout/elements.h"
 #include "frame/buffer.h"
 #include "frame/dtype_row.h"
 #include "frame/element_doubles.h"
-#include "frame/subbyte.h"
 
 namespace callout::python {
 namespace {
 
-using internal::DTypeKind;
 using internal::ElementCount;
-using internal::IsSubByte;
 using internal::RowOf;
 using internal::ShapeString;
 
@@ -45,7 +43,7 @@ PyObject* NewArray(const callout_buffer& buffer, void* data, int flags) {
 void CopyElements(const callout_buffer& buffer, void* out) {
   const auto dtype = static_cast<DType>(buffer.dtype);
   if (IsSubByte(dtype)) {
-    internal::Unpack(dtype, buffer.data, ElementCount(buffer), static_cast<uint8_t*>(out), internal::HighBits::kZero);
+    Unpack(dtype, buffer.data, ElementCount(buffer), static_cast<uint8_t*>(out), HighBits::kZero);
   } else if (buffer.size_bytes > 0) {
     std::memcpy(out, buffer.data, buffer.size_bytes);
   }
@@ -113,8 +111,8 @@ bool StoreArray(PyArrayObject* array, const callout_buffer& result) {
   }
   Ref dense(PyArray_FromArray(array, nullptr, NPY_ARRAY_IN_ARRAY));
   if (!dense) return false;
-  internal::Pack(dtype, static_cast<const uint8_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(dense.get()))),
-                 ElementCount(result), result.data);
+  Pack(dtype, static_cast<const uint8_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(dense.get()))),
+       ElementCount(result), result.data);
   return true;
 }
 
@@ -130,7 +128,7 @@ bool SameValues(PyObject* a, PyObject* b) {
 // Each holds those before it.
 enum class NumberKind { kBool, kInteger, kReal, kComplex };
 
-NumberKind KindOf(DType dtype) {
+NumberKind NumberKindOf(DType dtype) {
   const internal::DTypeRow& row = RowOf(dtype);
   if (row.kind == DTypeKind::kBool) return NumberKind::kBool;
   if (row.is_integer()) return NumberKind::kInteger;
@@ -141,7 +139,7 @@ bool IsPythonNumber(PyObject* value) {
   return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value) || PyComplex_CheckExact(value);
 }
 
-NumberKind KindOf(PyObject* number) {
+NumberKind NumberKindOf(PyObject* number) {
   if (PyBool_Check(number)) return NumberKind::kBool;
   if (PyLong_Check(number)) return NumberKind::kInteger;
   return PyFloat_Check(number) ? NumberKind::kReal : NumberKind::kComplex;
@@ -181,7 +179,7 @@ bool RealSurvived(PyObject* real, const callout_buffer& result) {
 // A Python number as the one element of `result`. As StoreResult.
 std::string StoreNumber(PyObject* value, const callout_buffer& result) {
   const auto dtype = static_cast<DType>(result.dtype);
-  const NumberKind kind = KindOf(dtype);
+  const NumberKind kind = NumberKindOf(dtype);
   const std::string out_of_range = "a value is out of the range of " + std::string(ShortName(dtype));
   if (kind == NumberKind::kInteger && PyLong_Check(value) && !IntegerFits(value, dtype)) return out_of_range;
   Ref array(PyArray_FROM_O(value));
@@ -195,7 +193,7 @@ std::string StoreNumber(PyObject* value, const callout_buffer& result) {
     return out_of_range;
   }
   if (!array) return "";
-  if (KindOf(value) > kind) return Mismatch(result, reinterpret_cast<PyArrayObject*>(array.get()));
+  if (NumberKindOf(value) > kind) return Mismatch(result, reinterpret_cast<PyArrayObject*>(array.get()));
   PyArray_Descr* descr = DescrOf(dtype);
   Py_INCREF(descr);
   const Ref cast(PyArray_CastToType(reinterpret_cast<PyArrayObject*>(array.get()), descr, 0));

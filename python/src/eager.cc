@@ -14,16 +14,14 @@
 #include "array_buffers.h"
 #include "base/ticks.h"
 #include "callbacks/invoke.h"
+#include "callout/elements.h"
 #include "delivery/delivery.h"
 #include "errors.h"
-#include "frame/subbyte.h"
 
 namespace nb = nanobind;
 
 namespace callout::python {
 namespace {
-
-using internal::IsSubByte;
 
 // Fresh arrays for the results. Sub-byte results are written packed and unpacked by Finish.
 class ResultArrays {

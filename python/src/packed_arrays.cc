@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "frame/subbyte.h"
+#include "callout/elements.h"
 
 namespace nb = nanobind;
 
@@ -14,7 +14,7 @@ PackedLayout::PackedLayout(uint32_t word_bytes, const nb::sequence& parts) : wor
     const nb::handle dtype = item[0];
     Part part{
         DTypeOf(reinterpret_cast<PyArray_Descr*>(dtype.ptr())), nb::cast<uint32_t>(dtype.attr("itemsize")), {}, 1};
-    if (part.dtype == DType::kInvalid || internal::IsSubByte(part.dtype) || part.item_bytes > word_bytes) {
+    if (part.dtype == DType::kInvalid || IsSubByte(part.dtype) || part.item_bytes > word_bytes) {
       throw nb::type_error("callout: an array of a dtype that has no place in a word");
     }
     for (nb::handle extent : nb::borrow<nb::sequence>(item[1])) {

@@ -131,7 +131,7 @@ void BindProcess(nb::module_& m) {
     internal::StopWatchdog();
   });
   m.def("call_with_timeout", &CallWithTimeout, nb::arg("function"), nb::arg("seconds"),
-        "Calls function() on another thread; False if it is not back after `seconds`.");
+        "Runs function() on a thread; False if it is not back in `seconds`.");
   m.def("is_forked_child", &internal::ProcessIsForkedChild);
   m.def("begin_exit", [] { internal::SetProcessIsExiting(true); });
   m.def("close_interpreter", &CloseInterpreter, nb::arg("seconds"), "Number of threads still inside Python.");

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "array_buffers.h"
+#include "callout/elements.h"
 #include "frame/dtype_row.h"
 #include "text/numpy_text.h"
 #include "text/value_layout.h"
@@ -61,11 +62,13 @@ class ValueLayout {
 }  // namespace
 
 void BindText(nb::module_& m) {
-  nb::dict names;
+  nb::dict names, bits;
   for (const internal::DTypeRow& row : internal::kDTypeRows) {
     if (!row.numpy_name.empty()) names[nb::str(row.short_name.data())] = nb::str(row.numpy_name.data());
+    if (IsSubByte(row.dtype)) bits[nb::str(row.numpy_name.data())] = row.bits;
   }
   m.attr("DTYPE_NAMES") = names;
+  m.attr("SUB_BYTE_BITS") = bits;
   nb::class_<ValueLayout>(m, "ValueLayout", "(kind, text, number) pieces, see the core's value_layout.h.")
       .def(nb::init<const std::vector<std::tuple<int, std::string, size_t>>&>(), nb::arg("pieces"))
       .def("join", &ValueLayout::Join, nb::arg("leaves"), "The text, from those of the leaves.")

@@ -55,10 +55,9 @@ callout_status* callout_callback_from_library(const char* name, const char* libr
 callout_status* callout_callback_from_sink(const char* name, uint32_t kind, const char* path,
                                            callout_callback** out) noexcept {
   return GuardC(__func__, {{name, "name"}, {out, "out"}}, [&]() -> Status {
-    const bool has_path = kind >= CALLOUT_SINK_JSON_LINES && kind <= CALLOUT_SINK_ZARR;
-    if (has_path && path == nullptr) return InvalidArgument("callout_callback_from_sink: path is null");
-    const auto same = static_cast<pjrt::SinkCallback::Kind>(kind);
-    return Make(pjrt::SinkCallback(name, same, path == nullptr ? "" : path), out);
+    const pjrt::SinkCallback sink(name, static_cast<pjrt::SinkCallback::Kind>(kind), path == nullptr ? "" : path);
+    if (path == nullptr && sink.NeedsPath()) return InvalidArgument("callout_callback_from_sink: path is null");
+    return Make(sink, out);
   });
 }
 

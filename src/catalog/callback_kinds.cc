@@ -117,7 +117,7 @@ std::vector<std::string> SinkForms() {
     if (!kind->is_for_hosts) continue;
     std::string main = kind->has_main ? std::string(":") + kind->options[0].name : "";
     for (char& c : main) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    const bool is_needed = main.empty() || kind->options[0].type == OptionType::kPath;
+    const bool is_needed = main.empty() || kind->needs_path();
     forms.push_back(kind->name + (is_needed ? main : "[" + main + "]"));
   }
   return forms;

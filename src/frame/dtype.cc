@@ -6,6 +6,7 @@
 namespace callout {
 
 int BitWidth(DType dtype) { return internal::RowOf(dtype).bits; }
+DTypeKind KindOf(DType dtype) { return internal::RowOf(dtype).kind; }
 std::string_view ShortName(DType dtype) { return internal::RowOf(dtype).short_name; }
 std::string_view NumpyName(DType dtype) { return internal::RowOf(dtype).numpy_name; }
 

@@ -11,8 +11,6 @@
 
 namespace callout::internal {
 
-enum class DTypeKind : uint8_t { kUnknown, kBool, kSigned, kUnsigned, kFloat, kComplex, kToken };
-
 enum class FloatSpecials : uint8_t {
   kIeee,               ///< All-ones exponent: infinity and NaNs.
   kNanAtTop,           ///< "fn": only all ones is NaN, no infinity.
@@ -53,6 +51,7 @@ struct DTypeRow {
   std::string_view short_name = "?";
   std::string_view numpy_name;
   std::string_view mlir_name;
+  int vhlo_code = -1;
   int dlpack_code = -1;
   const char* letter = "";
   SmallFloatFormat format;
@@ -65,8 +64,8 @@ struct DTypeTable : SmallFloatFormat {  // the rows name its makers
   std::array<DTypeRow, kDTypeLimit> rows;
 
   constexpr DTypeTable() {
-#define CALLOUT_ROW(name, number, xla, pjrt, bits, kind, short_name, numpy, mlir, dlpack, letter, format) \
-  rows[number] = {DType::name, bits, DTypeKind::kind, short_name, numpy, mlir, dlpack, letter, format};
+#define CALLOUT_ROW(name, number, xla, pjrt, bits, kind, short_name, numpy, mlir, vhlo, dlpack, letter, format) \
+  rows[number] = {DType::name, bits, DTypeKind::kind, short_name, numpy, mlir, vhlo, dlpack, letter, format};
     CALLOUT_DTYPE_ROWS(CALLOUT_ROW)
 #undef CALLOUT_ROW
   }

@@ -65,6 +65,18 @@ TEST(DTypeTest, EveryNumberHasItsWidthAndNamesAndNoOtherHas) {
   }
 }
 
+TEST(DTypeTest, KindTellsWhatElementsAre) {
+  EXPECT_EQ(KindOf(DType::kBool), DTypeKind::kBool);
+  EXPECT_EQ(KindOf(DType::kInt4), DTypeKind::kSigned);
+  EXPECT_EQ(KindOf(DType::kUint64), DTypeKind::kUnsigned);
+  EXPECT_EQ(KindOf(DType::kFloat8E8M0Fnu), DTypeKind::kFloat);
+  EXPECT_EQ(KindOf(DType::kComplex64), DTypeKind::kComplex);
+  EXPECT_EQ(KindOf(DType::kToken), DTypeKind::kToken);
+  for (const uint32_t number : {0U, 13U, kDTypeLimit, 255U}) {
+    EXPECT_EQ(KindOf(static_cast<DType>(number)), DTypeKind::kUnknown) << number;
+  }
+}
+
 TEST(DTypeTest, LimitIsOneMoreThanTheLargestNumber) { EXPECT_EQ(kDTypeLimit, Table().rbegin()->first + 1); }
 
 TEST(DTypeTest, EnumeratorsHaveXlasNumbers) {

@@ -9,8 +9,8 @@
 
 #include "base/small_buffer.h"
 #include "callout/dtype.h"
+#include "callout/elements.h"
 #include "frame/elements.h"
-#include "frame/subbyte.h"
 
 namespace callout::internal {
 namespace {

@@ -52,7 +52,7 @@ void VisitIntegers(int bits, const Visit& visit) {
 }
 
 /// Calls `visit` with what reads the elements of `dtype`: `reader(data, i)` is the i-th. Elements of less than a byte
-/// were unpacked to one each (frame/subbyte.h). False, without a call, for tokens and types that are not known.
+/// were unpacked to one each (callout/elements.h). False, without a call, for tokens and types that are not known.
 template <typename Visit>
 [[nodiscard]] bool VisitElements(DType dtype, const Visit& visit) {
   const DTypeRow& row = RowOf(dtype);

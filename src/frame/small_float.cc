@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "callout/elements.h"
+
 namespace callout::internal {
 namespace {
 
@@ -45,3 +47,8 @@ float SmallFloatToFloat(const SmallFloatFormat& format, uint16_t bits) {
 }
 
 }  // namespace callout::internal
+
+float callout::SmallFloatToFloat(DType dtype, uint16_t bits) {
+  const internal::DTypeRow& row = internal::RowOf(dtype);
+  return row.is_small_float() ? internal::SmallFloatToFloat(row.format, bits) : std::numeric_limits<float>::quiet_NaN();
+}

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The values are those that ml_dtypes 0.6 gives for the same bits (IEEE 754 for f16), written down, not computed.
-#include "frame/small_float.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -10,7 +8,9 @@
 #include <limits>
 #include <vector>
 
-namespace callout::internal {
+#include "callout/elements.h"
+
+namespace callout {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -180,7 +180,7 @@ class SmallFloatTest : public ::testing::TestWithParam<Format> {};
 TEST_P(SmallFloatTest, KnownBitsHaveKnownValues) {
   const Format& format = GetParam();
   for (const Known& known : format.known) {
-    const double value = SmallFloatToFloat(RowOf(format.dtype).format, known.bits);
+    const double value = SmallFloatToFloat(format.dtype, known.bits);
     SCOPED_TRACE(::testing::Message() << ShortName(format.dtype) << " 0x" << std::hex << known.bits);
     if (std::isnan(known.value)) {
       EXPECT_TRUE(std::isnan(value)) << value;
@@ -197,7 +197,7 @@ TEST_P(SmallFloatTest, NumbersOfOneSignGrowWithTheirBits) {
   double last = -1;
   int numbers = 0;
   for (int bits = 0; bits < patterns; ++bits) {
-    const double value = SmallFloatToFloat(RowOf(dtype).format, static_cast<uint16_t>(bits));
+    const double value = SmallFloatToFloat(dtype, static_cast<uint16_t>(bits));
     if (std::isnan(value)) continue;
     ASSERT_GT(value, last) << bits;
     last = value;
@@ -212,7 +212,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, SmallFloatTest, ::testing::ValuesIn(Formats())
 TEST(SmallFloatEdgeTest, EveryBfloat16IsTheUpperHalfOfAFloat) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float expected = std::bit_cast<float>(bits << 16);
-    const float value = SmallFloatToFloat(RowOf(DType::kBfloat16).format, static_cast<uint16_t>(bits));
+    const float value = SmallFloatToFloat(DType::kBfloat16, static_cast<uint16_t>(bits));
     if (std::isnan(expected)) {
       ASSERT_TRUE(std::isnan(value)) << bits;
     } else {
@@ -221,5 +221,11 @@ TEST(SmallFloatEdgeTest, EveryBfloat16IsTheUpperHalfOfAFloat) {
   }
 }
 
+TEST(SmallFloatEdgeTest, OtherTypesHaveNoSmallFloats) {
+  for (const DType dtype : {DType::kFloat32, DType::kInt8, DType::kBool, DType::kToken, DType::kInvalid}) {
+    EXPECT_TRUE(std::isnan(SmallFloatToFloat(dtype, 0x38))) << ShortName(dtype);
+  }
+}
+
 }  // namespace
-}  // namespace callout::internal
+}  // namespace callout

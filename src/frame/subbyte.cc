@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frame/subbyte.h"
-
 #include <cstring>
 
-#include "frame/dtype_row.h"
+#include "callout/elements.h"
 
-namespace callout::internal {
+namespace callout {
 
 void Unpack(DType dtype, const void* packed, int64_t elements, uint8_t* out, HighBits high_bits) {
   const int bits = BitWidth(dtype);
   const int per_byte = 8 / bits;
   const auto mask = static_cast<uint8_t>((1 << bits) - 1);
-  const bool extend = high_bits == HighBits::kSign && RowOf(dtype).kind == DTypeKind::kSigned;
+  const bool extend = high_bits == HighBits::kSign && KindOf(dtype) == DTypeKind::kSigned;
   const uint8_t sign = extend ? static_cast<uint8_t>(1 << (bits - 1)) : uint8_t{0};
   const auto* bytes = static_cast<const uint8_t*>(packed);
   for (int64_t i = 0; i < elements; ++i) {
@@ -33,4 +31,4 @@ void Pack(DType dtype, const uint8_t* in, int64_t elements, void* packed) {
   }
 }
 
-}  // namespace callout::internal
+}  // namespace callout

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frame/subbyte.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace callout::internal {
+#include "callout/elements.h"
+
+namespace callout {
 namespace {
 
 using ::testing::ElementsAre;
@@ -96,4 +96,4 @@ INSTANTIATE_TEST_SUITE_P(Types, SubByteRoundTripTest,
                          [](const auto& test) { return std::string(ShortName(test.param)); });
 
 }  // namespace
-}  // namespace callout::internal
+}  // namespace callout

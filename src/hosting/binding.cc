@@ -24,9 +24,7 @@ bool IsLibrary(const std::string& kind) {
 // A sink with what it needs behind it, which may have anything in it.
 bool IsSink(const std::string& text) {
   const internal::SinkKind* const kind = internal::SinkKindOf(text);
-  if (kind == nullptr) return false;
-  const bool needs_main = kind->has_main && kind->options[0].type == internal::OptionType::kPath;
-  return !needs_main || text.find(':') != std::string::npos;
+  return kind != nullptr && (!kind->needs_path() || text.find(':') != std::string::npos);
 }
 
 bool IsKind(const std::string& text) {

@@ -29,6 +29,14 @@ class HostFunction final : public internal::Callback {
   const std::function<Status(const callout::Call&)> function_;
 };
 
+// The one place where the numbers of SinkCallback::Kind, and of callout_sink_kind in C, are names. Null for other
+// numbers. Kinds that came later have none: OpaqueCallback makes all of them.
+const internal::SinkKind* KindOfNumber(SinkCallback::Kind kind) {
+  constexpr const char* kNames[] = {"null", "print", "jsonl", "csv", "tensorboard", "arrow", "npy", "zarr"};
+  const auto number = static_cast<uint32_t>(kind);
+  return number < std::size(kNames) ? internal::FindSinkKind(kNames[number]) : nullptr;
+}
+
 }  // namespace
 
 LoadedHostCallbackMakeArgs::~LoadedHostCallbackMakeArgs() = default;
@@ -48,16 +56,17 @@ Result<LoadedHostCallback> LibraryCallback::Make() const {
   return LoadedHostCallback(name, std::move(callback), "library:" + spec);
 }
 
-// The one place where the numbers of SinkCallback::Kind, and of callout_sink_kind in C, are names. Kinds that came
-// later have no number: OpaqueCallback makes all of them.
+bool SinkCallback::NeedsPath() const {
+  const internal::SinkKind* const found = KindOfNumber(kind);
+  return found != nullptr && found->needs_path();
+}
+
 Result<LoadedHostCallback> SinkCallback::Make() const {
-  constexpr const char* kNames[] = {"null", "print", "jsonl", "csv", "tensorboard", "arrow", "npy", "zarr"};
-  const auto number = static_cast<uint32_t>(kind);
-  if (number >= std::size(kNames)) {
-    return InvalidArgument("callout: there is no kind " + std::to_string(number) + " of sinks");
+  const internal::SinkKind* const found = KindOfNumber(kind);
+  if (found == nullptr) {
+    return InvalidArgument("callout: there is no kind " + std::to_string(static_cast<uint32_t>(kind)) + " of sinks");
   }
-  const internal::SinkKind* const found = internal::FindSinkKind(kNames[number]);
-  std::string text = kNames[number];
+  std::string text = found->name;
   if (found->has_main && !path.empty()) text += ":" + path;
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<internal::Callback> sink, internal::MakeSink(name, text));
   return LoadedHostCallback(name, std::move(sink), std::move(text));

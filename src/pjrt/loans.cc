@@ -6,7 +6,7 @@
 
 #include "base/live_count.h"
 #include "base/thread_annotations.h"
-#include "frame/subbyte.h"
+#include "callout/elements.h"
 #include "pjrt/pjrt_abi.h"
 
 namespace callout::internal {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "frame/dtype_row.h"
 #include "programs/mlir_bytecode.h"
 
 namespace callout::internal {
@@ -31,32 +32,12 @@ enum TypeCode { kComplexCode = 1, kFunctionCode = 8, kTensorCode = 20, kTokenCod
 // MLIR's own dialect, which has the attributes that VHLO does not replace.
 enum BuiltinCode { kBuiltinDictionary = 1, kBuiltinString = 2 };
 
-constexpr std::pair<int64_t, DType> kElementTypes[] = {{0, DType::kBool},
-                                                       {2, DType::kBfloat16},
-                                                       {3, DType::kFloat16},
-                                                       {4, DType::kFloat32},
-                                                       {5, DType::kFloat64},
-                                                       {6, DType::kFloat8E4M3Fn},
-                                                       {7, DType::kFloat8E5M2},
-                                                       {10, DType::kInt4},
-                                                       {11, DType::kInt8},
-                                                       {12, DType::kInt16},
-                                                       {13, DType::kInt32},
-                                                       {14, DType::kInt64},
-                                                       {15, DType::kUint4},
-                                                       {16, DType::kUint8},
-                                                       {17, DType::kUint16},
-                                                       {18, DType::kUint32},
-                                                       {19, DType::kUint64},
-                                                       {27, DType::kFloat8E4M3Fnuz},
-                                                       {28, DType::kFloat8E5M2Fnuz},
-                                                       {29, DType::kFloat8E4M3B11Fnuz},
-                                                       {31, DType::kInt2},
-                                                       {32, DType::kUint2},
-                                                       {35, DType::kFloat8E4M3},
-                                                       {36, DType::kFloat8E3M4},
-                                                       {37, DType::kFloat4E2M1Fn},
-                                                       {40, DType::kFloat8E8M0Fnu}};
+std::optional<DType> ElementOf(int64_t code) {
+  for (const DTypeRow& row : kDTypeRows) {
+    if (row.vhlo_code >= 0 && row.vhlo_code == code) return row.dtype;
+  }
+  return std::nullopt;
+}
 
 Status Damaged(const char* what) {
   return InvalidArgument(std::string("callout: the program's bytecode is damaged: ") + what);
@@ -291,12 +272,11 @@ std::optional<DType> BytecodeFile::ElementType(uint64_t type) const {
   if (code == kComplexCode) {
     int64_t part = 0;
     (void)Open(types_, reader.Number(), Dialect::kVhlo, part);
-    return part == 4 ? std::optional(DType::kComplex64) : part == 5 ? std::optional(DType::kComplex128) : std::nullopt;
+    const std::optional<DType> element = ElementOf(part);
+    if (element == DType::kFloat32) return DType::kComplex64;
+    return element == DType::kFloat64 ? std::optional(DType::kComplex128) : std::nullopt;
   }
-  for (const auto& [number, dtype] : kElementTypes) {
-    if (number == code) return dtype;
-  }
-  return std::nullopt;
+  return ElementOf(code);
 }
 
 std::optional<pjrt::ArrayType> BytecodeFile::Array(uint64_t type) const {

@@ -46,6 +46,9 @@ struct SinkKind {
   bool has_main;      ///< The first option is what stands behind "kind:", as it is.
   bool is_for_hosts;  ///< False: only whoever holds the sink can ask it for what it has.
   Result<std::shared_ptr<Callback>> (*make)(const std::string& label, const SinkOptions& options);
+
+  /// What stands behind "kind:" is a path, and has to be there.
+  bool needs_path() const { return has_main && options.front().type == OptionType::kPath; }
 };
 
 /// What was given of a kind's options, each value of its type.

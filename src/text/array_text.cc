@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 
 #include "callout/dtype.h"
 #include "callout/text.h"
 #include "encoding/json.h"
+#include "text/number_text.h"
 #include "text/numpy_text.h"
 #include "text/text.h"
 
@@ -22,22 +21,11 @@ std::string ScalarText(const void* data) {
   std::memcpy(&value, data, sizeof(value));
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char text[64];
-  std::string shortest(text, std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific).ptr);
   const double magnitude = std::abs(static_cast<double>(value));
   const double exponents_from = sizeof(T) == sizeof(float) ? kFloat32ExponentsFrom : 1e16;
-  if (magnitude != 0 && (magnitude < 1e-4 || magnitude >= exponents_from)) return shortest;
-  // The digits of "-1.25e+03", with zeros where they do not reach.
-  const size_t e = shortest.find('e');
-  std::string digits;
-  for (const char c : shortest.substr(0, e)) {
-    if (c >= '0' && c <= '9') digits += c;
-  }
-  const int exponent = std::stoi(shortest.substr(e + 1));
-  if (exponent < 0) digits.insert(0, static_cast<size_t>(-exponent), '0');
-  const auto before = static_cast<size_t>(std::max(exponent, 0)) + 1;
-  if (digits.size() < before + 1) digits.append(before + 1 - digits.size(), '0');
-  return (std::signbit(value) ? "-" : "") + digits.substr(0, before) + "." + digits.substr(before);
+  const bool with_exponent = magnitude != 0 && (magnitude < 1e-4 || magnitude >= exponents_from);
+  const internal::NumberText number = internal::ShortestText(std::abs(value), {.adds_zero = true}, with_exponent);
+  return (std::signbit(value) ? "-" : "") + number.digits + number.rest;
 }
 
 }  // namespace

@@ -46,6 +46,21 @@ TEST(ArrayTextTest, ScalarsHaveAllDigits) {
   EXPECT_THAT(ArrayText(View<float>({1e6F}, {}, DType::kFloat32)), IsOkAndHolds("1e+06"));
 }
 
+// As NumPy 2.3 prints them. float32(1e-4) is less than 1e-4.
+TEST(ArrayTextTest, ScalarsHaveExponentsWhereNumpyWritesThem) {
+  const auto scalar = [](double value) { return ArrayText(View<double>({value}, {}, DType::kFloat64)); };
+  const auto single = [](float value) { return ArrayText(View<float>({value}, {}, DType::kFloat32)); };
+  EXPECT_THAT(scalar(1e-4), IsOkAndHolds("0.0001"));
+  EXPECT_THAT(single(1e-4F), IsOkAndHolds("1e-04"));
+  EXPECT_THAT(single(0.00025F), IsOkAndHolds("0.00025"));
+  EXPECT_THAT(scalar(9.999e15), IsOkAndHolds("9999000000000000.0"));
+  EXPECT_THAT(scalar(1.25e16), IsOkAndHolds("1.25e+16"));
+  EXPECT_THAT(scalar(1e-310), IsOkAndHolds("1e-310"));
+  EXPECT_THAT(single(999999.94F), IsOkAndHolds("999999.94"));
+  EXPECT_THAT(scalar(-0.0), IsOkAndHolds("-0.0"));
+  EXPECT_THAT(single(0), IsOkAndHolds("0.0"));
+}
+
 TEST(ArrayTextTest, ElementsThatNumpyLacksHaveTextToo) {
   EXPECT_THAT(ArrayText(View<uint8_t>({0xF1}, {2}, DType::kInt4)), IsOkAndHolds("[1 -1]"));
   EXPECT_THAT(ArrayText(View<uint16_t>({0x3FC0}, {1}, DType::kBfloat16)), IsOkAndHolds("[1.5]"));

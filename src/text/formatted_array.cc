@@ -5,9 +5,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "callout/elements.h"
 #include "frame/buffer.h"
 #include "frame/elements.h"
-#include "frame/subbyte.h"
 #include "text/numpy_text.h"
 #include "text/text.h"
 

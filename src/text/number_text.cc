@@ -64,6 +64,11 @@ NumberText ShortestText(T magnitude, const FloatLayout& layout) {
   return LayOut(number, layout, number.exponent < -4 || number.exponent >= 16);
 }
 
+template <typename T>
+NumberText ShortestText(T magnitude, const FloatLayout& layout, bool with_exponent) {
+  return LayOut(ToScientific(magnitude, 0), layout, with_exponent);
+}
+
 NumberText ScientificText(double magnitude, int precision, const FloatLayout& layout) {
   return LayOut(ToScientific(magnitude, precision + 1), layout, true);
 }
@@ -91,5 +96,7 @@ NumberText FixedText(double magnitude, int precision, const FloatLayout& layout)
 
 template NumberText ShortestText<float>(float, const FloatLayout&);
 template NumberText ShortestText<double>(double, const FloatLayout&);
+template NumberText ShortestText<float>(float, const FloatLayout&, bool);
+template NumberText ShortestText<double>(double, const FloatLayout&, bool);
 
 }  // namespace callout::internal

@@ -25,6 +25,9 @@ struct FloatLayout {
 /// The fewest digits that read back as the same number, with an exponent outside of 1e-4 ... 1e16.
 template <typename T>
 NumberText ShortestText(T magnitude, const FloatLayout& layout);
+/// The same with an exponent or without, as told.
+template <typename T>
+NumberText ShortestText(T magnitude, const FloatLayout& layout, bool with_exponent);
 /// 'e': `precision` digits behind the point.
 NumberText ScientificText(double magnitude, int precision, const FloatLayout& layout);
 /// 'g': `precision` digits in all.

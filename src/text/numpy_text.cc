@@ -6,9 +6,9 @@
 #include <string_view>
 #include <type_traits>
 
+#include "callout/elements.h"
 #include "encoding/utf8.h"
 #include "frame/elements.h"
-#include "frame/subbyte.h"
 #include "text/excerpt.h"
 #include "text/numpy_numbers.h"
 

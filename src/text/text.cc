@@ -7,9 +7,9 @@
 #include <complex>
 #include <type_traits>
 
+#include "callout/elements.h"
 #include "frame/buffer.h"
 #include "frame/elements.h"
-#include "frame/subbyte.h"
 
 namespace callout::internal {
 namespace {

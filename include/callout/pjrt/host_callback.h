@@ -98,6 +98,8 @@ struct CALLOUT_EXPORT SinkCallback final : LoadedHostCallbackMakeArgs {
   /// Copies what it is given.
   SinkCallback(std::string callback_name, Kind sink_kind, std::string file_path = {})
       : name(std::move(callback_name)), kind(sink_kind), path(std::move(file_path)) {}
+  /// Whether the kind writes a file or a folder; not so for one that there is not. Thread-safe.
+  bool NeedsPath() const;
   /// Opens the file. Errors: InvalidArgument for a kind that there is not; what keeps it from its file.
   Result<LoadedHostCallback> Make() const override;
 

@@ -20,7 +20,7 @@ from .._base.arguments import as_leaves, is_array_like
 from .._primitives import lanes as _lanes  # noqa: F401 - it has debug_p's batching rule
 from .._primitives.call import call_one
 from .._primitives.debug import debug_p
-from .._targets.functions import call_target, callback_for_one_call, function_name
+from .._targets.function_targets import call_target, callback_for_one_call, function_name
 
 _NOTHING: PyTreeDef = jax.tree.structure(())
 

@@ -12,7 +12,7 @@ from jax.tree_util import tree_flatten
 from .._base.arguments import as_leaves
 from .._primitives.call import io_p
 from .._primitives.devices import knowing_devices
-from .._targets.functions import call_target
+from .._targets.function_targets import call_target
 from .pure_callback import USUAL_WAY, called_at_once, check_sharding, result_avals
 
 _WHERE = "callout.io_callback"

@@ -17,7 +17,7 @@ from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.call import call_one, call_p
 from .._primitives.devices import knowing_devices
 from .._primitives.varying import stated
-from .._targets.functions import call_target, callback_for_one_call, is_leaf
+from .._targets.function_targets import call_target, callback_for_one_call, is_leaf
 from .derivatives import inherited_vmap_method
 
 

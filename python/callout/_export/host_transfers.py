@@ -21,11 +21,12 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
-from .._custom_calls.operations import DEVICE_TO_HOST, HOST_TO_DEVICE, call_attributes
+from .._custom_calls.operation_attributes import DEVICE_TO_HOST, HOST_TO_DEVICE, call_attributes, config_of
 from . import artifacts
 from .artifacts import operations
 
 _SEND, _RECV = "stablehlo.send", "stablehlo.recv"
+_CALL = "callout.v1.call"
 _PATTERN = (
     "only the pattern of a host callback can be turned into a call, which is all sends and then all receives, in one "
     "block, each with the token of the one before"
@@ -182,8 +183,8 @@ def _replace(
     place = group[len(operands)] if results else last
     values = [*(one.operation.operands[0] for one in operands), first.operation.operands[1]]
     types = [*(one.operation.results[0].type for one in results), mlir.token_type()]
-    config = {"callback": ir.StringAttr.get(name)}
-    attributes = call_attributes("callout.v1.call", config, [value.type for value in values], types)
+    config = config_of("callout.host.rewrite_host_transfers", _CALL, {"callback": name})
+    attributes = call_attributes(_CALL, config, [value.type for value in values], types)
     with ir.InsertionPoint(place.operation), place.operation.location:
         call = ir.Operation.create("stablehlo.custom_call", results=types, operands=values, attributes=attributes)
     for index, one in enumerate(results):

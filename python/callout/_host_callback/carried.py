@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _ext
 from .._targets.target import Transforms
-from .emit import DEFAULT_OPTIONS, emit
+from .print_output import DEFAULT_OPTIONS, emit
 
 PREFIX = _ext.print_prefix
 _FORMAT = 1

@@ -15,7 +15,7 @@ from jax.tree_util import PyTreeDef
 from .. import _ext
 from .._targets.target import Transforms
 from . import carried
-from .emit import DEFAULT_OPTIONS, emit
+from .print_output import DEFAULT_OPTIONS, emit
 
 # Kinds of pieces, as the core's value_layout.h numbers them.
 _TEXT, _LEAF, _BREAK, _OPEN, _CLOSE = range(5)

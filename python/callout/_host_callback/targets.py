@@ -13,7 +13,7 @@ from jax.tree_util import PyTreeDef
 from .. import _ext, _jax_compat
 from .._base import options
 from .._runtime import lifetime
-from .._targets.functions import TapKeywords, function_name, is_flat_call, tap_target, with_jax_arrays
+from .._targets.function_targets import TapKeywords, function_name, is_flat_call, tap_target, with_jax_arrays
 from .._targets.target import Target, Transforms, interned
 from . import arguments
 from .additions import LOG_SOURCE

@@ -163,14 +163,13 @@ def stats() -> Stats:
     `min_interval` or `sample` left out), `errors`. Per queue: lane ("python" or "native"), device ordinal, bytes, and
     of records that are on their way from a GPU to it their number (`on_device`) and the memory that they take
     (`pinned_bytes`).
-    `live`: objects of the core that exist now. `prints`: values that `host_callback.id_print` wrote, by who made
-    their text: the core ("native") or NumPy. `watches`: what `callout.watch` found, by name: `calls`, those of them
+    `live`: objects of the core that exist now. `watches`: what `callout.watch` found, by name: `calls`, those of them
     that were bad, `elements`, `nan`, `inf`, and the `first` bad element: step, device, run, time (seconds since
     1970), leaf, shape of what the device has, `index` in the whole value, where the device's `shard` begins (None: it
     has the whole), and kind ("nan" or "inf").
     `kernels`: of GPU kernels, `launches` that went through the core, which those that XLA replays from a command buffer
     do not, and images `loaded`; of `numba_cuda_callable(graph=True)`, calls that were `recorded`, and recordings that
-    were `replayed`.
+    were `replayed`. Modules that count something of their own add a table, which their documentation describes.
     Thread-safe; the numbers may be of slightly different moments. `callout.stats.reset()` begins anew.
 
     Returns:
@@ -200,7 +199,7 @@ def stats() -> Stats:
 
 
 def _reset() -> None:
-    """Begins anew: counters of callbacks, watches and prints are zero, and a tap that fails again is logged again.
+    """Begins anew: all counters are zero, and a tap that fails again is logged again.
 
     Waits until what programs have sent before is counted. What queues and live objects are now stays what it is.
     """

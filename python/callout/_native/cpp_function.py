@@ -15,7 +15,7 @@ from .._custom_calls.foreign_attributes import Constant
 from .._targets.target import interned
 from .function import Constants, NativeFunction, Settings
 from .library import LoadedFunction
-from .target import NativeTarget
+from .native_target import NativeTarget
 
 _IN, _OUT, _ATTRIBUTE = 1, 2, 3
 

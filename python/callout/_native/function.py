@@ -17,8 +17,8 @@ from .._custom_calls.foreign_attributes import Constant
 from .._primitives.aliases import check_aliases
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.devices import knowing_devices
+from .native_target import NativeTarget
 from .primitive import PARALLEL, function_p
-from .target import NativeTarget
 
 Constants = tuple[tuple[str, Constant], ...]
 

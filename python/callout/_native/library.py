@@ -15,7 +15,7 @@ from .. import _ext
 from .compiler import CompileError, Compiler, build
 from .elf import exported_symbols
 from .headers import include_dir
-from .target import Library
+from .native_target import Library
 
 Functions = Sequence[str] | Mapping[str, Mapping[str, Any]] | None
 

@@ -13,13 +13,13 @@ from numba import types
 from numba.core.errors import NumbaError
 
 from .. import _ext
-from .._targets.functions import function_name
+from .._targets.function_targets import function_name
 from .._targets.target import interned
+from .native_target import NativeTarget
 from .numba_code import Code, Operand, compile_entry, is_serial_pool
 from .numba_content import content_of
 from .numba_kernel import dispatcher_of, is_pointer_function, python_function
 from .numba_refusal import is_of_a_write, refused_write
-from .target import NativeTarget
 
 _COMPUTABLE = frozenset(map(np.dtype, "?bBhHiIlLfdFD"))
 

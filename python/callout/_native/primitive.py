@@ -17,7 +17,7 @@ from .._primitives.aliases import Aliases, own_operands
 from .._primitives.batching import INSIDE_RULES, VMAP_METHODS, batch_call, batched_aval, in_front
 from .._primitives.call import Avals, lower_call, refuse
 from .._primitives.varying import result_types
-from .target import NativeTarget
+from .native_target import NativeTarget
 
 function_p = jax.extend.core.Primitive("callout_function")
 function_p.multiple_results = True

@@ -15,7 +15,7 @@ from jax.interpreters import ad, batching, mlir, xla
 from .. import _ext, _jax_compat
 from .._targets.device_calls import device_call_target
 from .._targets.target import Target
-from . import context, effects, lowering
+from . import call_kinds, context, effects, lowering
 from .asynchronous import dispatch_asynchronously
 from .batching import batch_call, loop_over_batch
 from .eager import check_usable, place, placement, to_host, wait_for_ordered
@@ -29,6 +29,7 @@ io_p.multiple_results = True
 Avals = tuple[jax.core.ShapedArray, ...]
 
 _CALL = "callout.v1.call"
+_IO = "callout.io_callback"
 
 # Where the memory of devices is the host's.
 _HOST_PLATFORMS = frozenset({"cpu"})
@@ -165,12 +166,17 @@ def _io_eager(*args: Any, target: Target, result_avals: Avals, ordered: bool, **
     return call_now(args, target, result_avals, ordered)
 
 
-lowering.register(io_p, functools.partial(_lower, "callout.io_callback", True))
+lowering.register(io_p, functools.partial(_lower, _IO, True))
+
+
+def check_io_batch(ordered: bool) -> None:
+    """Raises ValueError for an ordered call with side effects."""
+    if ordered:
+        raise ValueError("Cannot `vmap` ordered IO callbacks.")
 
 
 def _io_batch(args: Sequence[Any], dims: Sequence[Any], *, ordered: bool, **params: Any) -> tuple[Any, Any]:
-    if ordered:
-        raise ValueError("Cannot `vmap` ordered IO callbacks.")
+    check_io_batch(ordered)
     return loop_over_batch(lambda *values: io_p.bind(*values, ordered=False, **params), args, dims)
 
 
@@ -186,3 +192,14 @@ def refuse(kind: str, what: str, remedy: str, *_: Any, **__: Any) -> Any:
 for _primitive, _kind in ((call_p, "Pure"), (io_p, "IO")):
     ad.primitive_jvps[_primitive] = functools.partial(refuse, _kind, "JVP", "jax.custom_jvp")
     ad.primitive_transposes[_primitive] = functools.partial(refuse, _kind, "transpose", "jax.custom_vjp")
+
+call_kinds.add(
+    io_p,
+    call_kinds.CallKind(
+        _IO,
+        threaded={"partitioned": False},
+        of_host=True,
+        check_batch=check_io_batch,
+        check_jvp=functools.partial(refuse, "IO", "JVP", "jax.custom_jvp"),
+    ),
+)

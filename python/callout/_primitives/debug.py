@@ -12,7 +12,7 @@ from jax.interpreters import ad, mlir, xla
 
 from .. import _jax_compat
 from .._targets.target import Target
-from . import context, effects, lowering
+from . import call_kinds, context, effects, lowering
 from .call import call_now, lower_call, wants_device
 
 _WHERE = "callout.debug_callback"
@@ -68,3 +68,4 @@ def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Seq
 
 
 _jax_compat.register_remat_rule(debug_p, partial_eval)
+call_kinds.add(debug_p, call_kinds.CallKind(_WHERE, threaded={"result_avals": (), "sharding": None}))

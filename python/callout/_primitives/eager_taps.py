@@ -15,7 +15,7 @@ import jax
 
 from .. import _ext
 from .._custom_calls import target_attributes
-from .._targets.functions import OneTap
+from .._targets.function_targets import OneTap
 from .._targets.target import CarriedTarget, NamedTarget, Target, Transforms
 from .eager import check_usable, placement, shards, to_host, wait_for_ordered
 from .site import TARGET, Site

@@ -21,8 +21,7 @@ from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _jax_compat
-from . import buffer, call, context, debug, ffi, tap, threaded
-from .host_call import refuse_host_call
+from . import buffer, call, call_kinds, context, debug, ffi, tap, threaded
 from .token import TOKEN, no_tangent, one_token
 
 Params = tuple[tuple[str, Any], ...]
@@ -210,11 +209,10 @@ def _told_apart(ctx: mlir.LoweringRuleContext) -> Iterator[None]:
 
 
 def _refuse_batch(params: dict[str, Any]) -> None:
-    where = params.get("where")
-    if where == threaded.WHERE_HOST_CALL:
-        refuse_host_call("batching rules are")
-    if params.get("ordered") and "result_avals" in params and where in (None, threaded.WHERE_IO):
-        raise ValueError("Cannot `vmap` ordered IO callbacks.")
+    if "where" in params:
+        call_kinds.of_where(params["where"]).check_batch(params["ordered"])
+    elif "result_avals" in params:
+        call.check_io_batch(params.get("ordered", False))
 
 
 def _batch(
@@ -285,7 +283,7 @@ def _debug_partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_
 def _threaded_jvp(lanes_p: Any, primals: Sequence[Any], _: Any, *, lanes: Lanes, params: Params) -> Any:
     where = dict(params).get("where")
     if where is not None:
-        threaded.check_jvp(where)
+        call_kinds.of_where(where).check_jvp()
     return lanes_p.bind(*primals, lanes=lanes, params=params), [no_tangent()]
 
 

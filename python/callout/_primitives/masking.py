@@ -15,8 +15,7 @@ import jax
 import jax.extend.core
 
 from .. import _jax_compat
-from . import buffer, call, check, debug, ffi, jaxprs, lanes, located_nans, tap, threaded
-from .host_call import host_call_p, refuse_host_call
+from . import buffer, call, call_kinds, check, debug, ffi, jaxprs, lanes, located_nans, tap, threaded
 
 _primitives = jax.extend.core.primitives
 Outs = Sequence[Any]
@@ -96,8 +95,9 @@ class Masker:
         return _callbacks.in_jaxpr(jaxpr) or (self.ends_loops and _loops.in_jaxpr(jaxpr))
 
     def _results(self, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
-        if eqn.primitive is host_call_p:
-            refuse_host_call("batching rules are")
+        kind = call_kinds.of_primitive(eqn.primitive)
+        if kind is not None and not kind.has_lanes:
+            kind.check_batch(eqn.params.get("ordered", True))
         if eqn.primitive is check.check_p:
             return check.bind_live(live, args, eqn.params)
         if eqn.primitive is located_nans.located_nans_p:

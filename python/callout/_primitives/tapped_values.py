@@ -16,17 +16,18 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import numpy as np
 from jax.extend.mlir import ir
 
 from .. import _jax_compat
 from .._base.patches import Place
-from .._custom_calls.operations import alias, row_major
+from .._custom_calls.operation_attributes import alias, config_of, row_major
 from .site import TARGET
 
 # An operation that costs as much is not computed twice, nor are more cheap ones together. What is cheaper stays fused: to
 # compute it again costs nothing beside the tap, and the program rounds as it does without.
 _MOST_REPEATED = 16
+_CHECK = "callout.v1.check"
+
 _CHEAP = """
     abs add and bitcast_convert broadcast_in_dim ceil clamp compare complex concatenate convert count_leading_zeros
     dynamic_slice dynamic_update_slice floor gather imag is_finite maximum minimum multiply negate not
@@ -128,9 +129,9 @@ class _Tap:
                 "stablehlo.constant", [], {"value": ir.Attribute.parse("dense<0> : tensor<i32>")}, [int32], self.op
             )
             changed = {
-                "call_target_name": ir.StringAttr.get("callout.v1.check"),
+                "call_target_name": ir.StringAttr.get(_CHECK),
                 "has_side_effect": ir.BoolAttr.get(False),
-                "mhlo.backend_config": ir.DictAttr.get({"callback": self.config["callback"]}),
+                "mhlo.backend_config": ir.DictAttr.get(self._config(_CHECK)),
                 "operand_layouts": ir.ArrayAttr.get([row_major(0), self._layouts("operand")[place]]),
                 "result_layouts": ir.ArrayAttr.get([self._layouts("operand")[place]]),
                 "output_operand_aliases": ir.ArrayAttr.get([alias(None, 1)]),
@@ -147,9 +148,9 @@ class _Tap:
         first, layouts = self.num_tokens, self._layouts("operand")
         values = [self.op.operands[place] for place in self.late]
         results = [*self.op.results, *values]
-        returned: Any = np.asarray([place - first for place in self.late], np.int64)
+        returned = self._config(TARGET, returned=[place - first for place in self.late])
         changed = {
-            "mhlo.backend_config": ir.DictAttr.get({**self.config, "returned": ir.DenseElementsAttr.get(returned)}),
+            "mhlo.backend_config": ir.DictAttr.get({**self.config, **returned}),
             "result_layouts": ir.ArrayAttr.get([*self._layouts("result"), *(layouts[place] for place in self.late)]),
             "output_operand_aliases": ir.ArrayAttr.get(
                 [alias(result if len(results) > 1 else None, place) for result, place in enumerate(self.late, first)]
@@ -162,6 +163,11 @@ class _Tap:
         self.op.erase()
         for value, result in zip(values, list(new.results)[first:], strict=True):
             value.replace_all_uses_except(result, new)
+
+    def _config(self, target: str, **more: Any) -> dict[str, Any]:
+        """What a call of `target` carries that has the same callback."""
+        callback: Any = ir.StringAttr(self.config["callback"])
+        return config_of("callout.tap", target, {"callback": callback.value_bytes, **more})
 
     def _attributes(self) -> dict[str, Any]:
         return {name: self.op.attributes[name] for name in self.op.attributes}

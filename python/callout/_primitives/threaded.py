@@ -14,11 +14,10 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
 from .._targets.target import Target, Transforms
-from . import lowering
+from . import call_kinds, lowering
 from .batching import thread_over_batch
-from .call import Avals, call_now, lower_call, refuse
+from .call import Avals, call_now, lower_call
 from .eager import note_threaded_program
-from .host_call import refuse_host_call
 from .site import Site
 from .tap import batched_transforms, check_sent, emit_tap, tap_p, where_of
 from .token import TOKEN, no_tangent, one_token
@@ -26,12 +25,7 @@ from .varying import result_types
 
 threaded_tap_p = jax.extend.core.Primitive("callout_threaded_tap")
 threaded_call_p = jax.extend.core.Primitive("callout_threaded_call")
-threaded_call_p.multiple_results = True
-
-# What a threaded call was before: its `where`, which errors show and which transformations depend on.
-WHERE_IO = "callout.io_callback"
-WHERE_DEBUG = "callout.debug_callback"
-WHERE_HOST_CALL = "callout.host_callback.call"
+threaded_call_p.multiple_results = True  # `where` tells what it was before: see call_kinds.py
 
 
 @threaded_tap_p.def_abstract_eval
@@ -80,7 +74,7 @@ ad.primitive_jvps[threaded_tap_p] = _jvp_tap
 
 @threaded_call_p.def_abstract_eval
 def _call_abstract_eval(_: Any, *avals: Any, result_avals: Avals, where: str, **__: Any) -> Any:
-    return (TOKEN, *result_types(avals, result_avals, of_host=where in (WHERE_IO, WHERE_HOST_CALL)))
+    return (TOKEN, *result_types(avals, result_avals, of_host=call_kinds.of_where(where).of_host))
 
 
 @threaded_call_p.def_impl
@@ -121,10 +115,7 @@ def _batch_call(
     if all(dim is None for dim in rest):
         token, outs = bind(token, *args[1:])
         return [token, *outs], [None] * (1 + len(outs))
-    if where == WHERE_HOST_CALL:
-        refuse_host_call("batching rules are")
-    if where == WHERE_IO and ordered:
-        raise ValueError("Cannot `vmap` ordered IO callbacks.")
+    call_kinds.of_where(where).check_batch(ordered)
     token, outs, out_dims = thread_over_batch(bind, token, args[1:], rest)
     return [token, *outs], [None, *out_dims]
 
@@ -132,16 +123,8 @@ def _batch_call(
 batching.primitive_batchers[threaded_call_p] = _batch_call
 
 
-def check_jvp(where: str) -> None:
-    """Raises for calls that have no derivative."""
-    if where == WHERE_HOST_CALL:
-        refuse_host_call("JVP rule is")
-    if where == WHERE_IO:
-        refuse("IO", "JVP", "jax.custom_jvp")
-
-
 def _jvp_call(primals: Sequence[Any], _: Any, *, where: str, **params: Any) -> tuple[Any, list[Any]]:
-    check_jvp(where)
+    call_kinds.of_where(where).check_jvp()
     outs = threaded_call_p.bind(*primals, where=where, **params)
     return outs, [no_tangent()]
 

@@ -13,7 +13,7 @@ from .._base.arguments import as_leaves, is_ref
 from .._primitives import eager_taps
 from .._primitives.site import check_step, site_of
 from .._primitives.tap import no_transforms, tap_p
-from .._targets.functions import NO_KEYWORDS, TapKeywords, receiver_of_one_tap, tap_target
+from .._targets.function_targets import NO_KEYWORDS, TapKeywords, receiver_of_one_tap, tap_target
 from .._targets.receivers import check_leaves, receivers
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _ext
 from .._base import errors
-from .functions import flattener, is_single_result
+from .function_targets import flattener, is_single_result
 from .target import DeviceCall, Target, Transforms, interned
 
 

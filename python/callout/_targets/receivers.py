@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .functions import TapKeywords
+from .function_targets import TapKeywords
 
 
 def _is_function(target: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _ext, _jax_compat
 from .._base import errors, options
-from .functions import flattener, with_jax_arrays
+from .function_targets import flattener, with_jax_arrays
 
 
 def _declared_flattener(results: Any, label: str) -> Callable[[Any], Sequence[Any]]:

@@ -80,6 +80,7 @@ from .sinks.statistics import statistics_keys as statistics_keys
 from .sinks.statistics import statistics_of as statistics_of
 from .sinks.statistics import statistics_snapshot as statistics_snapshot
 from .tables import DTYPE_NAMES as DTYPE_NAMES
+from .tables import SUB_BYTE_BITS as SUB_BYTE_BITS
 from .tables import callback_metrics as callback_metrics
 from .tables import queue_metrics as queue_metrics
 from .tables import target_attributes as target_attributes

@@ -10,10 +10,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .tables import DTYPE_NAMES
+from .tables import DTYPE_NAMES, SUB_BYTE_BITS
 
 INVALID_NAME = "an unknown dtype"
-_SUB_BYTE_BITS = {"int1": 1, "uint1": 1, "int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
 
 
 def _dtype(name: str) -> np.dtype[Any] | None:
@@ -36,7 +35,7 @@ def short_name(dtype: np.dtype[Any]) -> str | None:
 
 def bits_of(dtype: np.dtype[Any]) -> int:
     """The bits of one element in a buffer of XLA's."""
-    return _SUB_BYTE_BITS.get(dtype.name, 8 * dtype.itemsize)
+    return SUB_BYTE_BITS.get(dtype.name, 8 * dtype.itemsize)
 
 
 def kind_of(dtype: np.dtype[Any]) -> str:
@@ -50,7 +49,7 @@ def kind_of(dtype: np.dtype[Any]) -> str:
 
 def packed_bytes(array: np.ndarray) -> int:
     """The bytes of XLA's buffer, where elements of less than a byte are packed."""
-    bits = _SUB_BYTE_BITS.get(array.dtype.name) if array.dtype.kind == "V" else None
+    bits = SUB_BYTE_BITS.get(array.dtype.name) if array.dtype.kind == "V" else None
     return array.nbytes if bits is None else -(-array.size * bits // 8)
 
 

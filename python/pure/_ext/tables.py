@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated: python scripts/write_attributes.py
 # ruff: noqa: E501
-"""The tables of the FFI targets' attributes, and XLA's short names of dtypes with those of NumPy."""
+"""The tables of the FFI targets' attributes, and of dtypes: XLA's short names with those of NumPy, and bits."""
 
 from __future__ import annotations
 
@@ -61,6 +61,16 @@ DTYPE_NAMES: dict[str, str] = {
     "u1": "uint1",
     "f4e2m1fn": "float4_e2m1fn",
     "f8e8m0fnu": "float8_e8m0fnu",
+}
+
+SUB_BYTE_BITS: dict[str, int] = {
+    "int4": 4,
+    "uint4": 4,
+    "int2": 2,
+    "uint2": 2,
+    "int1": 1,
+    "uint1": 1,
+    "float4_e2m1fn": 4,
 }
 
 CALLBACK_METRICS: list[tuple[str, str, str, str]] = [

@@ -8,6 +8,7 @@ from pathlib import Path
 import callout
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from callout import _ext
@@ -152,3 +153,9 @@ def test_the_manual_and_the_handlers_list_what_the_tables_have():
     script = Path(__file__).parents[3] / "scripts" / "write_attributes.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in _ext.SUB_BYTE_BITS if hasattr(ml_dtypes, name)])
+def test_elements_of_less_than_a_byte_have_as_many_bits_as_ml_dtypes_says(name):
+    info = ml_dtypes.finfo if name.startswith("float") else ml_dtypes.iinfo
+    assert info(getattr(ml_dtypes, name)).bits == _ext.SUB_BYTE_BITS[name] < 8

@@ -17,7 +17,7 @@ import pytest
 import tpu_programs
 from callout import _jax_compat
 from callout._export import artifacts, host_transfers
-from callout._primitives.fallback import functions
+from callout._primitives.fallback import host_stand_ins
 from jax.interpreters import mlir
 from tpu_programs import NAMED, NUMBERS, PARTS, PROGRAMS, Program
 
@@ -207,12 +207,12 @@ def test_a_failure_of_what_nobody_waits_for_is_the_next_barriers(on_cpu):
 
 def test_arrays_that_no_program_sends_are_the_next_barriers_error_too():
     site = {"callback": "odd", "label": "odd", "leaves": "", "step": False}
-    told = functions.Told(
-        functions.TAP, "odd", "tpu", site, threaded=False, results=(), ordinals=(0, 1), is_deferred=True
+    told = host_stand_ins.Told(
+        host_stand_ins.TAP, "odd", "tpu", site, threaded=False, results=(), ordinals=(0, 1), is_deferred=True
     )
     packed = (4, [(np.dtype(np.float32), (4,)), (np.dtype(np.uint32), ())])
     for layout, arrays in ((None, []), (None, [np.ones(2, np.float32)]), (packed, [np.ones(2, np.uint32)])):
-        assert functions.tap(dataclasses.replace(told, packed=layout))(*arrays) == ()
+        assert host_stand_ins.tap(dataclasses.replace(told, packed=layout))(*arrays) == ()
         with pytest.raises(TypeError, match="the program sent"):
             callout.barrier_wait()
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
+from callout._primitives import tapped_values
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
@@ -105,6 +106,12 @@ def test_a_chain_of_tapped_values_is_computed_once(name):
     else:
         assert found - {X.tobytes()} == {value.tobytes() for value in values}
     assert name not in ("ordered", "threaded") or all(map(np.array_equal, heard, values))
+
+
+def test_what_holds_a_value_says_what_its_target_needs(monkeypatch):
+    monkeypatch.setattr(tapped_values, "_CHECK", "callout.v1.image")
+    with pytest.raises(TypeError, match=r"callout\.tap: callout\.v1\.image needs the attribute 'image'"):
+        jax.jit(lambda x: read_before([], x)).lower(X)
 
 
 def test_a_gradient_is_computed_once():

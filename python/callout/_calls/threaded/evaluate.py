@@ -10,20 +10,17 @@ from typing import Any
 import jax.extend.core
 
 from ... import _jax_compat
-from ..._primitives import jaxprs
-from ..._primitives.call import io_p
-from ..._primitives.debug import debug_p
+from ..._primitives import call_kinds, jaxprs
 from ..._primitives.devices import known_devices_p
 from ..._primitives.effects import IoEffect, OrderedEffect, UnorderedEffect
-from ..._primitives.host_call import host_call_p
-from ..._primitives.lanes import lanes_primitive, with_token
+from ..._primitives.lanes import callback_of, lanes_primitive, with_token
 from ..._primitives.tap import tap_p
-from ..._primitives.threaded import WHERE_DEBUG, WHERE_HOST_CALL, WHERE_IO, threaded_call_p, threaded_tap_p
+from ..._primitives.threaded import threaded_call_p, threaded_tap_p
 
 # (token, values) -> (next token, results)
 Evaluate = Callable[["Threader", Any, Any, Sequence[Any]], tuple[Any, list[Any]]]
 
-# What passes a token on, and how. control_flow.py and derivatives.py add to it.
+# What passes a token on, and how, but for the calls of call_kinds.py. control_flow.py and derivatives.py add to it.
 RULES: dict[Any, Evaluate] = {}
 # The jaxprs in the parameters of a primitive that has a rule.
 INNER: dict[Any, Callable[[dict[str, Any]], Sequence[Any]]] = {}
@@ -42,7 +39,7 @@ def must_not_repeat(eqn_or_jaxpr: Any) -> bool:
 def obstacle(jaxpr: Any) -> str | None:
     """The first primitive with a callback of ours inside that cannot pass a token on; None if all can."""
     for eqn in _equations(jaxpr):
-        if eqn.primitive not in RULES:
+        if _rule_of(eqn.primitive) is None:
             return str(eqn.primitive.name)
         if any(map(_jax_compat.is_state_effect, eqn.effects)):
             return f"{eqn.primitive.name} with a mutable array"
@@ -50,6 +47,17 @@ def obstacle(jaxpr: Any) -> str | None:
         for inner in inside(eqn.params) if inside else ():
             if found := obstacle(inner):
                 return found
+    return None
+
+
+def _rule_of(primitive: Any) -> Evaluate | None:
+    """What passes a token on through an equation of `primitive`; None if nothing can."""
+    if primitive in RULES:
+        return RULES[primitive]
+    for callback, evaluate in ((primitive, _call), (callback_of(primitive), _call_lanes)):
+        kind = call_kinds.of_primitive(callback)
+        if kind is not None:
+            return functools.partial(evaluate, kind)
     return None
 
 
@@ -70,7 +78,9 @@ class Threader:
             nonlocal token
             if not has_callbacks(eqn):
                 return _jax_compat.bind_again(eqn, operands)
-            token, outs = RULES[eqn.primitive](self, eqn, token, operands)
+            rule = _rule_of(eqn.primitive)
+            assert rule is not None  # obstacle() found none
+            token, outs = rule(self, eqn, token, operands)
             return outs
 
         outs = jaxprs.evaluate(jaxpr, args, each)
@@ -81,8 +91,8 @@ def _tap(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, l
     return threaded_tap_p.bind(token, *args, **eqn.params), list(args)
 
 
-def _call(where: str, more: dict[str, Any], _: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Any:
-    token, *outs = threaded_call_p.bind(token, *args, **eqn.params, **more, where=where)
+def _call(kind: call_kinds.CallKind, _: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Any:
+    token, *outs = threaded_call_p.bind(token, *args, **eqn.params, **kind.threaded, where=kind.where)
     return token, outs
 
 
@@ -95,28 +105,12 @@ def _tap_lanes(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[
     return token, list(args[eqn.params["lanes"].has_mask :])
 
 
-def _call_lanes(where: str, more: dict[str, Any], _: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Any:
-    token, *outs = with_token(threaded_call_p, token, args, **eqn.params, **more, where=where)
+def _call_lanes(kind: call_kinds.CallKind, _: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Any:
+    token, *outs = with_token(threaded_call_p, token, args, **eqn.params, **kind.threaded, where=kind.where)
     return token, outs
 
 
-_OF_IO: dict[str, Any] = {"partitioned": False}
-_OF_DEBUG: dict[str, Any] = {"result_avals": (), "sharding": None}
-
-RULES.update(
-    {
-        known_devices_p: _keep,
-        lanes_primitive(tap_p): _tap_lanes,
-        lanes_primitive(io_p): functools.partial(_call_lanes, WHERE_IO, _OF_IO),
-        lanes_primitive(debug_p): functools.partial(_call_lanes, WHERE_DEBUG, _OF_DEBUG),
-        tap_p: _tap,
-        io_p: functools.partial(_call, WHERE_IO, _OF_IO),
-        debug_p: functools.partial(_call, WHERE_DEBUG, _OF_DEBUG),
-        host_call_p: functools.partial(
-            _call, WHERE_HOST_CALL, {"partitioned": False, "sharding": None, "ordered": True}
-        ),
-    }
-)
+RULES.update({known_devices_p: _keep, lanes_primitive(tap_p): _tap_lanes, tap_p: _tap})
 
 
 def plain(jaxpr: Any) -> Callable[..., list[Any]]:

@@ -11,7 +11,7 @@ import jax
 
 from ..._base.loggers import logger
 from ..._primitives.token import first_token, tie
-from ..._targets.functions import function_name
+from ..._targets.function_targets import function_name
 from . import control_flow, derivatives
 from .evaluate import Threader, has_callbacks, obstacle, plain
 

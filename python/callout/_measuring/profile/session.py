@@ -16,8 +16,8 @@ from ..._runtime import lifetime, programs
 from .. import report
 from ..stats import Stats, stats
 from . import jax_trace, picture
+from .callback_times import CallbackTimes, delivery_gil_seconds, main_thread_seconds, summarize
 from .recording import Recording, Row
-from .summary import Summary, delivery_gil_seconds, main_thread_seconds, summarize
 
 PathLike: TypeAlias = str | Path
 
@@ -68,7 +68,7 @@ class profile:  # noqa: N801 - it is called as a function is
         self._wait = wait
         self._limit = max_events
         self._recording: Recording | None = None
-        self._summary: Summary | None = None
+        self._summary: CallbackTimes | None = None
         self._before = Stats()
         self._after = Stats()
 
@@ -150,7 +150,7 @@ class profile:  # noqa: N801 - it is called as a function is
         """How long it recorded."""
         return float(self.recording.core.duration_ns) * 1e-9
 
-    def summary(self) -> Summary:
+    def summary(self) -> CallbackTimes:
         """Sums up by callback: counts, bytes, and seconds (`total`, `p50`, `p95`, `max`) of what took time.
 
         `host`: inside calls and deliveries. `queue_wait`: from the program to the delivery. `device_wait`: how long the

@@ -17,7 +17,7 @@ from ..._calls.pure_callback import result_avals
 from ..._primitives.aliases import check_aliases
 from ..._primitives.batching import check_vmap_method
 from ..._primitives.buffer import buffer_p
-from ..._targets.functions import function_name
+from ..._targets.function_targets import function_name
 from ..._targets.target import Target, Transforms, interned
 from .numba_packages import import_cuda
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from ..function import Constants, Settings
-from ..target import NativeTarget
+from ..native_target import NativeTarget
 from . import tensor_maps
 from .images import check_parameters
 from .kernel import COOPERATIVE, Dims, Image, Kernel, Launch, LaunchSettings, Parameters, cluster_shape

@@ -12,7 +12,7 @@ from ..._targets.target import interned
 from ..cpp_function import Function
 from ..function import Settings, shapes_of
 from ..library import LoadedFunction
-from ..target import NativeTarget
+from ..native_target import NativeTarget
 
 
 @dataclasses.dataclass(frozen=True)

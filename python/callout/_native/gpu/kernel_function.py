@@ -17,7 +17,7 @@ from ..._base import patches
 from ..._custom_calls import target_attributes
 from ..._primitives import context
 from ..function import NativeFunction
-from ..target import NativeTarget
+from ..native_target import NativeTarget
 from .kernel import Kernel
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._targets.functions import function_name
+from ..._targets.function_targets import function_name
 from ..._targets.target import interned
 from .images import check_parameters
 from .kernel import Kernel, LaunchSettings, Parameters

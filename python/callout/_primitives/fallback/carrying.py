@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import _ext, _jax_compat
-from ..._targets.functions import restored_target
+from ..._targets.function_targets import restored_target
 from ..._targets.target import Transforms
-from . import functions
-from .functions import Told
+from . import host_stand_ins
+from .host_stand_ins import Told
 
 
 def _pickled(told: Told) -> bytes | None:
@@ -48,7 +48,7 @@ def _restore(fields: dict[str, Any], pickled: bytes | None) -> Any:
     if pickled is not None:
         kind, source, structure, transforms = pickle.loads(pickled)
         callback = _callback(kind, source, structure, transforms)
-    return functions.function_for(told, callback)
+    return host_stand_ins.function_for(told, callback)
 
 
 def _callback(kind: str, source: Any, structure: Any, transforms: Transforms) -> _ext.Callback:
@@ -60,11 +60,11 @@ def _reduced_tap(tap: _ext.HostTap) -> Any:
     return _reduced(told)
 
 
-def _reduced_call(call: functions.Call) -> Any:
+def _reduced_call(call: host_stand_ins.Call) -> Any:
     return _reduced(call.told)
 
 
 def register() -> None:
     """Tells pickle of the functions."""
     copyreg.pickle(_ext.HostTap, _reduced_tap)
-    copyreg.pickle(functions.Call, _reduced_call)
+    copyreg.pickle(host_stand_ins.Call, _reduced_call)

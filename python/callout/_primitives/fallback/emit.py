@@ -13,7 +13,7 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
 from ... import _ext, _jax_compat
-from . import functions, operations, policy, transfers
+from . import host_stand_ins, jax_operations, policy, transfers
 
 _INSPECTED = (_ext.check_prefix, _ext.watch_prefix, _ext.located_nans_prefix)
 """How the names of callbacks begin that look at a value, and not at where it is."""
@@ -50,7 +50,7 @@ def _placement(ctx: mlir.LoweringRuleContext, on_shards: bool, device_index: int
         return None
     # XLA loses results of another device than the first, JAX's own callbacks' too: all elements are zero.
     index = None if _manual_mesh(ctx) is not None else 0 if has_results else device_index
-    return operations.Placement(index, on_shards)
+    return jax_operations.Placement(index, on_shards)
 
 
 def _devices(ctx: mlir.LoweringRuleContext) -> tuple[int, ...] | None:
@@ -94,12 +94,12 @@ def emit(
     policy.warn_once(platform)
     sent, received = ([_spec(aval) for aval in avals] for avals in (ctx.avals_in, avals_out))
     ordinals = _devices(ctx)
-    told = functions.Told(
+    told = host_stand_ins.Told(
         *(target, where, platform, dict(attributes), threaded, received),
         ordinals=ordinals,
         is_deferred=_is_over_several(ctx) and len(avals_out) == threaded,
     )
-    functions.check(told)
+    host_stand_ins.check(told)
     sends_only = platform == "tpu" and token is None and not threaded and told.never_fails
     if sends_only:  # the device does not wait, and cannot fail
         told = dataclasses.replace(told, is_deferred=True)
@@ -116,5 +116,5 @@ def emit(
     if platform == "tpu":
         waits = (token is not None or has_side_effect) and not sends_only
         return list(transfers.emit(module, told, operands, kinds, sent, placement, waits))
-    function = functions.function_for(told)
-    return list(operations.custom_call(module, platform, function, operands, kinds, has_side_effect, placement))
+    function = host_stand_ins.function_for(told)
+    return list(jax_operations.custom_call(module, platform, function, operands, kinds, has_side_effect, placement))

@@ -21,11 +21,11 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
 from ... import _jax_compat
-from ..._custom_calls.operations import DEVICE_TO_HOST, HOST_TO_DEVICE, is_token, transfer_attributes
+from ..._custom_calls.operation_attributes import DEVICE_TO_HOST, HOST_TO_DEVICE, is_token, transfer_attributes
 from ..._targets.target import bound_target
-from . import carrying, functions
-from .functions import Specs, Told
-from .operations import Placement, annotate
+from . import carrying, host_stand_ins
+from .host_stand_ins import Specs, Told
+from .jax_operations import Placement, annotate
 
 _DUMMY = (np.dtype(np.float32), ())  # sent or received where there is nothing else
 _WIDEST = 4  # TPUs have 64 bits as pairs of 32
@@ -120,10 +120,10 @@ def _message(told: Told, operands: Sequence[Any], specs: Specs, answer: tuple[An
     if told.is_tap and not told.threaded and word_bytes is not None and not is_plain:
         packed = _pack(operands, specs, word_bytes)
         count = max(1, sum(int(np.prod(shape)) for _, shape in specs))
-        taken = functions.tap(dataclasses.replace(told, packed=(word_bytes, list(specs)), answer=answer))
+        taken = host_stand_ins.tap(dataclasses.replace(told, packed=(word_bytes, list(specs)), answer=answer))
         return _Message([packed], [(np.dtype(f"u{word_bytes}"), (count,))], taken)
     kept = [i for i, (_, shape) in enumerate(specs) if 0 not in shape]
-    function = functions.function_for(dataclasses.replace(told, answer=answer) if told.is_tap else told)
+    function = host_stand_ins.function_for(dataclasses.replace(told, answer=answer) if told.is_tap else told)
     if len(kept) < max(1, len(specs)) or (not told.is_tap and (answer or any(0 in shape for _, shape in told.results))):
         function = Between(function, list(specs), answer)
     if not kept:

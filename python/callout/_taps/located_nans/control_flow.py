@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from ... import _jax_compat
 from ..._primitives import jaxprs
 from .evaluate import RULES, Evaluation
-from .operations import is_batched_while
+from .nan_sources import is_batched_while
 from .user_lines import Surroundings
 
 _primitives = jax.extend.core.primitives

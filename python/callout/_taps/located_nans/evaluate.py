@@ -21,7 +21,7 @@ import numpy as np
 from ... import _jax_compat
 from ..._primitives import jaxprs, located_nans
 from .flat import Constant, Flat, Operation, Value
-from .operations import (
+from .nan_sources import (
     can_make,
     has_constant,
     has_mutable_arrays,

@@ -11,7 +11,7 @@ import jax
 import jax.extend.core
 
 from ..._primitives import jaxprs
-from .operations import is_inexact
+from .nan_sources import is_inexact
 from .user_lines import Surroundings
 
 _primitives = jax.extend.core.primitives

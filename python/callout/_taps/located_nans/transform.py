@@ -22,7 +22,7 @@ from ..._base.config import config
 from ..._primitives import linear
 from . import control_flow, rule_lines
 from .evaluate import Evaluation, Settings, unchanged
-from .operations import is_inexact, mutable_arrays
+from .nan_sources import is_inexact, mutable_arrays
 from .user_lines import Granularity, Surroundings
 
 _ = control_flow  # it says how to evaluate what

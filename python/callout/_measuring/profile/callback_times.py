@@ -27,7 +27,7 @@ def _distribution(nanoseconds: np.ndarray) -> dict[str, float]:
     }
 
 
-class Summary(dict[str, dict[str, Any]]):
+class CallbackTimes(dict[str, dict[str, Any]]):
     """Says by callback what took time; prints as a table, those with the most host time first."""
 
     def table(self) -> str:
@@ -94,7 +94,7 @@ def _row(events: _Events) -> dict[str, Any]:
     }
 
 
-def summarize(recording: Recording) -> Summary:
+def summarize(recording: Recording) -> CallbackTimes:
     """A row for each label that called or tapped."""
     raw = recording.raw
     order = np.argsort(raw["label"], kind="stable")
@@ -105,7 +105,7 @@ def summarize(recording: Recording) -> Summary:
         events = raw[order[bounds[number] : bounds[number + 1]]]
         if np.isin(events["kind"], [KIND[kind] for kind in ("call", "tap", "drop", "delivery", "flush")]).any():
             rows[label or "(other)"] = _row(_Events(events))
-    return Summary(sorted(rows.items(), key=lambda item: -item[1]["host"]["total"]))
+    return CallbackTimes(sorted(rows.items(), key=lambda item: -item[1]["host"]["total"]))
 
 
 def main_thread_seconds(recording: Recording) -> dict[str, float]:

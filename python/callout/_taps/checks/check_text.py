@@ -117,13 +117,15 @@ class Fields:
 def _whole_bytes(value: Any) -> Any:
     """Elements of less than a byte as such of one, or of four."""
     dtype = jax.numpy.result_type(value)
-    if dtype.name in ("int2", "int4"):
-        return jax.numpy.asarray(value).astype(np.int8)
-    if dtype.name in ("uint2", "uint4"):
-        return jax.numpy.asarray(value).astype(np.uint8)
-    if dtype.name == "float4_e2m1fn":
-        return jax.numpy.asarray(value).astype(np.float32)
-    return value
+    if dtype.name not in _ext.SUB_BYTE_BITS:
+        return value
+    kinds = (
+        (jax.numpy.signedinteger, np.int8),
+        (jax.numpy.unsignedinteger, np.uint8),
+        (jax.numpy.floating, np.float32),
+    )
+    whole = next(whole for kind, whole in kinds if jax.numpy.issubdtype(dtype, kind))
+    return jax.numpy.asarray(value).astype(whole)
 
 
 def user_line() -> str:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -12,10 +11,10 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
 from .._base import errors
+from .._primitives import call_kinds, effects, lowering
+from .._primitives.call import Avals, call_now, lower_call
+from .._primitives.varying import result_types
 from .._targets.target import Target
-from . import effects, lowering
-from .call import Avals, call_now, lower_call
-from .varying import result_types
 
 host_call_p = jax.extend.core.Primitive("callout_host_call")
 host_call_p.multiple_results = True
@@ -50,15 +49,24 @@ def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, result_ava
 lowering.register(host_call_p, _lower)
 
 
-def refuse_host_call(what: str, *_: Any, **__: Any) -> NoReturn:
-    """Raises NotImplementedError; `what`: "batching rules are"."""
+def _refuse(what: str, *_: Any, **__: Any) -> NoReturn:
     raise NotImplementedError(f"{what} implemented only for id_tap, not for call.")
 
 
-def _batch(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-    refuse_host_call("batching rules are", args, dims, **params)
+_refuse_batch = functools.partial(_refuse, "batching rules are")
+_refuse_jvp = functools.partial(_refuse, "JVP rule is")
 
-
-batching.primitive_batchers[host_call_p] = _batch
-ad.primitive_jvps[host_call_p] = functools.partial(refuse_host_call, "JVP rule is")
-ad.primitive_transposes[host_call_p] = functools.partial(refuse_host_call, "differentiation rules are")
+batching.primitive_batchers[host_call_p] = _refuse_batch
+ad.primitive_jvps[host_call_p] = _refuse_jvp
+ad.primitive_transposes[host_call_p] = functools.partial(_refuse, "differentiation rules are")
+call_kinds.add(
+    host_call_p,
+    call_kinds.CallKind(
+        _WHERE,
+        threaded={"partitioned": False, "sharding": None, "ordered": True},
+        of_host=True,
+        has_lanes=False,
+        check_batch=_refuse_batch,
+        check_jvp=_refuse_jvp,
+    ),
+)

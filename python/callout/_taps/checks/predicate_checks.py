@@ -14,7 +14,7 @@ from ..._base.arguments import is_ref, read
 from ..._base.config import config
 from ..._primitives import check as primitive
 from ..._primitives.site import check_step
-from .text import Fields, user_line
+from .check_text import Fields, user_line
 
 T = TypeVar("T")
 OnError = Literal["default", "raise", "warn", "off", "nan"]

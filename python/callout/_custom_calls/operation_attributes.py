@@ -11,6 +11,7 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
 from .stablehlo import alias_text, row_major_text
+from .target_attributes import encode
 
 # The types of channels in StableHLO.
 DEVICE_TO_HOST, HOST_TO_DEVICE = 2, 3
@@ -34,6 +35,11 @@ def row_major(rank: int) -> Any:
 def alias(result: int | None, operand: int) -> Any:
     """Says that a result, None for the only one, is in the place of an operand."""
     return ir.Attribute.parse(alias_text(result, operand))
+
+
+def config_of(where: str, target: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call of one of our targets carries, as `encode` checks and writes it."""
+    return {name: mlir.ir_attribute(value) for name, value in encode(where, target, values).items()}
 
 
 def call_attributes(

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All bytes of a file or of standard input.
+#pragma once
+
+#include <string>
+
+#include "callout/status.h"
+
+namespace callout::tools {
+
+/// Errors: PermissionDenied and NotFound: "callout: cannot read WHAT 'PATH': why". Thread-safe.
+Result<std::string> ReadFile(const std::string& path, const std::string& what);
+
+/// Blocks until its end. Errors: InvalidArgument with the reason.
+Result<std::string> ReadStandardInput();
+
+}  // namespace callout::tools
