@@ -45,7 +45,7 @@ BELOW = {
     "frame": {"base"},
     "attributes": {"base", "frame"},
     "callbacks": {"base", "encoding", "frame", "profile"},
-    "delivery": {"base", "frame", "profile", "callbacks"},
+    "delivery": {"base", "frame", "attributes", "profile", "callbacks"},
     "text": {"base", "encoding", "frame"},
     "sinks": {"base", "encoding", "frame", "callbacks", "delivery", "text"},
     "files": {"base", "encoding", "frame", "callbacks", "sinks", "text"},

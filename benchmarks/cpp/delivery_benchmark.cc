@@ -14,8 +14,10 @@ namespace callout::internal {
 namespace {
 
 TapSite* MakeSite(int64_t every) {
-  return new TapSite(MakeSink("null", NullKind(), {}).value(), {"bench", {""}}, std::make_unique<Throttle>(every, 0),
-                     OverflowPolicy::kBlock);
+  TapAttributes said;
+  said.label = "bench";
+  said.every = every;
+  return new TapSite(MakeSink("null", NullKind(), {}).value(), said);
 }
 
 void Push(benchmark::State& state, int64_t every) {

@@ -10,7 +10,6 @@
 #include "array_buffers.h"
 #include "attribute_values.h"
 #include "errors.h"
-#include "ffi/tap_site_maker.h"
 
 namespace nb = nanobind;
 
@@ -18,7 +17,7 @@ namespace callout::python {
 
 EagerTap::EagerTap(const CallbackHandle& like, const nb::dict& encoded)
     : callback_(std::make_shared<LentCallback>(*like.callback)),
-      site_(internal::MakeTapSite(callback_, AttributesFrom<internal::TapAttributes>(encoded))) {}
+      site_(std::make_unique<internal::TapSite>(callback_, AttributesFrom<internal::TapAttributes>(encoded))) {}
 
 // Records of this site may still be queued: it follows them out.
 EagerTap::~EagerTap() { internal::Delivery::Get().Retire(std::move(site_)); }

@@ -8,9 +8,11 @@
 #include <memory>
 #include <span>
 
+#include "attributes/tap_attributes.h"
 #include "base/live_count.h"
 #include "base/process_state.h"
 #include "callbacks/callback.h"
+#include "callout/export.h"
 #include "callout/queue_policy.h"
 #include "delivery/throttle.h"
 
@@ -29,13 +31,14 @@ struct SenderFilter {
 };
 
 struct TapSite {
-  TapSite(std::shared_ptr<Callback> to, SiteInfo site_info, std::unique_ptr<Throttle> site_throttle,
-          OverflowPolicy overflow_policy)
+  /// For records of `to`, whatever the attributes call it.
+  TapSite(std::shared_ptr<Callback> to, const TapAttributes& said)
       : callback(std::move(to)),
-        info(WithId(std::move(site_info))),
-        throttle(std::move(site_throttle)),
-        policy(overflow_policy),
-        inspector(callback->inspector()) {}
+        info(InfoOf(*callback, said)),
+        throttle(std::make_unique<Throttle>(said)),
+        policy(said.on_full),
+        inspector(callback->inspector()),
+        senders{.device_ordinal = said.only_device, .process_index = said.only_process} {}
 
   const std::shared_ptr<Callback> callback;
   const SiteInfo info;
@@ -43,18 +46,14 @@ struct TapSite {
   const OverflowPolicy policy;
   Inspector* const inspector;  ///< The callback's.
   /// Which of all devices and processes of the program send; -1: all.
-  SenderFilter senders = {};
+  const SenderFilter senders;
   /// Records hold a plain pointer to their site. It is safe because a retired site travels through the same queues
   /// behind them: this counts the queues that it still has to come out of.
   std::atomic<int> retiring{0};
   Counted<LiveKind::kSite> counted;
 
  private:
-  static SiteInfo WithId(SiteInfo info) {
-    static std::atomic<uint64_t> last = 0;
-    info.id = 1 + last.fetch_add(1, std::memory_order_relaxed);  // a number of its own is all that it is
-    return info;
-  }
+  CALLOUT_EXPORT static SiteInfo InfoOf(const Callback& callback, const TapAttributes& said);
 };
 
 /// Takes the offsets, if the site's records have them, away from `buffers`.

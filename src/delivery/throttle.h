@@ -14,19 +14,21 @@
 #include <optional>
 #include <thread>
 
+#include "attributes/tap_attributes.h"
 #include "base/ticks.h"
 
 namespace callout::internal {
 
 class Throttle {
  public:
-  /// Lets each device's 1st, (every+1)th, ... record through (`every` >= 1), or those whose step it divides. Of
-  /// these each one with the probability `sample` (above 0; 1: all), and none closer than `min_interval_ns` after the
-  /// last one that went through (0: no limit).
-  Throttle(int64_t every, int64_t min_interval_ns, double sample = 1)
-      : every_(every),
-        min_interval_ns_(std::min(min_interval_ns, kLongestInterval)),
-        sample_below_(sample >= 1 ? kAll : static_cast<uint32_t>(sample * static_cast<double>(kAll))) {}
+  /// Lets each device's 1st, (every+1)th, ... record through, or those whose step `every` divides. Of these each one
+  /// with the probability of `sample_ppb`, and none closer than `min_interval_ns` after the last one that went through.
+  explicit Throttle(const TapAttributes& said)
+      : every_(said.every),
+        min_interval_ns_(std::min(said.min_interval_ns, kLongestInterval)),
+        sample_below_(said.sample_ppb >= kAllPpb ? kAll
+                                                 : static_cast<uint32_t>(static_cast<double>(said.sample_ppb) /
+                                                                         kAllPpb * static_cast<double>(kAll))) {}
 
   ~Throttle() {
     for (std::atomic<State*>& slot : states_) delete slot.load(std::memory_order_relaxed);

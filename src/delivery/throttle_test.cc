@@ -13,6 +13,14 @@ namespace {
 
 constexpr int64_t kHour = int64_t{3600} * 1'000'000'000;
 
+TapAttributes Said(int64_t every, int64_t min_interval_ns = 0, int64_t sample_ppb = kAllPpb) {
+  TapAttributes said;
+  said.every = every;
+  said.min_interval_ns = min_interval_ns;
+  said.sample_ppb = sample_ppb;
+  return said;
+}
+
 std::vector<bool> Admit(Throttle& throttle, int times) {
   std::vector<bool> admitted;
   for (int i = 0; i < times; ++i) admitted.push_back(throttle.Admit());
@@ -20,17 +28,17 @@ std::vector<bool> Admit(Throttle& throttle, int times) {
 }
 
 TEST(ThrottleTest, EveryOneAdmitsAll) {
-  Throttle throttle(1, 0);
+  Throttle throttle(TapAttributes{});
   EXPECT_EQ(Admit(throttle, 3), (std::vector<bool>{true, true, true}));
 }
 
 TEST(ThrottleTest, EveryThirdBeginsWithTheFirst) {
-  Throttle throttle(3, 0);
+  Throttle throttle(Said(3));
   EXPECT_EQ(Admit(throttle, 7), (std::vector<bool>{true, false, false, true, false, false, true}));
 }
 
 TEST(ThrottleTest, StepsThatEveryDividesAreAdmittedWhateverCameBefore) {
-  Throttle throttle(10, 0);
+  Throttle throttle(Said(10));
   EXPECT_FALSE(throttle.Admit(0, 7));
   EXPECT_TRUE(throttle.Admit(0, 20));
   EXPECT_TRUE(throttle.Admit(0, 20));
@@ -39,7 +47,7 @@ TEST(ThrottleTest, StepsThatEveryDividesAreAdmittedWhateverCameBefore) {
 }
 
 TEST(ThrottleTest, EachDeviceHasItsOwnTurnsAndIntervals) {
-  Throttle throttle(3, kHour);
+  Throttle throttle(Said(3, kHour));
   for (const int32_t device : {0, 1, 2050}) {
     EXPECT_TRUE(throttle.Admit(device)) << device;
     EXPECT_FALSE(throttle.Admit(device));
@@ -52,7 +60,7 @@ TEST(ThrottleTest, EachDeviceHasItsOwnTurnsAndIntervals) {
 }
 
 TEST(ThrottleTest, SampleAdmitsAboutThatPart) {
-  Throttle throttle(1, 0, 0.25);
+  Throttle throttle(Said(1, 0, kAllPpb / 4));
   int admitted = 0;
   constexpr int kTimes = 40'000;
   for (int i = 0; i < kTimes; ++i) admitted += throttle.Admit() ? 1 : 0;
@@ -62,12 +70,12 @@ TEST(ThrottleTest, SampleAdmitsAboutThatPart) {
 }
 
 TEST(ThrottleTest, SampleOfOneAdmitsAll) {
-  Throttle throttle(1, 0, 1.0);
+  Throttle throttle(Said(1, 0, kAllPpb));
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(throttle.Admit());
 }
 
 TEST(ThrottleTest, WhatIsLeftOutIsCountedUntilItIsTaken) {
-  Throttle throttle(3, 0);
+  Throttle throttle(Said(3));
   Admit(throttle, 4);
   EXPECT_EQ(throttle.TakeUnsent(), 2U);
   EXPECT_EQ(throttle.TakeUnsent(), 0U);
@@ -76,7 +84,7 @@ TEST(ThrottleTest, WhatIsLeftOutIsCountedUntilItIsTaken) {
 }
 
 TEST(ThrottleTest, WhatIsLeftOutUpstreamIsCountedByItself) {
-  Throttle throttle(2, 0);
+  Throttle throttle(Said(2));
   EXPECT_FALSE(throttle.Admit(0, 1, Throttle::Place::kUpstream));
   EXPECT_FALSE(throttle.Admit(0, 3));
   throttle.AddUnsent(4, 0, Throttle::Place::kUpstream);
@@ -86,22 +94,22 @@ TEST(ThrottleTest, WhatIsLeftOutUpstreamIsCountedByItself) {
 }
 
 TEST(ThrottleTest, IntervalAdmitsTheFirstAndThenWaits) {
-  Throttle throttle(1, kHour);
+  Throttle throttle(Said(1, kHour));
   EXPECT_EQ(Admit(throttle, 3), (std::vector<bool>{true, false, false}));
 }
 
 TEST(ThrottleTest, IntervalAppliesToWhatEveryLetsThrough) {
-  Throttle throttle(2, kHour);
+  Throttle throttle(Said(2, kHour));
   EXPECT_EQ(Admit(throttle, 4), (std::vector<bool>{true, false, false, false}));
 }
 
 TEST(ThrottleTest, LongestIntervalMeansOnce) {
-  Throttle throttle(1, std::numeric_limits<int64_t>::max());
+  Throttle throttle(Said(1, std::numeric_limits<int64_t>::max()));
   EXPECT_EQ(Admit(throttle, 3), (std::vector<bool>{true, false, false}));
 }
 
 TEST(ThrottleTest, IntervalThatIsOverAdmitsAgain) {
-  Throttle throttle(1, 1);  // a nanosecond
+  Throttle throttle(Said(1, 1));  // a nanosecond
   ASSERT_TRUE(throttle.Admit());
   const int64_t start = SteadyNanoseconds();
   while (SteadyNanoseconds() <= start + 1) {
@@ -125,12 +133,12 @@ int CountAdmittedByThreads(Throttle& throttle, int each) {
 }
 
 TEST(ThrottleTest, ThreadsShareEvery) {
-  Throttle throttle(8, 0);
+  Throttle throttle(Said(8));
   EXPECT_EQ(CountAdmittedByThreads(throttle, 200), 100);
 }
 
 TEST(ThrottleTest, ThreadsShareAnInterval) {
-  Throttle throttle(1, kHour);
+  Throttle throttle(Said(1, kHour));
   EXPECT_EQ(CountAdmittedByThreads(throttle, 100), 1);
 }
 

@@ -8,7 +8,6 @@
 #include "callbacks/registry.h"
 #include "callout/dtype.h"
 #include "ffi/handlers.h"
-#include "ffi/tap_site_maker.h"
 #include "frame/buffer.h"
 #include "frame/call_frame.h"
 #include "frame/handler.h"
@@ -58,7 +57,7 @@ Status InstantiateTap(XLA_FFI_CallFrame* frame) {
 
 Result<std::unique_ptr<TapSite>> MakeCheckedTapSite(const TapAttributes& said) {
   CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(said.callback, said.names));
-  std::unique_ptr<TapSite> site = MakeTapSite(std::move(callback), said);
+  auto site = std::make_unique<TapSite>(std::move(callback), said);
   CALLOUT_RETURN_IF_ERROR(CheckSite(*site));
   return site;
 }

@@ -5,7 +5,6 @@
 
 #include "attributes/tap_attributes.h"
 #include "callbacks/invoke.h"
-#include "ffi/tap_site_maker.h"
 
 namespace callout::internal {
 
@@ -20,7 +19,7 @@ Status TappedCall::MakeSite(size_t num_leaves) {
   for (size_t i = 0; num_leaves > 1 && i < num_leaves; ++i) leaves += (i == 0 ? "" : "\n") + std::to_string(i);
   TapAttributes said;
   said.leaves = leaves;
-  site_ = MakeTapSite(callback_, said);
+  site_ = std::make_unique<TapSite>(callback_, said);
   return OkStatus();
 }
 

@@ -20,9 +20,13 @@ struct SiteOptions {
 };
 
 inline std::unique_ptr<TapSite> MakeSite(std::shared_ptr<Callback> callback, SiteOptions options = {}) {
-  SiteInfo info = {callback->label(), std::move(options.leaf_names)};
-  return std::make_unique<TapSite>(std::move(callback), std::move(info), std::make_unique<Throttle>(options.every, 0),
-                                   options.policy);
+  std::string leaves;
+  for (size_t i = 0; i < options.leaf_names.size(); ++i) leaves += (i == 0 ? "" : "\n") + options.leaf_names[i];
+  TapAttributes said;
+  said.leaves = leaves;
+  said.every = options.every;
+  said.on_full = options.policy;
+  return std::make_unique<TapSite>(std::move(callback), said);
 }
 
 }  // namespace callout::internal

@@ -129,7 +129,9 @@ struct OneRecordAnIntervalIsAdmitted : rl::test_suite<OneRecordAnIntervalIsAdmit
 
   void before() {
     Live::ForgetAll();
-    throttle.emplace(1, int64_t{1} << 40);
+    internal::TapAttributes said;
+    said.min_interval_ns = int64_t{1} << 40;
+    throttle.emplace(said);
   }
   void thread(unsigned /*index*/) { admitted += throttle->Admit(0) ? 1 : 0; }
   void after() {

@@ -13,6 +13,7 @@ from ..failures import FAILED_PRECONDITION, FORKED, RESOURCE_EXHAUSTED, Failure,
 from ..process import forks
 from ..process.exit import process_index
 from ..process.in_flight import WAITING_FOR_ROOM, Scope
+from ..tables import TARGET_ATTRIBUTES
 from .bounded_queue import CLOSED, EXCEED, FULL, GIVE_UP, TAKEN, WAIT
 from .delivery import delivery
 from .delivery_thread import on_delivery_thread
@@ -22,7 +23,9 @@ from .throttle import Throttle
 if TYPE_CHECKING:
     from ..calls.callback import Callback
 
-_ALL_PPB = 1_000_000_000
+_DEFAULTS: dict[str, Any] = {
+    row["name"]: "" if row["type"] == "string" else row["fallback"] for row in TARGET_ATTRIBUTES["callout.v1.tap"]
+}
 _BLOCK, _DROP_NEWEST, _FAIL = range(3)
 
 
@@ -30,21 +33,14 @@ class _Site:
     """Lives as long as anything that is on its way from it."""
 
     def __init__(self, attributes: Mapping[str, Any], label: str):
-        leaves = str(attributes.get("leaves", ""))
+        said = {**_DEFAULTS, **attributes}
         self.info = SiteInfo(
-            str(attributes.get("label", "")) or label,
-            leaves.split("\n"),
-            bool(attributes.get("offsets", 0)),
-            bool(attributes.get("step", 0)),
+            said["label"] or label, said["leaves"].split("\n"), bool(said["offsets"]), bool(said["step"])
         )
-        self.throttle = Throttle(
-            int(attributes.get("every", 1)),
-            int(attributes.get("min_interval_ns", 0)),
-            int(attributes.get("sample_ppb", _ALL_PPB)) / _ALL_PPB,
-        )
-        self.policy = int(attributes.get("on_full", _BLOCK))
-        self.only_device = int(attributes.get("only_device", -1))
-        self.only_process = int(attributes.get("only_process", -1))
+        self.throttle = Throttle(said)
+        self.policy: int = said["on_full"]
+        self.only_device: int = said["only_device"]
+        self.only_process: int = said["only_process"]
         self._id = live.new_id()
         live.sites[self._id] = None
 

@@ -7,23 +7,28 @@ import random
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+_ALL_PPB = 1_000_000_000
 
 
 class Throttle:
     """Lets each device's 1st, (every+1)th, ... record through, or those whose step `every` divides.
 
-    Of these each one with the probability `sample`, and none closer than `min_interval_ns` after the last one.
+    Of these each one with the probability of `sample_ppb`, and none closer than `min_interval_ns` after the last one.
     """
 
-    def __init__(self, every: int, min_interval_ns: int, sample: float):
-        self._every = every
-        self._min_interval_ns = min_interval_ns
-        self._sample = sample
+    def __init__(self, said: Mapping[str, Any]):
+        """`said`: the attributes of callout.v1.tap, all of them."""
+        self._every: int = said["every"]
+        self._min_interval_ns: int = said["min_interval_ns"]
+        self._sample: float = said["sample_ppb"] / _ALL_PPB
         self._lock = threading.Lock()
         self._seen: defaultdict[int, int] = defaultdict(int)
         self._next: dict[int, int] = {}
         self._unsent: defaultdict[int, int] = defaultdict(int)
-        self._admits_all = every == 1 and min_interval_ns == 0 and sample >= 1
+        self._admits_all = self._every == 1 and self._min_interval_ns == 0 and self._sample >= 1
 
     def admit(self, ordinal: int, step: int | None) -> bool:
         """What it does not let through is counted as unsent."""

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delivery/tap_site.h"
+
+#include <atomic>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace callout::internal {
+namespace {
+
+std::vector<std::string> SplitLines(std::string_view text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0;;) {
+    const size_t end = text.find('\n', begin);
+    lines.emplace_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) return lines;
+    begin = end + 1;
+  }
+}
+
+}  // namespace
+
+SiteInfo TapSite::InfoOf(const Callback& callback, const TapAttributes& said) {
+  static std::atomic<uint64_t> last = 0;
+  return {.label = std::string(said.label.empty() ? std::string_view(callback.label()) : said.label),
+          .leaf_names = SplitLines(said.leaves),
+          .has_offsets = said.offsets,
+          .has_step = said.step,
+          .id = 1 + last.fetch_add(1, std::memory_order_relaxed)};  // a number of its own is all that it is
+}
+
+}  // namespace callout::internal
