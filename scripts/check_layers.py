@@ -37,6 +37,18 @@ DOORS = [
     ),
 ]
 
+# The functions and names of the CUDA driver are called and said in its folder; outside of it, work is queued by what
+# stream_work.h and resources.h declare. CUstream and CUdeviceptr are numbers, which handlers and taps pass through.
+# What loads an image and launches it is CUDA's own: kernels, and what has one. Tests call the driver as they like.
+CUDA_DOOR = "src/cuda/driver/"
+CUDA_USERS = ("src/", "python/src/", "tools/")
+CUDA_OWN = ("src/cuda/kernels/", "src/cuda/taps/leaf_gather.")
+CUDA_KERNEL_CALLS = {"FuncGetAttribute", "LibraryGetGlobal"}
+CUDA_FUNCTION = re.compile(r"^  X\((\w+), \d+,", re.MULTILINE)
+CUDA_CALL = re.compile(r"\bdriver(?:\(\))?(?:\.|->)(\w+)\(")
+CUDA_NAME = re.compile(r"\bCU(?!stream\b|deviceptr\b)(?:[a-z]\w*|_\w+|DA_ERROR_\w+)")
+COMMENT_OR_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|//.*')
+
 # Which component may include which; `testing` is for tests.
 BELOW = {
     "base": set(),
@@ -107,6 +119,22 @@ def check_doors(path: Path, lines: list[str]) -> Iterator[str]:
                 yield f"{path}:{number}: belongs in {' or '.join(doors)}: {line.strip()}"
 
 
+def check_cuda(path: Path, lines: list[str], functions: set[str]) -> Iterator[str]:
+    name = str(path)
+    if path.suffix not in {".h", ".cc"} or not name.startswith(CUDA_USERS) or name.endswith("_test.cc"):
+        return
+    if name.startswith((CUDA_DOOR, "src/testing/")):
+        return
+    has_kernels = name.startswith(CUDA_OWN)
+    refused = functions - CUDA_KERNEL_CALLS if has_kernels else functions
+    for number, line in enumerate(lines, 1):
+        code = COMMENT_OR_TEXT.sub("", line)
+        called = [call for call in CUDA_CALL.findall(code) if call in refused]
+        said = [] if has_kernels else CUDA_NAME.findall(code)
+        if called or said:
+            yield f"{path}:{number}: {', '.join(called + said)} belongs in {CUDA_DOOR}: {line.strip()}"
+
+
 def check_layering(path: Path, lines: list[str]) -> Iterator[str]:
     if path.is_relative_to("software_gpu"):
         own, below = path.parent.relative_to("software_gpu").as_posix(), SOFTWARE_GPU
@@ -173,6 +201,7 @@ def check_integers(path: Path, lines: list[str]) -> Iterator[str]:
 
 def main() -> None:
     problems = []
+    driver_functions = set(CUDA_FUNCTION.findall((ROOT / CUDA_DOOR / "driver_functions.h").read_text()))
     for path in tracked():
         if path.suffix not in {".h", ".cc", ".py", ".pyi"}:
             continue
@@ -182,6 +211,7 @@ def main() -> None:
         if path.parts[0] != "scripts":
             problems += check_doors(path, lines)
         problems += check_layering(path, lines)
+        problems += check_cuda(path, lines, driver_functions)
         if len(lines) > MAX_LINES:
             print(f"note: {path} has {len(lines)} lines, over {MAX_LINES}")
     problems += check_imports()

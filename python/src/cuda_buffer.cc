@@ -9,7 +9,7 @@
 #include "arrays.h"
 #include "base/thread_annotations.h"
 #include "callout/dtype.h"
-#include "cuda/driver/resources.h"
+#include "cuda/driver/stream_work.h"
 
 namespace callout::python {
 namespace {
@@ -50,11 +50,8 @@ Status Order(cuda::CUstream before, cuda::CUstream after, const MemorySpace& spa
   const cuda::Device& device = *ordering->device;
   cuda::ContextScope current(device);
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
-  const cuda::Driver& driver = device.driver();
   const internal::MutexLock lock(ordering->mutex);
-  cuda::CUevent event = ordering->event.get();
-  CALLOUT_RETURN_IF_ERROR(device.Check(driver.EventRecord(event, before), "cuEventRecord"));
-  return device.Check(driver.StreamWaitEvent(after, event, 0), "cuStreamWaitEvent");
+  return Order(device, ordering->event, before, after);
 }
 
 // Of dtypes that are not NumPy's own a typestr says what nobody understands. The exception is bfloat16, as with JAX's

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "buffer_object.h"
-#include "cuda/driver/device.h"
+#include "cuda/driver/stream_work.h"
 #include "dlpack.h"
 #include "frame/buffer.h"
 
@@ -141,14 +141,9 @@ std::string Take(PyObject* value, const callout_buffer& result, const MemorySpac
 Status QueueCopy(const cuda::Device& device, const Source& source, const callout_buffer& result,
                  cuda::CUstream stream) {
   if (result.size_bytes == 0) return OkStatus();
-  const cuda::Driver& driver = device.driver();
-  const auto to = reinterpret_cast<cuda::CUdeviceptr>(result.data);
-  if (!source.on_device) {
-    return device.Check(driver.MemcpyHtoDAsync(to, source.data, result.size_bytes, stream), "cuMemcpyHtoDAsync",
-                        "a result");
-  }
-  const auto from = reinterpret_cast<cuda::CUdeviceptr>(source.data);
-  return device.Check(driver.MemcpyDtoDAsync(to, from, result.size_bytes, stream), "cuMemcpyDtoDAsync", "a result");
+  const cuda::CUdeviceptr to = cuda::AddressOf(result.data);
+  if (!source.on_device) return CopyToDevice(device, stream, to, source.data, result.size_bytes, "a result");
+  return CopyOnDevice(device, stream, to, cuda::AddressOf(source.data), result.size_bytes, "a result");
 }
 
 // Waits for what has been queued also if a later copy could not be.
@@ -161,7 +156,7 @@ Status Copy(const std::vector<Source>& sources, const std::vector<callout_buffer
   for (size_t i = 0; status.ok() && i < sources.size(); ++i) {
     status = QueueCopy(*device, sources[i], results[i], stream);
   }
-  Status waited = device->Check(device->driver().StreamSynchronize(stream), "cuStreamSynchronize", "results");
+  Status waited = Synchronize(*device, stream, "results");
   return status.ok() ? std::move(waited) : std::move(status);
 }
 

@@ -62,10 +62,10 @@ Status CopyOnDevice(const Device& device, CUstream stream, CUdeviceptr to, CUdev
   return device.Check(device.driver().MemcpyDtoDAsync(to, from, bytes, stream), "cuMemcpyDtoDAsync", subject);
 }
 
-Status Synchronize(const Device& device, CUstream stream) {
+Status Synchronize(const Device& device, CUstream stream, std::string_view subject) {
   ContextScope scope(device);
   CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
-  return device.Check(device.driver().StreamSynchronize(stream), "cuStreamSynchronize");
+  return device.Check(device.driver().StreamSynchronize(stream), "cuStreamSynchronize", subject);
 }
 
 Result<bool> IsCapturing(const Device& device, CUstream stream) {

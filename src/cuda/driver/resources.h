@@ -30,8 +30,8 @@ inline CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<CUdev
 CALLOUT_EXPORT Status CopyOnDevice(const Device& device, CUstream stream, CUdeviceptr to, CUdeviceptr from,
                                    size_t bytes, std::string_view subject);
 
-/// Blocks until everything queued on `stream` has run. An error of earlier work arrives here.
-CALLOUT_EXPORT Status Synchronize(const Device& device, CUstream stream);
+/// Blocks until everything queued on `stream` has run. An error of earlier work arrives here. `subject`: for whom.
+CALLOUT_EXPORT Status Synchronize(const Device& device, CUstream stream, std::string_view subject = {});
 
 /// True if calls on `stream` are being recorded into a graph, also where that has failed already.
 CALLOUT_EXPORT Result<bool> IsCapturing(const Device& device, CUstream stream);

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "cuda/driver/resources.h"
+#include "cuda/driver/stream_work.h"
 #include "ffi/deferral.h"
 #include "ffi/thread_token.h"
 
@@ -15,9 +15,7 @@ Status CopyAliases(const Aliases& aliases, const callout_call& call, const cuda:
   Status copied;
   aliases.ForEach(call, [&](const callout_buffer& from, const callout_buffer& to) {
     if (!copied.ok()) return;
-    copied = device.Check(
-        device.driver().MemcpyDtoDAsync(cuda::AddressOf(to.data), cuda::AddressOf(from.data), from.size_bytes, stream),
-        "cuMemcpyDtoDAsync");
+    copied = CopyOnDevice(device, stream, cuda::AddressOf(to.data), cuda::AddressOf(from.data), from.size_bytes, "");
   });
   return copied;
 }
@@ -32,16 +30,13 @@ Status PassTokenOn(const cuda::Device& device, cuda::CUstream stream, std::span<
 Status DeferOn(const cuda::Device& device, cuda::CUstream stream, const Status& outcome,
                std::span<const callout_buffer> results) {
   CALLOUT_ASSIGN_OR_RETURN(const int32_t number, DeferredNumber(outcome, results));
-  const cuda::Driver& driver = device.driver();
   // Not copied from the host: a recording would read that memory when it is replayed.
-  CALLOUT_RETURN_IF_ERROR(device.Check(
-      driver.MemsetD32Async(cuda::AddressOf(results.back().data), static_cast<uint32_t>(number), 1, stream),
-      "cuMemsetD32Async"));
+  CALLOUT_RETURN_IF_ERROR(
+      SetNumber(device, stream, cuda::AddressOf(results.back().data), static_cast<uint32_t>(number)));
   if (outcome.ok()) return OkStatus();
   for (const callout_buffer& result : results.first(results.size() - 1)) {
     if (result.size_bytes == 0) continue;
-    CALLOUT_RETURN_IF_ERROR(device.Check(
-        driver.MemsetD8Async(cuda::AddressOf(result.data), 0, result.size_bytes, stream), "cuMemsetD8Async"));
+    CALLOUT_RETURN_IF_ERROR(FillWithZeros(device, stream, cuda::AddressOf(result.data), result.size_bytes));
   }
   return OkStatus();
 }

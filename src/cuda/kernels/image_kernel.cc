@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/small_buffer.h"
-#include "cuda/driver/resources.h"
+#include "cuda/driver/stream_work.h"
 
 namespace callout::internal {
 namespace {
@@ -167,8 +167,7 @@ Status LoadedKernel::Launch(CUstream stream, std::span<const CUdeviceptr> operan
 }
 
 Status LoadedKernel::ClearFaults(CUstream stream) const {
-  return device_->Check(device_->driver().MemsetD8Async(fault_code_.address, 0, sizeof(int32_t), stream),
-                        "cuMemsetD8Async", "'" + call_.name + "'");
+  return FillWithZeros(*device_, stream, fault_code_.address, sizeof(int32_t), "'" + call_.name + "'");
 }
 
 Status LoadedKernel::Wait(CUstream stream) const {
@@ -187,9 +186,8 @@ Result<LoadedKernel::Global> LoadedKernel::FindGlobal(const std::string& symbol)
 
 Result<int32_t> LoadedKernel::Read(const Global& global, CUstream stream) const {
   int32_t value = 0;
-  CALLOUT_RETURN_IF_ERROR(device_->Check(
-      device_->driver().MemcpyDtoHAsync(&value, global.address, std::min(global.bytes, sizeof(value)), stream),
-      "cuMemcpyDtoHAsync", call_.name));
+  const size_t bytes = std::min(global.bytes, sizeof(value));
+  CALLOUT_RETURN_IF_ERROR(CopyToHost(*device_, stream, &value, global.address, bytes, call_.name));
   CALLOUT_RETURN_IF_ERROR(cuda::Synchronize(*device_, stream));
   return value;
 }

@@ -5,6 +5,8 @@
 #include <bit>
 #include <utility>
 
+#include "cuda/driver/stream_work.h"
+
 namespace callout::internal {
 
 uint64_t SideStage::SizeFor(uint64_t bytes) {
@@ -25,10 +27,6 @@ Result<std::unique_ptr<SideStream>> SideStream::New(const cuda::Device& device) 
   return side;
 }
 
-Status SideStream::WaitFor(cuda::CUstream program) const {
-  const cuda::Driver& driver = device_.driver();
-  CALLOUT_RETURN_IF_ERROR(device_.Check(driver.EventRecord(event_.get(), program), "cuEventRecord"));
-  return device_.Check(driver.StreamWaitEvent(stream_.get(), event_.get(), 0), "cuStreamWaitEvent");
-}
+Status SideStream::WaitFor(cuda::CUstream program) const { return Order(device_, event_, program, stream_.get()); }
 
 }  // namespace callout::internal

@@ -6,7 +6,7 @@
 #include "callbacks/in_flight.h"
 #include "callbacks/invoke.h"
 #include "cuda/driver/graph.h"
-#include "cuda/driver/resources.h"
+#include "cuda/driver/stream_work.h"
 #include "profile/recorder.h"
 
 namespace callout::internal {
@@ -322,10 +322,8 @@ Status TapDevice::Ask() const {
   const cuda::AsideOfCaptures aside(device().driver());
   cuda::ContextScope current(device());
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
-  const cuda::Driver& driver = device().driver();
-  CALLOUT_RETURN_IF_ERROR(device().Check(driver.EventRecord(check_event_.get(), check_stream_.get()), "cuEventRecord"));
-  const int result = driver.EventQuery(check_event_.get());
-  return result == cuda::CUDA_ERROR_NOT_READY ? OkStatus() : device().Check(result, "cuEventQuery");
+  CALLOUT_RETURN_IF_ERROR(cuda::Record(device(), check_event_, check_stream_.get()));
+  return IsDone(device(), check_event_).status();
 }
 
 void TapDevice::Check() {

@@ -3,7 +3,7 @@
 // The ways of a record's data from its device to its slot, and what is made ready for them.
 #include <utility>
 
-#include "cuda/driver/resources.h"
+#include "cuda/driver/stream_work.h"
 #include "cuda/taps/tap_device.h"
 
 namespace callout::internal {
@@ -88,9 +88,7 @@ Status TapDevice::QueueData(Entry& entry, const DeviceSending& sending) {
 
 Status TapDevice::QueueByTheSide(Entry& entry, const DeviceSending& sending) {
   return side_->Behind(sending.stream, [&](cuda::CUstream side) {
-    const cuda::CUresult copied =
-        device().driver().MemcpyDtoHAsync(entry.slot->data, entry.staged, entry.shape.data, side);
-    CALLOUT_RETURN_IF_ERROR(device().Check(copied, "cuMemcpyDtoHAsync"));
+    CALLOUT_RETURN_IF_ERROR(CopyToHost(device(), side, entry.slot->data, entry.staged, entry.shape.data));
     return QueueArrival(device(), *entry.slot, entry.on_device, side, publication_);
   });
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "callout/dtype.h"
-#include "cuda/driver/resources.h"
+#include "cuda/driver/stream_work.h"
 #include "delivery/record_header.h"
 #include "frame/buffer.h"
 
@@ -89,8 +89,7 @@ void Describe(TapSlot& slot, const SlotShape& shape, TapSite& site, const Device
 
 Status QueueCopies(const cuda::Device& device, TapSlot& slot, const DeviceSending& sending) {
   return ForEachCopy(slot, sending, [&](uint64_t at, cuda::CUdeviceptr from, size_t bytes) {
-    return device.Check(device.driver().MemcpyDtoHAsync(slot.data + at, from, bytes, sending.stream),
-                        "cuMemcpyDtoHAsync");
+    return CopyToHost(device, sending.stream, slot.data + at, from, bytes);
   });
 }
 
@@ -120,16 +119,14 @@ Status QueueGather(const cuda::Device& device, const LeafGather& gather, TapSlot
 
 Status QueueArrival(const cuda::Device& device, TapSlot& slot, cuda::CUdeviceptr on_device, cuda::CUstream stream,
                     std::atomic<Publication>& publication) {
-  const cuda::Driver& driver = device.driver();
   // Relaxed: whoever misses the change finds out by itself.
-  if (driver.StreamWriteValue32 != nullptr && publication.load(std::memory_order_relaxed) == Publication::kWriteValue) {
-    const cuda::CUdeviceptr at = on_device + offsetof(TapSlot, arrived);
-    // The default write comes behind a fence: who sees it sees the copies.
-    const int result = driver.StreamWriteValue32(stream, at, slot.number, cuda::CU_STREAM_WRITE_VALUE_DEFAULT);
-    if (result != cuda::CUDA_ERROR_NOT_SUPPORTED) return device.Check(result, "cuStreamWriteValue32");
+  if (publication.load(std::memory_order_relaxed) == Publication::kWriteValue) {
+    CALLOUT_ASSIGN_OR_RETURN(const bool is_queued,
+                             Publish(device, stream, on_device + offsetof(TapSlot, arrived), slot.number));
+    if (is_queued) return OkStatus();
     publication.store(Publication::kHostFunction, std::memory_order_relaxed);
   }
-  return device.Check(driver.LaunchHostFunc(stream, &SetArrived, &slot), "cuLaunchHostFunc");
+  return CallOnHost(device, stream, &SetArrived, &slot);
 }
 
 }  // namespace callout::internal

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/driver/stream_work.h"
+
+namespace callout::internal::cuda {
+
+Status CopyToHost(const Device& device, CUstream stream, void* to, CUdeviceptr from, size_t bytes,
+                  std::string_view subject) {
+  return device.Check(device.driver().MemcpyDtoHAsync(to, from, bytes, stream), "cuMemcpyDtoHAsync", subject);
+}
+
+Status CopyToDevice(const Device& device, CUstream stream, CUdeviceptr to, const void* from, size_t bytes,
+                    std::string_view subject) {
+  return device.Check(device.driver().MemcpyHtoDAsync(to, from, bytes, stream), "cuMemcpyHtoDAsync", subject);
+}
+
+Status FillWithZeros(const Device& device, CUstream stream, CUdeviceptr to, size_t bytes, std::string_view subject) {
+  return device.Check(device.driver().MemsetD8Async(to, 0, bytes, stream), "cuMemsetD8Async", subject);
+}
+
+Status SetNumber(const Device& device, CUstream stream, CUdeviceptr to, uint32_t number) {
+  return device.Check(device.driver().MemsetD32Async(to, number, 1, stream), "cuMemsetD32Async");
+}
+
+Status Record(const Device& device, const Event& event, CUstream stream) {
+  return device.Check(device.driver().EventRecord(event.get(), stream), "cuEventRecord");
+}
+
+Result<bool> IsDone(const Device& device, const Event& event) {
+  const CUresult result = device.driver().EventQuery(event.get());
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  CALLOUT_RETURN_IF_ERROR(device.Check(result, "cuEventQuery"));
+  return true;
+}
+
+Status Order(const Device& device, const Event& event, CUstream before, CUstream after) {
+  CALLOUT_RETURN_IF_ERROR(Record(device, event, before));
+  return device.Check(device.driver().StreamWaitEvent(after, event.get(), 0), "cuStreamWaitEvent");
+}
+
+Result<bool> Publish(const Device& device, CUstream stream, CUdeviceptr at, uint32_t number) {
+  const Driver& driver = device.driver();
+  if (driver.StreamWriteValue32 == nullptr) return false;
+  // The default write comes behind a fence.
+  const CUresult result = driver.StreamWriteValue32(stream, at, number, CU_STREAM_WRITE_VALUE_DEFAULT);
+  if (result == CUDA_ERROR_NOT_SUPPORTED) return false;
+  CALLOUT_RETURN_IF_ERROR(device.Check(result, "cuStreamWriteValue32"));
+  return true;
+}
+
+Status CallOnHost(const Device& device, CUstream stream, CUhostFn function, void* user_data) {
+  return device.Check(device.driver().LaunchHostFunc(stream, function, user_data), "cuLaunchHostFunc");
+}
+
+}  // namespace callout::internal::cuda
