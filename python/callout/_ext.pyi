@@ -49,6 +49,11 @@ def translate_errors_of(jitted: object, *made_of: object) -> bool:
     Makes what a jitted function raises from its second call on what it raises at its first. False if it cannot.
     """
 
+def translate_errors_of_all(kind: type) -> None:
+    """
+    Does so for all jitted functions there are, of the type that they have.
+    """
+
 def make_jit_function(label: str, address: int, pointers: bool, owner: object, one_at_a_time: bool) -> Callback:
     """A callback over machine code that `owner` keeps."""
 

@@ -58,6 +58,24 @@ bool TranslateErrorsOf(nb::handle jitted) {
   return true;
 }
 
+int TranslateIfOf(PyObject* object, void* type) {
+  if (Py_TYPE(object) == type) TranslateErrorsOf(object);
+  return 1;  // go on
+}
+
+// TranslateErrorsOf for all objects of a type. The collector's list of all objects holds tuples that other threads are
+// still making, and CPython before 3.14 cannot finish one that somebody else holds: no Python runs while it exists.
+void TranslateErrorsOfAll(nb::type_object type) {
+#if PY_VERSION_HEX >= 0x030C0000
+  PyUnstable_GC_VisitObjects(&TranslateIfOf, type.ptr());
+#else
+  const nb::object get_objects = nb::module_::import_("gc").attr("get_objects");
+  const Ref all(PyObject_CallNoArgs(get_objects.ptr()));
+  if (!all) nb::raise_python_error();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(all.get()); ++i) TranslateIfOf(PyList_GET_ITEM(all.get(), i), type.ptr());
+#endif
+}
+
 }  // namespace
 
 void BindJitErrors(nb::module_& m) {
@@ -67,6 +85,9 @@ void BindJitErrors(nb::module_& m) {
       nb::arg("jitted"), nb::arg("made_of"),
       nb::sig("def translate_errors_of(jitted: object, *made_of: object) -> bool"),
       "Makes what a jitted function raises from its second call on what it raises at its first. False if it cannot.");
+  m.def("translate_errors_of_all", &TranslateErrorsOfAll, nb::arg("kind"),
+        nb::sig("def translate_errors_of_all(kind: type) -> None"),
+        "Does so for all jitted functions there are, of the type that they have.");
 }
 
 }  // namespace callout::python

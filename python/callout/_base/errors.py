@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import itertools
 import re
 import sys
@@ -362,10 +361,7 @@ def _jit_places() -> list[patches.Place]:
     maker = _jax_compat.jitted_function_maker()
     if maker is None:
         return []
-    kind = type(jax.jit(_jit_places))
-    for found in gc.get_objects():
-        if type(found) is kind:
-            _ext.translate_errors_of(found)
+    _ext.translate_errors_of_all(type(jax.jit(_jit_places)))
     return [patches.Place(*maker, after=_ext.translate_errors_of)]
 
 

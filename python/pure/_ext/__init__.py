@@ -39,6 +39,7 @@ from .jax_side.program_end import host_callback as host_callback
 from .jax_side.program_end import lend_host_callback_handler as lend_host_callback_handler
 from .jax_side.program_end import mark_end as mark_end
 from .jax_side.program_end import translate_errors_of as translate_errors_of
+from .jax_side.program_end import translate_errors_of_all as translate_errors_of_all
 from .live import callbacks as _live_callbacks
 from .live import sites as _live_sites
 from .log import set_log_level as set_log_level

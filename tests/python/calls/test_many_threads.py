@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from callout._base import errors
 
 THREADS = 8
 ROUNDS = 25
@@ -164,3 +165,20 @@ def test_profiles_start_and_end_while_callbacks_run():
     at_once(run, threads=4)
     assert len(calls) == 5
     assert min(calls) >= 1
+
+
+# CPython before 3.14 cannot finish a tuple of a generator that somebody else refers to, as a list of all objects does.
+def test_jitted_functions_are_found_without_holding_tuples_that_are_being_made():
+    found = threading.Event()
+
+    def work(number):
+        if number == 0:
+            try:
+                for _ in range(4 * ROUNDS):
+                    errors.hooked()  # as the first program with a callback has it
+            finally:
+                found.set()
+        while not found.is_set():
+            assert len(tuple(i for i in range(100))) == 100
+
+    at_once(work, threads=4)
