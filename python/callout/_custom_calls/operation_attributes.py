@@ -10,7 +10,6 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
-from .stablehlo import alias_text, row_major_text
 from .target_attributes import encode
 
 # The types of channels in StableHLO.
@@ -29,12 +28,14 @@ def rank_of(kind: Any) -> int:
 
 def row_major(rank: int) -> Any:
     """The layout that FFI handlers expect, as NumPy has it."""
-    return ir.Attribute.parse(row_major_text(rank))
+    order = ", ".join(str(axis) for axis in reversed(range(rank)))
+    return ir.Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>" if rank else "dense<> : tensor<0xindex>")
 
 
 def alias(result: int | None, operand: int) -> Any:
     """Says that a result, None for the only one, is in the place of an operand."""
-    return ir.Attribute.parse(alias_text(result, operand))
+    results = [] if result is None else [result]
+    return stablehlo.OutputOperandAlias.get(results, operand, [])
 
 
 def config_of(where: str, target: str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -156,13 +156,6 @@ def may_fail_when_full(policy: str | int | None) -> bool:
     return policy not in (None, "block", "drop_newest")
 
 
-def text(target: str, **numbers: Any) -> str:
-    """Numbers as MLIR writes them in a dictionary: "deferred = 1 : i64", and several: "shards = array<i64: 0, 4>"."""
-    table = tables()[target]
-
-    def written(row: Attribute, value: Any) -> str:
-        if row.type == "s64[]":
-            return f"array<i64: {', '.join(map(str, _numbers(target, row, value).tolist()))}>"
-        return f"{_number(target, row, value)} : i64"
-
-    return ", ".join(f"{name} = {written(table[name], value)}" for name, value in numbers.items())
+def numbers(target: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns numbers that are added to a call of `target`, as `encode` writes them, defaults too."""
+    return {name: _value(target, tables()[target][name], value) for name, value in values.items()}
