@@ -86,7 +86,7 @@ def buffer_callback(
     command_buffer_compatible: bool = False,
     sharding: Literal["gather", "local", "error"] = "gather",
 ) -> Callable[..., Any]:
-    """A function that calls `callback(ctx, out, *args, **kwargs)` from inside compiled programs; takes JAX's arguments.
+    """Returns a function that calls `callback(ctx, out, *args, **kwargs)` inside compiled programs; takes JAX's arguments.
 
     `out` and the arguments are pytrees of `Buffer`: XLA's own memory, row-major and dense, for the length of the call. The
     callback fills `out`, whose memory is uninitialised, does not write to arguments, and returns None. Only of a mutable
@@ -161,7 +161,7 @@ def buffer_callback(
 
 
 def _refs(callback: Any, flat: Sequence[Any], aliases: Mapping[int, int] | None) -> tuple[int, ...]:
-    """The places of mutable arrays that the function may write to: all, but those of a native one."""
+    """Returns the places of mutable arrays that the function may write to: all, but those of a native one."""
     if isinstance(callback, str):
         return ()
     refs = tuple(i for i, leaf in enumerate(flat) if is_ref(leaf))

@@ -227,7 +227,7 @@ def load_host(
 def load_image(
     image: str | Path | bytes, functions: Mapping[str, Mapping[str, Any]], *, name: str | None = None
 ) -> Module:
-    """The kernels of a cubin, a fat binary or PTX that was compiled elsewhere.
+    """Returns the kernels of a cubin, a fat binary or PTX that was compiled elsewhere.
 
     Args:
         image: a file, or what is in one.

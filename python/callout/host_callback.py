@@ -69,7 +69,7 @@ def id_tap(
     callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
     **kwargs: Any,
 ) -> Any:
-    """The identity on `arg`, which also calls `tap_func(arg, transforms)` on the host.
+    """Returns `arg`, and also calls `tap_func(arg, transforms)` on the host.
 
     The program copies the value into a bounded queue and goes on. The tap is kept even if what `id_tap` returns is unused.
     Under `grad` it gets the primal values, under `vmap` the whole batch, under remat the values again.
@@ -130,7 +130,7 @@ def id_print(
     callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
     **kwargs: Any,
 ) -> Any:
-    """`id_tap` with a function that prints.
+    """Does what `id_tap` does, with a function that prints.
 
     Above the value comes a line with `kwargs`, the transformations and the device, "name: value" sorted by name, if there
     are any. Arrays look as `numpy.array2string` writes them, with the print options of the thread that traces.

@@ -96,7 +96,7 @@ def options(
 
 
 def split(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Options]:
-    """The plain function and its options."""
+    """Returns the plain function and its options."""
     if isinstance(fn, FunctionWithOptions):
         return fn.function, fn.options
     return fn, DEFAULT

@@ -131,7 +131,7 @@ class Place:
     failed: Callable[..., Any] | None = None
 
     def get(self) -> Any:
-        """What is there now."""
+        """Returns what is there now."""
         return self.holder[self.key] if hasattr(self.holder, "__setitem__") else getattr(self.holder, self.key)
 
     def put(self, function: Any) -> None:
@@ -203,7 +203,7 @@ def switch(name: str, enabled: bool) -> None:
 
 
 def installed() -> tuple[str, ...]:
-    """The names of the patches that are there and active."""
+    """Returns the names of the patches that are there and active."""
     with _lock:
         return tuple(filter(is_installed, TABLE))
 
@@ -227,7 +227,7 @@ def _install(name: str) -> None:
 
 @functools.cache
 def rows() -> tuple[str, ...]:
-    """The rows of the table in docs/patches.md."""
+    """Returns the rows of the table in docs/patches.md."""
     return tuple(
         f"| `{patch.name}` | {patch.replaces} | {patch.what} | {patch.when} | `{patch.setting}` | {patch.without} | "
         f"{_versions(patch)} |"

@@ -51,7 +51,7 @@ def check_device_index(where: str, num_devices: int, device_index: int) -> None:
 
 
 def attributes(where: str, num_devices: int, sharding: str, device_index: int, exporting: bool) -> dict[str, Any]:
-    """The attributes that tell the partitioner what to do; none where the compiler does not spread the program.
+    """Returns the attributes that tell the partitioner what to do; none where the compiler does not spread the program.
 
     What is exported for one device can be called in a program for several.
     """
@@ -79,11 +79,11 @@ class Call:
     result_shardings: Sequence[Any]
 
     def said(self, name: str) -> str | int | None:
-        """An attribute, or its default; None where the target does not have it."""
+        """Returns an attribute, or its default; None where the target does not have it."""
         return target_attributes.read(self.target, self.entries, name)
 
     def is_manual(self) -> bool:
-        """True inside shard_map, where an exported program may be called.
+        """Returns True inside shard_map, where an exported program may be called.
 
         A token does not tell: after a manual region it is still called manual.
         """
@@ -95,12 +95,12 @@ class Call:
         return any(_is_manual(sharding) for shape, sharding in values if shape.is_array())
 
     def config_with(self, **more: int) -> str:
-        """The attributes and more of them."""
+        """Returns the attributes and more of them."""
         return f"{self.config.strip()[:-1]}, {target_attributes.text(self.target, **more)}}}"
 
 
 def entries(config: str) -> dict[str, str | int]:
-    """The strings and integers among the attributes of a call, not those inside of others."""
+    """Returns the strings and integers among the attributes of a call, not those inside of others."""
     from jax.extend.mlir import ir  # which imports Pallas
 
     found: dict[str, str | int] = {}
@@ -123,7 +123,7 @@ def call_of(
     result_shape: Any,
     sharding: Any,
 ) -> Call:
-    """The call that XLA asks about. `of_ours`: what the partitioner may read of its attributes."""
+    """Returns the call that XLA asks about. `of_ours`: what the partitioner may read of its attributes."""
     results = list(result_shape.tuple_shapes()) if result_shape.is_tuple() else [result_shape]
     elements = list(sharding.tuple_elements() or []) if result_shape.is_tuple() else [sharding]
     if len(elements) != len(results):
@@ -164,12 +164,12 @@ def _is_manual(sharding: Any) -> bool:
 
 
 def known(sharding: Any) -> Any:
-    """The sharding, or replication where there is none."""
+    """Returns the sharding, or replication where there is none."""
     return _replicated() if sharding is None else sharding
 
 
 def _tiles(shapes: Sequence[Any], shardings: Sequence[Any], prefix: str) -> list[Value]:
-    """What one device has of each."""
+    """Returns what one device has of each."""
     return [
         value_of(sharding.tile(shape) if shape.is_array() and sharding is not None else shape, f"{prefix}{i}")
         for i, (shape, sharding) in enumerate(zip(shapes, shardings, strict=True))
@@ -177,7 +177,7 @@ def _tiles(shapes: Sequence[Any], shardings: Sequence[Any], prefix: str) -> list
 
 
 def as_it_is(call: Call) -> bytes:
-    """The same call, of what a device has."""
+    """Returns the same call, of what a device has."""
     writer = Writer()
     args = _tiles(call.arg_shapes, call.arg_shardings, "%a")
     results = _tiles(call.result_shapes, call.result_shardings, "")
@@ -185,7 +185,7 @@ def as_it_is(call: Call) -> bytes:
 
 
 def _even(shape: Any, sharding: Any) -> Any:
-    """The sharding, or replication where it does not divide the value: a shard with padding is nobody's value."""
+    """Returns the sharding, or replication where it does not divide the value: a shard with padding is nobody's value."""
     if sharding is None or not shape.is_array() or not sharding.is_tiled():
         return _replicated()
     tiles = sharding.tile_assignment_dimensions()
@@ -194,7 +194,7 @@ def _even(shape: Any, sharding: Any) -> Any:
 
 
 def _offsets(call: Call, shardings: Sequence[Any]) -> np.ndarray:
-    """[device, dimension of an operand]: where the device's shard begins."""
+    """Returns [device, dimension of an operand]: where the device's shard begins."""
     num_devices = max([1, *(sharding.num_devices() for sharding in shardings if sharding.is_tiled())])
     columns = [np.zeros((num_devices, 0), np.int64)]
     for shape, sharding in zip(call.arg_shapes, shardings, strict=True):
@@ -211,7 +211,7 @@ def _offsets(call: Call, shardings: Sequence[Any]) -> np.ndarray:
 
 
 def _row(writer: Writer, table: np.ndarray) -> Value:
-    """The row of this device."""
+    """Returns the row of this device."""
     devices, width = table.shape
     whole = writer.constant(Value("", (devices, width), "i64"), str(table.tolist()))
     zero = writer.constant(Value("", (), "ui32"), "0")
@@ -253,7 +253,7 @@ def in_meeting(call: Call) -> tuple[bytes, list[Any], list[Any]] | None:
 
 
 def _like_operands(call: Call, shardings: Sequence[Any]) -> list[Any]:
-    """The shardings of the results: those of an operand of the same shape. A replicated one if no operand is spread."""
+    """Returns the shardings of the results: those of an operand of the same shape; replicated if no operand is spread."""
     by_shape = {
         tuple(shape.dimensions()): sharding
         for shape, sharding in reversed(list(zip(call.arg_shapes, shardings, strict=True)))
@@ -273,7 +273,7 @@ def _like_operands(call: Call, shardings: Sequence[Any]) -> list[Any]:
 
 
 def _alike(shapes: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """Operands of one shape are spread alike: as the first of them that is spread."""
+    """Spreads operands of one shape alike: as the first of them that is spread."""
     chosen: dict[tuple[int, ...], Any] = {}
     for shape, sharding in zip(shapes, shardings, strict=True):
         if shape.is_array() and sharding.is_tiled():
@@ -334,7 +334,7 @@ def on_one(call: Call, *, deferred: bool) -> tuple[bytes, list[Any], list[Any]]:
 
 
 def _spread(writer: Writer, call: Call, outs: list[Value]) -> list[Value]:
-    """The results on every device, or the failure."""
+    """Returns the results on every device, or the failure."""
     *results, status = outs
     data = [_sum(writer, value) for value in results if value.element]
     operands = [_sum(writer, status), *data]
@@ -343,7 +343,7 @@ def _spread(writer: Writer, call: Call, outs: list[Value]) -> list[Value]:
 
 
 def _sum(writer: Writer, value: Value) -> Value:
-    """The one device's bits on every device: bits, because adding zero changes a negative zero.
+    """Returns the one device's bits on every device: bits, because adding zero changes a negative zero.
 
     In 32 bits where it can be: XLA makes one sum of those of a type, and in each the devices' threads meet.
     """

@@ -28,20 +28,20 @@ class Value:
 
     @property
     def layout(self) -> str:
-        """Row-major, as FFI handlers expect it."""
+        """Returns the row-major layout, as FFI handlers expect it."""
         return row_major_text(len(self.dims))
 
     def named(self, name: str) -> Value:
-        """Another value of this type."""
+        """Returns another value of this type."""
         return dataclasses.replace(self, name=name)
 
     def of(self, element: str) -> Value:
-        """The type of an array of the same shape."""
+        """Returns the type of an array of the same shape."""
         return dataclasses.replace(self, element=element)
 
 
 def row_major_text(rank: int) -> str:
-    """The layout of an array whose last axis is the most minor."""
+    """Returns the layout of an array whose last axis is the most minor."""
     order = ", ".join(str(axis) for axis in reversed(range(rank)))
     return f"dense<[{order}]> : tensor<{rank}xindex>" if rank else "dense<> : tensor<0xindex>"
 
@@ -59,7 +59,7 @@ STATUS = Value("", (), "i32")
 
 
 def value_of(shape: Any, name: str = "") -> Value:
-    """The value that an XLA shape describes."""
+    """Returns the value that an XLA shape describes."""
     if not shape.is_array():
         return Value(name, (), "")
     with mlir.make_ir_context():
@@ -82,7 +82,7 @@ class Writer:
         self._count = 0
 
     def module(self, arguments: Sequence[Value], results: Sequence[Value]) -> bytes:
-        """The finished text."""
+        """Returns the finished text."""
         declared = ", ".join(f"{value.name}: {value.type}" for value in arguments)
         head = f"module @p {{\nfunc.func public @main({declared}) -> ({_types(results)}) {{"
         return "\n".join([head, *self._lines, self._leave("return", results), "}", "}"]).encode()
@@ -101,16 +101,16 @@ class Writer:
         return result.named(name)
 
     def unary(self, operation: str, operand: Value, element: str) -> Value:
-        """An operation that changes the element type only."""
+        """Adds an operation that changes the element type only."""
         result = operand.of(element)
         return self.op(result, f"stablehlo.{operation} {operand.name} : ({operand.type}) -> {result.type}")
 
     def constant(self, kind: Value, text: str) -> Value:
-        """A constant, or an array full of one."""
+        """Adds a constant, or an array full of one."""
         return self.op(kind, f"stablehlo.constant dense<{text}> : {kind.type}")
 
     def zeros(self, kind: Value) -> Value:
-        """Zeros of any dtype."""
+        """Adds zeros of any dtype."""
         if kind.element == "i1":
             return self.constant(kind, "false")
         if kind.element.startswith("complex"):
@@ -118,13 +118,13 @@ class Writer:
         return self.constant(kind, "0.0" if kind.element.startswith(("f", "bf")) else "0")
 
     def device_index(self) -> Value:
-        """Index of this device in the program's device assignment."""
+        """Adds the index of this device in the program's device assignment."""
         return self.op(Value("", (), "ui32"), "stablehlo.partition_id : tensor<ui32>")
 
     def custom_call(
         self, target: str, config: str, operands: Sequence[Value], results: Sequence[Value], in_place: int = 0
     ) -> list[Value]:
-        """An FFI call. The last `in_place` operands may share memory with the results."""
+        """Adds an FFI call. The last `in_place` operands may share memory with the results."""
         name = self._fresh()
         head = f"{name}:{len(results)} = " if results else ""
         begin = len(operands) - in_place
@@ -153,7 +153,7 @@ class Writer:
         self._lines += [self._leave("stablehlo.return", values), f"}}) : (tensor<i1>) -> ({_types(values)})"]
 
     def all_reduce(self, operand: Value, operation: Literal["add", "maximum"]) -> Value:
-        """The sum or maximum over all devices, on all of them: of the one replica that there is, all partitions."""
+        """Adds the sum or maximum over all devices, on all of them: of the one replica that there is, all partitions."""
         name, scalar = self._fresh(), f"tensor<{operand.element}>"
         self._lines += [
             f'{name} = "stablehlo.all_reduce"({operand.name}) <{{channel_handle = '

@@ -37,7 +37,7 @@ class Attribute:
 
     @property
     def default(self) -> str | int | None:
-        """What the absence of a string or a number means; a choice by its name."""
+        """Returns what the absence of a string or a number means; a choice by its name."""
         if self.type == "string":
             return ""
         if self.type == "s64":
@@ -54,12 +54,12 @@ def _table(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 @functools.cache
 def tables() -> Mapping[str, Table]:
-    """The table of each target."""
+    """Returns the table of each target."""
     return {target: _table(rows) for target, rows in _ext.target_attributes().items()}
 
 
 def encode(where: str, target: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What a call of `target` carries, for `jax.ffi.ffi_lowering`; nothing for what is as if it were not there.
+    """Returns what a call of `target` carries, for `jax.ffi.ffi_lowering`; nothing for what is as if it were not there.
 
     Choices are given by their names, flags as bools. `where` is what errors call the call. TypeError for a name that the
     target does not have, or a value of another type, ValueError for one that there cannot be.
@@ -136,7 +136,7 @@ def _numbers(what: str, row: Attribute, value: Any) -> np.ndarray:
 
 
 def read(target: str, carried: Mapping[str, str | int], name: str) -> str | int | None:
-    """What the string or number `name` is in a call of `target` that carries these, a choice by its name.
+    """Returns what the string or number `name` is in a call of `target` that carries these, a choice by its name.
 
     None where the target has no such attribute. KeyError for a name that no target has.
     """
@@ -157,7 +157,7 @@ def may_fail_when_full(policy: str | int | None) -> bool:
 
 
 def text(target: str, **numbers: Any) -> str:
-    """Numbers as MLIR writes them in a dictionary: "deferred = 1 : i64", and several: "shards = array<i64: 0, 4>"."""
+    """Writes numbers as MLIR does in a dictionary: "deferred = 1 : i64", and several: "shards = array<i64: 0, 4>"."""
     table = tables()[target]
 
     def written(row: Attribute, value: Any) -> str:

@@ -43,7 +43,7 @@ class PrintTarget(Target):
         self._names: dict[str, str] = {}
 
     def bind(self, transforms: Transforms = ()) -> str:
-        """The name that goes into the program."""
+        """Returns the name that goes into the program."""
         if self._write.refusal() is not None or not self._write.has_fixed_text():
             return super().bind(transforms)
         key = repr(transforms)
@@ -55,11 +55,11 @@ class PrintTarget(Target):
         return self._names[key]
 
     def is_held_by_programs(self, name: str) -> bool:
-        """False for a name that says all: whoever loads the program makes the print of it."""
+        """Returns False for a name that says all: whoever loads the program makes the print of it."""
         return not name.startswith(PREFIX)
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
-        """The name that goes into an exported program. ValueError if text cannot say it all."""
+        """Returns the name that goes into an exported program. ValueError if text cannot say it all."""
         del where
         refusal = self._write.refusal()
         if refusal is None:

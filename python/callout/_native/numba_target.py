@@ -135,7 +135,7 @@ def numba_target(
     baked: Mapping[str, Any],
     written: frozenset[int],
 ) -> NumbaTarget:
-    """The target of a kernel with constants: `passed` by name and Numba type, `baked` into the code.
+    """Returns the target of a kernel with constants: `passed` by name and Numba type, `baked` into the code.
 
     `written`: the arguments whose memory is a result's.
     """

@@ -67,12 +67,12 @@ _callbacks, _with_results, _loops = map(jaxprs.Search, (_is_callback, _answers, 
 
 
 def has_callbacks(jaxpr: Any) -> bool:
-    """True where there is a callback that a mask makes a difference to."""
+    """Returns True where there is a callback that a mask makes a difference to."""
     return _callbacks.in_jaxpr(jaxpr)
 
 
 def masked(jaxpr: Any, live: Any, args: Sequence[Any]) -> list[Any]:
-    """The results of a jaxpr, closed or open, whose callbacks run where `live` is true."""
+    """Returns the results of a jaxpr, closed or open, whose callbacks run where `live` is true."""
     return Masker(_with_results.in_jaxpr(jaxpr)).jaxpr(jaxpr, live, args)
 
 
@@ -87,7 +87,7 @@ class Masker:
     ends_loops: bool
 
     def jaxpr(self, jaxpr: Any, live: Any, args: Sequence[Any]) -> list[Any]:
-        """A jaxpr's results."""
+        """Returns a jaxpr's results."""
         return jaxprs.evaluate(jaxpr, args, lambda eqn, operands: self._results(eqn, live, operands))
 
     def concerns(self, jaxpr: Any) -> bool:
@@ -169,7 +169,7 @@ def _remat(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
 
 
 def _evaluate(masker: Masker, function: Any, live: Any, *args: Any) -> Any:
-    """`function(*args)`, whose callbacks run where `live` is true."""
+    """Evaluates `function(*args)`, whose callbacks run where `live` is true."""
     jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*args)
     outs = masker.jaxpr(jaxpr, live, jax.tree.leaves(args))
     return jax.tree.unflatten(jax.tree.structure(shape), outs)

@@ -28,7 +28,7 @@ class Tee:
     """
 
     def __init__(self, *sinks: Any, name: str = "tee"):
-        """`name`: what `callout.stats()` calls the sinks together; each counts under its own name, too.
+        """Joins targets. `name`: what `callout.stats()` calls the sinks together; each counts under its own name, too.
 
         Raises:
             TypeError: something that is no target of taps.

@@ -77,7 +77,7 @@ def queue_facts(queues: Iterable[Mapping[str, Any]]) -> tuple[QueueFacts, ...]:
 
 
 def queues_between(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> tuple[QueueFacts, ...]:
-    """What happened to the queues from one `stats()["queues"]` to another."""
+    """Returns what happened to the queues from one `stats()["queues"]` to another."""
     old = {(queue["lane"], queue["device"]): queue for queue in before}
     changed = []
     for queue in after:
