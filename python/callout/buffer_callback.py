@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks that work on XLA's own memory: no copy in, and none out."""
+"""Buffer callbacks work on XLA's own memory: nothing is copied in, or out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
 if TYPE_CHECKING:
 
     class Buffer:
-        """Memory of XLA's, for the length of a call: row-major and dense. Every use of one later is a ValueError.
+        """Memory of XLA's that is there for the length of a call, row-major and dense. Using it later is a ValueError.
 
         On a CPU `numpy.asarray(buffer)`, `memoryview(buffer)` and `from_dlpack(buffer)` of NumPy, PyTorch and others give
         views. On CUDA `torch.from_dlpack(buffer)`, `cupy.asarray(buffer)` and `numba.cuda.as_cuda_array(buffer)` do.
@@ -68,7 +68,7 @@ _SHARDINGS = ("gather", "local", "error")
 
 
 class ExecutionStage(enum.IntEnum):
-    """XLA's stages of a call. Callbacks are called in EXECUTE."""
+    """Names XLA's stages of a call. Callbacks are called in EXECUTE."""
 
     INSTANTIATE = 0
     PREPARE = 1

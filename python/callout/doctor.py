@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m callout.doctor`: versions, backends, and whether calls and taps work here. Exit code 1 if something fails."""
+"""`python -m callout.doctor` prints versions, backends and whether calls and taps work. Exit code 1 if something fails."""
 
 from __future__ import annotations
 

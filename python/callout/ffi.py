@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of foreign functions: XLA FFI handlers of any library, by the name of their target. The drop-in for `jax.ffi`."""
+"""Programs call foreign functions: XLA FFI handlers of any library, by the names of targets. The drop-in for `jax.ffi`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`jax.experimental.host_callback`, which JAX removed, with its names, arguments and meaning.
+"""This is `jax.experimental.host_callback`, which JAX removed, with its names, arguments and meaning.
 
 `id_tap` and `id_print` send values to the host and go on; `call` asks the host and waits. All are ordered: per device in
 the program's order, over loops and successive programs. docs/host_callback.md says what differs from the original.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba functions as JAX functions, with no Python at run time."""
+"""Numba functions become JAX functions, which run without Python."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of `numba.cuda` in JAX programs, launched with no Python at run time.
+"""JAX programs launch kernels of `numba.cuda`, without Python at run time.
 
 Needs numba-cuda or numba-cuda-mlir when the first kernel is made, and neither of them to be imported.
 """

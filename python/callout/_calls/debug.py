@@ -115,7 +115,7 @@ def _call_later(ordered: bool, partitioned: bool, callback: Any, /, *args: Any, 
 
 
 class _FormatChecker(string.Formatter):
-    """Formats nothing; complains about arguments that the format does not use."""
+    """Formats nothing, and complains about arguments that the format does not use."""
 
     def format_field(self, value: Any, format_spec: str) -> str:  # noqa: ARG002
         return ""

@@ -224,7 +224,7 @@ def _row(writer: Writer, table: np.ndarray) -> Value:
 
 
 def in_meeting(call: Call) -> tuple[bytes, list[Any], list[Any]] | None:
-    """All devices come together with their shards, and the last one calls. Also the shardings of operands and of results.
+    """All devices come together with their shards, and the last one calls. Also returns the shardings of both.
 
     None where they cannot: they are not all in this process, or nobody says how many there are. What is spread over them
     in parts of a byte, XLA collects.

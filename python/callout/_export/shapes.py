@@ -24,7 +24,7 @@ class ExportedShapes:
     """The values of the symbolic dimensions, and the program for them."""
 
     def serialize(self) -> bytes:
-        """All programs as one file for the C++ host and the command: they choose by the arguments' shapes."""
+        """Writes all programs as one file for the C++ host and the command: they choose by the arguments' shapes."""
         file = bytearray(MAGIC)
         for values, exported in self.programs:
             for part in (label(values).encode(), bytes(exported.serialize())):

@@ -48,7 +48,7 @@ def frames_of(eqn: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def own_lines() -> Iterator[None]:
-    """What is traced has the lines where it stands, and not those of the equation that it is traced for."""
+    """Gives what is traced the lines where it stands, and not those of the equation that it is traced for."""
     if _source_info is None:
         yield
         return

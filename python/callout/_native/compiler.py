@@ -20,7 +20,7 @@ from .elf import exported_symbols
 
 
 class CompileError(errors.CallbackError):
-    """Source that the compiler refused, or no compiler. The text has its command and what it said."""
+    """The compiler refused the source, or there is none. The text has its command and what it said."""
 
 
 @dataclasses.dataclass(frozen=True)

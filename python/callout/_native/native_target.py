@@ -61,7 +61,7 @@ class NativeTarget(Target):
         return self._bindings[key].name
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
-        """The same: it means the same where the program is loaded."""
+        """Returns the same, which means the same where the program is loaded."""
         del where
         return self.bind(transforms)
 

@@ -31,7 +31,7 @@ def batched_aval(aval: jax.core.ShapedArray, size: int) -> jax.core.ShapedArray:
 
 
 def in_front(args: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
-    """Every operand with its batch in front; None has none."""
+    """Returns every operand with its batch in front; None has none."""
     return [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
 
 

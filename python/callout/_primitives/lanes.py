@@ -193,7 +193,7 @@ _LOOPS = "callout.lanes"  # a module's attribute: how many such loops it has
 
 @contextlib.contextmanager
 def _told_apart(ctx: mlir.LoweringRuleContext) -> Iterator[None]:
-    """What is lowered carries a number of its own in the program, so that XLA:GPU does not take two loops for one.
+    """Gives what is lowered a number of its own in the program, so that XLA:GPU does not take two loops for one.
 
     Its pass `computation-deduplicator` compares what results are made of, and a text in which a conditional does not say
     what it runs. Two loops whose only difference is the callback in their conditionals are one to it, with JAX's too.
@@ -273,7 +273,7 @@ def _debug_jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list
 
 
 def _debug_partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """What is saved is not called again. JAX's rule says the same of an element of a batch, which is not an input itself."""
+    """Keeps saved results from being called again. JAX's rule does so for elements of a batch, which are no inputs."""
     known, staged, *rest = debug.partial_eval(saveable, unknown_in, instantiated_in, eqn)
     if known is not None and saveable(debug.debug_p, *[var.aval for var in eqn.invars], **dict(eqn.params["params"])):
         staged = None

@@ -124,7 +124,7 @@ def _scan(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
 
 
 def _while(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
-    """Bound as it is: what a `vmap` has already made of it has a predicate for each of its lanes."""
+    """Binds it as it is: what a `vmap` has already made of it has a predicate for each of its lanes."""
     params = dict(eqn.params)
     num_cond, num_body = params["cond_nconsts"], params["body_nconsts"]
     init = args[num_cond + num_body :]

@@ -118,7 +118,7 @@ ad.primitive_transposes[tap_p] = _transpose
 
 
 def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """Remat: the tap fires in the forward pass and again where its values are computed again, unless the policy saves it."""
+    """Taps in the forward pass, and in remat again where its values are computed again, unless the policy saves it."""
     count = len(eqn.outvars)
     missing = [
         var

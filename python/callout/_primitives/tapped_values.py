@@ -46,7 +46,7 @@ _lowering = threading.local()
 
 
 def note_tap() -> None:
-    """The module that this thread is lowering has a tap."""
+    """Notes that the module that this thread is lowering has a tap."""
     _lowering.has_taps = True
 
 

@@ -25,7 +25,7 @@ Field = Callable[[Any], Any]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass
 class PBar(Generic[C]):
-    """A loop's initial value and the number of its bar: under `vmap`, one bar for each lane. Numbers begin with 0.
+    """Joins a loop's initial value and the number of its bar: under `vmap`, one bar for each lane. Numbers begin with 0.
 
     Args:
         id: the number of the bar, from 0 on; an integer or a traced one.

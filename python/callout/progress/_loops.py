@@ -260,7 +260,7 @@ def _one(like: Any) -> Any:
 
 
 def _where(pred: Any, new: Any, old: Any) -> Any:
-    """Lane by lane. What has no lanes, such as the mean over them, is taken as it comes."""
+    """Chooses lane by lane. What has no lanes, such as the mean over them, is taken as it comes."""
     if new.shape[: pred.ndim] != pred.shape:
         return new
     wide = lax.broadcast_in_dim(pred, new.shape, range(pred.ndim)) if pred.ndim < new.ndim else pred

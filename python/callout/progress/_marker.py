@@ -115,7 +115,7 @@ def _kind(mark: Mark) -> int:
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *args: Any, mark: Mark) -> Sequence[Any]:
-    """A marker that is still there: it sends a message each time. Those behind an unrolled scan are counted by it."""
+    """Lowers a marker that is still there: it sends a message each time. Those behind an unrolled scan are counted by it."""
     if mark.is_counted:
         return []
 
@@ -169,7 +169,7 @@ ad.primitive_transposes[mark_p] = _transpose
 
 
 def _partial_eval(_: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """Remat: only in the forward pass."""
+    """Remat shows a step in the forward pass only."""
     if not any(unknown_in):
         return eqn, None, [], [], []
     ready = zip(eqn.invars, instantiated_in, strict=True)

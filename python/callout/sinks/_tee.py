@@ -9,7 +9,7 @@ from .. import _ext
 
 
 class Tee:
-    """One tap for several receivers: sinks, Python functions, names of registered callbacks, other tees.
+    """Sends one tap to several receivers: sinks, Python functions, names of registered callbacks, other tees.
 
     All native sinks get one and the same record, in their order, on the native delivery thread; one that fails keeps it from
     no other, and the next barrier raises the first error. Every function and every name is tapped for itself, after the

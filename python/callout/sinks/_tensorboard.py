@@ -98,7 +98,7 @@ def _kind_of(kinds: tuple[tuple[str, _Kind], ...], leaf: str, tag: str, rank: in
 
 
 def _not_scalar(_: str, shape: tuple[int, ...], is_exact: bool) -> str:
-    """What a batch of them would not be, either."""
+    """This is what a batch of them would not be, either."""
     del is_exact
     return "" if math.prod(shape) == 1 else "a scalar"
 

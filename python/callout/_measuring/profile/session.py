@@ -121,6 +121,7 @@ class profile:  # noqa: N801 - it is called as a function is
 
     @property
     def recording(self) -> Recording:
+        """Returns the raw events, of which everything else is made."""
         if self._recording is None:
             raise RuntimeError("callout.profile: it has nothing before the end of its `with` block")
         return self._recording
