@@ -16,10 +16,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python/callout"
 # What a function's summary may begin with.
 VERBS = """
-Adds Allows Appends Asks Begins Binds Calls Chains Checks Chooses Closes Collects Compiles Computes Counts Does Draws Drops
-Emits Ends Evaluates Exports Fails Finds Forgets Gives Has Installs Joins Keeps Leaves Lets Logs Loops Lowers Makes
-Names Notes Opens Prints Puts Raises Reads Records Refuses Registers Releases Remembers Replaces Restores Returns Runs Says Sends
-Sets Splits Spreads Stands Starts Sums Takes Taps Tells Turns Waits Warns Writes Yields
+Adds Allows Appends Asks Begins Binds Calls Chains Checks Chooses Closes Collects Compiles Computes Counts Does Draws
+Drops Emits Ends Evaluates Exports Fails Finds Forgets Gives Has Installs Joins Keeps Leaves Lets Logs Loops Lowers
+Makes Names Notes Opens Prints Puts Raises Reads Records Refuses Registers Releases Remembers Replaces Restores Returns
+Runs Says Sends Sets Splits Spreads Stands Starts Sums Takes Taps Tells Turns Waits Warns Writes Yields
 """
 # What makes a statement of any other words.
 FINITE = """
