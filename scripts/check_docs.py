@@ -14,7 +14,7 @@ from pathlib import Path
 from doc_blocks import BLOCK, blocks
 from doc_cpp import cpp_problems
 from doc_projects import project_problems
-from doc_python import python_problems
+from doc_python import is_python, python_problems
 from doc_shell import shell_problems
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -111,6 +111,8 @@ def broken_examples(path: Path) -> Iterator[str]:
     for block in found:
         if block.language not in {*CHECKS, "text"}:
             yield f"{name}:{block.line}: nothing checks blocks of '{block.language}'"
+        if block.language == "text" and is_python(block.code):
+            yield f"{name}:{block.line}: this text is Python, and nothing checks it"
     languages = {block.language for block in found}
     for check in {check: None for language, check in CHECKS.items() if language in languages}:
         yield from check(path, name)

@@ -91,6 +91,15 @@ def unsound(block: Block, name: str) -> Iterator[str]:
             yield f"{name}:{block.line - 1 + node.lineno}: there is no {missing}"
 
 
+def is_python(code: str) -> bool:
+    """True for text that is a program, not a word or two that happen to be one."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:
+        return False
+    return any(isinstance(node, (ast.FunctionDef, ast.Import, ast.ImportFrom)) for node in tree.body)
+
+
 def missing_name(dotted: str) -> str:
     """`dotted`, if it is a name of Callout's that does not exist, else ""."""
     first, *rest = dotted.split(".")

@@ -24,6 +24,17 @@ def problems(monkeypatch, tmp_path):
     return check
 
 
+def test_a_block_that_nothing_checks_is_found(problems, monkeypatch, tmp_path):
+    check = importlib.import_module("check_docs")
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("```text\na -> b\n```\n\n```\nx\n```\n\n```text\ndef f():\n    pass\n```\n")
+    assert list(check.broken_examples(page)) == [
+        "page.md:6: nothing checks blocks of ''",
+        "page.md:10: this text is Python, and nothing checks it",
+    ]
+
+
 def test_python_that_fails_is_found(problems, capfd):
     assert problems("python", "print(1 + 1)") == ""
     assert problems("python", "x = 1\nx.nothing()") == "page.md: exit code 1"
