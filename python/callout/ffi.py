@@ -252,7 +252,7 @@ def ffi_call(
 
 @dataclasses.dataclass(eq=False)
 class _Settings:
-    """A checked `ffi_call`, less its derivatives."""
+    """Holds a checked `ffi_call`, less its derivatives."""
 
     target: str
     results: tuple[Any, ...]

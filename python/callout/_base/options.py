@@ -26,7 +26,7 @@ DEFAULT = Options()
 
 
 class FunctionWithOptions:
-    """A callable that behaves like the one it wraps, and that every entry point of callout understands."""
+    """Behaves like the callable that it wraps, and is understood by every entry point of callout."""
 
     def __init__(self, function: Callable[..., Any], chosen: Options):
         functools.update_wrapper(self, function)

@@ -23,7 +23,7 @@ from .. import _ext, _jax_compat
 
 @dataclasses.dataclass(frozen=True)
 class Patch:
-    """A line of the table."""
+    """Describes a patch: a line of the table."""
 
     name: str
     setting: str  # its switch
@@ -118,7 +118,7 @@ TABLE = {
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A function of JAX's, as an attribute of a class or module or as a value of a mapping, and its hook's parts.
+    """Names a function of JAX's, an attribute of a class or module or a value of a mapping, and has its hook's parts.
 
     `before(original, *args)`: its answer is the result, unless that is NotImplemented. `after(result, *args)`.
     `failed(exception, *args)`: the exception stays unless it raises another.
@@ -147,7 +147,7 @@ class Place:
 
 
 class _Installed:
-    """One hook in its place."""
+    """Holds one hook in its place."""
 
     def __init__(self, place: Place):
         self.place = place

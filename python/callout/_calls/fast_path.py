@@ -42,7 +42,7 @@ def wait_for(end: _ext.ProgramEnd) -> None:
 
 
 class _Node:
-    """A result in the tree of a program's results. C++ makes none: it calls `mark_end`, and gets the result."""
+    """Stands for a result in the tree of a program's results. C++ makes none: it calls `mark_end`, and gets the result."""
 
     __slots__ = ("marker", "result")
 

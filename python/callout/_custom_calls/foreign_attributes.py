@@ -13,7 +13,7 @@ Frozen = tuple[tuple[str, Any], ...]
 
 
 class Constant:
-    """An attribute's value as a parameter of a primitive: compared by its bytes."""
+    """Holds an attribute's value as a parameter of a primitive, which is compared by its bytes."""
 
     __slots__ = ("_key", "value")
 

@@ -88,7 +88,7 @@ def _split(text: str) -> list[str]:
 
 
 class Signature:
-    """Parsed from its text. Names of dimensions stand for the same extent wherever they are.
+    """Says what a handler takes, parsed from its text. Names of dimensions stand for the same extent wherever they are.
 
     Args:
         text: what `register_ffi_target` takes as `signature`.

@@ -13,7 +13,7 @@ from jax.interpreters import mlir
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """A named value of the program. `element` is MLIR's name of the dtype, "" for a token."""
+    """Names a value of the program. `element` is MLIR's name of the dtype, "" for a token."""
 
     name: str
     dims: tuple[int, ...]
@@ -75,7 +75,7 @@ def _names(values: Sequence[Value]) -> str:
 
 
 class Writer:
-    """The lines of a function."""
+    """Writes the lines of a function."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []

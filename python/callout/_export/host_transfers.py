@@ -39,7 +39,7 @@ Names = Mapping[str, tuple[Sequence[int], Sequence[int]]]
 
 @dataclasses.dataclass(frozen=True)
 class _Transfer:
-    """One op."""
+    """Describes one op."""
 
     operation: Any
     channel: int

@@ -37,7 +37,7 @@ def refuse_device(with_device: bool) -> None:
 
 
 class _TapFunction:
-    """`tap_func` with empty transforms. Equal for equal functions."""
+    """Calls `tap_func` with empty transforms. Equal for equal functions."""
 
     def __init__(self, tap_func: Callable[..., Any]):
         functools.update_wrapper(self, tap_func)

@@ -31,7 +31,7 @@ def id_tap_target(tap_func: Callable[..., Any], tree: PyTreeDef, with_device: bo
 
 
 class PrintTarget(Target):
-    """A print. Its name in a program is all that there is to know of it, wherever text says that."""
+    """Prints. Its name in a program is all that there is to know of it, wherever text says that."""
 
     __slots__ = ("_names", "_with_device", "_write")
 

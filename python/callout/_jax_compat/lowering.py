@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _LoweringRules:
-    """JAX's rules for the lowering of primitives on all platforms, as a mapping."""
+    """Shows JAX's rules for the lowering of primitives on all platforms as a mapping."""
 
     def __init__(self, entries: dict[Any, Any]):
         self._entries = entries

@@ -34,7 +34,7 @@ def add(table: Counts) -> None:
 
 
 class CallbackStats(TypedDict):
-    """Counters of all callbacks of one label, since the process began."""
+    """Has the counters of all callbacks of one label, since the process began."""
 
     calls: int
     bytes: int
@@ -45,7 +45,7 @@ class CallbackStats(TypedDict):
 
 
 class QueueStats(TypedDict):
-    """One tap queue."""
+    """Has the counters of one tap queue."""
 
     lane: str
     device: int

@@ -39,7 +39,7 @@ _Self = TypeVar("_Self", bound="NativeFunction")
 
 
 class NativeFunction(abc.ABC):
-    """Called with arrays, or pytrees of them, and with its constants by keyword."""
+    """Is called with arrays, or pytrees of them, and with its constants by keyword."""
 
     _MORE_VMAP_METHODS: tuple[str, ...] = (PARALLEL,)
 

@@ -24,7 +24,7 @@ _RECORD = "_callout_record"
 
 @dataclasses.dataclass(frozen=True)
 class LoadedFunction:
-    """A function of a library. `digest`: of what the library was made of; `library`: if programs carry it along."""
+    """Names a function of a library. `digest`: of what the library was made of; `library`: if programs carry it along."""
 
     label: str
     callback: _ext.Callback

@@ -24,7 +24,7 @@ class Library:
 
 
 class NativeTarget(Target):
-    """Native code. Its name in a program is made of its content: it means the same in every process that has built it."""
+    """Calls native code. Its name in a program is made of its content, and means the same in every process that built it."""
 
     __slots__ = ("_library", "content")
 

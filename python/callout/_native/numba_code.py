@@ -37,7 +37,7 @@ def _add_symbols() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Operand:
-    """A buffer or an attribute of the call, by its place, as a Numba type."""
+    """Describes a buffer or an attribute of the call, by its place, as a Numba type."""
 
     table: str  # "args", "results" or "attributes"
     index: int
@@ -124,7 +124,7 @@ def _entry(operands: Sequence[Operand], signatures: list[Any]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """Compiled. `owner` keeps the machine code."""
+    """Is compiled code. `owner` keeps the machine code."""
 
     owner: Any
     address: int

@@ -25,7 +25,7 @@ _COMPUTABLE = frozenset(map(np.dtype, "?bBhHiIlLfdFD"))
 
 
 class NumbaTarget(NativeTarget):
-    """A kernel and the constants of a call. `specialise` gives the machine code for shapes and dtypes."""
+    """Joins a kernel and the constants of a call. `specialise` gives the machine code for shapes and dtypes."""
 
     __slots__ = ("_baked", "_kernel", "_lock", "_passed", "_specialised", "_written", "where")
 

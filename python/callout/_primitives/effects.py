@@ -58,7 +58,7 @@ class UnorderedEffect(_Effect):
 
 
 class OrderedEffect(_Effect):
-    """Program order. JAX waits for the previous ordered program before it dispatches the next."""
+    """Keeps program order. JAX waits for the previous ordered program before it dispatches the next."""
 
     def __str__(self) -> str:
         return "CalloutOrdered"

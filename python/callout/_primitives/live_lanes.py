@@ -88,7 +88,7 @@ def _used(jaxpr: Any, outs: set[int]) -> set[int]:
 
 
 class _Loop:
-    """A while loop, of one lane."""
+    """Describes a while loop, of one lane."""
 
     def __init__(self, params: dict[str, Any]):
         self.cond_jaxpr, self.body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]

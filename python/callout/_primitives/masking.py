@@ -78,7 +78,7 @@ def masked(jaxpr: Any, live: Any, args: Sequence[Any]) -> list[Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Masker:
-    """One evaluation.
+    """Evaluates one function.
 
     `ends_loops`: while loops do not run where `live` is false. With callbacks that have results, they might not end there:
     they would go by zeros.

@@ -136,7 +136,7 @@ _jax_compat.register_remat_rule(tap_p, partial_eval)
 
 
 class _Frozen(tuple[Any, ...]):
-    """Transforms as a primitive's parameter: JAX hashes parameters, and the descriptors hold dicts."""
+    """Holds transforms as a primitive's parameter: JAX hashes parameters, and the descriptors hold dicts."""
 
     __slots__ = ()
 

@@ -35,7 +35,7 @@ def _compile(sharding: jax.sharding.Sharding, length: int) -> Callable[[], jax.A
 
 
 class _Trivial:
-    """The trivial programs, for one set of devices. They have no arguments, so no transfer guard stops them."""
+    """Has the trivial programs, for one set of devices. They have no arguments, so no transfer guard stops them."""
 
     def __init__(self, devices: Sequence[jax.Device]):
         self.devices = devices

@@ -94,7 +94,7 @@ def is_single_result(out_tree: PyTreeDef) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class TapKeywords:
-    """Which keywords a tap's function wants besides the value."""
+    """Says which keywords a tap's function wants besides the value."""
 
     device: bool = False
     transforms: bool = False

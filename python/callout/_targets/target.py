@@ -40,7 +40,7 @@ class DeviceCall:
 
 
 class Target:
-    """One function (or sink, or name) as one kind of callback. Equal targets are one object while they live."""
+    """Makes one function (or sink, or name) one kind of callback. Equal targets are one object while they live."""
 
     __slots__ = (
         "__weakref__",

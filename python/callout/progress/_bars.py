@@ -89,7 +89,7 @@ class Loop:
 
 
 class _Shown:
-    """The bars of one execution of a loop; for a sum, of those on all devices."""
+    """Has the bars of one execution of a loop; for a sum, of those on all devices."""
 
     def __init__(self, loop: Loop, run: int, device: int, shared: Any = None):
         self.loop, self.run, self.device, self.shared = loop, run, device, shared

@@ -33,7 +33,7 @@ _CALLED = {
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """A marker in a body. For each operand: its type, the place of the body's argument that it is, and how to make it.
+    """Names a marker in a body. For each operand: its type, the place of the body's argument that it is, and how to make it.
 
     `recipes` make an operand of what the loop has after a step, where that is possible.
     """

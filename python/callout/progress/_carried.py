@@ -25,7 +25,7 @@ _LOOP = ("names", "total", "scale", "rest", "parts", "is_mapped")
 
 
 class LoopTarget(Target):
-    """A loop as the target of a tap."""
+    """Makes a loop the target of a tap."""
 
     __slots__ = ("_parts", "loop")
 

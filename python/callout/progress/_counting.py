@@ -20,7 +20,7 @@ from .._primitives.jaxprs import opened
 
 @dataclasses.dataclass(frozen=True)
 class Counter:
-    """Places of the counter among the carried values, and of its bound; or the bound itself."""
+    """Has the places of the counter among the carried values, and of its bound; or the bound itself."""
 
     place: int
     bound_place: int | None

@@ -89,7 +89,7 @@ class _Bar:
 
 
 class _ChunkedLoop:
-    """A while loop with markers, as the loop over its chunks."""
+    """Makes a while loop with markers the loop over its chunks."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ HEAD_SIZE = 10
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """The marker's parameter."""
+    """Is the marker's parameter."""
 
     settings: Settings
     names: tuple[str, ...]

@@ -21,7 +21,7 @@ Source = tuple[str, int] | tuple[str, int, int]
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """How to make a value."""
+    """Says how to make a value."""
 
     atom: Any
     equations: tuple[Any, ...]

@@ -39,7 +39,7 @@ class Tee:
 
 
 class _NativeTee:
-    """The native sinks of a tee, as one."""
+    """Joins the native sinks of a tee into one."""
 
     def __init__(self, sinks: list[Any], name: str):
         self._sinks = sinks

@@ -43,13 +43,13 @@ def test_a_class_may_say_it_in_a_clause(check):
     assert not check.has_verb(node, "Kernels as functions")
 
 
-def test_all_functions_are_looked_at_and_of_the_others_those_with_public_names(check, monkeypatch, tmp_path):
+def test_all_functions_and_classes_are_looked_at_and_of_the_modules_the_public_ones(check, monkeypatch, tmp_path):
     monkeypatch.setattr(check, "ROOT", tmp_path)
     monkeypatch.setattr(check, "PACKAGE", tmp_path)
     text = '"""A module."""\n\nclass C:\n    """A class."""\n    def _f(self):\n        """A function. It is one."""\n'
     (tmp_path / "public.py").write_text(text)
     (tmp_path / "_private.py").write_text(text)
     assert [line.partition(" ")[0] + line.split()[1] for line in check.problems()] == [
-        *("_private.py:6:_f:",),
+        *("_private.py:4:C:", "_private.py:6:_f:"),
         *("public.py:1:public.py:", "public.py:4:C:", "public.py:6:_f:"),
     ]

@@ -66,7 +66,7 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 
 
 class Threader:
-    """One evaluation. Keeps what must be one object for all its uses."""
+    """Evaluates one function. Keeps what must be one object for all its uses."""
 
     def __init__(self) -> None:
         self.functions: dict[int, tuple[Any, Any]] = {}

@@ -51,7 +51,7 @@ class CallbackTimes(dict[str, dict[str, Any]]):
 
 
 class _Events:
-    """One callback's events, by kind."""
+    """Has one callback's events, by kind."""
 
     def __init__(self, events: np.ndarray):
         order = np.argsort(events["kind"], kind="stable")

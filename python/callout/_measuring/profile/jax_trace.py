@@ -40,7 +40,7 @@ def is_capturing() -> bool:
 
 
 class JaxTrace:
-    """The newest capture below a folder."""
+    """Reads the newest capture below a folder."""
 
     def __init__(self, folder: str | Path):
         traces = sorted(Path(folder).rglob("*.trace.json.gz"), key=lambda path: path.stat().st_mtime)

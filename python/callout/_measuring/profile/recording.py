@@ -42,7 +42,7 @@ _READABLE = np.dtype(
 
 
 class Row(NamedTuple):
-    """A line of the timeline."""
+    """Names a line of the timeline."""
 
     group: str  # "phases", "device", "delivery" or "functions"
     device: int

@@ -23,7 +23,7 @@ from .numba_packages import import_cuda
 
 
 class CallableTarget(Target):
-    """A Python function of device arrays and a stream."""
+    """Calls a Python function of device arrays and a stream."""
 
     __slots__ = ()
 

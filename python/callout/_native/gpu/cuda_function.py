@@ -52,7 +52,7 @@ class CudaSettings(Settings, LaunchSettings):
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """A kernel of an image. `digest`: of what the image was made of."""
+    """Is a kernel of an image. `digest`: of what the image was made of."""
 
     label: str
     image: Image
@@ -96,7 +96,7 @@ class Code:
 
 
 class CudaTarget(GpuTarget):
-    """A kernel and the settings and constants of a call. `constants`: bytes, or functions of arguments and results."""
+    """Joins a kernel and the settings and constants of a call. `constants`: bytes, or functions of arguments and results."""
 
     __slots__ = ("_code", "_constants", "_settings", "_where")
 

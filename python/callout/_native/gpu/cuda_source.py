@@ -26,7 +26,7 @@ def signatures(source: str, defines: Mapping[str, str] | None = None) -> dict[st
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """A declaration. `template`: its parameters' names, if it is a template."""
+    """Is what a declaration says. `template`: its parameters' names, if it is a template."""
 
     parameters: tuple[str, ...]
     template: tuple[str, ...] | None

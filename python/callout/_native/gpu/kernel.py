@@ -17,7 +17,7 @@ from .tensor_maps import BYTES as TENSOR_MAP_BYTES
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """Machine code with a kernel in it.
+    """Holds machine code with a kernel in it.
 
     Attributes:
         code: a cubin, a fat binary, or PTX.
@@ -32,7 +32,7 @@ class Image:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """How many blocks of how many threads. `shared_bytes`: dynamic shared memory of a block.
+    """Says how many blocks of how many threads run. `shared_bytes`: dynamic shared memory of a block.
 
     `cooperative`: all blocks run at once, so that they can wait for each other. `fills_device`: instead of the grid's, as
     many blocks as the device runs at once. `cluster`: blocks of a cluster. `dependent`: it may begin before the kernel in

@@ -22,7 +22,7 @@ from .kernel import Kernel
 
 
 class GpuTarget(NativeTarget, abc.ABC):
-    """A kernel of some compiler. Programs carry its image: no name is bound, and nothing is looked up."""
+    """Launches a kernel of some compiler. Programs carry its image: no name is bound, and nothing is looked up."""
 
     __slots__ = ("_kernels", "_lock")
 
@@ -94,7 +94,7 @@ class GpuTarget(NativeTarget, abc.ABC):
 
 
 class GpuFunction(NativeFunction):
-    """Called with arrays, or pytrees of them, and with its constants by keyword.
+    """Is called with arrays, or pytrees of them, and with its constants by keyword.
 
     A launch without threads gives zeros. `vmap` launches the kernel once a lane, with the lane's arrays: in one call of the
     program, or, for "sequential" and "sequential_unrolled", in a loop.

@@ -62,7 +62,7 @@ ParameterType = ArrayType | NumberType | Baked
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """A compiled kernel. `numbers`: for each parameter that is a number, what it was compiled as."""
+    """Is a compiled kernel. `numbers`: for each parameter that is a number, what it was compiled as."""
 
     image: Image
     abi: Abi
@@ -73,7 +73,7 @@ class Code:
 
 
 class Compiler(abc.ABC):
-    """One of the packages that compile `cuda.jit` kernels."""
+    """Stands for one of the packages that compile `cuda.jit` kernels."""
 
     package: str
     abi: Abi

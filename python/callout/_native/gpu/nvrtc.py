@@ -23,7 +23,7 @@ _ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)[af]?")
 
 @dataclasses.dataclass(frozen=True)
 class Nvrtc:
-    """A library of this machine. `architectures`: compute capabilities, 90 is 9.0."""
+    """Calls a library of this machine. `architectures`: compute capabilities, 90 is 9.0."""
 
     path: str
     version: int
@@ -145,7 +145,7 @@ _FILE_OPTION = re.compile(r"(?:-include=|--pre-include=)(.+)")
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """What a source became. `digest` is of what it was made of."""
+    """Is what a source became. `digest` is of what it was made of."""
 
     digest: str
     path: Path  # of the cubin, or of the PTX if there is none

@@ -30,7 +30,7 @@ Packed = tuple[int, Specs]
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """What the lowering rule told of one custom call.
+    """Holds what the lowering rule told of one custom call.
 
     `ordinals`: those of the program's devices, if the last operand is the number of the device among them. `is_deferred`: a
     failure is the next barrier's. `first`: the FFI ordinal that stands for the device where the program does not tell; None

@@ -43,7 +43,7 @@ class Operation:
 
 
 class Flat:
-    """The operations of a jaxpr."""
+    """Lists the operations of a jaxpr."""
 
     def __init__(self, jaxpr: Any, around: Surroundings):
         self.operations: list[Operation] = []

@@ -35,7 +35,7 @@ _LONGEST_LINE = 200
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One line of a file."""
+    """Names one line of a file."""
 
     file: str = "<unknown>"
     number: int = 0
