@@ -48,7 +48,7 @@ def _result_specs(where: str, flat: Sequence[Any]) -> list[tuple[Any, np.dtype[A
 
 
 def result_avals(where: str, result_shape_dtypes: Any) -> tuple[tuple[jax.core.ShapedArray, ...], Any]:
-    """The flat result types and their tree."""
+    """Returns the flat result types and their tree."""
     flat, tree = jax.tree.flatten(result_shape_dtypes)
     avals = [jax.core.ShapedArray(shape, dtype) for shape, dtype in _result_specs(where, flat)]
     return stated(flat, avals), tree
@@ -60,7 +60,7 @@ USUAL_WAY: Any = object()
 def called_at_once(
     where: str, callback: Any, args: Sequence[Any], in_tree: Any, result_shape_dtypes: Any, *, ordered: bool = False
 ) -> Any:
-    """What a call outside of programs returns, without what only programs need; or USUAL_WAY, if it must go that."""
+    """Returns what a call outside of programs returns, without what only programs need; or USUAL_WAY, if it must go that."""
     if not _jax_compat.happens_now(args):
         return USUAL_WAY
     declared, out_tree = tree_flatten(result_shape_dtypes)

@@ -28,7 +28,7 @@ _warned: set[str] = set()
 
 
 def name_for(target: str) -> str:
-    """What the target is called until the partitioner has seen the call."""
+    """Returns what the target is called until the partitioner has seen the call."""
     name = f"callout.spread.{target}"
     if name not in _known and _jax_compat.has_partitioner():
         _known.add(name)
@@ -37,7 +37,7 @@ def name_for(target: str) -> str:
 
 
 def attributes(target: str, num_devices: int, sharding: str | None, has_side_effect: bool) -> dict[str, Any]:
-    """What goes into the call; nothing where the compiler does not spread the program, or nothing was asked for."""
+    """Returns what goes into the call; nothing where the compiler does not spread the program, or nothing was asked for."""
     if num_devices < 2 or sharding is None:
         return {}
     where = f"callout.ffi.ffi_call '{target}'"
@@ -59,7 +59,7 @@ def set_rule(results: Sequence[Any], operands: Sequence[Any], avals: Sequence[An
 
 
 def _clean(config: Any) -> tuple[Any, dict[str, Any]]:
-    """The attributes without ours, and ours."""
+    """Returns the attributes without ours, and ours."""
     ours = {
         name.removeprefix(_PREFIX): value
         for name, value in partitioned_calls.entries(config).items()

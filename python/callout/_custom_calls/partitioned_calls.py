@@ -39,7 +39,7 @@ def entries(config: Any) -> dict[str, str | int]:
 
 
 def _config(call: Call, more: Mapping[str, Any], target: str = "") -> dict[str, Any]:
-    """The call's attributes, and more of them that `target` has, by default its own."""
+    """Returns the call's attributes, and more of them that `target` has, by default its own."""
     added = target_attributes.numbers(target or call.target, more)
     return {
         **{entry.name: entry.attr for entry in call.config},
@@ -48,7 +48,7 @@ def _config(call: Call, more: Mapping[str, Any], target: str = "") -> dict[str, 
 
 
 def _tiles(shapes: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """The types of what one device has of each."""
+    """Returns the types of what one device has of each."""
     return [stablehlo.type_of(tile(shape, sharding)) for shape, sharding in zip(shapes, shardings, strict=True)]
 
 
@@ -147,7 +147,7 @@ def _status() -> Any:
 
 
 def _row(table: np.ndarray) -> Any:
-    """The row of this device."""
+    """Reads the row of this device."""
     devices, width = table.shape
     whole = stablehlo.full(stablehlo.array_type([devices, width], "i64"), str(table.tolist()))
     zero = stablehlo.full(stablehlo.array_type([], "ui32"), "0")
@@ -156,7 +156,7 @@ def _row(table: np.ndarray) -> Any:
 
 
 def _checked(call: Call, outs: Sequence[Any]) -> list[Any]:
-    """The results on every device, or the failure."""
+    """Gives the results on every device, or the failure."""
     *results, status = outs
     data = [sum_of_bits(value) for value in results if stablehlo.element_of(value.type)]
     operands = [sum_of_bits(status), *data]

@@ -38,7 +38,7 @@ def check_device_index(where: str, num_devices: int, device_index: int) -> None:
 
 
 def attributes(where: str, num_devices: int, sharding: str, device_index: int, exporting: bool) -> dict[str, Any]:
-    """The attributes that tell the partitioner what to do; none where the compiler does not spread the program.
+    """Returns the attributes that tell the partitioner what to do; none where the compiler does not spread the program.
 
     What is exported for one device can be called in a program for several.
     """

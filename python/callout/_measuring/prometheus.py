@@ -34,7 +34,7 @@ def _family(name: str, kind: str, text: str, samples: Iterator[tuple[Mapping[str
 
 
 def exposition(stats: Mapping[str, Any], more: Mapping[str, Family]) -> str:
-    """What `callout.stats()` has, as text to serve or to write to a file. `more`: tables of counters besides."""
+    """Returns what `callout.stats()` has, as text to serve or to write to a file. `more`: tables of counters besides."""
     lines: list[str] = []
     for key, name, kind, text in _ext.callback_metrics():
         callbacks = (({"callback": label}, each[key]) for label, each in stats["callbacks"].items())

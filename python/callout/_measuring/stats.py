@@ -34,7 +34,7 @@ def add(table: Counts) -> None:
 
 
 class CallbackStats(TypedDict):
-    """Counters of all callbacks of one label, since the process began."""
+    """Has the counters of all callbacks of one label, since the process began."""
 
     calls: int
     bytes: int
@@ -45,7 +45,7 @@ class CallbackStats(TypedDict):
 
 
 class QueueStats(TypedDict):
-    """One tap queue."""
+    """Has the counters of one tap queue."""
 
     lane: str
     device: int
@@ -86,7 +86,7 @@ class Stats(dict[str, Any]):
     """What `stats()` returns: a dict of tables, which prints as one."""
 
     def table(self) -> str:
-        """Aligned tables of the callbacks, those with the most time first, of the watches and of the queues."""
+        """Returns aligned tables of the callbacks, those with the most time first, of the watches and of the queues."""
         callbacks: dict[str, CallbackStats] = self["callbacks"]
         queues: list[QueueStats] = self["queues"]
         parts = [_callback_table(callbacks) if callbacks else "No callback has run."]
@@ -100,7 +100,7 @@ class Stats(dict[str, Any]):
         return "\n\n".join(parts)
 
     def report(self) -> Report:
-        """What the counters say: the callbacks that take the time, queues that made programs wait, and what to change.
+        """Returns what the counters say: the callbacks that take the time, queues that made programs wait, what to change.
 
         `str()` of it is the text; `findings` has what it found, `facts` the numbers. That of a profile says more.
         """
@@ -109,7 +109,7 @@ class Stats(dict[str, Any]):
         return make_report(facts_of_stats(self, len(_jax_compat.devices_in_use())))
 
     def prometheus(self) -> str:
-        """The same numbers in Prometheus' text exposition format."""
+        """Returns the same numbers in Prometheus' text exposition format."""
         return prometheus.exposition(self, {table.key: table.family for table in _tables_above})
 
     def __str__(self) -> str:
@@ -156,7 +156,7 @@ def _queue_table(queues: list[QueueStats]) -> str:
 
 
 def stats() -> Stats:
-    """Counters of every callback by label, of every queue, and of live objects.
+    """Returns the counters of every callback by label, of every queue, and of live objects.
 
     Per callback: `calls` that ran (for taps: records delivered), `bytes` of their operands and results,
     `host_seconds` inside them, `drops` (records that a full queue did not take), `skips` (records that `every`,
@@ -213,7 +213,7 @@ stats.reset = _reset  # type: ignore[attr-defined]
 
 
 def report() -> Report:
-    """What the counters since the begin of the process say: `print(callout.report())`.
+    """Returns what the counters since the begin of the process say: `print(callout.report())`.
 
     Names the callbacks that take the time, queues that made programs wait or lost records, and what to change.
     `profile.report()` says more, of what a profile saw. Thread-safe.
