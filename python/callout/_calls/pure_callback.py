@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.tree_util import tree_flatten  # without the Python around it that jax.tree has
 
-from .. import _jax_compat
+from .. import _ext, _jax_compat
 from .._base.arguments import as_leaves
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.call import call_one, call_p
@@ -23,7 +23,7 @@ from .derivatives import inherited_vmap_method
 
 @functools.lru_cache(maxsize=1024)
 def _result_dtype(where: str, dtype: Any, _x64: bool) -> np.dtype[Any]:
-    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) or np.dtype(dtype).kind in "OSUMm":
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) or np.dtype(dtype).name not in _ext.DTYPE_NAMES.values():
         raise TypeError(f"{where}: a callback cannot return arrays of dtype {dtype}")
     given: np.dtype[Any] = np.dtype(dtype)
     if jax.dtypes.canonicalize_dtype(given) != given:
