@@ -292,7 +292,8 @@ def test_without_the_fallback_every_program_is_refused(run):
         """
     )
     assert out == (
-        "callout: callbacks are not supported on platform cpu; the pure-Python wheel has a native path on no platform; "
+        "callout: 'builtins.print': callbacks are not supported on platform cpu; the pure-Python wheel has a native path on "
+        "no platform; "
         'callout.config.fallback = "auto" has JAX\'s own callbacks carry Python functions and taps there\n'
     )
 

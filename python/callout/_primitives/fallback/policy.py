@@ -22,13 +22,15 @@ def is_used(platform: str) -> bool:
     return config.fallback == "always" or (config.fallback == "auto" and platform not in PLATFORMS)
 
 
-def remedy(platforms: Iterable[str]) -> str:
-    """What a refusal of callbacks on these platforms adds."""
+def remedy(platforms: Iterable[str], exporting: bool) -> str:
+    """Returns what a refusal of callbacks on these platforms adds."""
     if not all(platform in CALLBACK_PLATFORMS for platform in platforms):
         return ""
     if config.fallback == "off":
         return '; callout.config.fallback = "auto" has JAX\'s own callbacks carry Python functions and taps there'
-    return "; JAX's own callbacks, which carry Python functions and taps there, cannot be exported"
+    if exporting:
+        return "; JAX's own callbacks, which carry Python functions and taps there, cannot be exported"
+    return "; callout.pure_callback with a Python function, and taps, go by JAX's own callbacks there"
 
 
 def warn_once(platform: str) -> None:
