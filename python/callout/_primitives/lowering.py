@@ -14,7 +14,8 @@ from .. import _ext, _jax_compat
 from .._base import patches
 from .._custom_calls import partitioning, target_attributes
 from .._custom_calls.sharding_rule import results_like_operands
-from .._targets.target import PLATFORMS, Target, Transforms
+from .._runtime.native_platforms import PLATFORMS, REFUSED, reason
+from .._targets.target import Target, Transforms
 from . import context
 from .eager import check_usable
 from .effects import ordered_effect
@@ -33,20 +34,21 @@ def not_supported(
     platforms: Iterable[str], supported: Sequence[str] = PLATFORMS, *, label: str = "", exporting: bool = False
 ) -> str:
     """Returns the text of the refusal of what is called `label`."""
-    what = "kernels for cuda" if tuple(supported) == ("cuda",) else "callbacks"
+    what = "kernels for cuda" if tuple(supported) == ("cuda",) != PLATFORMS else "callbacks"
     branches = ", ".join(f"{platform}=..." for platform in supported)
     platforms = list(platforms)
     # What a check is told is in its name.
     name = f"'{label.partition(':')[0] if label.startswith(by_jax.INSPECTED) else label}': " if label else ""
-    text = f"callout: {name}{what} are not supported on platform {', '.join(platforms)}; "
+    clauses = [f"callout: {name}{what} are not supported on platform {', '.join(platforms)}"]
     if supported:
-        text += (
+        clauses.append(
             f"supported: {', '.join(supported)}. jax.lax.platform_dependent({branches}, default=...) keeps one out of the "
             "other platforms' programs"
         )
-    else:
-        text += "the pure-Python wheel has a native path on no platform"
-    return text + (policy.remedy(platforms, exporting) if tuple(supported) == PLATFORMS else "")
+    elif not REFUSED:
+        clauses.append("the pure-Python wheel has a native path on no platform")
+    clauses += [reason(platform) for platform in platforms if platform in REFUSED]
+    return "; ".join(clauses) + (policy.remedy(platforms, exporting) if tuple(supported) == PLATFORMS else "")
 
 
 def _refuse_or_mark(ctx: mlir.LoweringRuleContext, supported: Sequence[str], label: str) -> dict[str, str] | None:

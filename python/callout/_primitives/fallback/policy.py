@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ..._base.config import config
 from ..._base.loggers import logger
 from ..._jax_compat import CALLBACK_PLATFORMS
-from ..._targets.target import PLATFORMS
+from ..._runtime.native_platforms import PLATFORMS, reason
 
 _warned = False
 _lock = threading.Lock()
@@ -40,7 +40,7 @@ def warn_once(platform: str) -> None:
         if _warned:
             return
         _warned = True
-    why = "callout has no native path there" if platform not in PLATFORMS else f"config.fallback={config.fallback!r}"
+    why = reason(platform) if platform not in PLATFORMS else f"config.fallback={config.fallback!r}"
     logger.warning(
         "programs for %s reach callbacks and taps by JAX's own callbacks, because %s: each of them, a tap to a sink and a "
         "check too, holds the GIL%s. docs/fallback.md tells what else differs",
