@@ -95,7 +95,7 @@ class Stats(dict[str, Any]):
 
 
 def _metric_table(first: str, metrics: Iterable[Sequence[str]], rows: Iterable[tuple[str, Mapping[str, float]]]) -> str:
-    """The numbers that have a column, a row for each label."""
+    """Writes the numbers that have a column, a row for each label."""
     shown = [(key, column) for key, *_, column in metrics if column]
     cells = [(label, *(_cell(key, numbers[key]) for key, _ in shown)) for label, numbers in rows]
     return tables.aligned((first, *(column for _, column in shown)), cells)

@@ -12,7 +12,8 @@ from typing import Any
 from jax.interpreters import mlir
 
 from .. import _ext
-from .._targets.target import PLATFORMS, Target, Transforms
+from .._runtime.native_platforms import PLATFORMS
+from .._targets.target import Target, Transforms
 
 
 @dataclasses.dataclass(frozen=True)

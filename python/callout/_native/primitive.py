@@ -76,7 +76,7 @@ def _lower(
     aliases: Aliases,
     **_: Any,
 ) -> Sequence[Any]:
-    lowering.refuse_others(ctx, target.platforms)
+    lowering.refuse_others(ctx, target.label, target.platforms)
     where = f"native function '{target.label}'"
     target = _specialised(target, ctx.avals_in, ctx.avals_out, lanes)
     more, in_place = _in_lanes(aliases, lanes)

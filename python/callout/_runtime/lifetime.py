@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start and end: registering the FFI targets with JAX, and draining what is queued when the interpreter exits."""
+"""Start and end: what XLA is told of the FFI targets, and draining what is queued when the interpreter exits."""
 
 from __future__ import annotations
 
@@ -19,16 +19,7 @@ from .._base import errors
 from .._base.config import config
 from .._base.loggers import logger
 from .._custom_calls import partitioning
-from . import programs
-
-# What plugins call the platform when they ask for what was registered. Lowering rules use the other name.
-_PLUGIN_PLATFORMS = {"cuda": "CUDA"}
-
-
-def register_targets() -> None:
-    """Tells JAX about our FFI targets. Starts no backend."""
-    for name, platform, handlers in _ext.ffi_targets():
-        jax.ffi.register_ffi_target(name, handlers, platform=_PLUGIN_PLATFORMS.get(platform, platform))
+from . import native_platforms, programs
 
 
 def lend_host_callback_handler() -> None:
@@ -147,7 +138,7 @@ def start() -> None:
     """Starts the core. Called once, by `import callout`."""
     _jax_compat.warn_if_untested()
     _jax_compat.hide_frames(str(Path(__file__).parent.parent))
-    register_targets()
-    partitioning.register()
+    if native_platforms.PLATFORMS:  # which told JAX about the targets
+        partitioning.register()
     lend_host_callback_handler()
     atexit.register(_at_exit)

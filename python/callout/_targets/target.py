@@ -20,9 +20,6 @@ from jax.tree_util import PyTreeDef
 
 from .. import _ext
 
-# Where callbacks run.
-PLATFORMS = tuple(sorted({platform for _, platform, _ in _ext.ffi_targets()}))
-
 # ("batch", {"batch_dims": (...)}) or ("transpose", {}): inner transformation first.
 Transforms = tuple[tuple[str, Any], ...]
 

@@ -15,7 +15,7 @@ from jax.interpreters import mlir
 from ... import _ext, _jax_compat
 from . import host_stand_ins, jax_operations, policy, transfers
 
-_INSPECTED = (_ext.check_prefix, _ext.watch_prefix, _ext.located_nans_prefix)
+INSPECTED = (_ext.check_prefix, _ext.watch_prefix, _ext.located_nans_prefix)
 """How the names of callbacks begin that look at a value, and not at where it is."""
 
 
@@ -35,7 +35,7 @@ def _is_on_shards(ctx: mlir.LoweringRuleContext, where: str, sharding: str, is_o
     if sharding != "local" or _manual_mesh(ctx) is not None:
         return False
     if not isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext):
-        return not is_ordered and not callback.startswith(_INSPECTED)
+        return not is_ordered and not callback.startswith(INSPECTED)
     if is_ordered:
         raise NotImplementedError(
             f'{where}: ordered=True with sharding="local" inside a shard_map that leaves axes to the compiler needs '
