@@ -214,6 +214,8 @@ class Body:
         types = [self._type()]
         region = self._drawer._region(self._scope.inside(located=True), self._params(args), types)
         options = {"stop": True}
+        if self._random.random() < 0.3:
+            options["infinities"] = False
         if self._random.random() < 0.5:
             options["granularity"] = self._random.choice(("line", "operation", "function", "module"))
         self._add("located", types, args, [region], options=options, **self._captured(args, range(len(args))))
@@ -304,7 +306,7 @@ class Body:
         out_axes = [self._random.randrange(-len(t.shape) - 1, len(t.shape) + 1) for t in types]
         places = [axis if axis >= 0 else axis + len(t.shape) + 1 for t, axis in zip(types, out_axes, strict=True)]
         shapes = [Type("f", (*t.shape[:place], n, *t.shape[place:])) for t, place in zip(types, places, strict=True)]
-        options = self._random.choice(({}, {}, {"axis_name": "lane"}))
+        options = self._random.choice(({}, {}, {"axis_name": "lane"}, {"spmd_axis_name": "d"}))
         whole = [i for i, axis in enumerate(in_axes) if axis is None]
         attrs = {
             "n": n,
