@@ -11,6 +11,7 @@ from pathlib import Path
 import ffi_calls
 import numpy as np
 import pytest
+from distributed_modern import CALLS, TRANSFORMATIONS
 from pyarrow import ipc
 
 WORKER = Path(__file__).with_name("distributed_worker.py")
@@ -24,6 +25,10 @@ def run_pair(scenario, folder):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
+    return run_workers(2, port, scenario, folder)
+
+
+def run_workers(count, port, scenario, folder):
     command = [sys.executable, str(WORKER)]
     pair = [
         subprocess.Popen(
@@ -32,7 +37,7 @@ def run_pair(scenario, folder):
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for rank in range(2)
+        for rank in range(count)
     ]
     try:
         outputs = [process.communicate(timeout=TIME_LIMIT_S)[0] for process in pair]
@@ -40,12 +45,12 @@ def run_pair(scenario, folder):
         for process in pair:
             process.kill()
             process.wait()
-    files = [folder / f"{rank}.json" for rank in range(2)]
+    files = [folder / f"{rank}.json" for rank in range(count)]
     seen = [json.loads(file.read_text()) if file.exists() else {} for file in files]
     reasons = [process_saw["not started"] for process_saw in seen if "not started" in process_saw]
-    if len(reasons) == 2:
+    if len(reasons) == count:
         pytest.skip(f"jax.distributed does not start on this machine: {reasons[0]}")
-    assert [process.returncode for process in pair] == [0, 0], "\n".join(outputs)
+    assert [process.returncode for process in pair] == [0] * count, "\n".join(outputs)
     return seen
 
 
@@ -60,8 +65,42 @@ def failed(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def modern(tmp_path_factory):
-    return run_pair("modern", tmp_path_factory.mktemp("modern"))
+def modern_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("modern")
+    ffi_calls.build(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def modern_calls(modern_folder):
+    return run_pair("modern calls", modern_folder)
+
+
+@pytest.fixture(scope="module")
+def modern_taps(modern_folder):
+    return run_pair("modern taps", modern_folder)
+
+
+@pytest.fixture
+def modern(request, name):
+    """What the two processes saw of the entry point `name`."""
+    return request.getfixturevalue("modern_calls" if name in CALLS else "modern_taps")
+
+
+@pytest.fixture(scope="module")
+def calls_alone(modern_folder):
+    return run_workers(1, 0, "modern calls", modern_folder)[0]
+
+
+@pytest.fixture(scope="module")
+def taps_alone(modern_folder):
+    return run_workers(1, 0, "modern taps", modern_folder)[0]
+
+
+@pytest.fixture
+def one_process(request, name):
+    """What one process with all devices sees."""
+    return request.getfixturevalue("calls_alone" if name in CALLS else "taps_alone")
 
 
 @pytest.fixture(scope="module")
@@ -346,3 +385,26 @@ def test_what_mutable_arrays_hold_is_heard_in_every_process(modern, name):
         results, heard = modern[rank][f"{name} of a mutable array"]
         assert results == [[6 * v for v in part] for part in parts]
         assert sorted(heard) == [[3 * v for v in part] for part in parts]
+
+
+TAPS = ["tap", "ordered tap", "local tap", "named tap", "threaded", "id_tap", "sink", "watch", "check", "locate_nans"]
+FORMS = [*(f"in {form}" for form in TRANSFORMATIONS), "over two meshes", "before and after a resharding"]
+REFUSED = {
+    "io in remat": "NotImplementedError",
+    "ordered io in remat": "NotImplementedError",
+    "ordered io in vmap": "ValueError",
+    "hcb call in vmap": "NotImplementedError",
+}  # in one process, too, and the first three with JAX's own callbacks
+
+
+@pytest.mark.parametrize("form", [*FORMS, "of a mutable array"])
+@pytest.mark.parametrize("name", [*CALLS, *TAPS])
+def test_two_processes_do_what_one_does(modern, one_process, name, form):
+    key = f"{name} {form}"
+    if key in REFUSED:
+        assert [saw[key] for saw in (*modern, one_process)] == [REFUSED[key]] * 3
+        return
+    (first, heard_first), (second, heard_second) = both(modern, key)
+    results, heard = one_process[key]
+    assert [*first, *second] == results
+    assert Counter(map(str, [*heard_first, *heard_second])) == Counter(map(str, heard))
