@@ -25,7 +25,7 @@ class Scope:
     depth: int = 0
     reverse: bool = False  # a cotangent will flow through it: no while loop with a bound from the program
     forward: bool = False  # a tangent will: no custom_vjp
-    lanes: bool = False  # inside vmap
+    lanes: int = 0  # how many vmaps it is inside of
     uneven: bool = False  # inside a cond or while loop that lanes of a vmap decide
     shards: bool = False
     remat: bool = False
@@ -115,7 +115,8 @@ def _settings(random: random.Random, scope: Scope, attrs: dict[str, object]) -> 
     """The arguments of a call; what is no number or text among them is in `attrs`."""
     what, settings, pick = attrs["what"], {}, random.choice
     if what in ("pure", "buffer"):
-        settings["vmap_method"] = pick(METHODS)
+        # Of an operand that has the axes of some vmaps only, "legacy_vectorized" does not say which.
+        settings["vmap_method"] = pick(METHODS if scope.lanes < 2 else METHODS[:-1])
     if what in prelude.NATIVE:
         attrs["method"] = pick(METHODS if what == "ffi" else (*METHODS, "parallel"))
     if what == "buffer":

@@ -279,7 +279,7 @@ class Body:
         batch_size = self._random.choice((None, None, 2))
         scope = self._scope.inside(loops=self._scope.loops + 1)
         if batch_size:
-            scope = dataclasses.replace(scope, lanes=True)
+            scope = dataclasses.replace(scope, lanes=scope.lanes + 1)
         type_ = self._type()
         region = self._drawer._region(scope, params, [type_])
         options = {"batch_size": batch_size} if batch_size else {}
@@ -300,7 +300,7 @@ class Body:
                 shape.insert(place, n)
                 inner = self._op("grow", Type("f", tuple(shape)), inner, by=(n, place))
             args.append(inner)
-        scope = self._scope.inside(lanes=True, loops=self._scope.loops + 1)
+        scope = self._scope.inside(lanes=self._scope.lanes + 1, loops=self._scope.loops + 1)
         types = [self._type() for _ in range(self._random.randint(1, 2))]
         region = self._drawer._region(scope, params, types)
         out_axes = [self._random.randrange(-len(t.shape) - 1, len(t.shape) + 1) for t in types]

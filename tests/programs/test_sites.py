@@ -2,9 +2,11 @@
 """Each kind of callback, dtype and setting that the fuzzer of programs draws does what the oracle says."""
 
 import dataclasses
+import random
 
 import callout
 import checking
+import choosing
 import drawing
 import numpy as np
 import prelude
@@ -94,6 +96,14 @@ def test_calls_that_name_their_device_do_what_the_oracle_says(what):
 def test_results_of_taps_do_what_the_oracle_says(use):
     checking.check(one_site("tap", result=use))
     assert len(prelude.events) == 2
+
+
+@pytest.mark.parametrize(("lanes", "drawn"), [(0, True), (1, True), (2, False)])
+def test_functions_can_tell_which_lanes_their_operands_have(lanes, drawn):
+    sites = [choosing.site(random.Random(seed), choosing.Scope(lanes=lanes), 0) for seed in range(300)]
+    heard = [site["settings"]["vmap_method"] for site in sites if site["what"] in ("pure", "buffer")]
+    assert ("legacy_vectorized" in heard) == drawn
+    assert "expand_dims" in heard
 
 
 def two_in_shards() -> Program:
