@@ -23,6 +23,7 @@ import jax
 
 from .. import _ext, _jax_compat
 from . import patches
+from .loggers import logger
 
 
 class CallbackError(RuntimeError):
@@ -179,6 +180,13 @@ def original(error: object) -> BaseException | None:
     number = _number_in(str(error))
     with _lock:
         return _kept.get(number)
+
+
+def log_failed_call(text: str) -> None:
+    """Logs that a call failed, with the exception if Python raised one. Called by the core, if anybody wants to know."""
+    exception = original(text)
+    message = text if exception is None else text.partition("\n")[0]  # a traceback follows, which handlers write
+    logger.debug("%s", message.removeprefix("callout: "), exc_info=exception)
 
 
 _NOT_FOUND, _ALREADY_EXISTS, _PERMISSION_DENIED, _INVALID_ARGUMENT = 5, 6, 7, 3

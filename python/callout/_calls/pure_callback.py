@@ -15,7 +15,7 @@ from .. import _ext, _jax_compat
 from .._base.arguments import as_leaves
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.call import call_one, call_p
-from .._primitives.devices import knowing_devices
+from .._primitives.devices import named_device
 from .._primitives.varying import stated
 from .._targets.function_targets import call_target, callback_for_one_call, is_leaf
 from .derivatives import inherited_vmap_method
@@ -124,10 +124,10 @@ def pure_callback(
         return out
     avals, out_tree = result_avals("callout.pure_callback", result_shape_dtypes)
     out = call_p.bind(
-        *knowing_devices(as_leaves("callout.pure_callback", flat_args, in_tree), sharding),
+        *as_leaves("callout.pure_callback", flat_args, in_tree),
         target=call_target(callback, in_tree, out_tree),
         result_avals=avals,
-        sharding=sharding,
+        sharding=named_device(sharding),
         vmap_method=inherited_vmap_method(vmap_method, VMAP_METHODS),
     )
     return jax.tree.unflatten(out_tree, out)

@@ -16,7 +16,7 @@ from .._calls.pure_callback import check_sharding, result_avals
 from .._custom_calls.foreign_attributes import Constant
 from .._primitives.aliases import check_aliases
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
-from .._primitives.devices import knowing_devices
+from .._primitives.devices import named_device
 from .native_target import NativeTarget
 from .primitive import PARALLEL, function_p
 
@@ -124,11 +124,11 @@ class NativeFunction(abc.ABC):
         """Returns the results as a flat list. `avals` are those of `flat`."""
         del avals
         called: Sequence[Any] = function_p.bind(
-            *knowing_devices(flat, self._settings.sharding),
+            *flat,
             target=target,
             result_avals=results,
             vmap_method=self._vmap_method(),
-            sharding=self._settings.sharding,
+            sharding=named_device(self._settings.sharding),
             lanes=None,
             **params,
         )

@@ -17,6 +17,7 @@ from .._custom_calls.sharding_rule import results_like_operands
 from .._runtime.native_platforms import PLATFORMS, REFUSED, reason
 from .._targets.target import Target, Transforms
 from . import context
+from .devices import NamedDevice
 from .eager import check_usable
 from .effects import ordered_effect
 from .fallback import emit as by_jax
@@ -117,13 +118,13 @@ def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dic
     return {"host_callback": True}
 
 
-def device_index_of(ctx: mlir.LoweringRuleContext, where: str, sharding: Any) -> int | None:
-    """Returns the place of a SingleDeviceSharding's device among the program's; None if there is no such sharding."""
-    if sharding is None:
+def device_index_of(ctx: mlir.LoweringRuleContext, where: str, named: NamedDevice | None) -> int | None:
+    """Returns the place of a call's device among the program's; None if the call names none."""
+    if named is None:
         return None
     if isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext):
         raise NotImplementedError(f"{where}: `sharding` has no meaning inside shard_map, where every device calls")
-    (device,) = sharding.device_set
+    (device,) = named.sharding.device_set
     devices = context.device_assignment(ctx)
     if devices is None:
         raise NotImplementedError(f"{where}: this JAX does not tell which devices the program is compiled for")

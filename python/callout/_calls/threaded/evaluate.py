@@ -11,7 +11,6 @@ import jax.extend.core
 
 from ... import _jax_compat
 from ..._primitives import call_kinds, jaxprs
-from ..._primitives.devices import known_devices_p
 from ..._primitives.effects import IoEffect, OrderedEffect, UnorderedEffect
 from ..._primitives.lanes import callback_of, lanes_primitive, with_token
 from ..._primitives.tap import tap_p
@@ -96,10 +95,6 @@ def _call(kind: call_kinds.CallKind, _: Threader, eqn: Any, token: Any, args: Se
     return token, outs
 
 
-def _keep(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-    return token, _jax_compat.bind_again(eqn, args)
-
-
 def _tap_lanes(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
     (token,) = with_token(threaded_tap_p, token, args, **eqn.params)
     return token, list(args[eqn.params["lanes"].has_mask :])
@@ -110,7 +105,7 @@ def _call_lanes(kind: call_kinds.CallKind, _: Threader, eqn: Any, token: Any, ar
     return token, outs
 
 
-RULES.update({known_devices_p: _keep, lanes_primitive(tap_p): _tap_lanes, tap_p: _tap})
+RULES.update({lanes_primitive(tap_p): _tap_lanes, tap_p: _tap})
 
 
 def plain(jaxpr: Any) -> Callable[..., list[Any]]:
