@@ -41,7 +41,7 @@ help:
 	@echo 'make docs       check the documentation, run its examples, and build it as a site in build/docs'
 	@echo 'make host       build the command for programs without Python, build/host/bin/callout'
 	@echo 'make install    install the package into .venv'
-	@echo 'make wheels     build wheels and the source distribution into dist/, with SHA256SUMS'
+	@echo 'make wheels     build wheels for manylinux_2_28 and the source distribution into dist/, with SHA256SUMS'
 	@echo 'make matrix     test the wheels with every supported JAX'
 	@echo 'make pure       test the wheel without C++, which other systems get'
 	@echo 'make clean      remove what was built; make distclean: .venv and downloads too'
