@@ -29,6 +29,12 @@ progress_payloads() { # two minutes
     CALLOUT_FUZZ_SEED=$seed CALLOUT_FUZZ_ROUNDS=300000 .venv/bin/python -m pytest -q tests/python/progress/test_progress_payloads.py
 }
 
+transfers() { # programs for a CPU by the sends and receives of those for a TPU
+  local suites
+  suites=$(scripts/by_jax_suites.sh transfers) && mapfile -t suites <<< "$suites" && make install &&
+    CALLOUT_FALLBACK=always CALLOUT_TEST_TRANSFERS=1 .venv/bin/python -m pytest -q "${suites[@]}"
+}
+
 echo "::: seed $seed"
 part memory-model memory_model
 part aarch64 make aarch64
@@ -38,6 +44,7 @@ part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
 part progress-payloads progress_payloads
 part gpu-test env GPU_TEST=full make gpu-test
 part tpu-check make tpu-check
+part transfers transfers
 part matrix scripts/jax_matrix.sh "$@"
 part free-threaded make free-threaded
 for cell in "$1" "${@: -1}"; do # the ends; the matrix has made their environments

@@ -30,8 +30,10 @@ std::atomic<Slot*> g_slots{nullptr};
 std::atomic<void (*)()> g_on_new_thread{nullptr};
 
 Slot* TakeSlot() {
-  for (Slot* slot = g_slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next) {
+  // seq_cst: who finds a slot here comes behind who added it, also in the order of the two lines below.
+  for (Slot* slot = g_slots.load(std::memory_order_seq_cst); slot != nullptr; slot = slot->next) {
     bool taken = false;
+    // Pairs with the release in ~SlotOwner: its last activity comes before ours.
     if (slot->taken.compare_exchange_strong(taken, true, std::memory_order_acq_rel)) return slot;
   }
   auto* slot = new Slot;
