@@ -77,6 +77,11 @@ class Call:
     arg_shardings: Sequence[Any]
     result_shapes: Sequence[Any]
     result_shardings: Sequence[Any]
+    returned: Sequence[int] = ()  # operands that are results, too, behind those in `result_shapes`
+
+    def and_returned(self, results: Sequence[Any], of_operands: Sequence[Any]) -> list[Any]:
+        """What belongs to the results, and then to those operands; tokens come first among both."""
+        return [*results, *(of_operands[len(self.result_shapes) + place] for place in self.returned)]
 
     def said(self, name: str) -> str | int | None:
         """An attribute, or its default; None where the target does not have it."""
@@ -131,6 +136,27 @@ def call_of(
     return Call(target, config, of_ours, arg_shapes, arg_shardings, results, elements)
 
 
+def _returning_itself(call: Call) -> Call:
+    """The call without results that are operands (`tapped_values`): what the program reads there is what each device has."""
+    from jax.extend.mlir import ir
+
+    with mlir.make_ir_context():
+        told: Any = ir.DictAttr(ir.Attribute.parse(call.config))
+        if "returned" not in told:
+            return call
+        places: Any = ir.DenseIntElementsAttr(told["returned"])
+        kept = ir.DictAttr.get({entry.name: entry.attr for entry in told if entry.name != "returned"})
+        returned, config = [int(place) for place in places], str(kept)
+    count = len(call.result_shapes) - len(returned)
+    return dataclasses.replace(
+        call,
+        config=config,
+        result_shapes=call.result_shapes[:count],
+        result_shardings=call.result_shardings[:count],
+        returned=returned,
+    )
+
+
 def _partitioner(target: str, *, meeting: bool) -> Callable[..., tuple[bytes, Sequence[Any], Any]]:
     def partition(
         arg_shapes: Sequence[Any], arg_shardings: Sequence[Any], result_shape: Any, result_sharding: Any, config: bytes
@@ -140,6 +166,7 @@ def _partitioner(target: str, *, meeting: bool) -> Callable[..., tuple[bytes, Se
         mode = call.said("sharding")
         if not mode or call.is_manual():
             return as_it_is(call), [known(sharding) for sharding in arg_shardings], result_sharding
+        call = _returning_itself(call)
         if mode == "local":
             body, shardings, spread = on_shards(call)
         elif meeting and (gathered := in_meeting(call)) is not None:
@@ -148,7 +175,7 @@ def _partitioner(target: str, *, meeting: bool) -> Callable[..., tuple[bytes, Se
             # A tap fails only where it was told to.
             may_fail = target_attributes.may_fail_when_full(call.said("on_full"))
             body, shardings, spread = on_one(call, deferred=not target.endswith(".tap") or may_fail)
-        if not call.result_shapes:
+        if not spread:
             return body, shardings, result_sharding
         return body, shardings, _jax_compat.tuple_sharding(result_shape, spread)
 
@@ -249,7 +276,7 @@ def in_meeting(call: Call) -> tuple[bytes, list[Any], list[Any]] | None:
     config = f"{call.config.strip()[:-1]}, {more}}}"
     spread = [_replicated()] * len(call.result_shapes)
     results = writer.custom_call(target, config, [*args, writer.device_index()], _tiles(call.result_shapes, spread, ""))
-    return writer.module(args, results), shardings, spread
+    return writer.module(args, call.and_returned(results, args)), shardings, call.and_returned(spread, shardings)
 
 
 def _like_operands(call: Call, shardings: Sequence[Any]) -> list[Any]:
@@ -303,9 +330,10 @@ def on_shards(call: Call) -> tuple[bytes, list[Any], list[Any]]:
         config = call.config_with(**more, deferred=True)
         (status,) = writer.custom_call(call.target, config, operands, [STATUS])
         writer.custom_call("callout.v1.check", call.config, [writer.all_reduce(status, "maximum")], [])
-        return writer.module(args, []), shardings, spread
+        return writer.module(args, call.and_returned([], args)), shardings, call.and_returned(spread, shardings)
     config = call.config_with(**more) if more else call.config
-    return writer.module(args, writer.custom_call(call.target, config, operands, results)), shardings, spread
+    results = call.and_returned(writer.custom_call(call.target, config, operands, results), args)
+    return writer.module(args, results), shardings, call.and_returned(spread, shardings)
 
 
 def on_one(call: Call, *, deferred: bool) -> tuple[bytes, list[Any], list[Any]]:
@@ -330,7 +358,9 @@ def on_one(call: Call, *, deferred: bool) -> tuple[bytes, list[Any], list[Any]]:
     tokens = iter([arg for arg in args if not arg.element])
     writer.end_if([writer.zeros(kind) if kind.element else next(tokens) for kind in all_kinds])
     outs = _spread(writer, call, outs) if deferred else [_sum(writer, out) if out.element else out for out in outs]
-    return writer.module(args, outs), [_replicated()] * len(args), [_replicated()] * len(call.result_shapes)
+    everywhere = [_replicated()] * len(args)
+    spread = call.and_returned([_replicated()] * len(call.result_shapes), everywhere)
+    return writer.module(args, call.and_returned(outs, args)), everywhere, spread
 
 
 def _spread(writer: Writer, call: Call, outs: list[Value]) -> list[Value]:
