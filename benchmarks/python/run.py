@@ -20,6 +20,7 @@ import dropins
 import eager
 import environment
 import foreign
+import growth
 import host_callbacks
 import kernels
 import located_nans
@@ -37,6 +38,7 @@ GROUPS = (
     "loop",
     "dispatch",
     "chains",
+    "growth",
     "dropins",
     "eager",
     "devices",
@@ -70,6 +72,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += dispatch.run(options.rounds, report.skipped)
     if "chains" in groups:
         report.rows += chains.run(options.rounds)
+    if "growth" in groups:
+        report.rows += growth.run(min(options.rounds, 3))
     if "dropins" in groups:
         report.rows += dropins.run(options.rounds)
     if "eager" in groups:
