@@ -21,6 +21,7 @@ import eager
 import environment
 import fallback
 import foreign
+import growth
 import host_callbacks
 import kernels
 import located_nans
@@ -38,6 +39,7 @@ GROUPS = (
     "loop",
     "dispatch",
     "chains",
+    "growth",
     "dropins",
     "eager",
     "fallback",
@@ -72,6 +74,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += dispatch.run(options.rounds, report.skipped)
     if "chains" in groups:
         report.rows += chains.run(options.rounds)
+    if "growth" in groups:
+        report.rows += growth.run(min(options.rounds, 3))
     if "dropins" in groups:
         report.rows += dropins.run(options.rounds)
     if "eager" in groups:

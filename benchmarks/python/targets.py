@@ -102,6 +102,13 @@ CHECKS: Sequence[Callable[[Rows], Verdict]] = (
         lambda r, other=other: _beside(r, "fallback/call", "callout, Python", other, 5, "program")
         for other in (fallback.BARE, "jax.pure_callback")
     ),
+    lambda r: _over_floor(r, "call/scalar/inline", "callout, C++ function", 0.03),
+    lambda r: _ratio(r, "eager/results", "callout.pure_callback", "x + 1", 1.5, "a call"),
+    lambda r: _ratio(r, "eager/results", "callout.io_callback, ordered", "x + 1", 1.5, "a call"),
+    lambda r: _ratio(r, "eager/none", "callout.tap", "x + 1", 1.5, "a call"),
+    lambda r: _at_most(r, "growth/1..1000", "taps of a chain, compiled", 10_000, "1,000"),
+    lambda r: _at_most(r, "growth/10..10000", "callbacks of a program, on separate inputs, compiled", 12_000, "10,000"),
+    lambda r: _faster(r, "buffer/nothing/scalar", "callout.buffer_callback", "jax.experimental.buffer_callback", 5),
     lambda r: _faster(r, "buffer/copy/scalar", "callout.buffer_callback", "jax.experimental.buffer_callback", 3),
     lambda r: _faster(r, "lanes", "callout.cpp, parallel", "callout.cpp, sequential", LANE_SPEEDUP),
     lambda r: _faster(r, "lanes", "callout.numba, parallel", "callout.numba, sequential", LANE_SPEEDUP),

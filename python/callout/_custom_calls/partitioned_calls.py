@@ -6,6 +6,7 @@ Each returns the function and the shardings of operands and of results. partitio
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,21 @@ def entries(config: Any) -> dict[str, str | int]:
         elif isinstance(entry.attr, ir.IntegerAttr):
             found[entry.name] = ir.IntegerAttr(entry.attr).value
     return found
+
+
+def returning_itself(call: Call) -> Call:
+    """Returns the call without results that are operands (`tapped_values`): the program reads there what each device has."""
+    if "returned" not in call.config:
+        return call
+    returned = [int(place) for place in ir.DenseIntElementsAttr(call.config["returned"])]
+    count = len(call.result_shapes) - len(returned)
+    return dataclasses.replace(
+        call,
+        config=ir.DictAttr.get({entry.name: entry.attr for entry in call.config if entry.name != "returned"}),
+        result_shapes=call.result_shapes[:count],
+        result_shardings=call.result_shardings[:count],
+        returned=returned,
+    )
 
 
 def _config(call: Call, more: Mapping[str, Any], target: str = "") -> dict[str, Any]:
@@ -88,9 +104,11 @@ def in_meeting(call: Call) -> Partitioned | None:
     results = _tiles(call.result_shapes, spread)
     text = stablehlo.module_text(
         _tiles(call.arg_shapes, shardings),
-        lambda args: stablehlo.custom_call(target, config, [*args, ops.partition_id()], results),
+        lambda args: call.and_returned(
+            stablehlo.custom_call(target, config, [*args, ops.partition_id()], results), args
+        ),
     )
-    return text, shardings, spread
+    return text, shardings, call.and_returned(spread, shardings)
 
 
 def on_shards(call: Call) -> Partitioned:
@@ -107,13 +125,14 @@ def on_shards(call: Call) -> Partitioned:
     def write(args: Sequence[Any]) -> Sequence[Any]:
         operands = [*args, _row(begins)] if says_where else args
         if not (call.said("can_fail") and not call.result_shapes):
-            return stablehlo.custom_call(call.target, _config(call, more), operands, results)
+            return call.and_returned(stablehlo.custom_call(call.target, _config(call, more), operands, results), args)
         (status,) = stablehlo.custom_call(call.target, _config(call, {**more, "deferred": True}), operands, [_status()])
         stablehlo.custom_call("callout.v1.check", _config(call, {}), [stablehlo.all_reduce(status, "maximum")], [])
-        return []
+        return call.and_returned([], args)
 
     results = _tiles(call.result_shapes, spread)
-    return stablehlo.module_text(_tiles(call.arg_shapes, shardings), write), shardings, spread
+    text = stablehlo.module_text(_tiles(call.arg_shapes, shardings), write)
+    return text, shardings, call.and_returned(spread, shardings)
 
 
 def on_one(call: Call, *, deferred: bool) -> Partitioned:
@@ -134,12 +153,13 @@ def on_one(call: Call, *, deferred: bool) -> Partitioned:
             lambda: [stablehlo.zeros(kind) if stablehlo.element_of(kind) else next(tokens) for kind in all_kinds],
         )
         if deferred:
-            return _checked(call, outs)
-        return [sum_of_bits(out) if stablehlo.element_of(out.type) else out for out in outs]
+            return call.and_returned(_checked(call, outs), args)
+        summed = [sum_of_bits(out) if stablehlo.element_of(out.type) else out for out in outs]
+        return call.and_returned(summed, args)
 
     shardings = [replicated()] * len(call.arg_shapes)
     text = stablehlo.module_text([stablehlo.type_of(shape) for shape in call.arg_shapes], write)
-    return text, shardings, [replicated()] * len(kinds)
+    return text, shardings, call.and_returned([replicated()] * len(kinds), shardings)
 
 
 def _status() -> Any:

@@ -56,6 +56,7 @@ def attributes(where: str, num_devices: int, sharding: str, device_index: int, e
 def _spread(call: Call, meeting: bool) -> tuple[bytes, list[Any], list[Any]]:
     from . import partitioned_calls
 
+    call = partitioned_calls.returning_itself(call)
     if call.said("sharding") == "local":
         return partitioned_calls.on_shards(call)
     gathered = partitioned_calls.in_meeting(call) if meeting else None

@@ -24,6 +24,11 @@ class Call:
     arg_shardings: Sequence[Any]
     result_shapes: Sequence[Any]
     result_shardings: Sequence[Any]
+    returned: Sequence[int] = ()  # operands that are results, too, behind those in `result_shapes`
+
+    def and_returned(self, results: Sequence[Any], of_operands: Sequence[Any]) -> list[Any]:
+        """Returns what belongs to the results, and then to those operands; tokens come first among both."""
+        return [*results, *(of_operands[len(self.result_shapes) + place] for place in self.returned)]
 
     def said(self, name: str) -> str | int | None:
         """Returns an attribute, or its default; None where the target does not have it."""
