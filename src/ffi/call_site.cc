@@ -18,6 +18,12 @@ Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes)
   return LoadEmbeddedFunction(std::string(attributes.callback), {bytes, digest, platform, symbol});
 }
 
+Status CalledSink(std::string_view name) {
+  return FailedPrecondition("callout: '" + std::string(name) +
+                            "' is bound to a sink, which takes taps, and the program calls it: expected a function; "
+                            "what goes to a sink leaves the program by callout.tap");
+}
+
 Status CallSite::Decode(const XLA_FFI_Attrs& attrs) {
   std::optional<std::string> jax_name;
   CALLOUT_ASSIGN_OR_RETURN(const CallAttributes said, DecodeCallAttributes<CallAttributes>(attrs, jax_name));
@@ -32,7 +38,10 @@ Status CallSite::Decode(const CallAttributes& said, bool lowered_by_jax) {
   aliases_ = Aliases(said.aliases);
   CALLOUT_ASSIGN_OR_RETURN(callback_, FindCallback(said));
   CALLOUT_ASSIGN_OR_RETURN(lanes_, Lanes::Of(said));
-  if (lowered_by_jax && callback_->takes_taps_only()) tapped_ = std::make_unique<TappedCall>(callback_);
+  if (callback_->takes_taps_only()) {
+    if (!lowered_by_jax) return CalledSink(said.callback);
+    tapped_ = std::make_unique<TappedCall>(callback_);
+  }
   is_plain_ = lanes_.empty() && aliases_.empty() && tapped_ == nullptr;
   return attributes_.Decode(said.attributes);
 }
