@@ -5,7 +5,6 @@
 #include <string>
 
 #include "attributes/jax_calls.h"
-#include "ffi/call_site.h"
 #include "transfers/preparation.h"
 
 namespace callout::internal {

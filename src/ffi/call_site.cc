@@ -18,12 +18,6 @@ Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes)
   return LoadEmbeddedFunction(std::string(attributes.callback), {bytes, digest, platform, symbol});
 }
 
-Status CalledSink(std::string_view name) {
-  return FailedPrecondition("callout: '" + std::string(name) +
-                            "' is bound to a sink, which takes taps, and the program calls it: expected a function; "
-                            "what goes to a sink leaves the program by callout.tap");
-}
-
 Status CallSite::Decode(const XLA_FFI_Attrs& attrs) {
   std::optional<std::string> jax_name;
   CALLOUT_ASSIGN_OR_RETURN(const CallAttributes said, DecodeCallAttributes<CallAttributes>(attrs, jax_name));

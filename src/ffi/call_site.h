@@ -6,11 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string_view>
 
 #include "attributes/call_attributes.h"
 #include "callbacks/callback.h"
-#include "callout/export.h"
 #include "ffi/aliases.h"
 #include "ffi/lanes.h"
 #include "ffi/tapped_call.h"
@@ -21,9 +19,6 @@ namespace callout::internal {
 
 /// The callback that a call names, or brings along. NotFound for a name that is not bound. Thread-safe.
 Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes);
-
-/// FailedPrecondition for a call of what takes taps only, with what was expected.
-CALLOUT_EXPORT Status CalledSink(std::string_view name);
 
 /// What callout.v1.call is told. Thread-safe once it was decoded. GIL not needed.
 class CallSite {
