@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m callout.doctor`: versions, backends, and whether calls and taps work here. Exit code 1 if something fails."""
+"""`python -m callout.doctor` prints versions, backends and whether calls and taps work. Exit code 1 if something fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _version(package: str) -> str:
 
 
 def _wheel() -> str:
-    """What it is for: py3-none-any is the pure-Python one."""
+    """Returns what it is for: py3-none-any is the pure-Python one."""
     told = metadata.distribution("callout").read_text("WHEEL") or ""
     tags = [line.removeprefix("Tag: ") for line in told.splitlines() if line.startswith("Tag: ")]
     pure = ", by JAX's own callbacks: docs/fallback.md" if "py3-none-any" in tags else ""

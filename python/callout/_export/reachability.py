@@ -95,7 +95,7 @@ class _Walk:
         self._results: dict[Any, list[int | None]] = {}
 
     def run(self, block: Any, known: dict[Any, int | None]) -> list[int | None]:
-        """What the block returns, as far as it is known. `known` are the numbers that values are known to have."""
+        """Returns what the block returns, as far as it is known. `known` are the numbers that values are known to have."""
         for view in block:
             operation = view.operation
             if operation.name in ("func.return", "stablehlo.return"):

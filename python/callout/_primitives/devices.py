@@ -22,7 +22,7 @@ _jax_compat.require_devices(known_devices_p)
 
 
 def knowing_devices(operands: Sequence[Any], sharding: Any) -> Sequence[Any]:
-    """The operands of a call with this sharding, or None."""
+    """Returns the operands of a call with this sharding, or None."""
     if sharding is None:
         return operands
     marked: Sequence[Any] = known_devices_p.bind(*operands)

@@ -30,7 +30,7 @@ host_callback.__module__ = __name__
 
 
 def not_supported(platforms: Iterable[str], supported: Sequence[str] = PLATFORMS) -> str:
-    """The text of the refusal."""
+    """Returns the text of the refusal."""
     what = "kernels for cuda" if tuple(supported) == ("cuda",) else "callbacks"
     branches = ", ".join(f"{platform}=..." for platform in supported)
     platforms = list(platforms)
@@ -65,7 +65,7 @@ def refuse_others(ctx: mlir.LoweringRuleContext, supported: Sequence[str] = PLAT
 def refuse_platform(
     ctx: mlir.LoweringRuleContext, *args: Any, supported: Sequence[str] = PLATFORMS, **_: Any
 ) -> Sequence[Any]:
-    """The rule of a platform that has no target of ours, where others have one."""
+    """Returns the rule of a platform that has no target of ours, where others have one."""
     mark = _refuse_or_mark(ctx, supported)
     if len(ctx.tokens_in) > 0:
         ctx.set_tokens_out(ctx.tokens_in)
@@ -74,7 +74,7 @@ def refuse_platform(
 
 
 def platform_of_fallback(ctx: mlir.LoweringRuleContext) -> str | None:
-    """The platform, if what is lowered goes by JAX's own callbacks there; None if it is a custom call of ours.
+    """Returns the platform, if what is lowered goes by JAX's own callbacks there; None if it is a custom call of ours.
 
     A program that is exported has calls of ours alone: JAX's callbacks are of this process.
     """
@@ -83,7 +83,7 @@ def platform_of_fallback(ctx: mlir.LoweringRuleContext) -> str | None:
 
 
 def bound_name(ctx: mlir.LoweringRuleContext, target: Target, where: str, transforms: Transforms = ()) -> str:
-    """The name by which the program calls the target. What is lowered holds the target, if the name needs that."""
+    """Returns the name by which the program calls the target. What is lowered holds the target, if the name needs that."""
     if context.is_exporting(ctx):
         return target.exported_name(where, transforms)
     name = target.bind(transforms)
@@ -107,7 +107,7 @@ def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dic
 
 
 def device_index_of(ctx: mlir.LoweringRuleContext, where: str, sharding: Any) -> int | None:
-    """The place of a SingleDeviceSharding's device among the program's; None if there is no such sharding."""
+    """Returns the place of a SingleDeviceSharding's device among the program's; None if there is no such sharding."""
     if sharding is None:
         return None
     if isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext):
@@ -214,7 +214,7 @@ def emit(
     device_index: int | None = 0,
     in_place: Mapping[int, int] | None = None,
 ) -> list[Any]:
-    """The custom call `name`; its results, those of `ctx.avals_out` by default. `where` is what errors call it.
+    """Emits the custom call `name`, and returns its results, by default those of `ctx.avals_out`. Errors call it `where`.
 
     `attributes`: see `target_attributes.encode`; those of the placement and `threaded` are added. `in_place`: operands that
     results are made in the place of; for unordered calls. `threaded`: the first of `args` and of the results is a token of

@@ -45,7 +45,7 @@ def check_usable() -> None:
 
 
 def device_of(ordinal: int) -> jax.Device:
-    """This process's JAX device with an FFI device ordinal."""
+    """Returns this process's JAX device with an FFI device ordinal."""
     return next(device for device in _jax_compat.local_devices() if _jax_compat.ordinal_of(device) == ordinal)
 
 
@@ -144,7 +144,7 @@ def _end(wait: _ExitWait) -> None:
 
 
 def start() -> None:
-    """Called once, by `import callout`."""
+    """Starts the core. Called once, by `import callout`."""
     _jax_compat.warn_if_untested()
     _jax_compat.hide_frames(str(Path(__file__).parent.parent))
     register_targets()

@@ -23,7 +23,7 @@ def is_used(platform: str) -> bool:
 
 
 def remedy(platforms: Iterable[str]) -> str:
-    """What a refusal of callbacks on these platforms adds."""
+    """Returns what a refusal of callbacks on these platforms adds."""
     if not all(platform in CALLBACK_PLATFORMS for platform in platforms):
         return ""
     if config.fallback == "off":
