@@ -295,7 +295,8 @@ void DeliveryThread::Deliver(RecordHeader& header) {
                          .unsent = header.unsent};
   if (LogEnabled(LogLevel::kDebug)) [[unlikely]]
     LogRecord(callback, record);
-  const InFlightScope in_flight(Activity::kDelivery, callback.id(), header.device_ordinal, header.run_id);
+  const InFlightScope in_flight(Activity::kDelivery, callback.id(), header.device_ordinal, header.run_id,
+                                callback.label().c_str());
   const ProfileSpan span;
   const uint64_t start = Ticks();
   const Status status = Guarded([&] { return callback.Deliver(record); });
