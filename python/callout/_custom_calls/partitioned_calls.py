@@ -43,7 +43,8 @@ def returning_itself(call: Call) -> Call:
     """Returns the call without results that are operands (`tapped_values`): the program reads there what each device has."""
     if "returned" not in call.config:
         return call
-    returned = [int(place) for place in ir.DenseIntElementsAttr(call.config["returned"])]
+    places: Any = ir.DenseIntElementsAttr(call.config["returned"])
+    returned = [int(place) for place in places]
     count = len(call.result_shapes) - len(returned)
     return dataclasses.replace(
         call,
