@@ -74,7 +74,7 @@ def lower_call(
     ordered: bool,
     **more: Any,
 ) -> list[Any]:
-    """The custom call `name` of `target`. `device`: which the call names; `more` goes to `lowering.emit`.
+    """Emits the custom call `name` of `target`. `device`: which the call names; `more` goes to `lowering.emit`.
 
     `attributes` are those beside the name of the callback and what JAX needs to know of it.
     """
@@ -104,14 +104,14 @@ def lower_call(
 
 
 def wants_device(args: Sequence[Any], target: Target) -> bool:
-    """True for a callback that wants the device's memory where that is not the host's: XLA has it."""
+    """Returns True for a callback that wants the device's memory where that is not the host's: XLA has it."""
     return target.device_call is not None and placement(args)[0].platform not in _HOST_PLATFORMS
 
 
 def _on_device(
     ctx: mlir.LoweringRuleContext, where: str, target: Target, ordered: bool, threaded: bool
 ) -> tuple[Target, str]:
-    """What is called for a callback that wants the device's memory, and by which handler."""
+    """Returns what is called for a callback that wants the device's memory, and by which handler."""
     platforms = context.platforms(ctx)
     if not _HOST_PLATFORMS.isdisjoint(platforms):
         raise NotImplementedError(

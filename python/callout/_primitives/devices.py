@@ -32,7 +32,7 @@ class NamedDevice(NamedTuple):
 
 
 def named_device(sharding: jax.sharding.Sharding | None) -> NamedDevice | None:
-    """The parameter of a call with this sharding."""
+    """Returns the parameter of a call with this sharding."""
     return None if sharding is None else NamedDevice(sharding, _mark())
 
 

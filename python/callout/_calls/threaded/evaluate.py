@@ -26,17 +26,17 @@ INNER: dict[Any, Callable[[dict[str, Any]], Sequence[Any]]] = {}
 
 
 def has_callbacks(eqn_or_jaxpr: Any) -> bool:
-    """True where a tap or a callback of ours is inside."""
+    """Returns True where a tap or a callback of ours is inside."""
     return any(isinstance(effect, (UnorderedEffect, OrderedEffect, IoEffect)) for effect in eqn_or_jaxpr.effects)
 
 
 def must_not_repeat(eqn_or_jaxpr: Any) -> bool:
-    """True where an io callback is inside."""
+    """Returns True where an io callback is inside."""
     return any(isinstance(effect, IoEffect) for effect in eqn_or_jaxpr.effects)
 
 
 def obstacle(jaxpr: Any) -> str | None:
-    """The first primitive with a callback of ours inside that cannot pass a token on; None if all can."""
+    """Returns the first primitive with a callback of ours inside that cannot pass a token on; None if all can."""
     for eqn in _equations(jaxpr):
         if _rule_of(eqn.primitive) is None:
             return str(eqn.primitive.name)
@@ -50,7 +50,7 @@ def obstacle(jaxpr: Any) -> str | None:
 
 
 def _rule_of(primitive: Any) -> Evaluate | None:
-    """What passes a token on through an equation of `primitive`; None if nothing can."""
+    """Returns what passes a token on through an equation of `primitive`; None if nothing can."""
     if primitive in RULES:
         return RULES[primitive]
     for callback, evaluate in ((primitive, _call), (callback_of(primitive), _call_lanes)):
@@ -65,13 +65,13 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 
 
 class Threader:
-    """One evaluation. Keeps what must be one object for all its uses."""
+    """Evaluates one function. Keeps what must be one object for all its uses."""
 
     def __init__(self) -> None:
         self.functions: dict[int, tuple[Any, Any]] = {}
 
     def results(self, jaxpr: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """A jaxpr's results."""
+        """Returns a jaxpr's results."""
 
         def each(eqn: Any, operands: list[Any]) -> Sequence[Any]:
             nonlocal token
@@ -109,6 +109,6 @@ RULES.update({lanes_primitive(tap_p): _tap_lanes, tap_p: _tap})
 
 
 def plain(jaxpr: Any) -> Callable[..., list[Any]]:
-    """A closed jaxpr as a function, as it is."""
+    """Returns a closed jaxpr as a function, as it is."""
     function: Callable[..., list[Any]] = jax.extend.core.jaxpr_as_fun(jaxpr)
     return function
