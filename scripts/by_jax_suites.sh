@@ -8,9 +8,9 @@ cd "$(dirname "$0")/.."
 suites=(barrier checks csv debug eager_taps errors full_queue host_callback_print io_callback print pure_callback register
   results sinks stats tap watch)
 [[ ${1:-} != transfers ]] || suites=(barrier checks debug io_callback ordered pure_callback results tap)
-[[ ${1:-} =~ ^(quick|transfers)$ ]] || suites+=(context devices float0 host_callback_{barrier,call,devices,flags,tap,transformations}
-  lanes_in_rules lifetime live_lanes ordered ordered_effects progress progress_{bars,carried,compiled,payloads,transformations} python_numbers
-  refs shard_map statistics tap_sending tensorboard threaded threaded_runs)
+[[ ${1:-} =~ ^(quick|transfers)$ ]] || suites+=(context devices eager_results float0 host_callback_{barrier,call,devices,flags,tap,transformations}
+  lanes_in_rules lifetime live_lanes located_modules ordered ordered_effects progress progress_{bars,carried,compiled,payloads,transformations} python_numbers
+  refs shard_map statistics tap_sending tensorboard threaded threaded_runs trees_with_metadata)
 for suite in "${suites[@]}"; do
   find tests/python -name "test_$suite.py" | grep . || { echo "no suite $suite" >&2; exit 1; }
 done
