@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 
 class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:  # noqa: N802 - http.server's name
+    def do_GET(self) -> None:
         if self.path != "/metrics":
             self.send_error(404)
             return
