@@ -19,6 +19,7 @@ import dispatch
 import dropins
 import eager
 import environment
+import fallback
 import foreign
 import growth
 import host_callbacks
@@ -41,6 +42,7 @@ GROUPS = (
     "growth",
     "dropins",
     "eager",
+    "fallback",
     "devices",
     "contention",
     "kernels",
@@ -78,6 +80,8 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += dropins.run(options.rounds)
     if "eager" in groups:
         report.rows += eager.run(options.rounds)
+    if "fallback" in groups:
+        report.rows += fallback.run(options.rounds, options.out)
     if "devices" in groups:
         report.rows += devices.run(options.rounds)
     if "contention" in groups:

@@ -47,17 +47,17 @@ _lowering = threading.local()
 
 
 def note_tap() -> None:
-    """The module that this thread is lowering has a tap."""
+    """Notes that the module that this thread is lowering has a tap."""
     _lowering.has_taps = True
 
 
 def _cost(op: Any) -> int | None:
-    """What it costs to compute an operation again; None if XLA does not."""
+    """Returns what it costs to compute an operation again; None if XLA does not."""
     return _MOST_REPEATED if op.name.startswith("chlo.") else _COSTS.get(op.name)
 
 
 def _definer(value: Any) -> Any:
-    """The operation whose result a value is; None for an argument."""
+    """Returns the operation whose result a value is; None for an argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 
@@ -83,7 +83,7 @@ def _computes_again(user: Any) -> bool:
 
 
 def _inside(block: Any, op: Any) -> Any:
-    """The operation of `block` that `op` is or lies in."""
+    """Returns the operation of `block` that `op` is or lies in."""
     while op.block != block:
         op = op.parent.operation
     return op
@@ -177,7 +177,7 @@ class _Tap:
             value.replace_all_uses_except(result, new)
 
     def _config(self, target: str, **more: Any) -> dict[str, Any]:
-        """What a call of `target` carries that has the same callback."""
+        """Returns what a call of `target` carries that has the same callback."""
         callback: Any = ir.StringAttr(self.config["callback"])
         return config_of("callout.tap", target, {"callback": callback.value_bytes, **more})
 
