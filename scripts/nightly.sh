@@ -29,6 +29,11 @@ progress_payloads() { # two minutes
     CALLOUT_FUZZ_SEED=$seed CALLOUT_FUZZ_ROUNDS=300000 .venv/bin/python -m pytest -q tests/python/progress/test_progress_payloads.py
 }
 
+prometheus() { # scrapes an example
+  scripts/system_packages.sh prometheus:@prometheus
+  make install && .venv/bin/python -m pytest -q tests/python/package/test_prometheus.py
+}
+
 transfers() { # programs for a CPU by the sends and receives of those for a TPU
   local suites
   suites=$(scripts/by_jax_suites.sh transfers) && mapfile -t suites <<< "$suites" && make install &&
@@ -36,6 +41,7 @@ transfers() { # programs for a CPU by the sends and receives of those for a TPU
 }
 
 echo "::: seed $seed"
+part prometheus prometheus
 part memory-model memory_model
 part aarch64 make aarch64
 part soak make soak

@@ -22,7 +22,9 @@ def run(*command, timeout=120):
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["scipy_in_jit.py", "errors.py", "native_callback/main.py", "profile_training.py"])
+@pytest.mark.parametrize(
+    "name", ["scipy_in_jit.py", "errors.py", "native_callback/main.py", "profile_training.py", "serve_metrics.py"]
+)
 def test_example(name):
     assert run(sys.executable, EXAMPLES / name)
 
