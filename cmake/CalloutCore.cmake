@@ -54,6 +54,8 @@ if(CALLOUT_BUILD_PJRT)
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_compile_features(callout_static PUBLIC cxx_std_20)
   target_link_libraries(callout_static INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+  # A program in C is linked by the C compiler, which does not know the libraries of C++.
+  target_link_libraries(callout_static INTERFACE "$<$<LINK_LANGUAGE:C>:stdc++;m>")
   set_target_properties(callout_static PROPERTIES EXPORT_NAME static OUTPUT_NAME callout LINKER_LANGUAGE CXX)
   list(APPEND package_targets callout_static)
 

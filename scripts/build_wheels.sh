@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds one wheel for each Python found (default 3.12 and 3.11) into dist/, repairs its platform tag and checks its content;
+# Builds one wheel for each Python found (default 3.11 to 3.14) into dist/, repairs its platform tag and checks its content;
 # "sdist": the source distribution; "pure": of that, the wheel without C++ (docs/fallback.md). What is newer than what it is
-# made of stays. dist/SHA256SUMS has those that were asked for. Usage: build_wheels.sh [MINOR|sdist|pure...]
+# made of stays. dist/SHA256SUMS has those that were asked for. The wheels are linked for manylinux_2_28, whatever this
+# machine's glibc is. Usage: build_wheels.sh [MINOR|sdist|pure...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wanted=("$@")
-((${#wanted[@]})) || wanted=(3.12 3.11 sdist pure)
-sources=(CMakeLists.txt LICENSE README.md cmake include pyproject.toml python requirements src scripts/build_wheels.sh)
+((${#wanted[@]})) || wanted=(3.11 3.12 3.13 3.14 sdist pure)
+sources=(CMakeLists.txt LICENSE README.md cmake include pyproject.toml python requirements src scripts/build_wheels.sh
+  scripts/older_linux)
 
 tools=build/wheel-tools
 if ! cmp -s requirements/wheel.txt "$tools/installed"; then
@@ -41,6 +43,15 @@ build_pure() {
   "$tools/bin/python" scripts/check_wheel.py dist/callout-*-py3-none-any.whl
 }
 
+# The versions of glibc 2.28 and of the C++ library beside it.
+older=$PWD/build/wheels/older
+linked_with_older() { # PYTHON COMMAND...
+  "$1" scripts/older_linux/write_libraries.py 2.28 3.4.25 1.3.11 "$older"
+  # Before glibc 2.34, threads and dlopen are in libraries of their own.
+  local beside_libc=-Wl,--push-state,--no-as-needed,-l:libdl.so.2,-l:libpthread.so.0,--pop-state
+  LDFLAGS="-L$older -Wl,--exclude-libs,ALL $beside_libc" "${@:2}"
+}
+
 files=() # of what was asked for, built now or before
 mkdir -p dist build/wheels
 for minor in "${wanted[@]}"; do
@@ -63,11 +74,12 @@ for minor in "${wanted[@]}"; do
   # A build folder that is left from before holds paths of a build environment that was deleted. It is as deep as those of
   # other builds, for ccache.
   rm -rf "build/wheels/$tag" "build/wheel-$tag" dist/callout-*-"$tag"-manylinux*.whl
-  "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps -C build-dir="build/wheel-$tag" \
+  linked_with_older "$python" \
+    "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps -C build-dir="build/wheel-$tag" \
     --wheel-dir "build/wheels/$tag" . < /dev/null
   # libcallout.so is ours and already in the wheel: no second copy may be grafted in.
   PATH="$PWD/$tools/bin:$PATH" "$tools/bin/auditwheel" repair --exclude 'libcallout.so' \
-    --wheel-dir dist "build/wheels/$tag"/callout-*.whl > "build/wheels/$tag.log" 2>&1 ||
+    --plat manylinux_2_28_x86_64 --wheel-dir dist "build/wheels/$tag"/callout-*.whl > "build/wheels/$tag.log" 2>&1 ||
     { cat "build/wheels/$tag.log"; exit 1; }
   "$python" scripts/check_wheel.py dist/callout-*-"$tag"-manylinux*.whl
   files+=(dist/callout-*-"$tag"-manylinux*.whl)

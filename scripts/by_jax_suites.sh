@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints the files of the tests of what docs/fallback.md says goes by JAX's own callbacks. Usage: by_jax_suites.sh [quick]
-# quick: those that reach every part of the core in Python, in two minutes.
+# Prints the files of the tests of what docs/fallback.md says goes by JAX's own callbacks. Usage: by_jax_suites.sh [quick | transfers]
+# quick: those that reach every part of the core in Python, in two minutes. transfers: those that run with
+# CALLOUT_TEST_TRANSFERS=1, which has programs for a CPU take the sends and receives of those for a TPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 suites=(barrier checks csv debug eager_taps errors full_queue host_callback_print io_callback print pure_callback register
   results sinks stats tap watch)
-[[ ${1:-} == quick ]] || suites+=(context devices float0 host_callback_{barrier,call,devices,flags,tap,transformations}
-  lanes_in_rules lifetime live_lanes ordered ordered_effects progress progress_{bars,carried,compiled,payloads,transformations} python_numbers
-  refs shard_map statistics tap_sending tensorboard threaded threaded_runs)
+[[ ${1:-} != transfers ]] || suites=(barrier checks debug io_callback ordered pure_callback results tap)
+[[ ${1:-} =~ ^(quick|transfers)$ ]] || suites+=(context devices eager_results float0
+  host_callback_{barrier,call,devices,flags,tap,transformations} lanes_in_rules lifetime live_lanes located_modules ordered
+  ordered_effects progress progress_{bars,carried,compiled,payloads,transformations} python_numbers refs shard_map
+  statistics tap_sending tensorboard threaded threaded_runs trees_with_metadata)
 for suite in "${suites[@]}"; do
   find tests/python -name "test_$suite.py" | grep . || { echo "no suite $suite" >&2; exit 1; }
 done

@@ -80,7 +80,9 @@ def undocumented_methods(name: str, value: Any) -> list[str]:
     return [
         f"{name}.{member}: lacks a docstring"
         for member, method in members
-        if not member.startswith("_") and inspect.isroutine(method) and not inspect.getdoc(method)
+        if not member.startswith("_")
+        and (inspect.isroutine(method) or isinstance(method, property))
+        and not inspect.getdoc(method)
     ]
 
 

@@ -52,6 +52,15 @@ for host in cpp_host c_host; do
   echo "CMake package of the host: works for $host"
 done
 
+# The same in one file, in a project without C++.
+cp -r examples/c_host "$scratch/c_static_source"
+sed -i 's/callout::pjrt/callout::static/' "$scratch/c_static_source/CMakeLists.txt"
+cmake -S "$scratch/c_static_source" -B "$scratch/c_static" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" \
+  > "$scratch/log" && cmake --build "$scratch/c_static" > "$scratch/log" || { cat "$scratch/log"; exit 1; }
+train "$scratch/c_static/c_host"
+if ldd "$scratch/c_static/c_host" | grep -q libcallout; then echo "it wants libcallout.so"; exit 1; fi
+echo "CMake package of the host, callout::static: works for c_host"
+
 # The same in C and in Rust, without CMake.
 scripts/system_packages.sh pkg-config:@pkg-config
 if command -v pkg-config > /dev/null; then

@@ -41,7 +41,7 @@ SOURCES = (
     "src",
 )
 # Paths that pip, scikit-build-core or a user's own folders would leave behind.
-FORBIDDEN = [str(ROOT), str(Path.home()), "/tmp/", tempfile.gettempdir(), "site-packages/nanobind"]
+FORBIDDEN = [str(ROOT), str(Path.home()), "/tmp/", f"{tempfile.gettempdir()}/", "site-packages/nanobind"]
 ALLOWED_SYMBOL = re.compile(r"callout_|_Z(GV)?Z?NK?7callout|_ZT[HISVW]N7callout")
 
 

@@ -54,6 +54,7 @@ check ruff-format "$bin"/ruff format --check --diff "${python_code[@]}"
 check mypy "$bin"/mypy
 check codespell "$bin"/codespell
 check layers "$bin"/python scripts/check_layers.py
+check summaries "$bin"/python scripts/check_summaries.py
 check shell bash -n "${scripts[@]}"
 check functions-over-60-lines functions
 check clang-tidy clang_tidy

@@ -1,26 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What takes hours: long loads, long fuzzing, every supported JAX. Usage: nightly.sh SECONDS MINOR:JAX... (oldest first)
-# SEED in the environment: that of the fuzzers, the day by default. All parts run, also if one fails.
+# SEED in the environment: that of the fuzzers, the day of the first start by default. PARTS: only these, by name. All parts
+# run, also if one fails; started again on the same commit, those that passed do not run again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/parts.sh
 seconds=$1
 shift
-seed=${SEED:-$(date +%Y%m%d)}
 logs=build/nightly
 mkdir -p "$logs"
 
-begin=$SECONDS failed=()
-part() { # NAME COMMAND...
-  local start=$SECONDS
-  echo "::: $1"
-  if "${@:2}" 2>&1 | tee "$logs/$1.log"; then
-    echo "::: $1: ok, $((SECONDS - start)) s"
-  else
-    echo "::: $1: FAILED, $((SECONDS - start)) s, see $logs/$1.log"
-    failed+=("$1")
-  fi
-}
+changed=$(git status --porcelain) # nothing is known of what is not committed
+key="$(git rev-parse HEAD) $seconds ${SEED:-} $* ${changed:+$(date +%s.%N)}"
+[[ $(cat "$logs/key" 2> /dev/null) == "$key" ]] || date +%Y%m%d > "$logs/day"
+seed=${SEED:-$(cat "$logs/day")}
+begin_parts "$logs" "$key"
 
 found=$(scripts/by_jax_suites.sh) # its status counts, as that of <(...) does not
 mapfile -t by_jax <<< "$found"
@@ -34,6 +29,12 @@ progress_payloads() { # two minutes
     CALLOUT_FUZZ_SEED=$seed CALLOUT_FUZZ_ROUNDS=300000 .venv/bin/python -m pytest -q tests/python/progress/test_progress_payloads.py
 }
 
+transfers() { # programs for a CPU by the sends and receives of those for a TPU
+  local suites
+  suites=$(scripts/by_jax_suites.sh transfers) && mapfile -t suites <<< "$suites" && make install &&
+    CALLOUT_FALLBACK=always CALLOUT_TEST_TRANSFERS=1 .venv/bin/python -m pytest -q "${suites[@]}"
+}
+
 echo "::: seed $seed"
 part memory-model memory_model
 part aarch64 make aarch64
@@ -43,6 +44,7 @@ part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
 part progress-payloads progress_payloads
 part gpu-test env GPU_TEST=full make gpu-test
 part tpu-check make tpu-check
+part transfers transfers
 part matrix scripts/jax_matrix.sh "$@"
 part free-threaded make free-threaded
 for cell in "$1" "${@: -1}"; do # the ends; the matrix has made their environments
@@ -53,8 +55,4 @@ done
 
 part pure scripts/pure_wheel.sh full "$1" "${@: -1}"
 
-if ((${#failed[@]})); then
-  echo "::: FAILED: ${failed[*]}"
-  exit 1
-fi
-echo "::: all parts passed in $((SECONDS - begin)) s"
+end_parts

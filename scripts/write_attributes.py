@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the core's tables of attributes and dtypes say elsewhere.
+"""Writes what the core's tables of attributes, dtypes and statistics say elsewhere.
 
-That is the tables of docs/abi.md, the lists of src/ffi/handlers.h, and python/pure/_ext/tables.py, which is the tables
-themselves for the pure-Python wheel. Run it, with the package and its extension installed, after a change of these
-tables. `--check` only tells whether something is stale.
+That is the tables of docs/abi.md and docs/taps.md, the lists of src/ffi/handlers.h, and python/pure/_ext/tables.py,
+which is the tables themselves for the pure-Python wheel. Run it, with the package and its extension installed, after a
+change of these tables. `--check` only tells whether something is stale.
 """
 
 import inspect
@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = re.compile(
     r"(<!-- attributes of (\S+)(?: beside those of (\S+))? -->\n).*?(<!-- end of attributes -->)", re.DOTALL
 )
+# <!-- counters of callbacks --> or <!-- counters of queues -->, a table, <!-- end of counters -->
+COUNTERS = re.compile(r"(<!-- counters of (callback|queue)s -->\n).*?(<!-- end of counters -->)", re.DOTALL)
 # A paragraph of a comment that begins with these words.
 LIST = re.compile(r"^/// Attributes of (\S+):.*?\.\n", re.MULTILINE | re.DOTALL)
 WIDTH = 120
@@ -46,13 +48,13 @@ def target_attributes() -> dict[str, list[dict[str, Any]]]:
     return TARGET_ATTRIBUTES
 
 
-def callback_metrics() -> list[tuple[str, str, str, str]]:
-    """(key, name, type, help) each."""
+def callback_metrics() -> list[tuple[str, str, str, str, str]]:
+    """(key, name, type, help, column) each."""
     return CALLBACK_METRICS
 
 
-def queue_metrics() -> list[tuple[str, str, str, str]]:
-    """(key, name, type, help) each."""
+def queue_metrics() -> list[tuple[str, str, str, str, str]]:
+    """(key, name, type, help, column) each."""
     return QUEUE_METRICS
 '''
 
@@ -117,6 +119,12 @@ def _table(match: re.Match[str]) -> str:
     return f"{match[1]}{head}{''.join(_rows(rows))}{match[4]}"
 
 
+def _counters(match: re.Match[str]) -> str:
+    metrics = _ext.callback_metrics() if match[2] == "callback" else _ext.queue_metrics()
+    rows = [f"| `{key}` | {text} | {kind} `callout_{match[2]}_{name}` |\n" for key, name, kind, text, _ in metrics]
+    return f"{match[1]}| number | meaning | for Prometheus |\n|---|---|---|\n{''.join(rows)}{match[3]}"
+
+
 def _list(match: re.Match[str]) -> str:
     names = ", ".join(f"`{name}`" for name in tables()[match[1]])
     lines = textwrap.wrap(f"Attributes of {match[1]}: {names}.", WIDTH - len("/// "), break_on_hyphens=False)
@@ -146,13 +154,22 @@ def _attributes(name: str, kind: str, value: Mapping[str, Any]) -> str:
     return f"# fmt: off\n{name}: {kind} = {{\n{rows}}}\n# fmt: on\n"
 
 
+def _missing(pattern: re.Pattern[str], text: str) -> list[str]:
+    """What a file has to tell of, and does not."""
+    told = {match[1] if pattern is LIST else match[2] for match in pattern.finditer(text)}
+    if pattern is COUNTERS:
+        return sorted({"callback", "queue"} - told)
+    alike = [tables()[target] for target in told]
+    return [target for target, table in tables().items() if table not in alike]
+
+
 def _pure() -> dict[str, tuple[str, object]]:
     """The names of the pure tables, their types and values."""
     return {
         "DTYPE_NAMES": ("dict[str, str]", _ext.DTYPE_NAMES),
         "SUB_BYTE_BITS": ("dict[str, int]", _ext.SUB_BYTE_BITS),
-        "CALLBACK_METRICS": ("list[tuple[str, str, str, str]]", _ext.callback_metrics()),
-        "QUEUE_METRICS": ("list[tuple[str, str, str, str]]", _ext.queue_metrics()),
+        "CALLBACK_METRICS": ("list[tuple[str, str, str, str, str]]", _ext.callback_metrics()),
+        "QUEUE_METRICS": ("list[tuple[str, str, str, str, str]]", _ext.queue_metrics()),
         "TARGET_ATTRIBUTES": ("dict[str, list[dict[str, Any]]]", _ext.target_attributes()),
     }
 
@@ -180,13 +197,15 @@ def main() -> int:
         stale.append(PURE)
         if "--check" not in sys.argv:
             _write_pure()
-    for name, pattern, write in (("docs/abi.md", TABLE, _table), ("src/ffi/handlers.h", LIST, _list)):
+    for name, pattern, write in (
+        ("docs/abi.md", TABLE, _table),
+        ("docs/taps.md", COUNTERS, _counters),
+        ("src/ffi/handlers.h", LIST, _list),
+    ):
         path = ROOT / name
         text = path.read_text()
         written = pattern.sub(write, text)
-        told = {match[1] if pattern is LIST else match[2] for match in pattern.finditer(text)}
-        alike = [tables()[target] for target in told]
-        if missing := [target for target, table in tables().items() if table not in alike]:
+        if missing := _missing(pattern, text):
             raise SystemExit(f"{name} says nothing of {', '.join(missing)}")
         if written == text:
             continue
@@ -194,7 +213,7 @@ def main() -> int:
         if "--check" not in sys.argv:
             path.write_text(written)
     if stale and "--check" in sys.argv:
-        print(f"not what src/attributes says: {', '.join(stale)}; run scripts/write_attributes.py")
+        print(f"not what the core's tables say: {', '.join(stale)}; run scripts/write_attributes.py")
         return 1
     return 0
 

@@ -15,6 +15,7 @@
 
 #include "callout/pjrt/binding.h"
 #include "callout/pjrt/compile_process.h"
+#include "callout/pjrt/crash_report.h"
 #include "callout/version.h"
 #include "cat.h"
 #include "compile.h"
@@ -184,6 +185,7 @@ int main(int argc, char** argv) {
     OccupyStandardDescriptors();
     constexpr std::string_view kRequest = "compile-request";  // of CompileOptions::process
     if (argc == 2 && argv[1] == kRequest) return callout::pjrt::AnswerCompileRequest();
+    callout::pjrt::ReportCrashes();
     return CheckOutput(Main(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "callout: %s\n", error.what());

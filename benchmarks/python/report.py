@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from growth import EXPONENT
 from measure import Entry, Row
 from tables import Table, as_json, as_markdown, as_text, environment_line
 from targets import Verdict
@@ -50,7 +51,7 @@ def _table(row: Row) -> Table:
     names = list(dict.fromkeys(name for entry in row.entries for name in entry.figures))
     head = [row.title]
     for name in names:
-        head += [f"{name}, {row.unit}", "vs JAX"]
+        head += [name if name == EXPONENT else f"{name}, {row.unit}", "vs JAX"]
     body = [_cells(row, entry, names) for entry in row.entries]
     kept = [i for i in range(len(head)) if i < 2 or any(line[i] for line in body)]
     return [head[i] for i in kept], [[line[i] for i in kept] for line in body]

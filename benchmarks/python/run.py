@@ -19,7 +19,9 @@ import dispatch
 import dropins
 import eager
 import environment
+import fallback
 import foreign
+import growth
 import host_callbacks
 import kernels
 import located_nans
@@ -37,8 +39,10 @@ GROUPS = (
     "loop",
     "dispatch",
     "chains",
+    "growth",
     "dropins",
     "eager",
+    "fallback",
     "devices",
     "contention",
     "kernels",
@@ -70,10 +74,14 @@ def measure(report: Report, groups: set[str], options: argparse.Namespace, floor
         report.rows += dispatch.run(options.rounds, report.skipped)
     if "chains" in groups:
         report.rows += chains.run(options.rounds)
+    if "growth" in groups:
+        report.rows += growth.run(min(options.rounds, 3))
     if "dropins" in groups:
         report.rows += dropins.run(options.rounds)
     if "eager" in groups:
         report.rows += eager.run(options.rounds)
+    if "fallback" in groups:
+        report.rows += fallback.run(options.rounds, options.out)
     if "devices" in groups:
         report.rows += devices.run(options.rounds)
     if "contention" in groups:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 import compiling
+import fallback
 import lanes
 import progress
 from kernel_methods import CPP_KERNEL, NUMBA_KERNEL
@@ -41,6 +42,13 @@ def _ratio(rows: Rows, key: str, label: str, other: str, limit: float, figure: s
     value, base = rows[key].value(label, figure), rows[key].value(other, figure)
     name = f"{rows[key].title}: {label}, {figure} <= {limit:g} x {other}"
     return Verdict(name, f"{value:.3g} / {base:.3g} {rows[key].unit} = {value / base:.2f} x", value <= limit * base)
+
+
+def _beside(rows: Rows, key: str, label: str, other: str, limit: float, figure: str) -> Verdict:
+    """`label` takes at most `limit` more than `other`."""
+    value, base = rows[key].value(label, figure), rows[key].value(other, figure)
+    name = f"{rows[key].title}: {label}, {figure} <= {other} + {limit:g} us"
+    return Verdict(name, f"{value:.3g} us, {other} {base:.3g} us", value <= base + limit)
 
 
 def _faster(rows: Rows, key: str, label: str, other: str, times: float) -> Verdict:
@@ -90,6 +98,17 @@ CHECKS: Sequence[Callable[[Rows], Verdict]] = (
     lambda r: _over_floor(r, "kernel/scalar", NUMBA_KERNEL, 0.08),
     lambda r: _over_floor(r, "kernel/scalar", NUMBA_KERNEL, 0.05),
     lambda r: _over_floor(r, "check/scalar", "callout.error_if", 0.05, "a step"),
+    *(
+        lambda r, other=other: _beside(r, "fallback/call", "callout, Python", other, 5, "program")
+        for other in (fallback.BARE, "jax.pure_callback")
+    ),
+    lambda r: _over_floor(r, "call/scalar/inline", "callout, C++ function", 0.03),
+    lambda r: _ratio(r, "eager/results", "callout.pure_callback", "x + 1", 1.5, "a call"),
+    lambda r: _ratio(r, "eager/results", "callout.io_callback, ordered", "x + 1", 1.5, "a call"),
+    lambda r: _ratio(r, "eager/none", "callout.tap", "x + 1", 1.5, "a call"),
+    lambda r: _at_most(r, "growth/1..1000", "taps of a chain, compiled", 10_000, "1,000"),
+    lambda r: _at_most(r, "growth/10..10000", "callbacks of a program, on separate inputs, compiled", 12_000, "10,000"),
+    lambda r: _faster(r, "buffer/nothing/scalar", "callout.buffer_callback", "jax.experimental.buffer_callback", 5),
     lambda r: _faster(r, "buffer/copy/scalar", "callout.buffer_callback", "jax.experimental.buffer_callback", 3),
     lambda r: _faster(r, "lanes", "callout.cpp, parallel", "callout.cpp, sequential", LANE_SPEEDUP),
     lambda r: _faster(r, "lanes", "callout.numba, parallel", "callout.numba, sequential", LANE_SPEEDUP),

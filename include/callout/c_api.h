@@ -36,13 +36,13 @@ extern "C" {
 
 /// Grows with every addition; nothing is ever removed.
 #define CALLOUT_C_API_VERSION 1
-/// The version of the library that is loaded.
+/// Returns the version of the library that is loaded.
 CALLOUT_C_EXPORT uint32_t callout_c_api_version(void) CALLOUT_C_NOEXCEPT;
 
 /// Why something failed. Null is success, here and everywhere.
 typedef struct callout_status callout_status;
 
-/// A canonical code, such as 0 ok, 3 invalid argument, 4 deadline exceeded, 5 not found, 13 internal.
+/// Returns a canonical code, such as 0 ok, 3 invalid argument, 4 deadline exceeded, 5 not found, 13 internal.
 CALLOUT_C_EXPORT int32_t callout_status_code(const callout_status* status) CALLOUT_C_NOEXCEPT;
 /// "" if ok. Borrowed: valid until the status is destroyed.
 CALLOUT_C_EXPORT const char* callout_status_message(const callout_status* status) CALLOUT_C_NOEXCEPT;
@@ -108,8 +108,8 @@ typedef struct callout_binding_scope callout_binding_scope;
 /// May be nested: the innermost counts. The callbacks are kept. Errors: INVALID_ARGUMENT for two of one name.
 CALLOUT_C_STATUS callout_binding_scope_begin(callout_callback* const* callbacks, size_t num_callbacks,
                                              callout_binding_scope** out) CALLOUT_C_NOEXCEPT;
-/// The names that programs have asked for since the beginning, each once; also after a compilation that failed. Not
-/// thread-safe: of the scope's thread.
+/// Returns how many names programs have asked for since the beginning, each once; also after a compilation that failed.
+/// Not thread-safe: of the scope's thread.
 CALLOUT_C_EXPORT size_t callout_binding_scope_num_names(const callout_binding_scope* scope) CALLOUT_C_NOEXCEPT;
 /// Null if there is no such name. Borrowed: valid until the next compilation, or until the end.
 CALLOUT_C_EXPORT const char* callout_binding_scope_name(const callout_binding_scope* scope,
@@ -214,7 +214,7 @@ typedef struct callout_device {
 /// Fills `out`, whose struct_size the caller has set. OUT_OF_RANGE if there is no such device.
 CALLOUT_C_STATUS callout_client_device(const callout_client* client, size_t index,
                                        callout_device* out) CALLOUT_C_NOEXCEPT;
-/// How many memories the device can use. 0 for null, for no such device, and if the plugin does not tell.
+/// Returns how many memories the device can use. 0 for null, for no such device, and if the plugin does not tell.
 CALLOUT_C_EXPORT size_t callout_client_num_memories(const callout_client* client, size_t device) CALLOUT_C_NOEXCEPT;
 /// "device", "pinned_host", ...; null if there is no such memory. Borrowed: valid until the client is destroyed.
 CALLOUT_C_EXPORT const char* callout_client_memory_kind(const callout_client* client, size_t device,
@@ -266,7 +266,7 @@ CALLOUT_C_STATUS callout_compile(const callout_client* client, const callout_pro
 typedef struct callout_bytes callout_bytes;
 /// Borrowed: valid until the bytes are destroyed. Null for null.
 CALLOUT_C_EXPORT const void* callout_bytes_data(const callout_bytes* bytes) CALLOUT_C_NOEXCEPT;
-/// Number of bytes. 0 for null.
+/// Returns the number of bytes. 0 for null.
 CALLOUT_C_EXPORT size_t callout_bytes_size(const callout_bytes* bytes) CALLOUT_C_NOEXCEPT;
 /// Takes ownership. Null is nothing.
 CALLOUT_C_EXPORT void callout_bytes_destroy(callout_bytes* bytes) CALLOUT_C_NOEXCEPT;
@@ -287,9 +287,9 @@ CALLOUT_C_EXPORT int32_t callout_executable_is_from_cache(const callout_executab
 
 /// 0 for null, as those below.
 CALLOUT_C_EXPORT size_t callout_executable_num_devices(const callout_executable* executable) CALLOUT_C_NOEXCEPT;
-/// The number of outputs that each device has.
+/// Returns the number of outputs that each device has.
 CALLOUT_C_EXPORT size_t callout_executable_num_outputs(const callout_executable* executable) CALLOUT_C_NOEXCEPT;
-/// The names under which the program asked for callbacks, each once.
+/// Returns under how many names the program asked for callbacks.
 CALLOUT_C_EXPORT size_t callout_executable_num_names(const callout_executable* executable) CALLOUT_C_NOEXCEPT;
 /// Null if there is no such name. Borrowed: valid until the executable is destroyed.
 CALLOUT_C_EXPORT const char* callout_executable_name(const callout_executable* executable,

@@ -32,17 +32,17 @@ class ArrayView {
   /// `size` elements at `data`, in the shape `dims`; nothing is copied.
   ArrayView(T* data, std::span<const int64_t> dims, int64_t size) : data_(data), dims_(dims), size_(size) {}
 
-  /// The first element. Null only if there are none.
+  /// Returns the first element. Null only if there are none.
   T* data() const { return data_; }
-  /// Number of elements.
+  /// Returns the number of elements.
   int64_t size() const { return size_; }
-  /// Number of dimensions; 0 for a scalar.
+  /// Returns the number of dimensions; 0 for a scalar.
   int64_t rank() const { return static_cast<int64_t>(dims_.size()); }
   /// Extents, in elements.
   std::span<const int64_t> dims() const { return dims_; }
-  /// The first element.
+  /// Returns the first element.
   T* begin() const { return data_; }
-  /// The address behind the last element.
+  /// Returns the address behind the last element.
   T* end() const { return data_ + size_; }
   /// Row-major flat index, unchecked.
   T& operator[](int64_t i) const { return data_[i]; }
@@ -60,22 +60,22 @@ class Call {
   /// A view of the C struct. Borrowed: valid as long as it.
   explicit Call(const callout_call* call) : call_(call) {}
 
-  /// Number of operands.
+  /// Returns the number of operands.
   int64_t num_args() const { return call_->num_args; }
-  /// Number of results; 0 for taps.
+  /// Returns the number of results; 0 for taps.
   int64_t num_results() const { return call_->num_results; }
   /// XLA's number of the device; on CPU the id of the jax.Device. -1 if unknown.
   int32_t device_ordinal() const { return call_->device_ordinal; }
-  /// The same for all devices of one launch; 0 outside a compiled program.
+  /// Returns what all devices of one launch have in common; 0 outside a compiled program.
   int64_t run_id() const { return call_->run_id; }
-  /// The CUstream of a call on a device's memory; null where operands are in the host's.
+  /// Returns the CUstream of a call on a device's memory; null where operands are in the host's.
   void* stream() const { return call_->stream; }
-  /// What the host gave to this run, ExecuteOptions::context; null for nothing, for taps and under JAX. Borrowed: valid
-  /// until the callback returns. Callbacks of one run may use it at once, on several threads.
+  /// Returns what the host gave to this run, ExecuteOptions::context; null for nothing, for taps and under JAX.
+  /// Borrowed: valid until the callback returns. Callbacks of one run may use it at once, on several threads.
   void* context() const {
     return call_->struct_size >= offsetof(callout_call, context) + sizeof(void*) ? call_->context : nullptr;
   }
-  /// The untyped C view.
+  /// Returns the untyped C view.
   const callout_call* raw() const { return call_; }
 
   /// Operand `index`, read-only.
@@ -83,7 +83,7 @@ class Call {
   ArrayView<const T> arg(int64_t index) const {
     return View<const T>(Checked(call_->args, call_->num_args, index, "argument"), index, "argument");
   }
-  /// Result `index`, to be filled; uninitialised on entry.
+  /// Returns result `index`, to be filled; uninitialised on entry.
   template <typename T>
   ArrayView<T> result(int64_t index) const {
     return View<T>(Checked(call_->results, call_->num_results, index, "result"), index, "result");

@@ -27,8 +27,8 @@ CALLOUT_EXPORT void Unpack(DType dtype, const void* packed, int64_t elements, ui
 /// are dropped.
 CALLOUT_EXPORT void Pack(DType dtype, const uint8_t* in, int64_t elements, void* packed);
 
-/// The value of a float of at most 16 bits, which are the low ones of `bits`; those above do not count. NaN for a dtype
-/// that is no such float.
+/// Returns the value of a float of at most 16 bits, which are the low ones of `bits`; those above do not count. NaN for
+/// a dtype that is no such float.
 CALLOUT_EXPORT float SmallFloatToFloat(DType dtype, uint16_t bits);
 
 }  // namespace callout

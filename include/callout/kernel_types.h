@@ -22,7 +22,7 @@ struct BFloat16 {
     const bool is_nan = (word & 0x7fffffffU) > 0x7f800000U;
     bits = static_cast<uint16_t>(is_nan ? (word >> 16) | 0x40U : (word + 0x7fffU + ((word >> 16) & 1U)) >> 16);
   }
-  /// The same value.
+  /// Returns the same value.
   operator float() const {  // NOLINT(google-explicit-constructor)
     return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
   }
@@ -39,13 +39,13 @@ template <typename T>
 struct List {
   const T* data;  ///< The elements.
   int64_t count;  ///< How many there are.
-  /// Number of elements.
+  /// Returns the number of elements.
   int64_t size() const { return count; }
-  /// Element `i`, unchecked.
+  /// Returns element `i`, unchecked.
   const T& operator[](int64_t i) const { return data[i]; }
-  /// The first element.
+  /// Returns the first element.
   const T* begin() const { return data; }
-  /// The address behind the last element.
+  /// Returns the address behind the last element.
   const T* end() const { return data + count; }
 };
 
@@ -64,9 +64,9 @@ class [[nodiscard]] Error {
   }
   /// Whether it is an error.
   bool failed() const { return failed_; }
-  /// The text, NUL-terminated. Borrowed: valid as long as this object.
+  /// Returns the text, NUL-terminated. Borrowed: valid as long as this object.
   const char* text() const { return text_; }
-  /// Number of characters of the text.
+  /// Returns the number of characters of the text.
   size_t size() const { return size_; }
 
  private:
@@ -151,10 +151,10 @@ class View {
   }
 
   T* data() const { return data_; }
-  /// Number of elements.
+  /// Returns the number of elements.
   int64_t size() const { return size_; }
   int rank() const { return rank_; }
-  /// Extent of a dimension, unchecked.
+  /// Returns the extent of a dimension, unchecked.
   int64_t dim(int axis) const { return dims_[axis]; }
   const int64_t* dims() const { return dims_; }
   T* begin() const { return data_; }
@@ -185,7 +185,7 @@ template <typename T, int Rank = -1>
 class In : public internal::View<const T, Rank> {
  public:
   using internal::View<const T, Rank>::View;
-  /// The element of a scalar.
+  /// Returns the element of a scalar.
   operator const T&() const  // NOLINT(google-explicit-constructor)
     requires(Rank == 0)
   {
@@ -215,9 +215,9 @@ struct Attr {
   /// Under which the program passes it.
   static constexpr const char* kName = Name.text;
   T value;  ///< What the program passed.
-  /// What the program passed.
+  /// Returns what the program passed.
   operator const T&() const { return value; }  // NOLINT(google-explicit-constructor)
-  /// A member of what the program passed.
+  /// Returns a member of what the program passed.
   const T* operator->() const { return &value; }
 };
 
@@ -226,7 +226,7 @@ struct Attr {
 /// kernel returns.
 struct Stream {
   void* handle;  ///< The CUstream.
-  /// The handle as the pointer that it is asked for, such as a cudaStream_t.
+  /// Returns the handle as the pointer that it is asked for, such as a cudaStream_t.
   template <typename T>
   operator T*() const {  // NOLINT(google-explicit-constructor)
     return static_cast<T*>(handle);
@@ -238,7 +238,7 @@ class Scratch {
  public:
   /// Memory of this call's.
   explicit Scratch(const callout_call* call) : call_(call) {}
-  /// Memory for `count` Ts, aligned for them. What cannot be had fails the computation.
+  /// Returns memory for `count` Ts, aligned for them. What cannot be had fails the computation.
   template <typename T>
   T* Get(int64_t count) const {
     static_assert(std::is_trivially_destructible_v<T>);

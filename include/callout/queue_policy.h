@@ -3,7 +3,9 @@
 // What a tap does when the queue of its device is full.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace callout {
 
@@ -13,5 +15,8 @@ enum class OverflowPolicy : int32_t {
   kDropNewest = 1,  ///< The record is not taken, and counted as dropped.
   kFail = 2,        ///< The program fails with RESOURCE_EXHAUSTED.
 };
+
+/// What `on_full=` calls them, by their numbers.
+inline constexpr std::array<std::string_view, 3> kOverflowPolicyNames = {"block", "drop_newest", "fail"};
 
 }  // namespace callout

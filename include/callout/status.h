@@ -50,7 +50,7 @@ class [[nodiscard]] CALLOUT_EXPORT Status {
   Status(const Status& other) : error_(other.error_ ? std::make_unique<Error>(*other.error_) : nullptr) {}
   /// Leaves success behind.
   Status(Status&&) = default;
-  /// The same code and message.
+  /// Copies code and message.
   Status& operator=(const Status& other) {
     if (this != &other) error_ = other.error_ ? std::make_unique<Error>(*other.error_) : nullptr;
     return *this;
@@ -63,7 +63,7 @@ class [[nodiscard]] CALLOUT_EXPORT Status {
   bool ok() const { return error_ == nullptr; }
   /// kOk if it is success.
   StatusCode code() const { return error_ ? error_->code : StatusCode::kOk; }
-  /// Empty if ok. Borrowed: valid until the Status changes.
+  /// Returns an empty text if ok. Borrowed: valid until the Status changes.
   std::string_view message() const { return error_ ? std::string_view(error_->message) : std::string_view(); }
   /// NUL-terminated, for C interfaces.
   const char* c_message() const { return error_ ? error_->message.c_str() : ""; }
@@ -83,21 +83,21 @@ CALLOUT_EXPORT std::ostream& operator<<(std::ostream& stream, const Status& stat
 
 /// Success.
 inline Status OkStatus() { return Status(); }
-/// A failure with this code.
+/// Returns a failure with this code.
 inline Status InvalidArgument(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
-/// A failure with this code.
+/// Returns a failure with this code.
 inline Status NotFound(std::string message) { return {StatusCode::kNotFound, std::move(message)}; }
-/// A failure with this code.
+/// Returns a failure with this code.
 inline Status AlreadyExists(std::string message) { return {StatusCode::kAlreadyExists, std::move(message)}; }
-/// A failure with this code.
+/// Returns a failure with this code.
 inline Status FailedPrecondition(std::string message) { return {StatusCode::kFailedPrecondition, std::move(message)}; }
-/// A failure with this code.
+/// Returns a failure with this code.
 inline Status ResourceExhausted(std::string message) { return {StatusCode::kResourceExhausted, std::move(message)}; }
-/// A failure with this code.
+/// Returns a failure with this code.
 inline Status Unavailable(std::string message) { return {StatusCode::kUnavailable, std::move(message)}; }
-/// A failure with this code.
+/// Returns a failure with this code.
 inline Status Unimplemented(std::string message) { return {StatusCode::kUnimplemented, std::move(message)}; }
-/// A failure with the code kInternal.
+/// Returns a failure with the code kInternal.
 inline Status InternalError(std::string message) { return {StatusCode::kInternal, std::move(message)}; }
 
 namespace internal {
@@ -123,28 +123,28 @@ class [[nodiscard]] Result {
   const Status& status() const& { return status_; }
   /// As above, moved out.
   Status status() && { return std::move(status_); }
-  /// The value, which must be there.
+  /// Returns the value, which must be there.
   T& value() & {
     Check();
     return *value_;
   }
-  /// The value, which must be there.
+  /// Returns the value, which must be there.
   const T& value() const& {
     Check();
     return *value_;
   }
-  /// The value, which must be there, moved out.
+  /// Returns the value, which must be there, moved out.
   T value() && {
     Check();
     return std::move(*value_);
   }
-  /// A member of the value, which must be there.
+  /// Returns a member of the value, which must be there.
   T* operator->() { return &value(); }
-  /// A member of the value, which must be there.
+  /// Returns a member of the value, which must be there.
   const T* operator->() const { return &value(); }
-  /// The value, which must be there.
+  /// Returns the value, which must be there.
   T& operator*() & { return value(); }
-  /// The value, which must be there.
+  /// Returns the value, which must be there.
   const T& operator*() const& { return value(); }
 
  private:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callout: every way out of a compiled XLA program.
+"""Callout is every way out of a compiled XLA program.
 
 `pure_callback` and `tap` call Python functions, native functions and sinks from inside jitted JAX programs, at about a
 microsecond. See the README and docs/.

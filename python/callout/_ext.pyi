@@ -168,10 +168,10 @@ def callback_statistics() -> dict: ...
 def queue_statistics() -> list: ...
 
 def callback_metrics() -> list:
-    """(key, name, type, help) each"""
+    """(key, name, type, help, column) each"""
 
 def queue_metrics() -> list:
-    """(key, name, type, help) each"""
+    """(key, name, type, help, column) each"""
 
 def reset_statistics() -> None: ...
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks that work on XLA's own memory: no copy in, and none out."""
+"""Buffer callbacks work on XLA's own memory: nothing is copied in, or out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
 if TYPE_CHECKING:
 
     class Buffer:
-        """Memory of XLA's, for the length of a call: row-major and dense. Every use of one later is a ValueError.
+        """Memory of XLA's that is there for the length of a call, row-major and dense. Using it later is a ValueError.
 
         On a CPU `numpy.asarray(buffer)`, `memoryview(buffer)` and `from_dlpack(buffer)` of NumPy, PyTorch and others give
         views. On CUDA `torch.from_dlpack(buffer)`, `cupy.asarray(buffer)` and `numba.cuda.as_cuda_array(buffer)` do.
@@ -68,7 +68,7 @@ _SHARDINGS = ("gather", "local", "error")
 
 
 class ExecutionStage(enum.IntEnum):
-    """XLA's stages of a call. Callbacks are called in EXECUTE."""
+    """Names XLA's stages of a call. Callbacks are called in EXECUTE."""
 
     INSTANTIATE = 0
     PREPARE = 1
@@ -86,7 +86,7 @@ def buffer_callback(
     command_buffer_compatible: bool = False,
     sharding: Literal["gather", "local", "error"] = "gather",
 ) -> Callable[..., Any]:
-    """A function that calls `callback(ctx, out, *args, **kwargs)` from inside compiled programs; takes JAX's arguments.
+    """Returns a function that calls `callback(ctx, out, *args, **kwargs)` inside compiled programs; takes JAX's arguments.
 
     `out` and the arguments are pytrees of `Buffer`: XLA's own memory, row-major and dense, for the length of the call. The
     callback fills `out`, whose memory is uninitialised, does not write to arguments, and returns None. Only of a mutable
@@ -161,7 +161,7 @@ def buffer_callback(
 
 
 def _refs(callback: Any, flat: Sequence[Any], aliases: Mapping[int, int] | None) -> tuple[int, ...]:
-    """The places of mutable arrays that the function may write to: all, but those of a native one."""
+    """Returns the places of mutable arrays that the function may write to: all, but those of a native one."""
     if isinstance(callback, str):
         return ()
     refs = tuple(i for i, leaf in enumerate(flat) if is_ref(leaf))

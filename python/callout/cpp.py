@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ source as JAX functions, with no Python at run time."""
+"""C++ source becomes JAX functions, which run without Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _opened: dict[Path, str] = {}
 
 
 class Module(_Module[Function]):
-    """The functions of a library, as attributes. `path` is the shared library."""
+    """Has the functions of a library as attributes. `path` is the shared library."""
 
     path: Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA C++ kernels, and images of them, as JAX functions, with no Python at run time."""
+"""CUDA C++ kernels, and images of them, become JAX functions, which run without Python."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DEFINE = re.compile(r"(?:-D|--define-macro=)(\w+)=(.+)")
 
 
 class Module(_Module[Function]):
-    """The kernels of an image, as attributes.
+    """Has the kernels of an image as attributes.
 
     Attributes:
         path: the cubin, or the PTX if there is none. None for an image that was given as bytes.
@@ -56,7 +56,7 @@ class Module(_Module[Function]):
 
 
 class HostModule(_Module[HostFunction]):
-    """The host functions of a library, as attributes. `path` is the shared library."""
+    """Has the host functions of a library as attributes. `path` is the shared library."""
 
     path: Path
 
@@ -227,7 +227,7 @@ def load_host(
 def load_image(
     image: str | Path | bytes, functions: Mapping[str, Mapping[str, Any]], *, name: str | None = None
 ) -> Module:
-    """The kernels of a cubin, a fat binary or PTX that was compiled elsewhere.
+    """Returns the kernels of a cubin, a fat binary or PTX that was compiled elsewhere.
 
     Args:
         image: a file, or what is in one.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m callout.doctor`: versions, backends, and whether calls and taps work here. Exit code 1 if something fails."""
+"""`python -m callout.doctor` prints versions, backends and whether calls and taps work. Exit code 1 if something fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _version(package: str) -> str:
 
 
 def _wheel() -> str:
-    """What it is for: py3-none-any is the pure-Python one."""
+    """Returns what it is for: py3-none-any is the pure-Python one."""
     told = metadata.distribution("callout").read_text("WHEEL") or ""
     tags = [line.removeprefix("Tag: ") for line in told.splitlines() if line.startswith("Tag: ")]
     pure = ", by JAX's own callbacks: docs/fallback.md" if "py3-none-any" in tags else ""
@@ -112,6 +112,7 @@ def main() -> int:
     from . import _ext, _jax_compat
     from ._base import patches
     from ._base.config import config
+    from ._runtime.native_platforms import PLATFORMS, REFUSED
 
     _jax_compat.lowering_rules()
     rows = [
@@ -126,11 +127,12 @@ def main() -> int:
         ("PJRT plugins", _plugins()),
         ("CUDA", _cuda_driver()),
         ("NVRTC", _nvrtc()),
-        ("FFI targets", ", ".join(f"{name} ({where})" for name, where, _ in _ext.ffi_targets())),
+        ("FFI targets", ", ".join(f"{name} ({where})" for name, where, _ in _ext.ffi_targets() if where in PLATFORMS)),
+        *((f"refused for {name}", f"{text}; its programs go by JAX's callbacks") for name, text in REFUSED.items()),
         ("private JAX names", "all found" if not _jax_compat.MISSING else "missing: " + ", ".join(_jax_compat.MISSING)),
         ("settings", repr(config)),
     ]
-    healthy = not _jax_compat.MISSING
+    healthy = not _jax_compat.MISSING and not REFUSED
     for name, check in (("pure_callback", _check_call), ("tap", _check_tap), ("errors", _check_error)):
         text, good = _run(check)
         rows.append((name, text))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of foreign functions: XLA FFI handlers of any library, by the name of their target. The drop-in for `jax.ffi`."""
+"""Programs call foreign functions: XLA FFI handlers of any library, by the names of targets. The drop-in for `jax.ffi`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def register_ffi_target(
     signature: str | None = None,
     **kwargs: Any,
 ) -> None:
-    """`jax.ffi.register_ffi_target`, with a signature.
+    """Does what `jax.ffi.register_ffi_target` does, with a signature.
 
     Args:
         name: of the target, in every program.
@@ -104,7 +104,7 @@ def register_ffi_target(
 
 
 def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
-    """`jax.ffi.register_ffi_type_id`, which raises ValueError there too: `register_ffi_type` has taken its place.
+    """Raises ValueError, as `jax.ffi.register_ffi_type_id` does: `register_ffi_type` has taken its place.
 
     Args:
         name: as in JAX.
@@ -127,7 +127,7 @@ def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
 
 
 def register_ffi_target_as_batch_partitionable(name: str) -> None:
-    """`jax.ffi.register_ffi_target_as_batch_partitionable`: XLA may spread the call over its leading dimensions.
+    """Lets XLA spread the call over its leading dimensions.
 
     Args:
         name: of a target that was registered.
@@ -158,7 +158,7 @@ def ffi_call(
     sharding_rule: str | None = None,
     **attributes: Any,
 ) -> Any:
-    """A function that calls an XLA FFI target; takes `jax.ffi.ffi_call`'s arguments, and more.
+    """Returns a function that calls an XLA FFI target; takes `jax.ffi.ffi_call`'s arguments, and more.
 
     The function takes arrays by position, and attributes by keyword, whose NumPy types are those that the handler gets: a
     Python int is an s64, a float an f64, a str a string; arrays and (nested) dicts work as well. Of PRNG keys the handler
@@ -252,7 +252,7 @@ def ffi_call(
 
 @dataclasses.dataclass(eq=False)
 class _Settings:
-    """A checked `ffi_call`, less its derivatives."""
+    """Holds a checked `ffi_call`, less its derivatives."""
 
     target: str
     results: tuple[Any, ...]
@@ -288,7 +288,7 @@ class _Settings:
         return layouts.of_all(self.where, "output", self.results, self.output_layouts)
 
     def bind(self, values: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
-        """The call, on shards if there is a rule for them."""
+        """Returns the call, on shards if there is a rule for them."""
         if self.rule is None:
             return self._bind(values, attributes)
         dims = foreign_rule.parse(self.where, self.rule, [jax.typeof(value) for value in values], self.results)
@@ -328,7 +328,7 @@ class _Settings:
         return out
 
     def _sharding(self, is_plain: bool) -> str | None:
-        """What the partitioner is to do. `is_plain`: it can write the call anew."""
+        """Returns what the partitioner is to do. `is_plain`: it can write the call anew."""
         is_plain = is_plain and self.api_version >= 4
         if self.sharding is None:
             return DEFAULT if is_plain and self.target in _registered - _batch_partitionable else None

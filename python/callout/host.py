@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts of exported programs, in C++ or C, get from Python. See docs/host.md."""
+"""Hosts of exported programs, in C++ or C, get from Python what is in this module. See docs/host.md."""
 
 from ._export.host_transfers import rewrite_host_transfers as rewrite_host_transfers
 from ._targets.loaded_host_callback import LoadedHostCallback as LoadedHostCallback

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`jax.experimental.host_callback`, which JAX removed, with its names, arguments and meaning.
+"""This is `jax.experimental.host_callback`, which JAX removed, with its names, arguments and meaning.
 
 `id_tap` and `id_print` send values to the host and go on; `call` asks the host and waits. All are ordered: per device in
 the program's order, over loops and successive programs. docs/host_callback.md says what differs from the original.
@@ -69,7 +69,7 @@ def id_tap(
     callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
     **kwargs: Any,
 ) -> Any:
-    """The identity on `arg`, which also calls `tap_func(arg, transforms)` on the host.
+    """Returns `arg`, and also calls `tap_func(arg, transforms)` on the host.
 
     The program copies the value into a bounded queue and goes on. The tap is kept even if what `id_tap` returns is unused.
     Under `grad` it gets the primal values, under `vmap` the whole batch, under remat the values again.
@@ -130,7 +130,7 @@ def id_print(
     callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
     **kwargs: Any,
 ) -> Any:
-    """`id_tap` with a function that prints.
+    """Does what `id_tap` does, with a function that prints.
 
     Above the value comes a line with `kwargs`, the transformations and the device, "name: value" sorted by name, if there
     are any. Arrays look as `numpy.array2string` writes them, with the print options of the thread that traces.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba functions as JAX functions, with no Python at run time."""
+"""Numba functions become JAX functions, which run without Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def numba_kernel(
     vjp: tuple[Callable[..., Any], Callable[..., Any]] | None = None,
     sharding: jax.sharding.SingleDeviceSharding | None = None,
 ) -> NumbaKernel:
-    """A function that calls `kernel(*arguments, *results, **constants)` from inside compiled programs.
+    """Returns a function that calls `kernel(*arguments, *results, **constants)` from inside compiled programs.
 
     The kernel gets row-major arrays over XLA's own memory (0-d ones for scalars), fills its results, and returns nothing. It
     runs on an XLA thread without the GIL; several threads may be in it at once. What it raises fails the computation, with

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of `numba.cuda` in JAX programs, launched with no Python at run time.
+"""JAX programs launch kernels of `numba.cuda`, without Python at run time.
 
 Needs numba-cuda or numba-cuda-mlir when the first kernel is made, and neither of them to be imported.
 """
@@ -45,7 +45,7 @@ def numba_cuda_kernel(
     vjp: tuple[Callable[..., Any], Callable[..., Any]] | None = None,
     sharding: jax.sharding.SingleDeviceSharding | None = None,
 ) -> NumbaCudaKernel:
-    """A function that launches `kernel(*arguments, *results, **constants)` on XLA's stream, from inside compiled programs.
+    """Returns a function that launches `kernel(*arguments, *results, **constants)` on XLA's stream, in compiled programs.
 
     The kernel gets row-major arrays over XLA's own memory (0-d ones for scalars), and fills its results. It is compiled when
     it is traced, once for each combination of dtypes and ranks; the program carries the compiled kernel.
@@ -131,7 +131,7 @@ class NumbaCudaKernel(GpuFunction):
         return f"<Numba CUDA kernel {self.__name__}>"
 
     def options(self, **settings: Any) -> NumbaCudaKernel:
-        """A copy with other settings, whose names are `numba_cuda_kernel`'s (and `out`, the same as `outs`)."""
+        """Returns a copy with other settings, whose names are `numba_cuda_kernel`'s (and `out`, the same as `outs`)."""
         names = {field.name for field in dataclasses.fields(LaunchSettings)}
         launch = {name: settings.pop(name) for name in names & settings.keys()}
         if "outs" in settings:

@@ -145,7 +145,7 @@ int BufferCallback::Traverse(visitproc visit, void* arg) const {
 }
 
 Status BufferCallback::Call(const callout_call& call) {
-  return CallFromProgram(call, signature_.numpy_only, [&] { return CallWithGil(call); });
+  return CallFromProgram(*this, call, signature_.numpy_only, [&] { return CallWithGil(call); });
 }
 
 Status BufferCallback::CheckTap(size_t /*num_leaves*/) const {

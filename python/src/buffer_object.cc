@@ -280,7 +280,8 @@ PyGetSetDef buffer_properties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot buffer_slots[] = {
-    {Py_tp_doc, const_cast<char*>("Memory of XLA's, for the length of a buffer callback. Row-major and dense.")},
+    {Py_tp_doc,
+     const_cast<char*>("Memory of XLA's that a buffer callback may use while it runs. It is row-major and dense.")},
     {Py_tp_methods, buffer_methods},
     {Py_tp_getset, buffer_properties},
     {Py_tp_repr, reinterpret_cast<void*>(&Alone<&Repr>::Use)},

@@ -10,6 +10,7 @@
 
 #include "callout/abi.h"
 #include "callout/status.h"
+#include "errors.h"
 #include "gil.h"
 #include "host_callback_scope.h"
 #include "profile/recorder.h"
@@ -32,20 +33,24 @@ Ref CallUserWithStructure(const std::string& label, PyObject* function, PyObject
 /// Takes new references. Null with a Python error. Requires GIL.
 Ref MakeTuple(PyObject* const* items, size_t count);
 
-/// Runs `body()`, which returns a Status, with the GIL. What XLA runs on its own threads was dispatched asynchronously,
-/// and others may be queued behind it: there, and unless it is `numpy_only`, in XLA's host callback scope. GIL not
-/// needed.
+/// Runs `body()`, which returns a Status, with the GIL, and logs a failure as the callback's. What XLA runs on its own
+/// threads was dispatched asynchronously, and others may be queued behind it: there, and unless it is `numpy_only`, in
+/// XLA's host callback scope. GIL not needed.
 template <typename Body>
-Status CallFromProgram(const callout_call& call, bool numpy_only, Body body) {
+Status CallFromProgram(const internal::Callback& callback, const callout_call& call, bool numpy_only, Body body) {
   const internal::ProfileSpan wait;
   const GilScope gil;
   if (!gil.ok()) return Unavailable("the Python interpreter is going away");
   if (wait.on()) [[unlikely]]
     wait.End({.kind = internal::ProfileKind::kGilWait});
-  if (!gil.on_foreign_thread() || numpy_only || call.error_context == nullptr) [[likely]]
-    return body();
   Status status;
-  RunInXlaScope(call.error_context, [&] { status = body(); });
+  if (!gil.on_foreign_thread() || numpy_only || call.error_context == nullptr) [[likely]] {
+    status = body();
+  } else {
+    RunInXlaScope(call.error_context, [&] { status = body(); });
+  }
+  if (!status.ok()) [[unlikely]]
+    LogFailedCall(callback, call.device_ordinal, status);
   return status;
 }
 

@@ -88,7 +88,9 @@ nb::list QueueStatistics() {
 template <typename Source>
 nb::list Described(std::span<const internal::Metric<Source>> metrics) {
   nb::list all;
-  for (const auto& metric : metrics) all.append(nb::make_tuple(metric.key, metric.name, metric.type, metric.help));
+  for (const auto& metric : metrics) {
+    all.append(nb::make_tuple(metric.key, metric.name, metric.type, metric.help, metric.column));
+  }
   return all;
 }
 
@@ -125,8 +127,10 @@ void BindDelivery(nb::module_& m) {
   m.def("take_delivery_errors", &TakeErrors, "(count, texts of the first few, text of the last)");
   m.def("callback_statistics", &CallbackStatistics);
   m.def("queue_statistics", &QueueStatistics);
-  m.def("callback_metrics", [] { return Described(internal::CallbackMetrics()); }, "(key, name, type, help) each");
-  m.def("queue_metrics", [] { return Described(internal::QueueMetrics()); }, "(key, name, type, help) each");
+  m.def(
+      "callback_metrics", [] { return Described(internal::CallbackMetrics()); },
+      "(key, name, type, help, column) each");
+  m.def("queue_metrics", [] { return Described(internal::QueueMetrics()); }, "(key, name, type, help, column) each");
   m.def("reset_statistics", [] {
     internal::ResetStats();
     internal::ResetWatches();

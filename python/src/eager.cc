@@ -32,6 +32,7 @@ class ResultArrays {
       auto* array = reinterpret_cast<PyArrayObject*>(arrays_.back().ptr());
       if (array == nullptr) nb::raise_python_error();
       const DType dtype = DTypeOf(PyArray_DESCR(array));
+      if (dtype == DType::kInvalid) throw nb::type_error("callout: a result of a dtype that XLA does not have");
       buffers_.push_back({static_cast<uint32_t>(dtype), static_cast<uint32_t>(PyArray_NDIM(array)), PyArray_DATA(array),
                           reinterpret_cast<const int64_t*>(PyArray_DIMS(array)),
                           PackedBytes(dtype, static_cast<int64_t>(PyArray_SIZE(array)))});

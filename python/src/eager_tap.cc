@@ -9,11 +9,18 @@
 
 #include "array_buffers.h"
 #include "attribute_values.h"
+#include "callbacks/invoke.h"
 #include "errors.h"
 
 namespace nb = nanobind;
 
 namespace callout::python {
+namespace {
+
+// To let go of the GIL and to take it back, where a delivery thread wants it too, takes longer than to copy this.
+constexpr uint64_t kMostWithGil = 16 << 10;
+
+}  // namespace
 
 EagerTap::EagerTap(const CallbackHandle& like, const nb::dict& encoded)
     : callback_(std::make_shared<LentCallback>(*like.callback)),
@@ -28,21 +35,29 @@ bool EagerTap::Admit(int32_t device_ordinal, std::optional<int64_t> step) {
 
 void EagerTap::Send(const CallbackHandle& callback, std::span<const callout_buffer> buffers, int32_t device_ordinal,
                     std::optional<int64_t> step) {
-  Status status;
-  {
+  using internal::Patience;
+  internal::Delivery& delivery = internal::Delivery::Get();
+  internal::Sending sending = {.buffers = buffers, .device_ordinal = device_ordinal, .run_id = 0, .step = step};
+  // Unavailable: the queue has no room, or is closed.
+  Status status = Unavailable("");
+  if (site_->inspector == nullptr && !delivery.has_upstream() && internal::TotalBytes(buffers) <= kMostWithGil) {
+    sending.patience = Patience::kComesAgain;
+    status = Push(sending, callback.callback);
+  }
+  if (status.code() == StatusCode::kUnavailable) {
     const nb::gil_scoped_release release;  // a full queue may make this wait for the Python worker
-    status = Push({.buffers = buffers, .device_ordinal = device_ordinal, .run_id = 0, .step = step}, callback.callback);
+    sending.patience = Patience::kWaits;
+    delivery.AwaitUpstream(*callback.callback, device_ordinal, sending.run_id);
+    status = Push(sending, callback.callback);
   }
   ThrowIfError(status);
 }
 
 Status EagerTap::Push(internal::Sending sending, const std::shared_ptr<internal::Callback>& callback) {
-  internal::Delivery& delivery = internal::Delivery::Get();
-  delivery.AwaitUpstream(*callback, sending.device_ordinal, sending.run_id);
   bool queued = false;
   sending.queued = &queued;
   callback_->Lend(callback);
-  Status status = delivery.PushAdmitted(*site_, sending);
+  Status status = internal::Delivery::Get().PushAdmitted(*site_, sending);
   if (!queued) callback_->TakeBack();
   return status;
 }

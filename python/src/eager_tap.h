@@ -27,8 +27,8 @@ class EagerTap {
 
   /// Thread-safe.
   bool Admit(int32_t device_ordinal, std::optional<int64_t> step);
-  /// A record that was admitted. Throws nanobind's python_error. Thread-safe. Requires GIL, which it lets go of while
-  /// it may wait for a full queue.
+  /// A record that was admitted. Throws nanobind's python_error. Thread-safe. Requires GIL, which it lets go of where
+  /// it may wait, or copies much.
   void Send(const CallbackHandle& callback, std::span<const callout_buffer> buffers, int32_t device_ordinal,
             std::optional<int64_t> step);
 

@@ -5,6 +5,9 @@
 
 #include <string>
 
+#include "base/log.h"
+#include "callbacks/invoke.h"
+
 namespace callout::python {
 
 Ref FetchException() {
@@ -57,6 +60,14 @@ Status WithoutException(const Status& failed, const Status& kept) {
   const Ref argument(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
   if (!CallErrors("keep_text", argument.get())) PyErr_Clear();
   return Status(failed.code(), text);
+}
+
+void LogFailedCall(const internal::Callback& callback, int32_t device_ordinal, const Status& status) {
+  if (!internal::LogEnabled(internal::LogLevel::kDebug)) [[likely]]
+    return;
+  const std::string text = internal::DescribeFailure(callback, device_ordinal, status);
+  const Ref argument(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+  if (!argument || !CallErrors("log_failed_call", argument.get())) PyErr_Clear();
 }
 
 void SetPythonError(const Status& status) {

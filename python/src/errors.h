@@ -6,6 +6,9 @@
 
 #include "python_api.h"
 
+#include <cstdint>
+
+#include "callbacks/callback.h"
 #include "callout/status.h"
 
 namespace callout::python {
@@ -27,6 +30,9 @@ Status TakePythonError(Frames frames = Frames::kKeep);
 /// What a call returns that failed and besides kept memory which is not its own. The exception, which may be what keeps
 /// it, is dropped: its text stays. Requires GIL.
 Status WithoutException(const Status& failed, const Status& kept);
+
+/// Tells the logger of a call that failed, with its exception if Python raised one; of level DEBUG. Requires GIL.
+void LogFailedCall(const internal::Callback& callback, int32_t device_ordinal, const Status& status);
 
 /// Sets the Python error that `status`, which is not ok, stands for: the original exception if its text carries a
 /// number, else a callout error of the class that fits its code. Requires GIL.

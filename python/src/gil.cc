@@ -18,15 +18,16 @@ namespace {
 std::atomic<int> g_inside{0};
 std::atomic<bool> g_closed{false};
 
+// The release hands what was done inside to CloseInterpreter, which reads the count.
+void Leave() { g_inside.fetch_sub(1, std::memory_order_release); }
+
 bool Enter() {
   g_inside.fetch_add(1, std::memory_order_seq_cst);
   if (!g_closed.load(std::memory_order_seq_cst)) [[likely]]
     return true;
-  g_inside.fetch_sub(1, std::memory_order_release);
+  Leave();
   return false;
 }
-
-void Leave() { g_inside.fetch_sub(1, std::memory_order_release); }
 
 thread_local bool t_foreign = false;  // its thread state was made, and is kept, by us
 
@@ -119,9 +120,10 @@ int CloseInterpreter(double seconds) {
 }
 
 SharedRef::~SharedRef() {
-  if (object_ == nullptr) return;
-  if (g_closed.load(std::memory_order_acquire)) return;  // leaked
+  // By the door: an interpreter that ends between a look at g_closed and what follows answers that the GIL is held.
+  if (object_ == nullptr || !Enter()) return;  // leaked
   if (PyGILState_Check() != 0) {
+    Leave();  // who holds the GIL needs no door, and destructors may take long
     Py_DECREF(object_);
     return;
   }
@@ -130,7 +132,7 @@ SharedRef::~SharedRef() {
   {
     const internal::MutexLock lock(garbage.mutex);
     garbage.objects.push_back(object_);
-    garbage.any.store(true, std::memory_order_release);
+    garbage.any.store(true, std::memory_order_relaxed);  // the objects are the lock's
   }
   // Best effort; if the interpreter's list of pending calls is full, the next one to call DropGarbage does it.
   (void)Py_AddPendingCall(
@@ -139,11 +141,12 @@ SharedRef::~SharedRef() {
         return 0;
       },
       nullptr);
+  Leave();
 }
 
 void DropGarbage() {
   Garbage& garbage = GetGarbage();
-  if (!garbage.any.load(std::memory_order_acquire)) return;
+  if (!garbage.any.load(std::memory_order_relaxed)) return;  // what comes just now is for the next one
   std::vector<PyObject*> objects;
   {
     const internal::MutexLock lock(garbage.mutex);

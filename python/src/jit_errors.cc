@@ -30,17 +30,22 @@ void TranslateError() {
 
 std::atomic<vectorcallfunc> g_jaxlib_call{nullptr};  // the same for all jitted functions
 
-PyObject* CallAndTranslate(PyObject* callable, PyObject* const* args, size_t count, PyObject* keywords) {
-  PyObject* result = g_jaxlib_call.load(std::memory_order_relaxed)(callable, args, count, keywords);
-  if (result == nullptr) [[unlikely]]
-    TranslateError();
-  return result;
-}
-
 vectorcallfunc* CallSlot(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (!PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL) || type->tp_vectorcall_offset <= 0) return nullptr;
   return reinterpret_cast<vectorcallfunc*>(reinterpret_cast<char*>(object) + type->tp_vectorcall_offset);
+}
+
+PyObject* CallAndTranslate(PyObject* callable, PyObject* const* args, size_t count, PyObject* keywords) {
+#ifdef Py_GIL_DISABLED
+  // Acquire: pairs with the store in TranslateErrorsOf. The interpreter's own read of the slot orders nothing, and a
+  // processor may have read g_jaxlib_call before it.
+  (void)std::atomic_ref(*CallSlot(callable)).load(std::memory_order_acquire);
+#endif
+  PyObject* result = g_jaxlib_call.load(std::memory_order_relaxed)(callable, args, count, keywords);
+  if (result == nullptr) [[unlikely]]
+    TranslateError();
+  return result;
 }
 
 // Makes failures of a jitted function what they are at its first call. Idempotent; false if it is no jitted function as

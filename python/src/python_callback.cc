@@ -127,7 +127,7 @@ int PythonCallback::Traverse(visitproc visit, void* arg) const {
 }
 
 Status PythonCallback::Call(const callout_call& call) {
-  return CallFromProgram(call, signature_.numpy_only, [&] {
+  return CallFromProgram(*this, call, signature_.numpy_only, [&] {
     Status status = CallWithGil(call);
     if (!status.ok() && signature_.barrier_raises) {
       internal::Delivery::Get().AddError(*this, call.device_ordinal, status);

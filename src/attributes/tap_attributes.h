@@ -11,7 +11,7 @@
 namespace callout::internal {
 
 template <>
-inline constexpr auto kChoices<OverflowPolicy> = std::array<std::string_view, 3>{"block", "drop_newest", "fail"};
+inline constexpr auto kChoices<OverflowPolicy> = kOverflowPolicyNames;
 
 inline constexpr int64_t kAllPpb = 1'000'000'000;  // parts in a billion
 inline constexpr size_t kMaxTapTextBytes = 1 << 16;

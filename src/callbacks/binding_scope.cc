@@ -36,4 +36,10 @@ bool BindingScope::Has(std::string_view name) {
   return t_scope != nullptr && t_scope->bindings_.find(name) != t_scope->bindings_.end();
 }
 
+Status CalledSink(std::string_view name) {
+  return FailedPrecondition("callout: '" + std::string(name) +
+                            "' is bound to a sink, which takes taps, and the program calls it: expected a function; "
+                            "what goes to a sink leaves the program by callout.tap");
+}
+
 }  // namespace callout::internal

@@ -18,6 +18,9 @@ namespace callout::internal {
 
 using Bindings = std::map<std::string, std::shared_ptr<Callback>, std::less<>>;
 
+/// FailedPrecondition for a call of what takes taps only, with what was expected.
+CALLOUT_EXPORT Status CalledSink(std::string_view name);
+
 /// While it lives, this thread's Registry::Find looks into `bindings` first. May be nested: the innermost counts.
 class CALLOUT_EXPORT BindingScope {
  public:

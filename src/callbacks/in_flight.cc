@@ -17,6 +17,7 @@ struct alignas(64) InFlightSlot {
   std::atomic<uint64_t> callback_id{0};
   std::atomic<int32_t> device_ordinal{-1};
   std::atomic<int64_t> run_id{0};
+  std::atomic<const char*> label{nullptr};
   std::atomic<int64_t> thread_id{0};
   std::atomic<bool> holds_gpu{false};
   InFlightSlot* next = nullptr;
@@ -30,8 +31,10 @@ std::atomic<Slot*> g_slots{nullptr};
 std::atomic<void (*)()> g_on_new_thread{nullptr};
 
 Slot* TakeSlot() {
-  for (Slot* slot = g_slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next) {
+  // seq_cst: who finds a slot here comes behind who added it, also in the order of the two lines below.
+  for (Slot* slot = g_slots.load(std::memory_order_seq_cst); slot != nullptr; slot = slot->next) {
     bool taken = false;
+    // Pairs with the release in ~SlotOwner: its last activity comes before ours.
     if (slot->taken.compare_exchange_strong(taken, true, std::memory_order_acq_rel)) return slot;
   }
   auto* slot = new Slot;
@@ -59,27 +62,31 @@ Slot& ThreadSlot() {
   return *owner.slot;
 }
 
-void Write(Slot& slot, Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id) {
+void Write(Slot& slot, Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id,
+           const char* label) {
   // Only this thread writes. The watchdog tolerates a reading torn between two states: it acts only on a serial that it
   // has seen unchanged for seconds.
   slot.callback_id.store(callback_id, std::memory_order_relaxed);
   slot.device_ordinal.store(device_ordinal, std::memory_order_relaxed);
   slot.run_id.store(run_id, std::memory_order_relaxed);
+  slot.label.store(label, std::memory_order_relaxed);
   slot.activity.store(activity, std::memory_order_relaxed);
   slot.serial.store(slot.serial.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 }  // namespace
 
-InFlightScope::InFlightScope(Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id)
+InFlightScope::InFlightScope(Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id,
+                             const char* label)
     : slot_(&ThreadSlot()),
       saved_{slot_->activity.load(std::memory_order_relaxed), slot_->callback_id.load(std::memory_order_relaxed),
-             slot_->device_ordinal.load(std::memory_order_relaxed), slot_->run_id.load(std::memory_order_relaxed)} {
-  Write(*slot_, activity, callback_id, device_ordinal, run_id);
+             slot_->device_ordinal.load(std::memory_order_relaxed), slot_->run_id.load(std::memory_order_relaxed),
+             slot_->label.load(std::memory_order_relaxed)} {
+  Write(*slot_, activity, callback_id, device_ordinal, run_id, label);
 }
 
 InFlightScope::~InFlightScope() {
-  Write(*slot_, saved_.activity, saved_.callback_id, saved_.device_ordinal, saved_.run_id);
+  Write(*slot_, saved_.activity, saved_.callback_id, saved_.device_ordinal, saved_.run_id, saved_.label);
 }
 
 GpuScope::GpuScope() : held_before_(ThreadSlot().holds_gpu.exchange(true, std::memory_order_relaxed)) {}
@@ -90,6 +97,18 @@ bool InsideCall() { return ThreadSlot().activity.load(std::memory_order_relaxed)
 void WhenThreadsCall(void (*told)()) {
   g_on_new_thread.store(told, std::memory_order_seq_cst);
   if (g_slots.load(std::memory_order_seq_cst) != nullptr) told();
+}
+
+// By the kernel's number of the thread: a signal's handler must not make a variable of the thread's.
+const char* RunningCallback(Activity& activity) {
+  const int64_t here = syscall(SYS_gettid);
+  for (const Slot* slot = g_slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next) {
+    if (!slot->taken.load(std::memory_order_acquire)) continue;
+    if (slot->thread_id.load(std::memory_order_relaxed) != here) continue;
+    activity = slot->activity.load(std::memory_order_relaxed);
+    return activity == Activity::kIdle ? nullptr : slot->label.load(std::memory_order_relaxed);
+  }
+  return nullptr;
 }
 
 std::vector<InFlight> ReadInFlight() {

@@ -36,7 +36,9 @@ struct InFlightSlot;
 /// Marks the current thread for as long as it lives. Nests.
 class CALLOUT_EXPORT InFlightScope {
  public:
-  InFlightScope(Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id);
+  /// `label`: the callback's, which outlives this; null if reports of crashes need none.
+  InFlightScope(Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id,
+                const char* label = nullptr);
   ~InFlightScope();
   InFlightScope(const InFlightScope&) = delete;
   InFlightScope& operator=(const InFlightScope&) = delete;
@@ -47,6 +49,7 @@ class CALLOUT_EXPORT InFlightScope {
     uint64_t callback_id;
     int32_t device_ordinal;
     int64_t run_id;
+    const char* label;
   };
   InFlightSlot* slot_ = nullptr;
   Saved saved_;
@@ -57,6 +60,10 @@ CALLOUT_EXPORT bool InsideCall();
 
 /// Calls `told` when a thread first has a scope, in that thread; at once, too, if one had. Thread-safe.
 void WhenThreadsCall(void (*told)());
+
+/// The label of the innermost callback that runs on the current thread, and what it does there; null if none does. May
+/// be called in a signal's handler. Borrowed: valid until the callback returns.
+const char* RunningCallback(Activity& activity);
 
 /// Readings of all threads that are not idle. Thread-safe.
 std::vector<InFlight> ReadInFlight();

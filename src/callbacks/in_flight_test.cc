@@ -56,6 +56,23 @@ TEST(InFlightTest, InnerScopeHidesTheOuterOneUntilItEnds) {
   EXPECT_EQ(reading->run_id, 10);
 }
 
+TEST(InFlightTest, TheInnermostCallbackOfTheThreadIsTheRunningOne) {
+  Activity activity = Activity::kIdle;
+  EXPECT_EQ(RunningCallback(activity), nullptr);
+  const InFlightScope outer(Activity::kCall, 1, 0, 0, "outer");
+  {
+    const InFlightScope inner(Activity::kDelivery, 2, 0, 0, "inner");
+    EXPECT_STREQ(RunningCallback(activity), "inner");
+    EXPECT_EQ(activity, Activity::kDelivery);
+    std::thread([] {
+      Activity other = Activity::kIdle;
+      EXPECT_EQ(RunningCallback(other), nullptr);
+    }).join();
+  }
+  EXPECT_STREQ(RunningCallback(activity), "outer");
+  EXPECT_EQ(activity, Activity::kCall);
+}
+
 TEST(InFlightTest, InsideCallIsTrueForThisThreadsCallsOnly) {
   EXPECT_FALSE(InsideCall());
   const InFlightScope call(Activity::kCall, 1, 0, 0);

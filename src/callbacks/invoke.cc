@@ -61,7 +61,8 @@ std::string DescribeFailure(const Callback& callback, int32_t device_ordinal, co
 }
 
 Status Invoke(Callback& callback, const callout_call& call) {
-  const InFlightScope in_flight(Activity::kCall, callback.id(), call.device_ordinal, call.run_id);
+  const InFlightScope in_flight(Activity::kCall, callback.id(), call.device_ordinal, call.run_id,
+                                callback.label().c_str());
   CallbackStats& stats = callback.stats();
   const Status status = ProfileSession() == 0 ? CallTimed(callback, call) : CallRecorded(callback, call);
   stats.calls.fetch_add(1, std::memory_order_relaxed);

@@ -17,7 +17,8 @@ struct Part {
 };
 
 struct RunContexts {
-  // Nearly always 0, which calls of programs see without a lock. Seq_cst: a run begins after its context is there.
+  // Nearly always 0, which calls of programs see without a lock. Relaxed: a run begins after its context was counted
+  // and ends before that is counted off, so its calls cannot see 0. What they read then is the lock's.
   std::atomic<int64_t> count{0};
   std::atomic<uint32_t> next{0};
   std::array<Part, 16> parts;
@@ -35,13 +36,13 @@ RunContexts& GetContexts() {
 RunContext::RunContext(std::shared_ptr<void> given, int32_t run_id) : given_(std::move(given)) {
   RunContexts& contexts = GetContexts();
   for (;;) {
-    const uint32_t drawn = contexts.next.fetch_add(1) % uint32_t{kFirst};
+    const uint32_t drawn = contexts.next.fetch_add(1, std::memory_order_relaxed) % uint32_t{kFirst};
     launch_id_ = kFirst + static_cast<int32_t>(drawn);
     Part& part = contexts.PartOf(launch_id_);
     MutexLock lock(part.mutex);
     const SeenRun seen = {given_.get(), run_id == 0 ? launch_id_ : int64_t{run_id}};
     if (!part.runs.emplace(launch_id_, seen).second) continue;  // a run that has gone on for 2^30 others
-    contexts.count.fetch_add(1);
+    contexts.count.fetch_add(1, std::memory_order_relaxed);
     return;
   }
 }
@@ -51,12 +52,12 @@ RunContext::~RunContext() {
   Part& part = contexts.PartOf(launch_id_);
   MutexLock lock(part.mutex);
   part.runs.erase(launch_id_);
-  contexts.count.fetch_sub(1);
+  contexts.count.fetch_sub(1, std::memory_order_relaxed);
 }
 
 SeenRun FindRun(int64_t launch_id) {
   RunContexts& contexts = GetContexts();
-  if (contexts.count.load() == 0) [[likely]]
+  if (contexts.count.load(std::memory_order_relaxed) == 0) [[likely]]
     return {nullptr, launch_id};
   Part& part = contexts.PartOf(launch_id);
   MutexLock lock(part.mutex);

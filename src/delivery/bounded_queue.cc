@@ -81,7 +81,7 @@ bool BoundedQueue::WaitForRoom(uint64_t charged_bytes) {
     wakeup_.Interrupt();
     room_.wait(mutex_);
   }
-  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  waiting_.fetch_sub(1, std::memory_order_relaxed);  // who misses it notifies nobody
   return !closed_;
 }
 
@@ -108,13 +108,13 @@ BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint6
   header->charged_bytes = charged_bytes;
   header->kind = kind;
   header->num_buffers = 0;
-  header->ticket = taken_.load(std::memory_order_relaxed) + 1;
+  header->ticket = taken_.load(std::memory_order_relaxed) + 1;  // changes under this lock alone
   if (kind == RecordKind::kValue) ++values_;
   header->sequence = values_;
   taken_.store(header->ticket, std::memory_order_release);
   charged_ += charged_bytes;
-  if (charged_ - known_released_ > high_water_) {  // only then can the level be higher than it ever was
-    known_released_ = released_.load(std::memory_order_relaxed);
+  if (charged_ - known_released_ > high_water_) {                 // only then can the level be higher than it ever was
+    known_released_ = released_.load(std::memory_order_relaxed);  // a count: no memory is given back by it
     high_water_ = std::max(high_water_, charged_ - known_released_);
   }
   tail_->reserved.store(offset + bytes, std::memory_order_release);  // pairs with the acquire in Peek
@@ -164,7 +164,7 @@ uint64_t BoundedQueue::CountValues() {
 
 void BoundedQueue::PublishProgress() {
   if (HasUnpublished()) {  // a store takes the line from the producers, whatever it stores
-    delivered_values_.store(popped_values_, std::memory_order_relaxed);
+    delivered_values_.store(popped_values_, std::memory_order_relaxed);  // for Stats
     delivered_.store(popped_ticket_, std::memory_order_seq_cst);
   }
   PublishRoom();

@@ -88,10 +88,13 @@ class CALLOUT_EXPORT Delivery {
   /// To be called before the first tap of the worker.
   void SetGate(Worker worker, BatchGate gate);
 
+  /// True if records may come through something before they come to their queues. Thread-safe.
+  bool has_upstream() const { return upstream() != nullptr; }
+
   /// Copies the buffers into the queue of the site's worker and the device, if the site's senders, throttle and
   /// inspector admit it. Blocks as the site's policy says, never on a delivery thread. Errors: ResourceExhausted
   /// (policy kFail), the inspector's, FailedPrecondition in a forked child. Thread-safe. GIL not needed, and must not
-  /// be held where the policy may block.
+  /// be held where this may block.
   Status Push(TapSite& site, const Sending& sending);
 
   /// True if Push of such a value, from whatever device and run, would do no more than count it; it is counted then.

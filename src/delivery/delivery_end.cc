@@ -35,7 +35,7 @@ void Delivery::RetireFromQueues(std::unique_ptr<TapSite> site) {
   }
   if (used.empty()) return;
   TapSite* raw = site.release();
-  raw->retiring.store(static_cast<int>(used.size()), std::memory_order_release);
+  raw->retiring.store(static_cast<int>(used.size()), std::memory_order_relaxed);  // published by each Commit
   for (Channel* channel : used) {
     RecordHeader* header = nullptr;
     const auto outcome = channel->queue->Reserve(RecordKind::kRetireSite, sizeof(RecordHeader), 0,

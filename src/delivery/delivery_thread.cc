@@ -212,7 +212,7 @@ bool DeliveryThread::HasWork() const {
 }
 
 bool DeliveryThread::DrainOnce() {
-  if (own_queues_.size() != num_queues_.load(std::memory_order_acquire)) own_queues_ = Queues();
+  if (own_queues_.size() != num_queues_.load(std::memory_order_relaxed)) own_queues_ = Queues();  // under their lock
   const ProfileSpan span;
   if (gate_.enter != nullptr) {
     if (!gate_.enter()) return false;
@@ -271,6 +271,7 @@ void DeliveryThread::DrainQueue(BoundedQueue& queue) {
 void DeliveryThread::Deliver(RecordHeader& header) {
   TapSite& site = *header.site;
   if (header.kind == RecordKind::kRetireSite) {
+    // Pairs with that of the other threads: whoever is last comes behind all that they did with the site.
     if (site.retiring.fetch_sub(1, std::memory_order_acq_rel) == 1) delete &site;
     return;
   }
@@ -294,7 +295,8 @@ void DeliveryThread::Deliver(RecordHeader& header) {
                          .unsent = header.unsent};
   if (LogEnabled(LogLevel::kDebug)) [[unlikely]]
     LogRecord(callback, record);
-  const InFlightScope in_flight(Activity::kDelivery, callback.id(), header.device_ordinal, header.run_id);
+  const InFlightScope in_flight(Activity::kDelivery, callback.id(), header.device_ordinal, header.run_id,
+                                callback.label().c_str());
   const ProfileSpan span;
   const uint64_t start = Ticks();
   const Status status = Guarded([&] { return callback.Deliver(record); });

@@ -22,6 +22,7 @@ struct Metric {
   const char* name;  ///< In Prometheus, behind a prefix.
   const char* type;  ///< In Prometheus: "counter", "gauge".
   const char* help;
+  const char* column;  ///< In the tables of callout.stats(); "": none.
   Number (*read)(const Source&);
 };
 

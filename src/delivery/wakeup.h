@@ -42,7 +42,7 @@ class Wakeup {
     MutexLock lock(mutex_);
     sleeping_.store(true, std::memory_order_seq_cst);
     while (!interrupted_ && !has_work()) changed_.wait(mutex_);
-    sleeping_.store(false, std::memory_order_relaxed);
+    sleeping_.store(false, std::memory_order_relaxed);  // publishes nothing; who still sees `true` interrupts in vain
     interrupted_ = false;
   }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executables/callback_bindings.h"
 
+#include <algorithm>
 #include <string>
 
+#include "attributes/jax_calls.h"
 #include "transfers/preparation.h"
 
 namespace callout::internal {
@@ -17,6 +19,20 @@ Result<Bindings> MakeBindings(std::span<const pjrt::LoadedHostCallback> callback
   }
   CALLOUT_RETURN_IF_ERROR(BindHostTransfers(callbacks, bindings));
   return bindings;
+}
+
+Status CheckJaxCalls(const pjrt::LoadedExecutable& executable, const Bindings& bindings) {
+  const auto is_sink_of_jax = [](const Bindings::value_type& binding) {
+    return binding.first.starts_with(kJaxNamePrefix) && binding.second->takes_taps_only();
+  };
+  if (std::ranges::none_of(bindings, is_sink_of_jax)) return OkStatus();  // reading the uses takes its time
+  const auto uses = executable.ReadCallbackUses();
+  if (!uses.ok()) return OkStatus();  // then the call fails
+  for (const pjrt::CallbackUse& use : *uses) {
+    const auto bound = bindings.find(use.name);
+    if (bound != bindings.end() && is_sink_of_jax(*bound) && !use.results.empty()) return CalledSink(use.name);
+  }
+  return OkStatus();
 }
 
 }  // namespace callout::internal

@@ -181,6 +181,7 @@ Result<LoadedExecutable> Compiler::CompileAnew(Preparation& prepared, const Prog
   LoadedExecutable executable(client_, args.executable);
   CALLOUT_RETURN_IF_ERROR(placeholders.Check());
   CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
+  CALLOUT_RETURN_IF_ERROR(internal::CheckJaxCalls(executable, prepared.bindings));
   if (code.find("mhlo.layout_mode") != std::string::npos) {  // reading the compiled program takes its time
     CALLOUT_RETURN_IF_ERROR(executable.CheckArgumentLayouts());
   }
@@ -297,6 +298,7 @@ Result<LoadedExecutable> Compiler::Load(std::string_view serialized, const Compi
                              internal::HostTransferProgram::Make(*client_, handle, options.loaded_host_callbacks));
   }
   CALLOUT_RETURN_IF_ERROR(placeholders.Check());
+  CALLOUT_RETURN_IF_ERROR(internal::CheckJaxCalls(executable, bindings));
   executable.callback_names_ = scope.asked();
   return executable;
 }

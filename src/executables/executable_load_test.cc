@@ -119,6 +119,11 @@ TEST_F(ExecutableLoadTest, TheCacheIsAskedFirst) {
   EXPECT_FALSE(compiler.Compile({testdata::Chain({"f", "f"})}, other)->is_from_cache());
   other.device_assignment = {1};
   EXPECT_FALSE(compiler.Compile({testdata::Chain({"f"})}, other)->is_from_cache());
+  EXPECT_TRUE(compiler.Compile({testdata::Chain({"f"})}, other)->is_from_cache());
+  other.xla_options = {{"xla_cpu_enable_fast_math", true}};
+  EXPECT_FALSE(compiler.Compile({testdata::Chain({"f"})}, other)->is_from_cache());
+  other.xla_options = {{"xla_cpu_enable_fast_math", false}};
+  EXPECT_FALSE(compiler.Compile({testdata::Chain({"f"})}, other)->is_from_cache());
 }
 
 TEST_F(ExecutableLoadTest, DamagedFilesOfTheCacheAreReplaced) {

@@ -337,6 +337,20 @@ TEST_F(ExecutableTest, FloatsOfFourBitsAreCopied) {
   for (size_t i = 0; i < bits.size(); ++i) EXPECT_EQ(static_cast<uint8_t>((*bytes)[i]), bits[i]);
 }
 
+TEST_F(ExecutableTest, ACallThatIsBoundToASinkIsRefusedWhereTheProgramIsLoaded) {
+  const auto sink = [](const char* name) { return SinkCallback(name, SinkCallback::Kind::kNull).Make().value(); };
+  const auto refused =
+      StatusIs(StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("'f' is bound to a sink"), HasSubstr("the program calls it: expected a function")));
+  EXPECT_THAT(Compile({kCallsOut}, {.loaded_host_callbacks = {sink("f"), sink("t")}}), refused);
+  const auto function = FunctionCallback("f", [](const Call&) { return OkStatus(); }).Make();
+  const auto executable = Compile({kCallsOut}, {.loaded_host_callbacks = {*function, sink("t")}});
+  ASSERT_THAT(executable, IsOk());
+  const auto bytes = executable->Serialize();
+  ASSERT_THAT(bytes, IsOk());
+  EXPECT_THAT(Compiler(client_).Load(*bytes, {.loaded_host_callbacks = {sink("f"), sink("t")}}), refused);
+}
+
 TEST_F(ExecutableTest, ATimeThatNoClockCountsToIsForever) {
   const float value = 1;
   const Buffer buffer = FromHost(DType::kFloat32, {}, &value);

@@ -32,7 +32,10 @@ Status CallSite::Decode(const CallAttributes& said, bool lowered_by_jax) {
   aliases_ = Aliases(said.aliases);
   CALLOUT_ASSIGN_OR_RETURN(callback_, FindCallback(said));
   CALLOUT_ASSIGN_OR_RETURN(lanes_, Lanes::Of(said));
-  if (lowered_by_jax && callback_->takes_taps_only()) tapped_ = std::make_unique<TappedCall>(callback_);
+  if (callback_->takes_taps_only()) {
+    if (!lowered_by_jax) return CalledSink(said.callback);
+    tapped_ = std::make_unique<TappedCall>(callback_);
+  }
   is_plain_ = lanes_.empty() && aliases_.empty() && tapped_ == nullptr;
   return attributes_.Decode(said.attributes);
 }

@@ -18,8 +18,8 @@ struct Lent {
 };
 
 struct Loans {
-  // How many buffers are lent: nearly always none, which their destruction sees without the lock. Seq_cst: an owner
-  // that lends and lets go on different threads has ordered the two itself.
+  // How many buffers are lent: nearly always none, which their destruction sees without the lock. Relaxed: an owner
+  // that lends and lets go on different threads has ordered the two itself, and the rest is the lock's.
   std::atomic<int> count{0};
   Mutex mutex;
   std::map<PJRT_Buffer*, Lent> lent CALLOUT_GUARDED_BY(mutex);
@@ -45,7 +45,7 @@ Result<std::unique_ptr<Loan>> Loan::Take(const PjrtApi& api, PJRT_Buffer* source
       loans.lent.erase(source);
       return status;
     }
-    loans.count.fetch_add(1);
+    loans.count.fetch_add(1, std::memory_order_relaxed);
   }
   ++lent.loans;
   return std::unique_ptr<Loan>(new Loan(api, source));
@@ -69,7 +69,7 @@ bool Loan::EndsOrphan() const {
   api_.Destroy(&PJRT_Api::PJRT_Buffer_DecreaseExternalReferenceCount, release);
   const bool is_orphan = it->second.is_orphan;
   loans.lent.erase(it);
-  loans.count.fetch_sub(1);
+  loans.count.fetch_sub(1, std::memory_order_relaxed);
   return is_orphan;
 }
 
@@ -136,7 +136,7 @@ Result<pjrt::Buffer> Borrow(const pjrt::Buffer& source, std::shared_ptr<const pj
 
 bool LeaveToBorrowers(PJRT_Buffer* source) {
   Loans& loans = GetLoans();
-  if (loans.count.load() == 0) [[likely]]
+  if (loans.count.load(std::memory_order_relaxed) == 0) [[likely]]
     return false;
   MutexLock lock(loans.mutex);
   const auto it = loans.lent.find(source);

@@ -79,8 +79,7 @@ struct SlotIsReadWhenItHasArrived : rl::test_suite<SlotIsReadWhenItHasArrived, 3
   }
 };
 
-// python/src/gil.cc: who enters is counted by CloseInterpreter or finds the door shut. src/callbacks/in_flight.cc has
-// the same shape: TakeSlot adds a slot and asks g_on_new_thread, WhenThreadsCall sets that and looks for slots.
+// python/src/gil.cc: who enters, or lets go of a reference, is counted by CloseInterpreter or finds the door shut.
 struct NobodyEntersAClosedInterpreter : rl::test_suite<NobodyEntersAClosedInterpreter, 2> {
   std::atomic<int> inside;   // g_inside
   std::atomic<bool> closed;  // g_closed
@@ -97,6 +96,68 @@ struct NobodyEntersAClosedInterpreter : rl::test_suite<NobodyEntersAClosedInterp
       while (inside.load(std::memory_order_seq_cst) > 0) rl::yield(1, Here(__FILE__, __LINE__));
       interpreter($) = 2;
     }
+  }
+};
+
+// src/callbacks/in_flight.cc: a thread that adds a slot, or takes one that it finds, tells the watchdog or is found.
+struct ThreadsThatCallAreToldOf : rl::test_suite<ThreadsThatCallAreToldOf, 3> {
+  std::atomic<int> slots;  // g_slots
+  std::atomic<int> told;   // g_on_new_thread
+  int found = 0;           // by TakeSlot
+  int tellings = 0;
+
+  void thread(unsigned index) {
+    if (index == 0) {  // WhenThreadsCall
+      told.store(1, std::memory_order_seq_cst);
+      if (slots.load(std::memory_order_seq_cst) != 0) ++tellings;
+      return;
+    }
+    if (index == 1) slots.fetch_add(1, std::memory_order_seq_cst);         // TakeSlot, a new one
+    if (index == 2 && slots.load(std::memory_order_seq_cst) == 0) return;  // TakeSlot, none to be found
+    ++found;
+    if (told.load(std::memory_order_seq_cst) == 1) ++tellings;  // SlotOwner
+  }
+  void after() { RL_ASSERT(found == 0 || tellings > 0); }
+};
+
+// python/src/jit_errors.cc: a thread that finds our function in a slot knows the one that it stands for.
+struct WrappedCallIsKnown : rl::test_suite<WrappedCallIsKnown, 2> {
+  std::atomic<int> slot;   // the jitted function's
+  std::atomic<int> known;  // g_jaxlib_call
+
+  void thread(unsigned index) {
+    if (index == 0) {  // TranslateErrorsOf
+      int none = 0;
+      (void)known.compare_exchange_strong(none, 1, std::memory_order_seq_cst);
+      slot.store(1, std::memory_order_seq_cst);
+    } else if (slot.load(std::memory_order_acquire) == 1) {  // CallAndTranslate
+      RL_ASSERT(known.load(std::memory_order_relaxed) == 1);
+    }
+  }
+};
+
+// src/cuda/taps/device_taps.cc: Close is seen by who waits in HandOver, or notifies it.
+struct ClosingEndsHandOver : rl::test_suite<ClosingEndsHandOver, 2> {
+  std::atomic<bool> closed;  // DeviceTaps::closed_
+  std::atomic<int> waiters;  // DeviceTaps::waiters_
+  std::mutex mutex;
+  std::condition_variable_any progress;
+
+  void thread(unsigned index) {
+    if (index == 0) {  // HandOver
+      mutex.lock();
+      waiters.fetch_add(1, std::memory_order_seq_cst);
+      while (!closed.load(std::memory_order_acquire)) progress.wait(mutex);
+      mutex.unlock();
+      return;
+    }
+    closed.store(true, std::memory_order_release);  // Close
+    mutex.lock();                                   // Devices
+    mutex.unlock();
+    if (waiters.load(std::memory_order_seq_cst) == 0) return;  // NotifyProgress
+    mutex.lock();
+    progress.notify_all();
+    mutex.unlock();
   }
 };
 
@@ -150,6 +211,9 @@ inline void AddProtocolModels(std::vector<Model>& models) {
   add.operator()<ParkedDrainerIsStarted>("ParkedDrainerIsStarted", kSequential);
   add.operator()<SlotIsReadWhenItHasArrived>("SlotIsReadWhenItHasArrived", Weakened::kAll);
   add.operator()<NobodyEntersAClosedInterpreter>("NobodyEntersAClosedInterpreter", kSequential);
+  add.operator()<ThreadsThatCallAreToldOf>("ThreadsThatCallAreToldOf", kSequential);
+  add.operator()<WrappedCallIsKnown>("WrappedCallIsKnown", Weakened::kAll);
+  add.operator()<ClosingEndsHandOver>("ClosingEndsHandOver", Weakened::kNothing);
   add.operator()<LanesAreWaitedFor>("LanesAreWaitedFor", Weakened::kAll);
   add.operator()<OneRecordAnIntervalIsAdmitted>("OneRecordAnIntervalIsAdmitted", Weakened::kNothing);
 }

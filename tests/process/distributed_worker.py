@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of two processes with two CPU devices each: `python distributed_worker.py RANK PORT SCENARIO FOLDER`.
+"""One of two processes with two CPU devices each: `python distributed_worker.py RANK PORT SCENARIO FOLDER`. With the
+port 0 it is the only one, and has all four devices.
 
 Writes what it saw to FOLDER/RANK.json.
 """
@@ -12,7 +13,7 @@ import sys
 import warnings
 from pathlib import Path
 
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={2 if sys.argv[2] != '0' else 4}"
 
 import callout
 import callout.host_callback as hcb
@@ -355,19 +356,24 @@ def failures(x):
     seen["ordered fails"] = error_of(lambda: shards(ordered(x)))
 
 
-def main() -> None:
+def start() -> None:
     try:
         jax.distributed.initialize(f"localhost:{PORT}", num_processes=2, process_id=RANK, initialization_timeout=60)
     except Exception as error:  # noqa: BLE001
         (FOLDER / f"{RANK}.json").write_text(json.dumps({"not started": repr(error)}))
         sys.exit(3)
+
+
+def main() -> None:
+    if PORT != "0":
+        start()
     mesh = Mesh(np.asarray(jax.devices()), "d")
     x = spread((8,), mesh, P("d"))
     seen["devices"] = [device.id for device in jax.local_devices()]
     if SCENARIO == "failures":
         failures(x)
-    elif SCENARIO == "modern":
-        distributed_modern.modern(seen, took, heard, spread, shards)
+    elif SCENARIO.startswith("modern "):
+        distributed_modern.modern(SCENARIO.split()[1], FOLDER, seen, took, heard, spread, shards)
     elif SCENARIO == "native":
         native(mesh, x)
         foreign(mesh, x)
@@ -381,7 +387,8 @@ def main() -> None:
         host_callbacks(x)
         progress_bars(mesh, x)
     (FOLDER / f"{RANK}.json").write_text(json.dumps(seen))
-    jax.distributed.shutdown()
+    if PORT != "0":
+        jax.distributed.shutdown()
     if SCENARIO != "works":
         os._exit(0)  # JAX 0.10 would raise the ordered program's error once more, at exit
 

@@ -1,52 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two processes with two devices each, and one program over all four."""
 
-import json
-import socket
-import subprocess
-import sys
-from collections import Counter
-from pathlib import Path
-
 import ffi_calls
 import numpy as np
 import pytest
 from pyarrow import ipc
-
-WORKER = Path(__file__).with_name("distributed_worker.py")
-WHOLE = [float(i) for i in range(8)]
-DOUBLE = [2 * v for v in WHOLE]
-TIME_LIMIT_S = 100  # below that of the whole test run, so that what the processes said is shown
-
-
-def run_pair(scenario, folder):
-    """What each of the two processes saw."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, str(WORKER)]
-    pair = [
-        subprocess.Popen(
-            [*command, str(rank), str(port), scenario, str(folder)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        outputs = [process.communicate(timeout=TIME_LIMIT_S)[0] for process in pair]
-    finally:
-        for process in pair:
-            process.kill()
-            process.wait()
-    files = [folder / f"{rank}.json" for rank in range(2)]
-    seen = [json.loads(file.read_text()) if file.exists() else {} for file in files]
-    reasons = [process_saw["not started"] for process_saw in seen if "not started" in process_saw]
-    if len(reasons) == 2:
-        pytest.skip(f"jax.distributed does not start on this machine: {reasons[0]}")
-    assert [process.returncode for process in pair] == [0, 0], "\n".join(outputs)
-    return seen
+from worker_pairs import DOUBLE, PARTS, WHOLE, both, run_pair
 
 
 @pytest.fixture(scope="module")
@@ -60,20 +19,11 @@ def failed(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def modern(tmp_path_factory):
-    return run_pair("modern", tmp_path_factory.mktemp("modern"))
-
-
-@pytest.fixture(scope="module")
 def native(tmp_path_factory):
     pytest.importorskip("numba")
     folder = tmp_path_factory.mktemp("native")
     ffi_calls.build(folder)
     return run_pair("native", folder)
-
-
-def both(saw, name):
-    return [process_saw[name] for process_saw in saw]
 
 
 def test_local_taps_get_their_own_shards_with_device_and_index(saw):
@@ -234,9 +184,6 @@ def test_a_failing_host_callback_call_is_the_barriers_of_its_process_only(failed
     assert other is None
 
 
-PARTS = [[WHOLE[:2], WHOLE[2:4]], [WHOLE[4:6], WHOLE[6:]]]  # what the devices of each process have
-
-
 @pytest.mark.parametrize("kind", ["cpp", "numba"])
 def test_native_functions_are_called_in_one_process_and_all_have_the_result(native, kind):
     assert both(native, f"{kind} whole") == [[[DOUBLE, DOUBLE], 1], [[DOUBLE, DOUBLE], 0]]
@@ -303,46 +250,3 @@ def test_a_nan_is_located_in_the_process_that_makes_it(native):
     other, (text,) = both(native, "located NaN")
     assert other == []
     assert f"forward; f32[2] at [1], device {native[1]['devices'][0]}; inputs: f32[2] -5.0" in text
-
-
-def elements(heard, factor=1):
-    return Counter(factor * value for value in np.ravel(heard).tolist())
-
-
-MODERN = ["pure", "io", "buffer", "tap", "debug", "ordered debug", "threaded"]
-IN_FORMS = [(name, form) for name in MODERN for form in ("scan", "while", "vmap", "remat")]
-IN_FORMS.remove(("io", "remat"))  # refused, as by JAX
-
-
-@pytest.mark.parametrize(("name", "form"), IN_FORMS)
-def test_transformed_callbacks_in_shard_map_over_explicit_axes(modern, name, form):
-    for rank, parts in enumerate(PARTS):
-        results, heard = modern[rank][f"{name} in {form}"]
-        factor = {"scan": 4, "while": 4, "vmap": 2, "remat": 8}[form]
-        assert results == [[factor * v for v in part] for part in parts]
-        expected = elements(parts)
-        if form in ("scan", "while"):
-            expected += elements(parts, 2)
-        elif form == "remat" and name not in ("pure", "buffer", "threaded"):
-            expected += elements(parts)  # in the second computation, too, as with jax.debug.callback
-        assert elements(heard) == expected
-        if form == "scan" and name in ("ordered debug", "threaded"):
-            assert all(heard.index(part) < heard.index([2 * v for v in part]) for part in parts)
-
-
-@pytest.mark.parametrize("name", ["pure", "debug", "ordered debug"])
-def test_programs_over_two_meshes_call_in_one_process(modern, name):
-    both_doubled = [[[4 * v for v in part] for part in parts] for parts in PARTS]
-    assert both(modern, f"{name} over two meshes") == [[both_doubled[0], [WHOLE, WHOLE]], [both_doubled[1], []]]
-    (first, heard), (second, others) = both(modern, f"{name} before and after a resharding")
-    for results in (first, second):
-        assert sorted(set(np.ravel(results))) == [4 * v for v in WHOLE]
-    assert (heard, others) == ([WHOLE, DOUBLE], [])
-
-
-@pytest.mark.parametrize("name", ["pure", "debug", "ordered debug"])
-def test_what_mutable_arrays_hold_is_heard_in_every_process(modern, name):
-    for rank, parts in enumerate(PARTS):
-        results, heard = modern[rank][f"{name} of a mutable array"]
-        assert results == [[6 * v for v in part] for part in parts]
-        assert sorted(heard) == [[3 * v for v in part] for part in parts]

@@ -175,7 +175,7 @@ def work(options: argparse.Namespace) -> None:
         return ""
 
     checking.announce = lambda callbacks: say(running=callbacks)
-    seed, alive, refusals = options.seed, checking.live(), 0
+    seed, alive = options.seed, checking.live()
     while True:
         program = seeds.draw(seed)
         outcome, reason = "passed", ""
@@ -186,7 +186,6 @@ def work(options: argparse.Namespace) -> None:
         except checking.Alike as alike:
             outcome, reason = "as JAX", f"seed {seed}: {alike}"[:200]
         except checking.Refused as refused:
-            refusals += 1
             outcome, reason = "refused", str(refused).splitlines()[0][:100]
         except checking.Difference as difference:
             outcome, what = "failed", difference.kind
@@ -194,10 +193,9 @@ def work(options: argparse.Namespace) -> None:
             say(finding=str(difference)[:2000], source=printing.source(short) + _again(checking, short))
         if (seed + 1) % BATCH == 0:
             now = checking.live()
-            # JAX may keep what a program made that it refused: 0.10.2 keeps its trace in the registry of weakref.finalize.
-            if any(now[name] > alive[name] for name in alive) and not refusals:
+            if any(now[name] > alive[name] for name in alive):
                 say(finding=f"after programs up to this one, alive: {now}, before: {alive}")
-            alive, refusals = now, 0
+            alive = now
         say(seed=seed, outcome=outcome, reason=reason)
         seed += 1
 

@@ -7,8 +7,10 @@ import collections
 import gc
 import itertools
 import logging
+import re
 import traceback
 import warnings
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,7 @@ def _check(program: Program) -> None:
     for site in set(by_site) & set(prelude.sinks):
         heard += prelude.written(site, by_site[site].attrs["dtype"])
     _compare_counters(by_site, before, _counters(), dict(prelude.calls))
+    _compare_warnings(program, by_site, expected, messages)
     _compare_bars(program, run.bars)
     doubtful = _doubtful(program)
     jax_events = _with_jax(program) if doubtful else None
@@ -130,6 +133,10 @@ class Messages(logging.Handler):
 
     def of(self, text: str) -> bool:
         return any(text in message for message in self._texts)
+
+    def found(self, pattern: str) -> list[tuple[int, ...]]:
+        """The numbers in what matches."""
+        return [tuple(map(int, match.groups())) for text in self._texts for match in re.finditer(pattern, text)]
 
 
 # Results of calls in a shard_map vary, and so what JAX refuses; those of its own calls do not, and are taken.
@@ -204,6 +211,28 @@ def _compare_counters(by_site: dict[int, Stmt], before: Any, after: Any, called:
             got = sum(after[name][counter] - before.get(name, {}).get(counter, 0) for name in names)
             if got != want:
                 raise Difference("stats", f"stats of site {site}: expected {counter} = {want}, got {got}")
+
+
+def _compare_warnings(program: Program, by_site: dict[int, Stmt], expected: list[Any], messages: Messages) -> None:
+    """A check that warns does so where the oracle gets to, and nowhere else; watches find nothing."""
+    if noticed := messages.found(r"watch 'site(\d+)"):
+        raise Difference("warnings", f"watches of sites {noticed} found something in finite values")
+    warned = set(messages.found(r"site (\d+) warns at (\d+)"))
+    there = {(e.site, e.pos) for e in expected if by_site[e.site].attrs.get("check") in ("warn", "warn_if")}
+    if warned - there:
+        raise Difference("warnings", f"checks warned at {sorted(warned - there)}, where the program does not get to")
+    plain = _plain(program) - _skipped(program)
+    if silent := ({site for site, _ in there} & plain) - {site for site, _ in warned}:
+        raise Difference("warnings", f"checks of sites {sorted(silent)} never warned")
+
+
+def _plain(program: Program) -> set[int]:
+    """Sites whose values no derivative, rule or second computation surrounds."""
+    return {
+        stmt.attrs["site"]
+        for stmt, path in within(program.main, DERIVATIVES | RULES | {"remat"})
+        if stmt.kind == "site" and not path
+    }
 
 
 def _doubtful(program: Program) -> set[int]:
@@ -331,10 +360,18 @@ def _compare_order(program, by_site, expected, heard, threaded) -> None:
                 raise Difference("order", f"order of {name} in lanes {lane}: expected {want}, got {got}")
 
 
+def _release_refused() -> None:
+    """Lets go of traces that did not end: JAX keeps those that captured an array, in the registry of weakref.finalize."""
+    for each in list(weakref.finalize._registry):
+        kept = each.peek()
+        if kept is not None and getattr(kept[1], "__name__", "") == "finalize_const":
+            each.detach()
+
+
 def live() -> dict[str, int]:
     """Objects that are alive when everything that could be forgotten is."""
     prelude.forget()
-    for native in (prelude.compiled, prelude.kernel, prelude.foreign):
+    for native in (prelude.compiled, prelude.kernel, prelude.foreign, prelude.foreign_of_keys):
         native.cache_clear()
     errors.clear()
     eager_taps.forget()
@@ -342,6 +379,7 @@ def live() -> dict[str, int]:
     for _ in range(4):
         last = counts
         prelude.jax.clear_caches()
+        _release_refused()
         gc.collect()
         callout.barrier_wait()
         counts = {kind: callout.stats()["live"][kind] for kind in ("callbacks", "sites", "blocks")}

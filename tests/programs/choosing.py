@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import prelude
 
 LEAVING = {"every", "min_interval", "only_process", "only_device"}  # settings that leave records out
+KEYED = {"pure", "io", "debug", "tap"}  # whose operand may be PRNG keys; a foreign function's is, if it is of integers
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 NUMBA = ["numba"] if importlib.util.find_spec("numba") else []
 # What is written for the host's memory: on CUDA a Buffer and a foreign function's operands are the device's.
@@ -24,7 +25,7 @@ class Scope:
     depth: int = 0
     reverse: bool = False  # a cotangent will flow through it: no while loop with a bound from the program
     forward: bool = False  # a tangent will: no custom_vjp
-    lanes: bool = False  # inside vmap
+    lanes: int = 0  # how many vmaps it is inside of
     uneven: bool = False  # inside a cond or while loop that lanes of a vmap decide
     shards: bool = False
     remat: bool = False
@@ -51,6 +52,12 @@ def site(random: random.Random, scope: Scope, number: int) -> dict[str, object]:
     settings = _settings(random, scope, attrs)
     if what in prelude.WITH_RESULT and scope.derivative:
         attrs["stop"] = True
+    if what in KEYED and dtype == "uint32":
+        attrs["keyed"] = random.random() < 0.5
+    if what == "check":
+        attrs["check"] = random.choice(("error", "error", "check", "nan", "off", "warn", "warn_if"))
+    if what in ("tap", "sink", "named_tap") and random.random() < 0.3:
+        attrs["result"] = random.choice(("used", "ignored"))
     if what in ("pure", "io", "buffer", "debug", "tap") and random.random() < 0.4:
         attrs["options"] = _options(random, scope, what, number)
     return {**attrs, "settings": settings}
@@ -76,6 +83,10 @@ def _kinds(scope: Scope) -> list[str]:
 
 
 def _dtype(random: random.Random, scope: Scope, what: str) -> str:
+    if what == "ffi" and random.random() < 0.3:
+        return "uint32"  # of PRNG keys
+    if what in KEYED and random.random() < 0.1:
+        return "uint32"
     if what in prelude.NATIVE:
         return "float32"
     if what in ("print", "hcb_print"):
@@ -104,7 +115,8 @@ def _settings(random: random.Random, scope: Scope, attrs: dict[str, object]) -> 
     """The arguments of a call; what is no number or text among them is in `attrs`."""
     what, settings, pick = attrs["what"], {}, random.choice
     if what in ("pure", "buffer"):
-        settings["vmap_method"] = pick(METHODS)
+        # Of an operand that has the axes of some vmaps only, "legacy_vectorized" does not say which.
+        settings["vmap_method"] = pick(METHODS if scope.lanes < 2 else METHODS[:-1])
     if what in prelude.NATIVE:
         attrs["method"] = pick(METHODS if what == "ffi" else (*METHODS, "parallel"))
     if what == "buffer":
@@ -114,10 +126,15 @@ def _settings(random: random.Random, scope: Scope, attrs: dict[str, object]) -> 
             settings["has_side_effect"] = True
     if (
         what in ("tap", "sink", "named_tap", "debug", "io")
-        and random.random() < 0.3
-        and not (scope.shards or scope.derivative or (scope.lanes and what != "tap"))
+        and random.random() < (0.6 if scope.shards else 0.3)
+        and not (scope.derivative or (scope.lanes and what != "tap"))
     ):
         settings["ordered"] = True
+    if what == "watch" and random.random() < 0.5:
+        settings.update(pick(({"stop": True}, {"nan": False}, {"inf": False}, {"gradient": True}, {"every": 2})))
+        attrs["step"] = random.random() < 0.3
+    if what in ("pure", "io", "cpp", "numba") and not scope.shards and random.random() < 0.15:
+        attrs["on"] = random.randrange(scope.spread or 1)
     if what in ("tap", "ref_tap") and random.random() < 0.2:
         settings[pick(("with_device", "with_index"))] = True
     if what in ("hcb_tap", "hcb_call") and random.random() < 0.3:

@@ -214,6 +214,8 @@ class Body:
         types = [self._type()]
         region = self._drawer._region(self._scope.inside(located=True), self._params(args), types)
         options = {"stop": True}
+        if self._random.random() < 0.3:
+            options["infinities"] = False
         if self._random.random() < 0.5:
             options["granularity"] = self._random.choice(("line", "operation", "function", "module"))
         self._add("located", types, args, [region], options=options, **self._captured(args, range(len(args))))
@@ -277,7 +279,7 @@ class Body:
         batch_size = self._random.choice((None, None, 2))
         scope = self._scope.inside(loops=self._scope.loops + 1)
         if batch_size:
-            scope = dataclasses.replace(scope, lanes=True)
+            scope = dataclasses.replace(scope, lanes=scope.lanes + 1)
         type_ = self._type()
         region = self._drawer._region(scope, params, [type_])
         options = {"batch_size": batch_size} if batch_size else {}
@@ -298,13 +300,13 @@ class Body:
                 shape.insert(place, n)
                 inner = self._op("grow", Type("f", tuple(shape)), inner, by=(n, place))
             args.append(inner)
-        scope = self._scope.inside(lanes=True, loops=self._scope.loops + 1)
+        scope = self._scope.inside(lanes=self._scope.lanes + 1, loops=self._scope.loops + 1)
         types = [self._type() for _ in range(self._random.randint(1, 2))]
         region = self._drawer._region(scope, params, types)
         out_axes = [self._random.randrange(-len(t.shape) - 1, len(t.shape) + 1) for t in types]
         places = [axis if axis >= 0 else axis + len(t.shape) + 1 for t, axis in zip(types, out_axes, strict=True)]
         shapes = [Type("f", (*t.shape[:place], n, *t.shape[place:])) for t, place in zip(types, places, strict=True)]
-        options = self._random.choice(({}, {}, {"axis_name": "lane"}))
+        options = self._random.choice(({}, {}, {"axis_name": "lane"}, {"spmd_axis_name": "d"}))
         whole = [i for i, axis in enumerate(in_axes) if axis is None]
         attrs = {
             "n": n,

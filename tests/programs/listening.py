@@ -88,12 +88,12 @@ def unbatched(x, transforms, leaf):
     return x
 
 
-def heard(site, rank, modulus, **options):
-    """The function of a call: `options` are those of callout.options."""
+def heard(site, rank, modulus, keyed=False, **options):
+    """The function of a call, of `keyed` data: `options` are those of callout.options."""
 
     def call(pos, x):
         calls[site] = calls.get(site, 0) + 1
-        pos, x = np.asarray(pos), np.asarray(x)
+        pos, x = np.asarray(pos), unkeyed(x, keyed)
         note(site, pos, x, rank)
         y = answer(x, modulus)
         return np.broadcast_to(y, (*pos.shape, *y.shape[y.ndim - rank :])).copy()
@@ -102,18 +102,28 @@ def heard(site, rank, modulus, **options):
     return callout.options(call, **options) if options else call
 
 
-def told(site, rank, **options):
+def key_of(x):
+    """PRNG keys with the numbers of x in their data."""
+    return jax.random.wrap_key_data(jax.numpy.stack([x, x * 0], -1), impl="threefry2x32")
+
+
+def unkeyed(x, keyed):
+    """The numbers of x, or those in the data of keys."""
+    return np.asarray(x)[..., 0] if keyed else np.asarray(x)
+
+
+def told(site, rank, keyed=False, **options):
     """The same for what returns nothing."""
 
     def call(pos, x):
         calls[site] = calls.get(site, 0) + 1
-        note(site, pos, x, rank)
+        note(site, pos, unkeyed(x, keyed), rank)
 
     call.__qualname__ = f"site{site}"
     return callout.options(call, **options) if options else call
 
 
-def tapped(site, rank, **options):
+def tapped(site, rank, keyed=False, **options):
     """The function of a tap, `with_transforms`, and with a device and an index if those are asked for."""
 
     def tap(value, *, transforms=(), device=None, index=None):
@@ -121,16 +131,27 @@ def tapped(site, rank, **options):
         assert device is None or isinstance(device, jax.Device), device
         assert index is None or [len(place) for place in index] == [np.ndim(v) for v in value], index
         pos, x = (unbatched(np.asarray(v), transforms, leaf) for leaf, v in enumerate(value))
-        note(site, pos, x, rank)
+        note(site, pos, unkeyed(x, keyed), rank)
 
     tap.__qualname__ = f"site{site}"
     return callout.options(tap, **options) if options else tap
 
 
-def checked(site, pos, e):
-    """Fails the program where the check is done at a position where it must not be."""
+def checked(site, pos, e, kind="error"):
+    """Fails the program, or spoils e, where the check is done at a position where it must not be.
+
+    One that warns does so at each position; one that is off has nothing to say anywhere.
+    """
+    if kind == "warn_if":
+        return callout.warn_if(e, pos >= 0, "site {site} warns at {pos}", site=site, pos=pos)
+    if kind in ("warn", "off"):
+        return callout.error_if(e, pos >= 0, "site {site} warns at {pos}", site=site, pos=pos, on_error=kind)
     strange = ~jax.numpy.isin(pos, np.array([*allowed[site], -1], np.int32))
-    return callout.error_if(e, strange, "site {site} is checked at {pos}", site=site, pos=pos)
+    text = "site {site} is checked at {pos}"
+    if kind == "check":
+        callout.check(~strange, text, site=site, pos=pos)
+        return e
+    return callout.error_if(e, strange, text, site=site, pos=pos, on_error="nan" if kind == "nan" else "default")
 
 
 def named(site, rank):
@@ -192,7 +213,7 @@ def written(site, dtype):
 
 
 @functools.cache
-def kernel(vmap_method):
+def kernel(vmap_method, sharding=None):
     """`answer` by Numba."""
     import numba
 
@@ -202,43 +223,68 @@ def kernel(vmap_method):
             y.flat[i] = (x.flat[i] * 3 + 1) % 8
 
     outs = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)  # noqa: E731
-    return callout.numba.numba_kernel(answer, outs, vmap_method=vmap_method)
+    return callout.numba.numba_kernel(answer, outs, vmap_method=vmap_method, sharding=sharding)
 
 
-@functools.cache
-def foreign(vmap_method):
-    """`answer`, but for the modulus, as a foreign function."""
-    handler = """
+def affine():
+    """Registers `answer`, but for the modulus, as foreign functions of floats and of what PRNG keys are made of."""
+    handlers = """
     #include "xla/ffi/api/ffi.h"
 
     namespace ffi = xla::ffi;
 
-    static ffi::Error Affine(ffi::Buffer<ffi::F32> x, ffi::Result<ffi::Buffer<ffi::F32>> y) {
+    template <ffi::DataType type>
+    static ffi::Error Affine(ffi::Buffer<type> x, ffi::Result<ffi::Buffer<type>> y) {
       for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = x.typed_data()[i] * 3 + 1;
       return ffi::Error::Success();
     }
-    XLA_FFI_DEFINE_HANDLER_SYMBOL(affine, Affine,
+    XLA_FFI_DEFINE_HANDLER_SYMBOL(affine_f32, Affine<ffi::F32>,
                                   ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+    XLA_FFI_DEFINE_HANDLER_SYMBOL(affine_u32, Affine<ffi::U32>,
+                                  ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::U32>>().Ret<ffi::Buffer<ffi::U32>>());
     """
-    if not libraries:
-        with tempfile.TemporaryDirectory() as folder:
-            source, library = Path(folder, "affine.cc"), Path(folder, "libaffine.so")
-            source.write_text(handler)
-            flags = ["-std=c++20", "-w", "-O1", "-shared", "-fPIC", f"-I{callout.ffi.include_dir()}"]
-            subprocess.run(["c++", *flags, str(source), "-o", str(library)], check=True)
-            libraries.append(ctypes.CDLL(str(library)))
-        target = callout.ffi.pycapsule(libraries[0].affine)
-        callout.ffi.register_ffi_target("programs.affine", target, signature="(x: f32[...]) -> (y: f32[...])")
+    if libraries:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder, "affine.cc"), Path(folder, "libaffine.so")
+        source.write_text(handlers)
+        flags = ["-std=c++20", "-w", "-O1", "-shared", "-fPIC", f"-I{callout.ffi.include_dir()}"]
+        subprocess.run(["c++", *flags, str(source), "-o", str(library)], check=True)
+        libraries.append(ctypes.CDLL(str(library)))
+    for dtype in ("f32", "u32"):
+        target = callout.ffi.pycapsule(getattr(libraries[0], f"affine_{dtype}"))
+        signature = f"(x: {dtype}[...]) -> (y: {dtype}[...])"
+        callout.ffi.register_ffi_target(f"programs.affine_{dtype}", target, signature=signature)
+
+
+@functools.cache
+def foreign(vmap_method):
+    """`answer` as a foreign function."""
+    affine()
 
     def call(x):
         out = jax.ShapeDtypeStruct(x.shape, x.dtype)
-        return callout.ffi.ffi_call("programs.affine", out, vmap_method=vmap_method)(x) % 8
+        return callout.ffi.ffi_call("programs.affine_f32", out, vmap_method=vmap_method)(x) % 8
 
     return call
 
 
 @functools.cache
-def compiled(vmap_method):
+def foreign_of_keys(vmap_method):
+    """`answer` as a foreign function whose operand and result are PRNG keys."""
+    affine()
+
+    def call(x):
+        keys = key_of(x)
+        out = jax.ShapeDtypeStruct(keys.shape, keys.dtype)
+        answers = callout.ffi.ffi_call("programs.affine_u32", out, vmap_method=vmap_method)(keys)
+        return jax.random.key_data(answers)[..., 0] % 8
+
+    return call
+
+
+@functools.cache
+def compiled(vmap_method, sharding=None):
     """`answer` in C++."""
     module = callout.cpp.load_inline("""
     #include <cmath>
@@ -249,7 +295,7 @@ def compiled(vmap_method):
     }
     CALLOUT_KERNEL(answer);
     """)
-    return module.answer.options(vmap_method=vmap_method)
+    return module.answer.options(vmap_method=vmap_method, sharding=sharding)
 
 
 def printed(text):

@@ -17,7 +17,7 @@ from syntax import Program, Region, Stmt
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """A callback of one lane: which, where in the program's loops, with what, and in which lanes."""
+    """A callback of one lane: which, where in the program's loops, with what, and in which lanes and shards."""
 
     site: int
     pos: int
@@ -167,7 +167,11 @@ class Oracle:
     def _shard_map(self, stmt: Stmt, pos: int, values: list[Value]) -> list[Value]:
         n, split = stmt.attrs["n"], stmt.attrs["split"]
         pieces = [boxes.split(x, n) if yes else [x] * n for x, yes in zip(values, split, strict=True)]
-        shards = [self.call(stmt.regions[0], pos * 8 + i, [p[i] for p in pieces]) for i in range(n)]
+        shards, outer = [], self._lanes
+        for i in range(n):
+            self._lanes = (*outer, i)
+            shards.append(self.call(stmt.regions[0], pos * 8 + i, [p[i] for p in pieces]))
+        self._lanes = outer
         return [boxes.concatenate(column) for column in zip(*shards, strict=True)]
 
     # Derivatives

@@ -52,6 +52,10 @@ def to(x, dtype):
     return x > 0 if dtype == "bool" else x.astype(dtype)
 
 
+def on(place):
+    return jax.sharding.SingleDeviceSharding(jax.devices()[place])
+
+
 def back(x, like):
     return (x.real if jnp.iscomplexobj(x) else x).astype(like.dtype)
 

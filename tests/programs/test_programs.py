@@ -17,12 +17,8 @@ import printing
 import pytest
 import seeds
 import shrinking
+from short_programs import a_site, hasty
 from syntax import INTEGER, SCALAR, VECTOR, Program, Region, Stmt, Var, sites
-
-
-def a_site(site: int, x: Var, out: Var, what: str = "tap", **more: object) -> Stmt:
-    attrs = {"site": site, "what": what, "dtype": "float32", "modulus": 8, "settings": {}, **more}
-    return Stmt("site", (out,), (x,), (), attrs)
 
 
 def tap_beside_others() -> Program:
@@ -53,45 +49,6 @@ def test_programs_do_what_their_oracles_say():
             pass
 
 
-@pytest.mark.parametrize("what", ["numba", "ffi", "cpp", "ref_tap", "check", "hcb_print"])
-def test_sites_of_each_kind_do_what_the_oracle_says(what):
-    if what == "numba":
-        pytest.importorskip("numba")
-    n, x, v, y, z = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR), Var("x4", VECTOR)
-    more = {"method": "expand_dims"} if what in prelude.NATIVE else {}
-    body = (a_site(0, x, y, what, **more), a_site(1, v, z, what, **more))
-    inputs = (np.int32(1), np.float32(-3), np.arange(4, dtype=np.float32))
-    checking.check(Program(Region((n, x, v), body, (y, z)), inputs))
-    assert [event[0] for event in prelude.events] == ([0, 1] * 2 if what in ("ref_tap", "hcb_print") else [])
-
-
-@pytest.mark.parametrize("dtype", [*prelude.MODULUS, *prelude.WIDE])
-def test_sites_of_each_dtype_do_what_the_oracle_says(dtype):
-    n, x, v, y, z = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR), Var("x4", VECTOR)
-    more = {"dtype": dtype, "modulus": (prelude.MODULUS | prelude.WIDE)[dtype], "options": {"args": "jax"}}
-    body = (a_site(0, x, y, "io", **more), a_site(1, v, z, **more))
-    inputs = (np.int32(1), np.float32(-3), np.arange(4, dtype=np.float32))
-    checking.check(Program(Region((n, x, v), body, (y, z)), inputs, wide=dtype in prelude.WIDE))
-    assert sorted(event[0] for event in prelude.events) == [0, 0, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("what", "settings"),
-    [
-        ("tap", {"sharding": "local", "device_index": 0, "with_index": True}),
-        ("tap", {"only_device": 1, "on_full": "fail"}),
-        ("hcb_tap", {"tap_with_device": True}),
-        ("hcb_call", {"call_with_device": True}),
-        ("buffer", {"input_output_aliases": {1: 0}, "has_side_effect": True}),
-    ],
-)
-def test_settings_do_what_the_oracle_says(what, settings):
-    n, x, v, y = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR)
-    inputs = (np.int32(1), np.float32(-3), np.arange(4, dtype=np.float32))
-    checking.check(Program(Region((n, x, v), (a_site(0, x, y, what, settings=settings),), (y,)), inputs))
-    assert len(prelude.events) == (0 if "only_device" in settings else 2)
-
-
 @pytest.mark.parametrize("policy", drawing.POLICIES)
 def test_each_policy_does_what_the_oracle_says(policy):
     n, x, v, inner = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR)
@@ -115,7 +72,7 @@ def test_a_check_that_is_done_elsewhere_is_found(monkeypatch):
     inputs = (np.int32(1), np.float32(-3), np.arange(4, dtype=np.float32))
     program = Program(Region((n, x, v), (a_site(0, x, y, "check"),), (y,)), inputs)
     checking.check(program)
-    monkeypatch.setattr(prelude, "checked", lambda site, pos, e: callout.error_if(e, pos == 0, "no"))
+    monkeypatch.setattr(prelude, "checked", lambda site, pos, e, kind: callout.error_if(e, pos == 0, "no"))
     with pytest.raises(checking.Difference, match="check failed: no"):
         checking.check(program)
 
@@ -174,19 +131,6 @@ def tap_in_a_loop(**settings: object) -> Program:
     body = Region((inner,), (a_site(0, inner, tapped, settings=settings),), (tapped,))
     loop = Stmt("scan", (out,), (x,), (body,), {"n": 3, "carried": 1, "options": {}})
     return Program(Region((n, x, v), (loop,), (out,)), (np.int32(1), np.float32(3), np.ones(4, np.float32)))
-
-
-def hasty(site, rank, tapped=prelude.tapped):
-    """A function of a tap that notes each record before the one that came before it."""
-    tap = tapped(site, rank)
-
-    def tap_before_the_last(value, *, transforms=()):
-        *before, last = [*prelude.events] or [None]
-        tap(value, transforms=transforms)
-        prelude.events[:] = [*before, prelude.events[-1], *([last] if last else [])]
-
-    tap_before_the_last.__qualname__ = f"site{site}"
-    return tap_before_the_last
 
 
 @pytest.mark.parametrize("settings", [{}, {"ordered": True}])

@@ -12,6 +12,7 @@ import ffi_calls
 import jax
 import numba_packages
 import pytest
+import tpu_on_cpu
 from callout._native.gpu.numba_cuda_compiler import NumbaCuda
 from callout._native.gpu.numba_mlir_compiler import NumbaCudaMlir
 from callout._primitives.fallback import policy
@@ -19,6 +20,9 @@ from live_objects import holders, live_counts, settle
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
+
+if tpu_on_cpu.IS_USED:
+    tpu_on_cpu.install()
 
 if platforms.BY_FALLBACK:
     policy.warn_once("cpu")  # no test's own record
@@ -34,6 +38,7 @@ def pytest_report_header():
 
 def pytest_runtest_setup(item):
     platforms.mark(item)
+    tpu_on_cpu.mark(item)
     for marker in item.iter_markers("devices"):
         (needed,) = marker.args
         if len(jax.devices()) < needed:

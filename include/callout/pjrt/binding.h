@@ -11,17 +11,17 @@
 
 namespace callout::pjrt {
 
-/// The callback of "NAME=KIND": a sink as OpaqueCallback makes it ("loss=csv,append:FILE"), a kind that the host has
-/// registered a maker for, or "NAME=lib.so:SYMBOL". A library without a folder is the one in the working directory, if
-/// there is one, else the loader looks for it. NAME may have a '='. Errors begin with the text: InvalidArgument for
-/// what is no binding; else those of making the callback. Thread-safe. GIL not needed.
+/// Returns the callback of "NAME=KIND": a sink as OpaqueCallback makes it ("loss=csv,append:FILE"), a kind that the
+/// host has registered a maker for, or "NAME=lib.so:SYMBOL". A library without a folder is the one in the working
+/// directory, if there is one, else the loader looks for it. NAME may have a '='. Errors begin with the text:
+/// InvalidArgument for what is no binding; else those of making the callback. Thread-safe. GIL not needed.
 CALLOUT_EXPORT Result<LoadedHostCallback> ParseBinding(const std::string& text);
 
-/// What may be written, for people: "NAME=csv:PATH, ..., or NAME=lib.so:SYMBOL". Thread-safe. GIL not needed.
+/// Returns what may be written, for people: "NAME=csv:PATH, ..., or NAME=lib.so:SYMBOL". Thread-safe. GIL not needed.
 CALLOUT_EXPORT std::string BindingForms();
 
-/// What people call the callback of a name that programs make themselves, such as "print" of an `id_print`; null for a
-/// name that has to be bound. Borrowed: valid until the process ends. Thread-safe. GIL not needed.
+/// Returns what people call the callback of a name that programs make themselves, such as "print" of an `id_print`;
+/// null for a name that has to be bound. Borrowed: valid until the process ends. Thread-safe. GIL not needed.
 CALLOUT_EXPORT const char* KindWithoutBinding(const std::string& name);
 
 }  // namespace callout::pjrt

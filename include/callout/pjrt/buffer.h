@@ -23,7 +23,7 @@ namespace callout::pjrt {
 template <typename T>
 class HostView {
  public:
-  /// The elements, row-major. Borrowed: valid as long as this object.
+  /// Returns the elements, row-major. Borrowed: valid as long as this object.
   std::span<const T> values() const { return values_; }
 
  private:
@@ -66,7 +66,7 @@ class CALLOUT_EXPORT Buffer {
   /// Takes ownership of `handle`.
   Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle, uint64_t type_tag = 0);
 
-  /// The element type. Errors: the plugin's own.
+  /// Returns the element type. Errors: the plugin's own.
   Result<DType> dtype() const;
   /// Extents, in elements. Errors: the plugin's own.
   Result<std::vector<int64_t>> dims() const;
@@ -104,20 +104,20 @@ class CALLOUT_EXPORT Buffer {
     return HostView<T>({values, elements}, std::move(data));
   }
 
-  /// The array in the host's memory, without a copy, for another library to read; that one calls its `deleter`, on any
-  /// thread. It outlives this object, and no program takes it over meanwhile. Errors: as View; InvalidArgument for a
-  /// dtype that DLPack does not have.
+  /// Returns the array in the host's memory, without a copy, for another library to read; that one calls its `deleter`,
+  /// on any thread. It outlives this object, and no program takes it over meanwhile. Errors: as View; InvalidArgument
+  /// for a dtype that DLPack does not have.
   Result<DLManagedTensorVersioned*> ToDLPack() const;
 
-  /// A copy on `device`, which `client` has. May return before it is there. Within a client the plugin copies, between
-  /// clients the host does, which Blocks until this array is there. Errors: the plugin's own.
+  /// Returns a copy on `device`, which `client` has. May return before it is there. Within a client the plugin copies,
+  /// between clients the host does, which Blocks until this array is there. Errors: the plugin's own.
   Result<Buffer> CopyTo(std::shared_ptr<const Client> client, const Device& device) const;
   /// As above, in a memory of a device's.
   Result<Buffer> CopyTo(std::shared_ptr<const Client> client, const Memory& memory) const;
   /// Where it lies. Errors: Unimplemented if the plugin does not tell.
   Result<Memory> memory() const;
 
-  /// True after a program took it over, see ExecuteOptions::donated_inputs.
+  /// Returns True after a program took it over, see ExecuteOptions::donated_inputs.
   Result<bool> IsDeleted() const;
 
   /// Happens when the array is there.
@@ -128,7 +128,8 @@ class CALLOUT_EXPORT Buffer {
   PJRT_Buffer* handle() const { return handle_.get(); }
   /// As handle().
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
-  /// The same for all arrays of one type, and of no other type; 0 if it is not known without asking the plugin.
+  /// Returns a number, the same for all arrays of one type, and of no other type; 0 if it is not known without asking
+  /// the plugin.
   uint64_t type_tag() const { return type_tag_; }
 
  private:

@@ -74,9 +74,9 @@ class CALLOUT_EXPORT Client {
   /// Errors: Unimplemented if the plugin has none.
   Result<Topology> ReadTopology() const;
 
-  /// The plugin with which it was made. Borrowed: valid as long as the client.
+  /// Returns the plugin with which it was made. Borrowed: valid as long as the client.
   const Plugin& plugin() const { return *plugin_; }
-  /// The options with which it was made.
+  /// Returns the options with which it was made.
   const ClientOptions& options() const { return options_; }
   /// For this library's own classes.
   PJRT_Client* handle() const { return handle_; }
@@ -85,7 +85,7 @@ class CALLOUT_EXPORT Client {
   /// For this library's own classes: XLA:CPU orders programs over several devices by events that a launch which failed
   /// on one of them never sets, so what is launched later would not end.
   void MarkStuck() const { is_stuck_.store(true, std::memory_order_relaxed); }
-  /// True after MarkStuck.
+  /// Returns True after MarkStuck.
   bool is_stuck() const { return is_stuck_.load(std::memory_order_relaxed); }
 
   /// Waits for running programs.

@@ -21,7 +21,7 @@ struct CompileProcess {
   std::chrono::nanoseconds timeout{0};
 };
 
-/// What such a process does: reads one program from standard input, compiles it, writes what it became to where
+/// Does what such a process does: reads one program from standard input, compiles it, writes what it became to where
 /// standard output went, and returns the process's exit code. What plugins print goes to standard error. Not
 /// thread-safe: call it first in `main`, and return what it returns.
 CALLOUT_EXPORT int AnswerCompileRequest();

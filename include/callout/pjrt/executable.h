@@ -107,7 +107,7 @@ class CALLOUT_EXPORT LoadedExecutable {
 
   /// Errors: Unimplemented if the plugin does not tell, or tells of what this library does not know.
   Result<Signature> ReadSignature() const;
-  /// The places of the compiled program that call out. Errors: as ReadSignature.
+  /// Returns the places of the compiled program that call out. Errors: as ReadSignature.
   Result<std::vector<CallbackUse>> ReadCallbackUses() const;
   /// Its other custom calls, and who has their functions. Errors: as ReadSignature.
   Result<std::vector<CustomCallUse>> ReadCustomCalls() const;
@@ -116,27 +116,27 @@ class CALLOUT_EXPORT LoadedExecutable {
   /// XLA's estimate of the memory that it takes. Errors: the plugin's own.
   Result<MemoryStats> ReadMemoryStats() const;
 
-  /// What Compiler::Load makes it of again, also in another process. Callbacks are in it by name only. The bytes are
-  /// code of the plugin's, for this machine. Errors: Unimplemented if the plugin has none, and for a program for
-  /// several shapes (serialize those of for_shapes, or use CompileOptions::cache_directory); else its own.
+  /// Returns what Compiler::Load makes it of again, also in another process. Callbacks are in it by name only. The
+  /// bytes are code of the plugin's, for this machine. Errors: Unimplemented if the plugin has none, and for a program
+  /// for several shapes (serialize those of for_shapes, or use CompileOptions::cache_directory); else its own.
   Result<std::string> Serialize() const;
-  /// True if it was found in CompileOptions::cache_directory.
+  /// Returns True if it was found in CompileOptions::cache_directory.
   bool is_from_cache() const { return is_from_cache_; }
 
-  /// The executables of a program for several shapes (Program::others), this one first, which ReadSignature and the
-  /// other members describe; of other programs this one alone. Execute and Run choose the one that takes the arguments.
-  /// Borrowed: valid as long as this object.
+  /// Returns the executables of a program for several shapes (Program::others), this one first, which ReadSignature and
+  /// the other members describe; of other programs this one alone. Execute and Run choose the one that takes the
+  /// arguments. Borrowed: valid as long as this object.
   std::vector<const LoadedExecutable*> for_shapes() const;
   /// Program::shapes.
   const std::string& shapes() const { return shapes_; }
 
-  /// The module's; empty if the plugin does not tell.
+  /// Returns the module's name; empty if the plugin does not tell.
   const std::string& name() const { return name_; }
-  /// The number of devices of this process on which it runs.
+  /// Returns the number of devices of this process on which it runs.
   size_t num_devices() const { return num_devices_; }
-  /// The number of outputs on each device.
+  /// Returns the number of outputs on each device.
   size_t num_outputs() const { return num_outputs_; }
-  /// The names under which the program asked for callbacks when it was compiled, each once.
+  /// Returns the names under which the program asked for callbacks when it was compiled, each once.
   const std::vector<std::string>& callback_names() const { return callback_names_; }
 
  private:
@@ -187,7 +187,7 @@ class CALLOUT_EXPORT Compiler {
   /// Compiles for the client's devices.
   explicit Compiler(std::shared_ptr<const Client> client) : client_(std::move(client)) {}
 
-  /// What `args.Make()` returns.
+  /// Returns what `args.Make()` returns.
   Result<LoadedHostCallback> MakeLoadedHostCallback(const LoadedHostCallbackMakeArgs& args) const;
 
   /// The executable keeps the callbacks that the program asks for. Errors: InvalidArgument for two callbacks of one
@@ -198,10 +198,10 @@ class CALLOUT_EXPORT Compiler {
   /// a signal ends it, DeadlineExceeded, NotFound if it cannot be started; else the plugin's own.
   Result<LoadedExecutable> Compile(const Program& program, const CompileOptions& options = {}) const;
 
-  /// What LoadedExecutable::Serialize returned, with callbacks as Compile binds them; other options do not matter. The
-  /// bytes are code, which the plugin believes: load only what you would load a shared library from. Errors:
-  /// InvalidArgument for anything else and for damage; FailedPrecondition for what another plugin or machine made;
-  /// NotFound for a name that nothing is bound to; else the plugin's own.
+  /// Loads what LoadedExecutable::Serialize returned, with callbacks as Compile binds them; other options do not
+  /// matter. The bytes are code, which the plugin believes: load only what you would load a shared library from.
+  /// Errors: InvalidArgument for anything else and for damage; FailedPrecondition for what another plugin or machine
+  /// made; NotFound for a name that nothing is bound to; else the plugin's own.
   Result<LoadedExecutable> Load(std::string_view serialized, const CompileOptions& options = {}) const;
 
  private:

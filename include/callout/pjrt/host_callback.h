@@ -36,13 +36,13 @@ class CALLOUT_EXPORT LoadedHostCallback {
         serialized_(std::move(serialized)),
         transfers_(std::move(transfers)) {}
 
-  /// The name by which programs ask for it.
+  /// Returns the name by which programs ask for it.
   const std::string& name() const { return name_; }
-  /// The channels through which programs reach it, in ascending order; null if it is called by its name only. See
-  /// callout/pjrt/host_transfer.h.
+  /// Returns the channels through which programs reach it, in ascending order; null if it is called by its name only.
+  /// See callout/pjrt/host_transfer.h.
   const std::shared_ptr<const HostTransfers>& transfers() const { return transfers_; }
-  /// What an OpaqueCallback makes the same callback of, in this process or another one. Unimplemented for one that is
-  /// made of a function.
+  /// Returns what an OpaqueCallback makes the same callback of, in this process or another one. Unimplemented for one
+  /// that is made of a function.
   Result<std::string> Serialize() const;
   /// For this library's own classes.
   const std::shared_ptr<internal::Callback>& callback() const { return callback_; }
@@ -161,8 +161,8 @@ struct CallbackStatistics {
   uint64_t errors = 0;      ///< Calls that failed.
 };
 
-/// The counters of all names, sorted. Thread-safe; numbers read while callbacks run may be of slightly different
-/// moments.
+/// Returns the counters of all names, sorted. Thread-safe; numbers read while callbacks run may be of slightly
+/// different moments.
 CALLOUT_EXPORT std::vector<CallbackStatistics> ReadStatistics();
 
 /// These counters, the queues' and those of live objects in Prometheus' text exposition format (version 0.0.4), to

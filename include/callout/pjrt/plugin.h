@@ -43,7 +43,7 @@ struct FfiHandler {
   /// XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE, 1, or nothing.
   uint32_t traits = 0;
 
-  /// The exported function of a shared library, "path/lib.so:symbol". Errors: NotFound with what was attempted;
+  /// Returns the exported function of a shared library, "path/lib.so:symbol". Errors: NotFound with what was attempted;
   /// InvalidArgument without a ':'. The library stays loaded. Thread-safe.
   CALLOUT_EXPORT static Result<Function*> Find(const std::string& library_and_symbol);
 };
@@ -57,13 +57,13 @@ class CALLOUT_EXPORT Plugin {
   /// major version, or without the FFI extension; else the plugin's own.
   static Result<std::shared_ptr<const Plugin>> Load(const std::string& path = {});
 
-  /// The path of the library that was loaded.
+  /// Returns the path of the library that was loaded.
   const std::string& path() const { return path_; }
-  /// The version of the PJRT C API that the plugin has.
+  /// Returns the version of the PJRT C API that the plugin has.
   int major_version() const { return major_; }
-  /// The version of the PJRT C API that the plugin has.
+  /// Returns the version of the PJRT C API that the plugin has.
   int minor_version() const { return minor_; }
-  /// What the plugin says of itself.
+  /// Returns what the plugin says of itself.
   const Values& attributes() const { return attributes_; }
   /// Types of its extensions, as numbers of PJRT_Extension_Type.
   const std::vector<int>& extensions() const { return extensions_; }
@@ -72,10 +72,11 @@ class CALLOUT_EXPORT Plugin {
   /// InvalidArgument without a name or `execute`; those of the runtime, such as another handler of that name, or one of
   /// a newer XLA FFI than its own.
   Status RegisterHandler(const FfiHandler& handler) const;
-  /// The runtime's `const XLA_FFI_Api*`, for what XLA's own header does with it, such as registering types of states.
+  /// Returns the runtime's `const XLA_FFI_Api*`, for what XLA's own header does with it, such as registering types of
+  /// states.
   const XLA_FFI_Api* ffi_api() const { return ffi_api_; }
 
-  /// The table, for this library's own classes.
+  /// Returns the table, for this library's own classes.
   const internal::PjrtApi& api() const { return *api_; }
 
   /// The library stays loaded.

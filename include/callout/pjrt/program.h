@@ -20,7 +20,7 @@ struct ArrayType {
   DType dtype;                ///< Of its elements.
   std::vector<int64_t> dims;  ///< Extents, in elements.
 
-  /// The same dtype and dims.
+  /// Tells whether both have the same dtype and dims.
   bool operator==(const ArrayType&) const = default;
   /// "f32[2,3]"; "f32[?,3]" where an extent is open.
   CALLOUT_EXPORT std::string ToString() const;
@@ -50,7 +50,7 @@ struct Program {
   /// As FromBytes, and NotFound, PermissionDenied with the path.
   CALLOUT_EXPORT static Result<Program> FromFile(const std::string& path);
 
-  /// The StableHLO version that a portable artifact was written for, such as "1.13.0"; empty for what has none.
+  /// Returns the StableHLO version that a portable artifact was written for, such as "1.13.0"; empty for what has none.
   CALLOUT_EXPORT std::string StablehloVersion() const;
 };
 

@@ -19,7 +19,7 @@ struct Sharding {
   /// For each device, in the order of the program's devices, its part of each dimension.
   std::vector<std::vector<int64_t>> parts;
 
-  /// The same parts on the same devices.
+  /// Tells whether both have the same parts on the same devices.
   bool operator==(const Sharding&) const = default;
 };
 
@@ -28,7 +28,7 @@ struct ProgramArray {
   ArrayType type;     ///< What one device has.
   Sharding sharding;  ///< How the devices share it.
 
-  /// The whole array's.
+  /// Returns the whole array's type.
   CALLOUT_EXPORT ArrayType WholeType() const;
 };
 

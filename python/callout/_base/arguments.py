@@ -31,7 +31,7 @@ def _path_of(tree: PyTreeDef, index: int) -> str:
 
 
 def is_array_like(value: Any) -> bool:
-    """True for what can enter a program: arrays, tracers and numbers."""
+    """Returns True for what can enter a program: arrays, tracers and numbers."""
     if isinstance(value, (bool, int, float, complex)):
         return True
     dtype = getattr(value, "dtype", None)
@@ -41,18 +41,18 @@ def is_array_like(value: Any) -> bool:
 
 
 def is_ref(value: Any) -> bool:
-    """True for a mutable array (`jax.new_ref`), in a program or outside."""
+    """Returns True for a mutable array (`jax.new_ref`), in a program or outside."""
     kind = type(value)
     return kind is jax.Ref or (issubclass(kind, jax.core.Tracer) and isinstance(value, jax.Ref))
 
 
 def read(value: Any) -> Any:
-    """What a mutable array holds where the program is now; anything else as it is."""
+    """Returns what a mutable array holds where the program is now; anything else as it is."""
     return value[...] if is_ref(value) else value
 
 
 def as_leaves(where: str, values: Sequence[Any], tree: PyTreeDef | None = None) -> list[Any]:
-    """Arrays and numbers as they are; PRNG keys as the integers that they are made of; what mutable arrays hold.
+    """Returns arrays and numbers as they are; PRNG keys as the integers that they are made of; what mutable arrays hold.
 
     TypeError for anything else. `tree`: whose leaves they are, for errors.
     """

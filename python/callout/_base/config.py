@@ -218,7 +218,7 @@ config = Config()
 
 
 def add(flags: Mapping[str, tuple[bool, str]], aliases: Mapping[str, str]) -> None:
-    """Settings of a module above: flags, (default, what they are for) by name; and other names of settings."""
+    """Adds settings of a module above: flags, (default, what they are for) by name; and other names of settings."""
     SETTINGS.update({name: _Setting(default, _boolean, doc) for name, (default, doc) in flags.items()})
     ALIASES.update(aliases)
     for name in {*flags, *aliases.values()}:

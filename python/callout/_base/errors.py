@@ -23,6 +23,7 @@ import jax
 
 from .. import _ext, _jax_compat
 from . import patches
+from .loggers import logger
 
 
 class CallbackError(RuntimeError):
@@ -124,7 +125,7 @@ def _under_number(exception: BaseException, text: str) -> str:
 
 
 def describe(exception: BaseException) -> str:
-    """Class and text, whatever the exception does when it is asked for its text."""
+    """Returns class and text, whatever the exception does when it is asked for its text."""
     try:
         text = str(exception)
     except Exception:  # noqa: BLE001 - its own fault, which must not hide it
@@ -170,15 +171,22 @@ def keep_text(text: str) -> None:
 
 
 def _number_in(text: str) -> int:
-    """The last, which is the innermost error's; 0 if there is none."""
+    """Returns the last, which is the innermost error's; 0 if there is none."""
     return int([0, *_NUMBER.findall(text)][-1])
 
 
 def original(error: object) -> BaseException | None:
-    """The exception that the text of `error` stands for, if it is still kept."""
+    """Returns the exception that the text of `error` stands for, if it is still kept."""
     number = _number_in(str(error))
     with _lock:
         return _kept.get(number)
+
+
+def log_failed_call(text: str) -> None:
+    """Logs that a call failed, with the exception if Python raised one. Called by the core, if anybody wants to know."""
+    exception = original(text)
+    message = text if exception is None else text.partition("\n")[0]  # a traceback follows, which handlers write
+    logger.debug("%s", message.removeprefix("callout: "), exc_info=exception)
 
 
 _NOT_FOUND, _ALREADY_EXISTS, _PERMISSION_DENIED, _INVALID_ARGUMENT = 5, 6, 7, 3
@@ -187,7 +195,7 @@ _OURS = re.compile(r"callout: .*", re.DOTALL)
 
 
 def recall(code_and_text: tuple[int, str]) -> BaseException:
-    """The exception for a failed Status. Called by the core."""
+    """Returns the exception for a failed Status. Called by the core."""
     code, text = code_and_text
     if (exception := original(text)) is not None:
         return exception
@@ -209,7 +217,7 @@ def recall(code_and_text: tuple[int, str]) -> BaseException:
 
 
 def stands_for(error: object) -> BaseException | None:
-    """The exception behind an error of JAX's: the user's, or ours if the core refused; None if it is neither."""
+    """Returns the exception behind an error of JAX's: the user's, or ours if the core refused; None if it is neither."""
     if (exception := original(error)) is not None:
         return exception
     ours = _OURS.search(str(error))
@@ -217,7 +225,7 @@ def stands_for(error: object) -> BaseException | None:
 
 
 def last_error() -> BaseException | None:
-    """The exception that a callback raised last, in any thread, or None.
+    """Returns the exception that a callback raised last, in any thread, or None.
 
     The object itself, with its own traceback. It stays available until another callback raises.
 
@@ -289,7 +297,7 @@ class reraise(contextlib.ContextDecorator):  # noqa: N801 - reads as a verb: `wi
 
 
 def of_fast_path(error: ValueError) -> BaseException | None:
-    """What stands for an error of a jitted function's C++ path: what its first call would have raised.
+    """Returns what stands for an error of a jitted function's C++ path: what its first call would have raised.
 
     Called by the core. None: the error is none of ours, and stays. Those of Python have a traceback.
     """
@@ -302,7 +310,7 @@ def of_fast_path(error: ValueError) -> BaseException | None:
 
 
 def find_original(error: BaseException) -> BaseException | None:
-    """The user's exception behind one that JAX or a barrier raised."""
+    """Returns the user's exception behind one that JAX or a barrier raised."""
     if isinstance(error, CallbackError) and error.cause_is_the_users:
         return error.__cause__
     if isinstance(error, jax.errors.JaxRuntimeError) or type(error) is ValueError:
@@ -315,7 +323,7 @@ def find_original(error: BaseException) -> BaseException | None:
 
 @functools.lru_cache(maxsize=256)
 def _mixed_class(base: Any, user: Any) -> Any:
-    """A class that is both, or None where the two layouts do not go together (OSError, NameError, ...)."""
+    """Returns a class that is both, or None where the two layouts do not go together (OSError, NameError, ...)."""
     if issubclass(user, base) or issubclass(base, user):  # one of them is both
         return None
     try:
@@ -352,7 +360,7 @@ def _after_init(_: None, error: BaseException, *args: Any) -> None:
 
 @functools.cache
 def fast_path_is_translated() -> bool:
-    """Whether a jitted function's later calls can raise what its first one does: a core in Python cannot see to it."""
+    """Returns whether a jitted function's later calls can raise what its first one does; not with a core in Python."""
     return _ext.translate_errors_of(jax.jit(_jit_places))
 
 
@@ -366,5 +374,5 @@ def _jit_places() -> list[patches.Place]:
 
 
 def hooked() -> list[patches.Place]:
-    """What JAX raises, when it is made, and what its C++ raises."""
+    """Returns what JAX raises, when it is made, and what its C++ raises."""
     return [*_jit_places(), patches.Place(jax.errors.JaxRuntimeError, "__init__", after=_after_init)]

@@ -28,7 +28,7 @@ def _tell_the_level() -> None:
 
 
 def add(name: str) -> tuple[logging.Logger, int]:
-    """A logger that messages of the core go to, too, and its number for callbacks (`log_source`)."""
+    """Returns a logger that messages of the core go to, too, and its number for callbacks (`log_source`)."""
     added = logging.getLogger(name)
     # It may exist already, with handlers: it keeps them and only learns to tell the core its level.
     added.__class__ = _CoreLogger
@@ -59,7 +59,7 @@ def name_thread(name: str | None) -> None:
 
 
 def format_stacks() -> str:
-    """What every Python thread is doing. Called by the core for a hang report, on a thread of its own."""
+    """Returns what every Python thread is doing. Called by the core for a hang report, on a thread of its own."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = ["Python threads:"]
     for ident, frame in sys._current_frames().items():

@@ -26,7 +26,7 @@ DEFAULT = Options()
 
 
 class FunctionWithOptions:
-    """A callable that behaves like the one it wraps, and that every entry point of callout understands."""
+    """Behaves like the callable that it wraps, and is understood by every entry point of callout."""
 
     def __init__(self, function: Callable[..., Any], chosen: Options):
         functools.update_wrapper(self, function)
@@ -96,7 +96,7 @@ def options(
 
 
 def split(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Options]:
-    """The plain function and its options."""
+    """Returns the plain function and its options."""
     if isinstance(fn, FunctionWithOptions):
         return fn.function, fn.options
     return fn, DEFAULT

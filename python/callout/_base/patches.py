@@ -23,7 +23,7 @@ from .. import _ext, _jax_compat
 
 @dataclasses.dataclass(frozen=True)
 class Patch:
-    """A line of the table."""
+    """Describes a patch: a line of the table."""
 
     name: str
     setting: str  # its switch
@@ -118,7 +118,7 @@ TABLE = {
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A function of JAX's, as an attribute of a class or module or as a value of a mapping, and its hook's parts.
+    """Names a function of JAX's, an attribute of a class or module or a value of a mapping, and has its hook's parts.
 
     `before(original, *args)`: its answer is the result, unless that is NotImplemented. `after(result, *args)`.
     `failed(exception, *args)`: the exception stays unless it raises another.
@@ -131,7 +131,7 @@ class Place:
     failed: Callable[..., Any] | None = None
 
     def get(self) -> Any:
-        """What is there now."""
+        """Returns what is there now."""
         return self.holder[self.key] if hasattr(self.holder, "__setitem__") else getattr(self.holder, self.key)
 
     def put(self, function: Any) -> None:
@@ -147,7 +147,7 @@ class Place:
 
 
 class _Installed:
-    """One hook in its place."""
+    """Holds one hook in its place."""
 
     def __init__(self, place: Place):
         self.place = place
@@ -203,7 +203,7 @@ def switch(name: str, enabled: bool) -> None:
 
 
 def installed() -> tuple[str, ...]:
-    """The names of the patches that are there and active."""
+    """Returns the names of the patches that are there and active."""
     with _lock:
         return tuple(filter(is_installed, TABLE))
 
@@ -227,7 +227,7 @@ def _install(name: str) -> None:
 
 @functools.cache
 def rows() -> tuple[str, ...]:
-    """The rows of the table in docs/patches.md."""
+    """Returns the rows of the table in docs/patches.md."""
     return tuple(
         f"| `{patch.name}` | {patch.replaces} | {patch.what} | {patch.when} | `{patch.setting}` | {patch.without} | "
         f"{_versions(patch)} |"

@@ -26,7 +26,7 @@ _NOTHING: PyTreeDef = jax.tree.structure(())
 
 
 def _with_static_arguments(callback: Callable[..., Any], tree: PyTreeDef, leaves: Sequence[Any]) -> Any:
-    """A function of the array leaves alone. Strings and other objects cannot enter a program: they stay outside."""
+    """Returns a function of the array leaves alone. Strings and other objects cannot enter a program: they stay outside."""
     fn, chosen = options.split(callback)
     fixed = [None if is_array_like(leaf) else leaf for leaf in leaves]
     places = [i for i, leaf in enumerate(leaves) if is_array_like(leaf)]
@@ -115,7 +115,7 @@ def _call_later(ordered: bool, partitioned: bool, callback: Any, /, *args: Any, 
 
 
 class _FormatChecker(string.Formatter):
-    """Formats nothing; complains about arguments that the format does not use."""
+    """Formats nothing, and complains about arguments that the format does not use."""
 
     def format_field(self, value: Any, format_spec: str) -> str:  # noqa: ARG002
         return ""
@@ -138,7 +138,7 @@ def _has_placeholders(fmt: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _printer(fmt: str, print_options: tuple[tuple[str, Any], ...]) -> options.FunctionWithOptions:
-    """The function that prints; one a format, so that equal prints are equal programs."""
+    """Returns the function that prints; one a format, so that equal prints are equal programs."""
     placeholders = _has_placeholders(fmt)
 
     def write(*args: Any, **kwargs: Any) -> None:

@@ -23,13 +23,13 @@ _inherited = _Inherited()
 
 
 def inherited_vmap_method(vmap_method: str | None, allowed: Sequence[str | None]) -> str | None:
-    """`vmap_method`; or, for a call without one inside a rule, that of the call whose rule it is, if it is `allowed`."""
+    """Returns `vmap_method`; or, for a call without one inside a rule, that of the call whose rule it is, if `allowed`."""
     outer = _inherited.vmap_method
     return outer if vmap_method is None and outer in allowed else vmap_method
 
 
 def _passing_on(rule: Callable[..., Any], vmap_method: str | None) -> Callable[..., Any]:
-    """`rule`, inside which calls inherit `vmap_method`."""
+    """Returns `rule`, inside which calls inherit `vmap_method`."""
     if vmap_method is None:
         return rule
 
@@ -54,7 +54,7 @@ def call_with_rules(
     transpose: Callable[..., Any] | None = None,
     vmap_method: str | None = None,
 ) -> Any:
-    """`call(*args)`, which knows its derivative.
+    """Returns `call(*args)`, which knows its derivative.
 
     Args:
         call: a function of arrays.

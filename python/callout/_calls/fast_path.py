@@ -42,7 +42,7 @@ def wait_for(end: _ext.ProgramEnd) -> None:
 
 
 class _Node:
-    """A result in the tree of a program's results. C++ makes none: it calls `mark_end`, and gets the result."""
+    """Stands for a result in the tree of a program's results. C++ makes none: it calls `mark_end`, and gets the result."""
 
     __slots__ = ("marker", "result")
 
@@ -73,7 +73,7 @@ def _fast_path_data(original: Any, executable: Any, out_tree: Any, args: Any, ou
 
 
 def _with_node(data: Any, leaves: list[Any], devices: Sequence[Any]) -> Any:
-    """None where no result is small enough to be kept: JAX's slower path costs little beside such a program."""
+    """Returns None where no result is small enough to be kept: JAX's slower path costs little beside such a program."""
     sizes = [leaf.nbytes for leaf in leaves]
     place = min(range(len(sizes)), key=sizes.__getitem__, default=None)
     if place is None or sizes[place] > MAX_KEPT_BYTES:

@@ -11,7 +11,7 @@ from jax.tree_util import tree_flatten
 
 from .._base.arguments import as_leaves
 from .._primitives.call import io_p
-from .._primitives.devices import knowing_devices
+from .._primitives.devices import named_device
 from .._targets.function_targets import call_target
 from .pure_callback import USUAL_WAY, called_at_once, check_sharding, result_avals
 
@@ -65,10 +65,10 @@ def io_callback(
         return out
     avals, out_tree = result_avals(_WHERE, result_shape_dtypes)
     out = io_p.bind(
-        *knowing_devices(as_leaves(_WHERE, flat_args, in_tree), sharding),
+        *as_leaves(_WHERE, flat_args, in_tree),
         target=call_target(callback, in_tree, out_tree),
         result_avals=avals,
-        sharding=sharding,
+        sharding=named_device(sharding),
         ordered=bool(ordered),
     )
     return jax.tree.unflatten(out_tree, out)

@@ -11,11 +11,11 @@ import jax
 import numpy as np
 from jax.tree_util import tree_flatten  # without the Python around it that jax.tree has
 
-from .. import _jax_compat
+from .. import _ext, _jax_compat
 from .._base.arguments import as_leaves
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.call import call_one, call_p
-from .._primitives.devices import knowing_devices
+from .._primitives.devices import named_device
 from .._primitives.varying import stated
 from .._targets.function_targets import call_target, callback_for_one_call, is_leaf
 from .derivatives import inherited_vmap_method
@@ -23,7 +23,7 @@ from .derivatives import inherited_vmap_method
 
 @functools.lru_cache(maxsize=1024)
 def _result_dtype(where: str, dtype: Any, _x64: bool) -> np.dtype[Any]:
-    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) or np.dtype(dtype).kind in "OSUMm":
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) or np.dtype(dtype).name not in _ext.DTYPE_NAMES.values():
         raise TypeError(f"{where}: a callback cannot return arrays of dtype {dtype}")
     given: np.dtype[Any] = np.dtype(dtype)
     if jax.dtypes.canonicalize_dtype(given) != given:
@@ -48,7 +48,7 @@ def _result_specs(where: str, flat: Sequence[Any]) -> list[tuple[Any, np.dtype[A
 
 
 def result_avals(where: str, result_shape_dtypes: Any) -> tuple[tuple[jax.core.ShapedArray, ...], Any]:
-    """The flat result types and their tree."""
+    """Returns the flat result types and their tree."""
     flat, tree = jax.tree.flatten(result_shape_dtypes)
     avals = [jax.core.ShapedArray(shape, dtype) for shape, dtype in _result_specs(where, flat)]
     return stated(flat, avals), tree
@@ -60,7 +60,7 @@ USUAL_WAY: Any = object()
 def called_at_once(
     where: str, callback: Any, args: Sequence[Any], in_tree: Any, result_shape_dtypes: Any, *, ordered: bool = False
 ) -> Any:
-    """What a call outside of programs returns, without what only programs need; or USUAL_WAY, if it must go that."""
+    """Returns what a call outside of programs returns, without what only programs need; or USUAL_WAY, if it must go that."""
     if not _jax_compat.happens_now(args):
         return USUAL_WAY
     declared, out_tree = tree_flatten(result_shape_dtypes)
@@ -124,10 +124,10 @@ def pure_callback(
         return out
     avals, out_tree = result_avals("callout.pure_callback", result_shape_dtypes)
     out = call_p.bind(
-        *knowing_devices(as_leaves("callout.pure_callback", flat_args, in_tree), sharding),
+        *as_leaves("callout.pure_callback", flat_args, in_tree),
         target=call_target(callback, in_tree, out_tree),
         result_avals=avals,
-        sharding=sharding,
+        sharding=named_device(sharding),
         vmap_method=inherited_vmap_method(vmap_method, VMAP_METHODS),
     )
     return jax.tree.unflatten(out_tree, out)

@@ -13,7 +13,7 @@ Frozen = tuple[tuple[str, Any], ...]
 
 
 class Constant:
-    """An attribute's value as a parameter of a primitive: compared by its bytes."""
+    """Holds an attribute's value as a parameter of a primitive, which is compared by its bytes."""
 
     __slots__ = ("_key", "value")
 
@@ -36,7 +36,7 @@ class Constant:
 
 
 def freeze(where: str, attributes: Mapping[str, Any]) -> Frozen:
-    """TypeError for a value that cannot be in a program."""
+    """Makes attributes hashable, for a program. TypeError for a value that cannot be in one."""
     return tuple((name, _freeze(where, name, attributes[name])) for name in sorted(attributes))
 
 
@@ -55,7 +55,7 @@ def _freeze(where: str, name: str, value: Any) -> Any:
 
 
 def thaw(frozen: Frozen) -> dict[str, Any]:
-    """What `freeze` was given."""
+    """Returns what `freeze` was given."""
     return {name: _thaw(value) for name, value in frozen}
 
 

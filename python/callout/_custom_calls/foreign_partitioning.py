@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 from jax.extend.mlir import ir
-from jax.interpreters import mlir
 
 from .. import _jax_compat
 from .._base.loggers import logger
-from . import partitioning
+from . import partitioned_calls, partitioning, stablehlo
 from .sharding_rule import results_like_operands
+from .shards import Call, call_of, known, replicated
 
 SHARDINGS = ("gather", "local", "error", None)
 DEFAULT = "gather by default"
@@ -28,7 +28,7 @@ _warned: set[str] = set()
 
 
 def name_for(target: str) -> str:
-    """What the target is called until the partitioner has seen the call."""
+    """Returns what the target is called until the partitioner has seen the call."""
     name = f"callout.spread.{target}"
     if name not in _known and _jax_compat.has_partitioner():
         _known.add(name)
@@ -37,7 +37,7 @@ def name_for(target: str) -> str:
 
 
 def attributes(target: str, num_devices: int, sharding: str | None, has_side_effect: bool) -> dict[str, Any]:
-    """What goes into the call; nothing where the compiler does not spread the program, or nothing was asked for."""
+    """Returns what goes into the call; nothing where the compiler does not spread the program, or nothing was asked for."""
     if num_devices < 2 or sharding is None:
         return {}
     where = f"callout.ffi.ffi_call '{target}'"
@@ -58,44 +58,40 @@ def set_rule(results: Sequence[Any], operands: Sequence[Any], avals: Sequence[An
         results[0].owner.attributes["sdy.sharding_rule"] = ir.Attribute.parse(rule)
 
 
-def _clean(config: str) -> tuple[str, dict[str, Any]]:
-    """The attributes without ours, and ours."""
+def _clean(config: Any) -> tuple[Any, dict[str, Any]]:
+    """Returns the attributes without ours, and ours."""
     ours = {
         name.removeprefix(_PREFIX): value
-        for name, value in partitioning.entries(config).items()
+        for name, value in partitioned_calls.entries(config).items()
         if name.startswith(_PREFIX)
     }
-    with mlir.make_ir_context():
-        parsed: Any = ir.DictAttr(ir.Attribute.parse(config))
-        return str(ir.DictAttr.get({e.name: e.attr for e in parsed if not e.name.startswith(_PREFIX)})), ours
+    return ir.DictAttr.get({e.name: e.attr for e in config if not e.name.startswith(_PREFIX)}), ours
 
 
 def _partitioner(target: str) -> Any:
     def partition(
         arg_shapes: Sequence[Any], arg_shardings: Sequence[Any], result_shape: Any, result_sharding: Any, config: bytes
     ) -> tuple[bytes, Sequence[Any], Any]:
-        text, ours = _clean(config.decode())
-        call = partitioning.call_of(target, text, {}, arg_shapes, arg_shardings, result_shape, result_sharding)
-        if call.is_manual():
-            return partitioning.as_it_is(call), [partitioning.known(s) for s in arg_shardings], result_sharding
-        if ours["sharding"] == "local":
-            body, shardings, spread = partitioning.on_shards(call)
-        else:
+        with stablehlo.writing():
+            text, ours = _clean(stablehlo.dictionary(config))
+            call = call_of(target, text, {}, arg_shapes, arg_shardings, result_shape, result_sharding)
+            if call.is_manual():
+                return partitioned_calls.as_it_is(call), list(map(known, arg_shardings)), result_sharding
             if ours["sharding"] == DEFAULT:
                 _warn(call)
-            if ours["once"]:
-                body, shardings, spread = partitioning.on_one(call, deferred=False)
-            else:
-                replicated = _jax_compat.replicated_sharding()
-                shardings = [replicated] * len(arg_shapes)
-                spread = [replicated] * len(call.result_shapes)
-                whole = dataclasses.replace(call, arg_shardings=shardings, result_shardings=spread)
-                body = partitioning.as_it_is(whole)
-        if not call.result_shapes:
-            return body, shardings, result_sharding
-        return body, shardings, _jax_compat.tuple_sharding(result_shape, spread)
+            return partitioning.answer(_spread(call, ours), result_shape, result_sharding)
 
     return partition
+
+
+def _spread(call: Call, ours: dict[str, Any]) -> partitioned_calls.Partitioned:
+    if ours["sharding"] == "local":
+        return partitioned_calls.on_shards(call)
+    if ours["once"]:
+        return partitioned_calls.on_one(call, deferred=False)
+    shardings, spread = ([replicated()] * len(shapes) for shapes in (call.arg_shapes, call.result_shapes))
+    whole = dataclasses.replace(call, arg_shardings=shardings, result_shardings=spread)
+    return partitioned_calls.as_it_is(whole), shardings, spread
 
 
 def _warn(call: Any) -> None:

@@ -18,7 +18,7 @@ def _dims(side: str) -> Dims:
 
 
 def parse(where: str, rule: str, args: Sequence[Any], results: Sequence[Any]) -> tuple[Dims, Dims]:
-    """ValueError for a rule that does not fit the arrays."""
+    """Reads a rule. ValueError for one that does not fit the arrays."""
     sides = list(map(_dims, rule.split("->")))
     ranks = [[len(array.shape) for array in arrays] for arrays in (args, results)]
     if [[len(dims) for dims in side] for side in sides] != ranks:
@@ -39,7 +39,7 @@ def parse(where: str, rule: str, args: Sequence[Any], results: Sequence[Any]) ->
 
 
 def _spread(mesh: Any, dims: Dims, arrays: Sequence[Any]) -> dict[str, Any]:
-    """The mesh axes of each dimension that is spread, and evenly."""
+    """Returns the mesh axes of each dimension that is spread, and evenly."""
     found: dict[str, Any] = {}
     for names, array in zip(dims, arrays, strict=True):
         for name, axes, extent in zip(names, array.sharding.spec, array.shape, strict=False):
@@ -60,7 +60,7 @@ def call_on_shards(
     args: Sequence[Any],
     results: tuple[Any, ...],
 ) -> list[Any]:
-    """`bind(args, results)`, with what each device has of both.
+    """Calls `bind(args, results)` with what each device has of both.
 
     Args:
         bind: calls the function with arrays, for results of these shapes and dtypes.

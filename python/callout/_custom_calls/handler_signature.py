@@ -31,7 +31,7 @@ class _Buffer:
     dims: tuple[str, ...] | None  # numbers, names, or "..." in front; None: any shape
 
     def check(self, aval: Any, extents: dict[str, int]) -> str:
-        """Why `aval` does not fit, or ""."""
+        """Returns why `aval` does not fit, or ""."""
         if self.dtype is not None and np.dtype(aval.dtype) != self.dtype:
             return f"expected {self}, got dtype {np.dtype(aval.dtype).name}"
         if self.dims is None:
@@ -61,7 +61,7 @@ class _Attribute:
     is_optional: bool
 
     def check(self, value: Any) -> str:
-        """Why `value` does not fit, or ""."""
+        """Returns why `value` does not fit, or ""."""
         if self.type in _KINDS:
             fits = isinstance(value, _KINDS[self.type])
         else:
@@ -88,7 +88,7 @@ def _split(text: str) -> list[str]:
 
 
 class Signature:
-    """Parsed from its text. Names of dimensions stand for the same extent wherever they are.
+    """Says what a handler takes, parsed from its text. Names of dimensions stand for the same extent wherever they are.
 
     Args:
         text: what `register_ffi_target` takes as `signature`.

@@ -12,12 +12,12 @@ MinorToMajor = tuple[int, ...]
 
 @functools.cache
 def row_major(rank: int) -> MinorToMajor:
-    """XLA's default."""
+    """Returns XLA's default."""
     return tuple(reversed(range(rank)))
 
 
 def minor_to_major(where: str, rank: int, layout: Any) -> MinorToMajor:
-    """`layout`: None for row-major, an object with `major_to_minor`, or axes, which may be negative."""
+    """Reads `layout`: None for row-major, an object with `major_to_minor`, or axes, which may be negative."""
     if layout is None:
         return row_major(rank)
     if hasattr(layout, "major_to_minor"):
@@ -31,7 +31,7 @@ def minor_to_major(where: str, rank: int, layout: Any) -> MinorToMajor:
 
 
 def of_all(where: str, what: str, avals: Sequence[Any], layouts: Sequence[Any] | None) -> tuple[MinorToMajor, ...]:
-    """One for each of `avals`."""
+    """Returns one for each of `avals`."""
     ranks = [len(getattr(aval, "shape", ())) for aval in avals]
     if layouts is None:
         return tuple(map(row_major, ranks))
@@ -43,10 +43,10 @@ def of_all(where: str, what: str, avals: Sequence[Any], layouts: Sequence[Any] |
 
 
 def with_batch(layout: MinorToMajor) -> MinorToMajor:
-    """The layout of an array with one more dimension in front, the most major."""
+    """Returns the layout of an array with one more dimension in front, the most major."""
     return (*(axis + 1 for axis in layout), 0)
 
 
 def is_row_major(layout: MinorToMajor) -> bool:
-    """True for XLA's default."""
+    """Returns True for XLA's default."""
     return layout == row_major(len(layout))

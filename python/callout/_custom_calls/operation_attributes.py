@@ -10,7 +10,6 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
-from .stablehlo import alias_text, row_major_text
 from .target_attributes import encode
 
 # The types of channels in StableHLO.
@@ -23,29 +22,31 @@ def is_token(kind: Any) -> bool:
 
 
 def rank_of(kind: Any) -> int:
-    """The rank of an array's type; 0 of a token's."""
+    """Returns the rank of an array's type; 0 of a token's."""
     return 0 if is_token(kind) else int(ir.RankedTensorType(kind).rank)
 
 
 def row_major(rank: int) -> Any:
-    """The layout that FFI handlers expect, as NumPy has it."""
-    return ir.Attribute.parse(row_major_text(rank))
+    """Returns the layout that FFI handlers expect, as NumPy has it."""
+    order = ", ".join(str(axis) for axis in reversed(range(rank)))
+    return ir.Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>" if rank else "dense<> : tensor<0xindex>")
 
 
 def alias(result: int | None, operand: int) -> Any:
     """Says that a result, None for the only one, is in the place of an operand."""
-    return ir.Attribute.parse(alias_text(result, operand))
+    results = [] if result is None else [result]
+    return stablehlo.OutputOperandAlias.get(results, operand, [])
 
 
 def config_of(where: str, target: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What a call of one of our targets carries, as `encode` checks and writes it."""
+    """Returns what a call of one of our targets carries, as `encode` checks and writes it."""
     return {name: mlir.ir_attribute(value) for name, value in encode(where, target, values).items()}
 
 
 def call_attributes(
     target: str, config: Mapping[str, Any] | None, operands: Sequence[Any], results: Sequence[Any], api_version: int = 4
 ) -> dict[str, Any]:
-    """The attributes of a custom call that has side effects; `operands` and `results` are types."""
+    """Returns the attributes of a custom call that has side effects; `operands` and `results` are types."""
     return {
         "call_target_name": ir.StringAttr.get(target),
         "has_side_effect": ir.BoolAttr.get(True),
@@ -57,6 +58,6 @@ def call_attributes(
 
 
 def transfer_attributes(channel: int, channel_type: int) -> dict[str, Any]:
-    """What makes a send or a receive op one from or to the host."""
+    """Returns what makes a send or a receive op one from or to the host."""
     handle = stablehlo.ChannelHandle.get(channel, channel_type)
     return {"channel_handle": handle, "is_host_transfer": ir.BoolAttr.get(True)}

@@ -12,7 +12,7 @@ import numpy as np
 
 
 def is_key(value: Any) -> bool:
-    """True for arrays of keys and their types."""
+    """Returns True for arrays of keys and their types."""
     dtype = getattr(value, "dtype", None)
     return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
 
@@ -40,12 +40,12 @@ def result(wanted: Any) -> Result:
 
 
 def data(value: Any) -> Any:
-    """An operand as the function sees it."""
+    """Returns an operand as the function sees it."""
     return jax.random.key_data(value) if is_key(value) else value
 
 
 def wrapped(outs: Sequence[Any], results: Sequence[Result]) -> list[Any]:
-    """What the function filled, with keys where they were asked for."""
+    """Returns what the function filled, with keys where they were asked for."""
     return [
         out if one.impl is None else jax.random.wrap_key_data(out, impl=one.impl)
         for out, one in zip(outs, results, strict=True)

@@ -17,7 +17,7 @@ def _name(factor: int) -> str:
 
 
 def results_like_operands(operands: Sequence[Any], results: Sequence[Any]) -> str:
-    """The rule by which operands and results of one shape are spread alike."""
+    """Returns the rule by which operands and results of one shape are spread alike."""
     extents: list[int] = []
 
     def factors(shape: Sequence[int]) -> list[int]:

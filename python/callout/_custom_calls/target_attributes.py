@@ -17,7 +17,7 @@ _MOST = 2**63 - 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attribute:
-    """A row of a table, see src/attributes/description.h."""
+    """Describes an attribute: a row of a table, see src/attributes/description.h."""
 
     name: str
     type: str  # "string", "s64", "s64[]", "dictionary"
@@ -37,7 +37,7 @@ class Attribute:
 
     @property
     def default(self) -> str | int | None:
-        """What the absence of a string or a number means; a choice by its name."""
+        """Returns what the absence of a string or a number means; a choice by its name."""
         if self.type == "string":
             return ""
         if self.type == "s64":
@@ -54,12 +54,12 @@ def _table(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 @functools.cache
 def tables() -> Mapping[str, Table]:
-    """The table of each target."""
+    """Returns the table of each target."""
     return {target: _table(rows) for target, rows in _ext.target_attributes().items()}
 
 
 def encode(where: str, target: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What a call of `target` carries, for `jax.ffi.ffi_lowering`; nothing for what is as if it were not there.
+    """Returns what a call of `target` carries, for `jax.ffi.ffi_lowering`; nothing for what is as if it were not there.
 
     Choices are given by their names, flags as bools. `where` is what errors call the call. TypeError for a name that the
     target does not have, or a value of another type, ValueError for one that there cannot be.
@@ -136,7 +136,7 @@ def _numbers(what: str, row: Attribute, value: Any) -> np.ndarray:
 
 
 def read(target: str, carried: Mapping[str, str | int], name: str) -> str | int | None:
-    """What the string or number `name` is in a call of `target` that carries these, a choice by its name.
+    """Returns what the string or number `name` is in a call of `target` that carries these, a choice by its name.
 
     None where the target has no such attribute. KeyError for a name that no target has.
     """
@@ -156,13 +156,6 @@ def may_fail_when_full(policy: str | int | None) -> bool:
     return policy not in (None, "block", "drop_newest")
 
 
-def text(target: str, **numbers: Any) -> str:
-    """Numbers as MLIR writes them in a dictionary: "deferred = 1 : i64", and several: "shards = array<i64: 0, 4>"."""
-    table = tables()[target]
-
-    def written(row: Attribute, value: Any) -> str:
-        if row.type == "s64[]":
-            return f"array<i64: {', '.join(map(str, _numbers(target, row, value).tolist()))}>"
-        return f"{_number(target, row, value)} : i64"
-
-    return ", ".join(f"{name} = {written(table[name], value)}" for name, value in numbers.items())
+def numbers(target: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns numbers that are added to a call of `target`, as `encode` writes them, defaults too."""
+    return {name: _value(target, tables()[target][name], value) for name, value in values.items()}

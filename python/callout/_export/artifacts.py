@@ -22,13 +22,13 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 @contextlib.contextmanager
 def opened(artifact: bytes) -> Iterator[Any]:
-    """The module of a portable artifact."""
+    """Yields the module of a portable artifact."""
     with mlir.make_ir_context() as context, ir.Location.unknown(context):
         yield jax_mlir.deserialize_portable_artifact(artifact)
 
 
 def closed(module: Any, version: str) -> bytes:
-    """The portable artifact of a module. Shardings stay in Shardy's dialect, as JAX writes them."""
+    """Returns the portable artifact of a module. Shardings stay in Shardy's dialect, as JAX writes them."""
     try:
         artifact: bytes = jax_mlir.serialize_portable_artifact(module, version, True)
     except Exception as error:
@@ -45,7 +45,7 @@ def refined(artifact: bytes) -> bytes:
 
 
 def version_of(artifact: bytes) -> str:
-    """The StableHLO version that an artifact was written for."""
+    """Returns the StableHLO version that an artifact was written for."""
     match = re.search(rb"StableHLO_v(\d+\.\d+\.\d+)", artifact[:64])
     if match is None:
         raise ValueError("callout.export: this JAX wrote a StableHLO artifact without a version")
@@ -64,7 +64,7 @@ def check_version(version: str) -> None:
 
 
 def older(one: str, other: str) -> str:
-    """The older of two versions."""
+    """Returns the older of two versions."""
     return min(one, other, key=_number)
 
 
@@ -73,7 +73,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def operations(operation: Any) -> Iterator[Any]:
-    """Everything inside an operation, from the outside in."""
+    """Yields everything inside an operation, from the outside in."""
     for region in operation.regions:
         for block in region:
             for inner in block:
@@ -82,7 +82,7 @@ def operations(operation: Any) -> Iterator[Any]:
 
 
 def _calls(module: Any) -> Iterator[tuple[Any, str]]:
-    """Our custom calls, and where each has its attributes: JAX uses a key of MHLO's for old versions' sake."""
+    """Yields our custom calls, and where each has its attributes: JAX uses a key of MHLO's for old versions' sake."""
     for operation in operations(module.operation):
         if operation.name != "stablehlo.custom_call":
             continue
@@ -92,7 +92,7 @@ def _calls(module: Any) -> Iterator[tuple[Any, str]]:
 
 
 def custom_calls(module: Any) -> tuple[str, ...]:
-    """The targets of the custom calls that are not ours, sorted."""
+    """Returns the targets of the custom calls that are not ours, sorted."""
     targets = {
         ir.StringAttr(operation.attributes["call_target_name"]).value
         for operation in operations(module.operation)
@@ -112,7 +112,7 @@ _CARRIED = (
 
 
 def names(module: Any) -> tuple[str, ...]:
-    """The names that the program calls, sorted; but for those that say themselves what they do."""
+    """Returns the names that the program calls, sorted; but for those that say themselves what they do."""
     configs: list[Any] = [ir.DictAttr(operation.attributes[key]) for operation, key in _calls(module)]
     called = {ir.StringAttr(config["callback"]).value for config in configs if not _CODE & {e.name for e in config}}
     return tuple(sorted(name for name in called if not name.startswith(_CARRIED)))
@@ -162,7 +162,7 @@ def remove_tokens(module: Any, is_removed: Sequence[bool]) -> None:
 
 
 def _aliasing(attributes: Any, results: Sequence[int]) -> Any:
-    """An argument's attributes, its donation's result numbered anew."""
+    """Returns an argument's attributes, its donation's result numbered anew."""
     entries = {entry.name: entry.attr for entry in attributes}
     if "tf.aliasing_output" in entries:
         donated = entries["tf.aliasing_output"]

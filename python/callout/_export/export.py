@@ -72,7 +72,7 @@ def export(
     disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
     shapes: Sequence[Mapping[str, int]] | None = None,
 ) -> Callable[..., Any]:
-    """`jax.export.export` for programs with callbacks and taps.
+    """Does what `jax.export.export` does, for programs with callbacks and taps.
 
     A program may only call names of `callout.register`. They need not be bound when it is exported; whoever loads the
     program binds them before. `Exported.serialize`, `jax.export.deserialize` and `Exported.call` are JAX's; the process
@@ -159,7 +159,7 @@ def _warn_of_missing(exported: jax.export.Exported, stacklevel: int) -> None:
 
 
 def _finished(exported: jax.export.Exported, version: str) -> jax.export.Exported:
-    """The program without our tokens, with its names in every call, in the wanted version."""
+    """Returns the program without our tokens, with its names in every call, in the wanted version."""
     is_ours = [isinstance(effect, OrderedEffect) for effect in exported.ordered_effects]
     is_static = all(isinstance(extent, int) for aval in exported.in_avals for extent in aval.shape)
     is_refined = exported.uses_global_constants and is_static  # it calls a program of symbolic shapes, with known ones
@@ -193,7 +193,7 @@ def _rewrite_host_transfers(module: Any, platforms: Sequence[str]) -> None:
 
 
 def exported_names(exported: jax.export.Exported | ExportedShapes) -> tuple[str, ...]:
-    """The names that an exported program calls, sorted: what is to be registered where it runs.
+    """Returns the names that an exported program calls, sorted: what is to be registered where it runs.
 
     Args:
         exported: what `callout.export(...)(...)` or `jax.export.deserialize` returned.

@@ -39,7 +39,7 @@ Names = Mapping[str, tuple[Sequence[int], Sequence[int]]]
 
 @dataclasses.dataclass(frozen=True)
 class _Transfer:
-    """One op."""
+    """Describes one op."""
 
     operation: Any
     channel: int
@@ -60,7 +60,7 @@ class _Transfer:
 
 
 def channels_name(operands: Sequence[int], results: Sequence[int]) -> str:
-    """The name that a callback on these channels is asked for by: `channels:1,2->3`."""
+    """Returns the name that a callback on these channels is asked for by: `channels:1,2->3`."""
     return f"channels:{','.join(map(str, sorted(operands)))}->{','.join(map(str, sorted(results)))}"
 
 
@@ -116,7 +116,7 @@ def _transfer(operation: Any) -> _Transfer:
 
 
 def _named_channels(names: Names) -> dict[int, str]:
-    """Which of the names a channel belongs to."""
+    """Returns which of the names a channel belongs to."""
     named: dict[int, str] = {}
     for name, both in names.items():
         if not (isinstance(both, Sequence) and len(both) == 2 and all(isinstance(part, Sequence) for part in both)):
@@ -133,7 +133,7 @@ def _named_channels(names: Names) -> dict[int, str]:
 
 
 def _groups(transfers: Sequence[_Transfer], named: Mapping[int, str]) -> list[list[_Transfer]]:
-    """The ops of each callback, in their order."""
+    """Returns the ops of each callback, in their order."""
     groups: list[list[_Transfer]] = []
     for transfer in transfers:
         group = next((group for group in reversed(groups) if _continues(group, transfer, named)), None)
@@ -233,7 +233,7 @@ def rewrite_host_transfers(
 
 
 def _parse(module: str | bytes) -> Any:
-    """The module, in the current context."""
+    """Returns the module, in the current context."""
     try:
         if isinstance(module, bytes) and _ARTIFACT.match(module):
             return jax_mlir.deserialize_portable_artifact(module)

@@ -18,7 +18,7 @@ _CPU_PLUGIN_VERSION = "1.13.3"
 
 
 def _cpu_plugin() -> str | None:
-    """The path of the CPU plugin, if it is installed in this environment."""
+    """Returns the path of the CPU plugin, if it is installed in this environment."""
     spec = importlib.util.find_spec("xla_plugins")
     for folder in spec.submodule_search_locations or () if spec else ():
         path = Path(folder, "xla_cpu_pjrt", "xla_cpu_pjrt.so")
@@ -28,7 +28,7 @@ def _cpu_plugin() -> str | None:
 
 
 def stablehlo_version(plugin: str) -> str | None:
-    """The StableHLO version that a plugin speaks; None if it is this jaxlib.
+    """Returns the StableHLO version that a plugin speaks; None if it is this jaxlib.
 
     Args:
         plugin: a path; or a platform of this process; "cpu" is the CPU plugin, since jaxlib's own CPU is no plugin.

@@ -26,14 +26,15 @@ def resolve_refusals(module: Any, platforms: Sequence[str]) -> None:
     if not any(_is_refusal(operation) for operation in operations(module.operation)):
         return
     main: Any = ir.SymbolTable(module.operation)["main"]
-    refused: dict[str, list[str]] = {}  # by the platforms that would do
+    refused: dict[tuple[str, str], list[str]] = {}
     for index, platform in enumerate(platforms):
         walk = _Walk(module)
         walk.run(main.entry_block, {main.arguments[0]: index})
-        for supported in (marked for marked in walk.reached if platform not in marked.split(",")):
-            refused.setdefault(supported, []).append(platform)
-    for supported, others in sorted(refused.items()):
-        raise NotImplementedError(not_supported(others, supported.split(",")))
+        for mark in walk.reached:
+            if platform not in mark[0].split(","):
+                refused.setdefault(mark, []).append(platform)
+    for (supported, label), others in sorted(refused.items()):
+        raise NotImplementedError(not_supported(others, supported.split(","), label=label, exporting=True))
     while refusals := [operation for operation in operations(module.operation) if _is_refusal(operation)]:
         _take_out(refusals[0])
 
@@ -44,9 +45,11 @@ def _is_refusal(operation: Any) -> bool:
     return bool(ir.StringAttr(operation.attributes["call_target_name"]).value == REFUSAL)
 
 
-def _supported(refusal: Any) -> str:
+def _mark(refusal: Any) -> tuple[str, str]:
+    """Returns the platforms that would do, and what is called."""
     key = "mhlo.backend_config" if "mhlo.backend_config" in refusal.attributes else "backend_config"
-    return str(ir.StringAttr(ir.DictAttr(refusal.attributes[key])["supported"]).value)
+    said = ir.DictAttr(refusal.attributes[key])
+    return str(ir.StringAttr(said["supported"]).value), str(ir.StringAttr(said["label"]).value)
 
 
 def _take_out(refusal: Any) -> None:
@@ -90,17 +93,17 @@ class _Walk:
     """Runs what decides over branches: the platform's number, constants, conversions and calls."""
 
     def __init__(self, module: Any):
-        self.reached: set[str] = set()
+        self.reached: set[tuple[str, str]] = set()
         self._functions = ir.SymbolTable(module.operation)
         self._results: dict[Any, list[int | None]] = {}
 
     def run(self, block: Any, known: dict[Any, int | None]) -> list[int | None]:
-        """What the block returns, as far as it is known. `known` are the numbers that values are known to have."""
+        """Returns what the block returns, as far as it is known. `known` are the numbers that values are known to have."""
         for view in block:
             operation = view.operation
             if operation.name in ("func.return", "stablehlo.return"):
                 return [known.get(value) for value in operation.operands]
-            self.reached |= {_supported(operation)} if _is_refusal(operation) else set()
+            self.reached |= {_mark(operation)} if _is_refusal(operation) else set()
             known.update(zip(operation.results, self._outcome(operation, known), strict=False))
         return []
 

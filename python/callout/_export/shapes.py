@@ -24,7 +24,7 @@ class ExportedShapes:
     """The values of the symbolic dimensions, and the program for them."""
 
     def serialize(self) -> bytes:
-        """All programs as one file for the C++ host and the command: they choose by the arguments' shapes."""
+        """Writes all programs as one file for the C++ host and the command: they choose by the arguments' shapes."""
         file = bytearray(MAGIC)
         for values, exported in self.programs:
             for part in (label(values).encode(), bytes(exported.serialize())):
@@ -33,7 +33,7 @@ class ExportedShapes:
 
 
 def label(values: Mapping[str, int]) -> str:
-    """How the file and the host's errors call a specialisation: "b=3,n=4"."""
+    """Returns how the file and the host's errors call a specialisation: "b=3,n=4"."""
     return ",".join(f"{name}={value}" for name, value in sorted(values.items()))
 
 
@@ -58,7 +58,7 @@ def export_shapes(
 
 
 def _sizes(shapes: Sequence[Mapping[str, int]], names: set[str]) -> list[dict[str, int]]:
-    """`shapes`, of integers of Python's."""
+    """Returns `shapes`, of integers of Python's."""
     if not shapes:
         raise ValueError("callout.export: shapes= is empty")
     for values in shapes:
@@ -87,7 +87,7 @@ def _symbols(tree: Any) -> set[str]:
 
 
 def _exact(leaf: Any, values: Mapping[str, int]) -> Any:
-    """An argument, or its description with sizes for its symbolic dimensions."""
+    """Returns an argument, or its description with sizes for its symbolic dimensions."""
     shape = getattr(leaf, "shape", ())
     if not any(_jax_compat.symbols_of(extent) for extent in shape):
         return leaf

@@ -21,7 +21,7 @@ def check_callable(function: Any) -> None:
 
 
 def check_device_index(device_index: Any) -> int:
-    """The index as an int; raises ValueError."""
+    """Returns the index as an int; raises ValueError."""
     if isinstance(device_index, bool) or not hasattr(device_index, "__index__") or device_index < 0:
         raise ValueError(f"device_index must be an integer of at least 0, got {device_index!r}")
     return int(device_index)
@@ -35,7 +35,7 @@ def check_leaves(leaves: Sequence[Any]) -> None:
 
 
 def operands(leaves: Sequence[Any]) -> list[Any]:
-    """What the primitives take: arrays of JAX's dtypes, keys as the integers that they are made of."""
+    """Returns what the primitives take: arrays of JAX's dtypes, keys as the integers that they are made of."""
     lifetime.check_usable()
     check_leaves(leaves)
     values = [np.zeros(leaf.shape, bool) if is_float0(leaf) else leaf for leaf in leaves]
@@ -46,12 +46,12 @@ def operands(leaves: Sequence[Any]) -> list[Any]:
 
 
 def is_float0(leaf: Any) -> bool:
-    """True for the tangent of an integer. Inside programs it is an array of false."""
+    """Returns True for the tangent of an integer. Inside programs it is an array of false."""
     return getattr(leaf, "dtype", None) == jax.dtypes.float0
 
 
 def as_given(leaf: Any, sent: Any) -> Any:
-    """What a tap returns for a leaf of its argument: what was sent, but for what cannot be made of that."""
+    """Returns what a tap returns for a leaf of its argument: what was sent, but for what cannot be made of that."""
     dtype = getattr(leaf, "dtype", None)
     if dtype is None:
         return sent
@@ -59,7 +59,7 @@ def as_given(leaf: Any, sent: Any) -> Any:
 
 
 def result_avals(result_shape: Any) -> tuple[tuple[jax.core.ShapedArray, ...], PyTreeDef]:
-    """The flat result types of `call`, in JAX's dtypes, and their tree."""
+    """Returns the flat result types of `call`, in JAX's dtypes, and their tree."""
     flat, tree = jax.tree.flatten(result_shape)
     try:
         return tuple(map(_aval, flat)), tree
@@ -89,7 +89,7 @@ class ResultCheck:
         return f"Callback func {self._function} should have returned a result with"
 
     def leaves(self, result: Any) -> list[Any]:
-        """The leaves, Python's numbers in JAX's dtypes. Raises TypeError for another tree."""
+        """Returns the leaves, Python's numbers in JAX's dtypes. Raises TypeError for another tree."""
         leaves, got = jax.tree.flatten(result)
         if got != self._tree:
             raise TypeError(f"{self._begin()} pytree {self._tree} but returned {got}")

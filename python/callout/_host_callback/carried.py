@@ -20,7 +20,7 @@ _LITERAL = "()[]{}<>=:'/*+!?@#$&|^`"  # with letters, digits and "_.-~"
 
 
 def head_parts(kwargs: Mapping[str, Any], transforms: Transforms, with_device: bool) -> tuple[str, str | None]:
-    """The line above the value: all of it and None, or what comes before and after the device."""
+    """Returns the line above the value: all of it and None, or what comes before and after the device."""
     pairs: dict[str, Any] = dict(kwargs)
     if transforms:
         pairs["transforms"] = [(name, params) if params else name for name, params in transforms]
@@ -33,7 +33,7 @@ def head_parts(kwargs: Mapping[str, Any], transforms: Transforms, with_device: b
 def encode(
     head: tuple[str, str | None], pieces: Sequence[tuple[int, str, int]], threshold: int, exponents_from: float
 ) -> str:
-    """The name of a print. UnicodeEncodeError for text that is not Unicode."""
+    """Returns the name of a print. UnicodeEncodeError for text that is not Unicode."""
     before, after = head
     line = [_text(before)] if before else []
     if after is not None:

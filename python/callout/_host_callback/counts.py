@@ -15,7 +15,7 @@ def count(path: str) -> None:
 
 
 def print_counts() -> dict[str, int]:
-    """How many each of the two made since the process began. Thread-safe, and in a forked child too: takes no lock."""
+    """Returns how many each of the two has made so far. Takes no lock: thread-safe, and in a forked child too."""
     return dict(_counts)
 
 

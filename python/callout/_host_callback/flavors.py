@@ -37,7 +37,7 @@ def refuse_device(with_device: bool) -> None:
 
 
 class _TapFunction:
-    """`tap_func` with empty transforms. Equal for equal functions."""
+    """Calls `tap_func` with empty transforms. Equal for equal functions."""
 
     def __init__(self, tap_func: Callable[..., Any]):
         functools.update_wrapper(self, tap_func)
@@ -59,7 +59,7 @@ def _on_device(function: Callable[..., Any], device_index: int) -> Any:
 
 
 def tap(tap_func: Callable[..., Any], arg: Any, device_index: int, flavor: CallbackFlavor) -> None:
-    """A tap as one of the three."""
+    """Taps as one of the three does."""
     function = _on_device(_TapFunction(tap_func), device_index)
     if flavor is CallbackFlavor.DEBUG:
         debug_callback(function, arg)
@@ -72,7 +72,7 @@ def tap(tap_func: Callable[..., Any], arg: Any, device_index: int, flavor: Callb
 def call(
     callback_func: Callable[..., Any], arg: Any, result_shape: Any, device_index: int, flavor: CallbackFlavor
 ) -> Any:
-    """A call as one of the three."""
+    """Calls as one of the three does."""
     function = _on_device(callback_func, device_index)
     if flavor is CallbackFlavor.DEBUG:
         if result_shape is not None:

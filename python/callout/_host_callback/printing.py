@@ -80,7 +80,7 @@ class _Pieces:
         self.pieces.append((_CLOSE, "", 0))
 
     def join(self, text_of: Callable[[Any], str]) -> str:
-        """The text of the whole; `text_of`: that of a leaf."""
+        """Returns the text of the whole; `text_of`: that of a leaf."""
         texts = [""] * (1 + max((number for number, _ in self.leaves), default=-1))
         for number, leaf in self.leaves:
             texts[number] = text_of(leaf)
@@ -107,7 +107,7 @@ class Printer:
         self._layout = self._native_layout() if _is_default(print_options) else None
 
     def _native_layout(self) -> _ext.ValueLayout | None:
-        """None where the value must be put together again to be printed."""
+        """Returns None where the value must be put together again to be printed."""
         leaves = [_Leaf(i) for i in range(self._tree.num_leaves)]
         try:
             pieces = _Pieces(jax.tree.unflatten(self._tree, leaves))
@@ -135,11 +135,11 @@ class Printer:
             return _Pieces(jax.tree.unflatten(self._tree, leaves)).join(text_of)
 
     def has_fixed_text(self) -> bool:
-        """True if nobody can change what the keywords print as."""
+        """Returns True if nobody can change what the keywords print as."""
         return all(type(value) in _FIXED for value in self._kwargs.values())
 
     def refusal(self) -> str | None:
-        """Why a program cannot carry this print as text; None if it can."""
+        """Returns why a program cannot carry this print as text; None if it can."""
         if self._stream is not None:
             return "it has an output_stream"
         if not _is_default(self._print_options):
@@ -172,7 +172,7 @@ _printers: weakref.WeakValueDictionary[Hashable, Printer] = weakref.WeakValueDic
 
 
 def printer(tree: PyTreeDef, kwargs: Mapping[str, Any], stream: Any, threshold: float | None) -> Printer:
-    """The printer of this print; one for equal prints, so that they are equal programs.
+    """Returns the printer of this print; one for equal prints, so that they are equal programs.
 
     NumPy's print options are taken as they are here: they belong to the thread that traces, not to the one that prints.
     """
@@ -186,7 +186,7 @@ def printer(tree: PyTreeDef, kwargs: Mapping[str, Any], stream: Any, threshold: 
 
 
 def _key_of(mapping: Mapping[str, Any]) -> Hashable:
-    """Equal for equal texts where the values can be compared; else for the same objects, which the printer holds."""
+    """Returns a key, equal for equal texts if values can be compared, else for the same objects, which the printer holds."""
     return tuple(
         (name, type(value), repr(value))
         if isinstance(value, (str, int, float, bool, type(None)))

@@ -31,7 +31,7 @@ def id_tap_target(tap_func: Callable[..., Any], tree: PyTreeDef, with_device: bo
 
 
 class PrintTarget(Target):
-    """A print. Its name in a program is all that there is to know of it, wherever text says that."""
+    """Prints. Its name in a program is all that there is to know of it, wherever text says that."""
 
     __slots__ = ("_names", "_with_device", "_write")
 
@@ -43,7 +43,7 @@ class PrintTarget(Target):
         self._names: dict[str, str] = {}
 
     def bind(self, transforms: Transforms = ()) -> str:
-        """The name that goes into the program."""
+        """Returns the name that goes into the program."""
         if self._write.refusal() is not None or not self._write.has_fixed_text():
             return super().bind(transforms)
         key = repr(transforms)
@@ -55,11 +55,11 @@ class PrintTarget(Target):
         return self._names[key]
 
     def is_held_by_programs(self, name: str) -> bool:
-        """False for a name that says all: whoever loads the program makes the print of it."""
+        """Returns False for a name that says all: whoever loads the program makes the print of it."""
         return not name.startswith(PREFIX)
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
-        """The name that goes into an exported program. ValueError if text cannot say it all."""
+        """Returns the name that goes into an exported program. ValueError if text cannot say it all."""
         del where
         refusal = self._write.refusal()
         if refusal is None:

@@ -22,7 +22,7 @@ _aval_of = functools.lru_cache(maxsize=1024)(jax.core.ShapedArray)
 
 
 def put_on_device(value: np.ndarray, device: jax.Device, committed: bool) -> jax.Array:
-    """A jax.Array of a NumPy array: 2.5 us where `jax.device_put` takes 20."""
+    """Returns a jax.Array of a NumPy array: 2.5 us where `jax.device_put` takes 20."""
     result: jax.Array
     if _batched_device_put is None:
         result = jax.device_put(value, device)
@@ -46,7 +46,7 @@ if _batched_device_put is None:
 
 
 def host_callback_handler() -> Any:
-    """A capsule of jaxlib's handler that calls a host callback in XLA's scope, or None where that helps nobody.
+    """Returns a capsule of jaxlib's handler that calls a host callback in XLA's scope, or None where that helps nobody.
 
     The scope lets a callback dispatch JAX computations beyond the limit in flight; JAX before 0.12 does not look at it.
     """
@@ -87,7 +87,7 @@ def attach_transfers(
 
 
 def dumps(value: Any) -> bytes:
-    """What a client asks for that sends the function to another process: JAX's own, which takes cloudpickle."""
+    """Returns what a client asks for that sends the function to another process: JAX's own, which takes cloudpickle."""
     from jax._src import pickle_util
 
     dumped: bytes = pickle_util.dumps(value)

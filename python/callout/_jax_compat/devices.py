@@ -14,7 +14,7 @@ from .versions import MISSING
 
 
 def local_devices() -> Sequence[jax.Device]:
-    """This process's devices that callbacks run on, those of the default platform first: all but Metal's."""
+    """Returns this process's devices that callbacks run on, those of the default platform first: all but Metal's."""
     return _with_callbacks(tuple(jax.local_devices()))
 
 
@@ -28,7 +28,7 @@ def _with_callbacks(of_default_platform: Sequence[jax.Device]) -> Sequence[jax.D
 
 
 def ordinal_of(device: jax.Device) -> int:
-    """The device's FFI ordinal. XLA:CPU passes the id, also where several processes share the ids (0, 1, 2048, 2049)."""
+    """Returns the device's FFI ordinal. XLA:CPU passes the id, also where processes share the ids (0, 1, 2048, 2049)."""
     return int(device.id if device.platform == "cpu" else device.local_hardware_id or 0)
 
 
@@ -45,7 +45,7 @@ def jit_is_disabled() -> bool:
 
 
 def default_device() -> Any:
-    """`jax_default_device` of this thread, or None."""
+    """Returns `jax_default_device` of this thread, or None."""
     settings: Any = jax.config
     return settings.jax_default_device
 
@@ -57,18 +57,18 @@ def uses_shardy() -> bool:
 
 
 def cpu_device() -> jax.Device:
-    """A CPU of this process. RuntimeError if JAX was told to use other platforms only."""
+    """Returns a CPU of this process. RuntimeError if JAX was told to use other platforms only."""
     return jax.local_devices(backend="cpu")[0]
 
 
 def first_ordinal(platform: str) -> int:
-    """The FFI ordinal of this process's first device of a platform."""
+    """Returns the FFI ordinal of this process's first device of a platform."""
     name = platform if platform in ("cpu", "tpu") else "gpu"
     return next((ordinal_of(device) for device in local_devices() if device.platform == name), 0)
 
 
 def devices_in_use() -> Sequence[jax.Device]:
-    """`local_devices`, or none while nobody has used a backend. Starts no backend: the public API does."""
+    """Returns `local_devices`, or none while nobody has used a backend. Starts no backend: the public API does."""
     if _backends_are_initialized is not None and not _backends_are_initialized():
         return []
     return local_devices()

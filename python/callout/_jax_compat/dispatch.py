@@ -13,7 +13,7 @@ from .versions import MISSING
 
 
 def jitted_function_maker() -> tuple[Any, str] | None:
-    """The module and the name by which JAX makes the objects that `jax.jit` returns; None if they are not as expected."""
+    """Returns the module and the name by which JAX makes what `jax.jit` returns; None if they are not as expected."""
     try:
         from jax._src.pjit import _jax
     except ImportError:
@@ -25,7 +25,7 @@ def jitted_function_maker() -> tuple[Any, str] | None:
 
 
 def fast_path_decision() -> tuple[Any, str] | None:
-    """The module and the name of what decides whether C++ dispatches a program; None if it is not as expected."""
+    """Returns the module and the name of what decides whether C++ dispatches a program; None if it is not as expected."""
     try:
         from jax._src import pjit
     except ImportError:
@@ -37,7 +37,7 @@ def fast_path_decision() -> tuple[Any, str] | None:
 
 
 def without_effects(executable: Any) -> Any:
-    """A copy of an executable that says that it has no unordered effects; None if it has ordered ones, or is another."""
+    """Returns a copy of an executable that tells of no unordered effects; None if it has ordered ones, or is another."""
     try:
         call = copy.copy(executable.unsafe_call)
         if call.ordered_effects or not call.has_unordered_effects:
@@ -51,12 +51,12 @@ def without_effects(executable: Any) -> Any:
 
 
 def local_devices_of(executable: Any) -> Sequence[jax.Device]:
-    """The devices of this process that an executable runs on."""
+    """Returns the devices of this process that an executable runs on."""
     return list(executable.xla_executable.local_devices())
 
 
 def dispatch_registry() -> Any:
-    """The registry of pytrees by which C++ makes a jitted function's results; None if there is none."""
+    """Returns the registry of pytrees by which C++ makes a jitted function's results; None if there is none."""
     try:
         from jax._src.tree_util import dispatch_registry as registry
     except ImportError:

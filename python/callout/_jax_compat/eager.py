@@ -21,7 +21,7 @@ except (ImportError, AttributeError):
 
 
 def happens_now(values: Iterable[Any]) -> bool:
-    """True if JAX would evaluate an operation on these leaves here, and they are arrays, no numbers, keys or references.
+    """Returns True if JAX evaluates an operation on these leaves here, and they are arrays: no numbers, keys, references.
 
     False means nothing: a `bind` finds out.
     """

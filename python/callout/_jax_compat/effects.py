@@ -34,7 +34,7 @@ def register_effect(effect: type[Effect], *, ordered: bool = False, remat: bool 
 
 
 def io_effects() -> set[Any]:
-    """The effects of JAX's own `io_callback`, which JAX's rules for `vmap` of cond and while look for."""
+    """Returns the effects of JAX's own `io_callback`, which JAX's rules for `vmap` of cond and while look for."""
     try:
         from jax._src.callback import _IOEffect, _OrderedIOEffect
 
@@ -53,12 +53,12 @@ def is_refused_in_vmap(jaxpr: Any) -> bool:
 
 
 def is_state_effect(effect: Any) -> bool:
-    """True for the effects of mutable arrays, which belong to one operand of an equation."""
+    """Returns True for the effects of mutable arrays, which belong to one operand of an equation."""
     return _input_effect is not None and isinstance(effect, _input_effect)
 
 
 def is_ref_type(aval: Any) -> bool:
-    """True for the type of a mutable array."""
+    """Returns True for the type of a mutable array."""
     return _ref_type is not None and isinstance(aval, _ref_type)
 
 

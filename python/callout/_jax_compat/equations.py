@@ -39,7 +39,7 @@ def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None
 
 
 def count_lanes(value: Any) -> int:
-    """How many lanes of `vmap`s that are being traced a value has; 0 outside of any."""
+    """Returns how many lanes of `vmap`s that are being traced a value has; 0 outside of any."""
     tracer = _batch_tracer
     if tracer is None or not isinstance(value, tracer):
         return 0
@@ -57,20 +57,20 @@ except (ImportError, AttributeError):
 
 
 def is_variable(atom: Any) -> bool:
-    """True for a variable of a jaxpr, false for a literal."""
+    """Returns True for a variable of a jaxpr, false for a literal."""
     import jax.extend.core
 
     return isinstance(atom, jax.extend.core.Var)
 
 
 def bind_again(eqn: Any, args: Sequence[Any]) -> list[Any]:
-    """The results of an equation for other operands."""
+    """Returns the results of an equation for other operands."""
     out = eqn.primitive.bind(*args, **eqn.primitive.get_bind_params(eqn.params))
     return list(out) if eqn.primitive.multiple_results else [out]
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
-    """How many constants and how many carried values a scan has."""
+    """Returns how many constants and how many carried values a scan has."""
     if "num_carry" in params:
         return params["num_consts"], params["num_carry"]
     consts, carry, _ = params["ft_in"].unpack()  # JAX 0.12
@@ -78,7 +78,7 @@ def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
 
 
 def custom_transpose_rule() -> tuple[Any, Any] | None:
-    """The mapping and the key of the rule that calls the second function of `jax.custom_vjp`; None if it is elsewhere."""
+    """Returns the mapping and the key of the rule that calls `jax.custom_vjp`'s second function; None if it is elsewhere."""
     key = getattr(_ad, "custom_lin_p", None)
     for rules in (getattr(_ad, "primitive_transposes", {}), getattr(_ad, "fancy_transposes", {})):
         if key is not None and key in rules:
@@ -94,12 +94,12 @@ except ImportError:
 
 
 def instantiate_cotangent(cotangent: Any) -> Any:
-    """A symbolic zero as an array of zeros."""
+    """Returns a symbolic zero as an array of zeros."""
     return ad.instantiate_zeros(cotangent) if isinstance(cotangent, ad.Zero) else cotangent
 
 
 def abstract_token() -> Any:
-    """The type of a token, which must be JAX's one object of it."""
+    """Returns the type of a token, which must be JAX's one object of it."""
     try:
         return jax.ffi.abstract_token  # type: ignore[attr-defined]
     except AttributeError:

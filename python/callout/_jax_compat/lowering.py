@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _LoweringRules:
-    """JAX's rules for the lowering of primitives on all platforms, as a mapping."""
+    """Shows JAX's rules for the lowering of primitives on all platforms as a mapping."""
 
     def __init__(self, entries: dict[Any, Any]):
         self._entries = entries
@@ -32,7 +32,7 @@ class _LoweringRules:
 
 @functools.cache
 def lowering_rules() -> _LoweringRules | None:
-    """The rules of JAX's loops, which can be replaced in public, but not asked for; None if they are not as expected."""
+    """Returns the rules of JAX's loops, which have a public setter and no getter; None if they are not as expected."""
     import jax.extend.core
 
     try:
@@ -58,7 +58,7 @@ def require_devices(primitive: jax.extend.core.Primitive) -> None:
 
 
 def module_maker() -> tuple[Any, str] | None:
-    """The module and the name of what lowers a program to an MLIR module; None if it is not as expected."""
+    """Returns the module and the name of what lowers a program to an MLIR module; None if it is not as expected."""
     try:
         from jax._src.interpreters import mlir as lowering
     except ImportError:
@@ -82,7 +82,7 @@ def lower_each_by_itself(primitive: jax.extend.core.Primitive) -> None:
 def lower_for_each(
     ctx: Any, primitive: jax.extend.core.Primitive, rules: dict[str, Any], args: Sequence[Any], params: dict[str, Any]
 ) -> Any:
-    """What the rule of each platform writes, as branches: JAX does that for rules that are registered for platforms."""
+    """Writes what the rule of each platform does, as branches, as JAX does for rules that are registered for platforms."""
     from jax._src.interpreters.mlir import lower_per_platform
 
     _, effects = primitive.abstract_eval(*ctx.avals_in, **params)
@@ -97,7 +97,7 @@ def lower_for_each(
 def with_vjps(
     exported: jax.export.Exported, finish: Callable[[jax.export.Exported], jax.export.Exported]
 ) -> jax.export.Exported:
-    """`finish(exported)`, whose derivatives, which JAX exports when they are asked for, are finished too."""
+    """Returns `finish(exported)`, whose derivatives, which JAX exports when they are asked for, are finished too."""
     finished = finish(exported)
     get_vjp: Any = getattr(exported, "_get_vjp", None)
     if get_vjp is None:
@@ -106,7 +106,7 @@ def with_vjps(
 
 
 def refined(module: Any) -> Any:
-    """A module whose arguments have static shapes, with static shapes throughout, as JAX makes them when it compiles.
+    """Returns a module whose arguments have static shapes, with static shapes throughout, as JAX does when it compiles.
 
     Raises:
         ValueError: that cannot be.
@@ -119,10 +119,10 @@ def refined(module: Any) -> Any:
 
 
 def symbols_of(extent: Any) -> set[str]:
-    """The names of the dimension variables of an extent; none for a number. JAX has no public name for them."""
+    """Returns the names of the dimension variables of an extent; none for a number. JAX has no public name for them."""
     return set() if isinstance(extent, int) or not hasattr(extent, "_get_vars") else set(extent._get_vars())
 
 
 def extent_for(extent: Any, values: Mapping[str, int]) -> int:
-    """The value of an extent with these values of its dimension variables. JAX has no public name for it."""
+    """Returns the value of an extent with these values of its dimension variables. JAX has no public name for it."""
     return extent if isinstance(extent, int) else int(extent._evaluate(dict(values)))

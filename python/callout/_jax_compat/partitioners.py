@@ -66,5 +66,5 @@ def replicated_sharding() -> Any:
 
 
 def tuple_sharding(shape: Any, elements: Sequence[Any]) -> Any:
-    """The sharding of a call's results: a tuple's, or the one element."""
+    """Returns the sharding of a call's results: a tuple's, or the one element."""
     return xla_client.HloSharding.tuple_sharding(shape, list(elements)) if shape.is_tuple() else elements[0]

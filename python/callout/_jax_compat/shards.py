@@ -14,7 +14,7 @@ from .versions import MISSING
 
 
 def manual_devices(ctx: Any) -> int:
-    """How many devices of this process run what is lowered, each on its own: inside shard_map or pmap."""
+    """Returns how many devices of this process run what is lowered, each on its own: inside shard_map or pmap."""
     axis_context = ctx.module_context.axis_context
     if isinstance(axis_context, mlir.SPMDAxisContext):
         mesh: Any = axis_context.mesh
@@ -28,7 +28,7 @@ def manual_devices(ctx: Any) -> int:
 
 
 def varying_axes(aval: Any) -> frozenset[Any]:
-    """The manual axes of a shard_map over which JAX takes a value of this type to differ; none without `check_vma`."""
+    """Returns the manual axes of a shard_map over which values of this type differ for JAX; none without `check_vma`."""
     axes: frozenset[Any] = getattr(getattr(aval, "manual_axis_type", None), "varying", frozenset())
     return axes
 
@@ -43,13 +43,13 @@ except (ImportError, AttributeError):
 
 
 def varying(value: Any, like: Any) -> Any:
-    """`value`, of which JAX then thinks that it differs over the same axes of a shard_map as one of type `like`."""
+    """Returns `value`, of which JAX then thinks that it differs over the same axes of a shard_map as one of type `like`."""
     axes = varying_axes(like)
     return jax.lax.pcast(value, tuple(axes), to="varying") if axes else value
 
 
 def checked_axes() -> frozenset[Any]:
-    """The manual axes of the shard_map that is being traced, if it tells over which of them values vary."""
+    """Returns the manual axes of the shard_map that is being traced, if it tells over which of them values vary."""
     axes: frozenset[Any] = frozenset(jax.sharding.get_abstract_mesh().manual_axes)
     return axes if axes and (_check_vma is None or _check_vma.value) else frozenset()
 
@@ -64,7 +64,7 @@ except (ImportError, AttributeError):
 
 
 def array_type(shape: Sequence[Any], dtype: Any, axes: frozenset[Any]) -> jax.core.ShapedArray:
-    """The type of an array that varies over these manual axes."""
+    """Returns the type of an array that varies over these manual axes."""
     if not axes:
         return jax.core.ShapedArray(shape, dtype)
     whole = jax.sharding.PartitionSpec(*(None,) * len(shape))

@@ -23,7 +23,7 @@ def hide_frames(folder: str) -> None:
 
 @contextlib.contextmanager
 def context_of(eqn: Any) -> Iterator[None]:
-    """What was set where an equation was traced: settings, and the place in the user's code that errors name."""
+    """Restores what was set where an equation was traced: settings, and the place in the user's code that errors name."""
     with contextlib.ExitStack() as stack:
         if _source_info is not None:
             names = _source_info.current_name_stack() + eqn.source_info.name_stack
@@ -42,13 +42,13 @@ except ImportError:
 
 
 def frames_of(eqn: Any) -> Iterator[Any]:
-    """The frames outside of JAX that an equation was traced in, the innermost first; see `file_name`, `start_line`."""
+    """Returns the frames outside of JAX that an equation was traced in, innermost first; see `file_name`, `start_line`."""
     return iter(()) if _source_info is None else _source_info.user_frames(eqn.source_info.traceback)
 
 
 @contextlib.contextmanager
 def own_lines() -> Iterator[None]:
-    """What is traced has the lines where it stands, and not those of the equation that it is traced for."""
+    """Gives what is traced the lines where it stands, and not those of the equation that it is traced for."""
     if _source_info is None:
         yield
         return
@@ -68,7 +68,7 @@ def source_file(traced: Any) -> str:
 
 
 def is_of_jax(file: str) -> bool:
-    """True for JAX's own files, and others that it leaves out of tracebacks."""
+    """Returns True for JAX's own files, and others that it leaves out of tracebacks."""
     return _source_info is not None and not _source_info.is_user_filename(file)
 
 

@@ -70,6 +70,6 @@ def runtime_token_set() -> Any:
 
 
 def token_devices(token: Any) -> Sequence[jax.Device]:
-    """The devices of the program that returned an ordered effect's token; none if the token does not tell."""
+    """Returns the devices of the program that returned an ordered effect's token; none if the token does not tell."""
     devices = getattr(getattr(token, "_buf", None), "devices", None)
     return [] if devices is None else list(devices())

@@ -34,12 +34,12 @@ def _family(name: str, kind: str, text: str, samples: Iterator[tuple[Mapping[str
 
 
 def exposition(stats: Mapping[str, Any], more: Mapping[str, Family]) -> str:
-    """What `callout.stats()` has, as text to serve or to write to a file. `more`: tables of counters besides."""
+    """Returns what `callout.stats()` has, as text to serve or to write to a file. `more`: tables of counters besides."""
     lines: list[str] = []
-    for key, name, kind, text in _ext.callback_metrics():
+    for key, name, kind, text, _ in _ext.callback_metrics():
         callbacks = (({"callback": label}, each[key]) for label, each in stats["callbacks"].items())
         lines += _family(f"callout_callback_{name}", kind, text, callbacks)
-    for key, name, kind, text in _ext.queue_metrics():
+    for key, name, kind, text, _ in _ext.queue_metrics():
         queues = (({"lane": each["lane"], "device": each["device"]}, each[key]) for each in stats["queues"])
         lines += _family(f"callout_queue_{name}", kind, text, queues)
     live = (({"kind": kind}, count) for kind, count in stats["live"].items())

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .. import _ext, _jax_compat
@@ -31,30 +31,6 @@ _tables_above: list[Counts] = []
 def add(table: Counts) -> None:
     """Adds counts that `stats()` has from now on."""
     _tables_above.append(table)
-
-
-class CallbackStats(TypedDict):
-    """Counters of all callbacks of one label, since the process began."""
-
-    calls: int
-    bytes: int
-    host_seconds: float
-    drops: int
-    skips: int
-    errors: int
-
-
-class QueueStats(TypedDict):
-    """One tap queue."""
-
-    lane: str
-    device: int
-    pending_bytes: int
-    high_water_bytes: int
-    capacity_bytes: int
-    blocked: int
-    on_device: int
-    pinned_bytes: int
 
 
 class WatchedPlace(TypedDict):
@@ -86,9 +62,8 @@ class Stats(dict[str, Any]):
     """What `stats()` returns: a dict of tables, which prints as one."""
 
     def table(self) -> str:
-        """Aligned tables of the callbacks, those with the most time first, of the watches and of the queues."""
-        callbacks: dict[str, CallbackStats] = self["callbacks"]
-        queues: list[QueueStats] = self["queues"]
+        """Returns aligned tables of the callbacks, those with the most time first, of the watches and of the queues."""
+        callbacks, queues = self["callbacks"], self["queues"]
         parts = [_callback_table(callbacks) if callbacks else "No callback has run."]
         if self.get("watches"):
             parts.append(_watch_table(self["watches"]))
@@ -100,7 +75,7 @@ class Stats(dict[str, Any]):
         return "\n\n".join(parts)
 
     def report(self) -> Report:
-        """What the counters say: the callbacks that take the time, queues that made programs wait, and what to change.
+        """Returns what the counters say: the callbacks that take the time, queues that made programs wait, what to change.
 
         `str()` of it is the text; `findings` has what it found, `facts` the numbers. That of a profile says more.
         """
@@ -109,7 +84,7 @@ class Stats(dict[str, Any]):
         return make_report(facts_of_stats(self, len(_jax_compat.devices_in_use())))
 
     def prometheus(self) -> str:
-        """The same numbers in Prometheus' text exposition format."""
+        """Returns the same numbers in Prometheus' text exposition format."""
         return prometheus.exposition(self, {table.key: table.family for table in _tables_above})
 
     def __str__(self) -> str:
@@ -119,13 +94,27 @@ class Stats(dict[str, Any]):
         return tables.as_html(self.table())
 
 
-def _callback_table(callbacks: dict[str, CallbackStats]) -> str:
-    rows = []
-    for label, one in sorted(callbacks.items(), key=lambda item: -item[1]["host_seconds"]):
-        each = one["host_seconds"] / one["calls"] if one["calls"] else 0.0
-        numbers = (one["calls"], tables.size(one["bytes"]), tables.duration(one["host_seconds"]))
-        rows.append((label, *numbers, tables.duration(each), one["drops"], one["skips"], one["errors"]))
-    return tables.aligned(("callback", "calls", "bytes", "time", "each", "dropped", "skipped", "errors"), rows)
+def _metric_table(first: str, metrics: Iterable[Sequence[str]], rows: Iterable[tuple[str, Mapping[str, float]]]) -> str:
+    """Writes the numbers that have a column, a row for each label."""
+    shown = [(key, column) for key, *_, column in metrics if column]
+    cells = [(label, *(_cell(key, numbers[key]) for key, _ in shown)) for label, numbers in rows]
+    return tables.aligned((first, *(column for _, column in shown)), cells)
+
+
+def _cell(key: str, value: float) -> object:
+    if key.endswith("bytes"):
+        return tables.size(value)
+    return tables.duration(value) if key.endswith("seconds") else value
+
+
+def _callback_table(callbacks: Mapping[str, Mapping[str, float]]) -> str:
+    metrics = list(_ext.callback_metrics())
+    metrics.insert(1 + [key for key, *_ in metrics].index("host_seconds"), ("each_seconds", "each"))
+    rows = [
+        (label, {**one, "each_seconds": one["host_seconds"] / one["calls"] if one["calls"] else 0.0})
+        for label, one in sorted(callbacks.items(), key=lambda item: -item[1]["host_seconds"])
+    ]
+    return _metric_table("callback", metrics, rows)
 
 
 def _watch_table(watches: dict[str, WatchStats]) -> str:
@@ -140,23 +129,13 @@ def _watch_table(watches: dict[str, WatchStats]) -> str:
     return tables.aligned(("watch", "times", "bad", "NaN", "infinite", "first"), rows)
 
 
-def _queue_table(queues: list[QueueStats]) -> str:
-    sizes = ("pending_bytes", "high_water_bytes", "capacity_bytes")
-    values: list[dict[str, Any]] = [dict(each) for each in queues]
-    rows = [
-        (
-            f"{each['lane']}, device {each['device']}",
-            *(tables.size(each[key]) for key in sizes),
-            each["blocked"],
-            each["on_device"],
-        )
-        for each in values
-    ]
-    return tables.aligned(("queue", "pending", "high water", "capacity", "blocked", "on device"), rows)
+def _queue_table(queues: Sequence[Mapping[str, Any]]) -> str:
+    rows = [(f"{each['lane']}, device {each['device']}", each) for each in queues]
+    return _metric_table("queue", _ext.queue_metrics(), rows)
 
 
 def stats() -> Stats:
-    """Counters of every callback by label, of every queue, and of live objects.
+    """Returns the counters of every callback by label, of every queue, and of live objects.
 
     Per callback: `calls` that ran (for taps: records delivered), `bytes` of their operands and results,
     `host_seconds` inside them, `drops` (records that a full queue did not take), `skips` (records that `every`,
@@ -213,7 +192,7 @@ stats.reset = _reset  # type: ignore[attr-defined]
 
 
 def report() -> Report:
-    """What the counters since the begin of the process say: `print(callout.report())`.
+    """Returns what the counters since the begin of the process say: `print(callout.report())`.
 
     Names the callbacks that take the time, queues that made programs wait or lost records, and what to change.
     `profile.report()` says more, of what a profile saw. Thread-safe.

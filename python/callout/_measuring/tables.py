@@ -11,7 +11,7 @@ _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def duration(seconds: float) -> str:
-    """`12.3 us`."""
+    """Returns text such as `12.3 us`."""
     if seconds == 0:
         return "0"
     factor, unit = next((each for each in _DURATIONS if seconds >= each[0]), _DURATIONS[-1])
@@ -19,7 +19,7 @@ def duration(seconds: float) -> str:
 
 
 def size(number: float) -> str:
-    """`12.3 kB`."""
+    """Returns text such as `12.3 kB`."""
     factor, unit = next((each for each in _SIZES if number >= each[0]), (1.0, "B"))
     return f"{_three_digits(number / factor)} {unit}"
 
@@ -29,12 +29,12 @@ def _three_digits(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """`12 %`."""
+    """Returns text such as `12 %`."""
     return f"{100 * share:.0f} %" if share >= 0.01 or share == 0 else "<1 %"
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Rows below each other: the first column to the left, the others to the right."""
+    """Writes rows below each other: the first column to the left, the others to the right."""
     lines = [[" ".join(str(cell).splitlines()) for cell in row] for row in (header, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     texts = []
@@ -46,5 +46,5 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def as_html(text: str) -> str:
-    """A text of columns as notebooks show it."""
+    """Returns a text of columns as notebooks show it."""
     return f"<pre>{html.escape(text)}</pre>"

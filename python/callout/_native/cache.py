@@ -24,7 +24,7 @@ _LEAST_FREE_BYTES = 16_000_000
 
 
 def cache_folder(kind: str) -> Path:
-    """The folder for files of a kind ("cpp"): of `config.cache_dir`, or a temporary one if that cannot be used."""
+    """Returns the folder for files of a kind ("cpp"): of `config.cache_dir`, or a temporary one if that cannot be used."""
     folder = Path(config.cache_dir) / kind
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def _temporary_folder(kind: str) -> Path:
 
 
 def temporary_folder(kind: str) -> Path:
-    """A folder that goes with this process, and stays if a child of it ends."""
+    """Returns a folder that goes with this process, and stays if a child of it ends."""
     folder, process = Path(tempfile.mkdtemp(prefix=f"callout-{kind}-")), os.getpid()
 
     def remove() -> None:
@@ -61,7 +61,7 @@ def temporary_folder(kind: str) -> Path:
 def kept(
     folder: Path, key: str, suffix: str, name: str, make: Callable[[Path], None], beside: Sequence[str] = ()
 ) -> Path:
-    """The file of `key`, which `make` writes at the path that it is given if no process on this machine has.
+    """Returns the file of `key`, which `make` writes at the path that it is given if no process on this machine has.
 
     A file that is not what was written, on a disk that was full or by a machine that went down, is made again. Other
     processes that want the same file wait, and find it when it is their turn. `name` is for whoever waits long; `beside`:
@@ -94,7 +94,7 @@ def _sum(file: Path) -> str:
 
 
 def _are_whole(files: Sequence[Path], sums: Path) -> bool:
-    """True if the files hold what was written."""
+    """Returns True if the files hold what was written."""
     try:
         return [_sum(file) for file in files] == sums.read_text().split()
     except (OSError, UnicodeError):

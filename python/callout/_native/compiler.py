@@ -20,7 +20,7 @@ from .elf import exported_symbols
 
 
 class CompileError(errors.CallbackError):
-    """Source that the compiler refused, or no compiler. The text has its command and what it said."""
+    """The compiler refused the source, or there is none. The text has its command and what it said."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Compiler:
     variables: tuple[str, ...] = ()
 
     def run(self, what: str, *arguments: str) -> bytes:
-        """What the compiler prints. CompileError if it fails."""
+        """Returns what the compiler prints. CompileError if it fails."""
         command = [*self.command, *arguments]
         try:
             done = subprocess.run(command, capture_output=True, check=False)
@@ -68,7 +68,7 @@ def _version(compiler: Compiler) -> str:
 
 
 def command_in(where: str, variable: str) -> list[str]:
-    """The words of a command in an environment variable; none if it is not set, or blank.
+    """Returns the words of a command in an environment variable; none if it is not set, or blank.
 
     Raises:
         CompileError: a quote is not closed, or there is no such command.
@@ -84,7 +84,7 @@ def command_in(where: str, variable: str) -> list[str]:
 
 
 def find_compiler() -> Compiler:
-    """That of C++: the command in `CXX` if set, or else the first of c++, g++, clang++ on the path."""
+    """Returns that of C++: the command in `CXX` if set, or else the first of c++, g++, clang++ on the path."""
     wanted = command_in("callout.cpp", "CXX")
     for command in [wanted] if wanted else [["c++"], ["g++"], ["clang++"]]:
         if path := shutil.which(command[0]):
@@ -97,7 +97,7 @@ def find_compiler() -> Compiler:
 def build(
     compiler: Compiler, files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[str], name: str
 ) -> tuple[Path, str]:
-    """The shared library of `files`, compiled if no process on this machine has, and the digest of what it is made of.
+    """Returns the shared library of `files`, compiled if no process on this machine has, and the digest of what made it.
 
     Raises:
         CompileError: the compiler refused.

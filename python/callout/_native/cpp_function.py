@@ -91,7 +91,7 @@ class Function(NativeFunction):
         return Constant(array[()] if array.ndim == 0 else array)
 
     def _typed(self, index: int, arg: Any) -> Any:
-        """A Python number as an array of the declared dtype, if there is one."""
+        """Returns a Python number as an array of the declared dtype, if there is one."""
         declared = self._of(_IN)
         if not isinstance(arg, (bool, int, float, complex)) or index >= len(declared):
             return super()._typed(index, arg)
@@ -139,7 +139,7 @@ class Function(NativeFunction):
 
 
 def library_target(code: LoadedFunction) -> NativeTarget:
-    """The target of a function of a shared library."""
+    """Returns the target of a function of a shared library."""
     return interned(
         "native",
         None,

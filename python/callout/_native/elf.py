@@ -12,7 +12,7 @@ _DYNSYM = 11
 
 
 def exported_symbols(path: Path) -> set[str]:
-    """Names of the defined symbols. ValueError for a file that is not such a library, or damaged."""
+    """Returns the names of the defined symbols. ValueError for a file that is not such a library, or damaged."""
     data = path.read_bytes()
     if data[:6] != b"\x7fELF\x02\x01":
         raise ValueError(f"{path} is no shared library: it has {len(data)} bytes, and begins with {data[:6]!r}")

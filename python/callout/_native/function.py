@@ -16,7 +16,7 @@ from .._calls.pure_callback import check_sharding, result_avals
 from .._custom_calls.foreign_attributes import Constant
 from .._primitives.aliases import check_aliases
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
-from .._primitives.devices import knowing_devices
+from .._primitives.devices import named_device
 from .native_target import NativeTarget
 from .primitive import PARALLEL, function_p
 
@@ -39,7 +39,7 @@ _Self = TypeVar("_Self", bound="NativeFunction")
 
 
 class NativeFunction(abc.ABC):
-    """Called with arrays, or pytrees of them, and with its constants by keyword."""
+    """Is called with arrays, or pytrees of them, and with its constants by keyword."""
 
     _MORE_VMAP_METHODS: tuple[str, ...] = (PARALLEL,)
 
@@ -52,23 +52,23 @@ class NativeFunction(abc.ABC):
 
     @abc.abstractmethod
     def _with(self: _Self, settings: Settings) -> _Self:
-        """A copy with these settings."""
+        """Returns a copy with these settings."""
 
     @abc.abstractmethod
     def _prepare(self, constants: Mapping[str, Any]) -> tuple[NativeTarget, Constants]:
-        """What to call, and the constants that the program carries."""
+        """Returns what to call, and the constants that the program carries."""
 
     @abc.abstractmethod
     def _results(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:
-        """Shapes and dtypes of the results where `out` does not say them."""
+        """Returns shapes and dtypes of the results where `out` does not say them."""
 
     def _typed(self, index: int, arg: Any) -> Any:
-        """A Python number as an array."""
+        """Returns a Python number as an array."""
         del index
         return jax.numpy.asarray(arg) if isinstance(arg, (bool, int, float, complex)) else arg
 
     def _scratch(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Shapes and dtypes of results that are memory for the function, and dropped. They come last."""
+        """Returns shapes and dtypes of results that are memory for the function, and dropped. They come last."""
         del args, avals, constants
         return ()
 
@@ -77,7 +77,7 @@ class NativeFunction(abc.ABC):
         del args, results
 
     def options(self, **settings: Any) -> Self:
-        """A copy with other settings.
+        """Returns a copy with other settings.
 
         Args:
             **settings: of these:
@@ -121,14 +121,14 @@ class NativeFunction(abc.ABC):
     def _call(
         self, flat: Sequence[Any], avals: Sequence[Any], target: NativeTarget, results: Sequence[Any], **params: Any
     ) -> Sequence[Any]:
-        """The results as a flat list. `avals` are those of `flat`."""
+        """Returns the results as a flat list. `avals` are those of `flat`."""
         del avals
         called: Sequence[Any] = function_p.bind(
-            *knowing_devices(flat, self._settings.sharding),
+            *flat,
             target=target,
             result_avals=results,
             vmap_method=self._vmap_method(),
-            sharding=self._settings.sharding,
+            sharding=named_device(self._settings.sharding),
             lanes=None,
             **params,
         )
@@ -143,7 +143,7 @@ class NativeFunction(abc.ABC):
 
 
 def shapes_of(wanted: Any, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:
-    """`wanted`, or what it returns for arguments of these shapes and for the constants."""
+    """Returns `wanted`, or what it returns for arguments of these shapes and for the constants."""
     if not callable(wanted):
         return wanted
     return wanted(*jax.tree.unflatten(jax.tree.structure(tuple(args)), avals), **constants)

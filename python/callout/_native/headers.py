@@ -19,7 +19,7 @@ def _folder(what: str, *parts: str) -> str:
 
 
 def include_dir() -> str:
-    """The folder of the C++ headers, for `-I`.
+    """Returns the folder of the C++ headers, for `-I`.
 
     Returns:
         Its path.
@@ -36,7 +36,7 @@ def include_dir() -> str:
 
 
 def cmake_dir() -> str:
-    """The folder of the CMake package, for `-Dcallout_DIR=`.
+    """Returns the folder of the CMake package, for `-Dcallout_DIR=`.
 
     Returns:
         Its path.

@@ -24,7 +24,7 @@ _RECORD = "_callout_record"
 
 @dataclasses.dataclass(frozen=True)
 class LoadedFunction:
-    """A function of a library. `digest`: of what the library was made of; `library`: if programs carry it along."""
+    """Names a function of a library. `digest`: of what the library was made of; `library`: if programs carry it along."""
 
     label: str
     callback: _ext.Callback
@@ -34,7 +34,7 @@ class LoadedFunction:
 
 @contextlib.contextmanager
 def source_file(where: str, source: str, name: str, suffix: str) -> Iterator[Path]:
-    """A file with this source, as long as the block lasts. Compilers call it by the name of the module."""
+    """Writes a file with this source, as long as the block lasts. Compilers call it by the name of the module."""
     if not isinstance(source, str):
         raise TypeError(f"{where}: the source must be a string, got {source!r}")
     with tempfile.TemporaryDirectory(prefix="callout-source-") as folder:
@@ -46,7 +46,7 @@ def source_file(where: str, source: str, name: str, suffix: str) -> Iterator[Pat
 def build_library(
     compiler: Compiler, files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[str], name: str
 ) -> tuple[Path, str]:
-    """What `build` returns, for sources that find Callout's own headers."""
+    """Returns what `build` returns, for sources that find Callout's own headers."""
     own = include_dir()
     return build(compiler, files, flags, [*include_dirs, own], name)
 
@@ -54,7 +54,7 @@ def build_library(
 def loaded_functions(
     where: str, path: Path, digest: str, name: str, functions: Functions, embed: bool
 ) -> Iterator[tuple[str, LoadedFunction, Mapping[str, Any]]]:
-    """(name, function, settings) of those that `functions` chooses; see `_chosen`. `embed`: programs carry the library."""
+    """Yields (name, function, settings) of those that `functions` chooses; see `_chosen`. `embed`: programs carry it."""
     for function, settings in _chosen(where, path, name, functions).items():
         label = f"{name}.{function}"
         callback = _ext.load_native(label, f"{path}:{function}")
@@ -62,7 +62,7 @@ def loaded_functions(
 
 
 def _chosen(where: str, path: Path, name: str, functions: Functions) -> Mapping[str, Mapping[str, Any]]:
-    """Functions with their settings: those of `functions`, or all that describe themselves.
+    """Returns the functions with their settings: those of `functions`, or all that describe themselves.
 
     Raises:
         CompileError: there are none, or the file is no library.

@@ -13,7 +13,7 @@ FunctionT = TypeVar("FunctionT", bound=NativeFunction)
 
 
 class Module(Generic[FunctionT]):
-    """Native functions, as attributes. `path` is the file that they are in."""
+    """Has native functions as attributes. `path` is the file that they are in."""
 
     def __init__(self, name: str, path: Path | None, functions: Mapping[str, FunctionT]):
         self.__name__ = name

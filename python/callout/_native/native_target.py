@@ -12,7 +12,8 @@ from typing import Any
 from jax.interpreters import mlir
 
 from .. import _ext
-from .._targets.target import PLATFORMS, Target, Transforms
+from .._runtime.native_platforms import PLATFORMS
+from .._targets.target import Target, Transforms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Library:
 
 
 class NativeTarget(Target):
-    """Native code. Its name in a program is made of its content: it means the same in every process that has built it."""
+    """Calls native code. Its name in a program is made of its content, and means the same in every process that built it."""
 
     __slots__ = ("_library", "content")
 
@@ -52,7 +53,7 @@ class NativeTarget(Target):
         return False
 
     def bind(self, transforms: Transforms = ()) -> str:
-        """The name that goes into the program."""
+        """Returns the name that goes into the program."""
         if self._library is not None:
             return self.label
         key = repr(transforms)
@@ -61,7 +62,7 @@ class NativeTarget(Target):
         return self._bindings[key].name
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
-        """The same: it means the same where the program is loaded."""
+        """Returns the same, which means the same where the program is loaded."""
         del where
         return self.bind(transforms)
 
@@ -72,11 +73,11 @@ class NativeTarget(Target):
 
     @property
     def is_embedded(self) -> bool:
-        """True if the program carries the code."""
+        """Returns True if the program carries the code."""
         return self._library is not None
 
     def attributes(self) -> dict[str, Any]:
-        """What the call carries besides its name."""
+        """Returns what the call carries besides its name."""
         if self._library is None:
             return {}
         code = self._library.path.read_bytes()
@@ -99,10 +100,10 @@ class NativeTarget(Target):
         in_place: dict[int, int],
         **more: Any,
     ) -> Sequence[Any]:
-        """The launch of a kernel. `avals_in`, `avals_out`: what one lane has. `more`: attributes."""
+        """Lowers the launch of a kernel. `avals_in`, `avals_out`: what one lane has. `more`: attributes."""
         raise NotImplementedError(f"{self.label} is no kernel")
 
     def specialise(self, args: Sequence[Any], results: Sequence[Any]) -> NativeTarget:
-        """The target for operands and results of these shapes and dtypes. TypeError if there can be none."""
+        """Returns the target for operands and results of these shapes and dtypes. TypeError if there can be none."""
         del args, results
         return self

@@ -37,7 +37,7 @@ def _add_symbols() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Operand:
-    """A buffer or an attribute of the call, by its place, as a Numba type."""
+    """Describes a buffer or an attribute of the call, by its place, as a Numba type."""
 
     table: str  # "args", "results" or "attributes"
     index: int
@@ -45,12 +45,12 @@ class Operand:
 
 
 def _field(builder: Any, base: Any, offset: int, kind: Any) -> Any:
-    """The value of type `kind` at base + offset."""
+    """Returns the value of type `kind` at base + offset."""
     return builder.load(cgutils.pointer_add(builder, base, offset, kind.as_pointer()))
 
 
 def _array(context: Any, builder: Any, kind: Any, buffer: Any) -> Any:
-    """A row-major array over a callout_buffer."""
+    """Returns a row-major array over a callout_buffer."""
     array = context.make_array(kind)(context, builder)
     data = _field(builder, buffer, _LAYOUT["buffer.data"], _I8P)
     dims = _field(builder, buffer, _LAYOUT["buffer.dims"], _I64P)
@@ -94,7 +94,7 @@ def _fail(context: Any, builder: Any, call: Any, status: Any) -> None:
 
 
 def _entry(operands: Sequence[Operand], signatures: list[Any]) -> Any:
-    """An intrinsic `enter(kernel, call) -> int32` that calls the kernel with these operands."""
+    """Returns an intrinsic `enter(kernel, call) -> int32` that calls the kernel with these operands."""
     argument_types = tuple(operand.type for operand in operands)
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
@@ -124,7 +124,7 @@ def _entry(operands: Sequence[Operand], signatures: list[Any]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """Compiled. `owner` keeps the machine code."""
+    """Is compiled code. `owner` keeps the machine code."""
 
     owner: Any
     address: int
@@ -158,6 +158,6 @@ def compile_entry(kernel: Any, operands: Sequence[Operand]) -> Code:
 
 
 def is_serial_pool() -> bool:
-    """True if Numba's threading layer aborts the process where two threads use it at once (its `workqueue`)."""
+    """Returns True if Numba's threading layer aborts the process where two threads use it at once (its `workqueue`)."""
     numba.get_num_threads()  # starts the layer
     return bool(numba.threading_layer() == "workqueue")

@@ -26,7 +26,7 @@ class _Digest:
         self._hash.update("\0".join(map(str, parts)).encode() + b"\1")
 
     def add(self, value: Any) -> None:
-        """Anything that a function refers to."""
+        """Adds anything that a function refers to."""
         function = python_function(value)
         if function is not value and isinstance(function, types.FunctionType):
             self._write(sorted((key, str(option)) for key, option in getattr(value, "targetoptions", {}).items()))
@@ -83,7 +83,7 @@ class _Digest:
 
 
 def _names(code: types.CodeType) -> list[str]:
-    """The global names that a function and those defined in it use."""
+    """Returns the global names that a function and those defined in it use."""
     names = list(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -95,14 +95,14 @@ _BY_VALUE = (type(None), str, bytes, bool, int, float, complex, np.generic, np.n
 
 
 def is_constant(value: Any) -> bool:
-    """True for what is known by its value, and may be compiled into a kernel."""
+    """Returns True for what is known by its value, and may be compiled into a kernel."""
     if isinstance(value, (tuple, list)):
         return all(map(is_constant, value))
     return isinstance(value, _BY_VALUE) or isinstance(python_function(value), types.FunctionType)
 
 
 def content_of(*values: Any) -> str:
-    """A digest of functions and of all that they refer to."""
+    """Returns a digest of functions and of all that they refer to."""
     digest = _Digest()
     for value in values:
         digest.add(value)

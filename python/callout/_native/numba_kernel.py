@@ -22,7 +22,7 @@ def _signature(cfunc: Any) -> Any:
 
 
 def is_pointer_function(kernel: Any) -> bool:
-    """True for a `cfunc` that takes the pointers and the extents, as a plain C function does."""
+    """Returns True for a `cfunc` that takes the pointers and the extents, as a plain C function does."""
     if not isinstance(kernel, CFunc):
         return False
     signature = _signature(kernel)
@@ -62,7 +62,7 @@ def _define(name: str, source: str, known: Mapping[str, Any]) -> Any:
 
 
 def _elementwise(kernel: Any, num_args: int, is_scalar: bool) -> Any:
-    """A kernel that calls a ufunc."""
+    """Returns a kernel that calls a ufunc."""
     args = [f"a{i}" for i in range(num_args)]
     body = f"o[()] = f({', '.join(f'{a}[()]' for a in args)})" if is_scalar else f"f({', '.join([*args, 'o'])})"
     return _define("kernel", f"def kernel({', '.join([*args, 'o'])}):\n    {body}\n", {"f": kernel})
@@ -74,7 +74,7 @@ def _generalised(kernel: Any, num_operands: int) -> Any:
 
 
 def _with_constants(kernel: Any, num_operands: int, passed: tuple[str, ...], baked: Mapping[str, Any]) -> Any:
-    """A kernel that takes numbers behind its arrays, and has other constants in its code."""
+    """Returns a kernel that takes numbers behind its arrays, and has other constants in its code."""
     arrays = [f"a{i}" for i in range(num_operands)]
     parameters = ", ".join([*arrays, *(f"c_{name}" for name in passed)])
     keywords = [*(f"{name}=c_{name}" for name in passed), *(f"{name}=k_{name}" for name in baked)]
@@ -83,7 +83,7 @@ def _with_constants(kernel: Any, num_operands: int, passed: tuple[str, ...], bak
 
 
 def _takes_exactly(function: Any, count: int) -> bool:
-    """True for a function of `count` parameters, none of which has a default."""
+    """Returns True for a function of `count` parameters, none of which has a default."""
     parameters = inspect.signature(function).parameters.values()
     plain = [p.kind == p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters]
     return all(plain) and len(plain) == count
@@ -92,7 +92,7 @@ def _takes_exactly(function: Any, count: int) -> bool:
 def dispatcher_of(
     kernel: Any, num_args: int, num_results: int, is_scalar: bool, passed: tuple[str, ...], baked: Mapping[str, Any]
 ) -> Any:
-    """A dispatcher of `num_args + num_results` arrays and the numbers `passed`. `kernel` was checked."""
+    """Returns a dispatcher of `num_args + num_results` arrays and the numbers `passed`. `kernel` was checked."""
     if isinstance(kernel, CFunc):
         kernel = numba.vectorize([_signature(kernel)])(python_function(kernel))
     if isinstance(kernel, DUFunc):
@@ -106,7 +106,7 @@ def dispatcher_of(
 
 
 def python_function(kernel: Any) -> Any:
-    """The function that was decorated."""
+    """Returns the function that was decorated."""
     for holder in (kernel, getattr(kernel, "_dispatcher", None), getattr(kernel, "gufunc_builder", None)):
         for name in ("py_func", "_pyfunc"):
             if found := getattr(holder, name, None):

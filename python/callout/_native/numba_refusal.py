@@ -12,7 +12,7 @@ def is_of_a_write(error: BaseException | None) -> bool:
 
 
 def refused_write(where: str) -> TypeError:
-    """The error for the user, with the remedy."""
+    """Returns the error for the user, with the remedy."""
     return TypeError(
         f"{where}: the kernel writes to an argument, whose memory is XLA's. Write to a result; "
         "input_output_aliases={argument: result} makes one begin with an argument's value"

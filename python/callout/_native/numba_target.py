@@ -25,7 +25,7 @@ _COMPUTABLE = frozenset(map(np.dtype, "?bBhHiIlLfdFD"))
 
 
 class NumbaTarget(NativeTarget):
-    """A kernel and the constants of a call. `specialise` gives the machine code for shapes and dtypes."""
+    """Joins a kernel and the constants of a call. `specialise` gives the machine code for shapes and dtypes."""
 
     __slots__ = ("_baked", "_kernel", "_lock", "_passed", "_specialised", "_written", "where")
 
@@ -135,7 +135,7 @@ def numba_target(
     baked: Mapping[str, Any],
     written: frozenset[int],
 ) -> NumbaTarget:
-    """The target of a kernel with constants: `passed` by name and Numba type, `baked` into the code.
+    """Returns the target of a kernel with constants: `passed` by name and Numba type, `baked` into the code.
 
     `written`: the arguments whose memory is a result's.
     """

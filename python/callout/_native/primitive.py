@@ -34,7 +34,7 @@ Lanes = tuple[tuple[int, ...], tuple[int, ...]]
 def _of_one_lane(
     args: Sequence[Any], results: Sequence[Any], lanes: Lanes | None
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The operands' and the results' shapes and dtypes without the batch."""
+    """Returns the operands' and the results' shapes and dtypes without the batch."""
     if lanes is None:
         return args, results
     extents, masks = lanes
@@ -46,7 +46,7 @@ def _of_one_lane(
 def _specialised(
     target: NativeTarget, args: Sequence[Any], results: Sequence[Any], lanes: Lanes | None
 ) -> NativeTarget:
-    """The target for what one lane has."""
+    """Returns the target for what one lane has."""
     return target.specialise(*_of_one_lane(args, results, lanes))
 
 
@@ -57,7 +57,7 @@ def _abstract_eval(*args: Any, target: NativeTarget, result_avals: Avals, lanes:
 
 
 def _in_lanes(aliases: Aliases, lanes: Lanes | None) -> tuple[dict[str, Any], dict[int, int]]:
-    """The attributes of a batch, and the operands whose memory the compiler may give to results."""
+    """Returns the attributes of a batch, and the operands whose memory the compiler may give to results."""
     if lanes is None:
         return {"aliases": aliases}, dict(aliases)
     extents, masks = lanes
@@ -76,7 +76,7 @@ def _lower(
     aliases: Aliases,
     **_: Any,
 ) -> Sequence[Any]:
-    lowering.refuse_others(ctx, target.platforms)
+    lowering.refuse_others(ctx, target.label, target.platforms)
     where = f"native function '{target.label}'"
     target = _specialised(target, ctx.avals_in, ctx.avals_out, lanes)
     more, in_place = _in_lanes(aliases, lanes)

@@ -15,7 +15,7 @@ Aliases = tuple[tuple[int, int], ...]
 
 
 def check_aliases(where: str, aliases: Mapping[int, int], args: Sequence[Any], results: Sequence[Any]) -> Aliases:
-    """The pairs; ValueError for one that there cannot be."""
+    """Returns the pairs; ValueError for one that there cannot be."""
     for operand, result in aliases.items():
         for what, index, of in (("argument", operand, args), ("result", result, results)):
             if not (isinstance(index, int) and 0 <= index < len(of)):

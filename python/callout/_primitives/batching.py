@@ -31,14 +31,14 @@ def batched_aval(aval: jax.core.ShapedArray, size: int) -> jax.core.ShapedArray:
 
 
 def in_front(args: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
-    """Every operand with its batch in front; None has none."""
+    """Returns every operand with its batch in front; None has none."""
     return [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
 
 
 def loop_over_batch(
     bind: Callable[..., list[Any]], args: Sequence[Any], dims: Sequence[int | None], *, unroll: bool = False
 ) -> tuple[list[Any], list[int]]:
-    """A batching rule that calls once a lane, in order. Results are batched in front."""
+    """Returns a batching rule that calls once a lane, in order. Results are batched in front."""
     _, outs, out_dims = thread_over_batch(lambda _, *values: (None, bind(*values)), None, args, dims, unroll=unroll)
     return outs, out_dims
 
@@ -74,7 +74,7 @@ def batch_call(
     result_avals: tuple[jax.core.ShapedArray, ...],
     **params: Any,
 ) -> tuple[list[Any], list[int]]:
-    """A batching rule for a primitive with `vmap_method` and `result_avals` parameters. Results are batched in front."""
+    """Returns the batching rule of a primitive with `vmap_method` and `result_avals`. Results are batched in front."""
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
 
     def bind(values: Sequence[Any], avals: tuple[jax.core.ShapedArray, ...]) -> list[Any]:

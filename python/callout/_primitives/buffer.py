@@ -44,7 +44,7 @@ def _lower(
 ) -> Sequence[Any]:
     supported = getattr(target, "platforms", PLATFORMS)
     if platform not in supported:
-        refused: Sequence[Any] = lowering.refuse_platform(ctx, *args, supported=supported)
+        refused: Sequence[Any] = lowering.refuse_platform(ctx, *args, target=target, supported=supported)
         return refused
     lowering.refuse_automatic_axes(ctx, WHERE)
     num_devices = context.num_devices(ctx)

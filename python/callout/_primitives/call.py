@@ -18,6 +18,7 @@ from .._targets.target import Target
 from . import call_kinds, context, effects, lowering
 from .asynchronous import dispatch_asynchronously
 from .batching import batch_call, loop_over_batch
+from .devices import NamedDevice
 from .eager import check_usable, place, placement, to_host, wait_for_ordered
 from .varying import result_types
 
@@ -68,12 +69,12 @@ def lower_call(
     target: Target,
     *,
     name: str = _CALL,
-    device: Any = None,
+    device: NamedDevice | None = None,
     attributes: Mapping[str, Any] = types.MappingProxyType({}),
     ordered: bool,
     **more: Any,
 ) -> list[Any]:
-    """The custom call `name` of `target`. `device`: a SingleDeviceSharding or None; `more` goes to `lowering.emit`.
+    """Emits the custom call `name` of `target`. `device`: which the call names; `more` goes to `lowering.emit`.
 
     `attributes` are those beside the name of the callback and what JAX needs to know of it.
     """
@@ -103,14 +104,14 @@ def lower_call(
 
 
 def wants_device(args: Sequence[Any], target: Target) -> bool:
-    """True for a callback that wants the device's memory where that is not the host's: XLA has it."""
+    """Returns True for a callback that wants the device's memory where that is not the host's: XLA has it."""
     return target.device_call is not None and placement(args)[0].platform not in _HOST_PLATFORMS
 
 
 def _on_device(
     ctx: mlir.LoweringRuleContext, where: str, target: Target, ordered: bool, threaded: bool
 ) -> tuple[Target, str]:
-    """What is called for a callback that wants the device's memory, and by which handler."""
+    """Returns what is called for a callback that wants the device's memory, and by which handler."""
     platforms = context.platforms(ctx)
     if not _HOST_PLATFORMS.isdisjoint(platforms):
         raise NotImplementedError(

@@ -12,7 +12,7 @@ Check = Callable[..., Any]
 
 
 def allow(*_: Any) -> None:
-    """The check of a transformation that a call allows."""
+    """Allows a transformation."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,10 +43,10 @@ def add(primitive: Any, kind: CallKind) -> None:
 
 
 def of_primitive(primitive: Any) -> CallKind | None:
-    """The kind of a primitive's calls; None if nothing is said about it."""
+    """Returns the kind of a primitive's calls; None if nothing is said about it."""
     return _by_primitive.get(primitive)
 
 
 def of_where(where: str) -> CallKind:
-    """The kind of call that errors name so."""
+    """Returns the kind of call that errors name so."""
     return _by_where[where]

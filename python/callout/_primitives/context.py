@@ -11,7 +11,7 @@ from jax.interpreters import mlir
 
 
 def num_devices(ctx: mlir.LoweringRuleContext) -> int:
-    """Devices over which the compiler spreads the module that is being lowered; 0 where the user does, by shard_map."""
+    """Returns over how many devices the compiler spreads the module that is lowered; 0 where the user does, by shard_map."""
     axis_context = ctx.module_context.axis_context
     if isinstance(axis_context, mlir.ShardingContext):
         return int(axis_context.num_devices)
@@ -19,12 +19,12 @@ def num_devices(ctx: mlir.LoweringRuleContext) -> int:
 
 
 def device_assignment(ctx: mlir.LoweringRuleContext) -> Sequence[jax.Device] | None:
-    """The program's devices in order, where the compiler spreads it; None elsewhere."""
+    """Returns the program's devices in order, where the compiler spreads it; None elsewhere."""
     return getattr(ctx.module_context.axis_context, "device_assignment", None)
 
 
 def automatic_axes(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
-    """The mesh axes that a shard_map around this left to the compiler."""
+    """Returns the mesh axes that a shard_map around this left to the compiler."""
     axis_context = ctx.module_context.axis_context
     if not isinstance(axis_context, mlir.SPMDAxisContext):
         return ()
@@ -32,17 +32,17 @@ def automatic_axes(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
 
 
 def platforms(ctx: mlir.LoweringRuleContext) -> Sequence[str]:
-    """The platforms that this rule is asked for."""
+    """Returns the platforms that this rule is asked for."""
     return ctx.platforms or ctx.module_context.platforms
 
 
 def is_exporting(ctx: mlir.LoweringRuleContext) -> bool:
-    """True if the module will be serialised by `jax.export`."""
+    """Returns True if the module will be serialised by `jax.export`."""
     return bool(getattr(ctx.module_context.lowering_parameters, "for_export", False))
 
 
 def explicit_shardings(ctx: mlir.LoweringRuleContext) -> tuple[Any, list[jax.sharding.PartitionSpec]] | None:
-    """The mesh of several devices and how each operand lies on it, if the program says so: all axes are explicit."""
+    """Returns the mesh of several devices and how each operand lies on it, if the program says so: all axes are explicit."""
     shardings: list[Any] = [getattr(aval, "sharding", None) for aval in ctx.avals_in]
     if num_devices(ctx) < 2 or None in shardings:
         return None

@@ -59,7 +59,7 @@ ad.primitive_transposes[debug_p] = _transpose
 
 
 def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """Remat, as JAX's own debug callbacks have it: again in the backward pass, unless the policy saves it and that costs."""
+    """Remat is as for JAX's own debug callbacks: again in the backward pass, unless the policy saves it and that costs."""
     if any(unknown_in):
         missing = [var for var, ready in zip(eqn.invars, instantiated_in, strict=True) if not ready]
         return None, eqn, [], [], [var for var in missing if _jax_compat.is_variable(var)]

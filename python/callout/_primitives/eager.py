@@ -15,7 +15,7 @@ from .effects import ordered_effect
 
 
 def to_host(value: Any) -> np.ndarray:
-    """The value as NumPy sees it; waits for it. Python numbers get JAX's dtypes; float0 is boolean, as in programs."""
+    """Returns the value as NumPy sees it, once it is there. Python's numbers get JAX's dtypes; float0 is boolean."""
     if getattr(value, "committed", None) is False:
         return np.asarray(value)  # a jax.Array, on one device
     if isinstance(value, jax.Array):
@@ -33,7 +33,7 @@ def to_host(value: Any) -> np.ndarray:
 
 
 def _devices_in_order(sharding: jax.sharding.Sharding) -> list[jax.Device]:
-    """The devices as a program over them would number them."""
+    """Returns the devices as a program over them would number them."""
     mesh = getattr(sharding, "mesh", None)
     if mesh is not None:
         return list(mesh.devices.flat)
@@ -53,7 +53,7 @@ def placement(values: Sequence[Any], device_index: int = 0) -> tuple[jax.Device,
 
 
 def place(results: Sequence[np.ndarray], values: Sequence[Any], device: jax.Device, committed: bool) -> list[jax.Array]:
-    """The results of an eager operation on `values`: on the device that ran it; if they are over several, on all of them.
+    """Returns the results of an eager operation on `values`: on the device that ran it, or on all of theirs.
 
     Those of a jit are, too: JAX computes with them and the values.
     """
@@ -73,7 +73,7 @@ def _replicated(sharding: jax.sharding.Sharding) -> jax.sharding.NamedSharding:
 
 
 def shards(values: Sequence[Any]) -> Iterator[tuple[int, list[Any], np.ndarray]]:
-    """Each device's part of `values`: FFI ordinal, the shards, and where they begin in all dimensions in turn."""
+    """Yields each device's part of `values`: FFI ordinal, the shards, and where they begin in all dimensions in turn."""
     held = [
         {shard.device: shard for shard in value.addressable_shards} if isinstance(value, jax.Array) else {}
         for value in values

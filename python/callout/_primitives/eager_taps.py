@@ -49,7 +49,7 @@ def _send(
     part: Hashable,
     taps: dict[Hashable, _ext.EagerTap],
 ) -> None:
-    """`structure` and `part`: which of the taps in `taps`, with the site."""
+    """Sends a value. `structure` and `part`: which of the taps in `taps`, with the site."""
     if site.ordered:
         wait_for_ordered()
     value, step = (args[:-1], int(to_host(args[-1]).flat[0])) if site.has_step else (args, None)
@@ -68,7 +68,7 @@ def _send(
 
 
 def _parts(value: Sequence[Any], site: Site) -> Iterator[tuple[int, Sequence[Any], Any]]:
-    """What is sent from which device: its FFI ordinal, the arrays, and where they begin if they are not all."""
+    """Yields what is sent from which device: its FFI ordinal, the arrays, and where they begin if they are not all."""
     if site.sharding == "gather":
         yield placement(value, site.device_index)[1], value, None
         return
@@ -80,7 +80,7 @@ def _parts(value: Sequence[Any], site: Site) -> Iterator[tuple[int, Sequence[Any
 def _tap(
     callback: _ext.Callback, site: Site, taps: dict[Hashable, _ext.EagerTap], key: tuple[Any, ...]
 ) -> _ext.EagerTap:
-    """The site for records of `callback`. The key ends with whether records have offsets."""
+    """Returns the site for records of `callback`. The key ends with whether records have offsets."""
     tap = taps.get(key)
     if tap is None:
         has_offsets = key[-1]
@@ -93,7 +93,7 @@ def _tap(
 
 
 def _taps_for(target: Target, callback: _ext.Callback) -> tuple[Hashable, dict[Hashable, _ext.EagerTap]]:
-    """Which of its owner's functions the target is, and the owner's taps."""
+    """Returns which of its owner's functions the target is, and the owner's taps."""
     if isinstance(target, NamedTarget):  # a name that is bound anew is another target
         bound = None if isinstance(target, CarriedTarget) else callback.id
         return (target.label, bound), _taps.setdefault(_NOBODY, {})

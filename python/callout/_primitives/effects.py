@@ -46,7 +46,7 @@ def _effect_named(name: str) -> _Effect:
 
 
 def _ensure_patches() -> None:
-    """What programs with an effect of ours need."""
+    """Installs what programs with an effect of ours need."""
     patches.ensure("tokens", "errors", "dispatch")
 
 
@@ -58,7 +58,7 @@ class UnorderedEffect(_Effect):
 
 
 class OrderedEffect(_Effect):
-    """Program order. JAX waits for the previous ordered program before it dispatches the next."""
+    """Keeps program order. JAX waits for the previous ordered program before it dispatches the next."""
 
     def __str__(self) -> str:
         return "CalloutOrdered"
@@ -93,14 +93,14 @@ _jax_compat.own_ordered_effects.add(ordered_effect)
 
 
 def observing(ordered: bool) -> set[Any]:
-    """The effects of a tap or a debug callback that is traced."""
+    """Returns the effects of a tap or a debug callback that is traced."""
     _ensure_patches()
     patches.ensure("batching")
     return {unordered_effect, ordered_effect} if ordered else {unordered_effect}
 
 
 def showing() -> set[Any]:
-    """The effect of a progress bar that is traced."""
+    """Returns the effect of a progress bar that is traced."""
     _ensure_patches()
     patches.ensure("loop_lowering")
     return {progress_effect}
@@ -112,7 +112,7 @@ _refused_effects = {io_effect, *_jax_compat.io_effects()}
 
 
 def acting(ordered: bool) -> set[Any]:
-    """The effects of an io callback that is traced."""
+    """Returns the effects of an io callback that is traced."""
     _ensure_patches()
     patches.ensure("batching")
     own = {io_effect} if patches.is_installed("batching") else _refused_effects
@@ -120,7 +120,7 @@ def acting(ordered: bool) -> set[Any]:
 
 
 def of_exported(unordered: Iterable[Any]) -> tuple[Any, ...]:
-    """The unordered effects of a program that is exported: JAX's own cannot be written, and stands beside one of ours."""
+    """Returns the unordered effects of a program that is exported: JAX's cannot be written, and stands beside ours."""
     return tuple(effect for effect in unordered if effect not in _refused_effects or effect == io_effect)
 
 

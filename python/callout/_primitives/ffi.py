@@ -105,7 +105,7 @@ ad.primitive_transposes[ffi_p] = _refuse
 
 
 def foreign_targets(jaxpr: Any) -> set[str]:
-    """The targets that a traced program may call by `callout.ffi`, in its branches and loops, too."""
+    """Returns the targets that a traced program may call by `callout.ffi`, in its branches and loops, too."""
     found: set[str] = set()
     for equation in jaxprs.opened(jaxpr).eqns:
         if equation.primitive is ffi_p:

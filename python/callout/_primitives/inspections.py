@@ -35,12 +35,12 @@ class Lanes:
 
 
 def escaped(text: str, separators: str) -> str:
-    """A field of a payload, in which separators stand as percent escapes."""
+    """Returns a field of a payload, in which separators stand as percent escapes."""
     return "".join(f"%{ord(c):02X}" if c in separators or c == "%" or ord(c) < 32 else c for c in text)
 
 
 def make(name: str, as_taps: Callable[..., tuple[()]]) -> jax.extend.core.Primitive:
-    """A primitive that `as_taps`, of its operands and parameters, carries out; without a rule for `vmap`."""
+    """Returns a primitive that `as_taps`, of its operands and parameters, carries out; without a rule for `vmap`."""
     primitive = jax.extend.core.Primitive(name)
     primitive.multiple_results = True
 
@@ -78,7 +78,7 @@ def bind_batch(
     lanes: Lanes,
     **params: Any,
 ) -> tuple[Any, Any]:
-    """What a rule for `vmap` returns: the inspection with an extent in front. NotImplementedError, by `where`: too many."""
+    """Binds the inspection with an extent in front, for a rule of `vmap`. NotImplementedError, by `where`: too many."""
     if lanes.extents == _MOST_EXTENTS:
         raise NotImplementedError(f"{where}: inside more than {_MOST_EXTENTS} vmaps")
     front = [x if dim is None else jax.numpy.moveaxis(x, dim, 0) for x, dim in zip(operands, dims, strict=True)]

@@ -21,12 +21,12 @@ Read = Callable[[Any], Any]
 
 
 def opened(jaxpr: Any) -> Any:
-    """A jaxpr without its constants, closed or not."""
+    """Returns a jaxpr without its constants, closed or not."""
     return getattr(jaxpr, "jaxpr", jaxpr)
 
 
 def consts_of(jaxpr: Any) -> Sequence[Any]:
-    """The constants of a jaxpr, if it is closed."""
+    """Returns the constants of a jaxpr, if it is closed."""
     return getattr(jaxpr, "consts", ())
 
 
@@ -49,7 +49,7 @@ def follow(equations: Iterable[Any], values: dict[Any, Any], each: Each, literal
 
 
 def walk(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], each: Each, literal: Read = _value) -> list[Any]:
-    """A jaxpr's results, where `each` has those of an equation; `consts` are those of an open one."""
+    """Returns a jaxpr's results, where `each` has those of an equation; `consts` are those of an open one."""
     jaxpr = opened(jaxpr)
     values = dict(zip(jaxpr.constvars, consts, strict=True))
     values.update(zip(jaxpr.invars, args, strict=True))
@@ -57,12 +57,12 @@ def walk(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], each: Each, lit
 
 
 def evaluate(jaxpr: Any, args: Sequence[Any], each: Each) -> list[Any]:
-    """The results of a jaxpr, closed or without constants, with `each` called where its equation was traced."""
+    """Returns the results of a jaxpr, closed or without constants, with `each` called where its equation was traced."""
     return walk(jaxpr, consts_of(jaxpr), args, in_context(each))
 
 
 def in_context(each: Each) -> Each:
-    """`each`, called with the settings and for the lines of its equation."""
+    """Returns `each`, called with the settings and for the lines of its equation."""
 
     def call(eqn: Any, operands: list[Any]) -> Sequence[Any]:
         with _jax_compat.context_of(eqn):
@@ -72,7 +72,7 @@ def in_context(each: Each) -> Each:
 
 
 def inner_jaxprs(eqn: Any) -> Iterator[Any]:
-    """The jaxprs in an equation's parameters."""
+    """Yields the jaxprs in an equation's parameters."""
     for value in eqn.params.values():
         for each in value if isinstance(value, (tuple, list)) else (value,):
             if hasattr(each, "eqns") or hasattr(each, "jaxpr"):
@@ -108,7 +108,7 @@ class Search:
 
 
 def scan(eqn: Any, args: Sequence[Any], first: Any, step: Callable[[Any, list[Any]], tuple[Any, list[Any]]]) -> Any:
-    """(the last `first`, results) of a scan that carries `first`; its body is `step(first, operands)`."""
+    """Returns (the last `first`, results) of a scan that carries `first`; its body is `step(first, operands)`."""
     params = eqn.params
     num_consts, num_carry = _jax_compat.scan_counts(params)
     consts, init, xs = args[:num_consts], args[num_consts : num_consts + num_carry], args[num_consts + num_carry :]
@@ -125,7 +125,7 @@ def scan(eqn: Any, args: Sequence[Any], first: Any, step: Callable[[Any, list[An
 def choose(
     eqn: Any, index: Any, function: Callable[[Any], Callable[..., Any]], first: Sequence[Any], operands: Sequence[Any]
 ) -> Any:
-    """The branch that a cond takes, of the `function`s of its jaxprs."""
+    """Returns the branch that a cond takes, of the `function`s of its jaxprs."""
     branches = list(map(function, eqn.params["branches"]))
     platforms = eqn.params.get("branches_platforms")
     if platforms is not None:
@@ -136,7 +136,7 @@ def choose(
 
 
 def constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """Values with the shardings that a nested `jit` was told, where it was."""
+    """Returns the values with the shardings that a nested `jit` was told, where it was."""
     return [
         jax.lax.with_sharding_constraint(value, sharding) if isinstance(sharding, jax.sharding.Sharding) else value
         for value, sharding in zip(values, shardings, strict=True)
@@ -144,7 +144,7 @@ def constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
 
 
 def jitted(eqn: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function(first, *operands)`, jitted as an equation's function was."""
+    """Returns `function(first, *operands)`, jitted as an equation's function was."""
     params = eqn.params
 
     def named(first: Any, *values: Any) -> Any:
@@ -156,7 +156,7 @@ def jitted(eqn: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def behind_barrier(eqn: Any, operands: Sequence[Any]) -> list[Any]:
-    """The operands of an equation; those of a backward pass must not be merged with those of the first time."""
+    """Returns the operands of an equation; those of a backward pass must not be merged with those of the first time."""
     prevented = eqn.params.get("differentiated") and eqn.params.get("prevent_cse")
     chosen = prevented if isinstance(prevented, tuple) else (bool(prevented),) * len(operands)
     if not any(chosen):
@@ -166,7 +166,7 @@ def behind_barrier(eqn: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def rematerialized(eqn: Any, function: Callable[..., Any], first: Any, operands: Sequence[Any]) -> Any:
-    """`function(jaxpr, first, operands)`, computed again as a `jax.checkpoint` is."""
+    """Evaluates `function(jaxpr, first, operands)`, computed again as a `jax.checkpoint` is."""
     params = eqn.params
     if params["differentiated"]:
         return function(params["jaxpr"], first, behind_barrier(eqn, operands))
@@ -180,7 +180,7 @@ def rematerialized(eqn: Any, function: Callable[..., Any], first: Any, operands:
 
 
 def spread(eqn: Any, function: Callable[..., Any], first: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
-    """`function(jaxpr, first, operands)` on each device of a `jax.shard_map`; all have the whole of `first`."""
+    """Evaluates `function(jaxpr, first, operands)` on each device of a `jax.shard_map`; all have the whole of `first`."""
     params, count = eqn.params, len(first)
     on_each: Any = jax.shard_map(
         lambda *values: tuple(function(params["jaxpr"], values[:count], values[count:])),

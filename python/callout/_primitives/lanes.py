@@ -39,7 +39,7 @@ class Lanes:
     extents: tuple[Any, ...] = ()
 
     def ranks(self) -> list[int]:
-        """How many dimensions in front of each operand are lanes."""
+        """Returns how many dimensions in front of each operand are lanes."""
         return [mask.bit_count() for mask in self.masks]
 
     def inside(self) -> Lanes:
@@ -67,12 +67,12 @@ _kinds: dict[Any, _Kind] = {}
 
 
 def lanes_primitive(primitive: Any) -> Any:
-    """The primitive of a callback's lanes; None if there is none."""
+    """Returns the primitive of a callback's lanes; None if there is none."""
     return _of.get(primitive)
 
 
 def callback_of(primitive: Any) -> Any:
-    """The callback's primitive for that of its lanes; None for others."""
+    """Returns the callback's primitive for that of its lanes; None for others."""
     kind = _kinds.get(primitive)
     return None if kind is None else kind.primitive
 
@@ -107,7 +107,7 @@ def _bind(primitive: Any, args: Sequence[Any], lanes: Lanes, params: dict[str, A
 
 
 def _typed(shape: Sequence[Any], like: Any) -> Any:
-    """The type of an array of another shape."""
+    """Returns the type of an array of another shape."""
     return _jax_compat.array_type(tuple(shape), like.dtype, _jax_compat.varying_axes(like))
 
 
@@ -128,7 +128,7 @@ def _zeros(aval: Any) -> Any:
 
 
 def _loop(kind: _Kind, params: dict[str, Any], lanes: Lanes, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """The callback, once a lane in order: (the last one's token, results). A token is first among neither."""
+    """Calls the callback once a lane, in order: (the last one's token, results). A token is first among neither."""
     if not lanes.extents:
         return _lane(kind, params, lanes, token, args)
     last = len(lanes.extents) - 1
@@ -193,7 +193,7 @@ _LOOPS = "callout.lanes"  # a module's attribute: how many such loops it has
 
 @contextlib.contextmanager
 def _told_apart(ctx: mlir.LoweringRuleContext) -> Iterator[None]:
-    """What is lowered carries a number of its own in the program, so that XLA:GPU does not take two loops for one.
+    """Gives what is lowered a number of its own in the program, so that XLA:GPU does not take two loops for one.
 
     Its pass `computation-deduplicator` compares what results are made of, and a text in which a conditional does not say
     what it runs. Two loops whose only difference is the callback in their conditionals are one to it, with JAX's too.
@@ -273,7 +273,7 @@ def _debug_jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list
 
 
 def _debug_partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """What is saved is not called again. JAX's rule says the same of an element of a batch, which is not an input itself."""
+    """Keeps saved results from being called again. JAX's rule does so for elements of a batch, which are no inputs."""
     known, staged, *rest = debug.partial_eval(saveable, unknown_in, instantiated_in, eqn)
     if known is not None and saveable(debug.debug_p, *[var.aval for var in eqn.invars], **dict(eqn.params["params"])):
         staged = None
@@ -323,7 +323,7 @@ for _primitive in (call.io_p, buffer.buffer_p, ffi.ffi_p):
 
 
 def _batch_debug(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple[Any, Any]:
-    """One equation, however many lanes: rules that look at equations, as those of remat do, see a debug callback."""
+    """Binds one equation, however many lanes: rules that look at equations, as those of remat do, see a debug callback."""
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
     batched = [dim is not None for dim in dims]
     front = [arg if dim is None else jax.numpy.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]

@@ -30,7 +30,7 @@ class Linear:
 
 
 def bind(linear: Linear, residuals: Values, operands: Values) -> list[Any]:
-    """The linear function's results."""
+    """Returns the linear function's results."""
     return list(linear_p.bind(*residuals, *operands, linear=linear, num_residuals=len(residuals)))
 
 

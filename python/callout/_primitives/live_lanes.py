@@ -32,7 +32,7 @@ _while_p = jax.extend.core.primitives.while_p
 
 
 def _batched(function: Callable[..., list[Any]], axis_data: Any, args: Sequence[Any], dims: Sequence[Any]) -> Any:
-    """The rule of a function that JAX batches: (results, their dimensions)."""
+    """Returns the rule of a function that JAX batches: (results, their dimensions)."""
     outs = jax.vmap(
         function,
         in_axes=tuple(dims),
@@ -78,7 +78,7 @@ def _plain(jaxpr: Any, _: Any, args: Sequence[Any]) -> list[Any]:
 
 
 def _used(jaxpr: Any, outs: set[int]) -> set[int]:
-    """The places of a jaxpr's operands that results depend on."""
+    """Returns the places of a jaxpr's operands that results depend on."""
     jaxpr = opened(jaxpr)
     needed = {jaxpr.outvars[place] for place in outs if _jax_compat.is_variable(jaxpr.outvars[place])}
     for eqn in reversed(jaxpr.eqns):
@@ -88,7 +88,7 @@ def _used(jaxpr: Any, outs: set[int]) -> set[int]:
 
 
 class _Loop:
-    """A while loop, of one lane."""
+    """Describes a while loop, of one lane."""
 
     def __init__(self, params: dict[str, Any]):
         self.cond_jaxpr, self.body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
@@ -96,11 +96,11 @@ class _Loop:
         self.is_ordered = any(isinstance(effect, OrderedEffect) for effect in self.cond_jaxpr.effects)
 
     def first(self, *args: Any) -> list[Any]:
-        """What the condition says at first."""
+        """Returns what the condition says at first."""
         return _plain(self.cond_jaxpr, None, self._of_condition(args))
 
     def first_of_lane(self, live: Any, *args: Any) -> list[Any]:
-        """The same where `live`, which is true for all lanes, is what makes callbacks those of single lanes."""
+        """Returns the same where `live`, which is true for all lanes, is what makes callbacks those of single lanes."""
         for place in self._deciding():  # and those of other vmaps whose predicates will differ
             of = jax.typeof(args[place])
             if of.size and not jax.dtypes.issubdtype(of.dtype, jax.dtypes.extended):
@@ -109,7 +109,7 @@ class _Loop:
         return masked(self.cond_jaxpr, live, self._of_condition(args))
 
     def _deciding(self) -> list[int]:
-        """The places of the operands that the predicate depends on, at any time."""
+        """Returns the places of the operands that the predicate depends on, at any time."""
         num_consts = self.num_cond + self.num_body
         places = {place if place < self.num_cond else place + self.num_body for place in _used(self.cond_jaxpr, {0})}
         while True:
@@ -123,7 +123,7 @@ class _Loop:
         return [*args[: self.num_cond], *args[self.num_cond + self.num_body :]]
 
     def carrying_predicate(self, lanes_differ: bool) -> dict[str, Any]:
-        """The parameters of the loop that has all constants in its body, and its predicate before all that it carries.
+        """Returns the parameters of the loop that has all constants in its body, and its predicate first of what it carries.
 
         Where lanes differ, the predicate also says whether callbacks run.
         """
@@ -189,6 +189,6 @@ def _batch_while(original: Any, axis_data: Any, args: Sequence[Any], dims: Seque
 
 
 def hooked() -> list[Place]:
-    """JAX's rules. What has no callback of ours, and what has one predicate for all lanes, gets those."""
+    """Names JAX's rules. What has no callback of ours, and what has one predicate for all lanes, gets those."""
     rules = batching.fancy_primitive_batchers
     return [Place(rules, _cond_p, before=_batch_cond), Place(rules, _while_p, before=_batch_while)]

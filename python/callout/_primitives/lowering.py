@@ -14,8 +14,10 @@ from .. import _ext, _jax_compat
 from .._base import patches
 from .._custom_calls import partitioning, target_attributes
 from .._custom_calls.sharding_rule import results_like_operands
-from .._targets.target import PLATFORMS, Target, Transforms
+from .._runtime.native_platforms import PLATFORMS, REFUSED, reason
+from .._targets.target import Target, Transforms
 from . import context
+from .devices import NamedDevice
 from .eager import check_usable
 from .effects import ordered_effect
 from .fallback import emit as by_jax
@@ -29,52 +31,62 @@ host_callback: Any = _ext.host_callback()
 host_callback.__module__ = __name__
 
 
-def not_supported(platforms: Iterable[str], supported: Sequence[str] = PLATFORMS) -> str:
-    """The text of the refusal."""
-    what = "kernels for cuda" if tuple(supported) == ("cuda",) else "callbacks"
+def not_supported(
+    platforms: Iterable[str], supported: Sequence[str] = PLATFORMS, *, label: str = "", exporting: bool = False
+) -> str:
+    """Returns the text of the refusal of what is called `label`."""
+    what = "kernels for cuda" if tuple(supported) == ("cuda",) != PLATFORMS else "callbacks"
     branches = ", ".join(f"{platform}=..." for platform in supported)
     platforms = list(platforms)
-    text = f"callout: {what} are not supported on platform {', '.join(platforms)}; "
+    # What a check is told is in its name.
+    name = f"'{label.partition(':')[0] if label.startswith(by_jax.INSPECTED) else label}': " if label else ""
+    clauses = [f"callout: {name}{what} are not supported on platform {', '.join(platforms)}"]
     if supported:
-        text += (
+        clauses.append(
             f"supported: {', '.join(supported)}. jax.lax.platform_dependent({branches}, default=...) keeps one out of the "
             "other platforms' programs"
         )
-    else:
-        text += "the pure-Python wheel has a native path on no platform"
-    return text + (policy.remedy(platforms) if tuple(supported) == PLATFORMS else "")
+    elif not REFUSED:
+        clauses.append("the pure-Python wheel has a native path on no platform")
+    clauses += [reason(platform) for platform in platforms if platform in REFUSED]
+    return "; ".join(clauses) + (policy.remedy(platforms, exporting) if tuple(supported) == PLATFORMS else "")
 
 
-def _refuse_or_mark(ctx: mlir.LoweringRuleContext, supported: Sequence[str]) -> str | None:
+def _refuse_or_mark(ctx: mlir.LoweringRuleContext, supported: Sequence[str], label: str) -> dict[str, str] | None:
     """Raises for what no platform of the program has; None if all have it, else what a mark in the program says."""
     refused = [platform for platform in context.platforms(ctx) if platform not in supported]
     if not refused:
         return None
-    if not context.is_exporting(ctx) or set(supported).isdisjoint(ctx.module_context.platforms):
-        raise NotImplementedError(not_supported(refused, supported))
-    return ",".join(supported)
+    exporting = context.is_exporting(ctx)
+    if not exporting or set(supported).isdisjoint(ctx.module_context.platforms):
+        raise NotImplementedError(not_supported(refused, supported, label=label, exporting=exporting))
+    return {"supported": ",".join(supported), "label": label}
 
 
-def refuse_others(ctx: mlir.LoweringRuleContext, supported: Sequence[str] = PLATFORMS) -> None:
-    """Refuses platforms that have no target of ours, in a rule of several."""
-    mark = _refuse_or_mark(ctx, supported)
+def refuse_others(ctx: mlir.LoweringRuleContext, label: str, supported: Sequence[str] = PLATFORMS) -> None:
+    """Refuses platforms that have no target of ours, in a rule of several. `label` is what the user called."""
+    mark = _refuse_or_mark(ctx, supported, label)
     if mark is not None:
-        jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx.replace(avals_in=[], avals_out=[]), supported=mark)
+        jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx.replace(avals_in=[], avals_out=[]), **mark)
 
 
 def refuse_platform(
-    ctx: mlir.LoweringRuleContext, *args: Any, supported: Sequence[str] = PLATFORMS, **_: Any
+    ctx: mlir.LoweringRuleContext,
+    *args: Any,
+    target: Target | None = None,
+    supported: Sequence[str] = PLATFORMS,
+    **_: Any,
 ) -> Sequence[Any]:
-    """The rule of a platform that has no target of ours, where others have one."""
-    mark = _refuse_or_mark(ctx, supported)
+    """Returns the rule of a platform that has no target of ours, where others have one."""
+    mark = _refuse_or_mark(ctx, supported, "" if target is None else target.label)
     if len(ctx.tokens_in) > 0:
         ctx.set_tokens_out(ctx.tokens_in)
-    results: Sequence[Any] = jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx, *args, supported=mark)
+    results: Sequence[Any] = jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx, *args, **mark or {})
     return results
 
 
 def platform_of_fallback(ctx: mlir.LoweringRuleContext) -> str | None:
-    """The platform, if what is lowered goes by JAX's own callbacks there; None if it is a custom call of ours.
+    """Returns the platform, if what is lowered goes by JAX's own callbacks there; None if it is a custom call of ours.
 
     A program that is exported has calls of ours alone: JAX's callbacks are of this process.
     """
@@ -83,7 +95,7 @@ def platform_of_fallback(ctx: mlir.LoweringRuleContext) -> str | None:
 
 
 def bound_name(ctx: mlir.LoweringRuleContext, target: Target, where: str, transforms: Transforms = ()) -> str:
-    """The name by which the program calls the target. What is lowered holds the target, if the name needs that."""
+    """Returns the name by which the program calls the target. What is lowered holds the target, if the name needs that."""
     if context.is_exporting(ctx):
         return target.exported_name(where, transforms)
     name = target.bind(transforms)
@@ -106,13 +118,13 @@ def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dic
     return {"host_callback": True}
 
 
-def device_index_of(ctx: mlir.LoweringRuleContext, where: str, sharding: Any) -> int | None:
-    """The place of a SingleDeviceSharding's device among the program's; None if there is no such sharding."""
-    if sharding is None:
+def device_index_of(ctx: mlir.LoweringRuleContext, where: str, named: NamedDevice | None) -> int | None:
+    """Returns the place of a call's device among the program's; None if the call names none."""
+    if named is None:
         return None
     if isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext):
         raise NotImplementedError(f"{where}: `sharding` has no meaning inside shard_map, where every device calls")
-    (device,) = sharding.device_set
+    (device,) = named.sharding.device_set
     devices = context.device_assignment(ctx)
     if devices is None:
         raise NotImplementedError(f"{where}: this JAX does not tell which devices the program is compiled for")
@@ -214,7 +226,7 @@ def emit(
     device_index: int | None = 0,
     in_place: Mapping[int, int] | None = None,
 ) -> list[Any]:
-    """The custom call `name`; its results, those of `ctx.avals_out` by default. `where` is what errors call it.
+    """Emits the custom call `name`, and returns its results, by default those of `ctx.avals_out`. Errors call it `where`.
 
     `attributes`: see `target_attributes.encode`; those of the placement and `threaded` are added. `in_place`: operands that
     results are made in the place of; for unordered calls. `threaded`: the first of `args` and of the results is a token of
@@ -266,7 +278,8 @@ def register(primitive: jax.extend.core.Primitive, rule: Callable[..., Any]) -> 
         platforms = context.platforms(ctx)
         carried = [] if context.is_exporting(ctx) else [name for name in platforms if policy.is_used(name)]
         if not carried or not {*PLATFORMS, *carried}.issuperset(platforms):
-            refuse_others(ctx)
+            if (target := params.get("target")) is not None:  # others are written with primitives that have one
+                refuse_others(ctx, target.label)
             return rule(ctx, *args, **params)
         if "tpu" in carried:
             _jax_compat.lower_each_by_itself(primitive)

@@ -67,18 +67,18 @@ _callbacks, _with_results, _loops = map(jaxprs.Search, (_is_callback, _answers, 
 
 
 def has_callbacks(jaxpr: Any) -> bool:
-    """True where there is a callback that a mask makes a difference to."""
+    """Returns True where there is a callback that a mask makes a difference to."""
     return _callbacks.in_jaxpr(jaxpr)
 
 
 def masked(jaxpr: Any, live: Any, args: Sequence[Any]) -> list[Any]:
-    """The results of a jaxpr, closed or open, whose callbacks run where `live` is true."""
+    """Returns the results of a jaxpr, closed or open, whose callbacks run where `live` is true."""
     return Masker(_with_results.in_jaxpr(jaxpr)).jaxpr(jaxpr, live, args)
 
 
 @dataclasses.dataclass(frozen=True)
 class Masker:
-    """One evaluation.
+    """Evaluates one function.
 
     `ends_loops`: while loops do not run where `live` is false. With callbacks that have results, they might not end there:
     they would go by zeros.
@@ -87,7 +87,7 @@ class Masker:
     ends_loops: bool
 
     def jaxpr(self, jaxpr: Any, live: Any, args: Sequence[Any]) -> list[Any]:
-        """A jaxpr's results."""
+        """Returns a jaxpr's results."""
         return jaxprs.evaluate(jaxpr, args, lambda eqn, operands: self._results(eqn, live, operands))
 
     def concerns(self, jaxpr: Any) -> bool:
@@ -124,7 +124,7 @@ def _scan(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
 
 
 def _while(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
-    """Bound as it is: what a `vmap` has already made of it has a predicate for each of its lanes."""
+    """Binds it as it is: what a `vmap` has already made of it has a predicate for each of its lanes."""
     params = dict(eqn.params)
     num_cond, num_body = params["cond_nconsts"], params["body_nconsts"]
     init = args[num_cond + num_body :]
@@ -169,7 +169,7 @@ def _remat(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
 
 
 def _evaluate(masker: Masker, function: Any, live: Any, *args: Any) -> Any:
-    """`function(*args)`, whose callbacks run where `live` is true."""
+    """Evaluates `function(*args)`, whose callbacks run where `live` is true."""
     jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*args)
     outs = masker.jaxpr(jaxpr, live, jax.tree.leaves(args))
     return jax.tree.unflatten(jax.tree.structure(shape), outs)

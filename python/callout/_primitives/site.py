@@ -35,11 +35,11 @@ class Site:
     whole_batch: bool = False  # under every vmap, of a cond or a loop too
 
     def attributes(self) -> dict[str, str | int]:
-        """What the target takes, but for the name of the callback."""
+        """Returns what the target takes, but for the name of the callback."""
         return {"label": self.label, "leaves": "\n".join(self.leaves), "step": self.has_step, **dict(self.told)}
 
     def is_for_one_process(self) -> bool:
-        """True if the core needs to know which process this is."""
+        """Returns True if the core needs to know which process this is."""
         return "only_process" in dict(self.told)
 
 
@@ -64,7 +64,7 @@ def _sample_ppb(sample: float | None) -> int:
 
 
 def leaf_names(value: Any) -> tuple[str, ...]:
-    """The leaves' paths, "a.b" or "0"; "" for a single array."""
+    """Returns the leaves' paths, "a.b" or "0"; "" for a single array."""
     paths, _ = jax.tree_util.tree_flatten_with_path(value)
     names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
     if len(set(names)) < len(names):  # {"a.b": ..., "a": {"b": ...}}
@@ -76,7 +76,7 @@ def leaf_names(value: Any) -> tuple[str, ...]:
 
 
 def check_step(step: Any) -> Any:
-    """The step as an operand. TypeError if it is no integer, OverflowError if JAX would cut it."""
+    """Returns the step as an operand. TypeError if it is no integer, OverflowError if JAX would cut it."""
     if isinstance(step, (int, np.integer)) and not isinstance(step, bool):
         for kind in (np.int32, np.uint32, np.int64):
             if np.iinfo(kind).min <= step <= np.iinfo(kind).max and (kind is not np.int64 or _jax_compat.x64_enabled()):
@@ -110,7 +110,7 @@ def make_site(
     can_fail: bool = False,
     **numbers: int,
 ) -> Site:
-    """The site of a tap of leaves with these names. ValueError names the argument, what it may be and what it is.
+    """Returns the site of a tap of leaves with these names. ValueError names the argument, what it may be and what it is.
 
     `numbers`: options that are attributes of the target as they are.
     """
@@ -143,7 +143,7 @@ def make_site(
 
 
 def site_of(value: Any, tree: PyTreeDef, **told: Any) -> Site:
-    """The site of a tap of `value`, whose structure is `tree`, told this; equal ones are one object, as a rule."""
+    """Returns the site of a tap of `value`, whose structure is `tree`, told this; equal ones are one object, as a rule."""
     if _is_of_containers(tree):
         with contextlib.suppress(TypeError):  # something cannot be hashed
             return _known_site(tree, **told)
@@ -156,7 +156,7 @@ def _known_site(tree: PyTreeDef, **told: Any) -> Site:
 
 
 def _is_of_containers(tree: PyTreeDef) -> bool:
-    """True if equal trees call their leaves the same: no class of the user's is in it, nor the keys 1 and True.
+    """Returns True if equal trees call their leaves the same: no class of the user's is in it, nor the keys 1 and True.
 
     Not cached: a cache would compare what the user's classes hold, which may be arrays, and keep it alive.
     """

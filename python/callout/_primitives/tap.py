@@ -35,7 +35,7 @@ def _eager(*args: Any, target: Target, site: Site, transforms: Transforms) -> li
 
 
 def where_of(target: Target, site: Site) -> str:
-    """What errors call it."""
+    """Returns what errors call it."""
     return f"callout.tap '{site.label or target.label}'"
 
 
@@ -62,7 +62,7 @@ def check_sent(avals: Sequence[Any], target: Target, site: Site) -> None:
 def emit_tap(
     ctx: mlir.LoweringRuleContext, args: Sequence[Any], where: str, name: str, site: Site, *, threaded: bool = False
 ) -> list[Any]:
-    """The custom call of a tap; its results, which are tokens."""
+    """Emits the custom call of a tap, and returns its results, which are tokens."""
     tapped_values.note_tap()
     _ext.set_process_index(jax.process_index())
     return lowering.emit(
@@ -118,7 +118,7 @@ ad.primitive_transposes[tap_p] = _transpose
 
 
 def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """Remat: the tap fires in the forward pass and again where its values are computed again, unless the policy saves it."""
+    """Taps in the forward pass, and in remat again where its values are computed again, unless the policy saves it."""
     count = len(eqn.outvars)
     missing = [
         var
@@ -136,7 +136,7 @@ _jax_compat.register_remat_rule(tap_p, partial_eval)
 
 
 class _Frozen(tuple[Any, ...]):
-    """Transforms as a primitive's parameter: JAX hashes parameters, and the descriptors hold dicts."""
+    """Holds transforms as a primitive's parameter: JAX hashes parameters, and the descriptors hold dicts."""
 
     __slots__ = ()
 
@@ -148,7 +148,7 @@ no_transforms = _Frozen(())
 
 
 def batched_transforms(transforms: Transforms, site: Site, dims: Sequence[Any]) -> Transforms:
-    """`transforms`, and then `vmap` with these dimensions of the operands."""
+    """Returns `transforms`, and then `vmap` with these dimensions of the operands."""
     if site.has_step:
         dims = dims[:-1]
         if all(dim is None for dim in dims):
@@ -157,5 +157,5 @@ def batched_transforms(transforms: Transforms, site: Site, dims: Sequence[Any]) 
 
 
 def transposed_transforms(transforms: Transforms) -> Transforms:
-    """`transforms`, and then a transposition."""
+    """Returns `transforms`, and then a transposition."""
     return _Frozen((*transforms, ("transpose", {})))

@@ -7,8 +7,9 @@ a chain of n tapped values took n * n / 2 steps, and XLA as much code. The resul
 its operand, is computed by nobody. An optimization barrier would do where XLA keeps it up to its fusions, which it does from
 JAX 0.12 on, and does not reach what reads the value if nobody uses the tap's result.
 
-The uses are there once a module is lowered, so that is when they are changed. Programs that are exported or for several
-devices, and taps on GPUs, stay as they are.
+The uses are there once a module is lowered, so that is when they are changed. Programs for several devices or several
+platforms, and taps on GPUs, stay as they are. What is exported for one device and called in a program for several gives its
+values back there as well, whole, and XLA sees through that (`partitioning`).
 """
 
 from __future__ import annotations
@@ -46,17 +47,17 @@ _lowering = threading.local()
 
 
 def note_tap() -> None:
-    """The module that this thread is lowering has a tap."""
+    """Notes that the module that this thread is lowering has a tap."""
     _lowering.has_taps = True
 
 
 def _cost(op: Any) -> int | None:
-    """What it costs to compute an operation again; None if XLA does not."""
+    """Returns what it costs to compute an operation again; None if XLA does not."""
     return _MOST_REPEATED if op.name.startswith("chlo.") else _COSTS.get(op.name)
 
 
 def _definer(value: Any) -> Any:
-    """The operation whose result a value is; None for an argument."""
+    """Returns the operation whose result a value is; None for an argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 
@@ -82,7 +83,7 @@ def _computes_again(user: Any) -> bool:
 
 
 def _inside(block: Any, op: Any) -> Any:
-    """The operation of `block` that `op` is or lies in."""
+    """Returns the operation of `block` that `op` is or lies in."""
     while op.block != block:
         op = op.parent.operation
     return op
@@ -97,9 +98,20 @@ class _Tap:
         self.config = {entry.name: entry.attr for entry in config}
         self.num_tokens = len(op.results)  # first among the operands, too, and no operands for the core
         places = range(self.num_tokens, len(op.operands))
-        again = [] if "sharding" in self.config else [place for place in places if self._is_read_again(place)]
+        again = [place for place in places if self._is_read_again(place)] if self._is_on_one_device() else []
         self.early = [place for place in again if self._is_read_early(place)]
         self.late = [place for place in again if place not in self.early]
+
+    def _is_on_one_device(self) -> bool:
+        """Tells whether the program is for one device, which an exported one says. It may be called on several yet.
+
+        A sharding does not get past what gives values back, and `sharding="local"` sends what it is.
+        """
+        mode, count = (self.config.get(name) for name in ("sharding", "num_devices"))
+        if mode is None:
+            return True
+        is_gathered = ir.StringAttr(mode).value == "gather"
+        return is_gathered and count is not None and ir.IntegerAttr(count).value == 1
 
     def _is_read_again(self, place: int) -> bool:
         value = self.op.operands[place]
@@ -165,7 +177,7 @@ class _Tap:
             value.replace_all_uses_except(result, new)
 
     def _config(self, target: str, **more: Any) -> dict[str, Any]:
-        """What a call of `target` carries that has the same callback."""
+        """Returns what a call of `target` carries that has the same callback."""
         callback: Any = ir.StringAttr(self.config["callback"])
         return config_of("callout.tap", target, {"callback": callback.value_bytes, **more})
 

@@ -22,22 +22,22 @@ once_p = jax.extend.core.Primitive("callout_once")
 
 
 def first_token() -> Any:
-    """The token of a function's beginning."""
+    """Returns the token of a function's beginning."""
     return jax.numpy.zeros((), np.uint32)
 
 
 def one_token(token: Any, dim: int | None) -> Any:
-    """The token of a batch of them: all are of the same call."""
+    """Returns the token of a batch of them: all are of the same call."""
     return token if dim is None else jax.lax.index_in_dim(token, 0, dim, keepdims=False)
 
 
 def no_tangent() -> ad.Zero:
-    """The tangent of a token."""
+    """Returns the tangent of a token."""
     return ad.Zero(TOKEN.to_tangent_aval())
 
 
 def tie(token: Any, value: Any) -> Any:
-    """`value`, for which JAX computes `token` too; so do its tangent and its cotangent."""
+    """Returns `value`, for which JAX computes `token` too; so do its tangent and its cotangent."""
     return tie_p.bind(token, value)
 
 
@@ -78,7 +78,7 @@ ad.primitive_transposes[tie_p] = _tie_transpose
 
 
 def once(value: Any, what: str) -> Any:
-    """`value`, a predicate or the index of a branch, which `vmap` must not make one of each lane: `what` says why."""
+    """Returns `value`, a predicate or the index of a branch, which `vmap` must not make one a lane: `what` says why."""
     return once_p.bind(value, what=what)
 
 

@@ -17,7 +17,7 @@ from .. import _jax_compat
 
 
 def stated(leaves: Sequence[Any], results: Sequence[Any]) -> tuple[Any, ...]:
-    """The types of results, with the axes that the leaves of `result_shape_dtypes` say."""
+    """Returns the types of results, with the axes that the leaves of `result_shape_dtypes` say."""
     checked = _jax_compat.checked_axes()
     if not checked:
         return tuple(results)
@@ -30,7 +30,7 @@ def stated(leaves: Sequence[Any], results: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def result_types(operands: Sequence[Any], results: Sequence[Any], *, of_host: bool = False) -> tuple[Any, ...]:
-    """The types of the results of a call. `of_host`: devices that ask alike may get different answers."""
+    """Returns the types of the results of a call. `of_host`: devices that ask alike may get different answers."""
     checked = _jax_compat.checked_axes()
     if not checked:
         return tuple(results)
@@ -48,7 +48,7 @@ def result_types(operands: Sequence[Any], results: Sequence[Any], *, of_host: bo
 
 
 def alike(args: Any) -> Any:
-    """The pytree, whose arrays then vary over the same axes.
+    """Returns the pytree, whose arrays then vary over the same axes.
 
     For calls with rules of their own: JAX sums the cotangents of what it was told to vary.
     """

@@ -41,7 +41,7 @@ def jit(fun: F, **kwargs: Any) -> F: ...
 @overload
 def jit(fun: None = None, **kwargs: Any) -> Callable[[F], F]: ...
 def jit(fun: Any = None, **kwargs: Any) -> Any:
-    """`jax.jit`, whose calls are inside `callout.reraise()`: what a callback raises comes out as it is.
+    """Does what `jax.jit` does, with calls that are inside `callout.reraise()`: what a callback raises comes out as it is.
 
     A call returns when its results are there, since that is when errors are known. To dispatch asynchronously, use `jax.jit`
     and put the wait inside `reraise()`. Takes `jax.jit`'s arguments, and works as a decorator with and without them.

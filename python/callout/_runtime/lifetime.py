@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start and end: registering the FFI targets with JAX, and draining what is queued when the interpreter exits."""
+"""Start and end: what XLA is told of the FFI targets, and draining what is queued when the interpreter exits."""
 
 from __future__ import annotations
 
@@ -19,16 +19,7 @@ from .._base import errors
 from .._base.config import config
 from .._base.loggers import logger
 from .._custom_calls import partitioning
-from . import programs
-
-# What plugins call the platform when they ask for what was registered. Lowering rules use the other name.
-_PLUGIN_PLATFORMS = {"cuda": "CUDA"}
-
-
-def register_targets() -> None:
-    """Tells JAX about our FFI targets. Starts no backend."""
-    for name, platform, handlers in _ext.ffi_targets():
-        jax.ffi.register_ffi_target(name, handlers, platform=_PLUGIN_PLATFORMS.get(platform, platform))
+from . import native_platforms, programs
 
 
 def lend_host_callback_handler() -> None:
@@ -45,7 +36,7 @@ def check_usable() -> None:
 
 
 def device_of(ordinal: int) -> jax.Device:
-    """This process's JAX device with an FFI device ordinal."""
+    """Returns this process's JAX device with an FFI device ordinal."""
     return next(device for device in _jax_compat.local_devices() if _jax_compat.ordinal_of(device) == ordinal)
 
 
@@ -144,10 +135,10 @@ def _end(wait: _ExitWait) -> None:
 
 
 def start() -> None:
-    """Called once, by `import callout`."""
+    """Starts the core. Called once, by `import callout`."""
     _jax_compat.warn_if_untested()
     _jax_compat.hide_frames(str(Path(__file__).parent.parent))
-    register_targets()
-    partitioning.register()
+    if native_platforms.PLATFORMS:  # which told JAX about the targets
+        partitioning.register()
     lend_host_callback_handler()
     atexit.register(_at_exit)

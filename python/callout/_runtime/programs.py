@@ -35,7 +35,7 @@ def _compile(sharding: jax.sharding.Sharding, length: int) -> Callable[[], jax.A
 
 
 class _Trivial:
-    """The trivial programs, for one set of devices. They have no arguments, so no transfer guard stops them."""
+    """Has the trivial programs, for one set of devices. They have no arguments, so no transfer guard stops them."""
 
     def __init__(self, devices: Sequence[jax.Device]):
         self.devices = devices
@@ -53,7 +53,7 @@ _trivial: _Trivial | None = None
 
 
 def _get_trivial() -> _Trivial | None:
-    """None while nobody has used a backend. Two threads may compile at once; one's programs are kept."""
+    """Returns None while nobody has used a backend. Two threads may compile at once; one's programs are kept."""
     global _trivial
     devices = _jax_compat.devices_in_use()
     if not devices:
@@ -105,7 +105,7 @@ def _wait(results: Sequence[Any]) -> None:
 
 
 def _wait_in_time(waits: list[Wait], seconds: float) -> list[str]:
-    """The names of the waits that take longer. A thread that waits for one of them is left to itself."""
+    """Returns the names of the waits that take longer. A thread that waits for one of them is left to itself."""
     left = list(waits)
     late = False
 
@@ -122,7 +122,7 @@ def _wait_in_time(waits: list[Wait], seconds: float) -> list[str]:
 
 
 def _not_done(waits: list[Wait]) -> list[str]:
-    """The names of the waits that do not end at once. Each gets a thread, since a token can only be waited for."""
+    """Returns the names of the waits that do not end at once. Each gets a thread, since a token can only be waited for."""
     done: list[int] = []
     ended = threading.Semaphore(0)
 

@@ -105,7 +105,7 @@ def _sweep_ended_threads() -> None:
 
 
 def pending() -> list[Wait]:
-    """What to wait for so that no program with effects is left which any thread dispatched before, with names."""
+    """Returns what to wait for so that no program with effects is left which any thread dispatched before, with names."""
     if _jax_compat.runtime_token_set() is None:
         return [(OWN, _jax_compat.wait_for_all_effects)]
     return [(record.name(), record.wait) for record in _dispatched()]
@@ -173,7 +173,7 @@ def _when_wait_failed(error: BaseException, token_set: Any) -> None:
 
 
 def hooked() -> list[Place]:
-    """The methods."""
+    """Returns the methods."""
     token_set = _jax_compat.runtime_token_set()
     if token_set is None:
         return []

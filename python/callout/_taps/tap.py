@@ -19,6 +19,7 @@ from .._targets.receivers import check_leaves, receivers
 T = TypeVar("T")
 R = TypeVar("R")
 _SAME: Any = object()
+OnFull = Literal["block", "drop_newest", "fail"]
 
 
 class _Options(TypedDict, total=False):
@@ -26,7 +27,7 @@ class _Options(TypedDict, total=False):
 
     ordered: bool
     name: str | None
-    on_full: Literal["block", "drop_newest", "fail"]
+    on_full: OnFull
     every: int
     min_interval: float | None
     sample: float | None
@@ -51,7 +52,7 @@ def tap(
     result: Any = _SAME,
     ordered: bool = False,
     name: str | None = None,
-    on_full: Literal["block", "drop_newest", "fail"] = "block",
+    on_full: OnFull = "block",
     every: int = 1,
     min_interval: float | None = None,
     sample: float | None = None,

@@ -35,7 +35,7 @@ def _on_device(call: DeviceCall, label: str) -> Callable[..., None]:
 
 
 def device_call_target(where: str, target: Target) -> Target:
-    """The target of the same call where the device's memory is not the host's.
+    """Returns the target of the same call where the device's memory is not the host's.
 
     Raises:
         NotImplementedError: it wants `jax.Array`s.

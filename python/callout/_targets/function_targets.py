@@ -19,7 +19,7 @@ from .target import DeviceCall, NamedTarget, Target, Transforms, interned
 
 
 def function_name(fn: Callable[..., Any]) -> str:
-    """Name of a function that is the same in every process: "module.qualname", with the line for a lambda."""
+    """Returns the name of a function that is the same in every process: "module.qualname", with the line for a lambda."""
     if type(fn) is types.FunctionType and not fn.__dict__ and fn.__module__ and "<lambda>" not in fn.__qualname__:
         return f"{fn.__module__}.{fn.__qualname__}"
     inner = fn
@@ -34,7 +34,7 @@ def function_name(fn: Callable[..., Any]) -> str:
 
 
 def with_jax_arrays(fn: Callable[..., Any], x64: bool) -> Callable[..., Any]:
-    """`fn` with `jax.Array`s. With `jax_enable_x64` as it was traced: what a thread set it to does not hold in others."""
+    """Returns `fn` with `jax.Array`s. `jax_enable_x64` is as it was traced: what a thread sets does not hold in others."""
 
     def convert(leaf: Any) -> Any:
         # Besides arrays, the functions of taps get devices, slices, and names and numbers of what `vmap` did.
@@ -49,12 +49,12 @@ def with_jax_arrays(fn: Callable[..., Any], x64: bool) -> Callable[..., Any]:
 
 
 def _is_iterator(value: Any) -> bool:
-    """No array, nor a structure of them; JAX warns of it if it is not told."""
+    """Tells an iterator from arrays and structures of them; JAX warns of it if it is not told."""
     return isinstance(value, Iterator)
 
 
 def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
-    """The leaves of a result, in any structure that has as many as were declared, as with JAX."""
+    """Returns the leaves of a result, in any structure that has as many as were declared, as with JAX."""
 
     def flatten(result: Any) -> Sequence[Any]:
         count = tree.num_leaves
@@ -77,24 +77,24 @@ def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
 
 
 def is_flat_call(in_tree: PyTreeDef) -> bool:
-    """True if the leaves are the positional arguments."""
+    """Returns True if the leaves are the positional arguments."""
     count = in_tree.num_leaves
     return bool(in_tree.num_nodes == count + 3 and in_tree == jax.tree.structure(((0,) * count, {})))
 
 
 def is_leaf(tree: PyTreeDef) -> bool:
-    """True for a single leaf, in nothing."""
+    """Returns True for a single leaf, in nothing."""
     return bool(tree.num_leaves == 1 and tree.num_nodes == 1)
 
 
 def is_single_result(out_tree: PyTreeDef) -> bool:
-    """True if one array or nothing is expected."""
+    """Returns True if one array or nothing is expected."""
     return bool(out_tree.num_leaves == 0) or is_leaf(out_tree)
 
 
 @dataclasses.dataclass(frozen=True)
 class TapKeywords:
-    """Which keywords a tap's function wants besides the value."""
+    """Says which keywords a tap's function wants besides the value."""
 
     device: bool = False
     transforms: bool = False
@@ -137,7 +137,7 @@ def _called(
 def callback_for_one_call(
     callback: Any, in_tree: PyTreeDef, out_tree: PyTreeDef, *, ignore_result: bool = False
 ) -> tuple[_ext.Callback, int] | None:
-    """What a target of `call_target` would call, for one call outside of programs, and its device's index.
+    """Returns what a target of `call_target` would call, for one call outside of programs, and its device's index.
 
     A target is made for programs, which find it again; that costs more than such a call. None for what needs one.
     """
@@ -152,7 +152,7 @@ def callback_for_one_call(
 def call_target(
     callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef, *, ignore_result: bool = False
 ) -> Target:
-    """The target of a call. `in_tree`: of (args, kwargs). `out_tree`: of the declared results."""
+    """Returns the target of a call. `in_tree`: of (args, kwargs). `out_tree`: of the declared results."""
     if isinstance(callback, str):
         _require_positional(callback, in_tree)
         return NamedTarget(callback)
@@ -188,7 +188,7 @@ def call_target(
 
 
 def _index_lookup(tree: PyTreeDef) -> Callable[[Sequence[np.ndarray], Sequence[int]], Any]:
-    """(arrays, where they begin) -> their slices of the whole value, in the structure of the value."""
+    """Returns (arrays, where they begin) -> their slices of the whole value, in the structure of the value."""
 
     def look_up(arrays: Sequence[np.ndarray], begins: Sequence[int]) -> Any:
         rest = iter(begins)
@@ -230,7 +230,7 @@ class OneTap(NamedTuple):
 
 
 def receiver_of_one_tap(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> OneTap | None:
-    """What a target of `tap_target` would be for one tap outside of programs. None for what needs a target."""
+    """Returns what a target of `tap_target` would be for one tap outside of programs. None for what needs a target."""
     target = getattr(target, "_callout_function", target)
     sink: _ext.Callback | None = getattr(target, "_callout_callback", None)
     if sink is not None:
@@ -245,7 +245,7 @@ def receiver_of_one_tap(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> On
 
 
 def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
-    """The target of a tap. `tree`: of its value."""
+    """Returns the target of a tap. `tree`: of its value."""
     target = getattr(target, "_callout_function", target)
     if isinstance(target, str) or hasattr(target, "_callout_callback"):
         wanted.refuse()
@@ -282,7 +282,7 @@ def _require_positional(name: str, in_tree: PyTreeDef) -> None:
 
 
 def restored_target(kind: str, source: Any, structure: Any) -> Target:
-    """The target of a `source` and a `structure` that another process took from its "call" or "tap" target."""
+    """Returns the target of a `source` and a `structure` that another process took from its "call" or "tap" target."""
     if kind == "tap":
         tree, wanted, x64 = structure
         with jax.enable_x64(x64):

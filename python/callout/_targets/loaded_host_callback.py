@@ -66,7 +66,7 @@ class LoadedHostCallback:
         return self._name
 
     def capsule(self) -> Any:
-        """A PyCapsule named "callout_closure" over a `callout_closure` of its own.
+        """Returns a PyCapsule named "callout_closure" over a `callout_closure` of its own.
 
         The capsule owns the closure until the host takes it (`callout_closure_take`); then the host does, and its
         `destroy` may be called on any thread, with the GIL or without.

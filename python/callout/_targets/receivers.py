@@ -18,7 +18,7 @@ def _is_function(target: Any) -> bool:
 
 
 def receivers(target: Any, wanted: TapKeywords) -> list[tuple[Any, TapKeywords]]:
-    """The targets that are tapped one after the other, and which keywords each gets: of a tee, only its functions do."""
+    """Returns the targets that are tapped one after the other, and which keywords each gets: of a tee, its functions do."""
     branches = getattr(target, "_callout_branches", None)
     if branches is None:
         return [(target, wanted)]

@@ -15,7 +15,7 @@ from .function_targets import flattener, with_jax_arrays
 
 
 def _declared_flattener(results: Any, label: str) -> Callable[[Any], Sequence[Any]]:
-    """The leaves of a result of that structure and of those shapes."""
+    """Returns the leaves of a result of that structure and of those shapes."""
     specs, tree = jax.tree.flatten(results)
     flatten_as_declared = flattener(tree, label)
 
@@ -32,7 +32,7 @@ def _declared_flattener(results: Any, label: str) -> Callable[[Any], Sequence[An
 
 
 def registered_function(name: str, fn: Callable[..., Any], results: Any = None) -> _ext.Callback:
-    """A Python function under a name: it gets the flat leaves, whatever the program that calls it was traced with.
+    """Returns a Python function under a name: it gets the flat leaves, whatever the program that calls it was traced with.
 
     `results`: what it returns, None where that is not known.
     """

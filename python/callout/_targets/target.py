@@ -20,9 +20,6 @@ from jax.tree_util import PyTreeDef
 
 from .. import _ext
 
-# Where callbacks run.
-PLATFORMS = tuple(sorted({platform for _, platform, _ in _ext.ffi_targets()}))
-
 # ("batch", {"batch_dims": (...)}) or ("transpose", {}): inner transformation first.
 Transforms = tuple[tuple[str, Any], ...]
 
@@ -40,7 +37,7 @@ class DeviceCall:
 
 
 class Target:
-    """One function (or sink, or name) as one kind of callback. Equal targets are one object while they live."""
+    """Makes one function (or sink, or name) one kind of callback. Equal targets are one object while they live."""
 
     __slots__ = (
         "__weakref__",
@@ -105,18 +102,18 @@ class Target:
 
     @property
     def kind(self) -> str:
-        """The first of what `interned` was given; another word for a target that it did not make."""
+        """Returns the first of what `interned` was given; another word for a target that it did not make."""
         return str(self._key[0]) if isinstance(self._key, tuple) else ""
 
     def callback(self, transforms: Transforms = ()) -> _ext.Callback:
-        """The core's object, made when it is first needed. A target lives as long as any program that uses it."""
+        """Returns the core's object, made when it is first needed. A target lives as long as any program that uses it."""
         key = repr(transforms)
         if key not in self._callbacks:
             self._callbacks[key] = self.make(transforms)
         return self._callbacks[key]
 
     def bind(self, transforms: Transforms = ()) -> str:
-        """The name that goes into the program: the function's, and a digest of how it is called.
+        """Returns the name that goes into the program: the function's, and a digest of how it is called.
 
         It is this target's until it dies, and then free.
         """
@@ -137,12 +134,12 @@ class Target:
         )
 
     def is_held_by_programs(self, name: str) -> bool:
-        """True if `name`, which `bind` returned, is good only while this lives."""
+        """Returns True if `name`, which `bind` returned, is good only while this lives."""
         del name
         return True
 
     def is_python(self) -> bool:
-        """True if running it takes the GIL."""
+        """Returns True if running it takes the GIL."""
         return not self.callback().is_native
 
 
@@ -192,7 +189,7 @@ _by_name: weakref.WeakValueDictionary[str, Target] = weakref.WeakValueDictionary
 
 
 def _identity(fn: Any) -> Hashable:
-    """A key that does not refer to the function: a target may be part of a cycle through it, which must stay collectable.
+    """Returns a key that does not refer to the function: a cycle through a target and its function must stay collectable.
 
     An identity is not used again while the target that it leads to holds its function.
     """
@@ -207,7 +204,7 @@ def _hashable(fn: Any) -> Any:
 
 
 def interned(kind: str, fn: Any, structure: Hashable, make: Callable[[Hashable], _T]) -> _T:
-    """The live target of `fn` and `structure`, or what `make` makes of its key."""
+    """Returns the live target of `fn` and `structure`, or what `make` makes of its key."""
     key = (kind, _identity(fn), structure)
     target: Any = _targets.get(key)
     if target is None:
@@ -221,12 +218,12 @@ def interned(kind: str, fn: Any, structure: Hashable, make: Callable[[Hashable],
 
 
 def bound_target(name: str) -> tuple[Target, Transforms] | None:
-    """The live target that goes by a name in this process alone, and the transformations that the name is for."""
+    """Returns the live target that goes by a name in this process alone, and the transformations that the name is for."""
     target = _by_name.get(name)
     return None if target is None else (target, target._bound[name])
 
 
 @functools.lru_cache(maxsize=64)
 def carried_target(text: str) -> CarriedTarget:
-    """The target of a name that says itself what it does, "kind:payload"."""
+    """Returns the target of a name that says itself what it does, "kind:payload"."""
     return CarriedTarget(text)

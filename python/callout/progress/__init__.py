@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress bars for loops in programs. tqdm draws them, and a step of the loop costs next to nothing.
+"""Loops in programs have progress bars. tqdm draws them, and a step of the loop costs next to nothing.
 
 `progress` is for every loop; `scan_tqdm`, `loop_tqdm` and `PBar` are jax-tqdm's.
 """

@@ -64,7 +64,7 @@ class Loop:
         return self.parts > 1 and self.settings.devices == "sum"
 
     def new_bar(self, done: int, index: int | None, device: int) -> Any:
-        """A tqdm that has `done` steps behind it. `index`: of a PBar."""
+        """Returns a tqdm that has `done` steps behind it. `index`: of a PBar."""
         options = {"miniters": 1, **self.settings.tqdm}  # by default tqdm guesses it, from steps that come one by one
         if done:
             options["initial"] = options.get("initial", 0) + done
@@ -83,13 +83,13 @@ class Loop:
         return bar
 
     def digest(self) -> tuple[Any, ...]:
-        """What tells it from others in a program's text."""
+        """Returns what tells it from others in a program's text."""
         told = (self.settings.print_rate, self.settings.tqdm_type, self.settings.devices, sorted(self.settings.tqdm))
         return (*told, self.names, self.total, self.scale, self.rest, self.parts, self.is_mapped)
 
 
 class _Shown:
-    """The bars of one execution of a loop; for a sum, of those on all devices."""
+    """Has the bars of one execution of a loop; for a sum, of those on all devices."""
 
     def __init__(self, loop: Loop, run: int, device: int, shared: Any = None):
         self.loop, self.run, self.device, self.shared = loop, run, device, shared
@@ -136,7 +136,7 @@ class _Shown:
             self.bars.append(bar)
 
     def lacks(self) -> bool:
-        """True if its total is known and not reached."""
+        """Returns True if its total is known and not reached."""
         return self.loop.total is not None and min(self.done, default=0) < self.loop.total
 
     def close(self) -> None:
@@ -214,7 +214,7 @@ class _Board:
             self._shown.pop(next(iter(self._shown))).close()
 
     def _share(self, loop: Loop, run: int, device: int) -> _Shown:
-        """The bar of a sum: the n-th execution on each device of a run has the same."""
+        """Returns the bar of a sum: the n-th execution on each device of a run has the same."""
         loop.rounds = {place: count for place, count in loop.rounds.items() if place[0] == run}
         count = loop.rounds[run, device] = loop.rounds.get((run, device), 0) + 1
         shared = (id(loop), run, count)
@@ -302,7 +302,7 @@ def _join(words: Sequence[int]) -> int:
 
 
 def _by_bar(fields: Sequence[np.ndarray], count: int) -> list[list[Any]]:
-    """The fields of each bar; of several lanes of `vmap` that share a bar, the mean."""
+    """Returns the fields of each bar; of several lanes of `vmap` that share a bar, the mean."""
     spread = [field.reshape(count if field.size % count == 0 else 1, -1) for field in fields]
     return [[_number(lanes[i % len(lanes)]) for lanes in spread] for i in range(count)]
 

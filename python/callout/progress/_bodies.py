@@ -33,7 +33,7 @@ _CALLED = {
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """A marker in a body. For each operand: its type, the place of the body's argument that it is, and how to make it.
+    """Names a marker in a body. For each operand: its type, the place of the body's argument that it is, and how to make it.
 
     `recipes` make an operand of what the loop has after a step, where that is possible.
     """
@@ -45,7 +45,7 @@ class Found:
 
 
 def _called(eqn: Any) -> str | None:
-    """The parameter with the function that an equation calls, if its markers can be taken out there."""
+    """Returns the parameter with the function that an equation calls, if its markers can be taken out there."""
     key = _CALLED.get(eqn.primitive.name)
     if key is None or key not in eqn.params:
         return None
@@ -54,7 +54,7 @@ def _called(eqn: Any) -> str | None:
 
 
 def find(jaxpr: Any, num_consts: int) -> list[Found]:
-    """The markers that `evaluate` takes out, in its order. `num_consts`: arguments that no step changes."""
+    """Returns the markers that `evaluate` takes out, in its order. `num_consts`: arguments that no step changes."""
     inner = jaxprs.opened(jaxpr)
     known: dict[Any, Source] = {var: (CONSTANT, place) for place, var in enumerate(inner.invars[:num_consts])}
     known.update({var: (RESULT, place) for place, var in enumerate(inner.outvars) if _jax_compat.is_variable(var)})
@@ -85,7 +85,7 @@ def _find(inner: Any, arguments: dict[Any, int], known: dict[Any, Source]) -> li
 
 
 def evaluate(jaxpr: Any, args: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
-    """The results of a body, and the operands of its markers."""
+    """Returns the results of a body, and the operands of its markers."""
     taken: list[list[Any]] = []
 
     def each(eqn: Any, operands: list[Any]) -> Sequence[Any]:
@@ -102,7 +102,7 @@ def evaluate(jaxpr: Any, args: Sequence[Any]) -> tuple[list[Any], list[list[Any]
 
 
 def with_marks(jaxpr: Any, change: Callable[[Mark], Mark]) -> Any:
-    """The same body with other parameters of the markers that `find` finds."""
+    """Returns the same body with other parameters of the markers that `find` finds."""
     inner, eqns = jaxprs.opened(jaxpr), []
     for eqn in inner.eqns:
         if eqn.primitive is mark_p:

@@ -25,7 +25,7 @@ _LOOP = ("names", "total", "scale", "rest", "parts", "is_mapped")
 
 
 class LoopTarget(Target):
-    """A loop as the target of a tap."""
+    """Makes a loop the target of a tap."""
 
     __slots__ = ("_parts", "loop")
 
@@ -44,7 +44,7 @@ class LoopTarget(Target):
         )
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
-        """The name that goes into an exported program. ValueError if text cannot say it all."""
+        """Returns the name that goes into an exported program. ValueError if text cannot say it all."""
         del transforms
         told = {name: getattr(self.loop.settings, name) for name in _SETTINGS}
         read = {name: getattr(self.loop, name) for name in _LOOP}
@@ -76,7 +76,7 @@ def carried_bar(payload: str) -> _ext.Callback:
 
 
 def _parsed(payload: str) -> Any:
-    """The items behind the format's number. ValueError for what is none of this format."""
+    """Returns the items behind the format's number. ValueError for what is none of this format."""
     if len(payload) > MOST_PAYLOAD:
         raise ValueError(
             f"callout.progress: a program carries a progress bar of {len(payload)} characters; expected at most "

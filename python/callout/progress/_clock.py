@@ -36,5 +36,5 @@ lowering.register(clock_p, _lower)
 
 
 def ask(state: Any, interval_us: int) -> Any:
-    """The state after a chunk of steps, with the number of steps of the next one. `interval_us`: 0 leaves that."""
+    """Returns the state after a chunk of steps, with the number of steps of the next one. `interval_us`: 0 leaves that."""
     return clock_p.bind(state, np.uint32(interval_us))

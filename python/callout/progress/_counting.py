@@ -20,7 +20,7 @@ from .._primitives.jaxprs import opened
 
 @dataclasses.dataclass(frozen=True)
 class Counter:
-    """Places of the counter among the carried values, and of its bound; or the bound itself."""
+    """Has the places of the counter among the carried values, and of its bound; or the bound itself."""
 
     place: int
     bound_place: int | None
@@ -37,7 +37,7 @@ class Counter:
 
 
 def find_counter(cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int) -> Counter | None:
-    """The counter of `while i < bound: ...; i += 1`; None for any other loop."""
+    """Returns the counter of `while i < bound: ...; i += 1`; None for any other loop."""
     condition, body = opened(cond_jaxpr), opened(body_jaxpr)
     if len(condition.eqns) != 1 or condition.eqns[0].primitive.name != "lt" or condition.constvars:
         return None
@@ -63,7 +63,7 @@ def _place(variables: Sequence[Any], atom: Any) -> int | None:
 
 
 def _is_step(body: Any, before: Any, after: Any) -> bool:
-    """True if `after` is `before + 1`."""
+    """Returns True if `after` is `before + 1`."""
     for eqn in body.eqns:
         if any(variable is after for variable in eqn.outvars):
             first, second = (*eqn.invars, None)[:2]

@@ -25,7 +25,7 @@ Field = Callable[[Any], Any]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass
 class PBar(Generic[C]):
-    """A loop's initial value and the number of its bar: under `vmap`, one bar for each lane. Numbers begin with 0.
+    """Joins a loop's initial value and the number of its bar: under `vmap`, one bar for each lane. Numbers begin with 0.
 
     Args:
         id: the number of the bar, from 0 on; an integer or a traced one.
@@ -45,7 +45,7 @@ class PBar(Generic[C]):
     carry: C
 
     def replace(self, **changes: Any) -> PBar[C]:
-        """The same with other values of `id` or `carry`."""
+        """Returns the same with other values of `id` or `carry`."""
         return dataclasses.replace(self, **changes)
 
 
@@ -54,7 +54,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _field(where: str, name: str, value: Any) -> Any:
-    """A field's value; TypeError if it is not one real number."""
+    """Returns a field's value; TypeError if it is not one real number."""
     if value is None:
         raise TypeError(f"{where}: field '{name}' must be a number, but its function returned None")
     try:
@@ -69,7 +69,7 @@ def _field(where: str, name: str, value: Any) -> Any:
 
 
 def decorate(body: F, settings: Settings, fields: Mapping[str, Field]) -> F:
-    """The body of a loop with a marker behind it. A PBar in its arguments is the loop's, not the body's."""
+    """Returns the body of a loop with a marker behind it. A PBar in its arguments is the loop's, not the body's."""
 
     @functools.wraps(body)
     def decorated(*args: Any, **kwargs: Any) -> Any:
@@ -124,7 +124,7 @@ class Progress:
         self._fields = dict(fields)
 
     def __call__(self, body: F) -> F:
-        """The body with a bar."""
+        """Returns the body with a bar."""
         return decorate(body, self._settings, self._fields)
 
     def __iter__(self) -> Iterator[Any]:
@@ -141,7 +141,7 @@ class Progress:
         return iter(cls(self._iterable, total=self._settings.total, **self._tqdm()))
 
     def _tqdm(self) -> dict[str, Any]:
-        """The arguments of tqdm, where it makes the steps itself."""
+        """Returns the arguments of tqdm, where it makes the steps itself."""
         options = dict(self._settings.tqdm)
         if self._settings.print_rate is not None:
             options = {"mininterval": 0, "miniters": self._settings.print_rate, **options}
@@ -168,7 +168,7 @@ def progress(
     only_process: int | None = 0,
     **fields_and_tqdm: Any,
 ) -> Progress:
-    """A progress bar for a loop in a program, or for one in Python.
+    """Draws a progress bar for a loop in a program, or for one in Python.
 
     As a decorator it is for the body of `jax.lax.scan`, `fori_loop`, `while_loop` and `map`. The loop computes the
     same, and a step costs next to nothing. The bar is drawn by tqdm on the delivery thread: `callout.barrier_wait()`

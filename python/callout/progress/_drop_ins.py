@@ -28,7 +28,7 @@ def _settings(where: str, n: int, print_rate: int | None, tqdm_type: str, tqdm: 
 
 
 def scan_tqdm(n: int, print_rate: int | None = None, tqdm_type: str = "auto", **kwargs: Any) -> Callable[[F], F]:
-    """A progress bar for the body of a `jax.lax.scan`; jax-tqdm's.
+    """Draws a progress bar for the body of a `jax.lax.scan`; jax-tqdm's.
 
     Args:
         n: the number of steps.
@@ -58,7 +58,7 @@ def scan_tqdm(n: int, print_rate: int | None = None, tqdm_type: str = "auto", **
 
 
 def loop_tqdm(n: int, print_rate: int | None = None, tqdm_type: str = "auto", **kwargs: Any) -> Callable[[F], F]:
-    """A progress bar for the body of a `jax.lax.fori_loop`; jax-tqdm's. Arguments and errors are those of `scan_tqdm`.
+    """Draws a progress bar for the body of a `jax.lax.fori_loop`; jax-tqdm's. Arguments and errors are those of `scan_tqdm`.
 
     Args:
         n: the number of steps.

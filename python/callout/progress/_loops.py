@@ -83,13 +83,13 @@ class _Bar:
         return self.mark.unroll * self.mark.weight
 
     def chunk(self) -> int | None:
-        """Steps of the compiled loop between two updates, if that was said."""
+        """Returns the steps of the compiled loop between two updates, if that was said."""
         rate = self.mark.settings.print_rate
         return None if rate is None else min(max(1, int(rate) // self.scale()), _MOST_STEPS)
 
 
 class _ChunkedLoop:
-    """A while loop with markers, as the loop over its chunks."""
+    """Makes a while loop with markers the loop over its chunks."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class _ChunkedLoop:
         self.chunk, self.interval_us = self._plan(is_alone=devices == 1)
 
     def _plan(self, is_alone: bool) -> tuple[int, int]:
-        """(steps in a chunk, or 0; what a chunk should take, or 0). Both 0: it grows by itself."""
+        """Returns (steps in a chunk, or 0; what a chunk should take, or 0). Both 0: it grows by itself."""
         fixed = [chunk for bar in self.bars if (chunk := bar.chunk()) is not None]
         if fixed:
             return min(fixed), 0
@@ -128,7 +128,7 @@ class _ChunkedLoop:
         return (0 if length is None else max(1, length // self.bars[0].mark.unroll // _UPDATES)), 0
 
     def run(self, *args: Any) -> list[Any]:
-        """The loop, as a function to trace."""
+        """Returns the loop, as a function to trace."""
         num_cond, num_body = self.num_consts
         self.cond_consts, self.body_consts = args[:num_cond], args[num_cond : num_cond + num_body]
         init = list(args[num_cond + num_body :])
@@ -151,7 +151,7 @@ class _ChunkedLoop:
         return lax.reduce_or(pred, tuple(range(pred.ndim))) if self.pred_ndim else pred
 
     def _chunk(self, carry: Any) -> Any:
-        """One turn of the outer loop."""
+        """Makes one turn of the outer loop."""
         _, is_first, state, kept, lanes, values, fields = carry
         limit = lax.convert_element_type(lax.select(is_first, np.uint32(0), state[_clock.CHUNK]), np.int32)
 
@@ -181,7 +181,7 @@ class _ChunkedLoop:
         return going, lax.full_like(is_first, False), state, kept, made, values, fields
 
     def _step(self, inner: Any) -> Any:
-        """One turn of the inner loop."""
+        """Makes one turn of the inner loop."""
         count, pred, lanes, values, fields = inner
         if self.pred_ndim and not self.carries_predicate:
             pred = self._predicate(values)
@@ -199,7 +199,7 @@ class _ChunkedLoop:
         return () if self.counter else count + np.int32(1), kept, lanes, outs, shown
 
     def _fixed_ids(self, bar: _Bar) -> int | None:
-        """The place among the body's arguments of a bar's ids, which are there before the first step."""
+        """Returns the place among the body's arguments of a bar's ids, which are there before the first step."""
         found = bar.found
         return bar.mark.split(found.arguments)[0]
 
@@ -213,14 +213,14 @@ class _ChunkedLoop:
         return [recipe if is_there(recipe) else None for recipe in bar.mark.split(bar.found.recipes)[1]]
 
     def _has_rows(self, bar: _Bar) -> bool:
-        """True if a row of what is carried belongs to each turn of a scan."""
+        """Returns True if a row of what is carried belongs to each turn of a scan."""
         return self.counter is not None and bar.mark.is_counted
 
     def _shown_avals(self, bar: _Bar) -> list[Any]:
         return self._shown_operands(bar, bar.found.avals)
 
     def _shown_operands(self, bar: _Bar, operands: Sequence[Any]) -> list[Any]:
-        """What the inner loop passes out of a bar's operands."""
+        """Returns what the inner loop passes out of a bar's operands."""
         ids, fields = bar.mark.split(operands)
         fields = [field for field, recipe in zip(fields, self._recipes(bar), strict=True) if recipe is None]
         return fields if ids is None or self._fixed_ids(bar) is not None else [ids, *fields]
@@ -260,7 +260,7 @@ def _one(like: Any) -> Any:
 
 
 def _where(pred: Any, new: Any, old: Any) -> Any:
-    """Lane by lane. What has no lanes, such as the mean over them, is taken as it comes."""
+    """Chooses lane by lane. What has no lanes, such as the mean over them, is taken as it comes."""
     if new.shape[: pred.ndim] != pred.shape:
         return new
     wide = lax.broadcast_in_dim(pred, new.shape, range(pred.ndim)) if pred.ndim < new.ndim else pred
@@ -272,14 +272,14 @@ def _zeros(aval: Any) -> Any:
 
 
 def _grown(state: Any, is_first: Any) -> Any:
-    """Chunks of 1, 2, 4, ... steps, where no clock can be asked."""
+    """Returns chunks of 1, 2, 4, ... steps, where no clock can be asked."""
     chunk = state[_clock.CHUNK]
     grown = lax.min(chunk * np.uint32(2), np.uint32(_MOST_UNTIMED))
     return state.at[_clock.CHUNK].set(lax.select(is_first, chunk, grown))
 
 
 def hooked() -> list[Place]:
-    """JAX's rules. Loops without a marker get those."""
+    """Names JAX's rules. Loops without a marker get those."""
     rules = _jax_compat.lowering_rules()
     if rules is None:
         return []

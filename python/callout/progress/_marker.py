@@ -35,7 +35,7 @@ HEAD_SIZE = 10
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """The marker's parameter."""
+    """Is the marker's parameter."""
 
     settings: Settings
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class Mark:
     is_counted: bool = False  # by the compiled loop, those behind it too
 
     def new_loop(self, scale: int = 1, rest: int = 0, parts: int = 1) -> Loop:
-        """How its messages are read. The scan tells the total where the user did not."""
+        """Returns how its messages are read. The scan tells the total where the user did not."""
         total = self.settings.total
         if total is None and self.length is not None:
             total = self.length * self.weight
@@ -59,7 +59,7 @@ class Mark:
         )
 
     def split(self, operands: Sequence[Any]) -> tuple[Any | None, list[Any]]:
-        """(ids, fields) of the marker's operands."""
+        """Returns (ids, fields) of the marker's operands."""
         shown = list(operands[len(operands) - len(self.names) - self.has_ids :])
         return (shown[0] if self.has_ids else None), shown[self.has_ids :]
 
@@ -74,7 +74,7 @@ mark_p.multiple_results = True
 
 
 def has_marks(eqn_or_jaxpr: Any) -> bool:
-    """True where a marker is inside."""
+    """Returns True where a marker is inside."""
     return any(isinstance(effect, effects.ProgressEffect) for effect in eqn_or_jaxpr.effects)
 
 
@@ -99,7 +99,7 @@ def _abstract_eval(*_: Any, mark: Mark) -> tuple[list[Any], set[Any]]:
 
 @mark_p.def_impl
 def _eager(*args: Any, mark: Mark) -> list[Any]:
-    """A step outside of any program: under `jax.disable_jit`, or of a loop in Python."""
+    """Takes a step outside of any program: under `jax.disable_jit`, or of a loop in Python."""
     check_usable()
     ids, fields = mark.split(args)
     head = np.zeros(HEAD_SIZE, np.uint32)
@@ -110,12 +110,12 @@ def _eager(*args: Any, mark: Mark) -> list[Any]:
 
 
 def _kind(mark: Mark) -> int:
-    """What a step that stands for itself is. That of a vmap is what is left over of a `map` with a batch_size."""
+    """Returns what a step that stands for itself is. That of a vmap is what is left over of a `map` with a batch_size."""
     return REST if mark.is_batch else SINGLE
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *args: Any, mark: Mark) -> Sequence[Any]:
-    """A marker that is still there: it sends a message each time. Those behind an unrolled scan are counted by it."""
+    """Lowers a marker that is still there: it sends a message each time. Those behind an unrolled scan are counted by it."""
     if mark.is_counted:
         return []
 
@@ -169,7 +169,7 @@ ad.primitive_transposes[mark_p] = _transpose
 
 
 def _partial_eval(_: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """Remat: only in the forward pass."""
+    """Remat shows a step in the forward pass only."""
     if not any(unknown_in):
         return eqn, None, [], [], []
     ready = zip(eqn.invars, instantiated_in, strict=True)

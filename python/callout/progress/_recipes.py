@@ -21,20 +21,20 @@ Source = tuple[str, int] | tuple[str, int, int]
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """How to make a value."""
+    """Says how to make a value."""
 
     atom: Any
     equations: tuple[Any, ...]
     sources: dict[Any, Source]
 
     def make(self, read: Callable[[Source], Any]) -> Any:
-        """The value. `read` has the sources."""
+        """Returns the value. `read` has the sources."""
         values = {var: read(source) for var, source in self.sources.items()}
         return jaxprs.follow(self.equations, values, jaxprs.in_context(_jax_compat.bind_again))(self.atom)
 
 
 def find_recipe(jaxpr: Any, atom: Any, known: dict[Any, Source]) -> Recipe | None:
-    """How to make a variable of a jaxpr of those that are known; None if it needs others, or has effects."""
+    """Returns how to make a variable of a jaxpr of those that are known; None if it needs others, or has effects."""
     makers = {var: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
     equations: list[Any] = []
     sources: dict[Any, Source] = {}
@@ -56,7 +56,7 @@ def find_recipe(jaxpr: Any, atom: Any, known: dict[Any, Source]) -> Recipe | Non
 
 
 def stacked(body: Any, num_consts: int) -> dict[Any, Source]:
-    """The variables of a while loop's body that are rows of what it carries: JAX makes such a loop of a scan."""
+    """Returns the variables of a while loop's body that are rows of what it carries: JAX makes such a loop of a scan."""
     rows: dict[Any, Source] = {}
     places = {var: place for place, var in enumerate(body.outvars) if _jax_compat.is_variable(var)}
     for eqn in body.eqns:
@@ -71,7 +71,7 @@ def stacked(body: Any, num_consts: int) -> dict[Any, Source]:
 
 
 def _parts(body: Any, row: Any) -> list[Any]:
-    """What a row is put together of: of an unrolled scan it has several steps."""
+    """Returns what a row is put together of: of an unrolled scan it has several steps."""
     makers = {var: eqn for eqn in body.eqns for var in eqn.outvars}
     joined = makers.get(row)
     if joined is None or joined.primitive.name != "concatenate" or joined.params["dimension"] != 0:

@@ -36,18 +36,18 @@ class Settings:
     _eager: list[Any] = dataclasses.field(default_factory=list, repr=False)
 
     def eager_loop(self, make: Callable[[], Any]) -> Any:
-        """One object for the steps that are not compiled, for as long as this lives."""
+        """Returns one object for the steps that are not compiled, for as long as this lives."""
         if not self._eager:
             self._eager.append(make())
         return self._eager[0]
 
     def interval_us(self) -> int:
-        """What a chunk of steps should take, where there is no print_rate: two for each time that tqdm may draw."""
+        """Returns what a chunk of steps should take, where there is no print_rate: two for each time that tqdm may draw."""
         return int(min(max(float(self.tqdm.get("mininterval", 0.1)) / 2 * 1e6, 1), _MOST_US))
 
 
 def tqdm_class(tqdm_type: str) -> Any:
-    """The class that draws. Imports tqdm."""
+    """Returns the class that draws. Imports tqdm."""
     if tqdm_type == "notebook":
         from tqdm.notebook import tqdm as notebook_tqdm
 
@@ -76,7 +76,7 @@ def _tqdm_arguments() -> frozenset[str]:
 
 
 def check_total(where: str, n: Any) -> int:
-    """A number of steps. TypeError if it is none at all, ValueError if it cannot be one."""
+    """Returns a number of steps. TypeError if it is none at all, ValueError if it cannot be one."""
     n = whole(n)
     if isinstance(n, str):
         raise TypeError(f"{where}: the first argument must be the number of steps, got {n!r}; a text goes to desc=")
@@ -88,7 +88,7 @@ def check_total(where: str, n: Any) -> int:
 
 
 def whole(value: Any) -> Any:
-    """A float that is a whole number as an int, as jax-tqdm takes them. Anything else as it is."""
+    """Returns a float that is a whole number as an int, as jax-tqdm takes them. Anything else as it is."""
     is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
     return int(value) if is_whole else value
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receivers of taps. All but `Function` are native: they run on a C++ thread of their own and never take the GIL.
+"""Sinks receive taps. All but `Function` are native: they run on a C++ thread of their own and never take the GIL.
 
 A sink is a tap's target: `callout.tap(sink, {"loss": loss}, name="train")`. It may serve many taps at once.
 """

@@ -13,7 +13,7 @@ from ._file_sink import FileOptions, FileSink, Path, RotatedFileOptions, at_leas
 
 
 def _number_of(device: jax.Device | int, place: int) -> int:
-    """What records of the device have as their own, of which each process of a GPU counts from 0."""
+    """Returns what records of the device have as their own, of which each process of a GPU counts from 0."""
     if not hasattr(device, "process_index"):
         return int(device)
     if device.process_index == jax.process_index():
@@ -25,7 +25,7 @@ _MOST_AXES = 64  # kMaxStoredRank of the core
 
 
 def _check_axes(sink: FileSink, sent: Any, *, before: int = 0, complex_parts: int = 0) -> None:
-    """`before`: axes that the file has in front of a record's. `complex_parts`: behind those of complex numbers."""
+    """Checks axes. `before`: what the file has in front of a record's. `complex_parts`: behind those of complex numbers."""
     for leaf, dtype, shape in zip(sent.names, sent.dtypes, sent.shapes, strict=True):
         axes = before + len(shape or ()) + (complex_parts if dtype.startswith("complex") else 0)
         if axes > _MOST_AXES:

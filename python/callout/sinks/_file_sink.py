@@ -140,7 +140,7 @@ def close(path: Path) -> bool:
 
 
 def of_this_process(path: Path) -> str:
-    """The path, with this process's index for "{process}"."""
+    """Returns the path, with this process's index for "{process}"."""
     text = os.fspath(path)
     if "\0" in text:
         raise ValueError(f"callout.sinks: a path has no zeros, got {text!r}")
@@ -148,7 +148,7 @@ def of_this_process(path: Path) -> str:
 
 
 def fsync_text(sink: str, fsync: Fsync) -> str:
-    """The option of the core."""
+    """Returns the option of the core."""
     if fsync in ("never", "batch"):
         return str(fsync)
     if isinstance(fsync, bool) or not isinstance(fsync, (int, float)) or not fsync >= 0:

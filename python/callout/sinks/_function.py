@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Function:
-    """A Python function as a sink: the same as passing the function to `tap`, for code that takes sinks.
+    """Makes a Python function a sink: the same as passing the function to `tap`, for code that takes sinks.
 
     Args:
         fn: gets what a tap's function gets.

@@ -32,7 +32,7 @@ class Histogram(Statistics):
         quantiles: bool = True,
         name: str = "histogram",
     ):
-        """What is to be kept.
+        """Makes a sink; the arguments say what it keeps.
 
         Args:
             bins: edges, or a number of equal bins in `range`: counted exactly, as `numpy.histogram` does. A number

@@ -19,7 +19,7 @@ class NativeSink:
 
 
 def _texts(options: dict[str, Any]) -> list[tuple[str, str]]:
-    """(option, value) as the core reads them, one for each element of a list."""
+    """Returns (option, value) as the core reads them, one for each element of a list."""
     given = [(name, value) for name, value in options.items() if value is not None]
     return [(name, _text(each)) for name, value in given for each in (value if isinstance(value, list) else [value])]
 

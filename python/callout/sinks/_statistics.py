@@ -11,7 +11,7 @@ from ._summary import DEFAULT_BINS, Summary, summary_of
 
 
 def _keys(leaves: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """The key of each (tap, leaf). One that another leaf has already is written as ("a", "b.c")."""
+    """Returns the key of each (tap, leaf). One that another leaf has already is written as ("a", "b.c")."""
     keys: dict[str, tuple[str, str]] = {}
     for tap, leaf in leaves:
         key = f"{tap}.{leaf}" if leaf else tap
@@ -40,18 +40,18 @@ class Statistics(NativeSink):
     """
 
     def __init__(self, *, name: str = "statistics"):
-        """`name`: what `callout.stats()` calls it, and the key of taps without a name."""
+        """Makes a sink. `name`: what `callout.stats()` calls it, and the key of taps without a name."""
         self._name = name
         self._bins = DEFAULT_BINS
         self._make("statistics", name)
 
     def snapshot(self) -> dict[str, Summary]:
-        """Everything, at one moment."""
+        """Returns everything, at one moment."""
         leaves = dict(_ext.statistics_snapshot(self._callout_callback))
         return {key: summary_of(leaves[leaf], self._bins) for key, leaf in _keys(list(leaves)).items()}
 
     def __getitem__(self, key: str) -> Summary:
-        """One leaf's. KeyError, with the keys that there are, if nothing came of it."""
+        """Returns one leaf's summary. KeyError, with the keys that there are, if nothing came of it."""
         found = _keys(_ext.statistics_keys(self._callout_callback))
         leaf = _ext.statistics_of(self._callout_callback, *found[key]) if key in found else None
         if leaf is None:

@@ -39,7 +39,7 @@ class Summary:
 
     @property
     def size(self) -> int:
-        """Number of all elements."""
+        """Returns the number of all elements."""
         return self.count + self.nans + self.pos_infs + self.neg_infs
 
     @property
@@ -92,7 +92,7 @@ class Summary:
         return (self.min, self.max) if self.min < self.max else (self.min - 0.5, self.max + 0.5)
 
     def merge(self, other: Summary) -> Summary:
-        """Both together, as if one sink had counted them.
+        """Returns both together, as if one sink had counted them.
 
         Raises:
             ValueError: they are of sinks that keep different things.
@@ -114,7 +114,7 @@ def summary_of(leaf: _ext.LeafStatistics, bins: int) -> Summary:
 
 
 def edges_of(bins: Any, limits: tuple[float, float]) -> np.ndarray:
-    """The edges of `bins` equal bins in `limits`, or `bins` itself if it is edges. ValueError for what is neither."""
+    """Returns the edges of `bins` equal bins in `limits`, or `bins` itself if it is edges. ValueError for other bins."""
     if np.ndim(bins) == 0:
         if isinstance(bins, bool) or not hasattr(bins, "__index__") or bins < 1:
             raise ValueError(f"callout.sinks: bins must be a number of at least 1, or edges, got {bins!r}")

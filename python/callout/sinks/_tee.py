@@ -9,7 +9,7 @@ from .. import _ext
 
 
 class Tee:
-    """One tap for several receivers: sinks, Python functions, names of registered callbacks, other tees.
+    """Sends one tap to several receivers: sinks, Python functions, names of registered callbacks, other tees.
 
     All native sinks get one and the same record, in their order, on the native delivery thread; one that fails keeps it from
     no other, and the next barrier raises the first error. Every function and every name is tapped for itself, after the
@@ -28,7 +28,7 @@ class Tee:
     """
 
     def __init__(self, *sinks: Any, name: str = "tee"):
-        """`name`: what `callout.stats()` calls the sinks together; each counts under its own name, too.
+        """Joins targets. `name`: what `callout.stats()` calls the sinks together; each counts under its own name, too.
 
         Raises:
             TypeError: something that is no target of taps.
@@ -39,7 +39,7 @@ class Tee:
 
 
 class _NativeTee:
-    """The native sinks of a tee, as one."""
+    """Joins the native sinks of a tee into one."""
 
     def __init__(self, sinks: list[Any], name: str):
         self._sinks = sinks

@@ -88,7 +88,7 @@ def _check(
 
 
 def _kind_of(kinds: tuple[tuple[str, _Kind], ...], leaf: str, tag: str, rank: int) -> _Kind | None:
-    """What the core takes the leaf for. None where that is not certain: its patterns are those of C's fnmatch."""
+    """Returns what the core takes the leaf for. None where that is not certain: its patterns are those of C's fnmatch."""
     for pattern, kind in kinds:
         if any(special in pattern for special in "[\\") or not f"{pattern}{tag}".isascii():
             return None
@@ -98,7 +98,7 @@ def _kind_of(kinds: tuple[tuple[str, _Kind], ...], leaf: str, tag: str, rank: in
 
 
 def _not_scalar(_: str, shape: tuple[int, ...], is_exact: bool) -> str:
-    """What a batch of them would not be, either."""
+    """This is what a batch of them would not be, either."""
     del is_exact
     return "" if math.prod(shape) == 1 else "a scalar"
 

@@ -73,22 +73,28 @@ SUB_BYTE_BITS: dict[str, int] = {
     "float4_e2m1fn": 4,
 }
 
-CALLBACK_METRICS: list[tuple[str, str, str, str]] = [
-    ("calls", "calls_total", "counter", "Calls that ended and tap records that were delivered."),
-    ("bytes", "bytes_total", "counter", "Operands and results of calls, operands of taps."),
-    ("host_seconds", "host_seconds_total", "counter", "Time inside the callback."),
-    ("drops", "dropped_records_total", "counter", "Tap records that a full or closed queue did not take."),
-    ("skips", "skipped_records_total", "counter", "Tap records that every=, min_interval= or sample= left out."),
-    ("errors", "errors_total", "counter", "Calls and deliveries that failed."),
+CALLBACK_METRICS: list[tuple[str, str, str, str, str]] = [
+    ("calls", "calls_total", "counter", "Calls that ended and tap records that were delivered.", "calls"),
+    ("bytes", "bytes_total", "counter", "Operands and results of calls, operands of taps.", "bytes"),
+    ("host_seconds", "host_seconds_total", "counter", "Time inside the callback.", "time"),
+    ("drops", "dropped_records_total", "counter", "Tap records that a full or closed queue did not take.", "dropped"),
+    (
+        "skips",
+        "skipped_records_total",
+        "counter",
+        "Tap records that every=, min_interval= or sample= left out.",
+        "skipped",
+    ),
+    ("errors", "errors_total", "counter", "Calls and deliveries that failed.", "errors"),
 ]
 
-QUEUE_METRICS: list[tuple[str, str, str, str]] = [
-    ("pending_bytes", "pending_bytes", "gauge", "Bytes that wait for delivery."),
-    ("high_water_bytes", "high_water_bytes", "gauge", "Most bytes that ever waited for delivery."),
-    ("capacity_bytes", "capacity_bytes", "gauge", "Bytes that the queue takes."),
-    ("blocked", "blocked_total", "counter", "Times that a program waited for room."),
-    ("on_device", "on_device", "gauge", "Records that are on their way from a GPU."),
-    ("pinned_bytes", "pinned_bytes", "gauge", "Bytes of host memory that those take."),
+QUEUE_METRICS: list[tuple[str, str, str, str, str]] = [
+    ("pending_bytes", "pending_bytes", "gauge", "Bytes that wait for delivery.", "pending"),
+    ("high_water_bytes", "high_water_bytes", "gauge", "Most bytes that ever waited for delivery.", "high water"),
+    ("capacity_bytes", "capacity_bytes", "gauge", "Bytes that the queue takes.", "capacity"),
+    ("blocked", "blocked_total", "counter", "Times that a program waited for room.", "blocked"),
+    ("on_device", "on_device", "gauge", "Records that are on their way from a GPU.", "on device"),
+    ("pinned_bytes", "pinned_bytes", "gauge", "Bytes of host memory that those take.", ""),
 ]
 
 # fmt: off
@@ -295,11 +301,11 @@ def target_attributes() -> dict[str, list[dict[str, Any]]]:
     return TARGET_ATTRIBUTES
 
 
-def callback_metrics() -> list[tuple[str, str, str, str]]:
-    """(key, name, type, help) each."""
+def callback_metrics() -> list[tuple[str, str, str, str, str]]:
+    """(key, name, type, help, column) each."""
     return CALLBACK_METRICS
 
 
-def queue_metrics() -> list[tuple[str, str, str, str]]:
-    """(key, name, type, help) each."""
+def queue_metrics() -> list[tuple[str, str, str, str, str]]:
+    """(key, name, type, help, column) each."""
     return QUEUE_METRICS

@@ -163,6 +163,7 @@ void DeviceTaps::Park() {
 
 uint64_t DeviceTaps::Close() {
   if (ProcessIsForkedChild()) return 0;
+  // Whoever waits in HandOver sees this or is seen by NotifyProgress: Devices takes the waiters' lock in between.
   closed_.store(true, std::memory_order_release);
   uint64_t lost = 0;
   for (const auto& device : Devices()) lost += device->Close();

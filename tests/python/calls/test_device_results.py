@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import platforms
 import pytest
-from callout._custom_calls import partitioning
+from callout._custom_calls import partitioned_calls
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.collectives
 def way(request, monkeypatch):
     """How the devices come together: by themselves, as on CPUs of one process, or by XLA's collectives, as elsewhere."""
     if request.param == "collectives":
-        monkeypatch.setattr(partitioning, "in_meeting", lambda call: None)
+        monkeypatch.setattr(partitioned_calls, "in_meeting", lambda call: None)
     return request.param
 
 

@@ -292,6 +292,51 @@ def test_refusals_say_why_and_what_would_do(auto, named):
         callout.config.fallback = "on"
 
 
+CPP = """
+#include "callout/kernel.h"
+void twice(callout::In<float> x, callout::Out<float> y) { *y.data() = 2 * *x.data(); }
+CALLOUT_KERNEL(twice);
+"""
+
+
+def in_place(ctx, out, x):
+    pass
+
+
+NAMED = {
+    "in_place'": lambda x: buffer_callback(in_place, F32)(x),
+    "inline.twice'": lambda x: callout.cpp.load_inline(CPP).twice(x),
+}
+CARRIED = {
+    "double'": lambda x: callout.pure_callback(double, F32, x),
+    "'builtins.print'": lambda x: callout.tap(print, x),
+    "'watch'": lambda x: callout.watch(x, "a;b"),
+    "'check'": lambda x: callout.error_if(x, x > 0, "a;b"),
+    "'id_print'": lambda x: hcb.id_print(x, what="a;b"),
+    "print'": callout.threaded(lambda x: callout.tap(print, x, ordered=True)),
+}
+
+
+@pytest.mark.native_only("it has no native path on a CPU")
+@pytest.mark.parametrize("platforms", [("tpu",), ("rocm",), ("cpu", "tpu")])
+@pytest.mark.parametrize("name", NAMED)
+def test_what_has_no_counterpart_is_refused_by_its_name_with_what_would_do(auto, cache, name, platforms):
+    with pytest.raises(NotImplementedError) as info:
+        lowered(NAMED[name], 1.0, platforms=platforms)
+    text = str(info.value)
+    assert f"{name}: callbacks are not supported on platform {platforms[-1]}; supported: cpu" in text
+    assert "callout.pure_callback with a Python function, and taps, go by JAX's own callbacks there" in text
+
+
+@pytest.mark.native_only("it has no native path on a CPU")
+@pytest.mark.parametrize("name", [*NAMED, *CARRIED])
+def test_a_platform_without_callbacks_refuses_everything_by_its_name(auto, cache, name):
+    with pytest.raises(NotImplementedError, match=f"{name}: callbacks are not supported on platform METAL") as info:
+        lowered({**NAMED, **CARRIED}[name], 1.0, platforms=("METAL",))
+    assert "a;b" not in str(info.value)  # what it is told is not its name
+    assert "JAX's own callbacks" not in str(info.value)
+
+
 def test_one_warning_says_what_is_slower_and_why(auto, monkeypatch, caplog):
     monkeypatch.setattr(policy, "_warned", False)
     for _ in range(2):

@@ -7,6 +7,7 @@ import threading
 import weakref
 
 import callout
+import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import live_objects
@@ -210,3 +211,41 @@ def test_a_function_has_its_name_again_when_its_program_is_traced_anew(received)
         names = {name(send) for _ in range(15)}
         assert len(names) == 1, names
         assert "#" not in names.pop()
+
+
+def refused(call, captured):
+    """A program that does not get to its end, with a callback of a function that only it has."""
+    callback = Callback()
+
+    def program(x):
+        y = call(callback, x)
+        raise LookupError(y + captured)
+
+    with pytest.raises(LookupError):
+        jax.jit(program)(jnp.float32(1))
+    return weakref.ref(callback)
+
+
+REFUSED = {
+    "pure": lambda f, x: callout.pure_callback(f, F32, x),
+    "tap": lambda f, x: callout.tap(f, x),
+    "print": lambda f, x: hcb.id_print(x, of=f),
+    "jax": lambda f, x: jax.pure_callback(f, F32, x),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_refused_program_keeps_nothing(kind):
+    assert wait_until_gone(refused(REFUSED[kind], np.float32(1)))
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_refused_program_with_a_captured_array_is_kept_by_jax(kind):
+    """With JAX's own callbacks, too. Where it is not any more, docs/concepts.md need not say it."""
+    callback = refused(REFUSED[kind], np.ones(3, np.float32))
+    settle()
+    assert callback() is not None
+    for each in list(weakref.finalize._registry):  # nobody but JAX keeps it
+        if "finalize_const" in repr(each.peek()):
+            each.detach()
+    assert wait_until_gone(callback)

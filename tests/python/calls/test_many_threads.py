@@ -182,3 +182,20 @@ def test_jitted_functions_are_found_without_holding_tuples_that_are_being_made()
             assert len(tuple(i for i in range(100))) == 100
 
     at_once(work, threads=4)
+
+
+def test_callbacks_that_wait_for_each_other_all_run_at_once():
+    all_inside = threading.Barrier(THREADS)
+
+    def meet(x):
+        all_inside.wait(timeout=100)  # nobody passes before all are in
+        return x + np.float32(1)
+
+    @jax.jit
+    def program(x):
+        y = x @ x  # XLA runs it on threads of its own
+        return callout.pure_callback(meet, jax.ShapeDtypeStruct(y.shape, y.dtype), y)
+
+    x = jnp.ones((128, 128), jnp.float32)
+    compiled = program.lower(x).compile()
+    at_once(lambda number: np.testing.assert_array_equal(compiled(x), np.full((128, 128), 129, np.float32)))

@@ -4,6 +4,7 @@
 import callout
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from platforms import awaited
@@ -98,7 +99,14 @@ def test_integers_out_of_range_are_an_error_and_not_wrapped(value):
 
 
 @pytest.mark.parametrize(
-    "dtype", [np.dtype(object), np.dtype("U3"), np.dtype("datetime64[s]"), jax.random.key(0).dtype]
+    "dtype",
+    [
+        np.dtype(object),
+        np.dtype("U3"),
+        np.dtype("datetime64[s]"),
+        np.dtype(ml_dtypes.float6_e2m3fn),
+        jax.random.key(0).dtype,
+    ],
 )
 def test_result_types_that_xla_does_not_have_are_named(dtype):
     class Spec:

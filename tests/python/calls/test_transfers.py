@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs for a TPU run on a CPU: their sends and receives become calls of what JAX would have called."""
 
+import ctypes
 import dataclasses
+import fcntl
 import functools
+import os
 import pickle
+import select
+import sys
 import threading
 
 import callout
@@ -272,6 +277,53 @@ def test_functions_can_be_sent_to_another_process(backend, tmp_path):
     assert [plain(result) for result in results] == [[3 * v for v in NUMBERS], 3]
     nothing = travelled(lowered(backend, lambda x: callout.io_callback(lambda: None, None), EIGHT))
     assert len(nothing(np.zeros((), np.float32))) == 1
+
+
+def read_with_the_gil(pipe, lines):
+    """Reads until so many lines have come, in calls that keep the GIL; returns how many came."""
+    libc, buffer, found = ctypes.PyDLL(None), ctypes.create_string_buffer(1 << 16), 0
+    waited = (ctypes.c_int * 2)(pipe, select.POLLIN)  # a pollfd
+    while found < lines and libc.poll(waited, ctypes.c_ulong(1), 20_000) == 1:
+        size = libc.read(pipe, buffer, ctypes.c_size_t(len(buffer)))
+        found += buffer.raw[:size].count(b"\n")
+    return found
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_a_tap_to_a_sink_runs_no_python_and_is_delivered_while_another_thread_has_the_gil(backend, tmp_path, tree):
+    """JAX calls with the GIL; from there on nothing wants it.
+
+    The sink writes the first of two records to a pipe that is full. It is read, until both have come, by a thread that
+    keeps the GIL meanwhile: what needed the GIL for the second would never write it.
+    """
+    path = tmp_path / "sink"
+    os.mkfifo(path)
+    pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    sink = callout.sinks.JsonLines(path, name="losses")
+    tap = lowered(backend, lambda x: callout.tap(sink, {"a": x, "b": x} if tree else x), EIGHT)
+    value = np.ones(16 if tree else 8, np.float32).view(np.uint32 if tree else np.float32)
+    tap(value)  # looks for the device
+    callout.barrier_wait()
+    assert os.read(pipe, 1 << 16).count(b"\n") == 1
+    room = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+    assert os.write(pipe, bytes(room)) == room
+    frames = []
+    sys.setprofile(lambda frame, event, _: frames.append(frame.f_code) if event == "call" else None)
+    try:
+        tap(value)
+        tap(value)
+    finally:
+        sys.setprofile(None)
+    assert frames == []
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        lines = read_with_the_gil(pipe, 2)
+    finally:
+        sys.setswitchinterval(interval)
+    assert lines == 2
+    sink.close()
+    os.close(pipe)
 
 
 def test_a_name_travels_as_a_name(backend):

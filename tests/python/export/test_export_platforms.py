@@ -58,6 +58,7 @@ def test_platform_dependent_under_jit(bind):
 def test_a_callback_that_another_platform_reaches_is_refused_by_its_name(f, platforms):
     with pytest.raises(NotImplementedError, match="callbacks are not supported on platform tpu") as info:
         export_for(f, F32, platforms=platforms)
+    assert "callout: 'c': callbacks" in str(info.value)
     assert "platform_dependent" in str(info.value)
 
 

@@ -78,6 +78,10 @@ def test_prometheus_reads_every_number(used):
     assert len(types) == 15
 
 
+def test_the_documentation_names_every_counter_of_callbacks():
+    assert [key for key, *_ in _ext.callback_metrics() if f"`{key}`" not in callout.stats.__doc__] == []
+
+
 def test_an_empty_exposition_is_read(monkeypatch):
     text = callout._measuring.stats.Stats(callbacks={}, queues=[], live={}, prints={}).prometheus()
     assert samples(text) == ({}, {})

@@ -7,8 +7,9 @@ import sys
 import warnings
 from pathlib import Path
 
+import core_only
 import pytest
-from callout import _jax_compat
+from callout import _jax_compat, doctor
 from callout._native.gpu.nvrtc import find_nvrtc
 from callout.cuda import CompileError
 
@@ -32,6 +33,39 @@ def line_of(row: str, **environment: str) -> str:
     )
     [line] = [line for line in done.stdout.splitlines() if line.startswith(f"{row} ")]
     return line.split(maxsplit=1)[1]
+
+
+def test_the_wheel_is_named():
+    line = line_of("wheel")
+    if core_only.has_core():
+        version = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+        assert line.startswith(f"{version}-{version}")
+        assert "docs/fallback.md" not in line
+    else:
+        assert line == "py3-none-any, by JAX's own callbacks: docs/fallback.md"
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        (None, "none"),
+        (
+            "Tag: cp312-cp312-manylinux_2_27_x86_64\nTag: cp312-cp312-manylinux_2_28_x86_64\n",
+            "cp312-cp312-manylinux_2_27_x86_64, cp312-cp312-manylinux_2_28_x86_64",
+        ),
+        (
+            "Root-Is-Purelib: true\nTag: py3-none-any\n",
+            "py3-none-any, by JAX's own callbacks: docs/fallback.md",
+        ),
+    ],
+)
+def test_the_wheel_is_told_by_its_tags(monkeypatch, told, line):
+    class Installed:
+        def read_text(self, name):
+            return told if name == "WHEEL" else None
+
+    monkeypatch.setattr(doctor.metadata, "distribution", lambda _: Installed())
+    assert doctor._wheel() == line
 
 
 def cuda_line(driver: str, **environment: str) -> str:

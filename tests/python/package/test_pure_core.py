@@ -291,10 +291,10 @@ def test_without_the_fallback_every_program_is_refused(run):
             print(error)
         """
     )
-    assert out == (
-        "callout: callbacks are not supported on platform cpu; the pure-Python wheel has a native path on no platform; "
-        'callout.config.fallback = "auto" has JAX\'s own callbacks carry Python functions and taps there\n'
+    assert out.startswith(
+        "callout: 'builtins.print': callbacks are not supported on platform cpu; the pure-Python wheel has"
     )
+    assert 'callout.config.fallback = "auto" has JAX\'s own callbacks carry Python functions and taps there\n' in out
 
 
 def test_a_copy_of_a_programs_memory_is_the_callbacks_own(run):

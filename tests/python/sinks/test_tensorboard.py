@@ -8,6 +8,7 @@ import warnings
 import callout
 import jax
 import jax.numpy as jnp
+import manual
 import numpy as np
 import pytest
 from callout import sinks
@@ -17,7 +18,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its own dependencies
     from tensorboard.backend.event_processing import data_provider, event_accumulator, event_file_loader
     from tensorboard.backend.event_processing import plugin_event_multiplexer as multiplexer
+    from tensorboard.compat.proto import event_pb2, summary_pb2
     from tensorboard.plugins.histogram import summary_v2 as histogram_summary
+    from tensorboard.summary.writer import event_file_writer
     from tensorboard.util import tensor_util
 
 
@@ -70,6 +73,34 @@ def test_scalars_of_a_loop(tmp_path):
     assert (first.file_version, first.source_metadata.writer) == ("brain.Event:2", "callout")
     assert len(rest) == 1001
     assert before - 1 < rest[0].wall_time <= rest[-1].wall_time < time.time() + 1
+
+
+def test_the_python_reader_has_scalars_where_the_manual_says(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "runs" / "first"
+    sink = sinks.TensorBoard(folder)
+    f = jax.jit(lambda x: callout.tap(sink, {"loss": x}, name="train"))
+    for i in range(3):
+        f(jnp.float32(i) / 2)
+    callout.barrier_wait()
+    (recipe,) = [block for block in manual.blocks("sinks") if "EventAccumulator(" in block]
+    monkeypatch.chdir(tmp_path)
+    read = {}
+    exec(recipe, read)
+    assert capsys.readouterr().out == "0 0.0\n1 0.5\n2 1.0\n"
+    with pytest.raises(KeyError, match="train/loss"):
+        read["events"].Scalars("train/loss")
+
+
+def test_the_python_reader_has_scalars_of_the_older_form_elsewhere(tmp_path):
+    """The form of PyTorch's writer."""
+    writer = event_file_writer.EventFileWriter(str(tmp_path))
+    value = summary_pb2.Summary.Value(tag="train/loss", simple_value=0.5)
+    writer.add_event(event_pb2.Event(step=1, summary=summary_pb2.Summary(value=[value])))
+    writer.close()
+    accumulator = event_accumulator.EventAccumulator(str(tmp_path)).Reload()
+    assert [(event.step, event.value) for event in accumulator.Scalars("train/loss")] == [(1, 0.5)]
+    with pytest.raises(KeyError):
+        accumulator.Tensors("train/loss")
 
 
 def test_the_data_provider_that_tensorboard_shows_things_with(tmp_path):

@@ -46,7 +46,7 @@ _REASONS = {name: reason for reason, names in _LEFT_OUT.items() for name in name
 
 
 @functools.cache
-def _has_core() -> bool:
+def has_core() -> bool:
     from callout import _ext
 
     return bool(_ext.ffi_targets())
@@ -54,4 +54,4 @@ def _has_core() -> bool:
 
 def reason_against(name: str) -> str | None:
     """Why the test of this name does not run here; None if it does."""
-    return None if _has_core() else _REASONS.get(name)
+    return None if has_core() else _REASONS.get(name)

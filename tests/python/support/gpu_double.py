@@ -137,9 +137,9 @@ def import_callout_on_the_double() -> None:
             handlers = _adapter()(cuda[name])
             _taken.add(name)
         jax.ffi.register_ffi_target(name, handlers, platform=platform)
-    from callout._custom_calls import partitioning
+    from callout._custom_calls import partitioned_calls
 
-    partitioning.in_meeting = lambda call: None  # XLA collects what several GPUs have
+    partitioned_calls.in_meeting = lambda call: None  # XLA collects what several GPUs have
 
 
 ON_DOUBLE = os.environ.get("CALLOUT_TEST_ON_GPU_DOUBLE") == "1"

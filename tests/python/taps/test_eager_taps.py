@@ -178,6 +178,31 @@ def test_a_refused_record_is_the_callers_error_and_keeps_no_function(small_queue
     assert dies() is None
 
 
+def test_a_small_record_that_meets_a_full_queue_waits_without_the_gil(small_queue):
+    inside, release, got = threading.Event(), threading.Event(), []
+
+    def block(value):
+        inside.set()
+        assert release.wait(60)
+
+    callout.stats.reset()
+    callout.tap(block, jnp.zeros(3_000_000))  # 12 MB of 16
+    assert inside.wait(30)
+    waited = sum(queue["blocked"] for queue in callout.stats()["queues"])
+    values = [jnp.full(1000, float(i)) for i in range(2000)]  # 8 MB
+    sender = threading.Thread(target=lambda: [callout.tap(got.append, value) for value in values])
+    sender.start()
+    while sum(queue["blocked"] for queue in callout.stats()["queues"]) == waited:
+        sender.join(0.01)
+    assert sender.is_alive()
+    assert not got
+    release.set()
+    sender.join(60)
+    assert not sender.is_alive()
+    callout.barrier_wait(timeout=30)
+    assert [float(value[0]) for value in got] == list(range(2000))
+
+
 def sites():
     callout.barrier_wait(timeout=30)
     return live_counts()["sites"]

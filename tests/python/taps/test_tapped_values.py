@@ -141,5 +141,77 @@ def test_the_switch_takes_it_away():
         assert "returned" not in jax.jit(lambda x: ignored([], x)).lower(X).as_text()
     finally:
         callout.config.patch_tapped_values = True
-    exported = callout.export(jax.jit(lambda x: jnp.cos(callout.tap("a name", jnp.sin(x)))))(X)
-    assert "returned" not in exported.mlir_module()
+
+
+def before_and_after(name, x):
+    """What reads a tapped value before and after its tap."""
+    for _ in range(STEPS):
+        y = step(x)
+        callout.tap(name, x)
+        x = y
+    return callout.tap(name, x)
+
+
+EXPORTED = {
+    "ignored": lambda name, x: plain(x, lambda x: (callout.tap(name, x), x)[1]),
+    "ordered": lambda name, x: plain(x, lambda x: (callout.tap(name, x, ordered=True), x)[1]),
+    "may fail": lambda name, x: plain(x, lambda x: (callout.tap(name, x, on_full="fail"), x)[1]),
+    "before": before_and_after,
+}
+
+
+@pytest.fixture
+def heard():
+    values = []
+    callout.register("test.tapped", values.append)
+    yield values
+    callout.barrier_wait(60)
+    callout.unregister("test.tapped")
+
+
+def exported(kind):
+    """What was written for one device, and read again."""
+    run = jax.jit(lambda x: EXPORTED[kind]("test.tapped", x))
+    return jax.export.deserialize(callout.export(run)(X).serialize())
+
+
+@pytest.mark.parametrize("kind", EXPORTED)
+def test_an_exported_chain_is_computed_once(heard, kind):
+    program = jax.jit(exported(kind).call)
+    assert sines(program.lower(X).compile()) == STEPS
+    got = program(X)
+    expected = X
+    values = [np.asarray(expected := jax.jit(step)(expected)) for _ in range(STEPS)]
+    assert np.array_equal(got, expected)
+    callout.barrier_wait(60)
+    assert {one.tobytes() for one in heard} - {X.tobytes()} == {value.tobytes() for value in values}
+
+
+@pytest.mark.parametrize("spec", [P(), P("d")], ids=str)
+@pytest.mark.parametrize("kind", EXPORTED)
+def test_a_chain_that_was_exported_for_one_device_runs_on_several(heard, kind, spec):
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,), devices=platforms.devices(2))
+    spread = jax.sharding.NamedSharding(mesh, spec)
+    got = jax.jit(exported(kind).call, out_shardings=spread)(jax.device_put(X, spread))
+    assert np.allclose(got, plain(X), rtol=1e-6)
+    callout.barrier_wait(60)
+    assert len(heard) == STEPS + (kind == "before")
+    expected = X
+    values = [np.asarray(expected := step(expected)) for _ in range(STEPS)]
+    assert all(any(np.allclose(one, value, rtol=1e-5) for one in heard) for value in values)
+
+
+def test_an_exported_program_keeps_the_shardings_of_values_whose_shards_are_sent():
+    tapped = jax.jit(lambda x: jnp.cos(callout.tap("test.tapped", jnp.sin(x), sharding="local")))
+    assert "returned" not in callout.export(tapped)(X).mlir_module()
+
+
+@pytest.mark.parametrize("kind", ["ignored", "before"])
+def test_a_chain_that_was_exported_for_one_device_runs_in_shard_map(heard, kind):
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,), devices=platforms.devices(2))
+    run = jax.jit(lambda x: EXPORTED[kind]("test.tapped", x))
+    half = jax.export.deserialize(callout.export(run)(X[:32]).serialize())
+    got = jax.jit(jax.shard_map(half.call, mesh=mesh, in_specs=P("d"), out_specs=P("d"), check_vma=False))(X)
+    assert np.allclose(got, plain(X), rtol=1e-6)
+    callout.barrier_wait(60)
+    assert len(heard) == 2 * (STEPS + (kind == "before"))

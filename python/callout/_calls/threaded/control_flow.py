@@ -88,7 +88,7 @@ def _cond(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs
 
 
 def _decided(eqn: Any, index: Any) -> Any:
-    """The index of the branch, which `vmap` must not make one of each lane where that would change what is called."""
+    """Returns the index of the branch, which `vmap` must not make one of each lane where that changes what is called."""
     # Of a branch's own equations: JAX gives all branches the effects of each.
     acting = sum(any(map(has_callbacks, jaxprs.opened(jaxpr).eqns)) for jaxpr in eqn.params["branches"])
     if not patches.is_installed("batching"):

@@ -19,7 +19,7 @@ Outs = tuple[Any, list[Any]]
 
 
 def _depends(jaxpr: Any, num_given: int) -> bool:
-    """True where a callback needs more than the first `num_given` inputs: a tangent, which has no token."""
+    """Returns True where a callback needs more than the first `num_given` inputs: a tangent, which has no token."""
     tainted = set(jaxpr.invars[num_given:])
     for eqn in jaxpr.eqns:
         if any(_jax_compat.is_variable(atom) and atom in tainted for atom in eqn.invars):
@@ -71,7 +71,7 @@ def _custom_vjp(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -
 
 
 def _evaluate(function: Any, token: Any, given: Sequence[Any], moves: Sequence[Any]) -> tuple[Any, Any]:
-    """`function(given, moves)` with the token, or with callbacks as they are where they cannot pass it on."""
+    """Evaluates `function(given, moves)` with the token, or with callbacks as they are where they cannot pass it on."""
     jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(list(given), list(moves))
     if obstacle(jaxpr) or _depends(jaxpr.jaxpr, len(given)):
         outs = jax.extend.core.jaxpr_as_fun(jaxpr)(*given, *moves)

@@ -11,7 +11,6 @@ import jax.extend.core
 
 from ... import _jax_compat
 from ..._primitives import call_kinds, jaxprs
-from ..._primitives.devices import known_devices_p
 from ..._primitives.effects import IoEffect, OrderedEffect, UnorderedEffect
 from ..._primitives.lanes import callback_of, lanes_primitive, with_token
 from ..._primitives.tap import tap_p
@@ -27,17 +26,17 @@ INNER: dict[Any, Callable[[dict[str, Any]], Sequence[Any]]] = {}
 
 
 def has_callbacks(eqn_or_jaxpr: Any) -> bool:
-    """True where a tap or a callback of ours is inside."""
+    """Returns True where a tap or a callback of ours is inside."""
     return any(isinstance(effect, (UnorderedEffect, OrderedEffect, IoEffect)) for effect in eqn_or_jaxpr.effects)
 
 
 def must_not_repeat(eqn_or_jaxpr: Any) -> bool:
-    """True where an io callback is inside."""
+    """Returns True where an io callback is inside."""
     return any(isinstance(effect, IoEffect) for effect in eqn_or_jaxpr.effects)
 
 
 def obstacle(jaxpr: Any) -> str | None:
-    """The first primitive with a callback of ours inside that cannot pass a token on; None if all can."""
+    """Returns the first primitive with a callback of ours inside that cannot pass a token on; None if all can."""
     for eqn in _equations(jaxpr):
         if _rule_of(eqn.primitive) is None:
             return str(eqn.primitive.name)
@@ -51,7 +50,7 @@ def obstacle(jaxpr: Any) -> str | None:
 
 
 def _rule_of(primitive: Any) -> Evaluate | None:
-    """What passes a token on through an equation of `primitive`; None if nothing can."""
+    """Returns what passes a token on through an equation of `primitive`; None if nothing can."""
     if primitive in RULES:
         return RULES[primitive]
     for callback, evaluate in ((primitive, _call), (callback_of(primitive), _call_lanes)):
@@ -66,13 +65,13 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 
 
 class Threader:
-    """One evaluation. Keeps what must be one object for all its uses."""
+    """Evaluates one function. Keeps what must be one object for all its uses."""
 
     def __init__(self) -> None:
         self.functions: dict[int, tuple[Any, Any]] = {}
 
     def results(self, jaxpr: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """A jaxpr's results."""
+        """Returns a jaxpr's results."""
 
         def each(eqn: Any, operands: list[Any]) -> Sequence[Any]:
             nonlocal token
@@ -96,10 +95,6 @@ def _call(kind: call_kinds.CallKind, _: Threader, eqn: Any, token: Any, args: Se
     return token, outs
 
 
-def _keep(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-    return token, _jax_compat.bind_again(eqn, args)
-
-
 def _tap_lanes(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
     (token,) = with_token(threaded_tap_p, token, args, **eqn.params)
     return token, list(args[eqn.params["lanes"].has_mask :])
@@ -110,10 +105,10 @@ def _call_lanes(kind: call_kinds.CallKind, _: Threader, eqn: Any, token: Any, ar
     return token, outs
 
 
-RULES.update({known_devices_p: _keep, lanes_primitive(tap_p): _tap_lanes, tap_p: _tap})
+RULES.update({lanes_primitive(tap_p): _tap_lanes, tap_p: _tap})
 
 
 def plain(jaxpr: Any) -> Callable[..., list[Any]]:
-    """A closed jaxpr as a function, as it is."""
+    """Returns a closed jaxpr as a function, as it is."""
     function: Callable[..., list[Any]] = jax.extend.core.jaxpr_as_fun(jaxpr)
     return function

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def threaded(fun: F) -> F:
-    """`fun`, whose taps and callbacks run in program order, without the price of JAX's ordered effects.
+    """Returns `fun`, whose taps and callbacks run in program order, without the price of JAX's ordered effects.
 
     JAX waits for an ordered program before it dispatches the next one, and dispatches programs with any effect on its slow
     path. Here the order is a data dependence from each callback to the next, and the program has no effect: it is dispatched

@@ -15,7 +15,7 @@ _NS = 1e-9
 
 
 def _distribution(nanoseconds: np.ndarray) -> dict[str, float]:
-    """Seconds: their sum, median, 95th percentile and maximum."""
+    """Returns sum, median, 95th percentile and maximum, in seconds."""
     if not len(nanoseconds):
         return {"total": 0.0, "p50": 0.0, "p95": 0.0, "max": 0.0}
     p50, p95 = np.percentile(nanoseconds, (50, 95))
@@ -31,7 +31,7 @@ class CallbackTimes(dict[str, dict[str, Any]]):
     """Says by callback what took time; prints as a table, those with the most host time first."""
 
     def table(self) -> str:
-        """An aligned table."""
+        """Returns an aligned table."""
         if not self:
             return "No callback ran."
         header = ("callback", "calls", "records", "bytes", "host", "p50", "p95", "max", "in queue p95", "device held")
@@ -51,7 +51,7 @@ class CallbackTimes(dict[str, dict[str, Any]]):
 
 
 class _Events:
-    """One callback's events, by kind."""
+    """Has one callback's events, by kind."""
 
     def __init__(self, events: np.ndarray):
         order = np.argsort(events["kind"], kind="stable")
@@ -95,7 +95,7 @@ def _row(events: _Events) -> dict[str, Any]:
 
 
 def summarize(recording: Recording) -> CallbackTimes:
-    """A row for each label that called or tapped."""
+    """Returns a row for each label that called or tapped."""
     raw = recording.raw
     order = np.argsort(raw["label"], kind="stable")
     labels = raw["label"][order]
@@ -121,7 +121,7 @@ def main_thread_seconds(recording: Recording) -> dict[str, float]:
 
 
 def delivery_gil_seconds(recording: Recording) -> float:
-    """How long delivery threads waited for Python's lock, before each batch."""
+    """Returns how long delivery threads waited for Python's lock, before each batch."""
     waits = recording.of("wait for GIL")
     waits = waits[waits["label"] == 0]
     return float((waits["end"] - waits["begin"]).sum()) * 1e-9

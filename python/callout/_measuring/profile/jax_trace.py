@@ -30,7 +30,7 @@ def mark() -> None:
 
 
 def annotation(label: str) -> Any:
-    """What a Python function runs in."""
+    """Returns what a Python function runs in."""
     return jax.profiler.TraceAnnotation(label)
 
 
@@ -40,7 +40,7 @@ def is_capturing() -> bool:
 
 
 class JaxTrace:
-    """The newest capture below a folder."""
+    """Reads the newest capture below a folder."""
 
     def __init__(self, folder: str | Path):
         traces = sorted(Path(folder).rglob("*.trace.json.gz"), key=lambda path: path.stat().st_mtime)
@@ -55,7 +55,7 @@ class JaxTrace:
         self.content["traceEvents"] = [event for event in self.content["traceEvents"] if event]
 
     def shift_ns(self, begin_steady_ns: int, begin_wall_seconds: float) -> int:
-        """What to add to nanoseconds since our recording began to have JAX's."""
+        """Returns what to add to nanoseconds since our recording began to have JAX's."""
         # A mark is made after its clock was read, so the smallest distance is the best.
         distances = [begin - steady for begin, steady in self._marks()]
         if distances:
@@ -66,11 +66,11 @@ class JaxTrace:
         return int(begin_wall_seconds * 1e9) - start
 
     def free_pid(self) -> int:
-        """A process number that JAX does not use."""
+        """Returns a process number that JAX does not use."""
         return 1 + max((int(event.get("pid", 0)) for event in self.content["traceEvents"]), default=0)
 
     def merged(self, events: bytes) -> Iterator[str]:
-        """JAX's file with the events of our array added."""
+        """Yields JAX's file with the events of our array added."""
         rest = {key: value for key, value in self.content.items() if key != "traceEvents"}
         yield json.dumps(rest)[:-1] + (", " if rest else "") + '"traceEvents": [\n'
         yield events.decode()
@@ -79,7 +79,7 @@ class JaxTrace:
         yield "\n]}\n"
 
     def _marks(self) -> list[tuple[int, int]]:
-        """(JAX's nanoseconds, our steady clock) of each."""
+        """Returns (JAX's nanoseconds, our steady clock) of each."""
         marks = [
             (round(event["ts"] * 1000), int(event["args"]["steady_ns"]))
             for event in self.content["traceEvents"]

@@ -40,7 +40,7 @@ def _figure_class() -> Any:
 
 
 def _merged(begin: np.ndarray, end: np.ndarray, gap: float) -> list[tuple[float, float]]:
-    """(begin, width) of spans, sorted by begin; those closer than `gap`, which nobody can tell apart, are one."""
+    """Returns (begin, width) of spans, sorted by begin; those closer than `gap`, which nobody can tell apart, are one."""
     if not len(begin):
         return []
     reach = np.maximum.accumulate(end)
@@ -231,7 +231,7 @@ def draw(
     width: float = 14.0,
     between: tuple[float, float] | None = None,
 ) -> Any:
-    """A Matplotlib figure. No global state of Matplotlib is touched."""
+    """Returns a Matplotlib figure. No global state of Matplotlib is touched."""
     figure_class = _figure_class()
     picture = _Picture(recording, width, between)
     rows = max(1, len(recording.rows))

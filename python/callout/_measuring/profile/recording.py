@@ -42,7 +42,7 @@ _READABLE = np.dtype(
 
 
 class Row(NamedTuple):
-    """A line of the timeline."""
+    """Names a line of the timeline."""
 
     group: str  # "phases", "device", "delivery" or "functions"
     device: int
@@ -63,12 +63,12 @@ class Recording:
         self.threads: list[tuple[int, str, bool]] = recording.threads
 
     def of(self, kind: str) -> np.ndarray:
-        """The raw events of one kind."""
+        """Returns the raw events of one kind."""
         return np.asarray(self.raw[self.raw["kind"] == KIND[kind]])
 
     @functools.cached_property
     def readable(self) -> np.ndarray:
-        """A structured array with a text where the raw events have a number."""
+        """Returns a structured array with a text where the raw events have a number."""
         raw = self.raw
         out: Any = np.empty(len(raw), _READABLE)
         row_names = np.array([row.name for row in self.rows] + [""], object)

@@ -121,13 +121,14 @@ class profile:  # noqa: N801 - it is called as a function is
 
     @property
     def recording(self) -> Recording:
+        """Returns the raw events, of which everything else is made."""
         if self._recording is None:
             raise RuntimeError("callout.profile: it has nothing before the end of its `with` block")
         return self._recording
 
     @property
     def events(self) -> np.ndarray:
-        """A structured array, one element an event, by begin.
+        """Returns a structured array, one element an event, by begin.
 
         `kind` ("call", "tap", "drop", "wait for room", "wait for taps", "delivery", "flush", "wait for GIL", "copy",
         "function", "queue"), `label`, `row`, `lane`, `device`, `begin_ns` and `end_ns` since the profile began,
@@ -137,17 +138,17 @@ class profile:  # noqa: N801 - it is called as a function is
 
     @property
     def rows(self) -> list[Row]:
-        """The rows of the timeline, from the top."""
+        """Returns the rows of the timeline, from the top."""
         return self.recording.rows
 
     @property
     def left_out(self) -> int:
-        """How many events there were beyond `max_events`."""
+        """Returns how many events there were beyond `max_events`."""
         return int(self.recording.core.left_out)
 
     @property
     def seconds(self) -> float:
-        """How long it recorded."""
+        """Returns how long it recorded."""
         return float(self.recording.core.duration_ns) * 1e-9
 
     def summary(self) -> CallbackTimes:
@@ -164,7 +165,7 @@ class profile:  # noqa: N801 - it is called as a function is
         return self._summary
 
     def report(self) -> report.Report:
-        """What took the time, and what to change."""
+        """Returns what took the time, and what to change."""
         queues = report.queues_between(self._before["queues"], self._after["queues"])
         facts = report.facts_of_summary(
             self.summary(),

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class CallbackFacts:
-    """One callback. What only a profile tells is None in a report of the counters; times are seconds."""
+    """Tells of one callback. What only a profile tells is None in a report of the counters; times are seconds."""
 
     label: str
     count: int  # calls and records
@@ -42,7 +42,7 @@ class CallbackFacts:
 
 @dataclasses.dataclass(frozen=True)
 class QueueFacts:
-    """One queue."""
+    """Tells of one queue."""
 
     lane: str
     device: int
@@ -57,7 +57,7 @@ class QueueFacts:
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """Everything that rules look at."""
+    """Has everything that rules look at."""
 
     callbacks: tuple[CallbackFacts, ...]  # those with the most host time first
     queues: tuple[QueueFacts, ...]
@@ -77,7 +77,7 @@ def queue_facts(queues: Iterable[Mapping[str, Any]]) -> tuple[QueueFacts, ...]:
 
 
 def queues_between(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> tuple[QueueFacts, ...]:
-    """What happened to the queues from one `stats()["queues"]` to another."""
+    """Returns what happened to the queues from one `stats()["queues"]` to another."""
     old = {(queue["lane"], queue["device"]): queue for queue in before}
     changed = []
     for queue in after:

@@ -79,5 +79,5 @@ def _table(facts: Facts) -> str:
 
 
 def make_report(facts: Facts, left_out: int = 0) -> Report:
-    """What all rules say of `facts`."""
+    """Returns what all rules say of `facts`."""
     return Report(facts, tuple(finding for rule in RULES for finding in rule(facts)), left_out)

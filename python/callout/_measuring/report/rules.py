@@ -135,7 +135,7 @@ def large_records(facts: Facts) -> Iterator[Finding]:
 
 
 def python_taps(facts: Facts) -> Iterator[Finding]:
-    """Many short deliveries in Python."""
+    """Python is called for many short deliveries."""
     for one in facts.callbacks:
         short = one.mean_host <= _SHORT_S and one.host >= _WORTH_S
         if one.lane == "python" and (one.records or 0) >= _MANY and not one.calls and short:
@@ -183,7 +183,7 @@ def slow_function(facts: Facts) -> Iterator[Finding]:
 
 
 def many_calls(facts: Facts) -> Iterator[Finding]:
-    """Many calls that are mostly overhead."""
+    """Many calls are mostly overhead."""
     for one in facts.callbacks:
         overhead = one.host - (one.function or 0.0) - (one.gil_wait or 0.0)
         often = (one.calls or 0) >= _MANY and one.lane == "python" and one.mean_bytes < _COPIED_BYTES

@@ -23,7 +23,7 @@ from .numba_packages import import_cuda
 
 
 class CallableTarget(Target):
-    """A Python function of device arrays and a stream."""
+    """Calls a Python function of device arrays and a stream."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ def numba_cuda_callable(
     scratch: Any = None,
     graph: bool = False,
 ) -> Callable[..., Any]:
-    """A function that calls `func(*arguments, *results, *scratch, stream)` from inside compiled programs.
+    """Returns a function that calls `func(*arguments, *results, *scratch, stream)` from inside compiled programs.
 
     `func` gets Numba device arrays over XLA's own memory, row-major, 0-d for scalars: one a leaf of the arguments, of `outs`
     and of `scratch`; and XLA's stream, on which it launches kernels and copies. It fills the results, whose memory is
@@ -124,7 +124,7 @@ def _refuse_dtypes(where: str, *avals_of: Sequence[Any]) -> None:
 
 
 def _array(cuda: Any, buffer: Any, stream: int) -> Any:
-    """A device array over a buffer. What it does without being told a stream, it does on this one."""
+    """Returns a device array over a buffer. What it does without being told a stream, it does on this one."""
     interface = {**buffer.__cuda_array_interface__, "stream": stream}
     return cuda.from_cuda_array_interface(interface, owner=buffer, sync=False)  # without waiting for the stream
 

@@ -52,7 +52,7 @@ class CudaSettings(Settings, LaunchSettings):
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """A kernel of an image. `digest`: of what the image was made of."""
+    """Is a kernel of an image. `digest`: of what the image was made of."""
 
     label: str
     image: Image
@@ -60,7 +60,7 @@ class Code:
     digest: str
 
     def of(self, kind: Kind) -> list[Parameter]:
-        """The parameters of a kind, in order."""
+        """Returns the parameters of a kind, in order."""
         return [parameter for parameter in self.parameters if parameter.kind is kind]
 
     def operands(
@@ -71,7 +71,7 @@ class Code:
         in_place: Sequence[int],
         mapped: Collection[int] = (),
     ) -> list[tuple[int, Parameter]]:
-        """The operand, arguments first, of each pointer. `in_place`: arguments that results are in the place of.
+        """Returns the operand, arguments first, of each pointer. `in_place`: arguments that results are in the place of.
 
         The latter need no pointer of their own, nor do operands that have a tensor map (`mapped`); a kernel that has one
         for every argument gets the same address twice.
@@ -96,7 +96,7 @@ class Code:
 
 
 class CudaTarget(GpuTarget):
-    """A kernel and the settings and constants of a call. `constants`: bytes, or functions of arguments and results."""
+    """Joins a kernel and the settings and constants of a call. `constants`: bytes, or functions of arguments and results."""
 
     __slots__ = ("_code", "_constants", "_settings", "_where")
 
@@ -171,7 +171,7 @@ class Function(GpuFunction):
         return f"<CUDA kernel {self._code.label}: {', '.join(map(str, self._code.parameters))}>"
 
     def options(self, **settings: Any) -> Function:
-        """A copy with other settings.
+        """Returns a copy with other settings.
 
         Functions among them get the arguments and the results of one launch, with `shape`, `size` and `dtype`.
 
@@ -233,7 +233,7 @@ class Function(GpuFunction):
         return self._settings.input_output_aliases or {}
 
     def _typed(self, index: int, arg: Any) -> Any:
-        """A Python number as an array of the declared dtype, if there is one."""
+        """Returns a Python number as an array of the declared dtype, if there is one."""
         declared = self._code.of(Kind.IN)
         is_number = isinstance(arg, (bool, int, float, complex))
         dtype = declared[index].dtype if is_number and not self._in_place and index < len(declared) else None

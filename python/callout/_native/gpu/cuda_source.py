@@ -11,7 +11,7 @@ from .parameters import INTEGER_WORDS, Kind, Parameter, bare, dtype_of
 
 
 def signatures(source: str, defines: Mapping[str, str] | None = None) -> dict[str, Signature | None]:
-    """The kernels that a source declares, by name. None: two of that name, and which is meant is not known."""
+    """Returns the kernels that a source declares, by name. None: two of that name, and which is meant is not known."""
     text = _plain(source)
     known = {**_aliases(text), **(defines or {})}
     found: dict[str, Signature | None] = {}
@@ -26,14 +26,14 @@ def signatures(source: str, defines: Mapping[str, str] | None = None) -> dict[st
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """A declaration. `template`: its parameters' names, if it is a template."""
+    """Is what a declaration says. `template`: its parameters' names, if it is a template."""
 
     parameters: tuple[str, ...]
     template: tuple[str, ...] | None
     known: Mapping[str, str] = dataclasses.field(compare=False)
 
     def instance(self, kernel: str) -> tuple[Parameter, ...]:
-        """The parameters of `kernel`, such as "axpy" or "axpy<float>"."""
+        """Returns the parameters of `kernel`, such as "axpy" or "axpy<float>"."""
         begin = kernel.find("<")
         arguments = list(_split(kernel[begin + 1 : kernel.rindex(">")])) if begin >= 0 and ">" in kernel else []
         known = {**self.known, **dict(zip(self.template or (), arguments, strict=False))}
@@ -52,7 +52,7 @@ def _plain(source: str) -> str:
 
 
 def _aliases(text: str) -> dict[str, str]:
-    """What names of types stand for, if they stand for one thing only."""
+    """Returns what names of types stand for, if they stand for one thing only."""
     pairs = re.findall(r"\busing\s+(\w+)\s*=\s*([^;]+);", text)
     pairs += [(name, type_name) for type_name, name in re.findall(r"\btypedef\s+([^;{}]+?)\s+(\w+)\s*;", text)]
     pairs += re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([A-Za-z_][\w:<> \t]*?)[ \t]*$", text, re.MULTILINE)
@@ -63,7 +63,7 @@ def _aliases(text: str) -> dict[str, str]:
 
 
 def _declarations(text: str) -> Iterator[tuple[str, str, tuple[str, ...] | None]]:
-    """(name, parameters, template parameters) of each kernel."""
+    """Yields (name, parameters, template parameters) of each kernel."""
     for found in re.finditer(r"\b__global__\b", text):
         at = found.end()
         while word := re.compile(r"\s*(\w+)\s*").match(text, at):
@@ -79,7 +79,7 @@ def _declarations(text: str) -> Iterator[tuple[str, str, tuple[str, ...] | None]
 
 
 def _closing(text: str, at: int) -> int:
-    """The place behind the parenthesis that closes the one at `at`."""
+    """Returns the place behind the parenthesis that closes the one at `at`."""
     depth = 0
     for i in range(at, len(text)):
         depth += (text[i] == "(") - (text[i] == ")")
@@ -89,7 +89,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _template(before: str) -> tuple[str, ...] | None:
-    """Names of the template's parameters, of the declaration that `before` ends in."""
+    """Returns the names of the template's parameters, of the declaration that `before` ends in."""
     head = before[max(before.rfind(end) for end in ";}{") + 1 :]
     found = re.search(r"\btemplate\s*<(.*)>", head, re.DOTALL)
     if found is None:

@@ -38,7 +38,7 @@ class HostTarget(NativeTarget):
         self.handler = "callout.v1.buffer_capturable" if settings.command_buffer_compatible else "callout.v1.buffer"
 
     def attributes(self) -> dict[str, Any]:
-        """What the call carries besides its name."""
+        """Returns what the call carries besides its name."""
         return {**super().attributes(), "graph": self._graph}
 
 
@@ -63,7 +63,7 @@ class HostFunction(Function):
         self._host_settings = settings
 
     def options(self, **settings: Any) -> HostFunction:
-        """A copy with other settings.
+        """Returns a copy with other settings.
 
         Args:
             **settings: of these:
@@ -101,7 +101,7 @@ class HostFunction(Function):
 
 
 def _host_target(code: LoadedFunction, settings: HostSettings) -> HostTarget:
-    """The target of calls with these settings."""
+    """Returns the target of calls with these settings."""
     how = (settings.graph, settings.command_buffer_compatible)
     return interned(
         "cuda_host",

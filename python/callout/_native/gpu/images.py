@@ -31,7 +31,7 @@ _PTX_PARAMETER = re.compile(
 
 
 def kind_of(image: bytes) -> str:
-    """What an image is: "cubin", "fatbin" or "ptx". ValueError for anything else."""
+    """Returns what an image is: "cubin", "fatbin" or "ptx". ValueError for anything else."""
     if image.startswith(_ELF_HEAD) and image[0x12:0x14] == _CUDA_MACHINE:
         return "cubin"
     if image.startswith(_FATBIN_HEAD):
@@ -42,7 +42,7 @@ def kind_of(image: bytes) -> str:
 
 
 def parameter_sizes(image: bytes) -> dict[str, tuple[int, ...] | None] | None:
-    """The bytes of each parameter of each kernel.
+    """Returns the bytes of each parameter of each kernel.
 
     None for a fat binary, whose content is compressed; also for a kernel with parameters of which the image does not tell.
 
@@ -91,7 +91,7 @@ def _sections(image: bytes) -> Mapping[str, bytes]:
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Those with data, and those with a value, as two bytes."""
+    """Yields those with data, and those with a value, as two bytes."""
     at = 0
     while at < len(data):
         layout, attribute, value = struct.unpack_from("<BBH", data, at)
@@ -139,10 +139,10 @@ _OF_THE_DRIVER = frozenset({"vprintf", "malloc", "free", "__assertfail"})
 
 
 def missing_functions(ptx: str) -> set[str]:
-    """Functions that it calls, and neither has nor finds in the driver: it is good only when linked with them."""
+    """Returns the functions that it calls, and neither has nor finds in the driver: it is good only if linked with them."""
     return set(_EXTERNAL.findall(ptx)) - _OF_THE_DRIVER
 
 
 def is_complete(ptx: str) -> bool:
-    """True for one module of PTX that needs no other."""
+    """Returns True for one module of PTX that needs no other."""
     return ptx.count(".address_size") == 1 and not missing_functions(ptx)

@@ -17,7 +17,7 @@ from .tensor_maps import BYTES as TENSOR_MAP_BYTES
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """Machine code with a kernel in it.
+    """Holds machine code with a kernel in it.
 
     Attributes:
         code: a cubin, a fat binary, or PTX.
@@ -32,7 +32,7 @@ class Image:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """How many blocks of how many threads. `shared_bytes`: dynamic shared memory of a block.
+    """Says how many blocks of how many threads run. `shared_bytes`: dynamic shared memory of a block.
 
     `cooperative`: all blocks run at once, so that they can wait for each other. `fills_device`: instead of the grid's, as
     many blocks as the device runs at once. `cluster`: blocks of a cluster. `dependent`: it may begin before the kernel in
@@ -75,23 +75,23 @@ class Parameters:
         self._maps: list[list[int]] = []
 
     def add(self, data: bytes) -> None:
-        """A parameter that is passed by value."""
+        """Adds a parameter that is passed by value."""
         self._block += data
         self._sizes.append(len(data))
 
     def add_pointer(self, operand: int) -> None:
-        """The address of an operand's buffer; operands count arguments, then results."""
+        """Adds the address of an operand's buffer; operands count arguments, then results."""
         self._pointers.append((len(self._block), operand))
         self.add(struct.pack("<q", 0))
 
     def add_tensor_map(self, numbers: Sequence[int]) -> None:
-        """A map of an operand's buffer; `numbers` as `TensorMap.numbers` returns them."""
+        """Adds a map of an operand's buffer; `numbers` as `TensorMap.numbers` returns them."""
         self._maps.append([len(self._block), *numbers])
         self.add(bytes(TENSOR_MAP_BYTES))
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Bytes of each parameter."""
+        """Returns the bytes of each parameter."""
         return tuple(self._sizes)
 
     def attributes(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Kernel:
 
     @property
     def target(self) -> str:
-        """The FFI target that launches it."""
+        """Returns the FFI target that launches it."""
         return "callout.v1.image_sync" if self.synchronous else "callout.v1.image"
 
     def attributes(self, portable: bool) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def launch_shape(
     launch_dims: Dims | None = None,
     threads_per_block: int = 256,
 ) -> tuple[Extents, Extents]:
-    """Grid and block of a launch. One of no threads has an extent of 0 in its grid, and a block that is none.
+    """Returns grid and block of a launch. One of no threads has an extent of 0 in its grid, and a block that is none.
 
     Args:
         where: what errors begin with.
@@ -203,7 +203,7 @@ _MOST_OF_A_CLUSTER = 16
 
 
 def cluster_shape(where: str, grid: Extents, cluster: Dims | None, avals: Sequence[Any]) -> Extents | None:
-    """The blocks of a cluster, checked against the grid.
+    """Returns the blocks of a cluster, checked against the grid.
 
     Raises:
         TypeError: a number is none.
@@ -254,7 +254,7 @@ def _extents(where: str, name: str, value: Any, avals: Sequence[Any]) -> tuple[i
 
 
 def _cover(dims: tuple[int, ...], threads: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Grid and block of at least `dims` threads."""
+    """Returns grid and block of at least `dims` threads."""
     wanted = _BLOCKS.get(len(dims), (threads,))
     block = tuple(max(1, min(most, dim)) for most, dim in zip(wanted, dims, strict=True))
     return tuple(-(-dim // size) for dim, size in zip(dims, block, strict=True)), block
@@ -277,14 +277,14 @@ class LaunchSettings:
     shared_mem: SharedBytes = 0
 
     def identity(self) -> Hashable:
-        """The same for the same functions, which it does not refer to: they may refer to what is launched."""
+        """Returns the same for the same functions, which it does not refer to: they may refer to what is launched."""
         return tuple(
             id(value) if callable(value) else tuple(value) if isinstance(value, list) else value
             for value in (self.grid, self.block, self.launch_dims, self.threads_per_block, self.shared_mem)
         )
 
     def check(self, where: str) -> None:
-        """TypeError or ValueError for what no arguments make right."""
+        """Raises TypeError or ValueError for what no arguments make right."""
         grid, block, dims = (1 if callable(value) else value for value in (self.grid, self.block, self.launch_dims))
         launch_shape(where, (), (), grid=grid, block=block, launch_dims=dims, threads_per_block=self.threads_per_block)
         if not callable(self.shared_mem):

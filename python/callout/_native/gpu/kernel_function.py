@@ -22,7 +22,7 @@ from .kernel import Kernel
 
 
 class GpuTarget(NativeTarget, abc.ABC):
-    """A kernel of some compiler. Programs carry its image: no name is bound, and nothing is looked up."""
+    """Launches a kernel of some compiler. Programs carry its image: no name is bound, and nothing is looked up."""
 
     __slots__ = ("_kernels", "_lock")
 
@@ -36,7 +36,7 @@ class GpuTarget(NativeTarget, abc.ABC):
 
     @abc.abstractmethod
     def kernel(self, args: Sequence[Any], results: Sequence[Any]) -> Kernel:
-        """The launch for operands and results of these shapes and dtypes.
+        """Returns the launch for operands and results of these shapes and dtypes.
 
         Raises:
             TypeError: the kernel does not take them.
@@ -44,7 +44,7 @@ class GpuTarget(NativeTarget, abc.ABC):
         """
 
     def kernel_for(self, args: Sequence[Any], results: Sequence[Any]) -> Kernel:
-        """`kernel`, made once. Thread-safe."""
+        """Returns `kernel`, made once. Thread-safe."""
         key = tuple(tuple((tuple(aval.shape), str(aval.dtype)) for aval in avals) for avals in (args, results))
         with self._lock:
             if key not in self._kernels:
@@ -69,7 +69,7 @@ class GpuTarget(NativeTarget, abc.ABC):
         in_place: dict[int, int],
         **more: Any,
     ) -> Sequence[Any]:
-        """The launch. In a jit over several devices XLA lets each of them do it, with whole arrays."""
+        """Lowers the launch. In a jit over several devices XLA lets each of them do it, with whole arrays."""
         patches.ensure("errors")
         kernel = self.kernel_for(avals_in, avals_out)
         lower = jax.ffi.ffi_lowering(kernel.target, has_side_effect=False, operand_output_aliases=in_place)
@@ -80,7 +80,7 @@ class GpuTarget(NativeTarget, abc.ABC):
         return results
 
     def bind(self, transforms: Any = ()) -> str:
-        """The kernel's name, for errors."""
+        """Returns the kernel's name, for errors."""
         del transforms
         return self.label
 
@@ -94,7 +94,7 @@ class GpuTarget(NativeTarget, abc.ABC):
 
 
 class GpuFunction(NativeFunction):
-    """Called with arrays, or pytrees of them, and with its constants by keyword.
+    """Is called with arrays, or pytrees of them, and with its constants by keyword.
 
     A launch without threads gives zeros. `vmap` launches the kernel once a lane, with the lane's arrays: in one call of the
     program, or, for "sequential" and "sequential_unrolled", in a loop.

@@ -28,7 +28,7 @@ Capability = tuple[int, int]
 
 
 def named_capability() -> Capability | None:
-    """The architecture that the environment names, as Numba has it do, for where there is no GPU to ask."""
+    """Returns the architecture that the environment names, as Numba has it do, for where there is no GPU to ask."""
     found = re.fullmatch(r"(\d+)\.(\d+)", os.environ.get("NUMBA_CUDA_DEFAULT_PTX_CC", "").strip())
     return (int(found[1]), int(found[2])) if found else None
 
@@ -62,7 +62,7 @@ ParameterType = ArrayType | NumberType | Baked
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """A compiled kernel. `numbers`: for each parameter that is a number, what it was compiled as."""
+    """Is a compiled kernel. `numbers`: for each parameter that is a number, what it was compiled as."""
 
     image: Image
     abi: Abi
@@ -73,7 +73,7 @@ class Code:
 
 
 class Compiler(abc.ABC):
-    """One of the packages that compile `cuda.jit` kernels."""
+    """Stands for one of the packages that compile `cuda.jit` kernels."""
 
     package: str
     abi: Abi
@@ -81,7 +81,7 @@ class Compiler(abc.ABC):
 
     @abc.abstractmethod
     def has_device(self) -> bool:
-        """True if this process has a GPU."""
+        """Returns True if this process has a GPU."""
 
     @abc.abstractmethod
     def compile(self, kernel: Any, types: tuple[Any, ...]) -> Any:
@@ -89,19 +89,19 @@ class Compiler(abc.ABC):
 
     @abc.abstractmethod
     def code_of(self, kernel: Any, compiled: Any, numbers: tuple[np.dtype[Any] | None, ...]) -> Code:
-        """What `compile` made."""
+        """Returns what `compile` made."""
 
     def dtype_of(self, kind: Any) -> np.dtype[Any] | None:
-        """The dtype of a Numba type that is a number's."""
+        """Returns the dtype of a Numba type that is a number's."""
         name = {"boolean": "bool"}.get(str(kind), str(kind))
         return np.dtype(name) if name in _DTYPES and name != "bfloat16" else None
 
     def scalar_type(self, dtype: np.dtype[Any]) -> Any:
-        """The Numba type of a dtype. None if there is none."""
+        """Returns the Numba type of a dtype. None if there is none."""
         return getattr(self.types, _NAMES.get(dtype.name, dtype.name), None) if dtype.name in _DTYPES else None
 
     def type_of(self, parameter: ParameterType, *, read_only: bool = True) -> Any:
-        """The Numba type of a parameter."""
+        """Returns the Numba type of a parameter."""
         if isinstance(parameter, Baked):
             return self.types.Omitted(parameter.value)
         scalar = self.scalar_type(parameter.dtype)
@@ -110,7 +110,7 @@ class Compiler(abc.ABC):
         return self.types.Array(scalar, parameter.ndim, "C", readonly=read_only and not parameter.is_writable)
 
     def fits(self, kind: Any, parameter: ParameterType) -> bool:
-        """True if what was compiled for a Numba type takes the parameter."""
+        """Returns True if what was compiled for a Numba type takes the parameter."""
         if isinstance(parameter, ArrayType):
             return (
                 isinstance(kind, self.types.Array)
@@ -128,7 +128,7 @@ class Compiler(abc.ABC):
 def choose_image(
     package: str, symbol: str, ptx: str, cubin: bytes | None, named: Capability | None, *, has_device: bool
 ) -> Image:
-    """What of a compiled kernel programs carry. `cubin`: what was compiled for the GPU here, or for the one named."""
+    """Returns what of a compiled kernel programs carry. `cubin`: what was compiled for the GPU here, or the one named."""
     portable = ptx.encode() if is_complete(ptx) else None
     if has_device and cubin is not None:
         return Image(cubin, symbol, portable)
@@ -143,7 +143,7 @@ def choose_image(
 
 
 def fault_text(kind: type[BaseException], args: Sequence[Any] | None) -> str:
-    """An exception as errors of programs show it: "ValueError: negative"."""
+    """Returns an exception as errors of programs show it: "ValueError: negative"."""
     try:
         text = str(kind(*(args or ())))
     except Exception:  # noqa: BLE001 - the class is the user's

@@ -97,7 +97,7 @@ class NumbaCuda(Compiler):
         return {tuple(device.compute_capability) for device in self._cuda.list_devices()}
 
     def _cubin(self, library: Any, capability: Capability | None) -> bytes | None:
-        """None if all GPUs of this process cannot run the same."""
+        """Returns None if all GPUs of this process cannot run the same."""
         if capability is None and len(self._capabilities()) > 1:
             return None
         cubin = library.get_cubin(cc=capability)

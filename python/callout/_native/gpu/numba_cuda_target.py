@@ -70,7 +70,7 @@ class NumbaCudaTarget(GpuTarget):
 def _values(
     where: str, kernel: Any, operands: Sequence[Any], num_args: int, constants: Mapping[str, np.generic | Baked]
 ) -> dict[str, Array | np.generic | Baked]:
-    """What each parameter of the kernel gets: the operands in order, but for parameters that have a constant."""
+    """Returns what each parameter of the kernel gets: the operands in order, but for parameters that have a constant."""
     parameters = inspect.signature(kernel.py_func).parameters
     if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters.values()):
         raise TypeError(f"{where}: the kernel takes *{[*parameters][-1]}; name its parameters")
@@ -96,7 +96,7 @@ def _values(
 
 
 def _passed(where: str, values: Mapping[str, Any], code: Code) -> list[Array | np.generic]:
-    """What is passed at run time, with numbers as the code takes them."""
+    """Returns what is passed at run time, with numbers as the code takes them."""
     passed: list[Array | np.generic] = []
     for (name, value), dtype in zip(values.items(), code.numbers, strict=True):
         if isinstance(value, Array):
@@ -110,12 +110,12 @@ def _passed(where: str, values: Mapping[str, Any], code: Code) -> list[Array | n
 
 
 def baked(value: Any) -> Baked:
-    """A value that becomes part of the code."""
+    """Returns a value that becomes part of the code."""
     return Baked(_frozen(value), value)
 
 
 def _frozen(value: Any) -> Hashable:
-    """Equal for values that compile to the same."""
+    """Returns a key that is equal for values that compile to the same."""
     if isinstance(value, tuple):
         return ("tuple", *map(_frozen, value))
     if isinstance(value, np.ndarray):
@@ -130,7 +130,7 @@ def numba_cuda_target(
     launch: LaunchSettings,
     written: frozenset[int],
 ) -> NumbaCudaTarget:
-    """The target of a kernel with constants. `written`: the arguments whose memory is a result's."""
+    """Returns the target of a kernel with constants. `written`: the arguments whose memory is a result's."""
     keys = tuple(
         (name, value.key if isinstance(value, Baked) else (value.dtype.str, value.tobytes()))
         for name, value in sorted(constants.items())

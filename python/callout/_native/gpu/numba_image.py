@@ -48,22 +48,22 @@ def _is_of(value: Any, module: str, name: str) -> bool:
 
 
 def has_compiler(kernel: Any) -> bool:
-    """True for what `cuda.jit` of one of the packages returned."""
+    """Returns True for what `cuda.jit` of one of the packages returned."""
     return any(_is_of(kernel, module, name) for module, name, _ in _COMPILERS)
 
 
 def is_simulated(kernel: Any) -> bool:
-    """True for a kernel of Numba's simulator."""
+    """Returns True for a kernel of Numba's simulator."""
     return _is_of(kernel, "numba.cuda.simulator.kernel", "FakeCUDAKernel")
 
 
 def compiler_of(kernel: Any) -> Compiler:
-    """The package that compiles a kernel for which `has_compiler` is true."""
+    """Returns the package that compiles a kernel for which `has_compiler` is true."""
     return next(make() for module, name, make in _COMPILERS if _is_of(kernel, module, name))
 
 
 def compiled(where: str, kernel: Any, parameters: Sequence[ParameterType]) -> Code:
-    """A kernel's code for these parameters. Thread-safe.
+    """Returns a kernel's code for these parameters. Thread-safe.
 
     Raises:
         ImportError: what Numba compiles with is missing.
@@ -143,12 +143,12 @@ def _attempt(where: str, compiler: Compiler, kernel: Any, types: tuple[Any, ...]
 
 
 def array_type(where: str, what: str, compiler: Compiler, aval: Any, *, is_writable: bool) -> ArrayType:
-    """The parameter for an operand. TypeError if Numba has no such dtype."""
+    """Returns the parameter for an operand. TypeError if Numba has no such dtype."""
     return ArrayType(_known(where, what, compiler, np.dtype(aval.dtype)), len(aval.shape), is_writable)
 
 
 def number_type(where: str, what: str, compiler: Compiler, dtype: np.dtype[Any]) -> NumberType:
-    """The parameter for a number. TypeError if Numba has no such dtype."""
+    """Returns the parameter for a number. TypeError if Numba has no such dtype."""
     return NumberType(_known(where, what, compiler, dtype))
 
 

@@ -65,7 +65,7 @@ class NumbaCudaMlir(Compiler):
 
 
 def _symbol(name: str, cubin: bytes) -> str:
-    """What the kernel is called. Where values are baked in, its compiler says another name than it gives."""
+    """Returns what the kernel is called. Where values are baked in, its compiler says another name than it gives."""
     kernels = [*(parameter_sizes(cubin) or ())]
     return kernels[0] if len(kernels) == 1 else name
 

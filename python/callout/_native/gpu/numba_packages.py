@@ -24,7 +24,7 @@ def _has(package: str) -> bool:
 
 @functools.cache
 def import_numba_cuda() -> Any:
-    """`numba.cuda`, whole.
+    """Returns `numba.cuda`, whole.
 
     numba-cuda refers to `np.row_stack`, which NumPy 2.5 has no more, when the first kernel is compiled (numba-cuda issue
     907: it stays so). What refers to it is imported here, with the name there; nothing of it is left.
@@ -42,7 +42,7 @@ def import_numba_cuda() -> Any:
 
 
 def import_cuda(where: str) -> Any:
-    """The module with `as_cuda_array` and `external_stream`: the one that the program uses, or the one that there is.
+    """Returns the module with `as_cuda_array` and `external_stream`: the one that the program uses, or the one there is.
 
     Raises:
         ImportError: neither package is there.

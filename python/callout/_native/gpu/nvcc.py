@@ -28,7 +28,7 @@ def _candidates() -> Iterator[str]:
 
 
 def find_nvcc(arch: str | None, flags: Sequence[str]) -> Compiler:
-    """The command in `CUDACXX` if set, or else nvcc of the path, of a toolkit, of NVIDIA's packages, or of cuda-pathfinder.
+    """Finds the command in `CUDACXX` if set, or else nvcc of the path, a toolkit, NVIDIA's packages or cuda-pathfinder.
 
     Args:
         arch: such as "sm_90", for its machine code and its PTX, or "compute_90", for PTX; by default that of the oldest
@@ -59,7 +59,7 @@ def find_nvcc(arch: str | None, flags: Sequence[str]) -> Compiler:
 
 
 def _passes(flags: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """How the host, and how each architecture sees a source. By itself nvcc shows what one of the latter does."""
+    """Returns how the host, and how each architecture sees a source. By itself nvcc shows what one of the latter does."""
     said = [*flags, *(os.environ.get(variable, "") for variable in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"))]
     numbers = sorted({number for flag in said for number in re.findall(r"(?:sm|compute)_(\d+)", flag)})
     host = ("-E", "-Xcompiler=-P,-U__CUDA_ARCH__")

@@ -23,7 +23,7 @@ _ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)[af]?")
 
 @dataclasses.dataclass(frozen=True)
 class Nvrtc:
-    """A library of this machine. `architectures`: compute capabilities, 90 is 9.0."""
+    """Calls a library of this machine. `architectures`: compute capabilities, 90 is 9.0."""
 
     path: str
     version: int
@@ -33,7 +33,7 @@ class Nvrtc:
         return f"NVRTC {self.version // 1000}.{self.version % 1000 // 10}"
 
     def include_dirs(self) -> list[str]:
-        """Folders of CUDA's own headers: beside the library, or else of a package of its version, or of a toolkit."""
+        """Returns the folders of CUDA's own headers: beside the library, else of a package of its version, or a toolkit."""
         major = self.version // 1000
         beside = Path(self.path).resolve().parent.parent / "include"
         beside_others = packaged(f"cu{major}/include" if major >= 13 else "cuda_runtime/include")
@@ -47,7 +47,7 @@ class Nvrtc:
         return []
 
     def architecture(self, wanted: str | None) -> str:
-        """`wanted`; or that of this machine's GPU; or a virtual one that every GPU can run.
+        """Returns `wanted`; or that of this machine's GPU; or a virtual one that every GPU can run.
 
         Raises:
             ValueError: it is not one that this library compiles for.
@@ -79,12 +79,12 @@ def device_capabilities() -> set[int]:
 
 
 def has_device() -> bool:
-    """True if there is a GPU to compile for."""
+    """Returns True if there is a GPU to compile for."""
     return bool(device_capabilities())
 
 
 def _candidates() -> list[str]:
-    """Libraries to try: of packages, of the loader, of toolkits. What is newer than the driver comes last."""
+    """Returns the libraries to try: of packages, of the loader, of toolkits. What is newer than the driver comes last."""
     files = [
         *packaged("cu1[0-9]/lib/libnvrtc.so.1[0-9]", "cuda_nvrtc/lib/libnvrtc.so.1[0-9]"),
         Path("libnvrtc.so.13"),
@@ -101,7 +101,7 @@ def _candidates() -> list[str]:
 
 
 def find_nvrtc() -> Nvrtc:
-    """The library in `CALLOUT_NVRTC` if set, or else the first of NVIDIA's packages, the loader's, a toolkit's.
+    """Returns the library in `CALLOUT_NVRTC` if set, or else the first of NVIDIA's packages, the loader's, a toolkit's.
 
     Where there is none of these, the one that cuda-pathfinder finds.
 
@@ -145,7 +145,7 @@ _FILE_OPTION = re.compile(r"(?:-include=|--pre-include=)(.+)")
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """What a source became. `digest` is of what it was made of."""
+    """Is what a source became. `digest` is of what it was made of."""
 
     digest: str
     path: Path  # of the cubin, or of the PTX if there is none
@@ -164,7 +164,7 @@ def compile_source(
     include_dirs: Sequence[str] = (),
     arch: str | None = None,
 ) -> Compiled:
-    """The image of `kernels`, C++ names, compiled if no process on this machine has.
+    """Returns the image of `kernels`, C++ names, compiled if no process on this machine has.
 
     Raises:
         CompileError: the compiler refused, or there is none.
@@ -255,7 +255,7 @@ def _add_includes(digest: hashlib._Hash, source: str, command: Sequence[str], ow
 
 
 def _included(text: str, here: Path, folders: Sequence[Path]) -> Iterator[tuple[str, Path | None]]:
-    """(name, file that it would be): whatever the text includes, under conditions too."""
+    """Yields (name, file that it would be): whatever the text includes, under conditions too."""
     for quote, name in _INCLUDE.findall(text):
         places = [here, *folders] if quote == '"' else folders
         yield name, next((file for place in places if (file := place / name).is_file()), None)

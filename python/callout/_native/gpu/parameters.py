@@ -61,12 +61,12 @@ _NAMESPACES = re.compile(r"(?:\bcuda\s*::\s*|\bthrust\s*::\s*)?(?:\bstd\s*)?::\s
 
 
 def bare(text: str) -> str:
-    """A type, or a name, without qualifiers."""
+    """Returns a type, or a name, without qualifiers."""
     return re.sub(r"\s+", " ", _IGNORED.sub(" ", text)).strip()
 
 
 def dtype_of(type_name: str, known: Mapping[str, str] | None = None) -> np.dtype[Any] | None:
-    """The dtype of a C++ type; None if there is none. `known`: what other names stand for."""
+    """Returns the dtype of a C++ type; None if there is none. `known`: what other names stand for."""
     name = bare(type_name)
     for _ in range(8):  # names of names
         if known is None or name not in known:
@@ -87,7 +87,7 @@ def _integer(words: Sequence[str]) -> np.dtype[Any]:
 
 
 def parse(text: str) -> Parameter:
-    """A parameter as its user says it: "in float32 x", "out float32", "in", "int32 n", "bytes options".
+    """Returns a parameter as its user says it: "in float32 x", "out float32", "in", "int32 n", "bytes options".
 
     Raises:
         ValueError: it says nothing of the kind.
@@ -118,7 +118,7 @@ def _named_dtype(name: str) -> np.dtype[Any] | None:
 
 
 def constant_bytes(error: Callable[[str], Exception], declared: Parameter, value: Any) -> bytes:
-    """`value` as the parameter's type. `error` makes the exception that is raised if it is none."""
+    """Returns `value` as the parameter's type. `error` makes the exception that is raised if it is none."""
     if isinstance(value, jax.core.Tracer):
         raise error(
             f"constant {declared.name!r} is known when the program runs only; pass it as an array, by a pointer"

@@ -53,7 +53,7 @@ class TensorMap:
     said: Mapping[str, Any]
 
     def numbers(self, where: str, args: Sequence[Any], results: Sequence[Any]) -> list[int]:
-        """What callout.v1.image takes besides the position.
+        """Returns what callout.v1.image takes besides the position.
 
         Raises:
             ValueError: the accelerator has no such map.
@@ -93,7 +93,7 @@ class TensorMap:
 
 
 def mapped(error: Error, settings: Mapping[str, Any] | None, num_args: int, num_results: int) -> dict[str, TensorMap]:
-    """The maps of a call, by their parameters' names. `error` makes the exception of those that name no operand."""
+    """Returns the maps of a call, by their parameters' names. `error` makes the exception of those that name no operand."""
     found = {}
     for name, said in (settings or {}).items():
         which = [key for key in ("argument", "result") if key in said]
@@ -109,7 +109,7 @@ def mapped(error: Error, settings: Mapping[str, Any] | None, num_args: int, num_
 
 
 def check(error: Error, settings: Mapping[str, Any] | None, values: Sequence[str]) -> None:
-    """`error`'s exception for maps that are no parameters, or have other settings than there are."""
+    """Raises `error`'s exception for maps that are no parameters, or have other settings than there are."""
     for name, said in (settings or {}).items():
         if name not in values:
             raise error(f"there is no parameter {name!r} for a tensor map, but {sorted(values)}")
@@ -118,7 +118,7 @@ def check(error: Error, settings: Mapping[str, Any] | None, values: Sequence[str
 
 
 def _from_the_fastest(numbers: Sequence[int]) -> list[int]:
-    """The numbers of axes in the order that CUDA has, filled up to the most that there are."""
+    """Returns the numbers of axes in the order that CUDA has, filled up to the most that there are."""
     return [*reversed(numbers), *[0] * (_MOST_AXES - len(numbers))]
 
 

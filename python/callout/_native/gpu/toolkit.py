@@ -13,7 +13,7 @@ _TOOLKITS = ("CUDA_PATH", "CUDA_HOME")
 
 
 def packaged(*patterns: str) -> Iterator[Path]:
-    """Files of NVIDIA's packages."""
+    """Yields the files of NVIDIA's packages."""
     try:
         spec = importlib.util.find_spec("nvidia")
     except (ImportError, ValueError):
@@ -42,6 +42,6 @@ def by_pathfinder(function: str, name: str) -> str | None:
 
 
 def toolkits() -> list[Path]:
-    """Folders where a CUDA toolkit may be, what the environment names first."""
+    """Returns the folders where a CUDA toolkit may be, what the environment names first."""
     named = [os.environ[variable] for variable in _TOOLKITS if os.environ.get(variable)]
     return [Path(root) for root in (*named, "/usr/local/cuda")]

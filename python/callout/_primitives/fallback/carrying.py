@@ -21,7 +21,7 @@ from .host_stand_ins import Told
 
 
 def _pickled(told: Told) -> bytes | None:
-    """The callback, unless its name says what it is in every process. PicklingError if it belongs to this one."""
+    """Returns the callback, unless its name says what it is in every process. PicklingError if it belongs to this one."""
     if told.owner is None:
         return None
     target, transforms = told.owner

@@ -15,12 +15,12 @@ from jax.interpreters import mlir
 from ... import _ext, _jax_compat
 from . import host_stand_ins, jax_operations, policy, transfers
 
-_INSPECTED = (_ext.check_prefix, _ext.watch_prefix, _ext.located_nans_prefix)
+INSPECTED = (_ext.check_prefix, _ext.watch_prefix, _ext.located_nans_prefix)
 """How the names of callbacks begin that look at a value, and not at where it is."""
 
 
 def _manual_mesh(ctx: mlir.LoweringRuleContext) -> Any:
-    """The mesh whose devices run what is lowered, each on its own; None if the compiler spreads it over any axis."""
+    """Returns the mesh whose devices run what is lowered, each on its own; None if the compiler spreads it over any axis."""
     axis_context: Any = ctx.module_context.axis_context
     if isinstance(axis_context, mlir.SPMDAxisContext) and axis_context.manual_axes == {*axis_context.mesh.axis_names}:
         return axis_context.mesh
@@ -35,7 +35,7 @@ def _is_on_shards(ctx: mlir.LoweringRuleContext, where: str, sharding: str, is_o
     if sharding != "local" or _manual_mesh(ctx) is not None:
         return False
     if not isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext):
-        return not is_ordered and not callback.startswith(_INSPECTED)
+        return not is_ordered and not callback.startswith(INSPECTED)
     if is_ordered:
         raise NotImplementedError(
             f'{where}: ordered=True with sharding="local" inside a shard_map that leaves axes to the compiler needs '
@@ -54,7 +54,7 @@ def _placement(ctx: mlir.LoweringRuleContext, on_shards: bool, device_index: int
 
 
 def _devices(ctx: mlir.LoweringRuleContext) -> tuple[int, ...] | None:
-    """The FFI ordinals of the devices that run what is lowered, each on its own; None unless they are known and several."""
+    """Returns the FFI ordinals of the devices that run what is lowered, each on its own; None if unknown, or one."""
     mesh = _manual_mesh(ctx)
     if not isinstance(mesh, jax.sharding.Mesh) or mesh.size == 1:
         return None
@@ -87,7 +87,7 @@ def emit(
     sharding: str,
     device_index: int,
 ) -> list[Any]:
-    """The results of the custom call `target`; its token first if it got JAX's, which is `token`.
+    """Returns the results of the custom call `target`; its token first if it got JAX's, which is `token`.
 
     `threaded`: the first of `args` and of the results is a token of `callout.threaded`.
     """

@@ -30,7 +30,7 @@ Packed = tuple[int, Specs]
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """What the lowering rule told of one custom call.
+    """Holds what the lowering rule told of one custom call.
 
     `ordinals`: those of the program's devices, if the last operand is the number of the device among them. `is_deferred`: a
     failure is the next barrier's. `first`: the FFI ordinal that stands for the device where the program does not tell; None
@@ -53,7 +53,7 @@ class Told:
 
     @property
     def name(self) -> str:
-        """The callback's."""
+        """Returns the callback's."""
         return str(self.attributes["callback"])
 
     @property
@@ -69,13 +69,13 @@ class Told:
         return self.is_tap and not may_fail
 
     def bound(self) -> _ext.Callback | None:
-        """The callback, if the name is bound by now: who lowers a program need not have it."""
+        """Returns the callback, if the name is bound by now: who lowers a program need not have it."""
         with contextlib.suppress(errors.UnboundNameError):
             return _ext.find(self.name)
         return None
 
     def first_ordinal(self) -> int:
-        """What stands for the device where the program does not tell."""
+        """Returns what stands for the device where the program does not tell."""
         return _jax_compat.first_ordinal(self.platform) if self.first is None else self.first
 
     def fail(self, error: BaseException, ordinal: int) -> None:
@@ -165,7 +165,7 @@ def check(told: Told) -> None:
 
 
 def function_for(told: Told, callback: _ext.Callback | None = None) -> Callable[..., Sequence[Any]]:
-    """What JAX calls for a custom call of ours. `callback`: the name's by default."""
+    """Returns what JAX calls for a custom call of ours. `callback`: the name's by default."""
     return tap(told, callback) if told.is_tap else Call(told, callback)
 
 

@@ -26,7 +26,7 @@ class Placement:
 
 
 def _sharding(kinds: Sequence[Any], placement: Placement) -> dict[str, Any]:
-    """The attribute with the shardings of an op's results."""
+    """Returns the attribute with the shardings of an op's results."""
     index = placement.device_index
     if not _jax_compat.uses_shardy():
         text = "{manual}" if index is None else f"{{maximal device={index}}}"
@@ -48,7 +48,7 @@ def custom_call(
     has_side_effect: bool,
     placement: Placement | None,
 ) -> Sequence[Any]:
-    """`kinds`: the types of the results; a token is the first of operands and results."""
+    """Adds a custom call. `kinds`: the types of the results; a token is the first of operands and results."""
     if kinds and is_token(kinds[0]):
         inner = function
 

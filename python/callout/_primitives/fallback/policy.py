@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ..._base.config import config
 from ..._base.loggers import logger
 from ..._jax_compat import CALLBACK_PLATFORMS
-from ..._targets.target import PLATFORMS
+from ..._runtime.native_platforms import PLATFORMS, reason
 
 _warned = False
 _lock = threading.Lock()
@@ -22,13 +22,15 @@ def is_used(platform: str) -> bool:
     return config.fallback == "always" or (config.fallback == "auto" and platform not in PLATFORMS)
 
 
-def remedy(platforms: Iterable[str]) -> str:
-    """What a refusal of callbacks on these platforms adds."""
+def remedy(platforms: Iterable[str], exporting: bool) -> str:
+    """Returns what a refusal of callbacks on these platforms adds."""
     if not all(platform in CALLBACK_PLATFORMS for platform in platforms):
         return ""
     if config.fallback == "off":
         return '; callout.config.fallback = "auto" has JAX\'s own callbacks carry Python functions and taps there'
-    return "; JAX's own callbacks, which carry Python functions and taps there, cannot be exported"
+    if exporting:
+        return "; JAX's own callbacks, which carry Python functions and taps there, cannot be exported"
+    return "; callout.pure_callback with a Python function, and taps, go by JAX's own callbacks there"
 
 
 def warn_once(platform: str) -> None:
@@ -38,7 +40,7 @@ def warn_once(platform: str) -> None:
         if _warned:
             return
         _warned = True
-    why = "callout has no native path there" if platform not in PLATFORMS else f"config.fallback={config.fallback!r}"
+    why = reason(platform) if platform not in PLATFORMS else f"config.fallback={config.fallback!r}"
     logger.warning(
         "programs for %s reach callbacks and taps by JAX's own callbacks, because %s: each of them, a tap to a sink and a "
         "check too, holds the GIL%s. docs/fallback.md tells what else differs",

@@ -52,7 +52,7 @@ class _Transfers:
         self.sent.append(channel)
 
     def receive(self, kind: Any) -> Any:
-        """A value of this type from the host."""
+        """Returns a value of this type from the host."""
         channel = self._module.new_channel()
         kinds = [kind, mlir.token_type()]
         op = stablehlo.RecvOp(kinds, self.token, **transfer_attributes(channel, HOST_TO_DEVICE))
@@ -80,7 +80,7 @@ def _bytes_of_word(specs: Specs) -> int | None:
 
 
 def _pack(values: Sequence[Any], specs: Specs, word_bytes: int) -> Any:
-    """The arrays as one of words, an element a word."""
+    """Returns the arrays as one of words, an element a word."""
     word = ir.IntegerType.get_unsigned(8 * word_bytes)
     parts = []
     for value, (dtype, shape) in zip(values, specs, strict=True):
@@ -154,7 +154,7 @@ def emit(
     placement: Placement | None,
     waits: bool,
 ) -> Sequence[Any]:
-    """The results of a call. `waits`: for the host, if there are none.
+    """Returns the results of a call. `waits`: for the host, if there are none.
 
     `specs`: dtype and shape of each operand without the token, which is the first of the operands and of `kinds`, the types
     of the results.

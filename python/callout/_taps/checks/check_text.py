@@ -100,7 +100,7 @@ class Fields:
         )
 
     def _check(self) -> None:
-        """ValueError for what the core cannot write."""
+        """Raises ValueError for what the core cannot write."""
         size = len(self.format.encode())
         if size > _MOST_BYTES:
             raise ValueError(f"{self._where}: the text must have at most {_MOST_BYTES} bytes, got {size}")
@@ -115,7 +115,7 @@ class Fields:
 
 
 def _whole_bytes(value: Any) -> Any:
-    """Elements of less than a byte as such of one, or of four."""
+    """Returns elements of less than a byte as such of one, or of four."""
     dtype = jax.numpy.result_type(value)
     if dtype.name not in _ext.SUB_BYTE_BITS:
         return value

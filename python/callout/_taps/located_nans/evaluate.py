@@ -71,15 +71,15 @@ class Evaluation:
         self._orders = itertools.count() if orders is None else orders
 
     def in_loop(self, step: Any) -> Evaluation:
-        """One for the body of a loop."""
+        """Returns one for the body of a loop."""
         return Evaluation(self.settings, (*self.steps, step), self._orders)
 
     def with_steps(self, steps: Sequence[Any]) -> Evaluation:
-        """One whose steps are other arrays."""
+        """Returns one whose steps are other arrays."""
         return Evaluation(self.settings, tuple(steps), self._orders)
 
     def jaxpr(self, jaxpr: Any, around: Surroundings, args: Sequence[Any]) -> list[Any]:
-        """The results of a jaxpr, closed or open."""
+        """Returns the results of a jaxpr, closed or open."""
         flat = Flat(jaxprs.opened(jaxpr), around)
         values: dict[Value, Any] = dict(zip(flat.constants, jaxprs.consts_of(jaxpr), strict=True))
         values.update(zip(flat.inputs, args, strict=True))
@@ -193,7 +193,7 @@ class Evaluation:
 
 
 def _names(makers: Sequence[Operation], first: Line) -> str:
-    """The operations, with their lines where these differ from the first one's."""
+    """Returns the operations, with their lines where these differ from the first one's."""
 
     def name(maker: Operation) -> str:
         line, name = maker.around.line_of(maker.eqn), str(maker.eqn.primitive.name)
@@ -206,7 +206,7 @@ def _names(makers: Sequence[Operation], first: Line) -> str:
 
 
 def unchanged(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """A jaxpr's results as they are; what derivative rules of the user's do has the lines of these rules."""
+    """Returns a jaxpr's results as they are; what derivative rules of the user's do has the lines of these rules."""
 
     def each(eqn: Any, operands: list[Any]) -> Sequence[Any]:
         inner = eqn.params.get("jaxpr" if eqn.primitive is _primitives.jit_p else "call_jaxpr")

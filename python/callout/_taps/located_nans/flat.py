@@ -43,7 +43,7 @@ class Operation:
 
 
 class Flat:
-    """The operations of a jaxpr."""
+    """Lists the operations of a jaxpr."""
 
     def __init__(self, jaxpr: Any, around: Surroundings):
         self.operations: list[Operation] = []
@@ -64,11 +64,11 @@ class Flat:
         return results
 
     def nested(self, eqn: Any, jaxpr: Any, operands: list[Any], around: Surroundings) -> list[Any]:
-        """The results of a jaxpr, closed or open, in a parameter of an equation."""
+        """Returns the results of a jaxpr, closed or open, in a parameter of an equation."""
         return self._add(jaxpr, [*map(Constant, jaxprs.consts_of(jaxpr))], operands, around.inside(eqn, jaxpr))
 
     def on_all(self, eqn: Any, function: Any, operands: list[Any], around: Surroundings) -> list[Any]:
-        """The operands, after `function` of all their values."""
+        """Returns the operands, after `function` of all their values."""
         given = [
             Value(is_inexact(jax.typeof(operand.value)) if isinstance(operand, Constant) else operand.inexact)
             for operand in operands

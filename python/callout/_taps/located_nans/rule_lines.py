@@ -22,7 +22,7 @@ _here = _Here()
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
-    """While this thread traces for `locate_nans`."""
+    """Keeps the lines of rules while this thread traces for `locate_nans`."""
     _here.tracing += 1
     try:
         yield
@@ -38,6 +38,6 @@ def _call(original: Any, *args: Any, **params: Any) -> Any:
 
 
 def hooked() -> Sequence[Place]:
-    """See `_base.patches`."""
+    """Names what is patched: see `_base.patches`."""
     found = _jax_compat.custom_transpose_rule()
     return [] if found is None else [Place(*found, before=_call)]

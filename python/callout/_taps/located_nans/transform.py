@@ -32,7 +32,7 @@ _MOST_KEPT = 32
 
 
 def locate_nans(fn: F, *, granularity: Granularity = "line", stop: bool = False, infinities: bool = True) -> F:
-    """`fn`, which tells where in its code a NaN or an infinity begins, while it runs.
+    """Returns `fn`, which tells where in its code a NaN or an infinity begins, while it runs.
 
     An operation that makes one out of finite inputs is reported with the line of the code, the operation, shapes, device,
     shard, lanes, the steps of the loops around, forward or backward, and a sample of its inputs, by a `NonFiniteWarning`.
@@ -96,7 +96,7 @@ def locate_nans(fn: F, *, granularity: Granularity = "line", stop: bool = False,
 
 
 def _constant(value: Any) -> Any:
-    """What tells it from others: 0.0 is another constant than -0.0."""
+    """Returns what tells it from others: 0.0 is another constant than -0.0."""
     return type(value), repr(value) if isinstance(value, (float, complex, np.inexact)) else value
 
 
@@ -110,7 +110,7 @@ def _call(
 
 
 def _traced(function: Callable[..., Any], settings: Settings, *args: Any, backward: bool = False) -> Any:
-    """`function(*args)`, located."""
+    """Evaluates `function(*args)`, located."""
     patches.ensure("rule_lines")
     with rule_lines.kept():
         jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*args)
@@ -119,7 +119,7 @@ def _traced(function: Callable[..., Any], settings: Settings, *args: Any, backwa
 
 
 def _located(closed: Any, settings: Settings, args: Sequence[Any], backward: bool) -> list[Any]:
-    """A closed jaxpr's results. Its derivatives are those of the jaxpr as it was, located in turn.
+    """Returns a closed jaxpr's results. Its derivatives are those of the jaxpr as it was, located in turn.
 
     JAX has no rules of derivatives whose function writes to mutable arrays: then they are those of what is evaluated here.
     """

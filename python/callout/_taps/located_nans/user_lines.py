@@ -35,7 +35,7 @@ _LONGEST_LINE = 200
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One line of a file."""
+    """Names one line of a file."""
 
     file: str = "<unknown>"
     number: int = 0
@@ -46,12 +46,12 @@ class Line:
         return printable(f"{place} in {self.function}" if self.function else place)
 
     def text(self) -> str:
-        """What stands there."""
+        """Returns what stands there."""
         return printable(linecache.getline(self.file, self.number).strip()[:_LONGEST_LINE])
 
 
 def line_of(eqn: Any) -> Line:
-    """The innermost line of code that is no installed library's; of one if there is no other."""
+    """Returns the innermost line of code that is no installed library's; of one if there is no other."""
     first = None
     for frame in _jax_compat.frames_of(eqn):
         if frame.file_name.startswith(_OURS):
@@ -77,7 +77,7 @@ class ModuleCall:
 
 
 def frames_around(eqn: Any) -> Iterator[Any]:
-    """The frames of the located function that an equation was traced in, without ours and those of wrappers."""
+    """Yields the frames of the located function that an equation was traced in, without ours and those of wrappers."""
     for frame in _jax_compat.frames_of(eqn):
         if frame.file_name.startswith(str(_HERE)):
             return  # what is further out called the located function
@@ -86,7 +86,7 @@ def frames_around(eqn: Any) -> Iterator[Any]:
 
 
 def module_calls(eqn: Any, root: Place) -> tuple[ModuleCall, ...]:
-    """The calls of objects around an equation, the outermost first; `root`: where the outermost frame was called."""
+    """Returns the calls of objects around an equation, the outermost first; `root`: where the outermost frame was called."""
     found: list[ModuleCall] = []
     called = ""
     for frame in frames_around(eqn):
@@ -139,7 +139,7 @@ class Surroundings:
     outer: tuple[Any, Scope] | None = None  # the equation around, and where its frames begin
 
     def inside(self, eqn: Any, jaxpr: Any) -> Surroundings:
-        """Those of the equations of `jaxpr`, a parameter of `eqn`."""
+        """Returns those of the equations of `jaxpr`, a parameter of `eqn`."""
         line, file = self.line, _jax_compat.source_file(jaxpr)
         if line is None and file and _jax_compat.is_of_jax(file) and not _transforms_the_users(file, jaxpr):
             line = line_of(eqn)  # inside is no frame of the user's
@@ -148,19 +148,19 @@ class Surroundings:
         return Surroundings(self.scopes_of(eqn), line, self.is_backward(eqn), scope, outer)
 
     def scopes_of(self, eqn: Any) -> str:
-        """The named scopes around an equation."""
+        """Returns the named scopes around an equation."""
         stack = str(eqn.source_info.name_stack)
         return f"{self.scopes}/{stack}" if self.scopes and stack else self.scopes or stack
 
     def calls_of(self, eqn: Any) -> tuple[ModuleCall, ...]:
-        """The calls of modules around an equation."""
+        """Returns the calls of modules around an equation."""
         if self.line is not None:
             return self.scope.calls
         scope = self._scope_of(eqn)
         return *scope.calls, *module_calls(eqn, scope.root)
 
     def _scope_of(self, eqn: Any) -> Scope:
-        """Where an equation's frames begin: what derivatives are made of has those of the equation around."""
+        """Returns where an equation's frames begin: what derivatives are made of has those of the equation around."""
         if self.outer is not None:
             around, scope = self.outer
             if eqn.source_info.traceback is around.source_info.traceback is not None:
@@ -168,7 +168,7 @@ class Surroundings:
         return self.scope
 
     def module_of(self, eqn: Any) -> str:
-        """The module that an equation is of, by its named scopes, and by its classes where these tell more."""
+        """Returns the module that an equation is of, by its named scopes, and by its classes where these tell more."""
         scopes, calls = module_name(self.scopes_of(eqn)), [call.name for call in self.calls_of(eqn)]
         if len(calls) <= len(scopes.split("/")) - (not scopes):
             return scopes
@@ -185,7 +185,7 @@ class Surroundings:
 
 
 def module_name(scopes: str) -> str:
-    """Scopes without what JAX's transformations add: "transpose(jvp(Net))/rematted_computation/Dense_0" is "Net/Dense_0"."""
+    """Drops what JAX's transformations add: "transpose(jvp(Net))/rematted_computation/Dense_0" is "Net/Dense_0"."""
     while (bare := _WRAPPED.sub(r"\1", scopes)) != scopes:
         scopes = bare
     return printable("/".join(part for part in scopes.split("/") if part and part != "rematted_computation"))

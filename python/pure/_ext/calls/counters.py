@@ -15,29 +15,28 @@ _lock = fork_lock()
 class Counters:
     """Any thread adds, any thread reads."""
 
-    __slots__ = ("bytes", "calls", "drops", "errors", "host_seconds", "skips", "tap_error_logged")
+    __slots__ = ("counts", "tap_error_logged")
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         """Begins anew."""
-        self.calls = self.bytes = self.drops = self.skips = self.errors = 0
-        self.host_seconds = 0.0
+        self.counts: dict[str, float] = {key: 0 for key, *_ in callback_metrics()}
         self.tap_error_logged = False
 
     def ran(self, bytes_: int, seconds: float, failed: bool) -> None:
         """A call, or the delivery of a record."""
         with _lock:
-            self.calls += 1
-            self.bytes += bytes_
-            self.host_seconds += seconds
-            self.errors += failed
+            self.counts["calls"] += 1
+            self.counts["bytes"] += bytes_
+            self.counts["host_seconds"] += seconds
+            self.counts["errors"] += failed
 
     def add(self, name: str) -> None:
         """One more of "drops", "skips" or "errors"."""
         with _lock:
-            setattr(self, name, getattr(self, name) + 1)
+            self.counts[name] += 1
 
     def first_tap_error(self) -> bool:
         """Whether nobody has asked before."""
@@ -56,8 +55,7 @@ def counters_for(label: str, holder: object) -> Counters:
 
 def callback_statistics() -> dict[str, dict[str, Any]]:
     """The counters of callbacks, by label."""
-    keys = [key for key, *_ in callback_metrics()]
-    return {label: {key: getattr(one, key) for key in keys} for label, one in _by_label.all()}
+    return {label: dict(one.counts) for label, one in _by_label.all()}
 
 
 def reset() -> None:

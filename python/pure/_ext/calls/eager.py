@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
 from collections.abc import Sequence
 
 import numpy as np
 
+from .. import log
 from ..delivery.delivery import delivery
 from ..delivery.record import Record, SiteInfo
 from ..dtypes import total_bytes
@@ -34,6 +37,7 @@ def call_eager(
     except BaseException as error:
         failure = Failure(code_of(error), text_of(error))
         callback.add_tap_error(device_ordinal, failure)
+        _log(describe(callback, device_ordinal, failure.text))
         if not isinstance(error, Failure):
             raise
         raised = as_error(failure.code, describe(callback, device_ordinal, failure.text))
@@ -41,6 +45,15 @@ def call_eager(
         bytes_ = total_bytes(arrays) + (total_bytes(results) if results else 0)
         callback.counters.ran(bytes_, time.perf_counter() - start, results is None)
     raise raised
+
+
+def _log(text: str) -> None:
+    """Tells the logger of a call that failed."""
+    if log.is_enabled(logging.DEBUG):
+        from callout._base import errors
+
+        with contextlib.suppress(Exception):  # whatever handlers and filters raise
+            errors.log_failed_call(text)
 
 
 def tap_inline(

@@ -23,10 +23,8 @@ from .throttle import Throttle
 if TYPE_CHECKING:
     from ..calls.callback import Callback
 
-_DEFAULTS: dict[str, Any] = {
-    row["name"]: "" if row["type"] == "string" else row["fallback"] for row in TARGET_ATTRIBUTES["callout.v1.tap"]
-}
-_BLOCK, _DROP_NEWEST, _FAIL = range(3)
+_ROWS = {row["name"]: row for row in TARGET_ATTRIBUTES["callout.v1.tap"]}
+_DEFAULTS: dict[str, Any] = {name: "" if row["type"] == "string" else row["fallback"] for name, row in _ROWS.items()}
 
 
 class _Site:
@@ -38,7 +36,7 @@ class _Site:
             said["label"] or label, said["leaves"].split("\n"), bool(said["offsets"]), bool(said["step"])
         )
         self.throttle = Throttle(said)
-        self.policy: int = said["on_full"]
+        self.policy: str = _ROWS["on_full"]["choices"][said["on_full"]]
         self.only_device: int = said["only_device"]
         self.only_process: int = said["only_process"]
         self._id = live.new_id()
@@ -124,7 +122,7 @@ class EagerTap:
         queue, thread = channel.queue, channel.thread
         with thread.lock:
             outcome = queue.reserve(charged, GIVE_UP)
-            if outcome == FULL and site.policy == _BLOCK:
+            if outcome == FULL and site.policy == "block":
                 with Scope(WAITING_FOR_ROOM, callback._id, ordinal):
                     outcome = queue.reserve(charged, EXCEED if on_delivery_thread() else WAIT)
             if outcome == TAKEN:
@@ -140,7 +138,7 @@ class EagerTap:
         self._counters.add("drops")
         if outcome == CLOSED:
             delivery.refused += 1
-        elif self._site.policy == _FAIL:
+        elif self._site.policy == "fail":
             raise as_error(
                 RESOURCE_EXHAUSTED,
                 'the tap queue is full and the tap was made with on_full="fail": no room for the '

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this machine's headers and libstdc++.a ask of glibc and older ones lack, made of what those have. For
+// write_libraries.py.
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <time.h>
+
+extern "C" {
+
+// glibc before 2.33 has these, with a version of the struct as their first argument. Linkers take them by their version
+// only.
+constexpr int kStatVersion = 1;
+int OldStat(int version, const char* path, struct stat* out);
+int OldFstat(int version, int descriptor, struct stat* out);
+int OldLstat(int version, const char* path, struct stat* out);
+int OldFstatat(int version, int folder, const char* path, struct stat* out, int flags);
+
+int stat(const char* path, struct stat* out) noexcept { return OldStat(kStatVersion, path, out); }
+int fstat(int descriptor, struct stat* out) noexcept { return OldFstat(kStatVersion, descriptor, out); }
+int lstat(const char* path, struct stat* out) noexcept { return OldLstat(kStatVersion, path, out); }
+int fstatat(int folder, const char* path, struct stat* out, int flags) noexcept {
+  return OldFstatat(kStatVersion, folder, path, out, flags);
+}
+
+asm(".symver OldStat, __xstat@GLIBC_2.2.5");
+asm(".symver OldFstat, __fxstat@GLIBC_2.2.5");
+asm(".symver OldLstat, __lxstat@GLIBC_2.2.5");
+asm(".symver OldFstatat, __fxstatat@GLIBC_2.4");
+
+// glibc 2.32: that no other thread can run, with which libstdc++ counts without atomic operations. Programs with XLA
+// have threads.
+extern const char __libc_single_threaded;
+const char __libc_single_threaded = 0;
+
+}  // extern "C"
+
+namespace {
+
+// What libstdc++ did before glibc 2.30: it measures how long to wait by the clock that nobody sets, and waits by the
+// other.
+int WaitByRealTime(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
+  timespec now, real;
+  clock_gettime(clock, &now);
+  clock_gettime(CLOCK_REALTIME, &real);
+  constexpr long kSecond = 1'000'000'000;
+  real.tv_sec += until->tv_sec - now.tv_sec;
+  real.tv_nsec += until->tv_nsec - now.tv_nsec;
+  if (real.tv_nsec < 0) {
+    real.tv_nsec += kSecond;
+    --real.tv_sec;
+  } else if (real.tv_nsec >= kSecond) {
+    real.tv_nsec -= kSecond;
+    ++real.tv_sec;
+  }
+  return pthread_cond_timedwait(condition, mutex, &real);
+}
+
+}  // namespace
+
+// Since glibc 2.30.
+extern "C" int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                                      const timespec* until) {
+  static auto* const own = reinterpret_cast<decltype(&WaitByRealTime)>(dlsym(RTLD_DEFAULT, "pthread_cond_clockwait"));
+  return (own != nullptr ? own : WaitByRealTime)(condition, mutex, clock, until);
+}

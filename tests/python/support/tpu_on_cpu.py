@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lowering for TPUs in programs that run on a CPU: with CALLOUT_TEST_TRANSFERS=1 the suites take it.
+
+A callback becomes sends and receives, as it would for a TPU, and these become a call as `callout.host` rewrites them. What
+is called is the function that JAX would have been handed. XLA's channels are left out, and nothing else.
+"""
+
+import itertools
+import os
+import weakref
+
+import callout
+import pytest
+from callout._base import errors
+from callout._export import host_transfers
+from callout._primitives.fallback import emit, transfers
+from callout._primitives.lowering import host_callback
+from jax.extend.mlir import ir
+
+IS_USED = os.environ.get("CALLOUT_TEST_TRANSFERS") == "1"
+
+LEFT_OUT = {
+    "test_equal_prints_share_a_name": "it compares the texts of programs, and the calls in them have numbers",
+    "test_options_zero_copy_args_and_name": "the call that stands for the transfers counts, too",
+    "test_a_failing_ordered_callback_poisons_nothing": "the call that stands for the transfers fails its program by itself",
+}
+"""Tests that see the call, and why."""
+
+_emit, _emit_transfers = emit.emit, transfers.emit
+_names = itertools.count()
+_made = []
+
+
+class Backend:
+    """A client of a TPU, as far as it is asked for what a program is to call."""
+
+    def make_python_callback_from_host_send_and_recv(self, function, operands, results, sent, received, _serializer):
+        _made.append((function, tuple(sent), tuple(received)))
+        return function
+
+
+class Module:
+    """The context of a module that is being written, without a host callback of its own."""
+
+    def __init__(self, module):
+        self._module = module
+
+    def __getattr__(self, name):
+        return getattr(self._module, name)
+
+    def get_backend(self, **_):
+        return Backend()
+
+    def add_host_callback(self, function):
+        pass
+
+
+class Bound:
+    """A name for a function, as long as the program lives that holds this."""
+
+    def __init__(self, function, label):
+        self.name = f"tpu_on_cpu.{next(_names)}"
+
+        def call(*arrays):
+            try:
+                outs = function(*arrays)
+            except callout.CallbackError as error:
+                failed = errors.original(error)
+            else:
+                assert isinstance(outs, tuple)  # or JAX refuses them
+                return outs[0] if len(outs) == 1 else outs or None
+            try:
+                raise failed  # it is told once
+            finally:
+                del failed
+
+        callout.register(self.name, call if label is None else callout.options(call, name=label))
+        weakref.finalize(self, callout.unregister, self.name)
+
+
+def emit_for_tpu(ctx, platform, *args, **kwargs):
+    """`emit` of a program for a CPU as of one for a TPU."""
+    return _emit(ctx, "tpu" if platform == "cpu" else platform, *args, **kwargs)
+
+
+def emit_rewritten(module, told, operands, kinds, specs, placement, waits):
+    """The results of the call that stands for the sends and receives."""
+    results = list(_emit_transfers(Module(module), told, operands, kinds, specs, placement, waits))
+    ((function, sent, received),) = _made
+    _made.clear()
+    callback = None if told.is_tap else told.bound()  # a tap's label counts its records
+    bound = Bound(function, callback and callback.label)
+    module.add_keepalive(bound)
+    module.add_host_callback(host_callback)  # dispatched synchronously, as JAX's own callbacks are
+    channels = {*sent, *received}
+    block = ir.InsertionPoint.current.block
+    found = [
+        host_transfers._transfer(op.operation)
+        for op in block.operations
+        if op.name in ("stablehlo.send", "stablehlo.recv")
+    ]
+    (group,) = host_transfers._groups([one for one in found if one.channel in channels], dict.fromkeys(channels, ""))
+    sends, receives = ([one for one in group if one.is_send is is_send] for is_send in (True, False))
+    places = [_place_of(result, group, receives) for result in results]
+    host_transfers._replace(group, sends, receives, bound.name)
+    call = [op for op in block.operations if op.name == "stablehlo.custom_call"][-1]
+    return [
+        result if place is None else call.results[place % len(call.results)]
+        for result, place in zip(results, places, strict=True)
+    ]
+
+
+def _place_of(result, group, receives):
+    """Which of the call's results it becomes; None if it is none of a transfer's."""
+    if result == group[-1].token:
+        return -1
+    return next((i for i, one in enumerate(receives) if one.operation.results[0] == result), None)
+
+
+def mark(item):
+    """Before a test: skips those of LEFT_OUT."""
+    if IS_USED and (reason := LEFT_OUT.get(getattr(item, "originalname", item.name))) is not None:
+        pytest.skip(f"not with CALLOUT_TEST_TRANSFERS: {reason}")
+
+
+def install():
+    """Has all programs for a CPU take this way."""
+    emit.emit = emit_for_tpu
+    transfers.emit = emit_rewritten
