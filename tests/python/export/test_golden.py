@@ -144,6 +144,7 @@ def on_cpu(name):
     return dataclasses.replace(loaded(name), platforms=("cpu",))
 
 
+@pytest.mark.cpu_only("programs of a CUDA device are run on XLA:CPU in it")
 @pytest.mark.usefixtures("gpu_double")
 class TestOnTheDouble:
     """Programs for CUDA alone."""

@@ -71,6 +71,7 @@ def test_dtypes_that_only_dlpack_has(dtype):
     assert "dltensor_versioned" in inside(use, jnp.ones(3, dtype))
 
 
+@pytest.mark.devices(2)
 def test_the_host_is_refused_by_name():
     def use(ctx, out, x):
         for read in (np.asarray, np.array, lambda b: b.__array__(copy=True), lambda b: np.add(b, 1)):
@@ -133,6 +134,7 @@ def _managed(capsule, name, kind):
     return kind.from_address(get(capsule, name))
 
 
+@pytest.mark.devices(2)
 def test_capsules_hold_what_consumers_expect():
     def use(ctx, out, x):
         capsule = x.__dlpack__(max_version=(1, 1), stream=ctx.stream, dl_device=(2, 1), copy=False)
@@ -172,6 +174,7 @@ def test_a_consumers_stream_is_put_behind_xlas():
     assert [calls("cuEventCreate"), calls("cuDevicePrimaryCtxRetain") - retained] == made
 
 
+@pytest.mark.devices(2)
 def test_what_dlpack_cannot_do_is_refused():
     def use(ctx, out, x):
         with pytest.raises(BufferError, match="is not copied; copy what is made of it"):

@@ -13,6 +13,7 @@ import pytest
 from callout._native.gpu.cuda_source import signatures
 from cuda_compilers import EACH, SCALE, require_nvrtc
 from gpu_double import DRIVER, calls, gpu_double  # noqa: F401
+from platforms import awaited
 
 if not DRIVER.is_file():
     pytest.skip(
@@ -165,7 +166,7 @@ def test_what_a_declaration_does_not_say_is_found_by_the_driver(module):
     described = {"parameters": ["in float32", "out float32", "float64 factor", "int32 n"], **EACH}
     fatbin = callout.cuda.load_image(b"\x50\xed\x55\xba" + bytes(60), {"scale": described})
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"cuLibraryLoadData of 'image\.scale'"):
-        jax.jit(lambda x: fatbin.scale(x, factor=2))(X)
+        awaited(jax.jit(lambda x: fatbin.scale(x, factor=2))(X))
 
 
 def test_the_examples_of_the_manual_run(monkeypatch, tmp_path, capsys):

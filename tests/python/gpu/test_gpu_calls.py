@@ -10,6 +10,7 @@ from gpu_double import run_suites
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
 
+@pytest.mark.cpu_only("it puts CUDA's handlers in the place of a CPU's")
 def test_calls_on_the_double():
     assert set(run_suites("gpu_calls.py", "gpu_device_calls.py")) == {"passed"}
 

@@ -17,6 +17,7 @@ from callout._native.function import Settings
 from callout._native.gpu.kernel import Image, Kernel, Launch, Parameters
 from callout._native.gpu.kernel_function import GpuFunction, GpuTarget
 from gpu_double import IMAGE, calls, fail, gpu_double  # noqa: F401
+from platforms import awaited
 
 if not IMAGE.is_file():
     pytest.skip(
@@ -134,6 +135,7 @@ def test_launch_without_threads_gives_zeros_and_no_call():
     assert calls("cuLaunchKernel") == before
 
 
+@pytest.mark.devices(4)
 def test_several_devices():
     devices = jax.devices()[:4]
     mesh = jax.make_mesh((4,), ("i",), devices=devices)
@@ -141,9 +143,16 @@ def test_several_devices():
     xs = jax.device_put(jnp.arange(8, dtype=jnp.float32), jax.sharding.NamedSharding(mesh, spec))
     by_shard = jax.jit(jax.shard_map(Scale(2.0), mesh=mesh, in_specs=spec, out_specs=spec))
     np.testing.assert_array_equal(by_shard(xs), 2 * np.arange(8))
-    np.testing.assert_array_equal(jax.jit(Scale(2.0))(xs), 2 * np.arange(8))
     on_third = jax.device_put(X, devices[2])
     assert jax.jit(Scale(2.0))(on_third).devices() == {devices[2]}
+
+
+@pytest.mark.collectives
+@pytest.mark.devices(4)
+def test_a_sharded_argument_is_gathered():
+    mesh = jax.make_mesh((4,), ("i",), devices=jax.devices()[:4])
+    xs = jax.device_put(jnp.arange(8, dtype=jnp.float32), jax.NamedSharding(mesh, jax.P("i")))
+    np.testing.assert_array_equal(jax.jit(Scale(2.0))(xs), 2 * np.arange(8))
 
 
 def test_wrong_arguments_are_told_when_traced():
@@ -165,7 +174,7 @@ def test_wrong_arguments_are_told_when_traced():
 )
 def test_what_the_device_refuses_is_the_error_of_the_program(options, message):
     with pytest.raises(jax.errors.JaxRuntimeError, match=message):
-        jax.jit(Scale(2.0, **options))(X)
+        awaited(jax.jit(Scale(2.0, **options))(X))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +190,7 @@ def test_a_failing_driver_is_the_error_of_the_program_and_the_next_run_is_fine(f
     compiled = program.lower(X).compile()
     fail(function, 1, code)
     with pytest.raises(jax.errors.JaxRuntimeError, match=rf"{function} of 'scale'.*{name} \({code}\)"):
-        compiled(X)
+        awaited(compiled(X))
     np.testing.assert_array_equal(compiled(X), 2 * np.arange(6))
 
 
@@ -243,7 +252,8 @@ def test_another_process_runs_the_exported_kernel_if_it_may(tmp_path):
     said = {}
     for policy in ("allow", "refuse"):
         command = [sys.executable, "-c", _LOADER, str(file), policy]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support")}
+        support = str(Path(__file__).parents[1] / "support")
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([support, os.environ.get("PYTHONPATH", "")])}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
         said[policy] = done.stdout

@@ -10,6 +10,9 @@ import pytest
 from gpu_double import DRIVER
 
 
+@pytest.mark.cpu_only(
+    "it reads machine code, and beside the plugin the assembler is the software GPU's, which makes none"
+)
 @pytest.mark.parametrize("package", ["numba_cuda", "numba_cuda_mlir"])
 def test_kernels_are_compiled_for_the_device(package):
     pytest.importorskip(package, reason=f"needs {package.replace('_', '-')} (pip install)")

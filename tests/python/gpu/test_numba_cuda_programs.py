@@ -287,6 +287,7 @@ def test_several_threads(add):
     assert results == {(k, n): [2 * k] * n for k in range(4) for n in range(1, 4)}
 
 
+@pytest.mark.devices(4)
 def test_several_devices(copy):
     call = numba_cuda_kernel(copy, same, launch_dims=threads)
     mesh = jax.make_mesh((4,), ("i",), devices=jax.devices()[:4])
@@ -295,6 +296,7 @@ def test_several_devices(copy):
     np.testing.assert_array_equal(jax.jit(jax.shard_map(call, mesh=mesh, in_specs=spec, out_specs=spec))(xs), xs)
 
 
+@pytest.mark.cpu_only("the program is exported for XLA:CPU")
 def test_exported_programs_carry_the_kernel(add):
     call = numba_cuda_kernel(add, same, launch_dims=threads)
     x = jax.ShapeDtypeStruct((5,), jnp.int32)
@@ -319,4 +321,4 @@ def test_the_examples_of_the_manual_run(cuda, capsys, tmp_path):
     said = capsys.readouterr().out.strip().splitlines()
     assert len(said) == len(shown)
     for line, end in zip(said, shown, strict=True):
-        assert line.endswith(end)
+        assert end in line  # XLA on a GPU adds the program's name

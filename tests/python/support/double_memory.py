@@ -12,6 +12,7 @@ import numpy as np
 _POINTER, _BYTES = ctypes.c_uint64, ctypes.c_size_t
 _SIGNATURES = {
     "cuMemcpyDtoDAsync": [_POINTER, _POINTER, _BYTES, ctypes.c_void_p],
+    "cuMemcpyDtoH": [ctypes.c_void_p, _POINTER, _BYTES],
     "cuMemsetD8Async": [_POINTER, ctypes.c_ubyte, _BYTES, ctypes.c_void_p],
     "cuMemAlloc": [ctypes.POINTER(_POINTER), _BYTES],
     "cuMemFree": [_POINTER],
@@ -34,7 +35,7 @@ class DriverError(Exception):
 
 @functools.cache
 def _function(name: str) -> Any:
-    library = ctypes.CDLL(str(gpu_double.DRIVER))
+    library = gpu_double.library()
     address, found = ctypes.c_void_p(), ctypes.c_int()
     library.cuGetProcAddress_v2(name.encode(), ctypes.byref(address), 13000, ctypes.c_uint64(0), ctypes.byref(found))
     return ctypes.CFUNCTYPE(ctypes.c_int, *_SIGNATURES[name])(address.value)
@@ -53,9 +54,11 @@ def address(buffer: Any) -> int:
 
 
 def seen(buffer: Any) -> np.ndarray:
-    """A Buffer's content: the double's memory is the host's. What is queued may not have run."""
-    memory = (ctypes.c_byte * buffer.nbytes).from_address(address(buffer))
-    return np.frombuffer(memory, buffer.dtype).reshape(buffer.shape).copy()
+    """A Buffer's content, when what is queued has run."""
+    found = np.empty(buffer.shape, buffer.dtype)
+    driver("cuStreamSynchronize", buffer.__cuda_array_interface__["stream"])
+    driver("cuMemcpyDtoH", found.ctypes.data, address(buffer), buffer.nbytes)
+    return found
 
 
 def copy(ctx: Any, out: Any, x: Any) -> None:

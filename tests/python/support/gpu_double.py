@@ -56,11 +56,17 @@ class _Control(ctypes.Structure):
 
 
 @functools.cache
+def library() -> ctypes.CDLL:
+    """The double; on the plugin the driver that it has loaded."""
+    return ctypes.CDLL("libcuda.so.1" if _ON_PLUGIN else str(DRIVER))
+
+
+@functools.cache
 def control() -> _Control:
     """The double's controls."""
-    library = ctypes.CDLL(str(DRIVER))
-    library.software_gpu_control.restype = ctypes.POINTER(_Control)
-    return library.software_gpu_control().contents
+    find = library().software_gpu_control
+    find.restype = ctypes.POINTER(_Control)
+    return find().contents
 
 
 def calls(function: str) -> int:
@@ -143,11 +149,24 @@ if ON_DOUBLE and "callout" not in sys.modules:
     import_callout_on_the_double()
 
 
+def _require_software_gpu() -> None:
+    """Skips a test of the plugin whose driver has no controls: it counts calls and makes them fail."""
+    import platforms
+
+    if not platforms.on_software_gpu():
+        pytest.skip("counts the driver's calls and makes them fail, which takes the software GPU's driver")
+
+
 @contextlib.contextmanager
 def on_cpu() -> Iterator[None]:
-    """Kernels for CUDA run on platform cpu, on the double, until the block ends."""
+    """Kernels for CUDA run on platform cpu, on the double, until the block ends; on the plugin they run as they are."""
     if _ON_PLUGIN:
-        pytest.skip("runs CUDA's handlers on XLA:CPU; with the plugin software_gpu/python/test_handlers.py does")
+        _require_software_gpu()
+        try:
+            yield
+        finally:
+            jax.clear_caches()
+        return
     for file in (DRIVER, _ADAPTER):
         if not file.is_file():
             pytest.skip(f"needs the C++ build (make test-cpp): {file.name} is missing")
@@ -175,12 +194,14 @@ def gpu_double() -> Iterator[_Control]:
 def run_suites(*arguments: str, timeout: float = 500) -> dict[str, int]:
     """Runs pytest with these arguments in a process where callbacks run as on CUDA; how many tests ended how.
 
-    Files are found by their names, in all folders of the Python tests.
+    Files are found by their names, in all folders of the Python tests. On the plugin the process runs on the plugin, too.
 
     Fails with the other process's report if one of them did.
     """
     if _ON_PLUGIN:
-        pytest.skip("runs suites on XLA:CPU with CUDA's handlers; these run on the plugin as they are")
+        _require_software_gpu()
+        if files := [each for each in arguments if each.startswith("test_")]:
+            pytest.skip(f"the plugin runs {', '.join(files)} by itself, not in a process of this test")
     if not (DRIVER.is_file() and _ADAPTER.is_file()):
         pytest.skip(f"needs the C++ build (make test-cpp): {DRIVER.name} is missing")
     tests = Path(__file__).parents[1]
@@ -188,7 +209,7 @@ def run_suites(*arguments: str, timeout: float = 500) -> dict[str, int]:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *found],
         cwd=tests,
-        env={**os.environ, "CALLOUT_TEST_ON_GPU_DOUBLE": "1"},
+        env=os.environ if _ON_PLUGIN else {**os.environ, "CALLOUT_TEST_ON_GPU_DOUBLE": "1"},
         capture_output=True,
         text=True,
         timeout=timeout,

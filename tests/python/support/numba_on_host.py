@@ -14,6 +14,7 @@ import pytest
 from callout._native.gpu import images
 from callout._native.gpu.numba_cuda_compiler import NumbaCuda
 from callout._native.gpu.numba_mlir_compiler import NumbaCudaMlir
+from platforms import ON_CUDA
 
 llvm = pytest.importorskip("llvmlite.binding", reason="needs llvmlite (pip install numba)")
 
@@ -183,7 +184,9 @@ def bind(code):
 
 @pytest.fixture
 def numba_on_host(gpu_double, monkeypatch):
-    """Kernels run on the double of the driver, whose controls it gives."""
+    """Kernels run on the double of the driver, whose controls it gives; on the plugin it runs their PTX."""
+    if ON_CUDA:
+        return gpu_double
     for compiler in (NumbaCuda, NumbaCudaMlir):
         monkeypatch.setattr(compiler, "code_of", functools.partialmethod(_code_and_bind, compiler.code_of))
     return gpu_double

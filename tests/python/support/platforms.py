@@ -68,7 +68,11 @@ def _loaded(name: str) -> list[Path]:
 
 
 @functools.cache
-def _on_software_gpu() -> bool:
+def on_software_gpu() -> bool:
+    """Whether the driver that the plugin has loaded is the software GPU's."""
+    import jax
+
+    jax.devices()  # the plugin loads it
     return any(hasattr(ctypes.CDLL(str(driver)), "software_gpu_control") for driver in _loaded("libcuda.so.1"))
 
 
@@ -110,7 +114,7 @@ def mark(item: pytest.Item) -> None:
     for marker in item.iter_markers("cpu_only"):
         (reason,) = marker.args
         pytest.skip(f"on a CPU only: {reason}")
-    if item.get_closest_marker("collectives") and _on_software_gpu():
+    if item.get_closest_marker("collectives") and on_software_gpu():
         pytest.skip(COLLECTIVES)
     for marker in item.iter_markers("cuda_xfail"):
         (reason,) = marker.args
