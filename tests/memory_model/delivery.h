@@ -134,7 +134,8 @@ Status CaughtStatus() { return OkStatus(); }
 void DeliveryErrors::Add(const Callback& /*callback*/, int32_t /*device_ordinal*/, const Status& /*status*/) {}
 bool LogEnabled(LogLevel /*level*/) { return false; }
 void Log(LogLevel /*level*/, std::string_view /*message*/, LogSource /*source*/) {}
-InFlightScope::InFlightScope(Activity /*activity*/, uint64_t /*callback_id*/, int32_t /*device*/, int64_t /*run_id*/) {}
+InFlightScope::InFlightScope(Activity /*activity*/, uint64_t /*callback_id*/, int32_t /*device*/, int64_t /*run_id*/,
+                             const char* /*label*/) {}
 InFlightScope::~InFlightScope() = default;
 ProfileEvent EventOf(ProfileKind, const Callback&, int32_t, uint32_t) { return {}; }
 std::string ShapeString(const callout_buffer& /*buffer*/) { return ""; }
