@@ -14,7 +14,7 @@ from .. import _ext
 _PLUGIN_PLATFORMS = {"cuda": "CUDA"}
 
 
-def _register() -> tuple[tuple[str, ...], dict[str, str]]:
+def register_targets() -> tuple[tuple[str, ...], dict[str, str]]:
     """Tells JAX about our targets; starts no backend. Returns the platforms, and why JAX refused others."""
     platforms: set[str] = set()
     refused: dict[str, str] = {}
@@ -27,7 +27,7 @@ def _register() -> tuple[tuple[str, ...], dict[str, str]]:
     return tuple(sorted(platforms - set(refused))), refused
 
 
-PLATFORMS, REFUSED = _register()
+PLATFORMS, REFUSED = register_targets()
 
 
 def reason(platform: str) -> str:

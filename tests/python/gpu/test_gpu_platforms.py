@@ -8,6 +8,7 @@ import pytest
 from callout._native.function import Settings
 from callout._native.gpu.kernel import Image, Kernel, Launch, Parameters
 from callout._native.gpu.kernel_function import GpuFunction, GpuTarget
+from callout._runtime import native_platforms
 
 
 class Target(GpuTarget):
@@ -81,6 +82,7 @@ def test_plugins_find_the_targets_under_their_own_name_of_the_platform(monkeypat
         registered.setdefault(platform, set()).add(name)
 
     monkeypatch.setattr(jax.ffi, "register_ffi_target", register)
-    callout._runtime.lifetime.register_targets()
+    platforms, refused = native_platforms.register_targets()
+    assert (platforms, refused) == (("cpu", "cuda"), {})
     assert set(registered) == {"cpu", "CUDA"}
     assert registered["CUDA"] >= {"callout.v1.image", "callout.v1.image_sync"}
