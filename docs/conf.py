@@ -14,7 +14,15 @@ copyright = "the Callout authors"  # noqa: A001 - Sphinx's name
 
 # The source folder is the repository's root, so that links between these files are the same here as where they are hosted.
 root_doc = "docs/index"
-include_patterns = ["docs/**", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "software_gpu/README.md"]
+include_patterns = [
+    "docs/**",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "software_gpu/README.md",
+    "tests/memory_model/README.md",
+]
 exclude_patterns = ["build", "dist", ".*", "docs/_*"]
 extensions = [
     "breathe",
