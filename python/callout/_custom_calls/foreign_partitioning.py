@@ -65,7 +65,7 @@ def _clean(config: Any) -> tuple[Any, dict[str, Any]]:
         for name, value in partitioned_calls.entries(config).items()
         if name.startswith(_PREFIX)
     }
-    return ir.DictAttr.get({e.name: e.attr for e in config if not e.name.startswith(_PREFIX)}), ours
+    return partitioned_calls.without(config, lambda name: name.startswith(_PREFIX)), ours
 
 
 def _partitioner(target: str) -> Any:

@@ -7,7 +7,7 @@ Each returns the function and the shardings of operands and of results. partitio
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -39,6 +39,11 @@ def entries(config: Any) -> dict[str, str | int]:
     return found
 
 
+def without(config: Any, is_left_out: Callable[[str], bool]) -> Any:
+    """Returns the attributes of a call but for some, told by their names."""
+    return ir.DictAttr.get({entry.name: entry.attr for entry in config if not is_left_out(entry.name)})
+
+
 def returning_itself(call: Call) -> Call:
     """Returns the call without results that are operands (`tapped_values`): the program reads there what each device has."""
     if "returned" not in call.config:
@@ -48,7 +53,7 @@ def returning_itself(call: Call) -> Call:
     count = len(call.result_shapes) - len(returned)
     return dataclasses.replace(
         call,
-        config=ir.DictAttr.get({entry.name: entry.attr for entry in call.config if entry.name != "returned"}),
+        config=without(call.config, lambda name: name == "returned"),
         result_shapes=call.result_shapes[:count],
         result_shardings=call.result_shardings[:count],
         returned=returned,

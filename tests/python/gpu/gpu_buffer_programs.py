@@ -118,14 +118,20 @@ def spread():
     return mesh, jax.device_put(jnp.arange(8.0), jax.NamedSharding(mesh, jax.P("d")))
 
 
-@pytest.mark.devices(4)
-def test_several_devices(spread, received):
-    mesh, x = spread
+def noting(received):
+    """Copies, and notes which device called with what."""
 
     def note(ctx, out, v):
         received.append((ctx.device_ordinal, v.shape))
         copy(ctx, out, v)
 
+    return note
+
+
+@pytest.mark.devices(4)
+def test_several_devices(spread, received):
+    mesh, x = spread
+    note = noting(received)
     by_shard = jax.shard_map(like(note), mesh=mesh, in_specs=jax.P("d"), out_specs=jax.P("d"))
     for call in (like(note, sharding="local"), by_shard):
         received.clear()
@@ -137,11 +143,7 @@ def test_several_devices(spread, received):
 @pytest.mark.devices(4)
 def test_a_sharded_argument_is_gathered(spread, received):
     _, x = spread
-
-    def note(ctx, out, v):
-        received.append((ctx.device_ordinal, v.shape))
-        copy(ctx, out, v)
-
+    note = noting(received)
     assert jax.jit(like(note, sharding="gather"))(x).tolist() == list(range(8))
     assert received == [(0, (8,))]
 
