@@ -4,7 +4,7 @@
 import pytest
 
 PROGRAM = """
-    import gc, signal, warnings
+    import faulthandler, gc, warnings
     warnings.simplefilter("ignore")
     forks = int(os.environ["FORKS"])
     stop = threading.Event()
@@ -64,15 +64,18 @@ PROGRAM = """
     threads = [busy(work) for work in (run_program, eager, labels, reading)]
 
     def child():
-        # JAX's callback of the collector takes a lock that another thread may have held when the process was forked.
+        faulthandler.dump_traceback_later(20)  # of a child that hangs
+        # JAX's programs and arrays take a lock of JAX's when they go, as does its callback of the collector, and a thread
+        # may have held it when the process was forked (JAX alone hangs then, too): they stay.
         gc.callbacks.clear()
+        gc.freeze()
         stats = callout.stats()
         assert stats["live"]["callbacks"] > 0 and stats["queues"] and stats["watches"]["watched"]["calls"] > 0
         str(stats), stats.prometheus()
         from callout import ffi, numba_cuda, progress
         kept[:] = [None] * 4  # blocks go back to the pool
-        global nothing, counting, program
-        del nothing, counting, program
+        global counting
+        del counting
         gc.collect()
         try:
             callout.barrier_wait()
