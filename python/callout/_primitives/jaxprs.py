@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.extend.core
 
 from .. import _jax_compat
 
@@ -69,6 +70,22 @@ def in_context(each: Each) -> Each:
             return each(eqn, operands)
 
     return call
+
+
+def dependences(jaxpr: Any) -> list[frozenset[int]]:
+    """Returns for each result the numbers of the arguments that it depends on, or may."""
+    jaxpr = opened(jaxpr)
+    nothing: frozenset[int] = frozenset()
+
+    def through(jaxpr: Any, args: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+        return walk(jaxpr, [nothing] * len(jaxpr.constvars), args, each, lambda _: nothing)
+
+    def each(eqn: Any, operands: list[frozenset[int]]) -> Sequence[frozenset[int]]:
+        if eqn.primitive is jax.extend.core.primitives.jit_p:
+            return through(opened(eqn.params["jaxpr"]), operands)
+        return [nothing.union(*operands)] * len(eqn.outvars)
+
+    return through(jaxpr, [frozenset((i,)) for i in range(len(jaxpr.invars))])
 
 
 def inner_jaxprs(eqn: Any) -> Iterator[Any]:

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.extend.core
@@ -22,21 +22,23 @@ from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _jax_compat
 from . import buffer, call, call_kinds, context, debug, ffi, tap, threaded
+from .devices import NamedDevice
 from .token import TOKEN, no_tangent, one_token
 
 Params = tuple[tuple[str, Any], ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Lanes:
+class Lanes(NamedTuple):
     """The lanes of an equation's operands: extents, the outermost `vmap`'s first, and which each operand has in front.
 
-    Bit i of a mask stands for the i-th extent. The loop goes over the last extent first, as JAX's own loops do.
+    Bit i of a mask stands for the i-th extent. The loop goes over the last extent first, as JAX's own loops do. `mark`: of a
+    device that the callback names (devices.py), since JAX looks into parameters that are tuples, and no deeper.
     """
 
     has_mask: bool
     masks: tuple[int, ...]
     extents: tuple[Any, ...] = ()
+    mark: Any = None
 
     def ranks(self) -> list[int]:
         """Returns how many dimensions in front of each operand are lanes."""
@@ -102,6 +104,8 @@ def with_token(
 
 
 def _bind(primitive: Any, args: Sequence[Any], lanes: Lanes, params: dict[str, Any]) -> list[Any]:
+    marks = [each.mark for each in params.values() if isinstance(each, NamedDevice)]
+    lanes = lanes._replace(mark=marks[0] if marks else None)
     outs: list[Any] = primitive.bind(*args, lanes=lanes, params=tuple(sorted(params.items())))
     return outs
 

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.extend.core
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching, mlir, partial_eval
 
 from .. import _jax_compat
 from . import effects
@@ -22,11 +23,17 @@ Values = Sequence[Any]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Linear:
-    """Both take lists, of which the first are what it depends on otherwise, and return a list."""
+    """Both take lists, of which the first are what it depends on otherwise, and return a list.
+
+    A cotangent that is None is zero, given or returned: rules of the user's are not asked about what moves nothing.
+    """
 
     forward: Callable[[Values, Values], list[Any]]  # (residuals, operands)
     backward: Callable[[Values, Values, Values], list[Any]]  # (residuals, types of the operands, cotangents)
     results: tuple[Any, ...]  # their types
+    narrow: Callable[
+        [Sequence[bool]], tuple[list[bool], Linear]
+    ]  # some results alone -> (the operands that it takes, it)
 
 
 def bind(linear: Linear, residuals: Values, operands: Values) -> list[Any]:
@@ -48,16 +55,40 @@ def _abstract_eval(*_: Any, linear: Linear, **__: Any) -> tuple[list[Any], set[A
 
 
 def _jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
-    moves = [_jax_compat.instantiate_cotangent(tangent) for tangent in tangents]
-    return jax.jvp(lambda *args: _evaluate(*args, **params), tuple(primals), tuple(moves))
+    moving = [i for i, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
+
+    def of_moving(*moved: Any) -> list[Any]:
+        args = list(primals)
+        for i, value in zip(moving, moved, strict=True):
+            args[i] = value
+        return _evaluate(*args, **params)
+
+    return jax.jvp(of_moving, [primals[i] for i in moving], [tangents[i] for i in moving])
 
 
 ad.primitive_jvps[linear_p] = _jvp
 
 
+def _drop(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
+    """Drops results that nobody uses, and with them operands, for all the effect: they would keep what JAX drops."""
+    if all(used) or not any(used):
+        return [any(used)] * len(eqn.invars), eqn if any(used) else None
+    num_residuals = eqn.params["num_residuals"]
+    taken, linear = eqn.params["linear"].narrow(used)
+    taken = [True] * num_residuals + taken
+    return taken, eqn.replace(
+        invars=list(itertools.compress(eqn.invars, taken)),
+        outvars=list(itertools.compress(eqn.outvars, used)),
+        params={"linear": linear, "num_residuals": num_residuals},
+    )
+
+
+partial_eval.dce_rules[linear_p] = _drop
+
+
 def _transpose(cotangents: Values, *args: Any, linear: Linear, num_residuals: int) -> list[Any]:
     residuals, operands = args[:num_residuals], args[num_residuals:]
-    given = [_jax_compat.instantiate_cotangent(cotangent) for cotangent in cotangents]
+    given = [None if isinstance(cotangent, ad.Zero) else cotangent for cotangent in cotangents]
     types = [operand.aval if ad.is_undefined_primal(operand) else jax.typeof(operand) for operand in operands]
     outs = linear.backward(residuals, types, given)
     return [None] * num_residuals + [
@@ -77,6 +108,13 @@ def _batch(args: Values, dims: Sequence[int | None], *, linear: Linear, num_resi
         for arg, dim in zip(front[num_residuals:], dims[num_residuals:], strict=True)
     ]
 
+    outs = bind(_of_lanes(linear, size, in_front), front[:num_residuals], operands)
+    return outs, [0] * len(outs)
+
+
+def _of_lanes(linear: Linear, size: int, in_front: Sequence[int | None]) -> Linear:
+    """Returns the function of lanes that are in front of all operands, and of these residuals."""
+
     def forward(residuals: Values, operands: Values) -> list[Any]:
         return jax.vmap(linear.forward, in_axes=(in_front, 0), axis_size=size)(list(residuals), list(operands))
 
@@ -88,12 +126,15 @@ def _batch(args: Values, dims: Sequence[int | None], *, linear: Linear, num_resi
             axis_size=size,
         )(list(residuals), list(cotangents))
 
+    def narrow(used: Sequence[bool]) -> tuple[list[bool], Linear]:
+        taken, narrowed = linear.narrow(used)
+        return taken, _of_lanes(narrowed, size, in_front)
+
     results = tuple(
         _jax_compat.array_type((size, *each.shape), each.dtype, _jax_compat.varying_axes(each))
         for each in linear.results
     )
-    outs = bind(Linear(forward, backward, results), front[:num_residuals], operands)
-    return outs, [0] * len(outs)
+    return Linear(forward, backward, results, narrow)
 
 
 batching.primitive_batchers[linear_p] = _batch

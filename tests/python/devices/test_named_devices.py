@@ -81,6 +81,10 @@ FORMS = {
     "a cond of nothing": lambda f, x: lax.cond(True, lambda: f(jnp.float32(3)), lambda: x),
     "threaded": lambda f, x: jax.jit(callout.threaded(f))(x),
     "threaded, outside of jit": lambda f, x: callout.threaded(f)(x),
+    "lanes of a loop that end at different steps": lambda f, x: jax.vmap(
+        lambda n: lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, f(x + 0 * s[1])), (0, x))[1]
+    )(jnp.arange(1, 3))[0],
+    "locate_nans, forward": lambda f, x: jax.jvp(callout.locate_nans(with_jvp(f)), (x,), (x,))[1],
     "locate_nans": lambda f, x: jax.grad(callout.locate_nans(with_jvp(f)))(x) * x,
 }
 

@@ -149,8 +149,9 @@ class Evaluation:
         for operation in region.operations:
             given = [each for each in operation.operands if isinstance(each, Value) and each.inexact]
             inputs.update(dict.fromkeys(each for each in given if each not in own))
-            constants["nan"] |= has_constant(operation.eqn, np.isnan)
-            constants["inf"] |= has_constant(operation.eqn, np.isinf)
+            written = [each.value for each in operation.operands if isinstance(each, Constant)]
+            constants["nan"] |= has_constant(operation.eqn, np.isnan, written)
+            constants["inf"] |= has_constant(operation.eqn, np.isinf, written)
             makers = list(dict.fromkeys(maker for each in given for maker in made.get(each, ())))
             makers += [operation] if can_make(operation.eqn) else []
             for result in operation.results:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -95,9 +96,12 @@ def _is_narrowing(eqn: Any) -> bool:
     return _largest(before) > _largest(after)
 
 
-def has_constant(eqn: Any, test: Any) -> bool:
-    """Tells whether a constant is written into the program, as an operand or inside, with an element that is such."""
-    values = [atom.val for atom in eqn.invars if not _jax_compat.is_variable(atom)]
+def has_constant(eqn: Any, test: Any, operands: Iterable[Any] = ()) -> bool:
+    """Tells whether a constant is written into the program, as an operand or inside, with an element that is such.
+
+    `operands`: constants that a function around was given for its arguments.
+    """
+    values = [*operands, *(atom.val for atom in eqn.invars if not _jax_compat.is_variable(atom))]
     for jaxpr in jaxprs.inner_jaxprs(eqn):
         values += jaxprs.consts_of(jaxpr)
         if any(has_constant(each, test) for each in jaxprs.opened(jaxpr).eqns):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import typing
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -14,12 +15,13 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
+from jax.interpreters import partial_eval
 
 from ... import _jax_compat
 from ..._base import patches
 from ..._base.arguments import is_ref
 from ..._base.config import config
-from ..._primitives import linear
+from ..._primitives import jaxprs, linear
 from . import control_flow, rule_lines
 from .evaluate import Evaluation, Settings, unchanged
 from .nan_sources import is_inexact, mutable_arrays
@@ -162,7 +164,12 @@ def _derivative(
         return outs, others, residuals
 
     outs, others, residuals = _traced(linearized, settings, *primals, backward=backward)
-    changes = linear.bind(_linear(tree, settings, outs, backward), residuals, [tangents[i] for i in moving])
+    moved = [tangents[i] for i in moving]
+    types = [[*map(jax.typeof, residuals)], [*map(jax.typeof, moved)]]
+    made = _linear(
+        lambda residuals, *operands: jax.tree.unflatten(tree, residuals)(*operands), types, outs, settings, backward
+    )
+    changes = linear.bind(made, residuals, moved)
     results, moves = [], []
     for is_smooth in smooth:
         results.append((outs if is_smooth else others).pop(0))
@@ -175,9 +182,14 @@ def _moves(tangent: Any) -> bool:
     return not isinstance(tangent, SymbolicZero) and tangent.dtype != jax.dtypes.float0
 
 
-def _linear(tree: Any, settings: Settings, outs: Sequence[Any], backward: bool) -> linear.Linear:
-    def function(residuals: Sequence[Any], *operands: Any) -> list[Any]:
-        return jax.tree.unflatten(tree, residuals)(*operands)  # type: ignore[no-any-return]
+def _linear(
+    function: Callable[..., list[Any]],
+    types: Sequence[Sequence[Any]],
+    outs: Sequence[Any],
+    settings: Settings,
+    backward: bool,
+) -> linear.Linear:
+    """Returns the linear `function(residuals, *operands)`, located, of arguments with `types` and results like `outs`."""
 
     def forward(residuals: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
         return _traced(  # type: ignore[no-any-return]
@@ -189,13 +201,42 @@ def _linear(tree: Any, settings: Settings, outs: Sequence[Any], backward: bool) 
         )
 
     def transposed(residuals: Sequence[Any], types: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        wanted = [i for i, each in enumerate(cotangents) if each is not None]
+        if not wanted:
+            return [None] * len(types)
+        examples = [_jax_compat.varying(jnp.zeros(each.shape, each.dtype), each) for each in types]
+
+        def of_wanted(residuals: Sequence[Any], *operands: Any) -> list[Any]:
+            outs = function(residuals, *operands)
+            return [outs[i] for i in wanted]
+
+        linearly = jax.make_jaxpr(functools.partial(of_wanted, list(residuals)))(*examples)
+        moving = frozenset().union(*jaxprs.dependences(linearly))
+
         def back(residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-            examples = [_jax_compat.varying(jnp.zeros(each.shape, each.dtype), each) for each in types]
-            transpose = jax.linear_transpose(functools.partial(function, residuals), *examples)
-            return list(transpose(list(cotangents)))
+            transpose = jax.linear_transpose(functools.partial(of_wanted, residuals), *examples)
+            return [each for i, each in enumerate(transpose(list(cotangents))) if i in moving]
 
-        return _traced(back, settings, list(residuals), list(cotangents), backward=True)  # type: ignore[no-any-return]
+        given = [cotangents[i] for i in wanted]
+        outs = iter(_traced(back, settings, list(residuals), given, backward=True))
+        return [next(outs) if i in moving else None for i in range(len(types))]
 
-    types = [jax.typeof(out) for out in outs]
-    results = tuple(_jax_compat.array_type(each.shape, each.dtype, _jax_compat.varying_axes(each)) for each in types)
-    return linear.Linear(forward, transposed, results)
+    def narrow(used: Sequence[bool]) -> tuple[list[bool], linear.Linear]:
+        whole = jax.make_jaxpr(function)(types[0], *types[1])
+        kept = [True] * len(types[0]) + [False] * len(types[1])
+        jaxpr, taken = partial_eval.dce_jaxpr(whole.jaxpr, list(used), kept)
+        evaluate = jax.extend.core.jaxpr_as_fun(jax.extend.core.ClosedJaxpr(jaxpr, whole.consts))
+        taken = taken[len(types[0]) :]
+        operands = list(itertools.compress(types[1], taken))
+        wanted = list(itertools.compress(outs, used))
+        return taken, _linear(
+            lambda residuals, *operands: evaluate(*residuals, *operands),
+            [types[0], operands],
+            wanted,
+            settings,
+            backward,
+        )
+
+    like = [jax.typeof(out) for out in outs]
+    results = tuple(_jax_compat.array_type(each.shape, each.dtype, _jax_compat.varying_axes(each)) for each in like)
+    return linear.Linear(forward, transposed, results, narrow)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`locate_nans` asks rules of the user's about no more than JAX does without it: even wrong answers are the same."""
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+X = jnp.float32(3)
+
+
+def with_rule():
+    """Returns an identity, and where its rule notes the cotangents that it is asked about. It answers wrongly to zeros."""
+    asked = []
+
+    @jax.custom_vjp
+    def identity(x):
+        return x
+
+    def backward(_, cotangent):
+        jax.debug.callback(lambda c: asked.append(float(c)), cotangent)
+        return (cotangent + 7,)
+
+    identity.defvjp(lambda x: (x, None), backward)
+    return identity, asked
+
+
+def in_a_loop(identity):
+    return lambda x: jax.lax.scan(lambda c, _: (identity(c), None), x, None, length=1)[0]
+
+
+def unused(located, identity):
+    def f(x):
+        located(lambda y: y * 2)(in_a_loop(identity)(x))
+        return x
+
+    return f
+
+
+def one_of_two_results(located, identity):
+    return lambda x: located(lambda y: (y * 2, in_a_loop(identity)(y)))(x)[0]
+
+
+def one_of_two_arguments(located, identity):
+    return lambda x: located(lambda y, z: (y * 2, z))(x, in_a_loop(identity)(x))[0]
+
+
+def one_of_two_arguments_under_vmap(located, identity):
+    f = one_of_two_arguments(located, identity)
+    return lambda x: jax.vmap(f)(jnp.stack([x, x])).sum()
+
+
+def second_derivative(located, identity):
+    f = one_of_two_results(located, identity)
+    return lambda x: jax.grad(lambda y: f(y * y))(x)
+
+
+CASES = [unused, one_of_two_results, one_of_two_arguments, one_of_two_arguments_under_vmap, second_derivative]
+
+
+@pytest.mark.parametrize("granularity", ["line", "operation"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_rules_are_asked_about_what_moves_alone(case, granularity):
+    def gradient(located):
+        identity, asked = with_rule()
+        value = jax.jit(jax.grad(case(located, identity)))(X).block_until_ready()
+        jax.effects_barrier()
+        return float(value), asked
+
+    plain = gradient(lambda f: f)
+    assert plain[1] == []  # so that what follows is about zeros
+    assert gradient(lambda f: callout.locate_nans(f, granularity=granularity)) == plain
+
+
+def test_what_is_used_is_asked_about():
+    identity, asked = with_rule()
+    value = jax.jit(jax.grad(callout.locate_nans(lambda x: 2 * in_a_loop(identity)(x))))(X).block_until_ready()
+    jax.effects_barrier()
+    assert (float(value), asked) == (9, [2])
+
+
+def test_taps_of_checkpoints_whose_results_nobody_uses_are_not_sent_more_often():
+    def count(located):
+        seen = []
+
+        def f(x):
+            def kept(y):
+                callout.tap(seen.append, jnp.zeros(4))
+                return y
+
+            located(jax.checkpoint(kept))(x)
+            return x.sum()
+
+        jax.jit(jax.grad(f))(jnp.ones(4)).block_until_ready()
+        callout.barrier_wait()
+        return len(seen)
+
+    assert 1 <= count(callout.locate_nans) <= count(lambda f: f)
+
+
+@pytest.mark.parametrize("granularity", ["line", "operation", "function"])
+def test_a_nan_that_a_nested_function_is_given_is_meant(granularity):
+    with jax.enable_x64(True):  # where a scalar of Python's is converted inside of the function
+        for f in (
+            lambda x: jnp.where(x > 5, jnp.nan, x),
+            lambda x: callout.error_if(x, x > 5, "large", on_error="nan"),
+            lambda x: jnp.where(x > 5, jnp.inf, x),
+        ):
+            located = jax.jit(callout.locate_nans(f, stop=True, granularity=granularity))
+            assert np.asarray(located(jnp.float32(1))) == 1
