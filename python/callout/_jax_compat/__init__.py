@@ -37,6 +37,7 @@ from .equations import count_lanes as count_lanes
 from .equations import custom_transpose_rule as custom_transpose_rule
 from .equations import instantiate_cotangent as instantiate_cotangent
 from .equations import is_variable as is_variable
+from .equations import register_dce_rule as register_dce_rule
 from .equations import register_remat_rule as register_remat_rule
 from .equations import scan_counts as scan_counts
 from .lowering import extent_for as extent_for

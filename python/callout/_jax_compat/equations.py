@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax.interpreters import ad
+from jax.interpreters import ad, partial_eval
 
 from .versions import MISSING
 
@@ -22,15 +22,15 @@ def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None
     JAX may also answer with objects, which are all true.
     """
     try:
-        from jax._src.interpreters import partial_eval
+        from jax._src.interpreters import partial_eval as _partial_eval
     except ImportError:
         MISSING.append("jax._src.interpreters.partial_eval")
         return
-    rules = getattr(partial_eval, "partial_eval_jaxpr_custom_rules", None)
+    rules = getattr(_partial_eval, "partial_eval_jaxpr_custom_rules", None)
     if rules is None:
         MISSING.append("partial_eval_jaxpr_custom_rules")
     else:
-        recompute = getattr(partial_eval, "Recompute", False)
+        recompute = getattr(_partial_eval, "Recompute", False)
 
         def with_plain_policy(policy: Any, *rest: Any) -> Any:
             return rule(lambda *args, **params: policy(*args, **params) not in (False, recompute), *rest)
@@ -91,6 +91,15 @@ try:
     from jax._src.interpreters import ad as _ad
 except ImportError:
     _ad = None  # type: ignore[assignment]
+
+
+def register_dce_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None:
+    """Registers what is left of an equation where not all results are used: `rule(used, eqn)` -> (operands used, eqn)."""
+    rules = getattr(partial_eval, "dce_rules", None)
+    if rules is None:
+        MISSING.append("jax.interpreters.partial_eval.dce_rules")
+    else:  # from JAX 0.12 on a rule is also told which mutable arrays are read later
+        rules[primitive] = lambda used, *others: rule(used, others[-1])
 
 
 def instantiate_cotangent(cotangent: Any) -> Any:

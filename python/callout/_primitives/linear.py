@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 import jax.extend.core
-from jax.interpreters import ad, batching, mlir, partial_eval
+from jax.interpreters import ad, batching, mlir
 
 from .. import _jax_compat
 from . import effects
@@ -83,7 +83,7 @@ def _drop(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
     )
 
 
-partial_eval.dce_rules[linear_p] = _drop
+_jax_compat.register_dce_rule(linear_p, _drop)
 
 
 def _transpose(cotangents: Values, *args: Any, linear: Linear, num_residuals: int) -> list[Any]:
