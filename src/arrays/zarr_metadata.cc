@@ -91,6 +91,21 @@ bool HasPlainCodecs(const Json& json) {
   return endian == nullptr || endian->text == "little";
 }
 
+// A chunk's indices behind the first, "0/1".
+bool IsWriter(std::string_view key, size_t axes) {
+  size_t count = 0;
+  while (!key.empty()) {
+    const std::string_view index = key.substr(0, key.find('/'));
+    const bool is_number = !index.empty() && index.find_first_not_of("0123456789") == std::string_view::npos;
+    if (!is_number || (index.size() > 1 && index.front() == '0')) return false;
+    ++count;
+    key.remove_prefix(index.size());
+    if (key == "/") return false;
+    key.remove_prefix(key.empty() ? 0 : 1);
+  }
+  return count == axes;
+}
+
 }  // namespace
 
 bool HasChunkBytes(const ZarrArray& array) {
@@ -143,7 +158,9 @@ Result<ZarrArray> ParseZarrArray(std::string_view text) {
   if (written == nullptr || written->kind != Json::Kind::kObject) return Malformed("rows");
   for (const auto& [writer, rows] : written->members) {
     const auto number = rows.Integer();
-    if (!number || *number < 0 || *number > array.rows) return Malformed("rows");
+    if (!IsWriter(writer, array.chunk.size()) || !number || *number < 0 || *number > array.rows) {
+      return Malformed("rows");
+    }
     array.written[writer] = *number;
   }
   return array;

@@ -193,6 +193,22 @@ TEST_F(WrittenRowsTest, ArraysWithAnotherFillValueAreErrors) {
   }
 }
 
+TEST_F(WrittenRowsTest, ArraysWithRowsOfOtherWritersAreErrors) {  // found by `make fuzz`
+  const auto parsed = [](const std::vector<int64_t>& axes, const std::string& writer) {
+    return internal::ParseZarrArray(internal::ZarrArrayText({DType::kInt8, axes, axes, 1, 1, {{writer, 1}}})).status();
+  };
+  EXPECT_THAT(parsed({}, ""), IsOk());
+  EXPECT_THAT(parsed({2}, "10"), IsOk());
+  EXPECT_THAT(parsed({2, 3}, "0/12"), IsOk());
+  for (const char* writer : {"", "0", "0/", "/0", "0//1", "0/1/2", "00/1", "-1/0", "a/b",
+                             "0\xff"
+                             "0",
+                             "0/1/"}) {
+    EXPECT_THAT(parsed({2, 3}, writer), StatusIs(StatusCode::kInvalidArgument, "rows")) << writer;
+  }
+  EXPECT_THAT(parsed({}, "0"), StatusIs(StatusCode::kInvalidArgument, "rows"));
+}
+
 TEST_F(WrittenRowsTest, OtherFilesAreNamed) {
   const auto status = [&](const std::string& name) {
     return ForEachWrittenRow(path_ / name, [](const WrittenRow&) { return true; });
