@@ -31,9 +31,9 @@ class Linear:
     forward: Callable[[Values, Values], list[Any]]  # (residuals, operands)
     backward: Callable[[Values, Values, Values], list[Any]]  # (residuals, types of the operands, cotangents)
     results: tuple[Any, ...]  # their types
-    narrow: Callable[
-        [Sequence[bool]], tuple[list[bool], Linear]
-    ]  # some results alone -> (the operands that it takes, it)
+    # Some results alone -> (the operands that it takes then, it).
+    narrow: Callable[[Sequence[bool]], tuple[list[bool], Linear]]
+    depends: Callable[[], list[bool]]  # for each result, whether operands move it
 
 
 def bind(linear: Linear, residuals: Values, operands: Values) -> list[Any]:
@@ -134,7 +134,7 @@ def _of_lanes(linear: Linear, size: int, in_front: Sequence[int | None]) -> Line
         _jax_compat.array_type((size, *each.shape), each.dtype, _jax_compat.varying_axes(each))
         for each in linear.results
     )
-    return Linear(forward, backward, results, narrow)
+    return Linear(forward, backward, results, narrow, linear.depends)
 
 
 batching.primitive_batchers[linear_p] = _batch

@@ -80,6 +80,32 @@ def test_what_is_used_is_asked_about():
     assert (float(value), asked) == (9, [2])
 
 
+def test_what_does_not_move_takes_no_rule():
+    def calls(located):
+        forward, plain = [], []
+
+        @jax.custom_vjp
+        def f(x):
+            callout.tap(plain.append, x)
+            return x
+
+        def rule(x):
+            callout.tap(forward.append, x)
+            return x, None
+
+        f.defvjp(rule, lambda _, cotangent: (cotangent,))
+
+        def program(x):
+            still, moving = located(lambda y: (jnp.zeros_like(y), y * 2))(x)
+            return f(still) + f(moving)
+
+        jax.jit(jax.grad(program))(X).block_until_ready()
+        callout.barrier_wait()
+        return [float(x) for x in plain], [float(x) for x in forward]
+
+    assert calls(lambda f: f) == calls(callout.locate_nans) == ([0], [6])
+
+
 def test_taps_of_checkpoints_whose_results_nobody_uses_are_not_sent_more_often():
     def count(located):
         seen = []

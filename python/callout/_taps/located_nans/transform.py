@@ -169,11 +169,17 @@ def _derivative(
     made = _linear(
         lambda residuals, *operands: jax.tree.unflatten(tree, residuals)(*operands), types, outs, settings, backward
     )
-    changes = linear.bind(made, residuals, moved)
+    zeros = list(map(SymbolicZero, made.results))  # what follows does not move by what does not
+    used = made.depends()
+    if not all(used):
+        taken, made = made.narrow(used)
+        moved = list(itertools.compress(moved, taken))
+    changes = linear.bind(made, residuals, moved) if any(used) else []
+    spread = [changes.pop(0) if is_used else zero for is_used, zero in zip(used, zeros, strict=True)]
     results, moves = [], []
     for is_smooth in smooth:
         results.append((outs if is_smooth else others).pop(0))
-        moves.append(changes.pop(0) if is_smooth else np.zeros(jnp.shape(results[-1]), jax.dtypes.float0))
+        moves.append(spread.pop(0) if is_smooth else np.zeros(jnp.shape(results[-1]), jax.dtypes.float0))
     return results, moves
 
 
@@ -221,11 +227,13 @@ def _linear(
         outs = iter(_traced(back, settings, list(residuals), given, backward=True))
         return [next(outs) if i in moving else None for i in range(len(types))]
 
+    def depends() -> list[bool]:
+        return [max(on, default=-1) >= len(types[0]) for on in jaxprs.dependences(whole())]
+
     def narrow(used: Sequence[bool]) -> tuple[list[bool], linear.Linear]:
-        whole = jax.make_jaxpr(function)(types[0], *types[1])
         kept = [True] * len(types[0]) + [False] * len(types[1])
-        jaxpr, taken = partial_eval.dce_jaxpr(whole.jaxpr, list(used), kept)
-        evaluate = jax.extend.core.jaxpr_as_fun(jax.extend.core.ClosedJaxpr(jaxpr, whole.consts))
+        jaxpr, taken = partial_eval.dce_jaxpr(whole().jaxpr, list(used), kept)
+        evaluate = jax.extend.core.jaxpr_as_fun(jax.extend.core.ClosedJaxpr(jaxpr, whole().consts))
         taken = taken[len(types[0]) :]
         operands = list(itertools.compress(types[1], taken))
         wanted = list(itertools.compress(outs, used))
@@ -237,6 +245,10 @@ def _linear(
             backward,
         )
 
+    @functools.cache
+    def whole() -> Any:
+        return jax.make_jaxpr(function)(types[0], *types[1])
+
     like = [jax.typeof(out) for out in outs]
     results = tuple(_jax_compat.array_type(each.shape, each.dtype, _jax_compat.varying_axes(each)) for each in like)
-    return linear.Linear(forward, transposed, results, narrow)
+    return linear.Linear(forward, transposed, results, narrow, depends)
