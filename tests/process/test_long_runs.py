@@ -27,8 +27,9 @@ def run(tmp_path):
 
     def run(script=RUN, **environment):
         (tmp_path / "ran").write_text("")
+        # A shell may start background jobs with Ctrl-C ignored, which bash then leaves so.
         done = subprocess.run(
-            ["bash", "-c", script],
+            ["env", "--default-signal=INT", "bash", "-c", script],
             cwd=tmp_path,
             env={**os.environ, "KEY": "a", "OK": "1", "PARTS": "", **environment},
             capture_output=True,
