@@ -31,8 +31,8 @@ class Linear:
     forward: Callable[[Values, Values], list[Any]]  # (residuals, operands)
     backward: Callable[[Values, Values, Values], list[Any]]  # (residuals, types of the operands, cotangents)
     results: tuple[Any, ...]  # their types
-    # Some results alone -> (the operands that it takes then, it).
-    narrow: Callable[[Sequence[bool]], tuple[list[bool], Linear]]
+    # Some results alone, and what has effects -> (the operands that it takes then, it; None if nothing is left).
+    narrow: Callable[[Sequence[bool]], tuple[list[bool], Linear | None]]
     depends: Callable[[], list[bool]]  # for each result, whether operands move it
 
 
@@ -71,11 +71,13 @@ ad.primitive_jvps[linear_p] = _jvp
 
 def _drop(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
     """Drops results that nobody uses, and with them operands, for all the effect: they would keep what JAX drops."""
-    if all(used) or not any(used):
-        return [any(used)] * len(eqn.invars), eqn if any(used) else None
-    num_residuals = eqn.params["num_residuals"]
+    if all(used):
+        return [True] * len(eqn.invars), eqn
     taken, linear = eqn.params["linear"].narrow(used)
-    taken = [True] * num_residuals + taken
+    num_residuals = eqn.params["num_residuals"]
+    taken = [linear is not None] * num_residuals + taken
+    if linear is None:
+        return taken, None
     return taken, eqn.replace(
         invars=list(itertools.compress(eqn.invars, taken)),
         outvars=list(itertools.compress(eqn.outvars, used)),
@@ -126,9 +128,9 @@ def _of_lanes(linear: Linear, size: int, in_front: Sequence[int | None]) -> Line
             axis_size=size,
         )(list(residuals), list(cotangents))
 
-    def narrow(used: Sequence[bool]) -> tuple[list[bool], Linear]:
+    def narrow(used: Sequence[bool]) -> tuple[list[bool], Linear | None]:
         taken, narrowed = linear.narrow(used)
-        return taken, _of_lanes(narrowed, size, in_front)
+        return taken, narrowed and _of_lanes(narrowed, size, in_front)
 
     results = tuple(
         _jax_compat.array_type((size, *each.shape), each.dtype, _jax_compat.varying_axes(each))

@@ -106,6 +106,38 @@ def test_what_does_not_move_takes_no_rule():
     assert calls(lambda f: f) == calls(callout.locate_nans) == ([0], [6])
 
 
+@pytest.mark.parametrize("moves", [0.0, 1.0])
+@pytest.mark.parametrize("is_used", [False, True])
+def test_taps_of_tangents_are_sent_whether_or_not_anybody_uses_the_tangent(moves, is_used):
+    def sent(located):
+        seen = []
+
+        @jax.custom_jvp
+        def f(x):
+            return x * 2
+
+        @f.defjvp
+        def _(primals, tangents):
+            callout.tap(seen.append, tangents[0])
+            callout.tap(seen.append, jnp.float32(7))
+            return f(primals[0]), tangents[0] if moves else jnp.zeros_like(tangents[0])
+
+        def program(x):
+            outs = jax.jvp(located(lambda y: f(y) + 1), (x,), (x,))
+            return outs if is_used else outs[0]
+
+        def step(carry, _):
+            program(carry)
+            return carry, None
+
+        jax.block_until_ready(jax.jit(program)(X))
+        jax.jit(lambda x: jax.lax.scan(step, x, None, length=2)[0])(X).block_until_ready()
+        callout.barrier_wait()
+        return sorted(float(x) for x in seen)
+
+    assert sent(callout.locate_nans) == sent(lambda f: f) == [3, 3, 3, 7, 7, 7]
+
+
 def test_taps_of_checkpoints_whose_results_nobody_uses_are_not_sent_more_often():
     def count(located):
         seen = []

@@ -171,10 +171,8 @@ def _derivative(
     )
     zeros = list(map(SymbolicZero, made.results))  # what follows does not move by what does not
     used = made.depends()
-    if not all(used):
-        taken, made = made.narrow(used)
-        moved = list(itertools.compress(moved, taken))
-    changes = linear.bind(made, residuals, moved) if any(used) else []
+    taken, left = ([True] * len(moved), made) if all(used) else made.narrow(used)
+    changes = linear.bind(left, residuals, list(itertools.compress(moved, taken))) if left else []
     spread = [changes.pop(0) if is_used else zero for is_used, zero in zip(used, zeros, strict=True)]
     results, moves = [], []
     for is_smooth in smooth:
@@ -230,11 +228,13 @@ def _linear(
     def depends() -> list[bool]:
         return [max(on, default=-1) >= len(types[0]) for on in jaxprs.dependences(whole())]
 
-    def narrow(used: Sequence[bool]) -> tuple[list[bool], linear.Linear]:
+    def narrow(used: Sequence[bool]) -> tuple[list[bool], linear.Linear | None]:
         kept = [True] * len(types[0]) + [False] * len(types[1])
         jaxpr, taken = partial_eval.dce_jaxpr(whole().jaxpr, list(used), kept)
-        evaluate = jax.extend.core.jaxpr_as_fun(jax.extend.core.ClosedJaxpr(jaxpr, whole().consts))
         taken = taken[len(types[0]) :]
+        if not jaxpr.eqns and not any(used):
+            return taken, None
+        evaluate = jax.extend.core.jaxpr_as_fun(jax.extend.core.ClosedJaxpr(jaxpr, whole().consts))
         operands = list(itertools.compress(types[1], taken))
         wanted = list(itertools.compress(outs, used))
         return taken, _linear(
