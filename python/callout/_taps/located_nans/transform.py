@@ -214,8 +214,7 @@ def _linear(
             outs = function(residuals, *operands)
             return [outs[i] for i in wanted]
 
-        linearly = jax.make_jaxpr(functools.partial(of_wanted, list(residuals)))(*examples)
-        moving = frozenset().union(*jaxprs.dependences(linearly))
+        moving = frozenset().union(*(moved_by()[i] for i in wanted))
 
         def back(residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
             transpose = jax.linear_transpose(functools.partial(of_wanted, residuals), *examples)
@@ -225,8 +224,11 @@ def _linear(
         outs = iter(_traced(back, settings, list(residuals), given, backward=True))
         return [next(outs) if i in moving else None for i in range(len(types))]
 
-    def depends() -> list[bool]:
-        return [max(on, default=-1) >= len(types[0]) for on in jaxprs.dependences(whole())]
+    @functools.cache
+    def moved_by() -> list[frozenset[int]]:
+        """Finds for each result the operands that move it."""
+        count = len(types[0])
+        return [frozenset(i - count for i in on if i >= count) for on in jaxprs.dependences(whole())]
 
     def narrow(used: Sequence[bool]) -> tuple[list[bool], linear.Linear | None]:
         kept = [True] * len(types[0]) + [False] * len(types[1])
@@ -251,4 +253,4 @@ def _linear(
 
     like = [jax.typeof(out) for out in outs]
     results = tuple(_jax_compat.array_type(each.shape, each.dtype, _jax_compat.varying_axes(each)) for each in like)
-    return linear.Linear(forward, transposed, results, narrow, depends)
+    return linear.Linear(forward, transposed, results, narrow, lambda: list(map(bool, moved_by())))
