@@ -71,12 +71,15 @@ void Meeting::End(const Status& outcome) {
   Tell(std::move(waiting));
 }
 
+bool Meeting::Close() {
+  MutexLock lock(place_->mutex_);
+  if (count_ == seats_.size()) return false;
+  place_->Close(this);
+  return true;
+}
+
 bool Meeting::GiveUp(const Status& reason) {
-  {
-    MutexLock lock(place_->mutex_);
-    if (count_ == seats_.size()) return false;
-    place_->Close(this);  // nobody comes any more
-  }
+  if (!Close()) return false;
   End(reason);
   return true;
 }

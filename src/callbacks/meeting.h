@@ -58,6 +58,8 @@ class CALLOUT_EXPORT Meeting final : public std::enable_shared_from_this<Meeting
   /// before that may, too: false if it is too late, because all have come.
   void End(const Status& outcome);
   bool GiveUp(const Status& reason);
+  /// The first half of giving up: nobody comes to it any more, and who calls this ends it. False if it is too late.
+  bool Close();
 
   bool is_over() const { return over_.load(std::memory_order_acquire); }  // pairs with the release in EndLocked
   /// How the call went. Only once it is over.

@@ -172,6 +172,16 @@ TEST_F(MeetingTest, DeviceThatNeverComesIsReportedAndThenAllFail) {
   EXPECT_THAT(place->Join({1, 1, run, {}, {}}), StatusIs(StatusCode::kDeadlineExceeded, kWaiting));
 }
 
+TEST_F(MeetingTest, WhoComesWhenTheFirstIsToldOfTheFailureFailsAtOnce) {
+  WaitingRoom::Get().SetLimit(std::chrono::milliseconds(10));
+  const auto place = NewPlace(2);
+  const int64_t run = NewRun();
+  std::promise<Status> late;
+  const auto come = [&](const Status&) { late.set_value(place->Join({1, 1, run, {}, {}}).status()); };
+  ASSERT_TRUE(Join(*place, 0, run).meeting->CallLater(come));
+  EXPECT_THAT(late.get_future().get(), StatusIs(StatusCode::kDeadlineExceeded, "device 0 waits for device 1"));
+}
+
 TEST_F(MeetingTest, NobodyIsGivenUpWhileADeviceOfTheRunIsInACallback) {
   WaitingRoom::Get().SetLimit(std::chrono::milliseconds(10));
   const auto place = NewPlace(2);

@@ -31,6 +31,11 @@ bool IsBusy(const std::vector<InFlight>& readings, int64_t launch_id) {
                      [run_id](const InFlight& reading) { return reading.run_id == run_id; });
 }
 
+// What other devices of the run are told.
+Status Heard(const Status& failure) {
+  return {failure.code(), "callout: another device of this run failed: " + std::string(failure.message())};
+}
+
 std::string Seconds(milliseconds time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
 }
@@ -105,21 +110,23 @@ void WaitingRoom::Leave(const Meeting* meeting) {
   std::erase_if(state_->waiters, [meeting](const State::Waiter& waiter) { return waiter.meeting.get() == meeting; });
 }
 
-void WaitingRoom::NoteFailure(int64_t run_id, const Status& failure) {
-  if (run_id == 0) return;
-  const Status heard(failure.code(), "callout: another device of this run failed: " + std::string(failure.message()));
-  std::vector<std::shared_ptr<Meeting>> ended;
-  {
-    MutexLock lock(state_->mutex);
-    if (state_->Find(run_id)) return;  // the first counts
-    if (state_->failures.size() == kMostFailures) state_->failures.pop_front();
-    state_->failures.push_back({run_id, heard, steady_clock::now()});
-    state_->has_failures.store(true, std::memory_order_relaxed);
-    for (const State::Waiter& waiter : state_->waiters) {
-      if (waiter.meeting->run_id() == run_id) ended.push_back(waiter.meeting);
-    }
+std::vector<std::shared_ptr<Meeting>> WaitingRoom::Remember(int64_t run_id, const Status& heard) {
+  std::vector<std::shared_ptr<Meeting>> waiting;
+  if (run_id == 0) return waiting;
+  MutexLock lock(state_->mutex);
+  if (state_->Find(run_id)) return waiting;  // the first counts
+  if (state_->failures.size() == kMostFailures) state_->failures.pop_front();
+  state_->failures.push_back({run_id, heard, steady_clock::now()});
+  state_->has_failures.store(true, std::memory_order_relaxed);
+  for (const State::Waiter& waiter : state_->waiters) {
+    if (waiter.meeting->run_id() == run_id) waiting.push_back(waiter.meeting);
   }
-  for (const std::shared_ptr<Meeting>& meeting : ended) (void)meeting->GiveUp(heard);
+  return waiting;
+}
+
+void WaitingRoom::NoteFailure(int64_t run_id, const Status& failure) {
+  const Status heard = Heard(failure);
+  for (const std::shared_ptr<Meeting>& meeting : Remember(run_id, heard)) (void)meeting->GiveUp(heard);
 }
 
 std::optional<Status> WaitingRoom::FindFailure(int64_t run_id) {
@@ -170,7 +177,11 @@ bool WaitingRoom::WatchOnce() {
     if (waiting.empty()) continue;
     const Status status(StatusCode::kDeadlineExceeded,
                         "callout: " + waiting + ", which did not come within " + Seconds(limit));
-    if (meeting->GiveUp(status)) NoteFailure(meeting->run_id(), status);
+    if (!meeting->Close()) continue;
+    // Remembered before those of the meeting are told: what they do then may bring the device that did not come.
+    const auto others = Remember(meeting->run_id(), Heard(status));
+    meeting->End(status);
+    for (const std::shared_ptr<Meeting>& other : others) (void)other->GiveUp(Heard(status));
   }
   return true;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "callbacks/meeting.h"
 #include "callout/export.h"
@@ -43,6 +44,8 @@ class CALLOUT_EXPORT WaitingRoom {
   struct State;
 
   WaitingRoom();
+  /// Has whoever comes later fail, and returns the meetings that wait.
+  std::vector<std::shared_ptr<Meeting>> Remember(int64_t run_id, const Status& heard);
   void Watch();
   bool WatchOnce();
 
