@@ -30,6 +30,7 @@ from .effects import io_effects as io_effects
 from .effects import is_ref_type as is_ref_type
 from .effects import is_refused_in_vmap as is_refused_in_vmap
 from .effects import is_state_effect as is_state_effect
+from .effects import ordered_effects as ordered_effects
 from .effects import register_effect as register_effect
 from .equations import abstract_token as abstract_token
 from .equations import bind_again as bind_again

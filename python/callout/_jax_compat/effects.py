@@ -52,6 +52,11 @@ def is_refused_in_vmap(jaxpr: Any) -> bool:
     return any(effect in _io_effects or is_state_effect(effect) for effect in jaxpr.effects)
 
 
+def ordered_effects(jaxpr: Any) -> set[Any]:
+    """Returns the effects of a jaxpr that JAX keeps in order, by tokens that its equations have to declare."""
+    return set(_ordered.filter_in(jaxpr.effects)) if _ordered is not None else set()
+
+
 def is_state_effect(effect: Any) -> bool:
     """Returns True for the effects of mutable arrays, which belong to one operand of an equation."""
     return _input_effect is not None and isinstance(effect, _input_effect)
@@ -72,8 +77,9 @@ try:
     from jax._src import effects as _effects
 
     _input_effect: Any = getattr(_effects, "JaxprInputEffect", None)
+    _ordered: Any = getattr(_effects, "ordered_effects", None)
 except ImportError:
-    _input_effect = None
+    _input_effect = _ordered = None
 
 try:
     from jax._src.state.types import AbstractRef as _AbstractRef
@@ -83,5 +89,7 @@ except ImportError:
     _ref_type = None
     MISSING.append("jax._src.state.types.AbstractRef")
 
+if _ordered is None:
+    MISSING.append("jax._src.effects.ordered_effects")
 if _input_effect is None:
     MISSING.append("jax._src.effects.JaxprInputEffect")

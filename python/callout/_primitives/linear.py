@@ -31,14 +31,20 @@ class Linear:
     forward: Callable[[Values, Values], list[Any]]  # (residuals, operands)
     backward: Callable[[Values, Values, Values], list[Any]]  # (residuals, types of the operands, cotangents)
     results: tuple[Any, ...]  # their types
+    ordered: set[Any]  # the ordered effects of what it does
     # Some results alone, and what has effects -> (the operands that it takes then, it; None if nothing is left).
     narrow: Callable[[Sequence[bool]], tuple[list[bool], Linear | None]]
-    depends: Callable[[], list[bool]]  # for each result, whether operands move it
 
 
 def bind(linear: Linear, residuals: Values, operands: Values) -> list[Any]:
     """Returns the linear function's results."""
     return list(linear_p.bind(*residuals, *operands, linear=linear, num_residuals=len(residuals)))
+
+
+def with_these(values: Values, places: Sequence[int], others: Values) -> list[Any]:
+    """Returns the values with others in these places."""
+    given = dict(zip(places, others, strict=True))
+    return [given.get(i, value) for i, value in enumerate(values)]
 
 
 def _evaluate(*args: Any, linear: Linear, num_residuals: int) -> list[Any]:
@@ -51,17 +57,14 @@ mlir.register_lowering(linear_p, mlir.lower_fun(_evaluate, multiple_results=True
 
 @linear_p.def_effectful_abstract_eval
 def _abstract_eval(*_: Any, linear: Linear, **__: Any) -> tuple[list[Any], set[Any]]:
-    return list(linear.results), effects.observing(False)
+    return list(linear.results), effects.observing(False) | linear.ordered
 
 
 def _jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     moving = [i for i, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
 
     def of_moving(*moved: Any) -> list[Any]:
-        args = list(primals)
-        for i, value in zip(moving, moved, strict=True):
-            args[i] = value
-        return _evaluate(*args, **params)
+        return _evaluate(*with_these(primals, moving, moved), **params)
 
     return jax.jvp(of_moving, [primals[i] for i in moving], [tangents[i] for i in moving])
 
@@ -136,7 +139,7 @@ def _of_lanes(linear: Linear, size: int, in_front: Sequence[int | None]) -> Line
         _jax_compat.array_type((size, *each.shape), each.dtype, _jax_compat.varying_axes(each))
         for each in linear.results
     )
-    return Linear(forward, backward, results, narrow, linear.depends)
+    return Linear(forward, backward, results, linear.ordered, narrow)
 
 
 batching.primitive_batchers[linear_p] = _batch

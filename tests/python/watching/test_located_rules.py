@@ -106,6 +106,33 @@ def test_what_does_not_move_takes_no_rule():
     assert calls(lambda f: f) == calls(callout.locate_nans) == ([0], [6])
 
 
+@pytest.mark.parametrize("send", [callout.tap, jax.debug.callback], ids=["tap", "debug.callback"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda f: lambda x: jax.jvp(f, (x,), (x,))[1],
+        lambda f: jax.grad(f),
+        lambda f: jax.grad(lambda x: (f(x), x * 2)[1]),
+    ],
+    ids=["jvp", "grad", "unused"],
+)
+def test_ordered_effects_of_what_checkpoint_computes_again_stay(send, program):
+    def outcome(located):
+        seen = []
+
+        @jax.checkpoint
+        def f(x):
+            send(seen.append, x, ordered=True)
+            return x * 2
+
+        value = jax.jit(program(located(f)))(X).block_until_ready()
+        jax.effects_barrier()
+        callout.barrier_wait()
+        return float(value), {float(x) for x in seen}
+
+    assert outcome(callout.locate_nans) == outcome(lambda f: f)
+
+
 @pytest.mark.parametrize("moves", [0.0, 1.0])
 @pytest.mark.parametrize("is_used", [False, True])
 def test_taps_of_tangents_are_sent_whether_or_not_anybody_uses_the_tangent(moves, is_used):

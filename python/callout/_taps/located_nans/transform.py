@@ -15,15 +15,15 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
-from jax.interpreters import partial_eval
 
 from ... import _jax_compat
 from ..._base import patches
 from ..._base.arguments import is_ref
 from ..._base.config import config
-from ..._primitives import jaxprs, linear
+from ..._primitives import linear
 from . import control_flow, rule_lines
 from .evaluate import Evaluation, Settings, unchanged
+from .linear_part import LinearPart
 from .nan_sources import is_inexact, mutable_arrays
 from .user_lines import Granularity, Surroundings
 
@@ -80,7 +80,7 @@ def locate_nans(fn: F, *, granularity: Granularity = "line", stop: bool = False,
         others = [leaf for i, leaf in enumerate(leaves) if i not in places]
 
         def run(arrays: Sequence[Any]) -> Any:
-            return _traced(functools.partial(_call, fn, tree, places, others), settings, arrays)
+            return _traced(settings, functools.partial(_call, fn, tree, places, others), arrays)
 
         if any(isinstance(array, jax.core.Tracer) for array in arrays) or _jax_compat.jit_is_disabled():
             return run(arrays)
@@ -111,7 +111,7 @@ def _call(
     return fn(*args, **kwargs)
 
 
-def _traced(function: Callable[..., Any], settings: Settings, *args: Any, backward: bool = False) -> Any:
+def _traced(settings: Settings, function: Callable[..., Any], *args: Any, backward: bool = False) -> Any:
     """Evaluates `function(*args)`, located."""
     patches.ensure("rule_lines")
     with rule_lines.kept():
@@ -152,9 +152,7 @@ def _derivative(
         nonlocal tree
 
         def of_moving(*moved: Any) -> tuple[list[Any], list[Any]]:
-            given = list(values)
-            for i, value in zip(moving, moved, strict=True):
-                given[i] = value
+            given = linear.with_these(values, moving, moved)
             outs = unchanged(jaxpr, given[:count], given[count:])
             pairs = list(zip(outs, smooth, strict=True))
             return [out for out, is_smooth in pairs if is_smooth], [out for out, is_smooth in pairs if not is_smooth]
@@ -163,16 +161,19 @@ def _derivative(
         residuals, tree = jax.tree.flatten(function)
         return outs, others, residuals
 
-    outs, others, residuals = _traced(linearized, settings, *primals, backward=backward)
+    outs, others, residuals = _traced(settings, linearized, *primals, backward=backward)
     moved = [tangents[i] for i in moving]
-    types = [[*map(jax.typeof, residuals)], [*map(jax.typeof, moved)]]
-    made = _linear(
-        lambda residuals, *operands: jax.tree.unflatten(tree, residuals)(*operands), types, outs, settings, backward
-    )
-    zeros = list(map(SymbolicZero, made.results))  # what follows does not move by what does not
-    used = made.depends()
-    taken, left = ([True] * len(moved), made) if all(used) else made.narrow(used)
+
+    def function(residuals: Sequence[Any], *operands: Any) -> list[Any]:
+        return jax.tree.unflatten(tree, residuals)(*operands)  # type: ignore[no-any-return]
+
+    of_residuals, of_moved, of_outs = (list(map(jax.typeof, values)) for values in (residuals, moved, outs))
+    traced = functools.partial(_traced, settings)
+    part = LinearPart(function, of_residuals, of_moved, of_outs, traced, backward)
+    used, whole = part.depends(), part.linear()
+    taken, left = ([True] * len(moved), whole) if all(used) else whole.narrow(used)
     changes = linear.bind(left, residuals, list(itertools.compress(moved, taken))) if left else []
+    zeros = list(map(SymbolicZero, whole.results))  # what follows does not move by what does not
     spread = [changes.pop(0) if is_used else zero for is_used, zero in zip(used, zeros, strict=True)]
     results, moves = [], []
     for is_smooth in smooth:
@@ -184,73 +185,3 @@ def _derivative(
 def _moves(tangent: Any) -> bool:
     """Tells whether a derivative is wanted: not of data where weights are trained."""
     return not isinstance(tangent, SymbolicZero) and tangent.dtype != jax.dtypes.float0
-
-
-def _linear(
-    function: Callable[..., list[Any]],
-    types: Sequence[Sequence[Any]],
-    outs: Sequence[Any],
-    settings: Settings,
-    backward: bool,
-) -> linear.Linear:
-    """Returns the linear `function(residuals, *operands)`, located, of arguments with `types` and results like `outs`."""
-
-    def forward(residuals: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
-        return _traced(  # type: ignore[no-any-return]
-            lambda residuals, operands: function(residuals, *operands),
-            settings,
-            list(residuals),
-            list(operands),
-            backward=backward,
-        )
-
-    def transposed(residuals: Sequence[Any], types: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        wanted = [i for i, each in enumerate(cotangents) if each is not None]
-        if not wanted:
-            return [None] * len(types)
-        examples = [_jax_compat.varying(jnp.zeros(each.shape, each.dtype), each) for each in types]
-
-        def of_wanted(residuals: Sequence[Any], *operands: Any) -> list[Any]:
-            outs = function(residuals, *operands)
-            return [outs[i] for i in wanted]
-
-        moving = frozenset().union(*(moved_by()[i] for i in wanted))
-
-        def back(residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-            transpose = jax.linear_transpose(functools.partial(of_wanted, residuals), *examples)
-            return [each for i, each in enumerate(transpose(list(cotangents))) if i in moving]
-
-        given = [cotangents[i] for i in wanted]
-        outs = iter(_traced(back, settings, list(residuals), given, backward=True))
-        return [next(outs) if i in moving else None for i in range(len(types))]
-
-    @functools.cache
-    def moved_by() -> list[frozenset[int]]:
-        """Finds for each result the operands that move it."""
-        count = len(types[0])
-        return [frozenset(i - count for i in on if i >= count) for on in jaxprs.dependences(whole())]
-
-    def narrow(used: Sequence[bool]) -> tuple[list[bool], linear.Linear | None]:
-        kept = [True] * len(types[0]) + [False] * len(types[1])
-        jaxpr, taken = partial_eval.dce_jaxpr(whole().jaxpr, list(used), kept)
-        taken = taken[len(types[0]) :]
-        if not jaxpr.eqns and not any(used):
-            return taken, None
-        evaluate = jax.extend.core.jaxpr_as_fun(jax.extend.core.ClosedJaxpr(jaxpr, whole().consts))
-        operands = list(itertools.compress(types[1], taken))
-        wanted = list(itertools.compress(outs, used))
-        return taken, _linear(
-            lambda residuals, *operands: evaluate(*residuals, *operands),
-            [types[0], operands],
-            wanted,
-            settings,
-            backward,
-        )
-
-    @functools.cache
-    def whole() -> Any:
-        return jax.make_jaxpr(function)(types[0], *types[1])
-
-    like = [jax.typeof(out) for out in outs]
-    results = tuple(_jax_compat.array_type(each.shape, each.dtype, _jax_compat.varying_axes(each)) for each in like)
-    return linear.Linear(forward, transposed, results, narrow, lambda: list(map(bool, moved_by())))
