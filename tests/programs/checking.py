@@ -303,7 +303,8 @@ def _of_site(events: Any, site: int) -> collections.Counter[Any]:
 def _sent(stmt: Stmt, events: list[Any]) -> list[Any]:
     """Of all events of a tap those that its settings let through."""
     settings = stmt.attrs["settings"]
-    if settings.get("only_process") == 1 or settings.get("only_device") == 1:
+    sender = settings.get("device_index", 0)
+    if settings.get("only_process") == 1 or settings.get("only_device", sender) != sender:
         return []
     if stmt.attrs.get("step") and "every" in settings:
         return [event for event in events if event[1] % settings["every"] == 0]

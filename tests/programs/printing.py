@@ -51,10 +51,11 @@ OPERATIONS = {
 }
 
 
-def _call(stmt: Stmt, names: list[str], args: list[str], with_bars: bool) -> str:
+def _call(stmt: Stmt, names: list[str], args: list[str], callbacks: str) -> str:
     """The right side of a statement other than an operation or a callback."""
     attrs, rest = stmt.attrs, ", ".join(args)
-    bar = {"bar": attrs["bar"]} if with_bars and attrs.get("bar") is not None else {}
+    has_bar = attrs.get("bar") is not None and callbacks in ("callout", "debug")
+    bar = {"bar": attrs["bar"] if callbacks == "callout" else "debug"} if has_bar else {}
     more = _keywords({**attrs.get("options", {}), **bar})
     comma = "".join(", " + a for a in args)
     match stmt.kind:
@@ -65,7 +66,7 @@ def _call(stmt: Stmt, names: list[str], args: list[str], with_bars: bool) -> str
             chosen = f", policy=jax.checkpoint_policies.{policy}" if policy else ""
             return f"jax.checkpoint({names[0]}{chosen}{more})(pos{comma})"
         case "located":
-            if not with_bars:  # it is Callout's
+            if callbacks != "callout":  # it is Callout's
                 return f"{names[0]}(pos{comma})"
             return f"callout.locate_nans({names[0]}{more})(pos{comma})"
         case "cond":
@@ -98,11 +99,11 @@ def _call(stmt: Stmt, names: list[str], args: list[str], with_bars: bool) -> str
 
 
 class Printer:
-    """Writes one program, for Callout, with JAX's own callbacks in their place, its debug callbacks only, or none."""
+    """Writes one program, for Callout, with JAX's own callbacks in their place, with its debug callbacks only, or none."""
 
     def __init__(self, callbacks: str = "callout"):
         self._written = {"callout": _callout_site, "jax": _jax_site, "debug": _debug_site, "none": _no_site}[callbacks]
-        self._with_bars = callbacks == "callout"
+        self._callbacks = callbacks
         self._lines: list[str] = []
         self._functions = 0
 
@@ -156,7 +157,7 @@ class Printer:
         elif stmt.kind == "site":
             self._line(depth, f"{stmt.outs[0].name} = site{stmt.attrs['site']}(pos, {args[0]})")
         else:
-            self._line(depth, f"{', '.join(v.name for v in stmt.outs)}, = {_call(stmt, names, args, self._with_bars)}")
+            self._line(depth, f"{', '.join(v.name for v in stmt.outs)}, = {_call(stmt, names, args, self._callbacks)}")
 
     def _site(self, stmt: Stmt) -> None:
         attrs = stmt.attrs

@@ -217,6 +217,20 @@ def test_only_device_in_shard_map_and_on_shards(received):
 @pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(2)
 @pytest.mark.collectives
+def test_only_the_device_that_has_the_gathered_value_can_send_it(received):
+    devices = jax.devices()
+    mesh = jax.sharding.Mesh(np.array(devices[:2]), ("d",))
+    x = jax.device_put(jnp.arange(4.0), jax.NamedSharding(mesh, jax.P("d")))
+    for only in range(2):
+        for sender in range(2):
+            options = {"only_device": devices[only].id, "device_index": sender}
+            jax.jit(lambda v, i, options=options: callout.tap(received.tap, v + i, **options))(x, 10 * only + sender)
+    assert delivered(received) == [[0, 1, 2, 3], [11, 12, 13, 14]]
+
+
+@pytest.mark.native_only(platforms.SHARDS)
+@pytest.mark.devices(2)
+@pytest.mark.collectives
 def test_steps_on_shards_and_gathered(received):
     devices = jax.devices()
     mesh = jax.sharding.Mesh(np.array(devices[:2]), ("d",))
