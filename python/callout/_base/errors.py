@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import re
 import sys
 import threading
 import traceback
-from collections import OrderedDict
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -23,6 +21,7 @@ import jax
 
 from .. import _ext, _jax_compat
 from . import patches
+from .kept_exceptions import KeptExceptions
 from .loggers import logger
 
 
@@ -89,13 +88,10 @@ FORK_TEXT = (
     "Start workers with the 'spawn' or 'forkserver' method instead"
 )
 
-# Exceptions pin their frames, and these their arrays: few are kept.
-_MAX_KEPT = 64
 _NUMBER = re.compile(r"\[callout error (\d+)\]")
 
-_lock = threading.Lock()
-_kept: OrderedDict[int, BaseException] = OrderedDict()
-_numbers = itertools.count(1)
+_lock = threading.Lock()  # of the last one
+_kept = KeptExceptions()
 _last: BaseException | None = None
 
 
@@ -112,15 +108,10 @@ def _text_of(exception: BaseException) -> str:
 def _under_number(exception: BaseException, text: str) -> str:
     global _last
     patches.ensure("errors")  # JAX's error is made of the text, after this
-    number = next(_numbers)
-    dropped: list[BaseException] = []  # their destructors run without the lock
+    number = _kept.add(exception)
     with _lock:
-        _kept[number] = exception
-        if _last is not None:
-            dropped.append(_last)
-        _last = exception
-        while len(_kept) > _MAX_KEPT:
-            dropped.append(_kept.popitem(last=False)[1])
+        dropped, _last = _last, exception
+    del dropped  # its destructor runs without the lock
     return printable(f"{text}\n[callout error {number}]")
 
 
@@ -160,13 +151,10 @@ def keep_without_variables(exception: BaseException) -> str:
 def keep_text(text: str) -> None:
     """Puts a `CallbackError` with the text in the place of the exception that it stands for. Called by the core."""
     global _last
-    number = _number_in(text)
+    substitute = CallbackError(text)
+    dropped = _kept.replace(_number_in(text), substitute)
     with _lock:
-        dropped = _kept.get(number)
-        if dropped is None:
-            return
-        substitute = _kept[number] = CallbackError(text)
-        if _last is dropped:
+        if dropped is not None and _last is dropped:
             _last = substitute
 
 
@@ -177,9 +165,7 @@ def _number_in(text: str) -> int:
 
 def original(error: object) -> BaseException | None:
     """Returns the exception that the text of `error` stands for, if it is still kept."""
-    number = _number_in(str(error))
-    with _lock:
-        return _kept.get(number)
+    return _kept.find(_number_in(str(error)))
 
 
 def log_failed_call(text: str) -> None:
@@ -248,11 +234,10 @@ def last_error() -> BaseException | None:
 def clear() -> None:
     """Forgets all kept exceptions."""
     global _last
+    _kept.clear()
     with _lock:
-        dropped = [_last, *_kept.values()]
-        _kept.clear()
-        _last = None
-    dropped.clear()  # their destructors run without the lock
+        dropped, _last = _last, None
+    del dropped  # its destructor runs without the lock
 
 
 def raise_unchained(exception: BaseException) -> None:

@@ -317,6 +317,38 @@ def test_few_exceptions_are_kept():
     assert len(errors._kept) <= 64
 
 
+def test_other_threads_do_not_push_an_exception_out_while_its_own_is_on_its_way():
+    from callout._base import errors
+
+    mine = errors.keep(MyError("mine"))
+    texts = []
+
+    def fail():
+        texts.append([errors.keep(MyError(str(i))) for i in range(200)])
+
+    for _ in range(30):
+        thread = threading.Thread(target=fail)  # those that have ended have the numbers of others
+        thread.start()
+        thread.join()
+    assert str(errors.original(mine)) == "mine"
+    assert [str(errors.original(text)) for text in texts[-1][-64:]] == [str(i) for i in range(136, 200)]
+    assert errors.original(texts[-1][0]) is None
+
+    arrived = threading.Barrier(20)
+
+    def fail_beside_others():
+        fail()
+        arrived.wait(60)
+
+    threads = [threading.Thread(target=fail_beside_others) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(errors._kept) == 1024
+    assert errors.original(mine) is None
+
+
 def test_barrier_in_a_tap_raises():
     callout.tap(lambda _: callout.barrier_wait(), 1.0)
     with pytest.raises(callout.CallbackError, match="inside a tap's function"), callout.reraise():
