@@ -109,7 +109,7 @@ fuzz-programs: $(STAMPS)/package
 	$(PY) tests/programs --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
 
 # What does not fit into .ci/run. All parts run, also if one fails; other inputs each night, whose seed is in the log.
-nightly_jax := 3.11:0.10.2 3.12:0.11.2 3.12:0.12.0.1
+nightly_jax := 3.11:0.10.2 3.13:0.11.2 3.12:0.12.0.1
 nightly:
 	scripts/nightly.sh $(or $(SECONDS),14400) $(nightly_jax)
 

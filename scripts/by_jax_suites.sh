@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints the files of the tests of what docs/fallback.md says goes by JAX's own callbacks. Usage: by_jax_suites.sh [quick | transfers]
+# Prints the files of the tests of what docs/fallback.md says goes by JAX's own callbacks. Left out are those of what is
+# native: buffers, kernels, exported programs, attributes of custom calls, dispatch, devices that meet, the host.
+# Usage: by_jax_suites.sh [quick | transfers]
 # quick: those that reach every part of the core in Python, in two minutes. transfers: those that run with
 # CALLOUT_TEST_TRANSFERS=1, which has programs for a CPU take the sends and receives of those for a TPU.
 set -euo pipefail
@@ -8,10 +10,12 @@ cd "$(dirname "$0")/.."
 suites=(barrier checks csv debug eager_taps errors full_queue host_callback_print io_callback print pure_callback register
   results sinks stats tap watch)
 [[ ${1:-} != transfers ]] || suites=(barrier checks debug io_callback ordered pure_callback results tap)
-[[ ${1:-} =~ ^(quick|transfers)$ ]] || suites+=(context devices eager_results float0
-  host_callback_{barrier,call,devices,flags,tap,transformations} lanes_in_rules lifetime live_lanes located_modules ordered
-  ordered_effects progress progress_{bars,carried,compiled,payloads,transformations} python_numbers refs shard_map
-  statistics tap_sending tensorboard threaded threaded_runs trees_with_metadata)
+[[ ${1:-} =~ ^(quick|transfers)$ ]] || suites+=(array_files config_and_stats context device_results devices
+  eager_results fast_path_{dispatch,errors} float0 host_callback_{barrier,call,devices,flags,tap,transformations}
+  lanes_in_rules lifetime live_lanes locate_nans located_{modules,rules} logs_of_failing_calls many_threads meshes
+  named_devices ordered ordered_effects profile progress progress_{bars,carried,compiled,payloads,transformations}
+  python_numbers refs report samplers shard_map sink_files statistics tap_sending tensorboard threaded threaded_runs
+  trees_with_metadata varying)
 for suite in "${suites[@]}"; do
   find tests/python -name "test_$suite.py" | grep . || { echo "no suite $suite" >&2; exit 1; }
 done

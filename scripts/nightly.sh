@@ -40,9 +40,19 @@ transfers() { # programs for a CPU by the sends and receives of those for a TPU
     CALLOUT_FALLBACK=always CALLOUT_TEST_TRANSFERS=1 .venv/bin/python -m pytest -q "${suites[@]}"
 }
 
+sdist() { # the source distribution has all that the wheel takes
+  local wheels=$logs/sdist
+  rm -rf "$wheels"
+  scripts/build_wheels.sh sdist &&
+    build/wheel-tools/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$wheels" \
+      dist/callout-*.tar.gz < /dev/null &&
+    build/wheel-tools/bin/python scripts/check_wheel.py "$wheels"/callout-*.whl
+}
+
 echo "::: seed $seed"
 part prometheus prometheus
 part memory-model memory_model
+part sdist sdist
 part aarch64 make aarch64
 part soak make soak
 part fetch-content scripts/check_fetch_content.sh build/dev

@@ -12,6 +12,7 @@ import gates
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout.progress import progress
 from jax import lax
@@ -307,6 +308,7 @@ def test_barriers_wait_for_a_program_over_several_devices(received, wait):
 
 
 @pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dispatches")
+@pytest.mark.native_only(platforms.SYNCHRONOUS)
 def test_a_failed_program_is_raised_by_jax_s_barrier_once():
     failing, dispatched = [False], threading.Event()
     dispatched.set()

@@ -12,6 +12,7 @@ import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from jax import lax
 from platforms import ON_CUDA, awaited
@@ -78,7 +79,7 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("name", platforms.entries(ENTRIES))
 def test_every_call_raises_what_the_first_raises(name, after):
     switch = Switch()
     function = functools.partial(ENTRIES[name], switch)
@@ -104,6 +105,7 @@ def test_a_result_that_does_not_fit_is_a_result_error_each_time():
     assert all(isinstance(error, callout.ResultError) for error in failures(lambda: f(1.0)))
 
 
+@pytest.mark.native_only(platforms.BUFFERS)
 @pytest.mark.usefixtures("cache")
 def test_a_failing_cpp_function_is_a_callback_error_each_time():
     module = callout.cpp.load_inline(

@@ -11,6 +11,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout._base import errors
 
@@ -102,6 +103,7 @@ def test_taps_of_many_threads_arrive_once_each(fallback, request):
     assert Counter(int(value) for value in received) == Counter(range(-total, total))
 
 
+@pytest.mark.native_only(platforms.BUFFERS)
 def test_a_buffer_may_be_used_by_threads_while_its_call_ends():
     over = []
 

@@ -6,6 +6,7 @@ import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout import ffi
 from callout.buffer_callback import buffer_callback
@@ -80,7 +81,7 @@ ENTRIES = {
     "watch": lambda v: callout.watch(v, "meshes") + 1,
     "buffer": lambda v: buffer_callback(fill, like(v))(v),
     "ffi": affine,
-    "native": None,
+    "cpp": None,
     "numba": lambda v: numba_kernel(numba_plus_one, like(v))(v),
     "progress": with_bar,
     "check": lambda v: callout.check((v >= 0).all(), "{v}", v=v) or v + 1,
@@ -91,7 +92,7 @@ ENTRIES = {
 }
 
 
-@pytest.fixture(params=ENTRIES)
+@pytest.fixture(params=platforms.entries(ENTRIES))
 def call(request, native):
     """A function that adds one, and calls out."""
     return ENTRIES[request.param] or native.plus_one
@@ -194,6 +195,7 @@ def test_a_device_can_be_named_in_programs_of_one_mesh_only():
         jax.jit(lambda v, w: (call(v), w))(spread(mesh, "a"), spread(other, "x"))
 
 
+@pytest.mark.native_only(platforms.TEXT)
 def test_a_named_device_calls_without_operands_and_results():
     third = SingleDeviceSharding(jax.devices()[2])
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]), ("a",))

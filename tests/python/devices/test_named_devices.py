@@ -7,6 +7,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from jax import lax
 from jax.sharding import SingleDeviceSharding
@@ -89,7 +90,7 @@ FORMS = {
 }
 
 
-@pytest.fixture(params=ENTRIES)
+@pytest.fixture(params=platforms.entries(ENTRIES))
 def entry(request, cache):
     if ON_CUDA and request.param in ("cpp", "numba"):
         pytest.skip("on a CPU only: what is written for the host's memory")
@@ -108,6 +109,7 @@ def test_an_operation_without_jit_disabled_does_too(entry):
         assert with_jvp(entry(SingleDeviceSharding(jax.devices()[0])))(jnp.float32(3)) == 6
 
 
+@pytest.mark.native_only(platforms.BUFFERS)
 @pytest.mark.devices(4)
 def test_a_device_that_the_values_are_not_on_is_refused_outside_of_jit(cache):
     f = ENTRIES["cpp"](SingleDeviceSharding(jax.devices()[0]))

@@ -9,6 +9,7 @@ import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 import trace_format
 from callout import _ext
@@ -68,6 +69,7 @@ def test_taps_are_seen_from_the_copy_to_the_function(received):
     assert (events[events["kind"] == "tap"]["level"] > 0).all()
 
 
+@pytest.mark.native_only(platforms.BUFFERS)
 def test_every_way_out_is_seen(received):
     def fill(context, out, x):
         np.asarray(out)[...] = np.asarray(x)
@@ -95,6 +97,7 @@ def test_every_way_out_is_seen(received):
     assert any("lambda" in label and {"tap", "delivery", "function"} <= kinds[label] for label in kinds)
 
 
+@pytest.mark.native_only(platforms.BUFFERS)
 def test_native_functions_are_seen(cache):
     source = """
     #include "callout/kernel.h"
@@ -160,6 +163,7 @@ def test_drops_and_waits_for_room_are_seen(small_queue, blocked):
     assert "programs waited for room 1 times" in report.replace("\n   ", " ")
 
 
+@pytest.mark.native_only(platforms.DEVICE)
 def test_several_devices_have_a_row_each(received):
     mesh = jax.make_mesh((2,), ("d",), devices=jax.devices()[:2])
     x = jax.device_put(jnp.zeros(4, jnp.float32), NamedSharding(mesh, P("d")))

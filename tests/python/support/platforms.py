@@ -35,8 +35,11 @@ RUN = "JAX's callbacks do not tell which execution calls"
 SHARDS = "JAX's partitioned callbacks do not tell which shard is which"
 SEVERAL = "a failure in a program over several devices is the next barrier's"
 SYNCHRONOUS = "JAX dispatches programs with its callbacks synchronously on a CPU"
+WAITS = "JAX takes the interpreter before it calls, and does not tell how long that took"
 TEXT = "it reads the custom calls of a program"
 """Reasons for `native_only`."""
+
+NO_COUNTERPART = ("buffer", "acting buffer", "cpp", "numba")
 
 
 def awaited(outs):
@@ -50,6 +53,12 @@ def awaited(outs):
 
         jax.block_until_ready(outs)
     return outs
+
+
+def entries(names):
+    """Names of entry points, to be parameters; those that JAX has no counterpart of are left out by its own callbacks."""
+    marks = pytest.mark.native_only(BUFFERS)
+    return [pytest.param(name, marks=marks) if name in NO_COUNTERPART else name for name in names]
 
 
 def devices(n):

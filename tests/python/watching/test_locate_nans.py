@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import planted_nans as planted
+import platforms
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -139,6 +140,7 @@ def test_warnings_that_are_errors_fail_the_program():
         jax.effects_barrier()
 
 
+@pytest.mark.native_only(platforms.RUN)
 def test_each_run_reports_a_place_once_and_many_runs_less_often():
     def f(x):
         return jax.lax.map(jnp.log, x)
@@ -183,6 +185,7 @@ def test_granularity_says_what_is_looked_at():
         assert "NaN" in text
 
 
+@pytest.mark.native_only(platforms.TEXT)
 def test_the_switch_leaves_nothing():
     def f(x):
         return jnp.log(x)
@@ -228,6 +231,7 @@ def test_wrong_arguments_are_refused():
         callout.locate_nans(jnp.log, granularity="word")
 
 
+@pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(2)
 def test_shards_tell_their_device():
     mesh = jax.make_mesh((2,), ("d",))
