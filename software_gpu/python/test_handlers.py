@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from callout.buffer_callback import buffer_callback
+from callout.numba_cuda import numba_cuda_callable
 from jax import lax
 
 DEVICES = jax.devices()
@@ -84,6 +85,52 @@ class BufferCallback:
         assert self.host.runs == runs
 
 
+class RecordedFunction(BufferCallback):
+    """The same, recorded for each set of buffers and launched as a graph from then on."""
+
+    def __init__(self):
+        self.host = Counted(lambda x, out, stream: out.copy_to_device(x, stream=stream))
+        call = numba_cuda_callable(self.host, LIKE, graph=True)
+        self.step = lambda x: call(x * 2)
+
+    def check(self, runs):
+        assert 1 <= self.host.runs <= runs
+
+
+class DeviceCall(PureCallback):
+    """The handler of buffers, for a function that returns arrays in the device's memory."""
+
+    def __init__(self):
+        self.host = Counted(lambda x: x)
+        self.step = lambda x: callout.pure_callback(callout.options(self.host, memory="device"), LIKE, 2 * x)
+
+
+class NamedCall(PureCallback):
+    """The handler of calls, of a function that the program knows by its name."""
+
+    def __init__(self):
+        self.host = Counted(lambda x: 2 * np.asarray(x))
+        name = f"handlers.named{id(self)}"
+        callout.register(name, self.host)
+        self.step = lambda x: callout.pure_callback(name, LIKE, x)
+
+
+class Check:
+    """The handler of checks: the predicate is all that leaves the device."""
+
+    def __init__(self):
+        self.before = self.count()
+        self.step = lambda x: callout.error_if(x, jnp.isnan(x[0]), "NaN") * 2
+
+    @staticmethod
+    def count():
+        callout.barrier_wait()
+        return callout.stats()["callbacks"].get("check", {}).get("calls", 0)
+
+    def check(self, runs):
+        assert self.count() == self.before + runs
+
+
 class Kernel:
     """The handler of kernels: an image of NVRTC's PTX."""
 
@@ -94,7 +141,10 @@ class Kernel:
         """A replay does not go through the handler."""
 
 
-HANDLERS = [PureCallback, OrderedIoCallback, Tap, BufferCallback, Kernel]
+HANDLERS = [
+    *(PureCallback, OrderedIoCallback, NamedCall, DeviceCall, Tap, Check),
+    *(BufferCallback, RecordedFunction, Kernel),
+]
 
 
 def start(device=DEVICES[0]):
