@@ -22,6 +22,7 @@ from callout.numba_cuda import numba_cuda_callable
 from double_memory import driver
 from gpu_double import calls, fail
 from jax import lax
+from platforms import ON_CUDA
 
 gpu_double.control()  # Numba finds the driver that is loaded
 with warnings.catch_warnings(action="ignore"):
@@ -34,7 +35,8 @@ F3 = jax.ShapeDtypeStruct((3,), jnp.float32)
 
 @pytest.fixture(autouse=True)
 def on_cpu(monkeypatch):
-    monkeypatch.setattr(CallableTarget, "platforms", ("cpu",))
+    if not ON_CUDA:
+        monkeypatch.setattr(CallableTarget, "platforms", ("cpu",))
 
 
 def copy(x, out, stream):
@@ -188,7 +190,7 @@ def test_what_is_refused(monkeypatch):
         jax.vmap(numba_cuda_callable(copy, F3))(jnp.ones((2, 3)))
     monkeypatch.setattr(CallableTarget, "platforms", ("cuda",))
     with pytest.raises(NotImplementedError, match="not supported on platform cpu; supported: cuda"):
-        jax.jit(numba_cuda_callable(copy, F3))(jnp.ones(3))
+        jax.jit(numba_cuda_callable(copy, F3)).trace(jnp.ones(3)).lower(lowering_platforms=("cpu",))
 
 
 def test_a_function_is_one_target_however_often_it_is_wrapped():

@@ -7,11 +7,12 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from gpu_double import ON_DOUBLE, calls, fail
 from jax import lax
 
-assert ON_DOUBLE
+assert ON_DOUBLE or platforms.ON_CUDA
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 X = jnp.arange(6, dtype=jnp.float32)
@@ -36,6 +37,7 @@ def counted():
     return lambda name: calls(name) - before[name]
 
 
+@pytest.mark.cpu_only(platforms.COUNTED)
 def test_operands_and_results_are_copied(counted):
     def both(a, b):
         return a + b, a.sum()
@@ -48,6 +50,7 @@ def test_operands_and_results_are_copied(counted):
     assert counted("cuMemcpyHtoDAsync") == 2
 
 
+@pytest.mark.cpu_only(platforms.COUNTED)
 def test_a_loop_of_calls_pins_no_more_than_its_first_rounds(counted):
     f = jax.jit(lambda x: lax.fori_loop(0, 100, lambda _, c: call_double(c) / 2 + 1, x))
     np.testing.assert_array_equal(f(X), np.arange(6) + 100)
@@ -55,6 +58,7 @@ def test_a_loop_of_calls_pins_no_more_than_its_first_rounds(counted):
     assert counted("cuMemHostAlloc") <= 2
 
 
+@pytest.mark.cpu_only(platforms.COUNTED)
 def test_what_has_no_bytes_is_not_copied(counted):
     f = jax.jit(lambda x: callout.pure_callback(lambda v: (v, np.float32(len(v))), (like(x), F32), x))
     empty, length = f(jnp.zeros((0, 3), jnp.float32))
@@ -104,6 +108,7 @@ def test_a_failing_driver_is_the_error_of_the_program_and_the_next_run_is_fine(f
     np.testing.assert_array_equal(compiled(X), 2 * np.arange(6))
 
 
+@pytest.mark.cpu_only(platforms.COUNTED)
 def test_no_memory_to_pin_says_how_much_was_wanted():
     compiled = jax.jit(call_double).lower(jnp.ones(1_000_003, jnp.float32)).compile()
     for nth in (1, 2):
@@ -129,6 +134,7 @@ def test_a_callback_may_use_the_device_it_is_called_from():
     np.testing.assert_array_equal(f(X), 2 * np.arange(6) + 1)
 
 
+@pytest.mark.collectives
 def test_a_call_in_a_jit_over_devices_gathers_and_every_device_gets_the_result(counted):
     mesh = jax.make_mesh((4,), ("i",), devices=jax.devices()[:4])
     spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i"))

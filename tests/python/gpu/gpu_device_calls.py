@@ -8,6 +8,7 @@ import gpu_double
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout._primitives import call
 from double_memory import driver, seen
@@ -57,6 +58,7 @@ def identity(x):
     return x
 
 
+@pytest.mark.cpu_only(platforms.COUNTED)
 @pytest.mark.parametrize("made", [identity, Tensor, Interface], ids=["Buffer", "DLPack", "CUDA array interface"])
 def test_arrays_on_the_device_are_copied_on_the_device(made):
     names = ("cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoDAsync", "cuStreamSynchronize")
@@ -132,6 +134,7 @@ def waits(function):
     return run
 
 
+@pytest.mark.cpu_only(platforms.COUNTED)
 @pytest.mark.parametrize("results", [None, F3], ids=["no results", "results of the host"])
 def test_what_a_consumer_has_queued_is_waited_for(results):
     stream = ctypes.c_void_p()
@@ -148,6 +151,7 @@ def test_what_a_consumer_has_queued_is_waited_for(results):
     assert run.counts() == [2, 2]  # the stream, and the legacy default one
 
 
+@pytest.mark.cpu_only(platforms.COUNTED)
 def test_arrays_without_a_stream_are_behind_the_legacy_stream():
     run = waits(lambda x: Interface(x, stream=None))
     assert jax.jit(lambda x: callout.pure_callback(on_device(run), F3, x))(X).tolist() == [0, 1, 2]
@@ -169,6 +173,7 @@ def test_what_a_debug_callback_returns_is_ignored(received):
     assert received == ["Buffer", "Buffer"]
 
 
+@pytest.mark.cpu_only(platforms.COUNTED)
 def test_what_was_queued_elsewhere_is_waited_for():
     stream = ctypes.c_void_p()
 

@@ -9,6 +9,7 @@ import gpu_double
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout._native.gpu.host_function import HostTarget
 from jax import lax
@@ -31,7 +32,8 @@ SOURCE = """
 // A function of the driver that Callout uses.
 template <typename... Args>
 void Do(const char* name, Args... args) {
-  static void* driver = dlopen(std::getenv("CALLOUT_CUDA_DRIVER"), RTLD_NOW);
+  static const char* path = std::getenv("CALLOUT_CUDA_DRIVER");
+  static void* driver = dlopen(path == nullptr ? "libcuda.so.1" : path, RTLD_NOW);
   void* function = nullptr;
   int found = 0;
   using Find = int (*)(const char*, void**, int, uint64_t, int*);
@@ -88,7 +90,8 @@ extern "C" __attribute__((visibility("default"))) int64_t count_runs() { return 
 
 @pytest.fixture
 def on_cpu(monkeypatch):
-    monkeypatch.setattr(HostTarget, "platforms", ("cpu",))
+    if not platforms.ON_CUDA:
+        monkeypatch.setattr(HostTarget, "platforms", ("cpu",))
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +141,7 @@ def test_an_error_of_the_function_fails_the_computation_and_the_next_run_is_fine
     assert jax.jit(lambda: fill(byte=0, most=3))().tolist() == [0, 0, 0]
 
 
+@pytest.mark.cpu_only(platforms.COUNTED)
 def test_an_error_of_the_driver_fails_the_computation(module):
     program = jax.jit(module.copy)
     gpu_double.fail("cuMemcpyDtoDAsync", 1, 1)

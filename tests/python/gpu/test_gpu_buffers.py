@@ -6,24 +6,16 @@ import sys
 
 import callout
 import gpu_double
-import platforms
 import pytest
 from callout._native.gpu import numba_packages
 from cuda_compilers import require_nvcc
 
 
-def passed(outcomes):
-    """On the plugin some tests need more devices than there are, or memory of the host's."""
-    assert outcomes["passed"] > 0
-    assert set(outcomes) <= ({"passed", "skipped"} if platforms.ON_CUDA else {"passed"})
-
-
 @pytest.mark.parametrize("suite", ["gpu_buffer_programs.py", "gpu_buffer_protocols.py"])
 def test_buffer_callbacks(suite):
-    passed(gpu_double.run_suites(suite))
+    gpu_double.passed(gpu_double.run_suites(suite))
 
 
-@pytest.mark.cpu_only("it puts CUDA's handlers in the place of a CPU's")
 @pytest.mark.parametrize(
     ("package", "module"), [("numba_cuda", "numba.cuda"), ("numba_cuda_mlir", "numba_cuda_mlir.cuda")]
 )
@@ -31,13 +23,12 @@ def test_functions_of_device_arrays(package, module, monkeypatch):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"could not import '{package}'")
     monkeypatch.setenv("CALLOUT_TEST_NUMBA", module)
-    passed(gpu_double.run_suites("gpu_callables.py"))
+    gpu_double.passed(gpu_double.run_suites("gpu_callables.py"))
 
 
-@pytest.mark.cpu_only("it puts CUDA's handlers in the place of a CPU's")
 def test_host_functions_of_cuda():
     require_nvcc()
-    passed(gpu_double.run_suites("gpu_host_functions.py"))
+    gpu_double.passed(gpu_double.run_suites("gpu_host_functions.py"))
 
 
 def test_without_numba_the_function_says_what_to_install(monkeypatch):

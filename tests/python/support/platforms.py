@@ -26,6 +26,7 @@ BY_FALLBACK = os.environ.get("CALLOUT_FALLBACK") == "always"
 
 COLLECTIVES = "GPUs exchange values by NCCL, whose kernels are machine code: it takes hardware"
 COMPILERS = "it is about the compilers of kernels; programs with kernels are in software_gpu/python/test_handlers.py"
+COUNTED = "XLA's runtime calls the driver, too: calls are counted, and fail, on the double"
 HOST = "the host without Python runs programs on XLA:CPU here; rows `host` of gpu-check give it the plugin"
 """Reasons for `cpu_only`."""
 
