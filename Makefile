@@ -35,7 +35,7 @@ help:
 	@echo 'make nightly    what takes hours: soak, fuzz for SECONDS=14400, matrix and gpu-test whole, programs for half of them on two JAXes; goes on where it was; PARTS="soak fuzz" only these'
 	@echo 'make aarch64    cross-build the core for aarch64 and run its tests under emulation'
 	@echo 'make free-threaded  test the wheel for Python 3.13t, which is built where there is none'
-	@echo 'make soak       run the tests that load the machine for minutes'
+	@echo 'make soak       run the tests that load the machine for minutes, and one of them with AddressSanitizer'
 	@echo 'make lint       check formatting, types and layering'
 	@echo 'make format     format C++ and Python sources'
 	@echo 'make docs       check the documentation, run its examples, and build it as a site in build/docs'
@@ -134,6 +134,9 @@ soak: $(STAMPS)/package $(STAMPS)/dev $(STAMPS)/cmake
 	scripts/system_packages.sh libgtest-dev:gtest/gtest.h $(host_packages)
 	cmake --preset dev && cmake --build --preset dev --target executables_plugin_test
 	CALLOUT_SOAK_SECONDS=$(or $(SECONDS),600) build/dev/src/executables/executables_plugin_test --gtest_filter='SoakTest.*'
+	cmake --preset asan && cmake --build --preset asan --target executables_plugin_test
+	CALLOUT_SOAK_SECONDS=$(or $(SECONDS),600) ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 \
+	  build/asan/src/executables/executables_plugin_test --gtest_filter='SoakTest.*'
 	$(PY) benchmarks/python/hangs.py --rounds 100
 
 lint: $(STAMPS)/dev $(STAMPS)/cmake
