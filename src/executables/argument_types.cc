@@ -50,23 +50,25 @@ void ArgumentTypes::Read(const pjrt::LoadedExecutable& executable) {
     outputs_.push_back(TypeTag(output.type.dtype, output.type.dims));
   }
   donatable_ = signature->donatable;
-  output_tags_.store(&outputs_, std::memory_order_release);
+  output_tags_.store(&outputs_, std::memory_order_release);  // pairs with the acquire in AreKnown and OutputTag
 }
 
 bool ArgumentTypes::AreKnown(const pjrt::LoadedExecutable& executable) {
+  if (output_tags_.load(std::memory_order_acquire) != nullptr) [[likely]]  // pairs with the release in Read
+    return true;
   std::call_once(read_, [&] { Read(executable); });
   return known_;
 }
 
 Status ArgumentTypes::CheckDonated(std::span<const int64_t> donated, size_t num_arguments,
                                    const pjrt::LoadedExecutable& executable) {
-  std::call_once(read_, [&] { Read(executable); });
+  const bool is_known = AreKnown(executable);
   for (const int64_t input : donated) {
     const std::string what = "callout: donated_inputs has " + std::to_string(input);
     if (input < 0 || input >= static_cast<int64_t>(num_arguments)) {
       return InvalidArgument(what + ", and the program takes " + std::to_string(num_arguments) + " inputs");
     }
-    if (!known_ || std::find(donatable_.begin(), donatable_.end(), input) != donatable_.end()) continue;
+    if (!is_known || std::find(donatable_.begin(), donatable_.end(), input) != donatable_.end()) continue;
     return InvalidArgument(what + ", which the program cannot take over: it was made to take " + ListOf(donatable_) +
                            " (donate_argnums of jax.jit)");
   }
@@ -75,8 +77,7 @@ Status ArgumentTypes::CheckDonated(std::span<const int64_t> donated, size_t num_
 
 Status ArgumentTypes::Check(std::span<const std::vector<const pjrt::Buffer*>> arguments,
                             const pjrt::LoadedExecutable& executable, const PjrtApi& api) {
-  std::call_once(read_, [&] { Read(executable); });
-  if (!known_) return OkStatus();
+  if (!AreKnown(executable)) return OkStatus();
   for (size_t device = 0; device < arguments.size(); ++device) {
     if (arguments[device].size() != inputs_.size()) {
       return InvalidArgument("callout: the program takes " + std::to_string(inputs_.size()) + " arguments, device " +
