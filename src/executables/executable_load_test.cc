@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <thread>
 
 #include "callout/c_api.h"
 #include "callout/pjrt/executable.h"
@@ -126,6 +127,32 @@ TEST_F(ExecutableLoadTest, TheCacheIsAskedFirst) {
   EXPECT_FALSE(compiler.Compile({testdata::Chain({"f"})}, other)->is_from_cache());
 }
 
+// Another build of the same version: what tells the two apart is the file.
+TEST_F(ExecutableLoadTest, PluginsDoNotShareWhatTheyCompiled) {
+  const std::string path = folder_ + "/another_plugin.so";
+  std::filesystem::copy_file(CALLOUT_TEST_PLUGIN, path);
+  std::ofstream(path, std::ios::binary | std::ios::app) << "of another build";
+  const auto other_plugin = Plugin::Load(path);
+  ASSERT_THAT(other_plugin, internal::IsOk());
+  const auto client = MakeClient();
+  const auto other = Client::Create(*other_plugin, {.values = {{"cpu_device_count", int64_t{2}}}}).value();
+  CompileOptions options = Adding(1);
+  options.cache_directory = folder_ + "/cache";
+  for (const bool is_known : {false, true}) {
+    for (const auto& each : {client, other}) {
+      const auto executable = Compiler(each).Compile({testdata::Chain({"f"})}, options);
+      ASSERT_THAT(executable, internal::IsOk());
+      EXPECT_EQ(executable->is_from_cache(), is_known);
+      EXPECT_EQ(FirstResult(each, *executable), 2);
+    }
+  }
+  const std::filesystem::directory_iterator files(options.cache_directory);
+  EXPECT_EQ(std::distance(files, {}), 2);
+  const std::string bytes = Compiler(client).Compile({testdata::Chain({"f"})}, Adding(1))->Serialize().value();
+  EXPECT_THAT(Compiler(other).Load(bytes, Adding(1)),
+              internal::StatusIs(StatusCode::kFailedPrecondition, HasSubstr("made by another plugin or machine")));
+}
+
 TEST_F(ExecutableLoadTest, DamagedFilesOfTheCacheAreReplaced) {
   const auto client = MakeClient();
   const Compiler compiler(client);
@@ -189,6 +216,26 @@ TEST_F(ExecutableLoadTest, RunsEndAtTheirDeadlineAndGoOn) {
   }
   EXPECT_THAT(executable->Run({&x}, {.timeout = std::chrono::hours(1)}), internal::IsOk());
   EXPECT_GE(ended, 1);
+}
+
+// XLA:CPU runs such a program before Execute returns: there is nothing to leave at the deadline.
+TEST_F(ExecutableLoadTest, ALightProgramEndsAfterItsDeadlineWithItsResults) {
+  const auto client = MakeClient();
+  std::thread::id called_on;
+  const auto function = [&](const Call& call) {
+    called_on = std::this_thread::get_id();
+    for (int64_t i = 0; i < 4; ++i) call.result<float>(0)[i] = 7;
+    return OkStatus();
+  };
+  const auto executable =
+      Compiler(client).Compile({testdata::Chain({"f"})}, {.loaded_host_callbacks = {Function(function)}});
+  ASSERT_THAT(executable, internal::IsOk());
+  const std::vector<int64_t> dims = {4};
+  const Buffer x = Buffer::FromHost(client, client->devices()[0], dims, std::vector<float>(4, 1)).value();
+  const auto outputs = executable->Run({&x}, {.timeout = std::chrono::nanoseconds(1)});
+  ASSERT_THAT(outputs, internal::IsOk());
+  EXPECT_EQ(outputs->at(0).ToVector<float>().value()[0], 7);
+  EXPECT_EQ(called_on, std::this_thread::get_id());
 }
 
 }  // namespace
