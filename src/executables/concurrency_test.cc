@@ -128,9 +128,37 @@ TEST_F(ConcurrencyTest, RunsWhoseCallbacksWaitForEachOtherEnd) {
       const auto outputs = executable.Run({&x});
       ASSERT_THAT(outputs, IsOk());
       ExpectAll(outputs->at(0), 32);
+      const auto others = executable.Run({&outputs->at(0)}, {.donated_inputs = {0}});
+      ASSERT_THAT(others, IsOk());
+      ExpectAll(others->at(0), 128 * 32 * 32);
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// A client with more devices than there are processors runs each program more slowly.
+TEST_F(ConcurrencyTest, RunsAreOnAClientWithADeviceForEachProcessorWhileItHasOneThatIsIdle) {
+  const auto processors = static_cast<int>(std::thread::hardware_concurrency());
+  const auto client = MakeClient({.concurrent_runs = processors + 2});
+  Gate gate;
+  const LoadedExecutable executable = Compile(client, ProductOfCall(), CopyAfter([&] { return gate.Wait(); }));
+  const Buffer x = Filled(client, 0.5F);
+  const std::vector<const Buffer*> arguments = {&x};
+  std::vector<Execution> executions;
+  for (int i = 0; i < processors + 2; ++i) {
+    auto execution = executable.Execute({&arguments, 1});
+    ASSERT_THAT(execution, IsOk());
+    executions.push_back(std::move(execution).value());
+  }
+  gate.Open();
+  const auto client_of = [&](int run) { return executions[static_cast<size_t>(run)].outputs[0][0].client().get(); };
+  for (int i = 1; i < processors; ++i) EXPECT_EQ(client_of(i), client_of(0)) << i;
+  EXPECT_NE(client_of(processors), client_of(0));
+  EXPECT_EQ(client_of(processors), client_of(processors + 1));
+  for (Execution& execution : executions) {
+    EXPECT_THAT(execution.Wait(), IsOk());
+    ExpectAll(execution.outputs[0][0], 32);
+  }
 }
 
 TEST_F(ConcurrencyTest, AProgramDoesNotWaitForTheCallbackOfAnother) {

@@ -125,7 +125,7 @@ Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> argum
   }
   if (transfers_ != nullptr) launch.transfers = transfers_->Run(run);
   PjrtArgs<PJRT_LoadedExecutable_Execute_Args> args;
-  args.executable = handle_.get();
+  args.executable = launch.executable->get();
   args.options = &run;
   args.argument_lists = launch.input_lists.data();
   args.num_devices = num_devices_;
@@ -152,21 +152,21 @@ std::vector<Buffer> LoadedExecutable::TakeOutputs(Launch& launch, size_t device)
   std::vector<Buffer> outputs;
   outputs.reserve(num_outputs_);
   for (size_t i = 0; i < num_outputs_; ++i) {
-    outputs.emplace_back(client(), launch.output_lists[device][i], argument_types_->OutputTag(i));
+    outputs.emplace_back(launch.client(), launch.output_lists[device][i], argument_types_->OutputTag(i));
   }
   return outputs;
 }
 
 Result<Execution> LoadedExecutable::ExecuteThis(std::span<const std::vector<const Buffer*>> arguments,
                                                 const ExecuteOptions& options) const {
-  Launch launch(num_devices_, arguments.empty() ? 0 : arguments[0].size(), num_outputs_);
+  Launch launch(handle_, num_devices_, arguments.empty() ? 0 : arguments[0].size(), num_outputs_);
   CALLOUT_RETURN_IF_ERROR(Start(arguments, options, launch));
   Execution execution;
   execution.outputs.reserve(num_devices_);
   execution.done.reserve(num_devices_);
   for (size_t i = 0; i < num_devices_; ++i) {
     execution.outputs.push_back(TakeOutputs(launch, i));
-    execution.done.emplace_back(client(), launch.events[i]);
+    execution.done.emplace_back(launch.client(), launch.events[i]);
   }
   if (launch.runner) {
     const auto runner = std::make_shared<internal::Runners::Run>(std::move(launch.runner));
@@ -204,7 +204,7 @@ static Status AwaitAndDestroy(const internal::PjrtApi& api, PJRT_Event* event) {
 Result<std::vector<Buffer>> LoadedExecutable::RunThis(const std::vector<const Buffer*>& arguments,
                                                       const ExecuteOptions& options) const {
   if (options.timeout > std::chrono::nanoseconds(0)) return RunFor(arguments, options);
-  Launch launch(num_devices_, arguments.size(), num_outputs_);
+  Launch launch(handle_, num_devices_, arguments.size(), num_outputs_);
   CALLOUT_RETURN_IF_ERROR(Start({&arguments, 1}, options, launch));
   std::vector<Buffer> outputs = TakeOutputs(launch, 0);
   Status status = AwaitAndDestroy(client()->plugin().api(), launch.events[0]);

@@ -18,8 +18,9 @@
 namespace callout::pjrt {
 
 struct LoadedExecutable::Launch {
-  Launch(size_t num_devices, size_t num_args, size_t num_outputs)
-      : inputs(num_devices * num_args),
+  Launch(const Handle<PJRT_LoadedExecutable>& on_devices, size_t num_devices, size_t num_args, size_t num_outputs)
+      : executable(&on_devices),
+        inputs(num_devices * num_args),
         outputs(num_devices * num_outputs),
         input_lists(num_devices),
         output_lists(num_devices),
@@ -33,6 +34,10 @@ struct LoadedExecutable::Launch {
     }
   }
 
+  /// Who has the outputs.
+  const std::shared_ptr<const Client>& client() const { return executable->get_deleter().client; }
+
+  const Handle<PJRT_LoadedExecutable>* executable;          // another one on another client of the runners; never null
   internal::SmallBuffer<PJRT_Buffer*, 16> inputs, outputs;  // of all devices
   internal::SmallBuffer<PJRT_Buffer* const*, 8> input_lists;
   internal::SmallBuffer<PJRT_Buffer**, 8> output_lists;

@@ -2,6 +2,7 @@
 //
 // Executables on runners (runners.h), and arguments from devices that they do not run on.
 #include <algorithm>
+#include <iterator>
 #include <variant>
 
 #include "callbacks/binding_scope.h"
@@ -33,10 +34,15 @@ Status LoadedExecutable::MoveToRunners(const std::shared_ptr<const Client>& home
   const auto assigned = std::ranges::find(home->devices(), device, &Device::id);
   if (runners == nullptr || assigned == home->devices().end()) return Unimplemented("callout: there are no runners");
   scope.SetDevice(assigned->ordinal);
-  CALLOUT_ASSIGN_OR_RETURN(PJRT_LoadedExecutable* const loaded,
-                           internal::LoadSerialized(runners->client(), bytes, internal::SerializePortableOptions()));
-  // Whoever has the executable or one of its outputs keeps the client, which owns the runners.
-  handle_ = Own(std::shared_ptr<const Client>(home, &runners->client()), loaded);
+  std::vector<Handle<PJRT_LoadedExecutable>> loaded;
+  for (const auto& client : runners->clients()) {
+    CALLOUT_ASSIGN_OR_RETURN(PJRT_LoadedExecutable* const handle,
+                             internal::LoadSerialized(*client, bytes, internal::SerializePortableOptions()));
+    // Whoever has the executable or one of its outputs keeps the client, which owns the runners.
+    loaded.push_back(Own(std::shared_ptr<const Client>(home, client.get()), handle));
+  }
+  handle_ = std::move(loaded.front());
+  others_on_runners_.assign(std::move_iterator(loaded.begin() + 1), std::move_iterator(loaded.end()));
   CALLOUT_RETURN_IF_ERROR(ReadProperties());
   num_devices_ = 1;  // it has none of its own
   home_device_ = device;
@@ -53,7 +59,7 @@ bool HaveOneOwner(const std::shared_ptr<const Client>& one, const std::shared_pt
 }  // namespace
 
 bool LoadedExecutable::IsElsewhere(const Buffer& buffer, const Launch& launch) const {
-  if (buffer.client().get() != client().get()) return true;
+  if (buffer.client().get() != launch.client().get()) return true;
   if (!launch.runner) return false;  // the plugin compares devices
   const auto device = internal::DeviceOf(client()->plugin().api(), buffer);
   return !device.ok() || *device != launch.runner.device();
@@ -61,6 +67,7 @@ bool LoadedExecutable::IsElsewhere(const Buffer& buffer, const Launch& launch) c
 
 Status LoadedExecutable::BorrowArguments(std::span<const std::vector<const Buffer*>> arguments, Launch& launch) const {
   if (runners_ != nullptr) launch.runner = runners_->Take(arguments[0]);
+  if (launch.runner && launch.runner.client() > 0) launch.executable = &others_on_runners_[launch.runner.client() - 1];
   const size_t num_args = launch.kept.size();
   launch.borrowed.reserve(num_devices_ * num_args);  // the pointers to them stay
   for (size_t i = 0; i < num_devices_ * num_args; ++i) {
@@ -71,7 +78,7 @@ Status LoadedExecutable::BorrowArguments(std::span<const std::vector<const Buffe
                              std::to_string(i / num_args) + " is of another client than the program");
     }
     PJRT_Device* const device = launch.runner ? launch.runner.device() : devices_[i / num_args];
-    CALLOUT_ASSIGN_OR_RETURN(Buffer borrowed, internal::Borrow(buffer, client(), device));
+    CALLOUT_ASSIGN_OR_RETURN(Buffer borrowed, internal::Borrow(buffer, launch.client(), device));
     launch.inputs.data()[i] = borrowed.handle();
     launch.borrowed.push_back(std::move(borrowed));
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callout/pjrt/client.h"
 
+#include <algorithm>
 #include <exception>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/live_count.h"
@@ -61,12 +63,19 @@ internal::Runners* Client::runners() const {
 
 std::unique_ptr<internal::Runners> Client::MakeRunners() const {
   if (platform_ != "cpu" || options_.concurrent_runs == 0) return nullptr;
+  const int processors = std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+  const int few = std::min(options_.concurrent_runs, processors);
   ClientOptions options = options_;
-  options.values["cpu_device_count"] = static_cast<int64_t>(options_.concurrent_runs);
   options.concurrent_runs = 0;
-  Result<std::unique_ptr<Client>> client = Make(plugin_, std::move(options), /*is_counted=*/false);
-  if (!client.ok() || client.value()->devices().empty()) return nullptr;  // programs run without them, too
-  return std::make_unique<internal::Runners>(std::move(client).value());
+  std::vector<std::unique_ptr<const Client>> clients;
+  for (const int devices : {few, options_.concurrent_runs - few}) {
+    if (devices == 0) break;
+    options.values["cpu_device_count"] = static_cast<int64_t>(devices);
+    Result<std::unique_ptr<Client>> client = Make(plugin_, options, /*is_counted=*/false);
+    if (!client.ok() || client.value()->devices().empty()) return nullptr;  // programs run without them, too
+    clients.push_back(std::move(client).value());
+  }
+  return std::make_unique<internal::Runners>(std::move(clients));
 }
 
 Status Client::Open() {

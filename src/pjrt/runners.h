@@ -2,8 +2,12 @@
 //
 // XLA:CPU runs one program at a time on a device, the next one when the last is done, unless it is small and runs on
 // the thread that asks for it. A callback that blocks would stop all that the device has to do. Programs with calls run
-// on runners instead: devices of a second client of the same plugin, each with a thread of its own, which nobody sees.
+// on runners instead: devices of other clients of the same plugin, each with a thread of its own, which nobody sees.
 // A run takes a runner that is idle, and its arguments without a copy.
+//
+// XLA:CPU divides the work of a program among as many threads as its client has devices, or the machine processors. On
+// two processors a program whose work is divided among 32 threads takes twice as long. So a first client has a runner
+// for each processor, and a second one those that are needed only while callbacks block.
 #pragma once
 
 #include <atomic>
@@ -22,6 +26,7 @@ class Runners {
  public:
   struct Runner {
     PJRT_Device* device;
+    size_t client;  // its number
     std::atomic<int> runs{0};
   };
 
@@ -41,23 +46,27 @@ class Runners {
     }
     explicit operator bool() const { return runner_ != nullptr; }
     PJRT_Device* device() const { return runner_->device; }
+    size_t client() const { return runner_->client; }
 
    private:
     Runner* runner_ = nullptr;
   };
 
-  /// Takes ownership of a client. Its devices become runners.
-  explicit Runners(std::unique_ptr<const pjrt::Client> client);
+  /// Takes ownership of clients, one at least. Their devices become runners, of which the first client's are preferred.
+  explicit Runners(std::vector<std::unique_ptr<const pjrt::Client>> clients);
 
-  const pjrt::Client& client() const { return *client_; }
-  /// The least busy runner; of idle ones that on which the first of `arguments` is, if it is on one. Borrowed: the
-  /// runners outlive the run.
+  /// Borrowed: they live as long as the runners.
+  const std::vector<std::unique_ptr<const pjrt::Client>>& clients() const { return clients_; }
+  /// The least busy runner; of idle ones that on which the first of `arguments` is, if it is on one of the first
+  /// client's. Borrowed: the runners outlive the run.
   Run Take(std::span<const pjrt::Buffer* const> arguments);
 
  private:
-  std::vector<Runner> runners_;  // older than the client, whose end waits for their runs
+  Runner* TakeIdle(std::span<Runner> runners);
+
+  std::vector<Runner> runners_;  // client by client; older than these, whose ends wait for their runs
   std::atomic<size_t> next_{0};  // where the search begins
-  const std::unique_ptr<const pjrt::Client> client_;
+  const std::vector<std::unique_ptr<const pjrt::Client>> clients_;
 };
 
 }  // namespace callout::internal

@@ -179,6 +179,8 @@ class CALLOUT_EXPORT LoadedExecutable {
   std::vector<LoadedExecutable> others_;  // for other shapes
   int32_t home_device_ = 0;               // the id of the device that it was compiled for
   internal::Runners* runners_ = nullptr;  // the client's; null: it runs on the devices that it was compiled for
+  std::vector<Handle<PJRT_LoadedExecutable>>
+      others_on_runners_;  // for their clients after the first, which has handle_
 };
 
 /// Thread-safe.
