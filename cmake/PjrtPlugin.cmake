@@ -7,7 +7,12 @@ include(FetchWheel)
 callout_wheel_headers(callout_pjrt_c_api WHEEL xla-cpu-pjrt 0.0.1 HEADER pjrt_c_api.h
   SHA256 c85bb95cb1743c2a353a555b3ab35f065e5f17007c7f182ad68d23754950235c)
 callout_fetch_wheel(xla-cpu-pjrt 0.0.1 folder)
-set(callout_pjrt_plugin "${folder}/xla_cpu_pjrt.so" CACHE INTERNAL "The CPU plugin for tests")
+set(CALLOUT_CPU_PLUGIN "" CACHE FILEPATH "The CPU plugin for tests and benchmarks; that of xla-cpu-pjrt if it is empty")
+set(plugin "${CALLOUT_CPU_PLUGIN}")
+if(NOT plugin)
+  set(plugin "${folder}/xla_cpu_pjrt.so")
+endif()
+set(callout_pjrt_plugin "${plugin}" CACHE INTERNAL "The CPU plugin for tests")
 
 # The CUDA plugin, which is newer and larger: tests look at its table where CI is set.
 set(callout_cuda_plugin "")

@@ -55,6 +55,7 @@ part memory-model memory_model
 part sdist sdist
 part aarch64 make aarch64
 part soak make soak
+part other-plugins scripts/other_plugins.sh
 part fetch-content scripts/check_fetch_content.sh build/dev
 part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
 part progress-payloads progress_payloads

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the tests of the C++ host with other CPU plugins than xla-cpu-pjrt's, each alone and beside another one. Usage:
+# other_plugins.sh. They come from requirements/other-plugins.txt, into build/other-plugins.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD/build/other-plugins
+python=${PYTHON:-.venv/bin/python}
+suites=(c_api executables hosting pjrt transfers)
+mkdir -p "$root"
+
+if ! cmp -s requirements/other-plugins.txt "$root/made-of"; then
+  rm -rf "$root/site"
+  "$python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
+    --target "$root/site" -r requirements/other-plugins.txt
+  cp requirements/other-plugins.txt "$root/made-of"
+fi
+
+# Not tested: what is the version of xla-cpu-pjrt's; the costs of a program, which they do not tell; and with PJRT 0.106 a
+# launch over several devices that fails on one of them, at which it ends the process. Only arguments of wrong types that
+# are not checked bring that about.
+skipped=CApiRunTest.SaysWhatItHas:PluginTest.SaysWhatItIs:ExecutableTest.TellsItsCosts
+fastatomstruct=$root/site/fastatomstruct_xla_cpu/libpjrt_cpu.so
+lammps=$root/site/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so
+
+failed=0
+test_with() { # PLUGIN OTHER_PLUGIN SKIPPED
+  local suite
+  cmake --preset dev -B "$root/build" -DCALLOUT_CPU_PLUGIN="$1"
+  cmake --build "$root/build" --target "${suites[@]/%/_plugin_test}"
+  for suite in "${suites[@]}"; do
+    CALLOUT_TEST_OTHER_PLUGIN=$2 "$root/build/src/$suite/${suite}_plugin_test" --gtest_brief=1 --gtest_filter="-$3" || failed=1
+  done
+}
+test_with "$fastatomstruct" "$lammps" "$skipped:ContextOfARunTest.StaysWhereTheLaunchOnAnotherDeviceFails"
+test_with "$lammps" "$fastatomstruct" "$skipped"
+exit "$failed"
