@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "base/block_pool.h"
 #include "base/pause.h"
@@ -11,15 +12,18 @@ namespace callout::internal {
 namespace {
 
 constexpr size_t kChunkBytes = 64 << 10;
-constexpr int kSpins = 100;  // about as long as waking a thread takes
+constexpr int kFewestPauses = 8;
+constexpr int kMostPauses = 64;  // all in all about as long as waking a thread takes
 
-// Of a lock that is held for some 20 ns: to sleep until it is free takes a hundred times as long.
+// Of a lock that is held for some 20 ns: to sleep until it is free takes a hundred times as long. Each attempt takes
+// the lock's cache line from who holds it, and the line's way from core to core, up to 200 ns, is what bounds
+// producers. So attempts are rare, and who has the line pushes several records before it goes.
 class CALLOUT_ATTRIBUTE(scoped_lockable) SpinningLock {
  public:
   explicit SpinningLock(Mutex& mutex) CALLOUT_ATTRIBUTE(acquire_capability(mutex)) : mutex_(mutex) {
-    for (int i = 0; i < kSpins; ++i) {
+    for (int pauses = kFewestPauses; pauses <= kMostPauses; pauses *= 2) {
       if (mutex_.try_lock()) return;
-      Pause();
+      for (int i = 0; i < pauses; ++i) Pause();
     }
     mutex_.lock();
   }
@@ -34,42 +38,47 @@ class CALLOUT_ATTRIBUTE(scoped_lockable) SpinningLock {
 }  // namespace
 
 struct BoundedQueue::Chunk {
-  size_t bytes;                     // behind this struct
-  std::atomic<size_t> reserved{0};  // room taken; headers below it are initialised
-  std::atomic<Chunk*> next{nullptr};
+  size_t bytes;           // behind this struct
+  Chunk* next = nullptr;  // published by the state that says that this one ends
 
-  char* data() { return reinterpret_cast<char*>(this) + AlignUp(sizeof(Chunk), 64); }
+  RecordHeader* At(size_t offset) {
+    return reinterpret_cast<RecordHeader*>(reinterpret_cast<char*>(this) + AlignUp(sizeof(Chunk), 64) + offset);
+  }
 };
 
 BoundedQueue::BoundedQueue(uint64_t capacity_bytes, Wakeup& wakeup, QueueName name)
     : wakeup_(wakeup), name_(name), capacity_(capacity_bytes) {
   MutexLock lock(mutex_);
-  tail_ = head_ = NewChunk(kChunkBytes);
+  tail_ = head_ = NewChunk(0);
   if (head_ == nullptr) throw std::bad_alloc();
 }
 
 BoundedQueue::~BoundedQueue() {
   (void)CountValues();
   for (Chunk* chunk = head_; chunk != nullptr;) {
-    Chunk* next = chunk->next.load(std::memory_order_relaxed);
+    Chunk* next = chunk->next;
     FreePooled(chunk);
     chunk = next;
   }
 }
 
-BoundedQueue::Chunk* BoundedQueue::NewChunk(size_t bytes) {
-  const size_t usable = std::max(bytes, kChunkBytes);
+BoundedQueue::Chunk* BoundedQueue::NewChunk(size_t record_bytes) {
+  const size_t usable = std::max(record_bytes + sizeof(RecordHeader), kChunkBytes);
   // Pooled: a backlog of many chunks would fault in fresh pages for each, which costs more than the records do.
   void* memory = AllocatePooled(AlignUp(sizeof(Chunk), 64) + usable);
-  return memory == nullptr ? nullptr : new (memory) Chunk{.bytes = usable};
+  if (memory == nullptr) return nullptr;
+  auto* chunk = new (memory) Chunk{.bytes = usable};
+  new (chunk->At(0)) RecordHeader;
+  return chunk;
 }
 
 bool BoundedQueue::HasRoom(uint64_t charged_bytes) {
   // What was released when somebody last looked is no more than what is: the consumer's line stays with the consumer.
-  if (charged_ - known_released_ + charged_bytes <= capacity_) [[likely]]
+  const uint64_t charged = charged_.load(std::memory_order_relaxed);  // changes under this lock alone
+  if (charged - known_released_ + charged_bytes <= capacity_) [[likely]]
     return true;
   known_released_ = released_.load(std::memory_order_seq_cst);  // pairs with PublishRoom
-  const uint64_t pending = charged_ - known_released_;
+  const uint64_t pending = charged - known_released_;
   return pending == 0 || pending + charged_bytes <= capacity_;
 }
 
@@ -94,58 +103,62 @@ BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint6
     if (when_full == WhenFull::kGiveUp) return Outcome::kFull;
     if (when_full == WhenFull::kWait && !WaitForRoom(charged_bytes)) return Outcome::kClosed;
   }
-  size_t offset = tail_->reserved.load(std::memory_order_relaxed);
-  if (offset + bytes > tail_->bytes) {
+  if (used_ + bytes + sizeof(RecordHeader) > tail_->bytes) {
     Chunk* chunk = NewChunk(bytes);
     if (chunk == nullptr) return Outcome::kNoMemory;
-    tail_->next.store(chunk, std::memory_order_release);  // pairs with the acquire in Peek
+    tail_->next = chunk;
+    tail_->At(used_)->state.store(RecordState::kEnd, std::memory_order_seq_cst);  // pairs with HasWork and Peek
     tail_ = chunk;
-    offset = 0;
+    used_ = 0;
   }
-  auto* header = new (tail_->data() + offset) RecordHeader;
-  header->committed.store(0, std::memory_order_relaxed);
+  RecordHeader* header = tail_->At(used_);
+  used_ += bytes;
+  new (tail_->At(used_)) RecordHeader;  // the commit of the record before it publishes it
   header->bytes = static_cast<uint32_t>(bytes);
   header->charged_bytes = charged_bytes;
   header->kind = kind;
   header->num_buffers = 0;
   header->ticket = taken_.load(std::memory_order_relaxed) + 1;  // changes under this lock alone
-  if (kind == RecordKind::kValue) ++values_;
-  header->sequence = values_;
+  if (kind != RecordKind::kValue) [[unlikely]]
+    ++others_;
+  header->sequence = header->ticket - others_;
   taken_.store(header->ticket, std::memory_order_release);
-  charged_ += charged_bytes;
-  if (charged_ - known_released_ > high_water_) {                 // only then can the level be higher than it ever was
-    known_released_ = released_.load(std::memory_order_relaxed);  // a count: no memory is given back by it
-    high_water_ = std::max(high_water_, charged_ - known_released_);
-  }
-  tail_->reserved.store(offset + bytes, std::memory_order_release);  // pairs with the acquire in Peek
+  charged_.store(charged_.load(std::memory_order_relaxed) + charged_bytes, std::memory_order_relaxed);
   *record = header;
   return Outcome::kTaken;
 }
 
 void BoundedQueue::Commit(RecordHeader* record) {
-  record->committed.store(1, std::memory_order_release);  // pairs with the acquire in Peek
-  committed_.fetch_add(1, std::memory_order_seq_cst);     // pairs with HasWork, see Wakeup::Notify
+  // pairs with Peek, and with HasWork: see Wakeup::Notify
+  record->state.store(RecordState::kCommitted, std::memory_order_seq_cst);
   wakeup_.Notify();
 }
 
+bool BoundedQueue::HasUndelivered() const {
+  MutexLock lock(mutex_);  // who takes it later comes behind the caller
+  return delivered_.load(std::memory_order_seq_cst) < taken_.load(std::memory_order_relaxed);
+}
+
+bool BoundedQueue::HasWork() const {
+  return head_->At(head_offset_)->state.load(std::memory_order_seq_cst) != RecordState::kOpen;
+}
+
 RecordHeader* BoundedQueue::Peek() {
-  while (head_offset_ >= head_reserved_) {  // else the producers' line stays with the producers
-    // `next` is read first: once it is set, `reserved` of this chunk no longer grows.
-    Chunk* next = head_->next.load(std::memory_order_acquire);
-    head_reserved_ = head_->reserved.load(std::memory_order_acquire);
-    if (head_offset_ < head_reserved_) break;
-    if (next == nullptr) return nullptr;
-    Chunk* done = head_;
-    head_ = next;
-    head_offset_ = head_reserved_ = 0;
-    FreePooled(done);
+  for (;;) {
+    RecordHeader* header = head_->At(head_offset_);
+    switch (header->state.load(std::memory_order_acquire)) {  // pairs with Commit and Reserve
+      case RecordState::kOpen:
+        return nullptr;
+      case RecordState::kCommitted:
+        return header;
+      case RecordState::kEnd:
+        head_offset_ = 0;
+        FreePooled(std::exchange(head_, head_->next));
+    }
   }
-  auto* header = reinterpret_cast<RecordHeader*>(head_->data() + head_offset_);
-  return header->committed.load(std::memory_order_acquire) != 0 ? header : nullptr;
 }
 
 void BoundedQueue::Pop(RecordHeader* record) {
-  ++popped_;
   popped_ticket_ = record->ticket;
   popped_values_ = record->sequence;
   popped_charged_ += record->charged_bytes;
@@ -171,7 +184,10 @@ void BoundedQueue::PublishProgress() {
 }
 
 void BoundedQueue::PublishRoom() {
-  if (released_.load(std::memory_order_relaxed) != popped_charged_) {  // what this thread stored
+  const uint64_t released = released_.load(std::memory_order_relaxed);  // what this thread stored
+  if (released != popped_charged_) {
+    const uint64_t level = charged_.load(std::memory_order_relaxed) - released;  // no less than what was popped
+    if (level > high_water_.load(std::memory_order_relaxed)) high_water_.store(level, std::memory_order_relaxed);
     released_.store(popped_charged_, std::memory_order_seq_cst);
   }
   if (waiting_.load(std::memory_order_seq_cst) > 0) {
@@ -200,10 +216,11 @@ void BoundedQueue::SetCapacity(uint64_t bytes) {
 
 QueueStats BoundedQueue::Stats() const {
   MutexLock lock(mutex_);
-  return {.records = values_,
+  const uint64_t pending = charged_.load(std::memory_order_relaxed) - released_.load(std::memory_order_relaxed);
+  return {.records = taken_.load(std::memory_order_relaxed) - others_,
           .delivered = delivered_values_.load(std::memory_order_relaxed),
-          .pending_bytes = charged_ - released_.load(std::memory_order_relaxed),
-          .high_water_bytes = high_water_,
+          .pending_bytes = pending,
+          .high_water_bytes = std::max(pending, high_water_.load(std::memory_order_relaxed)),
           .blocked = blocked_,
           .capacity_bytes = capacity_};
 }

@@ -3,14 +3,15 @@
 // The queue between the programs of one device and one delivery thread. Many producers, one consumer; bounded in bytes.
 //
 // Records are bump-allocated in a chain of 64 KB chunks: the producers' lock covers only "take room and a number",
-// about 20 ns; the copy happens outside it, and `committed` publishes the record. The consumer takes no lock: it reads
-// in place, in the order of the numbers, and stops at the first record that is not committed. A lock-free ring was not
-// chosen: it would hold 256 MB from the start, and the lock is not what costs (benchmarks/cpp compares with a mutex
-// around a deque). tests/memory_model checks this file under every order that weak memory allows.
+// about 20 ns; the copy happens outside it. The consumer takes no lock: it reads in place, in the order of the numbers.
+// Behind the last record there is always an open header, the next one's, so that the states of headers are all that
+// the consumer looks at: it stops at the first that is open. A lock-free ring was not chosen: it would hold 256 MB from
+// the start, and the lock is not what costs (benchmarks/cpp compares with a mutex around a deque). tests/memory_model
+// checks this file under every order that weak memory allows.
 //
 //   chunk ──next──> chunk ──next──> chunk
-//    [rec][rec]      [rec][rec.      ^ producers take room here
-//     ^ consumer
+//    [rec][rec][end] [rec][rec][end] [rec][rec.[open
+//     ^ consumer                                ^ producers take room here
 #pragma once
 
 #include <atomic>
@@ -89,14 +90,12 @@ class BoundedQueue {
   uint64_t taken() const { return taken_.load(std::memory_order_acquire); }
   /// Ticket of the last record delivered. Thread-safe.
   uint64_t delivered() const { return delivered_.load(std::memory_order_seq_cst); }
-  /// True if something is committed that is not delivered. Of a record that is committed later, the producer sees what
-  /// the caller wrote with seq_cst before it asked. Thread-safe.
-  bool HasUndelivered() const {
-    return delivered_.load(std::memory_order_seq_cst) < committed_.load(std::memory_order_seq_cst);
-  }
-  /// True if something is committed that the consumer has not popped. What it popped already may be counted only now:
-  /// that is no work. One consumer.
-  bool HasWork() const { return committed_.load(std::memory_order_seq_cst) > popped_; }
+  /// True if something is taken that is not delivered. Of a record that is taken later, the producer sees what the
+  /// caller wrote before it asked. Thread-safe.
+  bool HasUndelivered() const;
+  /// True if there is something to Peek at, but for a moment where the producers went on to another chunk. One
+  /// consumer.
+  bool HasWork() const;
 
   /// Applies to records taken from now on. Thread-safe.
   void SetCapacity(uint64_t bytes);
@@ -109,35 +108,34 @@ class BoundedQueue {
 
   bool HasRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
   bool WaitForRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
-  static Chunk* NewChunk(size_t bytes);
+  static Chunk* NewChunk(size_t record_bytes);
 
   Wakeup& wakeup_;
   const QueueName name_;
 
-  // Producers' side. What each record changes is on two cache lines, with the lock.
+  // Producers' side. What each record changes is on one cache line, with the lock.
   alignas(64) mutable ForkMutex mutex_;
-  Chunk* tail_ CALLOUT_GUARDED_BY(mutex_);
-  uint64_t charged_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  size_t used_ CALLOUT_GUARDED_BY(mutex_) = 0;  // of the tail
+  std::atomic<uint64_t> taken_{0};
+  std::atomic<uint64_t> charged_{0};
+  // What each record reads, and few change.
+  alignas(64) Chunk* tail_ CALLOUT_GUARDED_BY(mutex_);
   uint64_t known_released_ CALLOUT_GUARDED_BY(mutex_) = 0;
   uint64_t capacity_ CALLOUT_GUARDED_BY(mutex_);
-  uint64_t high_water_ CALLOUT_GUARDED_BY(mutex_) = 0;
-  uint64_t values_ CALLOUT_GUARDED_BY(mutex_) = 0;
-  std::atomic<uint64_t> taken_{0};
-  bool closed_ CALLOUT_GUARDED_BY(mutex_) = false;
-  alignas(64) std::atomic<uint64_t> committed_{0};
+  uint64_t others_ CALLOUT_GUARDED_BY(mutex_) = 0;  // taken, and no values
   uint64_t blocked_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  bool closed_ CALLOUT_GUARDED_BY(mutex_) = false;
   std::condition_variable_any room_;
   std::atomic<int> waiting_{0};
 
-  // Consumer's side, on cache lines of its own, which each side takes from the other only when it must: the consumer's
-  // `reserved` where what it knew of is popped, the producers' `released_` where what they knew of does not do.
+  // Consumer's side, on cache lines of its own. The producers look at `released_` only where what they knew of does not
+  // do, the consumer at the producers' lines only when it gives room back.
   alignas(64) Chunk* head_;
   size_t head_offset_ = 0;
-  size_t head_reserved_ = 0;  // of the head, when somebody last looked
-  uint64_t popped_ = 0;
   uint64_t popped_ticket_ = 0;
   uint64_t popped_values_ = 0;
   uint64_t popped_charged_ = 0;
+  std::atomic<uint64_t> high_water_{0};  // until room was last given back: only that lowers the level
   alignas(64) std::atomic<uint64_t> released_{0};
   std::atomic<uint64_t> delivered_{0};
   std::atomic<uint64_t> delivered_values_{0};

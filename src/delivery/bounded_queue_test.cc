@@ -93,15 +93,28 @@ TEST_F(BoundedQueueTest, UncommittedRecordHoldsBackThoseBehindIt) {
   b->run_id = 2;
   c->run_id = 3;
   queue_.Commit(c);
-  EXPECT_TRUE(queue_.HasWork());
+  EXPECT_FALSE(queue_.HasWork()) << "the consumer would look again and again";
   EXPECT_EQ(Take(), -1);
   queue_.Commit(a);
+  EXPECT_TRUE(queue_.HasWork());
   EXPECT_EQ(Take(), 1);
   EXPECT_EQ(Take(), -1);
   queue_.Commit(b);
   EXPECT_EQ(Take(), 2);
   EXPECT_EQ(Take(), 3);
   EXPECT_FALSE(queue_.HasWork());
+}
+
+TEST_F(BoundedQueueTest, WhatIsTakenIsUndeliveredUntilProgressIsPublished) {
+  EXPECT_FALSE(queue_.HasUndelivered());
+  RecordHeader* record = Reserve(1);
+  EXPECT_TRUE(queue_.HasUndelivered());
+  queue_.Commit(record);
+  EXPECT_EQ(queue_.Peek(), record);
+  queue_.Pop(record);
+  EXPECT_TRUE(queue_.HasUndelivered());
+  queue_.PublishProgress();
+  EXPECT_FALSE(queue_.HasUndelivered());
 }
 
 TEST_F(BoundedQueueTest, ReserveGivesUpWhenFull) {

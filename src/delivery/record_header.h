@@ -23,8 +23,15 @@ enum class RecordKind : uint32_t {
   kRetireSite,  ///< No buffers; the site is destroyed when this comes out of its last queue.
 };
 
+/// What the consumer finds where a record may begin.
+enum class RecordState : uint32_t {
+  kOpen,       ///< No record, or one that is not written yet.
+  kCommitted,  ///< Everything else of the record is written.
+  kEnd,        ///< The next record is the first of the next chunk.
+};
+
 struct alignas(16) RecordHeader {
-  std::atomic<uint32_t> committed;  ///< Set by the producer when everything else is written.
+  std::atomic<RecordState> state{RecordState::kOpen};
   RecordKind kind;
   uint32_t bytes;  ///< In the queue's memory, this header included.
   uint32_t num_buffers;

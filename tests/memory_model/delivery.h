@@ -96,6 +96,9 @@ struct DeliverySuite : rl::test_suite<Suite, kThreads> {
 
 namespace callout::internal {
 
+// For Relacy's histories.
+inline std::ostream& operator<<(std::ostream& out, RecordState state) { return out << static_cast<uint32_t>(state); }
+
 // What src/delivery needs of other folders.
 ForkMutex::ForkMutex() = default;
 ForkMutex::~ForkMutex() = default;

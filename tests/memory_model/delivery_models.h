@@ -66,7 +66,7 @@ struct StoppedThreadLeavesItsQueueAlone : DeliverySuite<StoppedThreadLeavesItsQu
 inline void AddDeliveryModels(std::vector<Model>& models) {
   models.push_back(Sampled<ThreadTakesRecords>("ThreadTakesRecords", 3000));
   models.push_back(Searched<WaitForSeesWhatWasDelivered>("WaitForSeesWhatWasDelivered", 1, Weakened::kAll));
-  models.push_back(Searched<ParkingLosesNoRecord>("ParkingLosesNoRecord", 1, Weakened::kSequentialConsistency));
+  models.push_back(Searched<ParkingLosesNoRecord>("ParkingLosesNoRecord", 1, Weakened::kAll));
   models.push_back(Sampled<ParkingLosesNoRecord>("ParkingLosesNoRecordSampled", 10000));
   models.push_back(Sampled<StoppedThreadLeavesItsQueueAlone>("StoppedThreadLeavesItsQueueAlone", 10000));
 }
