@@ -8,13 +8,12 @@
 
 #include "files/csv_text.h"
 #include "frame/buffer.h"
-#include "frame/dtype_row.h"
 #include "sinks/step_counter.h"
 
 namespace callout::internal {
 namespace {
 
-using Kind = CsvCell::Kind;
+using Kind = CsvCells::Kind;
 
 constexpr std::pair<std::string_view, Kind> kFields[] = {{"name", Kind::kName},     {"step", Kind::kStep},
                                                          {"device", Kind::kDevice}, {"run", Kind::kRun},
@@ -25,7 +24,7 @@ const std::vector<std::string>& OwnColumns() {
   return *columns;
 }
 
-CsvCell FieldCell(std::string_view column) {
+CsvCells FieldCell(std::string_view column) {
   for (const auto& [name, kind] : kFields) {
     if (name == column) return {kind};
   }
@@ -46,7 +45,7 @@ std::string IndexOf(const callout_buffer& buffer, int64_t element) {
   return index;
 }
 
-using Visit = std::function<Status(std::string column, CsvCell cell)>;
+using Visit = std::function<Status(std::string column, CsvCells cell)>;
 
 // Calls `visit` for each element of each leaf that is not the step.
 Status ForEachElement(const Record& record, const Visit& visit) {
@@ -56,16 +55,30 @@ Status ForEachElement(const Record& record, const Visit& visit) {
     if (StepLeaf(leaf, buffer)) continue;
     const int64_t count = ElementCount(buffer);
     const std::string column = ColumnOf(leaf);
-    const bool is_float = RowOf(static_cast<DType>(buffer.dtype)).kind == DTypeKind::kFloat;
     if (count > kMaxCsvElements) {
       return InvalidArgument("'" + column + "' is " + ShapeString(buffer) + ": a CSV file takes arrays of at most " +
                              std::to_string(kMaxCsvElements) + " elements, a column each");
     }
     for (int64_t k = 0; k < count; ++k) {
-      CALLOUT_RETURN_IF_ERROR(visit(column + IndexOf(buffer, k), {Kind::kElement, i, k, is_float}));
+      CALLOUT_RETURN_IF_ERROR(visit(column + IndexOf(buffer, k), {Kind::kElements, i, k}));
     }
   }
   return OkStatus();
+}
+
+// Neighbours that are neighbours in their leaf, too, as one.
+std::vector<CsvCells> Joined(const std::vector<CsvCells>& cells) {
+  std::vector<CsvCells> joined;
+  for (const CsvCells& cell : cells) {
+    const bool is_next = cell.kind == Kind::kElements && !joined.empty() && joined.back().kind == Kind::kElements &&
+                         joined.back().leaf == cell.leaf && joined.back().element + joined.back().count == cell.element;
+    if (is_next) {
+      ++joined.back().count;
+    } else {
+      joined.push_back(cell);
+    }
+  }
+  return joined;
 }
 
 }  // namespace
@@ -80,7 +93,7 @@ Status CheckCsvColumns(const std::vector<std::string>& columns) {
 
 Result<std::vector<std::string>> CsvColumnsOf(const Record& record) {
   std::vector<std::string> columns = OwnColumns();
-  CALLOUT_RETURN_IF_ERROR(ForEachElement(record, [&](std::string column, CsvCell) {
+  CALLOUT_RETURN_IF_ERROR(ForEachElement(record, [&](std::string column, CsvCells) {
     columns.push_back(std::move(column));
     return OkStatus();
   }));
@@ -88,16 +101,16 @@ Result<std::vector<std::string>> CsvColumnsOf(const Record& record) {
   return columns;
 }
 
-Result<std::vector<CsvCell>> CsvCellsOf(const Record& record, const std::vector<std::string>& columns, bool chosen) {
+Result<std::vector<CsvCells>> CsvCellsOf(const Record& record, const std::vector<std::string>& columns, bool chosen) {
   std::map<std::string_view, size_t> places;
-  std::vector<CsvCell> cells(columns.size());
+  std::vector<CsvCells> cells(columns.size());
   for (size_t i = 0; i < columns.size(); ++i) {
     places.emplace(columns[i], i);
     cells[i] = FieldCell(columns[i]);
   }
   std::string missing;
   bool found = false;
-  CALLOUT_RETURN_IF_ERROR(ForEachElement(record, [&](const std::string& column, CsvCell cell) {
+  CALLOUT_RETURN_IF_ERROR(ForEachElement(record, [&](const std::string& column, CsvCells cell) {
     const auto place = places.find(column);
     if (place != places.end()) {
       cells[place->second] = cell;
@@ -107,7 +120,7 @@ Result<std::vector<CsvCell>> CsvCellsOf(const Record& record, const std::vector<
     }
     return OkStatus();
   }));
-  if (missing.empty() || (chosen && found)) return cells;
+  if (missing.empty() || (chosen && found)) return Joined(cells);
   std::string line = CsvLine(columns);
   line.pop_back();
   return InvalidArgument("'" + missing + "' is none of its columns: " + line);

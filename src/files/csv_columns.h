@@ -14,14 +14,14 @@
 
 namespace callout::internal {
 
-/// What stands in a cell: one of the record's own fields, an element of a leaf, or nothing.
-struct CsvCell {
-  enum class Kind { kName, kStep, kDevice, kRun, kSeq, kTime, kElement, kEmpty };
+/// What stands in a cell: one of the record's own fields, or nothing; or in several: elements of a leaf.
+struct CsvCells {
+  enum class Kind { kName, kStep, kDevice, kRun, kSeq, kTime, kElements, kEmpty };
 
   Kind kind = Kind::kEmpty;
   size_t leaf = 0;
-  int64_t element = 0;
-  bool is_float = false;
+  int64_t element = 0;  ///< The first.
+  int64_t count = 1;
 };
 
 /// More elements than that of one leaf are no columns.
@@ -31,9 +31,9 @@ inline constexpr int64_t kMaxCsvElements = 64;
 /// for two columns of one name.
 Result<std::vector<std::string>> CsvColumnsOf(const Record& record);
 
-/// What a record writes to each of `columns`. `chosen`: leaves without a column are left out, as long as one has one;
+/// What a record writes to `columns`. `chosen`: leaves without a column are left out, as long as one has one;
 /// otherwise they are an InvalidArgument.
-Result<std::vector<CsvCell>> CsvCellsOf(const Record& record, const std::vector<std::string>& columns, bool chosen);
+Result<std::vector<CsvCells>> CsvCellsOf(const Record& record, const std::vector<std::string>& columns, bool chosen);
 
 /// InvalidArgument for two columns of one name, and for one without a name.
 Status CheckCsvColumns(const std::vector<std::string>& columns);

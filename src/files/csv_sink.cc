@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <charconv>
 
 #include "files/csv_columns.h"
@@ -47,56 +46,48 @@ class CsvSink final : public FileSink {
   }
 
   Status Format(const Record& record, std::string& line) override {
-    CALLOUT_ASSIGN_OR_RETURN(const std::vector<CsvCell>* const cells, cells_.Find(record, [this](const Record& like) {
+    CALLOUT_ASSIGN_OR_RETURN(const std::vector<CsvCells>* const cells, cells_.Find(record, [this](const Record& like) {
       return CsvCellsOf(like, columns_, chosen_);
     }));
     writers_.clear();
     for (const callout_buffer& buffer : record.buffers) {
-      CALLOUT_ASSIGN_OR_RETURN(ElementWriter writer, ElementWriter::Of(buffer, TextStyle::kPrint));
+      CALLOUT_ASSIGN_OR_RETURN(ElementWriter writer, ElementWriter::Of(buffer, TextStyle::kCsv));
       writers_.push_back(std::move(writer));
     }
-    for (const CsvCell& cell : *cells) {
-      AppendCell(record, cell, line);
+    for (const CsvCells& cell : *cells) {
+      AppendCells(record, cell, line);
       line += ',';
     }
     line.back() = '\n';
     return OkStatus();
   }
 
-  void AppendCell(const Record& record, const CsvCell& cell, std::string& line) {
+  void AppendCells(const Record& record, const CsvCells& cell, std::string& line) {
     switch (cell.kind) {
-      case CsvCell::Kind::kName:
+      case CsvCells::Kind::kName:
         return AppendCsvCell(record.site->label, line);
-      case CsvCell::Kind::kStep:
+      case CsvCells::Kind::kStep:
         return AppendInteger(step_, line);
-      case CsvCell::Kind::kDevice:
+      case CsvCells::Kind::kDevice:
         return AppendInteger(record.device_ordinal, line);
-      case CsvCell::Kind::kRun:
+      case CsvCells::Kind::kRun:
         return AppendInteger(record.run_id, line);
-      case CsvCell::Kind::kSeq:
+      case CsvCells::Kind::kSeq:
         return AppendInteger(static_cast<int64_t>(record.sequence), line);
-      case CsvCell::Kind::kTime:
+      case CsvCells::Kind::kTime:
         return clock().Append(record.ticks, line);
-      case CsvCell::Kind::kElement:
-        return AppendElement(cell, line);
-      case CsvCell::Kind::kEmpty:
+      case CsvCells::Kind::kElements:
+        return writers_[cell.leaf].Append(cell.element, cell.count, ',', line);
+      case CsvCells::Kind::kEmpty:
         return;
     }
-  }
-
-  // Whole floats end in ".0": readers take a column's type from its digits.
-  void AppendElement(const CsvCell& cell, std::string& line) const {
-    const size_t begin = line.size();
-    writers_[cell.leaf].Append(cell.element, line);
-    const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || c == '-'; };
-    if (cell.is_float && std::all_of(line.begin() + static_cast<ptrdiff_t>(begin), line.end(), is_digit)) line += ".0";
   }
 
   std::vector<std::string> columns_;
   const bool chosen_;
   StepCounter steps_;
   int64_t step_ = 0;
-  RecordCache<std::vector<CsvCell>> cells_;
+  RecordCache<std::vector<CsvCells>> cells_;
   std::vector<ElementWriter> writers_;
 };
 

@@ -129,6 +129,14 @@ TEST_F(CsvSinkTest, NumbersReadBack) {
             "0.1,3.0,-1e+20,nan,-inf\n0.1,-0.0,,,\n-3,4,,,\nTrue,False,,,\n2.0,,,,\n1-2j,,,,\n");
 }
 
+TEST_F(CsvSinkTest, ElementsStandInTheColumnsOrder) {
+  const auto sink = Open({"b.1", "a.1", "a.0", "a.2", "a.3", "b.0"});
+  EXPECT_THAT(Deliver(*sink, {"x", {"a", "b"}},
+                      {TestBuffer::Of<int32_t>({4}, {0, 1, 2, 3}), TestBuffer::Of<float>({2}, {4, 5})}),
+              IsOk());
+  EXPECT_EQ(Written(*sink), "b.1,a.1,a.0,a.2,a.3,b.0\n5.0,1,0,2,3,4.0\n");
+}
+
 TEST_F(CsvSinkTest, LeavesDoNotHideTheRecordsFields) {
   const auto made = Make({"name", "value.name", "step", "value.step"});
   ASSERT_THAT(made, IsOk());

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <complex>
+#include <string_view>
 #include <type_traits>
 
 #include "callout/elements.h"
@@ -17,58 +18,58 @@ namespace {
 constexpr int64_t kPrintThreshold = 1000;  // elements, as NumPy's
 constexpr int64_t kPrintEdge = 3;
 
+constexpr size_t kLongest = 64;  // text of an element, with what separates it from the next
+constexpr int64_t kAtOnce = 16;  // elements whose text is appended
+
+// These write to `out` and return where they ended.
+char* Write(std::string_view text, char* out) { return std::copy(text.begin(), text.end(), out); }
+
 template <typename T>
-void AppendDigits(T value, std::string& out) {
-  char digits[40];
-  const auto end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
-  out.append(digits, end);
+char* WriteDigits(T value, char* out) {
+  return std::to_chars(out, out + kLongest, value).ptr;
 }
 
 template <typename T>
-void AppendFloat(T value, TextStyle style, std::string& out) {
+char* WriteFloat(T value, TextStyle style, char* out) {
   const bool json = style == TextStyle::kJson;
-  if (json && value == 0 && std::signbit(value)) {
-    out += "-0.0";  // "-0" would be read as an integer
-    return;
-  }
-  if (std::isfinite(value)) return AppendDigits(value, out);
-  if (std::isnan(value)) {
-    out += json ? "\"NaN\"" : "nan";
-  } else if (value > 0) {
-    out += json ? "\"Infinity\"" : "inf";
-  } else {
-    out += json ? "\"-Infinity\"" : "-inf";
-  }
+  if (json && value == 0 && std::signbit(value)) return Write("-0.0", out);  // "-0" would be read as an integer
+  if (std::isfinite(value)) return WriteDigits(value, out);
+  if (std::isnan(value)) return Write(json ? "\"NaN\"" : "nan", out);
+  if (value > 0) return Write(json ? "\"Infinity\"" : "inf", out);
+  return Write(json ? "\"-Infinity\"" : "-inf", out);
 }
 
 template <typename T>
-void AppendComplex(std::complex<T> value, TextStyle style, std::string& out) {
+char* WriteComplex(std::complex<T> value, TextStyle style, char* out) {
   const T re = value.real(), im = value.imag();
   if (style == TextStyle::kJson) {
-    out += '[';
-    AppendFloat(re, style, out);
-    out += ',';
-    AppendFloat(im, style, out);
-    out += ']';
-    return;
+    *out++ = '[';
+    out = WriteFloat(re, style, out);
+    *out++ = ',';
+    out = WriteFloat(im, style, out);
+    *out++ = ']';
+    return out;
   }
-  AppendFloat(re, style, out);
-  if (!std::signbit(im) || std::isnan(im)) out += '+';
-  AppendFloat(im, style, out);
-  out += 'j';
+  out = WriteFloat(re, style, out);
+  if (!std::signbit(im) || std::isnan(im)) *out++ = '+';
+  out = WriteFloat(im, style, out);
+  *out++ = 'j';
+  return out;
 }
 
 template <typename T>
-void AppendValue(T value, TextStyle style, std::string& out) {
+char* WriteValue(T value, TextStyle style, char* out) {
   if constexpr (std::is_same_v<T, bool>) {
     const bool json = style == TextStyle::kJson;
-    out += value ? (json ? "true" : "True") : (json ? "false" : "False");
+    return Write(value ? (json ? "true" : "True") : (json ? "false" : "False"), out);
   } else if constexpr (std::is_integral_v<T>) {
-    AppendDigits(+value, out);
+    return WriteDigits(+value, out);
   } else if constexpr (std::is_floating_point_v<T>) {
-    AppendFloat(value, style, out);
+    char* const end = WriteFloat(value, style, out);
+    const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || c == '-'; };
+    return style == TextStyle::kCsv && std::all_of(out, end, is_digit) ? Write(".0", end) : end;
   } else {
-    AppendComplex(value, style, out);
+    return WriteComplex(value, style, out);
   }
 }
 
@@ -76,12 +77,18 @@ void AppendValue(T value, TextStyle style, std::string& out) {
 void AppendNested(const callout_buffer& buffer, const ElementWriter& writer, TextStyle style, bool cut, uint32_t dim,
                   int64_t offset, std::string& out) {
   if (dim == buffer.rank) return writer.Append(offset, out);
+  const char separator = style == TextStyle::kJson ? ',' : ' ';
   int64_t stride = 1;
   for (uint32_t d = dim + 1; d < buffer.rank; ++d) stride *= buffer.dims[d];
   const int64_t extent = buffer.dims[dim];
   out += '[';
+  if (dim + 1 == buffer.rank && !cut) {
+    writer.Append(offset, extent, separator, out);
+    out += ']';
+    return;
+  }
   for (int64_t i = 0; i < extent; ++i) {
-    if (i > 0) out += style == TextStyle::kJson ? ',' : ' ';
+    if (i > 0) out += separator;
     if (cut && extent > 2 * kPrintEdge && i == kPrintEdge) {
       out += "... ";
       i = extent - kPrintEdge;
@@ -97,10 +104,18 @@ template <typename Reader>
 void ElementWriter::ReadWith(const Reader& reader, TextStyle style) {
   if constexpr (requires { reader.format; }) format_ = reader.format;
   style_ = style;
-  append_ = [](const ElementWriter& writer, int64_t i, std::string& out) {
+  append_ = [](const ElementWriter& writer, int64_t i, int64_t count, char separator, std::string& out) {
     Reader again;
     if constexpr (requires { again.format; }) again.format = writer.format_;
-    AppendValue(again(writer.data_, i), writer.style_, out);
+    char text[kLongest * kAtOnce];
+    for (const int64_t end = i + count; i < end;) {
+      char* at = text;
+      for (const int64_t stop = std::min(end, i + kAtOnce); i < stop; ++i) {
+        at = WriteValue(again(writer.data_, i), writer.style_, at);
+        *at++ = separator;
+      }
+      out.append(text, i < end ? at : at - 1);
+    }
   };
 }
 
@@ -127,6 +142,9 @@ Status AppendArray(const callout_buffer& buffer, TextStyle style, std::string& o
   return OkStatus();
 }
 
-void AppendNumber(double value, std::string& out) { AppendDigits(value, out); }
+void AppendNumber(double value, std::string& out) {
+  char digits[kLongest];
+  out.append(digits, WriteDigits(value, digits));
+}
 
 }  // namespace callout::internal

@@ -16,6 +16,7 @@ namespace callout::internal {
 enum class TextStyle {
   kJson,   ///< [[1.5,2],[3,4]]; true/false; NaN and infinities as the strings "NaN", "Infinity", "-Infinity".
   kPrint,  ///< [[1.5 2] [3 4]]; True/False; nan, inf, -inf; long arrays cut to their first and last elements.
+  kCsv,    ///< Elements as kPrint, but whole floats end in ".0": readers take a column's type from its digits.
 };
 
 /// Borrowed: the buffer outlives it.
@@ -24,16 +25,20 @@ class ElementWriter {
   /// InvalidArgument for tokens and types that are not known.
   static Result<ElementWriter> Of(const callout_buffer& buffer, TextStyle style);
   /// `i` counts row-major.
-  void Append(int64_t i, std::string& out) const { append_(*this, i, out); }
+  void Append(int64_t i, std::string& out) const { Append(i, 1, ' ', out); }
+  /// `count` of them from `i` on.
+  void Append(int64_t i, int64_t count, char separator, std::string& out) const {
+    append_(*this, i, count, separator, out);
+  }
 
  private:
-  using AppendElement = void (*)(const ElementWriter&, int64_t, std::string&);
+  using AppendElements = void (*)(const ElementWriter&, int64_t i, int64_t count, char separator, std::string&);
 
   ElementWriter() = default;
   template <typename Reader>
   void ReadWith(const Reader& reader, TextStyle style);
 
-  AppendElement append_ = nullptr;
+  AppendElements append_ = nullptr;
   TextStyle style_ = TextStyle::kPrint;
   SmallFloatFormat format_;  // of small floats
   const void* data_ = nullptr;
