@@ -65,8 +65,7 @@ Status Invoke(Callback& callback, const callout_call& call) {
                                 callback.label().c_str());
   CallbackStats& stats = callback.stats();
   const Status status = ProfileSession() == 0 ? CallTimed(callback, call) : CallRecorded(callback, call);
-  stats.calls.fetch_add(1, std::memory_order_relaxed);
-  stats.bytes.fetch_add(BytesOf(call), std::memory_order_relaxed);
+  stats.CountPass(BytesOf(call));
   if (status.ok()) [[likely]]
     return OkStatus();
   stats.errors.fetch_add(1, std::memory_order_relaxed);

@@ -175,7 +175,7 @@ TEST_P(LanesTest, TokenAndStatusAreNoOperandsOfALane) {
 }
 
 TEST_P(LanesTest, EveryLaneIsACallOfItsSite) {
-  const uint64_t calls_before = callback_->stats().calls.load();
+  const uint64_t calls_before = callback_->stats().all_calls();
   callback_->on_call = [](const callout_call& call) {
     EXPECT_EQ(call.struct_size, sizeof(callout_call));
     EXPECT_EQ(call.device_ordinal, 3);
@@ -190,7 +190,7 @@ TEST_P(LanesTest, EveryLaneIsACallOfItsSite) {
   FrameBuilder frame = Increment(10);
   frame.DictionaryAttr("attributes", {{"mode", "fast"}});
   EXPECT_THAT(Run(frame), IsOk());
-  EXPECT_EQ(callback_->stats().calls.load(), calls_before + 10);
+  EXPECT_EQ(callback_->stats().all_calls(), calls_before + 10);
 }
 
 TEST_P(LanesTest, ManyLanesAreCalledOnceEach) {

@@ -41,14 +41,14 @@ TEST_F(RecordedCallsTest, FirstCallRunsASecondRecordsAndOthersReplay) {
   frame.Arg(in).Ret(out);
   ASSERT_THAT(site->Instantiate(frame), IsOk());
   const auto [recorded, launched] = RecordedCallCounts();
-  const uint64_t calls = callback->stats().calls.load();  // of all tests that use the name
+  const uint64_t calls = callback->stats().all_calls();  // of all tests that use the name
   for (int run = 0; run < 5; ++run) {
     ASSERT_THAT(site->Execute(frame), IsOk());
     EXPECT_EQ(runs_, run == 0 ? 1 : 2);
   }
   EXPECT_THAT(Read(out), ElementsAre(1));
   EXPECT_EQ(RecordedCallCounts(), std::pair(recorded + 1, launched + 4));
-  EXPECT_EQ(callback->stats().calls.load() - calls, 2U) << "replays are no calls";
+  EXPECT_EQ(callback->stats().all_calls() - calls, 2U) << "replays are no calls";
 }
 
 TEST_F(RecordedCallsTest, ReplayWorksOnWhatIsThereThen) {
