@@ -67,7 +67,7 @@ prepare() { # PYTHON VENV JAX PLUGINS WHEEL
 run() { # NAME DEVICES COMMAND...
   local log=$root/$cell_name-$1.log status=0 start=$SECONDS summary
   software_gpu/run --devices "$2" "${@:3}" > "$log" 2>&1 < /dev/null || status=$?
-  summary=$(grep -E '^(=+ .*(passed|failed|error|no tests ran).* =+|gpu-check: .*)$' "$log" | tail -n 1 | sed -E 's/^=+ //; s/ =+$//')
+  summary=$(grep -E '^(=+ .*(passed|failed|error|no tests ran).* =+|gpu-check: .*|programs: [0-9]+ from .*)$' "$log" | tail -n 1 | sed -E 's/^=+ //; s/ =+$//')
   {
     if ((status)); then
       tail -n 150 "$log"
@@ -121,6 +121,7 @@ for cell in "${cells[@]}"; do
   suite taps 1 "${taps[@]}"
   if [[ $scope == full ]]; then
     part programs 2 "$pytest" software_gpu/python/test_programs.py
+    part random-programs 2 env CALLOUT_TEST_PLATFORM=cuda python -W ignore tests/programs --seconds 300
     suite suites 1 "${others[@]}"
     # As many devices as the suites have on a CPU, so that none is skipped for their number.
     suite calls-and-taps-on-8 8 "${calls[@]}" "${taps[@]}"

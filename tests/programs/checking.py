@@ -142,18 +142,21 @@ class Messages(logging.Handler):
 # Results of calls in a shard_map vary, and so what JAX refuses; those of its own calls do not, and are taken.
 # A loop over a Ref under jax.vmap(in_axes=1): JAX 0.10 refuses it where the loop is not dead, without callbacks, too; and
 # under two vmaps where jax.custom_batching.sequential_vmap is in it.
+# XLA:GPU refuses a slice of numbers of 4 bits that begins within a byte, or, of those that jax.debug.callback takes, gives
+# others.
 JAX_REFUSES = (
     "Invalid shape for `swap`",
     "manual axis types",
     "varying manual axes",
     "{V:",
     "Triggering __jax_array__() during abstractification",
+    "Non-byte-aligned dimension in slice",
 )
 
 
 def _refused(program: Program, error: Exception) -> None:
     text, notes = "".join(traceback.format_exception(error)), ""
-    if any(words in text for words in JAX_REFUSES):
+    if any(words in text for words in JAX_REFUSES) or (prelude.ON_SOFTWARE_GPU and "NCCL operation" in text):
         raise Refused(str(error)) from None
     for callbacks in ("none", "debug", "jax"):
         try:

@@ -24,6 +24,7 @@ from jax.ad_checkpoint import checkpoint_name  # noqa: F401
 from listening import *
 
 ON_CUDA = os.environ.get("CALLOUT_TEST_PLATFORM") == "cuda"
+ON_SOFTWARE_GPU = ON_CUDA and "Software" in jax.devices()[0].device_kind  # it cannot run NCCL's kernels
 if ON_CUDA and jax.default_backend() != "gpu":
     raise RuntimeError(f"CALLOUT_TEST_PLATFORM=cuda: JAX's default backend is {jax.default_backend()!r}, not a GPU")
 
