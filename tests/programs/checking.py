@@ -260,6 +260,7 @@ def _compare_events(program, by_site, expected, heard, doubtful, jax_events) -> 
     # Outside of jit, each run may compile its loops anew.
     several = program.mode == "eager" or _unrolled(program) or any(map(_is_ordered, _looks(program)))
     skipped = _skipped(program)
+    located = {stmt.attrs["site"] for stmt, path in within(program.main, {"located"}) if stmt.kind == "site" and path}
     for site, stmt in by_site.items():
         what = stmt.attrs["what"]
         if what not in prelude.OBSERVED and not stmt.attrs["settings"].get("has_side_effect"):
@@ -276,6 +277,9 @@ def _compare_events(program, by_site, expected, heard, doubtful, jax_events) -> 
             # Under vmap of cond and while, JAX's run for the lanes that are not there, too.
             there = [event for event in theirs if event[1] in {e.pos for e in expected if e.site == site}]
             if got in (collections.Counter(_sent(stmt, theirs)), collections.Counter(_sent(stmt, there))):
+                continue
+            # A checkpoint keeps what a located function in it computed.
+            if site in located and want <= got <= collections.Counter(theirs):
                 continue
         if got != want and not (site in skipped and got <= want):
             lost, more = want - got, got - want

@@ -72,6 +72,7 @@ from .tokens import runtime_token_set as runtime_token_set
 from .tokens import token_devices as token_devices
 from .tokens import wait_for_all_effects as wait_for_all_effects
 from .tokens import wait_for_order as wait_for_order
+from .transposing import transpose as transpose
 from .versions import CALLBACK_PLATFORMS as CALLBACK_PLATFORMS
 from .versions import JAX_VERSION as JAX_VERSION
 from .versions import MISSING as MISSING

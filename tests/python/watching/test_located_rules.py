@@ -165,6 +165,51 @@ def test_taps_of_tangents_are_sent_whether_or_not_anybody_uses_the_tangent(moves
     assert sent(callout.locate_nans) == sent(lambda f: f) == [3, 3, 3, 7, 7, 7]
 
 
+CHECKPOINTED = {
+    "vjp": lambda f: lambda x: jax.vjp(f, x)[1](x),
+    "vjp that nobody uses": lambda f: lambda x: (jax.vjp(f, x)[1](x), x)[1],
+    "gradient": lambda f: jax.grad(lambda x: (f(x) ** 2).sum()),
+    "lanes of a gradient": lambda f: lambda x: jax.vmap(jax.grad(lambda x: f(x).sum()))(jnp.stack([x, x])),
+    "gradient of a loop": lambda f: jax.grad(
+        lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=3)[0].sum()
+    ),
+    "linearize": lambda f: lambda x: jax.linearize(f, x)[1](x),
+}
+
+
+@pytest.mark.parametrize("send", [callout.tap, callout.debug_callback, jax.debug.callback], ids=["tap", "debug", "JAX"])
+@pytest.mark.parametrize("program", CHECKPOINTED)
+def test_what_checkpoint_computes_again_calls_as_often_as_without(program, send):
+    def count(located):
+        seen = []
+
+        @jax.checkpoint
+        def inner(x):
+            send(lambda x: seen.append(1), x)
+            return jnp.sin(x)
+
+        for f in (lambda x: inner(x * 2), lambda x: x.sum() + inner(x)):
+            jax.block_until_ready(jax.jit(CHECKPOINTED[program](located(f)))(jnp.ones(4)))
+        callout.barrier_wait()
+        jax.effects_barrier()
+        return len(seen)
+
+    assert count(callout.locate_nans) == count(lambda f: f) > 0
+
+
+def test_a_checkpoint_around_keeps_what_a_located_function_computed():
+    """As JAX keeps what any function with a custom derivative and an effect computed: it is not computed again."""
+    seen = []
+
+    def f(x):
+        callout.tap(seen.append, x)
+        return jnp.sin(x)
+
+    jax.jit(jax.grad(lambda x: jax.checkpoint(callout.locate_nans(f))(x).sum()))(jnp.ones(4)).block_until_ready()
+    callout.barrier_wait()
+    assert len(seen) == 1
+
+
 def test_taps_of_checkpoints_whose_results_nobody_uses_are_not_sent_more_often():
     def count(located):
         seen = []

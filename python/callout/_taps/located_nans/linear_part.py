@@ -11,12 +11,11 @@ from typing import Any
 
 import jax
 import jax.extend.core
-import jax.numpy as jnp
 from jax.interpreters import partial_eval
 
 from ... import _jax_compat
 from ..._primitives import jaxprs
-from ..._primitives.linear import Linear
+from ..._primitives.linear import Linear, with_these
 
 Values = Sequence[Any]
 
@@ -54,16 +53,12 @@ class LinearPart:
         wanted = [i for i, each in enumerate(cotangents) if each is not None]
         if not wanted:
             return [None] * len(types)
-        examples = [_jax_compat.varying(jnp.zeros(each.shape, each.dtype), each) for each in types]
         moving = frozenset().union(*(self._moved_by[i] for i in wanted))
 
-        def of_wanted(residuals: Values, *operands: Any) -> list[Any]:
-            outs = self.function(residuals, *operands)
-            return [outs[i] for i in wanted]
-
-        def back(residuals: Values, cotangents: Values) -> list[Any]:
-            transpose = jax.linear_transpose(functools.partial(of_wanted, residuals), *examples)
-            return [each for i, each in enumerate(transpose(list(cotangents))) if i in moving]
+        def back(residuals: Values, given: Values) -> list[Any]:
+            all_given = with_these([None] * len(cotangents), wanted, given)
+            outs = _jax_compat.transpose(self._whole, residuals, types, all_given)
+            return [each for i, each in enumerate(outs) if i in moving]
 
         outs = iter(self.traced(back, list(residuals), [cotangents[i] for i in wanted], backward=True))
         return [next(outs) if i in moving else None for i in range(len(types))]
