@@ -13,7 +13,7 @@ _MOST = 1024
 
 
 class KeptExceptions:
-    """The last exceptions of each thread, by number. Thread-safe; destructors of exceptions run without the lock."""
+    """Holds the last exceptions of each thread, by number. Thread-safe; destructors of exceptions run without the lock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
