@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.extend.core
 from jax.interpreters import ad
 
 from .versions import MISSING
@@ -45,6 +43,8 @@ def transpose(jaxpr: Any, residuals: Sequence[Any], operands: Sequence[Any], cot
 
 
 def _transpose_again(jaxpr: Any, residuals: Any, operands: Any, cotangents: Any) -> list[Any]:
+    import jax.extend.core  # not when the package is imported
+
     wanted = [i for i, each in enumerate(cotangents) if each is not None]
 
     def of_wanted(*operands: Any) -> list[Any]:

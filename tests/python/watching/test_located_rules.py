@@ -239,3 +239,17 @@ def test_a_nan_that_a_nested_function_is_given_is_meant(granularity):
         ):
             located = jax.jit(callout.locate_nans(f, stop=True, granularity=granularity))
             assert np.asarray(located(jnp.float32(1))) == 1
+
+
+def test_a_jax_without_the_pass_that_transposes_linearizes_again(monkeypatch):
+    monkeypatch.setattr("callout._jax_compat.transposing._backward_pass", None)
+
+    def f(x):
+        return (jnp.sin(x) * x[::-1]).sum(), x**2
+
+    def all_of(f):
+        return jax.jit(lambda x: (jax.grad(lambda x: f(x)[0])(x), jax.jacrev(lambda x: f(x)[1])(x)))
+
+    x = jnp.arange(1.0, 4.0)
+    for got, expected in zip(all_of(callout.locate_nans(f))(x), all_of(f)(x), strict=True):
+        np.testing.assert_array_equal(got, expected)
