@@ -33,7 +33,7 @@ help:
 	@echo 'make gpu-test   run with JAX'"'"'s CUDA plugin on the software GPU; GPU_TEST=full: every plugin and every suite'
 	@echo 'make tpu-check  compile programs for TPUs with libtpu, which needs none, and check what they send and receive'
 	@echo 'make nightly    what takes hours: soak, fuzz for SECONDS=14400, matrix and gpu-test whole, programs for half of them on two JAXes; goes on where it was; PARTS="soak fuzz" only these'
-	@echo 'make aarch64    cross-build the core for aarch64 and run its tests under emulation'
+	@echo 'make aarch64    cross-build core, host and wheel for aarch64, and run a third of the tests under emulation'
 	@echo 'make free-threaded  test the wheel for Python 3.13t, which is built where there is none'
 	@echo 'make soak       run the tests that load the machine for minutes, and one of them with AddressSanitizer'
 	@echo 'make lint       check formatting, types and layering'
@@ -96,6 +96,7 @@ tsan: $(STAMPS)/dev $(STAMPS)/cmake
 
 # What this proves and what not is in the script.
 aarch64: $(STAMPS)/dev $(STAMPS)/cmake
+	scripts/system_packages.sh $(host_packages)
 	scripts/aarch64.sh
 
 free-threaded: $(STAMPS)/cmake

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Cross-builds the ground of the core for aarch64 and runs its C++ tests under qemu-user. The host, the extension and the
-# Python package are not built. An x86-64 processor orders memory more strongly than an aarch64 one, also under qemu: what
-# weak memory may do is checked by tests/memory_model, not here.
+# Cross-builds the core, the host and the wheel for aarch64. Under qemu-user it runs the C++ tests of the core's ground,
+# programs of the host, and a third of the Python suite with jaxlib for aarch64 (scripts/aarch64). An x86-64 processor orders
+# memory more strongly than an aarch64 one, also under qemu: what weak memory may do is checked by tests/memory_model.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+python=${CALLOUT_PYTHON:-$PWD/.venv/bin/python}
 tests=(base_test encoding_test frame_test callbacks_test delivery_test)
 
 CXX=aarch64-linux-gnu-g++
@@ -14,17 +15,41 @@ fi
 for command in "$CXX" qemu-aarch64-static; do
   command -v "$command" > /dev/null || { echo "aarch64: SKIPPED: $command is not installed"; exit 0; }
 done
-cmake --preset aarch64
-cmake --build --preset aarch64 --target "${tests[@]}"
 echo "aarch64: under emulation, which does not show what weak memory allows"
+failed=()
+
+# Without it, the host is built without minizip.
+sysroot=true
+scripts/aarch64/sysroot.sh || sysroot=false
+cmake --preset aarch64
+cmake --build --preset aarch64 --target "${tests[@]}" callout callout_tool
+for program in build/aarch64/bin/callout build/aarch64/libcallout.so; do
+  readelf -h "$program" | grep -q AArch64 || { echo "aarch64: $program is for another processor"; exit 1; }
+done
 # Calls of a native function are not short here.
 slow=InvokeTest.ShortCallsAreCountedAndNowAndThenTimed
 echo "aarch64: left out, since emulation is too slow for it: $slow"
-failed=()
 for test in "${tests[@]}"; do
   timeout 600 qemu-aarch64-static -L /usr/aarch64-linux-gnu "$(find build/aarch64/src -name "$test" -type f)" --gtest_brief=1 \
     --gtest_filter="-$slow" ||
     failed+=("$test")
 done
+
+# The extension and the suites take a Python of here that is as that of there.
+minor() { "$@" -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+if [[ $sysroot == false ]]; then
+  echo "aarch64: SKIPPED: the wheel and the Python suite: there is no Python for arm64"
+elif [[ $(minor "$python") != "$(minor build/aarch64-python/bin/python)" ]]; then
+  echo "aarch64: SKIPPED: the wheel and the Python suite: $python is Python $(minor "$python"), Debian's for arm64" \
+    "$(minor build/aarch64-python/bin/python)"
+else
+  scripts/aarch64/packages.sh "$python"
+  scripts/aarch64/wheel.sh "$python"
+  "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --upgrade --only-binary=:all: \
+    --platform manylinux_2_28_aarch64 --target build/aarch64-python/site build/aarch64-wheel/callout-*_aarch64.whl
+  build/aarch64-python/bin/callout run tests/python/golden/sink_vector.bin --arg f32[3]=1,2,3 --bind sink=print \
+    --expect f32[3]=11,12,13 --plugin build/aarch64-python/plugin/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so ||
+    failed+=(host)
+fi
 ((${#failed[@]} == 0)) || { echo "aarch64: FAILED: ${failed[*]}"; exit 1; }
-echo "aarch64: ${tests[*]} pass"
+echo "aarch64: all that was run passes"

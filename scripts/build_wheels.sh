@@ -12,12 +12,7 @@ sources=(CMakeLists.txt LICENSE README.md cmake include pyproject.toml python re
   scripts/older_linux)
 
 tools=build/wheel-tools
-if ! cmp -s requirements/wheel.txt "$tools/installed"; then
-  python=$(scripts/find_python.sh 2> /dev/null)
-  "$python" -m venv --clear "$tools"
-  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements/wheel.txt
-  cp requirements/wheel.txt "$tools/installed"
-fi
+scripts/wheel_tools.sh
 
 is_new() { # FILE
   [[ -e $1 && -z $(find "${sources[@]}" -type f -newer "$1" -not -path '*/__pycache__/*' -print -quit) ]] || return 1

@@ -10,8 +10,16 @@
 extern "C" {
 
 // glibc before 2.33 has these, with a version of the struct as their first argument. Linkers take them by their version
-// only.
+// only: each processor's first, and that of fstatat if it came later.
+#if defined(__aarch64__)
+#define FIRST_GLIBC "2.17"
+#define GLIBC_OF_FSTATAT "2.17"
+constexpr int kStatVersion = 0;
+#else
+#define FIRST_GLIBC "2.2.5"
+#define GLIBC_OF_FSTATAT "2.4"
 constexpr int kStatVersion = 1;
+#endif
 int OldStat(int version, const char* path, struct stat* out);
 int OldFstat(int version, int descriptor, struct stat* out);
 int OldLstat(int version, const char* path, struct stat* out);
@@ -24,10 +32,10 @@ int fstatat(int folder, const char* path, struct stat* out, int flags) noexcept 
   return OldFstatat(kStatVersion, folder, path, out, flags);
 }
 
-asm(".symver OldStat, __xstat@GLIBC_2.2.5");
-asm(".symver OldFstat, __fxstat@GLIBC_2.2.5");
-asm(".symver OldLstat, __lxstat@GLIBC_2.2.5");
-asm(".symver OldFstatat, __fxstatat@GLIBC_2.4");
+asm(".symver OldStat, __xstat@GLIBC_" FIRST_GLIBC);
+asm(".symver OldFstat, __fxstat@GLIBC_" FIRST_GLIBC);
+asm(".symver OldLstat, __lxstat@GLIBC_" FIRST_GLIBC);
+asm(".symver OldFstatat, __fxstatat@GLIBC_" GLIBC_OF_FSTATAT);
 
 // glibc 2.32: that no other thread can run, with which libstdc++ counts without atomic operations. Programs with XLA
 // have threads.

@@ -6,16 +6,19 @@ Usage: python write_libraries.py GLIBC GLIBCXX CXXABI FOLDER  (such as 2.28 3.4.
 The folder is for `-L`. Its shared libraries have the names of the system's, and of their symbols the versions up to those
 told, but no code: the linker takes the newest version that is left of each. What the older libraries lack comes from
 archives behind them, of which a linked library gets its own copy: of older_glibc.cc beside this file, and of the compiler's
-libstdc++.a. What neither has stays undefined, which fails the link.
+libstdc++.a. What neither has stays undefined, which fails the link. The compiler is CXX of the environment, or c++.
 """
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 # Before glibc 2.34, libc.so.6 has neither threads nor dlopen. Of the dynamic linker, the versions are old.
-BESIDE_LIBC = ("libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2")
+BESIDE_LIBC = ("libdl.so.2", "libpthread.so.0")
+LINKERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
+CXX = os.environ.get("CXX", "c++")
 # By its kind, where a symbol lies and what the assembler calls it.
 PLACES = {"OBJECT": (".data", "object"), "TLS": ('.section .tdata, "awT", @progbits', "tls_object")}
 # A line of readelf: number, value, size, kind, binding, visibility, section, name@version.
@@ -63,7 +66,7 @@ def write_stub(soname: str, symbols: dict[str, tuple[str, str]], folder: Path) -
     source.write_text("\n".join(lines) + "\n")
     versions = sorted({version for version, _ in symbols.values()})
     script.write_text("".join(f"{version} {{}};\n" for version in versions))
-    command = ["c++", "-shared", "-nostdlib", f"-Wl,-soname,{soname}", f"-Wl,--version-script={script}"]
+    command = [CXX, "-shared", "-nostdlib", f"-Wl,-soname,{soname}", f"-Wl,--version-script={script}"]
     run(*command, "-o", stub, source)
     return stub
 
@@ -79,19 +82,19 @@ def main() -> None:
     limits = {"GLIBC": glibc, "GLIBCXX": glibcxx, "CXXABI": cxxabi}
 
     def of_compiler(name: str) -> Path:
-        return Path(run("c++", f"-print-file-name={name}").strip()).resolve()
+        return Path(run(CXX, f"-print-file-name={name}").strip()).resolve()
 
     def stub(soname: str) -> Path:
         return write_stub(soname, kept(of_compiler(soname), limits), folder)
 
     shims, archive = folder / "older_glibc.o", folder / "libolder_glibc.a"
-    run("c++", "-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-c",
+    run(CXX, "-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-c",
         Path(__file__).with_name("older_glibc.cc"), "-o", shims)  # fmt: skip
     archive.unlink(missing_ok=True)
-    run("ar", "rcs", archive, shims)
-    write_group(
-        "libc.so", [stub("libc.so.6"), *map(of_compiler, BESIDE_LIBC), archive, of_compiler("libc_nonshared.a")], folder
-    )
+    run(run(CXX, "-print-prog-name=ar").strip(), "rcs", archive, shims)
+    linker = LINKERS[run(CXX, "-dumpmachine").partition("-")[0]]
+    beside = map(of_compiler, (*BESIDE_LIBC, linker))
+    write_group("libc.so", [stub("libc.so.6"), *beside, archive, of_compiler("libc_nonshared.a")], folder)
     write_group("libm.so", [stub("libm.so.6")], folder)
     write_group("libstdc++.so", [stub("libstdc++.so.6"), of_compiler("libstdc++.a")], folder)
 
