@@ -50,6 +50,7 @@ else
   build/aarch64-python/bin/callout run tests/python/golden/sink_vector.bin --arg f32[3]=1,2,3 --bind sink=print \
     --expect f32[3]=11,12,13 --plugin build/aarch64-python/plugin/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so ||
     failed+=(host)
+  scripts/aarch64/suites.sh || failed+=(Python)
 fi
 ((${#failed[@]} == 0)) || { echo "aarch64: FAILED: ${failed[*]}"; exit 1; }
 echo "aarch64: all that was run passes"

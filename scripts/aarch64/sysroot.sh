@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Lays down Debian's Python for arm64, and the libraries that the host is linked with, in build/aarch64-sysroot, and beside
-# it build/aarch64-python/bin: that Python under qemu, and the compiler that builds for it. Nothing is installed, and neither
+# it build/aarch64-python/bin: that Python under qemu, and the compilers that build for it. Nothing is installed, and neither
 # the system's package lists nor its architectures change. What is there already stays.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -38,5 +38,6 @@ write python "export PATH=\"$python/bin:\$PATH\" PYTHONPATH=\"$python/site\${PYT
 echo "import sys; sys.executable = '$python/bin/python'" > "$python/site/sitecustomize.py"
 write callout "exec qemu-aarch64-static -L '$sysroot' '$PWD/build/aarch64/bin/callout' \"\$@\""
 write c++ 'exec aarch64-linux-gnu-g++ "$@"'
+write cc 'exec aarch64-linux-gnu-gcc "$@"'
 # What the build asks an interpreter about itself.
 cp "$sysroot/usr/lib/${interpreter##*/}"/_sysconfigdata__aarch64-linux-gnu.py "$python/sysconfig"
