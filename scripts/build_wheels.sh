@@ -38,13 +38,10 @@ build_pure() {
   "$tools/bin/python" scripts/check_wheel.py dist/callout-*-py3-none-any.whl
 }
 
-# The versions of glibc 2.28 and of the C++ library beside it.
-older=$PWD/build/wheels/older
 linked_with_older() { # PYTHON COMMAND...
-  "$1" scripts/older_linux/write_libraries.py 2.28 3.4.25 1.3.11 "$older"
-  # Before glibc 2.34, threads and dlopen are in libraries of their own.
-  local beside_libc=-Wl,--push-state,--no-as-needed,-l:libdl.so.2,-l:libpthread.so.0,--pop-state
-  LDFLAGS="-L$older -Wl,--exclude-libs,ALL $beside_libc" "${@:2}"
+  local flags
+  flags=$(scripts/older_linux/flags.sh "$1" "$PWD/build/wheels/older")
+  LDFLAGS=$flags "${@:2}"
 }
 
 files=() # of what was asked for, built now or before

@@ -18,8 +18,7 @@ echo "wheel aarch64: building"
 tools=build/wheel-tools
 scripts/wheel_tools.sh
 export CXX=aarch64-linux-gnu-g++
-older=$PWD/build/aarch64-older
-"$python" scripts/older_linux/write_libraries.py 2.28 3.4.25 1.3.11 "$older"
+link_flags=$(scripts/older_linux/flags.sh "$python" "$PWD/build/aarch64-older")
 include=$(echo "$sysroot"/usr/include/python3.*)
 settings=(
   CMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" CALLOUT_UNITY=ON
@@ -27,12 +26,10 @@ settings=(
   nanobind_DIR="$("$python" -m nanobind --cmake_dir)")
 # Debian's pyconfig.h includes that of the processor, from beside it: behind the compiler's own headers.
 flags="-idirafter $sysroot/usr/include"
-# As in build_wheels.sh.
-beside_libc=-Wl,--push-state,--no-as-needed,-l:libdl.so.2,-l:libpthread.so.0,--pop-state
 rm -rf "$folder"
 # By the first two, this Python says of itself what that of aarch64 would.
 _PYTHON_HOST_PLATFORM=linux-aarch64 _PYTHON_SYSCONFIGDATA_NAME=_sysconfigdata__aarch64-linux-gnu \
-  PYTHONPATH=$PWD/build/aarch64-python/sysconfig CXXFLAGS=$flags LDFLAGS="-L$older -Wl,--exclude-libs,ALL $beside_libc" \
+  PYTHONPATH=$PWD/build/aarch64-python/sysconfig CXXFLAGS=$flags LDFLAGS=$link_flags \
   "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
   -C build-dir=build/aarch64-extension "${settings[@]/#/-Ccmake.define.}" --wheel-dir "$folder/linked" . < /dev/null
 # Of another processor's wheels auditwheel takes no tag, but finds the one that they deserve.
