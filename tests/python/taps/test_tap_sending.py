@@ -195,12 +195,19 @@ def test_only_process(received):
     assert delivered(received) == [2, 8]
 
 
+def over(devices, size):
+    """0, 1, ..., a part on each of these devices."""
+    return jax.device_put(
+        jnp.arange(float(size)), jax.NamedSharding(jax.sharding.Mesh(np.array(devices), ("d",)), jax.P("d"))
+    )
+
+
 @pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(4)
 def test_only_device_in_shard_map_and_on_shards(received):
     devices = jax.devices()
     mesh = jax.sharding.Mesh(np.array(devices[:4]), ("d",))
-    x = jax.device_put(jnp.arange(8.0), jax.NamedSharding(mesh, jax.P("d")))
+    x = over(devices[:4], 8)
     spec = jax.P("d")
 
     def f(v):
@@ -219,8 +226,7 @@ def test_only_device_in_shard_map_and_on_shards(received):
 @pytest.mark.collectives
 def test_only_the_device_that_has_the_gathered_value_can_send_it(received):
     devices = jax.devices()
-    mesh = jax.sharding.Mesh(np.array(devices[:2]), ("d",))
-    x = jax.device_put(jnp.arange(4.0), jax.NamedSharding(mesh, jax.P("d")))
+    x = over(devices[:2], 4)
     for only in range(2):
         for sender in range(2):
             options = {"only_device": devices[only].id, "device_index": sender}
@@ -232,9 +238,7 @@ def test_only_the_device_that_has_the_gathered_value_can_send_it(received):
 @pytest.mark.devices(2)
 @pytest.mark.collectives
 def test_steps_on_shards_and_gathered(received):
-    devices = jax.devices()
-    mesh = jax.sharding.Mesh(np.array(devices[:2]), ("d",))
-    x = jax.device_put(jnp.arange(4.0), jax.NamedSharding(mesh, jax.P("d")))
+    x = over(jax.devices()[:2], 4)
     indices = []
 
     def receive(value, *, index):
