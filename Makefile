@@ -34,7 +34,7 @@ help:
 	@echo 'make tpu-check  compile programs for TPUs with libtpu, which needs none, and check what they send and receive'
 	@echo 'make nightly    what takes hours: soak, fuzz for SECONDS=14400, matrix and gpu-test whole, programs for half of them on two JAXes; goes on where it was; PARTS="soak fuzz" only these'
 	@echo 'make aarch64    cross-build core, host and wheel for aarch64, and run a third of the tests under emulation'
-	@echo 'make free-threaded  test the wheel for Python 3.13t, which is built where there is none'
+	@echo 'make free-threaded  test the wheels for Python 3.13t and 3.14t, which are built where there are none'
 	@echo 'make soak       run the tests that load the machine for minutes, and one of them with AddressSanitizer'
 	@echo 'make lint       check formatting, types and layering'
 	@echo 'make format     format C++ and Python sources'
@@ -100,7 +100,7 @@ aarch64: $(STAMPS)/dev $(STAMPS)/cmake
 	scripts/aarch64.sh
 
 free-threaded: $(STAMPS)/cmake
-	scripts/free_threaded.sh
+	scripts/jax_matrix.sh 3.13t:0.10.2 3.14t:0.12.0.1 # the newest JAX for each, see requirements/free-threaded.txt
 
 fuzz: $(STAMPS)/cmake
 	scripts/system_packages.sh clang:@clang++ libclang-rt-dev:@clang++ $(host_packages)
@@ -110,7 +110,7 @@ fuzz-programs: $(STAMPS)/package
 	$(PY) tests/programs --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
 
 # What does not fit into .ci/run. All parts run, also if one fails; other inputs each night, whose seed is in the log.
-nightly_jax := 3.11:0.10.2 3.13:0.11.2 3.12:0.12.0.1
+nightly_jax := 3.11:0.10.2 3.13:0.11.2 3.14:0.12.0.1 3.12:0.12.0.1
 nightly:
 	scripts/nightly.sh $(or $(SECONDS),14400) $(nightly_jax)
 

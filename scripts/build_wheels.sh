@@ -3,7 +3,7 @@
 # Builds one wheel for each Python found (default 3.11 to 3.14) into dist/, repairs its platform tag and checks its content;
 # "sdist": the source distribution; "pure": of that, the wheel without C++ (docs/fallback.md). What is newer than what it is
 # made of stays. dist/SHA256SUMS has those that were asked for. The wheels are linked for manylinux_2_28, whatever this
-# machine's glibc is. Usage: build_wheels.sh [MINOR|sdist|pure...]
+# machine's glibc is. A Python that is not found is built where build_python.sh can. Usage: build_wheels.sh [MINOR|sdist|pure...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wanted=("$@")
@@ -53,6 +53,10 @@ for minor in "${wanted[@]}"; do
     continue
   fi
   tag=cp${minor/./}
+  if ! PYTHON='' scripts/find_python.sh "$minor" > /dev/null 2>&1; then
+    echo "wheel $tag: there is no Python $minor; it is built if that is possible"
+    scripts/build_python.sh "$minor" > "build/wheels/$tag-python.log" 2>&1 || tail -n 1 "build/wheels/$tag-python.log"
+  fi
   if ! python=$(PYTHON='' scripts/find_python.sh "$minor" 2> "build/wheels/$tag.log"); then
     echo "wheel $tag: SKIPPED: $(paste -sd ';' "build/wheels/$tag.log")"
     continue

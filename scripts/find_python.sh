@@ -11,7 +11,7 @@ for minor in ${wanted:-3 3.12 3.13 3.14 3.11}; do
   candidates+=("python$minor")
 done
 for minor in ${wanted:-3.12 3.13 3.14 3.11}; do
-  for found in "${PYENV_ROOT:-$HOME/.pyenv}/versions/${minor%t}".*/bin/python3 build/free-threaded/*/bin/"python$minor"; do
+  for found in "${PYENV_ROOT:-$HOME/.pyenv}/versions/${minor%t}".*/bin/python3 build/pythons/*/bin/"python$minor"; do
     [[ -x $found ]] && candidates+=("$found")
   done
 done

@@ -2,6 +2,7 @@
 """Mutable arrays (`jax.new_ref`) as arguments: what they hold is read where the program is, and buffers write to them."""
 
 import contextlib
+import importlib.util
 import json
 import re
 
@@ -19,6 +20,7 @@ from jax import lax
 
 pytestmark = pytest.mark.usefixtures("handlers")
 
+HAS_NUMBA = importlib.util.find_spec("numba") is not None
 LIKE = jax.ShapeDtypeStruct((3,), jnp.float32)
 X = np.arange(3, dtype=np.float32)
 
@@ -37,7 +39,7 @@ def native(cache):
 
 @pytest.fixture(scope="module")
 def numba_copy():
-    if platforms.BY_FALLBACK:
+    if platforms.BY_FALLBACK or not HAS_NUMBA:
         return None
     import numba
 
@@ -78,6 +80,8 @@ def entry(request, heard, native, numba_copy):
     """Hears what a mutable array holds."""
     if request.param in ("buffer", "native", "numba") and platforms.BY_FALLBACK:
         pytest.skip(platforms.BUFFERS)
+    if request.param == "numba" and not HAS_NUMBA:
+        pytest.skip("Numba is not installed")
 
     def hear(value, *_):
         heard.append(np.asarray(value).tolist())
