@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -13,10 +14,11 @@
 
 namespace callout::software_gpu {
 
-void SetDevices(State& state, int count) {
+void SetDevices(State& state, const std::vector<int>& numbers) {
   state.contexts.clear();
-  for (int device = 0; device < count; ++device) {
-    state.contexts.emplace_back(new CUctx_st{.device = device});
+  state.numbers = numbers;
+  for (size_t device = 0; device < numbers.size(); ++device) {
+    state.contexts.emplace_back(new CUctx_st{.device = static_cast<int>(device)});
   }
 }
 
@@ -138,7 +140,9 @@ void ControlDevices(int count) {
   Reset();
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
-  SetDevices(state, count);
+  std::vector<int> numbers(static_cast<size_t>(std::max(count, 0)));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  SetDevices(state, numbers);
 }
 
 void Bind(const SoftwareGpuKernel* kernel) {

@@ -64,7 +64,7 @@ const std::map<CUdevice_attribute, int>& Attributes() {
 }
 
 int AttributeValue(const State& state, CUdevice_attribute attribute, CUdevice device) {
-  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) return device + 1;
+  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) return state.numbers[static_cast<size_t>(device)] + 1;
   if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) return state.reaches_host_memory ? 1 : 0;
   const auto found = Attributes().find(attribute);
   return found != Attributes().end() ? found->second : 0;
@@ -123,7 +123,8 @@ extern "C" CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
   const Call call("cuDeviceGetPCIBusId", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
-  std::snprintf(id, static_cast<size_t>(std::max(length, 0)), "0000:%02x:00.0", device + 1);
+  std::snprintf(id, static_cast<size_t>(std::max(length, 0)), "0000:%02x:00.0",
+                call.state().numbers[static_cast<size_t>(device)] + 1);
   return CUDA_SUCCESS;
 }
 
@@ -139,7 +140,7 @@ extern "C" CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   const Call call("cuDeviceGetUuid", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
-  std::memset(uuid->bytes, device + 1, sizeof(uuid->bytes));
+  std::memset(uuid->bytes, call.state().numbers[static_cast<size_t>(device)] + 1, sizeof(uuid->bytes));
   return CUDA_SUCCESS;
 }
 
@@ -152,8 +153,11 @@ extern "C" CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
   unsigned int bus = 0;
   unsigned int slot = 0;
   if (std::sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3) return CUDA_ERROR_INVALID_VALUE;
-  *device = static_cast<int>(bus) - 1;
-  return domain == 0 && slot == 0 && call.state().HasDevice(*device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  const std::vector<int>& numbers = call.state().numbers;
+  const auto found = std::find(numbers.begin(), numbers.end(), static_cast<int>(bus) - 1);
+  if (domain != 0 || slot != 0 || found == numbers.end()) return CUDA_ERROR_INVALID_DEVICE;
+  *device = static_cast<int>(found - numbers.begin());
+  return CUDA_SUCCESS;
 }
 
 extern "C" CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {

@@ -17,10 +17,11 @@
 // (13000), CALLOUT_SOFTWARE_GPU_HIDE (functions that there are not: "cuMemAlloc,cuMemFree"), CALLOUT_SOFTWARE_GPU_FAIL
 // (failures, as fail() takes them: "cuMemAlloc:2:2,cuInit:1:100"), CALLOUT_SOFTWARE_GPU_LOG (a file for the names of
 // all calls), CALLOUT_SOFTWARE_GPU_HOST_MEMORY (1: copies reach all memory of the host, too, as on devices with
-// pageable memory access) and CUDA_MODULE_LOADING (EAGER: kernels of PTX are loaded with their module; otherwise by
-// their first launch, which a recording does not survive). CALLOUT_SOFTWARE_GPU_DELAYS (a number, the seed) makes
-// streams wait for up to 200 us before some of what they run, and graphs run in any order that their edges allow, so
-// that an order which nothing but luck keeps is lost; streams read it when they are made.
+// pageable memory access), CUDA_VISIBLE_DEVICES (which of the devices there are, and in which order: "1,0") and
+// CUDA_MODULE_LOADING (EAGER: kernels of PTX are loaded with their module; otherwise by their first launch, which a
+// recording does not survive). CALLOUT_SOFTWARE_GPU_DELAYS (a number, the seed) makes streams wait for up to 200 us
+// before some of what they run, and graphs run in any order that their edges allow, so that an order which nothing but
+// luck keeps is lost; streams read it when they are made.
 #pragma once
 
 #include <stddef.h>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <sstream>
 
 #include "driver/captures.h"
@@ -25,12 +26,29 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   return parts;
 }
 
+// CUDA Programming Guide, CUDA Environment Variables: the devices are those that CUDA_VISIBLE_DEVICES lists, in its
+// order; what follows a number that is none's does not count. Names of devices (GPU-...) are not known here.
+std::vector<int> VisibleDevices() {
+  const std::string text = Variable("CALLOUT_SOFTWARE_GPU_DEVICES");
+  const int count = text.empty() ? 1 : std::atoi(text.c_str());
+  std::vector<int> visible(static_cast<size_t>(std::max(count, 0)));
+  std::iota(visible.begin(), visible.end(), 0);
+  if (std::getenv("CUDA_VISIBLE_DEVICES") == nullptr) return visible;
+  visible.clear();
+  for (const std::string& part : Split(Variable("CUDA_VISIBLE_DEVICES"), ',')) {
+    char* end = nullptr;
+    const long number = std::strtol(part.c_str(), &end, 10);
+    if (end == part.c_str() || number < 0 || number >= count) break;
+    visible.push_back(static_cast<int>(number));
+  }
+  return visible;
+}
+
 State* ReadEnvironment() {
   auto* const state = new State;
   const std::string version = Variable("CALLOUT_SOFTWARE_GPU_VERSION");
   if (!version.empty()) state->version = std::atoi(version.c_str());
-  const std::string devices = Variable("CALLOUT_SOFTWARE_GPU_DEVICES");
-  SetDevices(*state, devices.empty() ? 1 : std::atoi(devices.c_str()));
+  SetDevices(*state, VisibleDevices());
   for (const std::string& name : Split(Variable("CALLOUT_SOFTWARE_GPU_HIDE"), ',')) state->hidden.insert(name);
   for (const std::string& failure : Split(Variable("CALLOUT_SOFTWARE_GPU_FAIL"), ',')) {
     const std::vector<std::string> parts = Split(failure, ':');

@@ -47,6 +47,7 @@ struct State {
   bool HasDevice(CUdevice device) const { return device >= 0 && static_cast<size_t>(device) < contexts.size(); }
 
   std::vector<std::unique_ptr<CUctx_st>> contexts;  // one a device
+  std::vector<int> numbers;                         // of devices among the machine's, some of which may be hidden
   std::set<CUstream> streams;                       // without the legacy ones
   std::set<CUevent> events;
   std::set<CUlibrary> libraries;

@@ -90,6 +90,7 @@
 #define CALLOUT_CUDA_OPTIONAL_FUNCTIONS(X)                                                            \
   X(StreamWriteValue32, 11070, (CUstream stream, CUdeviceptr at, uint32_t value, unsigned int flags)) \
   X(FuncGetParamInfo, 12040, (CUfunction function, size_t index, size_t* offset, size_t* bytes))      \
+  X(FuncLoad, 12040, (CUfunction function))                                                           \
   X(KernelGetParamInfo, 12040, (CUkernel kernel, size_t index, size_t* offset, size_t* bytes))
 
 #define CALLOUT_CUDA_FUNCTIONS(X)    \

@@ -78,6 +78,7 @@ TEST_F(DriverTest, NewerFunctionsMayBeMissing) {
   ASSERT_THAT(driver, IsOk());
   EXPECT_EQ((*driver)->version(), 12030);
   EXPECT_EQ((*driver)->FuncGetParamInfo, nullptr);
+  EXPECT_EQ((*driver)->FuncLoad, nullptr);
   EXPECT_EQ((*driver)->KernelGetParamInfo, nullptr);
   EXPECT_NE((*driver)->StreamWriteValue32, nullptr);
 }
@@ -123,6 +124,20 @@ TEST_F(DriverTest, DevicesHaveTheirOwnMemoryStreamsAndFunctions) {
   EXPECT_THAT(Synchronize(**second, streams.second.value().get()),
               StatusIs(StatusCode::kInternal, "cuStreamSynchronize on device 1 failed: CUDA_ERROR_ILLEGAL_ADDRESS"));
   EXPECT_THAT(Synchronize(**first, streams.first.value().get()), IsOk()) << "the other device is as it was";
+}
+
+// What XLA hands to a handler is such a number, too.
+TEST_F(DriverTest, OrdinalsCountTheDevicesThatTheProcessSees) {
+  Set("CALLOUT_SOFTWARE_GPU_DEVICES", "3");
+  Set("CUDA_VISIBLE_DEVICES", "2,0,7,1");  // nobody has number 7, and what follows does not count
+  const auto opened = Driver::Open(NewDouble());
+  ASSERT_THAT(opened, IsOk());
+  const Driver& driver = **opened;
+  ASSERT_THAT(driver.Initialize(), IsOk());
+  EXPECT_THAT(DeviceCount(driver), IsOkAndHolds(2));
+  EXPECT_EQ(Device::Retain(driver, 1).value()->ordinal(), 1);
+  EXPECT_EQ(DescribeDevice(driver, 0).value().pci_id, "0000:03:00.0");
+  EXPECT_EQ(DescribeDevice(driver, 1).value().pci_id, "0000:01:00.0");
 }
 
 TEST_F(DriverTest, IsOpenedOnceByAllThreads) {

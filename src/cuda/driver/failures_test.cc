@@ -87,6 +87,7 @@ TEST_P(FailuresTest, OfEveryWrappedCallAreClearAndLeaveNothingBehind) {
                                         "cuLibraryLoadData",
                                         "cuLibraryGetKernel",
                                         "cuKernelGetFunction",
+                                        "cuFuncLoad",
                                         "cuFuncGetParamInfo",
                                         "cuFuncSetAttribute",
                                         "cuLaunchKernel",

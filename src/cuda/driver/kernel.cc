@@ -83,6 +83,11 @@ Result<CUfunction> FindFunction(const Device& device, CUkernel kernel, const std
   CUfunction function = nullptr;
   CALLOUT_RETURN_IF_ERROR(
       device.Check(device.driver().KernelGetFunction(&function, kernel), "cuKernelGetFunction", Quoted(name)));
+  // A driver loads lazily: without this, its first launch would load it, which may wait for the device, and which a
+  // recording does not survive (CUDA C++ Programming Guide, Lazy Loading).
+  if (device.driver().FuncLoad != nullptr) {
+    CALLOUT_RETURN_IF_ERROR(device.Check(device.driver().FuncLoad(function), "cuFuncLoad", Quoted(name)));
+  }
   return function;
 }
 

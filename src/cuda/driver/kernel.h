@@ -20,7 +20,8 @@ CALLOUT_EXPORT Result<Library> LoadLibrary(const Driver& driver, const void* ima
 /// Borrowed: valid as long as the library.
 CALLOUT_EXPORT Result<CUkernel> FindKernel(const Driver& driver, const Library& library, const std::string& name);
 
-/// What `kernel` is in the device's context. It may load code: do it before a stream is captured, not while.
+/// What `kernel` is in the device's context, with its code, from CUDA 12.4 on: no launch has anything to load. Do it
+/// before a stream is captured, not while.
 /// Borrowed: valid as long as the kernel's library.
 CALLOUT_EXPORT Result<CUfunction> FindFunction(const Device& device, CUkernel kernel, const std::string& name);
 

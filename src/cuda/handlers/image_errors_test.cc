@@ -183,6 +183,7 @@ TEST_F(ImageErrorsTest, EachCallOfTheDriverThatFailsIsTheErrorOfTheProgram) {
            Case{"cuLibraryLoadData", 209, "CUDA_ERROR_NO_BINARY_FOR_GPU (209)"},
            Case{"cuLibraryGetKernel", 500, "CUDA_ERROR_NOT_FOUND (500)"},
            Case{"cuKernelGetFunction", 2, "CUDA_ERROR_OUT_OF_MEMORY (2)"},
+           Case{"cuFuncLoad", 2, "CUDA_ERROR_OUT_OF_MEMORY (2)"},
            Case{"cuFuncGetParamInfo", 400, "CUDA_ERROR_INVALID_HANDLE (400)"},
            Case{"cuFuncGetAttribute", 400, "CUDA_ERROR_INVALID_HANDLE (400)"},
            Case{"cuCtxPushCurrent", 201, "CUDA_ERROR_INVALID_CONTEXT (201)"},
