@@ -2,7 +2,8 @@
 """Everything that only a GPU can show, as one table.
 
 Usage: python benchmarks/python/gpu/check.py [--only GROUP,...] [--out build/gpu-check]
-Each group runs in a process of its own, so that one that dies costs its own rows alone. Rows that this machine cannot run
+Each group runs in a process of its own, so that one that dies costs its own rows alone. A row is printed when it is done,
+so those before the one that hangs are there. Rows that this machine cannot run
 say NOT RUN, and why. Writes table.md and rows.json to the output folder. Exit status 1 if a row failed.
 """
 
@@ -14,35 +15,57 @@ import importlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from rows import ON_SOFTWARE, Row
 
-GROUPS = ("driver", "kernels", "launches", "numba_kernels", "buffers", "calls", "taps", "host", "suites")
+GROUPS = (
+    *("driver", "kernels", "limits", "launches", "recordings", "numba_kernels", "buffers", "operands", "calls", "taps"),
+    *("processes", "two_gpus", "host", "suites"),
+)
 _TIMEOUT_S = 500
 _MARK = "gpu-check-rows:"
+_HEAD = "| group | check | | |\n|---|---|---|---|"
 
 
-def run_group(name: str) -> list[Row]:
-    """The rows of a group, run in a process of its own."""
+def run_group(name: str) -> Iterator[Row]:
+    """The rows of a group, run in a process of its own, each when it is done."""
     command = [sys.executable, __file__, "--inside", name]
     # Rows start processes of their own: JAX's first one must leave them some of the device's memory.
     environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
-    limit = ""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, cwd=Path(__file__).parent, env=environment
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=Path(__file__).parent,
+            env=environment,
+            start_new_session=True,  # what a row has started ends with it
         )
-        output, status = done.stdout, done.returncode
-        limit = f"the process ended with {status}: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
-    except subprocess.TimeoutExpired as late:
-        output, status = (late.stdout or b"").decode(), -1
-        limit = f"not done after {_TIMEOUT_S} s"
-    lines = [line.removeprefix(_MARK) for line in output.splitlines() if line.startswith(_MARK)]
-    rows = [Row(**json.loads(line)) for line in lines]
-    return rows if status == 0 else [*rows, Row(name, "what came next", "FAILED", limit)]
+        late = threading.Event()
+        timer = threading.Timer(_TIMEOUT_S, lambda: (late.set(), os.killpg(process.pid, signal.SIGKILL)))
+        timer.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith(_MARK):
+                    yield Row(**json.loads(line.removeprefix(_MARK)))
+            status = process.wait()
+        finally:
+            timer.cancel()
+        if status == 0:
+            return
+        errors.seek(0)
+        last = (errors.read().strip().splitlines() or ["no output"])[-1]
+        how = f"not done after {_TIMEOUT_S} s" if late.is_set() else f"the process ended with {status}: {last}"
+        yield Row(name, "what came next", "FAILED", how)
 
 
 def inside(name: str) -> None:
@@ -65,13 +88,10 @@ def environment() -> str:
     )
 
 
-def table(rows: list[Row]) -> str:
-    """As Markdown."""
-    lines = ["| group | check | | |", "|---|---|---|---|"]
-    for row in rows:
-        text = " ".join(row.text.split()).replace("|", "\\|")
-        lines.append(f"| {row.group} | {row.name} | {row.status} | {text} |")
-    return "\n".join(lines)
+def line(row: Row) -> str:
+    """A row of the table, as Markdown."""
+    text = " ".join(row.text.split()).replace("|", "\\|")
+    return f"| {row.group} | {row.name} | {row.status} | {text} |"
 
 
 def main() -> int:
@@ -89,19 +109,18 @@ def main() -> int:
     head = environment()
     print(head, flush=True)
     rows = []
+    print(_HEAD)
     for name in wanted:
-        rows += run_group(name)
-        for row in rows[-1:]:
-            print(f"{name}: done, last row: {row.status}", file=sys.stderr)
-    for row in rows:
-        if ON_SOFTWARE and row.status == "NOT RUN" and "hardware" not in row.text:
-            row.status, row.text = "FAILED", f"it should run on the software GPU: {row.text}"
-    text = table(rows)
-    print(text)
+        for row in run_group(name):
+            if ON_SOFTWARE and row.status == "NOT RUN" and "hardware" not in row.text:
+                row.status, row.text = "FAILED", f"it should run on the software GPU: {row.text}"
+            rows.append(row)
+            print(line(row), flush=True)
     counts = {status: sum(row.status == status for row in rows) for status in ("ok", "FAILED", "NOT RUN")}
     print("gpu-check: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "table.md").write_text(f"{head}\n\n{text}\n")
+    text = "\n".join([head, "", _HEAD, *map(line, rows)])
+    (options.out / "table.md").write_text(f"{text}\n")
     (options.out / "rows.json").write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=1) + "\n")
     return 1 if counts["FAILED"] else 0
 

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import os
 from typing import Any
 
-from rows import ON_SOFTWARE, NotRunError, gpu
+from rows import ON_SOFTWARE, NotRunError, expect, gpu
 
 SOURCE = """
 extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {
@@ -24,6 +26,7 @@ extern "C" __global__ void sum_shared(const float* x, float* y, int n) {
     y[0] = sum;
   }
 }
+extern "C" __global__ void flip(const bool* x, bool* y) { y[threadIdx.x] = !x[threadIdx.x]; }
 extern "C" __global__ void out_of_bounds(const float* x, float* y) { y[1ull << 40] = x[0]; }
 """
 
@@ -70,9 +73,19 @@ def four_times() -> Any:
     return built.four_times.options(out=lambda x: x, scratch=lambda x: x)
 
 
+def flip() -> Any:
+    """x -> not x, of one block."""
+    return module().flip
+
+
+def copy_on_device(stream: int, out: Any, x: Any) -> None:
+    """Queues a copy between buffers of a callback."""
+    copy = ctypes.CDLL(os.environ.get("CALLOUT_CUDA_DRIVER") or "libcuda.so.1").cuMemcpyDtoDAsync_v2
+    to, source = (ctypes.c_uint64(buffer.__cuda_array_interface__["data"][0]) for buffer in (out, x))
+    expect("cuMemcpyDtoDAsync", 0, copy(to, source, ctypes.c_size_t(x.nbytes), ctypes.c_void_p(stream)))
+
+
 def scale(factor: float) -> Any:
     """x -> factor * x."""
-    import functools
-
     kernel = module().scale.options(launch_dims=lambda x, y: x.size, constants={"n": lambda x, y: x.size})
     return functools.partial(kernel, factor=factor)

@@ -97,6 +97,7 @@ Result<PinnedBlock> PinnedPool::Pin(size_t usable) {
 }
 
 Result<PinnedBlock> PinnedPool::Allocate(size_t usable) {
+  const AsideOfCaptures aside(device().driver());  // other threads may record
   PinnedBlock block;
   CALLOUT_ASSIGN_OR_RETURN(block.memory, AllocatePinned(device(), usable + kMarkBytes));
   CALLOUT_ASSIGN_OR_RETURN(block.on_device, DeviceAddressOf(device(), block.memory));
@@ -108,7 +109,9 @@ Result<PinnedBlock> PinnedPool::Allocate(size_t usable) {
 
 // What a broken device says is told by whatever is called next.
 bool PinnedPool::IsFree(PinnedBlock& block) const {
-  if (block.in_use) block.in_use = device().driver().EventQuery(block.event.get()) != CUDA_SUCCESS;
+  if (!block.in_use) return true;
+  const AsideOfCaptures aside(device().driver());  // other threads may record
+  block.in_use = device().driver().EventQuery(block.event.get()) != CUDA_SUCCESS;
   return !block.in_use;
 }
 

@@ -65,6 +65,7 @@ Status CopyOnDevice(const Device& device, CUstream stream, CUdeviceptr to, CUdev
 Status Synchronize(const Device& device, CUstream stream, std::string_view subject) {
   ContextScope scope(device);
   CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
+  const AsideOfCaptures aside(device.driver());  // other threads may record
   return device.Check(device.driver().StreamSynchronize(stream), "cuStreamSynchronize", subject);
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "cuda/driver/resources.h"
+
 namespace callout::internal::cuda {
 namespace {
 
@@ -42,7 +44,7 @@ Staging::~Staging() {
     const Driver& driver = pool_->device().driver();
     block_.in_use = driver.EventRecord(block_.event.get(), stream_) == CUDA_SUCCESS;
     // Who waits is safe. If that fails too, the device is broken and copies nothing any more.
-    if (!block_.in_use) static_cast<void>(driver.StreamSynchronize(stream_));
+    if (!block_.in_use) static_cast<void>(Synchronize(pool_->device(), stream_));
   }
   pool_->GiveBack(std::move(block_));
 }
@@ -70,8 +72,6 @@ Result<bool> Staging::Mark() {
 }
 
 Status Staging::Wait() {
-  const Device& device = pool_->device();
-  CUevent const event = block_.event.get();
   // To read memory takes no lock of the driver's, which other threads may want.
   CALLOUT_ASSIGN_OR_RETURN(const bool is_marked, Mark());
   bool there = false;
@@ -82,19 +82,27 @@ Status Staging::Wait() {
     };
     CALLOUT_ASSIGN_OR_RETURN(there, SpinUntil(has_arrived));
   }
-  if (!there) CALLOUT_RETURN_IF_ERROR(Check(device.driver().EventRecord(event, stream_), "cuEventRecord"));
-  if (!there && !is_marked) {
-    const auto has_arrived = [&]() -> Result<bool> {
-      const CUresult result = device.driver().EventQuery(event);
-      if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return result == CUDA_SUCCESS;
-      return Check(result, "cuEventQuery");
-    };
-    CALLOUT_ASSIGN_OR_RETURN(there, SpinUntil(has_arrived));
-  }
-  if (!there) CALLOUT_RETURN_IF_ERROR(Check(device.driver().EventSynchronize(event), "cuEventSynchronize"));
+  if (!there) CALLOUT_RETURN_IF_ERROR(WaitByEvent(/*looks_first=*/!is_marked));
   copying_ = false;
   block_.in_use = false;
   return OkStatus();
+}
+
+Status Staging::WaitByEvent(bool looks_first) {
+  const Driver& driver = pool_->device().driver();
+  CUevent const event = block_.event.get();
+  CALLOUT_RETURN_IF_ERROR(Check(driver.EventRecord(event, stream_), "cuEventRecord"));
+  const AsideOfCaptures aside(driver);  // other threads may record
+  if (looks_first) {
+    const auto has_arrived = [&]() -> Result<bool> {
+      const CUresult result = driver.EventQuery(event);
+      if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return result == CUDA_SUCCESS;
+      return Check(result, "cuEventQuery");
+    };
+    CALLOUT_ASSIGN_OR_RETURN(const bool there, SpinUntil(has_arrived));
+    if (there) return OkStatus();
+  }
+  return Check(driver.EventSynchronize(event), "cuEventSynchronize");
 }
 
 }  // namespace callout::internal::cuda

@@ -42,6 +42,8 @@ class Staging {
       : pool_(&pool), stream_(stream), subject_(subject), block_(std::move(block)) {}
   /// True if the stream is going to write the block's number when it gets here.
   Result<bool> Mark();
+  /// Blocks likewise, asleep; awake at first if it `looks_first`.
+  Status WaitByEvent(bool looks_first);
   Status Check(CUresult result, const char* function) const {
     return pool_->device().Check(result, function, subject_);
   }

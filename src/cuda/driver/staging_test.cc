@@ -131,6 +131,58 @@ TEST_P(StagingTest, NobodyAsksTheDriverWhereStreamsWrite) {
   EXPECT_EQ(fake()->calls("cuStreamWriteValue32"), 10);
 }
 
+// A recording in the mode that permits nothing unsafe in any thread, as another library may make.
+class GlobalRecording {
+ public:
+  GlobalRecording(const Driver& driver, CUstream stream) : driver_(driver), stream_(stream) {
+    EXPECT_EQ(driver_.StreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  }
+  CUresult End() {
+    CUgraph graph = nullptr;
+    const CUresult ended = driver_.StreamEndCapture(stream_, &graph);
+    if (graph != nullptr) static_cast<void>(driver_.GraphDestroy(graph));
+    return ended;
+  }
+
+ private:
+  const Driver& driver_;
+  CUstream stream_;
+};
+
+TEST_P(StagingTest, RecordingsOfOthersSurviveALongWait) {
+  QueueValue(0);
+  ASSERT_THAT(Visit(), IsOk());
+  const Stream others = NewStream();
+  GlobalRecording recording(driver(), others.get());
+  fake()->hold();
+  std::thread visitor([&] {
+    const ContextScope current(device());
+    EXPECT_THAT(Visit(), IsOk());
+  });
+  SpinUntil([&] { return fake()->calls("cuEventSynchronize") > 0; });
+  fake()->release();
+  visitor.join();
+  EXPECT_EQ(recording.End(), CUDA_SUCCESS);
+  EXPECT_EQ(Number(), 2);
+}
+
+TEST_P(StagingTest, RecordingsOfOthersSurviveEventsThatAreAskedAndMemoryThatIsPinned) {
+  QueueValue(0);
+  fake()->fail("cuStreamWriteValue32", 1, CUDA_ERROR_NOT_SUPPORTED);
+  ASSERT_THAT(Visit(), IsOk());
+  const Stream others = NewStream();
+  GlobalRecording recording(driver(), others.get());
+  std::thread visitor([&] {
+    const ContextScope current(device());
+    EXPECT_THAT(Visit(), IsOk());
+    EXPECT_THAT(Staging::Begin(*pool_, stream_.get(), 1 << 20, "'large'"), IsOk());
+    EXPECT_THAT(Synchronize(device(), stream_.get()), IsOk());
+  });
+  visitor.join();
+  EXPECT_EQ(recording.End(), CUDA_SUCCESS);
+  EXPECT_EQ(Number(), 2);
+}
+
 TEST_P(StagingTest, NothingIsCopiedForNoBytes) {
   Staging staging = Take(Staging::Begin(*pool_, stream_.get(), 0, "'test'"));
   EXPECT_THAT(staging.ToHost(staging.data(), 0, 0), IsOk());
