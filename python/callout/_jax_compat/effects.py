@@ -7,7 +7,7 @@ from typing import Any
 
 from jax.interpreters import mlir
 
-from .versions import MISSING
+from .versions import JAX_VERSION, MISSING
 
 
 def register_effect(effect: type[Effect], *, ordered: bool = False, remat: bool = True) -> None:
@@ -66,6 +66,11 @@ def is_ref_type(aval: Any) -> bool:
     """Returns True for the type of a mutable array."""
     return _ref_type is not None and isinstance(aval, _ref_type)
 
+
+if JAX_VERSION >= (0, 12):
+    # What most of callout imports when it is first used, which may be within a trace. It imports Pallas, whose settings
+    # every trace is kept with since 0.12: that program would be traced and compiled once more at its second call.
+    import jax.extend.core  # noqa: F401 - it is there
 
 try:
     # The same class as jax.extend.core's; but importing that imports Pallas, which takes as long as all of callout.
