@@ -29,9 +29,10 @@ std::set<std::string> CallsSince(const SoftwareGpuControl& fake, const std::stri
 }
 
 // None of these waits but for the program's own stream, and for that only where it says so.
-const std::set<std::string> kHarmless = {"cuCtxGetCurrent",      "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync",
-                                         "cuMemcpyDtoDAsync",    "cuEventRecord",     "cuEventSynchronize",
-                                         "cuStreamWriteValue32", "cuStreamWaitEvent", "cuThreadExchangeStreamCaptureMode"};
+const std::set<std::string> kHarmless = {
+    "cuCtxGetCurrent",      "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync",
+    "cuMemcpyDtoDAsync",    "cuEventRecord",     "cuEventSynchronize",
+    "cuStreamWriteValue32", "cuStreamWaitEvent", "cuThreadExchangeStreamCaptureMode"};
 
 class CudaExecutePathTest : public CudaCallTest {
  protected:
