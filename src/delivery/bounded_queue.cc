@@ -12,6 +12,9 @@ namespace callout::internal {
 namespace {
 
 constexpr size_t kChunkBytes = 64 << 10;
+// A nap ends after so much: large records are delivered while their memory is in the caches, and no queue fills during
+// a nap.
+constexpr uint64_t kPromptBytes = 8 << 20;
 constexpr int kFewestPauses = 8;
 constexpr int kMostPauses = 64;  // all in all about as long as waking a thread takes
 
@@ -75,11 +78,20 @@ BoundedQueue::Chunk* BoundedQueue::NewChunk(size_t record_bytes) {
 bool BoundedQueue::HasRoom(uint64_t charged_bytes) {
   // What was released when somebody last looked is no more than what is: the consumer's line stays with the consumer.
   const uint64_t charged = charged_.load(std::memory_order_relaxed);  // changes under this lock alone
-  if (charged - known_released_ + charged_bytes <= capacity_) [[likely]]
+  if (charged + charged_bytes <= known_room_) [[likely]]
     return true;
-  known_released_ = released_.load(std::memory_order_seq_cst);  // pairs with PublishRoom
-  const uint64_t pending = charged - known_released_;
-  return pending == 0 || pending + charged_bytes <= capacity_;
+  return LookForRoom(charged_bytes);
+}
+
+[[gnu::noinline, gnu::cold]] bool BoundedQueue::LookForRoom(uint64_t charged_bytes) {
+  const uint64_t charged = charged_.load(std::memory_order_relaxed);
+  const uint64_t pending = charged - released_.load(std::memory_order_seq_cst);  // pairs with PublishRoom
+  const uint64_t prompt = std::min(kPromptBytes, capacity_ / 4);
+  const uint64_t room = capacity_ - std::min(pending, capacity_);
+  const bool are_many = pending + charged_bytes > prompt;
+  if (are_many) wakeup_.EndNap();
+  known_room_ = charged + std::min(room, are_many ? charged_bytes + prompt : prompt - pending);
+  return pending == 0 || charged_bytes <= room;
 }
 
 bool BoundedQueue::WaitForRoom(uint64_t charged_bytes) {
@@ -211,6 +223,7 @@ void BoundedQueue::Reopen() {
 void BoundedQueue::SetCapacity(uint64_t bytes) {
   MutexLock lock(mutex_);
   capacity_ = bytes;
+  known_room_ = 0;
   room_.notify_all();
 }
 

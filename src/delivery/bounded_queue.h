@@ -107,6 +107,7 @@ class BoundedQueue {
   struct Chunk;
 
   bool HasRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
+  bool LookForRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
   bool WaitForRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
   static Chunk* NewChunk(size_t record_bytes);
 
@@ -120,7 +121,7 @@ class BoundedQueue {
   std::atomic<uint64_t> charged_{0};
   // What each record reads, and few change.
   alignas(64) Chunk* tail_ CALLOUT_GUARDED_BY(mutex_);
-  uint64_t known_released_ CALLOUT_GUARDED_BY(mutex_) = 0;
+  uint64_t known_room_ CALLOUT_GUARDED_BY(mutex_) = 0;  // `charged_` may come so far without another look
   uint64_t capacity_ CALLOUT_GUARDED_BY(mutex_);
   uint64_t others_ CALLOUT_GUARDED_BY(mutex_) = 0;  // taken, and no values
   uint64_t blocked_ CALLOUT_GUARDED_BY(mutex_) = 0;

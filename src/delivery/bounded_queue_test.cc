@@ -246,6 +246,37 @@ TEST_F(BoundedQueueTest, WaitingProducerWakesTheConsumer) {
   producer.join();
 }
 
+TEST_F(BoundedQueueTest, NapEndsWhenAQuarterOfTheCapacityWaits) {
+  std::thread consumer([&] { wakeup_.Nap(std::chrono::hours(1)); });
+  SpinUntil([&] { return wakeup_.rest() == Rest::kNapping; });
+  Push(1, kCapacity / 4);
+  EXPECT_EQ(wakeup_.rest(), Rest::kNapping);
+  Push(2, 1);
+  consumer.join();
+}
+
+TEST_F(BoundedQueueTest, RecordForWhichThereIsNoRoomEndsANap) {
+  Push(1, kCapacity);
+  std::thread consumer([&] { wakeup_.Nap(std::chrono::hours(1)); });
+  SpinUntil([&] { return wakeup_.rest() == Rest::kNapping; });
+  EXPECT_EQ(TryReserve(1), Outcome::kFull);
+  consumer.join();
+}
+
+TEST_F(BoundedQueueTest, WhatWasGivenBackDoesNotEndANap) {
+  for (int i = 0; i < 20; ++i) {
+    Push(i, kCapacity / 5);
+    EXPECT_EQ(Take(), i);
+    queue_.PublishProgress();
+  }
+  std::thread consumer([&] { wakeup_.Nap(std::chrono::hours(1)); });
+  SpinUntil([&] { return wakeup_.rest() == Rest::kNapping; });
+  Push(1, kCapacity / 5);
+  EXPECT_EQ(wakeup_.rest(), Rest::kNapping);
+  wakeup_.Interrupt();
+  consumer.join();
+}
+
 TEST_F(BoundedQueueTest, RecordsRollOverIntoFurtherChunks) {
   constexpr size_t kBytes = kSmall + 1000;
   queue_.SetCapacity(1 << 20);

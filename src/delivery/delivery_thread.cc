@@ -22,8 +22,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::microseconds kNap{100};
-constexpr int kNapsBeforeSleep = 3;
 // A batch ends after so long, so that barriers see progress. After so many records it ends where others may want the
 // GIL or somebody waits; else it goes on, since each batch is a write of each file.
 constexpr int kBatchRecords = 256;
@@ -187,16 +185,13 @@ void DeliveryThread::Run() {
   constexpr uint64_t kManyTicks = uint64_t{1} << 40;
   const double nanoseconds = std::max(TicksToNanoseconds(kManyTicks), 1.0);
   batch_ticks_ = static_cast<uint64_t>(kBatchNanoseconds / nanoseconds * static_cast<double>(kManyTicks));
-  int naps = 0;
   while (!stop_.load(std::memory_order_seq_cst)) {
     if (HasWork()) {
       if (!DrainOnce()) break;
-      naps = 0;
-    } else if (naps++ < kNapsBeforeSleep) {
-      wakeup_.Nap(kNap);
+    } else if (const Naps::Duration nap = naps_.Next(); nap > Naps::Duration::zero()) {
+      wakeup_.Nap(nap);
     } else {
       wakeup_.Sleep([this] { return HasWork() || stop_.load(std::memory_order_seq_cst); });
-      naps = 0;
     }
   }
   if (gate_.end != nullptr) gate_.end();
@@ -256,6 +251,7 @@ void DeliveryThread::DrainQueue(BoundedQueue& queue) {
     const uint64_t charged = header->charged_bytes;
     Deliver(*header);
     queue.Pop(header);
+    naps_.Count(charged);
     DestroyRecord(*header);
     unpublished += charged;
     const bool are_many = n % kBatchRecords == 0;

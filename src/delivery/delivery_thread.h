@@ -15,6 +15,7 @@
 #include "base/fork_mutex.h"
 #include "delivery/bounded_queue.h"
 #include "delivery/delivery_errors.h"
+#include "delivery/naps.h"
 
 namespace callout::internal {
 
@@ -94,6 +95,7 @@ class CALLOUT_EXPORT DeliveryThread {
 
   // The thread's own.
   uint64_t batch_ticks_ = 0;  ///< How long a batch may take.
+  Naps naps_;
   std::vector<BoundedQueue*> own_queues_;
   std::vector<std::shared_ptr<Callback>> to_flush_;
 };

@@ -6,6 +6,8 @@
 #include <latch>
 #include <thread>
 
+#include "testing/spin.h"
+
 namespace callout::internal {
 namespace {
 
@@ -67,6 +69,32 @@ TEST(WakeupTest, NotifyDoesNotTouchWhoIsAwake) {
   bool asked = false;
   wakeup.Sleep([&] { return asked = true; });
   EXPECT_TRUE(asked) << "Notify left an interrupt behind";
+}
+
+TEST(WakeupTest, EndNapEndsANapThatHasBegun) {
+  Wakeup wakeup;
+  std::thread napper([&] { wakeup.Nap(kLong); });
+  SpinUntil([&] { return wakeup.rest() == Rest::kNapping; });
+  wakeup.Notify();  // is for sleepers
+  EXPECT_EQ(wakeup.rest(), Rest::kNapping);
+  wakeup.EndNap();
+  napper.join();
+  EXPECT_EQ(wakeup.rest(), Rest::kAwake);
+}
+
+TEST(WakeupTest, EndNapTouchesNeitherWhoIsAwakeNorWhoSleeps) {
+  Wakeup wakeup;
+  wakeup.EndNap();
+  std::atomic<bool> work{false};
+  std::thread sleeper([&] {
+    wakeup.Sleep([&] { return work.load(); });
+    EXPECT_TRUE(work.load()) << "EndNap woke it";
+  });
+  SpinUntil([&] { return wakeup.rest() == Rest::kSleeping; });
+  wakeup.EndNap();
+  work.store(true);
+  wakeup.Notify();
+  sleeper.join();
 }
 
 // Each side waits for the other's last step, so a lost wake-up hangs the test.

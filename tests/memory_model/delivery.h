@@ -98,6 +98,7 @@ namespace callout::internal {
 
 // For Relacy's histories.
 inline std::ostream& operator<<(std::ostream& out, RecordState state) { return out << static_cast<uint32_t>(state); }
+inline std::ostream& operator<<(std::ostream& out, Rest rest) { return out << static_cast<uint32_t>(rest); }
 
 // What src/delivery needs of other folders.
 ForkMutex::ForkMutex() = default;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The queue and the wakeup with the smallest consumer there can be: it never naps, so that a lost wakeup is a deadlock.
+// The queue and the wakeup with the smallest consumer there can be: it never naps, or once before it sleeps, so that a
+// lost wakeup is a deadlock.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@ struct QueueSuite : DeliverySuite<Suite, kThreads> {
   std::optional<internal::Wakeup> wakeup;
   std::optional<BoundedQueue> own;
   uint64_t last_ticket = 0;
+  bool naps = false;
 
   void before() {
     DeliverySuite<Suite, kThreads>::before();
@@ -31,6 +33,7 @@ struct QueueSuite : DeliverySuite<Suite, kThreads> {
   // As DeliveryThread::Run and DrainQueue.
   void Consume(uint64_t records) {
     while (own->delivered() < records) {
+      if (naps && !own->HasWork()) wakeup->Nap(internal::Naps::kUsual);
       if (!own->HasWork()) wakeup->Sleep([this] { return own->HasWork(); });
       bool progress = false;
       while (RecordHeader* record = own->Peek()) {
@@ -64,6 +67,11 @@ struct ProducersWaitForRoom : QueueSuite<ProducersWaitForRoom, 3> {
   }
 };
 
+// With a capacity of 1, each push but the first of an empty queue ends a nap.
+struct NapsLoseNoWakeup : ProducersWaitForRoom {
+  NapsLoseNoWakeup() { naps = true; }
+};
+
 struct ClosingReleasesWhoWaits : QueueSuite<ClosingReleasesWhoWaits, 2> {
   ClosingReleasesWhoWaits() { capacity = 1; }
   void thread(unsigned index) {
@@ -88,6 +96,7 @@ inline void AddQueueModels(std::vector<Model>& models) {
       Sampled<QueueKeepsOrderAndWakesItsConsumer>("QueueWakesItsConsumer", 5000, Weakened::kSequentialConsistency));
   models.push_back(Searched<ProducersWaitForRoom>("ProducersWaitForRoom", 0, Weakened::kSequentialConsistency));
   models.push_back(Sampled<ProducersWaitForRoom>("ProducersWaitForRoomSampled", 5000));
+  models.push_back(Sampled<NapsLoseNoWakeup>("NapsLoseNoWakeup", 5000, Weakened::kSequentialConsistency));
   models.push_back(Searched<ClosingReleasesWhoWaits>("ClosingReleasesWhoWaits", 2, Weakened::kNothing));
 }
 
