@@ -17,22 +17,23 @@ class NapsTest : public ::testing::Test {
 };
 
 TEST_F(NapsTest, SleepFollowsTheThirdNapThatFindsNothing) {
-  EXPECT_EQ(After(1), Naps::kUsual);
-  EXPECT_EQ(After(0), Naps::kUsual);
-  EXPECT_EQ(After(0), Naps::kUsual);
+  EXPECT_EQ(After(1), Naps::kShortest);
+  EXPECT_EQ(After(0), Naps::kIdle);
+  EXPECT_EQ(After(0), Naps::kIdle);
   EXPECT_EQ(After(0), Naps::Duration::zero());
-  EXPECT_EQ(After(0), Naps::kUsual) << "a sleep that found nothing begins anew";
+  EXPECT_EQ(After(0), Naps::kIdle) << "a sleep that found nothing begins anew";
 }
 
 TEST_F(NapsTest, OneRecordANapKeepsThemShort) {
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(After(1), Naps::kUsual);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(After(1), Naps::kShortest);
 }
 
 TEST_F(NapsTest, SeveralRecordsMakeThemLongerUpToABound) {
-  EXPECT_EQ(After(2), 2 * Naps::kUsual);
+  EXPECT_EQ(After(2), 2 * Naps::kShortest);
+  EXPECT_EQ(After(2), 4 * Naps::kShortest);
   EXPECT_EQ(After(4), Naps::kLongest);
   EXPECT_EQ(After(8), Naps::kLongest);
-  EXPECT_EQ(After(1), Naps::kUsual) << "its program may have waited";
+  EXPECT_EQ(After(1), Naps::kShortest) << "its program may have waited";
 }
 
 TEST_F(NapsTest, ManyBytesMakeThemShorterDownToABound) {

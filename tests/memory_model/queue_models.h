@@ -33,7 +33,7 @@ struct QueueSuite : DeliverySuite<Suite, kThreads> {
   // As DeliveryThread::Run and DrainQueue.
   void Consume(uint64_t records) {
     while (own->delivered() < records) {
-      if (naps && !own->HasWork()) wakeup->Nap(internal::Naps::kUsual);
+      if (naps && !own->HasWork()) wakeup->Nap(internal::Naps::kShortest);
       if (!own->HasWork()) wakeup->Sleep([this] { return own->HasWork(); });
       bool progress = false;
       while (RecordHeader* record = own->Peek()) {
