@@ -75,7 +75,7 @@ Status ArgumentTypes::CheckDonated(std::span<const int64_t> donated, size_t num_
   return OkStatus();
 }
 
-Status ArgumentTypes::Check(std::span<const std::vector<const pjrt::Buffer*>> arguments,
+Status ArgumentTypes::Check(std::span<const std::span<const pjrt::Buffer* const>> arguments,
                             const pjrt::LoadedExecutable& executable, const PjrtApi& api) {
   if (!AreKnown(executable)) return OkStatus();
   for (size_t device = 0; device < arguments.size(); ++device) {

@@ -18,8 +18,8 @@ namespace callout::internal {
 class ArgumentTypes {
  public:
   /// InvalidArgument for another number of arguments, and for one of another type. Ok where `executable` does not tell.
-  Status Check(std::span<const std::vector<const pjrt::Buffer*>> arguments, const pjrt::LoadedExecutable& executable,
-               const PjrtApi& api);
+  Status Check(std::span<const std::span<const pjrt::Buffer* const>> arguments,
+               const pjrt::LoadedExecutable& executable, const PjrtApi& api);
   /// InvalidArgument for the number of no argument, and of one that the program cannot take over (which is not known
   /// where `executable` does not tell).
   Status CheckDonated(std::span<const int64_t> donated, size_t num_arguments, const pjrt::LoadedExecutable& executable);

@@ -53,8 +53,7 @@ static void KeepForever(std::shared_ptr<internal::RunContext> context) {
 }
 
 // Of a program over several devices, which must start on all of them or on none. What was borrowed is as it should be.
-Status LoadedExecutable::CheckBeforeLaunch(std::span<const std::vector<const Buffer*>> arguments,
-                                           const Launch& launch) const {
+Status LoadedExecutable::CheckBeforeLaunch(Arguments arguments, const Launch& launch) const {
   if (client()->is_stuck()) {
     return Status(StatusCode::kFailedPrecondition,
                   "callout: a launch over several devices has failed on one of them, and the plugin would not end "
@@ -79,8 +78,7 @@ Status LoadedExecutable::CheckBeforeLaunch(std::span<const std::vector<const Buf
   return OkStatus();
 }
 
-Status LoadedExecutable::Start(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
-                               Launch& launch) const {
+Status LoadedExecutable::Start(Arguments arguments, const ExecuteOptions& options, Launch& launch) const {
   if (arguments.size() != num_devices_) {
     return InvalidArgument("callout: the program runs on " + std::to_string(num_devices_) +
                            " devices, got arguments for " + std::to_string(arguments.size()));
@@ -157,8 +155,7 @@ std::vector<Buffer> LoadedExecutable::TakeOutputs(Launch& launch, size_t device)
   return outputs;
 }
 
-Result<Execution> LoadedExecutable::ExecuteThis(std::span<const std::vector<const Buffer*>> arguments,
-                                                const ExecuteOptions& options) const {
+Result<Execution> LoadedExecutable::ExecuteThis(Arguments arguments, const ExecuteOptions& options) const {
   Launch launch(handle_, num_devices_, arguments.empty() ? 0 : arguments[0].size(), num_outputs_);
   CALLOUT_RETURN_IF_ERROR(Start(arguments, options, launch));
   Execution execution;
@@ -201,7 +198,7 @@ static Status AwaitAndDestroy(const internal::PjrtApi& api, PJRT_Event* event) {
   return status;
 }
 
-Result<std::vector<Buffer>> LoadedExecutable::RunThis(const std::vector<const Buffer*>& arguments,
+Result<std::vector<Buffer>> LoadedExecutable::RunThis(std::span<const Buffer* const> arguments,
                                                       const ExecuteOptions& options) const {
   if (options.timeout > std::chrono::nanoseconds(0)) return RunFor(arguments, options);
   Launch launch(handle_, num_devices_, arguments.size(), num_outputs_);
@@ -212,7 +209,7 @@ Result<std::vector<Buffer>> LoadedExecutable::RunThis(const std::vector<const Bu
   return outputs;
 }
 
-Result<std::vector<Buffer>> LoadedExecutable::RunFor(const std::vector<const Buffer*>& arguments,
+Result<std::vector<Buffer>> LoadedExecutable::RunFor(std::span<const Buffer* const> arguments,
                                                      const ExecuteOptions& options) const {
   const auto begin = std::chrono::steady_clock::now();
   CALLOUT_ASSIGN_OR_RETURN(Execution execution, ExecuteThis({&arguments, 1}, options));

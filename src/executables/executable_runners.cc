@@ -65,7 +65,7 @@ bool LoadedExecutable::IsElsewhere(const Buffer& buffer, const Launch& launch) c
   return !device.ok() || *device != launch.runner.device();
 }
 
-Status LoadedExecutable::BorrowArguments(std::span<const std::vector<const Buffer*>> arguments, Launch& launch) const {
+Status LoadedExecutable::BorrowArguments(Arguments arguments, Launch& launch) const {
   if (runners_ != nullptr) launch.runner = runners_->Take(arguments[0]);
   if (launch.runner && launch.runner.client() > 0) launch.executable = &others_on_runners_[launch.runner.client() - 1];
   const size_t num_args = launch.kept.size();
@@ -86,8 +86,7 @@ Status LoadedExecutable::BorrowArguments(std::span<const std::vector<const Buffe
 }
 
 // The plugin has taken over what was borrowed in their place.
-Status LoadedExecutable::DeleteDonated(std::span<const std::vector<const Buffer*>> arguments,
-                                       const ExecuteOptions& options, const Launch& launch) const {
+Status LoadedExecutable::DeleteDonated(Arguments arguments, const ExecuteOptions& options, const Launch& launch) const {
   const size_t num_args = launch.kept.size();
   for (const int64_t donated : options.donated_inputs) {
     for (size_t device = 0; device < num_devices_; ++device) {

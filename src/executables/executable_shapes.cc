@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Programs for several shapes: one executable for each, chosen by the arguments.
+#include <algorithm>
 #include <string>
 
+#include "base/small_buffer.h"
 #include "callout/pjrt/executable.h"
 #include "executables/argument_types.h"
 
@@ -24,7 +26,7 @@ std::string TakenBy(const LoadedExecutable& executable) {
   return ListOf(types);
 }
 
-Status NoneTakes(const LoadedExecutable& executable, const std::vector<const Buffer*>& arguments) {
+Status NoneTakes(const LoadedExecutable& executable, std::span<const Buffer* const> arguments) {
   std::vector<ArrayType> types;
   for (const Buffer* buffer : arguments) {
     CALLOUT_ASSIGN_OR_RETURN(const DType dtype, buffer->dtype());
@@ -47,9 +49,9 @@ std::vector<const LoadedExecutable*> LoadedExecutable::for_shapes() const {
   return all;
 }
 
-Result<const LoadedExecutable*> LoadedExecutable::Choose(std::span<const std::vector<const Buffer*>> arguments) const {
+Result<const LoadedExecutable*> LoadedExecutable::Choose(Arguments arguments) const {
   const auto is_null = [](const Buffer* buffer) { return buffer == nullptr || buffer->handle() == nullptr; };
-  for (const std::vector<const Buffer*>& of_device : arguments) {
+  for (const std::span<const Buffer* const> of_device : arguments) {
     for (const Buffer* buffer : of_device) {
       if (is_null(buffer)) return this;  // which says so
     }
@@ -71,14 +73,27 @@ Result<const LoadedExecutable*> LoadedExecutable::Choose(std::span<const std::ve
 
 Result<Execution> LoadedExecutable::Execute(std::span<const std::vector<const Buffer*>> arguments,
                                             const ExecuteOptions& options) const {
+  internal::SmallBuffer<std::span<const Buffer* const>, 8> lists(arguments.size());
+  std::copy(arguments.begin(), arguments.end(), lists.data());
+  const Arguments all(lists.data(), lists.size());
   if (others_.empty()) [[likely]]
-    return ExecuteThis(arguments, options);
-  CALLOUT_ASSIGN_OR_RETURN(const LoadedExecutable* const chosen, Choose(arguments));
-  return chosen->ExecuteThis(arguments, options);
+    return ExecuteThis(all, options);
+  CALLOUT_ASSIGN_OR_RETURN(const LoadedExecutable* const chosen, Choose(all));
+  return chosen->ExecuteThis(all, options);
 }
 
 Result<std::vector<Buffer>> LoadedExecutable::Run(const std::vector<const Buffer*>& arguments,
                                                   const ExecuteOptions& options) const {
+  return RunChosen(arguments, options);
+}
+
+Result<std::vector<Buffer>> LoadedExecutable::Run(std::initializer_list<const Buffer*> arguments,
+                                                  const ExecuteOptions& options) const {
+  return RunChosen({arguments.begin(), arguments.size()}, options);
+}
+
+Result<std::vector<Buffer>> LoadedExecutable::RunChosen(std::span<const Buffer* const> arguments,
+                                                        const ExecuteOptions& options) const {
   if (others_.empty()) [[likely]]
     return RunThis(arguments, options);
   CALLOUT_ASSIGN_OR_RETURN(const LoadedExecutable* const chosen, Choose({&arguments, 1}));

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -104,6 +105,9 @@ class CALLOUT_EXPORT LoadedExecutable {
   /// runs on the thread that asks for it (see docs/host.md) may exceed.
   Result<std::vector<Buffer>> Run(const std::vector<const Buffer*>& arguments,
                                   const ExecuteOptions& options = {}) const;
+  /// The same for `Run({&one, &other})`, which makes no vector of them.
+  Result<std::vector<Buffer>> Run(std::initializer_list<const Buffer*> arguments,
+                                  const ExecuteOptions& options = {}) const;
 
   /// Errors: Unimplemented if the plugin does not tell, or tells of what this library does not know.
   Result<Signature> ReadSignature() const;
@@ -142,26 +146,25 @@ class CALLOUT_EXPORT LoadedExecutable {
  private:
   friend class Compiler;
   struct Launch;
+  using Arguments = std::span<const std::span<const Buffer* const>>;  // per device
   LoadedExecutable(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle);
 
-  Result<const LoadedExecutable*> Choose(std::span<const std::vector<const Buffer*>> arguments) const;
-  Result<Execution> ExecuteThis(std::span<const std::vector<const Buffer*>> arguments,
-                                const ExecuteOptions& options) const;
-  Result<std::vector<Buffer>> RunThis(const std::vector<const Buffer*>& arguments, const ExecuteOptions& options) const;
+  Result<const LoadedExecutable*> Choose(Arguments arguments) const;
+  Result<Execution> ExecuteThis(Arguments arguments, const ExecuteOptions& options) const;
+  Result<std::vector<Buffer>> RunChosen(std::span<const Buffer* const> arguments, const ExecuteOptions& options) const;
+  Result<std::vector<Buffer>> RunThis(std::span<const Buffer* const> arguments, const ExecuteOptions& options) const;
   Status ReadProperties();
   Status CheckArgumentLayouts() const;
   Status MoveToRunners(const std::shared_ptr<const Client>& home, int32_t device, const std::string& bytes,
                        internal::BindingScope& scope);
   bool RunsOnCaller() const;
   Result<std::string> ReadHloModule() const;
-  Result<std::vector<Buffer>> RunFor(const std::vector<const Buffer*>& arguments, const ExecuteOptions& options) const;
-  Status CheckBeforeLaunch(std::span<const std::vector<const Buffer*>> arguments, const Launch& launch) const;
+  Result<std::vector<Buffer>> RunFor(std::span<const Buffer* const> arguments, const ExecuteOptions& options) const;
+  Status CheckBeforeLaunch(Arguments arguments, const Launch& launch) const;
   bool IsElsewhere(const Buffer& buffer, const Launch& launch) const;
-  Status BorrowArguments(std::span<const std::vector<const Buffer*>> arguments, Launch& launch) const;
-  Status DeleteDonated(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
-                       const Launch& launch) const;
-  Status Start(std::span<const std::vector<const Buffer*>> arguments, const ExecuteOptions& options,
-               Launch& launch) const;
+  Status BorrowArguments(Arguments arguments, Launch& launch) const;
+  Status DeleteDonated(Arguments arguments, const ExecuteOptions& options, const Launch& launch) const;
+  Status Start(Arguments arguments, const ExecuteOptions& options, Launch& launch) const;
   std::vector<Buffer> TakeOutputs(Launch& launch, size_t device) const;
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
 
