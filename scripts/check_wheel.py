@@ -22,7 +22,7 @@ EVERYWHERE = [
 REQUIRED = [
     *EVERYWHERE,
     r"callout/lib/libcallout\.so",
-    r"callout/_ext\.cpython-\d+-(x86_64|aarch64)-linux-gnu\.so",
+    r"callout/_ext\.cpython-\d+t?-(x86_64|aarch64)-linux-gnu\.so",
     r"callout/_ext\.pyi",
     r"callout/include/callout/version\.h",
     r"callout/lib/cmake/callout/callout-config\.cmake",

@@ -31,7 +31,8 @@ export CALLOUT_PJRT_PLUGIN=$PWD/build/aarch64-python/plugin/xla_plugins/xla_cpu_
 logs=build/aarch64-tests
 rm -rf "$logs" && mkdir -p "$logs"
 run_part() { # LOG FILE...
-  build/aarch64-python/bin/python -m pytest -q -p no:cacheprovider -o faulthandler_timeout=900 "${@:2}" \
+  # --tb=native: the parser of Debian's Python 3.11.2 may fail where threads go on meanwhile, and pytest's tracebacks use it.
+  build/aarch64-python/bin/python -m pytest -q --tb=native -p no:cacheprovider -o faulthandler_timeout=900 "${@:2}" \
     > "$1" 2>&1 < /dev/null
 }
 parts=$(nproc) failed=0 pids=()
@@ -47,5 +48,8 @@ grep -hE '^SKIPPED' "$logs"/*.log || true
 count() { # OUTCOME
   tail -q -n 1 "$logs"/*.log | grep -oE "[0-9]+ $1" | awk '{ n += $1 } END { print n + 0 }'
 }
+for log in "$logs"/*.log; do
+  tail -n 1 "$log" | grep -qE 'passed|failed' || echo "aarch64: Python: $log ended without a summary"
+done
 echo "aarch64: Python: $(count passed) passed, $(count skipped) skipped, $(count failed) failed, $(count error) errors, in $SECONDS s"
 exit "$failed"
