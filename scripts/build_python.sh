@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the CPython that is not found, out of Debian's source package, into build/pythons, which takes minutes. Without a
-# network or a compiler it ends with an error, and says which. Usage: build_python.sh 3.13t|3.14|3.14t
+# network or a compiler it ends with an error, and says which. Usage: build_python.sh 3.13t|3.14|3.14t [thread]
+# thread: with ThreadSanitizer, into build/tsan-pythons, where nobody looks for a Python.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-minor=${1:?usage: build_python.sh 3.13t|3.14|3.14t}
+minor=${1:?usage: build_python.sh 3.13t|3.14|3.14t [thread]} sanitizer=${2:-}
 case $minor in # a version and its SHA-256, and where Debian may no longer have it, the suites that have another
   3.13t) version=3.13.5 digest=93e583f243454e6e9e4588ca2c2662206ad961659863277afcdb96801647d640 suites=(trixie) ;;
   3.14 | 3.14t) version=3.14.7 digest=3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81 suites=(forky sid) ;;
   *) echo "build_python.sh: expected 3.13t, 3.14 or 3.14t, got $minor" >&2 && exit 2 ;;
 esac
-PYTHON='' scripts/find_python.sh "$minor" > /dev/null 2>&1 && exit
-
 scripts=$PWD/scripts
-prefix=$PWD/build/pythons/$minor
+if [[ $sanitizer == thread ]]; then
+  prefix=$PWD/build/tsan-pythons/$minor
+  [[ ! -x $prefix/bin/python3 ]] || exit 0
+else
+  prefix=$PWD/build/pythons/$minor
+  ! PYTHON='' scripts/find_python.sh "$minor" > /dev/null 2>&1 || exit 0
+fi
 work=$prefix-source # with the logs
 source_package=python${minor%t}
 
@@ -51,6 +56,7 @@ fetch() {
 build() {
   local options=(--quiet --disable-test-modules --prefix="$prefix")
   [[ $minor != *t ]] || options+=(--disable-gil)
+  [[ $sanitizer != thread ]] || options+=(--with-thread-sanitizer)
   ./configure "${options[@]}" > ../configure.log 2>&1 && make --silent --jobs="$(nproc)" > ../make.log 2>&1 &&
     ./python -c 'import bz2, ctypes, lzma, ssl, zlib' && make --silent install > ../install.log 2>&1
 }

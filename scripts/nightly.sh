@@ -64,6 +64,7 @@ part tpu-check make tpu-check
 part transfers transfers
 part matrix scripts/jax_matrix.sh "$@"
 part free-threaded make free-threaded
+part free-threaded-tsan scripts/free_threaded_tsan.sh
 for cell in "$1" "${@: -1}"; do # the ends; the matrix has made their environments
   tag=cp${cell%%:*} jax=${cell#*:}
   part "fallback-$jax" env CALLOUT_FALLBACK=always "build/matrix/${tag/./}-jax$jax/bin/python" -m pytest -q "${by_jax[@]}"

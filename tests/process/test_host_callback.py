@@ -93,6 +93,7 @@ def test_in_a_forked_child_everything_raises(run):
         import callout.host_callback as hcb
         hcb.id_print(1.0)
         hcb.barrier_wait()
+        sys.stdout.flush()  # what it holds would be the child's, too
         pid = os.fork()
         if pid == 0:
             for use in (lambda: hcb.id_print(2.0), lambda: hcb.call(lambda v: v, 1.0, result_shape=1.0), hcb.barrier_wait):
