@@ -46,11 +46,18 @@ else
   scripts/aarch64/packages.sh "$python"
   scripts/aarch64/wheel.sh "$python"
   "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --upgrade --only-binary=:all: \
-    --platform manylinux_2_28_aarch64 --target build/aarch64-python/site build/aarch64-wheel/callout-*_aarch64.whl
+    --platform manylinux_2_28_aarch64 --target build/aarch64-python/site build/aarch64-wheel/callout-*-"cp$(minor "$python" | tr -d .)"-*_aarch64.whl
   build/aarch64-python/bin/callout run tests/python/golden/sink_vector.bin --arg f32[3]=1,2,3 --bind sink=print \
     --expect f32[3]=11,12,13 --plugin build/aarch64-python/plugin/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so ||
     failed+=(host)
   scripts/aarch64/suites.sh || failed+=(Python)
+  for other in 3.11 3.12 3.13 3.14; do
+    if found=$(PYTHON='' scripts/find_python.sh "$other" 2> /dev/null); then
+      scripts/aarch64/wheel.sh "$found" || failed+=("the wheel for Python $other")
+    else
+      echo "aarch64: SKIPPED: the wheel for Python $other: there is no such Python to build it with"
+    fi
+  done
 fi
 ((${#failed[@]} == 0)) || { echo "aarch64: FAILED: ${failed[*]}"; exit 1; }
 echo "aarch64: all that was run passes"

@@ -19,7 +19,7 @@ if setarch "$(uname -m)" -R true 2> /dev/null; then fixed=(setarch "$(uname -m)"
 export TSAN_OPTIONS=report_bugs=0
 scripts/build_python.sh "$minor" || skip "no Python $minor, and none could be built"
 "${fixed[@]}" scripts/build_python.sh "$minor" thread || skip "Python $minor with ThreadSanitizer could not be built"
-python=$(PYTHON='' scripts/find_python.sh "$minor")
+python=$(PYTHON='' scripts/find_python.sh "$minor" 2> /dev/null)
 
 echo "== wheel"
 "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps -C build-dir="$root/build" -C cmake.build-type=RelWithDebInfo \
