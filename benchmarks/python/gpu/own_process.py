@@ -7,7 +7,7 @@ import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rows import WrongError
@@ -28,13 +28,15 @@ def run_alone(
     environment: Mapping[str, str] | None = None,
     timeout_s: float = 120,
     may_end_badly: bool = False,
+    under: Sequence[str] = (),
 ) -> tuple[str, str]:
     """What a function of a module returned, as text, and the process's standard error.
 
     WrongError if the process does not come to the function's end or fails, NotOverError after `timeout_s` seconds.
-    `may_end_badly`: what comes after the function is not looked at, but that it ends.
+    `may_end_badly`: what comes after the function is not looked at, but that it ends. `under`: a command that runs
+    the process.
     """
-    command = [sys.executable, __file__, program.__module__, program.__name__]
+    command = [*under, sys.executable, __file__, program.__module__, program.__name__]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

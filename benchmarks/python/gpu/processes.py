@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -40,6 +41,24 @@ def cuda_async() -> str:
 @GROUP.row("XLA_PYTHON_CLIENT_ALLOCATOR=vmm")
 def vmm() -> str:
     return _allocator("vmm")
+
+
+@GROUP.row("JAX's profiler records meanwhile")
+def profiler() -> str:
+    gpu()
+    return run_alone(programs.profiled)[0]
+
+
+@GROUP.row("compute-sanitizer finds nothing")
+def sanitizer() -> str:
+    gpu()
+    if ON_SOFTWARE:
+        raise NotRunError("it looks at machine code: needs hardware")
+    if shutil.which("compute-sanitizer") is None:
+        raise NotRunError("needs compute-sanitizer of the CUDA toolkit, beside the hardware")
+    # What it finds ends the process with this number, which is nobody else's.
+    under = ("compute-sanitizer", "--error-exitcode", "86", "--tool", "memcheck")
+    return run_alone(programs.everything, timeout_s=600, under=under)[0]
 
 
 @GROUP.row("exit with taps in flight: all are delivered")

@@ -45,6 +45,21 @@ def everything() -> str:
     return f"{len(heard)} runs"
 
 
+def profiled() -> str:
+    """The same while JAX's profiler records, which writes its files."""
+    import tempfile
+    from pathlib import Path
+
+    import jax
+
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            text = everything()
+        traces = [path for path in Path(folder).rglob("*.xplane.pb") if path.stat().st_size > 0]
+    expect("traces", 1, len(traces))
+    return text
+
+
 def exit_with_taps() -> str:
     """The process ends while taps are on their way: all of them are delivered first."""
     import callout

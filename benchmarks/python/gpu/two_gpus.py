@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 import sources
-from own_process import run_alone
+from own_process import flags, run_alone
 from rows import ON_SOFTWARE, Group, NotRunError, expect, gpu
 
 GROUP = Group("two_gpus")
@@ -115,6 +115,34 @@ def dropped_meanwhile() -> str:
     callout.barrier_wait()
     expect("taps", 100, len(heard))
     return "50 runs"
+
+
+def slow_call() -> str:
+    """A call on one device takes a minute, while the other waits in a collective of the same program."""
+    import callout
+    import jax
+    import numpy as np
+
+    def wait(v: Any) -> Any:
+        threading.Event().wait(60)
+        return v + 1
+
+    def part(x: Any) -> Any:
+        def late() -> Any:
+            return callout.pure_callback(wait, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+        return jax.lax.psum(jax.lax.cond(jax.lax.axis_index("d") == 0, late, lambda: x), "d") + 0 * x
+
+    program, x = _sharded(part, 4, _pair(collective=True))
+    expect("the sum", np.full(8, 3, np.float32), program(x))
+    return "60 s"
+
+
+@GROUP.row("a call of 60 s while the other waits in psum, with XLA's time limits raised")
+def slow() -> str:
+    _pair(collective=True)
+    limits = flags(*(f"--xla_gpu_executable_{what}_timeout=300" for what in ("warn_stuck", "terminate")))
+    return run_alone(slow_call, limits, timeout_s=240)[0]
 
 
 def _told(device: Any) -> int:
