@@ -31,6 +31,7 @@ def test_example(name):
 
 @pytest.mark.parametrize(("kind", "draws"), [("walk", 500), ("blackjax", 100), ("numpyro", 100)])
 def test_draws_of_chains_on_disk(kind, draws, tmp_path):
+    pytest.importorskip("zarr")
     if kind != "walk":
         pytest.importorskip(kind)
     out = run(sys.executable, EXAMPLES / "chains_on_disk.py", tmp_path, draws, kind)
