@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/driver/graph.h"
 #include "cuda/driver/pinned_pool.h"
 #include "cuda/driver/resources.h"
 #include "testing/fake_runtime.h"
@@ -95,6 +96,15 @@ class CudaSiteTest : public WithLiveCounts<::testing::Test> {
     EXPECT_EQ(device().driver().MemcpyDtoHAsync(values.data(), from, buffer.view().size_bytes, stream(ordinal)), 0);
     EXPECT_THAT(Synchronize(device(ordinal), stream(ordinal)), IsOk());
     return values;
+  }
+
+  /// What a call on the first device's stream queues, recorded as XLA records it.
+  Result<cuda::GraphExec> RecordCall(FakeSite& site, FrameBuilder& frame) {
+    const cuda::ContextScope current(device());
+    CALLOUT_ASSIGN_OR_RETURN(auto capture, cuda::StreamCapture::Begin(device(), stream()));
+    CALLOUT_RETURN_IF_ERROR(site.Execute(frame));
+    CALLOUT_ASSIGN_OR_RETURN(const auto graph, capture.End());
+    return cuda::Instantiate(device(), graph);
   }
 
   FakeRuntime& runtime_ = FakeRuntime::ForMinor(4);

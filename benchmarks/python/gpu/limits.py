@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import sources
 from rows import Group, WrongError, expect, gpu
 
 GROUP = Group("limits")
@@ -13,16 +14,6 @@ _FIXED = 5 << 10  # floats of static shared memory: 20 KB
 _LARGE = 1250  # floats of a parameter: 5000 bytes
 
 SOURCE = """
-extern "C" __global__ void sum(const float* x, float* y, int n) {
-  extern __shared__ float part[];
-  for (int i = threadIdx.x; i < n; i += blockDim.x) part[i] = x[i];
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    float sum = 0;
-    for (int i = 0; i < n; ++i) sum += part[i];
-    y[0] = sum;
-  }
-}
 extern "C" __global__ void sum_both(const float* x, float* y, int n) {
   __shared__ float fixed[FIXED];
   extern __shared__ float part[];
@@ -52,14 +43,14 @@ def _module() -> Any:
     return callout.cuda.load_inline(source, name="gpu_check_limits")
 
 
-def _sum(kilobytes: int, kernel: str = "sum") -> Any:
-    """A call site that sums as many floats as fit into that much dynamic shared memory."""
+def _sum(kilobytes: int, kernel: Any = None) -> Any:
+    """A call site of a kernel, or of the usual one, that sums as many floats as fit into that much dynamic shared memory."""
     import jax
 
     n = kilobytes * 256
     shape = jax.ShapeDtypeStruct((1,), "float32")
     settings = {"out": shape, "grid": 1, "block": 256, "shared_mem": 4 * n, "constants": {"n": n}}
-    return getattr(_module(), kernel).options(**settings)
+    return (kernel or sources.module().sum_shared).options(**settings)
 
 
 @GROUP.row("call sites of one kernel with 100, 64 and 100 KB of shared memory")
@@ -82,7 +73,7 @@ def static_and_dynamic() -> str:
     import jax
 
     x = jax.numpy.ones(40 * 256, "float32", device=gpu())
-    expect("sum", [_FIXED + 40 * 256], jax.jit(_sum(40, "sum_both"))(x))
+    expect("sum", [_FIXED + 40 * 256], jax.jit(_sum(40, _module().sum_both))(x))
     return ""
 
 
@@ -94,7 +85,7 @@ def too_much() -> str:
     try:
         jax.block_until_ready(jax.jit(_sum(300))(x))
     except Exception as error:
-        if "'sum'" not in str(error) or "shared memory" not in str(error):
+        if "'sum_shared'" not in str(error) or "shared memory" not in str(error):
             raise WrongError(f"expected the kernel's name and what it asks for, got {error}") from error
     else:
         raise WrongError("the program succeeded")

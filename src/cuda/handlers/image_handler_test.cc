@@ -78,13 +78,8 @@ TEST_F(ImageHandlerTest, CaptureHoldsTheLaunchAloneAndReplaysWithoutUs) {
   ASSERT_THAT(site->Instantiate(frame), IsOk());
   ASSERT_THAT(site->Initialize(frame, &callout_v1_image_initialize), IsOk());
   const cuda::ContextScope current(device());
-  auto capture = cuda::StreamCapture::Begin(device(), stream());
-  ASSERT_THAT(capture, IsOk());
   const int64_t launches = ImageLaunches();
-  ASSERT_THAT(site->Execute(frame), IsOk());
-  const auto graph = capture->End();
-  ASSERT_THAT(graph, IsOk());
-  const auto executable = cuda::Instantiate(device(), *graph);
+  const auto executable = RecordCall(*site, frame);
   ASSERT_THAT(executable, IsOk());
   for (int i = 0; i < 3; ++i) ASSERT_THAT(Launch(device(), *executable, stream()), IsOk());
   EXPECT_THAT(Read(data), ElementsAre(8));
