@@ -11,6 +11,7 @@ case $minor in # a version and its SHA-256, and where Debian may no longer have 
   3.14 | 3.14t) version=3.14.7 digest=3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81 suites=(forky sid) ;;
   *) echo "build_python.sh: expected 3.13t, 3.14 or 3.14t, got $minor" >&2 && exit 2 ;;
 esac
+[[ -z $sanitizer || $sanitizer == thread ]] || { echo "build_python.sh: expected thread or nothing, got $sanitizer" >&2 && exit 2; }
 scripts=$PWD/scripts
 if [[ $sanitizer == thread ]]; then
   prefix=$PWD/build/tsan-pythons/$minor
