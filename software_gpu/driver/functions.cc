@@ -151,7 +151,7 @@ extern "C" CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache) {
 extern "C" CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary library) {
   const Call call("cuLibraryGetKernelCount", kInitialized);
   if (call.refused()) return call.result();
-  if (!call.state().libraries.contains(library)) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult wrong = CheckLibrary(call.state(), library); wrong != CUDA_SUCCESS) return wrong;
   *count = static_cast<unsigned int>(library->kernels.size());
   return CUDA_SUCCESS;
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "driver/enqueue.h"
@@ -107,9 +108,19 @@ CUresult AddProgram(State& state, CUlibrary library, std::string text, std::stri
   return CUDA_SUCCESS;
 }
 
+// ptxas: code for a newer device than this one is none. A family's letter, sm_90a, is of the same device.
+bool IsOfNewerDevice(const std::string& text, std::string* problem) {
+  const size_t at = text.find(".target sm_");
+  if (at == std::string::npos) return false;
+  if (std::strtol(text.c_str() + at + std::strlen(".target sm_"), nullptr, 10) <= kComputeCapability) return false;
+  *problem = "SM version specified by .target is higher than default SM version assumed";
+  return true;
+}
+
 CUresult FillLibrary(State& state, CUlibrary library, const void* image, std::string* problem) {
   std::string text;
   if (const CUresult wrong = FindPtx(image, &text, problem); wrong != CUDA_SUCCESS) return wrong;
+  if (!text.empty() && IsOfNewerDevice(text, problem)) return CUDA_ERROR_INVALID_PTX;
   if (!text.empty()) return AddProgram(state, library, std::move(text), problem);
   if (IsGpuImage(image)) {
     AddGpuKernels(state, library, image);
@@ -133,6 +144,10 @@ CUresult MakeLibrary(State& state, const void* image, CUlibrary* library, std::s
   }
   state.libraries.insert(*library);
   return CUDA_SUCCESS;
+}
+
+CUresult CheckLibrary(const State& state, CUlibrary library) {
+  return state.libraries.contains(library) ? library->refused : CUDA_ERROR_INVALID_HANDLE;
 }
 
 void DeleteLibrary(State& state, CUlibrary library) {
@@ -170,9 +185,14 @@ extern "C" CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUj
   if (call.refused()) return call.result();
   if (image == nullptr || count > 8) return CUDA_ERROR_INVALID_VALUE;
   std::string problem;
-  const CUresult result = MakeLibrary(call.state(), image, library, &problem);
+  CUresult result = MakeLibrary(call.state(), image, library, &problem);
   WriteErrorLog(result != CUDA_SUCCESS ? problem : "", jit_count, jit_options, jit_values);
-  return result;
+  if (result == CUDA_SUCCESS) return result;
+  // As driver 580 on an H100, whether it loads lazily or eagerly: the log is there, the error is the first use's.
+  *library = new CUlib_st;
+  (*library)->refused = result;
+  call.state().libraries.insert(*library);
+  return CUDA_SUCCESS;
 }
 
 extern "C" CUresult cuLibraryUnload(CUlibrary library) {
@@ -200,7 +220,7 @@ extern "C" CUresult cuLibraryUnload(CUlibrary library) {
 extern "C" CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
   const Call call("cuLibraryGetKernel", kInitialized, name);
   if (call.refused()) return call.result();
-  if (!call.state().libraries.contains(library)) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult wrong = CheckLibrary(call.state(), library); wrong != CUDA_SUCCESS) return wrong;
   const auto found = library->kernels.find(name);
   if (found == library->kernels.end()) return CUDA_ERROR_NOT_FOUND;
   *kernel = found->second.get();
@@ -211,7 +231,7 @@ extern "C" CUresult cuLibraryGetGlobal(CUdeviceptr* memory, size_t* bytes, CUlib
   const Call call("cuLibraryGetGlobal", kContext | kNotInCapture, name);
   if (call.refused()) return call.result();
   State& state = call.state();
-  if (!state.libraries.contains(library)) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult wrong = CheckLibrary(state, library); wrong != CUDA_SUCCESS) return wrong;
   const auto global = library->globals.find(name);
   if (global == library->globals.end()) return CUDA_ERROR_NOT_FOUND;
   const CUdeviceptr address = GlobalMemory(state, library, call.context(), name);

@@ -110,7 +110,7 @@ extern "C" CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   const Call call("cuLibraryGetModule", kContext | kNotInCapture);
   if (call.refused()) return call.result();
   State& state = call.state();
-  if (!state.libraries.contains(library)) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult wrong = CheckLibrary(state, library); wrong != CUDA_SUCCESS) return wrong;
   for (CUmodule known : state.modules) {
     if (known->library != library || known->context != call.context()) continue;
     *module = known;

@@ -2,6 +2,7 @@
 //
 // Modules of PTX (Driver API, Module Management, Library Management; Programming Guide, Lazy Loading).
 #include <array>
+#include <tuple>
 
 #include "driver/driver_fixture.h"
 
@@ -190,14 +191,29 @@ TEST_F(ModuleTest, TheErrorLogSaysWhatWasWrong) {
   EXPECT_EQ(good.bytes(), 0U);
 }
 
-// cuLibraryLoadData takes the same options.
-TEST_F(ModuleTest, LibrariesHaveAnErrorLogToo) {
-  CUlibrary library = nullptr;
-  JitLog log(1000);
-  EXPECT_EQ(
-      cuLibraryLoadData(&library, kUnknown.c_str(), log.options.data(), log.values.data(), 2, nullptr, nullptr, 0),
-      CUDA_ERROR_INVALID_PTX);
-  EXPECT_THAT(log.text(), HasSubstr("frobnicate"));
+// cuLibraryLoadData takes the same options. An image that is none is refused where it is first used (driver 580).
+TEST_F(ModuleTest, LibrariesHaveAnErrorLogTooAndRefuseTheirFirstUse) {
+  const std::string newer = ".version 8.7\n.target sm_100\n.address_size 64\n.visible .entry load() { ret; }\n";
+  const std::string garbage(256, 'x');
+  for (const auto& [image, error, words] : {std::tuple(&kUnknown, CUDA_ERROR_INVALID_PTX, "frobnicate"),
+                                            std::tuple(&newer, CUDA_ERROR_INVALID_PTX, "SM version"),
+                                            std::tuple(&garbage, CUDA_ERROR_INVALID_IMAGE, "")}) {
+    CUlibrary library = nullptr;
+    JitLog log(1000);
+    ASSERT_EQ(
+        cuLibraryLoadData(&library, image->c_str(), log.options.data(), log.values.data(), 2, nullptr, nullptr, 0),
+        CUDA_SUCCESS);
+    EXPECT_THAT(log.text(), HasSubstr(words));
+    CUkernel kernel = nullptr;
+    CUmodule module = nullptr;
+    CUdeviceptr memory = 0;
+    unsigned int count = 0;
+    EXPECT_EQ(cuLibraryGetKernel(&kernel, library, "load"), error);
+    EXPECT_EQ(cuLibraryGetModule(&module, library), error);
+    EXPECT_EQ(cuLibraryGetGlobal(&memory, nullptr, library, "load"), error);
+    EXPECT_EQ(cuLibraryGetKernelCount(&count, library), error);
+    EXPECT_EQ(cuLibraryUnload(library), CUDA_SUCCESS);
+  }
 }
 
 // cuModuleLoadData: what is neither PTX, a cubin nor a fat binary.

@@ -123,6 +123,7 @@ struct CUlib_st {
   std::string ptx = {};
   std::map<CUcontext, std::shared_ptr<callout::software_gpu::LoadedProgram>> programs = {};
   bool of_module = false;  // hidden: a module has it
+  CUresult refused = CUDA_SUCCESS;  // what its first use is told: loading accepts any image
 };
 
 struct CUmod_st {

@@ -35,6 +35,9 @@ struct Reservation {
   char* twin;  ///< Where what is mapped may be touched.
 };
 
+/// That of every device: 90 is 9.0.
+inline constexpr int kComputeCapability = 90;
+
 struct State {
   std::mutex mutex;
   bool initialized = false;
@@ -169,6 +172,9 @@ CUresult ProgramOf(State& state, CUlibrary library, CUcontext context, std::shar
 /// A library of the image, and its end. `problem` has what was wrong.
 CUresult MakeLibrary(State& state, const void* image, CUlibrary* library, std::string* problem);
 void DeleteLibrary(State& state, CUlibrary library);
+
+/// CUDA_ERROR_INVALID_HANDLE if there is none, or why its image was refused.
+CUresult CheckLibrary(const State& state, CUlibrary library);
 
 /// Ends the recording of whoever may not do this now; the error that the caller gets, if there is one.
 CUresult RefuseInCapture(State& state);

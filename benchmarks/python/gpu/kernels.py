@@ -225,7 +225,10 @@ def launch_cost() -> str:
     def reference(x: Any) -> Any:
         return jax.lax.fori_loop(0, _STEPS, lambda _, x: theirs(x), x)
 
-    figures.append(microseconds(lambda: reference(x), calls=_STEPS))
+    try:
+        figures.append(microseconds(lambda: reference(x), calls=_STEPS))
+    except jax.errors.JaxRuntimeError as error:  # with the versions that are here
+        return f"{text}; NOT RUN: brainevent's numba_cuda_kernel fails: {str(error).splitlines()[0]}"
     return side_by_side(["ours", "an XLA kernel", "brainevent"], figures)
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from direct import POINTER, Driver
-from rows import ON_SOFTWARE, Group, expect, gpu
+from rows import ON_SOFTWARE, Group, expect, gpu, side_by_side
 
 GROUP = Group("taps")
 SIZES = (4, 1 << 10) if ON_SOFTWARE else (4, 1 << 10, 64 << 10, 1 << 20, 16 << 20)
@@ -100,7 +100,7 @@ def stream_table(driver: Driver) -> None:
     for size in SIZES:
         stream = Stream(driver, size)
         ways = [lambda s=stream: s._copy(s.main), stream.write_value, stream.host_function, stream.side_stream]
-        count = 100 if size <= 1 << 20 else 20
+        count = 20  # six operations each wait behind the stopped stream: a launch queue has room for about a thousand
         figures = [statistics.median(stream.microseconds(way, count) for _ in range(ROUNDS)) for way in ways]
         print(f"{size:>10} {figures[0]:>12.2f} {figures[1]:>12.2f} {figures[2]:>14.2f} {figures[3]:>12.2f}")
 
@@ -225,6 +225,48 @@ def stream_time() -> str:
 @GROUP.row("time that one tap adds to a step of a loop")
 def program_time() -> str:
     return _printed(program_table)
+
+
+def _beside_jax(size: int) -> str:
+    """A loop's step with a tap to a Python function, and one with jax.debug.callback, until all has arrived."""
+    import callout
+    import jax
+    import jax.numpy as jnp
+
+    steps = 10 if ON_SOFTWARE else 100
+    x = jax.device_put(jnp.zeros(size // 4, jnp.float32), gpu())
+
+    def loop(tap: Callable[[Any], object]) -> Any:
+        def step(_: Any, c: Any) -> Any:
+            tap(c)
+            return c + 1
+
+        return jax.jit(lambda x: jax.lax.fori_loop(0, steps, step, x))
+
+    ours: list[Any] = []
+    theirs: list[Any] = []
+    programs = (
+        (loop(lambda c: callout.tap(lambda v: ours.append(v[0]), c)), callout.barrier_wait),
+        (loop(lambda c: jax.debug.callback(lambda v: theirs.append(v[0]), c)), jax.effects_barrier),
+    )
+    figures = []
+    for program, barrier in programs:
+        figures.append(
+            _seconds(lambda p=program, wait=barrier: (p(x).block_until_ready(), wait())) / steps * 1e6  # type: ignore[misc]
+        )
+    expect("ours", sorted(ours[:steps]), range(steps))
+    expect("theirs", sorted(theirs[:steps]), range(steps))
+    return side_by_side(["ours", "JAX"], figures)
+
+
+@GROUP.row("a step with a tap of 4 B to a Python function, beside jax.debug.callback")
+def beside_jax() -> str:
+    return _beside_jax(4)
+
+
+@GROUP.row("the same with 1 MB")
+def beside_jax_1m() -> str:
+    return _beside_jax(1 << 20)
 
 
 @GROUP.row("compute and delivery overlap")

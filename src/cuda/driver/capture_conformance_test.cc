@@ -80,11 +80,20 @@ TEST_P(CaptureConformance, LeavesOtherThreadsAlone) {
   StreamCapture capture = Begin(stream);
   std::thread([&] {
     EXPECT_THAT(AllocateDevice(device(), 16), IsOk());
+  }).join();
+  EXPECT_THAT(capture.End(), IsOk());
+}
+
+TEST_P(CaptureConformance, IsLostWhenAnotherThreadEndsIt) {
+  const Stream stream = NewStream();
+  StreamCapture capture = Begin(stream);
+  std::thread([&] {
     CUgraph graph = nullptr;
     const ContextScope scope(device());
     EXPECT_EQ(driver().StreamEndCapture(stream.get(), &graph), CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
   }).join();
-  EXPECT_THAT(capture.End(), IsOk());
+  EXPECT_THAT(IsCapturing(device(), stream.get()), IsOkAndHolds(false));
+  EXPECT_THAT(capture.End(), StatusIs(StatusCode::kFailedPrecondition, "CUDA_ERROR_ILLEGAL_STATE (401)"));
 }
 
 TEST_P(CaptureConformance, IsBegunAndEndedOnce) {

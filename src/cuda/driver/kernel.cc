@@ -13,8 +13,8 @@ constexpr size_t kLogBytes = 8192;
 
 std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
 
-// What the driver's compiler has to say of an image that was refused. It is loaded once more for that: a library that
-// lives may be compiled later, when a log given to it would be gone.
+// What the driver's compiler has to say of an image. It is loaded once more for that: a library that lives may be compiled
+// later, when a log given to it would be gone.
 std::string WordsOfTheCompiler(const Driver& driver, const void* image) {
   std::string log(kLogBytes, '\0');
   int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -65,9 +65,13 @@ Result<Library> LoadLibrary(const Driver& driver, const void* image, const std::
   const Status loaded = driver.Check(driver.LibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0),
                                      {.function = "cuLibraryLoadData", .subject = Quoted(name)});
   if (loaded.ok()) return Library(driver, library);
+  return Explained(loaded, driver, image);
+}
+
+Status Explained(Status failed, const Driver& driver, const void* image) {
   const std::string words = WordsOfTheCompiler(driver, image);
-  if (words.empty()) return loaded;
-  return Status(loaded.code(), std::string(loaded.message()) + "\nThe driver's compiler says: " + words);
+  if (words.empty()) return failed;
+  return Status(failed.code(), std::string(failed.message()) + "\nThe driver's compiler says: " + words);
 }
 
 Result<CUkernel> FindKernel(const Driver& driver, const Library& library, const std::string& name) {

@@ -14,8 +14,12 @@
 
 namespace callout::internal::cuda {
 
-/// A cubin, a fat binary, or PTX that ends with a NUL. The driver copies `image`. `name` is for errors.
+/// A cubin, a fat binary, or PTX that ends with a NUL. The driver copies `image`. `name` is for errors. A driver may accept
+/// any image here and refuse it where it is first used: driver 580 does.
 CALLOUT_EXPORT Result<Library> LoadLibrary(const Driver& driver, const void* image, const std::string& name);
+
+/// The error of a library's first use, and what the driver's compiler says of its image. With a current context.
+CALLOUT_EXPORT Status Explained(Status failed, const Driver& driver, const void* image);
 
 /// Borrowed: valid as long as the library.
 CALLOUT_EXPORT Result<CUkernel> FindKernel(const Driver& driver, const Library& library, const std::string& name);

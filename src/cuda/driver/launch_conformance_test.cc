@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tuple>
 #include <vector>
 
 #include "testing/cuda_conformance.h"
@@ -15,6 +16,13 @@ class LaunchConformance : public DriverConformance {
  protected:
   CUfunction Find(const Library& library, const char* name) {
     return Take(FindFunction(device(), Take(FindKernel(driver(), library, name)), name));
+  }
+  /// What the first use of an image says: a driver may accept any image when it is loaded.
+  Status FirstUse(const char* image, const char* name) {
+    const Result<Library> library = LoadLibrary(driver(), image, name);
+    if (!library.ok()) return library.status();
+    const Result<CUkernel> kernel = FindKernel(driver(), *library, name);
+    return kernel.ok() ? OkStatus() : Explained(kernel.status(), driver(), image);
   }
   Status LaunchScale(CUfunction function, const LaunchShape& shape, const Stream& stream, CUdeviceptr data, float by,
                      uint32_t count) {
@@ -65,10 +73,15 @@ TEST_P(LaunchConformance, KnowsWhereEachThreadIs) {
 TEST_P(LaunchConformance, RefusesWrongPtxWithTheWordsOfTheCompiler) {
   constexpr char kWrong[] =
       ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry wrong() { frobnicate; ret; }\n";
-  EXPECT_THAT(LoadLibrary(driver(), kWrong, "wrong"),
-              StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("cuLibraryLoadData of 'wrong' failed: "
-                                                                     "CUDA_ERROR_INVALID_PTX (218)"),
-                                                           HasSubstr("frobnicate"))));
+  constexpr char kNewer[] = ".version 8.7\n.target sm_120\n.address_size 64\n.visible .entry newer() { ret; }\n";
+  for (const auto& [image, name, words] :
+       {std::tuple(kWrong, "wrong", "frobnicate"), std::tuple(kNewer, "newer", "SM version")}) {
+    EXPECT_THAT(
+        FirstUse(image, name),
+        StatusIs(StatusCode::kInvalidArgument,
+                 AllOf(HasSubstr(" of '" + std::string(name) + "' failed: CUDA_ERROR_INVALID_PTX (218)"),
+                       HasSubstr("The driver's compiler says: "), HasSubstr(words))));
+  }
 }
 
 TEST_P(LaunchConformance, TellsItsParameters) {
@@ -185,7 +198,7 @@ TEST_P(LaunchConformance, GlobalsAreReadBack) {
 
 TEST_P(LaunchConformance, ImagesAndNamesThatAreNoneAreRefused) {
   const char text[256] = "this is no image";
-  EXPECT_THAT(LoadLibrary(driver(), text, "text").status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(FirstUse(text, "text"), StatusIs(StatusCode::kInvalidArgument, "CUDA_ERROR_INVALID_IMAGE (200)"));
   const Library library = NewLibrary();
   EXPECT_THAT(FindKernel(driver(), library, "no_such"),
               StatusIs(StatusCode::kNotFound,

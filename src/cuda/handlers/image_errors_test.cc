@@ -146,6 +146,13 @@ TEST_F(ImageErrorsTest, BytesThatAreNoImageAreTold) {
       StatusIs(StatusCode::kInvalidArgument, "CUDA_ERROR_INVALID_IMAGE (200)"));
 }
 
+TEST_F(ImageErrorsTest, WrongPtxIsToldInTheWordsOfTheCompiler) {
+  const char* wrong = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry scale() { frobnicate; ret; }\n";
+  EXPECT_THAT(
+      Execute([&](FrameBuilder& frame) { frame.DictionaryAttr("image", {{"bytes", wrong}, {"symbol", "scale"}}); }),
+      StatusIs(StatusCode::kInvalidArgument, "'frobnicate'"));
+}
+
 TEST_F(ImageErrorsTest, OperandThatThereIsNotIsTold) {
   EXPECT_THAT(Execute([](FrameBuilder& frame) { frame.Int64ArrayAttr("pointers", {0, 7}); }),
               StatusIs(StatusCode::kInvalidArgument, "the address of operand 7, the call has 1"));
@@ -181,6 +188,7 @@ TEST_F(ImageErrorsTest, EachCallOfTheDriverThatFailsIsTheErrorOfTheProgram) {
   for (const auto& [function, code, text] : {
            Case{"cuDevicePrimaryCtxRetain", 2, "CUDA_ERROR_OUT_OF_MEMORY (2)"},
            Case{"cuLibraryLoadData", 209, "CUDA_ERROR_NO_BINARY_FOR_GPU (209)"},
+           Case{"cuLibraryGetKernel", 209, "CUDA_ERROR_NO_BINARY_FOR_GPU (209)"},
            Case{"cuLibraryGetKernel", 500, "CUDA_ERROR_NOT_FOUND (500)"},
            Case{"cuKernelGetFunction", 2, "CUDA_ERROR_OUT_OF_MEMORY (2)"},
            Case{"cuFuncLoad", 2, "CUDA_ERROR_OUT_OF_MEMORY (2)"},

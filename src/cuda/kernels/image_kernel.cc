@@ -54,13 +54,21 @@ Result<std::unique_ptr<const LoadedKernel>> LoadedKernel::Load(const ImageCall& 
 }
 
 Status LoadedKernel::Resolve() {
-  CALLOUT_ASSIGN_OR_RETURN(const cuda::CUkernel kernel, FindKernel(device_->driver(), library_, call_.symbol));
-  CALLOUT_ASSIGN_OR_RETURN(function_, FindFunction(*device_, kernel, call_.symbol));
+  CALLOUT_RETURN_IF_ERROR(FindCode());
   if (!call_.faults.has_value()) return OkStatus();
   CALLOUT_ASSIGN_OR_RETURN(fault_code_, FindGlobal(call_.faults->symbol));
   if (fault_code_.bytes == sizeof(int32_t)) return OkStatus();
   return InvalidArgument(Where() + ": its global '" + call_.faults->symbol + "' has " +
                          std::to_string(fault_code_.bytes) + " bytes, expected 4");
+}
+
+Status LoadedKernel::FindCode() {
+  const Result<cuda::CUkernel> kernel = FindKernel(device_->driver(), library_, call_.symbol);
+  if (!kernel.ok()) return Explained(kernel.status(), device_->driver(), call_.bytes.c_str());
+  const Result<cuda::CUfunction> function = FindFunction(*device_, *kernel, call_.symbol);
+  if (!function.ok()) return Explained(function.status(), device_->driver(), call_.bytes.c_str());
+  function_ = *function;
+  return OkStatus();
 }
 
 Status LoadedKernel::CheckParameters() const {

@@ -40,6 +40,7 @@ class LoadedKernel {
   LoadedKernel(const ImageCall& call, const cuda::Library& library, std::unique_ptr<const cuda::Device> device)
       : call_(call), library_(library), device_(std::move(device)), shape_(call.shape) {}
   Status Resolve();
+  Status FindCode();
   Status CheckParameters() const;
   Status CheckLaunch();
   Status CheckCluster(uint64_t blocks) const;

@@ -118,7 +118,8 @@ def test_a_buffer_may_be_used_by_threads_while_its_call_ends():
             over.append(str(error))
 
     def callback(ctx, out, x):
-        np.asarray(out)[:] = np.asarray(x) * 2
+        if not platforms.ON_CUDA:  # NumPy does not read a GPU's memory, nor need it for this
+            np.asarray(out)[:] = np.asarray(x) * 2
         for buffer in (x, out):
             shared = threading.Event()
             users.append(threading.Thread(target=use, args=(buffer, shared)))
@@ -128,7 +129,9 @@ def test_a_buffer_may_be_used_by_threads_while_its_call_ends():
     users = []
     double = callout.buffer_callback.buffer_callback(callback, jax.ShapeDtypeStruct((1000,), jnp.float32))
     for _ in range(ROUNDS):
-        np.testing.assert_array_equal(jax.jit(double)(jnp.ones(1000)), np.full(1000, 2, np.float32))
+        doubled = jax.block_until_ready(jax.jit(double)(jnp.ones(1000)))
+        if not platforms.ON_CUDA:
+            np.testing.assert_array_equal(doubled, np.full(1000, 2, np.float32))
     for user in users:
         user.join()
     assert len(over) == 2 * ROUNDS
@@ -186,6 +189,7 @@ def test_jitted_functions_are_found_without_holding_tuples_that_are_being_made()
     at_once(work, threads=4)
 
 
+@pytest.mark.cpu_only("a GPU runs the programs of its stream one after another")
 def test_callbacks_that_wait_for_each_other_all_run_at_once():
     all_inside = threading.Barrier(THREADS)
 

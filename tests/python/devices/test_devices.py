@@ -283,6 +283,7 @@ def test_ordered_taps_where_the_compiler_has_an_axis(seen, sharding):
 
 
 @pytest.mark.collectives
+@pytest.mark.devices(4)
 def test_explicit_sharding(seen):
     mesh = jax.make_mesh((4,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,))
     x = jax.device_put(jnp.arange(8.0), NamedSharding(mesh, P("d")))

@@ -199,6 +199,19 @@ def test_headers_are_those_beside_the_library_or_of_its_version(packages, monkey
     assert away.include_dirs() == [str(tmp_path / "toolkit" / "include")]
 
 
+@pytest.mark.parametrize("inside", ["cccl/nv", "nv"])
+def test_core_libraries_are_a_toolkits_where_the_package_is_missing(packages, monkeypatch, tmp_path, inside):
+    """CUDA 13's toolkits have them in a folder of their own, those of CUDA 12 among the others."""
+    monkeypatch.setattr(search, "toolkits", lambda: [tmp_path / "toolkit"])
+    (new,) = (str(Path(file).parent) for file in packages("cu13/include/cuda_fp16.h"))
+    nvrtc = search.Nvrtc(str(tmp_path / "lib/libnvrtc.so.13"), 13000, (90,))
+    assert nvrtc.include_dirs() == [new]
+    folder = tmp_path / "toolkit" / "include" / inside
+    folder.mkdir(parents=True)
+    (folder / "target").touch()
+    assert nvrtc.include_dirs() == [new, str(folder.parent)]
+
+
 def images(folder):
     return sorted(path.name for path in (folder / "cuda").glob("*.json"))
 

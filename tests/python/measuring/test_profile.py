@@ -164,6 +164,7 @@ def test_drops_and_waits_for_room_are_seen(small_queue, blocked):
 
 
 @pytest.mark.native_only(platforms.DEVICE)
+@pytest.mark.devices(2)
 def test_several_devices_have_a_row_each(received):
     mesh = jax.make_mesh((2,), ("d",), devices=jax.devices()[:2])
     x = jax.device_put(jnp.zeros(4, jnp.float32), NamedSharding(mesh, P("d")))

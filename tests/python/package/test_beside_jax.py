@@ -122,6 +122,7 @@ def test_debug_callbacks_over_devices(partitioned):
 
 
 @pytest.mark.collectives
+@pytest.mark.devices(2)
 def test_results_of_calls_over_devices_are_on_all_of_them():
     mesh = Mesh(np.asarray(jax.devices()[:2]), "d")
     x = jax.device_put(jnp.arange(1.0, 5.0), NamedSharding(mesh, P("d")))

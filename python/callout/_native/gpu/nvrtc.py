@@ -41,10 +41,15 @@ class Nvrtc:
         if not any(map(_has_headers, known)):
             elsewhere = by_pathfinder("find_nvidia_header_directory", "cudart")
             known = (*known, *(() if elsewhere is None else (Path(elsewhere),)))
-        for folder in filter(_has_headers, known):
-            apart = (folder / "cccl", folder.parent.parent / "cuda_cccl" / "include")
-            return [str(found) for found in (folder, *apart) if found.is_dir()]
-        return []
+        own = next(filter(_has_headers, known), None)
+        if own is None:
+            return []
+        # cooperative_groups.h includes the C++ core libraries, which are another package. Without it, a toolkit's do.
+        apart = [place for place in _core_libraries(own) if place.is_dir()]
+        if not apart and not (own / _OF_CORE_LIBRARIES).is_file():
+            others = (place for folder in known for place in (*_core_libraries(folder), folder))
+            apart = [place for place in others if (place / _OF_CORE_LIBRARIES).is_file()][:1]
+        return [str(found) for found in (own, *apart)]
 
     def architecture(self, wanted: str | None) -> str:
         """Returns `wanted`; or that of this machine's GPU; or a virtual one that every GPU can run.
@@ -67,6 +72,14 @@ class Nvrtc:
             known = ", ".join(map(str, self.architectures))
             raise ValueError(f"callout.cuda: {self} does not compile for {wanted}, but for {known}")
         return wanted
+
+
+_OF_CORE_LIBRARIES = "nv/target"
+
+
+def _core_libraries(folder: Path) -> tuple[Path, ...]:
+    """Where they may be beside CUDA's own headers."""
+    return folder / "cccl", folder.parent.parent / "cuda_cccl" / "include"
 
 
 def _has_headers(folder: Path) -> bool:
