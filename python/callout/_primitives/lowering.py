@@ -16,7 +16,7 @@ from .._custom_calls import partitioning, target_attributes
 from .._custom_calls.sharding_rule import results_like_operands
 from .._runtime.native_platforms import PLATFORMS, REFUSED, reason
 from .._targets.target import Target, Transforms
-from . import context
+from . import context, held_results
 from .devices import NamedDevice
 from .eager import check_usable
 from .effects import ordered_effect
@@ -234,6 +234,8 @@ def emit(
     """
     check_usable()
     patches.ensure("errors")
+    if has_side_effect:
+        held_results.note_callback()
     refuse_ordered_automatic_axes(ctx, where, ordered)
     avals_out = ctx.avals_out if avals_out is None else avals_out
     if (platform := platform_of_fallback(ctx)) is not None:

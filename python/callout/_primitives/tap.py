@@ -11,7 +11,6 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
-from .._base import patches
 from .._targets.receivers import check_leaves
 from .._targets.target import Target, Transforms
 from . import context, eager_taps, effects, lowering, tapped_values
@@ -23,7 +22,6 @@ tap_p.multiple_results = True
 
 @tap_p.def_effectful_abstract_eval
 def _abstract_eval(*avals: Any, site: Site, **_: Any) -> tuple[list[Any], set[Any]]:
-    patches.ensure("tapped_values")
     return list(avals), effects.observing(site.ordered)
 
 

@@ -22,6 +22,7 @@ from jax.extend.mlir import ir
 from .. import _jax_compat
 from .._base.patches import Place
 from .._custom_calls.operation_attributes import alias, config_of, row_major
+from . import held_results
 from .site import TARGET
 
 # An operation that costs as much is not computed twice, nor are more cheap ones together. What is cheaper stays fused: to
@@ -209,6 +210,9 @@ def _taps_of(module: Any) -> list[Any]:
 
 
 def _after_lowering(lowered: Any, *_: Any, platforms: Any = (), **__: Any) -> None:
+    if held_results.take_note() and tuple(platforms) in (("cuda",), ("rocm",)):
+        with lowered.module.context, ir.Location.unknown(lowered.module.context):
+            held_results.hold(lowered.module)
     if not getattr(_lowering, "has_taps", False):
         return
     _lowering.has_taps = False
