@@ -93,8 +93,8 @@ TABLE = {
             what="what reads a tapped value on a CPU reads it from the tap, so that it is computed once; on CUDA the only "
             "result of a program with callbacks, or of a loop's step, is behind an optimization barrier",
             when="a tap, a debug callback or an io callback is traced",
-            without="XLA:CPU computes a tapped value again in what reads it: a chain of n taps takes time and code as n * n; "
-            "XLA:GPU's compiler ends the process where such a result is read by what computes callbacks' values",
+            without="XLA:CPU computes a tapped value again in what reads it: a chain of n taps takes time and code as "
+            "n * n; XLA:GPU's compiler ends the process where such a result is read by what computes callbacks' values",
         ),
         Patch(
             name="rule_lines",

@@ -127,6 +127,7 @@ def test_results_in_the_place_of_arguments():
     assert jax.jit(lambda v: call(v) + v)(jnp.arange(1.0, 4.0)).tolist() == [1, 4, 6]
 
 
+@pytest.mark.devices(4)
 def test_each_device_calls_in_its_context(received):
     def note(x, out, stream):
         received.append(cuda.current_context().device.id)

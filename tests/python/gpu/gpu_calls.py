@@ -150,6 +150,7 @@ def test_a_call_in_a_jit_over_devices_gathers_and_every_device_gets_the_result(c
         jax.block_until_ready(jax.jit(lambda x: callout.pure_callback(refuse, like(x), x))(x))
 
 
+@pytest.mark.devices(4)
 def test_devices_call_at_once():
     barrier = threading.Barrier(4, timeout=60)
 
@@ -166,6 +167,7 @@ def test_devices_call_at_once():
     np.testing.assert_array_equal(f(x), np.arange(4) + 1)
 
 
+@pytest.mark.devices(4)
 def test_threads_run_one_program_on_several_devices():
     compiled = [jax.jit(call_double).lower(jax.device_put(X, d)).compile() for d in jax.devices()[:4]]
     results = [None] * 8

@@ -205,6 +205,7 @@ def test_what_xla_may_record_says_so(module):
     assert "@callout.v1.buffer(" in jax.jit(module.copy).lower(jnp.ones(3)).as_text()
 
 
+@pytest.mark.devices(4)
 def test_each_device_calls_in_its_context(module):
     program = jax.jit(module.copy)
     for device in jax.devices()[:3]:

@@ -165,7 +165,7 @@ def test_what_a_declaration_does_not_say_is_found_by_the_driver(module):
     del module
     described = {"parameters": ["in float32", "out float32", "float64 factor", "int32 n"], **EACH}
     fatbin = callout.cuda.load_image(b"\x50\xed\x55\xba" + bytes(60), {"scale": described})
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"cuLibraryLoadData of 'image\.scale'"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"cuLibraryGetKernel of 'scale'"):
         awaited(jax.jit(lambda x: fatbin.scale(x, factor=2))(X))
 
 

@@ -12,6 +12,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from callout._native.function import Settings
 from callout._native.gpu.kernel import Image, Kernel, Launch, Parameters
@@ -101,7 +102,8 @@ def test_vmap_launches_once_a_lane(method):
     xs = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
     before = calls("cuLaunchKernel")
     np.testing.assert_array_equal(jax.jit(jax.vmap(scale))(xs), 2 * np.asarray(xs))
-    assert calls("cuLaunchKernel") - before == 3
+    if method != "sequential" or not platforms.ON_CUDA:  # a loop, of which XLA may record and replay the launches
+        assert calls("cuLaunchKernel") - before == 3
     np.testing.assert_array_equal(jax.vmap(scale, in_axes=1, out_axes=1)(xs), 2 * np.asarray(xs))
 
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import manual
 import numpy as np
+import platforms
 import pytest
 from callout.numba_cuda import numba_cuda_kernel
 from gpu_double import calls, gpu_double  # noqa: F401
@@ -180,7 +181,8 @@ def test_vmap(method, add):
     x, y = jnp.arange(12).reshape(3, 4), jnp.arange(4)
     before = calls("cuLaunchKernel")
     np.testing.assert_array_equal(jax.jit(jax.vmap(call, (0, None)))(x, y), x + y)
-    assert calls("cuLaunchKernel") - before == 3
+    if method != "sequential" or not platforms.ON_CUDA:  # a loop, of which XLA may record and replay the launches
+        assert calls("cuLaunchKernel") - before == 3
     nested = jax.vmap(jax.vmap(call, (0, None)), (None, 0))
     np.testing.assert_array_equal(nested(x, jnp.stack([y, -y])), x + jnp.stack([y, -y])[:, None])
 

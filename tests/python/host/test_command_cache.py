@@ -11,9 +11,13 @@ import command
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 
-pytestmark = pytest.mark.skipif(bool(command.missing()), reason=command.missing() or "there is one")
+pytestmark = [
+    pytest.mark.skipif(bool(command.missing()), reason=command.missing() or "there is one"),
+    pytest.mark.cpu_only(platforms.HOST),
+]
 
 X = np.linspace(0, 1, 128 * 128, dtype=np.float32).reshape(128, 128)
 

@@ -6,9 +6,13 @@ import command
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 
-pytestmark = pytest.mark.skipif(bool(command.missing()), reason=command.missing() or "there is one")
+pytestmark = [
+    pytest.mark.skipif(bool(command.missing()), reason=command.missing() or "there is one"),
+    pytest.mark.cpu_only(platforms.HOST),
+]
 
 
 @pytest.fixture

@@ -6,13 +6,14 @@ import warnings
 import callout
 import jax
 import numpy as np
+import platforms
 
 
 def found(f, *args):
     """(what was reported, the results)."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        results = jax.tree.map(np.asarray, jax.block_until_ready(f(*args)))
+        results = jax.tree.map(np.asarray, platforms.ended(f(*args)))
     assert all(each.category is callout.NonFiniteWarning for each in caught)
     for each in caught:
         assert f"{each.filename}:{each.lineno} " in str(each.message)

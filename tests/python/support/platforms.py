@@ -25,6 +25,7 @@ ON_CUDA = PLATFORM == "cuda"
 BY_FALLBACK = os.environ.get("CALLOUT_FALLBACK") == "always"
 
 COLLECTIVES = "GPUs exchange values by NCCL, whose kernels are machine code: it takes hardware"
+SOLVERS = "GPUs factorize by cuSOLVER, whose kernels are machine code: it takes hardware"
 COMPILERS = "it is about the compilers of kernels; programs with kernels are in software_gpu/python/test_handlers.py"
 COUNTED = "XLA's runtime calls the driver, too: calls are counted, and fail, on the double"
 HOST = "the host without Python runs programs on XLA:CPU here; rows `host` of gpu-check give it the plugin"
@@ -53,6 +54,20 @@ def awaited(outs):
         import jax
 
         jax.block_until_ready(outs)
+    return outs
+
+
+def ended(outs):
+    """The results of a program that has ended, on a GPU with what its checks and watches found when it had gone on.
+
+    There the barrier raises that. On a CPU the program fails by itself.
+    """
+    import callout
+    import jax
+
+    jax.block_until_ready(outs)
+    if ON_CUDA:
+        callout.barrier_wait()
     return outs
 
 

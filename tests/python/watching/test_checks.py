@@ -25,9 +25,7 @@ def not_negative(x, **options):
 def failure(f, *args):
     """The text of the CheckError that a call ends with."""
     with pytest.raises(callout.CheckError) as caught:
-        jax.block_until_ready(f(*args))
-        if platforms.ON_CUDA:  # the predicate is read when the program has gone on: docs/checks.md
-            callout.barrier_wait()
+        platforms.ended(f(*args))
     assert isinstance(caught.value, RuntimeError)
     with contextlib.suppress(callout.CheckError):
         jax.effects_barrier()
