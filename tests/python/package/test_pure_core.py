@@ -85,7 +85,7 @@ def run(tmp_path_factory):
             timeout=120,
             cwd=folder,
             check=False,
-            env={**environment, "PYTHONPATH": str(folder)},
+            env={**environment, "PYTHONPATH": str(folder), "JAX_PLATFORMS": "cpu"},
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import termios
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import callout
 import jax
@@ -232,6 +233,17 @@ class Terminal:
     def read(self):
         """Everything that was written until now."""
         os.write(self.fd, b"\x04END")
+        return self._read_to_end()
+
+    def read_during(self, run):
+        """Everything that `run` writes, which may be more than the terminal keeps: its writers wait then."""
+        with ThreadPoolExecutor(1) as reader:
+            text = reader.submit(self._read_to_end)
+            run()
+            os.write(self.fd, b"\x04END")
+            return text.result()
+
+    def _read_to_end(self):
         text = b""
         while not text.endswith(b"\x04END"):
             text += os.read(self.reader, 4096)
@@ -274,9 +286,8 @@ def test_update_writes_one_line_over(terminal):
 
 def test_only_the_last_record_of_a_batch_is_drawn(terminal):
     sink = sinks.Print("{}", update=True, color=False, fd=terminal.fd)
-    jax.jit(lambda: jax.lax.fori_loop(0, 10_000, lambda i, c: callout.tap(sink, i) * 0 + c, 0))()
-    callout.barrier_wait()
-    text = terminal.read()
+    program = jax.jit(lambda: jax.lax.fori_loop(0, 10_000, lambda i, c: callout.tap(sink, i) * 0 + c, 0))
+    text = terminal.read_during(lambda: (program(), callout.barrier_wait()))
     assert text.endswith("\r9999\x1b[K")
     assert "\n" not in text
     assert text.count("\r") < 10_000

@@ -64,6 +64,7 @@ def test_on_full_drop_newest_counts_what_it_drops(small_queue):
 
 
 @pytest.mark.native_only("JAX calls every failure INTERNAL")
+@pytest.mark.cpu_only("a GPU's program may be past its taps when the queue is full")
 def test_on_full_fail_fails_the_program(small_queue):
     release = threading.Event()
     f, big, _, _ = fill_queue("fail", release)
@@ -73,6 +74,22 @@ def test_on_full_fail_fails_the_program(small_queue):
     callout.barrier_wait()
     with pytest.raises(jax.errors.JaxRuntimeError):  # JAX tells the program's failure here too, once
         jax.effects_barrier()
+
+
+@pytest.mark.native_only("JAX calls every failure INTERNAL")
+def test_on_full_fail_fails_the_program_or_the_barrier(small_queue):
+    """On a GPU it is the next tap that fails, or the barrier if that comes first: docs/cuda_callbacks.md."""
+    release = threading.Event()
+    f, big, got, _ = fill_queue("fail", release)
+    texts = []
+    for wait in (lambda: f(big).block_until_ready(), release.set, callout.barrier_wait, jax.effects_barrier):
+        try:
+            wait()
+        except (jax.errors.JaxRuntimeError, callout.TapError) as error:
+            texts.append(str(error))
+    assert any('the tap was made with on_full="fail"' in text for text in texts), texts
+    assert got == sorted(got)  # those that found room, in order
+    assert len(got) < 30
 
 
 def test_on_full_block_loses_nothing(small_queue):

@@ -7,6 +7,7 @@ import callout
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platforms
 import pytest
 from located import found
 
@@ -28,7 +29,7 @@ def replaced(monkeypatch):
 
 def failure(f, *args):
     with pytest.raises(callout.CheckError) as caught:
-        jax.block_until_ready(f(*args))
+        platforms.ended(f(*args))
     with contextlib.suppress(callout.CheckError):
         jax.effects_barrier()
     return str(caught.value).partition("check failed: ")[2].partition(";")[0]
