@@ -114,7 +114,7 @@ for cell in "${cells[@]}"; do
   PATH=$PWD/$root/$cell_name/bin:$PATH
   parts=()
   part gpu-check 1 python benchmarks/python/gpu/check.py \
-    --only driver,kernels,limits,launches,recordings,numba_kernels,buffers,operands,calls,taps,costs,processes,host \
+    --only driver,kernels,limits,launches,recordings,numba_kernels,buffers,operands,calls,taps,costs,processes,host,manual \
     --out "$root/$cell_name-check"
   part gpu-check-on-2 2 python benchmarks/python/gpu/check.py --only two_gpus --out "$root/$cell_name-check-2"
   part handlers 2 "$pytest" software_gpu/python/test_handlers.py software_gpu/python/test_run.py \

@@ -32,6 +32,7 @@ def reports(params: model.Params, images: jax.Array) -> list[str]:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         jax.block_until_ready(jax.jit(jax.value_and_grad(callout.locate_nans(_loss, infinities=False)))(params, images))
+        callout.barrier_wait()  # on a GPU what was found is told when the program has gone on
     said = [str(each.message) for each in found if each.category is callout.NonFiniteWarning][:1]
     try:
         _checked_loss(params, images)

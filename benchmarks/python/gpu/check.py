@@ -27,7 +27,7 @@ from rows import ON_SOFTWARE, Row
 
 GROUPS = (
     *("driver", "kernels", "limits", "launches", "recordings", "numba_kernels", "buffers", "operands", "calls", "taps"),
-    *("costs", "processes", "two_gpus", "host", "suites"),
+    *("costs", "processes", "two_gpus", "host", "manual", "suites"),
 )
 _TIMEOUT_S = 500
 _MARK = "gpu-check-rows:"

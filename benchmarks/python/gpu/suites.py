@@ -7,6 +7,8 @@ Tests that need several devices are skipped where there is one.
 from __future__ import annotations
 
 import functools
+import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -30,8 +32,12 @@ def _run(files: tuple[str, ...]) -> str:
     need("hypothesis")
     # Warnings are errors where versions are pinned; here they are whatever the machine has.
     options = ["-q", "-p", "no:cacheprovider", "-o", "filterwarnings=", "--tb=line"]
-    command = [sys.executable, "-m", "pytest", *options, *files]
-    done = subprocess.run(command, cwd=_TESTS, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    if importlib.util.find_spec("xdist") is not None:
+        options += ["-n", "4", "--dist", "worksteal"]
+    paths = [str(next(_TESTS.rglob(file))) for file in files]
+    command = [sys.executable, "-m", "pytest", *options, *paths]
+    environment = {**os.environ, "CALLOUT_TEST_PLATFORM": "cuda"}
+    done = subprocess.run(command, cwd=_TESTS, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S)
     last = (done.stdout.strip().splitlines() or [done.stderr.strip()])[-1]
     if done.returncode != 0:
         failed = re.findall(r"^(?:FAILED|ERROR) \S*::(\S+)", done.stdout, re.MULTILINE)

@@ -179,6 +179,7 @@ def test_several_devices(received):
         callout.barrier_wait()
 
 
+@pytest.mark.collectives
 @pytest.mark.filterwarnings("error::callout.NonFiniteWarning")
 def test_where_nan_begins_is_not_sought_in_padding():
     mesh = jax.sharding.Mesh(np.array(platforms.devices(4)), ("d",))

@@ -226,6 +226,7 @@ def sharded(value, mesh):
     return jax.device_put(value, jax.sharding.NamedSharding(mesh, jax.P("d")))
 
 
+@pytest.mark.collectives
 @pytest.mark.devices(2)
 @pytest.mark.native_only(platforms.SHARDS)
 def test_jit_over_several_devices():

@@ -117,6 +117,7 @@ def test_a_device_that_the_values_are_not_on_is_refused_outside_of_jit(cache):
         f(jax.device_put(jnp.float32(3), jax.devices()[1]))
 
 
+@pytest.mark.collectives
 @pytest.mark.devices(4)
 @pytest.mark.parametrize("form", [lambda f: f, jax.jit, with_jvp], ids=["eager", "jit", "rule"])
 def test_values_over_several_devices_are_collected_on_that_one(entry, form):

@@ -80,6 +80,7 @@ def test_the_first_lane_that_fails_is_named(module):
         decay(jnp.ones((8, 2)), decays).block_until_ready()
 
 
+@pytest.mark.collectives
 def test_parallel_lanes_on_several_devices(module):
     decay = jax.vmap(module.decay.options(vmap_method="parallel"), in_axes=(0, None))
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
@@ -106,6 +107,7 @@ def test_results_in_the_place_of_arguments(module, method):
     assert x.tolist() == [0, 1, 2]
 
 
+@pytest.mark.collectives
 def test_results_in_the_place_of_arguments_on_several_devices(module):
     add_to = module.add_to.options(input_output_aliases={0: 0})
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
@@ -138,6 +140,7 @@ def test_an_embedded_library_is_in_the_program(embedded, module):
     assert jax.jit(plain.plain)(x).tolist() == [1, 2, 3]
 
 
+@pytest.mark.collectives
 def test_an_embedded_function_on_several_devices(embedded):
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
     x = jax.device_put(jnp.ones((4, 2)), jax.NamedSharding(mesh, jax.P("d")))

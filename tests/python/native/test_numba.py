@@ -209,6 +209,7 @@ def test_many_threads_run_and_trace_one_kernel():
     assert len(target._specialised) == 1
 
 
+@pytest.mark.collectives
 @pytest.mark.devices(2)
 def test_several_devices():
     kernel = numba_kernel(running_sum, same)

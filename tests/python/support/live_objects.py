@@ -54,13 +54,21 @@ def settle(
 
 def wait_until_gone(gone: Callable[[], Any], seconds: float = 10.0) -> bool:
     """Tells whether what `gone` refers to weakly dies by itself: with all caches as they are."""
-    deadline = time.monotonic() + seconds
-    while True:
+
+    def is_gone() -> bool:
         gc.collect()
         live_counts()  # it drops what threads of XLA have let go of
-        if gone() is None or time.monotonic() >= deadline:
-            return gone() is None
+        return gone() is None
+
+    return wait_until(is_gone, seconds)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    """Looks until the condition holds, which nobody tells; whether it does at the end."""
+    deadline = time.monotonic() + seconds
+    while not (holds := condition()) and time.monotonic() < deadline:
         time.sleep(0.01)
+    return holds
 
 
 def holders() -> dict[str, list[str]]:

@@ -367,6 +367,7 @@ def test_inside_shard_map(program, kind, log):
     same(log.take(), calls)
 
 
+@pytest.mark.collectives
 def test_a_shard_map_in_a_branch(log):
     if len(jax.devices()) < 2:
         pytest.skip("needs two devices")

@@ -329,6 +329,7 @@ def test_constants_that_are_fine_add_nothing():
     )
 
 
+@pytest.mark.collectives
 @pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(4)
 @pytest.mark.parametrize("axis_type", ["Auto", "Explicit"])

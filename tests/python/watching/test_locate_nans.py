@@ -233,6 +233,7 @@ def test_wrong_arguments_are_refused():
         callout.locate_nans(jnp.log, granularity="word")
 
 
+@pytest.mark.collectives
 @pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(2)
 def test_shards_tell_their_device():
