@@ -195,9 +195,9 @@ TEST_F(ModuleTest, TheErrorLogSaysWhatWasWrong) {
 TEST_F(ModuleTest, LibrariesHaveAnErrorLogTooAndRefuseTheirFirstUse) {
   const std::string newer = ".version 8.7\n.target sm_100\n.address_size 64\n.visible .entry load() { ret; }\n";
   const std::string garbage(256, 'x');
-  for (const auto& [image, error, words] : {std::tuple(&kUnknown, CUDA_ERROR_INVALID_PTX, "frobnicate"),
-                                            std::tuple(&newer, CUDA_ERROR_INVALID_PTX, "SM version"),
-                                            std::tuple(&garbage, CUDA_ERROR_INVALID_IMAGE, "")}) {
+  for (const auto& [image, error, words] :
+       {std::tuple(&kUnknown, CUDA_ERROR_INVALID_PTX, "frobnicate"),
+        std::tuple(&newer, CUDA_ERROR_INVALID_PTX, "SM version"), std::tuple(&garbage, CUDA_ERROR_INVALID_IMAGE, "")}) {
     CUlibrary library = nullptr;
     JitLog log(1000);
     ASSERT_EQ(

@@ -122,7 +122,7 @@ struct CUlib_st {
   std::map<std::pair<CUcontext, std::string>, CUdeviceptr> memory = {};
   std::string ptx = {};
   std::map<CUcontext, std::shared_ptr<callout::software_gpu::LoadedProgram>> programs = {};
-  bool of_module = false;  // hidden: a module has it
+  bool of_module = false;           // hidden: a module has it
   CUresult refused = CUDA_SUCCESS;  // what its first use is told: loading accepts any image
 };
 

@@ -78,9 +78,7 @@ TEST_P(CaptureConformance, CannotBeWaitedFor) {
 TEST_P(CaptureConformance, LeavesOtherThreadsAlone) {
   const Stream stream = NewStream();
   StreamCapture capture = Begin(stream);
-  std::thread([&] {
-    EXPECT_THAT(AllocateDevice(device(), 16), IsOk());
-  }).join();
+  std::thread([&] { EXPECT_THAT(AllocateDevice(device(), 16), IsOk()); }).join();
   EXPECT_THAT(capture.End(), IsOk());
 }
 

@@ -13,8 +13,8 @@ constexpr size_t kLogBytes = 8192;
 
 std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
 
-// What the driver's compiler has to say of an image. It is loaded once more for that: a library that lives may be compiled
-// later, when a log given to it would be gone.
+// What the driver's compiler has to say of an image. It is loaded once more for that: a library that lives may be
+// compiled later, when a log given to it would be gone.
 std::string WordsOfTheCompiler(const Driver& driver, const void* image) {
   std::string log(kLogBytes, '\0');
   int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};

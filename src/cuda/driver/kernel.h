@@ -14,8 +14,8 @@
 
 namespace callout::internal::cuda {
 
-/// A cubin, a fat binary, or PTX that ends with a NUL. The driver copies `image`. `name` is for errors. A driver may accept
-/// any image here and refuse it where it is first used: driver 580 does.
+/// A cubin, a fat binary, or PTX that ends with a NUL. The driver copies `image`. `name` is for errors. A driver may
+/// accept any image here and refuse it where it is first used: driver 580 does.
 CALLOUT_EXPORT Result<Library> LoadLibrary(const Driver& driver, const void* image, const std::string& name);
 
 /// The error of a library's first use, and what the driver's compiler says of its image. With a current context.

@@ -76,11 +76,10 @@ TEST_P(LaunchConformance, RefusesWrongPtxWithTheWordsOfTheCompiler) {
   constexpr char kNewer[] = ".version 8.7\n.target sm_120\n.address_size 64\n.visible .entry newer() { ret; }\n";
   for (const auto& [image, name, words] :
        {std::tuple(kWrong, "wrong", "frobnicate"), std::tuple(kNewer, "newer", "SM version")}) {
-    EXPECT_THAT(
-        FirstUse(image, name),
-        StatusIs(StatusCode::kInvalidArgument,
-                 AllOf(HasSubstr(" of '" + std::string(name) + "' failed: CUDA_ERROR_INVALID_PTX (218)"),
-                       HasSubstr("The driver's compiler says: "), HasSubstr(words))));
+    EXPECT_THAT(FirstUse(image, name),
+                StatusIs(StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr(" of '" + std::string(name) + "' failed: CUDA_ERROR_INVALID_PTX (218)"),
+                               HasSubstr("The driver's compiler says: "), HasSubstr(words))));
   }
 }
 

@@ -78,7 +78,7 @@ _OF_CORE_LIBRARIES = "nv/target"
 
 
 def _core_libraries(folder: Path) -> tuple[Path, ...]:
-    """Where they may be beside CUDA's own headers."""
+    """Returns the places where they may be, beside CUDA's own headers."""
     return folder / "cccl", folder.parent.parent / "cuda_cccl" / "include"
 
 
