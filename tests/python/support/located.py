@@ -9,6 +9,9 @@ import numpy as np
 import platforms
 
 
+THREADS_OWN = "here catch_warnings sees its own thread's warnings only (sys.flags.context_aware_warnings)"
+
+
 def found(f, *args):
     """(what was reported, the results)."""
     with warnings.catch_warnings(record=True) as caught:

@@ -4,6 +4,7 @@
 import contextlib
 import functools
 import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import platforms
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
-from located import found
+from located import THREADS_OWN, found
 from planted_gradients import BACKWARD, backward
 
 
@@ -236,6 +237,7 @@ def test_wrong_arguments_are_refused():
 @pytest.mark.collectives
 @pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(2)
+@pytest.mark.skipif(getattr(sys.flags, "context_aware_warnings", False), reason=THREADS_OWN)
 def test_shards_tell_their_device():
     mesh = jax.make_mesh((2,), ("d",))
     sharding = NamedSharding(mesh, P("d"))
