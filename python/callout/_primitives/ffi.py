@@ -13,7 +13,7 @@ from jax.interpreters import ad, batching, mlir, xla
 from .._custom_calls import foreign_attributes as frozen
 from .._custom_calls import foreign_partitioning
 from .._custom_calls.layouts import MinorToMajor, with_batch
-from . import context, effects, jaxprs
+from . import context, effects, held_results, jaxprs
 from .aliases import Aliases, own_operands
 from .batching import INSIDE_RULES, batch_call
 from .call import Avals
@@ -47,6 +47,8 @@ def _lower(
     sharding: str | None,
     **_: Any,
 ) -> list[Any]:
+    if has_side_effect:
+        held_results.note_callback()
     num_devices = context.num_devices(ctx)
     extra = foreign_partitioning.attributes(target_name, num_devices, sharding, has_side_effect)
     lower = jax.ffi.ffi_lowering(

@@ -210,7 +210,7 @@ def _taps_of(module: Any) -> list[Any]:
 
 
 def _after_lowering(lowered: Any, *_: Any, platforms: Any = (), **__: Any) -> None:
-    if held_results.take_note() and tuple(platforms) in (("cuda",), ("rocm",)):
+    if held_results.take_note() and not {"cuda", "rocm"}.isdisjoint(platforms):
         with lowered.module.context, ir.Location.unknown(lowered.module.context):
             held_results.hold(lowered.module)
     if not getattr(_lowering, "has_taps", False):

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import platforms
 
-
 THREADS_OWN = "here catch_warnings sees its own thread's warnings only (sys.flags.context_aware_warnings)"
 
 

@@ -28,6 +28,10 @@ def io(*values):
     callout.io_callback(lambda *_: None, None, *values)
 
 
+def foreign(*values):
+    callout.ffi.ffi_call("callout_test_held", (), has_side_effect=True)(*values)
+
+
 def part(callback, x):
     y = jnp.sin(x)
     callback((x > y).astype(jnp.int32) == 1, x + y)
@@ -38,15 +42,16 @@ def in_a_loop(callback, x):
     return lax.while_loop(lambda x: x[0] > 0.5, lambda x: part(callback, x), x) + 1
 
 
-def text(f, platform="cuda"):
-    return jax.jit(f).trace(F32).lower(lowering_platforms=(platform,)).as_text()
+def text(f, *platforms):
+    return jax.jit(f).trace(F32).lower(lowering_platforms=platforms or ("cuda",)).as_text()
 
 
-@pytest.mark.parametrize("callback", [tap, debug, io])
+@pytest.mark.parametrize("callback", [tap, debug, io, foreign])
 def test_only_results_are_held(callback):
     assert text(lambda x: part(callback, x)).count(BARRIER) == 1
     assert text(lambda x: in_a_loop(callback, x)).count(BARRIER) == 2
     ends = text(lambda x: part(callback, x)).splitlines()
+    assert text(lambda x: part(callback, x), "cpu", "cuda").count(BARRIER) == 1
     (end,) = (i for i, line in enumerate(ends) if BARRIER in line)
     assert ends[end + 1].split() == ["return", ends[end].split()[0], ":", "tensor<6xf32>"]
 
