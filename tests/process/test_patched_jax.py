@@ -235,21 +235,24 @@ def test_programs_without_callout_are_as_they_were(python, user):
     assert "callout" not in json.dumps(beside).replace("use_everything", "")
 
 
+OF_EFFECTS = {"errors", "tokens", "dispatch", "batching", "tapped_values"}
+
+
 @pytest.mark.parametrize(
     ("program", "needed"),
     [
         ("callout.pure_callback(lambda v: v, F32, x)", {"errors"}),
-        ("callout.tap(lambda v: None, x)", {"errors", "tokens", "dispatch", "batching", "tapped_values"}),
-        ("callout.debug_print('{}', x)", {"errors", "tokens", "dispatch", "batching"}),
-        ("callout.io_callback(lambda v: v, F32, x)", {"errors", "tokens", "dispatch", "batching"}),
-        ("callout.io_callback(lambda v: v, F32, x, ordered=True)", {"errors", "tokens", "dispatch", "batching"}),
+        ("callout.tap(lambda v: None, x)", OF_EFFECTS),
+        ("callout.debug_print('{}', x)", OF_EFFECTS),
+        ("callout.io_callback(lambda v: v, F32, x)", OF_EFFECTS),
+        ("callout.io_callback(lambda v: v, F32, x, ordered=True)", OF_EFFECTS),
         (
             "jax.lax.fori_loop(0, 3, progress.loop_tqdm(3)(lambda i, c: c), x)",
-            {"errors", "tokens", "dispatch", "loop_lowering", "batching", "tapped_values"},
+            {*OF_EFFECTS, "loop_lowering"},
         ),
         (
             "callout.threaded(lambda v: callout.tap(lambda v: None, v))(x)",
-            {"errors", "tokens", "dispatch", "batching", "tapped_values"},
+            OF_EFFECTS,
         ),
     ],
 )

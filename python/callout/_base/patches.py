@@ -92,7 +92,7 @@ TABLE = {
             replaces="the function that makes a program's module",
             what="what reads a tapped value on a CPU reads it from the tap, so that it is computed once; on CUDA the only "
             "result of a program with callbacks, or of a loop's step, is behind an optimization barrier",
-            when="a program with a tap, a debug callback, an io callback or a progress bar is traced or read",
+            when="a program with a tap, a debug callback, an io callback or a progress bar is traced",
             without="XLA:CPU computes a tapped value again in what reads it: a chain of n taps takes time and code as "
             "n * n; XLA:GPU's compiler ends the process where such a result is read by what computes callbacks' values",
         ),
