@@ -61,3 +61,12 @@ def transfer_attributes(channel: int, channel_type: int) -> dict[str, Any]:
     """Returns what makes a send or a receive op one from or to the host."""
     handle = stablehlo.ChannelHandle.get(channel, channel_type)
     return {"channel_handle": handle, "is_host_transfer": ir.BoolAttr.get(True)}
+
+
+def create_before(name: str, operands: list[Any], attributes: dict[str, Any], types: list[Any], before: Any) -> Any:
+    """Returns a new operation, which stands in front of `before` and has its location."""
+    operation: Any = ir.Operation
+    made = operation.create(
+        name, results=types, operands=operands, attributes=attributes, loc=before.location, ip=ir.InsertionPoint(before)
+    )
+    return made.operation

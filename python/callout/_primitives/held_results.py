@@ -15,6 +15,8 @@ from typing import Any
 
 from jax.extend.mlir import ir
 
+from .._custom_calls.operation_attributes import create_before
+
 _lowering = threading.local()
 
 
@@ -45,20 +47,10 @@ def hold(module: Any) -> None:
     for end in ends:
         values = list(end.operands)
         if len(values) == 1 and not isinstance(values[0].owner, ir.Block):
-            end.operands[0] = _barrier(values[0], end)
+            barrier = create_before("stablehlo.optimization_barrier", values, {}, [values[0].type], end)
+            end.operands[0] = barrier.result
 
 
 def _last(region: Any) -> Any:
     operations = list(region.blocks[0].operations)
     return operations[-1].operation
-
-
-def _barrier(value: Any, before: Any) -> Any:
-    operation: Any = ir.Operation
-    return operation.create(
-        "stablehlo.optimization_barrier",
-        results=[value.type],
-        operands=[value],
-        loc=before.location,
-        ip=ir.InsertionPoint(before),
-    ).result

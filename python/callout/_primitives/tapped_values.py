@@ -21,7 +21,7 @@ from jax.extend.mlir import ir
 
 from .. import _jax_compat
 from .._base.patches import Place
-from .._custom_calls.operation_attributes import alias, config_of, row_major
+from .._custom_calls.operation_attributes import alias, config_of, create_before, row_major
 from . import held_results
 from .site import TARGET
 
@@ -138,7 +138,7 @@ class _Tap:
             if definer.name == "stablehlo.custom_call":
                 continue  # of the same value, a moment ago
             int32 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
-            zero = _create(
+            zero = create_before(
                 "stablehlo.constant", [], {"value": ir.Attribute.parse("dense<0> : tensor<i32>")}, [int32], self.op
             )
             changed = {
@@ -149,7 +149,9 @@ class _Tap:
                 "result_layouts": ir.ArrayAttr.get([self._layouts("operand")[place]]),
                 "output_operand_aliases": ir.ArrayAttr.get([alias(None, 1)]),
             }
-            held = _create(self.op.name, [zero.result, value], {**self._attributes(), **changed}, [value.type], self.op)
+            held = create_before(
+                self.op.name, [zero.result, value], {**self._attributes(), **changed}, [value.type], self.op
+            )
             zero.move_after(definer)
             held.move_after(zero)
             value.replace_all_uses_except(held.result, held)
@@ -170,7 +172,7 @@ class _Tap:
             ),
         }
         types = [result.type for result in results]
-        new = _create(self.op.name, list(self.op.operands), {**self._attributes(), **changed}, types, self.op)
+        new = create_before(self.op.name, list(self.op.operands), {**self._attributes(), **changed}, types, self.op)
         for old, result in zip(self.op.results, new.results, strict=False):
             old.replace_all_uses_with(result)
         self.op.erase()
@@ -187,14 +189,6 @@ class _Tap:
 
     def _layouts(self, of: str) -> list[Any]:
         return list(ir.ArrayAttr(self.op.attributes[f"{of}_layouts"]))
-
-
-def _create(name: str, operands: list[Any], attributes: dict[str, Any], types: list[Any], before: Any) -> Any:
-    operation: Any = ir.Operation
-    made = operation.create(
-        name, results=types, operands=operands, attributes=attributes, loc=before.location, ip=ir.InsertionPoint(before)
-    )
-    return made.operation
 
 
 def _taps_of(module: Any) -> list[Any]:

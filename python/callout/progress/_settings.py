@@ -139,7 +139,6 @@ def make_settings(
     if print_rate is not None and total is not None and print_rate > max(total, 1):
         raise ValueError(f"{where}: print_rate must not exceed the number of steps {total}, got {print_rate}")
     _check_tqdm(where, tqdm)
-    loop_class(
-        tqdm_type
-    ).get_lock()  # it has a semaphore, which at exit would be made behind multiprocessing's clean-up
+    # Now, and not with the first bar: at exit its semaphore would be made behind multiprocessing's clean-up.
+    loop_class(tqdm_type).get_lock()
     return Settings(where, total, print_rate, tqdm_type, devices, only_process, dict(tqdm))
