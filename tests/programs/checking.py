@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import gc
 import itertools
 import logging
@@ -79,6 +80,8 @@ def check(program: Program) -> None:
         if difference.kind != "result" and not difference.kind.startswith("events"):
             raise
         ours = difference.found
+        if prelude.ON_CUDA and program.mode == "donate" and _confuses_donated(program):
+            raise Alike(f"with an input that is donated and returned twice: {difference}") from None
         try:
             theirs = difference.of(ran(program, callbacks="jax"), prelude.events)
         except Exception:  # noqa: BLE001 - it has limits of its own
@@ -86,6 +89,18 @@ def check(program: Program) -> None:
         if theirs == ours:
             raise Alike(str(difference)) from None
         raise
+
+
+# XLA:GPU gives two donated inputs of one size one buffer where a program returns one of them twice, with or without
+# callbacks: jit(lambda n, x: (x, x, (n * 2).astype(int8)), donate_argnums=(0, 1)) finds x in n.
+def _confuses_donated(program: Program) -> bool:
+    """Whether this is what happened: without donation the results are right, and an input is there twice."""
+    expected = oracle.expected(program).results
+    counts = [sum(np.array_equal(result, value) for result in expected) for value in program.inputs]
+    if max(counts, default=0) < 2:
+        return False
+    kept = ran(dataclasses.replace(program, mode="jit"))
+    return all(np.array_equal(want, got) for want, got in zip(expected, kept, strict=True))
 
 
 def _check(program: Program) -> None:
