@@ -25,9 +25,13 @@ class ArgumentTypes {
   Status CheckDonated(std::span<const int64_t> donated, size_t num_arguments, const pjrt::LoadedExecutable& executable);
   /// False where `executable` does not tell.
   bool AreKnown(const pjrt::LoadedExecutable& executable);
+  /// True if the program can take over none of its arguments; false as long as Check was not called, or does not know.
+  bool KeepsAll() const {
+    return output_tags_.load(std::memory_order_acquire) != nullptr && donatable_.empty();  // pairs with Read's release
+  }
   /// The tag (type_tag.h) of an output; 0 as long as Check was not called, or does not know.
   uint64_t OutputTag(size_t output) const {
-    const std::vector<uint64_t>* tags = output_tags_.load(std::memory_order_acquire);
+    const std::vector<uint64_t>* tags = output_tags_.load(std::memory_order_acquire);  // pairs with Read's release
     return tags != nullptr && output < tags->size() ? (*tags)[output] : 0;
   }
 

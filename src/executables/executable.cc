@@ -27,6 +27,8 @@ Status LoadedExecutable::ReadProperties() {
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_LoadedExecutable_AddressableDevices, devices));
   num_devices_ = devices.num_addressable_devices;
   devices_.assign(devices.addressable_devices, devices.addressable_devices + num_devices_);
+  // For a device by name, XLA:CPU makes no lists of devices, nor does it look for debug options in each run.
+  if (num_devices_ == 1 && client()->platform() == "cpu") only_device_ = devices_[0];
   PjrtArgs<PJRT_LoadedExecutable_GetExecutable_Args> inner;
   inner.loaded_executable = handle_.get();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_LoadedExecutable_GetExecutable, inner));
@@ -78,6 +80,14 @@ Status LoadedExecutable::CheckBeforeLaunch(Arguments arguments, const Launch& la
   return OkStatus();
 }
 
+size_t LoadedExecutable::ListKept(std::span<const int64_t> donated, Launch& launch) {
+  size_t num_kept = 0;
+  for (int64_t i = 0; i < static_cast<int64_t>(launch.kept.size()); ++i) {
+    if (std::find(donated.begin(), donated.end(), i) == donated.end()) launch.kept[num_kept++] = i;
+  }
+  return num_kept;
+}
+
 Status LoadedExecutable::Start(Arguments arguments, const ExecuteOptions& options, Launch& launch) const {
   if (arguments.size() != num_devices_) {
     return InvalidArgument("callout: the program runs on " + std::to_string(num_devices_) +
@@ -107,15 +117,13 @@ Status LoadedExecutable::Start(Arguments arguments, const ExecuteOptions& option
   }
   if (is_elsewhere) CALLOUT_RETURN_IF_ERROR(BorrowArguments(arguments, launch));
   if (num_devices_ > 1) CALLOUT_RETURN_IF_ERROR(CheckBeforeLaunch(arguments, launch));
-  size_t num_kept = 0;
-  for (int64_t i = 0; i < static_cast<int64_t>(num_args); ++i) {
-    const auto& donated = options.donated_inputs;
-    if (std::find(donated.begin(), donated.end(), i) == donated.end()) launch.kept[num_kept++] = i;
-  }
   PjrtArgs<PJRT_ExecuteOptions> run;
   run.launch_id = options.run_id;
-  run.non_donatable_input_indices = launch.kept.data();
-  run.num_non_donatable_input_indices = num_kept;
+  // XLA makes a set of them, also where there is nothing to take over.
+  if (only_device_ == nullptr || !argument_types_->KeepsAll()) {
+    run.non_donatable_input_indices = launch.kept.data();
+    run.num_non_donatable_input_indices = ListKept(options.donated_inputs, launch);
+  }
   // Devices meet by this number, and a host may give one number to two runs that go on at once.
   if (num_devices_ > 1 || options.context != nullptr || internal::RunContext::IsLaunchId(options.run_id)) {
     launch.context = std::make_shared<internal::RunContext>(options.context, options.run_id);
@@ -130,7 +138,7 @@ Status LoadedExecutable::Start(Arguments arguments, const ExecuteOptions& option
   args.num_args = num_args;
   args.output_lists = launch.output_lists.data();
   args.device_complete_events = launch.events.data();
-  if (launch.runner) args.execute_device = launch.runner.device();
+  args.execute_device = launch.runner ? launch.runner.device() : only_device_;
   if (Status status = CALLOUT_PJRT(client()->plugin().api(), PJRT_LoadedExecutable_Execute, args); !status.ok()) {
     if (num_devices_ > 1) {
       if (client()->platform() == "cpu") client()->MarkStuck();

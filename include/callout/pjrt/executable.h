@@ -164,6 +164,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   bool IsElsewhere(const Buffer& buffer, const Launch& launch) const;
   Status BorrowArguments(Arguments arguments, Launch& launch) const;
   Status DeleteDonated(Arguments arguments, const ExecuteOptions& options, const Launch& launch) const;
+  static size_t ListKept(std::span<const int64_t> donated, Launch& launch);
   Status Start(Arguments arguments, const ExecuteOptions& options, Launch& launch) const;
   std::vector<Buffer> TakeOutputs(Launch& launch, size_t device) const;
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
@@ -173,6 +174,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   std::string name_;
   size_t num_devices_ = 0;
   std::vector<PJRT_Device*> devices_;
+  PJRT_Device* only_device_ = nullptr;  // which executions name, of XLA:CPU; else null
   size_t num_outputs_ = 0;
   std::vector<std::string> callback_names_;
   std::shared_ptr<const internal::HostTransferProgram> transfers_;  // null: none
