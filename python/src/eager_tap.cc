@@ -11,6 +11,7 @@
 #include "attribute_values.h"
 #include "callbacks/invoke.h"
 #include "errors.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 
@@ -30,6 +31,7 @@ EagerTap::EagerTap(const CallbackHandle& like, const nb::dict& encoded)
 EagerTap::~EagerTap() { internal::Delivery::Get().Retire(std::move(site_)); }
 
 bool EagerTap::Admit(int32_t device_ordinal, std::optional<int64_t> step) {
+  LetBatchIn();
   return internal::Delivery::Admit(*site_, device_ordinal, step);
 }
 

@@ -25,7 +25,7 @@ class EagerTap {
   EagerTap(const EagerTap&) = delete;
   EagerTap& operator=(const EagerTap&) = delete;
 
-  /// Thread-safe.
+  /// Requires GIL, which it gives up while a delivery thread that waits for it takes it. Thread-safe.
   bool Admit(int32_t device_ordinal, std::optional<int64_t> step);
   /// A record that was admitted. Throws nanobind's python_error. Thread-safe. Requires GIL, which it lets go of where
   /// it may wait, or copies much.

@@ -5,13 +5,18 @@
 
 #include <atomic>
 #include <chrono>
+#include <semaphore>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/fork_mutex.h"
 
 namespace callout::python {
 namespace {
+
+// For how long a thread looks for a delivery thread to take the GIL that it gave up: some wakes on a busy machine.
+[[maybe_unused]] constexpr std::chrono::milliseconds kMostForBatch(1);
 
 // Both are touched by every entry, in the order "count myself, then look whether the door is shut"; CloseInterpreter
 // shuts the door, then reads the count. Sequential consistency makes one of them see the other.
@@ -55,6 +60,18 @@ Garbage& GetGarbage() {
   return *garbage;
 }
 
+// How many delivery threads wait for the GIL (a hint), and how many threads gave it up for one (guarded by the GIL).
+std::atomic<int> g_batches_waiting{0};
+int g_givers = 0;
+std::counting_semaphore<> g_taken{0};  // one for each giver
+
+void TakeGilForBatch(PyGILState_STATE& state) {
+  g_batches_waiting.fetch_add(1, std::memory_order_relaxed);
+  state = TakeGil();
+  g_batches_waiting.fetch_sub(1, std::memory_order_relaxed);
+  if (g_givers > 0) g_taken.release(std::exchange(g_givers, 0));
+}
+
 thread_local PyGILState_STATE t_batch_state;
 thread_local bool t_named = false;  // Python knows the delivery thread by its name
 
@@ -82,7 +99,7 @@ GilScope::~GilScope() {
 
 bool EnterInterpreter() {
   if (!Enter()) return false;
-  t_batch_state = TakeGil();
+  TakeGilForBatch(t_batch_state);
   if (!t_named && t_foreign) [[unlikely]] {
     char name[16] = "";
     pthread_getname_np(pthread_self(), name, sizeof(name));
@@ -90,6 +107,20 @@ bool EnterInterpreter() {
   }
   DropGarbage();
   return true;
+}
+
+void LetBatchIn() {
+#ifndef Py_GIL_DISABLED
+  if (g_batches_waiting.load(std::memory_order_relaxed) == 0) [[likely]]
+    return;
+  ++g_givers;
+  bool was_taken;
+  Py_BEGIN_ALLOW_THREADS;
+  was_taken = g_taken.try_acquire_for(kMostForBatch);
+  Py_END_ALLOW_THREADS;
+  if (was_taken || g_taken.try_acquire()) return;
+  --g_givers;  // another thread was faster; nobody will look for us
+#endif
 }
 
 void LeaveInterpreter() {

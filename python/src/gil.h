@@ -34,6 +34,9 @@ class GilScope {
 /// Around a batch of the Python delivery thread; BatchGate of delivery/delivery_thread.h.
 bool EnterInterpreter();
 void LeaveInterpreter();
+/// Gives up the GIL until a delivery thread that waits for it has it, or for a millisecond. Who lets go of it for a
+/// moment only pays for a wake, and has it back before the other thread runs. Requires GIL.
+void LetBatchIn();
 /// At the end of that thread: gives back what Python keeps for it. GIL not needed.
 void ForgetThread();
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -73,13 +74,18 @@ def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
     return flatten
 
 
+@functools.lru_cache(maxsize=64)
+def _flat_call(count: int) -> PyTreeDef:
+    return jax.tree.structure(((0,) * count, {}))
+
+
 # None of these is cached: a cache would compare what the user's classes hold, which may be arrays, and keep it alive.
 
 
 def is_flat_call(in_tree: PyTreeDef) -> bool:
     """Returns True if the leaves are the positional arguments."""
     count = in_tree.num_leaves
-    return bool(in_tree.num_nodes == count + 3 and in_tree == jax.tree.structure(((0,) * count, {})))
+    return bool(in_tree.num_nodes == count + 3 and in_tree == _flat_call(count))
 
 
 def is_leaf(tree: PyTreeDef) -> bool:

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who makes taps outside of programs, one behind another, holds the GIL that their delivery needs."""
+
+import sys
+
+import callout
+import jax.numpy as jnp
+import pytest
+
+
+@pytest.fixture
+def no_switches():
+    """The interpreter takes the GIL from no thread: it is had when another one lets go of it."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000.0)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_delivery_comes_between_two_taps(no_switches):
+    x = jnp.zeros(4)
+    heard = []
+    seldom = callout.options(lambda _: None, name="seldom")
+    callout.tap(seldom, x, every=1 << 40)
+    callout.barrier_wait()
+    callout.tap(lambda _: heard.append(1), x)
+    for _ in range(500_000):  # none of these is sent, and none lets go of the GIL for anything else
+        if heard:
+            break
+        callout.tap(seldom, x, every=1 << 40)
+    assert heard == [1]
+
+
+def test_functions_that_tap_are_delivered(no_switches):
+    x = jnp.zeros(4)
+    heard = []
+
+    def again(value):
+        heard.append("outer")
+        callout.tap(lambda _: heard.append("inner"), value)
+
+    for _ in range(100):
+        callout.tap(again, x)
+    callout.barrier_wait()
+    callout.barrier_wait()
+    assert heard.count("outer") == heard.count("inner") == 100
