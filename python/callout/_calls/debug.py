@@ -49,7 +49,7 @@ def _bind(callback: Any, args: Sequence[Any], kwargs: Mapping[str, Any], ordered
         callback = _with_static_arguments(callback, tree, leaves)
         tree = jax.tree.structure((tuple(arrays), {}))
     if _jax_compat.happens_now(arrays):
-        one = callback_for_one_call(callback, tree, _NOTHING, ignore_result=True)
+        one = callback_for_one_call(callback, tree, _NOTHING, _jax_compat.x64_enabled(), ignore_result=True)
         if one is not None:
             call_one(arrays, *one, (), ordered=bool(ordered))
             return

@@ -33,9 +33,8 @@ def _result_dtype(where: str, dtype: Any, _x64: bool) -> np.dtype[Any]:
     return given
 
 
-def _result_specs(where: str, flat: Sequence[Any]) -> list[tuple[Any, np.dtype[Any]]]:
+def _result_specs(where: str, flat: Sequence[Any], x64: bool) -> list[tuple[Any, np.dtype[Any]]]:
     specs = []
-    x64 = _jax_compat.x64_enabled()
     for leaf in flat:
         try:
             shape, dtype = leaf.shape, leaf.dtype
@@ -50,7 +49,9 @@ def _result_specs(where: str, flat: Sequence[Any]) -> list[tuple[Any, np.dtype[A
 def result_avals(where: str, result_shape_dtypes: Any) -> tuple[tuple[jax.core.ShapedArray, ...], Any]:
     """Returns the flat result types and their tree."""
     flat, tree = jax.tree.flatten(result_shape_dtypes)
-    avals = [jax.core.ShapedArray(shape, dtype) for shape, dtype in _result_specs(where, flat)]
+    avals = [
+        jax.core.ShapedArray(shape, dtype) for shape, dtype in _result_specs(where, flat, _jax_compat.x64_enabled())
+    ]
     return stated(flat, avals), tree
 
 
@@ -64,8 +65,9 @@ def called_at_once(
     if not _jax_compat.happens_now(args):
         return USUAL_WAY
     declared, out_tree = tree_flatten(result_shape_dtypes)
-    specs = _result_specs(where, declared)
-    one = callback_for_one_call(callback, in_tree, out_tree)
+    x64 = _jax_compat.x64_enabled()
+    specs = _result_specs(where, declared, x64)
+    one = callback_for_one_call(callback, in_tree, out_tree, x64)
     if one is None:
         return USUAL_WAY
     results = call_one(args, *one, specs, ordered=ordered)

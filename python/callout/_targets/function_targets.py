@@ -141,7 +141,7 @@ def _called(
 
 
 def callback_for_one_call(
-    callback: Any, in_tree: PyTreeDef, out_tree: PyTreeDef, *, ignore_result: bool = False
+    callback: Any, in_tree: PyTreeDef, out_tree: PyTreeDef, x64: bool, *, ignore_result: bool = False
 ) -> tuple[_ext.Callback, int] | None:
     """Returns what a target of `call_target` would call, for one call outside of programs, and its device's index.
 
@@ -151,7 +151,6 @@ def callback_for_one_call(
     if not callable(fn) or hasattr(callback, "_callout_callback") or chosen.memory == "device":
         return None
     label = chosen.name or function_name(fn)
-    x64 = _jax_compat.x64_enabled()
     return _called(fn, chosen, in_tree, out_tree, label, x64, ignore_result), chosen.device_index or 0
 
 
