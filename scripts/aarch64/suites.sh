@@ -8,7 +8,7 @@ suites=(
   attributes buffer_callback buffers context debug dispatch errors fast_path_{dispatch,errors} float0
   io_callback lifetime logs_of_failing_calls ordered_effects pure_callback python_numbers refs register results
   round_trip threaded zero_copy
-  barrier eager_taps full_queue live_lanes_text ordered tap tap_sending tapped_values trees_with_metadata
+  barrier eager_sites eager_taps full_queue live_lanes_text ordered tap tap_errors tap_sending tapped_values trees_with_metadata
   csv print sinks sink_files statistics tensorboard
   export export_platforms golden
   command command_{checks,shapes})

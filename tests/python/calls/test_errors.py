@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A callback's exception comes back as itself: on first and later calls, inline and asynchronously, from calls and taps."""
+"""A callback's exception comes back as itself: on first and later calls, inline and asynchronously."""
 
 import logging
 import os
 import subprocess
 import sys
 import threading
-import traceback
 from pathlib import Path
 
 import callout
-import gates
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -270,41 +268,6 @@ def test_a_failing_call_raises_its_exception_and_logs_nothing_above_debug(caplog
     assert [record.getMessage() for record in caplog.records] == []
 
 
-def test_a_failing_tap_disturbs_nothing_and_the_barrier_raises_the_last(caplog):
-    got = []
-
-    def receive(value):
-        if value % 3 == 0:
-            raise MyError(f"at {value:g}", payload=float(value))
-        got.append(float(value))
-
-    f = jax.jit(lambda x: lax.fori_loop(0, 30, lambda i, c: callout.tap(receive, c) + 1, x))
-    with caplog.at_level(logging.ERROR, logger="callout"):
-        assert float(f(0.0)) == 30
-        with pytest.raises(callout.TapError) as info:
-            callout.barrier_wait()
-    assert info.value.count == 10
-    assert isinstance(info.value, MyError)
-    assert info.value.__cause__.payload == 27
-    assert [e.payload for e in info.value.exceptions.exceptions] == [0, 3, 6, 9, 12, 15, 18, 21]
-    assert got == [i for i in range(30) if i % 3]
-    assert sum("MyError: at 0" in record.message for record in caplog.records) == 1
-    assert len(caplog.records) == 1
-    callout.barrier_wait()  # clean
-
-
-def test_a_failing_tap_through_reraise():
-    error = MyError("mine")
-
-    def receive(value):
-        raise error
-
-    callout.tap(receive, 1.0)
-    with pytest.raises(MyError) as info, callout.reraise():
-        callout.barrier_wait()
-    assert info.value is error
-
-
 def test_few_exceptions_are_kept():
     f, x = inline(Failing(MyError("mine")))
     from callout._base import errors
@@ -347,41 +310,6 @@ def test_other_threads_do_not_push_an_exception_out_while_its_own_is_on_its_way(
         thread.join()
     assert len(errors._kept) == 1024
     assert errors.original(mine) is None
-
-
-def test_barrier_in_a_tap_raises():
-    callout.tap(lambda _: callout.barrier_wait(), 1.0)
-    with pytest.raises(callout.CallbackError, match="inside a tap's function"), callout.reraise():
-        callout.barrier_wait()
-
-
-def test_barrier_timeout_names_what_is_outstanding():
-    release = threading.Event()
-    callout.tap(lambda _: release.wait(30), 1.0)
-    with pytest.raises(callout.BarrierTimeout, match="1 records of the python queue of device 0"):
-        callout.barrier_wait(timeout=0.05)
-    assert isinstance(callout.BarrierTimeout("x"), TimeoutError)
-    release.set()
-    callout.barrier_wait()
-
-
-def test_barrier_timeout_covers_programs():
-    gate = gates.gate()
-    out = jax.jit(lambda x: callout.tap(callout.sinks.Null(), gate.in_program(x)))(jnp.float32(1))
-    with pytest.raises(callout.BarrierTimeout, match="programs that this thread has dispatched"):
-        callout.barrier_wait(timeout=0.05)
-    gate.open()
-    callout.barrier_wait()
-    out.block_until_ready()
-
-
-def test_an_error_of_taps_is_called_what_it_is(tmp_path):
-    sink = callout.sinks.JsonLines(tmp_path / "x")
-    sink.close()
-    callout.tap(sink, 1.0)
-    with pytest.raises(callout.TapError) as info:
-        callout.barrier_wait()
-    assert traceback.format_exception_only(info.value)[0].startswith("callout.TapError: 1 tap failed")
 
 
 def test_what_vmap_needs_is_said_in_public_names():
