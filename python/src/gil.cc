@@ -15,8 +15,14 @@
 namespace callout::python {
 namespace {
 
+using std::chrono::steady_clock;
+
 // For how long a thread looks for a delivery thread to take the GIL that it gave up: some wakes on a busy machine.
 [[maybe_unused]] constexpr std::chrono::milliseconds kMostForBatch(1);
+// A batch takes at most two. Who has the GIL back only later shares it with other threads, which take it, too: that is
+// not done again for some time, so that it takes a fiftieth of the time at most.
+[[maybe_unused]] constexpr std::chrono::milliseconds kUsualBatch(3);
+[[maybe_unused]] constexpr int kRest = 50;
 
 // Both are touched by every entry, in the order "count myself, then look whether the door is shut"; CloseInterpreter
 // shuts the door, then reads the count. Sequential consistency makes one of them see the other.
@@ -60,9 +66,11 @@ Garbage& GetGarbage() {
   return *garbage;
 }
 
-// How many delivery threads wait for the GIL (a hint), and how many threads gave it up for one (guarded by the GIL).
+// How many delivery threads wait for the GIL: a hint.
 std::atomic<int> g_batches_waiting{0};
+// Guarded by the GIL: how many threads gave it up for one of those, and when one may again.
 int g_givers = 0;
+[[maybe_unused]] steady_clock::time_point g_next_gift;
 std::counting_semaphore<> g_taken{0};  // one for each giver
 
 void TakeGilForBatch(PyGILState_STATE& state) {
@@ -113,13 +121,16 @@ void LetBatchIn() {
 #ifndef Py_GIL_DISABLED
   if (g_batches_waiting.load(std::memory_order_relaxed) == 0) [[likely]]
     return;
+  const steady_clock::time_point begin = steady_clock::now();
+  if (begin < g_next_gift) return;
   ++g_givers;
   bool was_taken;
   Py_BEGIN_ALLOW_THREADS;
   was_taken = g_taken.try_acquire_for(kMostForBatch);
   Py_END_ALLOW_THREADS;
-  if (was_taken || g_taken.try_acquire()) return;
-  --g_givers;  // another thread was faster; nobody will look for us
+  if (!was_taken && !g_taken.try_acquire()) --g_givers;  // another thread was faster; nobody will look for us
+  const steady_clock::time_point end = steady_clock::now();
+  if (end - begin > kUsualBatch) g_next_gift = end + kRest * (end - begin);
 #endif
 }
 

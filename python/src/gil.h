@@ -35,7 +35,8 @@ class GilScope {
 bool EnterInterpreter();
 void LeaveInterpreter();
 /// Gives up the GIL until a delivery thread that waits for it has it, or for a millisecond. Who lets go of it for a
-/// moment only pays for a wake, and has it back before the other thread runs. Requires GIL.
+/// moment only pays for a wake, and has it back before the other thread runs. Seldom does it where yet other threads
+/// want the GIL. Requires GIL.
 void LetBatchIn();
 /// At the end of that thread: gives back what Python keeps for it. GIL not needed.
 void ForgetThread();
