@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <semaphore>
@@ -20,9 +21,10 @@ using std::chrono::steady_clock;
 // For how long a thread looks for a delivery thread to take the GIL that it gave up: some wakes on a busy machine.
 [[maybe_unused]] constexpr std::chrono::milliseconds kMostForBatch(1);
 // A batch takes at most two. Who has the GIL back only later shares it with other threads, which take it, too: that is
-// not done again for some time, so that it takes a fiftieth of the time at most.
+// not done again for some time, so that it takes a fiftieth of the time.
 [[maybe_unused]] constexpr std::chrono::milliseconds kUsualBatch(3);
 [[maybe_unused]] constexpr int kRest = 50;
+[[maybe_unused]] constexpr std::chrono::seconds kMostRest(1);
 
 // Both are touched by every entry, in the order "count myself, then look whether the door is shut"; CloseInterpreter
 // shuts the door, then reads the count. Sequential consistency makes one of them see the other.
@@ -130,7 +132,7 @@ void LetBatchIn() {
   Py_END_ALLOW_THREADS;
   if (!was_taken && !g_taken.try_acquire()) --g_givers;  // another thread was faster; nobody will look for us
   const steady_clock::time_point end = steady_clock::now();
-  if (end - begin > kUsualBatch) g_next_gift = end + kRest * (end - begin);
+  if (end - begin > kUsualBatch) g_next_gift = end + std::min<steady_clock::duration>(kRest * (end - begin), kMostRest);
 #endif
 }
 
