@@ -6,8 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 minor=3.14t jax=0.12.0.1
-suites=(many_threads pure_callback io_callback errors lifetime tap tap_sending eager_taps barrier full_queue ordered statistics
-  stats gathering devices)
+suites=(many_threads pure_callback io_callback errors lifetime tap tap_errors tap_sending eager_{sites,taps} barrier full_queue ordered
+  statistics stats gathering devices)
 (($# == 0)) || suites=("$@")
 root=$PWD/build/free-threaded-tsan
 mkdir -p "$root"
