@@ -68,11 +68,11 @@ for minor in "${wanted[@]}"; do
   fi
   echo "wheel $tag: building with $minor"
   # A build folder that is left from before holds paths of a build environment that was deleted. It is as deep as those of
-  # other builds, for ccache.
+  # other builds, for ccache. The newest NumPy has no wheel for 3.13t.
   rm -rf "build/wheels/$tag" "build/wheel-$tag" dist/callout-*-"$tag"-manylinux*.whl
   linked_with_older "$python" \
-    "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps -C build-dir="build/wheel-$tag" \
-    --wheel-dir "build/wheels/$tag" . < /dev/null
+    "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --only-binary numpy \
+    -C build-dir="build/wheel-$tag" --wheel-dir "build/wheels/$tag" . < /dev/null
   # libcallout.so is ours and already in the wheel: no second copy may be grafted in.
   PATH="$PWD/$tools/bin:$PATH" "$tools/bin/auditwheel" repair --exclude 'libcallout.so' \
     --plat manylinux_2_28_x86_64 --wheel-dir dist "build/wheels/$tag"/callout-*.whl > "build/wheels/$tag.log" 2>&1 ||
