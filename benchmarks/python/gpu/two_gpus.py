@@ -187,10 +187,15 @@ def ordinals() -> str:
 
 @GROUP.row("devices in another order by CUDA_VISIBLE_DEVICES, or some of them for JAX alone")
 def order() -> str:
+    import jax
+
     _pair()
     straight = run_alone(ordinals)[0].split()
     turned = run_alone(ordinals, {"CUDA_VISIBLE_DEVICES": "1,0"})[0].split()
-    second = run_alone(ordinals, {"CALLOUT_CHECK_VISIBLE": "1"})[0].split()
     expect("in the other order", straight[1::-1], turned)
+    both = f"{' '.join(straight)}, {' '.join(turned)}"
+    if jax.__version_info__[:2] == (0, 11):
+        return f"{both}; JAX 0.11 runs no program on some of the devices"
+    second = run_alone(ordinals, {"CALLOUT_CHECK_VISIBLE": "1"})[0].split()
     expect("the second alone", straight[1:2], second)
-    return f"{' '.join(straight)}, {' '.join(turned)}, {' '.join(second)}"
+    return f"{both}, {' '.join(second)}"
