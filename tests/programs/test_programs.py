@@ -6,6 +6,7 @@ import os
 import runpy
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import callout
@@ -34,11 +35,19 @@ def tap_beside_others() -> Program:
     )
 
 
+# Python 3.13t keeps functions that stand in no other one, as those of programs do, for good.
+KEEPS_FUNCTIONS = sys.version_info[:2] == (3, 13) and bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    before = checking.live()
+    def live():
+        counts = checking.live()
+        return {**counts, "callbacks": 0} if KEEPS_FUNCTIONS else counts
+
+    before = live()
     yield
-    assert checking.live() == before
+    assert live() == before
 
 
 def test_programs_do_what_their_oracles_say():
