@@ -84,12 +84,16 @@ def test_executables_keep_the_functions_and_let_go_of_them(run_host):
     done = run_host("""
 import gc, weakref
 
-def scale(x):
-    return x
+def functions():  # within another one: Python 3.13t keeps others for good
+    def scale(x):
+        return x
 
+    return scale, lambda v: None
+
+scale, seen = functions()
 alive = weakref.ref(scale)
-executable = compile_with(scale=scale, seen=lambda v: None)
-del scale
+executable = compile_with(scale=scale, seen=seen)
+del scale, seen
 gc.collect()
 print(alive() is not None, callout.stats()["live"]["callbacks"] > 0)
 host.close()
