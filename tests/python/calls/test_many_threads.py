@@ -14,6 +14,7 @@ import numpy as np
 import platforms
 import pytest
 from callout._base import errors
+from switching import switching_after
 
 THREADS = 8
 ROUNDS = 25
@@ -21,10 +22,8 @@ ROUNDS = 25
 
 @pytest.fixture(autouse=True)
 def switching_often():
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # where there is a GIL
-    yield
-    sys.setswitchinterval(interval)
+    with switching_after(1e-6):
+        yield
 
 
 def at_once(function, threads=THREADS):

@@ -24,6 +24,7 @@ from callout import _jax_compat
 from callout._export import artifacts, host_transfers
 from callout._primitives.fallback import host_stand_ins
 from jax.interpreters import mlir
+from switching import switching_after
 from tpu_programs import NAMED, NUMBERS, PARTS, PROGRAMS, Program
 
 pytestmark = [
@@ -315,12 +316,8 @@ def test_a_tap_to_a_sink_runs_no_python_and_is_delivered_while_another_thread_ha
     finally:
         sys.setprofile(None)
     assert frames == []
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1000)
-    try:
+    with switching_after(1000):
         lines = read_with_the_gil(pipe, 2)
-    finally:
-        sys.setswitchinterval(interval)
     assert lines == 2
     sink.close()
     os.close(pipe)

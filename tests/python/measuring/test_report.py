@@ -3,7 +3,6 @@
 
 import dataclasses
 import html
-import sys
 import sysconfig
 import threading
 
@@ -16,6 +15,7 @@ from callout import _ext
 from callout._measuring.report import make_report
 from callout._measuring.report.facts import CallbackFacts, Facts, QueueFacts
 from callout._measuring.report.rules import RULES
+from switching import switching_after
 
 F32 = jax.ShapeDtypeStruct((), "float32")
 MS = 1e-3
@@ -278,10 +278,8 @@ def test_waiting_for_the_interpreter_is_found():
 @pytest.fixture
 def long_turns():
     """A Python thread that waits for the lock asks for it after half a second."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(0.5)
-    yield
-    sys.setswitchinterval(interval)
+    with switching_after(0.5):
+        yield
 
 
 @has_gil

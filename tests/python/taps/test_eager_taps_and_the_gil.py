@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who makes taps outside of programs, one behind another, holds the GIL that their delivery needs."""
 
-import sys
 import time
 
 import callout
 import jax.numpy as jnp
 import pytest
+from switching import switching_after
 
 
 @pytest.fixture
 def no_switches():
     """The interpreter takes the GIL from no thread: it is had when another one lets go of it."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1000.0)
-    yield
-    sys.setswitchinterval(interval)
+    with switching_after(1000):
+        yield
 
 
 def test_delivery_comes_between_two_taps(no_switches):
