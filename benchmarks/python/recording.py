@@ -116,7 +116,7 @@ def run(rounds: int) -> list[Row]:
     nothing = os.open(os.devnull, os.O_WRONLY)  # for as long as the process lasts
     sinks = callout.sinks
     ours = [
-        ("Null", lambda _: sinks.Null(name="bench.null"), _delivered("bench.null")),
+        ("Null", lambda _: sinks.Null(name="bench.written"), _delivered("bench.written")),
         ("Print, to /dev/null", lambda _: sinks.Print(fd=nothing, name="bench.print"), _delivered("bench.print")),
         ("JsonLines", lambda folder: sinks.JsonLines(folder / "log"), _json_lines),
         ("Csv", lambda folder: sinks.Csv(folder / "log"), lambda folder: _lines(folder / "log") - 1),

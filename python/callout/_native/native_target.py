@@ -40,7 +40,7 @@ class NativeTarget(Target):
     def __init__(
         self, key: Hashable, label: str, callback: _ext.Callback | None, content: str, library: Library | None = None
     ):
-        super().__init__(key, label, True, self._make)
+        super().__init__(key, label, True, self._make, may_run_in_caller=True)
         self.content = content
         self._library = library
         if callback is not None:

@@ -146,6 +146,24 @@ def test_other_callbacks_run_in_the_dispatching_thread(capfd):
     assert capfd.readouterr().out == "seen 1.0\n"
 
 
+THREAD_OF = """
+#include <unistd.h>
+
+#include "callout/kernel.h"
+
+void thread_of(callout::In<float>, callout::Out<int32_t> thread) { thread.data()[0] = gettid(); }
+CALLOUT_KERNEL(thread_of);
+"""
+
+
+def test_native_functions_run_in_the_dispatching_thread():
+    thread_of = callout.cpp.load_inline(THREAD_OF, {"thread_of": {"out": jax.ShapeDtypeStruct((), jnp.int32)}}).thread_of
+    program = jax.jit(thread_of)
+    assert "callout_asynchronous" not in program.lower(SCALAR).as_text()
+    program(SCALAR)
+    assert int(program(SCALAR)) == threading.get_native_id()
+
+
 def text_of(function, *args):
     return jax.jit(function).lower(*args).as_text()
 
