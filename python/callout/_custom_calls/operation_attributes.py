@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
@@ -24,6 +28,23 @@ def is_token(kind: Any) -> bool:
 def rank_of(kind: Any) -> int:
     """Returns the rank of an array's type; 0 of a token's."""
     return 0 if is_token(kind) else int(ir.RankedTensorType(kind).rank)
+
+
+@functools.cache
+def _dtypes() -> dict[str, np.dtype[Any]]:
+    """Returns the dtypes of elements by the text of their types."""
+    found: dict[str, np.dtype[Any]] = {}
+    for scalar in filter(lambda one: isinstance(one, type), [*np.sctypeDict.values(), *vars(ml_dtypes).values()]):
+        with contextlib.suppress(TypeError, KeyError):  # what is no dtype, or none of JAX's
+            dtype = np.dtype(scalar)
+            found.setdefault(str(mlir.dtype_to_ir_type(dtype)), dtype)
+    return found
+
+
+def spec_of(kind: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Returns dtype and shape of an array's type."""
+    array: Any = ir.RankedTensorType(kind)
+    return _dtypes()[str(array.element_type)], tuple(array.shape)
 
 
 def row_major(rank: int) -> Any:
@@ -55,6 +76,27 @@ def call_attributes(
         "operand_layouts": ir.ArrayAttr.get([row_major(rank_of(kind)) for kind in operands]),
         "result_layouts": ir.ArrayAttr.get([row_major(rank_of(kind)) for kind in results]),
     }
+
+
+def operations(operation: Any) -> Iterator[Any]:
+    """Yields everything inside an operation, from the outside in."""
+    for region in operation.regions:
+        for block in region:
+            for inner in block:
+                yield inner.operation
+                yield from operations(inner.operation)
+
+
+def is_call_of(operation: Any, target: str) -> bool:
+    """Tells whether an operation is a custom call of a target whose name begins so."""
+    if operation.name != "stablehlo.custom_call":
+        return False
+    return bool(ir.StringAttr(operation.attributes["call_target_name"]).value.startswith(target))
+
+
+def config_key(call: Any) -> str:
+    """Returns where a custom call has its attributes: JAX uses a key of MHLO's for old versions' sake."""
+    return "mhlo.backend_config" if "mhlo.backend_config" in call.attributes else "backend_config"
 
 
 def transfer_attributes(channel: int, channel_type: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from jax.interpreters import mlir
 
 from .. import _ext, _jax_compat
 from .._custom_calls import target_attributes
+from .._custom_calls.operation_attributes import config_key, is_call_of, operations
 
 _OURS = "callout.v"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
@@ -72,23 +73,11 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def operations(operation: Any) -> Iterator[Any]:
-    """Yields everything inside an operation, from the outside in."""
-    for region in operation.regions:
-        for block in region:
-            for inner in block:
-                yield inner.operation
-                yield from operations(inner.operation)
-
-
 def _calls(module: Any) -> Iterator[tuple[Any, str]]:
-    """Yields our custom calls, and where each has its attributes: JAX uses a key of MHLO's for old versions' sake."""
+    """Yields our custom calls, and where each has its attributes."""
     for operation in operations(module.operation):
-        if operation.name != "stablehlo.custom_call":
-            continue
-        if ir.StringAttr(operation.attributes["call_target_name"]).value.startswith(_OURS):
-            new = "mhlo.backend_config" not in operation.attributes
-            yield operation, "backend_config" if new else "mhlo.backend_config"
+        if is_call_of(operation, _OURS):
+            yield operation, config_key(operation)
 
 
 def custom_calls(module: Any) -> tuple[str, ...]:

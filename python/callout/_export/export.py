@@ -80,7 +80,8 @@ def export(
 
     Args:
         jitted: what `jax.jit` or `callout.jit` returned.
-        platforms: as in `jax.export.export`; callbacks run on "cpu" and "cuda".
+        platforms: as in `jax.export.export`. Callbacks are native calls on "cpu" and "cuda"; on others JAX's own callbacks
+            carry them, of the process that compiles the program (docs/fallback.md).
         for_plugin: write StableHLO that this plugin reads: the path of a PJRT plugin, which is loaded in a short-lived
             process of its own and asked; "cpu", the CPU plugin; or another platform of this process. Custom calls pass
             then, and one that the C++ host does not have on cpu is a warning.
@@ -98,7 +99,7 @@ def export(
     Raises:
         ValueError: a function or a sink instead of a name (from the returned function); a version that cannot be
             written; `shapes` that do not fit the arguments (from the returned function).
-        NotImplementedError: (from the returned function) a callback on a platform that has none; send and receive ops
+        NotImplementedError: (from the returned function) a callback on a platform that has none, or that JAX's own cannot carry there; send and receive ops
             that are no host callback's, for cpu.
 
     Example:

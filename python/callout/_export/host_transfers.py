@@ -21,9 +21,14 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
-from .._custom_calls.operation_attributes import DEVICE_TO_HOST, HOST_TO_DEVICE, call_attributes, config_of
+from .._custom_calls.operation_attributes import (
+    DEVICE_TO_HOST,
+    HOST_TO_DEVICE,
+    call_attributes,
+    config_of,
+    operations,
+)
 from . import artifacts
-from .artifacts import operations
 
 _SEND, _RECV = "stablehlo.send", "stablehlo.recv"
 _CALL = "callout.v1.call"

@@ -13,8 +13,9 @@ from typing import Any
 
 from jax.extend.mlir import ir
 
+from .._custom_calls.operation_attributes import config_key, is_call_of, operations
+from .._custom_calls.reached import reached
 from .._primitives.lowering import REFUSAL, not_supported
-from .artifacts import operations
 
 
 def resolve_refusals(module: Any, platforms: Sequence[str]) -> None:
@@ -28,9 +29,7 @@ def resolve_refusals(module: Any, platforms: Sequence[str]) -> None:
     main: Any = ir.SymbolTable(module.operation)["main"]
     refused: dict[tuple[str, str], list[str]] = {}
     for index, platform in enumerate(platforms):
-        walk = _Walk(module)
-        walk.run(main.entry_block, {main.arguments[0]: index})
-        for mark in walk.reached:
+        for mark in set(map(_mark, reached(module, _is_refusal, {main.arguments[0]: index}))):
             if platform not in mark[0].split(","):
                 refused.setdefault(mark, []).append(platform)
     for (supported, label), others in sorted(refused.items()):
@@ -40,15 +39,12 @@ def resolve_refusals(module: Any, platforms: Sequence[str]) -> None:
 
 
 def _is_refusal(operation: Any) -> bool:
-    if operation.name != "stablehlo.custom_call":
-        return False
-    return bool(ir.StringAttr(operation.attributes["call_target_name"]).value == REFUSAL)
+    return is_call_of(operation, REFUSAL)
 
 
 def _mark(refusal: Any) -> tuple[str, str]:
     """Returns the platforms that would do, and what is called."""
-    key = "mhlo.backend_config" if "mhlo.backend_config" in refusal.attributes else "backend_config"
-    said = ir.DictAttr(refusal.attributes[key])
+    said = ir.DictAttr(refusal.attributes[config_key(refusal)])
     return str(ir.StringAttr(said["supported"]).value), str(ir.StringAttr(said["label"]).value)
 
 
@@ -87,53 +83,3 @@ def _copy_branch(choice: Any, branch: Any, refusal: Any) -> None:
 
 def _top(region: Any) -> list[Any]:
     return [operation.operation for block in region for operation in block]
-
-
-class _Walk:
-    """Runs what decides over branches: the platform's number, constants, conversions and calls."""
-
-    def __init__(self, module: Any):
-        self.reached: set[tuple[str, str]] = set()
-        self._functions = ir.SymbolTable(module.operation)
-        self._results: dict[Any, list[int | None]] = {}
-
-    def run(self, block: Any, known: dict[Any, int | None]) -> list[int | None]:
-        """Returns what the block returns, as far as it is known. `known` are the numbers that values are known to have."""
-        for view in block:
-            operation = view.operation
-            if operation.name in ("func.return", "stablehlo.return"):
-                return [known.get(value) for value in operation.operands]
-            self.reached |= {_mark(operation)} if _is_refusal(operation) else set()
-            known.update(zip(operation.results, self._outcome(operation, known), strict=False))
-        return []
-
-    def _outcome(self, operation: Any, known: dict[Any, int | None]) -> list[int | None]:
-        inputs = [known.get(value) for value in operation.operands]
-        match operation.name:
-            case "stablehlo.constant":
-                return [_number(operation)]
-            case "stablehlo.convert":
-                return inputs
-            case "func.call":
-                return self._call(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value, inputs)
-            case "stablehlo.case" if inputs[0] is not None:
-                last = len(operation.regions) - 1
-                taken = inputs[0] if 0 <= inputs[0] <= last else last
-                return self.run(operation.regions[taken].blocks[0], known)
-        for region in operation.regions:
-            for block in region:
-                self.run(block, known)
-        return []
-
-    def _call(self, name: str, inputs: list[int | None]) -> list[int | None]:
-        key = (name, *inputs)
-        if key not in self._results:
-            block = self._functions[name].regions[0].blocks[0]
-            self._results[key] = self.run(block, dict(zip(block.arguments, inputs, strict=True)))
-        return self._results[key]
-
-
-def _number(constant: Any) -> int | None:
-    if str(constant.results[0].type) not in ("tensor<i32>", "tensor<i64>"):
-        return None
-    return int(ir.DenseIntElementsAttr(constant.attributes["value"])[0])

@@ -278,10 +278,11 @@ def register(primitive: jax.extend.core.Primitive, rule: Callable[..., Any]) -> 
 
     def lower(ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:
         platforms = context.platforms(ctx)
-        carried = [] if context.is_exporting(ctx) else [name for name in platforms if policy.is_used(name)]
-        if not carried or not {*PLATFORMS, *carried}.issuperset(platforms):
+        carried = [name for name in platforms if policy.is_used(name)]
+        is_exported = context.is_exporting(ctx)
+        if is_exported or not carried or not {*PLATFORMS, *carried}.issuperset(platforms):
             if (target := params.get("target")) is not None:  # others are written with primitives that have one
-                refuse_others(ctx, target.label)
+                refuse_others(ctx, target.label, (*PLATFORMS, *carried) if is_exported else PLATFORMS)
             return rule(ctx, *args, **params)
         if "tpu" in carried:
             _jax_compat.lower_each_by_itself(primitive)

@@ -19,10 +19,7 @@ from typing import Any
 
 from jax.extend.mlir import ir
 
-from .. import _jax_compat
-from .._base.patches import Place
 from .._custom_calls.operation_attributes import alias, config_of, create_before, row_major
-from . import held_results
 from .site import TARGET
 
 # An operation that costs as much is not computed twice, nor are more cheap ones together. What is cheaper stays fused: to
@@ -203,23 +200,16 @@ def _taps_of(module: Any) -> list[Any]:
     return found
 
 
-def _after_lowering(lowered: Any, *_: Any, platforms: Any = (), **__: Any) -> None:
-    if held_results.take_note() and not {"cuda", "rocm"}.isdisjoint(platforms):
-        with lowered.module.context, ir.Location.unknown(lowered.module.context):
-            held_results.hold(lowered.module)
-    if not getattr(_lowering, "has_taps", False):
-        return
+def read_from_taps(module: Any) -> None:
+    """Has what reads a tapped value read it from the tap. In the module's context."""
+    for op in _taps_of(module):
+        tap = _Tap(op)
+        tap.hold()
+        tap.give_back()
+
+
+def take_note() -> bool:
+    """Tells whether a tap was noted since the last time."""
+    noted = getattr(_lowering, "has_taps", False)
     _lowering.has_taps = False
-    if tuple(platforms) != ("cpu",):
-        return
-    with lowered.module.context, ir.Location.unknown(lowered.module.context):
-        for op in _taps_of(lowered.module):
-            tap = _Tap(op)
-            tap.hold()
-            tap.give_back()
-
-
-def hooked() -> list[Place]:
-    """Names the place where JAX makes a module."""
-    place = _jax_compat.module_maker()
-    return [] if place is None else [Place(*place, after=_after_lowering)]
+    return noted

@@ -36,7 +36,7 @@ def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = F
     lifetime.check_usable()
     if not isinstance(name, str):
         raise errors.RegistrationError(f"callout.register: the name must be a string, got {name!r}")
-    patches.ensure("errors")  # programs that other processes have traced call it
+    patches.ensure("errors", "tapped_values")  # programs that other processes have traced call it
     _ext.register_callback(name, _callback_of(name, fn), replace)
     numpy_only_names.discard(name)
     if isinstance(fn, options.FunctionWithOptions) and fn.options.numpy_only:

@@ -157,7 +157,9 @@ CALLOUT_KERNEL(thread_of);
 
 
 def test_native_functions_run_in_the_dispatching_thread():
-    thread_of = callout.cpp.load_inline(THREAD_OF, {"thread_of": {"out": jax.ShapeDtypeStruct((), jnp.int32)}}).thread_of
+    thread_of = callout.cpp.load_inline(
+        THREAD_OF, {"thread_of": {"out": jax.ShapeDtypeStruct((), jnp.int32)}}
+    ).thread_of
     program = jax.jit(thread_of)
     assert "callout_asynchronous" not in program.lower(SCALAR).as_text()
     program(SCALAR)

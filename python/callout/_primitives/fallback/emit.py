@@ -14,6 +14,7 @@ from jax.interpreters import mlir
 
 from ... import _ext, _jax_compat
 from . import host_stand_ins, jax_operations, policy, transfers
+from .jax_operations import Placement
 
 INSPECTED = (_ext.check_prefix, _ext.watch_prefix, _ext.located_nans_prefix)
 """How the names of callbacks begin that look at a value, and not at where it is."""
@@ -50,7 +51,7 @@ def _placement(ctx: mlir.LoweringRuleContext, on_shards: bool, device_index: int
         return None
     # XLA loses results of another device than the first, JAX's own callbacks' too: all elements are zero.
     index = None if _manual_mesh(ctx) is not None else 0 if has_results else device_index
-    return jax_operations.Placement(index, on_shards)
+    return Placement(index, on_shards)
 
 
 def _devices(ctx: mlir.LoweringRuleContext) -> tuple[int, ...] | None:
@@ -91,30 +92,50 @@ def emit(
 
     `threaded`: the first of `args` and of the results is a token of `callout.threaded`.
     """
-    policy.warn_once(platform)
     sent, received = ([_spec(aval) for aval in avals] for avals in (ctx.avals_in, avals_out))
-    ordinals = _devices(ctx)
     told = host_stand_ins.Told(
         *(target, where, platform, dict(attributes), threaded, received),
-        ordinals=ordinals,
+        ordinals=_devices(ctx),
         is_deferred=_is_over_several(ctx) and len(avals_out) == threaded,
     )
+    on_shards = _is_on_shards(ctx, where, sharding, token is not None, attributes["callback"])
+    placement = _placement(ctx, on_shards and not avals_out, device_index, bool(avals_out))
+    kinds = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in avals_out]
+    return write(
+        *(ctx.module_context, told, args, sent, kinds),
+        token=token,
+        has_side_effect=has_side_effect,
+        placement=placement,
+    )
+
+
+def write(
+    module: Any,
+    told: host_stand_ins.Told,
+    args: Sequence[Any],
+    specs: host_stand_ins.Specs,
+    kinds: Sequence[Any],
+    *,
+    token: Any,
+    has_side_effect: bool,
+    placement: Placement | None,
+) -> list[Any]:
+    """Does the same for what is known of a call. `specs`: of `args`; `kinds`: types of the results; both without `token`."""
+    policy.warn_once(told.platform)
     host_stand_ins.check(told)
-    sends_only = platform == "tpu" and token is None and not threaded and told.never_fails
+    sends_only = told.platform == "tpu" and token is None and not told.threaded and told.never_fails
     if sends_only:  # the device does not wait, and cannot fail
         told = dataclasses.replace(told, is_deferred=True)
-    module = ctx.module_context
-    kinds = [mlir.aval_to_ir_type(module, aval) for aval in avals_out]
-    operands = list(args)
-    if ordinals is not None:
+    operands, sent = list(args), list(specs)
+    if told.ordinals is not None:
         operands.append(stablehlo.partition_id())
         sent.append((np.dtype(np.uint32), ()))
     if token is not None:
         operands, kinds = [token, *operands], [mlir.token_type(), *kinds]
-    on_shards = _is_on_shards(ctx, where, sharding, token is not None, attributes["callback"])
-    placement = _placement(ctx, on_shards and not avals_out, device_index, bool(avals_out))
-    if platform == "tpu":
+    if told.platform == "tpu":
         waits = (token is not None or has_side_effect) and not sends_only
         return list(transfers.emit(module, told, operands, kinds, sent, placement, waits))
     function = host_stand_ins.function_for(told)
-    return list(jax_operations.custom_call(module, platform, function, operands, kinds, has_side_effect, placement))
+    return list(
+        jax_operations.custom_call(module, told.platform, function, operands, kinds, has_side_effect, placement)
+    )

@@ -152,15 +152,19 @@ def tap(told: Told, callback: _ext.Callback | None = None) -> _ext.HostTap:
     return _ext.HostTap(*(told, found, told.name, encoded, has_step, ordinals), told.packed, told.answer, told.threaded)
 
 
+def can_carry(told: Told) -> bool:
+    """Tells whether JAX's callbacks can stand for the call."""
+    return told.is_tap or (told.target == CALL and told.attributes.keys() <= {"callback", "ordered"})
+
+
 def check(told: Told) -> None:
-    """Refuses what JAX's callbacks cannot stand for."""
-    attributes = told.attributes
-    if told.is_tap or (told.target == CALL and attributes.keys() <= {"callback", "ordered"}):
-        return  # a native function is told more
+    """Refuses what JAX's callbacks cannot stand for, such as a native function, which is told more."""
+    if can_carry(told):
+        return
     raise NotImplementedError(
-        f"{told.where}: '{attributes.get('callback')}' needs callout's native path, which platform {told.platform} does not "
-        "have, and JAX has no callback like it. callout.pure_callback and callout.io_callback of a Python function run "
-        f"there, and jax.lax.platform_dependent({told.platform}=..., default=...) chooses between the two"
+        f"{told.where}: '{told.attributes.get('callback')}' needs callout's native path, which platform {told.platform} "
+        "does not have, and JAX has no callback like it. callout.pure_callback and callout.io_callback of a Python "
+        f"function run there, and jax.lax.platform_dependent({told.platform}=..., default=...) chooses between the two"
     )
 
 

@@ -29,7 +29,7 @@ def remedy(platforms: Iterable[str], exporting: bool) -> str:
     if config.fallback == "off":
         return '; callout.config.fallback = "auto" has JAX\'s own callbacks carry Python functions and taps there'
     if exporting:
-        return "; JAX's own callbacks, which carry Python functions and taps there, cannot be exported"
+        return "; callout.pure_callback with a registered name, and taps, go by JAX's own callbacks there"
     return "; callout.pure_callback with a Python function, and taps, go by JAX's own callbacks there"
 
 

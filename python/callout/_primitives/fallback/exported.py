@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that were exported, where JAX's own callbacks carry calls and taps.
+
+JAX's callbacks belong to a process, so no exported program has them: it has calls of ours, by name, for every platform. Who
+compiles it for a platform without a native path puts JAX's callbacks there, of this process.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo
+
+from ... import _jax_compat
+from ..._custom_calls import own_functions
+from ..._custom_calls.operation_attributes import is_call_of, is_token, operations, spec_of
+from ..._custom_calls.reached import reached
+from ..._custom_calls.read_attributes import read_call
+from ..._custom_calls.target_attributes import tables
+from ..._runtime.native_platforms import PLATFORMS
+from ..site import TARGET as TAP
+from . import emit, host_stand_ins
+from .jax_operations import Placement
+
+_OURS = "callout.v"
+_HELD = "callout.v1.check"  # of a value that is computed once (`tapped_values`): its second operand, as it is
+_NOT_TOLD = {"names", "threaded", "sharding", "device_index", "num_devices", "returned", "host_callback"}
+
+
+class _Module:
+    """Stands for the context of a module that is lowered already, as far as what writes JAX's callbacks asks it."""
+
+    def __init__(self, lowered: Any, backend: Any):
+        self.host_callbacks = lowered.host_callbacks
+        self._backend = backend
+        self._channels = itertools.count(
+            1 + max((_channel(op) for op in operations(lowered.module.operation)), default=1)
+        )
+
+    def add_host_callback(self, function: Any) -> None:
+        self.host_callbacks.append(function)
+
+    def get_backend(self, *, optional: bool) -> Any:
+        assert optional
+        return self._backend
+
+    def new_channel(self) -> int:
+        return next(self._channels)
+
+
+def _channel(operation: Any) -> int:
+    if "channel_handle" not in operation.attributes:
+        return 1  # JAX's own for collectives
+    handle: Any = stablehlo.ChannelHandle(operation.attributes["channel_handle"])
+    return int(handle.handle)
+
+
+def carry(lowered: Any, platform: str, backend: Any, devices: Sequence[jax.Device], num_partitions: int) -> None:
+    """Puts JAX's callbacks in the place of the calls that a module has. In the module's context.
+
+    Args:
+        lowered: what JAX made: the module and its host callbacks, which are changed.
+        platform: the one that the module is for.
+        backend: what the program will be compiled by, or None.
+        devices: the program's, or none where they are not known.
+        num_partitions: over how many devices it is spread.
+
+    Raises:
+        NotImplementedError: a call that only a native path can carry, which the platform does not have.
+    """
+    found = _calls(lowered.module)
+    if found and lowered.shape_poly_state.uses_dim_vars:  # the program has symbolic shapes
+        _refine(lowered.module)
+        found = _calls(lowered.module)
+    if found and platform == "tpu":  # each call has channels of its own
+        own_functions.separate(lowered.module, found)
+        found = _calls(lowered.module)
+    module = _Module(lowered, backend)
+    ordinals = tuple(map(_jax_compat.ordinal_of, devices)) if len(devices) == num_partitions > 1 else ()
+    for op in found:
+        with ir.InsertionPoint(op), op.location:
+            _Call(op, platform, num_partitions).carry(module, ordinals)
+
+
+def _calls(module: Any) -> list[Any]:
+    return reached(module, lambda op: is_call_of(op, _OURS), {})
+
+
+def _refine(module: Any) -> None:
+    """Gives the module, of known shapes of arguments, known shapes throughout, as JAX does before it compiles."""
+    written = io.BytesIO()
+    _jax_compat.refined(module).operation.write_bytecode(written)
+    refined = ir.Module.parse(written.getvalue())
+    for op in list(module.body.operations):
+        op.operation.erase()
+    for op in list(refined.body.operations):
+        module.body.append(op)
+
+
+class _Call:
+    """A call or a tap of a module."""
+
+    def __init__(self, op: Any, platform: str, num_partitions: int):
+        self.op = op
+        self.platform = platform
+        self.num_partitions = num_partitions
+        self.target = ir.StringAttr(op.attributes["call_target_name"]).value
+        self.carried: Mapping[str, Any] = read_call(op)
+
+    def carry(self, module: Any, ordinals: tuple[int, ...]) -> None:
+        """Replaces it, unless the platform has a native path, which alone can run it."""
+        if self.target == _HELD:
+            self._replace_by([self.op.operands[1]])
+            return
+        told = self._told(ordinals)
+        if self.platform in PLATFORMS and not host_stand_ins.can_carry(told):
+            return
+        operands, ordered = list(self.op.operands), self._is_ordered()
+        token = operands.pop(self._token_place()) if ordered else None
+        results = emit.write(
+            *(module, told, operands, [spec_of(value.type) for value in operands], self._kinds()),
+            token=token,
+            has_side_effect=self._has_side_effect(),
+            placement=self._placement(bool(told.results)),
+        )
+        if ordered:
+            results.insert(min(self._token_place(), len(results) - 1), results.pop(0))
+        first = 1 if told.threaded else 0
+        self._replace_by([*results, *(operands[place + first] for place in self._returned())])
+
+    def _replace_by(self, values: Sequence[Any]) -> None:
+        for old, new in zip(self.op.results, values, strict=True):
+            old.replace_all_uses_with(new)
+        self.op.erase()
+
+    def _told(self, ordinals: tuple[int, ...]) -> host_stand_ins.Told:
+        threaded = bool(self.carried.get("threaded"))
+        attributes = {name: value for name, value in self.carried.items() if name not in _NOT_TOLD}
+        if self.target == TAP:  # programs of earlier versions say more
+            known = tables()[TAP]
+            attributes = {"step": 0, **{name: value for name, value in attributes.items() if name in known}}
+        else:
+            attributes = {"ordered": 0, **attributes}
+        results = [spec_of(kind) for kind in self._kinds()]
+        name = attributes.get("label") or attributes["callback"]
+        return host_stand_ins.Told(
+            *(self.target, f"callout: '{name}' of an exported program", self.platform, attributes, threaded, results),
+            ordinals=ordinals if ordinals and self._is_manual() else None,
+            is_deferred=self.num_partitions > 1 and len(results) == threaded,
+        )
+
+    def _returned(self) -> list[int]:
+        """Returns which arrays of a tap it gives back, behind its own results, which are tokens."""
+        return [int(place) for place in self.carried.get("returned", ())]
+
+    def _kinds(self) -> list[Any]:
+        """Returns the types of its own results, without JAX's token."""
+        kinds = [result.type for result in self.op.results]
+        return [kind for kind in kinds[: len(kinds) - len(self._returned())] if not is_token(kind)]
+
+    def _has_side_effect(self) -> bool:
+        name = "has_side_effect"  # false is not written
+        return name in self.op.attributes and bool(ir.BoolAttr(self.op.attributes[name]).value)
+
+    def _is_ordered(self) -> bool:
+        """Tells whether it takes and returns JAX's token."""
+        return any(is_token(value.type) for value in self.op.operands)
+
+    def _token_place(self) -> int:
+        """Returns where the token is: the first operand, or the last where it stood for sends and receives."""
+        return next(place for place, value in enumerate(self.op.operands) if is_token(value.type))
+
+    def _is_manual(self) -> bool:
+        """Tells whether each device runs it by itself."""
+        return "sharding" not in self.carried
+
+    def _placement(self, has_results: bool) -> Placement | None:
+        if self.num_partitions == 1:
+            return None
+        if self._is_manual():
+            return Placement(None)
+        on_shards = (
+            self.carried["sharding"] == "local"
+            and not (has_results or self._is_ordered())
+            and not self.carried["callback"].startswith(emit.INSPECTED)
+        )
+        return Placement(0 if has_results else self.carried.get("device_index", 0), on_shards)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done to a module once JAX has lowered it, when all uses of its values are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.extend.mlir import ir
+
+from .. import _jax_compat
+from .._base.patches import Place
+from . import held_results, tapped_values
+from .fallback import exported, policy
+
+
+def _after_lowering(
+    lowered: Any,
+    *_: Any,
+    platforms: Sequence[str] = (),
+    backend: Any = None,
+    axis_context: Any = None,
+    arg_shardings: Sequence[Any] | None = None,
+    num_partitions: int = 1,
+    lowering_parameters: Any = None,
+    **__: Any,
+) -> None:
+    is_held = held_results.take_note() and not {"cuda", "rocm"}.isdisjoint(platforms)
+    is_read = tapped_values.take_note() and tuple(platforms) == ("cpu",)
+    for_export = bool(getattr(lowering_parameters, "for_export", False))
+    is_carried = len(platforms) == 1 and not for_export and policy.is_used(platforms[0])
+    if not (is_held or is_read or is_carried):
+        return
+    with lowered.module.context, ir.Location.unknown(lowered.module.context):
+        if is_held:
+            held_results.hold(lowered.module)
+        if is_read:
+            tapped_values.read_from_taps(lowered.module)
+        if is_carried:
+            devices = getattr(axis_context, "device_assignment", None) or _devices_of(arg_shardings or ())
+            exported.carry(lowered, platforms[0], backend, devices, num_partitions)
+
+
+def _devices_of(shardings: Sequence[Any]) -> Sequence[jax.Device]:
+    """Returns the devices of a program as the arguments have them; none if they do not tell."""
+    meshes = (each.mesh for each in shardings if isinstance(each, jax.sharding.NamedSharding))
+    return next((tuple(mesh.devices.flat) for mesh in meshes if isinstance(mesh, jax.sharding.Mesh)), ())
+
+
+def hooked() -> list[Place]:
+    """Names the place where JAX makes a module."""
+    place = _jax_compat.module_maker()
+    return [] if place is None else [Place(*place, after=_after_lowering)]

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exported programs where JAX's own callbacks carry calls and taps: each is there by its name, for every platform."""
+
+import re
+
+import callout
+import jax
+import jax.numpy as jnp
+import numpy as np
+import platforms
+import pytest
+from callout import _jax_compat
+from exporting import F32, NAMES, bind_everything, everything, export_for, loaded
+from jax import lax
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+pytestmark = pytest.mark.cpu_only("it runs programs for a CPU")
+
+X = np.linspace(0, 1, 8, dtype=np.float32)
+F32S = jax.ShapeDtypeStruct(X.shape, X.dtype)
+
+
+@pytest.fixture(autouse=True)
+def _always():
+    before = callout.config.fallback
+    callout.config.fallback = "always"
+    yield
+    callout.config.fallback = before
+
+
+def on_tpu(exported, *args):
+    """The text of a program for a TPU that calls an exported one."""
+    return jax.jit(loaded(exported).call).trace(*args).lower(lowering_platforms=("tpu",)).as_text()
+
+
+def channels(text):
+    return [int(found) for found in re.findall(r"channel_handle<handle = (\d+)", text)]
+
+
+@pytest.mark.parametrize("exported_for", [("tpu",), ("cpu", "tpu"), ("rocm", "tpu", "cuda")])
+def test_a_program_for_a_tpu_sends_and_receives(bind, exported_for):
+    exported = export_for(everything, F32, platforms=exported_for)
+    assert callout.exported_names(exported) == NAMES
+    assert exported.mlir_module().count("custom_call @callout.v1.") == len(NAMES)
+    bind_everything(bind)
+    text = on_tpu(exported, F32)
+    assert "callout.v" not in text
+    # A tap in order and a debug callback wait for the host, which answers.
+    assert (text.count("stablehlo.send"), text.count("stablehlo.recv")) == (5, 4)
+    assert sorted(channels(text)) == list(range(2, 2 + 9))
+
+
+def test_the_backend_is_told_what_to_call(bind, monkeypatch):
+    attached = []
+
+    def attach(module, platform, function, operands, results, sent, received):
+        attached.append((platform, function, operands, len(results), list(sent), list(received)))
+
+    monkeypatch.setattr(_jax_compat, "attach_transfers", attach)
+    bind("call", "tap")
+
+    def program(x):
+        y = callout.pure_callback("call", F32S, x)
+        callout.tap("tap", y, every=2)
+        return y
+
+    text = on_tpu(export_for(program, F32S, platforms=["tpu"]), F32S)
+    (call, tap) = attached
+    assert sorted(channels(text)) == sorted([*call[4], *call[5], *tap[4], *tap[5]])
+    assert (call[0], call[2:4]) == ("tpu", ([(np.dtype(np.float32), X.shape)], 1))
+    (result,) = call[1](X)
+    assert np.array_equal(result, X + 1)
+    for _ in range(3):
+        assert tap[1](X) == ()
+    callout.barrier_wait(60)
+    assert bind == [("call", X.tolist()), ("tap", X.tolist()), ("tap", X.tolist())]
+
+
+def in_two_places(x):
+    inner = jax.jit(lambda x: callout.pure_callback("call", F32, x))
+    outer = jax.jit(lambda x: inner(x) + inner(x * 2))
+    return outer(x) + outer(x + 1)
+
+
+def test_each_call_of_an_inner_function_has_channels_of_its_own(bind):
+    bind("call")
+    text = on_tpu(export_for(in_two_places, F32, platforms=["tpu"]), F32)
+    assert len(channels(text)) == len(set(channels(text))) >= 4
+    assert text.count("stablehlo.send") * 2 == len(channels(text))
+    program = loaded(export_for(in_two_places, F32))
+    assert float(program.call(1.0)) == (2 + 3) + (3 + 5)
+    assert sorted(value for _, value in bind) == [1, 2, 2, 4]
+
+
+def test_what_the_platform_does_not_reach_is_not_carried(bind):
+    def program(x):
+        call = lambda x: callout.pure_callback("call", F32, x)  # noqa: E731
+        return lax.platform_dependent(x, cpu=call, default=lambda x: x * 10)
+
+    exported = export_for(program, F32, platforms=("cpu", "tpu"))
+    bind("call")
+    assert channels(on_tpu(exported, F32)) == []
+    assert float(loaded(exported).call(1.0)) == 2
+    assert bind == [("call", 1.0)]
+
+
+def test_what_jax_has_no_callback_for_is_refused_when_it_is_exported():
+    def program(x):
+        return callout.buffer_callback.buffer_callback("call", F32)(x)
+
+    with pytest.raises(
+        NotImplementedError, match=r"not supported on platform tpu.*a registered name, and taps, go by JAX"
+    ):
+        export_for(program, F32, platforms=["tpu"])
+    with pytest.raises(NotImplementedError, match="not supported on platform METAL"):
+        export_for(everything, F32, platforms=["METAL"])
+
+
+@pytest.mark.parametrize("exported_for", [("tpu",), ("cpu", "tpu")])
+def test_with_the_switch_off_a_platform_without_a_native_path_is_refused(exported_for):
+    callout.config.fallback = "off"
+    with pytest.raises(NotImplementedError, match=r"callout: '.*': callbacks are not supported on platform tpu"):
+        export_for(everything, F32, platforms=exported_for)
+
+
+def test_a_name_that_is_not_bound_is_named():
+    callout.register("another", lambda x: x)
+    program = loaded(export_for(lambda x: callout.pure_callback("unheard.of", F32, x), F32))
+    try:
+        with callout.reraise(), pytest.raises(callout.UnboundNameError, match=r"unheard\.of"):
+            jax.block_until_ready(program.call(1.0))
+    finally:
+        callout.unregister("another")
+
+
+def spread(x):
+    callout.tap("tap", x)
+    callout.tap("local", x, sharding="local")
+    return callout.pure_callback("call", F32S, x) * 2
+
+
+def mesh():
+    return jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,), devices=platforms.devices(2))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_over_several_devices(bind, count):
+    bind("tap", "local", "call")
+    split = NamedSharding(mesh(), P("d"))
+    one = jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=split if count == 2 else None)
+    program = loaded(export_for(spread, one))
+    got = jax.jit(program.call, out_shardings=split)(jax.device_put(X, split))
+    callout.barrier_wait(60)
+    assert np.allclose(got, (X + 1) * 2)
+    assert ("tap", X.tolist()) in bind
+    assert ("call", X.tolist()) in bind
+    halves = [value for name, value in bind if name == "local"]
+    assert sorted(halves) == [X[:4].tolist(), X[4:].tolist()]
+
+
+def test_in_a_shard_map(bind):
+    bind("tap", "call")
+
+    def each(x):
+        callout.tap("tap", x)
+        return callout.pure_callback("call", jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    program = jax.shard_map(each, mesh=mesh(), in_specs=P("d"), out_specs=P("d"))
+    one = jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=NamedSharding(mesh(), P("d")))
+    got = jax.jit(loaded(export_for(program, one)).call)(jax.device_put(X, one.sharding))
+    callout.barrier_wait(60)
+    assert np.array_equal(got, X + 1)
+    assert sorted(value for name, value in bind if name == "tap") == [X[:4].tolist(), X[4:].tolist()]
+
+
+def test_a_failure_is_the_functions_own(bind):
+    def refuse(x):
+        raise LookupError("mine")
+
+    bind("call", returns=refuse)
+    program = loaded(export_for(lambda x: callout.pure_callback("call", F32, x), F32))
+    with callout.reraise(), pytest.raises(LookupError, match="mine"):
+        jax.block_until_ready(program.call(1.0))
+
+
+def test_what_is_exported_again_has_calls_of_ours(bind):
+    bind_everything(bind)
+    program = loaded(export_for(everything, F32))
+    again = export_for(lambda x: program.call(x) + 1, F32)
+    assert callout.exported_names(again) == NAMES
+    assert "python_cpu_callback" not in again.mlir_module()
+    assert float(loaded(again).call(1.0)) == float(everything(jnp.float32(1))) + 1
+    callout.barrier_wait(60)

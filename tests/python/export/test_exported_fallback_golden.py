@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that earlier versions exported do by JAX's own callbacks what they do by calls of ours."""
+
+import callout
+import golden_runs
+import jax
+import pytest
+from callout.progress._bars import board
+
+pytestmark = pytest.mark.cpu_only("it runs programs for a CPU")
+
+
+@pytest.fixture(autouse=True)
+def _always():
+    before = callout.config.fallback
+    callout.config.fallback = "always"
+    yield
+    callout.config.fallback = before
+
+
+# What JAX's callbacks do otherwise: docs/fallback.md.
+_DIFFER = {
+    "devices_watch": "a watch collects its value on one device",
+    "check_devices": "so does a check",
+    "nans_devices": "so do places of NaN",
+}
+_NATIVE = (
+    "devices_local",
+    "buffer_aliases",
+    "buffer_side_effect",
+    "buffer_capturable",
+    "cpp_embedded",
+    "cpp_embedded_lanes",
+)
+_OTHERS = [
+    name
+    for name, one in golden_runs.all_cases().items()
+    if one.platforms != ("cuda",) and name not in (*_DIFFER, *_NATIVE)
+]
+
+
+@pytest.fixture(scope="module")
+def bound(tmp_path_factory, handlers):
+    del handlers
+    with golden_runs.Bound(tmp_path_factory.mktemp("golden")) as bound:
+        yield bound
+    board.close()  # JAX's callbacks do not tell a run from the next, which would end what is left of a map
+
+
+@pytest.mark.parametrize("name", _OTHERS)
+def test_it_does_what_it_does_by_calls_of_ours(bound, name):
+    one, program = golden_runs.all_cases()[name], golden_runs.loaded(name)
+    with jax.enable_x64(one.x64):
+        assert "callout.v" not in jax.jit(program.call).lower(*golden_runs.arguments_of(one)).as_text()
+    wanted = {key: value for key, value in golden_runs.expected()[name].items() if key != "by"}
+    assert golden_runs.run(name, program.call, bound) == wanted
+
+
+@pytest.mark.usefixtures("bound")
+def test_what_only_a_native_path_has_stays_native_where_there_is_one():
+    one, program = golden_runs.all_cases()["buffer_aliases"], golden_runs.loaded("buffer_aliases")
+    assert "callout.v1.buffer" in jax.jit(program.call).lower(*golden_runs.arguments_of(one)).as_text()
