@@ -99,8 +99,8 @@ def export(
     Raises:
         ValueError: a function or a sink instead of a name (from the returned function); a version that cannot be
             written; `shapes` that do not fit the arguments (from the returned function).
-        NotImplementedError: (from the returned function) a callback on a platform that has none, or that JAX's own cannot carry there; send and receive ops
-            that are no host callback's, for cpu.
+        NotImplementedError: (from the returned function) a callback on a platform that has none, or that JAX's own cannot
+            carry there; send and receive ops that are no host callback's, for cpu.
 
     Example:
         >>> callout.register("halve", lambda x: x / 2, replace=True)

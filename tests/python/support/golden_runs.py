@@ -27,6 +27,7 @@ import jax.extend.mlir as jax_mlir
 import numpy as np
 from callout._export import artifacts, host_transfers
 from callout._export.shapes import MAGIC
+from core_only import has_core
 from golden_findings import FINDINGS
 from golden_programs import CASES, TRANSFERS, Case, mesh
 from jax.sharding import NamedSharding
@@ -87,12 +88,16 @@ class Bound(contextlib.ExitStack):
         super().__init__()
         self.functions: dict[str, Any] = {}
         self.notes: list[tuple[str, list[str]]] = []
+        if has_core():
+            self._bind_native(folder)
+        for name, fn in CALLS.items():
+            self._bind(name, fn if name in _PURE else self._noting(name, fn))
+
+    def _bind_native(self, folder: Path) -> None:
         (folder / "native.c").write_text(NATIVE)
         command = ["cc", "-O1", "-shared", "-fPIC", str(folder / "native.c"), "-o", str(folder / "libnative.so")]
         subprocess.run(command, check=True)
         self._bind("native", f"{folder / 'libnative.so'}:add_one")
-        for name, fn in CALLS.items():
-            self._bind(name, fn if name in _PURE else self._noting(name, fn))
 
     def _bind(self, name: str, fn: Any) -> None:
         self.functions[name] = fn

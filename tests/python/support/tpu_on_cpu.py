@@ -5,6 +5,7 @@ A callback becomes sends and receives, as it would for a TPU, and these become a
 is called is the function that JAX would have been handed. XLA's channels are left out, and nothing else.
 """
 
+import dataclasses
 import itertools
 import os
 import weakref
@@ -12,8 +13,10 @@ import weakref
 import callout
 import pytest
 from callout._base import errors
+from callout._custom_calls.operation_attributes import is_call_of
+from callout._custom_calls.read_attributes import read_call
 from callout._export import host_transfers
-from callout._primitives.fallback import emit, transfers
+from callout._primitives.fallback import emit, exported, transfers
 from callout._primitives.lowering import host_callback
 from jax.extend.mlir import ir
 
@@ -26,8 +29,9 @@ LEFT_OUT = {
 }
 """Tests that see the call, and why."""
 
-_emit, _emit_transfers = emit.emit, transfers.emit
+_write, _emit_transfers, _calls = emit.write, transfers.emit, exported._calls
 _names = itertools.count()
+_STANDS_FOR = "tpu_on_cpu."
 _made = []
 
 
@@ -59,7 +63,7 @@ class Bound:
     """A name for a function, as long as the program lives that holds this."""
 
     def __init__(self, function, label):
-        self.name = f"tpu_on_cpu.{next(_names)}"
+        self.name = f"{_STANDS_FOR}{next(_names)}"
 
         def call(*arrays):
             try:
@@ -78,9 +82,10 @@ class Bound:
         weakref.finalize(self, callout.unregister, self.name)
 
 
-def emit_for_tpu(ctx, platform, *args, **kwargs):
-    """`emit` of a program for a CPU as of one for a TPU."""
-    return _emit(ctx, "tpu" if platform == "cpu" else platform, *args, **kwargs)
+def write_for_tpu(module, told, *args, **kwargs):
+    """`write` of a program for a CPU as of one for a TPU."""
+    platform = "tpu" if told.platform == "cpu" else told.platform
+    return _write(module, dataclasses.replace(told, platform=platform), *args, **kwargs)
 
 
 def emit_rewritten(module, told, operands, kinds, specs, placement, waits):
@@ -103,11 +108,18 @@ def emit_rewritten(module, told, operands, kinds, specs, placement, waits):
     sends, receives = ([one for one in group if one.is_send is is_send] for is_send in (True, False))
     places = [_place_of(result, group, receives) for result in results]
     host_transfers._replace(group, sends, receives, bound.name)
-    call = [op for op in block.operations if op.name == "stablehlo.custom_call"][-1]
+    (call,) = [
+        op for op in block.operations if is_call_of(op, "callout.v1.call") and read_call(op)["callback"] == bound.name
+    ]
     return [
         result if place is None else call.results[place % len(call.results)]
         for result, place in zip(results, places, strict=True)
     ]
+
+
+def calls_of_programs(module):
+    """`_calls`, but for those that stand for sends and receives."""
+    return [op for op in _calls(module) if not read_call(op)["callback"].startswith(_STANDS_FOR)]
 
 
 def _place_of(result, group, receives):
@@ -125,5 +137,6 @@ def mark(item):
 
 def install():
     """Has all programs for a CPU take this way."""
-    emit.emit = emit_for_tpu
+    emit.write = write_for_tpu
+    exported._calls = calls_of_programs
     transfers.emit = emit_rewritten

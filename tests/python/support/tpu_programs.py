@@ -143,6 +143,26 @@ def call_on_one(note):
     return lambda x: callout.pure_callback(double, x, x)
 
 
+def exported(function):
+    """The function as a program that another process has exported, for a TPU too."""
+    spec = jax.ShapeDtypeStruct((8,), jnp.float32)
+    written = callout.export(jax.jit(function), platforms=("cpu", "tpu"))(spec).serialize()
+    return jax.export.deserialize(written).call
+
+
+def exported_calls(note):
+    def f(x):
+        inner = jax.jit(lambda x: callout.pure_callback(NAMED, x, x))
+        x = inner(inner(x))
+        return lax.platform_dependent(x, cpu=inner, default=lambda x: x + 1)
+
+    return exported(f)
+
+
+def exported_tap(note):
+    return exported(lambda x: callout.tap(NAMED, x) + 1)
+
+
 NUMBERS = list(map(float, range(8)))
 PLUS_ONE = [x + 1 for x in NUMBERS]
 DOUBLED = [x * 2 for x in NUMBERS]
@@ -166,6 +186,9 @@ PROGRAMS = (
     Program("progress bar of a scan", in_progress, 3, 1, arrived=[], result=6),
     Program("host_callback", of_host_callback, 2, 2, arrived=[NUMBERS], result=DOUBLED),
     Program("threaded", threaded, 4, 2, arrived=[NUMBERS, PLUS_ONE], result=PLUS_ONE),
+    Program("exported calls, a function twice", exported_calls, 2, 2, arrived=[], result=[x * 4 + 1 for x in NUMBERS]),
+    Program("exported tap", exported_tap, 1, 0, arrived=[], result=PLUS_ONE),
+    Program("exported tap in jit over devices", exported_tap, 1, 0, "auto", gathers=True),
     Program("tap in shard_map", tap(), 1, 0, "shard_map", arrived=PARTS, result=PLUS_ONE, in_order=False),
     Program("local tap in shard_map", local, 1, 0, "shard_map", arrived=PARTS, result=PLUS_ONE, in_order=False),
     Program("call in shard_map", call_on_one, 2, 1, "shard_map", arrived=[], result=DOUBLED),

@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
+from jax.interpreters import mlir
 
 from ... import _jax_compat
 from ..._custom_calls import own_functions
@@ -35,9 +37,11 @@ _NOT_TOLD = {"names", "threaded", "sharding", "device_index", "num_devices", "re
 class _Module:
     """Stands for the context of a module that is lowered already, as far as what writes JAX's callbacks asks it."""
 
-    def __init__(self, lowered: Any, backend: Any):
+    def __init__(self, lowered: Any, platform: str, backend: Any):
         self.host_callbacks = lowered.host_callbacks
-        self._backend = backend
+        self.add_keepalive = lowered.keepalive.append
+        # A program may be lowered for another platform than the one that is there.
+        self._backend = backend if backend is not None and backend.platform == platform else None
         self._channels = itertools.count(
             1 + max((_channel(op) for op in operations(lowered.module.operation)), default=1)
         )
@@ -74,13 +78,18 @@ def carry(lowered: Any, platform: str, backend: Any, devices: Sequence[jax.Devic
         NotImplementedError: a call that only a native path can carry, which the platform does not have.
     """
     found = _calls(lowered.module)
-    if found and lowered.shape_poly_state.uses_dim_vars:  # the program has symbolic shapes
+    if not found:
+        return
+    if lowered.shape_poly_state.uses_dim_vars:  # the program has symbolic shapes
         _refine(lowered.module)
         found = _calls(lowered.module)
-    if found and platform == "tpu":  # each call has channels of its own
+    if platform == "tpu":  # each call has channels of its own
         own_functions.separate(lowered.module, found)
         found = _calls(lowered.module)
-    module = _Module(lowered, backend)
+    known = set(found)
+    if platform not in PLATFORMS:
+        _drop([op for op in operations(lowered.module.operation) if is_call_of(op, _OURS) and op not in known])
+    module = _Module(lowered, platform, backend)
     ordinals = tuple(map(_jax_compat.ordinal_of, devices)) if len(devices) == num_partitions > 1 else ()
     for op in found:
         with ir.InsertionPoint(op), op.location:
@@ -89,6 +98,22 @@ def carry(lowered: Any, platform: str, backend: Any, devices: Sequence[jax.Devic
 
 def _calls(module: Any) -> list[Any]:
     return reached(module, lambda op: is_call_of(op, _OURS), {})
+
+
+def _drop(calls: Sequence[Any]) -> None:
+    """Takes out calls that the program does not come to, and that nobody could compile."""
+    for op in calls:
+        with ir.InsertionPoint(op), op.location:
+            tokens = [value for value in op.operands if is_token(value.type)]
+            values = [tokens[0] if is_token(result.type) else _zeros(result.type) for result in op.results]
+        for old, new in zip(op.results, values, strict=True):
+            old.replace_all_uses_with(new)
+        op.erase()
+
+
+def _zeros(kind: Any) -> Any:
+    dtype, shape = spec_of(kind)
+    return mlir.ir_constant(np.broadcast_to(np.zeros((), dtype), shape))
 
 
 def _refine(module: Any) -> None:
