@@ -77,18 +77,17 @@ def carry(lowered: Any, platform: str, backend: Any, devices: Sequence[jax.Devic
     Raises:
         NotImplementedError: a call that only a native path can carry, which the platform does not have.
     """
-    found = _calls(lowered.module)
-    if not found:
+    if not _calls(lowered.module):
         return
     if lowered.shape_poly_state.uses_dim_vars:  # the program has symbolic shapes
         _refine(lowered.module)
-        found = _calls(lowered.module)
-    if platform == "tpu":  # each call has channels of its own
+    found = _reached(lowered.module)
+    if found and platform == "tpu":  # each call has channels of its own
         own_functions.separate(lowered.module, found)
-        found = _calls(lowered.module)
-    known = set(found)
+        found = _reached(lowered.module)
     if platform not in PLATFORMS:
-        _drop([op for op in operations(lowered.module.operation) if is_call_of(op, _OURS) and op not in known])
+        known = set(found)
+        _drop([op for op in _calls(lowered.module) if op not in known])
     module = _Module(lowered, platform, backend)
     ordinals = tuple(map(_jax_compat.ordinal_of, devices)) if len(devices) == num_partitions > 1 else ()
     for op in found:
@@ -97,6 +96,10 @@ def carry(lowered: Any, platform: str, backend: Any, devices: Sequence[jax.Devic
 
 
 def _calls(module: Any) -> list[Any]:
+    return [op for op in operations(module.operation) if is_call_of(op, _OURS)]
+
+
+def _reached(module: Any) -> list[Any]:
     return reached(module, lambda op: is_call_of(op, _OURS), {})
 
 
