@@ -14,8 +14,13 @@
 namespace callout::internal {
 namespace {
 
-// To wake a thread costs as much. Devices do the same, so the others are often this close.
+// Devices do the same, so the others are often this close.
 constexpr uint64_t kBriefMicroseconds = 8;
+// A thread that was told, and so had to be woken, comes this much later; who did not wait for it would have to be woken
+// himself at the next call, and so on at each.
+constexpr uint64_t kPatientMicroseconds = 64;
+// Meetings of a place after one at which patience was in vain. The others are slow, or need this very thread.
+constexpr int kBriefMeetings = 32;
 constexpr int kPausesBetweenLooks = 16;
 
 std::vector<void*> Pointers(std::span<const callout_buffer> buffers) {
@@ -88,13 +93,18 @@ bool Meeting::WaitBriefly() const {
   // With fewer processors the others come all the later for it.
   static const size_t processors = std::thread::hardware_concurrency();
   if (seats_.size() > processors) return is_over();
-  const uint64_t end = Ticks() + kBriefMicroseconds * TicksOfMicroseconds();
-  do {
+  const uint64_t start = Ticks(), of_microseconds = TicksOfMicroseconds();
+  const bool is_patient = place_->IsPatient();
+  const uint64_t brief_end = start + kBriefMicroseconds * of_microseconds;
+  const uint64_t end = is_patient ? start + kPatientMicroseconds * of_microseconds : brief_end;
+  for (uint64_t now = start; now < end; now = Ticks()) {
+    if (now > brief_end) std::this_thread::yield();  // the other may be on this processor
     for (int i = 0; i < kPausesBetweenLooks; ++i) {
       if (is_over()) return true;
       Pause();
     }
-  } while (Ticks() < end);
+  }
+  if (is_patient) place_->brief_meetings_.store(kBriefMeetings, std::memory_order_relaxed);
   return is_over();
 }
 
@@ -130,6 +140,12 @@ std::string Meeting::Describe() const {
   if (missing.empty()) return {};
   return "callback '" + place_->name() + "': " + List(here) + (here.size() == 1 ? " waits for " : " wait for ") +
          List(missing);
+}
+
+bool MeetingPlace::IsPatient() {
+  const int left = brief_meetings_.load(std::memory_order_relaxed);
+  if (left > 0) brief_meetings_.store(left - 1, std::memory_order_relaxed);
+  return left == 0;
 }
 
 std::shared_ptr<Meeting> MeetingPlace::OpenMeeting(const Guest& guest) {

@@ -117,11 +117,14 @@ class CALLOUT_EXPORT MeetingPlace final : public std::enable_shared_from_this<Me
 
   std::shared_ptr<Meeting> OpenMeeting(const Guest& guest) CALLOUT_REQUIRES(mutex_);
   void Close(const Meeting* meeting) CALLOUT_REQUIRES(mutex_);
+  /// Whether a guest should wait as long as it takes to wake another.
+  bool IsPatient();
 
   const std::string name_;
   const size_t num_devices_;
   Mutex mutex_;
   std::vector<std::shared_ptr<Meeting>> open_ CALLOUT_GUARDED_BY(mutex_);  // in the order in which they began
+  std::atomic<int> brief_meetings_{0};  // left before one is patient again; a guess, of which an update may be lost
 };
 
 }  // namespace callout::internal
