@@ -97,10 +97,18 @@ bool Meeting::WaitBriefly() const {
   const bool is_patient = place_->IsPatient();
   const uint64_t brief_end = start + kBriefMicroseconds * of_microseconds;
   const uint64_t end = is_patient ? start + kPatientMicroseconds * of_microseconds : brief_end;
+  const bool may_share = place_->may_share_processor_.load(std::memory_order_relaxed);
+  bool has_yielded = false;
   for (uint64_t now = start; now < end; now = Ticks()) {
-    if (now > brief_end) std::this_thread::yield();  // the other may be on this processor
+    if (now > brief_end || (may_share && now > start)) {
+      std::this_thread::yield();
+      has_yielded = true;
+    }
     for (int i = 0; i < kPausesBetweenLooks; ++i) {
-      if (is_over()) return true;
+      if (is_over()) {
+        if (has_yielded != may_share) place_->may_share_processor_.store(has_yielded, std::memory_order_relaxed);
+        return true;
+      }
       Pause();
     }
   }

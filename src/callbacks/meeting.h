@@ -124,7 +124,9 @@ class CALLOUT_EXPORT MeetingPlace final : public std::enable_shared_from_this<Me
   const size_t num_devices_;
   Mutex mutex_;
   std::vector<std::shared_ptr<Meeting>> open_ CALLOUT_GUARDED_BY(mutex_);  // in the order in which they began
-  std::atomic<int> brief_meetings_{0};  // left before one is patient again; a guess, of which an update may be lost
+  // Guesses, of which an update may be lost.
+  std::atomic<int> brief_meetings_{0};            // left before one is patient again
+  std::atomic<bool> may_share_processor_{false};  // guests that wait for each other are on one
 };
 
 }  // namespace callout::internal
