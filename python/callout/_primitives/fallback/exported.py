@@ -131,7 +131,7 @@ def _refine(module: Any) -> None:
 
 
 class _Call:
-    """A call or a tap of a module."""
+    """Holds a call or a tap of a module."""
 
     def __init__(self, op: Any, platform: str, num_partitions: int):
         self.op = op
