@@ -319,7 +319,7 @@ def test_programs_that_are_read_from_files_install_what_they_need(run, tmp_path)
         """
         from callout._base import patches
         program = jax.export.deserialize(open(os.environ["PROGRAM"], "rb").read())
-        assert patches.installed() == ("errors", "tokens", "dispatch"), patches.installed()
+        assert patches.installed() == ("errors", "tokens", "dispatch", "tapped_values"), patches.installed()
         opened, got = threading.Event(), []
         def gate(value):
             assert opened.wait(60)

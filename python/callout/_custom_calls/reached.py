@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operations of a module its `main` can come to, as far as constants decide over branches.
+"""Which operations of a module its `main` can come to, as far as constants decide over branches, and in which shard_map.
 
 JAX lowers everything for all platforms that a program is exported for, also what only one of them runs, and the branch is
 chosen by the platform's number.
@@ -7,6 +7,8 @@ chosen by the platform's number.
 
 from __future__ import annotations
 
+import enum
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,22 +18,34 @@ Known = int | None
 """The number that a value is known to have."""
 
 
-def reached(module: Any, is_sought: Callable[[Any], bool], known: Mapping[Any, int]) -> list[Any]:
-    """Returns the operations that `is_sought` and `main` comes to. `known`: numbers of its arguments."""
+class Spread(enum.Enum):
+    """Tells who spreads an operation over the devices."""
+
+    AUTOMATIC = "the compiler"
+    PARTLY_MANUAL = "the compiler, over the axes that a shard_map leaves to it"
+    MANUAL = "the user, by shard_map"
+
+
+def reached(
+    module: Any, is_sought: Callable[[Any], bool], known: Mapping[Any, int] | None = None
+) -> dict[Any, set[Spread]]:
+    """Returns the operations that `is_sought` and `main` comes to, in their order. `known`: numbers of its arguments."""
     walk = _Walk(module, is_sought)
     main: Any = ir.SymbolTable(module.operation)["main"]
-    walk.run(main.entry_block, dict(known))
-    return list(dict.fromkeys(walk.reached))
+    walk.run(main.entry_block, dict(known or {}))
+    return walk.reached
 
 
 class _Walk:
     """Runs what decides over branches: the platform's number, constants, conversions and calls."""
 
     def __init__(self, module: Any, is_sought: Callable[[Any], bool]):
-        self.reached: list[Any] = []
+        self.reached: dict[Any, set[Spread]] = {}
         self._is_sought = is_sought
         self._functions = ir.SymbolTable(module.operation)
         self._results: dict[Any, list[Known]] = {}
+        self._manual_axes: frozenset[str] = frozenset()
+        self._spread = Spread.AUTOMATIC
 
     def run(self, block: Any, known: dict[Any, Known]) -> list[Known]:
         """Returns what the block returns, as far as it is known."""
@@ -40,7 +54,7 @@ class _Walk:
             if operation.name in ("func.return", "stablehlo.return"):
                 return [known.get(value) for value in operation.operands]
             if self._is_sought(operation):
-                self.reached.append(operation)
+                self.reached.setdefault(operation, set()).add(self._spread)
             known.update(zip(operation.results, self._outcome(operation, known), strict=False))
         return []
 
@@ -52,22 +66,51 @@ class _Walk:
             case "stablehlo.convert":
                 return inputs
             case "func.call":
-                return self._call(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value, inputs)
+                return self._call(operation.attributes["callee"], inputs)
+            case "stablehlo.composite":
+                return self._call(operation.attributes["decomposition"], inputs)
+            case "stablehlo.custom_call" if "called_computations" in operation.attributes:
+                for name in ir.ArrayAttr(operation.attributes["called_computations"]):
+                    self._call(name, None)
+                return []
             case "stablehlo.case" if inputs[0] is not None:
                 last = len(operation.regions) - 1
                 taken = inputs[0] if 0 <= inputs[0] <= last else last
                 return self.run(operation.regions[taken].blocks[0], known)
+            case "sdy.manual_computation":
+                self._run_manually(operation, inputs, known)
+                return []
         for region in operation.regions:
             for block in region:
                 self.run(block, known)
         return []
 
-    def _call(self, name: str, inputs: list[Known]) -> list[Known]:
-        key = (name, *inputs)
+    def _call(self, symbol: Any, inputs: list[Known] | None) -> list[Known]:
+        """Returns what a function returns; of unknown inputs if None."""
+        name = ir.FlatSymbolRefAttr(symbol).value
+        block = self._functions[name].regions[0].blocks[0]
+        numbers = [None] * len(block.arguments) if inputs is None else inputs
+        key = (name, self._manual_axes, *numbers)
         if key not in self._results:
-            block = self._functions[name].regions[0].blocks[0]
-            self._results[key] = self.run(block, dict(zip(block.arguments, inputs, strict=True)))
+            self._results[key] = self.run(block, dict(zip(block.arguments, numbers, strict=True)))
         return self._results[key]
+
+    def _run_manually(self, operation: Any, inputs: list[Known], known: dict[Any, Known]) -> None:
+        before = self._manual_axes, self._spread
+        self._manual_axes |= set(re.findall(r'"([^"]+)"', str(operation.attributes["manual_axes"])))
+        is_all = self._manual_axes >= self._mesh_axes(operation)
+        self._spread = Spread.MANUAL if is_all else Spread.PARTLY_MANUAL
+        block = operation.regions[0].blocks[0]
+        self.run(block, {**known, **dict(zip(block.arguments, inputs, strict=True))})
+        self._manual_axes, self._spread = before
+
+    def _mesh_axes(self, operation: Any) -> set[str]:
+        """Returns the axes of the mesh that an operation's shardings name; none if they name none."""
+        shardings = " ".join(str(operation.attributes[f"{side}_shardings"]) for side in ("in", "out"))
+        mesh = re.search(r"<@([\w.$-]+)", shardings)
+        if mesh is None or mesh[1] not in self._functions:
+            return set()
+        return set(re.findall(r'"([^"]+)"\s*=', str(self._functions[mesh[1]].attributes["mesh"])))
 
 
 def _number(constant: Any) -> int | None:

@@ -12,6 +12,7 @@ from typing import Any, overload
 import jax
 
 from .. import _ext, _jax_compat
+from .._base import patches
 from .._primitives.effects import OrderedEffect, of_exported
 from .._primitives.ffi import foreign_targets
 from .._primitives.lowering import REFUSAL
@@ -213,5 +214,6 @@ def exported_names(exported: jax.export.Exported | ExportedShapes) -> tuple[str,
     """
     if isinstance(exported, ExportedShapes):
         return tuple(sorted({name for _, each in exported.programs for name in exported_names(each)}))
+    patches.ensure("tapped_values")  # who asks is going to compile it
     with artifacts.opened(exported.mlir_module_serialized) as module:
         return artifacts.names(module)

@@ -11,12 +11,16 @@ from jax.extend.mlir import ir
 
 from .. import _jax_compat
 from .._base.patches import Place
-from . import held_results, tapped_values
+from .._runtime.native_platforms import PLATFORMS
+from . import held_results, jaxprs, tapped_values
 from .fallback import exported, policy
+from .lowering import not_supported
 
 
 def _after_lowering(
     lowered: Any,
+    _name: str,
+    jaxpr: Any,
     *_: Any,
     platforms: Sequence[str] = (),
     backend: Any = None,
@@ -29,7 +33,7 @@ def _after_lowering(
     is_held = held_results.take_note() and not {"cuda", "rocm"}.isdisjoint(platforms)
     is_read = tapped_values.take_note() and tuple(platforms) == ("cpu",)
     for_export = bool(getattr(lowering_parameters, "for_export", False))
-    is_carried = len(platforms) == 1 and not for_export and policy.is_used(platforms[0])
+    is_carried = len(platforms) == 1 and not for_export and _leaves_native_path(platforms[0]) and _calls_exported(jaxpr)
     if not (is_held or is_read or is_carried):
         return
     with lowered.module.context, ir.Location.unknown(lowered.module.context):
@@ -37,9 +41,32 @@ def _after_lowering(
             held_results.hold(lowered.module)
         if is_read:
             tapped_values.read_from_taps(lowered.module)
-        if is_carried:
+        if is_carried and not policy.is_used(platforms[0]):
+            if exported.calls_of(lowered.module):
+                raise NotImplementedError(not_supported(platforms))
+        elif is_carried:
             devices = getattr(axis_context, "device_assignment", None) or _devices_of(arg_shardings or ())
             exported.carry(lowered, platforms[0], backend, devices, num_partitions)
+
+
+def _leaves_native_path(platform: str) -> bool:
+    return policy.is_used(platform) or platform not in PLATFORMS
+
+
+def _calls_exported(jaxpr: Any) -> bool:
+    """Tells whether a program calls one that was exported."""
+    seen: set[int] = set()
+    left = [jaxpr]
+    while left:
+        one = jaxprs.opened(left.pop())
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        for equation in one.eqns:
+            if equation.primitive.name == "call_exported":
+                return True
+            left.extend(jaxprs.inner_jaxprs(equation))
+    return False
 
 
 def _devices_of(shardings: Sequence[Any]) -> Sequence[jax.Device]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exported programs where JAX's own callbacks carry calls and taps: each is there by its name, for every platform."""
 
+import dataclasses
+import pickle
 import re
 
 import callout
@@ -12,6 +14,7 @@ import pytest
 from callout import _jax_compat
 from exporting import F32, NAMES, bind_everything, everything, export_for, loaded
 from jax import lax
+from jax.experimental import serialize_executable
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -83,14 +86,17 @@ def in_two_places(x):
     return outer(x) + outer(x + 1)
 
 
-def test_each_call_of_an_inner_function_has_channels_of_its_own(bind):
+def in_composite(x):
+    return lax.composite(lambda x: callout.pure_callback("call", F32, x), name="callout.test")(x)
+
+
+@pytest.mark.parametrize(("f", "result", "arrived"), [(in_two_places, 13, [1, 2, 2, 4]), (in_composite, 2, [1])])
+def test_calls_in_inner_functions(bind, f, result, arrived):
     bind("call")
-    text = on_tpu(export_for(in_two_places, F32, platforms=["tpu"]), F32)
-    assert len(channels(text)) == len(set(channels(text))) >= 4
-    assert text.count("stablehlo.send") * 2 == len(channels(text))
-    program = loaded(export_for(in_two_places, F32))
-    assert float(program.call(1.0)) == (2 + 3) + (3 + 5)
-    assert sorted(value for _, value in bind) == [1, 2, 2, 4]
+    text = on_tpu(export_for(f, F32, platforms=["tpu"]), F32)
+    assert (text.count("stablehlo.send"), text.count("stablehlo.recv")) == (1, 1)
+    assert float(loaded(export_for(f, F32)).call(1.0)) == result
+    assert sorted(value for _, value in bind) == arrived
 
 
 def test_what_the_platform_does_not_reach_is_not_carried(bind):
@@ -125,6 +131,37 @@ def test_with_the_switch_off_a_platform_without_a_native_path_is_refused(exporte
         export_for(everything, F32, platforms=exported_for)
 
 
+@pytest.mark.parametrize("platform", ["tpu", "METAL"])
+def test_a_program_that_was_exported_is_refused_where_nothing_carries_its_calls(bind, platform):
+    bind_everything(bind)
+    # JAX keeps what it has lowered of a function, whatever the setting was.
+    program = loaded(export_for(lambda x: everything(x), F32, platforms=("cpu", "tpu")))
+    callout.config.fallback = "off"
+    skipped = dataclasses.replace(program, disabled_safety_checks=(jax.export.DisabledSafetyCheck.platform(),))
+    with pytest.raises(NotImplementedError, match=f"callbacks are not supported on platform {platform}"):
+        jax.jit(skipped.call).trace(F32).lower(lowering_platforms=(platform,))
+
+
+def test_a_compiled_program_is_not_serialised(bind):
+    bind("call")
+    program = loaded(export_for(lambda x: callout.pure_callback("call", F32, x), F32))
+    compiled = jax.jit(program.call).lower(F32).compile()
+    with pytest.raises(pickle.PicklingError, match=r"'call' goes by JAX's own callbacks.*belong to this process"):
+        serialize_executable.serialize(compiled)
+
+
+def test_a_token_behind_the_results(bind):
+    """As of sends and receives that were made a call."""
+    callout.register("two", lambda x: (x + 1, x * 2))
+    try:
+        exported = jax.export.export(jax.jit(lambda x: (x, x)))(F32)
+        written = callout.host.rewrite_host_transfers(SEND_AND_RECEIVE, names={"two": ([1], [2, 3])})
+        program = dataclasses.replace(exported, mlir_module_serialized=written)
+        assert [float(one) for one in jax.jit(program.call)(3.0)] == [4, 6]
+    finally:
+        callout.unregister("two")
+
+
 def test_a_name_that_is_not_bound_is_named():
     callout.register("another", lambda x: x)
     program = loaded(export_for(lambda x: callout.pure_callback("unheard.of", F32, x), F32))
@@ -133,6 +170,20 @@ def test_a_name_that_is_not_bound_is_named():
             jax.block_until_ready(program.call(1.0))
     finally:
         callout.unregister("another")
+
+
+SEND_AND_RECEIVE = """
+func.func public @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  %0 = stablehlo.create_token : !stablehlo.token
+  %1 = "stablehlo.send"(%x, %0) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>, is_host_transfer = true}
+    : (tensor<f32>, !stablehlo.token) -> !stablehlo.token
+  %2:2 = "stablehlo.recv"(%1) {channel_handle = #stablehlo.channel_handle<handle = 2, type = 3>, is_host_transfer = true}
+    : (!stablehlo.token) -> (tensor<f32>, !stablehlo.token)
+  %3:2 = "stablehlo.recv"(%2#1) {channel_handle = #stablehlo.channel_handle<handle = 3, type = 3>, is_host_transfer = true}
+    : (!stablehlo.token) -> (tensor<f32>, !stablehlo.token)
+  return %2#0, %3#0 : tensor<f32>, tensor<f32>
+}
+"""
 
 
 def spread(x):
@@ -173,6 +224,57 @@ def test_in_a_shard_map(bind):
     callout.barrier_wait(60)
     assert np.array_equal(got, X + 1)
     assert sorted(value for name, value in bind if name == "tap") == [X[:4].tolist(), X[4:].tolist()]
+
+
+@pytest.mark.parametrize(
+    ("options", "arrived"),
+    [
+        ({}, [X[:4], X[4:]]),
+        ({"every": 2}, [X[:4], X[4:]]),
+        ({"only_device": 1}, [X[4:]]),
+        ({"only_device": 0}, [X[:4]]),
+    ],
+)
+def test_a_program_for_one_device_in_a_shard_map(bind, options, arrived):
+    bind("tap")
+    half = jax.ShapeDtypeStruct((4,), X.dtype)
+    program = loaded(export_for(lambda x: (callout.tap("tap", x, **options), x * 2)[1], half))
+    each = jax.shard_map(program.call, mesh=mesh(), in_specs=P("d"), out_specs=P("d"), check_vma=False)
+    got = jax.jit(each)(jax.device_put(X, NamedSharding(mesh(), P("d"))))
+    callout.barrier_wait(60)
+    assert np.array_equal(got, X * 2)
+    assert sorted(value for _, value in bind) == [half.tolist() for half in arrived]
+
+
+def test_a_shard_map_that_leaves_an_axis_to_the_compiler(bind):
+    bind("tap")
+    axes = jax.make_mesh((2, 2), ("a", "b"), axis_types=(AxisType.Auto,) * 2, devices=platforms.devices(4))
+    spread = NamedSharding(axes, P("a", "b"))
+
+    def each(x):
+        callout.tap("tap", x, sharding="local")
+        return x * 2
+
+    partly = jax.shard_map(each, mesh=axes, axis_names={"a"}, in_specs=P("a"), out_specs=P("a"), check_vma=False)
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    program = loaded(export_for(partly, jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=spread)))
+    got = jax.jit(program.call)(jax.device_put(x, spread))
+    callout.barrier_wait(60)
+    assert np.array_equal(got, x * 2)
+    parts = [x[i : i + 2, j : j + 2].tolist() for i in (0, 2) for j in (0, 2)]
+    assert sorted(value for _, value in bind) == parts
+
+
+def test_what_a_shard_map_does_not_reach_is_not_carried(bind):
+    bind("call")
+
+    def each(x):
+        call = lambda x: callout.pure_callback("call", jax.ShapeDtypeStruct(x.shape, x.dtype), x)  # noqa: E731
+        return lax.platform_dependent(x, cpu=call, default=lambda x: x * 10)
+
+    program = jax.shard_map(each, mesh=mesh(), in_specs=P("d"), out_specs=P("d"))
+    one = jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=NamedSharding(mesh(), P("d")))
+    assert channels(on_tpu(export_for(program, one, platforms=("cpu", "tpu")), one)) == []
 
 
 def test_a_failure_is_the_functions_own(bind):

@@ -29,7 +29,7 @@ LEFT_OUT = {
 }
 """Tests that see the call, and why."""
 
-_write, _emit_transfers, _reached = emit.write, transfers.emit, exported._reached
+_write, _emit_transfers, _calls_of = emit.write, transfers.emit, exported.calls_of
 _names = itertools.count()
 _STANDS_FOR = "tpu_on_cpu."
 _made = []
@@ -118,8 +118,9 @@ def emit_rewritten(module, told, operands, kinds, specs, placement, waits):
 
 
 def calls_of_programs(module):
-    """`_reached`, but for those that stand for sends and receives."""
-    return [op for op in _reached(module) if not read_call(op)["callback"].startswith(_STANDS_FOR)]
+    """`calls_of`, but for those that stand for sends and receives."""
+    found = _calls_of(module)
+    return {op: found[op] for op in found if not read_call(op)["callback"].startswith(_STANDS_FOR)}
 
 
 def _place_of(result, group, receives):
@@ -138,5 +139,5 @@ def mark(item):
 def install():
     """Has all programs for a CPU take this way."""
     emit.write = write_for_tpu
-    exported._calls = exported._reached = calls_of_programs
+    exported.calls_of = calls_of_programs
     transfers.emit = emit_rewritten

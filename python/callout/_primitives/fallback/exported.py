@@ -19,9 +19,8 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
 from ... import _jax_compat
-from ..._custom_calls import own_functions
 from ..._custom_calls.operation_attributes import is_call_of, is_token, operations, spec_of
-from ..._custom_calls.reached import reached
+from ..._custom_calls.reached import Spread, reached
 from ..._custom_calls.read_attributes import read_call
 from ..._custom_calls.target_attributes import tables
 from ..._runtime.native_platforms import PLATFORMS
@@ -77,30 +76,39 @@ def carry(lowered: Any, platform: str, backend: Any, devices: Sequence[jax.Devic
     Raises:
         NotImplementedError: a call that only a native path can carry, which the platform does not have.
     """
-    if not _calls(lowered.module):
+    if not _written(lowered.module):
         return
     if lowered.shape_poly_state.uses_dim_vars:  # the program has symbolic shapes
         _refine(lowered.module)
-    found = _reached(lowered.module)
-    if found and platform == "tpu":  # each call has channels of its own
-        own_functions.separate(lowered.module, found)
-        found = _reached(lowered.module)
+    found = calls_of(lowered.module)
+    _refuse_gspmd(lowered.module, num_partitions)
     if platform not in PLATFORMS:
-        known = set(found)
-        _drop([op for op in _calls(lowered.module) if op not in known])
+        _drop([op for op in _written(lowered.module) if op not in found])
     module = _Module(lowered, platform, backend)
     ordinals = tuple(map(_jax_compat.ordinal_of, devices)) if len(devices) == num_partitions > 1 else ()
-    for op in found:
+    for op, spreads in found.items():
         with ir.InsertionPoint(op), op.location:
-            _Call(op, platform, num_partitions).carry(module, ordinals)
+            _Call(op, platform, num_partitions, spreads).carry(module, ordinals)
 
 
-def _calls(module: Any) -> list[Any]:
+def _written(module: Any) -> list[Any]:
     return [op for op in operations(module.operation) if is_call_of(op, _OURS)]
 
 
-def _reached(module: Any) -> list[Any]:
-    return reached(module, lambda op: is_call_of(op, _OURS), {})
+def calls_of(module: Any) -> dict[Any, set[Spread]]:
+    """Returns the calls of ours that a module comes to. In the module's context."""
+    return reached(module, lambda op: is_call_of(op, _OURS))
+
+
+def _refuse_gspmd(module: Any, num_partitions: int) -> None:
+    """Refuses a shard_map that is not written in Shardy's dialect: XLA ends the process for a call on one device there."""
+    if num_partitions == 1 or _jax_compat.uses_shardy():
+        return
+    if any(is_call_of(op, "SPMDFullToShardShape") for op in operations(module.operation)):
+        raise NotImplementedError(
+            "callout: an exported program with callbacks in a shard_map, by JAX's callbacks (config.fallback), needs "
+            "jax_use_shardy_partitioner=True"
+        )
 
 
 def _drop(calls: Sequence[Any]) -> None:
@@ -133,8 +141,9 @@ def _refine(module: Any) -> None:
 class _Call:
     """Holds a call or a tap of a module."""
 
-    def __init__(self, op: Any, platform: str, num_partitions: int):
+    def __init__(self, op: Any, platform: str, num_partitions: int, spreads: set[Spread]):
         self.op = op
+        self._spreads = spreads
         self.platform = platform
         self.num_partitions = num_partitions
         self.target = ir.StringAttr(op.attributes["call_target_name"]).value
@@ -157,7 +166,8 @@ class _Call:
             placement=self._placement(bool(told.results)),
         )
         if ordered:
-            results.insert(min(self._token_place(), len(results) - 1), results.pop(0))
+            place = next(place for place, result in enumerate(self.op.results) if is_token(result.type))
+            results.insert(place, results.pop(0))
         first = 1 if told.threaded else 0
         self._replace_by([*results, *(operands[place + first] for place in self._returned())])
 
@@ -178,7 +188,7 @@ class _Call:
         name = attributes.get("label") or attributes["callback"]
         return host_stand_ins.Told(
             *(self.target, f"callout: '{name}' of an exported program", self.platform, attributes, threaded, results),
-            ordinals=ordinals if ordinals and self._is_manual() else None,
+            ordinals=ordinals if ordinals and self._spread() is Spread.MANUAL else None,
             is_deferred=self.num_partitions > 1 and len(results) == threaded,
         )
 
@@ -203,18 +213,33 @@ class _Call:
         """Returns where the token is: the first operand, or the last where it stood for sends and receives."""
         return next(place for place, value in enumerate(self.op.operands) if is_token(value.type))
 
-    def _is_manual(self) -> bool:
-        """Tells whether each device runs it by itself."""
-        return "sharding" not in self.carried
+    def _spread(self) -> Spread:
+        """Returns who spreads it."""
+        if len(self._spreads) > 1:
+            raise NotImplementedError(
+                f"callout: '{self.carried['callback']}' of an exported program is in a function that is called inside and "
+                "outside of a shard_map, which needs callout's native path"
+            )
+        (spread,) = self._spreads
+        if spread is not Spread.AUTOMATIC or "sharding" in self.carried:
+            return spread
+        return Spread.MANUAL  # by GSPMD's operations, which have no region
 
     def _placement(self, has_results: bool) -> Placement | None:
         if self.num_partitions == 1:
             return None
-        if self._is_manual():
+        spread = self._spread()
+        if spread is Spread.MANUAL:
             return Placement(None)
+        mode = self.carried.get("sharding", "local" if spread is Spread.PARTLY_MANUAL else "gather")
+        if spread is Spread.PARTLY_MANUAL and self._is_ordered():
+            raise NotImplementedError(
+                f"callout: '{self.carried['callback']}' of an exported program is ordered, inside a shard_map that leaves "
+                "axes to the compiler, which needs callout's native path"
+            )
         on_shards = (
-            self.carried["sharding"] == "local"
+            mode == "local"
             and not (has_results or self._is_ordered())
-            and not self.carried["callback"].startswith(emit.INSPECTED)
+            and not (spread is Spread.AUTOMATIC and self.carried["callback"].startswith(emit.INSPECTED))
         )
         return Placement(0 if has_results else self.carried.get("device_index", 0), on_shards)
