@@ -262,9 +262,22 @@ def emit(
             rule = results_like_operands(ctx.avals_in, avals_out)
             results[0].owner.attributes["sdy.sharding_rule"] = ir.Attribute.parse(rule)
         return results
+    if exporting:
+        _refuse_symbolic_results(where, avals_out)
     token = _jax_compat.abstract_token()
     inner = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *avals_out])
     return _without_token(ctx, lower(inner, ctx.tokens_in.get(ordered_effect), *args, **carried))
+
+
+def _refuse_symbolic_results(where: str, avals_out: Sequence[Any]) -> None:
+    """Refuses what JAX could not load: beside a token it does not find the shape of a result."""
+    for aval in avals_out:
+        if not all(isinstance(extent, int) for extent in aval.shape):
+            raise NotImplementedError(
+                f"{where}: ordered=True with a result of the symbolic shape {aval.shape} cannot be exported, because JAX "
+                "cannot load it; callout.threaded keeps the order, too, and callout.export(shapes=[...]) exports for known "
+                "shapes"
+            )
 
 
 def _without_token(ctx: mlir.LoweringRuleContext, results: Iterable[Any]) -> list[Any]:

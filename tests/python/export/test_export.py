@@ -108,6 +108,24 @@ def test_symbolic_shapes(bind):
         np.testing.assert_array_equal(program.call(jnp.arange(float(count))), np.arange(count) + 1)
 
 
+def test_an_ordered_call_with_a_symbolic_result_is_refused(bind):
+    (size,) = jax.export.symbolic_shape("n")
+    spec = jax.ShapeDtypeStruct((size,), jnp.float32)
+
+    def ordered(x):
+        return callout.io_callback("call", jax.ShapeDtypeStruct(x.shape, x.dtype), x, ordered=True)
+
+    with pytest.raises(
+        NotImplementedError, match=r"callout\.io_callback: ordered=True.*symbolic shape \(n,\).*threaded"
+    ):
+        export_for(ordered, spec)
+    bind("call")
+    x = np.arange(3, dtype=np.float32)
+    assert np.array_equal(loaded(export_for(callout.threaded(ordered), spec)).call(x), x + 1)
+    (program,) = export_for(ordered, spec, shapes=[{"n": 3}]).programs
+    assert np.array_equal(program[1].call(x), x + 1)
+
+
 def test_a_symbolic_program_is_exported_again_for_known_shapes(bind):
     (size,) = jax.export.symbolic_shape("n")
     spec = jax.ShapeDtypeStruct((size, 2), jnp.float32)
