@@ -16,6 +16,9 @@ from jax.interpreters import mlir
 
 from .target_attributes import encode
 
+OURS = "callout.v"
+"""How the names of our targets begin."""
+
 # The types of channels in StableHLO.
 DEVICE_TO_HOST, HOST_TO_DEVICE = 2, 3
 
@@ -92,6 +95,11 @@ def is_call_of(operation: Any, target: str) -> bool:
     if operation.name != "stablehlo.custom_call":
         return False
     return bool(ir.StringAttr(operation.attributes["call_target_name"]).value.startswith(target))
+
+
+def own_calls(module: Any) -> Iterator[Any]:
+    """Yields the custom calls of a module that are ours."""
+    return (operation for operation in operations(module.operation) if is_call_of(operation, OURS))
 
 
 def config_key(call: Any) -> str:

@@ -15,9 +15,8 @@ from jax.interpreters import mlir
 
 from .. import _ext, _jax_compat
 from .._custom_calls import target_attributes
-from .._custom_calls.operation_attributes import config_key, is_call_of, operations
+from .._custom_calls.operation_attributes import OURS, config_key, operations, own_calls
 
-_OURS = "callout.v"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
@@ -73,13 +72,6 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def _calls(module: Any) -> Iterator[tuple[Any, str]]:
-    """Yields our custom calls, and where each has its attributes."""
-    for operation in operations(module.operation):
-        if is_call_of(operation, _OURS):
-            yield operation, config_key(operation)
-
-
 def custom_calls(module: Any) -> tuple[str, ...]:
     """Returns the targets of the custom calls that are not ours, sorted."""
     targets = {
@@ -87,7 +79,7 @@ def custom_calls(module: Any) -> tuple[str, ...]:
         for operation in operations(module.operation)
         if operation.name == "stablehlo.custom_call"
     }
-    return tuple(sorted(target for target in targets if not target.startswith(_OURS)))
+    return tuple(sorted(target for target in targets if not target.startswith(OURS)))
 
 
 # Attributes with which a program carries what it calls.
@@ -102,7 +94,7 @@ _CARRIED = (
 
 def names(module: Any) -> tuple[str, ...]:
     """Returns the names that the program calls, sorted; but for those that say themselves what they do."""
-    configs: list[Any] = [ir.DictAttr(operation.attributes[key]) for operation, key in _calls(module)]
+    configs: list[Any] = [ir.DictAttr(operation.attributes[config_key(operation)]) for operation in own_calls(module)]
     called = {ir.StringAttr(config["callback"]).value for config in configs if not _CODE & {e.name for e in config}}
     return tuple(sorted(name for name in called if not name.startswith(_CARRIED)))
 
@@ -110,10 +102,11 @@ def names(module: Any) -> tuple[str, ...]:
 def write_names(module: Any) -> None:
     """Tells each call all names of the program, for the error that is due where one is not bound."""
     listed = ir.StringAttr.get("\n".join(names(module)))
-    for operation, key in list(_calls(module)):
+    for operation in list(own_calls(module)):
         target = ir.StringAttr(operation.attributes["call_target_name"]).value
         if "names" not in target_attributes.tables().get(target, {}):
             continue
+        key = config_key(operation)
         config: Any = ir.DictAttr(operation.attributes[key])
         operation.attributes[key] = ir.DictAttr.get({**{entry.name: entry.attr for entry in config}, "names": listed})
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from jax.extend.mlir import ir
 
-from .._custom_calls.operation_attributes import alias, config_of, create_before, row_major
+from .._custom_calls.operation_attributes import alias, config_of, create_before, is_call_of, operations, row_major
 from .site import TARGET
 
 # An operation that costs as much is not computed twice, nor are more cheap ones together. What is cheaper stays fused: to
@@ -188,21 +188,9 @@ class _Tap:
         return list(ir.ArrayAttr(self.op.attributes[f"{of}_layouts"]))
 
 
-def _taps_of(module: Any) -> list[Any]:
-    found = []
-
-    def visit(op: Any) -> Any:
-        if op.name == "stablehlo.custom_call" and ir.StringAttr(op.attributes["call_target_name"]).value == TARGET:
-            found.append(op.operation)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
-
-
 def read_from_taps(module: Any) -> None:
     """Has what reads a tapped value read it from the tap. In the module's context."""
-    for op in _taps_of(module):
+    for op in [op for op in operations(module.operation) if is_call_of(op, TARGET)]:
         tap = _Tap(op)
         tap.hold()
         tap.give_back()

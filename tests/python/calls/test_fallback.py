@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
+import settings
 from callout._primitives.fallback import policy
 from callout.buffer_callback import buffer_callback
 from jax import lax
@@ -22,10 +23,8 @@ F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
 @pytest.fixture(autouse=True)
 def always():
-    before = callout.config.fallback
-    callout.config.fallback = "always"
-    yield
-    callout.config.fallback = before
+    with settings.fallback("always"):
+        yield
 
 
 @pytest.fixture

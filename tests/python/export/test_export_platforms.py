@@ -5,6 +5,7 @@ import callout
 import jax
 import jax.extend.core
 import pytest
+import settings
 from callout._primitives import lowering
 from exporting import F32, export_for, loaded, unordered
 from jax import lax
@@ -48,10 +49,8 @@ def test_platform_dependent_under_jit(bind):
 
 @pytest.fixture
 def no_fallback():
-    before = callout.config.fallback
-    callout.config.fallback = "off"
-    yield
-    callout.config.fallback = before
+    with settings.fallback("off"):
+        yield
 
 
 @pytest.mark.usefixtures("no_fallback")

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
+import settings
 from callout import _jax_compat
 from exporting import F32, NAMES, bind_everything, everything, export_for, loaded
 from jax import lax
@@ -26,10 +27,8 @@ F32S = jax.ShapeDtypeStruct(X.shape, X.dtype)
 
 @pytest.fixture(autouse=True)
 def _always():
-    before = callout.config.fallback
-    callout.config.fallback = "always"
-    yield
-    callout.config.fallback = before
+    with settings.fallback("always"):
+        yield
 
 
 def on_tpu(exported, *args):

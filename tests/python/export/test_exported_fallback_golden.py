@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that earlier versions exported do by JAX's own callbacks what they do by calls of ours."""
 
-import callout
 import golden_runs
 import jax
 import pytest
+import settings
 import tpu_on_cpu
 from callout.progress._bars import board
 from core_only import has_core
@@ -14,10 +14,8 @@ pytestmark = pytest.mark.cpu_only("it runs programs for a CPU")
 
 @pytest.fixture(autouse=True)
 def _always():
-    before = callout.config.fallback
-    callout.config.fallback = "always"
-    yield
-    callout.config.fallback = before
+    with settings.fallback("always"):
+        yield
 
 
 # What JAX's callbacks do otherwise: docs/fallback.md.

@@ -59,6 +59,14 @@ class Module:
         pass
 
 
+class KeepingModule(exported._Module):
+    """The stand-in for the context of a module that was lowered, which keeps what that keeps."""
+
+    def __init__(self, lowered, *args):
+        super().__init__(lowered, *args)
+        self.add_keepalive = lowered.keepalive.append
+
+
 class Bound:
     """A name for a function, as long as the program lives that holds this."""
 
@@ -140,4 +148,5 @@ def install():
     """Has all programs for a CPU take this way."""
     emit.write = write_for_tpu
     exported.calls_of = calls_of_programs
+    exported._Module = KeepingModule
     transfers.emit = emit_rewritten

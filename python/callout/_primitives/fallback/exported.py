@@ -7,9 +7,10 @@ compiles it for a platform without a native path puts JAX's callbacks there, of 
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -19,12 +20,10 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
 from ... import _jax_compat
-from ..._custom_calls.operation_attributes import is_call_of, is_token, operations, spec_of
+from ..._custom_calls.operation_attributes import OURS, is_call_of, is_token, operations, own_calls, spec_of
 from ..._custom_calls.reached import Spread, reached
 from ..._runtime.native_platforms import PLATFORMS
 from .exported_call import ExportedCall
-
-_OURS = "callout.v"
 
 
 class _Module:
@@ -32,12 +31,9 @@ class _Module:
 
     def __init__(self, lowered: Any, platform: str, backend: Any):
         self.host_callbacks = lowered.host_callbacks
-        self.add_keepalive = lowered.keepalive.append
         # A program may be lowered for another platform than the one that is there.
         self._backend = backend if backend is not None and backend.platform == platform else None
-        self._channels = itertools.count(
-            1 + max((_channel(op) for op in operations(lowered.module.operation)), default=1)
-        )
+        self._module = lowered.module
 
     def add_host_callback(self, function: Any) -> None:
         self.host_callbacks.append(function)
@@ -45,6 +41,10 @@ class _Module:
     def get_backend(self, *, optional: bool) -> Any:
         assert optional
         return self._backend
+
+    @functools.cached_property
+    def _channels(self) -> Iterator[int]:
+        return itertools.count(1 + max((_channel(op) for op in operations(self._module.operation)), default=1))
 
     def new_channel(self) -> int:
         return next(self._channels)
@@ -70,14 +70,14 @@ def carry(lowered: Any, platform: str, backend: Any, devices: Sequence[jax.Devic
     Raises:
         NotImplementedError: a call that only a native path can carry, which the platform does not have.
     """
-    if not _written(lowered.module):
+    if not any(own_calls(lowered.module)):
         return
     if lowered.shape_poly_state.uses_dim_vars:  # the program has symbolic shapes
         _refine(lowered.module)
     found = calls_of(lowered.module)
     _refuse_gspmd(lowered.module, num_partitions)
     if platform not in PLATFORMS:
-        _drop([op for op in _written(lowered.module) if op not in found])
+        _drop([op for op in own_calls(lowered.module) if op not in found])
     module = _Module(lowered, platform, backend)
     ordinals = tuple(map(_jax_compat.ordinal_of, devices)) if len(devices) == num_partitions > 1 else ()
     for op, spreads in found.items():
@@ -85,13 +85,9 @@ def carry(lowered: Any, platform: str, backend: Any, devices: Sequence[jax.Devic
             ExportedCall(op, platform, num_partitions, spreads).carry(module, ordinals)
 
 
-def _written(module: Any) -> list[Any]:
-    return [op for op in operations(module.operation) if is_call_of(op, _OURS)]
-
-
 def calls_of(module: Any) -> dict[Any, set[Spread]]:
     """Returns the calls of ours that a module comes to. In the module's context."""
-    return reached(module, lambda op: is_call_of(op, _OURS))
+    return reached(module, lambda op: is_call_of(op, OURS))
 
 
 def _refuse_gspmd(module: Any, num_partitions: int) -> None:

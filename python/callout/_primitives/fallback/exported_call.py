@@ -40,16 +40,15 @@ class ExportedCall:
         told = self._told(ordinals)
         if self.platform in PLATFORMS and not host_stand_ins.can_carry(told):
             return
-        operands, ordered = list(self.op.operands), self._is_ordered()
-        token = operands.pop(self._token_place()) if ordered else None
+        operands, place = list(self.op.operands), _token_place(self.op.operands)
+        token = None if place is None else operands.pop(place)
         results = emit.write(
             *(module, told, operands, [spec_of(value.type) for value in operands], self._kinds()),
             token=token,
             has_side_effect=self._has_side_effect(),
             placement=self._placement(bool(told.results)),
         )
-        if ordered:
-            place = next(place for place, result in enumerate(self.op.results) if is_token(result.type))
+        if (place := _token_place(self.op.results)) is not None:
             results.insert(place, results.pop(0))
         first = 1 if told.threaded else 0
         self._replace_by([*results, *(operands[place + first] for place in self._returned())])
@@ -90,11 +89,7 @@ class ExportedCall:
 
     def _is_ordered(self) -> bool:
         """Tells whether it takes and returns JAX's token."""
-        return any(is_token(value.type) for value in self.op.operands)
-
-    def _token_place(self) -> int:
-        """Returns where the token is: the first operand, or the last where it stood for sends and receives."""
-        return next(place for place, value in enumerate(self.op.operands) if is_token(value.type))
+        return _token_place(self.op.operands) is not None
 
     def _spread(self) -> Spread:
         """Returns who spreads it."""
@@ -126,3 +121,8 @@ class ExportedCall:
             and not (spread is Spread.AUTOMATIC and self.carried["callback"].startswith(emit.INSPECTED))
         )
         return Placement(0 if has_results else self.carried.get("device_index", 0), on_shards)
+
+
+def _token_place(values: Sequence[Any]) -> int | None:
+    """Returns where JAX's token is, if there is one: first, or last where it stood for sends and receives."""
+    return next((place for place, value in enumerate(values) if is_token(value.type)), None)
