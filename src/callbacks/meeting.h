@@ -61,11 +61,12 @@ class CALLOUT_EXPORT Meeting final : public std::enable_shared_from_this<Meeting
   /// The first half of giving up: nobody comes to it any more, and who calls this ends it. False if it is too late.
   bool Close();
 
-  bool is_over() const { return over_.load(std::memory_order_acquire); }  // pairs with the release in EndLocked
+  bool is_over() const { return over_.load(std::memory_order_acquire); }  // pairs with the release in End
   /// How the call went. Only once it is over.
   const Status& outcome() const CALLOUT_NO_THREAD_SAFETY_ANALYSIS { return outcome_; }
 
-  /// Waits some microseconds for the end, without giving up the processor. Whether it came.
+  /// Waits for the end on the processor, which it yields to others now and then: some microseconds, or as long as it
+  /// takes to wake a thread. Whether it came.
   bool WaitBriefly() const;
   /// The outcome. Blocks until the meeting is over, on the processor: for those who have no other way to hear of it.
   const Status& AwaitOutcome() const;
