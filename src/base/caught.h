@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "callout/export.h"
 #include "callout/status.h"
@@ -13,6 +14,16 @@ namespace callout::internal {
 /// The exception that is being handled: ResourceExhausted for std::bad_alloc, else Internal with what it says. To be
 /// called in a `catch (...)`. Thread-safe.
 CALLOUT_EXPORT Status CaughtStatus();
+
+/// Calls `body(args...)`, which returns a Status: whatever it throws becomes one. Thread-safe.
+template <typename Body, typename... Args>
+Status Guarded(Body&& body, Args&&... args) {
+  try {
+    return std::forward<Body>(body)(std::forward<Args>(args)...);
+  } catch (...) {
+    return CaughtStatus();
+  }
+}
 
 /// "out of memory: cannot allocate 240000000 bytes for a tap's value". Thread-safe.
 CALLOUT_EXPORT Status OutOfMemory(uint64_t bytes, const char* what);

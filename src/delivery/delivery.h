@@ -126,8 +126,9 @@ class CALLOUT_EXPORT Delivery {
   void SetUpstream(Upstream* upstream) { upstream_.store(upstream, std::memory_order_release); }
 
   /// Blocks until everything pushed before the call is delivered, or until `deadline`. Empty if all was delivered, else
-  /// a description of what is outstanding. After Shutdown: empty, at once. Must not be called on a delivery thread, nor
-  /// with the GIL held. Thread-safe.
+  /// a description of what is outstanding. After Shutdown and in a forked child: empty, at once. Throws
+  /// std::system_error if the thread that delivers cannot be started. Must not be called on a delivery thread, nor with
+  /// the GIL held. Thread-safe.
   std::vector<std::string> Drain(std::chrono::steady_clock::time_point deadline);
 
   /// Blocks until the records of `device_ordinal` that are under way are in their queues: what is pushed then comes
@@ -135,8 +136,8 @@ class CALLOUT_EXPORT Delivery {
   void AwaitUpstream(const Callback& caller, int32_t device_ordinal, int64_t run_id);
 
   /// Blocks until everything that was pushed for `device_ordinal` before the call is delivered; `caller` and `run_id`
-  /// are for the watchdog. Returns at once on a delivery thread (which would wait for itself) and after Shutdown. Must
-  /// not be called with the GIL held. Thread-safe.
+  /// are for the watchdog. Returns at once on a delivery thread (which would wait for itself), after Shutdown and in a
+  /// forked child. Throws as Drain does. Must not be called with the GIL held. Thread-safe.
   void DrainDevice(const Callback& caller, int32_t device_ordinal, int64_t run_id);
 
   /// Ends the threads until there is something to deliver, and waits until they have ended. Must not be called on a

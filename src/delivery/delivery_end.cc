@@ -2,6 +2,7 @@
 //
 // How deliveries end: sites that are retired, barriers, parking and shutdown.
 #include <algorithm>
+#include <exception>
 
 #include "base/process_state.h"
 #include "callbacks/in_flight.h"
@@ -44,14 +45,14 @@ void Delivery::RetireFromQueues(std::unique_ptr<TapSite> site) {
     header->num_buffers = 0;
     header->site = raw;
     channel->queue->Commit(header);
-    channel->thread->StartIfParked();
+    channel->thread->StartIfParkedOrLater();
   }
 }
 
 std::vector<std::string> Delivery::Drain(std::chrono::steady_clock::time_point deadline) {
   std::vector<std::string> outstanding;
-  // Nobody delivers any more; what was left then has been counted.
-  if (closed_.load(std::memory_order_acquire)) return outstanding;
+  // Nobody delivers any more; what was left then has been counted, or is the parent's.
+  if (ProcessIsForkedChild() || closed_.load(std::memory_order_acquire)) return outstanding;
   if (Upstream* const source = upstream()) {
     outstanding = source->HandOver(Upstream::kAllDevices, deadline);
     source->ReportFailures();
@@ -115,7 +116,10 @@ void Delivery::Park() {
 }
 
 uint64_t Delivery::Shutdown(std::chrono::steady_clock::time_point deadline) {
-  (void)Drain(deadline);
+  try {
+    (void)Drain(deadline);
+  } catch (const std::exception&) {  // no thread to deliver: what is left is counted
+  }
   closed_.store(true, std::memory_order_release);
   uint64_t undelivered = refused_.load(std::memory_order_relaxed);
   if (Upstream* const source = upstream()) undelivered += source->Close();

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cfenv>
+#include <exception>
+#include <system_error>
 
 #include "base/block_pool.h"
 #include "base/caught.h"
@@ -34,16 +36,6 @@ thread_local bool t_is_delivery_thread = false;
 void DestroyRecord(RecordHeader& header) {
   for (uint32_t i = 0; i < header.num_buffers; ++i) FreeBlock(header.blocks()[i]);
   header.~RecordHeader();
-}
-
-// Runs `body`, which returns a Status: whatever the callback throws becomes one.
-template <typename Body>
-Status Guarded(Body&& body) {
-  try {
-    return body();
-  } catch (...) {
-    return CaughtStatus();
-  }
 }
 
 [[gnu::noinline, gnu::cold]] void RecordDelivery(const ProfileSpan& span, const Callback& callback,
@@ -109,17 +101,29 @@ void DeliveryThread::StartUnlessRunning() {
   if (running_ || stopping_ > 0) return;
   if (thread_.joinable()) thread_.join();
   stopped_ = false;
-  stop_.store(false, std::memory_order_relaxed);  // the thread's start publishes it
-  parked_.store(false, std::memory_order_seq_cst);
+  stop_.store(false, std::memory_order_relaxed);   // the thread's start publishes it
+  parked_.store(true, std::memory_order_seq_cst);  // where no thread is to be had, whoever comes next tries again
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error& error) {
+    throw std::system_error(error.code(), "callout: cannot start the thread '" + name_ + "', which delivers taps");
+  }
   running_ = true;
-  thread_ = std::thread([this] { Run(); });
+  parked_.store(false, std::memory_order_seq_cst);
+}
+
+void DeliveryThread::StartIfParkedOrLater() noexcept {
+  try {
+    StartIfParked();
+  } catch (const std::exception&) {  // no thread or no memory
+  }
 }
 
 void DeliveryThread::Park() {
   (void)End(steady_clock::time_point::max(), /*parked=*/true);
   // Whoever commits a record now sees that it has to start the thread; one that came before that is seen here.
   for (const BoundedQueue* queue : Queues()) {
-    if (queue->HasUndelivered()) return StartIfParked();
+    if (queue->HasUndelivered()) return StartIfParkedOrLater();
   }
 }
 

@@ -41,7 +41,8 @@ class CALLOUT_EXPORT DeliveryThread {
   /// Delivers now what is queued. Thread-safe.
   void Hurry() { wakeup_.Interrupt(); }
 
-  /// Starts the thread if it does not run. Thread-safe.
+  /// Starts the thread if it does not run. If there is none to be had, throws std::system_error, and whoever commits a
+  /// record or waits for one tries again. Thread-safe.
   void Start();
   /// Asks the thread to end after what it is doing now, and waits for it until `deadline`. False if it was still inside
   /// a callback then. Must not be called with the GIL held. Thread-safe.
@@ -49,13 +50,16 @@ class CALLOUT_EXPORT DeliveryThread {
   /// Stops the thread until there is something to deliver; after Stop, nothing but Start starts it. Must not be called
   /// on a delivery thread, nor with the GIL held. Thread-safe.
   void Park();
-  /// To be called when a record is committed. Thread-safe.
+  /// To be called when a record is committed. Throws as Start does. Thread-safe.
   void StartIfParked() {
     if (parked_.load(std::memory_order_seq_cst)) [[unlikely]]
       EndParking();
   }
+  /// The same where nobody could be told of a failure. Thread-safe.
+  void StartIfParkedOrLater() noexcept;
 
-  /// Blocks until `queue` has delivered the record with `ticket`, or until `deadline`. False on the latter.
+  /// Blocks until `queue` has delivered the record with `ticket`, or until `deadline`. False on the latter. Throws as
+  /// Start does.
   bool WaitFor(const BoundedQueue& queue, uint64_t ticket, std::chrono::steady_clock::time_point deadline);
 
   /// True from Start until the thread has ended. Thread-safe.

@@ -55,15 +55,6 @@ class TeeSink final : public Sink {
                                     std::to_string(receivers_.size()) + " sinks failed)");
   }
 
-  template <typename Body>
-  static Status Guarded(Body& body, Callback& receiver) {
-    try {
-      return body(receiver);
-    } catch (...) {
-      return CaughtStatus();
-    }
-  }
-
   const std::vector<std::shared_ptr<Callback>> receivers_;
 };
 

@@ -9,10 +9,12 @@
 
 #include <atomic>
 #include <cmath>
+#include <system_error>
 #include <thread>
 
 #include "cuda/taps/device_taps.h"
 #include "testing/cuda_tap_fixture.h"
+#include "testing/no_threads.h"
 #include "testing/test_site.h"
 
 namespace callout::internal {
@@ -226,6 +228,31 @@ TEST_F(CudaTapErrorsTest, DeferredFailureIsANumberOnTheDevice) {
   frame.Int64Attr("deferred", 1).StringAttr("leaves", "a\nb").Arg(OnDevice({}, {1.0F})).Ret(number);
   ASSERT_THAT(NewTap(frame)->Execute(frame), IsOk());
   EXPECT_NE(Read<int32_t>(number)[0], 0);
+}
+
+TEST_F(CudaTapErrorsTest, AThreadThatCouldNotBeStartedIsStartedByTheNextTapOrABarrier) {
+  const auto callback = Bind();
+  std::vector<float> values;
+  Collect(*callback, values);
+  FrameBuilder frame = Frame();
+  frame.Arg(OnDevice({}, {1.0F}));
+  const auto site = NewTap(frame);
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  Barrier();
+  const auto device = DeviceTaps::Get().On(0);  // it stays, with the driver's own threads
+  const auto fail = [&] {
+    Delivery::Get().Park();
+    const NoThreads none;
+    EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInternal, "cannot start the thread 'callout-device'"));
+    EXPECT_THROW((void)Delivery::Get().Drain(kForever), std::system_error);
+  };
+  fail();
+  Barrier();
+  EXPECT_THAT(values, ElementsAre(1, 1)) << "what the device wrote is not lost";
+  fail();
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  Barrier();
+  EXPECT_THAT(values, ElementsAre(1, 1, 1, 1));
 }
 
 TEST_F(CudaTapErrorsTest, NothingIsAskedOfTheDriverInAForkedChild) {

@@ -83,6 +83,7 @@ std::vector<std::string> DeviceTaps::HandOver(int32_t device_ordinal, steady_clo
   if (ProcessIsForkedChild() || closed_.load(std::memory_order_acquire)) return outstanding;
   const std::vector<Goal> goals = Goals(device_ordinal);
   if (goals.empty()) return outstanding;
+  if (!running_.load(std::memory_order_seq_cst)) Start();  // there may have been no thread to be had
   const auto reached = [&] {
     return std::all_of(goals.begin(), goals.end(), [](const Goal& goal) { return goal.IsReached(); }) ||
            closed_.load(std::memory_order_acquire);
@@ -148,7 +149,7 @@ void DeviceTaps::Park() {
   if (ProcessIsForkedChild()) return;
   Stop();
   // Whoever takes a slot now sees that it has to start the thread; a record that came before that is seen here.
-  if (drainer_.outstanding.load(std::memory_order_seq_cst) > 0) return Start();
+  if (drainer_.outstanding.load(std::memory_order_seq_cst) > 0) return StartOrLater();
   std::vector<std::shared_ptr<TapDevice>> idle;  // freed without the lock: the driver may wait
   MutexLock lock(mutex_);
   for (auto device = devices_.begin(); device != devices_.end();) {

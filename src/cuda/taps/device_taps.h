@@ -69,6 +69,7 @@ class CALLOUT_EXPORT DeviceTaps final : public Upstream {
   std::vector<std::shared_ptr<TapDevice>> Devices() const;
   std::vector<Goal> Goals(int32_t device_ordinal) const;
   void Wake();
+  void StartOrLater() noexcept;
   void Start();
   void Stop();
   void Run();

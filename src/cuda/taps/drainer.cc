@@ -7,6 +7,8 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <exception>
+#include <system_error>
 
 #include "cuda/taps/device_taps.h"
 
@@ -33,8 +35,19 @@ void DeviceTaps::Start() {
   if (running_.load(std::memory_order_relaxed) || closed_.load(std::memory_order_acquire)) return;
   if (thread_.joinable()) thread_.join();
   stop_.store(false, std::memory_order_relaxed);
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error& error) {
+    throw std::system_error(error.code(), "callout: cannot start the thread 'callout-device', which collects taps");
+  }
   running_.store(true, std::memory_order_seq_cst);
-  thread_ = std::thread([this] { Run(); });
+}
+
+void DeviceTaps::StartOrLater() noexcept {
+  try {
+    Start();
+  } catch (const std::exception&) {  // no thread or no memory: the next record, or who waits for one, tries again
+  }
 }
 
 void DeviceTaps::Stop() {

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/caught.h"
 #include "callbacks/in_flight.h"
 #include "callbacks/invoke.h"
 #include "cuda/driver/graph.h"
@@ -273,7 +274,7 @@ TapDevice::Outcome TapDevice::Deliver(Entry& entry) {
     }
   }
   if (entry.is_notice) sending.buffers = {};
-  Status status = delivery_.Enqueue(site, sending);
+  Status status = Guarded([&] { return delivery_.Enqueue(site, sending); });
   if (status.code() == StatusCode::kUnavailable) return Outcome::kQueueFull;
   if (!status.ok()) Fail(site, std::move(status));
   return Outcome::kDone;
