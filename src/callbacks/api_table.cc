@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/caught.h"
 #include "base/core_identity.h"
 #include "callbacks/native_function.h"
 #include "callbacks/registry.h"
@@ -29,13 +30,17 @@ Status RegisterStatus(const char* name, const callout_function* function) {
   return Registry::Get().Register(name, std::move(callback), /*replace=*/false);
 }
 
-int32_t RegisterFunction(const char* name, const callout_function* function, char* error, size_t error_size) {
-  return Report(RegisterStatus(name, function), error, error_size);
+Status UnregisterStatus(const char* name) {
+  if (name == nullptr) return InvalidArgument("unregister: null name");
+  return Registry::Get().Unregister(name);
 }
 
-int32_t Unregister(const char* name, char* error, size_t error_size) {
-  if (name == nullptr) return Report(InvalidArgument("unregister: null name"), error, error_size);
-  return Report(Registry::Get().Unregister(name), error, error_size);
+int32_t RegisterFunction(const char* name, const callout_function* function, char* error, size_t error_size) noexcept {
+  return Report(Guarded(&RegisterStatus, name, function), error, error_size);
+}
+
+int32_t Unregister(const char* name, char* error, size_t error_size) noexcept {
+  return Report(Guarded(&UnregisterStatus, name), error, error_size);
 }
 
 constexpr callout_api kApi = {sizeof(callout_api), CALLOUT_ABI_VERSION, &RegisterFunction, &Unregister};

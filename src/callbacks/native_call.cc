@@ -6,10 +6,27 @@
 
 namespace callout::internal {
 
-void NativeError::Set(void* context, int32_t code, const char* message, size_t length) {
+void NativeError::Set(void* context, int32_t code, const char* message, size_t length) noexcept {
   auto* error = static_cast<NativeError*>(context);
   error->code = code > 0 && code <= 16 ? static_cast<StatusCode>(code) : StatusCode::kInternal;
-  error->message.assign(message, length);
+  try {
+    error->message.assign(message, length);
+  } catch (...) {  // no memory: the code says enough
+    error->message.clear();
+  }
+}
+
+Status NativeError::Outcome(int32_t returned) {
+  if (returned == 0) [[likely]]
+    return OkStatus();
+  if (message.empty()) message = "the function returned error code " + std::to_string(returned);
+  return {code, std::move(message)};
+}
+
+Status NativeError::Outcome(Status returned) const {
+  if (returned.ok() || message.empty()) [[likely]]
+    return returned;
+  return {returned.code(), std::string(returned.message()) + ": " + message};
 }
 
 Scratch::~Scratch() {

@@ -19,7 +19,12 @@ struct NativeError {
   StatusCode code = StatusCode::kInternal;
   std::string message;
 
-  static void Set(void* error, int32_t code, const char* message, size_t length);
+  static void Set(void* error, int32_t code, const char* message, size_t length) noexcept;
+
+  /// How the call went, by what the function returned: 0 or a code with what was told, or a status, behind which that
+  /// is.
+  Status Outcome(int32_t returned);
+  Status Outcome(Status returned) const;
 };
 
 /// Memory that a function asked for, until it returns.
@@ -36,26 +41,18 @@ class Scratch {
   std::vector<void*> blocks_;
 };
 
-/// Calls `function(const callout_call*)`, which returns 0 or a code; whatever it throws becomes a Status. Thread-safe.
+/// Calls `function(const callout_call*)`, which returns 0 or a code, or a Status; whatever it throws becomes one.
+/// Thread-safe.
 template <typename Function>
 Status CallNative(const callout_call& call, Function&& function) {
   NativeError error;
   Scratch scratch;
-  callout_call with_error = call;
-  with_error.error_context = &error;
-  with_error.set_error = &NativeError::Set;
-  with_error.allocator = &scratch;
-  with_error.allocate = &Scratch::Allocate;
-  int32_t code = 0;
-  try {
-    code = std::forward<Function>(function)(&with_error);
-  } catch (...) {
-    return CaughtStatus();
-  }
-  if (code == 0) [[likely]]
-    return OkStatus();
-  if (error.message.empty()) error.message = "the function returned error code " + std::to_string(code);
-  return Status(error.code, std::move(error.message));
+  callout_call whole = call;
+  whole.error_context = &error;
+  whole.set_error = &NativeError::Set;
+  whole.allocator = &scratch;
+  whole.allocate = &Scratch::Allocate;
+  return Guarded([&] { return error.Outcome(std::forward<Function>(function)(&whole)); });
 }
 
 }  // namespace callout::internal

@@ -3,10 +3,13 @@
 
 #include <iterator>
 
+#include "base/caught.h"
 #include "base/deadline.h"
+#include "base/process_state.h"
 #include "base/ticks.h"
 #include "callbacks/callback.h"
 #include "callbacks/closure.h"
+#include "callbacks/native_call.h"
 #include "callbacks/native_function.h"
 #include "callbacks/stats_table.h"
 #include "catalog/callback_kinds.h"
@@ -22,7 +25,9 @@ class HostFunction final : public internal::Callback {
       : Callback(std::move(label)), function_(std::move(function)) {}
 
   internal::Worker worker() const override { return internal::Worker::kNative; }
-  Status Call(const callout_call& call) override { return function_(callout::Call(&call)); }
+  Status Call(const callout_call& call) override {
+    return internal::CallNative(call, [this](const callout_call* whole) { return function_(callout::Call(whole)); });
+  }
   Status Deliver(const internal::Record& record) override { return Call(AsCall(record)); }
 
  private:
@@ -80,10 +85,7 @@ Result<LoadedHostCallback> ClosureCallback::Make() const {
   return LoadedHostCallback(name, callback.value());
 }
 
-Status BarrierWait(double timeout_seconds) {
-  if (internal::DeliveryThread::IsCurrent()) {
-    return FailedPrecondition("callout: BarrierWait inside a tap's function would wait for itself");
-  }
+static Status AwaitDeliveries(double timeout_seconds) {
   const auto deadline = internal::DeadlineAfter(timeout_seconds);
   internal::Delivery& delivery = internal::Delivery::Get();
   std::string outstanding;
@@ -94,6 +96,14 @@ Status BarrierWait(double timeout_seconds) {
   const internal::DeliveryErrorReport errors = delivery.TakeErrors();
   if (errors.count == 0) return OkStatus();
   return Status(errors.last_code, std::to_string(errors.count) + " taps failed; the last one: " + errors.last);
+}
+
+Status BarrierWait(double timeout_seconds) {
+  if (internal::DeliveryThread::IsCurrent()) {
+    return FailedPrecondition("callout: BarrierWait inside a tap's function would wait for itself");
+  }
+  if (internal::ProcessIsForkedChild()) return internal::ForkedChildError();
+  return internal::Guarded(&AwaitDeliveries, timeout_seconds);
 }
 
 std::vector<CallbackStatistics> ReadStatistics() {

@@ -5,9 +5,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <mutex>
 #include <stdexcept>
@@ -22,6 +25,7 @@
 namespace callout::pjrt {
 namespace {
 
+using internal::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -137,7 +141,7 @@ TEST_F(LoadedHostCallbackTest, WhatIsNoClosureIsRefused) {
   closure.struct_size = 0;
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(compiler().MakeLoadedHostCallback(ClosureCallback("f", closure)),
-                internal::StatusIs(StatusCode::kInvalidArgument, "the closure for 'f' has struct_size 0"));
+                StatusIs(StatusCode::kInvalidArgument, "the closure for 'f' has struct_size 0"));
   }
   EXPECT_EQ(adder.destroyed, 0);
 }
@@ -210,6 +214,44 @@ TEST_F(LoadedHostCallbackTest, AFailingTapIsTheBarriers) {
   const Status status = BarrierWait();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("2 taps failed"), HasSubstr("tap failed")));
+  EXPECT_TRUE(BarrierWait().ok());
+}
+
+// What a function of the C ABI asks of its call.
+TEST_F(LoadedHostCallbackTest, AFunctionHasAllOfTheCall) {
+  const auto ask = [](const Call& call) -> Status {
+    const callout_call& raw = *call.raw();
+    void* const scratch = raw.allocate(raw.allocator, 100, 64);
+    if (scratch == nullptr) return InternalError("no scratch");
+    raw.set_error(raw.error_context, 15, "the disk is gone", 16);
+    return InvalidArgument("not this time");
+  };
+  const std::string text = "not this time: the disk is gone";
+  const auto call = compiler().Compile(Chain({"f"}), {.loaded_host_callbacks = {Function("f", ask)}});
+  ASSERT_TRUE(call.ok());
+  const Buffer x = Argument();
+  EXPECT_THAT(call.value().Run({&x}).status(), StatusIs(StatusCode::kInvalidArgument, text));
+  const auto tap = compiler().Compile(TapLoop("t", 1), {.loaded_host_callbacks = {Function("t", ask)}});
+  ASSERT_TRUE(tap.ok());
+  (void)Run(tap.value());
+  EXPECT_THAT(BarrierWait(), StatusIs(StatusCode::kInvalidArgument, text));
+}
+
+TEST_F(LoadedHostCallbackTest, ABarrierInAForkedChildSaysSoAtOnce) {
+  std::promise<void> open;
+  std::shared_future<void> opened = open.get_future().share();
+  const auto executable = compiler().Compile(
+      TapLoop("t", 2),
+      {.loaded_host_callbacks = {Function("t", [&](const Call&) { return opened.wait(), OkStatus(); })}});
+  ASSERT_TRUE(executable.ok());
+  (void)Run(executable.value());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(BarrierWait().code() == StatusCode::kFailedPrecondition ? 0 : 1);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  open.set_value();
   EXPECT_TRUE(BarrierWait().ok());
 }
 

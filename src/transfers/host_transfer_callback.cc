@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "callbacks/callback.h"
+#include "callbacks/native_call.h"
 #include "programs/mlir_type.h"
 
 namespace callout::pjrt {
@@ -58,7 +59,8 @@ class HostTransferFunction final : public internal::Callback {
     callout_call declared = call;
     declared.args = args.data();
     declared.results = results.data();
-    return function_(callout::Call(&declared));
+    return internal::CallNative(declared,
+                                [this](const callout_call* whole) { return function_(callout::Call(whole)); });
   }
 
  private:
@@ -90,9 +92,19 @@ class HostTransferFunction final : public internal::Callback {
   const std::function<Status(const callout::Call&)> function_;
 };
 
+// Whether its bits can be counted.
+bool IsArray(const HostTransfer& transfer) {
+  if (std::ranges::any_of(transfer.dims, [](int64_t extent) { return extent < 0; })) return false;
+  if (std::ranges::find(transfer.dims, 0) != transfer.dims.end()) return BitWidth(transfer.dtype) != 0;
+  int64_t bits = BitWidth(transfer.dtype);
+  for (const int64_t extent : transfer.dims) {
+    if (__builtin_mul_overflow(bits, extent, &bits)) return false;
+  }
+  return bits != 0;
+}
+
 Status CheckArray(const std::string& name, const HostTransfer& transfer) {
-  const bool has_extents = std::ranges::all_of(transfer.dims, [](int64_t extent) { return extent >= 0; });
-  if (BitWidth(transfer.dtype) != 0 && has_extents) return OkStatus();
+  if (IsArray(transfer)) return OkStatus();
   return InvalidArgument("callout: the callback '" + name + "' has " +
                          ArrayType{transfer.dtype, transfer.dims}.ToString() + " on channel " +
                          std::to_string(transfer.channel_id) + ", which no array is");

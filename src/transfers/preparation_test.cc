@@ -252,6 +252,10 @@ TEST(HostTransfersTest, CallbacksThatCannotBeAreRefused) {
   EXPECT_THAT(MakeStatus({{}, {F32(1)}}), StatusIs(StatusCode::kInvalidArgument, "has no operand on a channel"));
   EXPECT_THAT(MakeStatus({{F32(1)}, {F32(1)}}), StatusIs(StatusCode::kInvalidArgument, "'f' has channel 1 twice"));
   EXPECT_THAT(MakeStatus({{{1, DType::kToken}}, {}}), StatusIs(StatusCode::kInvalidArgument, "which no array is"));
+  constexpr int64_t kMany = int64_t{1} << 40;
+  EXPECT_THAT(MakeStatus({{F32(1, {kMany << 21})}, {}}), StatusIs(StatusCode::kInvalidArgument, "which no array is"));
+  EXPECT_THAT(MakeStatus({{F32(1, {kMany, kMany})}, {}}), StatusIs(StatusCode::kInvalidArgument, "which no array is"));
+  EXPECT_THAT(MakeStatus({{F32(1, {kMany, kMany, 0})}, {}}), IsOk());
   EXPECT_THAT(MakeStatus({{F32(1, {-1})}, {}}), StatusIs(StatusCode::kInvalidArgument, "'f' has f32[-1] on channel 1"));
   EXPECT_THAT(HostTransferCallback("f", {{F32(1)}, {}}, nullptr).Make().status(),
               StatusIs(StatusCode::kInvalidArgument, "has no function"));
