@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
+#include "base/caught.h"
 #include "base/plugin_thread.h"
 #include "callbacks/invoke.h"
 #include "callbacks/run_context.h"
@@ -14,10 +16,12 @@ namespace {
 
 using pjrt::HostTransfer;
 
+constexpr uint64_t kMostBytes = uint64_t{1} << 57;  // no processor has more addresses
+
 uint64_t BytesOf(const HostTransfer& transfer) {
-  int64_t elements = 1;
-  for (const int64_t extent : transfer.dims) elements *= extent;
-  return PackedBytes(transfer.dtype, elements);
+  uint64_t elements = 1;  // of no array too many to count: HostTransferCallback has looked
+  for (const int64_t extent : transfer.dims) elements *= static_cast<uint64_t>(extent);
+  return PackedBytes(transfer.dtype, static_cast<int64_t>(elements));
 }
 
 callout_buffer BufferOf(const HostTransfer& transfer, std::vector<std::byte>& bytes) {
@@ -70,36 +74,37 @@ HostTransferContext::~HostTransferContext() {
 }
 
 Status HostTransferContext::Send(size_t operand, const void* data, size_t size, size_t total, bool is_last) {
-  const HostTransfer& transfer = transfers_->operands[operand];
-  Status status;
-  {
-    MutexLock lock(mutex_);
-    if (code_ != StatusCode::kOk) return {code_, text_};
-    Bytes& arriving = arriving_[operand];
-    const uint64_t expected = BytesOf(transfer);
-    const uint64_t arrived = arriving.size() + size;
-    if (total != expected) {
-      status = WrongSize(transfer, "operand", expected, total);
-    } else if (arrived > expected || (is_last && arrived != expected)) {
-      status = WrongSize(transfer, "operand", expected, arrived);
-    } else {
-      arriving.reserve(expected);
-      const auto* begin = static_cast<const std::byte*>(data);
-      arriving.insert(arriving.end(), begin, begin + size);
-      if (!is_last) return OkStatus();
-      operands_[operand].push_back(std::exchange(arriving, {}));
-    }
-  }
-  if (status.ok()) status = CallWhenComplete();
-  if (!status.ok()) Fail({status.code(), std::string(status.message())});
+  const std::span<const std::byte> piece(static_cast<const std::byte*>(data), size);
+  Status status = Guarded([&] { return Keep(operand, piece, total, is_last); });
+  if (status.ok() && !is_last) return status;
+  if (status.ok()) status = Guarded([&] { return CallWhenComplete(); });
+  if (!status.ok()) Fail(status);
   FeedWaiting();
   return status;
+}
+
+Status HostTransferContext::Keep(size_t operand, std::span<const std::byte> piece, uint64_t total, bool is_last) {
+  const HostTransfer& transfer = transfers_->operands[operand];
+  const uint64_t expected = BytesOf(transfer);
+  MutexLock lock(mutex_);
+  if (code_ != StatusCode::kOk) return {code_, text_};
+  Bytes& arriving = arriving_[operand];
+  const uint64_t arrived = arriving.size() + piece.size();
+  if (total != expected) return WrongSize(transfer, "operand", expected, total);
+  if (arrived > expected || (is_last && arrived != expected)) {
+    return WrongSize(transfer, "operand", expected, arrived);
+  }
+  arriving.reserve(expected);
+  arriving.insert(arriving.end(), piece.begin(), piece.end());
+  if (is_last) operands_[operand].push_back(std::exchange(arriving, {}));
+  return OkStatus();
 }
 
 // One call at a time, so that results are in the order of the operands; the thread that is in a call makes the next.
 Status HostTransferContext::CallWhenComplete() {
   for (;;) {
-    std::vector<Bytes> operands;
+    std::vector<Bytes> operands, results;
+    operands.reserve(operands_.size());
     {
       MutexLock lock(mutex_);
       const bool complete = std::ranges::none_of(operands_, [](const auto& queue) { return queue.empty(); });
@@ -110,25 +115,27 @@ Status HostTransferContext::CallWhenComplete() {
         queue.pop_front();
       }
     }
-    Result<std::vector<Bytes>> results = CallOnce(std::move(operands));
+    Status status = Guarded([&] { return CallOnce(std::move(operands), &results); });
     {
       MutexLock lock(mutex_);
       calling_ = false;
-      for (size_t i = 0; results.ok() && i < results_.size(); ++i) results_[i].push_back(std::move((*results)[i]));
+      for (size_t i = 0; status.ok() && i < results_.size(); ++i) results_[i].push_back(std::move(results[i]));
     }
-    if (!results.ok()) return std::move(results).status();
+    if (!status.ok()) return status;
     FeedWaiting();
   }
 }
 
-Result<std::vector<std::vector<std::byte>>> HostTransferContext::CallOnce(std::vector<Bytes> operands) {
+Status HostTransferContext::CallOnce(std::vector<Bytes> operands, std::vector<Bytes>* filled) {
   std::vector<callout_buffer> args;
   std::vector<callout_buffer> results;
-  std::vector<Bytes> filled(transfers_->results.size());
+  filled->resize(transfers_->results.size());
   for (size_t i = 0; i < operands.size(); ++i) args.push_back(BufferOf(transfers_->operands[i], operands[i]));
-  for (size_t i = 0; i < filled.size(); ++i) {
-    filled[i].resize(BytesOf(transfers_->results[i]));
-    results.push_back(BufferOf(transfers_->results[i], filled[i]));
+  for (size_t i = 0; i < filled->size(); ++i) {
+    const uint64_t bytes = BytesOf(transfers_->results[i]);
+    if (bytes > kMostBytes) return OutOfMemory(bytes, "a callback's result");
+    (*filled)[i].resize(bytes);
+    results.push_back(BufferOf(transfers_->results[i], (*filled)[i]));
   }
   callout_call call = {};
   call.struct_size = sizeof(call);
@@ -140,14 +147,18 @@ Result<std::vector<std::vector<std::byte>>> HostTransferContext::CallOnce(std::v
   call.run_id = run.id;
   call.context = run.context;
   call.device_ordinal = device_ordinal_;
-  CALLOUT_RETURN_IF_ERROR(Invoke(*callback_, call));
-  return filled;
+  return Invoke(*callback_, call);
 }
 
 void HostTransferContext::Receive(size_t result, PJRT_CopyToDeviceStream* stream) {
-  {
+  const Status kept = Guarded([&] {
     MutexLock lock(mutex_);
     waiting_[result].push_back(stream);
+    return OkStatus();
+  });
+  if (!kept.ok()) {
+    DestroyStream(api_, stream);
+    Fail(kept);
   }
   FeedWaiting();
 }
@@ -181,7 +192,7 @@ void HostTransferContext::FeedWaiting() {
 }
 
 void HostTransferContext::Feed(size_t result, PJRT_CopyToDeviceStream* stream, Bytes bytes) {
-  Status status = StartTransfer(result, stream, bytes);
+  const Status status = Guarded([&] { return StartTransfer(result, stream, bytes); });
   if (status.ok()) return;
   DestroyStream(api_, stream);
   Fail(status);
@@ -194,6 +205,7 @@ Status HostTransferContext::StartTransfer(size_t result, PJRT_CopyToDeviceStream
   if (static_cast<uint64_t>(total.total_bytes) != bytes.size()) {
     return WrongSize(transfers_->results[result], "result", static_cast<uint64_t>(total.total_bytes), bytes.size());
   }
+  auto transfer = std::make_unique<Transfer>(Transfer{shared_from_this(), stream, nullptr});
   auto owned = std::make_unique<Bytes>(std::move(bytes));
   PJRT_Chunk chunk = {owned->data(), owned->size(), [](void*, void* arg) { delete static_cast<Bytes*>(arg); },
                       owned.get()};
@@ -202,7 +214,7 @@ Status HostTransferContext::StartTransfer(size_t result, PJRT_CopyToDeviceStream
   add.chunk = &chunk;
   (void)owned.release();  // the plugin's, also when it fails
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api_, PJRT_CopyToDeviceStream_AddChunk, add));
-  auto transfer = std::make_unique<Transfer>(Transfer{shared_from_this(), stream, add.transfer_complete});
+  transfer->done = add.transfer_complete;
   PjrtArgs<PJRT_Event_OnReady_Args> ready;
   ready.event = add.transfer_complete;
   ready.callback = &TransferIsDone;
@@ -220,7 +232,7 @@ void HostTransferContext::TransferIsDone(PJRT_Error* error, void* user_arg) {
   const PluginThreadScope scope;
   const std::unique_ptr<Transfer> transfer(static_cast<Transfer*>(user_arg));
   HostTransferContext& context = *transfer->context;
-  Status status = context.api_.Take(error);
+  const Status status = Guarded([&] { return context.api_.Take(error); });
   DestroyEvent(context.api_, transfer->done);
   DestroyStream(context.api_, transfer->stream);
   if (status.ok()) return;
@@ -228,11 +240,14 @@ void HostTransferContext::TransferIsDone(PJRT_Error* error, void* user_arg) {
   context.FeedWaiting();
 }
 
-void HostTransferContext::Fail(const Status& status) {
+void HostTransferContext::Fail(const Status& status) noexcept {
   MutexLock lock(mutex_);
   if (code_ != StatusCode::kOk) return;
   code_ = status.code();
-  text_ = status.message();
+  try {
+    text_ = status.message();
+  } catch (const std::bad_alloc&) {  // the code says it
+  }
 }
 
 }  // namespace callout::internal

@@ -39,12 +39,13 @@ class HostTransferContext : public std::enable_shared_from_this<HostTransferCont
   using Bytes = std::vector<std::byte>;
   struct Transfer;
 
+  Status Keep(size_t operand, std::span<const std::byte> piece, uint64_t total, bool is_last);
   Status CallWhenComplete();
-  Result<std::vector<Bytes>> CallOnce(std::vector<Bytes> operands);
+  Status CallOnce(std::vector<Bytes> operands, std::vector<Bytes>* filled);
   void FeedWaiting();
   void Feed(size_t result, PJRT_CopyToDeviceStream* stream, Bytes bytes);
   Status StartTransfer(size_t result, PJRT_CopyToDeviceStream* stream, Bytes& bytes);
-  void Fail(const Status& status);
+  void Fail(const Status& status) noexcept;
   static void TransferIsDone(PJRT_Error* error, void* user_arg);
 
   const PjrtApi& api_;

@@ -2,10 +2,10 @@
 #include "transfers/transfer_streams.h"
 
 #include <algorithm>
-#include <exception>
 #include <unordered_map>
 #include <utility>
 
+#include "base/caught.h"
 #include "base/invariant.h"
 #include "base/thread_annotations.h"
 #include "callout/pjrt/event.h"
@@ -71,15 +71,11 @@ Status Send(PJRT_Chunk* chunk, size_t total, bool done, void* number) {
   const Found found = Find(number);
   if (found.context == nullptr)
     return Status(StatusCode::kCancelled, "callout: the execution that this was sent by is over");
-  try {
-    return found.context->Send(found.index, chunk->data, chunk->size, total, done);
-  } catch (const std::exception& e) {
-    return ResourceExhausted(std::string("callout: no memory for what a program sends: ") + e.what());
-  }
+  return found.context->Send(found.index, chunk->data, chunk->size, total, done);
 }
 
 PJRT_Error* OnSend(PJRT_Chunk* chunk, PJRT_CallbackError* callback_error, size_t total, bool done, void* number) {
-  const Status status = Send(chunk, total, done, number);
+  const Status status = Guarded(&Send, chunk, total, done, number);
   if (chunk->deleter != nullptr) chunk->deleter(chunk->data, chunk->deleter_arg);
   if (status.ok()) return nullptr;
   return (*callback_error)(static_cast<PJRT_Error_Code>(status.code()), status.message().data(),

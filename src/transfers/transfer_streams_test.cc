@@ -144,6 +144,15 @@ TEST_F(HostTransferStreamsTest, StreamsThatAFailureLeavesWaitingAreGivenUp) {
   EXPECT_THAT(outputs.status(), StatusIs(StatusCode::kAborted, "no"));
 }
 
+TEST_F(HostTransferStreamsTest, AResultThatThereIsNoMemoryForIsAFailureAndStreamsAreGivenUp) {
+  const HostTransfers transfers = {{{1, DType::kFloat32, {4}}}, {{3, DType::kFloat32, {int64_t{1} << 56}}}};
+  const auto callback = Compiler(client_).MakeLoadedHostCallback(
+      HostTransferCallback("f", transfers, [](const Call&) { return OkStatus(); }));
+  ASSERT_THAT(callback, IsOk());
+  const auto outputs = Run("outputs 1\nask 3 0 16\nsend 1 0 16\nwait\n", callback.value());
+  EXPECT_THAT(outputs.status(), StatusIs(StatusCode::kResourceExhausted, "out of memory"));
+}
+
 TEST_F(HostTransferStreamsTest, StreamsThatNothingComesForAreGivenUp) {
   EXPECT_THAT(Run("outputs 1\nask 3 0 16\nsend 1 0 16\n", Make(&Add)), IsOk());
 }
