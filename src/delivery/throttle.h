@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "attributes/tap_attributes.h"
 #include "base/ticks.h"
@@ -31,7 +32,11 @@ class Throttle {
                                                                          kAllPpb * static_cast<double>(kAll))) {}
 
   ~Throttle() {
-    for (std::atomic<State*>& slot : states_) delete slot.load(std::memory_order_relaxed);
+    for (std::atomic<State*>& slot : states_) {
+      for (State* state = slot.load(std::memory_order_relaxed); state != nullptr;) {
+        delete std::exchange(state, state->neighbor.load(std::memory_order_relaxed));
+      }
+    }
   }
   Throttle(const Throttle&) = delete;
   Throttle& operator=(const Throttle&) = delete;
@@ -59,7 +64,7 @@ class Throttle {
   }
   /// How many of the device and place since this was asked last. Thread-safe.
   uint32_t TakeUnsent(int32_t device = 0, Place place = Place::kInProgram) {
-    State* state = SlotOf(device).load(std::memory_order_acquire);
+    State* state = Find(device);
     if (state == nullptr || state->unsent[Index(place)].load(std::memory_order_relaxed) == 0) return 0;
     return state->unsent[Index(place)].exchange(0, std::memory_order_relaxed);
   }
@@ -69,6 +74,10 @@ class Throttle {
   static constexpr uint32_t kAll = std::numeric_limits<uint32_t>::max();
 
   struct State {
+    explicit State(int32_t of) : device(of) {}
+
+    const int32_t device;
+    std::atomic<State*> neighbor{nullptr};          // of another device with this slot
     std::array<std::atomic<uint32_t>, 2> unsent{};  // by Place
     std::atomic<int64_t> seen{0};
     std::atomic<int64_t> next{INT64_MIN};
@@ -80,13 +89,25 @@ class Throttle {
 
   std::atomic<State*>& SlotOf(int32_t device) { return states_[static_cast<uint32_t>(device) % kSlots]; }
 
+  State* Find(int32_t device) {
+    State* state = SlotOf(device).load(std::memory_order_acquire);
+    while (state != nullptr && state->device != device) [[unlikely]]
+      state = state->neighbor.load(std::memory_order_acquire);
+    return state;
+  }
+
   State& StateOf(int32_t device) {
-    std::atomic<State*>& slot = SlotOf(device);
-    State* state = slot.load(std::memory_order_acquire);
-    if (state != nullptr) [[likely]]
-      return *state;
-    auto made = std::make_unique<State>();
-    if (!slot.compare_exchange_strong(state, made.get(), std::memory_order_acq_rel)) return *state;
+    State* const found = Find(device);
+    if (found != nullptr) [[likely]]
+      return *found;
+    auto made = std::make_unique<State>(device);
+    std::atomic<State*>* end = &SlotOf(device);
+    State* other = nullptr;
+    while (!end->compare_exchange_strong(other, made.get(), std::memory_order_acq_rel)) {
+      if (other->device == device) return *other;
+      end = &other->neighbor;
+      other = nullptr;
+    }
     return *made.release();
   }
 

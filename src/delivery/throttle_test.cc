@@ -48,7 +48,7 @@ TEST(ThrottleTest, StepsThatEveryDividesAreAdmittedWhateverCameBefore) {
 
 TEST(ThrottleTest, EachDeviceHasItsOwnTurnsAndIntervals) {
   Throttle throttle(Said(3, kHour));
-  for (const int32_t device : {0, 1, 2050}) {
+  for (const int32_t device : {0, 1, 2050, 64, 65, 128, 2, -1, 63}) {
     EXPECT_TRUE(throttle.Admit(device)) << device;
     EXPECT_FALSE(throttle.Admit(device));
     EXPECT_FALSE(throttle.Admit(device));
@@ -56,6 +56,9 @@ TEST(ThrottleTest, EachDeviceHasItsOwnTurnsAndIntervals) {
   }
   EXPECT_EQ(throttle.TakeUnsent(1), 3U);
   EXPECT_EQ(throttle.TakeUnsent(0), 3U);
+  EXPECT_EQ(throttle.TakeUnsent(0), 0U);
+  EXPECT_EQ(throttle.TakeUnsent(128), 3U);
+  EXPECT_EQ(throttle.TakeUnsent(192), 0U);
   EXPECT_EQ(throttle.TakeUnsent(7), 0U);
 }
 
