@@ -38,8 +38,9 @@ inline uint64_t TicksOfMicroseconds() {
 #endif
 }
 
-/// Nanoseconds in `ticks`. The rate is measured against the steady clock once, over the time since the process loaded
-/// the library. Thread-safe.
+/// Nanoseconds in `ticks`. The rate is measured against the steady clock, over the time since the process loaded the
+/// library, until that is a second; from one call to the next it never falls, and so nor does a sum that only grows.
+/// Thread-safe.
 CALLOUT_EXPORT double TicksToNanoseconds(uint64_t ticks);
 
 /// Nanoseconds of the steady clock. Thread-safe.

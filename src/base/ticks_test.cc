@@ -21,6 +21,16 @@ TEST(TicksTest, NanosecondsGrowWithTicks) {
   EXPECT_GT(TicksToNanoseconds(uint64_t{1} << 20), 0.0);
 }
 
+// A counter of a monitoring system that falls is taken for one that began again.
+TEST(TicksTest, NanosecondsOfTheSameTicksNeverFall) {
+  double before = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const double now = TicksToNanoseconds(uint64_t{1} << 50);
+    ASSERT_GE(now, before);
+    before = now;
+  }
+}
+
 TEST(TicksTest, WallTimeOfAnEarlierTickIsEarlier) {
   const uint64_t now = Ticks();
   EXPECT_LT(WallSecondsAt(now - (uint64_t{1} << 36)), WallSecondsAt(now));
