@@ -130,8 +130,11 @@ callout_status* callout_array_from_dlpack(const callout_client* client, size_t d
   const char* const function = __func__;
   return GuardC(function, {{client, "client"}, {tensor, "tensor"}, {out, "out"}}, [&]() -> Status {
     CALLOUT_ASSIGN_OR_RETURN(const pjrt::Device* found, internal::FindDevice(function, *client->client, device));
-    CALLOUT_ASSIGN_OR_RETURN(pjrt::Buffer buffer, pjrt::Buffer::FromDLPack(client->client, *found, tensor));
-    *out = internal::NewHandle<callout_array>(client->client, std::move(buffer));
+    std::unique_ptr<callout_array> handle(
+        internal::NewHandle<callout_array>(client->client, pjrt::Buffer(client->client, nullptr)));
+    // Nothing fails once the tensor is taken.
+    CALLOUT_ASSIGN_OR_RETURN(handle->buffer, pjrt::Buffer::FromDLPack(client->client, *found, tensor));
+    *out = handle.release();
     return OkStatus();
   });
 }

@@ -18,6 +18,7 @@ namespace {
 
 Result<pjrt::Value> ReadValue(const std::string& function, const callout_option& option) {
   const std::string where = function + ": option '" + option.name + "' ";
+  if (option.reserved != 0) return Unimplemented(where + "has a `reserved` that is not 0");
   switch (option.kind) {
     case CALLOUT_OPTION_STRING:
       if (option.text == nullptr) return InvalidArgument(where + "has no text");

@@ -77,6 +77,7 @@ Result<pjrt::Execution> Start(const char* function, const Run& run) {
   CALLOUT_ASSIGN_OR_RETURN(
       const callout_execute_options known,
       internal::ReadOptions(function, run.options, offsetof(callout_execute_options, timeout_seconds)));
+  if (known.reserved != 0) return Unimplemented(std::string(function) + ": `reserved` is not 0");
   pjrt::ExecuteOptions options{.run_id = known.run_id};
   options.context = run.context.Share();
   CALLOUT_ASSIGN_OR_RETURN(const Arguments arguments, ReadArguments(function, run));

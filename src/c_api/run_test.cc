@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Clients, programs and runs of callout/c_api.h.
+#include <atomic>
+
 #include "c_api/handles.h"
 #include "testing/c_api_fixture.h"
 #include "testing/spin.h"
@@ -61,6 +63,9 @@ TEST_F(CApiRunTest, OptionsOfAClientAreChecked) {
   const auto create = [&] { return Take(callout_client_create(plugin, &options, &client)); };
   EXPECT_THAT(create(), StatusIs(StatusCode::kInvalidArgument, "option 0 has no name"));
   option.name = "x";
+  option.reserved = 1;
+  EXPECT_THAT(create(), StatusIs(StatusCode::kUnimplemented, "option 'x' has a `reserved` that is not 0"));
+  option.reserved = 0;
   EXPECT_THAT(create(), StatusIs(StatusCode::kInvalidArgument, "option 'x' is of the unknown kind 0"));
   option.kind = CALLOUT_OPTION_STRING;
   EXPECT_THAT(create(), StatusIs(StatusCode::kInvalidArgument, "option 'x' has no text"));
@@ -239,6 +244,9 @@ TEST_F(CApiRunTest, ArgumentsAreChecked) {
   const callout_execute_options unsized = {};
   EXPECT_THAT(Take(callout_execute(executable, &x, 1, &unsized, &y, 1)),
               StatusIs(StatusCode::kInvalidArgument, "callout_execute: struct_size of the options is 0"));
+  const callout_execute_options later = {sizeof(later), 0, 1, nullptr, 0, 0, nullptr, nullptr};
+  EXPECT_THAT(Take(callout_execute(executable, &x, 1, &later, &y, 1)),
+              StatusIs(StatusCode::kUnimplemented, "callout_execute: `reserved` is not 0"));
   EXPECT_EQ(adder.calls, 0);
   callout_array_destroy(x);
   callout_executable_destroy(executable);
@@ -309,13 +317,19 @@ TEST_F(CApiRunTest, ARunThatTakesLongIsWaitedForAgain) {
       Take(callout_array_from_host(client_, 0, kF32, dims, 2, values.data(), values.size() * sizeof(float), &x)),
       IsOk());
   callout_execution* run = nullptr;
-  ASSERT_THAT(Take(callout_execution_start(executable, &x, 1, nullptr, &run)), IsOk());
+  static std::atomic<int> told;
+  told = 0;
+  const callout_execute_options options = {
+      sizeof(options), 0, 0, nullptr, 0, 0, nullptr, [](void* context) { told += context == nullptr ? 1 : 100; }};
+  ASSERT_THAT(Take(callout_execution_start(executable, &x, 1, &options, &run)), IsOk());
   callout_array_destroy(x);
   callout_executable_destroy(executable);
   EXPECT_THAT(Take(callout_execution_wait(run, 0.01)), StatusIs(StatusCode::kDeadlineExceeded, "in time"));
+  EXPECT_EQ(told, 0) << "it goes on";
   gate.open.set_value();
   EXPECT_THAT(Take(callout_execution_wait(run, 1e300)), IsOk());  // more than a clock counts is for ever
   callout_execution_destroy(run);
+  internal::SpinUntil([&] { return told == 1; });
   // XLA's thread, which has just said that the run is over, has yet to let go of the program.
   internal::SpinUntil([&] { return internal::LiveCount(internal::LiveKind::kCallback) == callbacks_before; });
 }

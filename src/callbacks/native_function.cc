@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <mutex>
+#include <span>
 
 #include "base/small_buffer.h"
 #include "callbacks/native_call.h"
@@ -39,6 +40,13 @@ int32_t CallWithPointers(void (*fn)(void), const callout_call& call) {
   return reinterpret_cast<callout_stream_fn>(fn)(pointers.data(), dims.data(), call.stream);
 }
 
+bool HasReserved(const callout_function& function) {
+  const callout_function known = CopyRecord(function);
+  const std::span<const callout_parameter> parameters(known.parameters, known.parameters ? known.num_parameters : 0);
+  return known.reserved != 0 ||
+         std::ranges::any_of(parameters, [](const callout_parameter& one) { return one.reserved != 0; });
+}
+
 }  // namespace
 
 NativeFunction::NativeFunction(std::string label, const callout_function& function, NativeOptions options)
@@ -71,6 +79,9 @@ Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label, const ca
       (function.kind != CALLOUT_FUNCTION_POINTERS && function.kind != CALLOUT_FUNCTION_CALL)) {
     return InvalidArgument("native callback '" + label + "' has no function, or one of unknown kind " +
                            std::to_string(function.kind));
+  }
+  if (HasReserved(function)) {
+    return Unimplemented("native callback '" + label + "' says in `reserved` what this core does not know");
   }
   return std::shared_ptr<Callback>(std::make_shared<NativeFunction>(std::move(label), function, std::move(options)));
 }

@@ -151,6 +151,14 @@ TEST_F(NativeFunctionTest, ErrorWithoutATextNamesTheCode) {
   EXPECT_THAT(CallNative(function, NoBuffers().call), StatusIs(StatusCode::kInternal, "returned error code 3"));
 }
 
+TEST_F(NativeFunctionTest, ATextThatThereIsNoMemoryForLeavesTheCode) {
+  const auto function = WithCall([](const callout_call* call) -> int32_t {
+    call->set_error(call->error_context, 11, "text", ~size_t{0});
+    return 1;
+  });
+  EXPECT_THAT(CallNative(function, NoBuffers().call), StatusIs(StatusCode::kOutOfRange, "returned error code 1"));
+}
+
 TEST_F(NativeFunctionTest, CodesThatAreNotCanonicalBecomeInternal) {
   const auto function = WithCall([](const callout_call* call) -> int32_t {
     call->set_error(call->error_context, 17, "odd", 3);
@@ -202,6 +210,16 @@ TEST_F(NativeFunctionTest, RecordOfAnotherAbiVersionIsRefused) {
   EXPECT_THAT(MakeNativeFunction("f", function), StatusIs(StatusCode::kInvalidArgument, "'f'"));
   function.struct_size = offsetof(callout_function, parameters);  // a writer that knows no more
   EXPECT_THAT(MakeNativeFunction("f", function), IsOk());
+  function.struct_size = sizeof(callout_function);
+  function.reserved = 1;
+  EXPECT_THAT(MakeNativeFunction("f", function), StatusIs(StatusCode::kUnimplemented, "'f' says in `reserved`"));
+  const callout_parameter parameter = {CALLOUT_PARAMETER_IN, 0, -1, 1, nullptr};
+  function.reserved = 0;
+  function.parameters = &parameter;
+  function.num_parameters = 1;
+  EXPECT_THAT(MakeNativeFunction("f", function), StatusIs(StatusCode::kUnimplemented, "'f' says in `reserved`"));
+  function.parameters = nullptr;
+  function.num_parameters = 0;
   function.struct_size = sizeof(callout_function) + 8;  // a later writer knows more fields
   EXPECT_THAT(MakeNativeFunction("f", function), IsOk());
 }

@@ -124,8 +124,9 @@ Status LoadedExecutable::Start(Arguments arguments, const ExecuteOptions& option
     run.non_donatable_input_indices = launch.kept.data();
     run.num_non_donatable_input_indices = ListKept(options.donated_inputs, launch);
   }
-  // Devices meet by this number, and a host may give one number to two runs that go on at once.
-  if (num_devices_ > 1 || options.context != nullptr || internal::RunContext::IsLaunchId(options.run_id)) {
+  // Devices meet by this number, and a host may give one number to two runs that go on at once. A context that is null
+  // may have an owner, who is told when the run is done.
+  if (num_devices_ > 1 || options.context.use_count() > 0 || internal::RunContext::IsLaunchId(options.run_id)) {
     launch.context = std::make_shared<internal::RunContext>(options.context, options.run_id);
     run.launch_id = launch.context->launch_id();
   }
