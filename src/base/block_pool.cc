@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <utility>
-#include <vector>
 
 #include "base/fork_mutex.h"
 #include "base/live_count.h"
@@ -24,6 +23,7 @@ constexpr size_t kMaxBytes = ~size_t{0} >> 1;
 struct Header {
   size_t size_class;
   size_t bytes;
+  Header* next = nullptr;  // in its list of free blocks
 };
 static_assert(sizeof(Header) <= kAlignment);
 
@@ -33,7 +33,7 @@ size_t ClassFor(size_t bytes) { return bytes > (size_t{1} << kMaxShift) ? kUnpoo
 
 struct Pool {
   ForkMutex mutex;
-  std::vector<Header*> free[kClasses] CALLOUT_GUARDED_BY(mutex);
+  Header* free[kClasses] CALLOUT_GUARDED_BY(mutex) = {};
   size_t bytes CALLOUT_GUARDED_BY(mutex) = 0;
 };
 
@@ -45,10 +45,9 @@ Pool& GetPool() {
 Header* TakeFree(size_t size_class) {
   Pool& pool = GetPool();
   MutexLock lock(pool.mutex);
-  auto& list = pool.free[size_class];
-  if (list.empty()) return nullptr;
-  Header* header = list.back();
-  list.pop_back();
+  Header* const header = pool.free[size_class];
+  if (header == nullptr) return nullptr;
+  pool.free[size_class] = header->next;
   pool.bytes -= header->bytes;
   return header;
 }
@@ -90,7 +89,7 @@ void FreePooled(void* memory) {
     Pool& pool = GetPool();
     MutexLock lock(pool.mutex);
     if (pool.bytes + header->bytes <= kMaxPooledBytes) {
-      pool.free[header->size_class].push_back(header);
+      header->next = std::exchange(pool.free[header->size_class], header);
       pool.bytes += header->bytes;
       return;
     }
@@ -107,9 +106,8 @@ size_t PooledBytes() {
 size_t TrimBlockPool() {
   Pool& pool = GetPool();
   MutexLock lock(pool.mutex);
-  for (auto& list : pool.free) {
-    for (Header* header : list) std::free(header);
-    list.clear();
+  for (Header*& first : pool.free) {
+    while (first != nullptr) std::free(std::exchange(first, first->next));
   }
   return std::exchange(pool.bytes, 0);
 }

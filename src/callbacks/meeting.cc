@@ -61,13 +61,13 @@ void Meeting::Tell(std::vector<Waiting> waiting) {
   }
 }
 
-void Meeting::End(const Status& outcome) {
+void Meeting::End(Status outcome) {
   std::vector<Waiting> waiting;
   {
     MutexLock lock(place_->mutex_);
     if (over_.load(std::memory_order_relaxed)) return;
     place_->Close(this);
-    outcome_ = outcome;
+    outcome_ = std::move(outcome);
     over_.store(true, std::memory_order_release);  // pairs with the acquire in is_over
     waiting.swap(waiting_);
   }

@@ -56,7 +56,7 @@ class CALLOUT_EXPORT Meeting final : public std::enable_shared_from_this<Meeting
 
   /// Tells everybody how the call went. Does nothing if it has ended. The guest that came last ends it; who gives it up
   /// before that may, too: false if it is too late, because all have come.
-  void End(const Status& outcome);
+  void End(Status outcome);
   bool GiveUp(const Status& reason);
   /// The first half of giving up: nobody comes to it any more, and who calls this ends it. False if it is too late.
   bool Close();

@@ -224,14 +224,8 @@ Status Gathering::Meet(XLA_FFI_CallFrame* frame, std::span<const callout_buffer>
                            place_->Join({index, DeviceOrdinal(frame), RunId(frame), args, results}));
   const std::shared_ptr<Meeting>& meeting = joined.meeting;
   if (joined.is_last) {
-    Status status;
-    try {
-      status = Make(*meeting, args, results, make);
-    } catch (...) {
-      status = CaughtStatus();
-    }
-    meeting->End(status);
-    return status;
+    meeting->End(Guarded([&] { return Make(*meeting, args, results, make); }));
+    return meeting->outcome();
   }
   if (meeting->WaitBriefly()) return meeting->outcome();
   Result<Future> future = Future::Promise(frame);
