@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/write_all.h"
+
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U  // Linux 6.3
 #endif
@@ -19,15 +21,6 @@ int CreateExecutableMemory(const std::string& name) {
   const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_EXEC);
   // Kernels that do not know the flag make memory that may be executed anyway.
   return fd >= 0 || errno != EINVAL ? fd : memfd_create(name.c_str(), MFD_CLOEXEC);
-}
-
-bool WriteAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno != EINTR) return false;
-    if (written > 0) bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
 }
 
 }  // namespace
@@ -52,7 +45,7 @@ Result<DynamicLibrary> DynamicLibrary::Open(const std::string& path) {
 Result<DynamicLibrary> DynamicLibrary::OpenBytes(const std::string& name, std::string_view bytes) {
   constexpr size_t kLongestName = 200;  // memfd_create takes 249 bytes
   const int fd = CreateExecutableMemory(name.substr(0, kLongestName));
-  if (fd < 0 || !WriteAll(fd, bytes)) {
+  if (fd < 0 || WriteAll(fd, bytes) != bytes.size()) {
     const std::string reason = std::strerror(errno);
     if (fd >= 0) close(fd);
     return ResourceExhausted("cannot load '" + name + "' from memory: " + reason);

@@ -7,8 +7,12 @@
 #include <string>
 #include <utility>
 
+#include "base/write_all.h"
+
 namespace callout::internal {
 namespace {
+
+constexpr int kPatienceMs = 1000;  // with a reader of standard error that does not block and does not read
 
 std::atomic<int> g_level{static_cast<int>(LogLevel::kWarning)};
 std::atomic<LogHandler> g_handler{nullptr};
@@ -30,12 +34,7 @@ std::string_view Name(LogLevel level) {
 void WriteToStderr(LogLevel level, std::string_view message) {
   std::string line = "callout: ";
   line.append(Name(level)).append(": ").append(message).append("\n");
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t n = write(STDERR_FILENO, rest.data(), rest.size());
-    if (n <= 0) return;
-    rest.remove_prefix(static_cast<size_t>(n));
-  }
+  (void)WriteAll(STDERR_FILENO, line, kPatienceMs);
 }
 
 thread_local LogLater* t_later = nullptr;

@@ -47,7 +47,7 @@ class CALLOUT_EXPORT LogLater {
   LogLater* const outer_;
 };
 
-/// Thread-safe. GIL not needed. Writes whole lines with one write call.
+/// Thread-safe. GIL not needed. Writes a line with one call where the system takes all of it at once.
 CALLOUT_EXPORT void Log(LogLevel level, std::string_view message, LogSource source = LogSource::kCore);
 
 }  // namespace callout::internal

@@ -31,8 +31,9 @@ struct CallbackStats {
   std::atomic<uint64_t> calls{0};       ///< Less `passes`: see all_calls.
   std::atomic<uint64_t> bytes{0};       ///< Operands and results, less those of `passes`: see all_bytes.
   std::atomic<uint64_t> host_ticks{0};  ///< Time inside the callback, see base/ticks.h. Sampled, see invoke.cc.
-  std::atomic<uint64_t> drops{0};       ///< Records that a full or closed queue did not take.
-  std::atomic<uint64_t> skips{0};       ///< Records that `every`, `min_interval` or `sample` left out.
+  std::atomic<uint64_t> drops{
+      0};  ///< Records that a full or closed queue did not take, or for which there was no memory.
+  std::atomic<uint64_t> skips{0};  ///< Records that `every`, `min_interval` or `sample` left out.
   std::atomic<uint64_t> errors{0};
   std::atomic<uint64_t> passes{0};               ///< Further calls, of `pass_bytes` each: see CountPass.
   std::atomic<uint64_t> pass_bytes{kNoPassYet};  ///< Never changes again.

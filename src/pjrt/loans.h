@@ -32,8 +32,8 @@ class Loan {
 };
 
 /// `source` as an array on `device`, of `client`. Its memory is `source`'s where the plugin can share it: `source` may
-/// be destroyed meanwhile, and its memory stays until no program reads the result. What made `source` outlives
-/// `client`. Blocks until `source` is there. Errors: those of the program that makes it. Thread-safe.
+/// be destroyed meanwhile, and its memory stays until no program reads the result, also if the client of `source` goes
+/// first. Blocks until `source` is there. Errors: those of the program that makes it. Thread-safe.
 Result<pjrt::Buffer> Borrow(const pjrt::Buffer& source, std::shared_ptr<const pjrt::Client> client,
                             PJRT_Device* device);
 

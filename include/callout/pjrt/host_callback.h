@@ -156,8 +156,8 @@ struct CallbackStatistics {
   uint64_t calls = 0;       ///< That ran; of taps records that were delivered.
   uint64_t bytes = 0;       ///< Of operands and results.
   double host_seconds = 0;  ///< Inside the callback; sampled where it is short.
-  uint64_t drops = 0;       ///< Records that a full queue did not take.
-  uint64_t skips = 0;       ///< Records that `every` and `min_interval_ns` left out.
+  uint64_t drops = 0;       ///< Records that a full or closed queue did not take, or for which there was no memory.
+  uint64_t skips = 0;       ///< Records that `every`, `min_interval_ns` and `sample_ppb` left out.
   uint64_t errors = 0;      ///< Calls that failed.
 };
 
