@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "base/block_pool.h"
@@ -38,14 +39,19 @@ using DumpThreads = const char* (*)(int fd, PyInterpreterState* interpreter, PyT
 std::string AskForPythonStacks() {
   auto text = std::make_shared<std::promise<std::string>>();
   std::future<std::string> answer = text->get_future();
-  std::thread([text] {
-    const GilScope gil;
+  const auto ask = [text] {
+    const GilScope gil(ThreadState::kDrop);
     const Ref module(gil.ok() ? PyImport_ImportModule("callout._base.loggers") : nullptr);
     const Ref stacks(module ? PyObject_CallMethod(module.get(), "format_stacks", nullptr) : nullptr);
     const char* utf8 = stacks ? PyUnicode_AsUTF8(stacks.get()) : nullptr;
     if (gil.ok()) PyErr_Clear();
     text->set_value(utf8 != nullptr ? utf8 : "(the interpreter's stacks could not be read)");
-  }).detach();
+  };
+  try {
+    std::thread(ask).detach();
+  } catch (const std::system_error& error) {
+    return std::string("(the interpreter's stacks could not be read: no thread: ") + error.what() + ")";
+  }
   if (answer.wait_for(std::chrono::seconds(1)) == std::future_status::ready) return answer.get();
   return "(the interpreter's stacks could not be read: whoever holds the GIL did not give it up within a second)";
 }
@@ -90,7 +96,7 @@ bool CallWithTimeout(const nb::object& function, double seconds) {
   };
   auto shared = std::make_shared<Shared>();
   std::thread([shared, call = std::make_shared<SharedRef>(Ref::Borrow(function.ptr()))] {
-    if (const GilScope gil; gil.ok()) {
+    if (const GilScope gil(ThreadState::kDrop); gil.ok()) {
       const Ref result(PyObject_CallNoArgs(call->get()));
       if (!result) PyErr_WriteUnraisable(call->get());
     }
