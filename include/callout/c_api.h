@@ -90,7 +90,8 @@ CALLOUT_C_EXPORT const char* callout_callback_name(const callout_callback* callb
 CALLOUT_C_EXPORT void callout_callback_destroy(callout_callback* callback) CALLOUT_C_NOEXCEPT;
 
 /// Blocks until every tap that programs made before is delivered; `timeout_seconds` < 0: for ever. Error: that of the
-/// last tap that failed since the last call, or DEADLINE_EXCEEDED with what is outstanding. Not from a callback.
+/// last tap that failed since the last call, DEADLINE_EXCEEDED with what is outstanding, or FAILED_PRECONDITION in a
+/// process that was forked from one that used Callout. Not from a callback.
 CALLOUT_C_STATUS callout_barrier_wait(double timeout_seconds) CALLOUT_C_NOEXCEPT;
 
 // For hosts with a PJRT binding of their own.

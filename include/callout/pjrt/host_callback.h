@@ -64,7 +64,8 @@ class CALLOUT_EXPORT LoadedHostCallbackMakeArgs {
 };
 
 /// A C++ function. For a program's call it fills the results; for a tap it only looks at the arguments, on the thread
-/// that delivers. Programs call it on their own threads, several at once; what it throws becomes its error.
+/// that delivers. Programs call it on their own threads, several at once; what it throws becomes its error. Behind the
+/// text of an error that it returns is what it told `raw()->set_error`.
 struct CALLOUT_EXPORT FunctionCallback final : LoadedHostCallbackMakeArgs {
   /// Copies what it is given.
   FunctionCallback(std::string callback_name, std::function<Status(const Call&)> callback_function)
@@ -147,7 +148,8 @@ struct CALLOUT_EXPORT ClosureCallback final : LoadedHostCallbackMakeArgs {
 };
 
 /// Blocks until every tap that programs made before the call is delivered. Returns the error of the last tap that
-/// failed since the last call, or DeadlineExceeded with what is outstanding. Not from a callback. Thread-safe.
+/// failed since the last call, DeadlineExceeded with what is outstanding, or FailedPrecondition in a process that was
+/// forked from one that used Callout. Not from a callback. Thread-safe.
 CALLOUT_EXPORT Status BarrierWait(double timeout_seconds = -1);
 
 /// Counters of all callbacks of one name, since the process began. Those of taps count what was delivered.
