@@ -104,7 +104,7 @@ Status HostTransferContext::Keep(size_t operand, std::span<const std::byte> piec
 Status HostTransferContext::CallWhenComplete() {
   for (;;) {
     std::vector<Bytes> operands, results;
-    operands.reserve(operands_.size());
+    operands.reserve(transfers_->operands.size());
     {
       MutexLock lock(mutex_);
       const bool complete = std::ranges::none_of(operands_, [](const auto& queue) { return queue.empty(); });

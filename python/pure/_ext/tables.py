@@ -77,7 +77,13 @@ CALLBACK_METRICS: list[tuple[str, str, str, str, str]] = [
     ("calls", "calls_total", "counter", "Calls that ended and tap records that were delivered.", "calls"),
     ("bytes", "bytes_total", "counter", "Operands and results of calls, operands of taps.", "bytes"),
     ("host_seconds", "host_seconds_total", "counter", "Time inside the callback.", "time"),
-    ("drops", "dropped_records_total", "counter", "Tap records that a full or closed queue did not take, or for which there was no memory.", "dropped"),
+    (
+        "drops",
+        "dropped_records_total",
+        "counter",
+        "Tap records that a full or closed queue did not take, or for which there was no memory.",
+        "dropped",
+    ),
     (
         "skips",
         "skipped_records_total",
