@@ -10,10 +10,12 @@ from typing import Any
 import jax
 from jax.tree_util import PyTreeDef
 
+from .. import _jax_compat
+
 
 def _as_array(where: str, value: Any, path: Callable[[], str] | None) -> jax.Array:
     try:
-        return jax.numpy.asarray(value)
+        return _jax_compat.unguarded(jax.numpy.asarray, value)
     except TypeError as error:
         place = path() if path is not None else ""
         hint = ""

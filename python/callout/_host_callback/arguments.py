@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax.tree_util import PyTreeDef
 
+from .. import _jax_compat
 from .._base.arguments import as_leaves, is_array_like, is_ref
 from .._runtime import lifetime
 
@@ -40,7 +41,7 @@ def operands(leaves: Sequence[Any]) -> list[Any]:
     check_leaves(leaves)
     values = [np.zeros(leaf.shape, bool) if is_float0(leaf) else leaf for leaf in leaves]
     return [
-        leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf)
+        leaf if isinstance(leaf, jax.Array) else _jax_compat.unguarded(jax.numpy.asarray, leaf)
         for leaf in as_leaves("callout.host_callback", values)
     ]
 

@@ -14,10 +14,19 @@ from .._runtime import lifetime, programs
 from .effects import ordered_effect
 
 
-def to_host(value: Any) -> np.ndarray:
-    """Returns the value as NumPy sees it, once it is there. Python's numbers get JAX's dtypes; float0 is boolean."""
-    if getattr(value, "committed", None) is False:
-        return np.asarray(value)  # a jax.Array, on one device
+def to_hosts(values: Sequence[Any]) -> list[np.ndarray]:
+    """Returns the values as NumPy sees them, once they are there. Python's numbers get JAX's dtypes; float0 is boolean.
+
+    No guard of transfers stops that: there is none in a program that passes them to a callback.
+    """
+    return _jax_compat.unguarded(_to_hosts, values)
+
+
+def _to_hosts(values: Sequence[Any]) -> list[np.ndarray]:
+    return [np.asarray(each) if getattr(each, "committed", None) is False else _to_host(each) for each in values]
+
+
+def _to_host(value: Any) -> np.ndarray:
     if isinstance(value, jax.Array):
         if not value.is_fully_addressable:
             raise ValueError(
@@ -61,7 +70,7 @@ def place(results: Sequence[np.ndarray], values: Sequence[Any], device: jax.Devi
         sharding = next(value.sharding for value in values if isinstance(value, jax.Array) and value.committed)
         if sharding.num_devices > 1:
             everywhere = _replicated(sharding)
-            return [jax.device_put(result, everywhere) for result in results]
+            return [_jax_compat.unguarded(jax.device_put, result, everywhere) for result in results]
     return [_jax_compat.put_on_device(result, device, committed) for result in results]
 
 

@@ -17,7 +17,7 @@ from .. import _ext
 from .._custom_calls import target_attributes
 from .._targets.function_targets import OneTap
 from .._targets.target import CarriedTarget, NamedTarget, Target, Transforms
-from .eager import check_usable, placement, shards, to_host, wait_for_ordered
+from .eager import check_usable, placement, shards, to_hosts, wait_for_ordered
 from .site import TARGET, Site
 
 MOST_OF_ONE = 1024  # of one function: who makes names as the program runs must not fill the memory
@@ -52,10 +52,10 @@ def _send(
     """Sends a value. `structure` and `part`: which of the taps in `taps`, with the site."""
     if site.ordered:
         wait_for_ordered()
-    value, step = (args[:-1], int(to_host(args[-1]).flat[0])) if site.has_step else (args, None)
+    value, step = (args[:-1], int(to_hosts(args[-1:])[0].flat[0])) if site.has_step else (args, None)
     if site.inline:
         ordinal = placement(value, site.device_index)[1]
-        _ext.tap_inline(callback, [to_host(arg) for arg in value], site.label, list(site.leaves), ordinal)
+        _ext.tap_inline(callback, to_hosts(value), site.label, list(site.leaves), ordinal)
         return
     if site.is_for_one_process():
         _ext.set_process_index(jax.process_index())
@@ -63,7 +63,7 @@ def _send(
     tap = _tap(callback, site, taps, (part, structure, site, len(parts) > 1))
     for ordinal, values, begins in parts:
         if tap.admit(ordinal, step):  # before the values are waited for
-            arrays = [to_host(part) for part in values]
+            arrays = to_hosts(values)
             tap.send(callback, arrays if begins is None else [*arrays, begins], ordinal, step)
 
 

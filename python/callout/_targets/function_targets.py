@@ -39,7 +39,7 @@ def with_jax_arrays(fn: Callable[..., Any], x64: bool) -> Callable[..., Any]:
 
     def convert(leaf: Any) -> Any:
         # Besides arrays, the functions of taps get devices, slices, and names and numbers of what `vmap` did.
-        return jax.numpy.asarray(leaf) if hasattr(leaf, "dtype") else leaf
+        return _jax_compat.unguarded(jax.numpy.asarray, leaf) if hasattr(leaf, "dtype") else leaf
 
     def call_with_jax_arrays(*args: Any, **kwargs: Any) -> Any:
         with jax.enable_x64(x64):

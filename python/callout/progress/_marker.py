@@ -21,7 +21,7 @@ from jax.interpreters import ad, batching, mlir
 
 from .. import _jax_compat
 from .._primitives import context, effects, lowering
-from .._primitives.eager import check_usable, to_host
+from .._primitives.eager import check_usable, to_hosts
 from .._primitives.site import Site
 from .._primitives.tap import no_transforms, tap_p
 from . import _clock
@@ -105,7 +105,7 @@ def _eager(*args: Any, mark: Mark) -> list[Any]:
     head = np.zeros(HEAD_SIZE, np.uint32)
     head[8:] = mark.weight, _kind(mark) if not _jax_compat.jit_is_disabled() else SINGLE
     loop = mark.settings.eager_loop(mark.new_loop)
-    loop((head, None if ids is None else to_host(ids), None, [to_host(field) for field in fields]))
+    loop((head, None if ids is None else to_hosts([ids])[0], None, to_hosts(fields)))
     return []
 
 

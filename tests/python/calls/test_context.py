@@ -6,6 +6,7 @@ import contextvars
 import threading
 
 import callout
+import callout.host_callback
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -155,6 +156,62 @@ def test_jax_arguments_keep_64_bits_on_any_thread(numpy_only):
         callout.barrier_wait()
     assert y.tolist() == [0, 1]
     assert got == [jnp.float64, jnp.float64]
+
+
+def told(value):
+    """What callbacks below return: nothing that moves arrays."""
+    return value
+
+
+EAGER = {
+    "pure": lambda x: callout.pure_callback(told, x, x),
+    "io": lambda x: callout.io_callback(told, x, x),
+    "ordered io": lambda x: callout.io_callback(told, x, x, ordered=True),
+    "jax arguments": lambda x: callout.pure_callback(callout.options(told, args="jax"), x, x),
+    "a number": lambda x: callout.io_callback(told, F32, 3.0),
+    "debug": lambda x: callout.debug_callback(lambda *_: None, x, 2.0, ordered=True),
+    "vmap": lambda x: jax.vmap(lambda v: callout.pure_callback(told, v, v, vmap_method="expand_dims"))(x),
+    "tap": lambda x: callout.tap(told, {"a": x, "b": 1.0}, step=3),
+    "ordered tap": lambda x: callout.tap(callout.options(told, args="jax"), x, ordered=True),
+    "check": lambda x: callout.error_if(x, x < x, "{v}", v=3.0),
+    "check with NaN": lambda x: callout.error_if(x, x < x, "no", on_error="nan"),
+    "watch": lambda x: callout.watch({"a": x, "b": 1.0}, "x"),
+    "threaded": callout.threaded(lambda x: callout.pure_callback(told, x, callout.tap(told, x))),
+    "locate_nans": callout.locate_nans(lambda x: jnp.sin(x)),
+    "host_callback.call": lambda x: callout.host_callback.call(told, x, result_shape=x),
+    "host_callback.id_tap": lambda x: callout.host_callback.id_tap(lambda v, _: None, {"a": x, "b": 1.0}),
+}
+
+
+@pytest.mark.parametrize("level", ["disallow", "disallow_explicit"])
+@pytest.mark.parametrize("call", EAGER.values(), ids=EAGER)
+def test_eager_callbacks_are_no_transfers(call, level):
+    x = jnp.ones(3)
+    jax.config.update("jax_transfer_guard", level)  # on delivery threads, too
+    try:
+        out = call(x)
+        callout.barrier_wait()
+    finally:
+        jax.config.update("jax_transfer_guard", "allow")
+    assert all(np.shape(leaf) in ((3,), ()) for leaf in jax.tree.leaves(out))
+
+
+@pytest.mark.collectives
+@pytest.mark.devices(2)
+def test_eager_results_on_several_devices_are_no_transfers():
+    x = jax.device_put(spread(), spread().sharding)
+    with jax.transfer_guard("disallow_explicit"):
+        out = callout.pure_callback(told, x, x)
+        callout.tap(told, x, sharding="local")
+    assert out.tolist() == [0, 1]
+    callout.barrier_wait()
+
+
+@pytest.mark.cpu_only("a GPU's callbacks run on threads of their own")
+def test_transfers_of_a_callback_are_guarded_as_its_callers_are():
+    like = jnp.float32(0)
+    with jax.transfer_guard("disallow"), pytest.raises(jax.errors.JaxRuntimeError, match="Disallowed host-to-device"):
+        callout.pure_callback(lambda v: jnp.asarray(v), like, like)
 
 
 def test_disable_jit_makes_calls_eager():

@@ -211,15 +211,15 @@ def test_an_eager_tap_that_is_left_out_does_not_wait_for_its_value(received):
 
     hosted = []
 
-    def to_host(value, whole=eager_taps.to_host):
-        hosted.append(value)
-        return whole(value)
+    def to_hosts(values, whole=eager_taps.to_hosts):
+        hosted.append(values)
+        return whole(values)
 
     def receive(value):
         received.append(value)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eager_taps, "to_host", to_host)
+        patch.setattr(eager_taps, "to_hosts", to_hosts)
         for i in range(6):
             callout.tap(receive, jnp.float32(i), every=3)
     callout.barrier_wait()

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 import jax
 import numpy as np
 
+from ... import _jax_compat
 from ..._base.arguments import is_ref, read
 from ..._base.config import config
 from ..._primitives import check as primitive
@@ -188,7 +189,7 @@ def _nan_if(x: T, pred: Any, text: str) -> T:
     def changed(leaf: Any) -> Any:
         if not jax.numpy.issubdtype(jax.numpy.result_type(leaf), np.inexact):
             return leaf
-        return jax.numpy.where(bad, jax.numpy.nan, leaf)
+        return _jax_compat.unguarded(jax.numpy.where, bad, jax.numpy.nan, leaf)
 
     result: T = jax.tree.map(changed, x)
     return result
