@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes of a call as parameters of a primitive: compared by type and value, so that 1, True and 1.0 are three."""
+"""Attributes of a call as parameters of a primitive: compared exactly, so that 1, True and 1.0 are three."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import jax
@@ -12,18 +13,32 @@ import numpy as np
 Frozen = tuple[tuple[str, Any], ...]
 
 
+def exact_key(value: Any) -> Hashable:
+    """Returns what is equal for values that nobody can tell apart: equal ones may be of other types, or 0.0 and -0.0."""
+    if isinstance(value, (np.ndarray, np.generic)):  # an array of no dimensions is not a number
+        return isinstance(value, np.ndarray), value.dtype, value.shape, value.tobytes()
+    if isinstance(value, float):
+        return type(value), struct.pack("d", value)
+    if isinstance(value, complex):
+        return type(value), struct.pack("dd", value.real, value.imag)
+    if isinstance(value, (tuple, list)):
+        return type(value), *map(exact_key, value)
+    if isinstance(value, Mapping):
+        return type(value), *((exact_key(key), exact_key(each)) for key, each in value.items())
+    return type(value), value
+
+
 class Constant:
-    """Holds an attribute's value as a parameter of a primitive, which is compared by its bytes."""
+    """Holds an attribute's value as a parameter of a primitive, which is compared exactly."""
 
     __slots__ = ("_key", "value")
 
-    def __init__(self, value: str | np.ndarray | np.generic):
-        is_array = isinstance(value, np.ndarray)  # an array of no dimensions is not a number
+    def __init__(self, value: Any):
         if isinstance(value, np.ndarray):
             value = value.copy()  # what becomes of the caller's is of no matter
             value.setflags(write=False)
         self.value = value
-        self._key = value if isinstance(value, str) else (is_array, value.dtype.str, value.shape, value.tobytes())
+        self._key = exact_key(value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constant) and self._key == other._key
@@ -45,23 +60,14 @@ def _freeze(where: str, name: str, value: Any) -> Any:
         return freeze(f"{where}: attribute '{name}'", value)
     if isinstance(value, jax.Array):
         raise TypeError(f"{where}: attribute '{name}' is a jax.Array; pass it as an argument, or as a numpy.ndarray")
-    if isinstance(value, (np.ndarray, np.generic)):
-        return Constant(value)
-    try:
-        hash(value)
-    except TypeError:
-        raise TypeError(f"{where}: attribute '{name}' cannot be hashed: {value!r}") from None
-    return type(value), value
+    if not isinstance(value, (np.ndarray, np.generic)):
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(f"{where}: attribute '{name}' cannot be hashed: {value!r}") from None
+    return Constant(value)
 
 
 def thaw(frozen: Frozen) -> dict[str, Any]:
     """Returns what `freeze` was given."""
-    return {name: _thaw(value) for name, value in frozen}
-
-
-def _thaw(value: Any) -> Any:
-    if isinstance(value, Constant):
-        return value.value
-    if len(value) == 2 and isinstance(value[0], type):
-        return value[1]
-    return thaw(value)
+    return {name: value.value if isinstance(value, Constant) else thaw(value) for name, value in frozen}

@@ -347,6 +347,7 @@ def test_values_that_compile_to_the_same():
     from callout._native.gpu.numba_cuda_target import baked
 
     assert baked((1, np.arange(3))) == baked((1, np.arange(3)))
-    for one, other in [(1, 1.0), (0.0, -0.0), (True, 1), ("1", 1), (np.arange(2), np.arange(2.0)), ((1,), (1, 1))]:
+    pairs = [(1, 1.0), (0.0, -0.0), (True, 1), ("1", 1), (np.arange(2), np.arange(2.0)), ((1,), (1, 1))]
+    for one, other in [*pairs, ((0j,), (-0j,)), ((np.float32(0),), (np.float32(-0.0),))]:
         assert baked(one) != baked(other)
     assert isinstance(baked(None), Baked)

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """callout.ffi: foreign handlers as jax.ffi calls them, and what goes beyond it."""
 
+import pickle
+import struct
+
 import callout
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from callout import _jax_compat, ffi
@@ -56,6 +60,25 @@ def test_values_that_are_equal_but_of_other_types_are_other_attributes():
         back = thaw(kept)["v"]
         assert type(back) is type(value)
         assert back == value
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.0, -0.0, False, 0],
+        [0j, complex(0, -0.0), complex(-0.0, 0)],
+        [(1, 0), (1.0, 0.0), (True, False), (1.0, -0.0), ((1, 0),)],
+        [(np.float32(0),), (np.float32(-0.0),), (np.float64(0),), (0.0,)],
+        [struct.unpack("d", struct.pack("Q", bits))[0] for bits in (0x7FF8 << 48, 0xFFF8 << 48, (0x7FF8 << 48) + 1)],
+        [np.zeros(1, dtype) for dtype in (ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, ml_dtypes.int4)],
+    ],
+    ids=["numbers", "complex", "tuples", "tuples of NumPy's", "NaN", "dtypes"],
+)
+def test_attributes_are_one_if_nobody_can_tell_them_apart(values):
+    assert len({freeze("here", {"v": value}) for value in values}) == len(values)
+    assert len({freeze("here", {"v": {"w": value}}) for value in values}) == len(values)
+    for value in values:
+        assert freeze("here", {"v": value}) == freeze("here", {"v": pickle.loads(pickle.dumps(value))})
 
 
 def test_layouts():

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._custom_calls.foreign_attributes import exact_key
 from ..._targets.function_targets import function_name
 from ..._targets.target import interned
 from .images import check_parameters
@@ -111,16 +112,7 @@ def _passed(where: str, values: Mapping[str, Any], code: Code) -> list[Array | n
 
 def baked(value: Any) -> Baked:
     """Returns a value that becomes part of the code."""
-    return Baked(_frozen(value), value)
-
-
-def _frozen(value: Any) -> Hashable:
-    """Returns a key that is equal for values that compile to the same."""
-    if isinstance(value, tuple):
-        return ("tuple", *map(_frozen, value))
-    if isinstance(value, np.ndarray):
-        return ("array", value.dtype.str, value.shape, value.tobytes())
-    return (type(value), repr(value) if isinstance(value, float) else value)  # 0.0 and -0.0 are equal
+    return Baked(exact_key(value), value)
 
 
 def numba_cuda_target(
