@@ -178,7 +178,7 @@ def printer(tree: PyTreeDef, kwargs: Mapping[str, Any], stream: Any, threshold: 
     """
     options: dict[str, Any] = dict(np.get_printoptions())
     options.pop("override_repr", None)
-    key: Hashable = (tree, _key_of(kwargs), id(stream), threshold, _key_of(options))
+    key: Hashable = (tree, str(tree), _key_of(kwargs), id(stream), threshold, _key_of(options))
     found = _printers.get(key)
     if found is None:
         found = _printers[key] = Printer(tree, kwargs, stream, threshold, options)

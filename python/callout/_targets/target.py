@@ -203,15 +203,22 @@ def _hashable(fn: Any) -> Any:
     return fn
 
 
+def _texts_of_trees(structure: Hashable) -> tuple[str, ...]:
+    """Returns what tells trees apart that are equal: a callback sees whether a key is 1, True or 1.0."""
+    parts = structure if isinstance(structure, tuple) else ()
+    return tuple(str(part) for part in parts if isinstance(part, PyTreeDef) and part.num_nodes > 1)
+
+
 def interned(kind: str, fn: Any, structure: Hashable, make: Callable[[Hashable], _T]) -> _T:
     """Returns the live target of `fn` and `structure`, or what `make` makes of its key."""
-    key = (kind, _identity(fn), structure)
+    trees = _texts_of_trees(structure)
+    key = (kind, _identity(fn), structure, trees)
     target: Any = _targets.get(key)
     if target is None:
         try:
-            target = make((kind, _hashable(fn), structure))
+            target = make((kind, _hashable(fn), structure, trees))
         except TypeError:  # unhashable: equal only to itself
-            target = make((kind, id(fn), structure))
+            target = make((kind, id(fn), structure, trees))
         target.source, target.structure = fn, structure
         _targets[key] = target
     return cast("_T", target)
