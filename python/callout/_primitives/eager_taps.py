@@ -2,10 +2,14 @@
 """Taps outside of programs. Each has a site, as one of a program has: made once for its target and what `tap` was told.
 
 A site lives as long as the function, the object of a method, or the sink that it is for, and does not keep them alive.
+What cannot be referred to weakly is kept alive instead, as a list of whose `append` is tapped: a few of those.
 """
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import sys
 import types
 import weakref
 from collections.abc import Hashable, Iterator, Sequence
@@ -22,10 +26,15 @@ from .site import TARGET, Site
 
 MOST_OF_ONE = 1024  # of one function: who makes names as the program runs must not fill the memory
 
+MOST_KEPT = 16  # objects without weak references
+
 _NOBODY = 0
 
 # Those of each owner, by its identity, until it dies; names have none.
 _taps: dict[int, dict[Hashable, _ext.EagerTap]] = {}
+
+# Owners that cannot be referred to weakly, with their taps, by their identity; the last one that tapped is last.
+_kept: collections.OrderedDict[int, tuple[Any, dict[Hashable, _ext.EagerTap]]] = collections.OrderedDict()
 
 
 def send(args: Sequence[Any], target: Target, site: Site, transforms: Transforms) -> None:
@@ -109,13 +118,42 @@ def _taps_of_source(source: Any) -> tuple[Hashable, dict[Hashable, _ext.EagerTap
 
 def _taps_of(owner: Any) -> dict[Hashable, _ext.EagerTap]:
     if id(owner) not in _taps:
+        if id(owner) in _kept:
+            return _taps_of_kept(owner)
         try:
             weakref.finalize(owner, _taps.pop, id(owner), None).atexit = False
-        except TypeError:  # it cannot be remembered: each of its taps is the first
-            return {}
+        except TypeError:
+            _let_go()
+            return _taps_of_kept(owner)
     return _taps.setdefault(id(owner), {})
+
+
+def _taps_of_kept(owner: Any) -> dict[Hashable, _ext.EagerTap]:
+    _, taps = _kept.setdefault(id(owner), (owner, {}))
+    with contextlib.suppress(KeyError):  # another thread may have let it go
+        _kept.move_to_end(id(owner))
+    return taps
+
+
+def _let_go() -> None:
+    """Makes room for one more owner. Those go that nobody else refers to, then those that tapped longest ago."""
+    for key, entry in list(_kept.items()):
+        if _references(entry) <= _OURS:
+            _kept.pop(key, None)
+    while len(_kept) >= MOST_KEPT:
+        with contextlib.suppress(KeyError):
+            _kept.popitem(last=False)
+
+
+def _references(entry: tuple[Any, Any]) -> int:
+    owner, _ = entry
+    return sys.getrefcount(owner)
+
+
+_OURS = _references((object(), None))  # not the same in every Python
 
 
 def forget() -> None:
     """Lets go of all sites: the next tap of each is its first."""
     _taps.clear()
+    _kept.clear()

@@ -111,6 +111,69 @@ def test_methods_of_one_object_count_by_themselves():
     assert [float(value) for value in queue] == [3, 0, 0, 3]
 
 
+class Slotted:
+    """Has no weak references."""
+
+    __slots__ = ("got",)
+
+    def __init__(self):
+        self.got = []
+
+    def append(self, value):
+        self.got.append(value)
+
+    def __call__(self, value):
+        self.got.append(value)
+
+
+@pytest.mark.parametrize("value", [float, jnp.float32], ids=["number", "array"])
+@pytest.mark.parametrize(
+    ("make", "target"),
+    [(list, lambda o: o.append), (Slotted, lambda o: o.append), (Slotted, lambda o: o)],
+    ids=["list", "method", "callable"],
+)
+def test_objects_without_weak_references_count_too(make, target, value):
+    one, other = make(), make()
+    for i in range(30):
+        callout.tap(target(one), value(i), every=10)
+        callout.tap(target(other), value(i), min_interval=1e6)
+    callout.barrier_wait()
+    got, rare = (getattr(each, "got", each) for each in (one, other))
+    assert [float(each) for each in got] == [0, 10, 20]
+    assert [float(each) for each in rare] == [0]
+
+
+def test_few_objects_without_weak_references_are_kept():
+    before = sites()
+    lists = [[] for _ in range(3 * eager_taps.MOST_KEPT)]
+    for i in range(4):
+        for each in lists[: eager_taps.MOST_KEPT]:
+            callout.tap(each.append, np.float32(i), every=3)
+    callout.barrier_wait()
+    assert [[float(value) for value in each] for each in lists[: eager_taps.MOST_KEPT]] == [
+        [0, 3]
+    ] * eager_taps.MOST_KEPT
+    for each in lists:
+        callout.tap(each.append, np.float32(0), every=3)
+    assert sites() == before + eager_taps.MOST_KEPT
+
+
+def test_an_object_without_weak_references_goes_when_the_next_one_taps():
+    class Held:
+        pass
+
+    def tap():
+        held = Held()
+        callout.tap([held].append, np.float32(0), every=2)
+        return weakref.ref(held)
+
+    held = tap()
+    callout.barrier_wait()
+    last = []
+    callout.tap(last.append, np.float32(0))
+    assert held() is None
+
+
 def test_functions_of_a_module_count_by_themselves(capsys):
     for i in range(3):
         callout.tap(print, jnp.int32(i), every=2)
