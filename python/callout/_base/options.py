@@ -36,6 +36,12 @@ class FunctionWithOptions:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
+    def __get__(self, instance: Any, owner: Any = None) -> FunctionWithOptions:
+        """Returns a method with the settings, if it is a function in a class."""
+        if instance is None or not hasattr(self.function, "__get__"):
+            return self
+        return FunctionWithOptions(self.function.__get__(instance, owner), self.options)
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, FunctionWithOptions) and self.function == other.function and self.options == other.options
@@ -48,14 +54,17 @@ class FunctionWithOptions:
 def options(
     fn: Callable[..., Any],
     *,
-    zero_copy: bool = False,
-    numpy_only: bool = False,
-    args: Literal["numpy", "jax"] = "numpy",
-    memory: Literal["host", "device"] = "host",
+    zero_copy: bool | None = None,
+    numpy_only: bool | None = None,
+    args: Literal["numpy", "jax"] | None = None,
+    memory: Literal["host", "device"] | None = None,
     device_index: int | None = None,
     name: str | None = None,
 ) -> FunctionWithOptions:
     """Returns `fn` with settings that `pure_callback` and `tap` honour.
+
+    What is None is as `fn` has it, which may be a function with settings, its method or a `functools.partial` of it.
+    Otherwise it is False, "numpy" and "host".
 
     Args:
         fn: the callback.
@@ -84,19 +93,33 @@ def options(
         >>> float(jax.jit(lambda x: callout.pure_callback(total, like, x))(jnp.arange(4.0)))
         6.0
     """
-    if args not in ("numpy", "jax"):
+    if args not in (None, "numpy", "jax"):
         raise ValueError(f'callout.options: args must be "numpy" or "jax", got {args!r}')
-    if memory not in ("host", "device"):
+    if memory not in (None, "host", "device"):
         raise ValueError(f'callout.options: memory must be "host" or "device", got {memory!r}')
-    if zero_copy and args == "jax":
+    told: dict[str, Any] = {
+        "zero_copy": zero_copy,
+        "numpy_only": numpy_only,
+        "args": args,
+        "memory": memory,
+        "device_index": device_index,
+        "name": name,
+    }
+    plain, inner = split(fn)
+    chosen = dataclasses.replace(inner, **{option: value for option, value in told.items() if value is not None})
+    if chosen.zero_copy and chosen.args == "jax":
         raise ValueError('callout.options: zero_copy=True needs args="numpy": a jax.Array keeps its memory')
     if not callable(fn):
         raise TypeError(f"callout.options: expected a callable, got {fn!r}")
-    return FunctionWithOptions(fn, Options(zero_copy, numpy_only, args, memory, device_index, name))
+    return FunctionWithOptions(plain, chosen)
 
 
 def split(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Options]:
     """Returns the plain function and its options."""
     if isinstance(fn, FunctionWithOptions):
         return fn.function, fn.options
+    if isinstance(fn, functools.partial):
+        plain, chosen = split(fn.func)
+        if plain is not fn.func:
+            return functools.partial(plain, *fn.args, **fn.keywords), chosen
     return fn, DEFAULT

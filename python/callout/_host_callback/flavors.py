@@ -60,7 +60,8 @@ def _on_device(function: Callable[..., Any], device_index: int) -> Any:
 
 def tap(tap_func: Callable[..., Any], arg: Any, device_index: int, flavor: CallbackFlavor) -> None:
     """Taps as one of the three does."""
-    function = _on_device(_TapFunction(tap_func), device_index)
+    plain, chosen = options.split(tap_func)
+    function = _on_device(options.FunctionWithOptions(_TapFunction(plain), chosen), device_index)
     if flavor is CallbackFlavor.DEBUG:
         debug_callback(function, arg)
     elif flavor is CallbackFlavor.PURE:

@@ -18,6 +18,7 @@ from typing import Any
 import jax
 
 from .. import _ext
+from .._base.options import FunctionWithOptions
 from .._custom_calls import target_attributes
 from .._targets.function_targets import OneTap
 from .._targets.target import CarriedTarget, NamedTarget, Target, Transforms
@@ -110,6 +111,9 @@ def _taps_for(target: Target, callback: _ext.Callback) -> tuple[Hashable, dict[H
 
 
 def _taps_of_source(source: Any) -> tuple[Hashable, dict[Hashable, _ext.EagerTap]]:
+    if isinstance(source, FunctionWithOptions):  # it may be made for each tap
+        part, taps = _taps_of_source(source.function)
+        return (part, source.options), taps
     owner = getattr(source, "__self__", None)
     if owner is None or isinstance(owner, types.ModuleType):
         return None, _taps_of(source)

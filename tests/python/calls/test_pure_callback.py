@@ -300,26 +300,6 @@ def test_x64():
         assert float(out) == 2e-300
 
 
-def test_options_zero_copy_args_and_name():
-    seen = []
-
-    def callback(x):
-        seen.append((type(x), x.flags.writeable, x.flags.owndata))
-        return x + np.float32(1)
-
-    f = jax.jit(lambda x: callout.pure_callback(callout.options(callback, zero_copy=True), like(x), x))
-    np.testing.assert_array_equal(f(jnp.zeros(4)), np.ones(4))
-    assert seen == [(np.ndarray, False, False)]
-    g = jax.jit(
-        lambda x: callout.pure_callback(callout.options(lambda v: seen.append(type(v)) or v, args="jax"), like(x), x)
-    )
-    g(jnp.zeros(4))
-    assert issubclass(seen[1], jax.Array)
-    named = jax.jit(lambda x: callout.pure_callback(callout.options(double, name="my name"), F32, x))
-    named(1.0)
-    assert callout.stats()["callbacks"]["my name"]["calls"] == 1
-
-
 def test_a_kept_zero_copy_argument_is_an_error():
     kept = []
     f = jax.jit(

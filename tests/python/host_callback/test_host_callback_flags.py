@@ -113,6 +113,15 @@ def test_flavors_of_taps(seen, settings, flavor, run):
     assert got == expected
 
 
+@pytest.mark.parametrize("flavor", list(hcb.CallbackFlavor))
+def test_flavors_of_taps_have_the_options_of_their_function(settings, flavor):
+    settings("host_callback_legacy", False)
+    kinds = []
+    hcb.id_tap(callout.options(lambda v, _: kinds.append(type(v)), args="jax"), jnp.ones(3), callback_flavor=flavor)
+    hcb.barrier_wait()
+    assert [issubclass(kind, jax.Array) for kind in kinds] == [True]
+
+
 @pytest.mark.parametrize("flavor", [hcb.CallbackFlavor.IO_CALLBACK, hcb.CallbackFlavor.PURE])
 def test_flavors_of_calls(settings, flavor):
     settings("host_callback_legacy", False)

@@ -174,6 +174,26 @@ def test_an_object_without_weak_references_goes_when_the_next_one_taps():
     assert held() is None
 
 
+def test_options_that_are_made_for_each_tap_are_one_site():
+    class Receiver:
+        def __init__(self):
+            self.got = []
+
+        def receive(self, value):
+            self.got.append(float(value))
+
+        receive = callout.options(receive, numpy_only=True)
+
+    receiver, got = Receiver(), []
+    for i in range(6):
+        callout.tap(receiver.receive, jnp.float32(i), every=3)
+        callout.tap(callout.options(got.append, name="test_eager_sites"), jnp.float32(i), every=2)
+        callout.tap(callout.options(got.append, name="another"), jnp.float32(100 + i), every=3)
+    callout.barrier_wait()
+    assert receiver.got == [0, 3]
+    assert sorted(map(float, got)) == [0, 2, 4, 100, 103]
+
+
 def test_functions_of_a_module_count_by_themselves(capsys):
     for i in range(3):
         callout.tap(print, jnp.int32(i), every=2)
