@@ -131,7 +131,12 @@ class _ChunkedLoop:
         """Returns the loop, as a function to trace."""
         num_cond, num_body = self.num_consts
         self.cond_consts, self.body_consts = args[:num_cond], args[num_cond : num_cond + num_body]
-        init = list(args[num_cond + num_body :])
+        try:
+            return self._loop(list(args[num_cond + num_body :]))
+        finally:
+            del self.cond_consts, self.body_consts  # no tracer outlives its trace
+
+    def _loop(self, init: list[Any]) -> list[Any]:
         pred = self._predicate(init)
         state = np.array([0] * _clock.CHUNK + [self.chunk or 1], np.uint32)
         if self.has_clock:
@@ -141,7 +146,8 @@ class _ChunkedLoop:
         fields = [[_zeros(aval) for aval in self._shown_avals(bar)] for bar in self.bars]
         lanes = lax.convert_element_type(pred, np.int32) if self.has_lanes else ()
         carry = (going, np.True_, jax.numpy.asarray(state), kept, lanes, init, fields)
-        return lax.while_loop(lambda carry: carry[0], self._chunk, carry)[5]
+        values: list[Any] = lax.while_loop(lambda carry: carry[0], self._chunk, carry)[5]
+        return values
 
     def _predicate(self, values: Sequence[Any]) -> Any:
         (pred,), _ = evaluate(self.cond_jaxpr, [*self.cond_consts, *values])

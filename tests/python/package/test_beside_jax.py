@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/migrating.md says is the same as, or different from, JAX's own callbacks, with both in one test."""
+"""What docs/migrating.md says is the same as, or different from, JAX's own callbacks; and JAX's check for leaked tracers."""
 
+import functools
 import logging
 
 import callout
+import callout.host_callback
+import callout.numba
 import jax
 import jax.experimental
 import jax.numpy as jnp
+import numba
 import numpy as np
+import platforms
 import pytest
 from jax.experimental import roofline
 from jax.sharding import Mesh, NamedSharding
@@ -145,3 +150,79 @@ def test_rooflines_count_no_operations_of_a_callback():
     assert (ours.flops, ours.unfused_flops, ours.hbm_bytes) == (of_jax.flops, of_jax.unfused_flops, of_jax.hbm_bytes)
     assert ours.unfused_flops == 1  # the product's
     assert of_jax.unfused_hbm_bytes - ours.unfused_hbm_bytes == 8  # the callback's operand and result
+
+
+def told(*_):
+    """What programs below call: it keeps nothing."""
+
+
+def given(v, *_):
+    return v
+
+
+def in_loops(f):
+    """`f` in the loops, branches and lanes that Callout writes anew."""
+
+    def step(c, x):
+        return f(c + x), jax.vmap(lambda lane: jax.lax.cond(lane > 1, f, lambda lane: lane, lane))(jnp.stack([x, c]))
+
+    def run(xs):
+        c, ys = jax.lax.scan(step, xs[0], xs)
+        return jax.vmap(lambda y: jax.lax.while_loop(lambda v: v < 9, lambda v: f(v) + 1, y))(ys[-1]) + c
+
+    return run
+
+
+def with_bars(f):
+    bar = functools.partial(callout.progress.progress, disable=True)
+
+    def run(xs):
+        c, ys = jax.lax.scan(bar(last=lambda out: out[0])(lambda c, x: (f(c + x), c)), xs[0], xs)
+        c = jax.lax.fori_loop(0, 3, bar()(lambda i, c: f(c)), c)
+        return jax.vmap(lambda y: jax.lax.while_loop(lambda v: v < 9, bar()(lambda v: f(v) + 1), y))(ys) + c
+
+    return run
+
+
+@numba.njit
+def copied(x, out):
+    out[...] = x
+
+
+def native(x):
+    def rule(primals, tangents):
+        return primals[0], tangents[0]
+
+    return callout.numba.numba_kernel(copied, x, vmap_method="parallel").options(jvp=rule)(x)
+
+
+ENTRIES = {
+    "pure_callback": lambda x: callout.pure_callback(given, x, x, vmap_method="sequential"),
+    "io_callback": lambda x: callout.io_callback(given, x, x),
+    "debug_callback": lambda x: (callout.debug_callback(told, x), x)[1],
+    "tap": lambda x: callout.tap(told, {"x": x}, name="test_beside_jax", step=3)["x"],
+    "watch": lambda x: callout.watch(x, "test_beside_jax"),
+    "error_if": lambda x: callout.error_if(x, x < -9, "{v}", v=x, on_error="nan"),
+    "check": lambda x: (callout.check(x > -9, "{v}", v=x), x)[1],
+    "id_tap": lambda x: callout.host_callback.id_tap(told, x),
+    "native": pytest.param(native, marks=pytest.mark.cpu_only(platforms.COMPILERS)),
+}
+AROUND = {
+    "alone": lambda f: lambda xs: f(xs[0]),
+    "loops": in_loops,
+    "threaded": lambda f: callout.threaded(lambda xs: jax.lax.scan(lambda c, x: (f(c + x), c), xs[0], xs)),
+    "progress": with_bars,
+    "locate_nans": lambda f: callout.locate_nans(lambda xs: jax.lax.scan(lambda c, x: (f(c + x), c), xs[0], xs)),
+    "gradient": lambda f: jax.grad(callout.locate_nans(lambda xs: jax.checkpoint(f)(xs[0]) ** 2)),
+}
+
+
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_no_tracer_outlives_its_trace(entry, around):
+    xs = jnp.arange(3.0)
+    if around is AROUND["gradient"] and entry in (ENTRIES["pure_callback"], ENTRIES["io_callback"]):
+        return  # they have none
+    with jax.check_tracer_leaks():
+        jax.block_until_ready(jax.jit(around(entry))(xs))
+    callout.barrier_wait()
