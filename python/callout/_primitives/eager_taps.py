@@ -23,7 +23,7 @@ from .._custom_calls import target_attributes
 from .._targets.function_targets import OneTap
 from .._targets.target import CarriedTarget, NamedTarget, Target, Transforms
 from .eager import check_usable, placement, shards, to_hosts, wait_for_ordered
-from .site import TARGET, Site
+from .site import TARGET, Site, check_step_number
 
 MOST_OF_ONE = 1024  # of one function: who makes names as the program runs must not fill the memory
 
@@ -62,7 +62,7 @@ def _send(
     """Sends a value. `structure` and `part`: which of the taps in `taps`, with the site."""
     if site.ordered:
         wait_for_ordered()
-    value, step = (args[:-1], int(to_hosts(args[-1:])[0].flat[0])) if site.has_step else (args, None)
+    value, step = (args[:-1], _step_of(args[-1])) if site.has_step else (args, None)
     if site.inline:
         ordinal = placement(value, site.device_index)[1]
         _ext.tap_inline(callback, to_hosts(value), site.label, list(site.leaves), ordinal)
@@ -75,6 +75,13 @@ def _send(
         if tap.admit(ordinal, step):  # before the values are waited for
             arrays = to_hosts(values)
             tap.send(callback, arrays if begins is None else [*arrays, begins], ordinal, step)
+
+
+def _step_of(operand: Any) -> int:
+    """Returns the step; of lanes that have their own, the first one's."""
+    step = int(to_hosts([operand])[0].flat[0])
+    check_step_number(step)
+    return step
 
 
 def _parts(value: Sequence[Any], site: Site) -> Iterator[tuple[int, Sequence[Any], Any]]:

@@ -18,6 +18,7 @@ from .._custom_calls import target_attributes
 ALL_PPB = 1_000_000_000  # of `sample`, parts in a billion
 _LONGEST_S = 1e9  # some 30 years
 TARGET = "callout.v1.tap"
+_STEPS = np.iinfo(np.int64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,9 +76,18 @@ def leaf_names(value: Any) -> tuple[str, ...]:
     return tuple(name.replace("\n", "\\n") for name in names)
 
 
+def check_step_number(step: int | np.integer) -> None:
+    """Raises OverflowError for what no record can have as its step."""
+    if not _STEPS.min <= step <= _STEPS.max:
+        raise OverflowError(f"callout.tap: step must be from -2**63 to 2**63 - 1, got {step}")
+
+
 def check_step(step: Any) -> Any:
     """Returns the step as an operand. TypeError if it is no integer, OverflowError if JAX would cut it."""
+    if isinstance(step, np.ndarray) and step.ndim == 0:
+        step = step[()]
     if isinstance(step, (int, np.integer)) and not isinstance(step, bool):
+        check_step_number(step)
         for kind in (np.int32, np.uint32, np.int64):
             if np.iinfo(kind).min <= step <= np.iinfo(kind).max and (kind is not np.int64 or _jax_compat.x64_enabled()):
                 return kind(step)

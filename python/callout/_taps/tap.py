@@ -103,7 +103,7 @@ def tap(
     Raises:
         TypeError: `target` is neither callable, nor a sink, nor a name; a name or a step of another type.
         ValueError: an option has a value that it cannot have.
-        OverflowError: a step of more than 32 bits without `jax_enable_x64`.
+        OverflowError: a step of more than 32 bits without `jax_enable_x64`, or beyond an int64.
 
     Example:
         >>> losses = []

@@ -311,11 +311,25 @@ def test_methods_count_for_their_objects(received):
 
 def test_steps_that_jax_would_cut_are_refused(received):
     callout.tap(received.tap, 1.0, step=3_000_000_000, every=1_000_000_000)
-    with pytest.raises(OverflowError, match="step 1099511627776 has more than 32 bits, which needs jax_enable_x64"):
-        callout.tap(received.tap, 2.0, step=2**40)
+    for step in (2**40, np.int64(2**40), np.array(2**40), np.array(2**40, np.uint64)):
+        with pytest.raises(OverflowError, match="step 1099511627776 has more than 32 bits, which needs jax_enable_x64"):
+            callout.tap(received.tap, 2.0, step=step)
+    callout.tap(received.tap, 2.0, step=np.array(3_000_000_000), every=1_000_000_000)
     with jax.enable_x64(True):
         callout.tap(received.tap, np.float32(3), step=2**40, every=2**20)
-    assert delivered(received) == [1, 3]
+        callout.tap(received.tap, np.float32(4), step=np.array(2**40), every=2**20)
+    assert delivered(received) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_steps_that_no_record_can_have_are_refused(received, x64):
+    with jax.enable_x64(x64):
+        steps = [2**63, -(2**63) - 1, np.uint64(2**63), np.array(2**63, np.uint64)]
+        for step in [*steps, jnp.uint64(2**63)] if x64 else steps:
+            text = re.escape(f"callout.tap: step must be from -2**63 to 2**63 - 1, got {int(step)}")
+            with pytest.raises(OverflowError, match=text):
+                callout.tap(received.tap, np.float32(1), step=step)
+    assert delivered(received) == []
 
 
 def test_leaves_that_would_have_one_name_have_two(tmp_path):
