@@ -1,13 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of Callout's own errors."""
+"""The classes of errors: Callout's own, and those that are JAX's or Callout's and the user's too.
+
+Their objects get to other processes whatever the user's exceptions are: with what of these can be pickled and made again.
+"""
 
 from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import threading
+from typing import Any
 
 
 class CallbackError(RuntimeError):
     """A callback failed, and there is no Python exception that says more."""
 
     cause_is_the_users = False  # True of classes whose `__cause__` is what a callback raised
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reduced(self)
+
+    def __copy__(self) -> Any:
+        return _copied(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return _copied(self, memo)
 
 
 class ResultError(CallbackError):
@@ -60,3 +78,192 @@ class ForkError(CallbackError):
 
 for _public in (CallbackError, *CallbackError.__subclasses__(), NonFiniteWarning):
     _public.__module__ = "callout"  # where users find them
+
+
+def describe(exception: BaseException) -> str:
+    """Returns class and text, whatever the exception does when it is asked for its text."""
+    try:
+        text = str(exception)
+    except Exception:  # noqa: BLE001 - its own fault, which must not hide it
+        text = "<exception str() failed>"
+    return f"{type(exception).__name__}: {text}"
+
+
+# Classes that are two.
+
+_PARTS = "_callout_parts"
+_DICT: Any = vars(BaseException)["__dict__"]
+
+
+def attributes(error: BaseException) -> dict[str, Any]:
+    """Returns its `__dict__`, whatever its class says that this is."""
+    found: dict[str, Any] = _DICT.__get__(error)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def mixed_class(base: Any, user: Any) -> Any:
+    """Returns a class that is both, or None where the two layouts do not go together (OSError, NameError, ...)."""
+    if issubclass(user, base) or issubclass(base, user):  # one of them is both
+        return None
+    names = {
+        "__module__": user.__module__,
+        "__qualname__": user.__qualname__,
+        "__str__": base.__str__,
+        "__init__": user.__init__,
+        "__reduce__": _reduced,
+        "__reduce_ex__": _reduced,
+        "__copy__": _copied,
+        "__deepcopy__": _copied,
+        _PARTS: (base, user),
+    }
+    try:
+        return type(user.__name__, (base, user), names)
+    except TypeError:
+        return None
+
+
+def _parts(kind: type) -> tuple[Any, Any]:
+    """Returns the two classes that it is; the class itself and None if it is one."""
+    parts: tuple[Any, Any] = vars(kind).get(_PARTS, (kind, None))
+    return parts
+
+
+def _made(base: Any, user: Any, args: tuple[Any, ...]) -> Any:
+    """Returns an error of both classes. No `__init__` runs: those of users take what they like."""
+    error = base.__new__(base, *args)
+    mixed = None if user is None else mixed_class(base, user)
+    if mixed is not None:
+        try:
+            error.__class__ = mixed
+        except TypeError:
+            return error
+    return error
+
+
+def _set_chain(error: BaseException, cause: BaseException | None, is_context_suppressed: bool) -> None:
+    error.__cause__ = cause
+    error.__suppress_context__ = is_context_suppressed
+
+
+def _copied(error: Any, memo: dict[int, Any] | None = None) -> Any:
+    """Returns a copy, a deep one if there is a `memo`; it has the same cause."""
+
+    def copy_of(value: Any) -> Any:
+        try:
+            return value if memo is None else copy.deepcopy(value, memo)
+        except Exception:  # noqa: BLE001 - the user's class cannot be copied, which is no reason to lose the error
+            return value
+
+    made = _made(*_parts(type(error)), copy_of(error.args))
+    if memo is not None:
+        memo[id(error)] = made
+    attributes(made).update((name, copy_of(value)) for name, value in attributes(error).items())
+    _set_chain(made, error.__cause__, error.__suppress_context__)
+    return made
+
+
+# Errors on their way to another process. What they hold travels as bytes of its own: where the other process cannot read
+# some of these, it has an error that lacks them, and not none.
+
+_FROM_ELSEWHERE = "_callout_is_from_elsewhere"
+_under_way = threading.local()
+
+
+def is_from_elsewhere(error: BaseException) -> bool:
+    """Returns True for an error that was pickled: its text and its cause mean nothing to this process."""
+    return _FROM_ELSEWHERE in attributes(error)
+
+
+def _reduced(error: Any, _protocol: Any = None) -> tuple[Any, ...]:
+    """Returns what makes the error in another process, of what can be pickled."""
+    base, user = map(_nearest, _parts(type(error)))
+    state: dict[str, bytes] = {}
+    cause = None
+    errors: set[int] = _under_way.__dict__.setdefault("errors", set())
+    if id(error) not in errors:  # else it holds itself
+        errors.add(id(error))
+        try:
+            cause = _packed_error(error.__cause__)
+            for name, value in attributes(error).items():
+                packed = _packed_error(value) if isinstance(value, BaseException) else _packed(value)
+                if packed is not None:
+                    state[name] = packed
+        finally:
+            errors.discard(id(error))
+    args = error.args if _packed(error.args) is not None else (str(error),)
+    return _made_again, (base, user, args, state, cause, error.__suppress_context__)
+
+
+def _made_again(
+    base: Any,
+    user: Any,
+    args: tuple[Any, ...],
+    state: dict[str, bytes],
+    cause: bytes | None,
+    is_context_suppressed: bool,
+) -> Any:
+    """Returns the error. Pickles name this function."""
+    error = _made(base, user, args)
+    for name, packed in state.items():
+        found, value = _unpacked(packed)
+        if found:
+            attributes(error)[name] = value
+    if user is not None or isinstance(error, CallbackError):
+        attributes(error)[_FROM_ELSEWHERE] = True
+    _set_chain(error, None if cause is None else _unpacked(cause)[1], is_context_suppressed)
+    return error
+
+
+class _InParts:
+    """Pickles an exception as `_reduced` or `_reduced_group` says, whatever its own class says."""
+
+    def __init__(self, error: BaseException):
+        self._error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_reduced_group if isinstance(self._error, BaseExceptionGroup) else _reduced)(self._error)
+
+
+def _reduced_group(group: Any) -> tuple[Any, ...]:
+    return _group_again, (str(group.message), [_packed_error(error) for error in group.exceptions])
+
+
+def _group_again(message: str, packed: list[bytes]) -> BaseException:
+    """Returns the group. Pickles name this function."""
+    unpacked = map(_unpacked, packed)
+    lost = CallbackError("an exception whose class is not in this process")
+    return BaseExceptionGroup(message, [error if is_here else lost for is_here, error in unpacked])
+
+
+def _nearest(kind: Any) -> Any:
+    """Returns the first of a class and its bases that another process finds by its name. None of None."""
+    return None if kind is None else next(each for each in kind.__mro__ if _packed(each) is not None)
+
+
+def _packed(value: Any) -> bytes | None:
+    """Returns the value pickled, or None if that or the way back fails."""
+    try:
+        packed = pickle.dumps(value)
+        pickle.loads(packed)
+    except Exception:  # noqa: BLE001 - of the user's classes, which may do anything
+        return None
+    return packed
+
+
+def _unpacked(packed: bytes) -> tuple[bool, Any]:
+    """Returns whether the value can be had in this process, and the value."""
+    try:
+        return True, pickle.loads(packed)
+    except Exception:  # noqa: BLE001 - of the user's classes, which may not even be here
+        return False, None
+
+
+def _packed_error(error: BaseException | None) -> bytes | None:
+    """Returns an exception pickled: as its class has it, or in parts, or else its text as that of a CallbackError."""
+    if (packed := _packed(error)) is not None or error is None:
+        return packed
+    is_kept = isinstance(error, BaseExceptionGroup) or _nearest(type(error)) is type(error)
+    if is_kept and (packed := _packed(_InParts(error))) is not None:
+        return packed
+    return _packed(CallbackError(describe(error)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import secrets
 import sys
 import threading
 import traceback
@@ -31,6 +32,8 @@ from .error_classes import RegistrationError as RegistrationError
 from .error_classes import ResultError as ResultError
 from .error_classes import TapError as TapError
 from .error_classes import UnboundNameError as UnboundNameError
+from .error_classes import attributes, is_from_elsewhere, mixed_class
+from .error_classes import describe as describe
 from .kept_exceptions import KeptExceptions
 from .loggers import logger
 
@@ -39,7 +42,8 @@ FORK_TEXT = (
     "Start workers with the 'spawn' or 'forkserver' method instead"
 )
 
-_NUMBER = re.compile(r"\[callout error (\d+)\]")
+_PROCESS = secrets.token_hex(3)  # errors come from other processes too, with numbers of theirs
+_NUMBER = re.compile(rf"\[callout error (\d+) of {_PROCESS}\]")
 
 _lock = threading.Lock()  # of the last one
 _kept = KeptExceptions()
@@ -63,16 +67,7 @@ def _under_number(exception: BaseException, text: str) -> str:
     with _lock:
         dropped, _last = _last, exception
     del dropped  # its destructor runs without the lock
-    return printable(f"{text}\n[callout error {number}]")
-
-
-def describe(exception: BaseException) -> str:
-    """Returns class and text, whatever the exception does when it is asked for its text."""
-    try:
-        text = str(exception)
-    except Exception:  # noqa: BLE001 - its own fault, which must not hide it
-        text = "<exception str() failed>"
-    return f"{type(exception).__name__}: {text}"
+    return printable(f"{text}\n[callout error {number} of {_PROCESS}]")
 
 
 def printable(text: str) -> str:
@@ -246,7 +241,9 @@ def of_fast_path(error: ValueError) -> BaseException | None:
 
 
 def find_original(error: BaseException) -> BaseException | None:
-    """Returns the user's exception behind one that JAX or a barrier raised."""
+    """Returns the user's exception behind one that JAX or a barrier raised in this process."""
+    if is_from_elsewhere(error):
+        return None
     if isinstance(error, CallbackError) and error.cause_is_the_users:
         return error.__cause__
     if isinstance(error, jax.errors.JaxRuntimeError) or type(error) is ValueError:
@@ -257,36 +254,19 @@ def find_original(error: BaseException) -> BaseException | None:
 # What makes JaxRuntimeError carry the original exception.
 
 
-@functools.lru_cache(maxsize=256)
-def _mixed_class(base: Any, user: Any) -> Any:
-    """Returns a class that is both, or None where the two layouts do not go together (OSError, NameError, ...)."""
-    if issubclass(user, base) or issubclass(base, user):  # one of them is both
-        return None
-    try:
-        mixed = type(
-            user.__name__,
-            (base, user),
-            {"__module__": user.__module__, "__str__": base.__str__, "__init__": user.__init__},
-        )
-    except TypeError:
-        return None
-    mixed.__qualname__ = user.__qualname__
-    return mixed
-
-
 def adopt(error: BaseException, exception: BaseException) -> None:
     """Chains `exception` to `error` and, where the layouts allow, makes `error` an instance of its class too."""
     error.__cause__ = exception
     classes: Any = (type(error), type(exception))
-    mixed = _mixed_class(*classes)
+    mixed = mixed_class(*classes)
     if mixed is None:
         return
     try:
         error.__class__ = mixed
     except TypeError:
         return
-    for name, value in getattr(exception, "__dict__", {}).items():
-        error.__dict__.setdefault(name, value)
+    for name, value in attributes(exception).items():
+        attributes(error).setdefault(name, value)
 
 
 def _after_init(_: None, error: BaseException, *args: Any) -> None:
