@@ -10,6 +10,7 @@ import copy
 import functools
 import pickle
 import threading
+from types import TracebackType
 from typing import Any
 
 
@@ -80,36 +81,93 @@ for _public in (CallbackError, *CallbackError.__subclasses__(), NonFiniteWarning
     _public.__module__ = "callout"  # where users find them
 
 
-def describe(exception: BaseException) -> str:
-    """Returns class and text, whatever the exception does when it is asked for its text."""
+def text_of(exception: object) -> str:
+    """Returns its text, whatever it does when it is asked for it."""
     try:
-        text = str(exception)
+        return str(exception)
     except Exception:  # noqa: BLE001 - its own fault, which must not hide it
-        text = "<exception str() failed>"
-    return f"{type(exception).__name__}: {text}"
+        return "<exception str() failed>"
+
+
+def describe(exception: BaseException) -> str:
+    """Returns class and text."""
+    return f"{type(exception).__name__}: {text_of(exception)}"
+
+
+# What every exception has, whatever its class does when one of these is read or set.
+_DICT: Any = vars(BaseException)["__dict__"]
+_TRACEBACK: Any = vars(BaseException)["__traceback__"]
+_CHAIN: tuple[Any, ...] = tuple(
+    vars(BaseException)[name] for name in ("__context__", "__cause__", "__suppress_context__")
+)  # in this order, since a cause suppresses the context
+
+
+def attributes(error: BaseException) -> dict[str, Any]:
+    """Returns its `__dict__`."""
+    found: dict[str, Any] = _DICT.__get__(error)
+    return found
+
+
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """Returns its `__traceback__`."""
+    found: TracebackType | None = _TRACEBACK.__get__(error)
+    return found
+
+
+def chain_of(error: BaseException) -> tuple[Any, ...]:
+    """Returns its context, its cause, and whether the cause hides the context."""
+    return tuple(slot.__get__(error) for slot in _CHAIN)
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """Returns its `__cause__`."""
+    cause: BaseException | None = chain_of(error)[1]
+    return cause
+
+
+def set_chain(error: BaseException, chain: tuple[Any, ...]) -> None:
+    """Sets what `chain_of` returns."""
+    for slot, value in zip(_CHAIN, chain, strict=True):
+        slot.__set__(error, value)
 
 
 # Classes that are two.
 
 _PARTS = "_callout_parts"
-_DICT: Any = vars(BaseException)["__dict__"]
+
+# What is the base's whatever the user's class has in its place: JAX, like contextlib, gives errors tracebacks, causes and
+# notes, and what raised there would take the error's place.
+_BASES_OWN = (
+    *("__str__", "__getattribute__", "__setattr__", "__delattr__", "with_traceback", "add_note"),
+    *("__dict__", "__traceback__", "__context__", "__cause__", "__suppress_context__"),
+)
 
 
-def attributes(error: BaseException) -> dict[str, Any]:
-    """Returns its `__dict__`, whatever its class says that this is."""
-    found: dict[str, Any] = _DICT.__get__(error)
-    return found
+def mix(error: BaseException, user: Any) -> None:
+    """Makes `error` an instance of a class of the user's too, where the two layouts go together and that class lets it.
+
+    They do not for OSError, NameError, ...
+    """
+    base: Any = type(error)
+    try:
+        mixed = _mixed_class(base, user)
+        if mixed is not None:
+            BaseException.__setattr__(error, "__class__", mixed)
+    except Exception:  # noqa: BLE001 - what the class does to those that derive from it must not take an error's place
+        return
 
 
 @functools.lru_cache(maxsize=256)
-def mixed_class(base: Any, user: Any) -> Any:
-    """Returns a class that is both, or None where the two layouts do not go together (OSError, NameError, ...)."""
+def _mixed_class(base: Any, user: Any) -> Any:
+    """Returns a class that is both, or None."""
     if issubclass(user, base) or issubclass(base, user):  # one of them is both
         return None
+    if hasattr(user, "__notes__"):  # JAX adds one
+        return None
     names = {
+        **{name: _found_in(base, name) for name in _BASES_OWN},
         "__module__": user.__module__,
         "__qualname__": user.__qualname__,
-        "__str__": base.__str__,
         "__init__": user.__init__,
         "__reduce__": _reduced,
         "__reduce_ex__": _reduced,
@@ -119,8 +177,13 @@ def mixed_class(base: Any, user: Any) -> Any:
     }
     try:
         return type(user.__name__, (base, user), names)
-    except TypeError:
+    except Exception:  # noqa: BLE001 - remembered like every answer, so that the class is asked once
         return None
+
+
+def _found_in(kind: type, name: str) -> Any:
+    """Returns what a class has under a name, as it is there."""
+    return next(vars(each)[name] for each in kind.__mro__ if name in vars(each))
 
 
 def _parts(kind: type) -> tuple[Any, Any]:
@@ -132,18 +195,9 @@ def _parts(kind: type) -> tuple[Any, Any]:
 def _made(base: Any, user: Any, args: tuple[Any, ...]) -> Any:
     """Returns an error of both classes. No `__init__` runs: those of users take what they like."""
     error = base.__new__(base, *args)
-    mixed = None if user is None else mixed_class(base, user)
-    if mixed is not None:
-        try:
-            error.__class__ = mixed
-        except TypeError:
-            return error
+    if user is not None:
+        mix(error, user)
     return error
-
-
-def _set_chain(error: BaseException, cause: BaseException | None, is_context_suppressed: bool) -> None:
-    error.__cause__ = cause
-    error.__suppress_context__ = is_context_suppressed
 
 
 def _copied(error: Any, memo: dict[int, Any] | None = None) -> Any:
@@ -159,7 +213,7 @@ def _copied(error: Any, memo: dict[int, Any] | None = None) -> Any:
     if memo is not None:
         memo[id(error)] = made
     attributes(made).update((name, copy_of(value)) for name, value in attributes(error).items())
-    _set_chain(made, error.__cause__, error.__suppress_context__)
+    set_chain(made, (None, *chain_of(error)[1:]))
     return made
 
 
@@ -184,15 +238,15 @@ def _reduced(error: Any, _protocol: Any = None) -> tuple[Any, ...]:
     if id(error) not in errors:  # else it holds itself
         errors.add(id(error))
         try:
-            cause = _packed_error(error.__cause__)
+            cause = _packed_error(cause_of(error))
             for name, value in attributes(error).items():
                 packed = _packed_error(value) if isinstance(value, BaseException) else _packed(value)
                 if packed is not None:
                     state[name] = packed
         finally:
             errors.discard(id(error))
-    args = error.args if _packed(error.args) is not None else (str(error),)
-    return _made_again, (base, user, args, state, cause, error.__suppress_context__)
+    args = error.args if _packed(error.args) is not None else (text_of(error),)
+    return _made_again, (base, user, args, state, cause, chain_of(error)[2])
 
 
 def _made_again(
@@ -211,7 +265,7 @@ def _made_again(
             attributes(error)[name] = value
     if user is not None or isinstance(error, CallbackError):
         attributes(error)[_FROM_ELSEWHERE] = True
-    _set_chain(error, None if cause is None else _unpacked(cause)[1], is_context_suppressed)
+    set_chain(error, (None, None if cause is None else _unpacked(cause)[1], is_context_suppressed))
     return error
 
 

@@ -32,7 +32,7 @@ from .error_classes import RegistrationError as RegistrationError
 from .error_classes import ResultError as ResultError
 from .error_classes import TapError as TapError
 from .error_classes import UnboundNameError as UnboundNameError
-from .error_classes import attributes, is_from_elsewhere, mixed_class
+from .error_classes import attributes, cause_of, chain_of, is_from_elsewhere, mix, set_chain, text_of, traceback_of
 from .error_classes import describe as describe
 from .kept_exceptions import KeptExceptions
 from .loggers import logger
@@ -56,8 +56,13 @@ def keep(exception: BaseException) -> str:
 
 
 def _text_of(exception: BaseException) -> str:
-    text = "".join(traceback.format_exception(exception)).rstrip()
-    return f"{describe(exception)}\n{text}"
+    what = describe(exception)
+    try:
+        text = "".join(traceback.format_exception(exception)).rstrip()
+    except Exception:  # noqa: BLE001 - its class does not let itself be looked at: Python's own text would be the same
+        frames = "".join(traceback.format_tb(traceback_of(exception)))
+        text = f"Traceback (most recent call last):\n{frames}{what}"
+    return f"{what}\n{text}"
 
 
 def _under_number(exception: BaseException, text: str) -> str:
@@ -75,6 +80,11 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
+# As they are, whatever a class of the user's says when one of these is read or set.
+_OBJECT: Any = vars(AttributeError)["obj"]
+_MEMBERS: Any = vars(BaseExceptionGroup)["exceptions"]
+
+
 def keep_without_variables(exception: BaseException) -> str:
     """Does what `keep` does, for a function whose variables refer to memory that is not its own any more."""
     text = _text_of(exception)  # suggests names by looking at the variables
@@ -85,12 +95,12 @@ def keep_without_variables(exception: BaseException) -> str:
         if link is None or id(link) in seen:
             continue
         seen.add(id(link))
-        traceback.clear_frames(link.__traceback__)
-        if isinstance(link, AttributeError):
-            link.obj = None
-        links += [link.__cause__, link.__context__]
-        if isinstance(link, BaseExceptionGroup):
-            links += link.exceptions
+        traceback.clear_frames(traceback_of(link))
+        if issubclass(type(link), AttributeError):
+            _OBJECT.__set__(link, None)
+        links += chain_of(link)[:2]
+        if issubclass(type(link), BaseExceptionGroup):
+            links += _MEMBERS.__get__(link)
     return _under_number(exception, text)
 
 
@@ -111,7 +121,7 @@ def _number_in(text: str) -> int:
 
 def original(error: object) -> BaseException | None:
     """Returns the exception that the text of `error` stands for, if it is still kept."""
-    return _kept.find(_number_in(str(error)))
+    return _kept.find(_number_in(text_of(error)))
 
 
 def log_failed_call(text: str) -> None:
@@ -152,7 +162,7 @@ def stands_for(error: object) -> BaseException | None:
     """Returns the exception behind an error of JAX's: the user's, or ours if the core refused; None if it is neither."""
     if (exception := original(error)) is not None:
         return exception
-    ours = _OURS.search(str(error))
+    ours = _OURS.search(text_of(error))
     return None if ours is None else recall((0, ours[0]))
 
 
@@ -188,12 +198,11 @@ def clear() -> None:
 
 def raise_unchained(exception: BaseException) -> None:
     """Raises an exception of the user's as it was: what led to it is in its own chain, not in ours."""
-    context, cause, suppress = exception.__context__, exception.__cause__, exception.__suppress_context__
+    chain = chain_of(exception)
     try:
         raise exception
     finally:
-        exception.__context__, exception.__cause__ = context, cause
-        exception.__suppress_context__ = suppress
+        set_chain(exception, chain)
 
 
 class reraise(contextlib.ContextDecorator):  # noqa: N801 - reads as a verb: `with callout.reraise():`
@@ -244,9 +253,10 @@ def find_original(error: BaseException) -> BaseException | None:
     """Returns the user's exception behind one that JAX or a barrier raised in this process."""
     if is_from_elsewhere(error):
         return None
-    if isinstance(error, CallbackError) and error.cause_is_the_users:
-        return error.__cause__
-    if isinstance(error, jax.errors.JaxRuntimeError) or type(error) is ValueError:
+    kind = type(error)  # `isinstance` asks the error itself, too
+    if issubclass(kind, CallbackError) and kind.cause_is_the_users:
+        return cause_of(error)
+    if issubclass(kind, jax.errors.JaxRuntimeError) or kind is ValueError:
         return stands_for(error)
     return None
 
@@ -255,18 +265,13 @@ def find_original(error: BaseException) -> BaseException | None:
 
 
 def adopt(error: BaseException, exception: BaseException) -> None:
-    """Chains `exception` to `error` and, where the layouts allow, makes `error` an instance of its class too."""
-    error.__cause__ = exception
-    classes: Any = (type(error), type(exception))
-    mixed = mixed_class(*classes)
-    if mixed is None:
-        return
-    try:
-        error.__class__ = mixed
-    except TypeError:
-        return
-    for name, value in attributes(exception).items():
-        attributes(error).setdefault(name, value)
+    """Chains `exception` to `error` and, where its class allows, makes `error` an instance of that too."""
+    set_chain(error, (chain_of(error)[0], exception, True))
+    was = type(error)
+    mix(error, type(exception))
+    if type(error) is not was:
+        for name, value in attributes(exception).items():
+            attributes(error).setdefault(name, value)
 
 
 def _after_init(_: None, error: BaseException, *args: Any) -> None:
