@@ -9,6 +9,7 @@ as itself through `reraise()`, `callout.jit` and `last_error()`.
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import re
 import secrets
@@ -243,7 +244,7 @@ def of_fast_path(error: ValueError) -> BaseException | None:
     """
     if type(error) is not ValueError or error.__traceback__ is not None or not patches.is_installed("errors"):
         return None
-    if stands_for(error) is None:
+    if not _is_status(error) or stands_for(error) is None:
         return None
     translated: BaseException = jax.errors.JaxRuntimeError(str(error))
     return translated
@@ -256,9 +257,40 @@ def find_original(error: BaseException) -> BaseException | None:
     kind = type(error)  # `isinstance` asks the error itself, too
     if issubclass(kind, CallbackError) and kind.cause_is_the_users:
         return cause_of(error)
-    if issubclass(kind, jax.errors.JaxRuntimeError) or kind is ValueError:
-        return stands_for(error)
-    return None
+    if not issubclass(kind, jax.errors.JaxRuntimeError) and not (kind is ValueError and _is_of_cpp(error)):
+        return None
+    exception = stands_for(error)
+    return None if _is_wrapped_around_another(error, exception) else exception
+
+
+# The codes of statuses, with which texts of JAX's C++ begin.
+_STATUS = re.compile(r"[A-Z]+(_[A-Z]+)*: ")
+_RAISE = dis.opmap["RAISE_VARARGS"]
+
+
+def _is_status(error: BaseException) -> bool:
+    return _STATUS.match(text_of(error)) is not None
+
+
+def _is_of_cpp(error: BaseException) -> bool:
+    """Returns True for a ValueError that JAX's C++ raised, and False for one of a `raise` in Python, whatever it says."""
+    if not _is_status(error):
+        return False
+    trace = traceback_of(error)
+    if trace is None:
+        return cause_of(error) is None
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] != _RAISE
+
+
+def _is_wrapped_around_another(error: BaseException, exception: BaseException | None) -> bool:
+    """Returns True for an error that somebody raised from one that JAX had raised, to say more."""
+    cause = cause_of(error)
+    if cause is None or cause is exception or cause is error:
+        return False
+    is_of_jax = issubclass(type(cause), jax.errors.JaxRuntimeError) or (type(cause) is ValueError and _is_of_cpp(cause))
+    return is_of_jax and stands_for(cause) is not None
 
 
 # What makes JaxRuntimeError carry the original exception.

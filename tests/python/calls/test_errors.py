@@ -245,6 +245,48 @@ def test_unrelated_errors_pass_through_reraise_unchanged():
     assert info.value is error
 
 
+class BatchError(jax.errors.JaxRuntimeError):
+    pass
+
+
+@pytest.mark.parametrize("chained", [True, False])
+@pytest.mark.parametrize("kind", [ValueError, RuntimeError, jax.errors.JaxRuntimeError, BatchError])
+def test_an_error_that_says_more_than_the_one_that_it_is_raised_from_comes_through_reraise(kind, chained):
+    error = MyError("mine")
+    f, x = inline(Failing(error))
+    f(x)
+    f(x)
+
+    @callout.reraise()
+    def run():
+        try:
+            awaited(f(x))
+        except (jax.errors.JaxRuntimeError, ValueError) as raised:
+            raise kind(f"bad batch 7: {raised}") from raised
+
+    callout.config.chain_errors = chained
+    try:
+        with pytest.raises(kind, match="bad batch 7: INTERNAL: callout: ") as info:
+            run()
+    finally:
+        callout.config.chain_errors = True
+    assert isinstance(info.value, kind)
+    assert info.value is not error
+
+
+@pytest.mark.parametrize("begin", ["", "INTERNAL: "])
+def test_a_value_error_that_python_raises_comes_through_reraise_whatever_its_text_is(begin):
+    from callout._base import errors
+
+    error = ValueError(f"{begin}callout: {errors.keep(MyError('mine'))}")
+    with pytest.raises(ValueError, match="callout: ") as info, callout.reraise():
+        raise error
+    assert info.value is error
+    with pytest.raises(ValueError, match="invalid literal") as info, callout.reraise():
+        int("callout: hello")
+    assert type(info.value) is ValueError
+
+
 @pytest.mark.parametrize("kind", ["pure", "io", "debug"])
 def test_a_failing_call_raises_its_exception_and_logs_nothing_above_debug(caplog, kind):
     def fail(x):
