@@ -55,10 +55,11 @@ def _refuse(what: str, *_: Any, **__: Any) -> NoReturn:
 
 _refuse_batch = functools.partial(_refuse, "batching rules are")
 _refuse_jvp = functools.partial(_refuse, "JVP rule is")
+_refuse_transpose = functools.partial(_refuse, "differentiation rules are")
 
 batching.primitive_batchers[host_call_p] = _refuse_batch
 ad.primitive_jvps[host_call_p] = _refuse_jvp
-ad.primitive_transposes[host_call_p] = functools.partial(_refuse, "differentiation rules are")
+ad.primitive_transposes[host_call_p] = _refuse_transpose
 call_kinds.add(
     host_call_p,
     call_kinds.CallKind(
@@ -68,5 +69,6 @@ call_kinds.add(
         has_lanes=False,
         check_batch=_refuse_batch,
         check_jvp=_refuse_jvp,
+        check_transpose=_refuse_transpose,
     ),
 )

@@ -202,5 +202,6 @@ call_kinds.add(
         of_host=True,
         check_batch=check_io_batch,
         check_jvp=functools.partial(refuse, "IO", "JVP", "jax.custom_jvp"),
+        check_transpose=functools.partial(refuse, "IO", "transpose", "jax.custom_vjp"),
     ),
 )

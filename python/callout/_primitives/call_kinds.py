@@ -22,7 +22,7 @@ class CallKind:
     `where`: the public function, which errors show. `threaded`: the parameters of a call in `callout.threaded` that the
     primitive's own do not have. `of_host`: devices that ask alike may get different answers. `has_lanes`: it can run for
     some lanes of a batch only. The checks raise where a transformation is refused: `check_batch` gets whether the call is
-    ordered, `check_jvp` nothing.
+    ordered, `check_jvp` and `check_transpose` nothing.
     """
 
     where: str
@@ -31,6 +31,7 @@ class CallKind:
     has_lanes: bool = True
     check_batch: Check = allow
     check_jvp: Check = allow
+    check_transpose: Check = allow
 
 
 _by_primitive: dict[Any, CallKind] = {}

@@ -291,6 +291,13 @@ def _threaded_jvp(lanes_p: Any, primals: Sequence[Any], _: Any, *, lanes: Lanes,
     return lanes_p.bind(*primals, lanes=lanes, params=params), [no_tangent()]
 
 
+def _threaded_transpose(_: Any, *operands: Any, params: Params, **__: Any) -> list[None]:
+    where = dict(params).get("where")
+    if where is not None:
+        call_kinds.of_where(where).check_transpose()
+    return [None] * len(operands)
+
+
 def _refuse_derivative(rules: dict[Any, Any], primitive: Any, *_: Any, params: Params, **__: Any) -> Any:
     return rules[primitive]((), (), **dict(params))
 
@@ -319,6 +326,7 @@ _jax_compat.register_remat_rule(_debug_lanes_p, _debug_partial_eval)
 for _primitive in (threaded.threaded_tap_p, threaded.threaded_call_p):
     _lanes_p = _add(_Kind(_primitive, has_token=True))
     ad.primitive_jvps[_lanes_p] = functools.partial(_threaded_jvp, _lanes_p)
+    ad.primitive_transposes[_lanes_p] = _threaded_transpose
 
 for _primitive in (call.io_p, buffer.buffer_p, ffi.ffi_p):
     _lanes_p = _add(_Kind(_primitive))

@@ -72,6 +72,14 @@ def _jvp_tap(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, Any]:
 ad.primitive_jvps[threaded_tap_p] = _jvp_tap
 
 
+def _transpose_tap(_: Any, *operands: Any, **__: Any) -> list[None]:
+    """Of a linear function: its values are not known, and it has no result whose cotangent could be sent instead."""
+    return [None] * len(operands)
+
+
+ad.primitive_transposes[threaded_tap_p] = _transpose_tap
+
+
 @threaded_call_p.def_abstract_eval
 def _call_abstract_eval(_: Any, *avals: Any, result_avals: Avals, where: str, **__: Any) -> Any:
     return (TOKEN, *result_types(avals, result_avals, of_host=call_kinds.of_where(where).of_host))
@@ -130,3 +138,11 @@ def _jvp_call(primals: Sequence[Any], _: Any, *, where: str, **params: Any) -> t
 
 
 ad.primitive_jvps[threaded_call_p] = _jvp_call
+
+
+def _transpose_call(_: Any, *operands: Any, where: str, **__: Any) -> list[None]:
+    call_kinds.of_where(where).check_transpose()
+    return [None] * len(operands)
+
+
+ad.primitive_transposes[threaded_call_p] = _transpose_call

@@ -73,6 +73,8 @@ ad.primitive_jvps[tie_p] = _tie_jvp
 
 
 def _tie_transpose(cotangent: Any, token: Any, _: Any) -> Sequence[Any]:
+    if ad.is_undefined_primal(token):  # its callbacks were about what is not known here
+        return [None, cotangent]
     return [None, cotangent if isinstance(cotangent, ad.Zero) else tie(token, cotangent)]
 
 

@@ -185,6 +185,51 @@ def test_derivatives_of_io_callbacks_are_refused_as_ever():
         jax.grad(f)(1.0)
 
 
+TRANSPOSED = {
+    "straight": lambda f, x: f(f(x)),
+    "jit": lambda f, x: jax.jit(f)(x),
+    "loop": lambda f, x: lax.fori_loop(0, 3, lambda _, v: f(v), x),
+    "scan": lambda f, x: lax.scan(lambda c, v: (c, f(v)), jnp.float32(0), x)[1],
+    "branch": lambda f, x: lax.cond(True, f, lambda v: v, x),
+    "remat": lambda f, x: jax.checkpoint(f)(x),
+    "vmap": lambda f, x: jax.vmap(f)(x),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("around", TRANSPOSED.values(), ids=TRANSPOSED)
+def test_transposed_functions_call_nothing_and_are_transposed(around, wrap, received):
+    def told(v):
+        callout.tap(received.tap, v, ordered=True)
+        callout.debug_callback(received.tap, v)
+        return v * 2.0
+
+    x = jnp.arange(3.0)
+    function = wrap(callout.threaded(lambda v: around(told, v)))
+    (out,) = jax.linear_transpose(function, x)(x)
+    callout.barrier_wait()
+    np.testing.assert_array_equal(out, around(lambda v: v * 2.0, x))  # each is a multiple of the identity
+    assert received == []
+
+
+def test_the_solver_s_gradient_goes_through_threaded_functions(received):
+    def solution(b, matvec):
+        return lax.custom_linear_solve(matvec, b, *[lambda _, v: v / 4.0] * 2).sum()
+
+    matvec = callout.threaded(lambda v: callout.tap(received.tap, v) * 4.0)
+    gradient = jax.jit(jax.grad(lambda b: solution(b, matvec)))(jnp.ones(3))
+    callout.barrier_wait()
+    assert gradient.tolist() == [0.25] * 3
+
+
+def test_io_callbacks_of_what_is_transposed_are_refused_as_ever():
+    def f(x):
+        return callout.io_callback(lambda v: v, x, x)
+
+    with pytest.raises(ValueError, match="IO callbacks do not support transpose"):
+        jax.linear_transpose(callout.threaded(f), jnp.ones(3))(jnp.ones(3))
+
+
 def test_unordered_callbacks_are_put_in_order_too():
     heard = Heard()
     a, b = heard.receiver("a"), heard.receiver("b", np.float32(1))

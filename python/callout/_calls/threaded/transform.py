@@ -31,7 +31,7 @@ def threaded(fun: F) -> F:
     Use it as the outermost transformation: `jax.jit(callout.threaded(fun))`. `threaded(jax.jit(fun))` works too, but what
     that jit was told about donation and layouts is lost. Derivatives and batches go inside: `threaded(jax.grad(fun))`,
     `threaded(jax.vmap(fun))`; from outside, `vmap` of a cond with callbacks in several branches over its predicate is
-    refused, and callbacks in derivative rules keep their effects.
+    refused, callbacks in derivative rules keep their effects, and a transposed function (`jax.linear_transpose`) calls none.
 
     What is lost is JAX's promise to keep effects: a program that uses no result of `fun` drops its callbacks. So a function
     that returns nothing is left as it is, and so is one with callbacks inside what cannot pass a token on (such as
