@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import types
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -25,11 +27,22 @@ class Options:
 DEFAULT = Options()
 
 
+def look_like(wrapper: Any, fn: Callable[..., Any]) -> None:
+    """Does what `functools.update_wrapper` does, as far as that goes: a callable may make up its attributes."""
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        with contextlib.suppress(Exception):
+            setattr(wrapper, name, getattr(fn, name))
+    with contextlib.suppress(Exception):
+        if isinstance(own := fn.__dict__, dict | types.MappingProxyType):
+            wrapper.__dict__.update(own)
+    wrapper.__wrapped__ = fn
+
+
 class FunctionWithOptions:
     """Behaves like the callable that it wraps, and is understood by every entry point of callout."""
 
     def __init__(self, function: Callable[..., Any], chosen: Options):
-        functools.update_wrapper(self, function)
+        look_like(self, function)
         self.function = function
         self.options = chosen
 

@@ -16,6 +16,7 @@ from .._base import patches
 from .._primitives.effects import OrderedEffect, of_exported
 from .._primitives.ffi import foreign_targets
 from .._primitives.lowering import REFUSAL
+from .._runtime.jit import Jitted
 from . import artifacts, host_transfers, plugin, reachability
 from .shapes import ExportedShapes, export_shapes
 
@@ -121,7 +122,7 @@ def export(
     ours = [name for name, *_ in _ext.ffi_targets()]
     allowed = [*ours, *_HOST_LAPACK, REFUSAL, *([] if for_plugin is None else [_EVERYTHING])]
     checks = [*map(jax.export.DisabledSafetyCheck.custom_call, allowed), *disabled_checks]
-    program = getattr(jitted, "_jitted", jitted)
+    program = jitted._jitted if issubclass(type(jitted), Jitted) else jitted
     jax.export.export(program, platforms=platforms)  # refuses what is not jitted
 
     def export_for(stacklevel: int, /, *args: Any, **kwargs: Any) -> jax.export.Exported:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +39,7 @@ class _TapFunction:
     """Calls `tap_func` with empty transforms. Equal for equal functions."""
 
     def __init__(self, tap_func: Callable[..., Any]):
-        functools.update_wrapper(self, tap_func)
+        options.look_like(self, tap_func)
         self._tap_func = tap_func
 
     def __eq__(self, other: object) -> bool:

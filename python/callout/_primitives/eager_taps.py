@@ -121,7 +121,8 @@ def _taps_of_source(source: Any) -> tuple[Hashable, dict[Hashable, _ext.EagerTap
     if isinstance(source, FunctionWithOptions):  # it may be made for each tap
         part, taps = _taps_of_source(source.function)
         return (part, source.options), taps
-    owner = getattr(source, "__self__", None)
+    # What makes up its attributes has a `__self__`, too, but is no method.
+    owner = source.__self__ if hasattr(type(source), "__self__") else None
     if owner is None or isinstance(owner, types.ModuleType):
         return None, _taps_of(source)
     return getattr(source, "__func__", source.__name__), _taps_of(owner)

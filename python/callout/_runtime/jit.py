@@ -14,7 +14,7 @@ from .._base.errors import reraise
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Jitted:
+class Jitted:
     """A jitted function whose calls raise what its callbacks raise. Everything else of `jax.jit`'s result is there too."""
 
     def __init__(self, fn: Callable[..., Any], jitted: Any):
@@ -68,4 +68,4 @@ def jit(fun: Any = None, **kwargs: Any) -> Any:
     """
     if fun is None:
         return functools.partial(jit, **kwargs)
-    return _Jitted(fun, jax.jit(fun, **kwargs))
+    return Jitted(fun, jax.jit(fun, **kwargs))

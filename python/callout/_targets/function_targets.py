@@ -16,6 +16,7 @@ from jax.tree_util import PyTreeDef
 from .. import _ext, _jax_compat
 from .._base import errors, options
 from .._runtime import lifetime
+from .sink import Sink, callback_of, function_of, is_sink
 from .target import DeviceCall, NamedTarget, Target, Transforms, interned
 
 
@@ -23,13 +24,19 @@ def function_name(fn: Callable[..., Any]) -> str:
     """Returns the name of a function that is the same in every process: "module.qualname", with the line for a lambda."""
     if type(fn) is types.FunctionType and not fn.__dict__ and fn.__module__ and "<lambda>" not in fn.__qualname__:
         return f"{fn.__module__}.{fn.__qualname__}"
-    inner = fn
-    while hasattr(inner, "func") and hasattr(inner, "keywords"):  # functools.partial
+    inner: Any = fn
+    while issubclass(type(inner), functools.partial):
         inner = inner.func
-    module = getattr(inner, "__module__", None) or type(inner).__module__
-    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
-    code = getattr(inner, "__code__", None)
-    if code is not None and "<lambda>" in name:
+    kind = type(inner)
+    try:
+        module, name = getattr(inner, "__module__", None), getattr(inner, "__qualname__", None)
+    except Exception:  # noqa: BLE001 - of a `__getattr__` of the user's
+        module = name = None
+    if not module or not isinstance(module, str):  # a mock's may be anything
+        module = kind.__module__
+    if not name or not isinstance(name, str):
+        name = kind.__qualname__
+    if "<lambda>" in name and isinstance(code := getattr(inner, "__code__", None), types.CodeType):
         name += f":{code.co_firstlineno}"
     return f"{module}.{name}"
 
@@ -148,7 +155,7 @@ def callback_for_one_call(
     A target is made for programs, which find it again; that costs more than such a call. None for what needs one.
     """
     fn, chosen = options.split(callback)
-    if not callable(fn) or hasattr(callback, "_callout_callback") or chosen.memory == "device":
+    if not callable(fn) or is_sink(callback) or chosen.memory == "device":
         return None
     label = chosen.name or function_name(fn)
     return _called(fn, chosen, in_tree, out_tree, label, x64, ignore_result), chosen.device_index or 0
@@ -161,8 +168,7 @@ def call_target(
     if isinstance(callback, str):
         _require_positional(callback, in_tree)
         return NamedTarget(callback)
-    handle = getattr(callback, "_callout_callback", None)
-    if handle is not None:
+    if is_sink(callback):
         raise TypeError(f"callout: {callback!r} is a sink, which takes taps; it has no result to return")
     if not callable(callback):
         raise TypeError(f"callout: expected a callable or the name of a registered callback, got {callback!r}")
@@ -236,10 +242,10 @@ class OneTap(NamedTuple):
 
 def receiver_of_one_tap(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> OneTap | None:
     """Returns what a target of `tap_target` would be for one tap outside of programs. None for what needs a target."""
-    target = getattr(target, "_callout_function", target)
-    sink: _ext.Callback | None = getattr(target, "_callout_callback", None)
-    if sink is not None:
-        return OneTap(target, None, sink) if wanted == NO_KEYWORDS else None
+    if issubclass(type(target), Sink):
+        if (sink := target._callout_callback) is not None:
+            return OneTap(target, None, sink) if wanted == NO_KEYWORDS else None
+        target = function_of(target)
     if not callable(target):
         return None
     fn, chosen = options.split(target)
@@ -251,14 +257,13 @@ def receiver_of_one_tap(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> On
 
 def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
     """Returns the target of a tap. `tree`: of its value."""
-    target = getattr(target, "_callout_function", target)
-    if isinstance(target, str) or hasattr(target, "_callout_callback"):
+    target = function_of(target)
+    sink = callback_of(target)
+    if isinstance(target, str) or sink is not None:
         wanted.refuse()
     if isinstance(target, str):
         return NamedTarget(target)
-    handle: _ext.Callback | None = getattr(target, "_callout_callback", None)
-    if handle is not None:
-        sink = handle
+    if sink is not None:
         return interned("sink", target, None, lambda key: Target(key, sink.label, True, lambda _: sink))
     if not callable(target):
         raise TypeError(f"callout.tap: expected a callable, a sink or the name of a callback, got {target!r}")

@@ -12,6 +12,7 @@ from .. import _ext
 from .._base import errors
 from .._runtime import lifetime
 from .registered_function import registered_function
+from .sink import is_sink
 
 
 class LoadedHostCallback:
@@ -49,7 +50,7 @@ class LoadedHostCallback:
         lifetime.check_usable()
         if not isinstance(name, str) or not name:
             raise errors.RegistrationError(f"LoadedHostCallback: the name must be a string and not empty, got {name!r}")
-        if not callable(fn) or hasattr(fn, "_callout_callback"):
+        if not callable(fn) or is_sink(fn):
             raise errors.RegistrationError(
                 f"LoadedHostCallback '{name}': expected a Python function, got {fn!r}; the host makes sinks itself"
             )

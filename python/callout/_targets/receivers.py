@@ -11,15 +11,16 @@ import jax
 import numpy as np
 
 from .function_targets import TapKeywords
+from .sink import Sink, callback_of
 
 
 def _is_function(target: Any) -> bool:
-    return not isinstance(target, str) and not hasattr(target, "_callout_callback")
+    return not isinstance(target, str) and callback_of(target) is None
 
 
 def receivers(target: Any, wanted: TapKeywords) -> list[tuple[Any, TapKeywords]]:
     """Returns the targets that are tapped one after the other, and which keywords each gets: of a tee, its functions do."""
-    branches = getattr(target, "_callout_branches", None)
+    branches = target._callout_branches if issubclass(type(target), Sink) else None
     if branches is None:
         return [(target, wanted)]
     if not any(map(_is_function, branches)):
@@ -47,7 +48,7 @@ def check_leaves(
 
     `is_whole`: what arrives has these shapes; it may be shards of them.
     """
-    check = getattr(target, "_callout_check", None)
+    check = target._callout_check if issubclass(type(target), Sink) else None
     if check is not None:
         shapes = tuple(_shape(value) if is_whole else None for value, _ in zip(values, names, strict=False))
         dtypes = tuple(map(_dtype_name, values[: len(names)]))

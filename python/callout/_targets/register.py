@@ -10,6 +10,7 @@ from .. import _ext
 from .._base import errors, options, patches
 from .._runtime import lifetime
 from .registered_function import registered_function
+from .sink import branches_of, callback_of, function_of
 from .target import numpy_only_names
 
 
@@ -44,8 +45,8 @@ def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = F
 
 
 def _callback_of(name: str, fn: Any) -> _ext.Callback:
-    fn = getattr(fn, "_callout_function", fn)
-    branches = getattr(fn, "_callout_branches", None)
+    fn = function_of(fn)
+    branches = branches_of(fn)
     if branches is not None:
         if len(branches) > 1:
             raise errors.RegistrationError(
@@ -53,7 +54,7 @@ def _callback_of(name: str, fn: Any) -> _ext.Callback:
                 "names among its receivers"
             )
         return _callback_of(name, branches[0])
-    handle: _ext.Callback | None = getattr(fn, "_callout_callback", None)
+    handle = callback_of(fn)
     if handle is not None:
         return handle
     if isinstance(fn, str):

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._targets.sink import Sink
 
-class Function:
+
+class Function(Sink):
     """Makes a Python function a sink: the same as passing the function to `tap`, for code that takes sinks.
 
     Args:

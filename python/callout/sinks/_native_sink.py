@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _ext
+from .._targets.sink import Sink
 
 
-class NativeSink:
-    """Holds the core's sink; taps know one by this attribute."""
+class NativeSink(Sink):
+    """Holds the core's sink."""
 
     _callout_callback: _ext.Callback
 

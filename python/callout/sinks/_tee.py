@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _ext
+from .._targets.sink import Sink, callback_of, function_of
 
 
-class Tee:
+class Tee(Sink):
     """Sends one tap to several receivers: sinks, Python functions, names of registered callbacks, other tees.
 
     All native sinks get one and the same record, in their order, on the native delivery thread; one that fails keeps it from
@@ -38,7 +39,7 @@ class Tee:
             raise TypeError("callout.sinks.Tee: expected one or more sinks, functions or names")
 
 
-class _NativeTee:
+class _NativeTee(Sink):
     """Joins the native sinks of a tee into one."""
 
     def __init__(self, sinks: list[Any], name: str):
@@ -47,17 +48,16 @@ class _NativeTee:
 
     def _callout_check(self, sent: Any) -> None:
         for sink in self._sinks:
-            check = getattr(sink, "_callout_check", None)
-            if check is not None:
-                check(sent)
+            if sink._callout_check is not None:
+                sink._callout_check(sent)
 
 
 def _branches(sinks: tuple[Any, ...], name: str) -> list[Any]:
     native, others = [], []
     for sink in _flat(sinks):
-        if hasattr(sink, "_callout_callback"):
+        if callback_of(sink) is not None:
             native.append(sink)
-        elif isinstance(sink, str) or callable(getattr(sink, "_callout_function", sink)):
+        elif isinstance(sink, str) or callable(function_of(sink)):
             others.append(sink)
         else:
             raise TypeError(f"callout.sinks.Tee: expected a sink, a callable or the name of a callback, got {sink!r}")
@@ -68,7 +68,7 @@ def _branches(sinks: tuple[Any, ...], name: str) -> list[Any]:
 def _flat(sinks: tuple[Any, ...]) -> list[Any]:
     flat = []
     for sink in sinks:
-        if not isinstance(sink, Tee):
+        if not issubclass(type(sink), Tee):
             flat.append(sink)
             continue
         for branch in sink._callout_branches:

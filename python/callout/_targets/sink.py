@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all sinks are, and what they are asked for.
+
+They are known by their class. An attribute alone says nothing: a mock, or whatever else makes up its attributes when it is
+asked for them, has all of those of a sink, and is a function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _ext
+
+
+class Sink:
+    """A target of taps that is neither a function nor a name. A class of sinks sets one of the first three."""
+
+    _callout_callback: _ext.Callback | None = None
+    """The core's sink."""
+    _callout_function: Any = None
+    """The function that it stands for."""
+    _callout_branches: list[Any] | None = None
+    """The targets that it sends to."""
+    _callout_check: Any = None
+    """Looks at what it will get, of `receivers.SentLeaves`, before the program runs; None if it takes everything."""
+
+
+def is_sink(target: Any) -> bool:
+    """Returns True for a sink, whatever the target says of itself."""
+    return issubclass(type(target), Sink)
+
+
+def callback_of(target: Any) -> _ext.Callback | None:
+    """Returns the core's sink of a sink. None for everything that the core has none of."""
+    return target._callout_callback if issubclass(type(target), Sink) else None
+
+
+def function_of(target: Any) -> Any:
+    """Returns the function that a sink stands for. Everything else stands for itself."""
+    return (
+        target if not issubclass(type(target), Sink) or target._callout_function is None else target._callout_function
+    )
+
+
+def branches_of(target: Any) -> list[Any] | None:
+    """Returns the targets that a sink sends to. None for everything that is one target."""
+    return target._callout_branches if issubclass(type(target), Sink) else None

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mocks, and other callables that make up their attributes, are functions everywhere, as with JAX; and sinks are sinks."""
+
+from unittest import mock
+
+import callout
+import callout.host
+import callout.host_callback as hcb
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from callout._targets.function_targets import function_name
+
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+def three(*args, **kwargs):
+    return np.float32(3)
+
+
+class Called:
+    """Notes its calls."""
+
+    __slots__ = ("__weakref__", "calls")
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, *args, **kwargs):
+        self.calls.append(args)
+        return np.float32(3)
+
+
+class HasEverything(Called):
+    """Each attribute is another of these."""
+
+    def __getattr__(self, name):
+        return HasEverything()
+
+
+class HasItself(Called):
+    """Each attribute is the object itself, which has no `__dict__`."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        return self
+
+
+class HasNothing(Called):
+    """Fails in a way of its own when an attribute is missing."""
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+
+CALLABLES = {
+    "Mock": lambda: mock.Mock(return_value=np.float32(3)),
+    "MagicMock": lambda: mock.MagicMock(return_value=np.float32(3)),
+    "spec of a sink": lambda: mock.Mock(spec=callout.sinks.Print, return_value=np.float32(3)),
+    "autospec": lambda: mock.create_autospec(three, return_value=np.float32(3)),
+    "HasEverything": HasEverything,
+    "HasItself": HasItself,
+    "HasNothing": HasNothing,
+}
+
+
+@pytest.fixture(params=CALLABLES)
+def fn(request):
+    return CALLABLES[request.param]()
+
+
+@pytest.fixture
+def calls(fn):
+    """How often it was called."""
+    return lambda: len(fn.calls) if isinstance(fn, Called) else fn.call_count
+
+
+def wait():
+    jax.effects_barrier()
+    callout.barrier_wait()
+    hcb.barrier_wait()
+
+
+def of_name(fn, x):
+    callout.register("a mock", fn)
+    try:
+        return callout.pure_callback("a mock", F32, x)
+    finally:
+        callout.unregister("a mock")
+
+
+CALLS = {
+    "pure": lambda fn, x: callout.pure_callback(fn, F32, x),
+    "io": lambda fn, x: callout.io_callback(fn, F32, x),
+    "options": lambda fn, x: callout.pure_callback(callout.options(fn, numpy_only=True), F32, x),
+    "host_callback": lambda fn, x: hcb.call(fn, x, result_shape=F32),
+    "register": of_name,
+}
+
+TAPS = {
+    "debug": callout.debug_callback,
+    "tap": callout.tap,
+    "Function": lambda fn, x: callout.tap(callout.sinks.Function(fn), x),
+    "Tee": lambda fn, x: callout.tap(callout.sinks.Tee(callout.sinks.Null(), fn), x),
+    "id_tap": hcb.id_tap,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_take_it_for_a_function(name, fn, calls):
+    assert CALLS[name](fn, jnp.float32(2)) == 3
+    if name != "register":
+        assert jax.jit(lambda x: CALLS[name](fn, x))(jnp.float32(2)) == 3
+    wait()
+    assert calls() == (1 if name == "register" else 2)
+
+
+@pytest.mark.parametrize("name", TAPS)
+def test_taps_take_it_for_a_function(name, fn, calls):
+    TAPS[name](fn, jnp.float32(2))
+    jax.block_until_ready(jax.jit(lambda x: (TAPS[name](fn, x), x))(jnp.float32(2)))
+    wait()
+    assert calls() == 2
+
+
+def test_eager_taps_count_for_it(fn, calls):
+    for _ in range(4):
+        callout.tap(fn, 1.0, every=2)
+    callout.barrier_wait()
+    assert calls() == 2
+
+
+def test_hosts_take_it_for_a_function(fn):
+    assert callout.host.LoadedHostCallback("a mock", fn, results=F32).name == "a mock"
+
+
+def test_its_name_is_that_of_its_class():
+    assert function_name(mock.Mock()) == "unittest.mock.Mock"
+    assert function_name(HasEverything()) == "test_mocks.HasEverything"
+    assert function_name(HasNothing()) == "test_mocks.HasNothing"
+
+
+def test_a_sink_is_known_by_its_class():
+    x = jnp.float32(2)
+    counts = callout.sinks.Statistics()
+    tee = callout.sinks.Tee(counts, callout.sinks.Null())
+    callout.tap(tee, x, name="x")
+    callout.barrier_wait()
+    assert counts["x"].max == 2
+    with pytest.raises(TypeError, match="is a sink, which takes taps"):
+        callout.pure_callback(type("Callable", (callout.sinks.Null,), {"__call__": three})(), F32, x)
+    with pytest.raises(TypeError, match="expected a callable, a sink or the name of a callback"):
+        callout.tap(mock.NonCallableMock(), x)
+    with pytest.raises(TypeError, match="expected a sink, a callable or the name of a callback"):
+        callout.sinks.Tee(mock.NonCallableMock())
