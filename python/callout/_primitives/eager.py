@@ -61,6 +61,18 @@ def placement(values: Sequence[Any], device_index: int = 0) -> tuple[jax.Device,
     return device, _jax_compat.ordinal_of(device), False
 
 
+def check_together(label: str, values: Sequence[Any]) -> None:
+    """Raises ValueError for values that are committed to different devices, which no program takes together."""
+    shardings = [value.sharding for value in values if getattr(value, "committed", False)]
+    for other in shardings[1:]:
+        if other is not shardings[0] and other.device_set != shardings[0].device_set:
+            one, another = (sorted(device.id for device in each.device_set) for each in (shardings[0], other))
+            raise ValueError(
+                f"callout: the arguments of '{label}' are committed to different devices, {one} and {another}, which no "
+                "program takes; jax.device_put moves them"
+            )
+
+
 def place(results: Sequence[np.ndarray], values: Sequence[Any], device: jax.Device, committed: bool) -> list[jax.Array]:
     """Returns the results of an eager operation on `values`: on the device that ran it, or on all of theirs.
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the results of eager calls lie whose arguments are on several devices."""
 
+import re
+
 import callout
 import callout.host_callback
 import jax
@@ -47,3 +49,41 @@ def test_eager_results_of_what_jax_gathered_are_on_all_its_devices():
     gathered = jax.pure_callback(lambda v: v, shape, x)  # its sharding has no mesh
     out = callout.pure_callback(lambda v: v + 1, shape, gathered)
     np.testing.assert_array_equal(x + out, 2 * np.arange(8.0) + 1)
+
+
+@pytest.mark.devices(3)
+@pytest.mark.parametrize("kind", ["pure", "io", "ordered io", "host_callback"])
+def test_arguments_on_different_devices_are_refused_before_the_call_as_in_a_program(kind):
+    calls = []
+
+    def add(values):
+        calls.append(values)
+        return values[0] + values[1]
+
+    def f(x, y):
+        if kind == "host_callback":
+            return callout.host_callback.call(add, (x, y), result_shape=y)
+        if kind == "pure":
+            return callout.pure_callback(add, jax.ShapeDtypeStruct((8,), jnp.float32), (x, y))
+        return callout.io_callback(add, jax.ShapeDtypeStruct((8,), jnp.float32), (x, y), ordered=kind == "ordered io")
+
+    free = jnp.arange(8.0)
+    first, second = (jax.device_put(free, device) for device in platforms.devices(3)[1:])
+    text = re.escape(
+        "are committed to different devices, [1] and [2], which no program takes; jax.device_put moves them"
+    )
+    with pytest.raises(ValueError, match=text):
+        f(first, second)
+    with pytest.raises(ValueError, match=r"different devices"):
+        f(jax.device_put(free, NamedSharding(mesh_of(2), P())), first)
+    assert calls == []
+    for x, y in ((free, first), (first, free), (first, first)):
+        assert f(x, y).devices() == first.devices()
+
+
+def test_what_has_no_result_may_look_at_arguments_on_different_devices(received):
+    first, second = (jax.device_put(jnp.float32(i), jax.devices()[-i]) for i in range(2))
+    callout.debug_callback(lambda x, y: received.append(float(x + y)), first, second)
+    callout.tap(lambda pair: received.append(float(sum(pair))), (first, second))
+    callout.barrier_wait()
+    assert received == [1, 1]
