@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED = 3, 5, 6, 7
 RESOURCE_EXHAUSTED, FAILED_PRECONDITION, INTERNAL = 8, 9, 13
@@ -37,8 +37,8 @@ def as_error(code: int, text: str) -> BaseException:
 
 def text_of(error: BaseException) -> str:
     """What a failure says; of an exception of the user's, the text under which it is kept."""
-    if isinstance(error, Failure):
-        return error.text
+    if issubclass(type(error), Failure):  # `isinstance` asks the error itself, too
+        return cast("Failure", error).text
     from callout._base import errors
 
     return errors.keep(error)
@@ -46,9 +46,9 @@ def text_of(error: BaseException) -> str:
 
 def code_of(error: BaseException) -> int:
     """The code that the core's Status has for an error."""
-    if isinstance(error, Failure):
-        return error.code
-    return RESOURCE_EXHAUSTED if isinstance(error, MemoryError) else INTERNAL
+    if issubclass(type(error), Failure):
+        return cast("Failure", error).code
+    return RESOURCE_EXHAUSTED if issubclass(type(error), MemoryError) else INTERNAL
 
 
 def describe(callback: Any, ordinal: int, text: str) -> str:

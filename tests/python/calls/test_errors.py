@@ -266,7 +266,7 @@ def test_an_error_that_says_more_than_the_one_that_it_is_raised_from_comes_throu
 
     callout.config.chain_errors = chained
     try:
-        with pytest.raises(kind, match="bad batch 7: INTERNAL: callout: ") as info:
+        with pytest.raises(kind, match="bad batch 7: INTERNAL: ") as info:
             run()
     finally:
         callout.config.chain_errors = True

@@ -74,6 +74,7 @@ def from_barrier(error):
     callout.tap(fail, 2.0)
     with pytest.raises(callout.TapError) as info:
         callout.barrier_wait()
+    error.__traceback__ = None
     return info.value
 
 

@@ -2,6 +2,7 @@
 """callout.profile: what is seen of calls, taps and deliveries, and the timeline."""
 
 import collections
+import shutil
 import threading
 
 import callout
@@ -291,3 +292,27 @@ def test_a_profile_inside_a_callback_does_not_wait_for_it():
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="max_events must be an integer of at least 1, got 0"):
         callout.profile(max_events=0)
+
+
+class FixedError(Exception):
+    """Lets nothing be added."""
+
+    def __setattr__(self, name, value):
+        raise RuntimeError("nothing can be set")
+
+
+@pytest.mark.parametrize("kind", [KeyError, FixedError])
+def test_a_timeline_that_cannot_be_written_does_not_take_an_errors_place(tmp_path, kind):
+    error, folder = kind("the user's"), tmp_path / "folder"
+    folder.mkdir()
+
+    def run():
+        with callout.profile(folder / "trace.json"):
+            shutil.rmtree(folder)
+            raise error
+
+    with pytest.raises(kind) as info:
+        run()
+    assert info.value is error
+    if kind is KeyError:
+        assert "the timeline was not written" in error.__notes__[0]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 from pathlib import Path
 from types import TracebackType
@@ -117,7 +118,8 @@ class profile:  # noqa: N801 - it is called as a function is
             except OSError as failure:
                 if error is None:
                     raise
-                error.add_note(f"callout.profile: the timeline was not written: {failure}")
+                with contextlib.suppress(Exception):  # of a class that lets nothing be added
+                    error.add_note(f"callout.profile: the timeline was not written: {failure}")
 
     @property
     def recording(self) -> Recording:

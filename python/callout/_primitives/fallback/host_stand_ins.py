@@ -15,6 +15,7 @@ import numpy as np
 
 from ... import _ext, _jax_compat
 from ..._base import errors
+from ..._base.error_classes import traceback_of
 from ..._custom_calls import target_attributes
 from ..._targets.target import Target, Transforms
 from ..site import TARGET as TAP
@@ -175,12 +176,12 @@ def function_for(told: Told, callback: _ext.Callback | None = None) -> Callable[
 
 def _leave_out_own_frames(error: BaseException) -> None:
     """They would keep the callback for as long as anybody keeps the error."""
-    trace = error.__traceback__
+    trace = traceback_of(error)
     own: list[Any] = []
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN):
         own.append(trace.tb_frame)
         trace = trace.tb_next
-    error.__traceback__ = trace
+    BaseException.with_traceback(error, trace)  # whatever a class of the user's says to that
     for frame in own[1:]:  # the first is the caller's, which is still running
         with contextlib.suppress(RuntimeError):  # and so is another's, who raises the same exception just now
             frame.clear()

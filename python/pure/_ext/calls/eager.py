@@ -38,7 +38,7 @@ def call_eager(
         failure = Failure(code_of(error), text_of(error))
         callback.add_tap_error(device_ordinal, failure)
         _log(describe(callback, device_ordinal, failure.text))
-        if not isinstance(error, Failure):
+        if not issubclass(type(error), Failure):
             raise
         raised = as_error(failure.code, describe(callback, device_ordinal, failure.text))
     finally:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -179,8 +180,8 @@ class DeliveryThread:
                 self._add_error(callback, -1, error)
 
     def _add_error(self, callback: Callback, ordinal: int, error: BaseException) -> None:
-        trace = error.__traceback__
+        trace = sys.exc_info()[2]  # the error's, whatever a class of the user's says to that
         while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
             trace = trace.tb_next
-        error.__traceback__ = trace  # whoever keeps it keeps none of this
+        BaseException.with_traceback(error, trace)  # whoever keeps it keeps none of this
         errors.add(callback, ordinal, text_of(error))

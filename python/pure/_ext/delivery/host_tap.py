@@ -66,7 +66,7 @@ class HostTap:
                 ordinal = ordinals[0]
             self._push(operands, ordinal)
         except BaseException as error:  # noqa: BLE001 - it is JAX's or the next barrier's
-            self._told.fail(error.with_traceback(None), ordinal)
+            self._told.fail(BaseException.with_traceback(error, None), ordinal)
         return (arrays[0],) if self._threaded else self._answer
 
     def _push(self, operands: Sequence[np.ndarray], ordinal: int) -> None:

@@ -107,5 +107,5 @@ class _Unraisable:
     def __init__(self, function: Any):
         self.exc_value = sys.exception()
         self.exc_type = type(self.exc_value)
-        self.exc_traceback = None if self.exc_value is None else self.exc_value.__traceback__
+        self.exc_traceback = sys.exc_info()[2]
         self.object = function
