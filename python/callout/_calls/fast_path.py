@@ -51,6 +51,8 @@ class _Node:
         self.marker = marker
 
     def __getattr__(self, name: str) -> Any:
+        if name in _Node.__slots__:  # while it is made
+            raise AttributeError(name)
         return getattr(self.result, name)  # PRNG keys look at what they are made of
 
 

@@ -50,6 +50,12 @@ class NativeFunction(abc.ABC):
         check_vmap_method(where, settings.vmap_method, self._MORE_VMAP_METHODS)
         check_sharding(where, settings.sharding)
 
+    def __copy__(self) -> Self:
+        return self  # as functions do
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
     @abc.abstractmethod
     def _with(self: _Self, settings: Settings) -> _Self:
         """Returns a copy with these settings."""

@@ -21,7 +21,9 @@ class Module(Generic[FunctionT]):
         self._functions = dict(functions)
 
     def __getattr__(self, name: str) -> FunctionT:
-        functions = self.__dict__.get("_functions", {})
+        functions = self.__dict__.get("_functions")
+        if functions is None:  # while it is made
+            raise AttributeError(name)
         if name in functions:
             found: FunctionT = functions[name]
             return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, Self, TypeVar, overload
 
 import jax
 
@@ -30,7 +30,15 @@ class Jitted:
         return out
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_jitted"], name)
+        if name == "_jitted":  # while it is made
+            raise AttributeError(name)
+        return getattr(self._jitted, name)
+
+    def __copy__(self) -> Self:
+        return self  # as functions do
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

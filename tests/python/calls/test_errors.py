@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A callback's exception comes back as itself: on first and later calls, inline and asynchronously."""
 
+import copy
 import logging
 import os
 import subprocess
@@ -98,6 +99,14 @@ def test_callout_jit_gives_the_exception_itself(make, error):
         with pytest.raises(type(error)) as info:
             f(x)
         assert info.value is error
+
+
+def test_a_callout_jit_function_is_its_own_copy_as_functions_are():
+    f = callout.jit(lambda x: x + 1)
+    assert copy.copy(f) is f
+    assert copy.deepcopy({"f": f})["f"] is f
+    with pytest.raises(AttributeError, match="_jitted"):
+        object.__new__(type(f)).lower  # noqa: B018 - half-made, as copies are for a while
 
 
 def test_reraise_as_a_decorator_and_nested():

@@ -14,11 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
+from callout._calls import fast_path
 from callout.progress import progress
 from jax import lax
 from jax.experimental import io_callback
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+def test_what_stands_for_a_result_has_no_attributes_while_it_is_made():
+    assert not hasattr(object.__new__(fast_path._Node), "aval")
 
 
 def python_of_jax(call):

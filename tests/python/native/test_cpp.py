@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """callout.cpp: C++ source as JAX functions; transformations, checks when traced, errors, and the cache of libraries."""
 
+import copy
 import gc
 import os
 import subprocess
@@ -68,6 +69,13 @@ def test_functions_are_those_that_describe_themselves(module):
     assert "plain" not in dir(module)
     with pytest.raises(AttributeError, match=r"'tests' has no function 'nope'; there are: both, rows, scale, throws"):
         module.nope  # noqa: B018
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy])
+def test_a_copy_of_a_module_has_the_same_functions(module, way):
+    assert way(module.scale) is module.scale
+    assert way(module).scale is module.scale
+    assert repr(way(module)) == repr(module)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3, 4)], ids=str)
