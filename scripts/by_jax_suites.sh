@@ -7,8 +7,8 @@
 # CALLOUT_TEST_TRANSFERS=1, which has programs for a CPU take the sends and receives of those for a TPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-suites=(barrier checks csv debug eager_sites eager_taps errors full_queue host_callback_print io_callback print pure_callback
-  register results sinks stats tap tap_errors watch)
+suites=(barrier checks csv debug eager_sites eager_taps errors full_queue host_callback_print io_callback options print
+  pure_callback register results sinks stats tap tap_errors watch)
 [[ ${1:-} != transfers ]] || suites=(barrier checks debug exported_fallback_golden io_callback ordered pure_callback results tap)
 [[ ${1:-} =~ ^(quick|transfers)$ ]] || suites+=(array_files config_and_stats context device_results devices
   eager_results exported_fallback_golden fast_path_{dispatch,errors} float0 host_callback_{barrier,call,devices,flags,tap,transformations}

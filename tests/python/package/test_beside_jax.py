@@ -205,7 +205,9 @@ ENTRIES = {
     "error_if": lambda x: callout.error_if(x, x < -9, "{v}", v=x, on_error="nan"),
     "check": lambda x: (callout.check(x > -9, "{v}", v=x), x)[1],
     "id_tap": lambda x: callout.host_callback.id_tap(told, x),
-    "native": pytest.param(native, marks=pytest.mark.cpu_only(platforms.COMPILERS)),
+    "native": pytest.param(
+        native, marks=[pytest.mark.cpu_only(platforms.COMPILERS), pytest.mark.native_only(platforms.BUFFERS)]
+    ),
 }
 AROUND = {
     "alone": lambda f: lambda xs: f(xs[0]),
