@@ -159,6 +159,7 @@ class Messages(logging.Handler):
 # under two vmaps where jax.custom_batching.sequential_vmap is in it.
 # XLA:GPU refuses a slice of numbers of 4 bits that begins within a byte, or, of those that jax.debug.callback takes, gives
 # others.
+# Of several meshes JAX does not tell the devices, which a call with `sharding=` asks for, and so do JAX's own calls.
 JAX_REFUSES = (
     "Invalid shape for `swap`",
     "manual axis types",
@@ -166,6 +167,7 @@ JAX_REFUSES = (
     "{V:",
     "Triggering __jax_array__() during abstractification",
     "Non-byte-aligned dimension in slice",
+    "mesh should be the same across the entire program",
 )
 
 
