@@ -16,7 +16,7 @@ from jax.tree_util import PyTreeDef
 from .. import _ext, _jax_compat
 from .._base import errors, options
 from .._runtime import lifetime
-from .sink import Sink, callback_of, function_of, is_sink
+from .sink import callback_of, function_of, is_sink
 from .target import DeviceCall, NamedTarget, Target, Transforms, interned
 
 
@@ -242,7 +242,7 @@ class OneTap(NamedTuple):
 
 def receiver_of_one_tap(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> OneTap | None:
     """Returns what a target of `tap_target` would be for one tap outside of programs. None for what needs a target."""
-    if issubclass(type(target), Sink):
+    if is_sink(target):
         if (sink := target._callout_callback) is not None:
             return OneTap(target, None, sink) if wanted == NO_KEYWORDS else None
         target = function_of(target)

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from .function_targets import TapKeywords
-from .sink import Sink, callback_of
+from .sink import branches_of, callback_of, is_sink
 
 
 def _is_function(target: Any) -> bool:
@@ -20,7 +20,7 @@ def _is_function(target: Any) -> bool:
 
 def receivers(target: Any, wanted: TapKeywords) -> list[tuple[Any, TapKeywords]]:
     """Returns the targets that are tapped one after the other, and which keywords each gets: of a tee, its functions do."""
-    branches = target._callout_branches if issubclass(type(target), Sink) else None
+    branches = branches_of(target)
     if branches is None:
         return [(target, wanted)]
     if not any(map(_is_function, branches)):
@@ -48,7 +48,7 @@ def check_leaves(
 
     `is_whole`: what arrives has these shapes; it may be shards of them.
     """
-    check = target._callout_check if issubclass(type(target), Sink) else None
+    check = target._callout_check if is_sink(target) else None
     if check is not None:
         shapes = tuple(_shape(value) if is_whole else None for value, _ in zip(values, names, strict=False))
         dtypes = tuple(map(_dtype_name, values[: len(names)]))

@@ -32,16 +32,16 @@ def is_sink(target: Any) -> bool:
 
 def callback_of(target: Any) -> _ext.Callback | None:
     """Returns the core's sink of a sink. None for everything that the core has none of."""
-    return target._callout_callback if issubclass(type(target), Sink) else None
+    return target._callout_callback if is_sink(target) else None
 
 
 def function_of(target: Any) -> Any:
     """Returns the function that a sink stands for. Everything else stands for itself."""
-    return (
-        target if not issubclass(type(target), Sink) or target._callout_function is None else target._callout_function
-    )
+    if is_sink(target) and target._callout_function is not None:
+        return target._callout_function
+    return target
 
 
 def branches_of(target: Any) -> list[Any] | None:
     """Returns the targets that a sink sends to. None for everything that is one target."""
-    return target._callout_branches if issubclass(type(target), Sink) else None
+    return target._callout_branches if is_sink(target) else None
