@@ -160,11 +160,13 @@ def test_profiles_start_and_end_while_callbacks_run():
             while not done.is_set():
                 assert float(program(np.float32(number))) == number
             return
-        for _ in range(5):
-            with callout.profile() as profile:
-                assert float(program(0.0)) == 0
-            calls.append(sum(event["kind"] == "call" for event in profile.events))
-        done.set()
+        try:
+            for _ in range(5):
+                with callout.profile() as profile:
+                    assert float(program(0.0)) == 0
+                calls.append(sum(event["kind"] == "call" for event in profile.events))
+        finally:
+            done.set()
 
     at_once(run, threads=4)
     assert len(calls) == 5

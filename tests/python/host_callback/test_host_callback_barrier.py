@@ -161,12 +161,14 @@ def test_stopping_while_others_tap_loses_nothing(seen):
 
     stopper = threading.Thread(target=stop)
     stopper.start()
-    for i in range(300):
-        f(i)
-        if i % 50 == 0:
-            hcb.barrier_wait()
-    done.set()
-    stopper.join()
+    try:
+        for i in range(300):
+            f(i)
+            if i % 50 == 0:
+                hcb.barrier_wait()
+    finally:
+        done.set()
+        stopper.join()
     hcb.barrier_wait()
     assert seen == list(range(300))
 

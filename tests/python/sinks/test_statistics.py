@@ -239,12 +239,12 @@ def test_readers_see_whole_records_while_the_program_runs():
     torn = []
 
     def read():
-        last = 0
-        while not done.is_set() or not last:
+        is_last = False
+        while not is_last:
+            is_last = done.is_set()
             for summary in sink.snapshot().values():
                 if summary.count != 1000 * summary.records or summary.zeros != 500 * summary.records:
                     torn.append(summary)
-                last = summary.records
 
     row = jnp.concatenate([jnp.zeros(500), jnp.ones(500)])
     reader = threading.Thread(target=read)

@@ -45,6 +45,7 @@ class DeliveryThread:
         self._queues: list[BoundedQueue] = []
         self._work = threading.Condition(self.lock)
         self._progress = threading.Condition(self.lock)
+        self._runs = 0  # begun so far; whoever ends one does not wait for the next
         self._ends = False  # when there is no work, or at once if it is stopped
         self._is_stopped = False
 
@@ -64,11 +65,15 @@ class DeliveryThread:
 
     def _start(self) -> None:
         self._ends = False
-        self.is_running = True
+        self._begin()
         try:
             threading.Thread(target=self._run_apart, name=self.name, daemon=True).start()
         except RuntimeError:  # the interpreter is going away
             self.is_running = False
+
+    def _begin(self) -> None:
+        self.is_running = True
+        self._runs += 1
 
     def wait_for(self, queue: BoundedQueue, number: int, deadline: float) -> bool:
         """Whether the record of this number is delivered before the deadline. In slices, for Ctrl-C.
@@ -84,7 +89,8 @@ class DeliveryThread:
                     self._progress.wait(min(left, _SLICE_S))
                 if queue.delivered >= number:
                     return True
-                self.is_running = self._ends = True
+                self._ends = True
+                self._begin()
             self._run_here()
 
     def _run_apart(self) -> None:
@@ -105,7 +111,8 @@ class DeliveryThread:
             self._ends = True
             self._is_stopped |= stops
             self._work.notify()
-            while self.is_running:
+            run = self._runs
+            while self.is_running and self._runs == run:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return False
