@@ -24,7 +24,7 @@ check_choice() { # PYTHON
   local python=$1 told
   for told in '3.12 cp312 macosx_14_0_arm64' '3.12 cp312 win_amd64' '3.12 cp312 manylinux_2_28_aarch64' \
     '3.14 cp314t manylinux_2_28_x86_64' '3.15 cp315 manylinux_2_28_x86_64'; do
-    # shellcheck disable=SC2086 - three words
+    # shellcheck disable=SC2086 # three words
     [[ $(chosen "$python" $told) == *-py3-none-any.whl ]] || { echo "pure: pip takes another wheel for $told"; return 1; }
   done
   [[ ! -e $(echo dist/callout-*-cp312-*manylinux_2_28_x86_64.whl) ]] ||

@@ -14,7 +14,7 @@ mkdir -p "$logs"
 wanted() { # FILE LEFT_OUT...
   local file=$1 name
   for name in "${@:2}"; do
-    # shellcheck disable=SC2053 - a pattern
+    # shellcheck disable=SC2053 # a pattern
     [[ ${file##*/} != test_$name.py ]] || return 1
   done
 }
@@ -29,7 +29,7 @@ parts=("$process" "${python[@]}" "programs tests/programs")
 
 run_part() { # "NAME FILE..."
   local name=${1%% *} status=0
-  # shellcheck disable=SC2086 - a word for each file
+  # shellcheck disable=SC2086 # a word for each file
   "$interpreter" -m pytest -o cache_dir="$PWD/$logs/cache-$name" ${1#* } > "$logs/$name.log" 2>&1 < /dev/null || status=$?
   flock "$logs" cat "$logs/$name.log"
   ((status == 0))

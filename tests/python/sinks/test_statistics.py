@@ -242,9 +242,11 @@ def test_readers_see_whole_records_while_the_program_runs():
         is_last = False
         while not is_last:
             is_last = done.is_set()
-            for summary in sink.snapshot().values():
-                if summary.count != 1000 * summary.records or summary.zeros != 500 * summary.records:
-                    torn.append(summary)
+            torn.extend(
+                summary
+                for summary in sink.snapshot().values()
+                if summary.count != 1000 * summary.records or summary.zeros != 500 * summary.records
+            )
 
     row = jnp.concatenate([jnp.zeros(500), jnp.ones(500)])
     reader = threading.Thread(target=read)
