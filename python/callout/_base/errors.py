@@ -14,7 +14,6 @@ import functools
 import re
 import secrets
 import sys
-import threading
 import traceback
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -46,9 +45,16 @@ FORK_TEXT = (
 _PROCESS = secrets.token_hex(3)  # errors come from other processes too, with numbers of theirs
 _NUMBER = re.compile(rf"\[callout error (\d+) of {_PROCESS}\]")
 
-_lock = threading.Lock()  # of the last one
+
+class _Last:
+    """Holds the last one, which another may take the place of. Without a lock: see KeptExceptions."""
+
+    def __init__(self, exception: BaseException | None = None):
+        self.exception = exception
+
+
 _kept = KeptExceptions()
-_last: BaseException | None = None
+_last = _Last()
 
 
 def keep(exception: BaseException) -> str:
@@ -70,9 +76,7 @@ def _under_number(exception: BaseException, text: str) -> str:
     global _last
     patches.ensure("errors")  # JAX's error is made of the text, after this
     number = _kept.add(exception)
-    with _lock:
-        dropped, _last = _last, exception
-    del dropped  # its destructor runs without the lock
+    _last = _Last(exception)
     return printable(f"{text}\n[callout error {number} of {_PROCESS}]")
 
 
@@ -107,12 +111,11 @@ def keep_without_variables(exception: BaseException) -> str:
 
 def keep_text(text: str) -> None:
     """Puts a `CallbackError` with the text in the place of the exception that it stands for. Called by the core."""
-    global _last
     substitute = CallbackError(text)
     dropped = _kept.replace(_number_in(text), substitute)
-    with _lock:
-        if dropped is not None and _last is dropped:
-            _last = substitute
+    last = _last
+    if dropped is not None and last.exception is dropped:
+        last.exception = substitute
 
 
 def _number_in(text: str) -> int:
@@ -185,16 +188,14 @@ def last_error() -> BaseException | None:
         ...     print(repr(callout.last_error()))
         KeyError('no such number')
     """
-    return _last
+    return _last.exception
 
 
 def clear() -> None:
     """Forgets all kept exceptions."""
     global _last
     _kept.clear()
-    with _lock:
-        dropped, _last = _last, None
-    del dropped  # its destructor runs without the lock
+    _last = _Last()
 
 
 def raise_unchained(exception: BaseException) -> None:

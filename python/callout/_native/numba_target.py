@@ -45,7 +45,7 @@ class NumbaTarget(NativeTarget):
         self._baked = dict(baked)
         self._written = written
         self._specialised: dict[Hashable, NativeTarget] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def specialise(self, args: Sequence[Any], results: Sequence[Any]) -> NativeTarget:
         """Compiles the kernel, if it is not; TypeError if it does not fit or Numba refuses it."""

@@ -336,7 +336,7 @@ def test_a_platform_without_callbacks_refuses_everything_by_its_name(auto, cache
 
 
 def test_one_warning_says_what_is_slower_and_why(auto, monkeypatch, caplog):
-    monkeypatch.setattr(policy, "_warned", False)
+    monkeypatch.setattr(policy, "_warned", {})
     for _ in range(2):
         lowered(lambda x: callout.tap(print, x), 1.0)
     (record,) = caplog.records

@@ -32,7 +32,7 @@ class GpuTarget(NativeTarget, abc.ABC):
     def __init__(self, key: Hashable, label: str, content: str = ""):
         super().__init__(key, label, None, content)
         self._kernels: dict[Hashable, Kernel] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @abc.abstractmethod
     def kernel(self, args: Sequence[Any], results: Sequence[Any]) -> Kernel:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 
 from ..._base.config import config
@@ -11,8 +10,7 @@ from ..._base.loggers import logger
 from ..._jax_compat import CALLBACK_PLATFORMS
 from ..._runtime.native_platforms import PLATFORMS, reason
 
-_warned = False
-_lock = threading.Lock()
+_warned: dict[None, object] = {}
 
 
 def is_used(platform: str) -> bool:
@@ -35,11 +33,9 @@ def remedy(platforms: Iterable[str], exporting: bool) -> str:
 
 def warn_once(platform: str) -> None:
     """Says what is slower and why, the first time."""
-    global _warned
-    with _lock:
-        if _warned:
-            return
-        _warned = True
+    warning = object()
+    if _warned.setdefault(None, warning) is not warning:
+        return
     why = reason(platform) if platform not in PLATFORMS else f"config.fallback={config.fallback!r}"
     logger.warning(
         "programs for %s reach callbacks and taps by JAX's own callbacks, because %s: each of them, a tap to a sink and a "

@@ -18,14 +18,15 @@ class CarriedTap(Callback):
         super().__init__(label)
         self._payload = payload
         self._make = make
-        self._made: Callback | None = None
+        self._made: dict[None, Callback] = {}
 
     def deliver(self, record: Record) -> None:
         """Hands the record to the function, which is made when the first one comes."""
-        if self._made is None:
-            self._made = self._make(self._payload)
-            self.log_source = self._made.log_source
-        self._made.deliver(record)
+        made = self._made.get(None)
+        if made is None:  # of threads that come first at once, all take what one of them made
+            made = self._made.setdefault(None, self._make(self._payload))
+            self.log_source = made.log_source
+        made.deliver(record)
 
 
 def make_print(label: str, payload: str) -> Callback:

@@ -6,43 +6,44 @@ from __future__ import annotations
 from typing import Any
 
 from ..name_table import NameTable
-from ..process.forks import fork_lock
 from ..tables import callback_metrics
-
-_lock = fork_lock()
+from ..tally import Tally
 
 
 class Counters:
     """Any thread adds, any thread reads."""
 
-    __slots__ = ("counts", "tap_error_logged")
+    __slots__ = ("_logged", "_tally")
 
     def __init__(self) -> None:
-        self.clear()
+        self._tally = Tally(key for key, *_ in callback_metrics())
+        self._logged: dict[None, object] = {}
 
     def clear(self) -> None:
         """Begins anew."""
-        self.counts: dict[str, float] = {key: 0 for key, *_ in callback_metrics()}
-        self.tap_error_logged = False
+        self._tally.clear()
+        self._logged.clear()
 
     def ran(self, bytes_: int, seconds: float, failed: bool) -> None:
         """A call, or the delivery of a record."""
-        with _lock:
-            self.counts["calls"] += 1
-            self.counts["bytes"] += bytes_
-            self.counts["host_seconds"] += seconds
-            self.counts["errors"] += failed
+        own = self._tally.own()
+        own["calls"] += 1
+        own["bytes"] += bytes_
+        own["host_seconds"] += seconds
+        own["errors"] += failed
 
     def add(self, name: str) -> None:
         """One more of "drops", "skips" or "errors"."""
-        with _lock:
-            self.counts[name] += 1
+        self._tally.own()[name] += 1
 
     def first_tap_error(self) -> bool:
         """Whether nobody has asked before."""
-        with _lock:
-            was, self.tap_error_logged = self.tap_error_logged, True
-        return not was
+        asking = object()
+        return self._logged.setdefault(None, asking) is asking
+
+    def values(self) -> dict[str, float]:
+        """The sums, by name."""
+        return self._tally.sums()
 
 
 _by_label: NameTable[Counters] = NameTable(Counters)
@@ -55,7 +56,7 @@ def counters_for(label: str, holder: object) -> Counters:
 
 def callback_statistics() -> dict[str, dict[str, Any]]:
     """The counters of callbacks, by label."""
-    return {label: dict(one.counts) for label, one in _by_label.all()}
+    return {label: one.values() for label, one in _by_label.all()}
 
 
 def reset() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 TAKEN, FULL, CLOSED = range(3)
 GIVE_UP, WAIT, EXCEED = range(3)  # what happens when it is full
+_SLICE_S = 0.1
 
 
 class BoundedQueue:
@@ -24,7 +26,9 @@ class BoundedQueue:
         self.ordinal = ordinal
         self.capacity = capacity
         self.records: deque[tuple[Callback, Record, int]] = deque()
-        self.taken = 0  # records since the start; the last one's number
+        self.taken = 0  # records since the start
+        self._sequence = itertools.count(1)
+        self.drained = 0  # taken out by the consumer
         self.delivered = 0
         self.high_water = 0
         self.blocked = 0
@@ -34,7 +38,7 @@ class BoundedQueue:
         self._room = threading.Condition(lock)
 
     def reserve(self, charged: int, when_full: int) -> int:
-        """Takes room; a record larger than the capacity is taken when the queue is empty. Requires the lock."""
+        """Takes room, for `push`; a record larger than the capacity is taken when the queue is empty. Requires the lock."""
         if self.is_closed:
             return CLOSED
         if not self._has_room(charged):
@@ -42,10 +46,15 @@ class BoundedQueue:
                 return FULL
             if when_full == WAIT and not self._wait(charged):
                 return CLOSED
-        self.taken += 1
         self._pending += charged
         self.high_water = max(self.high_water, self._pending)
         return TAKEN
+
+    def push(self, callback: Callback, record: Record, charged: int) -> None:
+        """Takes a record for which there is room. Requires the lock."""
+        record.sequence = next(self._sequence)
+        self.records.append((callback, record, charged))
+        self.taken += 1  # last: who interrupts this and waits for all records does not wait for one that is not there
 
     def _has_room(self, charged: int) -> bool:
         return self._pending == 0 or self._pending + charged <= self.capacity
@@ -56,7 +65,7 @@ class BoundedQueue:
         self.waiting += 1
         try:
             while not self.is_closed and not self._has_room(charged):
-                self._room.wait()
+                self._room.wait(_SLICE_S)  # Ctrl-C gets through between them, on every system
         finally:
             self.waiting -= 1
         return not self.is_closed
@@ -93,7 +102,7 @@ class BoundedQueue:
 
     def outstanding(self) -> int:
         """Records that are not delivered."""
-        return self.taken - self.delivered
+        return max(0, self.taken - self.delivered)
 
     def describe(self) -> str:
         """Says for reports what the queue holds."""

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import queue as queues
 import sys
 import threading
 import time
@@ -39,12 +41,15 @@ class DeliveryThread:
 
     def __init__(self, name: str):
         self.name = name
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # whoever has it may be interrupted by somebody who taps
         self.is_running = False
-        self.is_idle = False
+        self._is_idle = False
         self._queues: list[BoundedQueue] = []
-        self._work = threading.Condition(self.lock)
+        self._wakeups: queues.SimpleQueue[None] = (
+            queues.SimpleQueue()
+        )  # what interrupts `get` may put, unlike a condition
         self._progress = threading.Condition(self.lock)
+        self._beginner = 0  # the thread that is about to run or to start it
         self._runs = 0  # begun so far; whoever ends one does not wait for the next
         self._ends = False  # when there is no work, or at once if it is stopped
         self._is_stopped = False
@@ -58,22 +63,34 @@ class DeliveryThread:
 
     def wake(self) -> None:
         """There is work. Requires the lock."""
-        if self.is_idle:
-            self._work.notify()
+        if self._is_idle:
+            self._wakeups.put(None)
         elif not self.is_running and not self._is_stopped:
             self._start()
 
+    def makes_room(self) -> bool:
+        """Whether it is worth waiting for room in its queues. Requires the lock."""
+        self.wake()
+        return self.is_running and not on_delivery_thread()
+
     def _start(self) -> None:
         self._ends = False
-        self._begin()
+        run = self._begin()
         try:
-            threading.Thread(target=self._run_apart, name=self.name, daemon=True).start()
+            threading.Thread(target=self._run_apart, args=(run,), name=self.name, daemon=True).start()
         except RuntimeError:  # the interpreter is going away
             self.is_running = False
+        self._beginner = 0
 
-    def _begin(self) -> None:
+    def _begin(self) -> int:
+        self._beginner = threading.get_ident()
         self.is_running = True
         self._runs += 1
+        return self._runs
+
+    def _is_delivering(self) -> bool:
+        """Whether it is worth waiting for: what has interrupted the one that begins to would wait for ever."""
+        return self._is_stopped or (self.is_running and self._beginner != threading.get_ident())
 
     def wait_for(self, queue: BoundedQueue, number: int, deadline: float) -> bool:
         """Whether the record of this number is delivered before the deadline. In slices, for Ctrl-C.
@@ -82,7 +99,9 @@ class DeliveryThread:
         """
         while True:
             with self.lock:
-                while queue.delivered < number and (self.is_running or self._is_stopped or not queue.records):
+                if self._is_idle and queue.records:
+                    self._wakeups.put(None)  # this interrupts somebody who was about to
+                while queue.delivered < number and (self._is_delivering() or not queue.records):
                     left = deadline - time.monotonic()
                     if left <= 0:
                         return False
@@ -90,29 +109,37 @@ class DeliveryThread:
                 if queue.delivered >= number:
                     return True
                 self._ends = True
-                self._begin()
-            self._run_here()
+                run = self._begin()
+            self._run_here(run)
 
-    def _run_apart(self) -> None:
+    def _run_apart(self, run: int) -> None:
         keep_denormals()
+        with self.lock:
+            if self.is_running and self._runs != run:
+                return  # somebody who interrupted the start has begun
+            self.is_running = True
         self._run()
 
-    def _run_here(self) -> None:
+    def _run_here(self, run: int) -> None:
         try:
+            _current.is_delivering = True
+            self._beginner = 0
             self._run()
         finally:  # Ctrl-C, too
             _current.is_delivering = False
             with self.lock:
-                self.is_running = False
+                if self._runs == run:
+                    self.is_running = False
 
     def end(self, deadline: float, stops: bool) -> bool:
         """Ends the thread; with `stops`, before it is done and for good. Whether it has ended before the deadline."""
         with self.lock:
             self._ends = True
             self._is_stopped |= stops
-            self._work.notify()
+            if self.is_running:
+                self._wakeups.put(None)
             run = self._runs
-            while self.is_running and self._runs == run:
+            while self.is_running and self._runs == run and self._beginner != threading.get_ident():
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return False
@@ -123,44 +150,51 @@ class DeliveryThread:
         _current.is_delivering = True
         while self._has_work():
             touched: list[Callback] = []
-            drained = [(queue, self._drain(queue, touched)) for queue in self._queues]
-            self._flush(touched)
-            touched.clear()
-            with self.lock:
-                for queue, count in drained:
-                    queue.delivered += count
-                self._progress.notify_all()
+            try:
+                for queue in self._queues:
+                    self._drain(queue, touched)
+                self._flush(touched)
+            finally:  # Ctrl-C, too
+                touched.clear()
+                with self.lock:
+                    for queue in self._queues:
+                        queue.delivered = queue.drained
+                    self._progress.notify_all()
 
     def _has_work(self) -> bool:
         """Waits for some; False if the thread is to end."""
-        with self.lock:
-            while True:
-                if self._is_stopped or (self._ends and not any(queue.records for queue in self._queues)):
-                    self.is_running = False
+        while True:
+            with self.lock:
+                self._is_idle = True  # from here on whoever has work wakes it
+                has_records = any(queue.records for queue in self._queues)
+                if has_records and not self._is_stopped:
+                    self._is_idle = False
+                    return True
+                if self._ends or self._is_stopped:
+                    self._is_idle = self.is_running = False
+                    if any(queue.records for queue in self._queues):
+                        self.wake()  # somebody who tapped has interrupted this
                     self._progress.notify_all()
                     return False
-                if any(queue.records for queue in self._queues):
-                    return True
-                self.is_idle = True
-                self._work.wait()
-                self.is_idle = False
+            self._wakeups.get()
+            with contextlib.suppress(queues.Empty):
+                while True:  # several may have come
+                    self._wakeups.get_nowait()
 
-    def _drain(self, queue: BoundedQueue, touched: list[Callback]) -> int:
-        """How many records it took out."""
+    def _drain(self, queue: BoundedQueue, touched: list[Callback]) -> None:
         end = time.monotonic() + _MOST_SECONDS
-        count = 0
-        while queue.records and count < _MOST_RECORDS and not self._is_stopped:
+        last = queue.drained + _MOST_RECORDS
+        while queue.records and queue.drained < last and not self._is_stopped:
             callback, record, charged = queue.records.popleft()
+            queue.drained += 1
             if not any(one is callback for one in touched):
                 touched.append(callback)
             self._deliver(callback, record)
             del callback, record  # nothing is held while this waits
-            count += 1
             with self.lock:
                 queue.release(charged)
             if time.monotonic() > end:
                 break
-        return count
 
     def _deliver(self, callback: Callback, record: Record) -> None:
         if log.is_enabled(logging.DEBUG):

@@ -16,7 +16,6 @@ from ..process.in_flight import WAITING_FOR_ROOM, Scope
 from ..tables import TARGET_ATTRIBUTES
 from .bounded_queue import CLOSED, EXCEED, FULL, GIVE_UP, TAKEN, WAIT
 from .delivery import delivery
-from .delivery_thread import on_delivery_thread
 from .record import Record, SiteInfo, charged_bytes
 from .throttle import Throttle
 
@@ -124,11 +123,10 @@ class EagerTap:
             outcome = queue.reserve(charged, GIVE_UP)
             if outcome == FULL and site.policy == "block":
                 with Scope(WAITING_FOR_ROOM, callback._id, ordinal):
-                    outcome = queue.reserve(charged, EXCEED if on_delivery_thread() else WAIT)
+                    outcome = queue.reserve(charged, WAIT if thread.makes_room() else EXCEED)
             if outcome == TAKEN:
-                record.sequence = queue.taken
                 record.unsent = site.throttle.take_unsent(ordinal)
-                queue.records.append((callback, record, charged))
+                queue.push(callback, record, charged)
                 thread.wake()
         return outcome
 

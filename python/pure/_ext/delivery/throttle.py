@@ -24,7 +24,7 @@ class Throttle:
         self._every: int = said["every"]
         self._min_interval_ns: int = said["min_interval_ns"]
         self._sample: float = said["sample_ppb"] / _ALL_PPB
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._seen: defaultdict[int, int] = defaultdict(int)
         self._next: dict[int, int] = {}
         self._unsent: defaultdict[int, int] = defaultdict(int)

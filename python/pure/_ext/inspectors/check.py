@@ -28,7 +28,7 @@ class Check(Callback):
         super().__init__(label)
         self._text = text
         self._counts_steps = "{step" in text.format
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._steps = StepCounter()
         self._times = 0
         self._warnings: list[str] = []

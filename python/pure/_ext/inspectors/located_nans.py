@@ -46,7 +46,7 @@ class LocatedNans(Callback):
         self._text = text
         self._first_input = text.live + len(text.operations)
         self._first_step = self._first_input + text.inputs
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._runs = 0
 
     def deliver(self, record: Record) -> None:

@@ -37,7 +37,7 @@ def _follows(found: RunFinding, from_infinite: bool, earlier: RunFinding) -> boo
 def add_run_finding(found: RunFinding, from_infinite: bool) -> bool:
     """False if it follows from another finding of its run. Run 0 is any run: nobody tells."""
     with _lock:
-        if found.run != 0 and any(_follows(found, from_infinite, earlier) for earlier in _latest):
+        if found.run != 0 and any(_follows(found, from_infinite, earlier) for earlier in list(_latest)):
             return False
         if found not in _latest:
             _latest.append(found)

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks of what may be used in a forked child, and whether this is one."""
+"""Locks of what may be used in a forked child, and whether this is one.
+
+All locks are reentrant: a signal handler or a destructor may tap or call, and may come wherever its thread has one.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
+from typing import Any
 
-_locks: list[threading.Lock] = []
+_locks: list[Any] = []
 _is_child = False
 
 
-def fork_lock() -> threading.Lock:
+def fork_lock() -> Any:
     """A lock that is free in a forked child, with what it guards whole. For what there is one of in a process."""
-    lock = threading.Lock()
+    lock = threading.RLock()
     _locks.append(lock)
     return lock
 

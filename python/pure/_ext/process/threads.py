@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .forks import fork_lock
+
 _SLICE_S = 0.1  # Ctrl-C gets through between them, on every system
 
 
@@ -47,7 +49,7 @@ class _Spare:
 
 
 _spare: _Spare | None = None
-_lock = threading.Lock()
+_lock = fork_lock()
 
 
 def keep_spare() -> None:

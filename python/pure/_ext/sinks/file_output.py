@@ -42,7 +42,7 @@ class FileOutput:
         self._fsync = _fsync_seconds(options)
         self._rotate = self._rotate_at = options.integer("rotate_bytes", 0)
         self._keep = options.integer("keep", -1)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._header = b""
         self._pending: list[bytes] = []
         self._pending_bytes = 0

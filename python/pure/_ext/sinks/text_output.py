@@ -12,10 +12,11 @@ import weakref
 
 from .. import log
 from ..failures import INTERNAL, Failure
-from ..process.forks import is_forked_child
+from ..process.forks import fork_lock, is_forked_child
 
 _STDOUT = 1
 _WRITE_AT = 256 << 10  # a batch larger than this is written in parts
+_lock = fork_lock()
 _outputs: weakref.WeakValueDictionary[int, TextOutput] = weakref.WeakValueDictionary()
 
 
@@ -29,7 +30,7 @@ class TextOutput:
 
     def __init__(self, fd: int):
         self.fd = fd
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._lines: list[str] = []
         self._bytes = 0
         self._replacing: str | None = None
@@ -130,7 +131,8 @@ def _end_all() -> None:
 def output_of(fd: int) -> TextOutput:
     """That of a descriptor; below 0: standard output."""
     fd = _STDOUT if fd < 0 else fd
-    output = _outputs.get(fd)
-    if output is None:
-        output = _outputs[fd] = TextOutput(fd)
+    with _lock:
+        output = _outputs.get(fd)
+        if output is None:
+            output = _outputs[fd] = TextOutput(fd)
     return output

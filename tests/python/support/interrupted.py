@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that is interrupted at random instructions of the package, as by signal handlers and destructors.
+
+They may come between any two instructions, whatever locks their thread has then, and use callbacks and wait themselves.
+Usage: interrupted.py SEED ROUNDS. Prints what is wrong; a hang ends with the stacks of all threads.
+"""
+
+import contextlib
+import faulthandler
+import io
+import random
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import callout
+import callout.host_callback as hcb
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+HANGS_AFTER_S = 120
+F32 = jax.ShapeDtypeStruct((), jnp.float32)
+PACKAGE = str(Path(callout.__file__).parent)
+
+
+def refuse(x):
+    raise ValueError("refused")
+
+
+class Interruptions:
+    """What comes in between. A thread that is interrupted is not interrupted again before that is over."""
+
+    def __init__(self, seed):
+        self._dice = random.Random(seed)
+        self._late = []
+        self._tap = jax.jit(lambda x: callout.tap(self._late.append, x))
+        self._fails = jax.jit(lambda x: callout.pure_callback(refuse, F32, x))
+        self.sent, self.barrier_errors, self.wrong = [], [], set()  # lists: delivery threads are interrupted, too
+        self.come(waits=True)  # traced and compiled
+        self.are_on = False
+
+    def come(self, *, waits):
+        self.sent.append(None)
+        self._tap(np.float32(1))
+        try:
+            self._fails(np.float32(1)).block_until_ready()
+            self.wrong.add("a call that fails inside of an interruption does not raise")
+        except ValueError:
+            pass
+        callout.last_error()
+        callout.stats()
+        if waits:
+            self.wait()
+
+    def wait(self):
+        try:
+            callout.barrier_wait()
+        except callout.CallbackError as error:
+            if "since the last barrier" in str(error):
+                self.barrier_errors.append(error)
+            elif "inside a callback" not in str(error):
+                self.wrong.add(str(error))
+
+    def trace(self, frame, event, arg):
+        """Made for `sys.settrace`."""
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        frame.f_trace_opcodes = True
+        return self._at
+
+    def _at(self, frame, event, arg):
+        is_main = threading.current_thread() is threading.main_thread()
+        # Each interruption is itself delivered: of what that takes, less than one instruction may be interrupted.
+        if event == "opcode" and self.are_on and self._dice.random() < (1 / 40 if is_main else 1 / 2000):
+            self.come(waits=is_main)
+        return self._at
+
+    def lost(self):
+        return len(self.sent) - len(self._late)
+
+
+class Work:
+    """What is interrupted."""
+
+    def __init__(self, folder):
+        self.seen, self.printed = [], io.StringIO()
+        self._sink = callout.sinks.JsonLines(folder / "records.jsonl")
+        self._tap = jax.jit(lambda x: callout.tap(self.seen.append, x))
+        self._thinned = jax.jit(lambda x: callout.tap(self._sink, x, every=2))
+        self._ordered = jax.jit(lambda x: callout.io_callback(lambda v: v, F32, x, ordered=True))
+        self._fails = jax.jit(lambda x: callout.pure_callback(refuse, F32, x))
+        self._watched = jax.jit(lambda x: callout.watch(x, "interrupted"))
+
+    def do(self, wrong):
+        x = np.float32(2)
+        self._tap(x)
+        self._thinned(x)
+        callout.tap(self.seen.append, x)
+        hcb.id_print(x, output_stream=self.printed)
+        for call in (self._ordered, lambda x: callout.pure_callback(lambda v: v, F32, x), self._watched):
+            if float(call(x)) != 2:
+                wrong.add("a result is not what the callback returned")
+        for fails in (self._fails, lambda x: callout.pure_callback(refuse, F32, x)):
+            try:
+                jax.block_until_ready(fails(x))
+                wrong.add("a call that fails does not raise")
+            except ValueError as error:
+                if "ValueError: refused" not in str(error) and str(error) != "refused":
+                    wrong.add(f"another error: {error}")
+        callout.tap(refuse, x)
+
+
+def main(seed, rounds):
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+        work, between = Work(Path(folder)), Interruptions(seed)
+        for _ in range(3):  # JAX's fast path comes with the third call
+            work.do(between.wrong)
+        between.wait()
+        hcb.stop_outfeed_receiver()  # the next thread is traced
+        work.seen.clear()
+        between.barrier_errors.clear()
+        threading.settrace(between.trace)
+        sys.settrace(between.trace)
+        between.are_on = True
+        for _ in range(rounds):
+            work.do(between.wrong)
+            between.wait()
+        between.are_on = False
+        sys.settrace(None)
+        threading.settrace(None)
+        hcb.stop_outfeed_receiver()
+    expected = {
+        "interruptions": len(between.sent) > 10 * rounds,
+        "records of interruptions": between.lost() == 0,
+        "records": work.seen == [2] * 2 * rounds,
+        "errors of taps": len(between.barrier_errors) >= rounds,
+    }
+    for text in [*sorted(between.wrong), *(name for name, holds in expected.items() if not holds)]:
+        print(text)
+    print(f"{len(between.sent)} interruptions", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    faulthandler.dump_traceback_later(HANGS_AFTER_S, exit=True)
+    main(int(sys.argv[1]), int(sys.argv[2]))
