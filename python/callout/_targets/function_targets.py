@@ -41,8 +41,16 @@ def function_name(fn: Callable[..., Any]) -> str:
     return f"{module}.{name}"
 
 
-def with_jax_arrays(fn: Callable[..., Any], x64: bool) -> Callable[..., Any]:
-    """Returns `fn` with `jax.Array`s. `jax_enable_x64` is as it was traced: what a thread sets does not hold in others."""
+def _is_iterator(value: Any) -> bool:
+    """Tells an iterator from arrays and structures of them; JAX warns of it if it is not told."""
+    return isinstance(value, Iterator)
+
+
+def with_jax_arrays(fn: Callable[..., Any], x64: bool, *, ignore_result: bool = False) -> Callable[..., Any]:
+    """Returns `fn` with `jax.Array`s. `jax_enable_x64` is as it was traced: what a thread sets does not hold in others.
+
+    No guard of transfers stops them on their way to `fn`, nor those that it returns on their way back.
+    """
 
     def convert(leaf: Any) -> Any:
         # Besides arrays, the functions of taps get devices, slices, and names and numbers of what `vmap` did.
@@ -51,14 +59,22 @@ def with_jax_arrays(fn: Callable[..., Any], x64: bool) -> Callable[..., Any]:
     def call_with_jax_arrays(*args: Any, **kwargs: Any) -> Any:
         with jax.enable_x64(x64):
             args, kwargs = jax.tree.map(convert, (args, kwargs))
-            return fn(*args, **kwargs)
+            result = fn(*args, **kwargs)
+        return None if ignore_result else _on_host(result)
 
     return call_with_jax_arrays
 
 
-def _is_iterator(value: Any) -> bool:
-    """Tells an iterator from arrays and structures of them; JAX warns of it if it is not told."""
-    return isinstance(value, Iterator)
+def _on_host(result: Any) -> Any:
+    try:
+        return jax.tree.map(_array_on_host, result, is_leaf=_is_iterator)
+    except (TypeError, ValueError):  # no structure of JAX's: whoever takes it says what is wrong with it
+        return result
+
+
+def _array_on_host(leaf: Any) -> Any:
+    is_array = isinstance(leaf, jax.Array) and not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended)
+    return _jax_compat.unguarded(np.asarray, leaf) if is_array else leaf
 
 
 def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
@@ -137,7 +153,7 @@ def _called(
 ) -> _ext.Callback:
     return _ext.make_python_callback(
         label=label,
-        function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
+        function=with_jax_arrays(fn, x64, ignore_result=ignore_result) if chosen.args == "jax" else fn,
         unflatten=None if is_flat_call(in_tree) else in_tree.unflatten,
         flatten=None if ignore_result else flattener(out_tree, label),
         single_result=is_single_result(out_tree),
@@ -221,7 +237,7 @@ def _tapped(
 ) -> _ext.Callback:
     return _ext.make_python_callback(
         label=label,
-        function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
+        function=with_jax_arrays(fn, x64, ignore_result=True) if chosen.args == "jax" else fn,
         unflatten_value=None if is_leaf(tree) else tree.unflatten,
         device_lookup=lifetime.device_of if wanted.device else None,
         index_lookup=_index_lookup(tree) if wanted.index else None,
