@@ -61,7 +61,8 @@ NumberText LayOut(const Scientific& number, const FloatLayout& layout, bool with
 template <typename T>
 NumberText ShortestText(T magnitude, const FloatLayout& layout) {
   const Scientific number = ToScientific(magnitude, 0);
-  return LayOut(number, layout, number.exponent < -4 || number.exponent >= 16);
+  const auto exact = static_cast<double>(magnitude);  // the float that is 1e-4 to its digits is smaller, as NumPy has it
+  return LayOut(number, layout, exact != 0 && (exact < 1e-4 || exact >= 1e16));
 }
 
 template <typename T>
