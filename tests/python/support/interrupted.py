@@ -121,6 +121,7 @@ def main(seed, rounds):
         hcb.stop_outfeed_receiver()  # the next thread is traced
         work.seen.clear()
         between.barrier_errors.clear()
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 looks whether any frame has this when it begins to trace
         threading.settrace(between.trace)
         sys.settrace(between.trace)
         between.are_on = True
