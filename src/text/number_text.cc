@@ -60,9 +60,9 @@ NumberText LayOut(const Scientific& number, const FloatLayout& layout, bool with
 
 template <typename T>
 NumberText ShortestText(T magnitude, const FloatLayout& layout) {
-  const Scientific number = ToScientific(magnitude, 0);
-  const auto exact = static_cast<double>(magnitude);  // the float that is 1e-4 to its digits is smaller, as NumPy has it
-  return LayOut(number, layout, exact != 0 && (exact < 1e-4 || exact >= 1e16));
+  // NumPy compares the number itself: the float32 whose digits are 1e-4 is smaller than that.
+  const auto exact = static_cast<double>(magnitude);
+  return LayOut(ToScientific(magnitude, 0), layout, exact != 0 && (exact < 1e-4 || exact >= 1e16));
 }
 
 template <typename T>
