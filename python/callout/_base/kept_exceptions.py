@@ -31,9 +31,8 @@ class KeptExceptions:
         """Keeps an exception that this thread raised, and returns its number."""
         number = next(self._numbers)
         self._kept[number] = exception
-        own = self._of_threads.setdefault(
-            threading.get_ident(), deque()
-        )  # a new thread may be called as one that ended
+        # A new thread may be called as one that ended, and has its numbers then.
+        own = self._of_threads.setdefault(threading.get_ident(), deque())
         own.append(number)
         if len(own) > _MOST_OF_A_THREAD:
             self._kept.pop(own.popleft(), None)
