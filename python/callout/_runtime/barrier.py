@@ -56,7 +56,7 @@ def barrier_wait(timeout: float | None = None) -> None:
 
     Raises:
         TapError: taps failed since the last barrier; also an instance of the last exception's class where layouts allow.
-        BarrierTimeout: names what is outstanding; nothing is lost.
+        BarrierTimeout: names what was not seen to end; nothing is lost.
         CallbackError: called inside a callback or a tap's function.
         ForkError: in a forked child.
 

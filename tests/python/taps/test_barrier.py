@@ -53,6 +53,24 @@ def outstanding(timeout=0.05):
     return str(info.value).split("still outstanding: ")[1].split("; ")
 
 
+def assert_outstanding(*expected):
+    """What comes after the first one that is late has 50 ms to say that it is done: a busy machine may name more, once."""
+    for _ in range(20):
+        seen = outstanding()
+        assert set(expected) <= set(seen), "what is outstanding is never left out"
+        if seen == list(expected):
+            return
+    assert seen == list(expected)
+
+
+def waits_no_longer(timeout):
+    try:
+        callout.barrier_wait(timeout=timeout)
+    except callout.BarrierTimeout:
+        return False
+    return True
+
+
 def in_thread(function, name=None):
     thread = threading.Thread(target=function, name=name)
     thread.start()
@@ -64,7 +82,7 @@ def test_own_programs_with_taps(gate, received):
     f = jax.jit(lambda x: callout.tap(received.tap, gate.in_program(x)))
     f(jnp.float32(1))
     gate.await_inside()
-    assert outstanding() == [OWN, *SHARED, *UNDER_WAY]
+    assert_outstanding(OWN, *SHARED, *UNDER_WAY)
     gate.open()
     callout.barrier_wait()
     assert received == [1]
@@ -74,7 +92,7 @@ def test_own_programs_without_effects(gate):
     f = jax.jit(gate.in_program)
     f(jnp.float32(1))
     gate.await_inside()
-    assert outstanding() == [OWN, *SHARED]
+    assert_outstanding(OWN, *SHARED)
     gate.open()
     callout.barrier_wait()
     assert gate.left == [1]
@@ -93,7 +111,7 @@ def test_programs_with_taps_of_a_thread_that_goes_on(gate, received):
     thread.start()
     assert dispatched.wait(60)
     gate.await_inside()
-    assert outstanding() == ["programs that thread 'worker' has dispatched", *BEHIND, *UNDER_WAY]
+    assert_outstanding("programs that thread 'worker' has dispatched", *BEHIND, *UNDER_WAY)
     gate.open()
     callout.barrier_wait()
     assert received == [1]
@@ -105,7 +123,7 @@ def test_programs_with_taps_of_a_thread_that_has_ended(gate, received):
     f = jax.jit(lambda x: callout.tap(received.tap, gate.in_program(x)))
     in_thread(lambda: f(jnp.float32(1)))
     gate.await_inside()
-    assert outstanding() == ["programs that a thread which has ended has dispatched", *BEHIND, *UNDER_WAY]
+    assert_outstanding("programs that a thread which has ended has dispatched", *BEHIND, *UNDER_WAY)
     gate.open()
     callout.barrier_wait(timeout=60)
     assert received == [1]
@@ -120,7 +138,7 @@ def test_programs_over_several_devices_of_other_threads(gate, devices):
     gate.await_inside()
     # What holds the stream on CUDA has an effect, so that thread's token is there too.
     by_token = ["programs that a thread which has ended has dispatched"] * platforms.ON_CUDA
-    assert outstanding() == [*by_token, SEVERAL, *[OWN] * platforms.ON_CUDA]
+    assert_outstanding(*by_token, SEVERAL, *[OWN] * platforms.ON_CUDA)
     gate.open()
     callout.barrier_wait()
     assert gate.left == [1] * devices
@@ -168,7 +186,7 @@ def test_with_a_timeout_that_suffices(received):
     jax.jit(lambda x: callout.tap(received.tap, x))(1.0)
     callout.barrier_wait(timeout=60)
     assert received == [1]
-    callout.barrier_wait(timeout=0)
+    assert any(waits_no_longer(0) for _ in range(20))
 
 
 def thread_states():
@@ -291,7 +309,7 @@ def test_private_names_that_moved_are_reported_and_replaced(monkeypatch, gate, r
     monkeypatch.setattr(devices, "_backends_are_initialized", None)
     jax.jit(lambda x: callout.tap(received.tap, gate.in_program(x)))(jnp.float32(1))
     gate.await_inside()
-    assert outstanding() == [*SHARED, OWN, *UNDER_WAY]
+    assert_outstanding(*SHARED, OWN, *UNDER_WAY)
     gate.open()
     callout.barrier_wait()
     assert received == [1]
