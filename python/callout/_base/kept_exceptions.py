@@ -36,8 +36,8 @@ class KeptExceptions:
         own.append(number)
         if len(own) > _MOST_OF_A_THREAD:
             self._kept.pop(own.popleft(), None)
-        if len(self._kept) > _MOST:
-            self._kept.pop(min(list(self._kept)), None)
+        while len(self._kept) > _MOST:  # threads that come at once may make room of the same one
+            self._kept.pop(min(list(self._kept), default=0), None)
         return number
 
     def find(self, number: int) -> BaseException | None:
