@@ -6,11 +6,9 @@ import logging
 
 import callout
 import callout.host_callback
-import callout.numba
 import jax
 import jax.experimental
 import jax.numpy as jnp
-import numba
 import numpy as np
 import platforms
 import pytest
@@ -184,16 +182,23 @@ def with_bars(f):
     return run
 
 
-@numba.njit
-def copied(x, out):
-    out[...] = x
+@functools.cache
+def kernel():
+    numba = pytest.importorskip("numba")
+    import callout.numba
+
+    @numba.njit
+    def copied(x, out):
+        out[...] = x
+
+    return functools.partial(callout.numba.numba_kernel, copied)
 
 
 def native(x):
     def rule(primals, tangents):
         return primals[0], tangents[0]
 
-    return callout.numba.numba_kernel(copied, x, vmap_method="parallel").options(jvp=rule)(x)
+    return kernel()(x, vmap_method="parallel").options(jvp=rule)(x)
 
 
 ENTRIES = {
