@@ -53,9 +53,9 @@ CALLOUT_C_EXPORT void callout_status_destroy(callout_status* status) CALLOUT_C_N
 /// destroyed after the compilation, and may be given to several.
 typedef struct callout_callback callout_callback;
 
-/// Takes ownership of the closure's context if it succeeds; `destroy` is then called once, when the handle and all
-/// executables that use it are gone. Programs call it on their own threads, several at once; its taps come on a thread
-/// of Callout's, in order for each device.
+/// Takes ownership of the closure's context if it succeeds; `destroy` is then called once, on any thread, when the
+/// handle and all executables that use it are gone. Programs call it on their own threads, several at once; its taps
+/// come on a thread of Callout's, in order for each device.
 CALLOUT_C_STATUS callout_callback_from_closure(const char* name, const callout_closure* closure,
                                                callout_callback** out) CALLOUT_C_NOEXCEPT;
 /// A function of a shared library, "path/lib.so:symbol", which stays loaded.
@@ -295,7 +295,8 @@ CALLOUT_C_EXPORT size_t callout_executable_num_names(const callout_executable* e
 /// Null if there is no such name. Borrowed: valid until the executable is destroyed.
 CALLOUT_C_EXPORT const char* callout_executable_name(const callout_executable* executable,
                                                      size_t index) CALLOUT_C_NOEXCEPT;
-/// Safe while it runs.
+/// Safe while it runs. The plugin's threads keep it, and so its callbacks, until they are done with it, which
+/// may be a moment after the outputs are there. A closure's `destroy` tells.
 CALLOUT_C_EXPORT void callout_executable_destroy(callout_executable* executable) CALLOUT_C_NOEXCEPT;
 
 struct DLManagedTensorVersioned;  // of dlpack.h, 1.0 or newer

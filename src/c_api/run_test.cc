@@ -225,6 +225,8 @@ TEST_F(CApiRunTest, RunsOnSeveralDevices) {
               StatusIs(StatusCode::kInvalidArgument, "has 2 outputs on all devices, there is room for 1"));
   for (callout_array* array : {arguments[0], arguments[1], outputs[0], outputs[1]}) callout_array_destroy(array);
   callout_executable_destroy(executable);
+  AwaitCallbacks();
+  EXPECT_EQ(ten.destroyed, 1);
 }
 
 TEST_F(CApiRunTest, ArgumentsAreChecked) {
@@ -298,7 +300,6 @@ TEST_F(CApiRunTest, ARunThatTakesLongIsWaitedForAgain) {
     std::promise<void> open;
     std::future<void> opened = open.get_future();
   } gate;
-  const int64_t callbacks_before = internal::LiveCount(internal::LiveKind::kCallback);
   const callout_closure closure = {sizeof(closure),
                                    [](void* context, const callout_call*) {
                                      static_cast<Gate*>(context)->opened.wait();
@@ -330,8 +331,7 @@ TEST_F(CApiRunTest, ARunThatTakesLongIsWaitedForAgain) {
   EXPECT_THAT(Take(callout_execution_wait(run, 1e300)), IsOk());  // more than a clock counts is for ever
   callout_execution_destroy(run);
   internal::SpinUntil([&] { return told == 1; });
-  // XLA's thread, which has just said that the run is over, has yet to let go of the program.
-  internal::SpinUntil([&] { return internal::LiveCount(internal::LiveKind::kCallback) == callbacks_before; });
+  AwaitCallbacks();
 }
 
 }  // namespace

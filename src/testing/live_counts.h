@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/live_count.h"
+#include "testing/spin.h"
 
 namespace callout::internal {
 
@@ -25,6 +26,11 @@ template <typename Base>
 class WithLiveCounts : public Base {
  protected:
   void SetUp() override { before_ = ReadLiveCounts(); }
+  // A thread of XLA that has just said that a run is over has yet to let go of the program, and so of its callbacks.
+  void AwaitCallbacks() const {
+    constexpr auto kKind = static_cast<size_t>(LiveKind::kCallback);
+    SpinUntil([this] { return ReadLiveCounts()[kKind] == before_[kKind]; });
+  }
   // Runs after the test's own variables are destroyed.
   void TearDown() override { EXPECT_EQ(ReadLiveCounts(), before_) << "left behind, in the order of LiveKind"; }
 

@@ -90,7 +90,9 @@ struct Execution {
   CALLOUT_EXPORT Status Wait();
 };
 
-/// Movable. Const members are thread-safe; executions may overlap. Destroying it is safe while it runs.
+/// Movable. Const members are thread-safe; executions may overlap. Destroying it is safe while it runs: the plugin's
+/// threads keep it, and so its callbacks, until they are done with it, which may be a moment after the outputs are
+/// there.
 class CALLOUT_EXPORT LoadedExecutable {
  public:
   /// Starts it. `arguments`: per device of the program. May return before it is done. Errors: InvalidArgument for
