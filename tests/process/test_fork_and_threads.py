@@ -62,6 +62,45 @@ def test_a_forked_child_that_only_imported_may_exit(run):
     assert (done.code, done.out, done.err) == (0, "child 5\n", "")
 
 
+def test_a_child_does_not_wait_for_pythons_lock_of_threads(run):
+    done = run(
+        """
+        import faulthandler, warnings
+        warnings.simplefilter("ignore")
+
+        class Held(threading.Thread):  # `start` asks for its hash under the lock
+            forking, forked, is_held = threading.Event(), threading.Event(), threading.Event()
+            is_made = False
+
+            def __hash__(self):
+                if self.is_made and not self.forked.is_set():
+                    self.is_held.set()
+                    self.forking.wait()
+                    self.forked.wait(0.2)  # who waits for the lock before it forks waits until then
+                return 1
+
+        os.register_at_fork(before=Held.forking.set, after_in_parent=Held.forked.set)
+        callout.tap(lambda value: None, 1.0)  # a thread of the core's has an object of Python's
+        callout.barrier_wait()
+        held = Held(target=int)
+        held.is_made = True
+        threading.Thread(target=held.start).start()
+        Held.is_held.wait()
+        pid = os.fork()
+        if pid == 0:
+            for _ in range(2):  # a child of its own is forked as well
+                inner = os.fork()
+                if inner == 0:
+                    os._exit(0)
+                os.waitpid(inner, 0)
+            threading.Thread(target=int).start()
+            os._exit(5)
+        print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        """,
+    )
+    assert (done.code, done.out) == (0, "child 5\n"), done.err
+
+
 def test_spawned_workers_work(run, tmp_path):
     (tmp_path / "worker.py").write_text(
         "import jax, jax.numpy as jnp, numpy as np, callout\n"

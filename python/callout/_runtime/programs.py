@@ -118,7 +118,7 @@ def _wait_in_time(waits: list[Wait], seconds: float) -> list[str]:
         return []
     late = True
     remaining = list(left)  # the first one is late; what comes after it may be done
-    return [name for name, _ in remaining[:1]] + _not_done(remaining[1:])
+    return [name() for name, _ in remaining[:1]] + _not_done(remaining[1:])
 
 
 def _not_done(waits: list[Wait]) -> list[str]:
@@ -137,7 +137,7 @@ def _not_done(waits: list[Wait]) -> list[str]:
     for _ in waits:
         if not ended.acquire(timeout=max(0.0, deadline - time.monotonic())):
             break
-    return [name for index, (name, _) in enumerate(waits) if index not in done]
+    return [name() for index, (name, _) in enumerate(waits) if index not in done]
 
 
 def wait_for_programs(timeout: float | None) -> list[str]:
@@ -150,14 +150,14 @@ def wait_for_programs(timeout: float | None) -> list[str]:
         _wait(results)
         return []
     deadline = time.monotonic() + timeout
-    waits = [*tokens.pending(), (SEVERAL_DEVICES, lambda: _run_over_all_devices(trivial))]
+    waits = [*tokens.pending(), (lambda: SEVERAL_DEVICES, lambda: _run_over_all_devices(trivial))]
     # XLA admits 32 programs a device, and dispatching another waits. That must be this thread's last step, because the
     # order of its programs is what counts; so another thread has to find room first.
-    waits.append((OWN, lambda: _wait(_run_on_each_device(trivial))))
+    waits.append((lambda: OWN, lambda: _wait(_run_on_each_device(trivial))))
     outstanding = list(dict.fromkeys(_wait_in_time(waits, timeout)))
     if OWN in outstanding:
         return outstanding
     results = _run_on_each_device(trivial)
     if not all(result.is_ready() for result in results):
-        outstanding += _wait_in_time([(OWN, lambda: _wait(results))], max(0.0, deadline - time.monotonic()))
+        outstanding += _wait_in_time([(lambda: OWN, lambda: _wait(results))], max(0.0, deadline - time.monotonic()))
     return outstanding

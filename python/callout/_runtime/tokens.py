@@ -19,7 +19,7 @@ from .._base.patches import Place
 OWN = "programs that this thread has dispatched"
 MAX_ENDED_THREADS = 16
 
-Wait = tuple[str, Callable[[], None]]
+Wait = tuple[Callable[[], str], Callable[[], None]]  # its name, for the thread that waits, and the wait
 
 
 class _Life:
@@ -107,8 +107,8 @@ def _sweep_ended_threads() -> None:
 def pending() -> list[Wait]:
     """Returns what to wait for so that no program with effects is left which any thread dispatched before, with names."""
     if _jax_compat.runtime_token_set() is None:
-        return [(OWN, _jax_compat.wait_for_all_effects)]
-    return [(record.name(), record.wait) for record in _dispatched()]
+        return [(lambda: OWN, _jax_compat.wait_for_all_effects)]
+    return [(record.name, record.wait) for record in _dispatched()]
 
 
 def wait_for_pending() -> None:
