@@ -21,7 +21,7 @@ package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
     -not -name '*_test.cc' -not -path '*/__pycache__/*' -not -name '.*')
 
-.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs nightly aarch64 free-threaded bench gpu-check gpu-test tpu-check soak lint format docs install wheels matrix pure clean distclean
+.PHONY: help demo host test test-cpp test-python asan tsan fuzz fuzz-programs nightly aarch64 free-threaded bench gpu-check gpu-test tpu-check soak lint format docs install wheels matrix pure configure-dev clean distclean
 help:
 	@echo 'make demo       train a small network with every kind of callback, and run it without Python'
 	@echo 'make test       build, then run the C++ and the Python tests'
@@ -74,9 +74,13 @@ host: $(STAMPS)/cmake
 	scripts/system_packages.sh $(host_packages)
 	cmake --workflow --preset host
 
-test-cpp: $(STAMPS)/dev $(STAMPS)/cmake
+configure-dev: $(STAMPS)/dev $(STAMPS)/cmake
 	scripts/system_packages.sh libgtest-dev:gtest/gtest.h relacy-dev:relacy/relacy.hpp $(host_packages)
-	cmake --workflow --preset dev
+	cmake --preset dev
+
+test-cpp: configure-dev
+	cmake --build --preset dev
+	ctest --preset dev
 
 test-python: $(STAMPS)/package
 	scripts/system_packages.sh libgsl-dev:gsl/gsl_odeiv2.h liblapack3:liblapack.so.3

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the wheels and tests them, installed, with every supported JAX; environments are kept in
 # build/matrix. Usage: jax_matrix.sh [MINOR:JAX...]  TESTED=MINOR:JAX in the environment: that one was tested already.
+# PREPARE_ONLY in the environment: nothing is tested.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cells=("$@")
@@ -62,6 +63,8 @@ for cell in "${cells[@]}"; do
   prepare "$python" "$venv" "$jax" "$wheel"
   labels+=("$label") venvs+=("$venv") logs+=("$venv.log")
 done
+
+[[ -z ${PREPARE_ONLY:-} ]] || exit 0
 
 # Programs for GPUs run on a double of the driver, which takes minutes: `make test` does that. Where it ran (TESTED), so did
 # what is the same with every JAX.

@@ -21,7 +21,11 @@ found=$(scripts/by_jax_suites.sh) # its status counts, as that of <(...) does no
 mapfile -t by_jax <<< "$found"
 
 memory_model() { # a hundred times what `make test` samples
-  cmake --preset dev && cmake --build --preset dev --target memory_model && build/dev/tests/memory_model/memory_model 100
+  make configure-dev && cmake --build --preset dev --target memory_model && build/dev/tests/memory_model/memory_model 100
+}
+
+fetch_content() { # with the plugin that the configured build has
+  make install configure-dev && scripts/check_fetch_content.sh build/dev
 }
 
 progress_payloads() { # two minutes
@@ -40,6 +44,24 @@ transfers() { # programs for a CPU by the sends and receives of those for a TPU
     CALLOUT_FALLBACK=always CALLOUT_TEST_TRANSFERS=1 .venv/bin/python -m pytest -q "${suites[@]}"
 }
 
+prepared_python() { # MINOR:JAX: prints the Python of the matrix with this commit's wheel
+  local made=$logs/prepared-${1/:/-} tag=cp${1%%:*}
+  if [[ $(cat "$made" 2> /dev/null) != "$key" ]]; then
+    PREPARE_ONLY=1 scripts/jax_matrix.sh "$1" >&2 && echo "$key" > "$made" || return
+  fi
+  echo "build/matrix/${tag/./}-jax${1#*:}/bin/python"
+}
+
+fallback() { # MINOR:JAX
+  local python
+  python=$(prepared_python "$1") && CALLOUT_FALLBACK=always "$python" -m pytest -q "${by_jax[@]}"
+}
+
+programs() { # MINOR:JAX
+  local python
+  python=$(prepared_python "$1") && "$python" tests/programs --seconds "$((seconds / 2))" --seed "$seed"
+}
+
 sdist() { # the source distribution has all that the wheel takes
   local wheels=$logs/sdist
   rm -rf "$wheels"
@@ -56,7 +78,7 @@ part sdist sdist
 part aarch64 make aarch64
 part soak make soak
 part other-plugins scripts/other_plugins.sh
-part fetch-content scripts/check_fetch_content.sh build/dev
+part fetch-content fetch_content
 part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
 part progress-payloads progress_payloads
 part gpu-test env GPU_TEST=full make gpu-test
@@ -65,10 +87,9 @@ part transfers transfers
 part matrix scripts/jax_matrix.sh "$@"
 part free-threaded make free-threaded
 part free-threaded-tsan scripts/free_threaded_tsan.sh
-for cell in "$1" "${@: -1}"; do # the ends; the matrix has made their environments
-  tag=cp${cell%%:*} jax=${cell#*:}
-  part "fallback-$jax" env CALLOUT_FALLBACK=always "build/matrix/${tag/./}-jax$jax/bin/python" -m pytest -q "${by_jax[@]}"
-  part "programs-$jax" "build/matrix/${tag/./}-jax$jax/bin/python" tests/programs --seconds "$((seconds / 2))" --seed "$seed"
+for cell in "$1" "${@: -1}"; do # the ends
+  part "fallback-${cell#*:}" fallback "$cell"
+  part "programs-${cell#*:}" programs "$cell"
 done
 
 part pure scripts/pure_wheel.sh full "$1" "${@: -1}"
