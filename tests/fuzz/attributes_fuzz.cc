@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Call sites of programs on a CPU: attributes of any names, types and values, and operands and results of any shapes.
-// XLA itself guarantees that pointers and sizes fit each other, that names are unique, that memory is there for all
-// elements, and that each device of a program has a place of its own.
+// XLA itself guarantees that pointers and sizes fit each other, that names are unique, and that memory is there for all
+// elements.
+#include <chrono>
 #include <thread>
 
 #include "call_sites.h"
+#include "callbacks/waiting_room.h"
 #include "frame/attributes.h"
 
 namespace callout::fuzz {
@@ -16,12 +18,14 @@ constexpr int64_t kMostDevices = 3;
 const FakeRuntime& Runtime() {
   static const FakeRuntime& runtime = []() -> FakeRuntime& {
     RegisterCallbacks();
+    // Two devices that say that they are the same one wait for the others so long.
+    internal::WaitingRoom::Get().SetLimit(std::chrono::milliseconds(50));
     return FakeRuntime::ForMinor(3);
   }();
   return runtime;
 }
 
-// Has all devices come, each on a thread of its own. Some say that they are where no device is.
+// Has all devices come, each on a thread of its own. Some say that they are where no device is, or another one.
 void MeetAtOnce(FakeSite& site, const FrameBuilder& frame, int64_t devices, FuzzedDataProvider& data) {
   static int64_t runs = 0;
   site.run_id = ++runs;  // a run that failed is remembered
