@@ -22,6 +22,7 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "base/process_state.h"
+#include "base/spare_threads.h"
 #include "delivery/watchdog.h"
 #include "gil.h"
 
@@ -86,8 +87,9 @@ bool LogToPython(internal::LogLevel level, std::string_view message, internal::L
   return done;
 }
 
-// Runs `function` on a thread of its own, which Python does not start during shutdown. True if it came back in time; if
-// not, the thread is left to itself.
+// Runs `function` on a thread that has nothing else to do, which Python does not start during shutdown. True if it came
+// back in time; if not, the thread is left to itself. The thread keeps its thread state: before Python 3.12 a child
+// that was forked while one was being made hangs.
 bool CallWithTimeout(const nb::object& function, double seconds) {
   struct Shared {
     std::mutex mutex;
@@ -95,15 +97,15 @@ bool CallWithTimeout(const nb::object& function, double seconds) {
     bool done = false;
   };
   auto shared = std::make_shared<Shared>();
-  std::thread([shared, call = std::make_shared<SharedRef>(Ref::Borrow(function.ptr()))] {
-    if (const GilScope gil(ThreadState::kDrop); gil.ok()) {
+  internal::RunOnSpareThread([shared, call = std::make_shared<SharedRef>(Ref::Borrow(function.ptr()))] {
+    if (const GilScope gil; gil.ok()) {
       const Ref result(PyObject_CallNoArgs(call->get()));
       if (!result) PyErr_WriteUnraisable(call->get());
     }
     const std::lock_guard lock(shared->mutex);
     shared->done = true;
     shared->changed.notify_all();
-  }).detach();
+  });
   using Clock = std::chrono::steady_clock;
   const auto deadline = internal::DeadlineAfter(seconds);
   for (;;) {
