@@ -139,6 +139,18 @@ def test_threads_that_jit_and_call_at_once(run):
     assert (done.code, done.out, done.err) == (0, "80\n", "")
 
 
+def test_barriers_with_a_time_limit_share_threads(run):
+    done = run("""
+        from callout._runtime import programs
+        threads = set()
+        programs._run_over_all_devices = lambda trivial: threads.add(threading.get_native_id())
+        for _ in range(50):
+            callout.barrier_wait(timeout=60)
+        print("shared" if 0 < len(threads) < 25 else threads)
+    """)
+    assert (done.code, done.out) == (0, "shared\n"), done.err
+
+
 def test_a_second_copy_of_the_core_says_so(tmp_path):
     core = next(Path(callout.__file__).parent.glob("lib/libcallout.so*"))
     copy = tmp_path / "libcallout.so"
