@@ -295,8 +295,8 @@ CALLOUT_C_EXPORT size_t callout_executable_num_names(const callout_executable* e
 /// Null if there is no such name. Borrowed: valid until the executable is destroyed.
 CALLOUT_C_EXPORT const char* callout_executable_name(const callout_executable* executable,
                                                      size_t index) CALLOUT_C_NOEXCEPT;
-/// Safe while it runs. The plugin's threads keep it, and so its callbacks, until they are done with it, which
-/// may be a moment after the outputs are there. A closure's `destroy` tells.
+/// Safe while it runs. The plugin's threads keep it, and so its callbacks, until they are done with it, which may be a
+/// moment after the outputs are there. A closure's `destroy` tells.
 CALLOUT_C_EXPORT void callout_executable_destroy(callout_executable* executable) CALLOUT_C_NOEXCEPT;
 
 struct DLManagedTensorVersioned;  // of dlpack.h, 1.0 or newer

@@ -65,7 +65,7 @@ def test_a_forked_child_that_only_imported_may_exit(run):
 def test_a_child_does_not_wait_for_pythons_lock_of_threads(run):
     done = run(
         """
-        import faulthandler, warnings
+        import warnings
         warnings.simplefilter("ignore")
 
         class Held(threading.Thread):  # `start` asks for its hash under the lock
