@@ -83,14 +83,15 @@ void TakeGilForBatch(PyGILState_STATE& state) {
 }
 
 thread_local PyGILState_STATE t_batch_state;
-thread_local bool t_named = false;  // Python knows the delivery thread by its name
+// Not null: Python knows the delivery thread by its name. Owned, and left to the parent by a fork: see name_thread.
+thread_local PyObject* t_named = nullptr;
 
 // Python calls threads that it did not start "Dummy-1", and so do log records. Requires GIL.
 void TellPythonName(const char* name) {
   const Ref module(PyImport_ImportModule("callout._base.loggers"));
-  const Ref done(module ? PyObject_CallMethod(module.get(), "name_thread", "z", name) : nullptr);
-  if (!done) PyErr_Clear();  // a name is not worth a tap
-  t_named = done && name != nullptr;
+  Ref kept(module ? PyObject_CallMethod(module.get(), "name_thread", "z", name) : nullptr);
+  if (!kept) PyErr_Clear();  // a name is not worth a tap
+  Py_XDECREF(std::exchange(t_named, name == nullptr ? nullptr : kept.release()));
 }
 
 }  // namespace
@@ -110,7 +111,7 @@ GilScope::~GilScope() {
 bool EnterInterpreter() {
   if (!Enter()) return false;
   TakeGilForBatch(t_batch_state);
-  if (!t_named && t_foreign) [[unlikely]] {
+  if (t_named == nullptr && t_foreign) [[unlikely]] {
     char name[16] = "";
     pthread_getname_np(pthread_self(), name, sizeof(name));
     TellPythonName(name);
@@ -144,7 +145,7 @@ void LeaveInterpreter() {
 void ForgetThread() {
   if (!t_foreign || !Enter()) return;
   const PyGILState_STATE state = PyGILState_Ensure();
-  if (t_named) TellPythonName(nullptr);
+  if (t_named != nullptr) TellPythonName(nullptr);
   PyGILState_Release(PyGILState_LOCKED);  // the extra one of TakeGil
   PyGILState_Release(state);              // the last: the thread state goes
   t_foreign = false;

@@ -101,6 +101,31 @@ def test_a_child_does_not_wait_for_pythons_lock_of_threads(run):
     assert (done.code, done.out) == (0, "child 5\n"), done.err
 
 
+def test_what_is_registered_for_forks_may_wait_for_threads():
+    program = """
+import faulthandler, os, threading, warnings
+
+def before_forks():  # as IPython does; what was registered first comes last
+    thread = threading.Thread(target=lambda: (callout.register("x", print, replace=True), callout.stats()))
+    thread.start()
+    thread.join()
+
+os.register_at_fork(before=before_forks)
+import callout
+warnings.simplefilter("ignore")
+faulthandler.dump_traceback_later(60, exit=True)
+callout.tap(lambda value: None, 1.0)
+callout.barrier_wait()
+pid = os.fork()
+if pid == 0:
+    callout.stats()
+    os._exit(5)
+print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "child 5\n"), done.stderr
+
+
 def test_spawned_workers_work(run, tmp_path):
     (tmp_path / "worker.py").write_text(
         "import jax, jax.numpy as jnp, numpy as np, callout\n"

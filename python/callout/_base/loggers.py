@@ -49,13 +49,19 @@ def emit(level: int, message: str, source: int) -> None:
 _NAMED = threading.local()
 
 
-def name_thread(name: str | None) -> None:
-    """Calls this thread of the core's by its name, for log records and debuggers; None: it ends. Called by it."""
+def name_thread(name: str | None) -> object:
+    """Calls this thread of the core's by its name, for log records and debuggers; None: it ends. Called by it.
+
+    Returns what the thread keeps until it ends. Since Python 3.13 a thread that Python did not start and that has asked
+    for the current one, as this does, has an object whose destructor takes Python's lock of threads. A forked child
+    destroys what only the parent's threads had before it makes that lock anew, and would wait for ever for who held it.
+    """
     thread = threading.current_thread()
     if name is not None:
         _NAMED.before, thread.name = thread.name, name
     else:  # before Python 3.13 the object outlives the thread, and stands for a later one of the same number
         thread.name = _NAMED.before
+    return getattr(getattr(threading, "_thread_local_info", None), "_track_dummy_thread_ref", None)
 
 
 def format_stacks() -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from .. import _ext, _jax_compat
-from .._base import errors, forks
+from .._base import errors
 from .._base.config import config
 from .._base.loggers import logger
 from .._custom_calls import partitioning
@@ -141,5 +141,4 @@ def start() -> None:
     if native_platforms.PLATFORMS:  # which told JAX about the targets
         partitioning.register()
     lend_host_callback_handler()
-    forks.start()
     atexit.register(_at_exit)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Locks of what may be used in a forked child, and whether this is one.
 
-All locks are reentrant: a signal handler or a destructor may tap or call, and may come wherever its thread has one.
+All locks are reentrant: a signal handler or a destructor may tap or call, and may come wherever its thread has one. None is
+taken for a fork: what others have registered for it may wait for threads that want one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _is_child = False
 
 
 def fork_lock() -> Any:
-    """A lock that is free in a forked child, with what it guards whole. For what there is one of in a process."""
+    """A lock that is free in a forked child; what it guards may be half changed. For what there is one of in a process."""
     lock = threading.RLock()
     _locks.append(lock)
     return lock
@@ -26,21 +27,13 @@ def is_forked_child() -> bool:
     return _is_child
 
 
-def _before() -> None:
-    for lock in _locks:
-        lock.acquire()
-
-
-def _after_in_parent() -> None:
-    for lock in reversed(_locks):
-        lock.release()
-
-
 def _after_in_child() -> None:
     global _is_child
     _is_child = True
-    _after_in_parent()
+    for lock in _locks:
+        if not lock._is_owned():  # who forks has interrupted its own thread there
+            lock._at_fork_reinit()  # as Python's own modules do
 
 
 if hasattr(os, "register_at_fork"):  # systems that fork
-    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+    os.register_at_fork(after_in_child=_after_in_child)
