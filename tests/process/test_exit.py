@@ -154,6 +154,35 @@ def test_import_starts_no_backend(run):
     assert (done.code, done.out) == (0, "imported\n"), done.err
 
 
+def test_exit_under_a_mesh_delivers(run):
+    done = run(
+        """
+        jax.set_mesh(jax.make_mesh((2,), ("d",)))
+        def slow(value):
+            time.sleep(0.01)
+            print(int(value), flush=True)
+        f = jax.jit(lambda x: jax.lax.fori_loop(0, 50, lambda i, v: callout.tap(slow, v) + 1, x))
+        f(jnp.float32(0))
+        """,
+        XLA_FLAGS="--xla_force_host_platform_device_count=2",
+    )
+    assert (done.code, done.out.split()) == (0, [str(i) for i in range(50)]), done.err
+
+
+def test_exit_that_cannot_wait_for_programs_says_so_and_delivers(run):
+    done = run("""
+        from callout._runtime import programs
+        def fails(*_):
+            raise KeyError("no programs")
+        programs._compile = fails
+        for i in range(3):
+            callout.tap(lambda value: (time.sleep(0.05), print(int(value), flush=True)), i)
+    """)
+    assert (done.code, done.out.split()) == (0, ["0", "1", "2"]), done.err
+    assert "exit: cannot wait for programs" in done.err
+    assert "KeyError: 'no programs'" in done.err
+
+
 def test_exit_waits_for_programs_of_threads_that_ended(run):
     done = run("""
         def f(m):

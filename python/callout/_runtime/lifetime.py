@@ -109,13 +109,20 @@ def _at_exit() -> None:
             function()
 
 
-def _end(wait: _ExitWait) -> None:
-    has_callbacks = bool(_ext.live_counts()["callbacks"])
-    if has_callbacks:
-        programs.prepare()  # Ctrl-C must not raise in what JAX's C++ calls while it compiles: that ends the process
-    with wait.until_interrupted():
-        if has_callbacks:
+def _wait_for_programs(wait: _ExitWait) -> None:
+    """Whatever keeps it from that is logged: what comes after must not be left out."""
+    try:
+        programs.prepare()
+        with wait.until_interrupted():
             programs.wait_for_programs(wait.left())
+    except Exception:
+        logger.exception("exit: cannot wait for programs, so what they send from now on may be lost")
+
+
+def _end(wait: _ExitWait) -> None:
+    if _ext.live_counts()["callbacks"]:
+        _wait_for_programs(wait)
+    with wait.until_interrupted():
         _ext.drain(wait.left())  # unlike shutdown, it lets Ctrl-C through
     programs.forget_trivial()
     undelivered = _ext.shutdown(wait.left())

@@ -9,6 +9,7 @@ what came before.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -60,8 +61,27 @@ def _get_trivial() -> _Trivial | None:
         return None
     trivial = _trivial
     if trivial is None or trivial.devices != devices:
-        trivial = _trivial = _Trivial(devices)
+        trivial = _trivial = _apart(functools.partial(_Trivial, devices))
     return trivial
+
+
+def _apart(make: Callable[[], _Trivial]) -> _Trivial:
+    """Makes it where JAX knows of nothing that the caller is in: a mesh, a trace, `compute_on`. Those are of its thread."""
+    made: list[_Trivial] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            made.append(make())
+        except BaseException as error:  # noqa: BLE001 - the caller's
+            failed.append(error)
+
+    is_done = _ext.call_with_timeout(run, math.inf)
+    if failed:
+        raise failed[0]
+    if not is_done or not made:
+        raise RuntimeError("no thread could be started to compile what waits for programs")
+    return made[0]
 
 
 def prepare() -> None:

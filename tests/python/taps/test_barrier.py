@@ -15,6 +15,7 @@ from callout import _jax_compat
 from callout._jax_compat import devices
 from callout._jax_compat import tokens as jax_tokens
 from callout._runtime import programs, tokens
+from jax.sharding import AxisType
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 OWN = "programs that this thread has dispatched"
@@ -283,6 +284,50 @@ def test_under_other_settings_and_while_tracing(received):
     traced(1.0)
     callout.barrier_wait()
     assert received == [1]
+
+
+def _mesh(number, kind):
+    return jax.make_mesh((number,), ("d",), axis_types=(kind,), devices=jax.devices()[:number])
+
+
+_AROUND = {
+    "set_mesh, 1 device": lambda: jax.set_mesh(_mesh(1, AxisType.Auto)),
+    "set_mesh, 2 devices": lambda: jax.set_mesh(_mesh(2, AxisType.Auto)),
+    "set_mesh, 2 devices, explicit": lambda: jax.set_mesh(_mesh(2, AxisType.Explicit)),
+    "abstract mesh, 2 devices": lambda: jax.sharding.use_abstract_mesh(_mesh(2, AxisType.Explicit).abstract_mesh),
+    "default_device": lambda: jax.default_device(jax.devices()[-1]),
+    "disable_jit": jax.disable_jit,
+    "ensure_compile_time_eval": jax.ensure_compile_time_eval,
+    "rank promotion": lambda: jax.numpy_rank_promotion("raise"),
+    "dtype promotion": lambda: jax.numpy_dtype_promotion("strict"),
+    "x64": lambda: jax.enable_x64(True),
+    "key reuse": lambda: jax.debug_key_reuse(True),
+}
+
+
+@pytest.mark.parametrize("around", _AROUND)
+def test_first_inside_what_jax_has_around_programs(received, around):
+    if "2 devices" in around and len(jax.devices()) < 2:
+        pytest.skip("needs two devices")
+    jax.jit(lambda x: callout.tap(received.tap, x))(jnp.float32(1))
+    programs.forget_trivial()
+    with _AROUND[around]():
+        callout.barrier_wait()
+        programs.forget_trivial()
+        callout.barrier_wait(timeout=60)
+    assert received == [1]
+
+
+def test_what_keeps_it_from_compiling_is_raised(monkeypatch):
+    def fails(*_):
+        raise KeyError("compiling")
+
+    monkeypatch.setattr(programs, "_compile", fails)
+    programs.forget_trivial()
+    with pytest.raises(KeyError, match="compiling"):
+        callout.barrier_wait()
+    monkeypatch.undo()
+    callout.barrier_wait()
 
 
 def test_threads_that_ended_are_forgotten(received):
