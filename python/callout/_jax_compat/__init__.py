@@ -41,6 +41,8 @@ from .equations import is_variable as is_variable
 from .equations import register_dce_rule as register_dce_rule
 from .equations import register_remat_rule as register_remat_rule
 from .equations import scan_counts as scan_counts
+from .explicit import gathered as gathered
+from .explicit import spread_like as spread_like
 from .guards import unguarded as unguarded
 from .lowering import extent_for as extent_for
 from .lowering import lower_each_by_itself as lower_each_by_itself

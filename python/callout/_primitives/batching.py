@@ -61,8 +61,8 @@ def thread_over_batch(
         return bind(token, *values)
 
     xs = [arg for arg, is_mapped in zip(front, mapped, strict=True) if is_mapped]
-    token, outs = jax.lax.scan(step, token, xs, unroll=unroll)
-    return token, outs, [0] * len(outs)
+    token, outs = jax.lax.scan(step, token, [_jax_compat.gathered(arg, 0) for arg in xs], unroll=unroll)
+    return token, [_jax_compat.spread_like(out, 0, xs[0], 0) for out in outs], [0] * len(outs)
 
 
 def batch_call(
@@ -96,5 +96,6 @@ def batch_call(
             f"{_PUBLIC_NAMES.get(primitive.name, primitive.name)} '{params['target'].label}': vmap needs a vmap_method, one "
             f"of {[method for method in VMAP_METHODS if method]}; got vmap_method=None. {INSIDE_RULES}"
         )
+    like = next(arg for arg, dim in zip(front, dims, strict=True) if dim is not None)
     outs = bind(front, tuple(batched_aval(aval, size) for aval in result_avals))
-    return outs, [0] * len(outs)
+    return [_jax_compat.spread_like(out, 0, like, 0) for out in outs], [0] * len(outs)

@@ -144,7 +144,7 @@ def _loop(kind: _Kind, params: dict[str, Any], lanes: Lanes, token: Any, args: S
         return _loop(kind, params, lanes.inside(), token, values)
 
     xs = [
-        jax.numpy.moveaxis(arg, rank - 1, 0)
+        _jax_compat.gathered(jax.numpy.moveaxis(arg, rank - 1, 0), 0)
         for arg, rank, is_mapped in zip(args, lanes.ranks(), mapped, strict=True)
         if is_mapped
     ]

@@ -102,10 +102,9 @@ class _Loop:
     def first_of_lane(self, live: Any, *args: Any) -> list[Any]:
         """Returns the same where `live`, which is true for all lanes, is what makes callbacks those of single lanes."""
         for place in self._deciding():  # and those of other vmaps whose predicates will differ
-            of = jax.typeof(args[place])
-            if of.size and not jax.dtypes.issubdtype(of.dtype, jax.dtypes.extended):
-                one = jax.numpy.ravel(args[place])[0]
-                live = live & ((one == one) | np.True_)
+            value = args[place]
+            if not jax.dtypes.issubdtype(jax.typeof(value).dtype, jax.dtypes.extended):
+                live = live & (jax.numpy.all(value == value) | np.True_)
         return masked(self.cond_jaxpr, live, self._of_condition(args))
 
     def _deciding(self) -> list[int]:
@@ -175,6 +174,8 @@ def _batch_while(original: Any, axis_data: Any, args: Sequence[Any], dims: Seque
         return NotImplemented
     if lanes_differ:
         everywhere = jax.numpy.ones(axis_data.size, bool)
+        like, dim = next((arg, dim) for arg, dim in zip(args, dims, strict=True) if dim is not None)
+        everywhere = _jax_compat.spread_like(everywhere, 0, like, dim)
         first, first_dims = _batched(loop.first_of_lane, axis_data, [everywhere, *args], [0, *dims])
     else:
         first, _ = _batched(loop.first, axis_data, args, dims)

@@ -115,7 +115,7 @@ def _wait_for_programs(wait: _ExitWait) -> None:
         programs.prepare()
         with wait.until_interrupted():
             programs.wait_for_programs(wait.left())
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever it is
         logger.exception("exit: cannot wait for programs, so what they send from now on may be lost")
 
 
