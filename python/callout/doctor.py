@@ -54,6 +54,12 @@ def _plugins() -> str:
     return ", ".join(names) or "none"
 
 
+def _backends() -> str:
+    import jax
+
+    return ", ".join(f"{device.platform}:{device.id} {device.device_kind}" for device in jax.devices())
+
+
 def _check_call() -> str:
     import jax
     import jax.numpy as jnp
@@ -62,7 +68,7 @@ def _check_call() -> str:
     import callout
 
     f = jax.jit(lambda x: callout.pure_callback(lambda v: v + np.float32(1), jax.ShapeDtypeStruct((), jnp.float32), x))
-    if float(f(1.0)) != 2:
+    if float(f(np.float32(1))) != 2:
         raise AssertionError("a compiled program got a wrong result back")
     return "a compiled program called Python and got its result"
 
@@ -100,21 +106,20 @@ def _check_error() -> str:
 
 def _run(check: Callable[[], str]) -> tuple[str, bool]:
     try:
-        return f"ok: {check()}", True
+        return check(), True
     except Exception as error:  # noqa: BLE001 - a doctor reports whatever is wrong
         return f"FAILED: {type(error).__name__}: {error}", False
 
 
 def main() -> int:
     """Prints the report."""
-    import jax
-
     from . import _ext, _jax_compat
     from ._base import patches
     from ._base.config import config
     from ._runtime.native_platforms import PLATFORMS, REFUSED
 
     _jax_compat.lowering_rules()
+    backends, healthy = _run(_backends)
     rows = [
         ("callout", _version("callout")),
         ("jax", f"{_version('jax')} (tested: {_jax_compat.TESTED})"),
@@ -123,7 +128,7 @@ def main() -> int:
         ("Python", f"{platform.python_version()} on {platform.platform()}"),
         ("wheel", _wheel()),
         ("core", str(_ext.__file__)),
-        ("backends", ", ".join(f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices())),
+        ("backends", backends),
         ("PJRT plugins", _plugins()),
         ("CUDA", _cuda_driver()),
         ("NVRTC", _nvrtc()),
@@ -132,10 +137,10 @@ def main() -> int:
         ("private JAX names", "all found" if not _jax_compat.MISSING else "missing: " + ", ".join(_jax_compat.MISSING)),
         ("settings", repr(config)),
     ]
-    healthy = not _jax_compat.MISSING and not REFUSED
+    healthy &= not _jax_compat.MISSING and not REFUSED
     for name, check in (("pure_callback", _check_call), ("tap", _check_tap), ("errors", _check_error)):
         text, good = _run(check)
-        rows.append((name, text))
+        rows.append((name, f"ok: {text}" if good else text))
         healthy &= good
     rows.append(("patches of JAX", f"{', '.join(patches.installed()) or 'none'} (docs/patches.md)"))
     width = max(len(name) for name, _ in rows)

@@ -146,9 +146,11 @@ def test_errors_are_those_of_the_native_path():
 def test_what_needs_the_native_path_is_refused(cache):
     source = '#include "callout/kernel.h"\nvoid f(callout::In<float> x, callout::Out<float> y) {}\nCALLOUT_KERNEL(f);'
     native = callout.cpp.load_inline(source, {"f": {}})
-    for call in (buffer_callback(lambda ctx, out, x: None, F32), native.f):
-        with pytest.raises(NotImplementedError, match=r"needs callout's native path.*callout\.pure_callback"):
+    for call, label in ((buffer_callback(lambda ctx, out, x: None, F32), r"\S*<lambda>:\d+"), (native.f, r"inline\.f")):
+        refusal = rf"'{label}' needs callout's native path.*config\.fallback = 'always'.*callout\.pure_callback"
+        with pytest.raises(NotImplementedError, match=refusal) as info:
             jax.jit(call)(jnp.float32(1))
+        assert "platform_dependent" not in str(info.value), "the platform has a native path"
 
 
 @pytest.mark.cpu_only("the software GPU has no collectives")

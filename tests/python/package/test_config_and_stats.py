@@ -2,6 +2,7 @@
 """Settings, statistics, logging, doctor, types."""
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -152,13 +153,33 @@ def test_queue_high_water_mark():
     callout.barrier_wait()
 
 
-def test_doctor_says_what_works():
-    done = subprocess.run(
-        [sys.executable, "-m", "callout.doctor"], capture_output=True, text=True, check=True, timeout=120
+def _doctor(**environment):
+    return subprocess.run(
+        [sys.executable, "-m", "callout.doctor"],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
+
+
+@pytest.mark.parametrize("x64", ["0", "1"])
+def test_doctor_says_what_works(x64):
+    done = _doctor(JAX_ENABLE_X64=x64)
+    assert done.returncode == 0, done.stdout + done.stderr
     for text in ("callout", "jax", "jaxlib", "numpy", "Python", "cpu", "pure_callback", "tap", "ok"):
         assert text in done.stdout
     assert "FAILED" not in done.stdout
+
+
+def test_doctor_reports_where_no_backend_starts():
+    done = _doctor(JAX_PLATFORMS="nowhere")
+    assert done.returncode == 1
+    rows = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert "FAILED: RuntimeError: Unable to initialize backend 'nowhere'" in rows["backends"]
+    assert "FAILED" in rows["tap"]
+    assert rows["jax"].split()[1] == jax.__version__
 
 
 def test_the_stubs_are_what_the_extension_has(tmp_path):

@@ -40,7 +40,7 @@ def _pickled(told: Told) -> bytes | None:
 def _reduced(told: Told) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     if told.platform != "tpu":  # a compiled program that is serialised: JAX loads it without its callbacks
         raise pickle.PicklingError(
-            f"callout: '{told.name}' goes by JAX's own callbacks (config.fallback), which belong to this process, and so "
+            f"callout: '{told.label}' goes by JAX's own callbacks (config.fallback), which belong to this process, and so "
             "does a compiled program that calls it. Programs of callout.export carry names"
         )
     here = dataclasses.replace(told, first=told.first_ordinal(), owner=None)

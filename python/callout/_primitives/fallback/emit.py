@@ -121,8 +121,8 @@ def write(
     placement: Placement | None,
 ) -> list[Any]:
     """Does the same for what is known of a call. `specs`: of `args`; `kinds`: types of the results; both without `token`."""
-    policy.warn_once(told.platform)
     host_stand_ins.check(told)
+    policy.warn_once(told.platform)
     sends_only = told.platform == "tpu" and token is None and not told.threaded and told.never_fails
     if sends_only:  # the device does not wait, and cannot fail
         told = dataclasses.replace(told, is_deferred=True)

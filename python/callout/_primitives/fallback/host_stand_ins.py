@@ -15,8 +15,10 @@ import numpy as np
 
 from ... import _ext, _jax_compat
 from ..._base import errors
+from ..._base.config import config
 from ..._base.error_classes import traceback_of
 from ..._custom_calls import target_attributes
+from ..._runtime.native_platforms import PLATFORMS
 from ..._targets.target import Target, Transforms
 from ..site import TARGET as TAP
 
@@ -58,6 +60,12 @@ class Told:
         return str(self.attributes["callback"])
 
     @property
+    def label(self) -> str:
+        """Returns what the callback is called in messages; its name, if nobody has bound that."""
+        callback = self.bound()
+        return self.name if callback is None else callback.label
+
+    @property
     def is_tap(self) -> bool:
         """Tells whether the program gets nothing back."""
         return self.target == TAP
@@ -84,9 +92,7 @@ class Told:
         if self.is_deferred:
             tell_barrier(self.where, error, max(ordinal, 0))
             return
-        callback = self.bound()
-        label = self.name if callback is None else callback.label
-        raise errors.CallbackError(f"callout: callback '{label}' failed on device {ordinal}: {errors.keep(error)}")
+        raise errors.CallbackError(f"callout: callback '{self.label}' failed on device {ordinal}: {errors.keep(error)}")
 
 
 class Call:
@@ -162,10 +168,18 @@ def check(told: Told) -> None:
     """Refuses what JAX's callbacks cannot stand for, such as a native function, which is told more."""
     if can_carry(told):
         return
+    label = f"'{told.label}'"
+    what = told.where if label in told.where else f"{told.where}: {label}"
+    if told.platform in PLATFORMS:
+        raise NotImplementedError(
+            f"{what} needs callout's native path, and callout.config.fallback = {config.fallback!r} has "
+            f"programs for {told.platform} go by JAX's callbacks, of which none is like it. With 'auto' they go by the "
+            "native path; callout.pure_callback and callout.io_callback of a Python function run on both"
+        )
     raise NotImplementedError(
-        f"{told.where}: '{told.attributes.get('callback')}' needs callout's native path, which platform {told.platform} "
-        "does not have, and JAX has no callback like it. callout.pure_callback and callout.io_callback of a Python "
-        f"function run there, and jax.lax.platform_dependent({told.platform}=..., default=...) chooses between the two"
+        f"{what} needs callout's native path, which platform {told.platform} does not have, and JAX "
+        "has no callback like it. callout.pure_callback and callout.io_callback of a Python function run there, and "
+        f"jax.lax.platform_dependent({told.platform}=..., default=...) chooses between the two"
     )
 
 
