@@ -87,7 +87,7 @@ def bind_live(live: Any, primitive: Any, args: Sequence[Any], params: dict[str, 
 def bind_fewer(live: Any, primitive: Any, args: Sequence[Any], lanes: Lanes, params: Params) -> list[Any]:
     """Binds an equation of lanes for those that live where `live` is true."""
     if lanes.has_mask:
-        args = [args[0] & live, *args[1:]]
+        args = [jax.lax.bitwise_and(args[0], live), *args[1:]]
     else:
         args, lanes = [live, *args], Lanes(True, (0, *lanes.masks), lanes.extents)
     return _bind(primitive, args, lanes, dict(params))

@@ -131,7 +131,7 @@ def _while(masker: Masker, eqn: Any, live: Any, args: Sequence[Any]) -> Outs:
 
     def condition(live: Any, *values: Any) -> list[Any]:
         (going,) = masker.jaxpr(eqn.params["cond_jaxpr"], live, values)
-        return [going & live if masker.ends_loops else going]
+        return [jax.lax.bitwise_and(going, live) if masker.ends_loops else going]
 
     def body(live: Any, *values: Any) -> list[Any]:
         return masker.jaxpr(eqn.params["body_jaxpr"], live, values)
