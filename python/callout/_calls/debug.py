@@ -45,7 +45,13 @@ def _with_static_arguments(callback: Callable[..., Any], tree: PyTreeDef, leaves
 def _bind(callback: Any, args: Sequence[Any], kwargs: Mapping[str, Any], ordered: bool, partitioned: bool) -> None:
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
     arrays = [leaf for leaf in leaves if is_array_like(leaf)]
-    if len(arrays) < len(leaves) and not isinstance(callback, str):
+    if len(arrays) < len(leaves):
+        if isinstance(callback, str):
+            other = next(leaf for leaf in leaves if not is_array_like(leaf))
+            raise TypeError(
+                f"callout.debug_callback: the callback registered as '{callback}' takes arrays; {other!r} has no place in "
+                "the program"
+            )
         callback = _with_static_arguments(callback, tree, leaves)
         tree = jax.tree.structure((tuple(arrays), {}))
     if _jax_compat.happens_now(arrays):

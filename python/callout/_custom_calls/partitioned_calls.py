@@ -19,7 +19,7 @@ from jax.interpreters import mlir
 from .._base.loggers import logger
 from . import stablehlo, target_attributes
 from .shards import Call, alike, even, like_operands, offsets, replicated, tile
-from .summing import NARROW, sum_of_bits
+from .summing import LESS_THAN_A_BYTE, sum_of_bits
 
 _GATHERED_CALL, _GATHERED_TAP = "callout.v1.gathered_call", "callout.v1.gathered_tap"
 _LARGE_BYTES = 64_000_000
@@ -91,7 +91,7 @@ def in_meeting(call: Call) -> Partitioned | None:
     """
     shardings = [
         replicated()
-        if shape.is_array() and stablehlo.element_of(stablehlo.type_of(shape)) in NARROW
+        if shape.is_array() and stablehlo.element_of(stablehlo.type_of(shape)) in LESS_THAN_A_BYTE
         else even(shape, sharding)
         for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)
     ]

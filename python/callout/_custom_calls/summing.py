@@ -11,7 +11,8 @@ from jax.extend.mlir.dialects import stablehlo as ops
 
 from .stablehlo import all_reduce, array_type, dims_of, element_of
 
-NARROW = ("i1", "i2", "i4", "ui2", "ui4")
+_NARROW = ("i1", "i2", "i4", "ui2", "ui4")
+LESS_THAN_A_BYTE = (*_NARROW, "f4E2M1FN")
 _WIDENED = 16384  # elements that are summed in 32 bits
 
 
@@ -27,7 +28,7 @@ def sum_of_bits(value: Any) -> Any:
 
     if element.startswith("complex"):
         return ops.complex(sum_of_bits(ops.real(value)), sum_of_bits(ops.imag(value)))
-    if element in NARROW:
+    if element in _NARROW:
         return ops.convert(kind, sum_of_bits(ops.convert(like("ui8"), value)))
     width = int(re.findall(r"\d+", element)[0])
     if not element.startswith("ui"):

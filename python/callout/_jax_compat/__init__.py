@@ -43,6 +43,7 @@ from .equations import register_remat_rule as register_remat_rule
 from .equations import scan_counts as scan_counts
 from .explicit import gathered as gathered
 from .explicit import spread_like as spread_like
+from .explicit import summed_over as summed_over
 from .guards import unguarded as unguarded
 from .lowering import extent_for as extent_for
 from .lowering import lower_each_by_itself as lower_each_by_itself

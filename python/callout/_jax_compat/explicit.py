@@ -15,6 +15,12 @@ def _axes(value: Any, dim: int) -> tuple[Any, Any]:
     return (None, None) if axes is None else (sharding.mesh, axes)
 
 
+def summed_over(aval: Any) -> frozenset[Any]:
+    """Returns the axes of which each device has a summand of a value of this type."""
+    axes: frozenset[Any] = getattr(getattr(getattr(aval, "sharding", None), "spec", None), "unreduced", frozenset())
+    return axes
+
+
 def gathered(value: Any, dim: int) -> Any:
     """Returns the value with all of the dimension on every device, as loops over it need."""
     mesh, axes = _axes(value, dim)

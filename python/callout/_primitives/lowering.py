@@ -238,6 +238,8 @@ def emit(
         held_results.note_callback()
     refuse_ordered_automatic_axes(ctx, where, ordered)
     avals_out = ctx.avals_out if avals_out is None else avals_out
+    if not avals_out:
+        _refuse_summands(where, ctx.avals_in)
     if (platform := platform_of_fallback(ctx)) is not None:
         partitioning.check_device_index(where, context.num_devices(ctx), device_index or 0)
         token = ctx.tokens_in.get(ordered_effect) if ordered and not threaded else None
@@ -267,6 +269,16 @@ def emit(
     token = _jax_compat.abstract_token()
     inner = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *avals_out])
     return _without_token(ctx, lower(inner, ctx.tokens_in.get(ordered_effect), *args, **carried))
+
+
+def _refuse_summands(where: str, avals: Sequence[Any]) -> None:
+    """Refuses what XLA ends the process for: "Some operands have unreduced axes but the operation has no results"."""
+    for aval in avals:
+        if axes := _jax_compat.summed_over(aval):
+            raise NotImplementedError(
+                f"{where}: a value of type {aval.str_short()} is unreduced over the axes {sorted(axes)} of its mesh: each "
+                "device has a summand of it. jax.sharding.reshard makes the sum"
+            )
 
 
 def _refuse_symbolic_results(where: str, avals_out: Sequence[Any]) -> None:

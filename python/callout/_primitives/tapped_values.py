@@ -113,6 +113,8 @@ class _Tap:
 
     def _is_read_again(self, place: int) -> bool:
         value = self.op.operands[place]
+        if not ir.ShapedType(value.type).has_static_shape:
+            return False  # JAX refines the shapes of exported programs, and not those of such a result
         readers = [user for user in self._users(value) if user != self.op]
         return _definer(value) is not None and any(map(_computes_again, readers)) and _is_expensive(value)
 

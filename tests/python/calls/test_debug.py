@@ -84,6 +84,16 @@ def test_grad_sees_primals_and_vmap_each_lane(seen, ordered):
     assert seen == [1, 0, 1, 2, 0, 1, 10, 11]
 
 
+def test_a_name_takes_arrays_only(seen):
+    callout.register("test.debug.named", seen.note)
+    try:
+        for run in (lambda f: f, jax.jit):
+            with pytest.raises(TypeError, match=r"'test\.debug\.named' takes arrays; 'text' has no place"):
+                run(lambda x: callout.debug_callback("test.debug.named", "text", x))(1.0)
+    finally:
+        callout.unregister("test.debug.named")
+
+
 def test_the_result_is_ignored():
     callout.register("test.debug.returns", lambda x: x + 1)
     try:

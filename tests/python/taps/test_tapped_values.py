@@ -187,6 +187,17 @@ def test_an_exported_chain_is_computed_once(heard, kind):
     assert {one.tobytes() for one in heard} - {X.tobytes()} == {value.tobytes() for value in values}
 
 
+@pytest.mark.parametrize("kind", EXPORTED)
+def test_an_exported_chain_with_a_symbolic_dimension(heard, kind):
+    run = jax.jit(lambda x: EXPORTED[kind]("test.tapped", x))
+    program = callout.export(run)(jax.ShapeDtypeStruct(jax.export.symbolic_shape("b"), jnp.float32))
+    got = jax.export.deserialize(program.serialize()).call(X)
+    assert np.allclose(got, plain(X), rtol=1e-6)
+    callout.barrier_wait(60)
+    assert len(heard) == STEPS + (kind == "before")
+    assert {one.shape for one in heard} == {X.shape}
+
+
 @pytest.mark.parametrize("spec", [P(), P("d")], ids=str)
 @pytest.mark.parametrize("kind", EXPORTED)
 def test_a_chain_that_was_exported_for_one_device_runs_on_several(heard, kind, spec):

@@ -361,3 +361,10 @@ def test_the_transposed_product_of_a_gradient_is_computed_as_without():
     assert "f32[24,40]" in plain  # the transposed one has the shape of w
     assert products(callout.locate_nans(jax.grad(f))) == plain
     assert products(jax.grad(callout.locate_nans(f))) == plain
+
+
+def test_forward_mode_of_python_numbers():
+    for tangents in ((1.0,), (jnp.float32(1),)):
+        assert jax.jvp(callout.locate_nans(jnp.sin), (1.0,), tangents) == jax.jvp(jnp.sin, (1.0,), tangents)
+    _, change = jax.jvp(callout.locate_nans(lambda x, n: x * n), (2.0, 3), (1.0, np.zeros((), jax.dtypes.float0)))
+    assert change == 3

@@ -38,10 +38,10 @@ _SAME = _words("reshape transpose broadcast_in_dim squeeze expand_dims rev copy 
 
 
 def is_inexact(value: Any) -> bool:
-    """Tells whether an array, or the variable of one, can have NaN."""
+    """Tells whether an array, or the variable of one, can have NaN; not of one whose devices have summands of it."""
     aval = getattr(value, "aval", value)
     dtype = None if _jax_compat.is_ref_type(aval) else getattr(aval, "dtype", None)
-    return dtype is not None and jax.dtypes.issubdtype(dtype, np.inexact)
+    return dtype is not None and jax.dtypes.issubdtype(dtype, np.inexact) and not _jax_compat.summed_over(aval)
 
 
 def is_collective(eqn: Any) -> bool:

@@ -184,4 +184,4 @@ def _derivative(
 
 def _moves(tangent: Any) -> bool:
     """Tells whether a derivative is wanted: not of data where weights are trained."""
-    return not isinstance(tangent, SymbolicZero) and tangent.dtype != jax.dtypes.float0
+    return not isinstance(tangent, SymbolicZero) and jax.dtypes.result_type(tangent) != jax.dtypes.float0
