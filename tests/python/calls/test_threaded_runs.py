@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """threaded: what its programs do one after the other, on several devices, in failure; and what stays as it was."""
 
+import contextlib
 import logging
 import threading
 
@@ -143,6 +144,35 @@ def test_what_cannot_be_threaded_falls_back_and_says_so_once(received, caplog):
     (message,) = messages(caplog)
     assert "test_what_cannot_be_threaded" in message
     assert message.endswith("keeps JAX's ordered effects: shard_map cannot pass a token on")
+
+
+INSPECTED = {
+    "check": lambda f: lambda x: f(callout.error_if(x, x < 0, "negative")),
+    "located nans": lambda f: callout.locate_nans(lambda x: f(jnp.log(jnp.exp(x)))),
+}
+
+
+@pytest.mark.parametrize("inspected", INSPECTED)
+def test_inspections_need_no_token(received, caplog, inspected):
+    def body(i, x):
+        x = callout.tap(received.tap, x, ordered=True)
+        return callout.tap(received.tap, x + 1, ordered=True)
+
+    checked = INSPECTED[inspected](lambda x: lax.fori_loop(0, 2, body, x))
+    with caplog.at_level(logging.WARNING, "callout"):
+        jax.jit(callout.threaded(checked))(jnp.float32(0)).block_until_ready()
+        jax.jit(jax.grad(callout.threaded(checked)))(jnp.float32(0)).block_until_ready()
+    callout.barrier_wait(60)
+    assert received == [0, 1, 1, 2] * 2
+    assert messages(caplog) == []
+
+
+def test_a_check_in_a_threaded_function_fails_its_program(received):
+    checked = INSPECTED["check"](lambda x: callout.tap(received.tap, x, ordered=True))
+    with pytest.raises(callout.CheckError, match="negative"):
+        jax.jit(callout.threaded(checked))(jnp.float32(-1)).block_until_ready()
+    with contextlib.suppress(callout.CheckError):
+        jax.effects_barrier()
 
 
 def test_a_loop_over_a_mutable_array_falls_back(received, caplog):

@@ -11,8 +11,10 @@ import jax.extend.core
 
 from ... import _jax_compat
 from ..._primitives import call_kinds, jaxprs
+from ..._primitives.check import check_p
 from ..._primitives.effects import IoEffect, OrderedEffect, UnorderedEffect
 from ..._primitives.lanes import callback_of, lanes_primitive, with_token
+from ..._primitives.located_nans import located_nans_p
 from ..._primitives.tap import tap_p
 from ..._primitives.threaded import threaded_call_p, threaded_tap_p
 
@@ -105,7 +107,12 @@ def _call_lanes(kind: call_kinds.CallKind, _: Threader, eqn: Any, token: Any, ar
     return token, outs
 
 
-RULES.update({lanes_primitive(tap_p): _tap_lanes, tap_p: _tap})
+def _inspection(_: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Binds it as it is, with its effect: no order is promised of what only fails, or warns."""
+    return token, list(_jax_compat.bind_again(eqn, args))
+
+
+RULES.update({lanes_primitive(tap_p): _tap_lanes, tap_p: _tap, check_p: _inspection, located_nans_p: _inspection})
 
 
 def plain(jaxpr: Any) -> Callable[..., list[Any]]:
