@@ -92,6 +92,8 @@ def check_step(step: Any) -> Any:
             if np.iinfo(kind).min <= step <= np.iinfo(kind).max and (kind is not np.int64 or _jax_compat.x64_enabled()):
                 return kind(step)
         raise OverflowError(f"callout.tap: step {step} has more than 32 bits, which needs jax_enable_x64")
+    if jax.export.is_symbolic_dim(step):
+        step = jax.numpy.asarray(step)
     dtype = getattr(step, "dtype", None)
     if dtype is None or not jax.dtypes.issubdtype(dtype, np.integer) or np.ndim(step) != 0:
         what = f"{dtype}{list(np.shape(step))}" if dtype is not None else repr(step)

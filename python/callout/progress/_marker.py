@@ -52,7 +52,7 @@ class Mark:
     def new_loop(self, scale: int = 1, rest: int = 0, parts: int = 1) -> Loop:
         """Returns how its messages are read. The scan tells the total where the user did not."""
         total = self.settings.total
-        if total is None and self.length is not None:
+        if total is None and isinstance(self.length, int):  # one that is symbolic is known when the program runs
             total = self.length * self.weight
         return Loop(
             self.settings, self.names, total=total, scale=scale, rest=rest, parts=parts, is_mapped=self.weight > 1
