@@ -1,27 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calling.h"
 
-#include <cxxabi.h>
-#include <unistd.h>
-
 #include "function_span.h"
+#include "unwinding.h"
 
 namespace callout::python {
-namespace {
-
-// A thread that asks for the GIL while the interpreter goes away is ended by CPython (up to 3.13) by unwinding its
-// stack, which would run our destructors without the GIL and end in std::terminate at the first `noexcept`. Such a
-// thread is stopped here instead, as CPython 3.14 does. The condition for removal: Python 3.13 is no longer supported.
-template <typename Body>
-auto WithoutUnwinding(Body&& body) {
-  try {
-    return body();
-  } catch (abi::__forced_unwind&) {
-    for (;;) pause();
-  }
-}
-
-}  // namespace
 
 Ref CallPython(PyObject* function, PyObject* const* arguments, size_t count, PyObject* keywords) {
   return WithoutUnwinding(

@@ -13,6 +13,7 @@
 #include "cuda/kernels/image_kernel.h"
 #include "cuda_results.h"
 #include "errors.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 
@@ -39,7 +40,7 @@ nb::tuple CudaDriver() {
   Result<const Driver*> driver = InternalError("");
   Result<std::vector<DeviceInfo>> found = std::vector<DeviceInfo>();
   {
-    const nb::gil_scoped_release release;  // a driver's start takes a while
+    const GilRelease release;  // a driver's start takes a while
     driver = Driver::Open(path);
     if (driver.ok()) found = AllDevices(**driver);
   }

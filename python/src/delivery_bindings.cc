@@ -38,7 +38,7 @@ std::vector<std::string> Drain(double seconds) {
     const auto slice = std::min(deadline, steady_clock::now() + std::chrono::milliseconds(100));
     std::vector<std::string> outstanding;
     {
-      const nb::gil_scoped_release release;
+      const GilRelease release;
       outstanding = Delivery::Get().Drain(slice);
     }
     if (outstanding.empty() || steady_clock::now() >= deadline) return outstanding;
@@ -47,7 +47,7 @@ std::vector<std::string> Drain(double seconds) {
 }
 
 uint64_t Shutdown(double seconds) {
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   return Delivery::Get().Shutdown(internal::DeadlineAfter(seconds));
 }
 
@@ -118,7 +118,7 @@ void BindDelivery(nb::module_& m) {
   m.def(
       "park_delivery_threads",
       [] {
-        const nb::gil_scoped_release release;
+        const GilRelease release;
         Delivery::Get().Park();
       },
       "Ends the delivery threads until a tap has something for them.");

@@ -17,6 +17,7 @@
 #include "callout/elements.h"
 #include "delivery/delivery.h"
 #include "errors.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 
@@ -82,12 +83,12 @@ nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, con
   call.results = results.data();
   call.device_ordinal = device_ordinal;
   if (ordered) {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     internal::Delivery::Get().DrainDevice(*callback, device_ordinal, call.run_id);
   }
   Status status;
   if (callback->worker() == internal::Worker::kNative) {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     status = internal::Invoke(*callback, call);
   } else {
     status = internal::Invoke(*callback, call);
@@ -103,7 +104,7 @@ void TapInline(const CallbackHandle& handle, const nb::sequence& arrays, const s
   if (callback->worker() == internal::Worker::kNative) throw nb::type_error("callout: a sink cannot be called inline");
   const ArrayBuffers buffers(arrays);
   {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     internal::Delivery::Get().DrainDevice(*callback, device_ordinal, 0);
   }
   const internal::SiteInfo site{label.empty() ? callback->label() : label, leaf_names};

@@ -47,7 +47,7 @@ void EagerTap::Send(const CallbackHandle& callback, std::span<const callout_buff
     status = Push(sending, callback.callback);
   }
   if (status.code() == StatusCode::kUnavailable) {
-    const nb::gil_scoped_release release;  // a full queue may make this wait for the Python worker
+    const GilRelease release;  // a full queue may make this wait for the Python worker
     sending.patience = Patience::kWaits;
     delivery.AwaitUpstream(*callback.callback, device_ordinal, sending.run_id);
     status = Push(sending, callback.callback);

@@ -14,6 +14,7 @@
 #include "errors.h"
 #include "files/file_sink.h"
 #include "files/open_files.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 
@@ -23,7 +24,7 @@ namespace {
 // Without the GIL: the thread that delivers may be writing.
 void CloseFile(const CallbackHandle& sink) {
   const Status status = [&] {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     return internal::CloseFile(*sink.callback);
   }();
   ThrowIfError(status);
@@ -83,7 +84,7 @@ void BindFileSinks(nb::module_& m) {
   m.def(
       "is_written_here",
       [](const std::string& path) {
-        const nb::gil_scoped_release release;
+        const GilRelease release;
         return internal::IsWrittenHere(path);
       },
       nb::arg("path"), "Whether a sink of this process writes a file.");

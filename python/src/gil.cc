@@ -45,7 +45,7 @@ bool Enter() {
 thread_local bool t_foreign = false;  // its thread state was made, and is kept, by us
 
 PyGILState_STATE TakeGil() {
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const PyGILState_STATE state = WithoutUnwinding([] { return PyGILState_Ensure(); });
   // The first PyGILState_Ensure of a foreign thread makes a thread state, and the matching Release would delete it. One
   // extra Ensure keeps it for the thread's life; XLA's threads live as long as the process, ours call ForgetThread. A
   // state that was there before, Python's or one that jaxlib made for a callback around this one, has a count of two or
@@ -98,7 +98,7 @@ void TellPythonName(const char* name) {
 
 GilScope::GilScope(ThreadState thread_state) : ok_(Enter()) {
   if (!ok_) return;
-  state_ = thread_state == ThreadState::kKeep ? TakeGil() : PyGILState_Ensure();
+  state_ = thread_state == ThreadState::kKeep ? TakeGil() : WithoutUnwinding([] { return PyGILState_Ensure(); });
   on_foreign_thread_ = t_foreign;
 }
 
@@ -128,9 +128,10 @@ void LetBatchIn() {
   if (begin < g_next_gift) return;
   ++g_givers;
   bool was_taken;
-  Py_BEGIN_ALLOW_THREADS;
-  was_taken = g_taken.try_acquire_for(kMostForBatch);
-  Py_END_ALLOW_THREADS;
+  {
+    const GilRelease release;
+    was_taken = g_taken.try_acquire_for(kMostForBatch);
+  }
   if (!was_taken && !g_taken.try_acquire()) --g_givers;  // another thread was faster; nobody will look for us
   const steady_clock::time_point end = steady_clock::now();
   if (end - begin > kUsualBatch) g_next_gift = end + std::min<steady_clock::duration>(kRest * (end - begin), kMostRest);
@@ -144,7 +145,7 @@ void LeaveInterpreter() {
 
 void ForgetThread() {
   if (!t_foreign || !Enter()) return;
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const PyGILState_STATE state = WithoutUnwinding([] { return PyGILState_Ensure(); });
   if (t_named != nullptr) TellPythonName(nullptr);
   PyGILState_Release(PyGILState_LOCKED);  // the extra one of TakeGil
   PyGILState_Release(state);              // the last: the thread state goes
@@ -156,11 +157,12 @@ int CloseInterpreter(double seconds) {
   g_closed.store(true, std::memory_order_seq_cst);
   DropGarbage();
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  Py_BEGIN_ALLOW_THREADS;
-  while (g_inside.load(std::memory_order_seq_cst) > 0 && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  {
+    const GilRelease release;
+    while (g_inside.load(std::memory_order_seq_cst) > 0 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
-  Py_END_ALLOW_THREADS;
   return g_inside.load(std::memory_order_seq_cst);
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "python_api.h"
+#include "unwinding.h"
 
 namespace callout::python {
 
@@ -29,6 +30,20 @@ class GilScope {
   bool ok_;
   bool on_foreign_thread_ = false;
   PyGILState_STATE state_;
+};
+
+/// Gives up the GIL for its lifetime. A thread that is in one when the interpreter goes away stays there. Requires GIL.
+class GilRelease {
+ public:
+  GilRelease() : state_(PyEval_SaveThread()) {}
+  ~GilRelease() {
+    WithoutUnwinding([this] { PyEval_RestoreThread(state_); });
+  }
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  PyThreadState* state_;
 };
 
 /// Around a batch of the Python delivery thread; BatchGate of delivery/delivery_thread.h.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cuda/driver/nvrtc.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 
@@ -32,7 +33,7 @@ nb::object Reason(const Status& status) {
 nb::tuple FindNvrtc(const std::vector<std::string>& candidates) {
   Result<const Nvrtc*> found = InternalError("");
   {
-    const nb::gil_scoped_release release;  // a library of 100 MB
+    const GilRelease release;  // a library of 100 MB
     found = Nvrtc::Find(candidates);
   }
   if (!found.ok()) return nb::make_tuple("", 0, nb::list(), Reason(found.status()));
@@ -46,7 +47,7 @@ nb::tuple Compile(const std::string& path, std::string code, std::string name, s
   for (const auto& [header, content] : headers) source.headers.push_back({header, content});
   NvrtcImage image;
   {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     const Result<const Nvrtc*> nvrtc = Nvrtc::Open(path);
     if (nvrtc.ok()) {
       image = (*nvrtc)->Compile(source);

@@ -99,7 +99,7 @@ bool CallWithTimeout(const nb::object& function, double seconds) {
   auto shared = std::make_shared<Shared>();
   internal::RunOnSpareThread([shared, call = std::make_shared<SharedRef>(Ref::Borrow(function.ptr()))] {
     if (const GilScope gil; gil.ok()) {
-      const Ref result(PyObject_CallNoArgs(call->get()));
+      const Ref result = WithoutUnwinding([&] { return Ref(PyObject_CallNoArgs(call->get())); });
       if (!result) PyErr_WriteUnraisable(call->get());
     }
     const std::lock_guard lock(shared->mutex);
@@ -110,7 +110,7 @@ bool CallWithTimeout(const nb::object& function, double seconds) {
   const auto deadline = internal::DeadlineAfter(seconds);
   for (;;) {
     {
-      const nb::gil_scoped_release release;
+      const GilRelease release;
       std::unique_lock lock(shared->mutex);
       const auto slice = std::min(deadline, Clock::now() + std::chrono::milliseconds(100));
       shared->changed.wait_until(lock, slice, [&] { return shared->done; });
@@ -130,12 +130,12 @@ void BindProcess(nb::module_& m) {
   m.def(
       "set_hang_report_seconds",
       [](double seconds) {
-        const nb::gil_scoped_release release;
+        const GilRelease release;
         internal::SetHangReportSeconds(seconds);
       },
       nb::arg("seconds"));
   m.def("stop_watchdog", [] {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     internal::StopWatchdog();
   });
   m.def("call_with_timeout", &CallWithTimeout, nb::arg("function"), nb::arg("seconds"),
@@ -144,7 +144,7 @@ void BindProcess(nb::module_& m) {
   m.def("begin_exit", [] { internal::SetProcessIsExiting(true); });
   m.def("close_interpreter", &CloseInterpreter, nb::arg("seconds"), "Number of threads still inside Python.");
   m.def("trim_memory", [] {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     internal::TrimBlockPool();
   });
   m.def("pooled_bytes", &internal::PooledBytes);

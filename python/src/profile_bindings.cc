@@ -13,6 +13,7 @@
 
 #include "errors.h"
 #include "function_span.h"
+#include "gil.h"
 #include "profile/recorder.h"
 #include "profile/timeline.h"
 #include "profile/trace_json.h"
@@ -32,7 +33,7 @@ ArrangedRecording Stop() {
   ArrangedRecording arranged;
   Status status;
   {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     auto recording = internal::StopRecording();
     if (recording.ok()) {
       arranged.recording = std::move(recording).value();
@@ -82,7 +83,7 @@ nb::bytes TraceBytes(const ArrangedRecording& self, int64_t process, int64_t shi
   const internal::TraceOptions options = {.process = process, .shift_ns = shift_ns};
   std::string text;
   {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     text = whole_file ? internal::TraceFile(self.recording, self.rows, options)
                       : internal::TraceEvents(self.recording, self.rows, options);
   }

@@ -15,6 +15,7 @@
 #include "catalog/callback_kinds.h"
 #include "errors.h"
 #include "frame/dtype_row.h"
+#include "gil.h"
 #include "sinks/sinks.h"
 
 namespace nb = nanobind;
@@ -30,7 +31,7 @@ CallbackHandle MakeSink(const std::string& label, const std::string& name,
   for (;;) {
     auto made = [&] {
       const internal::LogLater messages;
-      const nb::gil_scoped_release release;
+      const GilRelease release;
       return internal::MakeSink(label, *kind, options);
     }();
     if (made.status().code() != StatusCode::kCancelled) {

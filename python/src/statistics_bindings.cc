@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "gil.h"
 #include "statistics/statistics_sink.h"
 
 namespace nb = nanobind;
@@ -33,7 +34,7 @@ StatisticsSink& SinkOf(const CallbackHandle& handle) {
 template <typename Read>
 auto ReadWithoutGil(const CallbackHandle& handle, Read read) {
   const StatisticsSink& sink = SinkOf(handle);
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   return read(sink);
 }
 
@@ -120,7 +121,7 @@ void BindStatistics(nb::module_& m) {
       "reset_statistics_sink",
       [](const CallbackHandle& handle) {
         StatisticsSink& sink = SinkOf(handle);
-        const nb::gil_scoped_release release;
+        const GilRelease release;
         sink.Reset();
       },
       nb::arg("sink"));

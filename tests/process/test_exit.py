@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exit delivers what is pending, within its time limit, and never crashes."""
 
+import json
+
+import pytest
+
 
 def test_exit_delivers_a_full_queue(run):
     done = run("""
@@ -77,6 +81,114 @@ def test_ctrl_c_ends_the_wait_at_exit_and_what_was_not_delivered_is_counted(run)
     assert (done.code, done.out) == (0, "")
     assert "10 tap records were not delivered before Ctrl-C ended the wait at exit" in done.err
     assert "Traceback" not in done.err
+
+
+SIGTERM = """
+    def end(*_):
+        sys.exit(3)
+    signal.signal(signal.SIGTERM, end)
+    def later():
+        while threading.main_thread().is_alive():  # until the end has begun
+            time.sleep(0.05)
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGTERM)
+    threading.Thread(target=later, daemon=True).start()
+"""
+
+
+def test_what_a_signal_handler_raises_ends_the_wait_at_exit_and_nothing_else(run, tmp_path):
+    path = tmp_path / "values.jsonl"
+    done = run(
+        SIGTERM
+        + f"""
+    path = {str(path)!r}
+    written = callout.sinks.JsonLines(path, fields=False)
+    for i in range(300):
+        callout.tap(written, np.full(100, i, np.float32))
+        callout.tap(lambda v: time.sleep(0.02), np.float32(i))
+    """
+    )
+    assert done.code == 0, done.err  # as if nothing but Python had been interrupted there
+    assert "Traceback" not in done.err
+    assert "tap records were not delivered before SystemExit of a signal handler ended the wait" in done.err
+    assert len([json.loads(line) for line in path.read_text().splitlines()]) == 300
+
+
+def test_ctrl_c_at_exit_beside_an_asynchronous_program_with_calls(run):
+    done = run("""
+        add = callout.options(lambda v: v + np.float32(1), numpy_only=True)
+        def busy(v):
+            for _ in range(300):
+                pass
+        def body(i, c):
+            return callout.tap(busy, callout.pure_callback(add, F32, c))
+        jax.jit(lambda x: jax.lax.fori_loop(0, 2000000, body, x))(0.0)
+        threading.Thread(target=lambda: (time.sleep(0.5), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
+    """)
+    assert done.code == 0, done.err  # a thread that is in jaxlib while Python goes away ends the process: 134
+
+
+IN_A_LOOP = {
+    "waiting for room": "callout.tap(stuck, np.zeros(1000000, np.float32))",
+    "tapping": "callout.tap(callout.sinks.Null(), np.float32(1))",
+    "barrier": "callout.barrier_wait()",
+    "barrier with a time limit": "callout.barrier_wait(timeout=1)",
+    "statistics": "(callout.stats(), setattr(callout.config, 'queue_bytes', 16_000_000))",
+}
+
+
+@pytest.mark.parametrize("use", IN_A_LOOP)
+def test_daemon_threads_end_with_the_process(run, use):
+    done = run(f"""
+        callout.config.exit_timeout_s = 0.5
+        callout.config.queue_bytes = 16_000_000
+        def stuck(value):
+            time.sleep(3600)
+        def loop():
+            while True:
+                try:
+                    {IN_A_LOOP[use]}
+                except callout.BarrierTimeout:
+                    pass
+        for _ in range(2):
+            threading.Thread(target=loop, daemon=True).start()
+        time.sleep(0.3)
+    """)
+    assert done.code == 0, done.err
+
+
+def test_a_barrier_after_the_end_returns(run):
+    done = run("""
+        import atexit
+        from callout._runtime import lifetime
+        def last():
+            callout.barrier_wait()
+            callout.barrier_wait(timeout=1)
+            print("returned", flush=True)
+        atexit.unregister(lifetime._at_exit)
+        atexit.register(last)
+        atexit.register(lifetime._at_exit)
+        jax.jit(lambda x: callout.tap(lambda v: None, x))(1.0)
+    """)
+    assert (done.code, done.out) == (0, "returned\n"), done.err
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_workers_deliver_at_their_end(run, method):
+    done = run(f"""
+        import multiprocessing
+        def work(queue):
+            import callout
+            callout.tap(lambda v: (time.sleep(0.2), queue.put(float(v))), 1.5)
+        if __name__ == "__main__":
+            context = multiprocessing.get_context({method!r})
+            queue = context.Queue()
+            worker = context.Process(target=work, args=(queue,))
+            worker.start()
+            print(queue.get(timeout=50), flush=True)
+            worker.join()
+    """)
+    assert (done.code, done.out) == (0, "1.5\n"), done.err
 
 
 def test_a_producer_that_waits_for_room_is_released(run):

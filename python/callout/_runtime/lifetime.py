@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
-import signal
-import threading
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax
 
@@ -20,6 +17,10 @@ from .._base.config import config
 from .._base.loggers import logger
 from .._custom_calls import partitioning
 from . import native_platforms, programs
+from .exit_wait import ExitWait
+
+_GRACE_S = 1.0  # beyond the time limit, for threads that leave Python because it is closed: those of jaxlib abort later
+_FIRST = 100  # of the finalizers of multiprocessing, whose queues close at 10
 
 
 def lend_host_callback_handler() -> None:
@@ -40,53 +41,6 @@ def device_of(ordinal: int) -> jax.Device:
     return next(device for device in _jax_compat.local_devices() if _jax_compat.ordinal_of(device) == ordinal)
 
 
-class _ExitWait:
-    """How long exit waits: until its time is over or Ctrl-C, which then ends the wait and not what comes after it."""
-
-    def __init__(self, seconds: float):
-        self._deadline = time.monotonic() + seconds
-        self._is_waiting = False
-        self.ended_by = f"within exit_timeout_s={seconds:g}"
-
-    def left(self, least: float = 0.0) -> float:
-        return max(least, self._deadline - time.monotonic())
-
-    @contextlib.contextmanager
-    def until_interrupted(self) -> Iterator[None]:
-        """Stands around what waits: Ctrl-C ends the block."""
-        try:
-            self._is_waiting = True
-            yield
-            self._is_waiting = False
-        except KeyboardInterrupt:
-            self._end()
-
-    def _end(self) -> None:
-        self._deadline = time.monotonic()
-        self.ended_by = "before Ctrl-C ended the wait at exit"
-
-    def _interrupt(self, *_: Any) -> None:
-        self._end()
-        was_waiting, self._is_waiting = self._is_waiting, False
-        if was_waiting:
-            raise KeyboardInterrupt
-
-    @contextlib.contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Has Python's own answer to Ctrl-C, if that is what there is, raise once, and only while something waits."""
-        if (
-            threading.current_thread() is not threading.main_thread()
-            or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-        ):
-            yield
-            return
-        signal.signal(signal.SIGINT, self._interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 _last: list[Callable[[], None]] = []
 
 
@@ -99,9 +53,10 @@ def at_end(function: Callable[[], None]) -> None:
 
 
 def _at_exit() -> None:
+    atexit.unregister(_at_exit)  # it may be a worker's
     try:
         if not _ext.is_forked_child():
-            wait = _ExitWait(config.exit_timeout_s)
+            wait = ExitWait(config.exit_timeout_s)
             with wait.interruptible():
                 _end(wait)
     finally:
@@ -109,7 +64,7 @@ def _at_exit() -> None:
             function()
 
 
-def _wait_for_programs(wait: _ExitWait) -> None:
+def _wait_for_programs(wait: ExitWait) -> None:
     """Whatever keeps it from that is logged: what comes after must not be left out."""
     try:
         programs.prepare()
@@ -119,12 +74,12 @@ def _wait_for_programs(wait: _ExitWait) -> None:
         logger.exception("exit: cannot wait for programs, so what they send from now on may be lost")
 
 
-def _end(wait: _ExitWait) -> None:
+def _end(wait: ExitWait) -> None:
     if _ext.live_counts()["callbacks"]:
         _wait_for_programs(wait)
     with wait.until_interrupted():
         _ext.drain(wait.left())  # unlike shutdown, it lets Ctrl-C through
-    programs.forget_trivial()
+    programs.end()
     undelivered = _ext.shutdown(wait.left())
     count, _, last = _ext.take_delivery_errors()
     if count:
@@ -132,8 +87,9 @@ def _end(wait: _ExitWait) -> None:
     _ext.begin_exit()
     _ext.stop_watchdog()
     inside = 0
+    end = time.monotonic() + wait.left(_GRACE_S)
     with wait.until_interrupted():
-        while (inside := _ext.close_interpreter(min(0.1, wait.left(0.001)))) and wait.left():
+        while (inside := _ext.close_interpreter(0.1)) and time.monotonic() < end:
             pass  # in slices, for Ctrl-C
     if undelivered:
         logger.warning("exit: %d tap records were not delivered %s", undelivered, wait.ended_by)
@@ -149,3 +105,19 @@ def start() -> None:
         partitioning.register()
     lend_host_callback_handler()
     atexit.register(_at_exit)
+    _register_in_worker()
+
+
+def _register_in_worker() -> None:
+    """Has processes of multiprocessing end as others do: those that are forked, by a server too, end without `atexit`."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is None:
+        return
+    from multiprocessing import util
+
+    def register(_: object = None) -> None:
+        if process.parent_process() is not None and not _ext.is_forked_child():
+            util.Finalize(None, _at_exit, exitpriority=_FIRST)
+
+    register()
+    util.register_after_fork(_at_exit, register)  # a worker imports its main program before it is a worker

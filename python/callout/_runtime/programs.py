@@ -51,13 +51,14 @@ class _Trivial:
 
 
 _trivial: _Trivial | None = None
+_has_ended = False
 
 
 def _get_trivial() -> _Trivial | None:
     """Returns None while nobody has used a backend. Two threads may compile at once; one's programs are kept."""
     global _trivial
     devices = _jax_compat.devices_in_use()
-    if not devices:
+    if not devices or _has_ended:
         return None
     trivial = _trivial
     if trivial is None or trivial.devices != devices:
@@ -90,9 +91,16 @@ def prepare() -> None:
 
 
 def forget_trivial() -> None:
-    """Releases the trivial programs: executables must not outlive JAX's clean-up at exit."""
+    """Releases the trivial programs."""
     global _trivial
     _trivial = None
+
+
+def end() -> None:
+    """Releases them for good: executables must not outlive JAX's clean-up at exit. Nothing is waited for from now on."""
+    global _has_ended
+    _has_ended = True
+    forget_trivial()
 
 
 def _launch(programs: Sequence[Callable[[], jax.Array]]) -> list[Any]:
