@@ -28,7 +28,7 @@ using Context = std::shared_ptr<internal::Callback>;
 Status CallInScope(internal::Callback& callback, const callout_call& call) {
   if (internal::ProcessIsForkedChild()) {
     return FailedPrecondition(
-        "ForkError: this process was forked from one that had loaded callout; the callback is not called in it");
+        "ForkError: this process was forked from one that had used callout; the callback is not called in it");
   }
   // The host's threads may come and go.
   const GilScope gil(ThreadState::kDrop);

@@ -141,6 +141,7 @@ void BindProcess(nb::module_& m) {
   m.def("call_with_timeout", &CallWithTimeout, nb::arg("function"), nb::arg("seconds"),
         "Runs function() on a thread; False if it is not back in `seconds`.");
   m.def("is_forked_child", &internal::ProcessIsForkedChild);
+  m.def("note_process_is_used", &internal::NoteProcessIsUsed);
   m.def("begin_exit", [] { internal::SetProcessIsExiting(true); });
   m.def("close_interpreter", &CloseInterpreter, nb::arg("seconds"), "Number of threads still inside Python.");
   m.def("trim_memory", [] {

@@ -20,7 +20,11 @@ CALLOUT_EXPORT void SetProcessIsExiting(bool exiting);
 CALLOUT_EXPORT int64_t ProcessIndex();
 CALLOUT_EXPORT void SetProcessIndex(int64_t index);
 
-/// True in a child of a process that had loaded this library: its threads did not come along. Thread-safe.
+/// From now on the process has threads that a forked child lacks. Thread-safe.
+CALLOUT_EXPORT void NoteProcessIsUsed();
+
+/// True in a child of a process that had used this library: its threads did not come along. One that was forked before is
+/// a process like others: servers that fork workers have often imported what these need. Thread-safe.
 CALLOUT_EXPORT bool ProcessIsForkedChild();
 
 }  // namespace callout::internal

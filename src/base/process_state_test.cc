@@ -16,15 +16,21 @@ TEST(ProcessStateTest, ExitIsWhatItWasSetTo) {
   EXPECT_FALSE(ProcessIsExiting());
 }
 
-TEST(ProcessStateTest, OnlyTheChildOfAForkIsAForkedChild) {
-  EXPECT_FALSE(ProcessIsForkedChild());
+// 1 if a child that is forked now is a forked child.
+int StatusOfChild() {
   const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) _exit(ProcessIsForkedChild() ? 0 : 1);
+  if (child == 0) _exit(ProcessIsForkedChild() ? 1 : 0);
   int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  return WEXITSTATUS(status);
+}
+
+TEST(ProcessStateTest, OnlyTheChildOfAProcessThatWasUsedIsAForkedChild) {
+  EXPECT_EQ(StatusOfChild(), 0);
+  NoteProcessIsUsed();
+  EXPECT_FALSE(ProcessIsForkedChild());
+  EXPECT_EQ(StatusOfChild(), 1);
   EXPECT_FALSE(ProcessIsForkedChild());
 }
 

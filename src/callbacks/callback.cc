@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/fork_mutex.h"
+#include "base/process_state.h"
 #include "callbacks/stats_table.h"
 
 namespace callout::internal {
@@ -38,6 +39,7 @@ callout_call AsCall(const Record& record) {
 }
 
 Callback::Callback(std::string label) : id_(NextId()), label_(std::move(label)), stats_(StatsFor(label_)) {
+  NoteProcessIsUsed();
   Labels& labels = GetLabels();
   MutexLock lock(labels.mutex);
   labels.by_id.emplace(id_, &label_);

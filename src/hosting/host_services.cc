@@ -38,6 +38,7 @@ void DeliverBeforeExit() {
 }  // namespace
 
 void StartHostServices() {
+  NoteProcessIsUsed();
   static const bool started = [] {
     SetDefaultHangReportSeconds(Seconds("CALLOUT_HANG_REPORT_S", 30));
     return std::atexit(&DeliverBeforeExit) == 0;

@@ -173,7 +173,7 @@ def test_a_barrier_after_the_end_returns(run):
     assert (done.code, done.out) == (0, "returned\n"), done.err
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_workers_deliver_at_their_end(run, method):
     done = run(f"""
         import multiprocessing
@@ -182,6 +182,7 @@ def test_workers_deliver_at_their_end(run, method):
             callout.tap(lambda v: (time.sleep(0.2), queue.put(float(v))), 1.5)
         if __name__ == "__main__":
             context = multiprocessing.get_context({method!r})
+            context.set_forkserver_preload(["callout"]) if {method!r} == "forkserver" else None
             queue = context.Queue()
             worker = context.Process(target=work, args=(queue,))
             worker.start()

@@ -62,6 +62,57 @@ def test_a_forked_child_that_only_imported_may_exit(run):
     assert (done.code, done.out, done.err) == (0, "child 5\n", "")
 
 
+def test_a_child_of_a_process_that_only_imported_is_one_like_others(run):
+    done = run("""
+        import warnings
+        warnings.simplefilter("ignore")
+        def use():
+            got = []
+            y = jax.jit(lambda x: callout.tap(got.append, callout.pure_callback(lambda v: v + 1, F32, x)))(jnp.float32(1))
+            callout.barrier_wait(timeout=30)
+            with callout.reraise():
+                try:
+                    callout.pure_callback(lambda: 1 / 0, F32)
+                except ZeroDivisionError:
+                    print(float(y), got, flush=True)
+        for _ in range(2):
+            pid = os.fork()
+            if pid == 0:
+                use()
+                inner = os.fork()  # of one that has used it
+                if inner == 0:
+                    try:
+                        callout.tap(print, 1.0)
+                    except callout.ForkError:
+                        os._exit(3)
+                    os._exit(4)
+                code = os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1])
+                callout._runtime.lifetime._at_exit()
+                os._exit(code)
+            print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        use()
+    """)
+    used = "2.0 [array(2., dtype=float32)]\n"
+    assert (done.code, done.out) == (0, 2 * (used + "child 3\n") + used), done.err
+
+
+def test_a_child_of_a_process_with_a_backend_is_told(run):
+    done = run("""
+        import warnings
+        warnings.simplefilter("ignore")
+        jnp.zeros(1).block_until_ready()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                callout.tap(print, 1.0)
+            except callout.ForkError as error:
+                os._exit(3)
+            os._exit(4)
+        print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    """)
+    assert (done.code, done.out) == (0, "child 3\n"), done.err
+
+
 def test_a_child_does_not_wait_for_pythons_lock_of_threads(run):
     done = run(
         """

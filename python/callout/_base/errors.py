@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import os
 import re
 import secrets
 import sys
@@ -38,12 +39,24 @@ from .kept_exceptions import KeptExceptions
 from .loggers import logger
 
 FORK_TEXT = (
-    "ForkError: this process was forked from one that had loaded callout, and its threads stayed there. "
+    "ForkError: this process was forked from one that had used callout or JAX's devices, and its threads stayed there. "
     "Start workers with the 'spawn' or 'forkserver' method instead"
 )
 
-_PROCESS = secrets.token_hex(3)  # errors come from other processes too, with numbers of theirs
-_NUMBER = re.compile(rf"\[callout error (\d+) of {_PROCESS}\]")
+_process: str
+_number: re.Pattern[str]
+
+
+def _name_process() -> None:
+    """Errors come from other processes too, with numbers of theirs."""
+    global _process, _number
+    _process = secrets.token_hex(3)
+    _number = re.compile(rf"\[callout error (\d+) of {_process}\]")
+
+
+_name_process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_name_process)
 
 
 class _Last:
@@ -77,7 +90,7 @@ def _under_number(exception: BaseException, text: str) -> str:
     patches.ensure("errors")  # JAX's error is made of the text, after this
     number = _kept.add(exception)
     _last = _Last(exception)
-    return printable(f"{text}\n[callout error {number} of {_PROCESS}]")
+    return printable(f"{text}\n[callout error {number} of {_process}]")
 
 
 def printable(text: str) -> str:
@@ -120,7 +133,7 @@ def keep_text(text: str) -> None:
 
 def _number_in(text: str) -> int:
     """Returns the last, which is the innermost error's; 0 if there is none."""
-    return int([0, *_NUMBER.findall(text)][-1])
+    return int([0, *_number.findall(text)][-1])
 
 
 def original(error: object) -> BaseException | None:

@@ -14,6 +14,7 @@ from .devices import cpu_device as cpu_device
 from .devices import default_device as default_device
 from .devices import devices_in_use as devices_in_use
 from .devices import first_ordinal as first_ordinal
+from .devices import has_backend as has_backend
 from .devices import jit_is_disabled as jit_is_disabled
 from .devices import local_devices as local_devices
 from .devices import ordinal_of as ordinal_of

@@ -74,6 +74,18 @@ def devices_in_use() -> Sequence[jax.Device]:
     return local_devices()
 
 
+def has_backend() -> bool:
+    """Tells whether somebody has used a backend. Takes no lock."""
+    return bool(_backends)
+
+
+try:
+    from jax._src.xla_bridge import _backends
+except ImportError:
+    _backends = {"": None}
+    MISSING.append("jax._src.xla_bridge._backends")
+
+
 try:
     from jax._src.xla_bridge import backends_are_initialized as _backends_are_initialized
 except ImportError:

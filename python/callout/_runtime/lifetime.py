@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -52,8 +53,14 @@ def at_end(function: Callable[[], None]) -> None:
     _last.append(function)
 
 
+_has_ended = False
+
+
 def _at_exit() -> None:
-    atexit.unregister(_at_exit)  # it may be a worker's
+    global _has_ended
+    if _has_ended:  # as a worker
+        return
+    _has_ended = True
     try:
         if not _ext.is_forked_child():
             wait = ExitWait(config.exit_timeout_s)
@@ -104,8 +111,16 @@ def start() -> None:
     if native_platforms.PLATFORMS:  # which told JAX about the targets
         partitioning.register()
     lend_host_callback_handler()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_before_fork, after_in_child=_register_in_worker)
     atexit.register(_at_exit)
     _register_in_worker()
+
+
+def _before_fork() -> None:
+    """Programs of JAX have threads, too. Waits for nothing: what others have registered comes before and after."""
+    if _jax_compat.has_backend():
+        _ext.note_process_is_used()
 
 
 def _register_in_worker() -> None:

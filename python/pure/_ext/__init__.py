@@ -61,6 +61,7 @@ from .process.exit import pooled_bytes as pooled_bytes
 from .process.exit import set_process_index as set_process_index
 from .process.exit import trim_memory as trim_memory
 from .process.forks import is_forked_child as is_forked_child
+from .process.forks import note_process_is_used as note_process_is_used
 from .process.in_flight import inside_call as inside_call
 from .process.threads import call_with_timeout as call_with_timeout
 from .process.watchdog import set_hang_report_seconds as set_hang_report_seconds

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import live, log
 from ..failures import FAILED_PRECONDITION, Failure, fail
+from ..process.forks import note_process_is_used
 from ..process.threads import keep_spare
 from .counters import counters_for
 
@@ -31,6 +32,7 @@ class Callback:
     refusal = ""  # of calls for a result
 
     def __init__(self, label: str):
+        note_process_is_used()
         keep_spare()
         self._label = label
         self._id = live.new_id()

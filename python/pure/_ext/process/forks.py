@@ -12,6 +12,7 @@ import threading
 from typing import Any
 
 _locks: list[Any] = []
+_is_used = False
 _is_child = False
 
 
@@ -22,14 +23,20 @@ def fork_lock() -> Any:
     return lock
 
 
+def note_process_is_used() -> None:
+    """From now on the process has threads that a forked child lacks."""
+    global _is_used
+    _is_used = True
+
+
 def is_forked_child() -> bool:
-    """Whether this process was forked from one that had imported callout."""
+    """Whether this process was forked from one that had used callout: its threads did not come along."""
     return _is_child
 
 
 def _after_in_child() -> None:
     global _is_child
-    _is_child = True
+    _is_child = _is_used
     for lock in _locks:
         if not lock._is_owned():  # who forks has interrupted its own thread there
             lock._at_fork_reinit()  # as Python's own modules do
