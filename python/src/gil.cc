@@ -83,7 +83,7 @@ void TakeGilForBatch(PyGILState_STATE& state) {
 }
 
 thread_local PyGILState_STATE t_batch_state;
-// Not null: Python knows the delivery thread by its name. Owned, and left to the parent by a fork: see name_thread.
+// Not null: Python knows the thread by its name. Owned, and left to the parent by a fork: see name_thread.
 thread_local PyObject* t_named = nullptr;
 
 // Python calls threads that it did not start "Dummy-1", and so do log records. Requires GIL.
@@ -108,14 +108,18 @@ GilScope::~GilScope() {
   Leave();
 }
 
+void NameThread() {
+  if (t_named != nullptr || !t_foreign) [[likely]]
+    return;
+  char name[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  TellPythonName(name);
+}
+
 bool EnterInterpreter() {
   if (!Enter()) return false;
   TakeGilForBatch(t_batch_state);
-  if (t_named == nullptr && t_foreign) [[unlikely]] {
-    char name[16] = "";
-    pthread_getname_np(pthread_self(), name, sizeof(name));
-    TellPythonName(name);
-  }
+  NameThread();
   DropGarbage();
   return true;
 }

@@ -46,6 +46,10 @@ class GilRelease {
   PyThreadState* state_;
 };
 
+/// Has Python know a thread that is not its own, and keeps its state, by its name: before the thread runs Python code
+/// that may ask for the current thread, as logging does. Cheap if it was done. Requires GIL.
+void NameThread();
+
 /// Around a batch of the Python delivery thread; BatchGate of delivery/delivery_thread.h.
 bool EnterInterpreter();
 void LeaveInterpreter();

@@ -77,6 +77,7 @@ bool LogToPython(internal::LogLevel level, std::string_view message, internal::L
   if (internal::ProcessIsExiting() || PyGILState_Check() == 0) return false;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
+  NameThread();
   Ref module(PyImport_ImportModule("callout._base.loggers"));
   Ref result(module ? PyObject_CallMethod(module.get(), "emit", "is#i", static_cast<int>(level), message.data(),
                                           static_cast<Py_ssize_t>(message.size()), static_cast<int>(source))
@@ -99,6 +100,7 @@ bool CallWithTimeout(const nb::object& function, double seconds) {
   auto shared = std::make_shared<Shared>();
   internal::RunOnSpareThread([shared, call = std::make_shared<SharedRef>(Ref::Borrow(function.ptr()))] {
     if (const GilScope gil; gil.ok()) {
+      NameThread();
       const Ref result = WithoutUnwinding([&] { return Ref(PyObject_CallNoArgs(call->get())); });
       if (!result) PyErr_WriteUnraisable(call->get());
     }

@@ -23,8 +23,8 @@ CALLOUT_EXPORT void SetProcessIndex(int64_t index);
 /// From now on the process has threads that a forked child lacks. Thread-safe.
 CALLOUT_EXPORT void NoteProcessIsUsed();
 
-/// True in a child of a process that had used this library: its threads did not come along. One that was forked before is
-/// a process like others: servers that fork workers have often imported what these need. Thread-safe.
+/// True in a child of a process that had used this library: its threads did not come along. One that was forked before
+/// is a process like others: servers that fork workers have often imported what these need. Thread-safe.
 CALLOUT_EXPORT bool ProcessIsForkedChild();
 
 }  // namespace callout::internal
