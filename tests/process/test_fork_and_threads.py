@@ -121,16 +121,20 @@ def test_a_child_does_not_wait_for_pythons_lock_of_threads(run):
 
         class Held(threading.Thread):  # `start` asks for its hash under the lock
             forking, forked, is_held = threading.Event(), threading.Event(), threading.Event()
-            is_made = False
+            is_made, process = False, os.getpid()  # a child asks for it, too, and the events may be locked there
 
             def __hash__(self):
-                if self.is_made and not self.forked.is_set():
+                if self.is_made and os.getpid() == self.process and not self.forked.is_set():
                     self.is_held.set()
                     self.forking.wait()
                     self.forked.wait(0.2)  # who waits for the lock before it forks waits until then
                 return 1
 
-        os.register_at_fork(before=Held.forking.set, after_in_parent=Held.forked.set)
+        def forking():
+            if os.getpid() == Held.process:
+                Held.forking.set()
+
+        os.register_at_fork(before=forking, after_in_parent=lambda: os.getpid() == Held.process and Held.forked.set())
         callout.tap(lambda value: None, 1.0)  # a thread of the core's has an object of Python's
         callout.barrier_wait()
         held = Held(target=int)
