@@ -9,6 +9,8 @@ import platforms
 import pytest
 from jax.sharding import AxisType, NamedSharding
 
+pytestmark = pytest.mark.collectives
+
 
 @pytest.fixture(params=["d", None], ids=["lanes spread", "elements spread"])
 def lanes(request):

@@ -9,6 +9,8 @@ import pytest
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
+pytestmark = pytest.mark.collectives
+
 
 @pytest.fixture
 def mesh():
