@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/process_state.h"
 #include "base/thread_annotations.h"
 
 namespace callout::internal::cuda {
@@ -100,6 +101,9 @@ Status Driver::Resolve() {
   return FailedPrecondition(at + " (" + VersionText(version_) + ") lacks " + missing);
 }
 
-Status Driver::Initialize() const { return Check(Init(0), {.function = "cuInit"}); }
+Status Driver::Initialize() const {
+  NoteProcessIsUsed();
+  return Check(Init(0), {.function = "cuInit"});
+}
 
 }  // namespace callout::internal::cuda
