@@ -44,8 +44,12 @@ bool Enter() {
 
 thread_local bool t_foreign = false;  // its thread state was made, and is kept, by us
 
+PyGILState_STATE EnsureGil() {
+  return WithoutUnwinding([] { return PyGILState_Ensure(); });
+}
+
 PyGILState_STATE TakeGil() {
-  const PyGILState_STATE state = WithoutUnwinding([] { return PyGILState_Ensure(); });
+  const PyGILState_STATE state = EnsureGil();
   // The first PyGILState_Ensure of a foreign thread makes a thread state, and the matching Release would delete it. One
   // extra Ensure keeps it for the thread's life; XLA's threads live as long as the process, ours call ForgetThread. A
   // state that was there before, Python's or one that jaxlib made for a callback around this one, has a count of two or
@@ -98,7 +102,7 @@ void TellPythonName(const char* name) {
 
 GilScope::GilScope(ThreadState thread_state) : ok_(Enter()) {
   if (!ok_) return;
-  state_ = thread_state == ThreadState::kKeep ? TakeGil() : WithoutUnwinding([] { return PyGILState_Ensure(); });
+  state_ = thread_state == ThreadState::kKeep ? TakeGil() : EnsureGil();
   on_foreign_thread_ = t_foreign;
 }
 
@@ -149,7 +153,7 @@ void LeaveInterpreter() {
 
 void ForgetThread() {
   if (!t_foreign || !Enter()) return;
-  const PyGILState_STATE state = WithoutUnwinding([] { return PyGILState_Ensure(); });
+  const PyGILState_STATE state = EnsureGil();
   if (t_named != nullptr) TellPythonName(nullptr);
   PyGILState_Release(PyGILState_LOCKED);  // the extra one of TakeGil
   PyGILState_Release(state);              // the last: the thread state goes

@@ -2,7 +2,6 @@
 """Settings, statistics, logging, doctor, types."""
 
 import logging
-import os
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ import platforms
 import pytest
 from callout import _ext
 from callout._base import config
+from doctor_process import run_doctor
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -153,20 +153,9 @@ def test_queue_high_water_mark():
     callout.barrier_wait()
 
 
-def _doctor(**environment):
-    return subprocess.run(
-        [sys.executable, "-m", "callout.doctor"],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
 @pytest.mark.parametrize("x64", ["0", "1"])
 def test_doctor_says_what_works(x64):
-    done = _doctor(JAX_ENABLE_X64=x64)
+    done = run_doctor(JAX_ENABLE_X64=x64)
     assert done.returncode == 0, done.stdout + done.stderr
     for text in ("callout", "jax", "jaxlib", "numpy", "Python", "cpu", "pure_callback", "tap", "ok"):
         assert text in done.stdout
@@ -174,7 +163,7 @@ def test_doctor_says_what_works(x64):
 
 
 def test_doctor_reports_where_no_backend_starts():
-    done = _doctor(JAX_PLATFORMS="nowhere")
+    done = run_doctor(JAX_PLATFORMS="nowhere")
     assert done.returncode == 1
     rows = {line.split()[0]: line for line in done.stdout.splitlines()}
     assert "FAILED: RuntimeError: Unable to initialize backend 'nowhere'" in rows["backends"]

@@ -2,7 +2,6 @@
 """What `python -m callout.doctor` says of CUDA, with and without a driver and a compiler."""
 
 import os
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from callout import _jax_compat, doctor
 from callout._native.gpu.nvrtc import find_nvrtc
 from callout.cuda import CompileError
+from doctor_process import run_doctor
 
 pytestmark = pytest.mark.cpu_only("it gives the command other drivers than the one that programs run on")
 
@@ -23,14 +23,8 @@ needs_double = pytest.mark.skipif(not Path(DOUBLE).exists(), reason=f"the C++ te
 
 
 def line_of(row: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "callout.doctor"],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    done = run_doctor(**environment)
+    assert done.returncode == 0, done.stdout + done.stderr
     [line] = [line for line in done.stdout.splitlines() if line.startswith(f"{row} ")]
     return line.split(maxsplit=1)[1]
 
