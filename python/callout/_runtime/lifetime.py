@@ -130,9 +130,12 @@ def _register_in_worker() -> None:
         return
     from multiprocessing import util
 
-    def register(_: object = None) -> None:
+    def end_worker() -> None:
         if process.parent_process() is not None and not _ext.is_forked_child():
-            util.Finalize(None, _at_exit, exitpriority=_FIRST)
+            _at_exit()
+
+    def register(_: object = None) -> None:  # in every process: a worker imports its main program before it is a worker
+        util.Finalize(None, end_worker, exitpriority=_FIRST)
 
     register()
-    util.register_after_fork(_at_exit, register)  # a worker imports its main program before it is a worker
+    util.register_after_fork(_at_exit, register)  # which forgets what was registered
