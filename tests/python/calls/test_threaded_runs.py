@@ -171,6 +171,7 @@ def test_a_check_in_a_threaded_function_fails_its_program(received):
     checked = INSPECTED["check"](lambda x: callout.tap(received.tap, x, ordered=True))
     with pytest.raises(callout.CheckError, match="negative"):
         jax.jit(callout.threaded(checked))(jnp.float32(-1)).block_until_ready()
+        callout.barrier_wait()  # on a GPU
     with contextlib.suppress(callout.CheckError):
         jax.effects_barrier()
 
