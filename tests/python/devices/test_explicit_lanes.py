@@ -13,7 +13,6 @@ from jax.sharding import AxisType, NamedSharding
 
 pytestmark = pytest.mark.collectives
 
-
 SPREAD = {"lanes": jax.P("d"), "elements": jax.P(None, "d")}
 
 
