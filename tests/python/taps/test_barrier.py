@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """barrier_wait: which programs it waits for, whom they belong to, and what it says when time is over."""
 
-import ctypes
 import threading
 
 import callout
@@ -16,6 +15,7 @@ from callout._jax_compat import devices
 from callout._jax_compat import tokens as jax_tokens
 from callout._runtime import programs, tokens
 from jax.sharding import AxisType
+from thread_states import left_by
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 OWN = "programs that this thread has dispatched"
@@ -190,26 +190,12 @@ def test_with_a_timeout_that_suffices(received):
     assert any(waits_no_longer(0) for _ in range(20))
 
 
-def thread_states():
-    """The number of threads that the interpreter knows."""
-    api = ctypes.pythonapi
-    names = "PyInterpreterState_Get", "PyInterpreterState_ThreadHead", "PyThreadState_Next"
-    interpreter, first, following = (getattr(api, name) for name in names)
-    interpreter.restype = first.restype = following.restype = ctypes.c_void_p
-    first.argtypes = following.argtypes = [ctypes.c_void_p]
-    state, count = first(interpreter()), 0
-    while state:
-        state, count = following(state), count + 1
-    return count
-
-
 def test_a_timeout_leaves_nothing_behind(received):
-    for _ in range(3):
+    def wait():
         callout.barrier_wait(timeout=60)
-    before = thread_states()
-    for _ in range(50):
-        callout.barrier_wait(timeout=60)
-    assert thread_states() <= before + 2, "the last ones may be about to end"
+
+    wait()
+    assert left_by(wait) < 0.5
 
 
 def test_inside_a_callback_it_raises(received):
