@@ -8,6 +8,7 @@ tables.py makes the tables of docs/benchmarks.md of stored results.
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import buffers
@@ -33,78 +34,56 @@ import recording
 import service
 import targets
 from floor import ROOT
-from report import Report
+from report import Report, Row
 
-GROUPS = (
-    "loop",
-    "dispatch",
-    "chains",
-    "growth",
-    "dropins",
-    "eager",
-    "fallback",
-    "devices",
-    "contention",
-    "kernels",
-    "buffers",
-    "foreign",
-    "host_callback",
-    "sinks",
-    "progress",
-    "checks",
-    "located_nans",
-    "service",
-    "memory",
-)
+# What a group measures: rows of the report, given the options, the path of the floor's library and what was left out.
+GROUPS: dict[str, Callable[[argparse.Namespace, Path, dict[str, str]], list[Row]]] = {
+    "loop": lambda options, floor, skipped: loop.run(options.rounds, options.out, skipped),
+    "dispatch": lambda options, floor, skipped: dispatch.run(options.rounds, skipped),
+    "chains": lambda options, floor, skipped: chains.run(options.rounds),
+    "growth": lambda options, floor, skipped: growth.run(min(options.rounds, 3)),
+    "dropins": lambda options, floor, skipped: dropins.run(options.rounds),
+    "eager": lambda options, floor, skipped: eager.run(options.rounds),
+    "fallback": lambda options, floor, skipped: fallback.run(options.rounds, options.out),
+    "devices": lambda options, floor, skipped: devices.run(options.rounds),
+    "contention": lambda options, floor, skipped: contention.run(options.rounds, options.out, skipped),
+    "kernels": lambda options, floor, skipped: kernels.run(options.rounds, options.out, floor, skipped),
+    "buffers": lambda options, floor, skipped: buffers.run(options.rounds),
+    "foreign": lambda options, floor, skipped: foreign.run(options.rounds),
+    "host_callback": lambda options, floor, skipped: host_callbacks.run(options.rounds),
+    "sinks": lambda options, floor, skipped: recording.run(options.rounds),
+    "checks": lambda options, floor, skipped: checks.run(options.rounds, skipped),
+    "located_nans": lambda options, floor, skipped: located_nans.run(options.rounds),
+    "progress": lambda options, floor, skipped: progress.run(options.rounds, skipped),
+    "service": lambda options, floor, skipped: service.run(options.rounds),
+}
+MEMORY = "memory"  # measured last, in processes of its own; a table, not rows
+
+
+def groups(text: str) -> set[str]:
+    """The groups that `--only` names."""
+    chosen = set(text.split(","))
+    if unknown := sorted(chosen - {*GROUPS, MEMORY}):
+        raise argparse.ArgumentTypeError(
+            f"no group {', '.join(map(repr, unknown))}; there are {', '.join([*GROUPS, MEMORY])}"
+        )
+    return chosen
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default=",".join(GROUPS), help="groups, separated by commas")
+    parser.add_argument("--only", type=groups, default={*GROUPS, MEMORY}, help="groups, separated by commas")
     parser.add_argument("--full", action="store_true", help="1e7 taps and 1e4 compilations instead of 1e6 and 200")
     parser.add_argument("--out", type=Path, default=ROOT / "build/bench")
     return parser.parse_args()
 
 
-def measure(report: Report, groups: set[str], options: argparse.Namespace, floor: Path) -> None:
-    if "loop" in groups:
-        report.rows += loop.run(options.rounds, options.out, report.skipped)
-    if "dispatch" in groups:
-        report.rows += dispatch.run(options.rounds, report.skipped)
-    if "chains" in groups:
-        report.rows += chains.run(options.rounds)
-    if "growth" in groups:
-        report.rows += growth.run(min(options.rounds, 3))
-    if "dropins" in groups:
-        report.rows += dropins.run(options.rounds)
-    if "eager" in groups:
-        report.rows += eager.run(options.rounds)
-    if "fallback" in groups:
-        report.rows += fallback.run(options.rounds, options.out)
-    if "devices" in groups:
-        report.rows += devices.run(options.rounds)
-    if "contention" in groups:
-        report.rows += contention.run(options.rounds, options.out, report.skipped)
-    if "kernels" in groups:
-        report.rows += kernels.run(options.rounds, options.out, floor, report.skipped)
-    if "buffers" in groups:
-        report.rows += buffers.run(options.rounds)
-    if "foreign" in groups:
-        report.rows += foreign.run(options.rounds)
-    if "host_callback" in groups:
-        report.rows += host_callbacks.run(options.rounds)
-    if "sinks" in groups:
-        report.rows += recording.run(options.rounds)
-    if "checks" in groups:
-        report.rows += checks.run(options.rounds, report.skipped)
-    if "located_nans" in groups:
-        report.rows += located_nans.run(options.rounds)
-    if "progress" in groups:
-        report.rows += progress.run(options.rounds, report.skipped)
-    if "service" in groups:
-        report.rows += service.run(options.rounds)
-    if "memory" in groups:
+def measure(report: Report, options: argparse.Namespace, floor: Path) -> None:
+    for name, run in GROUPS.items():
+        if name in options.only:
+            report.rows += run(options, floor, report.skipped)
+    if MEMORY in options.only:
         report.memory = memory.run(options.full)
     report.verdicts = targets.verdicts(report.rows)
 
@@ -121,7 +100,7 @@ def main() -> None:
     for target, why in skipped.items():
         print(f"skipped: {target}: {why}", flush=True)
     report = Report(described, skipped)
-    measure(report, set(options.only.split(",")), options, floor)
+    measure(report, options, floor)
     print("\n" + report.text())
     report.write(options.out)
     print(f"\nwrote {options.out / 'results.json'} and benchmarks.md")
