@@ -34,6 +34,12 @@ class Callback:
 
 def make_python_callback(label: str, function: object, unflatten: object | None = None, unflatten_value: object | None = None, flatten: object | None = None, single_result: bool = True, device_lookup: object | None = None, index_lookup: object | None = None, transforms: object | None = None, zero_copy: bool = False, numpy_only: bool = False, canonicalize: bool = False, transforms_by_position: bool = False, barrier_raises: bool = False, log_source: int = 0, explain: object | None = None) -> Callback: ...
 
+def is_iterator(value: object | None) -> bool:
+    """Runs no Python code."""
+
+def is_iterator_or_none(value: object | None) -> bool:
+    """Runs no Python code."""
+
 def buffer_types() -> tuple:
     """(Buffer, ExecutionContext)"""
 

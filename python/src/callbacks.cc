@@ -80,6 +80,10 @@ PyType_Slot handle_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&Traverse
                               {Py_tp_clear, reinterpret_cast<void*>(&ClearHandle)},
                               {0, nullptr}};
 
+bool IsIterator(nb::handle value) { return PyIter_Check(value.ptr()) != 0; }
+
+bool IsIteratorOrNone(nb::handle value) { return value.is_none() || IsIterator(value); }
+
 }  // namespace
 
 CallbackHandle HandleOf(Result<std::shared_ptr<internal::Callback>> made) {
@@ -102,6 +106,10 @@ void BindCallbacks(nb::module_& m) {
         nb::arg("zero_copy") = false, nb::arg("numpy_only") = false, nb::arg("canonicalize") = false,
         nb::arg("transforms_by_position") = false, nb::arg("barrier_raises") = false, nb::arg("log_source") = 0,
         nb::arg("explain") = nb::none());
+  // JAX flattens a list by borrowed references while it asks which items are leaves: Python code there would let other
+  // threads, or the list's owner, drop what JAX goes on with.
+  m.def("is_iterator", &IsIterator, nb::arg("value").none(), "Runs no Python code.");
+  m.def("is_iterator_or_none", &IsIteratorOrNone, nb::arg("value").none(), "Runs no Python code.");
   m.def("buffer_types", [types = MakeBufferTypes()] { return types; }, "(Buffer, ExecutionContext)");
   m.def("make_buffer_callback", &MakeBuffer, nb::arg("label"), nb::arg("function"), nb::arg("unflatten_out").none(),
         nb::arg("unflatten").none(), nb::arg("numpy_only"));

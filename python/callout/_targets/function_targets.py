@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -41,11 +41,6 @@ def function_name(fn: Callable[..., Any]) -> str:
     return f"{module}.{name}"
 
 
-def _is_iterator(value: Any) -> bool:
-    """Tells an iterator from arrays and structures of them; JAX warns of it if it is not told."""
-    return isinstance(value, Iterator)
-
-
 def with_jax_arrays(fn: Callable[..., Any], x64: bool, *, ignore_result: bool = False) -> Callable[..., Any]:
     """Returns `fn` with `jax.Array`s. `jax_enable_x64` is as it was traced: what a thread sets does not hold in others.
 
@@ -65,9 +60,21 @@ def with_jax_arrays(fn: Callable[..., Any], x64: bool, *, ignore_result: bool = 
     return call_with_jax_arrays
 
 
+def flatten_result(result: Any, is_leaf: Callable[[Any], bool] = _ext.is_iterator) -> tuple[list[Any], PyTreeDef]:
+    """Returns what a function returned as its leaves and their structure. `is_leaf` runs no Python code.
+
+    JAX reads a list by borrowed references, which go where another thread, or code that runs meanwhile, changes it: a list
+    is copied first, and what is in it is read while nothing else runs (with a GIL). JAX warns of iterators if it is not
+    told that they are leaves.
+    """
+    leaves, tree = jax.tree.flatten(list(result) if type(result) is list else result, is_leaf=is_leaf)
+    return leaves, tree
+
+
 def _on_host(result: Any) -> Any:
     try:
-        return jax.tree.map(_array_on_host, result, is_leaf=_is_iterator)
+        leaves, tree = flatten_result(result)
+        return tree.unflatten(map(_array_on_host, leaves))
     except (TypeError, ValueError):  # no structure of JAX's: whoever takes it says what is wrong with it
         return result
 
@@ -82,7 +89,7 @@ def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
 
     def flatten(result: Any) -> Sequence[Any]:
         count = tree.num_leaves
-        leaves: list[Any] = jax.tree.leaves(result, is_leaf=_is_iterator)
+        leaves, _ = flatten_result(result)
         if len(leaves) == count:
             return leaves
         is_flat = count > 1 and tree == jax.tree.structure((0,) * count)

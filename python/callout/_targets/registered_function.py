@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _ext, _jax_compat
 from .._base import errors, options
-from .function_targets import flattener, with_jax_arrays
+from .function_targets import flatten_result, flattener, with_jax_arrays
 
 
 def _declared_flattener(results: Any, label: str) -> Callable[[Any], Sequence[Any]]:
@@ -44,7 +44,7 @@ def registered_function(name: str, fn: Callable[..., Any], results: Any = None) 
         return leaves[0] if len(leaves) == 1 else leaves
 
     def flatten(result: Any) -> list[Any]:
-        return jax.tree.leaves(result, is_leaf=lambda leaf: leaf is None)
+        return flatten_result(result, _ext.is_iterator_or_none)[0]
 
     return _ext.make_python_callback(
         label=label,

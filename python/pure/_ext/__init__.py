@@ -17,6 +17,8 @@ from .calls.registry import find as find
 from .calls.registry import register_callback as register_callback
 from .calls.registry import registered_names as registered_names
 from .calls.registry import unregister as unregister
+from .calls.results import is_iterator as is_iterator
+from .calls.results import is_iterator_or_none as is_iterator_or_none
 from .delivery.delivery import delivery as _delivery
 from .delivery.delivery_thread import on_delivery_thread as on_delivery_thread
 from .delivery.eager_tap import EagerTap as EagerTap

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a callback may return, and what it is told if it returns something else."""
 
+import sys
+import threading
+
 import callout
 import jax
 import jax.numpy as jnp
@@ -10,6 +13,7 @@ import pytest
 from platforms import awaited
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
+I32 = jax.ShapeDtypeStruct((), jnp.int32)
 
 
 def double(x):
@@ -146,31 +150,69 @@ def test_a_list_that_its_items_change_is_read_as_it_was_returned(jitted):
         assert [int(v[-1]) for v in out] == [0, 1, 2, 3]
 
 
-def test_a_list_that_another_thread_changes_is_read_as_it_was_returned():
-    import threading
+# What looks for the leaves of a list: of a function known by a name, of one in the program, of one that takes `jax.Array`s.
+TAKEN = {
+    "registered": lambda callback: "list that changes",
+    "in the program": lambda callback: callback,
+    "with jax.Arrays": lambda callback: callout.options(callback, args="jax"),
+}
 
+
+@pytest.mark.parametrize("taken", TAKEN)
+def test_a_list_that_another_thread_changes_is_read_as_it_was_returned(taken):
+    item = jax.ShapeDtypeStruct((1 << 10,), jnp.int32)
     items, stop = [], threading.Event()
 
     def change():
         while not stop.is_set():
-            items[1:] = [np.full(ITEM.shape, 7, np.int64) for _ in range(3)]
+            items[1:] = [np.full(item.shape, 7, np.int64) for _ in range(3)]
 
     def callback(x):
-        items[:] = [np.full(ITEM.shape, 7, np.int64) for _ in range(4)]
+        items[:] = [np.full(item.shape, 7, np.int64) for _ in range(4)]
         return items
 
-    # A registered function's list is taken as it is: without a tree function in between.
     callout.register("list that changes", callback)
-    f = jax.jit(lambda x: callout.pure_callback("list that changes", (ITEM,) * 4, x))
+    f = jax.jit(lambda x: callout.pure_callback(TAKEN[taken](callback), [item] * 4, x))
     thread = threading.Thread(target=change)
+    switch_interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # wherever Python code runs, the other thread comes in
     thread.start()
     try:
-        for _ in range(20):
+        for _ in range(500):
             assert [int(v[-1]) for v in f(1.0)] == [7] * 4
     finally:
         stop.set()
         thread.join()
+        sys.setswitchinterval(switch_interval)
         callout.unregister("list that changes")
+
+
+@pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dispatches")
+@pytest.mark.parametrize("taken", TAKEN)
+def test_no_python_code_runs_while_jax_looks_for_the_leaves_of_a_list(taken):
+    """JAX goes on with an item that only the list held, whatever became of the list meanwhile."""
+    jax_s = jax.tree_util.tree_flatten.__code__.co_filename
+    looked, called = [], []
+
+    def note(frame, event, arg):
+        if event == "call" and frame.f_code.co_filename == jax_s:
+            looked.append(frame.f_code.co_name)
+        elif event == "call" and frame.f_back and frame.f_back.f_code.co_filename == jax_s:
+            called.append(f"{frame.f_code.co_qualname} of {frame.f_code.co_filename}")
+
+    def callback(x):
+        sys.setprofile(note)
+        return [1, np.int64(2)]
+
+    callout.register("list that changes", callback)
+    try:
+        f = jax.jit(lambda x: callout.pure_callback(TAKEN[taken](callback), [I32, I32], x))
+        assert f(1.0) == [1, 2]
+    finally:
+        sys.setprofile(None)
+        callout.unregister("list that changes")
+    assert "tree_flatten" in looked
+    assert not [each for each in called if "callout" in each]
 
 
 def test_eager_results_do_not_depend_on_what_numpy_was_made_into(monkeypatch):

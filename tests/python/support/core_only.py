@@ -24,6 +24,9 @@ _LEFT_OUT = {
         "test_pointers_function",
         "test_typed_view_function",
     ),
+    "a core in Python asks for leaves in Python": (
+        "test_no_python_code_runs_while_jax_looks_for_the_leaves_of_a_list",
+    ),
     "a core in Python copies what options(zero_copy=True) would show in place": (
         "test_a_kept_zero_copy_argument_is_an_error",
         "test_options_zero_copy_args_and_name",

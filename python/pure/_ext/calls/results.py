@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -25,6 +25,16 @@ class Mismatch(Exception):  # noqa: N818 - turned into a Failure
 def is_leaf(value: Any) -> bool:
     """An array, or a NumPy scalar: a leaf whatever the structure."""
     return isinstance(value, (np.ndarray, np.generic))
+
+
+def is_iterator(value: Any) -> bool:
+    """An iterator, which JAX has no structure for and warns of."""
+    return isinstance(value, Iterator)
+
+
+def is_iterator_or_none(value: Any) -> bool:
+    """An iterator or None."""
+    return value is None or isinstance(value, Iterator)
 
 
 def stored(value: Any, shape: Sequence[int], dtype: np.dtype[Any], canonicalize: bool) -> np.ndarray:
