@@ -67,8 +67,7 @@ def flatten_result(result: Any, is_leaf: Callable[[Any], bool] = _ext.is_iterato
     is copied first, and what is in it is read while nothing else runs (with a GIL). JAX warns of iterators if it is not
     told that they are leaves.
     """
-    leaves, tree = jax.tree.flatten(list(result) if type(result) is list else result, is_leaf=is_leaf)
-    return leaves, tree
+    return jax.tree.flatten(list(result) if type(result) is list else result, is_leaf=is_leaf)
 
 
 def _on_host(result: Any) -> Any:

@@ -161,4 +161,4 @@ def test_threads_of_the_host_leave_nothing_behind(host, take):
         assert host.run(taken, [1])[0] == 0
 
     run()
-    assert left_by(run) < 0.5
+    assert left_by(run) < 0.1

@@ -34,7 +34,7 @@ def is_iterator(value: Any) -> bool:
 
 def is_iterator_or_none(value: Any) -> bool:
     """An iterator or None."""
-    return value is None or isinstance(value, Iterator)
+    return value is None or is_iterator(value)
 
 
 def stored(value: Any, shape: Sequence[int], dtype: np.dtype[Any], canonicalize: bool) -> np.ndarray:
