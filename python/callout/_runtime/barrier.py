@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from .. import _ext, _jax_compat
 from .._base import errors
@@ -44,6 +45,13 @@ def drain() -> None:
         _ext.drain(-1.0)
 
 
+def _is_duration(seconds: Any) -> bool:
+    try:
+        return bool(seconds >= 0)
+    except TypeError:  # a string, for example
+        return False
+
+
 def barrier_wait(timeout: float | None = None) -> None:
     """Waits until the programs that may tap are done and every tap's record is delivered.
 
@@ -68,7 +76,7 @@ def barrier_wait(timeout: float | None = None) -> None:
         [2.0]
     """
     lifetime.check_usable()
-    if timeout is not None and not timeout >= 0:
+    if timeout is not None and not _is_duration(timeout):
         raise ValueError(f"callout.barrier_wait: timeout must be None or 0 or more seconds, got {timeout!r}")
     refuse_inside_callbacks("callout.barrier_wait()")
     if timeout is not None:

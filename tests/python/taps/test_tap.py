@@ -374,9 +374,11 @@ def test_eager_sharded_values_stay_where_they_are(received):
     assert delivered(received) == [[0, 1, 2, 3]]
 
 
-def test_a_bad_timeout_is_named():
-    with pytest.raises(ValueError, match="timeout must be None or 0 or more seconds, got -1"):
-        callout.barrier_wait(timeout=-1)
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "1", [1]])
+def test_a_bad_timeout_is_named(timeout):
+    message = f"timeout must be None or 0 or more seconds, got {timeout!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        callout.barrier_wait(timeout=timeout)
 
 
 def test_the_thread_that_delivers_has_a_name():
