@@ -75,7 +75,7 @@ host: $(STAMPS)/cmake
 	cmake --workflow --preset host
 
 configure-dev: $(STAMPS)/dev $(STAMPS)/cmake
-	scripts/system_packages.sh libgtest-dev:gtest/gtest.h relacy-dev:relacy/relacy.hpp $(host_packages)
+	scripts/system_packages.sh libgtest-dev:gtest/gtest.h relacy-dev:relacy/relacy.hpp liblapack3:liblapack.so.3 $(host_packages)
 	cmake --preset dev
 
 test-cpp: configure-dev

@@ -65,6 +65,24 @@ TEST_F(CompileProcessTest, ProgramsRunWithThisProcessesCallbacks) {
   EXPECT_THAT(RunsAs(*executable, 11), IsOk());
 }
 
+TEST_F(CompileProcessTest, ModelsRunAlsoFromTheCache) {
+  std::string folder = ::testing::TempDir() + "callout_process_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  CompileOptions options = InProcess();
+  options.loaded_host_callbacks = {Adding(10)};
+  options.cache_directory = folder;
+  for (const bool is_found : {false, true}) {
+    const auto executable = Compile(testdata::Model("f"), options);
+    ASSERT_THAT(executable, IsOk());
+    EXPECT_EQ(executable->is_from_cache(), is_found);
+    EXPECT_THAT(RunsAs(*executable, 11), IsOk());
+    const auto again = Compiler(client_).Load(executable->Serialize().value(), options);
+    ASSERT_THAT(again, IsOk());
+    EXPECT_THAT(RunsAs(*again, 11), IsOk());
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(CompileProcessTest, NamesAreMissedInThisProcess) {
   EXPECT_THAT(Compile(testdata::Chain({"f"}), InProcess()), StatusIs(StatusCode::kNotFound, HasSubstr("'f'")));
 }
@@ -236,3 +254,41 @@ TEST(AnswerCompileRequestTest, ItEndsWithWhoAsked) {
 
 }  // namespace
 }  // namespace callout::pjrt
+
+namespace callout {
+namespace {
+
+TEST_F(CApiRunTest, ModelsThatAnotherProcessCompiledRunThroughTwoGenerations) {
+  Adder adder{.k = 1};
+  callout_callback* callback = MakeAdder("f", adder);
+  const char* const command[] = {CALLOUT_COMMAND, "compile-request", nullptr};
+  callout_compile_options options = {};
+  options.struct_size = sizeof(options);
+  options.callbacks = &callback;
+  options.num_callbacks = 1;
+  options.process_command = command;
+  const std::string model = testdata::Model("f");
+  callout_program* program = nullptr;
+  ASSERT_THAT(Take(callout_program_from_bytes(model.data(), model.size(), &program)), IsOk());
+  callout_executable* executable = nullptr;
+  ASSERT_THAT(Take(callout_compile(client_, program, &options, &executable)), IsOk());
+  callout_program_destroy(program);
+  for (int generation = 0; generation < 3; ++generation) {
+    Values values = {};
+    EXPECT_THAT(Run(executable, &values), IsOk());
+    EXPECT_THAT(values, ElementsAre(2, 3, 4, 5));
+    callout_bytes* bytes = nullptr;
+    ASSERT_THAT(Take(callout_executable_serialize(executable, &bytes)), IsOk());
+    callout_executable_destroy(executable);
+    executable = nullptr;
+    ASSERT_THAT(Take(callout_executable_load(client_, callout_bytes_data(bytes), callout_bytes_size(bytes), &options,
+                                             &executable)),
+                IsOk());
+    callout_bytes_destroy(bytes);
+  }
+  callout_executable_destroy(executable);
+  callout_callback_destroy(callback);
+}
+
+}  // namespace
+}  // namespace callout

@@ -187,18 +187,16 @@ Result<LoadedExecutable> Compiler::CompileAnew(Preparation& prepared, const Prog
   }
   CALLOUT_ASSIGN_OR_RETURN(executable.transfers_, internal::HostTransferProgram::Make(*client_, args.executable,
                                                                                       options.loaded_host_callbacks));
-  const bool needs_lane = HasCalls(code) && client_->platform() == "cpu" && executable.num_devices_ == 1 &&
-                          !executable.RunsOnCaller() && client_->runners() != nullptr;
-  if (needs_lane || serialized != nullptr) {
-    const int32_t device = options.device_assignment.empty() ? client_->devices()[0].id : options.device_assignment[0];
+  executable.home_device_ = options.device_assignment.empty() ? client_->devices()[0].id : options.device_assignment[0];
+  executable.wants_runners_ =
+      HasCalls(code) && client_->platform() == "cpu" && executable.num_devices_ == 1 && !executable.RunsOnCaller();
+  const bool moves = executable.wants_runners_ && client_->runners() != nullptr;
+  if (moves || serialized != nullptr) {
     auto bytes = internal::SerializeExecutable(plugin.api(), args.executable);
     if (bytes.ok()) {  // otherwise it runs where it was compiled
-      if (needs_lane) (void)executable.MoveToRunners(client_, device, *bytes, scope);
-      if (serialized != nullptr) {
-        const bool on_runners = executable.runners_ != nullptr;
-        *serialized =
-            internal::ExecutableFile{internal::MadeBy(*client_), on_runners, device, *std::move(bytes)}.Write();
-      }
+      const auto compiled = std::make_shared<const std::string>(*std::move(bytes));
+      if (moves) (void)executable.MoveToRunners(client_, executable.home_device_, compiled, scope);
+      if (serialized != nullptr) *serialized = executable.WriteFile(*compiled);
     }
   }
   executable.callback_names_ = scope.asked();
@@ -247,6 +245,19 @@ Result<LoadedExecutable> Compiler::CompileUncached(Preparation& prepared, const 
   return executable;
 }
 
+// Only what can be loaded gets into the cache.
+Status Compiler::Store(const internal::ExecutableCache& cache, const std::string& key, const std::string& serialized,
+                       const LoadedExecutable& executable, const CompileOptions& options) const {
+  if (executable.loaded_from_ == nullptr) {  // nobody has loaded the bytes yet
+    if (const Result<LoadedExecutable> loaded = Load(serialized, options); !loaded.ok()) {
+      return Status(loaded.status().code(),
+                    "callout: the compiled program is not put into the cache '" + options.cache_directory +
+                        "', because it cannot be loaded again: " + std::string(loaded.status().message()));
+    }
+  }
+  return cache.Write(key, serialized);
+}
+
 Result<LoadedExecutable> Compiler::CompileOne(const Program& program, const CompileOptions& options) const {
   CALLOUT_ASSIGN_OR_RETURN(Preparation prepared, Prepare(program, options));
   if (options.cache_directory.empty()) return CompileUncached(prepared, program, options, nullptr);
@@ -254,26 +265,34 @@ Result<LoadedExecutable> Compiler::CompileOne(const Program& program, const Comp
   const std::string key =
       internal::Sha256Hex(internal::MadeBy(*client_) + '\n' + std::to_string(prepared.options.size()) + '\n' +
                           prepared.options + prepared.code);
+  Status unusable;  // why the program that the cache has cannot be loaded
   if (const auto found = cache.Read(key)) {
-    // What cannot be loaded is compiled, which also says why, if a name is missing.
     Result<LoadedExecutable> loaded = Load(*found, options);
     if (loaded.ok()) {
       loaded->is_from_cache_ = true;
       loaded->shapes_ = program.shapes;
       return loaded;
     }
+    unusable = loaded.status();
   }
   std::string serialized;
+  // If a name is missing, the compilation fails as well and says which; the program stays in the cache.
   CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable executable, CompileUncached(prepared, program, options, &serialized));
+  if (!unusable.ok()) {
+    internal::Log(internal::LogLevel::kWarning,
+                  "callout: the program in the cache '" + options.cache_directory +
+                      "' cannot be loaded; it was compiled again, and is replaced: " + std::string(unusable.message()));
+    cache.Remove(key);
+  }
   if (serialized.empty()) return executable;
-  if (const Status written = cache.Write(key, serialized); !written.ok()) {
-    internal::Log(internal::LogLevel::kWarning, written.message());
+  if (const Status stored = Store(cache, key, serialized, executable, options); !stored.ok()) {
+    internal::Log(internal::LogLevel::kWarning, stored.message());
   }
   return executable;
 }
 
 Result<LoadedExecutable> Compiler::Load(std::string_view serialized, const CompileOptions& options) const {
-  CALLOUT_ASSIGN_OR_RETURN(const internal::ExecutableFile file, internal::ExecutableFile::Read(serialized));
+  CALLOUT_ASSIGN_OR_RETURN(internal::ExecutableFile file, internal::ExecutableFile::Read(serialized));
   if (const std::string here = internal::MadeBy(*client_); file.made_by != here) {
     return FailedPrecondition("callout: the executable was made by another plugin or machine: " + file.made_by +
                               "; here is " + here + "; compile the program here");
@@ -283,16 +302,15 @@ Result<LoadedExecutable> Compiler::Load(std::string_view serialized, const Compi
   Placeholders placeholders(options);
   internal::BindingScope scope(bindings, placeholders.fallback());
   LoadedExecutable executable(client_, nullptr);
-  if (file.on_runners && client_->runners() != nullptr) {
-    CALLOUT_RETURN_IF_ERROR(executable.MoveToRunners(client_, file.device, file.bytes, scope));
+  executable.wants_runners_ = file.wants_runners;
+  executable.home_device_ = file.device;
+  auto bytes = std::make_shared<const std::string>(std::move(file.bytes));
+  if (file.wants_runners && client_->runners() != nullptr) {
+    CALLOUT_RETURN_IF_ERROR(executable.MoveToRunners(client_, file.device, std::move(bytes), scope));
   } else {
-    std::string as_compiled;  // what ran on runners may not say for which device it is
-    if (file.on_runners) {
-      CALLOUT_ASSIGN_OR_RETURN(as_compiled, internal::SerializeCompileOptions({.device_assignment = {file.device}}));
-    }
-    CALLOUT_ASSIGN_OR_RETURN(PJRT_LoadedExecutable* const handle,
-                             internal::LoadSerialized(*client_, file.bytes, as_compiled));
+    CALLOUT_ASSIGN_OR_RETURN(PJRT_LoadedExecutable* const handle, internal::LoadSerialized(*client_, *bytes, ""));
     executable.handle_ = Own(client_, handle);
+    executable.loaded_from_ = std::move(bytes);
     CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
     CALLOUT_ASSIGN_OR_RETURN(executable.transfers_,
                              internal::HostTransferProgram::Make(*client_, handle, options.loaded_host_callbacks));
@@ -308,9 +326,14 @@ Result<std::string> LoadedExecutable::Serialize() const {
     return Unimplemented("callout: the program '" + name_ +
                          "' has several shapes: serialize each of for_shapes(), or use a cache_directory");
   }
-  CALLOUT_ASSIGN_OR_RETURN(std::string bytes, internal::SerializeExecutable(client()->plugin().api(), handle_.get()));
-  return internal::ExecutableFile{internal::MadeBy(*client()), runners_ != nullptr, home_device_, std::move(bytes)}
-      .Write();
+  if (loaded_from_ != nullptr) return WriteFile(*loaded_from_);
+  CALLOUT_ASSIGN_OR_RETURN(const std::string bytes,
+                           internal::SerializeExecutable(client()->plugin().api(), handle_.get()));
+  return WriteFile(bytes);
+}
+
+std::string LoadedExecutable::WriteFile(const std::string& bytes) const {
+  return internal::ExecutableFile{internal::MadeBy(*client()), wants_runners_, home_device_, bytes}.Write();
 }
 
 }  // namespace callout::pjrt

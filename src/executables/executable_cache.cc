@@ -78,4 +78,6 @@ Status ExecutableCache::Write(const std::string& key, std::string_view bytes) co
   return failed;
 }
 
+void ExecutableCache::Remove(const std::string& key) const { (void)unlink(PathOf(key).c_str()); }
+
 }  // namespace callout::internal

@@ -23,6 +23,8 @@ class ExecutableCache {
   std::optional<std::string> Read(const std::string& key) const;
   /// Other processes see all of it or nothing.
   Status Write(const std::string& key, std::string_view bytes) const;
+  /// Removes the file, if there is one.
+  void Remove(const std::string& key) const;
 
  private:
   explicit ExecutableCache(std::string folder) : folder_(std::move(folder)) {}

@@ -12,10 +12,12 @@
 namespace callout::internal {
 namespace {
 
-constexpr std::string_view kMark = "callout executable 1\n";
+constexpr std::string_view kAnyMark = "callout executable ";
+// Version 1 could hold bytes that the plugin had made of a loaded executable, which load and cannot run.
+constexpr std::string_view kMark = "callout executable 2\n";
 constexpr size_t kDigest = 64;  // hexadecimal digits
 constexpr int kMadeBy = 1;
-constexpr int kOnLanes = 2;
+constexpr int kWantsRunners = 2;
 constexpr int kDevice = 3;
 constexpr int kBytes = 4;
 
@@ -65,14 +67,17 @@ Status NoFile(const std::string& why) { return InvalidArgument("callout: this is
 std::string ExecutableFile::Write() const {
   WireWriter fields;
   fields.AddMessage(kMadeBy, made_by);
-  fields.AddNumber(kOnLanes, on_runners ? 1 : 0);
+  fields.AddNumber(kWantsRunners, wants_runners ? 1 : 0);
   fields.AddNumber(kDevice, static_cast<uint64_t>(static_cast<int64_t>(device)));
   fields.AddMessage(kBytes, bytes);
   return std::string(kMark) + Sha256Hex(fields.bytes()) + fields.bytes();
 }
 
 Result<ExecutableFile> ExecutableFile::Read(std::string_view text) {
-  if (!text.starts_with(kMark)) return NoFile("it does not begin as one");
+  if (!text.starts_with(kMark)) {
+    return NoFile(text.starts_with(kAnyMark) ? "another version wrote it; compile the program again"
+                                             : "it does not begin as one");
+  }
   text.remove_prefix(kMark.size());
   if (text.size() < kDigest) return NoFile("it ends too early");
   const std::string_view digest = text.substr(0, kDigest);
@@ -82,7 +87,7 @@ Result<ExecutableFile> ExecutableFile::Read(std::string_view text) {
   WireReader reader(text);
   while (const auto field = reader.Next()) {
     if (field->number == kMadeBy && field->is_bytes) file.made_by = field->bytes;
-    if (field->number == kOnLanes) file.on_runners = field->value != 0;
+    if (field->number == kWantsRunners) file.wants_runners = field->value != 0;
     if (field->number == kDevice) file.device = static_cast<int32_t>(field->value);
     if (field->number == kBytes && field->is_bytes) file.bytes = field->bytes;
   }

@@ -13,10 +13,10 @@ namespace callout::internal {
 
 /// What LoadedExecutable::Serialize returns: a mark, the SHA-256 of the rest, and a message of these fields.
 struct ExecutableFile {
-  std::string made_by;  ///< MadeBy of the client that compiled it.
-  bool on_runners = false;
-  int32_t device = 0;  ///< The id of the device that it was compiled for, where it ran on runners.
-  std::string bytes;   ///< The plugin's.
+  std::string made_by;         ///< MadeBy of the client that compiled it.
+  bool wants_runners = false;  ///< True: it runs on runners (runners.h) where the client that loads it has some.
+  int32_t device = 0;          ///< The id of the first device that it was compiled for.
+  std::string bytes;           ///< The plugin's, as its compiler made them.
 
   std::string Write() const;
   /// InvalidArgument for what Write did not write, also of another version of this library, and for damage.

@@ -11,13 +11,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const ExecutableFile kFile = {.made_by = "cpu", .on_runners = true, .device = 3, .bytes = std::string("a\0b", 3)};
+const ExecutableFile kFile = {.made_by = "cpu", .wants_runners = true, .device = 3, .bytes = std::string("a\0b", 3)};
 
 TEST(ExecutableFileTest, IsReadAsItWasWritten) {
   const auto file = ExecutableFile::Read(kFile.Write());
   ASSERT_THAT(file, IsOk());
   EXPECT_EQ(file->made_by, "cpu");
-  EXPECT_TRUE(file->on_runners);
+  EXPECT_TRUE(file->wants_runners);
   EXPECT_EQ(file->device, 3);
   EXPECT_EQ(file->bytes, std::string("a\0b", 3));
 }
@@ -29,6 +29,15 @@ TEST(ExecutableFileTest, WhatIsCutOffIsRefused) {
                 StatusIs(StatusCode::kInvalidArgument, HasSubstr("this is no executable of Callout's")))
         << size;
   }
+}
+
+TEST(ExecutableFileTest, FilesOfOtherVersionsAreRefused) {
+  std::string text = kFile.Write();
+  text[text.find('\n') - 1] = '1';
+  EXPECT_THAT(
+      ExecutableFile::Read(text),
+      StatusIs(StatusCode::kInvalidArgument,
+               "callout: this is no executable of Callout's: another version wrote it; compile the program again"));
 }
 
 TEST(ExecutableFileTest, WhatIsDamagedIsRefused) {

@@ -12,9 +12,12 @@
 
 #include "callout/c_api.h"
 #include "callout/pjrt/executable.h"
+#include "executables/executable_file.h"
+#include "lapack/library.h"
 #include "testing/c_api_fixture.h"
 #include "testing/cpu_client_fixture.h"
 #include "testing/host_programs.h"
+#include "testing/log_capture.h"
 #include "testing/status_matchers.h"
 
 namespace callout::pjrt {
@@ -52,6 +55,25 @@ class ExecutableLoadTest : public internal::CpuClientTest {
     return outputs.ok() ? outputs->at(0).ToVector<float>().value()[0] : 0;
   }
 
+  // Compiles, serializes and loads, then serializes and loads the loaded executable, with runners and without.
+  static void RunThroughTwoGenerations(const std::string& model) {
+    for (const int runs : {0, 2}) {
+      const auto client = MakeClient({.concurrent_runs = runs});
+      const Compiler compiler(client);
+      const auto compiled = compiler.Compile({model}, Adding(1));
+      ASSERT_THAT(compiled, internal::IsOk());
+      EXPECT_EQ(FirstResult(client, *compiled), 2);
+      const std::string bytes = compiled->Serialize().value();
+      const auto loaded = compiler.Load(bytes, Adding(10));
+      ASSERT_THAT(loaded, internal::IsOk());
+      EXPECT_EQ(FirstResult(client, *loaded), 11);
+      EXPECT_TRUE(loaded->Serialize().value() == bytes);
+      const auto again = compiler.Load(loaded->Serialize().value(), Adding(20));
+      ASSERT_THAT(again, internal::IsOk());
+      EXPECT_EQ(FirstResult(client, *again), 21);
+    }
+  }
+
   std::string folder_;
 };
 
@@ -70,6 +92,41 @@ TEST_F(ExecutableLoadTest, LoadedExecutablesCallWhatIsBoundThen) {
   EXPECT_THAT(loaded->callback_names(), ElementsAre("f"));
   EXPECT_EQ(loaded->ReadSignature()->inputs[0].type.ToString(), "f32[4]");
   EXPECT_THAT(compiler.Load(bytes), internal::StatusIs(StatusCode::kNotFound, HasSubstr("'f'")));
+}
+
+// The plugin drops the object code of what it loads, so the bytes of a loaded executable are those that it came from.
+TEST_F(ExecutableLoadTest, ModelsRunThroughTwoGenerations) { RunThroughTwoGenerations(testdata::Model("f")); }
+
+TEST_F(ExecutableLoadTest, ModelsWithLapackRunThroughTwoGenerations) {
+  const auto lapack = internal::lapack::LibraryPath();
+  if (!lapack.ok()) GTEST_SKIP() << lapack.status().c_message();
+  RunThroughTwoGenerations(testdata::Model("f", /*has_lapack=*/true));
+}
+
+// Whether an executable runs on runners is a matter of the client that loads it, not of the one that compiled it.
+TEST_F(ExecutableLoadTest, RunnersAreUsedByExecutablesOfClientsWithoutThem) {
+  const auto without = MakeClient({.concurrent_runs = 0}), with = MakeClient({.concurrent_runs = 2});
+  CompileOptions options = Adding(1);
+  options.cache_directory = folder_ + "/cache";
+  ASSERT_THAT(Compiler(without).Compile({testdata::Model("f")}, options), internal::IsOk());
+  std::mutex mutex;
+  std::condition_variable changed;
+  int inside = 0;
+  options.loaded_host_callbacks = {Function([&](const Call&) {  // two runs meet, which takes two runners
+    std::unique_lock lock(mutex);
+    ++inside;
+    changed.notify_all();
+    return changed.wait_for(lock, std::chrono::minutes(1), [&] { return inside == 2; }) ? OkStatus()
+                                                                                        : InternalError("alone");
+  })};
+  const auto executable = Compiler(with).Compile({testdata::Model("f")}, options);
+  ASSERT_THAT(executable, internal::IsOk());
+  EXPECT_TRUE(executable->is_from_cache());
+  const std::vector<int64_t> dims = {4};
+  const Buffer x = Buffer::FromHost(with, with->devices()[0], dims, std::vector<float>(4)).value();
+  std::thread other([&] { EXPECT_THAT(executable->Run({&x}), internal::IsOk()); });
+  EXPECT_THAT(executable->Run({&x}), internal::IsOk());
+  other.join();
 }
 
 TEST_F(ExecutableLoadTest, ExecutablesOfLanesLoadWithAndWithoutThem) {
@@ -153,6 +210,39 @@ TEST_F(ExecutableLoadTest, PluginsDoNotShareWhatTheyCompiled) {
               internal::StatusIs(StatusCode::kFailedPrecondition, HasSubstr("made by another plugin or machine")));
 }
 
+TEST_F(ExecutableLoadTest, ModelsAreFoundInTheCacheAndRun) {
+  const auto client = MakeClient();
+  CompileOptions options = Adding(1);
+  options.cache_directory = folder_ + "/cache";
+  for (const bool is_found : {false, true, true}) {
+    const auto executable = Compiler(client).Compile({testdata::Model("f")}, options);
+    ASSERT_THAT(executable, internal::IsOk());
+    EXPECT_EQ(executable->is_from_cache(), is_found);
+    EXPECT_EQ(FirstResult(client, *executable), 2);
+  }
+}
+
+TEST_F(ExecutableLoadTest, WhatCannotBeLoadedFromTheCacheIsReplacedWithAWarning) {
+  const auto client = MakeClient();
+  const Compiler compiler(client);
+  CompileOptions options = Adding(1);
+  options.cache_directory = folder_ + "/cache";
+  ASSERT_THAT(compiler.Compile({testdata::Model("f")}, options), internal::IsOk());
+  const std::filesystem::path file = *std::filesystem::directory_iterator(options.cache_directory);
+  const auto damaged = internal::ExecutableFile{internal::MadeBy(*client), false, 0, "no code of the plugin's"}.Write();
+  std::ofstream(file, std::ios::binary) << damaged;
+  CompileOptions unbound;
+  unbound.cache_directory = options.cache_directory;
+  EXPECT_THAT(compiler.Compile({testdata::Model("f")}, unbound), internal::StatusIs(StatusCode::kNotFound, "'f'"));
+  internal::LogCapture log;
+  const auto executable = compiler.Compile({testdata::Model("f")}, options);
+  ASSERT_THAT(executable, internal::IsOk());
+  EXPECT_FALSE(executable->is_from_cache());
+  EXPECT_THAT(log.messages(), ElementsAre(HasSubstr("cannot be loaded; it was compiled again, and is replaced: ")));
+  EXPECT_EQ(FirstResult(client, *executable), 2);
+  EXPECT_TRUE(compiler.Compile({testdata::Model("f")}, options)->is_from_cache());
+}
+
 TEST_F(ExecutableLoadTest, DamagedFilesOfTheCacheAreReplaced) {
   const auto client = MakeClient();
   const Compiler compiler(client);
@@ -160,7 +250,7 @@ TEST_F(ExecutableLoadTest, DamagedFilesOfTheCacheAreReplaced) {
   options.cache_directory = folder_ + "/cache";
   ASSERT_THAT(compiler.Compile({testdata::Chain({"f"})}, options), internal::IsOk());
   const std::filesystem::path file = *std::filesystem::directory_iterator(options.cache_directory);
-  for (const std::string& contents : {std::string(), std::string("callout executable 1\n"), std::string(100, 'x')}) {
+  for (const std::string& contents : {std::string(), std::string("callout executable 2\n"), std::string(100, 'x')}) {
     std::ofstream(file, std::ios::binary) << contents;
     const auto again = compiler.Compile({testdata::Chain({"f"})}, options);
     ASSERT_THAT(again, internal::IsOk());

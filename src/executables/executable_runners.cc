@@ -29,7 +29,7 @@ bool LoadedExecutable::RunsOnCaller() const {
 }
 
 Status LoadedExecutable::MoveToRunners(const std::shared_ptr<const Client>& home, int32_t device,
-                                       const std::string& bytes, internal::BindingScope& scope) {
+                                       std::shared_ptr<const std::string> bytes, internal::BindingScope& scope) {
   internal::Runners* const runners = home->runners();
   const auto assigned = std::ranges::find(home->devices(), device, &Device::id);
   if (runners == nullptr || assigned == home->devices().end()) return Unimplemented("callout: there are no runners");
@@ -37,11 +37,12 @@ Status LoadedExecutable::MoveToRunners(const std::shared_ptr<const Client>& home
   std::vector<Handle<PJRT_LoadedExecutable>> loaded;
   for (const auto& client : runners->clients()) {
     CALLOUT_ASSIGN_OR_RETURN(PJRT_LoadedExecutable* const handle,
-                             internal::LoadSerialized(*client, bytes, internal::SerializePortableOptions()));
+                             internal::LoadSerialized(*client, *bytes, internal::SerializePortableOptions()));
     // Whoever has the executable or one of its outputs keeps the client, which owns the runners.
     loaded.push_back(Own(std::shared_ptr<const Client>(home, client.get()), handle));
   }
   handle_ = std::move(loaded.front());
+  loaded_from_ = std::move(bytes);
   others_on_runners_.assign(std::move_iterator(loaded.begin() + 1), std::move_iterator(loaded.end()));
   CALLOUT_RETURN_IF_ERROR(ReadProperties());
   num_devices_ = 1;  // it has none of its own

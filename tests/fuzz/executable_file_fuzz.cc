@@ -20,7 +20,7 @@ void Read(std::string_view text) {
   const auto again = ExecutableFile::Read(file->Write());
   CALLOUT_CHECK(again.ok(), "a file that was written is not read");
   CALLOUT_CHECK(again->bytes == file->bytes && again->made_by == file->made_by && again->device == file->device &&
-                    again->on_runners == file->on_runners,
+                    again->wants_runners == file->wants_runners,
                 "a file is not read as it was written");
 }
 
@@ -28,7 +28,7 @@ void Read(std::string_view text) {
 
 void callout::fuzz::Try(std::string_view bytes) {
   Read(bytes);
-  Read("callout executable 1\n" + callout::internal::Sha256Hex(bytes) + std::string(bytes));
+  Read("callout executable 2\n" + callout::internal::Sha256Hex(bytes) + std::string(bytes));
 }
 
 namespace {
@@ -43,7 +43,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   using callout::fuzz::Mutation;
   return callout::fuzz::MutateInput(data, size, max_size, seed, [](Mutation& mutation, const std::string& text) {
     constexpr size_t kHead = 21 + 64;
-    const bool is_whole = text.starts_with("callout executable 1\n") && text.size() > kHead;
+    const bool is_whole = text.starts_with("callout executable 2\n") && text.size() > kHead;
     if (!is_whole) return mutation.Message(text, kNumbers, kTexts);
     const std::string fields = mutation.Message(std::string_view(text).substr(kHead), kNumbers, kTexts);
     return text.substr(0, 21) + callout::internal::Sha256Hex(fields) + fields;

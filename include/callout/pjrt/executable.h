@@ -26,6 +26,7 @@
 namespace callout::internal {
 class ArgumentTypes;
 class BindingScope;
+class ExecutableCache;
 class HostTransferProgram;
 class Runners;
 }  // namespace callout::internal
@@ -122,8 +123,8 @@ class CALLOUT_EXPORT LoadedExecutable {
   /// XLA's estimate of the memory that it takes. Errors: the plugin's own.
   Result<MemoryStats> ReadMemoryStats() const;
 
-  /// Returns what Compiler::Load makes it of again, also in another process. Callbacks are in it by name only. The
-  /// bytes are code of the plugin's, for this machine. Errors: Unimplemented if the plugin has none, and for a program
+  /// Returns what Compiler::Load makes it of again, also in another process, and also where this executable was loaded
+  /// itself. Callbacks are in it by name only. The bytes are code of the plugin's, for this machine. Errors: Unimplemented if the plugin has none, and for a program
   /// for several shapes (serialize those of for_shapes, or use CompileOptions::cache_directory); else its own.
   Result<std::string> Serialize() const;
   /// Returns True if it was found in CompileOptions::cache_directory.
@@ -157,9 +158,10 @@ class CALLOUT_EXPORT LoadedExecutable {
   Result<std::vector<Buffer>> RunThis(std::span<const Buffer* const> arguments, const ExecuteOptions& options) const;
   Status ReadProperties();
   Status CheckArgumentLayouts() const;
-  Status MoveToRunners(const std::shared_ptr<const Client>& home, int32_t device, const std::string& bytes,
-                       internal::BindingScope& scope);
+  Status MoveToRunners(const std::shared_ptr<const Client>& home, int32_t device,
+                       std::shared_ptr<const std::string> bytes, internal::BindingScope& scope);
   bool RunsOnCaller() const;
+  std::string WriteFile(const std::string& bytes) const;
   Result<std::string> ReadHloModule() const;
   Result<std::vector<Buffer>> RunFor(std::span<const Buffer* const> arguments, const ExecuteOptions& options) const;
   Status CheckBeforeLaunch(Arguments arguments, const Launch& launch) const;
@@ -172,6 +174,10 @@ class CALLOUT_EXPORT LoadedExecutable {
   const std::shared_ptr<const Client>& client() const { return handle_.get_deleter().client; }
 
   Handle<PJRT_LoadedExecutable> handle_;
+  // The plugin's bytes as its compiler made them, where handle_ was loaded from them: XLA:CPU does not keep the object
+  // code of an executable that it loaded, so the plugin would serialize handle_ to bytes that load and cannot run.
+  // Null: the plugin compiled handle_ itself, and can serialize it.
+  std::shared_ptr<const std::string> loaded_from_;
   Handle<PJRT_Executable> executable_;
   std::string name_;
   size_t num_devices_ = 0;
@@ -185,6 +191,7 @@ class CALLOUT_EXPORT LoadedExecutable {
   std::string shapes_;
   std::vector<LoadedExecutable> others_;  // for other shapes
   int32_t home_device_ = 0;               // the id of the device that it was compiled for
+  bool wants_runners_ = false;            // true: it runs on runners where the client has some
   internal::Runners* runners_ = nullptr;  // the client's; null: it runs on the devices that it was compiled for
   std::vector<Handle<PJRT_LoadedExecutable>>
       others_on_runners_;  // for their clients after the first, which has handle_
@@ -223,6 +230,8 @@ class CALLOUT_EXPORT Compiler {
                                            std::string* serialized) const;
   Result<LoadedExecutable> CompileAnew(Preparation& prepared, const Program& program, const CompileOptions& options,
                                        std::string* serialized) const;
+  Status Store(const internal::ExecutableCache& cache, const std::string& key, const std::string& serialized,
+               const LoadedExecutable& executable, const CompileOptions& options) const;
 
   std::shared_ptr<const Client> client_;
 };

@@ -2,6 +2,7 @@
 """`callout run --cache` and `--json`: compiled programs in a folder that processes share."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -22,6 +23,27 @@ pytestmark = [
 X = np.linspace(0, 1, 128 * 128, dtype=np.float32).reshape(128, 128)
 
 
+TWICE = """
+#include "callout/call.h"
+
+void Twice(const callout::Call& call) {
+  const auto x = call.arg<float>(0);
+  for (int64_t i = 0; i < x.size(); ++i) call.result<float>(0)[i] = 2 * x[i];
+}
+CALLOUT_DEFINE_CALLBACK(twice, Twice);
+"""
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    (folder / "twice.cc").write_text(TWICE)
+    flags = ["-std=c++20", "-shared", "-fPIC", f"-I{callout.include_dir()}"]
+    line = [os.environ.get("CXX", "c++"), *flags, str(folder / "twice.cc"), "-o", str(folder / "libtwice.so")]
+    subprocess.run(line, check=True)
+    return f"twice={folder / 'libtwice.so'}:twice"
+
+
 @pytest.fixture
 def program(tmp_path):
     @jax.jit
@@ -38,6 +60,37 @@ def _run(program, *flags):
     assert done.code == 0, done.err
     np.testing.assert_allclose(done.results[0], X @ X, rtol=1e-4)
     return json.loads(done.out)
+
+
+def _model(x):
+    """Has what models are made of: a loop, products, fused operations, linear algebra, a call and a tap."""
+    h = jax.lax.fori_loop(0, 3, lambda _, h: jnp.tanh(h @ x) * 0.5, x)
+    h = h @ jnp.linalg.inv(jnp.eye(len(x)) * 4 + h)
+    h = callout.pure_callback("twice", jax.ShapeDtypeStruct(h.shape, h.dtype), h)
+    callout.tap("seen", h[0, 1])
+    return jax.nn.softmax(h + x)
+
+
+@pytest.mark.parametrize("first", ["compile", "run"])
+def test_a_model_in_the_cache_runs(tmp_path, twice, first):
+    callout.register("twice", lambda h: 2 * h)
+    callout.register("seen", callout.sinks.Null())
+    try:
+        expected = jax.jit(_model)(X)
+    finally:
+        callout.unregister("twice")
+        callout.unregister("seen")
+    program = command.Program(tmp_path, jax.jit(_model), X)
+    cache = ["--cache", str(tmp_path / "cache")]
+    if first == "compile":
+        done = program.command("compile", program.path, *cache)
+        assert done.code == 0, done.err
+    for _ in range(3):
+        done = program.run(X, bind=["seen=null", twice], flags=cache)
+        if done.code == 2 and "LAPACK" in done.err:
+            pytest.skip("no LAPACK is installed")
+        assert done.code == 0, done.err
+        np.testing.assert_allclose(done.results[0], expected, rtol=1e-4)
 
 
 def test_a_program_is_compiled_once(program):
