@@ -92,6 +92,8 @@ void AddRun(CLI::App& app, RunOptions& options) {
       "--output", options.output,
       "Also write the results, as arr_0, arr_1, ..., to this .npz file; '-': only that, on standard output");
   AddLoad(*run, options);
+  run->add_flag("--no-embedded-code", options.refuses_embedded_code,
+                "Refuse a program that carries native code, as CALLOUT_EMBEDDED_CODE=0 does");
   run->add_flag("--stats", options.stats, "Tell how often each callback ran, and how long");
   run->add_option("--cache", options.cache, "A folder of compiled programs: load from there, or put there");
   run->add_flag("--json", options.json, "Print one JSON object instead: results, cache, comparison, times, statistics");

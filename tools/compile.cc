@@ -33,6 +33,7 @@ Status FillCache(const CompileOptions& options) {
   CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));
   pjrt::CompileOptions compile;
   compile.allow_unbound_names = true;  // they are bound when it is loaded
+  compile.embedded_code = false;       // it is loaded where the program runs, if at all
   compile.num_partitions = devices;
   compile.cache_directory = options.cache;
   compile.process.command = {"/proc/self/exe", "compile-request"};

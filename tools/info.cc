@@ -221,7 +221,7 @@ Status PrintProgramInfo(const InfoOptions& options) {
   CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));
   Progress progress;
   progress.Begin("compiling '" + options.program + "'");
-  const pjrt::CompileOptions compile{.allow_unbound_names = true, .num_partitions = devices};
+  const pjrt::CompileOptions compile{.allow_unbound_names = true, .embedded_code = false, .num_partitions = devices};
   pjrt::Program first = program;
   first.others.clear();
   CALLOUT_ASSIGN_OR_RETURN(const auto executable, pjrt::Compiler(client).Compile(first, compile));

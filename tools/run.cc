@@ -165,6 +165,7 @@ class Runner {
     pjrt::CompileOptions compile;
     compile.num_partitions = devices;
     compile.cache_directory = options_.cache;
+    if (options_.refuses_embedded_code) compile.embedded_code = false;
     compile.loaded_host_callbacks = callbacks_;
     auto executable = pjrt::Compiler(client_).Compile(program, compile);
     progress_.End();

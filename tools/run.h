@@ -29,6 +29,7 @@ struct RunOptions {
   std::string metrics;
   std::string cache;  ///< A folder of compiled programs; empty: none.
   bool json = false;
+  bool refuses_embedded_code = false;  ///< False: as CALLOUT_EMBEDDED_CODE says.
 };
 
 /// Returns the process's exit code: 0; 1 if the program or a callback failed, or a result is not as expected; 2 if what

@@ -234,6 +234,14 @@ CALLOUT_C_STATUS callout_program_from_bytes(const void* data, size_t size, callo
 /// Takes ownership. Null is nothing.
 CALLOUT_C_EXPORT void callout_program_destroy(callout_program* program) CALLOUT_C_NOEXCEPT;
 
+/// What callout_compile_options::embedded_code may be. A program that carries code which is refused is
+/// FAILED_PRECONDITION. Loading code runs its initialisers.
+enum callout_embedded_code {
+  CALLOUT_EMBEDDED_CODE_BY_ENVIRONMENT = 0,  ///< As CALLOUT_EMBEDDED_CODE says; allowed where it is not set.
+  CALLOUT_EMBEDDED_CODE_ALLOWED = 1,
+  CALLOUT_EMBEDDED_CODE_REFUSED = 2,
+};
+
 /// How a program is compiled. All zeros are defaults.
 typedef struct callout_compile_options {
   size_t struct_size;                  ///< sizeof(callout_compile_options).
@@ -252,6 +260,8 @@ typedef struct callout_compile_options {
   /// and null; {"callout", "compile-request", NULL} is the installed command. INTERNAL if a signal ends it. Null: none.
   const char* const* process_command;
   double process_timeout_seconds;  ///< Then it is killed, and DEADLINE_EXCEEDED is returned. 0: for ever.
+  /// Whether native code that the program carries may be loaded into this process: an enum callout_embedded_code.
+  int32_t embedded_code;
 } callout_compile_options;
 
 /// A compiled program with its callbacks.

@@ -71,7 +71,7 @@ def call_layout() -> dict[str, int]:
 
 def native_platform() -> str: ...
 
-def allow_embedded_libraries(allow: bool) -> None: ...
+def allow_embedded_code(allow: bool) -> None: ...
 
 class ProgramEnd:
     """The end of a program, in the place of JAX's token."""
@@ -378,8 +378,6 @@ def expect_image(image: bytes) -> None:
     """
     This process made the image: it is run also where programs may bring no code along.
     """
-
-def allow_unexpected_images(allow: bool) -> None: ...
 
 def image_counts() -> tuple:
     """

@@ -68,7 +68,6 @@ void BindCuda(nb::module_& m) {
   m.def(
       "expect_image", [](const nb::bytes& image) { internal::ExpectImage(std::string(image.c_str(), image.size())); },
       nb::arg("image"), "This process made the image: it is run also where programs may bring no code along.");
-  m.def("allow_unexpected_images", &internal::AllowUnexpectedImages, nb::arg("allow"));
   m.def(
       "image_counts", [] { return nb::make_tuple(internal::ImageLaunches(), internal::ImagesLoaded()); },
       "(launches that were queued or recorded, images that were loaded), since the start.");

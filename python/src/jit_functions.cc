@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions that a JIT compiler of this process made (Numba): how they become callbacks, and what their code calls.
+#include "callbacks/embedded_code.h"
 #include "module_bindings.h"
 
 #include <nanobind/stl/map.h>
@@ -82,7 +83,7 @@ void BindJitFunctions(nb::module_& m) {
   m.def("jit_symbols", &Symbols, "Addresses of the functions that generated code calls.");
   m.def("call_layout", &Layout, "Offsets and sizes in the structs of callout/abi.h.");
   m.def("native_platform", &internal::NativePlatform);
-  m.def("allow_embedded_libraries", &internal::AllowEmbeddedLibraries, nb::arg("allow"));
+  m.def("allow_embedded_code", &internal::AllowEmbeddedCode, nb::arg("allow"));
 }
 
 }  // namespace callout::python

@@ -39,6 +39,19 @@ Result<pjrt::CompileOptions> ReadCompileOptions(const char* function, const call
     options.process.timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::duration<double>(std::clamp(known.process_timeout_seconds, 0.0, 1e9)));
   }
+  switch (known.embedded_code) {
+    case CALLOUT_EMBEDDED_CODE_BY_ENVIRONMENT:
+      break;
+    case CALLOUT_EMBEDDED_CODE_ALLOWED:
+      options.embedded_code = true;
+      break;
+    case CALLOUT_EMBEDDED_CODE_REFUSED:
+      options.embedded_code = false;
+      break;
+    default:
+      return InvalidArgument(std::string(function) + ": embedded_code must be an enum callout_embedded_code, got " +
+                             std::to_string(known.embedded_code));
+  }
   return options;
 }
 

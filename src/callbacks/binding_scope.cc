@@ -20,6 +20,10 @@ BindingScope::~BindingScope() { t_scope = outer_; }
 
 int32_t BindingScope::Device() { return t_scope == nullptr ? -1 : t_scope->device_; }
 
+std::optional<bool> BindingScope::EmbeddedCode() { return t_scope == nullptr ? std::nullopt : t_scope->embedded_code_; }
+
+bool BindingScope::RefusedCodeFailsLate() { return t_scope != nullptr && t_scope->refused_code_fails_late_; }
+
 std::shared_ptr<Callback> BindingScope::Find(std::string_view name) {
   if (t_scope == nullptr) return nullptr;
   std::vector<std::string>& asked = t_scope->asked_;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,12 +36,22 @@ class CALLOUT_EXPORT BindingScope {
 
   /// What call sites take for their device from now on, whatever the runtime tells them.
   void SetDevice(int32_t ordinal) { device_ = ordinal; }
+  /// Whether code that the program carries may be loaded; nullopt: as the process says (embedded_code.h). With
+  /// `fails_late` what is refused does not fail the compilation, but the program where it calls the code.
+  void SetEmbeddedCode(std::optional<bool> allowed, bool fails_late) {
+    embedded_code_ = allowed;
+    refused_code_fails_late_ = fails_late;
+  }
 
   /// Names that were asked for meanwhile, each once, in order.
   const std::vector<std::string>& asked() const { return asked_; }
 
   /// The device of this thread's scope; -1 if there is none: the runtime's counts.
   static int32_t Device();
+  /// What this thread's scope says of code that the program carries; nullopt if it says nothing or there is none.
+  static std::optional<bool> EmbeddedCode();
+  /// True if code that this thread's scope refuses fails where it is called.
+  static bool RefusedCodeFailsLate();
   /// What this thread's scope binds to the name; null if there is none, or none of that name.
   static std::shared_ptr<Callback> Find(std::string_view name);
   /// What this thread's scope makes for a name that nothing has; null if there is none, or it makes nothing.
@@ -53,6 +64,8 @@ class CALLOUT_EXPORT BindingScope {
   const Fallback fallback_;
   BindingScope* const outer_;
   int32_t device_ = -1;
+  std::optional<bool> embedded_code_;
+  bool refused_code_fails_late_ = false;
   std::vector<std::string> asked_;
 };
 

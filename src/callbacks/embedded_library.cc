@@ -4,7 +4,6 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <map>
 #include <optional>
@@ -12,14 +11,14 @@
 
 #include "base/dynamic_library.h"
 #include "base/thread_annotations.h"
+#include "callbacks/binding_scope.h"
+#include "callbacks/embedded_code.h"
 #include "callbacks/native_function.h"
 #include "callbacks/registry.h"
 #include "encoding/sha256.h"
 
 namespace callout::internal {
 namespace {
-
-std::atomic<bool> g_allowed{true};
 
 struct Loaded {
   Mutex mutex;
@@ -33,11 +32,21 @@ Loaded& GetLoaded() {
   return *loaded;
 }
 
+// Stands for a function that this process does not load, in programs that are compiled all the same.
+class RefusedFunction final : public Callback {
+ public:
+  RefusedFunction(std::string label, Status refused) : Callback(std::move(label)), refused_(std::move(refused)) {}
+
+  Worker worker() const override { return Worker::kNative; }
+  bool takes_device_memory() const override { return true; }
+  Status Call(const callout_call& /*call*/) override { return refused_; }
+  Status Deliver(const Record& /*record*/) override { return refused_; }
+
+ private:
+  const Status refused_;
+};
+
 Status Check(const std::string& label, const EmbeddedLibrary& library) {
-  if (!g_allowed.load(std::memory_order_relaxed)) {
-    return FailedPrecondition("callout: the program carries the native function '" + label +
-                              "', and this process does not run code that programs carry (config.embedded_code)");
-  }
   if (library.platform != NativePlatform()) {
     return FailedPrecondition("callout: the native function '" + label + "' that the program carries is for " +
                               std::string(library.platform) + "; this is " + NativePlatform());
@@ -68,9 +77,11 @@ std::string NativePlatform() {
   return system + "-" + names.machine;
 }
 
-void AllowEmbeddedLibraries(bool allow) { g_allowed.store(allow, std::memory_order_relaxed); }
-
 Result<std::shared_ptr<Callback>> LoadEmbeddedFunction(const std::string& label, const EmbeddedLibrary& library) {
+  if (Status refused = CheckEmbeddedCode("the native function '" + label + "'"); !refused.ok()) {
+    if (!BindingScope::RefusedCodeFailsLate()) return refused;
+    return std::shared_ptr<Callback>(std::make_shared<RefusedFunction>(label, std::move(refused)));
+  }
   CALLOUT_RETURN_IF_ERROR(Check(label, library));
   Loaded& loaded = GetLoaded();
   MutexLock lock(loaded.mutex);

@@ -23,12 +23,9 @@ struct EmbeddedLibrary {
 /// "linux-x86_64": the operating system and the processor that this core was built for.
 CALLOUT_EXPORT std::string NativePlatform();
 
-/// Whether programs may bring native code along, in this process. Thread-safe.
-CALLOUT_EXPORT void AllowEmbeddedLibraries(bool allow);
-
 /// The function `symbol` of the library, as a callback. A library is loaded once a process, and stays.
-/// FailedPrecondition if embedded libraries are not allowed or it is for another platform, InvalidArgument if its bytes
-/// are not those that `digest` was made of. Thread-safe.
+/// FailedPrecondition if embedded code is refused (embedded_code.h) or it is for another platform, InvalidArgument if
+/// its bytes are not those that `digest` was made of. Thread-safe.
 CALLOUT_EXPORT Result<std::shared_ptr<Callback>> LoadEmbeddedFunction(const std::string& label,
                                                                       const EmbeddedLibrary& library);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "callbacks/embedded_library.h"
+#include "callbacks/embedded_code.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ const std::string kHere = "linux-aarch64";
 class EmbeddedLibraryTest : public LiveCountTest {
  protected:
   void TearDown() override {
-    AllowEmbeddedLibraries(true);
+    AllowEmbeddedCode(true);
     LiveCountTest::TearDown();
   }
 
@@ -191,13 +192,13 @@ TEST_F(EmbeddedLibraryTest, UnknownSymbolIsNamed) {
 TEST_F(EmbeddedLibraryTest, ProcessMayForbidThem) {
   const auto before = LoadEmbeddedFunction("f", twice_.With("scale"));
   ASSERT_THAT(before, IsOk());
-  AllowEmbeddedLibraries(false);
+  AllowEmbeddedCode(false);
   EXPECT_THAT(LoadEmbeddedFunction("f", twice_.With("scale")),
               StatusIs(StatusCode::kFailedPrecondition,
                        "callout: the program carries the native function 'f', and this process does not run code that "
-                       "programs carry (config.embedded_code)"));
+                       "programs carry (config.embedded_code, CALLOUT_EMBEDDED_CODE)"));
   EXPECT_EQ(Factor(*before.value()), 2.0F) << "what is loaded stays usable";
-  AllowEmbeddedLibraries(true);
+  AllowEmbeddedCode(true);
   EXPECT_THAT(LoadEmbeddedFunction("f", twice_.With("scale")), IsOk());
 }
 

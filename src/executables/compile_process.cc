@@ -230,6 +230,7 @@ Result<std::string> Answer(const internal::CompileRequest& request) {
   }
   CompileOptions options = request.options;
   options.allow_unbound_names = true;  // they are bound when it is loaded
+  options.embedded_code = false;       // it is loaded where the program runs, if at all
   Program program;
   program.code = request.code;
   program.num_devices = request.num_devices;

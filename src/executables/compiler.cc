@@ -175,6 +175,7 @@ Result<LoadedExecutable> Compiler::CompileAnew(Preparation& prepared, const Prog
   CALLOUT_RETURN_IF_ERROR(internal::ProvideLapack(*client_, code));
   Placeholders placeholders(options);
   internal::BindingScope scope(prepared.bindings, placeholders.fallback());
+  scope.SetEmbeddedCode(options.embedded_code, options.allow_unbound_names);
   const Plugin& plugin = client_->plugin();
   Status status = internal::ExplainHostTransfers(CALLOUT_PJRT(plugin.api(), PJRT_Client_Compile, args));
   if (!status.ok()) return Explain(std::move(status), program, plugin);
@@ -301,6 +302,7 @@ Result<LoadedExecutable> Compiler::Load(std::string_view serialized, const Compi
   CALLOUT_RETURN_IF_ERROR(internal::ProvideLapack(*client_, file.bytes));
   Placeholders placeholders(options);
   internal::BindingScope scope(bindings, placeholders.fallback());
+  scope.SetEmbeddedCode(options.embedded_code, options.allow_unbound_names);
   LoadedExecutable executable(client_, nullptr);
   executable.wants_runners_ = file.wants_runners;
   executable.home_device_ = file.device;

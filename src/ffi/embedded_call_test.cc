@@ -3,6 +3,8 @@
 // Programs that carry the function that they call: attribute `library` of callout.v1.call.
 #include <gtest/gtest.h>
 
+#include "callbacks/binding_scope.h"
+#include "callbacks/embedded_code.h"
 #include "testing/call_site_fixture.h"
 #include "testing/library_bytes.h"
 
@@ -12,7 +14,7 @@ namespace {
 class EmbeddedCallTest : public CallSiteTest {
  protected:
   void TearDown() override {
-    AllowEmbeddedLibraries(true);
+    AllowEmbeddedCode(true);
     CallSiteTest::TearDown();
   }
 
@@ -35,6 +37,20 @@ TEST_P(EmbeddedCallTest, FunctionIsCalledThoughNobodyBoundIt) {
   ASSERT_THAT(site->Instantiate(frame), IsOk());
   ASSERT_THAT(site->Execute(frame), IsOk());
   EXPECT_EQ(frame.ret(0).values<float>(), (std::vector<float>{2, 4, 6}));
+}
+
+TEST_P(EmbeddedCallTest, RefusedCodeMayFailWhereItIsCalled) {
+  const auto site = NewSite();
+  FrameBuilder frame = Carrying("scale");
+  {
+    const Bindings none;
+    BindingScope scope(none);
+    scope.SetEmbeddedCode(/*allowed=*/false, /*fails_late=*/true);
+    ASSERT_THAT(site->Instantiate(frame), IsOk());
+  }
+  EXPECT_THAT(site->Execute(frame),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       "callback 'carried' failed on device 0: callout: the program carries the native function"));
 }
 
 TEST_P(EmbeddedCallTest, LanesCallIt) {
@@ -74,9 +90,9 @@ TEST_P(EmbeddedCallTest, WhatCannotBeLoadedFailsTheLoad) {
     return NewSite()->Instantiate(frame);
   };
   EXPECT_THAT(load("absent"), StatusIs(StatusCode::kNotFound, "'absent'"));
-  AllowEmbeddedLibraries(false);
+  AllowEmbeddedCode(false);
   EXPECT_THAT(load("scale"), StatusIs(StatusCode::kFailedPrecondition, "'carried'"));
-  AllowEmbeddedLibraries(true);
+  AllowEmbeddedCode(true);
   library_.digest[0] ^= 1;
   EXPECT_THAT(load("scale"), StatusIs(StatusCode::kInvalidArgument, "damaged"));
   library_.platform = "none";

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,8 +39,13 @@ struct CompileOptions {
   /// Bound for this program, by their names and by their places ("#0", "#1", ...). Names that are not among them are
   /// looked up in the process's registry.
   std::vector<LoadedHostCallback> loaded_host_callbacks = {};
-  /// True: a name that nothing is bound to does not fail the compilation, but the program where it calls it.
+  /// True: a name that nothing is bound to does not fail the compilation, but the program where it calls it; nor does
+  /// code that `embedded_code` refuses.
   bool allow_unbound_names = false;
+  /// Whether native code that the program carries (embed=True of callout.cpp, images of GPU kernels) may be loaded into
+  /// this process; a program that carries code is FailedPrecondition otherwise. Loading runs the code's initialisers:
+  /// SECURITY.md. nullopt: as the environment variable CALLOUT_EMBEDDED_CODE says; true where it is not set.
+  std::optional<bool> embedded_code = {};
   int num_replicas = 1;  ///< Copies of the program that run beside each other.
   /// Devices over which arrays are sharded; 0: as many as the program was exported for, 1 if it does not say.
   int num_partitions = 0;
@@ -124,8 +130,9 @@ class CALLOUT_EXPORT LoadedExecutable {
   Result<MemoryStats> ReadMemoryStats() const;
 
   /// Returns what Compiler::Load makes it of again, also in another process, and also where this executable was loaded
-  /// itself. Callbacks are in it by name only. The bytes are code of the plugin's, for this machine. Errors: Unimplemented if the plugin has none, and for a program
-  /// for several shapes (serialize those of for_shapes, or use CompileOptions::cache_directory); else its own.
+  /// itself. Callbacks are in it by name only. The bytes are code of the plugin's, for this machine. Errors:
+  /// Unimplemented if the plugin has none, and for a program for several shapes (serialize those of for_shapes, or use
+  /// CompileOptions::cache_directory); else its own.
   Result<std::string> Serialize() const;
   /// Returns True if it was found in CompileOptions::cache_directory.
   bool is_from_cache() const { return is_from_cache_; }

@@ -190,8 +190,7 @@ class Config:
         elif name == "hang_report_s":
             _ext.set_hang_report_seconds(self.hang_report_s)
         elif name == "embedded_code":
-            _ext.allow_embedded_libraries(self.embedded_code)
-            _ext.allow_unexpected_images(self.embedded_code)
+            _ext.allow_embedded_code(self.embedded_code)
         elif name in _PATCHES:
             patches.switch(_PATCHES[name], getattr(self, name))
         elif name == "log_level":

@@ -24,7 +24,6 @@ from .delivery.delivery_thread import on_delivery_thread as on_delivery_thread
 from .delivery.eager_tap import EagerTap as EagerTap
 from .delivery.errors import take_delivery_errors as take_delivery_errors
 from .delivery.host_tap import HostTap as HostTap
-from .gpu import allow_unexpected_images as allow_unexpected_images
 from .gpu import compile_cuda as compile_cuda
 from .gpu import cuda_driver as cuda_driver
 from .gpu import expect_image as expect_image
@@ -45,7 +44,7 @@ from .jax_side.program_end import translate_errors_of_all as translate_errors_of
 from .live import callbacks as _live_callbacks
 from .live import sites as _live_sites
 from .log import set_log_level as set_log_level
-from .native import allow_embedded_libraries as allow_embedded_libraries
+from .native import allow_embedded_code as allow_embedded_code
 from .native import buffer_types as buffer_types
 from .native import call_layout as call_layout
 from .native import closure_capsule as closure_capsule

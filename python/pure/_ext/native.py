@@ -66,7 +66,7 @@ def native_platform() -> NoReturn:
     refuse("native code was asked for", PYTHON_FUNCTION)
 
 
-def allow_embedded_libraries(allow: bool) -> None:
+def allow_embedded_code(allow: bool) -> None:
     """No program's code is run, whatever this says."""
     del allow
 

@@ -3,6 +3,8 @@
 // What goes wrong with callout.v1.image: in the program, in its image, in the driver.
 #include <gtest/gtest.h>
 
+#include "callbacks/binding_scope.h"
+#include "callbacks/embedded_code.h"
 #include "cuda/driver/graph.h"
 #include "testing/image_site_fixture.h"
 
@@ -220,11 +222,24 @@ TEST_F(ImageErrorsTest, FaultOfTheDeviceArrivesWhereItIsWaitedFor) {
 }
 
 TEST_F(ImageErrorsTest, ProcessThatRunsNoCarriedCodeRunsItsOwn) {
-  AllowUnexpectedImages(false);
+  AllowEmbeddedCode(false);
   EXPECT_THAT(Execute(), StatusIs(StatusCode::kFailedPrecondition, "config.embedded_code"));
   ExpectImage(Image());
   EXPECT_THAT(Execute(), IsOk());
-  AllowUnexpectedImages(true);
+  AllowEmbeddedCode(true);
+}
+
+TEST_F(ImageErrorsTest, RefusedImagesMayFailWhereTheyAreLaunched) {
+  const Bindings none;
+  BindingScope scope(none);
+  scope.SetEmbeddedCode(/*allowed=*/false, /*fails_late=*/true);
+  FrameBuilder frame = ScaleFrame(2, 1, 0);
+  frame.DictionaryAttr("image", {{"bytes", "an image that nobody expects"}, {"symbol", "scale"}});
+  frame.Arg(OnDevice({1}, {1}));
+  const auto site = NewSite();
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kFailedPrecondition, "the program carries the kernel"));
+  EXPECT_EQ(fake()->calls("cuLibraryLoadData"), 0);
 }
 
 // Found when the kernel is loaded, in words, not as error 720 of a launch.

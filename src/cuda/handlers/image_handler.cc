@@ -9,6 +9,7 @@
 
 #include "attributes/decode.h"
 #include "base/small_buffer.h"
+#include "callbacks/binding_scope.h"
 #include "cuda/driver/resources.h"
 #include "cuda/handlers/device_results.h"
 #include "cuda/handlers/image_site.h"
@@ -26,9 +27,18 @@ using cuda::CUstream;
 
 class ImageState final : public SiteState {
  public:
-  ImageState(ImageCall call, Lanes lanes, Aliases aliases)
-      : kernel_(std::move(call)), lanes_(std::move(lanes)), aliases_(std::move(aliases)) {}
-  ImageKernel& kernel() { return kernel_; }
+  ImageState(ImageCall call, Lanes lanes, Aliases aliases, Status allowed)
+      : kernel_(std::move(call)),
+        lanes_(std::move(lanes)),
+        aliases_(std::move(aliases)),
+        allowed_(std::move(allowed)) {}
+  /// Returns the kernel, loaded on the device. FailedPrecondition where the process does not run the program's code.
+  Result<const LoadedKernel*> On(int32_t device_ordinal) {
+    if (!allowed_.ok()) [[unlikely]]
+      return allowed_;
+    return kernel_.On(device_ordinal);
+  }
+  const ImageCall& call() const { return kernel_.call(); }
   const Lanes& lanes() const { return lanes_; }
   const Aliases& aliases() const { return aliases_; }
 
@@ -36,14 +46,17 @@ class ImageState final : public SiteState {
   ImageKernel kernel_;
   const Lanes lanes_;
   const Aliases aliases_;
+  const Status allowed_;
 };
 
 Status InstantiateImage(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(const ImageAttributes said, DecodeAttributes<ImageAttributes>(frame->attrs));
   CALLOUT_ASSIGN_OR_RETURN(ImageCall call, ImageCallOf(said));
   CALLOUT_ASSIGN_OR_RETURN(Lanes lanes, Lanes::Of(said));
-  CALLOUT_RETURN_IF_ERROR(CheckImage(call.bytes, call.name));
-  auto state = std::make_unique<ImageState>(std::move(call), std::move(lanes), Aliases(said.aliases));
+  Status allowed = CheckImage(call.bytes, call.name);
+  if (!allowed.ok() && !BindingScope::RefusedCodeFailsLate()) return allowed;
+  auto state =
+      std::make_unique<ImageState>(std::move(call), std::move(lanes), Aliases(said.aliases), std::move(allowed));
   return KeepState(frame, std::move(state));
 }
 
@@ -76,12 +89,12 @@ Status LaunchLanes(XLA_FFI_CallFrame* frame, ImageState& state, const LoadedKern
 enum class Completion { kQueued, kAwaited };
 
 Status ExecuteImage(XLA_FFI_CallFrame* frame, ImageState& state, Completion completion) {
-  CALLOUT_ASSIGN_OR_RETURN(const LoadedKernel* kernel, state.kernel().On(DeviceOrdinal(frame)));
+  CALLOUT_ASSIGN_OR_RETURN(const LoadedKernel* kernel, state.On(DeviceOrdinal(frame)));
   CALLOUT_ASSIGN_OR_RETURN(void* const found, PlatformStream(frame));
   const auto stream = static_cast<CUstream>(found);
   cuda::ContextScope current(kernel->device());
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
-  const bool faults = completion == Completion::kAwaited && state.kernel().call().faults.has_value();
+  const bool faults = completion == Completion::kAwaited && state.call().faults.has_value();
   if (faults) CALLOUT_RETURN_IF_ERROR(kernel->ClearFaults(stream));
   CALLOUT_RETURN_IF_ERROR(LaunchLanes(frame, state, *kernel, stream));
   return completion == Completion::kAwaited ? kernel->Wait(stream) : OkStatus();
@@ -104,7 +117,7 @@ XLA_FFI_Error* callout_v1_image_instantiate(XLA_FFI_CallFrame* frame) noexcept {
 
 XLA_FFI_Error* callout_v1_image_initialize(XLA_FFI_CallFrame* frame) noexcept {
   return WithState<ImageState>(
-      frame, [](XLA_FFI_CallFrame* of, ImageState& state) { return state.kernel().On(DeviceOrdinal(of)).status(); });
+      frame, [](XLA_FFI_CallFrame* of, ImageState& state) { return state.On(DeviceOrdinal(of)).status(); });
 }
 
 XLA_FFI_Error* callout_v1_image_execute(XLA_FFI_CallFrame* frame) noexcept {

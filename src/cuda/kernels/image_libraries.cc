@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "base/thread_annotations.h"
+#include "callbacks/embedded_code.h"
 #include "encoding/sha256.h"
 
 namespace callout::internal {
 namespace {
 
-std::atomic<bool> g_allowed{true};
 std::atomic<int64_t> g_loaded{0};
 
 struct Images {
@@ -44,8 +44,6 @@ Result<std::shared_ptr<const ImageLibrary>> LoadImage(const cuda::Driver& driver
   return library;
 }
 
-void AllowUnexpectedImages(bool allow) { g_allowed.store(allow, std::memory_order_relaxed); }
-
 void ExpectImage(const std::string& bytes) {
   Images& images = GetImages();
   std::string digest = Sha256Hex(bytes);
@@ -54,13 +52,12 @@ void ExpectImage(const std::string& bytes) {
 }
 
 Status CheckImage(const std::string& bytes, const std::string& name) {
-  if (g_allowed.load(std::memory_order_relaxed)) return OkStatus();
+  Status refused = CheckEmbeddedCode("the kernel '" + name + "'");
+  if (refused.ok()) return OkStatus();
   Images& images = GetImages();
   const std::string digest = Sha256Hex(bytes);
   const MutexLock lock(images.mutex);
-  if (images.expected.contains(digest)) return OkStatus();
-  return FailedPrecondition("callout: the program carries the kernel '" + name +
-                            "', and this process does not run code that programs carry (config.embedded_code)");
+  return images.expected.contains(digest) ? OkStatus() : refused;
 }
 
 int64_t ImagesLoaded() { return g_loaded.load(std::memory_order_relaxed); }

@@ -21,13 +21,10 @@ struct ImageLibrary {
 CALLOUT_EXPORT Result<std::shared_ptr<const ImageLibrary>> LoadImage(const cuda::Driver& driver,
                                                                      const std::string& bytes, const std::string& name);
 
-/// Whether programs may bring images along that nobody named by ExpectImage, in this process. Thread-safe.
-CALLOUT_EXPORT void AllowUnexpectedImages(bool allow);
-
-/// This process made the image itself. Thread-safe.
+/// This process made the image itself: programs may carry it, whatever embedded_code.h says. Thread-safe.
 CALLOUT_EXPORT void ExpectImage(const std::string& bytes);
 
-/// FailedPrecondition if a program may not bring these bytes along. Thread-safe.
+/// FailedPrecondition if a program may not carry these bytes (embedded_code.h). Thread-safe.
 CALLOUT_EXPORT Status CheckImage(const std::string& bytes, const std::string& name);
 
 /// Images that were loaded since the start. Thread-safe.

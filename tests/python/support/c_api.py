@@ -26,6 +26,12 @@ class CompileOptions(ctypes.Structure):
         ("num_partitions", ctypes.c_int32),
         ("device_assignment", Pointer),
         ("num_assigned", Size),
+        ("xla_options", Pointer),
+        ("num_xla_options", Size),
+        ("cache_directory", ctypes.c_char_p),
+        ("process_command", Pointer),
+        ("process_timeout_seconds", ctypes.c_double),
+        ("embedded_code", ctypes.c_int32),
     )
 
 
@@ -88,10 +94,10 @@ class CApi:
         self._handles.append((kind, out))
         return out
 
-    def compile(self, client, code, callbacks):
+    def compile(self, client, code, callbacks, *, embedded_code=0):
         program = self.make("program", "program_from_bytes", code, len(code))
         array = (Pointer * len(callbacks))(*callbacks)
-        options = CompileOptions(ctypes.sizeof(CompileOptions), array, len(callbacks))
+        options = CompileOptions(ctypes.sizeof(CompileOptions), array, len(callbacks), embedded_code=embedded_code)
         return self.make("executable", "compile", client, program, ctypes.byref(options))
 
     def run(self, client, executable, values):
