@@ -79,6 +79,13 @@ install(FILES "${PROJECT_BINARY_DIR}/callout-config.cmake"
               "${PROJECT_BINARY_DIR}/callout-config-version.cmake"
         DESTINATION "${package_dir}")
 
+if(NOT SKBUILD)
+  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/callout")
+  if(CALLOUT_BUILD_PJRT)
+    install(CODE "message(STATUS \"callout: the CPU plugin is not installed; it is ${callout_pjrt_plugin}\")")
+  endif()
+endif()
+
 # For builds without CMake: callout, and the host in one file as callout-static. The prefix may be moved.
 if(NOT SKBUILD)
   string(REGEX REPLACE "[^/]+" ".." callout_pc_prefix "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -12,12 +12,14 @@ mkdir "$scratch/source"
 cat > "$scratch/source/CMakeLists.txt" << 'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(consumer CXX)
-find_package(callout CONFIG REQUIRED)
+find_package(callout CONFIG REQUIRED COMPONENTS core ${COMPONENTS})
 add_executable(consumer consumer.cc)
 target_link_libraries(consumer PRIVATE callout::core)
 CMAKE
 cp -r "$1/callout" "$scratch/wheel"
 cmake --install "$2" --prefix "$scratch/installed" > "$scratch/log"
+grep -qF "the CPU plugin is not installed; it is $(scripts/plugin_path.sh "$2")" "$scratch/log" ||
+  { cat "$scratch/log"; echo "cmake --install must say where the CPU plugin lies"; exit 1; }
 mv "$scratch/installed" "$scratch/prefix"
 
 for kind in wheel prefix; do
@@ -37,6 +39,17 @@ for kind in wheel prefix; do
   echo "CMake package of the $kind: works"
 done
 
+# A project may ask for the host, which a wheel does not have.
+cmake -S "$scratch/source" -B "$scratch/build-host" -DCMAKE_PREFIX_PATH="$scratch/prefix" -DCOMPONENTS="pjrt;static" \
+  > "$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+if cmake -S "$scratch/source" -B "$scratch/build-no-host" -DCMAKE_PREFIX_PATH="$scratch/wheel" -DCOMPONENTS=pjrt \
+  > "$scratch/log" 2>&1 || ! grep -q 'this installation of callout has no C++ host' "$scratch/log"; then
+  cat "$scratch/log"
+  echo "the wheel's package must refuse the component pjrt, and say why"
+  exit 1
+fi
+echo "CMake package with components: works"
+
 # The host: a program that JAX exported, run by a C++ and by a C program.
 plugin=$(scripts/plugin_path.sh "$2")
 python=${CALLOUT_PYTHON:-python3}
@@ -54,7 +67,7 @@ done
 
 # The same in one file, in a project without C++.
 cp -r examples/c_host "$scratch/c_static_source"
-sed -i 's/callout::pjrt/callout::static/' "$scratch/c_static_source/CMakeLists.txt"
+sed -i 's/callout::pjrt/callout::static/; s/COMPONENTS pjrt/COMPONENTS static/' "$scratch/c_static_source/CMakeLists.txt"
 cmake -S "$scratch/c_static_source" -B "$scratch/c_static" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" \
   > "$scratch/log" && cmake --build "$scratch/c_static" > "$scratch/log" || { cat "$scratch/log"; exit 1; }
 train "$scratch/c_static/c_host"

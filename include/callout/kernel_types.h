@@ -77,9 +77,12 @@ class [[nodiscard]] Error {
 
 namespace internal {
 
-// g++ before 13 has _Float16 in C++ on x86-64 only.
+// g++ before 13 has _Float16 in C++ on x86-64 only, and clang before 15 does not have it there: with such a clang no
+// kernel can have operands of float16.
 #if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
 using Float16 = __fp16;
+#elif defined(__x86_64__) && defined(__clang__) && __clang_major__ < 15
+struct Float16;
 #else
 using Float16 = _Float16;
 #endif

@@ -4,6 +4,7 @@
 import copy
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -384,3 +385,40 @@ def test_python_calls_inside_rules_inherit_the_vmap_method(module):
     )
     out = jax.vmap(lambda x: jax.jvp(lambda v: times(v, factor=3.0), (x,), (x,))[1])(jnp.arange(4.0))
     np.testing.assert_array_equal(out, 3 * np.arange(4.0))
+
+
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="clang++ is not installed")
+def test_clang_compiles_kernels(tmp_path, monkeypatch):
+    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    monkeypatch.setenv("CXX", "clang++")
+    assert float(callout.cpp.load_inline(SOURCE).scale(1.0, factor=2.0)) == 2
+
+
+@pytest.mark.xfail(strict=True, reason="the class of an error that crossed a program is found by its text")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the box does not fit: 3 > 2",
+        "check failed: disk full",
+        "no callback is bound to the door",
+        "a ForkError: no spoon",
+        "locate_nans: none",
+        "the card is: out of memory",
+    ],
+)
+def test_the_words_of_a_native_error_do_not_decide_its_class(text):
+    assert _class_of_error(text) == "CallbackError"
+
+
+def _class_of_error(text):
+    refuse = callout.cpp.load_inline(f"""
+#include "callout/kernel.h"
+callout::Error refuse(callout::In<float, 0> x, callout::Out<float, 0> y) {{ return callout::Error("{text}"); }}
+CALLOUT_KERNEL(refuse);
+""").refuse
+    try:
+        with callout.reraise():
+            jax.jit(refuse)(1.0).block_until_ready()
+    except (callout.CallbackError, MemoryError) as error:
+        return type(error).__name__
+    return None
