@@ -350,6 +350,7 @@ class Hook:
 
     before(original, *args): its answer is the result, unless that is NotImplemented. after(result, *args).
     failed(exception, *args): the exception stays unless it raises another.
+    place: "module:name" of where the hook is, by which it is pickled; "" pickles the original.
     """
 
     def __call__(self, /, *args, **kwargs):
@@ -358,7 +359,7 @@ class Hook:
     def __get__(self, instance, owner=None, /):
         """Return an attribute of instance, which is of type owner."""
 
-    def __init__(self, original: Callable, *, before: object | None = None, after: object | None = None, failed: object | None = None) -> None: ...
+    def __init__(self, original: Callable, *, before: object | None = None, after: object | None = None, failed: object | None = None, place: str = '') -> None: ...
 
     @property
     def active(self) -> bool: ...
@@ -371,6 +372,12 @@ class Hook:
 
     @property
     def callout_original(self) -> object: ...
+
+    def __reduce__(self) -> tuple: ...
+
+    def __copy__(self) -> object: ...
+
+    def __deepcopy__(self, memo: object) -> object: ...
 
     def __getattr__(self, arg: str, /) -> object: ...
 

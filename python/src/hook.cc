@@ -5,7 +5,10 @@
 // operations.
 #include "module_bindings.h"
 
+#include <nanobind/stl/string.h>
+
 #include <atomic>
+#include <string>
 #include <utility>
 
 #include "errors.h"
@@ -20,6 +23,7 @@ struct Hook {
   const Ref before;
   const Ref after;
   const Ref failed;
+  const std::string place;
   std::atomic<bool> active{true};
 };
 
@@ -73,6 +77,15 @@ PyObject* BindHook(PyObject* self, PyObject* object, PyObject* /*type*/) {
   return object == nullptr || object == Py_None ? Py_NewRef(self) : PyMethod_New(self, object);
 }
 
+// A pickle names the place that a hook is in, and the process that reads the pickle takes what is there: JAX's
+// function, or a hook of its own. A place without a name, of a mapping, is the original.
+nb::tuple ReduceHook(const Hook& self) {
+  if (self.place.empty()) {
+    return nb::make_tuple(nb::module_::import_("copy").attr("copy"), nb::make_tuple(nb::borrow(self.original.get())));
+  }
+  return nb::make_tuple(nb::module_::import_("pkgutil").attr("resolve_name"), nb::make_tuple(self.place));
+}
+
 int TraverseHook(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
@@ -93,18 +106,24 @@ void BindHooks(nb::module_& m) {
       m, "Hook", nb::type_slots(hook_slots),
       "A function in the place of `original`. An inactive one only calls that.\n\n"
       "before(original, *args): its answer is the result, unless that is NotImplemented. after(result, *args).\n"
-      "failed(exception, *args): the exception stays unless it raises another.")
+      "failed(exception, *args): the exception stays unless it raises another.\n"
+      "place: \"module:name\" of where the hook is, by which it is pickled; \"\" pickles the original.")
       .def(
           "__init__",
-          [](Hook* self, nb::callable original, nb::object before, nb::object after, nb::object failed) {
-            new (self) Hook{Part(original), Part(before), Part(after), Part(failed)};
+          [](Hook* self, nb::callable original, nb::object before, nb::object after, nb::object failed,
+             std::string place) {
+            new (self) Hook{Part(original), Part(before), Part(after), Part(failed), std::move(place)};
           },
           nb::arg("original"), nb::kw_only(), nb::arg("before") = nb::none(), nb::arg("after") = nb::none(),
-          nb::arg("failed") = nb::none())
+          nb::arg("failed") = nb::none(), nb::arg("place") = "")
       .def_prop_rw(
           "active", [](const Hook& self) { return self.active.load(); }, [](Hook& self, bool on) { self.active = on; })
       .def_prop_ro("__wrapped__", [](const Hook& self) { return nb::borrow(self.original.get()); })
       .def_prop_ro("callout_original", [](const Hook& self) { return nb::borrow(self.original.get()); })
+      .def("__reduce__", &ReduceHook)
+      .def("__copy__", [](nb::handle self) { return nb::borrow(self); })
+      .def(
+          "__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); }, nb::arg("memo"))
       .def("__getattr__", [](const Hook& self, nb::str name) { return nb::getattr(self.original.get(), name); });
 }
 

@@ -58,6 +58,7 @@ def use_everything():
 
 PLACES = {
     "JaxRuntimeError.__init__",
+    "PjitFunction.__setstate__",
     "RuntimeTokenSet.block_until_ready",
     "RuntimeTokenSet.get_token_input",
     "RuntimeTokenSet.set_output_runtime_token",
@@ -233,6 +234,69 @@ def test_programs_without_callout_are_as_they_were(python, user):
         assert beside[name] == alone[name], name
     assert "none" not in [alone[name] for name in alone if name.startswith("error: ") and "after" not in name]
     assert "callout" not in json.dumps(beside).replace("use_everything", "")
+
+
+PICKLED_WITH_CALLOUT = """
+import cloudpickle, functools, operator, pickle, sys
+import jax.extend, jax.extend.mlir
+before = snapshot()
+def picklable(value):
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        return None
+could = {key for key in before if picklable(before[key])}
+use_everything()
+jax.jit(lambda x: callout.tap(lambda v: None, x))(1.0)
+after = snapshot()
+hooks = {".".join(key[-2:]): (key in could, value) for key, value in after.items() if hasattr(value, "callout_original")}
+cannot = [key for key, (could_be, value) in hooks.items() if could_be and picklable(value) is None]
+assert not cannot, cannot
+assert sum(could_be for could_be, _ in hooks.values()) > 5, hooks
+plain = jax.jit(lambda x: x * 13)
+plain(2.0)
+functions = {
+    "jitted": plain,
+    "new": jax.jit(lambda x: x * 13),
+    "closure": lambda x: plain(x) + 0,
+    "partial": functools.partial(plain),
+    "vmap": jax.vmap(plain, axis_size=1, in_axes=None),
+    "grad": jax.grad(lambda x: plain(x) * x / 2 + 0 * x),
+}
+if sys.argv[1:] != ["alone"]:
+    functions["callout.jit"] = callout.jit(lambda x: x * 13)
+    functions["tap"] = jax.jit(lambda x: callout.tap(lambda v: None, x * 13))
+    functions["tap called"] = jax.jit(lambda x: callout.tap(lambda v: None, x * 13))
+    functions["tap called"](2.0)
+pickled = {name: cloudpickle.dumps(function) for name, function in functions.items()}
+named = {key: pickle.dumps(value) for key, (could_be, value) in hooks.items() if could_be}
+callout.barrier_wait()
+open("PATH", "wb").write(pickle.dumps((pickled, named)))
+"""
+
+
+READ_A_PICKLE = """
+import pickle, sys
+import jax, jax.numpy as jnp, jax.extend, jax.extend.mlir
+pickled, named = pickle.loads(open("PATH", "rb").read())
+for name, bytes_ in pickled.items():
+    function = pickle.loads(bytes_)
+    got = [jnp.ravel(function(2.0)).tolist() for _ in range(3)]
+    assert got == 3 * [[26.0]], (name, got)
+for key, bytes_ in named.items():
+    value = pickle.loads(bytes_)
+    assert callable(value), key
+"""
+
+
+@pytest.mark.parametrize("reader", ["alone", "with Callout"])
+def test_patched_functions_and_all_jitted_ones_can_be_pickled_as_before(python, tmp_path, reader):
+    path = str(tmp_path / "pickle")
+    begin = "import jax, jax.numpy as jnp, sys; sys.argv[1:] = [" + repr(reader) + "]"
+    python(begin, "import callout", SNAPSHOT, USE_EVERYTHING, PICKLED_WITH_CALLOUT.replace("PATH", path))
+    alone = "assert not any(name.startswith('callout') for name in sys.modules)"
+    beside = "import callout\ncallout.barrier_wait()"
+    python(READ_A_PICKLE.replace("PATH", path), alone if reader == "alone" else beside)
 
 
 OF_EFFECTS = {"errors", "tokens", "dispatch", "batching", "tapped_values"}

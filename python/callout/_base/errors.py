@@ -336,8 +336,16 @@ def _jit_places() -> list[patches.Place]:
     maker = _jax_compat.jitted_function_maker()
     if maker is None:
         return []
-    _ext.translate_errors_of_all(type(jax.jit(_jit_places)))
-    return [patches.Place(*maker, after=_ext.translate_errors_of)]
+    kind = type(jax.jit(_jit_places))
+    _ext.translate_errors_of_all(kind)
+    places = [patches.Place(*maker, after=_ext.translate_errors_of)]
+    if hasattr(kind, "__setstate__"):  # by which a pickle becomes a function again
+        places.append(patches.Place(kind, "__setstate__", after=_after_unpickling))
+    return places
+
+
+def _after_unpickling(_: None, jitted: Any, _state: Any) -> None:
+    _ext.translate_errors_of(jitted)
 
 
 def hooked() -> list[patches.Place]:

@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import importlib
 import threading
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,8 +48,8 @@ TABLE = {
             name="errors",
             setting="chain_errors",
             home="_base.errors",
-            replaces="`JaxRuntimeError.__init__`; the function that makes what `jax.jit` returns, and the C function behind "
-            "each such object",
+            replaces="`JaxRuntimeError.__init__`; the function that makes what `jax.jit` returns, the method that reads "
+            "such an object from a pickle, and the C function behind each",
             what="the error carries the callback's exception as `__cause__`, and is of its class too; a jitted function's "
             "later calls raise what its first one does",
             when="a program with a callback is compiled, a name is registered, or a callback fails",
@@ -146,6 +147,14 @@ class Place:
         else:
             setattr(self.holder, self.key, function)
 
+    def name(self) -> str:
+        """Returns "module:name", by which a pickle finds the place in another process; "" for a value of a mapping."""
+        if isinstance(self.holder, types.ModuleType):
+            return f"{self.holder.__name__}:{self.key}"
+        if isinstance(self.holder, type):
+            return f"{self.holder.__module__}:{self.holder.__qualname__}.{self.key}"
+        return ""
+
     def is_inherited(self, function: Any) -> bool:
         """Tells whether a class has `function` from another class."""
         return any(vars(base).get(self.key) is function for base in getattr(self.holder, "__mro__", ())[1:])
@@ -159,7 +168,8 @@ class _Installed:
         there = place.get()
         # That of another copy of this module is replaced: there is one layer.
         self.original = getattr(there, "callout_original", there)
-        self.hook = _ext.Hook(self.original, before=place.before, after=place.after, failed=place.failed)
+        parts = {"before": place.before, "after": place.after, "failed": place.failed}
+        self.hook = _ext.Hook(self.original, **parts, place=place.name())
         place.put(self.hook)
 
     def remove(self) -> bool:

@@ -9,6 +9,7 @@ import callout
 import callout.buffer_callback
 import callout.cpp
 import callout.host_callback as hcb
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -232,6 +233,19 @@ def test_exceptions_that_go_with_no_other_class_are_the_cause_each_time():
     for error in failures(lambda: f(1.0)):
         assert type(error) is jax.errors.JaxRuntimeError
         assert isinstance(error.__cause__, OSError)
+
+
+def test_a_function_that_was_pickled_raises_the_same_each_time():
+    switch = Switch()
+    callout.register("switch", switch)
+    try:
+        f = cloudpickle.loads(cloudpickle.dumps(jax.jit(lambda x: callout.pure_callback("switch", F32, x))))
+        for _ in range(3):
+            f(1.0)
+        switch.fails = True
+        assert_alike(failures(lambda: f(1.0)))
+    finally:
+        callout.unregister("switch")
 
 
 def test_switched_off_it_is_what_jax_raises():

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How functions of JAX's are replaced. tests/process/test_patched_jax.py has what users see."""
 
+import copy
 import importlib
 import inspect
+import pickle
 import threading
 import traceback
 from pathlib import Path
@@ -113,6 +115,29 @@ def test_a_hook_in_a_class_is_a_method(theirs):
     assert seen == [(2, instance, 1)]
     assert theirs.method(instance, 1) == 2
     assert len(seen) == 2
+
+
+class Method:
+    """A class that a pickle finds by its name."""
+
+    def method(self, x):
+        return x + 1
+
+
+def test_a_hook_is_pickled_as_the_name_of_its_place_or_as_its_original(patch):
+    entries = {"key": original}
+    places = patches.Place(Method, "method", after=print), patches.Place(entries, "key", before=lambda *_: "ours")
+    before, name = Method.method, patch(*places)
+    patches.ensure(name)
+    try:
+        pickled, pickled_entry = pickle.dumps(Method.method), pickle.dumps(entries["key"])
+        assert pickle.loads(pickled) is Method.method is not before
+        for hook in (Method.method, entries["key"]):
+            assert copy.copy(hook) is copy.deepcopy(hook) is hook
+    finally:
+        patches.switch(name, False)
+    assert pickle.loads(pickled) is before
+    assert pickle.loads(pickled_entry) is original
 
 
 def test_a_switch_installs_only_what_was_needed_and_puts_everything_back(patch, theirs):

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import copy
+import pkgutil
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 
 class Hook:
@@ -13,10 +15,17 @@ class Hook:
 
     before(original, *args): its answer is the result, unless that is NotImplemented. after(result, *args).
     failed(exception, *args): the exception stays unless it raises another.
+    place: "module:name" of where the hook is, by which it is pickled; "" pickles the original.
     """
 
     def __init__(
-        self, original: Callable[..., Any], *, before: Any = None, after: Any = None, failed: Any = None
+        self,
+        original: Callable[..., Any],
+        *,
+        before: Any = None,
+        after: Any = None,
+        failed: Any = None,
+        place: str = "",
     ) -> None:
         if not callable(original):
             raise TypeError(f"callout: a hook stands for a function, got {original!r}")
@@ -24,6 +33,7 @@ class Hook:
         self._before = before
         self._after = after
         self._failed = failed
+        self._place = place
         self.active = True
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -54,6 +64,16 @@ class Hook:
     def callout_original(self) -> Any:
         """What it stands for."""
         return self._original
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The process that reads the pickle takes what is in the place there: JAX's function, or a hook of its own."""
+        return (pkgutil.resolve_name, (self._place,)) if self._place else (copy.copy, (self._original,))
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
     def __getattr__(self, name: str, /) -> Any:
         """Those of the original."""
