@@ -150,17 +150,27 @@ def mix(error: BaseException, user: Any) -> None:
     """
     base: Any = type(error)
     try:
-        mixed = _mixed_class(base, user)
+        mixed = _mixed_class(base, _without(base, user))
         if mixed is not None:
             BaseException.__setattr__(error, "__class__", mixed)
     except Exception:  # noqa: BLE001 - what the class does to those that derive from it must not take an error's place
         return
 
 
+def _without(base: Any, user: Any) -> Any:
+    """Returns the user's part of a class that is `base` and the user's already.
+
+    A callback raises an exception of such a class where it ran a program whose callback failed.
+    """
+    while (parts := _parts(user))[0] is base and parts[1] is not None:
+        user = parts[1]
+    return user
+
+
 @functools.lru_cache(maxsize=256)
 def _mixed_class(base: Any, user: Any) -> Any:
     """Returns a class that is both, or None."""
-    if issubclass(user, base) or issubclass(base, user):  # one of them is both
+    if issubclass(base, user):  # the base is both
         return None
     if hasattr(user, "__notes__"):  # JAX adds one
         return None
@@ -176,7 +186,7 @@ def _mixed_class(base: Any, user: Any) -> Any:
         _PARTS: (base, user),
     }
     try:
-        return type(user.__name__, (base, user), names)
+        return type(user.__name__, (user,) if issubclass(user, base) else (base, user), names)
     except Exception:  # noqa: BLE001 - remembered like every answer, so that the class is asked once
         return None
 
@@ -196,8 +206,22 @@ def _made(base: Any, user: Any, args: tuple[Any, ...]) -> Any:
     """Returns an error of both classes. No `__init__` runs: those of users take what they like."""
     error = base.__new__(base, *args)
     if user is not None:
-        mix(error, user)
+        mix(error, _class_of(user))
     return error
+
+
+def _named(kind: Any) -> Any:
+    """Returns a class as pickles have it: a class that has a name, or a tuple of the two that it is. None of None."""
+    parts = (kind, None) if kind is None else _parts(kind)
+    return _nearest(kind) if parts[1] is None else tuple(map(_named, parts))
+
+
+def _class_of(named: Any) -> Any:
+    """Returns the class that `_named` was asked about, or the first part of it if the two do not go together."""
+    if not isinstance(named, tuple):
+        return named
+    base, user = map(_class_of, named)
+    return _mixed_class(base, _without(base, user)) or base
 
 
 def _copied(error: Any, memo: dict[int, Any] | None = None) -> Any:
@@ -231,7 +255,7 @@ def is_from_elsewhere(error: BaseException) -> bool:
 
 def _reduced(error: Any, _protocol: Any = None) -> tuple[Any, ...]:
     """Returns what makes the error in another process, of what can be pickled."""
-    base, user = map(_nearest, _parts(type(error)))
+    base, user = map(_named, _parts(type(error)))
     state: dict[str, bytes] = {}
     cause = None
     errors: set[int] = _under_way.__dict__.setdefault("errors", set())
