@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
@@ -34,12 +35,14 @@ def _path_of(tree: PyTreeDef, index: int) -> str:
 
 def is_array_like(value: Any) -> bool:
     """Returns True for what can enter a program: arrays, tracers and numbers."""
-    if isinstance(value, (bool, int, float, complex)):
+    if isinstance(value, (bool, int, float, complex, jax.core.Tracer)):
         return True
     dtype = getattr(value, "dtype", None)
     if dtype is None or not hasattr(value, "shape"):
         return False
-    return jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) or getattr(dtype, "kind", "V") not in "OSUMm"
+    if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        return True
+    return getattr(dtype, "kind", "V") not in "OSUMm" and not issubclass(getattr(dtype, "type", object), np.void)
 
 
 def is_ref(value: Any) -> bool:
@@ -48,15 +51,45 @@ def is_ref(value: Any) -> bool:
     return kind is jax.Ref or (issubclass(kind, jax.core.Tracer) and isinstance(value, jax.Ref))
 
 
+def is_key(value: Any) -> bool:
+    """Returns True for arrays of PRNG keys."""
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+def is_high(value: Any) -> bool:
+    """Returns True for a value of a high-level type that stands for an array, such as `nnx.Variable(hijax=True)`."""
+    return getattr(value, "__jax_array__", None) is not None
+
+
+def goes_on(value: Any) -> bool:
+    """Returns True for a value of which an array is sent, and which itself goes on in the program."""
+    return is_key(value) or is_ref(value) or is_high(value)
+
+
 def read(value: Any) -> Any:
-    """Returns what a mutable array holds where the program is now; anything else as it is."""
-    return value[...] if is_ref(value) else value
+    """Returns what a mutable array, or a value of a high-level type, holds where the program is now; others as they are."""
+    if is_ref(value):
+        return value[...]
+    return value.__jax_array__() if is_high(value) else value
+
+
+def _refuse_no_array(where: str, value: Any, path: Callable[[], str] | None) -> None:
+    """Raises TypeError for a value in a program that is no array and stands for none: a token, or of a high-level type."""
+    if isinstance(value, jax.core.Tracer):
+        place = path() if path is not None else ""
+        raise TypeError(
+            f"{where}: a value must be a pytree of arrays and numbers, got a value of JAX's type "
+            f"{type(value.aval).__name__}{' at ' + place if place else ''}, which stands for no array; pass the arrays "
+            "that it is made of"
+        )
 
 
 def as_leaves(where: str, values: Sequence[Any], tree: PyTreeDef | None = None) -> list[Any]:
     """Returns arrays and numbers as they are; PRNG keys as the integers that they are made of; what mutable arrays hold.
 
-    TypeError for anything else. `tree`: whose leaves they are, for errors.
+    Values of high-level types that stand for arrays are these arrays. TypeError for anything else. `tree`: whose leaves
+    they are, for errors.
     """
     leaves = []
     for index, value in enumerate(map(read, values)):
@@ -65,6 +98,7 @@ def as_leaves(where: str, values: Sequence[Any], tree: PyTreeDef | None = None) 
             value = jax.random.key_data(value)
         elif dtype is None and not isinstance(value, (bool, int, float, complex)):
             path = None if tree is None else functools.partial(_path_of, tree, index)
+            _refuse_no_array(where, value, path)
             value = _as_array(where, value, path)
         leaves.append(value)
     return leaves

@@ -10,11 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-
-def is_key(value: Any) -> bool:
-    """Returns True for arrays of keys and their types."""
-    dtype = getattr(value, "dtype", None)
-    return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+from .._base.arguments import is_key
 
 
 @dataclasses.dataclass(frozen=True)

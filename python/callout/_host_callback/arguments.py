@@ -11,7 +11,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
-from .._base.arguments import as_leaves, is_array_like, is_ref
+from .._base.arguments import as_leaves, goes_on, is_array_like
 from .._runtime import lifetime
 
 
@@ -53,10 +53,7 @@ def is_float0(leaf: Any) -> bool:
 
 def as_given(leaf: Any, sent: Any) -> Any:
     """Returns what a tap returns for a leaf of its argument: what was sent, but for what cannot be made of that."""
-    dtype = getattr(leaf, "dtype", None)
-    if dtype is None:
-        return sent
-    return leaf if is_float0(leaf) or is_ref(leaf) or jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) else sent
+    return leaf if is_float0(leaf) or goes_on(leaf) else sent
 
 
 def result_avals(result_shape: Any) -> tuple[tuple[jax.core.ShapedArray, ...], PyTreeDef]:

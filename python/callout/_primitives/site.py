@@ -13,6 +13,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
+from .._base.arguments import read
 from .._custom_calls import target_attributes
 
 ALL_PPB = 1_000_000_000  # of `sample`, parts in a billion
@@ -84,6 +85,7 @@ def check_step_number(step: int | np.integer) -> None:
 
 def check_step(step: Any) -> Any:
     """Returns the step as an operand. TypeError if it is no integer, OverflowError if JAX would cut it."""
+    step = read(step)
     if isinstance(step, np.ndarray) and step.ndim == 0:
         step = step[()]
     if isinstance(step, (int, np.integer)) and not isinstance(step, bool):

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 import jax
 
 from .. import _jax_compat
-from .._base.arguments import as_leaves, is_ref
+from .._base.arguments import as_leaves, goes_on
 from .._primitives import eager_taps
 from .._primitives.site import check_step, site_of
 from .._primitives.tap import no_transforms, tap_p
@@ -161,10 +161,5 @@ def tap(
     if now:
         return jax.tree.unflatten(tree, flat)
     # PRNG keys were sent as their data, mutable arrays as what they held: they themselves go on.
-    leaves = [old if _is_key(old) or is_ref(old) else new for old, new in zip(flat, out[: len(flat)], strict=True)]
+    leaves = [old if goes_on(old) else new for old, new in zip(flat, out[: len(flat)], strict=True)]
     return jax.tree.unflatten(tree, leaves)
-
-
-def _is_key(value: Any) -> bool:
-    dtype = getattr(value, "dtype", None)
-    return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)

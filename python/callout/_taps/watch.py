@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from .. import _ext
-from .._base.arguments import is_ref, read
+from .._base.arguments import goes_on, is_high, read
 from .._primitives.site import check_step, leaf_names, make_site
 from .._primitives.tap import no_transforms, tap_p
 from .._runtime.barrier import drain
@@ -70,16 +70,22 @@ def watch(
     inspection = _Inspection(nan, inf, stop, every)
     leaves, tree = jax.tree.flatten(x)
     if gradient:
+        if any(map(is_high, leaves)):
+            raise TypeError(
+                "callout.watch: gradient=True needs arrays, got a value of a high-level type: pass the array that it "
+                "stands for"
+            )
         leaves = [
-            _tangents_watched(leaf, step, name, inspection) if _is_inexact(leaf) and not is_ref(leaf) else leaf
+            _tangents_watched(leaf, step, name, inspection) if _is_inexact(leaf) and not goes_on(leaf) else leaf
             for leaf in leaves
         ]
-    watched = [i for i, leaf in enumerate(leaves) if _is_inexact(leaf)]
+    held = [read(leaf) if is_high(leaf) else leaf for leaf in leaves]
+    watched = [i for i, leaf in enumerate(held) if _is_inexact(leaf)]
     names = leaf_names(x)
     if watched:
-        outs = inspection.at([read(leaves[i]) for i in watched], name, step, tuple(names[i] for i in watched))
+        outs = inspection.at([read(held[i]) for i in watched], name, step, tuple(names[i] for i in watched))
         for i, out in zip(watched, outs, strict=True):
-            leaves[i] = leaves[i] if is_ref(leaves[i]) else out
+            leaves[i] = leaves[i] if goes_on(leaves[i]) else out
     result: T = jax.tree.unflatten(tree, leaves)
     return result
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from ... import _jax_compat
-from ..._base.arguments import is_ref, read
+from ..._base.arguments import is_high, is_ref, read
 from ..._base.config import config
 from ..._primitives import check as primitive
 from ..._primitives.site import check_step
@@ -69,6 +69,11 @@ def error_if(
         if any(map(is_ref, jax.tree.leaves(x))):
             raise TypeError(
                 'callout.error_if: on_error="nan" needs values, got a mutable array: pass what it holds, ref[...]'
+            )
+        if any(map(is_high, jax.tree.leaves(x))):
+            raise TypeError(
+                'callout.error_if: on_error="nan" needs arrays, got a value of a high-level type: pass the array that it '
+                "stands for"
             )
         return _nan_if(x, _as_predicate("callout.error_if", pred), text)
     _check("callout.error_if", mode, pred, text, values, named, step, lambda: x)
