@@ -18,6 +18,7 @@ from .devices import has_backend as has_backend
 from .devices import jit_is_disabled as jit_is_disabled
 from .devices import local_devices as local_devices
 from .devices import ordinal_of as ordinal_of
+from .devices import refused_values as refused_values
 from .devices import uses_shardy as uses_shardy
 from .devices import x64_enabled as x64_enabled
 from .dispatch import dispatch_registry as dispatch_registry

@@ -38,6 +38,13 @@ def x64_enabled() -> bool:
     return bool(settings.jax_enable_x64)
 
 
+def refused_values() -> tuple[str, ...]:
+    """Returns which of "nan" and "inf" no result may have, as `jax_debug_nans` and `jax_debug_infs` say in this thread."""
+    settings: Any = jax.config
+    nan, inf = settings.jax_debug_nans, settings.jax_debug_infs
+    return (("nan",) if nan else ()) + (("inf",) if inf else ())
+
+
 def jit_is_disabled() -> bool:
     """Tells whether programs run step by step, in this thread."""
     settings: Any = jax.config

@@ -19,7 +19,7 @@ from . import call_kinds, context, effects, lowering
 from .asynchronous import dispatch_asynchronously
 from .batching import batch_call, loop_over_batch
 from .devices import NamedDevice
-from .eager import check_together, check_usable, place, placement, to_hosts, wait_for_ordered
+from .eager import check_special, check_together, check_usable, place, placement, to_hosts, wait_for_ordered
 from .varying import result_types
 
 call_p = jax.extend.core.Primitive("callout_call")
@@ -59,6 +59,7 @@ def call_one(
     if committed and specs and len(args) > 1:
         check_together(callback.label, args)
     results = _ext.call_eager(callback, to_hosts(args), specs, ordinal, ordered)
+    check_special(callback.label, results)
     if not committed:
         return [_jax_compat.put_on_device(result, device, False) for result in results]
     return place(results, args, device, committed)

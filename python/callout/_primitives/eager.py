@@ -73,6 +73,20 @@ def check_together(label: str, values: Sequence[Any]) -> None:
             )
 
 
+_TESTS = {"nan": np.isnan, "inf": np.isinf}
+
+
+def check_special(label: str, results: Sequence[np.ndarray]) -> None:
+    """Raises FloatingPointError for a NaN or an infinity that `jax_debug_nans` or `jax_debug_infs` looks for.
+
+    JAX runs a program that returned one again outside of a program, to find out which operation made it.
+    """
+    for kind in _jax_compat.refused_values():
+        for result in results:
+            if jax.dtypes.issubdtype(result.dtype, np.inexact) and _TESTS[kind](result).any():
+                raise FloatingPointError(f"invalid value ({kind}) encountered in a result of callback '{label}'")
+
+
 def place(results: Sequence[np.ndarray], values: Sequence[Any], device: jax.Device, committed: bool) -> list[jax.Array]:
     """Returns the results of an eager operation on `values`: on the device that ran it, or on all of theirs.
 
