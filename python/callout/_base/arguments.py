@@ -42,7 +42,8 @@ def is_array_like(value: Any) -> bool:
         return False
     if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         return True
-    return getattr(dtype, "kind", "V") not in "OSUMm" and not issubclass(getattr(dtype, "type", object), np.void)
+    is_of_records = issubclass(getattr(dtype, "type", object), np.void) and dtype != jax.dtypes.float0
+    return getattr(dtype, "kind", "V") not in "OSUMm" and not is_of_records
 
 
 def is_ref(value: Any) -> bool:
@@ -65,6 +66,15 @@ def is_high(value: Any) -> bool:
 def goes_on(value: Any) -> bool:
     """Returns True for a value of which an array is sent, and which itself goes on in the program."""
     return is_key(value) or is_ref(value) or is_high(value)
+
+
+def passed_on(given: Any, bound: Any) -> Any:
+    """Returns what a tap or a watch of a leaf returns: what a program goes on with, and elsewhere what was given.
+
+    Outside of programs JAX gives a primitive objects of private classes for numbers and NumPy's arrays, which are no
+    arrays to users.
+    """
+    return bound if isinstance(bound, jax.core.Tracer) and not goes_on(given) else given
 
 
 def read(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 import jax
 
 from .. import _jax_compat
-from .._base.arguments import as_leaves, goes_on
+from .._base.arguments import as_leaves, passed_on
 from .._primitives import eager_taps
 from .._primitives.site import check_step, site_of
 from .._primitives.tap import no_transforms, tap_p
@@ -160,6 +160,4 @@ def tap(
         return returned
     if now:
         return jax.tree.unflatten(tree, flat)
-    # PRNG keys were sent as their data, mutable arrays as what they held: they themselves go on.
-    leaves = [old if goes_on(old) else new for old, new in zip(flat, out[: len(flat)], strict=True)]
-    return jax.tree.unflatten(tree, leaves)
+    return jax.tree.unflatten(tree, [passed_on(old, new) for old, new in zip(flat, out[: len(flat)], strict=True)])

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from .. import _ext
-from .._base.arguments import goes_on, is_high, read
+from .._base.arguments import goes_on, is_high, passed_on, read
 from .._primitives.site import check_step, leaf_names, make_site
 from .._primitives.tap import no_transforms, tap_p
 from .._runtime.barrier import drain
@@ -68,7 +68,8 @@ def watch(
     if not isinstance(name, str) or not name or "\n" in name:
         raise ValueError(f"callout.watch: name must be a text of one line, got {name!r}")
     inspection = _Inspection(nan, inf, stop, every)
-    leaves, tree = jax.tree.flatten(x)
+    given, tree = jax.tree.flatten(x)
+    leaves = list(given)
     if gradient:
         if any(map(is_high, leaves)):
             raise TypeError(
@@ -85,8 +86,8 @@ def watch(
     if watched:
         outs = inspection.at([read(held[i]) for i in watched], name, step, tuple(names[i] for i in watched))
         for i, out in zip(watched, outs, strict=True):
-            leaves[i] = leaves[i] if goes_on(leaves[i]) else out
-    result: T = jax.tree.unflatten(tree, leaves)
+            leaves[i] = out
+    result: T = jax.tree.unflatten(tree, list(map(passed_on, given, leaves)))
     return result
 
 

@@ -94,6 +94,26 @@ def test_a_name_takes_arrays_only(seen):
         callout.unregister("test.debug.named")
 
 
+RECORDS = np.array([(1, 2.0), (3, 4.0)], [("i", "i4"), ("x", "f4")])
+
+
+@pytest.mark.parametrize("value", [RECORDS, RECORDS[0], RECORDS.view(np.recarray), np.zeros(2, "V4")])
+@pytest.mark.parametrize("jit", [jax.jit, lambda fn: fn], ids=["jit", "eager"])
+def test_records_are_passed_as_they_are(value, jit):
+    got = []
+    jit(lambda x: callout.debug_callback(lambda *args: got.append(args), value, x))(jnp.float32(1))
+    jax.effects_barrier()
+    ((records, number),) = got
+    assert records is value
+    assert number == 1
+
+
+def test_records_are_printed_as_they_are(capsys):
+    jax.jit(lambda x: callout.debug_print("{} {}", RECORDS, x))(jnp.float32(1))
+    jax.effects_barrier()
+    assert capsys.readouterr().out == "[(1, 2.) (3, 4.)] 1.0\n"
+
+
 def test_the_result_is_ignored():
     callout.register("test.debug.returns", lambda x: x + 1)
     try:

@@ -4,10 +4,12 @@
 import csv
 import functools
 import gc
+import pickle
 import threading
 import weakref
 
 import callout
+import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -224,6 +226,29 @@ def test_an_eager_tap_that_is_left_out_does_not_wait_for_its_value(received):
             callout.tap(receive, jnp.float32(i), every=3)
     callout.barrier_wait()
     assert len(received) == len(hosted) == 2
+
+
+GIVEN = [np.arange(3.0, dtype=np.float32), np.arange(3.0), np.float32(1.5), np.float64(1.5), 3, 2.5, 1 + 2j, True]
+RETURNING = {
+    "tap": lambda value: callout.tap(lambda _: None, value),
+    "tap of two": lambda value: callout.tap(callout.sinks.Tee(callout.sinks.Null(), callout.sinks.Null()), value),
+    "tap with options": lambda value: callout.tap(lambda _: None, value, every=2, step=1),
+    "watch": lambda value: callout.watch(value, "given"),
+    "watch of gradients": lambda value: callout.watch(value, "given", gradient=True),
+    "id_tap": lambda value: hcb.id_tap(lambda *_: None, value),
+}
+
+
+@pytest.mark.parametrize("name", RETURNING)
+@pytest.mark.parametrize("value", GIVEN, ids=lambda value: f"{type(value).__name__} {value}")
+def test_eager_taps_return_what_they_were_given_and_no_private_type(name, value):
+    out = RETURNING[name]({"of": value})["of"]
+    if name != "id_tap":
+        assert out is value
+    assert not type(out).__module__.startswith("jax._src")
+    assert np.array_equal(pickle.loads(pickle.dumps(out)), value)
+    callout.barrier_wait()
+    callout.watch.reset("given")
 
 
 def test_eager_watches_count_by_their_site():
