@@ -32,3 +32,26 @@ def test_functions_of_one_thread_come_one_after_the_other(run):
     done = run(PROGRAM.format(timeout=0.1), XLA_FLAGS=TWO_DEVICES, CALLOUT_DELIVERY_THREADS="1")
     assert done.code == 1
     assert "BrokenBarrierError" in done.err
+
+
+def test_tools_that_trace_and_profile_new_threads_see_functions_of_taps(run):
+    done = run("""
+        import sys, threading
+        seen = {"trace": set(), "profile": set()}
+        def trace(frame, event, arg):
+            seen["trace"].add(frame.f_code.co_name)
+        def profile(frame, event, arg):
+            seen["profile"].add(frame.f_code.co_name)
+        threading.settrace(trace)
+        threading.setprofile(profile)
+        def tapped(value):
+            pass
+        def tapped_eagerly(value):
+            pass
+        jax.jit(lambda x: callout.tap(tapped, x))(1.0)
+        callout.tap(tapped_eagerly, jnp.float32(1))
+        callout.barrier_wait()
+        for names in seen.values():
+            print(*sorted(names & {"tapped", "tapped_eagerly"}))
+    """)
+    assert (done.code, done.out, done.err) == (0, "tapped tapped_eagerly\n" * 2, "")

@@ -59,9 +59,18 @@ def name_thread(name: str | None) -> object:
     thread = threading.current_thread()
     if name is not None:
         _NAMED.before, thread.name = thread.name, name
+        _trace_as_new_threads()
     else:  # before Python 3.13 the object outlives the thread, and stands for a later one of the same number
         thread.name = _NAMED.before
     return getattr(getattr(threading, "_thread_local_info", None), "_track_dummy_thread_ref", None)
+
+
+def _trace_as_new_threads() -> None:
+    """Has this thread traced and profiled as `threading` has it for those that it starts: for debuggers and coverage."""
+    if (profile := threading.getprofile()) is not None:
+        sys.setprofile(profile)
+    if (trace := threading.gettrace()) is not None:
+        sys.settrace(trace)
 
 
 def format_stacks() -> str:
