@@ -32,11 +32,19 @@ nb::list FfiTargets() {
   return targets;
 }
 
+// The types, the FFI targets and the queues are the process's: a second module would have half of them.
+bool g_is_imported = false;
+
+constexpr char kImportedBefore[] =
+    "callout: this process has imported callout before, and its modules have been taken out of sys.modules since, as "
+    "mock.patch.dict(sys.modules) does at its end; its core can be loaded once. Import callout before such a block";
+
 }  // namespace
 }  // namespace callout::python
 
 NB_MODULE(_ext, m) {
   using namespace callout::python;
+  if (g_is_imported) throw nb::import_error(kImportedBefore);
   nb::set_leak_warnings(false);  // programs that JAX caches until the process ends hold callbacks
   m.doc() = "The C++ core. Private: use the callout package.";
   if (!InitArrays()) throw nb::python_error();
@@ -72,4 +80,5 @@ NB_MODULE(_ext, m) {
   BindHooks(m);
   BindCuda(m);
   BindNvrtc(m);
+  g_is_imported = true;
 }

@@ -135,3 +135,36 @@ def test_a_program_that_was_exported_elsewhere_runs_in_a_process_that_has_used_n
 def test_each_function_has_its_lanes_where_no_other_was_used(call):
     program = f"import callout, jax; jax.vmap(lambda x: [{call}, x][1])(jax.numpy.ones(2)); callout.barrier_wait()"
     subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+
+AGAIN = """
+import sys, warnings
+from unittest import mock
+warnings.simplefilter("error")
+import jax, numpy as np
+with mock.patch.dict(sys.modules):
+    import callout as first
+    first.barrier_wait()
+got = []
+for _ in range(2):
+    try:
+        import callout
+        jax.jit(lambda x: callout.tap(got.append, callout.pure_callback(lambda v: v * 2, x, x)))(np.ones(1, np.float32))
+        callout.barrier_wait()
+        print([value.tolist() for value in got])
+    except ImportError as error:
+        print(error)
+"""
+
+IN_PYTHON = hasattr(callout._ext, "__path__")  # the core of the wheel without C++, of which there may be several
+
+
+def test_a_second_import_works_or_says_at_once_that_the_core_is_there_already():
+    done = subprocess.run([sys.executable, "-c", AGAIN], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    refused = (
+        "callout: this process has imported callout before, and its modules have been taken out of sys.modules since, as "
+        "mock.patch.dict(sys.modules) does at its end; its core can be loaded once. Import callout before such a block"
+    )
+    assert done.stdout.splitlines() == (["[[2.0]]", "[[2.0], [2.0]]"] if IN_PYTHON else [refused] * 2)
+    assert IN_PYTHON or not done.stderr
