@@ -166,6 +166,10 @@ class Config:
     def __dir__(self) -> list[str]:
         return [*SETTINGS, "update"]
 
+    def __reduce__(self) -> str:
+        """Settings are those of their process: a pickle names them, and a copy is the object itself."""
+        return "config"
+
     def __repr__(self) -> str:
         return "callout.config(" + ", ".join(f"{name}={getattr(self, name)!r}" for name in SETTINGS) + ")"
 

@@ -7,7 +7,7 @@ asked for them, has all of those of a sink, and is a function.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self, SupportsIndex
 
 from .. import _ext
 
@@ -23,6 +23,23 @@ class Sink:
     """The targets that it sends to."""
     _callout_check: Any = None
     """Looks at what it will get, of `receivers.SentLeaves`, before the program runs; None if it takes everything."""
+
+    def __copy__(self) -> Self:
+        """Returns a sink that is the same for the core."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self))
+        return made
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Raises TypeError for what has a sink of the core's."""
+        if self._callout_callback is None:
+            return super().__reduce_ex__(protocol)
+        kind = type(self).__name__.removeprefix("_Native")
+        raise TypeError(
+            f"callout: the sink '{self._callout_callback.label}' ({kind}) belongs to this process, and can be neither "
+            "pickled nor deep-copied. Make a sink in each process, or bind one to a name there by "
+            "callout.register(name, sink), and pass the name to callout.tap; copy.copy returns the same sink"
+        )
 
 
 def is_sink(target: Any) -> bool:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings, statistics, logging, doctor, types."""
 
+import copy
 import logging
+import pickle
 import subprocess
 import sys
 import threading
@@ -63,6 +65,12 @@ def test_unknown_settings_are_named():
         callout.config.speed = 3
     with pytest.raises(AttributeError, match="no setting 'speed'"):
         _ = callout.config.speed
+
+
+def test_copies_and_pickles_of_the_settings_are_those_of_the_process():
+    assert copy.copy(callout.config) is copy.deepcopy([callout.config])[0] is callout.config
+    assert pickle.loads(pickle.dumps(callout.config)) is callout.config
+    assert b"queue_bytes" not in pickle.dumps(callout.config)
 
 
 def test_old_flag_names():

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The native sinks, and Function."""
 
+import copy
+import dataclasses
 import json
 import os
+import pickle
 
 import callout
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -113,3 +117,46 @@ def test_function_is_the_function(received):
     jax.jit(lambda x: callout.tap(sink, x))(1.0)
     callout.barrier_wait()
     assert received == [1]
+
+
+@dataclasses.dataclass
+class Settings:
+    sink: object
+    rate: float = 0.1
+
+
+REFUSED = "belongs to this process, and can be neither pickled nor deep-copied"
+SENDING = {
+    "deepcopy": copy.deepcopy,
+    "asdict": dataclasses.asdict,
+    "pickle": pickle.dumps,
+    "cloudpickle": lambda settings: cloudpickle.dumps(lambda x: callout.tap(settings.sink, x)),
+}
+
+
+@pytest.mark.parametrize("way", SENDING)
+@pytest.mark.parametrize("tee", [False, True], ids=["alone", "in a tee"])
+def test_a_sink_that_is_copied_or_sent_away_is_named(way, tee):
+    sink = sinks.Null(name="losses")
+    with pytest.raises(TypeError, match=f"the sink '(losses|tee)' .(Null|Tee). {REFUSED}"):
+        SENDING[way](Settings(sinks.Tee(sink, print) if tee else sink))
+
+
+def test_the_refusal_of_a_pickled_sink_says_what_to_do():
+    with pytest.raises(TypeError) as info:
+        pickle.dumps(sinks.Null(name="nothing"))
+    assert str(info.value) == (
+        "callout: the sink 'nothing' (Null) belongs to this process, and can be neither pickled nor deep-copied. Make a "
+        "sink in each process, or bind one to a name there by callout.register(name, sink), and pass the name to "
+        "callout.tap; copy.copy returns the same sink"
+    )
+
+
+def test_a_copy_of_a_sink_is_the_same_sink_and_functions_travel_by_themselves():
+    sink = sinks.Null(name="copied")
+    for each in (sink, copy.copy(sink)):
+        callout.tap(each, jnp.float32(3))
+    callout.barrier_wait()
+    assert callout.stats()["callbacks"]["copied"]["calls"] == 2
+    assert pickle.loads(pickle.dumps(sinks.Function(len)))._callout_function is len
+    assert copy.deepcopy(Settings(sinks.Function(len))).sink._callout_function is len
