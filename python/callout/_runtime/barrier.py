@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .. import _ext, _jax_compat
@@ -16,8 +17,22 @@ def _as_exception(text: str) -> BaseException:
     return errors.recall((0, text))
 
 
+_after_delivery: list[Callable[[], None]] = []
+
+
+def after_delivery(function: Callable[[], None]) -> None:
+    """Has barriers call `function` when everything is delivered. What it raises is raised like an exception of a tap."""
+    _after_delivery.append(function)
+
+
 def _raise_tap_errors() -> None:
     count, first, last = _ext.take_delivery_errors()
+    for function in _after_delivery:
+        try:
+            function()
+        except Exception as error:  # noqa: BLE001 - raised below
+            last = errors.keep(error)
+            count, first = count + 1, [*first, last]
     if not count:
         return
     cause = _as_exception(last)

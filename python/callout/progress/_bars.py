@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._runtime import lifetime
+from .._runtime import barrier, lifetime
 from ._settings import Settings, loop_class
 
 FIRST, LAST = 1, 2
@@ -96,6 +96,7 @@ class _Shown:
         self.unfinished = 1 if shared is None else loop.parts
         self.bars: list[Any] = []
         self.done: list[int] = []
+        self.refreshed: dict[int, int] = {}  # how far a bar was when it was last drawn out of turn
         self.ids: list[int] | None = None
         self.is_broken = False
 
@@ -128,12 +129,25 @@ class _Shown:
                 bar.update(made)
 
     def _open(self, begun_ns: int) -> None:
+        self.refreshed.clear()
         indices: Sequence[int | None] = [None] if self.ids is None else self.ids
         for done, index in zip(self.done, indices, strict=True):
             bar = self.loop.new_bar(done, index, self.device)
             if begun_ns and hasattr(bar, "start_t"):  # the message was under way for a while
                 bar.start_t -= max(0, time.monotonic_ns() - begun_ns) / 1e9
             self.bars.append(bar)
+
+    def show(self) -> None:
+        """Draws the bars that tqdm has not drawn since their last step: it draws seldom, and waits for another step."""
+        try:
+            for i, bar in enumerate(self.bars):
+                made = getattr(bar, "n", None)
+                if made not in (getattr(bar, "last_print_n", made), self.refreshed.get(i)):
+                    bar.refresh()
+                    self.refreshed[i] = made
+        except BaseException:
+            self._give_up()
+            raise
 
     def lacks(self) -> bool:
         """Returns True if its total is known and not reached."""
@@ -281,6 +295,13 @@ class _Board:
             finally:
                 self._lock.release()
 
+    def show(self) -> None:
+        """Has all bars show where they are."""
+        with self._lock:
+            for shown in self._shown.values():
+                shown.show()
+        self._end_forgotten()
+
     def close(self) -> None:
         """Ends all bars."""
         with self._lock:
@@ -314,4 +335,5 @@ def _number(values: np.ndarray) -> Any:
 
 
 board = _Board()
+barrier.after_delivery(board.show)
 lifetime.at_end(board.close)

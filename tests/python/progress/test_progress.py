@@ -222,6 +222,19 @@ def test_marker_under_a_cond_counts_how_often_it_is_reached(screen):
     assert screen.bars() == 1
 
 
+def test_a_bar_that_stops_early_shows_how_far_it_came_after_a_barrier(screen):
+    """Tqdm waits for another step before it draws again, and none comes."""
+    body = progress(8, "some", file=screen, tqdm_type="std", mininterval=3600)(lambda c: c + 1)
+    loop = jax.jit(lambda x, n: lax.fori_loop(0, 8, lambda i, c: lax.cond(i < n, body, lambda c: c, c), x))
+    assert int(loop(0, 5)) == 5
+    assert screen.ends("some") == (5, 8)
+    drawn = len(screen.frames("some"))
+    callout.barrier_wait()
+    assert len(screen.frames("some")) == drawn  # a barrier draws a bar that has moved
+    assert int(loop(0, 3)) == 3  # goes on with the bar, and ends it
+    assert screen.ends("some") == (8, 8)
+
+
 def test_without_jit_each_step_draws(screen):
     with jax.disable_jit():
         lax.scan(screen.bar(10, loss=lambda out: out[0])(add), 0.0, XS)

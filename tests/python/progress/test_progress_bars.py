@@ -210,6 +210,26 @@ def test_failure_to_draw_is_a_tap_error(screen):
     assert screen.ends() == (10, 10)
 
 
+def test_failure_to_draw_at_a_barrier_is_a_tap_error(screen):
+    class Closing(io.StringIO):
+        closed_now = False
+
+        def write(self, text):
+            if self.closed_now:
+                raise OSError("no screen any more")
+            return super().write(text)
+
+    file = Closing()
+    body = callout.progress.progress(8, file=file, tqdm_type="std", mininterval=3600)(lambda c: c + 1)
+    loop = jax.jit(lambda x: lax.fori_loop(0, 8, lambda i, c: lax.cond(i < 5, body, lambda c: c, c), x))
+    assert int(loop(0)) == 5
+    jax.effects_barrier()
+    callout.tap(lambda value: setattr(file, "closed_now", True), 1.0)  # it comes after the steps
+    with pytest.raises(callout.TapError, match="no screen any more"):
+        callout.barrier_wait()
+    callout.barrier_wait()
+
+
 def test_body_and_what_it_holds_are_let_go(screen):
     class Held:
         pass
