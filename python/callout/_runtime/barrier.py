@@ -30,8 +30,8 @@ def _raise_tap_errors() -> None:
     for function in _after_delivery:
         try:
             function()
-        except Exception as error:  # noqa: BLE001 - raised below
-            last = errors.keep(error)
+        except Exception as failure:  # noqa: BLE001 - raised below
+            last = errors.keep(failure)
             count, first = count + 1, [*first, last]
     if not count:
         return

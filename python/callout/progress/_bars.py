@@ -96,7 +96,7 @@ class _Shown:
         self.unfinished = 1 if shared is None else loop.parts
         self.bars: list[Any] = []
         self.done: list[int] = []
-        self.refreshed: dict[int, int] = {}  # how far a bar was when it was last drawn out of turn
+        self.refreshed: dict[int, Any] = {}  # how far a bar was when it was last drawn out of turn
         self.ids: list[int] | None = None
         self.is_broken = False
 
