@@ -93,12 +93,13 @@ TABLE = {
             replaces="the function that makes a program's module",
             what="what reads a tapped value on a CPU reads it from the tap, so that it is computed once; on CUDA the only "
             "result of a program with callbacks, or of a loop's step, is behind an optimization barrier; exported programs' "
-            "calls are JAX's own callbacks on platforms without a native path",
-            when="a program with a tap, a debug callback, an io callback or a progress bar is traced or read, or a name is "
-            "registered",
+            "calls are JAX's own callbacks on platforms without a native path; a call in the function of a reduction or a "
+            "scatter is refused",
+            when="a program with a callback is traced or read, or a name is registered",
             without="XLA:CPU computes a tapped value again in what reads it: a chain of n taps takes time and code as "
             "n * n; XLA:GPU's compiler ends the process where such a result is read by what computes callbacks' values; "
-            "exported programs with callbacks do not compile on platforms without a native path",
+            "exported programs with callbacks do not compile on platforms without a native path; XLA's compiler ends the "
+            "process where the function of a reduction or a scatter has a call",
         ),
         Patch(
             name="rule_lines",

@@ -11,6 +11,7 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
+from .._base import patches
 from .._custom_calls.foreign_attributes import Constant
 from .._primitives import lowering
 from .._primitives.aliases import Aliases, own_operands
@@ -52,6 +53,7 @@ def _specialised(
 
 @function_p.def_abstract_eval
 def _abstract_eval(*args: Any, target: NativeTarget, result_avals: Avals, lanes: Lanes | None, **_: Any) -> Avals:
+    patches.ensure("tapped_values")
     _specialised(target, args, result_avals, lanes)
     return result_types(args, result_avals)
 

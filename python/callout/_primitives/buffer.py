@@ -10,6 +10,7 @@ from typing import Any
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
+from .._base import patches
 from .._targets.target import Target
 from . import context, effects, lowering
 from .aliases import Aliases, own_operands
@@ -27,6 +28,7 @@ buffer_p.def_impl(functools.partial(xla.apply_primitive, buffer_p))
 
 @buffer_p.def_effectful_abstract_eval
 def _abstract_eval(*avals: Any, result_avals: Avals, has_side_effect: bool, **_: Any) -> tuple[Avals, set[Any]]:
+    patches.ensure("tapped_values")
     return result_types(avals, result_avals), effects.acting(ordered=False) if has_side_effect else set()
 
 

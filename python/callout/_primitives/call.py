@@ -13,6 +13,7 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _ext, _jax_compat
+from .._base import patches
 from .._targets.device_calls import device_call_target
 from .._targets.target import Target
 from . import call_kinds, context, effects, lowering
@@ -143,6 +144,7 @@ def _lower(
 
 @call_p.def_abstract_eval
 def _abstract_eval(*avals: Any, result_avals: Avals, **_: Any) -> Avals:
+    patches.ensure("tapped_values")
     return result_types(avals, result_avals)
 
 

@@ -10,6 +10,7 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
+from .._base import patches
 from .._custom_calls import foreign_attributes as frozen
 from .._custom_calls import foreign_partitioning
 from .._custom_calls.layouts import MinorToMajor, with_batch
@@ -30,6 +31,7 @@ def _eager(*args: Any, **params: Any) -> Any:
 
 @ffi_p.def_effectful_abstract_eval
 def _abstract_eval(*avals: Any, result_avals: Avals, has_side_effect: bool, **_: Any) -> tuple[Avals, set[Any]]:
+    patches.ensure("tapped_values")
     return result_types(avals, result_avals), effects.observing(ordered=False) if has_side_effect else set()
 
 

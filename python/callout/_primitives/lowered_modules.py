@@ -12,9 +12,14 @@ from jax.extend.mlir import ir
 from .. import _jax_compat
 from .._base.patches import Place
 from .._runtime.native_platforms import PLATFORMS
-from . import held_results, jaxprs, tapped_values
+from . import held_results, jaxprs, reducers, tapped_values
 from .fallback import exported, policy
 from .lowering import not_supported
+
+
+def _before_lowering(_original: Any, _name: str, jaxpr: Any, *_: Any, **__: Any) -> Any:
+    reducers.refuse_calls(jaxpr)
+    return NotImplemented
 
 
 def _after_lowering(
@@ -78,4 +83,4 @@ def _devices_of(shardings: Sequence[Any]) -> Sequence[jax.Device]:
 def hooked() -> list[Place]:
     """Names the place where JAX makes a module."""
     place = _jax_compat.module_maker()
-    return [] if place is None else [Place(*place, after=_after_lowering)]
+    return [] if place is None else [Place(*place, before=_before_lowering, after=_after_lowering)]
