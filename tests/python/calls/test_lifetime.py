@@ -249,3 +249,53 @@ def test_a_refused_program_with_a_captured_array_is_kept_by_jax(kind):
         if "finalize_const" in repr(each.peek()):
             each.detach()
     assert wait_until_gone(callback)
+
+
+class Trainer:
+    """Holds a program whose callback is its own method, as docs/concepts.md has it."""
+
+    def __init__(self, call, weakly):
+        self.seen = []
+        note = weakref.WeakMethod(self.note)
+
+        def record(value):
+            if (method := note()) is not None:
+                method(value)
+            return value
+
+        self.record = record if weakly else self.note
+        self.call = call
+        self.step = jax.jit(self.run)
+
+    def run(self, x):
+        return self.call(self.record, x)
+
+    def note(self, value):
+        self.seen.append(float(value))
+        return value
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda fn, x: callout.tap(fn, x),
+        lambda fn, x: callout.pure_callback(fn, F32, x),
+        lambda fn, x: callout.io_callback(fn, F32, x, ordered=True),
+        lambda fn, x: (callout.debug_callback(fn, x), x)[1],
+    ],
+    ids=["tap", "pure", "ordered io", "debug"],
+)
+@pytest.mark.parametrize("weakly", [True, False], ids=["weakly", "strongly"])
+def test_an_object_that_holds_its_program_goes_if_the_callback_refers_to_it_weakly(call, weakly):
+    trainer = Trainer(call, weakly)
+    for value in (1.0, 2.0):
+        trainer.step(jnp.float32(value)).block_until_ready()
+    callout.barrier_wait()
+    assert trainer.seen == [1, 2]
+    gone = weakref.ref(trainer)
+    del trainer
+    if not weakly:
+        gc.collect()
+        assert gone() is not None
+        del gone().step  # which ends the cycle
+    assert wait_until_gone(gone)
