@@ -68,7 +68,9 @@ PLACES = {
     "_lowerings.while",
     "fancy_primitive_batchers.cond",
     "fancy_primitive_batchers.while",
+    "loops._scan_known_hoisting",
     "mlir.lower_jaxpr_to_module",
+    "partial_eval_jaxpr_custom_rules.scan",
     "pjit._get_fastpath_data",
     "primitive_transposes.custom_lin",
 }
@@ -292,7 +294,7 @@ def test_patched_functions_and_all_jitted_ones_can_be_pickled_as_before(python, 
     python(READ_A_PICKLE.replace("PATH", path), end[reader])
 
 
-OF_EFFECTS = {"errors", "tokens", "dispatch", "batching", "tapped_values"}
+OF_EFFECTS = {"errors", "tokens", "dispatch", "batching", "tapped_values", "loop_invariants"}
 
 
 @pytest.mark.parametrize(
@@ -329,7 +331,10 @@ def test_a_program_installs_what_it_needs(run, program, needed):
 def test_environment_variables_keep_patches_out(run):
     names = (
         "CHAIN_ERRORS",
-        *(f"PATCH_{name}" for name in ("TOKENS", "DISPATCH", "BATCHING", "TAPPED_VALUES", "LOOP_LOWERING")),
+        *(
+            f"PATCH_{name}"
+            for name in ("TOKENS", "DISPATCH", "BATCHING", "TAPPED_VALUES", "LOOP_INVARIANTS", "LOOP_LOWERING")
+        ),
     )
     out = run(
         """

@@ -141,6 +141,7 @@ class Config:
     patch_batching: bool
     patch_tapped_values: bool
     patch_rule_lines: bool
+    patch_loop_invariants: bool
     patch_loop_lowering: bool
 
     def __init__(self) -> None:

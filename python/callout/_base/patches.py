@@ -111,6 +111,17 @@ TABLE = {
             without="it has the line of the call of the first one",
         ),
         Patch(
+            name="loop_invariants",
+            setting="patch_loop_invariants",
+            home="_primitives.loop_invariants",
+            replaces="the function that moves what no step changes out of a `scan` that JAX differentiates, and the rule "
+            "that splits a `scan` inside `jax.checkpoint`",
+            what="in the gradient of a loop, taps and callbacks that do not depend on the loop run once a step, as they do "
+            "without the gradient",
+            when="a tap, a debug callback, an io callback or a progress bar is traced",
+            without="in the gradient of a loop, such callbacks run once before the loop, as JAX's do",
+        ),
+        Patch(
             name="loop_lowering",
             setting="patch_loop_lowering",
             home="progress._loops",

@@ -47,6 +47,12 @@ from .explicit import gathered as gathered
 from .explicit import spread_like as spread_like
 from .explicit import summed_over as summed_over
 from .guards import unguarded as unguarded
+from .hoisting import can_stage as can_stage
+from .hoisting import hoisting_functions as hoisting_functions
+from .hoisting import keeps as keeps
+from .hoisting import register_partial_eval_rule as register_partial_eval_rule
+from .hoisting import remat_rules as remat_rules
+from .hoisting import stage as stage
 from .lowering import extent_for as extent_for
 from .lowering import lower_each_by_itself as lower_each_by_itself
 from .lowering import lower_for_each as lower_for_each

@@ -95,14 +95,14 @@ _jax_compat.own_ordered_effects.add(ordered_effect)
 def observing(ordered: bool) -> set[Any]:
     """Returns the effects of a tap or a debug callback that is traced."""
     _ensure_patches()
-    patches.ensure("batching")
+    patches.ensure("batching", "loop_invariants")
     return {unordered_effect, ordered_effect} if ordered else {unordered_effect}
 
 
 def showing() -> set[Any]:
     """Returns the effect of a progress bar that is traced."""
     _ensure_patches()
-    patches.ensure("loop_lowering")
+    patches.ensure("loop_lowering", "loop_invariants")
     return {progress_effect}
 
 
@@ -114,7 +114,7 @@ _refused_effects = {io_effect, *_jax_compat.io_effects()}
 def acting(ordered: bool) -> set[Any]:
     """Returns the effects of an io callback that is traced."""
     _ensure_patches()
-    patches.ensure("batching")
+    patches.ensure("batching", "loop_invariants")
     own = {io_effect} if patches.is_installed("batching") else _refused_effects
     return {*own, ordered_effect} if ordered else own
 

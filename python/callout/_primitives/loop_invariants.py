@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps callbacks in their loop when JAX differentiates a scan.
+
+JAX moves equations that no step changes out of a scan when it splits the scan's body into what runs forward and what runs
+backward. A callback that depends on nothing in the loop would then run once instead of once a step. So before JAX splits a
+body, each equation with a callback inside becomes a `callout_stay` equation, whose rules say that the equation belongs to
+the loop. The rules put the original equation into the split body; no `callout_stay` equation reaches any other rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.extend.core
+
+from .. import _jax_compat
+from .._base.patches import Place
+from . import effects, jaxprs, lanes, tap, threaded
+
+_primitives = jax.extend.core.primitives
+
+stay_p = jax.extend.core.Primitive("callout_stay")
+stay_p.multiple_results = True
+
+_KINDS = (effects.UnorderedEffect, effects.OrderedEffect, effects.IoEffect, effects.ProgressEffect)
+# They have no effect.
+_THREADED = {
+    each for one in (threaded.threaded_tap_p, threaded.threaded_call_p) for each in (one, lanes.lanes_primitive(one))
+}
+
+
+def _stays(eqn: Any) -> bool:
+    return eqn.primitive in _THREADED or any(isinstance(effect, _KINDS) for effect in eqn.effects)
+
+
+_callbacks = jaxprs.Search(_stays)
+
+
+def _staying(jaxpr: Any) -> Any:
+    """Returns a jaxpr, closed or open, whose equations with callbacks stay in the loop."""
+    inner = jaxprs.opened(jaxpr)
+    changed = inner.replace(eqns=[_staying_equation(eqn) for eqn in inner.eqns])
+    return changed if inner is jaxpr else jaxpr.replace(jaxpr=changed)
+
+
+def _staying_equation(eqn: Any) -> Any:
+    if not _callbacks.in_equation(eqn):
+        return eqn
+    if eqn.primitive is _primitives.jit_p:  # JAX splits the function inside, whose other equations may leave the loop
+        return eqn.replace(params={**eqn.params, "jaxpr": _staying(eqn.params["jaxpr"])})
+    if any(map(_jax_compat.is_state_effect, eqn.effects)):  # JAX keeps what uses a mutable array in the loop
+        return eqn
+    return _stay(eqn)
+
+
+def _stay(eqn: Any) -> Any:
+    return eqn.replace(primitive=stay_p, params={"eqn": eqn})
+
+
+@stay_p.def_effectful_abstract_eval
+def _abstract_eval(*_: Any, eqn: Any) -> tuple[list[Any], set[Any]]:
+    return [var.aval for var in eqn.outvars], eqn.effects
+
+
+def _partial_eval(trace: Any, *tracers: Any, eqn: Any) -> Sequence[Any]:
+    outs = _jax_compat.stage(trace, tracers, eqn)
+    # A tap returns its operands. The loop need not store the operands for each step.
+    return tracers if eqn.primitive is tap.tap_p else outs
+
+
+_jax_compat.register_partial_eval_rule(stay_p, _partial_eval)
+
+
+def _split(policy: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
+    """Splits a rematerialised equation as JAX splits the original, and lets the known part stay."""
+    original = eqn.params["eqn"].replace(invars=eqn.invars, outvars=eqn.outvars)
+    rule = _remat_rules.get(original.primitive)
+    if rule is None:
+        known, *rest = _split_as_jax(policy, unknown_in, instantiated_in, original)
+    else:
+        known, *rest = rule(policy, unknown_in, instantiated_in, original)
+    return known and _stay(known), *rest
+
+
+def _split_as_jax(policy: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
+    """Splits an equation whose primitive has no rule, as JAX does."""
+    count = len(eqn.outvars)
+    ready = zip(eqn.invars, instantiated_in, strict=True)
+    missing = [var for var, is_ready in ready if not is_ready and _jax_compat.is_variable(var)]
+    if any(unknown_in):
+        return None, eqn, [True] * count, [True] * count, missing
+    if eqn.effects or _jax_compat.keeps(policy, eqn):
+        return eqn, None, [False] * count, [False] * count, []
+    return eqn, eqn, [False] * count, [True] * count, missing
+
+
+_remat_rules = _jax_compat.remat_rules()
+_remat_rules[stay_p] = _split
+
+
+def _hoist(original: Any, jaxpr: Any, *others: Any) -> Any:
+    return original(_staying(jaxpr), *others) if _callbacks.in_jaxpr(jaxpr) else NotImplemented
+
+
+def _split_scan(original: Any, policy: Any, unknown_in: Sequence[bool], instantiated_in: Any, eqn: Any) -> Any:
+    jaxpr = eqn.params["jaxpr"]
+    if not _callbacks.in_jaxpr(jaxpr):
+        return NotImplemented
+    return original(policy, unknown_in, instantiated_in, eqn.replace(params={**eqn.params, "jaxpr": _staying(jaxpr)}))
+
+
+def hooked() -> list[Place]:
+    """Names JAX's functions. A loop without callbacks of ours gets what JAX makes of it."""
+    if not _jax_compat.can_stage:
+        return []
+    places = [Place(holder, name, before=_hoist) for holder, name in _jax_compat.hoisting_functions()]
+    if _primitives.scan_p in _remat_rules:
+        places.append(Place(_remat_rules, _primitives.scan_p, before=_split_scan))
+    return places
