@@ -39,6 +39,7 @@ from .equations import bind_again as bind_again
 from .equations import count_lanes as count_lanes
 from .equations import custom_transpose_rule as custom_transpose_rule
 from .equations import instantiate_cotangent as instantiate_cotangent
+from .equations import is_used as is_used
 from .equations import is_variable as is_variable
 from .equations import register_dce_rule as register_dce_rule
 from .equations import register_remat_rule as register_remat_rule

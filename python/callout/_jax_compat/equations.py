@@ -63,6 +63,11 @@ def is_variable(atom: Any) -> bool:
     return isinstance(atom, jax.extend.core.Var)
 
 
+def is_used(var: Any) -> bool:
+    """Returns False for the variable of a result that nobody uses."""
+    return type(var).__name__ != "DropVar"
+
+
 def bind_again(eqn: Any, args: Sequence[Any]) -> list[Any]:
     """Returns the results of an equation for other operands."""
     out = eqn.primitive.bind(*args, **eqn.primitive.get_bind_params(eqn.params))

@@ -60,11 +60,13 @@ ad.primitive_transposes[debug_p] = _transpose
 
 def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
     """Remat is as for JAX's own debug callbacks: again in the backward pass, unless the policy saves it and that costs."""
+    ready = zip(eqn.invars, instantiated_in, strict=True)
+    missing = [var for var, is_ready in ready if not is_ready and _jax_compat.is_variable(var)]
     if any(unknown_in):
-        missing = [var for var, ready in zip(eqn.invars, instantiated_in, strict=True) if not ready]
-        return None, eqn, [], [], [var for var in missing if _jax_compat.is_variable(var)]
-    saved = saveable(eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params)
-    return eqn, None if saved and not all(instantiated_in) else eqn, [], [], []
+        return None, eqn, [], [], missing
+    if saveable(eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params) and not all(instantiated_in):
+        return eqn, None, [], [], []
+    return eqn, eqn, [], [], missing
 
 
 _jax_compat.register_remat_rule(debug_p, partial_eval)

@@ -280,7 +280,7 @@ def _debug_partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_
     """Keeps saved results from being called again. JAX's rule does so for elements of a batch, which are no inputs."""
     known, staged, *rest = debug.partial_eval(saveable, unknown_in, instantiated_in, eqn)
     if known is not None and saveable(debug.debug_p, *[var.aval for var in eqn.invars], **dict(eqn.params["params"])):
-        staged = None
+        return known, None, [], [], []
     return known, staged, *rest
 
 

@@ -109,7 +109,7 @@ def _batch(args: Values, dims: Sequence[int | None], *, linear: Linear, num_resi
     front = [arg if dim is None else jax.numpy.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
     in_front = [None if dim is None else 0 for dim in dims[:num_residuals]]
     operands = [
-        jax.numpy.broadcast_to(arg, (size, *arg.shape)) if dim is None else arg
+        jax.numpy.broadcast_to(arg, (size, *jax.numpy.shape(arg))) if dim is None else arg
         for arg, dim in zip(front[num_residuals:], dims[num_residuals:], strict=True)
     ]
 

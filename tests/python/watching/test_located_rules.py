@@ -253,3 +253,61 @@ def test_a_jax_without_the_pass_that_transposes_linearizes_again(monkeypatch):
     x = jnp.arange(1.0, 4.0)
     for got, expected in zip(all_of(callout.locate_nans(f))(x), all_of(f)(x), strict=True):
         np.testing.assert_array_equal(got, expected)
+
+
+SHOWN = {
+    "jax.debug.callback": lambda z: jax.debug.callback(lambda _: None, z),
+    "jax.debug.print": lambda z: jax.debug.print("{}", z),
+    "debug_callback": lambda z: callout.debug_callback(lambda _: None, z),
+    "debug_callback, ordered": lambda z: callout.debug_callback(lambda _: None, z, ordered=True),
+    "tap": lambda z: callout.tap(lambda _: None, z),
+    "check": lambda z: callout.check(jnp.ones((), bool), "{z}", z=z),
+    "watch": lambda z: callout.watch(z, "z"),
+}
+
+
+@pytest.mark.parametrize("show", SHOWN)
+@pytest.mark.parametrize("function", [lambda x: 0.75 * x + 1, jnp.tanh], ids=["affine", "tanh"])
+def test_what_checkpoint_computes_again_may_be_shown(show, function):
+    def loss(x, located):
+        z = located(function)(x)
+        SHOWN[show](z)
+        return z
+
+    def gradient(located):
+        return jax.jit(jax.grad(jax.checkpoint(lambda x: loss(x, located))))(jnp.float32(0.5))
+
+    assert gradient(callout.locate_nans) == gradient(lambda f: f)
+    jax.effects_barrier()
+    callout.barrier_wait()
+
+
+def test_results_of_an_effectful_function_are_shown_as_often_under_checkpoint():
+    seen = []
+
+    @jax.custom_jvp
+    def noted(x):
+        callout.debug_callback(lambda v: seen.append(("inside", float(v))), x)
+        return x + 1
+
+    noted.defjvp(lambda primals, tangents: (noted(*primals), tangents[0]))
+
+    @jax.checkpoint
+    def loss(x):
+        callout.debug_callback(lambda v: seen.append(("result", float(v))), noted(jax.lax.stop_gradient(x)))
+        return x * x
+
+    assert jax.jit(jax.grad(loss))(jnp.float32(3)) == 6
+    jax.effects_barrier()
+    assert sorted(seen) == [("inside", 3), ("result", 4), ("result", 4)]
+
+
+def test_tangents_may_be_python_numbers_under_vmap():
+    located = callout.locate_nans(lambda x: jnp.sin(x) * 2)
+
+    def moved(x):
+        return jax.jvp(located, (x,), (1.0,))[1]
+
+    x = jnp.arange(3, dtype=jnp.float32)
+    np.testing.assert_allclose(jax.vmap(moved)(x), 2 * np.cos(x), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.vmap(moved))(x), 2 * np.cos(x), rtol=1e-6)

@@ -25,7 +25,7 @@ _MOVING = _words(
     "stop_gradient iota sort real imag conj device_put sharding_constraint optimization_barrier split tile scatter top_k "
     "reduce_window_max reduce_window_min select_and_gather_add get swap ref_get while scan cond jit pjit closed_call "
     "custom_jvp_call custom_vjp_call remat checkpoint shard_map pvary pcast layout_constraint is_finite empty "
-    "name reshard mesh_cast select_and_scatter complex "
+    "name reshard mesh_cast select_and_scatter complex callout_saved "
 )
 # What comes out of them was made on other devices, too.
 _COLLECTIVE = _words(
@@ -34,7 +34,7 @@ _COLLECTIVE = _words(
     "vary_unreduced_cast reduced_vary_cast "
 )
 # The result is finite where the operand is.
-_SAME = _words("reshape transpose broadcast_in_dim squeeze expand_dims rev copy copy_p neg abs")
+_SAME = _words("reshape transpose broadcast_in_dim squeeze expand_dims rev copy copy_p neg abs callout_saved")
 
 
 def is_inexact(value: Any) -> bool:

@@ -21,6 +21,7 @@ from ..._base import patches
 from ..._base.arguments import is_ref
 from ..._base.config import config
 from ..._primitives import linear
+from ..._primitives.saved import saved
 from . import control_flow, rule_lines
 from .evaluate import Evaluation, Settings, unchanged
 from .linear_part import LinearPart
@@ -138,7 +139,7 @@ def _located(closed: Any, settings: Settings, args: Sequence[Any], backward: boo
     def _(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         return _derivative(closed.jaxpr, settings, count, primals, tangents, backward)
 
-    return call(*closed.consts, *args)
+    return list(map(saved, call(*closed.consts, *args)))
 
 
 def _derivative(
