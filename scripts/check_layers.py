@@ -37,6 +37,12 @@ DOORS = [
     ),
 ]
 
+# Functions that nothing may call, and what is called in their place.
+NEVER = [
+    # It says that every thread holds the GIL once the process has made another interpreter.
+    (re.compile(r"\bPyGILState_Check\s*\("), "HoldsGil() of python/src/gil.h"),
+]
+
 # The functions and names of the CUDA driver are called and said in its folder; outside of it, work is queued by what
 # stream_work.h and resources.h declare. CUstream and CUdeviceptr are numbers, which handlers and taps pass through.
 # What loads an image and launches it is CUDA's own: kernels, and what has one. Tests call the driver as they like.
@@ -117,6 +123,13 @@ def check_doors(path: Path, lines: list[str]) -> Iterator[str]:
         for number, line in enumerate(lines, 1):
             if re.search(pattern, line):
                 yield f"{path}:{number}: belongs in {' or '.join(doors)}: {line.strip()}"
+
+
+def check_never(path: Path, lines: list[str]) -> Iterator[str]:
+    for pattern, instead in NEVER:
+        for number, line in enumerate(lines, 1):
+            if pattern.search(COMMENT_OR_TEXT.sub("", line)):
+                yield f"{path}:{number}: call {instead} in its place: {line.strip()}"
 
 
 def check_cuda(path: Path, lines: list[str], functions: set[str]) -> Iterator[str]:
@@ -210,6 +223,7 @@ def main() -> None:
         problems += check_integers(path, lines)
         if path.parts[0] != "scripts":
             problems += check_doors(path, lines)
+            problems += check_never(path, lines)
         problems += check_layering(path, lines)
         problems += check_cuda(path, lines, driver_functions)
         if len(lines) > MAX_LINES:

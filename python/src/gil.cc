@@ -100,6 +100,19 @@ void TellPythonName(const char* name) {
 
 }  // namespace
 
+bool HoldsGil() {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyThreadState* current = PyThreadState_GetUnchecked();
+#else
+  PyThreadState* current = _PyThreadState_UncheckedGet();
+#endif
+#if PY_VERSION_HEX < 0x030C0000
+  // Before Python 3.12 the current state is one variable of the process, whose value is most often another thread's.
+  if (current != PyGILState_GetThisThreadState()) return false;
+#endif
+  return current != nullptr && PyThreadState_GetInterpreter(current) == PyInterpreterState_Main();
+}
+
 GilScope::GilScope(ThreadState thread_state) : ok_(Enter()) {
   if (!ok_) return;
   state_ = thread_state == ThreadState::kKeep ? TakeGil() : EnsureGil();
@@ -175,9 +188,9 @@ int CloseInterpreter(double seconds) {
 }
 
 SharedRef::~SharedRef() {
-  // By the door: an interpreter that ends between a look at g_closed and what follows answers that the GIL is held.
+  // By the door: nothing is asked of an interpreter that has ended.
   if (object_ == nullptr || !Enter()) return;  // leaked
-  if (PyGILState_Check() != 0) {
+  if (HoldsGil()) {
     Leave();  // who holds the GIL needs no door, and destructors may take long
     Py_DECREF(object_);
     return;
@@ -189,10 +202,11 @@ SharedRef::~SharedRef() {
     garbage.objects.push_back(object_);
     garbage.any.store(true, std::memory_order_relaxed);  // the objects are the lock's
   }
-  // Best effort; if the interpreter's list of pending calls is full, the next one to call DropGarbage does it.
+  // Best effort: the list of pending calls may be full and, before Python 3.12, may be that of another interpreter. The
+  // next one to call DropGarbage does it then.
   (void)Py_AddPendingCall(
       [](void*) {
-        DropGarbage();
+        if (HoldsGil()) DropGarbage();
         return 0;
       },
       nullptr);

@@ -46,6 +46,11 @@ class GilRelease {
   PyThreadState* state_;
 };
 
+/// True if this thread may run code of the main interpreter now: it holds the GIL, or is attached where there is none.
+/// PyGILState_Check, which says so of every thread once the process has made another interpreter, is used nowhere.
+/// **GIL not needed.**
+bool HoldsGil();
+
 /// Has Python know a thread that is not its own, and keeps its state, by its name: before the thread runs Python code
 /// that may ask for the current thread, as logging does. Cheap if it was done. Requires GIL.
 void NameThread();

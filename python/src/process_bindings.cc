@@ -74,7 +74,7 @@ std::string DumpPythonStacks() {
 // Hands a message to Python's logging if this thread holds the GIL; from other threads it goes to stderr,
 // since nobody must wait for the GIL to say that it is stuck.
 bool LogToPython(internal::LogLevel level, std::string_view message, internal::LogSource source) {
-  if (internal::ProcessIsExiting() || PyGILState_Check() == 0) return false;
+  if (internal::ProcessIsExiting() || !HoldsGil()) return false;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   NameThread();
