@@ -29,6 +29,14 @@ DOORS = [
     ),
     (r'#\s*include\s*[<"](cuda|cuda_runtime|cuda_runtime_api)\.h', ("src/cuda/driver/", "software_gpu/")),
     (r'#\s*include\s*[<"](Python\.h|nanobind/|numpy/)', ("python/src/",)),
+    # Bytes that are no UTF-8 come in texts and in paths: those two files say what becomes of them.
+    (
+        r"\bPyUnicode_(AsUTF8|FromStringAndSize|FromString\([^\"]*\.|DecodeUTF8|AsEncodedString|DecodeFS|FSConverter)"
+        r"|nanobind/stl/(string|filesystem)\.h"
+        r'|"\w*[sz]#\w*"'
+        r"|(PyErr_SetString|\bnb::\w+_error|\bnb::str)\(.*\bc_(message|str)\(\)",
+        ("python/src/python_text.", "scripts/"),
+    ),
     (
         r"\bjax\._src\b|\bjaxlib\.(?!__version__)\w+|\bfrom jaxlib\b",
         # The test hides a name of jaxlib's in a process of its own.
@@ -60,7 +68,7 @@ BELOW = {
     "base": set(),
     "encoding": {"base"},
     "profile": {"base", "encoding"},
-    "frame": {"base"},
+    "frame": {"base", "encoding"},
     "attributes": {"base", "frame"},
     "callbacks": {"base", "encoding", "frame", "profile"},
     "delivery": {"base", "frame", "attributes", "profile", "callbacks"},

@@ -10,6 +10,7 @@
 #include "frame/buffer.h"
 #include "frame/dtype_row.h"
 #include "frame/element_doubles.h"
+#include "python_text.h"
 
 namespace callout::python {
 namespace {
@@ -79,8 +80,7 @@ std::string DescribeArray(PyArrayObject* array) {
   std::string text;
   if (dtype == DType::kInvalid) {
     Ref str(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(array))));
-    const char* name = str ? PyUnicode_AsUTF8(str.get()) : nullptr;
-    text = name != nullptr ? name : "an unknown dtype";
+    text = (str ? Utf8Of(str.get()) : std::nullopt).value_or("an unknown dtype");
   } else {
     text = ShortName(dtype);
   }
@@ -232,7 +232,7 @@ bool InitArrays() {
     if (name.empty()) continue;
     Ref type(ml_dtypes ? PyObject_GetAttrString(ml_dtypes.get(), name.c_str()) : nullptr);
     PyErr_Clear();
-    if (!type) type = Ref(PyUnicode_FromString(name.c_str()));
+    if (!type) type = StrOf(name);
     PyArray_Descr* descr = nullptr;
     if (PyArray_DescrConverter(type.get(), &descr) == 0) {
       PyErr_Clear();

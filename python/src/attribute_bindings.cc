@@ -3,10 +3,10 @@
 // The tables of the targets' attributes.
 #include "module_bindings.h"
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
 #include "attributes/tables.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 

@@ -4,13 +4,13 @@
 #include "module_bindings.h"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 #include "buffer_callback.h"
 #include "buffer_object.h"
 #include "errors.h"
 #include "execution_context.h"
 #include "python_callback.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 

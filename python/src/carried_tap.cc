@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "carried_tap.h"
 
-#include <nanobind/stl/string.h>
-
 #include "errors.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 

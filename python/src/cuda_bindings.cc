@@ -4,7 +4,6 @@
 #include "module_bindings.h"
 
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "cuda_results.h"
 #include "errors.h"
 #include "gil.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 
@@ -44,14 +44,14 @@ nb::tuple CudaDriver() {
     driver = Driver::Open(path);
     if (driver.ok()) found = AllDevices(**driver);
   }
-  const auto reason = [](const Status& status) { return nb::str(status.c_message()); };
-  if (!driver.ok()) return nb::make_tuple(path, 0, nb::list(), reason(driver.status()));
-  if (!found.ok()) return nb::make_tuple(path, (*driver)->version(), nb::list(), reason(found.status()));
+  const auto reason = [](const Status& status) { return TextObject(status.message()); };
+  if (!driver.ok()) return nb::make_tuple(FilePath{path}, 0, nb::list(), reason(driver.status()));
+  if (!found.ok()) return nb::make_tuple(FilePath{path}, (*driver)->version(), nb::list(), reason(found.status()));
   nb::list devices;
   for (const DeviceInfo& device : *found) {
     devices.append(nb::make_tuple(device.ordinal, device.name, device.major, device.minor, device.pci_id));
   }
-  return nb::make_tuple(path, (*driver)->version(), devices, nb::none());
+  return nb::make_tuple(FilePath{path}, (*driver)->version(), devices, nb::none());
 }
 
 nb::object StoreResults(const nb::list& values, const nb::tuple& results, const nb::tuple& arguments,
@@ -59,7 +59,7 @@ nb::object StoreResults(const nb::list& values, const nb::tuple& results, const 
   const std::string misfit = StoreOnDevice(values.ptr(), results.ptr(), arguments.ptr(),
                                            canonicalize ? Canonicalize::k64To32 : Canonicalize::kNo);
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
-  return misfit.empty() ? nb::none() : nb::object(nb::str(misfit.c_str()));
+  return misfit.empty() ? nb::none() : TextObject(misfit);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/thread_annotations.h"
 #include "callout/dtype.h"
 #include "cuda/driver/stream_work.h"
+#include "python_text.h"
 
 namespace callout::python {
 namespace {
@@ -100,7 +101,7 @@ PyObject* CudaArrayInterface(const callout_buffer& buffer, bool writeable, const
   if (!typestr || !shape) return nullptr;
   const Result<bool> captured = IsCaptured(space);
   if (!captured.ok()) {
-    PyErr_SetString(PyExc_RuntimeError, captured.status().c_message());
+    SetError(PyExc_RuntimeError, captured.status().message());
     return nullptr;
   }
   const Ref stream(*captured ? Py_NewRef(Py_None) : PyLong_FromSize_t(StreamNumber(space.stream)));
@@ -127,7 +128,7 @@ bool OrderBehindXla(PyObject* consumer, const MemorySpace& space, uintptr_t* oth
   if (static_cast<uintptr_t>(number) == StreamNumber(space.stream)) return true;
   const Status ordered =
       Order(static_cast<cuda::CUstream>(space.stream), reinterpret_cast<cuda::CUstream>(number), space);
-  if (!ordered.ok()) PyErr_SetString(PyExc_BufferError, ordered.c_message());
+  if (!ordered.ok()) SetError(PyExc_BufferError, ordered.message());
   *other = static_cast<uintptr_t>(number);
   return ordered.ok();
 }
@@ -136,7 +137,7 @@ bool OrderXlaBehind(uintptr_t producer, const MemorySpace& space) {
   if (producer == StreamNumber(space.stream)) return true;
   const Status ordered =
       Order(reinterpret_cast<cuda::CUstream>(producer), static_cast<cuda::CUstream>(space.stream), space);
-  if (!ordered.ok()) PyErr_SetString(PyExc_RuntimeError, ordered.c_message());
+  if (!ordered.ok()) SetError(PyExc_RuntimeError, ordered.message());
   return ordered.ok();
 }
 

@@ -8,6 +8,7 @@
 #include "cuda/driver/stream_work.h"
 #include "dlpack.h"
 #include "frame/buffer.h"
+#include "python_text.h"
 
 namespace callout::python {
 namespace {
@@ -68,8 +69,7 @@ Ref PartOf(const Ref& interface, const char* key) {
 // "(2, 3) of '<f4'".
 std::string Described(PyObject* shape, PyObject* typestr) {
   const Ref text(PyUnicode_FromFormat("%R of %R", shape, typestr));
-  const char* characters = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  return characters == nullptr ? "" : characters;
+  return (text ? Utf8Of(text.get()) : std::nullopt).value_or("");
 }
 
 // "" if the interface is of this shape and dtype, and dense. May set a Python error.
@@ -190,7 +190,7 @@ std::string StoreOnDevice(PyObject* values, PyObject* results, PyObject* argumen
   PyThreadState* released = PyEval_SaveThread();
   const Status copied = Copy(sources, buffers, space);
   PyEval_RestoreThread(released);
-  if (!copied.ok()) PyErr_SetString(PyExc_RuntimeError, copied.c_message());
+  if (!copied.ok()) SetError(PyExc_RuntimeError, copied.message());
   return "";
 }
 

@@ -4,7 +4,6 @@
 #include "module_bindings.h"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "delivery/metrics.h"
 #include "errors.h"
 #include "gil.h"
+#include "python_text.h"
 #include "watch/watch_table.h"
 
 namespace nb = nanobind;

@@ -4,7 +4,6 @@
 // arrays.
 #include "module_bindings.h"
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
@@ -18,6 +17,7 @@
 #include "delivery/delivery.h"
 #include "errors.h"
 #include "gil.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 

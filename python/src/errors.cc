@@ -3,10 +3,13 @@
 
 #include <nanobind/nanobind.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "base/log.h"
 #include "callbacks/invoke.h"
+#include "python_text.h"
 
 namespace callout::python {
 
@@ -47,17 +50,17 @@ Status TakePythonError(Frames frames) {
   const Ref exception = FetchException();
   if (!exception) return InternalError("a Python function failed without setting an error");
   Ref text = CallErrors(frames == Frames::kClear ? "keep_without_variables" : "keep", exception.get());
-  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  std::optional<std::string> utf8 = text ? Utf8Of(text.get()) : std::nullopt;
   const bool no_memory = PyObject_TypeCheck(exception.get(), reinterpret_cast<PyTypeObject*>(PyExc_MemoryError)) != 0;
   const StatusCode code = no_memory ? StatusCode::kResourceExhausted : StatusCode::kInternal;
-  if (utf8 != nullptr) return {code, utf8};
+  if (utf8) return {code, *std::move(utf8)};
   PyErr_Clear();  // the interpreter is going away, or out of memory: at least say what it was
   return {code, std::string("a Python exception of type ") + Py_TYPE(exception.get())->tp_name};
 }
 
 Status WithoutException(const Status& failed, const Status& kept) {
   const std::string text = std::string(failed.message()) + "\nBesides, " + std::string(kept.message());
-  const Ref argument(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+  const Ref argument = StrOf(text);
   if (!CallErrors("keep_text", argument.get())) PyErr_Clear();
   return Status(failed.code(), text);
 }
@@ -66,13 +69,13 @@ void LogFailedCall(const internal::Callback& callback, int32_t device_ordinal, c
   if (!internal::LogEnabled(internal::LogLevel::kDebug)) [[likely]]
     return;
   const std::string text = internal::DescribeFailure(callback, device_ordinal, status);
-  const Ref argument(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+  const Ref argument = StrOf(text);
   if (!argument || !CallErrors("log_failed_call", argument.get())) PyErr_Clear();
 }
 
 void SetPythonError(const Status& status) {
-  Ref arguments(Py_BuildValue("(is#)", static_cast<int>(status.code()), status.message().data(),
-                              static_cast<Py_ssize_t>(status.message().size())));
+  const Ref text = StrOf(status.message());
+  const Ref arguments(text ? Py_BuildValue("(iO)", static_cast<int>(status.code()), text.get()) : nullptr);
   const Ref exception = CallErrors("recall", arguments.get());
   if (exception) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
 }

@@ -3,8 +3,6 @@
 // Closing native sinks that write files.
 #include "module_bindings.h"
 
-#include <nanobind/stl/string.h>
-
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,6 +13,7 @@
 #include "files/file_sink.h"
 #include "files/open_files.h"
 #include "gil.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 
@@ -61,8 +60,8 @@ std::vector<CallbackHandle> TakeSinksOf(const std::string& path) {
 }
 
 // How many sinks wrote the path, all of which are closed now.
-int CloseFilesAt(const std::string& path) {
-  const std::vector<CallbackHandle> found = TakeSinksOf(Canonical(path));
+int CloseFilesAt(const FilePath& path) {
+  const std::vector<CallbackHandle> found = TakeSinksOf(Canonical(path.bytes));
   for (const CallbackHandle& sink : found) CloseFile(sink);
   return static_cast<int>(found.size());
 }
@@ -83,9 +82,9 @@ void BindFileSinks(nb::module_& m) {
   m.def("close_file", &CloseFile, nb::arg("sink"), "Writes what it has got and lets go of the file.");
   m.def(
       "is_written_here",
-      [](const std::string& path) {
+      [](const FilePath& path) {
         const GilRelease release;
-        return internal::IsWrittenHere(path);
+        return internal::IsWrittenHere(path.bytes);
       },
       nb::arg("path"), "Whether a sink of this process writes a file.");
 }

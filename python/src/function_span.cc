@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "calling.h"
+#include "python_text.h"
 
 namespace callout::python {
 namespace {
@@ -38,7 +39,7 @@ bool IsEnabled(PyObject* asked) {
 }
 
 Ref Enter(PyObject* factory, const std::string& label) {
-  const Ref text(PyUnicode_DecodeUTF8(label.data(), static_cast<Py_ssize_t>(label.size()), "replace"));
+  const Ref text = StrOf(label);
   Ref annotation = text ? CallPython(factory, text.get()) : Ref();
   const Ref entered(annotation ? PyObject_CallMethod(annotation.get(), "__enter__", nullptr) : nullptr);
   return entered ? std::move(annotation) : Ref();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/fork_mutex.h"
+#include "python_text.h"
 
 namespace callout::python {
 namespace {
@@ -93,7 +94,8 @@ thread_local PyObject* t_named = nullptr;
 // Python calls threads that it did not start "Dummy-1", and so do log records. Requires GIL.
 void TellPythonName(const char* name) {
   const Ref module(PyImport_ImportModule("callout._base.loggers"));
-  Ref kept(module ? PyObject_CallMethod(module.get(), "name_thread", "z", name) : nullptr);
+  const Ref text = name == nullptr ? Ref::Borrow(Py_None) : StrOf(name);
+  Ref kept(module && text ? PyObject_CallMethod(module.get(), "name_thread", "O", text.get()) : nullptr);
   if (!kept) PyErr_Clear();  // a name is not worth a tap
   Py_XDECREF(std::exchange(t_named, name == nullptr ? nullptr : kept.release()));
 }

@@ -5,7 +5,6 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <exception>
@@ -23,6 +22,7 @@
 #include "errors.h"
 #include "frame/buffer.h"
 #include "packed_arrays.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 
@@ -33,7 +33,9 @@ namespace {
 nb::object AsPython(const std::exception& error) {
   const bool is_type = dynamic_cast<const nb::builtin_exception*>(&error) != nullptr;
   const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  return nb::handle(is_type ? PyExc_TypeError : is_memory ? PyExc_MemoryError : PyExc_RuntimeError)(error.what());
+  return nb::handle(is_type     ? PyExc_TypeError
+                    : is_memory ? PyExc_MemoryError
+                                : PyExc_RuntimeError)(TextObject(error.what()));
 }
 
 // Of a tap in one program. The last operand is the number of the device among the program's if `ordinals` has several;

@@ -5,7 +5,6 @@
 #include "module_bindings.h"
 
 #include <nanobind/stl/map.h>
-#include <nanobind/stl/string.h>
 
 #include <cstddef>
 #include <map>
@@ -16,6 +15,7 @@
 #include "callout/abi.h"
 #include "errors.h"
 #include "gil.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 

@@ -10,6 +10,7 @@
 #include "gil.h"
 #include "host_callback_scope.h"
 #include "module_bindings.h"
+#include "python_text.h"
 #include "targets/targets.h"
 
 namespace nb = nanobind;
@@ -49,7 +50,7 @@ NB_MODULE(_ext, m) {
   m.doc() = "The C++ core. Private: use the callout package.";
   if (!InitArrays()) throw nb::python_error();
   if (const callout::Status status = callout::internal::CheckOnlyCore(); !status.ok()) {
-    throw nb::import_error(status.c_message());
+    Throw(PyExc_ImportError, status.message());
   }
   callout::internal::RegisterKinds();
   callout::internal::Delivery::Get().SetGate(callout::internal::Worker::kPython,

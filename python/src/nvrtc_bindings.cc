@@ -4,7 +4,6 @@
 #include "module_bindings.h"
 
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "cuda/driver/nvrtc.h"
 #include "gil.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 
@@ -25,30 +25,35 @@ using internal::cuda::NvrtcSource;
 
 nb::bytes Bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 
-nb::object Reason(const Status& status) {
-  return status.ok() ? nb::none() : nb::object(nb::str(status.message().data(), status.message().size()));
+nb::object Reason(const Status& status) { return status.ok() ? nb::none() : TextObject(status.message()); }
+
+std::vector<std::string> BytesOf(const std::vector<FilePath>& paths) {
+  std::vector<std::string> all;
+  for (const FilePath& path : paths) all.push_back(path.bytes);
+  return all;
 }
 
 // (path, version, architectures, why there is none).
-nb::tuple FindNvrtc(const std::vector<std::string>& candidates) {
+nb::tuple FindNvrtc(const std::vector<FilePath>& candidates) {
   Result<const Nvrtc*> found = InternalError("");
   {
     const GilRelease release;  // a library of 100 MB
-    found = Nvrtc::Find(candidates);
+    found = Nvrtc::Find(BytesOf(candidates));
   }
   if (!found.ok()) return nb::make_tuple("", 0, nb::list(), Reason(found.status()));
-  return nb::make_tuple((*found)->path(), (*found)->version(), nb::cast((*found)->architectures()), nb::none());
+  return nb::make_tuple(FilePath{(*found)->path()}, (*found)->version(), nb::cast((*found)->architectures()),
+                        nb::none());
 }
 
 // (why there is no image, log, cubin, PTX, symbols).
-nb::tuple Compile(const std::string& path, std::string code, std::string name, std::vector<std::string> options,
+nb::tuple Compile(const FilePath& path, std::string code, std::string name, const std::vector<FilePath>& options,
                   std::vector<std::string> kernels, const std::vector<std::pair<std::string, std::string>>& headers) {
-  NvrtcSource source{std::move(code), std::move(name), std::move(options), std::move(kernels), {}};
+  NvrtcSource source{std::move(code), std::move(name), BytesOf(options), std::move(kernels), {}};
   for (const auto& [header, content] : headers) source.headers.push_back({header, content});
   NvrtcImage image;
   {
     const GilRelease release;
-    const Result<const Nvrtc*> nvrtc = Nvrtc::Open(path);
+    const Result<const Nvrtc*> nvrtc = Nvrtc::Open(path.bytes);
     if (nvrtc.ok()) {
       image = (*nvrtc)->Compile(source);
     } else {

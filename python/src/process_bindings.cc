@@ -4,7 +4,6 @@
 #include "module_bindings.h"
 
 #include <dlfcn.h>
-#include <nanobind/stl/string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -25,6 +25,7 @@
 #include "base/spare_threads.h"
 #include "delivery/watchdog.h"
 #include "gil.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 
@@ -44,9 +45,9 @@ std::string AskForPythonStacks() {
     const GilScope gil(ThreadState::kDrop);
     const Ref module(gil.ok() ? PyImport_ImportModule("callout._base.loggers") : nullptr);
     const Ref stacks(module ? PyObject_CallMethod(module.get(), "format_stacks", nullptr) : nullptr);
-    const char* utf8 = stacks ? PyUnicode_AsUTF8(stacks.get()) : nullptr;
+    std::optional<std::string> utf8 = stacks ? Utf8Of(stacks.get()) : std::nullopt;
     if (gil.ok()) PyErr_Clear();
-    text->set_value(utf8 != nullptr ? utf8 : "(the interpreter's stacks could not be read)");
+    text->set_value(std::move(utf8).value_or("(the interpreter's stacks could not be read)"));
   };
   try {
     std::thread(ask).detach();
@@ -79,9 +80,10 @@ bool LogToPython(internal::LogLevel level, std::string_view message, internal::L
   PyErr_Fetch(&type, &value, &traceback);
   NameThread();
   Ref module(PyImport_ImportModule("callout._base.loggers"));
-  Ref result(module ? PyObject_CallMethod(module.get(), "emit", "is#i", static_cast<int>(level), message.data(),
-                                          static_cast<Py_ssize_t>(message.size()), static_cast<int>(source))
-                    : nullptr);
+  const Ref text = StrOf(message);
+  Ref result(module && text ? PyObject_CallMethod(module.get(), "emit", "iOi", static_cast<int>(level), text.get(),
+                                                  static_cast<int>(source))
+                            : nullptr);
   const bool done = static_cast<bool>(result);
   if (!done) PyErr_Clear();
   PyErr_Restore(type, value, traceback);

@@ -3,7 +3,6 @@
 // Recording profiles, and reading them.
 #include "module_bindings.h"
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
@@ -17,6 +16,7 @@
 #include "profile/recorder.h"
 #include "profile/timeline.h"
 #include "profile/trace_json.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 
@@ -72,9 +72,7 @@ nb::list Threads(const ArrangedRecording& self) {
 nb::list Labels(const ArrangedRecording& self) {
   nb::list labels;
   for (const std::string& label : self.recording.labels) {
-    PyObject* text = PyUnicode_DecodeUTF8(label.data(), static_cast<Py_ssize_t>(label.size()), "replace");
-    if (text == nullptr) nb::raise_python_error();
-    labels.append(nb::steal(text));
+    labels.append(TextObject(label));
   }
   return labels;
 }

@@ -3,7 +3,6 @@
 // Names: binding traced functions, registering the user's.
 #include "module_bindings.h"
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "callbacks/native_function.h"
@@ -11,6 +10,7 @@
 #include "callout/abi.h"
 #include "callout/dtype.h"
 #include "errors.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 
@@ -36,8 +36,8 @@ class Binding {
   const std::weak_ptr<internal::Callback> callback_;
 };
 
-CallbackHandle LoadNative(const std::string& label, const std::string& spec) {
-  auto callback = internal::LoadNativeFunction(label, spec);
+CallbackHandle LoadNative(const std::string& label, const FilePath& spec) {
+  auto callback = internal::LoadNativeFunction(label, spec.bytes);
   ThrowIfError(callback.status());
   return {std::move(callback).value()};
 }
@@ -59,7 +59,7 @@ nb::object NativeParameters(const CallbackHandle& handle) {
   for (const callout_parameter& parameter : parameters) {
     const std::string_view dtype = NumpyName(static_cast<DType>(parameter.dtype));
     all.append(nb::make_tuple(parameter.kind, std::string(dtype), parameter.rank,
-                              parameter.name == nullptr ? "" : parameter.name));
+                              std::string(parameter.name == nullptr ? "" : parameter.name)));
   }
   return all;
 }

@@ -4,9 +4,9 @@
 #include "module_bindings.h"
 
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +16,7 @@
 #include "errors.h"
 #include "frame/dtype_row.h"
 #include "gil.h"
+#include "python_text.h"
 #include "sinks/sinks.h"
 
 namespace nb = nanobind;
@@ -23,11 +24,29 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
+// An option of this kind of sinks that is a path is one for the operating system; every other is UTF-8.
+internal::SinkOptions::Given OptionsOf(const internal::SinkKind& kind,
+                                       const std::vector<std::pair<std::string, nb::str>>& options) {
+  internal::SinkOptions::Given given;
+  for (const auto& [name, value] : options) {
+    const bool is_path = std::ranges::any_of(kind.options, [&](const internal::SinkOption& option) {
+      return option.type == internal::OptionType::kPath && option.name == name;
+    });
+    if (is_path) {
+      given.emplace_back(name, nb::cast<FilePath>(value).bytes);
+    } else {
+      given.emplace_back(name, nb::cast<std::string>(value));
+    }
+  }
+  return given;
+}
+
 // Without the GIL: a pipe waits for its reader, and file systems take their time. A signal's handler may raise.
 CallbackHandle MakeSink(const std::string& label, const std::string& name,
-                        const internal::SinkOptions::Given& options) {
+                        const std::vector<std::pair<std::string, nb::str>>& given_options) {
   const internal::SinkKind* const kind = internal::FindSinkKind(name);
-  if (kind == nullptr) throw nb::value_error(("there are no sinks of kind " + name).c_str());
+  if (kind == nullptr) Throw(PyExc_ValueError, "there are no sinks of kind " + name);
+  const internal::SinkOptions::Given options = OptionsOf(*kind, given_options);
   for (;;) {
     auto made = [&] {
       const internal::LogLater messages;
@@ -52,7 +71,7 @@ DType DTypeNamed(std::string_view name) {
   for (const internal::DTypeRow& row : internal::kDTypeRows) {
     if (!row.numpy_name.empty() && row.numpy_name == name) return row.dtype;
   }
-  throw nb::value_error(("callout: XLA has no dtype " + std::string(name)).c_str());
+  Throw(PyExc_ValueError, "callout: XLA has no dtype " + std::string(name));
 }
 
 void CheckPrintFormat(const std::string& format, const std::vector<std::string>& leaves,
@@ -60,7 +79,7 @@ void CheckPrintFormat(const std::string& format, const std::vector<std::string>&
   std::vector<DType> types;
   for (const std::string& name : dtypes) types.push_back(DTypeNamed(name));
   const Status status = internal::CheckPrintFormat(format, leaves, types);
-  if (!status.ok()) throw nb::value_error(status.c_message());
+  if (!status.ok()) Throw(PyExc_ValueError, status.message());
 }
 
 }  // namespace

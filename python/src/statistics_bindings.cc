@@ -5,7 +5,6 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "gil.h"
+#include "python_text.h"
 #include "statistics/statistics_sink.h"
 
 namespace nb = nanobind;
@@ -64,7 +64,7 @@ const internal::QuantileSketch& SketchOf(const LeafStatistics& leaf) {
 LeafStatistics Merged(const LeafStatistics& a, const LeafStatistics& b) {
   LeafStatistics merged = a;
   const Status status = merged.Merge(b);
-  if (!status.ok()) throw nb::value_error(status.c_message());
+  if (!status.ok()) Throw(PyExc_ValueError, status.message());
   return merged;
 }
 

@@ -4,7 +4,6 @@
 #include "module_bindings.h"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -17,6 +16,7 @@
 #include "array_buffers.h"
 #include "callout/elements.h"
 #include "frame/dtype_row.h"
+#include "python_text.h"
 #include "text/numpy_text.h"
 #include "text/value_layout.h"
 

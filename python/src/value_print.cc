@@ -3,11 +3,10 @@
 // Prints that programs carry as text (sinks/value_print.h), in a Python process: there they go where `print` goes.
 #include "module_bindings.h"
 
-#include <nanobind/stl/string.h>
-
 #include "callbacks/makers.h"
 #include "carried_tap.h"
 #include "errors.h"
+#include "python_text.h"
 #include "sinks/value_print.h"
 
 namespace nb = nanobind;
@@ -24,19 +23,15 @@ Result<std::shared_ptr<Callback>> MakePythonPrint(const std::string& label, std:
   return std::shared_ptr<Callback>(std::make_shared<CarriedTap>(label, std::string(payload), kMaker));
 }
 
-nb::str Text(const std::string& text) {
-  return nb::steal<nb::str>(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
-}
-
 nb::tuple Parse(const std::string& payload) {
   const auto parsed = internal::ParseValuePrint(payload);
   ThrowIfError(parsed.status());
   const internal::ValuePrint& print = parsed.value();
   nb::list pieces;
   for (const internal::LayoutPiece& piece : print.layout) {
-    pieces.append(nb::make_tuple(static_cast<int>(piece.kind), Text(piece.text), piece.number));
+    pieces.append(nb::make_tuple(static_cast<int>(piece.kind), piece.text, piece.number));
   }
-  return nb::make_tuple(Text(print.head), print.has_device ? nb::object(Text(print.after_device)) : nb::none(), pieces,
+  return nb::make_tuple(print.head, print.has_device ? TextObject(print.after_device) : nb::none(), pieces,
                         print.num_leaves, print.threshold, print.exponents_from);
 }
 

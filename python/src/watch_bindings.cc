@@ -3,12 +3,12 @@
 // What watches have seen, and the names of what programs carry.
 #include "module_bindings.h"
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "checks/check.h"
 #include "checks/located_nans.h"
 #include "gil.h"
+#include "python_text.h"
 #include "watch/watch.h"
 #include "watch/watch_table.h"
 
@@ -53,10 +53,9 @@ internal::Reported WarnOfLocatedNans(std::string_view line, std::string_view tex
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   const Ref module(PyImport_ImportModule("callout._taps.located_nans"));
-  const Ref taken(module ? PyObject_CallMethod(module.get(), "warn", "s#s#", line.data(),
-                                               static_cast<Py_ssize_t>(line.size()), text.data(),
-                                               static_cast<Py_ssize_t>(text.size()))
-                         : nullptr);
+  const Ref where = StrOf(line), what = StrOf(text);
+  const bool ready = module && where && what;
+  const Ref taken(ready ? PyObject_CallMethod(module.get(), "warn", "OO", where.get(), what.get()) : nullptr);
   const int result = taken ? PyObject_IsTrue(taken.get()) : -1;
   if (result < 0) PyErr_Clear();
   PyErr_Restore(type, value, traceback);

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <string>
 
 #include "base/plugin_thread.h"
 #include "base/thread_annotations.h"
 #include "callout/dtype.h"
+#include "encoding/utf8.h"
 
 namespace callout::internal {
 namespace {
@@ -180,7 +182,8 @@ Status RegisterHandlers(const XLA_FFI_Api* api, std::string_view name, std::stri
 XLA_FFI_Error* ToFfiError(const XLA_FFI_Api* api, const Status& status) {
   if (status.ok()) [[likely]]
     return nullptr;
-  XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, nullptr, status.c_message(),
+  const std::string text = ValidUtf8(status.message());  // JAX makes an exception of it, with a str
+  XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, nullptr, text.c_str(),
                                     static_cast<XLA_FFI_Error_Code>(status.code())};
   return api->XLA_FFI_Error_Create(&args);
 }

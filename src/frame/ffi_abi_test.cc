@@ -111,6 +111,11 @@ TEST_P(FfiAbiTest, ErrorsKeepCodeAndText) {
   EXPECT_EQ(ToFfiError(runtime_.api(), OkStatus()), nullptr);
 }
 
+TEST_P(FfiAbiTest, ErrorsReachXlaAsUtf8) {
+  XLA_FFI_Error* error = ToFfiError(runtime_.api(), NotFound("where is \xFF"));
+  EXPECT_THAT(TakeError(error), StatusIs(StatusCode::kNotFound, "where is \xEF\xBF\xBD"));
+}
+
 TEST_P(FfiAbiTest, ForeignErrorsBecomeStatusesAndAreDestroyed) {
   const StatusCode expected = GetParam() >= 4 ? StatusCode::kDataLoss : StatusCode::kInternal;
   XLA_FFI_Error* error = ToFfiError(runtime_.api(), Status(StatusCode::kDataLoss, "bits fell off"));

@@ -108,10 +108,11 @@ def _text(what: str, row: Attribute, value: Any) -> str | bytes:
         raise TypeError(f"{what} must be a str, got {value!r}")
     if row.choices and value not in ("", *row.choices):
         raise ValueError(f"{what} must be one of {list(row.choices)}, got {value!r}")
-    size = len(value.encode() if isinstance(value, str) else value)
-    if size > row.most_bytes:
-        raise ValueError(f"{what} must have at most {row.most_bytes} characters, got {size}")
-    return value
+    # A key of a dictionary may be any str; the core escapes a surrogate that stands alone in the same way.
+    data = value.encode("utf-8", "backslashreplace") if isinstance(value, str) else value
+    if len(data) > row.most_bytes:
+        raise ValueError(f"{what} must have at most {row.most_bytes} characters, got {len(data)}")
+    return data.decode() if isinstance(value, str) else data
 
 
 def _number(what: str, row: Attribute, value: Any) -> int:

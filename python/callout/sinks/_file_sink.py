@@ -7,6 +7,7 @@ import gc
 import inspect
 import os
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypedDict
 
@@ -141,9 +142,16 @@ def close(path: Path) -> bool:
 
 def of_this_process(path: Path) -> str:
     """Returns the path, with this process's index for "{process}"."""
-    text = os.fspath(path)
+    text = os.fsdecode(path)
     if "\0" in text:
         raise ValueError(f"callout.sinks: a path has no zeros, got {text!r}")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"callout.sinks: no file has the path {text!r}: expected characters that the file system's encoding "
+            f"({sys.getfilesystemencoding()}) has, or what os.fsdecode makes of bytes"
+        ) from None
     return text.replace("{process}", str(jax.process_index())) if "{process}" in text else text
 
 

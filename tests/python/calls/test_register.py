@@ -2,6 +2,7 @@
 """Registered names: Python functions, native functions, sinks; called without Python where they are native."""
 
 import ctypes
+import os
 import subprocess
 import sys
 import threading
@@ -285,3 +286,14 @@ def test_a_registered_function_that_returns_none_is_named(register):
     register("none", lambda x: None)
     with pytest.raises(callout.ResultError, match=r"result 0 does not fit: expected f32\[\], got None"):
         callout.pure_callback("none", F32, 1.0)
+
+
+def test_names_that_are_not_utf8_are_escaped():
+    name = os.fsdecode(b"a\xff")
+    callout.register(name, lambda x: 2 * x)
+    try:
+        assert float(jax.jit(lambda x: callout.pure_callback(name, x, x))(jnp.float32(2))) == 4
+        with pytest.raises(callout.RegistrationError, match=r"already registered as 'a\\udcff'"):
+            callout.register(name, print)
+    finally:
+        callout.unregister(name)

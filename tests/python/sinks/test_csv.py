@@ -148,3 +148,14 @@ def test_an_array_of_too_many_elements_is_refused_when_it_is_traced(tmp_path):
     f(jnp.zeros((8, 8)))
     callout.barrier_wait()
     assert len(pd.read_csv(path)) == 1
+
+
+def test_a_header_that_is_not_utf8_is_refused_and_loses_no_error(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"name,step,device,time,\xff\n")
+    with pytest.raises(callout.RegistrationError) as refused:
+        sinks.Csv(path, append=True, columns=["a"])
+    assert str(refused.value) == f"cannot append to '{path}': its columns are name,step,device,time,\ufffd, expected a"
+    callout.tap(sinks.Csv(path, append=True), 1.0)
+    with pytest.raises(callout.TapError, match="'value' is none of its columns: name,step,device,time,\ufffd"):
+        callout.barrier_wait()

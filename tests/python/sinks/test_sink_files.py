@@ -4,6 +4,7 @@
 import functools
 import inspect
 import json
+import os
 
 import callout
 import jax
@@ -194,3 +195,38 @@ def test_the_sinks_of_a_folder_are_closed_by_its_path(tmp_path):
     callout.tap(kept, 1.0)
     with pytest.raises(callout.TapError, match="closed"):
         callout.barrier_wait()
+
+
+def write_in_a_folder_that_is_not_utf8(tmp_path, make):
+    folder = tmp_path / os.fsdecode(b"of \xff")
+    folder.mkdir()
+    path = folder / "file"
+    sink = make(path)
+    callout.tap(sink, 1.0, step=0)
+    callout.barrier_wait()
+    assert sinks.close(path)
+    assert list(folder.iterdir()) == [path]
+
+
+@BOTH
+def test_paths_need_not_be_utf8(tmp_path, make):
+    write_in_a_folder_that_is_not_utf8(tmp_path, make)
+
+
+@pytest.mark.parametrize("make", [sinks.Arrow, sinks.Npy, sinks.Zarr, sinks.TensorBoard])
+def test_paths_of_arrays_and_events_need_not_be_utf8(tmp_path, make):
+    write_in_a_folder_that_is_not_utf8(tmp_path, make)
+
+
+def test_paths_may_be_bytes(tmp_path):
+    sinks.JsonLines(os.fsencode(tmp_path / "file")).close()
+    assert (tmp_path / "file").exists()
+
+
+def test_a_path_that_no_file_can_have_is_refused_by_name():
+    with pytest.raises(ValueError, match="no file has the path") as refused:
+        sinks.JsonLines("a\ud800")
+    assert str(refused.value) == (
+        "callout.sinks: no file has the path 'a\\ud800': expected characters that the file system's encoding (utf-8) has, "
+        "or what os.fsdecode makes of bytes"
+    )

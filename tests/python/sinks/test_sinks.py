@@ -160,3 +160,15 @@ def test_a_copy_of_a_sink_is_the_same_sink_and_functions_travel_by_themselves():
     assert callout.stats()["callbacks"]["copied"]["calls"] == 2
     assert pickle.loads(pickle.dumps(sinks.Function(len)))._callout_function is len
     assert copy.deepcopy(Settings(sinks.Function(len))).sink._callout_function is len
+
+
+def test_names_that_are_not_utf8_are_escaped(tmp_path):
+    """os.listdir gives such names for files, which make keys of dictionaries."""
+    name = os.fsdecode(b"a\xff")
+    sink = sinks.JsonLines(tmp_path / "log", name=name)
+    jax.jit(lambda x: callout.tap(sink, {name: x, "b": x}, name=name))(1.0)
+    callout.tap(sink, {name: 2.0, "b": 2.0}, name=name)
+    callout.barrier_wait()
+    assert [(line["name"], line["a\\udcff"]) for line in lines(tmp_path / "log")] == [("a\\udcff", 1), ("a\\udcff", 2)]
+    assert "a\\udcff" in callout.stats()["callbacks"]
+    sink.close()

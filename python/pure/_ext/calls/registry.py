@@ -8,6 +8,7 @@ import weakref
 
 from ..failures import ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, Failure, as_error
 from ..process.forks import fork_lock
+from ..text.utf8 import escaped
 from . import program_kinds
 from .callback import Callback
 
@@ -37,7 +38,8 @@ def _shown(name: str) -> str:
 
 def register_callback(name: str, callback: Callback, replace: bool) -> None:
     """Binds a name for everybody."""
-    if "\n" in name or "\0" in name or len(name.encode("utf-8", "surrogatepass")) > _MOST_NAME_BYTES:
+    name = escaped(name)
+    if "\n" in name or "\0" in name or len(name.encode()) > _MOST_NAME_BYTES:
         raise as_error(
             INVALID_ARGUMENT,
             f"cannot register a callback as '{_shown(name)}': a name must be one line, of at most {_MOST_NAME_BYTES} bytes",
@@ -63,6 +65,7 @@ def register_callback(name: str, callback: Callback, replace: bool) -> None:
 
 def unregister(name: str) -> None:
     """Forgets a registered name."""
+    name = escaped(name)
     removed: _Entry | None = None
     with _lock:
         entry = _entries.get(name)
@@ -75,13 +78,13 @@ def unregister(name: str) -> None:
 def find(name: str) -> Callback:
     """What a program calls by this name: what is bound to it, or what the name says itself."""
     try:
-        return _find(name)
+        return _find(escaped(name))
     except Failure as failure:
         raise as_error(failure.code, failure.text) from None
 
 
 def _find(name: str) -> Callback:
-    size = len(name.encode("utf-8", "surrogatepass"))
+    size = len(name.encode())
     if size > _MOST_NAME_BYTES:
         raise Failure(
             INVALID_ARGUMENT,

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..text.utf8 import escaped
+
 
 class Options:
     """The options of one sink, read one by one."""
 
     def __init__(self, given: Sequence[tuple[str, str]]):
-        self._given = list(given)
+        self._given = [(name, value if name == "path" else escaped(value)) for name, value in given]
 
     def texts(self, name: str) -> list[str]:
         """All values of an option that may be given several times."""
