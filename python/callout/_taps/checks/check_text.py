@@ -63,21 +63,23 @@ class Fields:
             self._used.add(field)
             return self._shown(field, self._named[field], rest, spec)
         if field == "value":
-            if not self._values and not self._named:
-                if self._x is None:
-                    raise ValueError(
-                        f"{self._where}: the text {self._text!r} has a field 'value', and there are no values"
-                    )
-                return self._shown("value", self._x(), rest, spec)
-            self._used |= {*range(len(self._values)), *self._named}
-            parts = [(str(i), value) for i, value in enumerate(self._values)] + list(self._named.items())
-            if len(parts) == 1:
-                return self._shown(*parts[0], rest, spec)
-            return " ".join(f"{name}={self._shown(name, value, rest, spec)}" for name, value in parts)
+            return self._checked_value(rest, spec)
         if field in OF_THE_PLACE:
             return "{" + field + rest + "}"
         known = [*range(len(self._values)), *self._named, "value", *OF_THE_PLACE]
         raise ValueError(f"{self._where}: the text {self._text!r} has a field {field!r}; there are {known}")
+
+    def _checked_value(self, rest: str, spec: str) -> str:
+        """Shows `x`, or the first of the values where a check has no `x`; never one that has a name of its own."""
+        if self._x is not None:
+            return self._shown("value", self._x(), rest, spec)
+        if not self._values:
+            raise ValueError(
+                f"{self._where}: the text {self._text!r} has a field 'value', which shows the first value behind the text, "
+                "and there is none"
+            )
+        self._used.add(0)
+        return self._shown(0, self._values[0], rest, spec)
 
     def _shown(self, key: Any, value: Any, rest: str, spec: str) -> str:
         leaves = jax.tree.leaves(value)
