@@ -136,7 +136,7 @@ def buffer_callback(
     def call(*args: Any, **kwargs: Any) -> Any:
         flat, in_tree = jax.tree.flatten((args, kwargs))
         refs = _refs(callback, flat, input_output_aliases)
-        leaves = as_leaves(WHERE, flat)
+        leaves = as_leaves(WHERE, flat, in_tree, is_call=True)
         types = [jax.typeof(leaf) for leaf in leaves]
         _refuse_narrow("argument", types)
         # What the function leaves in the memory of a mutable array is a result more, in its place.

@@ -13,24 +13,38 @@ from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
 
+_MOST_SHOWN = 200  # characters of a value in an error
+_NOT_OF_JAX = "OSUMm"  # kinds of NumPy's dtypes
 
-def _as_array(where: str, value: Any, path: Callable[[], str] | None) -> jax.Array:
+
+def _as_array(where: str, value: Any, place: Callable[[], tuple[str, str]]) -> jax.Array:
     try:
         return _jax_compat.unguarded(jax.numpy.asarray, value)
-    except TypeError as error:
-        place = path() if path is not None else ""
-        hint = ""
-        if callable(value):
-            hint = "; leave functions out, as equinox.filter(value, equinox.is_array) does, and flax.nnx.state(value)"
-        raise TypeError(
-            f"{where}: a value must be a pytree of arrays and numbers, got {value!r} of type {type(value).__name__}"
-            f"{' at ' + place if place else ''}{hint}"
-        ) from error
+    except TypeError:
+        pass  # and not in the `except`: JAX's error, of many lines, would stand before this one
+    what, path = place()
+    shown = repr(value)
+    shown = shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}..."
+    hint = ""
+    if callable(value):
+        hint = "; leave functions out, as equinox.filter(value, equinox.is_array) does, and flax.nnx.state(value)"
+    raise TypeError(
+        f"{where}: {what} must be a pytree of arrays and numbers, got {shown} of type {type(value).__name__}"
+        f"{' at ' + path if path else ''}{hint}"
+    )
 
 
-def _path_of(tree: PyTreeDef, index: int) -> str:
+def _place_of(tree: PyTreeDef | None, index: int, is_call: bool) -> tuple[str, str]:
+    """Returns what a leaf belongs to, "argument 1", and where it is there, "['a'][0]"."""
+    if tree is None:
+        return f"argument {index}" if is_call else "a value", ""
     paths, _ = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(tree, [0] * tree.num_leaves))
-    return jax.tree_util.keystr(paths[index][0])
+    path = paths[index][0]
+    if not is_call:
+        return "a value", jax.tree_util.keystr(path)
+    _, argument, *rest = path
+    name = argument.key if isinstance(argument, jax.tree_util.DictKey) else argument.idx
+    return f"argument {name!r}", jax.tree_util.keystr(tuple(rest))
 
 
 def is_array_like(value: Any) -> bool:
@@ -43,7 +57,12 @@ def is_array_like(value: Any) -> bool:
     if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         return True
     is_of_records = issubclass(getattr(dtype, "type", object), np.void) and dtype != jax.dtypes.float0
-    return getattr(dtype, "kind", "V") not in "OSUMm" and not is_of_records
+    return getattr(dtype, "kind", "V") not in _NOT_OF_JAX and not is_of_records
+
+
+def _is_no_array(dtype: Any) -> bool:
+    """Returns True for what has no dtype, or one of NumPy's that JAX does not know: texts, objects, times."""
+    return dtype is None or getattr(dtype, "kind", "V") in _NOT_OF_JAX
 
 
 def is_ref(value: Any) -> bool:
@@ -84,31 +103,31 @@ def read(value: Any) -> Any:
     return value.__jax_array__() if is_high(value) else value
 
 
-def _refuse_no_array(where: str, value: Any, path: Callable[[], str] | None) -> None:
+def _refuse_no_array(where: str, value: Any, place: Callable[[], tuple[str, str]]) -> None:
     """Raises TypeError for a value in a program that is no array and stands for none: a token, or of a high-level type."""
     if isinstance(value, jax.core.Tracer):
-        place = path() if path is not None else ""
+        what, path = place()
         raise TypeError(
-            f"{where}: a value must be a pytree of arrays and numbers, got a value of JAX's type "
-            f"{type(value.aval).__name__}{' at ' + place if place else ''}, which stands for no array; pass the arrays "
+            f"{where}: {what} must be a pytree of arrays and numbers, got a value of JAX's type "
+            f"{type(value.aval).__name__}{' at ' + path if path else ''}, which stands for no array; pass the arrays "
             "that it is made of"
         )
 
 
-def as_leaves(where: str, values: Sequence[Any], tree: PyTreeDef | None = None) -> list[Any]:
+def as_leaves(where: str, values: Sequence[Any], tree: PyTreeDef | None = None, *, is_call: bool = False) -> list[Any]:
     """Returns arrays and numbers as they are; PRNG keys as the integers that they are made of; what mutable arrays hold.
 
-    Values of high-level types that stand for arrays are these arrays. TypeError for anything else. `tree`: whose leaves
-    they are, for errors.
+    Values of high-level types that stand for arrays are these arrays. TypeError for anything else. For errors `tree`
+    says whose leaves they are; with `is_call`, of (args, kwargs).
     """
     leaves = []
     for index, value in enumerate(map(read, values)):
         dtype = getattr(value, "dtype", None)
         if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
             value = jax.random.key_data(value)
-        elif dtype is None and not isinstance(value, (bool, int, float, complex)):
-            path = None if tree is None else functools.partial(_path_of, tree, index)
-            _refuse_no_array(where, value, path)
-            value = _as_array(where, value, path)
+        elif _is_no_array(dtype) and not isinstance(value, (bool, int, float, complex)):
+            place = functools.partial(_place_of, tree, index, is_call)
+            _refuse_no_array(where, value, place)
+            value = _as_array(where, value, place)
         leaves.append(value)
     return leaves

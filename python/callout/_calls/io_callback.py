@@ -65,7 +65,7 @@ def io_callback(
         return out
     avals, out_tree = result_avals(_WHERE, result_shape_dtypes)
     out = io_p.bind(
-        *as_leaves(_WHERE, flat_args, in_tree),
+        *as_leaves(_WHERE, flat_args, in_tree, is_call=True),
         target=call_target(callback, in_tree, out_tree),
         result_avals=avals,
         sharding=named_device(sharding),

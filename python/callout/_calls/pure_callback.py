@@ -126,7 +126,7 @@ def pure_callback(
         return out
     avals, out_tree = result_avals("callout.pure_callback", result_shape_dtypes)
     out = call_p.bind(
-        *as_leaves("callout.pure_callback", flat_args, in_tree),
+        *as_leaves("callout.pure_callback", flat_args, in_tree, is_call=True),
         target=call_target(callback, in_tree, out_tree),
         result_avals=avals,
         sharding=named_device(sharding),

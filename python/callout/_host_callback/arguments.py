@@ -61,12 +61,12 @@ def result_avals(result_shape: Any) -> tuple[tuple[jax.core.ShapedArray, ...], P
     flat, tree = jax.tree.flatten(result_shape)
     try:
         return tuple(map(_aval, flat)), tree
-    except Exception as error:
+    except Exception:  # noqa: BLE001 - whatever the attributes of a value raise
         raise ValueError(
             "result_shape should be a pytree of values with structure matching the expected result of the callback "
             "function. The values must be either numeric scalars, or must have 'shape' and 'dtype' attributes. "
             f"Got {result_shape}"
-        ) from error
+        ) from None
 
 
 def _aval(value: Any) -> jax.core.ShapedArray:

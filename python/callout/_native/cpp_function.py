@@ -82,12 +82,12 @@ class Function(NativeFunction):
                 array = exact
             if array.ndim > 1 or array.dtype.kind not in "biuf":
                 raise ValueError
-        except (ValueError, TypeError, OverflowError) as error:
+        except (ValueError, TypeError, OverflowError):
             wanted = "a number, a list of numbers or a string"
             if declared is not None:
                 kind = declared.dtype or "str"
                 wanted = f"a list of {kind}" if declared.rank and declared.dtype else kind
-            raise self._error(f"attribute {name!r} must be {wanted}, got {value!r}") from error
+            raise self._error(f"attribute {name!r} must be {wanted}, got {value!r}") from None
         return Constant(array[()] if array.ndim == 0 else array)
 
     def _typed(self, index: int, arg: Any) -> Any:
@@ -100,8 +100,8 @@ class Function(NativeFunction):
             array = np.asarray(arg, dtype)
             if not np.can_cast(np.asarray(arg).dtype, dtype, "same_kind") or (dtype.kind in "iu" and array != arg):
                 raise ValueError
-        except (ValueError, TypeError, OverflowError) as error:
-            raise self._error(f"argument {index}: expected {declared[index]}, got {arg!r}") from error
+        except (ValueError, TypeError, OverflowError):
+            raise self._error(f"argument {index}: expected {declared[index]}, got {arg!r}") from None
         return array
 
     def _check(self, args: Sequence[Any], results: Sequence[Any]) -> None:

@@ -115,7 +115,8 @@ class NativeFunction(abc.ABC):
 
     def _bind(self, args: Sequence[Any], constants: Mapping[str, Any]) -> Any:
         target, attributes = self._prepare(constants)
-        flat = as_leaves(self._where, [self._typed(i, arg) for i, arg in enumerate(jax.tree.leaves(args))])
+        leaves = [self._typed(i, arg) for i, arg in enumerate(jax.tree.leaves(args))]
+        flat = as_leaves(self._where, leaves, jax.tree.structure((tuple(args), {})), is_call=True)
         avals = [jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in flat]
         results, tree = result_avals(self._where, self._declared(args, avals, constants))
         aliases = check_aliases(self._where, self._settings.input_output_aliases or {}, avals, results)

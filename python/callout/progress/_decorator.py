@@ -59,8 +59,8 @@ def _field(where: str, name: str, value: Any) -> Any:
         raise TypeError(f"{where}: field '{name}' must be a number, but its function returned None")
     try:
         array = value if _is_array(value) else jax.numpy.asarray(value)
-    except TypeError as error:
-        raise TypeError(f"{where}: field '{name}' must be a number, got {value!r}") from error
+    except TypeError:
+        raise TypeError(f"{where}: field '{name}' must be a number, got {value!r}") from None
     if array.shape != () or jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise TypeError(f"{where}: field '{name}' must be a scalar, got {array.dtype}{list(array.shape)}")
     if jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):

@@ -328,8 +328,12 @@ def test_bad_arguments_are_named():
         callout.pure_callback(3, F32, 1.0)
     with pytest.raises(TypeError, match="`shape` and `dtype`"):
         callout.pure_callback(double, "string", 1.0)
-    with pytest.raises(TypeError, match=r"callout.pure_callback: a value must be a pytree of arrays .*got 'text'"):
+    with pytest.raises(TypeError, match=r"callout.pure_callback: argument 0 must be a pytree of arrays .*got 'text'"):
         callout.pure_callback(double, F32, "text")
+    with pytest.raises(TypeError, match=r"pure_callback: argument 1 must be .* got 'text' of type str at \[0\]$"):
+        callout.pure_callback(double, F32, 1.0, ["text"])
+    with pytest.raises(TypeError, match=r"pure_callback: argument 'b' must be .* got 'text' of type str$"):
+        callout.pure_callback(double, F32, 1.0, b="text")
     with pytest.raises(TypeError, match="is a sink"):
         callout.pure_callback(callout.sinks.Null(), F32, 1.0)
     with pytest.raises(NotImplementedError, match="SingleDeviceSharding"):

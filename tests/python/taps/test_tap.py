@@ -397,3 +397,15 @@ def test_a_leaf_that_is_no_array_is_named_by_its_path():
         callout.tap(lambda v: None, {"layers": [1.0, Callable()]})
     with pytest.raises(TypeError, match=r"got 'text' of type str at \['name'\]$"):
         callout.tap(lambda v: None, {"name": "text"})
+    with pytest.raises(TypeError, match=r"got array\('text', dtype='<U4'\) of type ndarray at \['name'\]$"):
+        callout.tap(lambda v: None, {"name": np.array("text")})
+
+
+def test_a_value_that_is_no_array_is_refused_in_the_users_line_without_an_error_of_jax_before():
+    def user():
+        jax.jit(lambda x: callout.tap(print, {"x": x, "note": "text"}))(1.0)
+
+    with pytest.raises(TypeError, match=r"got 'text' of type str at \['note'\]") as caught:
+        user()
+    assert caught.value.__cause__ is caught.value.__context__ is None
+    assert [entry.name for entry in caught.traceback[1:]] == ["user", "<lambda>"]

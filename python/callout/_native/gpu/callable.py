@@ -88,7 +88,7 @@ def numba_cuda_callable(
 
     def call(*args: Any) -> Any:
         flat, in_tree = jax.tree.flatten(args)
-        leaves = as_leaves(where, flat)
+        leaves = as_leaves(where, flat, jax.tree.structure((args, {})), is_call=True)
         types = [jax.typeof(leaf) for leaf in leaves]
         shapes = jax.tree.unflatten(in_tree, [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in types])
         results, out_tree = result_avals(where, outs(*shapes) if callable(outs) else outs)

@@ -91,7 +91,7 @@ class Fields:
             return shown.replace("{", "{{").replace("}", "}}")
         if key not in self._numbers:
             first = len(self.arrays)
-            self.arrays += [_whole_bytes(leaf) for leaf in as_leaves(self._where, leaves)]
+            self.arrays += [_whole_bytes(leaf) for leaf in as_leaves(self._where, leaves, jax.tree.structure(value))]
             self._numbers[key] = list(range(first, len(self.arrays)))
         fields = [f"{{{number}{rest}}}" for number in self._numbers[key]]
         if len(fields) == 1:
