@@ -71,6 +71,13 @@ def _fallback(value: object) -> str:
     return name
 
 
+def _args(value: object) -> str:
+    name = str(value).strip().lower()
+    if name not in ("numpy", "jax"):
+        raise ValueError("expected numpy or jax")
+    return name
+
+
 def _folder(value: object) -> str:
     return str(Path(str(value)).expanduser())
 
@@ -96,6 +103,9 @@ SETTINGS: dict[str, _Setting] = {
     "hang_report_s": _Setting(30.0, _seconds, "Seconds without progress before a callback is reported; 0: never."),
     "delivery_threads": _Setting(1, _thread_count, "Threads that run Python taps; devices are dealt out to them."),
     "log_level": _Setting("warning", _log_level, "Level of the `callout` logger and of the core."),
+    "args": _Setting(
+        "numpy", _args, "What Python callbacks get that options() tells nothing of args: numpy, or jax for jax.Arrays."
+    ),
     "checks": _Setting(
         "raise", _checks, "What error_if and check do (raise, warn, off), in what is traced from then on."
     ),
@@ -130,6 +140,7 @@ class Config:
     hang_report_s: float
     delivery_threads: int
     log_level: str
+    args: str
     checks: str
     fallback: str
     locate_nans: bool

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import jax
+import numpy as np
 
 from .. import _ext, _jax_compat
 from . import patches
@@ -76,6 +77,8 @@ def keep(exception: BaseException) -> str:
 
 
 def _text_of(exception: BaseException) -> str:
+    if isinstance(exception, AttributeError):
+        explain_numpy(exception)
     what = describe(exception)
     try:
         text = "".join(traceback.format_exception(exception)).rstrip()
@@ -83,6 +86,21 @@ def _text_of(exception: BaseException) -> str:
         frames = "".join(traceback.format_tb(traceback_of(exception)))
         text = f"Traceback (most recent call last):\n{frames}{what}"
     return f"{what}\n{text}"
+
+
+def explain_numpy(error: AttributeError) -> None:
+    """Notes how a callback gets `jax.Array`s, if it has asked a NumPy array for what only these have."""
+    array, name = (member.__get__(error) for member in (_OBJECT, _NAME))
+    if not issubclass(type(array), (np.ndarray, np.generic)) or not isinstance(name, str) or name.startswith("__"):
+        return
+    if not hasattr(jax.Array, name) or hasattr(type(array), name):
+        return
+    note = (
+        f'callout: callbacks get NumPy arrays, which have no .{name}: callout.options(fn, args="jax") has the callback get '
+        'jax.Arrays, callout.config.args = "jax" has all of them'
+    )
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def _under_number(exception: BaseException, text: str) -> str:
@@ -100,6 +118,7 @@ def printable(text: str) -> str:
 
 # As they are, whatever a class of the user's says when one of these is read or set.
 _OBJECT: Any = vars(AttributeError)["obj"]
+_NAME: Any = vars(AttributeError)["name"]
 _MEMBERS: Any = vars(BaseExceptionGroup)["exceptions"]
 
 

@@ -10,14 +10,16 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal
 
+from .config import config
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What `options` was told; see there."""
+    """What `options` was told; see there. `args` is None where nobody told it; `split` then asks `config.args`."""
 
     zero_copy: bool = False
     numpy_only: bool = False
-    args: Literal["numpy", "jax"] = "numpy"
+    args: Literal["numpy", "jax"] | None = None
     memory: Literal["host", "device"] = "host"
     device_index: int | None = None
     name: str | None = None
@@ -25,6 +27,7 @@ class Options:
 
 
 DEFAULT = Options()
+_DEFAULT_NUMPY, _DEFAULT_JAX = Options(args="numpy"), Options(args="jax")
 
 
 def look_like(wrapper: Any, fn: Callable[..., Any]) -> None:
@@ -77,7 +80,7 @@ def options(
     """Returns `fn` with settings that `pure_callback` and `tap` honour.
 
     What is None is as `fn` has it, which may be a function with settings, its method or a `functools.partial` of it.
-    Otherwise it is False, "numpy" and "host".
+    Otherwise it is False, what `callout.config.args` says ("numpy" by default), and "host".
 
     Args:
         fn: the callback.
@@ -86,7 +89,8 @@ def options(
         numpy_only: a promise that the callback does not use JAX. On a CPU its programs are then dispatched asynchronously,
             and are written to the persistent compilation cache by JAX 0.10 too. A callback that breaks it can hang.
         args: "numpy" passes NumPy arrays; "jax" passes `jax.Array`s. Before JAX 0.12 a callback that uses JAX can hang
-            where many programs are queued: see docs/hangs.md.
+            where many programs are queued: see docs/hangs.md. `zero_copy`, `numpy_only` and `memory="device"` say "numpy",
+            whatever `callout.config.args` is.
         memory: where the arguments are: "host", or "device" for the device's own memory, which on CPU is the same. On
             CUDA the callback gets Buffers of `callout.buffer_callback`, of which other libraries make arrays by DLPack or
             the CUDA array interface, and may return arrays on the device. For calls that are not ordered; taps send copies.
@@ -118,7 +122,7 @@ def options(
         "device_index": device_index,
         "name": name,
     }
-    plain, inner = split(fn)
+    plain, inner = _as_told(fn)
     chosen = dataclasses.replace(inner, **{option: value for option, value in told.items() if value is not None})
     if chosen.zero_copy and chosen.args == "jax":
         raise ValueError('callout.options: zero_copy=True needs args="numpy": a jax.Array keeps its memory')
@@ -128,11 +132,30 @@ def options(
 
 
 def split(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Options]:
-    """Returns the plain function and its options."""
+    """Returns the plain function and its options, all of which are decided."""
+    plain, chosen = _as_told(fn)
+    if chosen.args is not None:
+        return plain, chosen
+    is_numpy = chosen.zero_copy or chosen.numpy_only or chosen.memory == "device" or config.args == "numpy"
+    if chosen is DEFAULT:
+        return plain, _DEFAULT_NUMPY if is_numpy else _DEFAULT_JAX
+    return plain, dataclasses.replace(chosen, args="numpy" if is_numpy else "jax")
+
+
+def with_args(fn: Callable[..., Any], args: Literal["numpy", "jax"]) -> Callable[..., Any]:
+    """Returns a callable that gets arrays of that kind, whatever `config.args` says; `fn` itself where it would."""
+    if split(fn)[1].args == args:
+        return fn
+    plain, chosen = _as_told(fn)
+    return fn if chosen.args is not None else FunctionWithOptions(plain, dataclasses.replace(chosen, args=args))
+
+
+def _as_told(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Options]:
+    """Returns the plain function and what `options` was told of it."""
     if isinstance(fn, FunctionWithOptions):
         return fn.function, fn.options
     if isinstance(fn, functools.partial):
-        plain, chosen = split(fn.func)
+        plain, chosen = _as_told(fn.func)
         if plain is not fn.func:
             return functools.partial(plain, *fn.args, **fn.keywords), chosen
     return fn, DEFAULT

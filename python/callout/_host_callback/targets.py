@@ -132,7 +132,7 @@ def host_call_target(
             explain=check.refuse,
         )
 
-    what = (in_tree, out_tree, tuple(avals), x64, with_device, device_index)
+    what = (in_tree, out_tree, tuple(avals), x64, with_device, device_index, chosen.args)
     signature = (str(in_tree), str(out_tree), str(avals), x64, with_device, chosen)
     return interned(
         "host_call",

@@ -13,7 +13,7 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _ext, _jax_compat
-from .._base import patches
+from .._base import errors, patches
 from .._targets.device_calls import device_call_target
 from .._targets.target import Target
 from . import call_kinds, context, effects, lowering
@@ -59,7 +59,11 @@ def call_one(
     device, ordinal, committed = placement(args, device_index)
     if committed and specs and len(args) > 1:
         check_together(callback.label, args)
-    results = _ext.call_eager(callback, to_hosts(args), specs, ordinal, ordered)
+    try:
+        results = _ext.call_eager(callback, to_hosts(args), specs, ordinal, ordered)
+    except AttributeError as error:
+        errors.explain_numpy(error)
+        raise
     check_special(callback.label, results)
     if not committed:
         return [_jax_compat.put_on_device(result, device, False) for result in results]

@@ -204,7 +204,7 @@ def call_target(
     return interned(
         "call",
         callback,
-        (in_tree, out_tree, x64, ignore_result),
+        (in_tree, out_tree, x64, ignore_result, *_args_in_structure(chosen)),
         lambda key: Target(
             key,
             label,
@@ -274,7 +274,7 @@ def receiver_of_one_tap(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> On
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
     made = _tapped(fn, chosen, tree, wanted, label=label, x64=x64, transforms=())
-    return OneTap(target, (tree, wanted, x64), made)
+    return OneTap(target, (tree, wanted, x64, *_args_in_structure(chosen)), made)
 
 
 def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
@@ -299,9 +299,14 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
     return interned(
         "tap",
         target,
-        (tree, wanted, x64),
+        (tree, wanted, x64, *_args_in_structure(chosen)),
         lambda key: Target(key, label, chosen.numpy_only, make, ("tap", str(tree), wanted, x64, chosen)),
     )
+
+
+def _args_in_structure(chosen: options.Options) -> tuple[str, ...]:
+    """Returns what tells a function's targets apart where `config.args` has changed. Exported files hold it: see below."""
+    return () if chosen.args == "numpy" else ("jax",)
 
 
 def _require_positional(name: str, in_tree: PyTreeDef) -> None:
@@ -316,9 +321,10 @@ def _require_positional(name: str, in_tree: PyTreeDef) -> None:
 def restored_target(kind: str, source: Any, structure: Any) -> Target:
     """Returns the target of a `source` and a `structure` that another process took from its "call" or "tap" target."""
     if kind == "tap":
-        tree, wanted, x64 = structure
+        tree, wanted, x64, *args = structure
         with jax.enable_x64(x64):
-            return tap_target(source, tree, wanted)
-    in_tree, out_tree, x64, ignore_result = structure
+            return tap_target(options.with_args(source, *args or ("numpy",)), tree, wanted)
+    in_tree, out_tree, x64, ignore_result, *args = structure
     with jax.enable_x64(x64):
+        source = options.with_args(source, *args or ("numpy",))
         return call_target(source, in_tree, out_tree, ignore_result=ignore_result)

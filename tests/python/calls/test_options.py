@@ -2,6 +2,8 @@
 """callout.options: settings of a callback, and which of them it has when there are several."""
 
 import functools
+import re
+import traceback
 
 import callout
 import jax
@@ -48,13 +50,98 @@ def test_options_of_options_are_added_and_the_last_ones_win():
     assert (outer.options.args, outer.options.name, outer.options.numpy_only) == ("jax", "outer of two", True)
     assert (
         callout.options(outer, args="numpy", numpy_only=False, zero_copy=True).options
-        == callout.options(look, name="outer of two", zero_copy=True).options
+        == callout.options(look, args="numpy", name="outer of two", zero_copy=True).options
     )
     with pytest.raises(ValueError, match="zero_copy=True needs"):
         callout.options(inner, zero_copy=True)
     jax.jit(lambda x: callout.pure_callback(outer, F32, x))(1.0).block_until_ready()
     assert callout.stats()["callbacks"]["outer of two"]["calls"] == 1
     assert issubclass(kinds[0], jax.Array)
+
+
+@pytest.fixture
+def jax_by_default():
+    before = callout.config.args
+    callout.config.args = "jax"
+    yield
+    callout.config.args = before
+
+
+def first_to_five(x):
+    return x.at[0].set(5)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_a_setting_has_every_callback_get_jax_arrays(run, jax_by_default):
+    x, got = jnp.ones(3), []
+    assert run(lambda x: callout.pure_callback(first_to_five, like(x), x))(x).tolist() == [5, 1, 1]
+    assert run(lambda x: callout.io_callback(first_to_five, like(x), x))(x).tolist() == [5, 1, 1]
+    run(lambda x: callout.tap(lambda v: got.append(first_to_five(v).tolist()), x))(x)
+    run(lambda x: callout.debug_callback(lambda v: got.append(first_to_five(v).tolist()), x))(x)
+    jax.effects_barrier()
+    callout.barrier_wait()
+    assert got == [[5, 1, 1]] * 2
+    callout.register("test_options.first_to_five", first_to_five)
+    try:
+        assert run(lambda x: callout.pure_callback("test_options.first_to_five", like(x), x))(x).tolist() == [5, 1, 1]
+    finally:
+        callout.unregister("test_options.first_to_five")
+
+
+@pytest.mark.parametrize("told", [{"args": "numpy"}, {"zero_copy": True}, {"numpy_only": True}, {"memory": "device"}])
+def test_what_a_callback_is_told_itself_counts_more_than_the_setting(told, jax_by_default):
+    kinds = []
+    look = callout.options(lambda v: kinds.append(isinstance(v, jax.Array)) or v, **told)
+    jax.jit(lambda x: callout.pure_callback(look, like(x), x))(jnp.ones(3)).block_until_ready()
+    assert kinds == [False]
+
+
+def test_programs_keep_the_setting_that_they_were_traced_with():
+    kinds, before = [], callout.config.args
+
+    def look(v):
+        kinds.append(isinstance(v, jax.Array))
+        return v
+
+    def program():
+        return jax.jit(lambda x: callout.pure_callback(look, like(x), x))
+
+    first, second = program(), program()
+    x = jnp.ones(3)
+    first(x).block_until_ready()
+    try:
+        callout.config.args = "jax"
+        for f in (second, first):
+            f(x).block_until_ready()
+    finally:
+        callout.config.args = before
+    second(x).block_until_ready()
+    assert kinds == [False, True, False, True]
+
+
+HINT = (
+    r"callout: callbacks get NumPy arrays, which have no \.at: callout\.options\(fn, args=\"jax\"\) has the callback get "
+    r'jax\.Arrays, callout\.config\.args = "jax" has all of them'
+)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_a_callback_that_takes_a_numpy_array_for_jaxs_is_told_of_the_option(run):
+    with pytest.raises((AttributeError, jax.errors.JaxRuntimeError)) as caught:
+        jax.block_until_ready(run(lambda x: callout.pure_callback(first_to_five, like(x), x))(jnp.ones(3)))
+    assert re.search(HINT, "".join(traceback.format_exception(caught.value)))
+    callout.tap(first_to_five, jnp.ones(3))
+    with pytest.raises(callout.TapError, match=HINT):
+        callout.barrier_wait()
+
+
+def test_other_attributes_that_are_missing_are_none_of_arrays():
+    def misspelt(x):
+        return x.shpe
+
+    with pytest.raises(AttributeError) as caught:
+        callout.pure_callback(misspelt, F32, jnp.float32(1))
+    assert not hasattr(caught.value, "__notes__")
 
 
 class Looker:
