@@ -14,6 +14,7 @@ from jax.tree_util import PyTreeDef
 from . import _ext
 from ._base import options
 from ._base.arguments import as_leaves, is_ref
+from ._base.public_modules import CallableModule, publish
 from ._calls.pure_callback import result_avals
 from ._primitives.aliases import check_aliases
 from ._primitives.batching import check_vmap_method
@@ -23,6 +24,7 @@ from ._targets.function_targets import call_target, function_name, is_flat_call
 from ._targets.target import Target, Transforms, interned
 
 __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
+publish(__name__, CallableModule)
 
 if TYPE_CHECKING:
 

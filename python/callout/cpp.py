@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ._base import errors
+from ._base.public_modules import publish
 from ._native.compiler import CompileError as CompileError
 from ._native.compiler import find_compiler
 from ._native.cpp_function import Function as Function
@@ -17,6 +18,7 @@ from ._native.library import Functions, build_library, loaded_functions, source_
 from ._native.module import Module as _Module
 
 __all__ = ["CompileError", "Function", "load", "load_inline"]
+publish(__name__)
 
 # Libraries that were built elsewhere, and what they were when they were loaded.
 _opened: dict[Path, str] = {}

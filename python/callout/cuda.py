@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ._base.public_modules import publish
 from ._native.compiler import CompileError as CompileError
 from ._native.gpu.cuda_function import Code, CudaSettings
 from ._native.gpu.cuda_function import Function as Function
@@ -33,6 +34,7 @@ __all__ = [
     "load_image",
     "load_inline",
 ]
+publish(__name__)
 
 _SETTINGS = frozenset(field.name for field in dataclasses.fields(CudaSettings))
 _DEFINE = re.compile(r"(?:-D|--define-macro=)(\w+)=(.+)")

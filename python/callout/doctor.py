@@ -8,6 +8,11 @@ import sys
 from collections.abc import Callable
 from importlib import metadata
 
+from ._base.public_modules import publish
+
+__all__ = ["main"]
+publish(__name__)
+
 
 def _version(package: str) -> str:
     try:

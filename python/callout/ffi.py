@@ -17,6 +17,7 @@ from jax.ffi import register_ffi_type as register_ffi_type
 
 from . import _jax_compat
 from ._base.arguments import read
+from ._base.public_modules import publish
 from ._calls.derivatives import call_with_rules, inherited_vmap_method
 from ._custom_calls import foreign_attributes as frozen
 from ._custom_calls import foreign_partitioning, foreign_rule, layouts, random_keys
@@ -38,6 +39,7 @@ __all__ = [
     "register_ffi_type",
     "register_ffi_type_id",
 ]
+publish(__name__)
 
 abstract_token: Any = _jax_compat.abstract_token()
 """The type of a token among arguments and results."""

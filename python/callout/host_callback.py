@@ -18,6 +18,7 @@ import jax.experimental
 from . import _ext
 from ._base import errors
 from ._base.config import config
+from ._base.public_modules import publish
 from ._host_callback import arguments, flavors, targets
 from ._host_callback.additions import logger
 from ._host_callback.errors import CallbackException
@@ -41,6 +42,7 @@ __all__ = [
     "install",
     "stop_outfeed_receiver",
 ]
+publish(__name__)
 
 TapFunctionException = CallbackException
 

@@ -11,11 +11,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from ._base.public_modules import publish
 from ._custom_calls.foreign_attributes import Constant
 from ._native.function import Constants, NativeFunction, Settings
 from ._native.native_target import NativeTarget
 
 __all__ = ["NumbaKernel", "numba_kernel"]
+publish(__name__)
 
 
 def numba_kernel(

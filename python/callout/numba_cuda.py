@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ._base.public_modules import publish
 from ._native.function import Constants, Settings
 from ._native.gpu.callable import numba_cuda_callable as numba_cuda_callable
 from ._native.gpu.kernel import Dims, LaunchSettings, SharedBytes
@@ -28,6 +29,7 @@ from ._native.gpu.numba_image import has_compiler, is_simulated
 from ._native.gpu.numba_packages import HOW_TO_GET
 
 __all__ = ["NumbaCudaKernel", "numba_cuda_callable", "numba_cuda_kernel"]
+publish(__name__)
 
 
 def numba_cuda_kernel(

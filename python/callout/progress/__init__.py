@@ -4,7 +4,9 @@
 `progress` is for every loop; `scan_tqdm`, `loop_tqdm` and `PBar` are jax-tqdm's.
 """
 
+from .._base.public_modules import CallableModule, publish
 from ._decorator import PBar, progress
 from ._drop_ins import loop_tqdm, scan_tqdm
 
 __all__ = ["PBar", "loop_tqdm", "progress", "scan_tqdm"]
+publish(__name__, CallableModule)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Unpack
 
 from .. import _ext
+from .._base.public_modules import publish
 from ._arrays import Arrow, Npy, Zarr
 from ._file_sink import FileSink, Path, RotatedFileOptions, close
 from ._function import Function
@@ -39,6 +40,7 @@ __all__ = [
     "Zarr",
     "close",
 ]
+publish(__name__)
 
 _MOST_ELEMENTS = 64  # kMaxCsvElements of the core
 

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the public modules have in common: `dir` and completion offer what is theirs, and some can be called."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+
+class PublicModule(types.ModuleType):
+    """A module whose `dir` leaves out what it imports."""
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__all__, *(name for name in vars(self) if name.startswith("__"))})
+
+
+class CallableModule(PublicModule):
+    """A module that has a function of its own name, and does what that function does."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
+
+
+def publish(name: str, kind: type[PublicModule] = PublicModule) -> None:
+    """Makes the module of that name one of this kind. It says in `__all__` what is its own."""
+    sys.modules[name].__class__ = kind
