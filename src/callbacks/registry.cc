@@ -2,7 +2,9 @@
 #include "callbacks/registry.h"
 
 #include <algorithm>
+#include <numeric>
 #include <sstream>
+#include <utility>
 
 #include "callbacks/binding_scope.h"
 #include "callbacks/makers.h"
@@ -22,6 +24,37 @@ constexpr size_t kMaxListed = 100;  // names in an error
 std::string Shown(std::string_view name) {
   constexpr size_t kMaxShown = 256;
   return std::string(name.substr(0, kMaxShown)) + (name.size() > kMaxShown ? "..." : "");
+}
+
+// How many characters must be changed, put in or left out to make one of the other (Levenshtein's distance).
+size_t Distance(std::string_view one, std::string_view other) {
+  std::vector<size_t> row(other.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < one.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < other.size(); ++j) {
+      const size_t changed = diagonal + (one[i] == other[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+// The name that `name` may have been meant to be: at most a third of it is different. Empty if there is none.
+std::string_view Nearest(std::string_view name, const std::vector<std::string>& names) {
+  constexpr size_t kMaxCompared = 256;
+  std::string_view nearest;
+  size_t least = name.size() / 3 + 1;
+  if (name.size() > kMaxCompared) return nearest;
+  for (const std::string& known : names) {
+    if (known.size() > kMaxCompared) continue;
+    if (const size_t distance = Distance(name, known); distance < least) {
+      least = distance;
+      nearest = known;
+    }
+  }
+  return nearest;
 }
 
 }  // namespace
@@ -147,6 +180,9 @@ std::string Registry::DescribeUnbound(std::string_view name, std::string_view ne
   message += "registered names:";
   if (names.empty()) message += " (none)";
   for (const std::string& known : names) message += " '" + known + "'";
+  if (const std::string_view nearest = Nearest(name, names); !nearest.empty()) {
+    message += "; did you mean '" + std::string(nearest) + "'?";
+  }
   return message;
 }
 

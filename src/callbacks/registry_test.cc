@@ -187,6 +187,16 @@ TEST_F(RegistryTest, NotFoundListsTheRegisteredNames) {
             "callout: no callback is bound to the name 'x'; registered names: 'blur' 'zoom'");
 }
 
+TEST_F(RegistryTest, NotFoundSuggestsTheNearestRegisteredName) {
+  for (const char* name : {"halve", "half_of_it", "double"}) {
+    EXPECT_THAT(registry_.Register(name, Make(name), false), IsOk());
+  }
+  EXPECT_THAT(registry_.Find("halv"), StatusIs(StatusCode::kNotFound, "'halve'; did you mean 'halve'?"));
+  EXPECT_THAT(registry_.Find("halv_of_ti"), StatusIs(StatusCode::kNotFound, "'halve'; did you mean 'half_of_it'?"));
+  EXPECT_EQ(registry_.Find("triple").status().message(),
+            "callout: no callback is bound to the name 'triple'; registered names: 'double' 'half_of_it' 'halve'");
+}
+
 TEST_F(RegistryTest, NativeCodeIsBoundUnderItsOwnName) {
   const auto a = Make("scale");
   const auto b = Make("scale");

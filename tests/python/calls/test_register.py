@@ -251,6 +251,17 @@ def test_an_unbound_name_in_a_program_has_its_class():
         f(1.0)
 
 
+def test_an_unbound_name_suggests_the_registered_one_that_it_is_most_like(register):
+    for name in ("test_register.halve", "test_register.double"):
+        register(name, lambda x: x)
+    with pytest.raises(
+        callout.UnboundNameError, match=r"'test_register\.halve'; did you mean 'test_register\.halve'\?$"
+    ):
+        callout.pure_callback("test_register.halv", F32, jnp.float32(1))
+    with pytest.raises(callout.UnboundNameError, match=r"registered names: .*'test_register\.halve'$"):
+        callout.pure_callback("x", F32, jnp.float32(1))
+
+
 def test_programs_with_native_names_can_be_exported(register, library):
     register("scale", f"{library}:scale")
     f = jax.jit(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import weakref
 
 from ..failures import ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, Failure, as_error
@@ -15,6 +16,7 @@ from .callback import Callback
 _BOUND, _NATIVE, _PRINT = "py:", "native:", "id_print:"
 _MOST_NAME_BYTES = 1 << 20
 _MOST_SHOWN = 256
+_LIKE = 0.66  # how much of a name another has that it may have been meant to be
 
 
 @dataclasses.dataclass
@@ -112,7 +114,9 @@ def _unbound(name: str) -> str:
             "program is exported; "
         )
     names = registered_names()
-    return text + "registered names:" + ("".join(f" '{known}'" for known in names) or " (none)")
+    text += "registered names:" + ("".join(f" '{known}'" for known in names) or " (none)")
+    nearest = difflib.get_close_matches(_shown(name), names, n=1, cutoff=_LIKE)
+    return text + (f"; did you mean '{nearest[0]}'?" if nearest else "")
 
 
 def registered_names() -> list[str]:
