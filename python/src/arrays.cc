@@ -296,7 +296,7 @@ std::string StoreResult(PyObject* value, const callout_buffer& result, Canonical
   if (StoreFast(value, result)) [[likely]]
     return "";
   const auto dtype = static_cast<DType>(result.dtype);
-  if (value == Py_None) return "expected " + ShapeString(result) + ", got None";
+  if (value == Py_None) return "expected " + ShapeString(result) + ", got None: did the function forget to return it?";
   if (result.rank == 0 && IsPythonNumber(value)) return StoreNumber(value, result);
   Ref converted(PyArray_FROM_O(value));
   if (!converted) return "";

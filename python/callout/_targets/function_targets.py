@@ -96,9 +96,8 @@ def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
             return list(result)  # lists of numbers among them are arrays
         if is_leaf(tree):
             return [result]  # the core knows best why it is none
-        raise errors.ResultError(
-            f"callback '{label}': its result does not fit: expected structure {tree}, got {jax.tree.structure(result)}"
-        )
+        got = jax.tree.structure(result) if result is not None else "None: did the function forget to return it?"
+        raise errors.ResultError(f"callback '{label}': its result does not fit: expected structure {tree}, got {got}")
 
     return flatten
 

@@ -70,7 +70,7 @@ def test_64_bit_result_types_are_refused_without_x64():
         (lambda x: np.zeros((), np.complex64), r"expected f32\[\], got c64\[\]"),
         (lambda x: np.zeros((), np.float16), r"expected f32\[\], got f16\[\]"),
         (lambda x: np.zeros((), "datetime64[s]"), r"expected f32\[\], got datetime64"),
-        (lambda x: None, r"expected f32\[\], got None"),
+        (lambda x: None, r"expected f32\[\], got None: did the function forget to return it\?"),
         (lambda x: "text", r"expected f32\[\], got <U4\[\]"),
         (lambda x: [[1.0], [1.0, 2.0]], "inhomogeneous"),
     ],
@@ -93,6 +93,9 @@ def test_wrong_structure_is_named():
         callout.reraise(),
     ):
         awaited(f(1.0))
+    none = jax.jit(lambda x: callout.pure_callback(lambda v: None, (F32, F32), x))
+    with pytest.raises(Exception, match=r"expected structure .*, got None: did the function forget to return it\?"):
+        awaited(none(1.0))
     g = jax.jit(lambda x: callout.pure_callback(lambda v: (v, v, v), (F32, F32), x))
     with pytest.raises(Exception, match=r"expected structure .*\(\*, \*\).*got .*\(\*, \*, \*\)"):
         awaited(g(1.0))

@@ -45,7 +45,7 @@ def stored(value: Any, shape: Sequence[int], dtype: np.dtype[Any], canonicalize:
     if isinstance(value, np.generic) and value.dtype == dtype and not shape:
         return np.array(value)
     if value is None:
-        raise Mismatch(f"expected {shape_text(dtype, shape)}, got None")
+        raise Mismatch(f"expected {shape_text(dtype, shape)}, got None: did the function forget to return it?")
     if not shape and type(value) in _NUMBERS:
         return _stored_number(value, dtype)
     array = np.asarray(value)
