@@ -31,8 +31,11 @@ std::string_view Name(LogLevel level) {
   return "LOG";
 }
 
+constexpr std::string_view kPrefix = "callout: ";
+
 void WriteToStderr(LogLevel level, std::string_view message) {
-  std::string line = "callout: ";
+  if (message.starts_with(kPrefix)) message.remove_prefix(kPrefix.size());  // texts of errors begin with it, too
+  std::string line(kPrefix);
   line.append(Name(level)).append(": ").append(message).append("\n");
   (void)WriteAll(STDERR_FILENO, line, kPatienceMs);
 }

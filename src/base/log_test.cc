@@ -49,6 +49,12 @@ TEST_F(LogTest, WithoutAHandlerWholeLinesGoToStderr) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "callout: ERROR: lost\ncallout: WARNING: odd\n");
 }
 
+TEST_F(LogTest, PrefixOfAnErrorIsWrittenOnce) {
+  ::testing::internal::CaptureStderr();
+  Log(LogLevel::kError, "callout: callback 'f' failed");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "callout: ERROR: callback 'f' failed\n");
+}
+
 TEST_F(LogTest, HandlerThatRefusesLeavesTheMessageToStderr) {
   SetLogHandler(&Refuse);
   ::testing::internal::CaptureStderr();

@@ -32,4 +32,5 @@ def log(level: int, text: str, source: int = CORE) -> None:
             loggers.emit(level, text, source)
         except Exception:  # noqa: BLE001 - whatever handlers and filters raise
             with contextlib.suppress(Exception):
+                text = text.removeprefix("callout: ")  # texts of errors begin with it, too
                 print(f"callout: {logging.getLevelName(level)}: {text}", file=sys.stderr)  # noqa: T201

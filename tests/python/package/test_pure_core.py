@@ -191,7 +191,7 @@ def test_a_log_handler_that_raises_does_not_end_delivery(pure, tap, monkeypatch,
     assert tap(pure.make_python_callback("broken", lambda value: 1 / 0), "broken")
     assert tap(pure.make_python_callback("whole", got.append), "whole") == []
     assert len(got) == 1
-    assert "callout: ERROR: callout: callback 'broken' failed on device 0: " in capsys.readouterr().err
+    assert "callout: ERROR: callback 'broken' failed on device 0: " in capsys.readouterr().err
 
 
 def test_a_record_that_is_written_in_part_is_cut_off(pure, tap, tmp_path, monkeypatch):
