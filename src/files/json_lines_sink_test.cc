@@ -148,9 +148,16 @@ TEST_F(JsonLinesSinkTest, LargeBatchIsWrittenInParts) {
   EXPECT_EQ(ReadJsonLines().size(), 20U);
 }
 
+TEST_F(JsonLinesSinkTest, FoldersOfTheFileAreMade) {
+  const std::filesystem::path folder = path_.string() + ".folder";
+  EXPECT_THAT(Open(folder / "of" / "runs.jsonl"), IsOk());
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder / "of" / "runs.jsonl"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(JsonLinesSinkTest, FileThatCannotBeOpenedIsNamed) {
-  EXPECT_THAT(Open("/no/such/folder/file"),
-              StatusIs(StatusCode::kNotFound, "cannot open '/no/such/folder/file' for JSON lines: No such file"));
+  EXPECT_THAT(Open("/dev/null/folder/file"),
+              StatusIs(StatusCode::kNotFound, "cannot open '/dev/null/folder/file' for JSON lines: Not a directory"));
   if (geteuid() == 0) return;  // root may write anywhere
   std::ofstream(path_).close();
   std::filesystem::permissions(path_, std::filesystem::perms::none);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include "base/log.h"
@@ -45,6 +46,14 @@ Status TakeLock(int fd, const struct stat& file, const std::string& cannot, bool
                        " is writing it");
 }
 
+// Opens the file as open(2) does, and makes the folders that it is to be in.
+int OpenInFolder(const std::string& path, int flags) {
+  if (const int fd = open(path.c_str(), flags, kMode); fd >= 0 || errno != ENOENT) return fd;
+  std::error_code error;  // the second open says what is wrong
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  return open(path.c_str(), flags, kMode);
+}
+
 // False if `path` is not the file of `fd` any more: whoever had its lock has put another one there.
 bool IsAt(const std::string& path, const struct stat& file) {
   struct stat now;
@@ -79,7 +88,7 @@ bool Exchange(const std::string& other, const std::string& path) {
 
 Result<LockedFile> OpenLocked(const std::string& path, const std::string& cannot, bool must_be_new, bool shared) {
   while (true) {
-    const int fd = open(path.c_str(), kFlags | (must_be_new ? O_EXCL : 0), kMode);
+    const int fd = OpenInFolder(path, kFlags | (must_be_new ? O_EXCL : 0));
     if (fd < 0) return SystemError(cannot);
     struct stat file;
     if (fstat(fd, &file) != 0) {

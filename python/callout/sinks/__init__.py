@@ -113,6 +113,9 @@ class Print(NativeSink):
             fd=None if descriptor < 0 else descriptor,
         )
 
+    def _told(self) -> list[str]:
+        return [] if self._format is None else [repr(self._format)]
+
     def _callout_check(self, sent: Any) -> None:
         if self._format is not None:
             _check_format(self._format, sent.names, sent.dtypes)

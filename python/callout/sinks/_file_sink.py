@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, TypedDict
 import jax
 
 from .. import _ext
+from .._base.errors import RegistrationError
 from .._runtime.barrier import drain
 from ._native_sink import NativeSink
 
@@ -44,6 +45,8 @@ class FileSink(NativeSink):
     """A sink that writes the file at `path`, which no other sink or process may be writing.
 
     Such sinks take these options besides their own; rotation is for `JsonLines`, `Csv` and `Arrow`.
+
+    Folders on the way to the file are made, and "~" is the user's.
 
     append: keep what the file holds, but for what a process did not finish at its end. Columns are those of the file, and
         steps go on behind its last ones. By default the file is emptied.
@@ -76,6 +79,9 @@ class FileSink(NativeSink):
         named = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         if len(named) < len(own.parameters):
             vars(cls)["__init__"].__signature__ = own.replace(parameters=[*named, *options])
+
+    def _told(self) -> list[str]:
+        return [repr(self.path)]
 
     def close(self) -> None:
         """Waits for what is queued, writes it and lets go of the file, for another sink or program; again does nothing.
@@ -113,7 +119,15 @@ class FileSink(NativeSink):
             gc.collect()
             _ext.drain(1.0)  # records hold their sink until they are delivered
         more |= {"path": self.path, "append": bool(file.get("append")), "fsync": fsync}
-        self._make(kind, file.get("name", self._NAME), **more, rotate_bytes=rotate, keep=kept)
+        try:
+            self._make(kind, file.get("name", self._NAME), **more, rotate_bytes=rotate, keep=kept)
+        except RegistrationError as error:
+            if not any(map(_ext.is_written_here, written)):
+                raise
+            raise RegistrationError(
+                f"{error}. A cell of a notebook that is run again passes replace=True: callout.sinks.{sink}(path, "
+                "replace=True) first closes the sink that writes the file"
+            ) from None
 
 
 def close(path: Path) -> bool:
@@ -141,8 +155,8 @@ def close(path: Path) -> bool:
 
 
 def of_this_process(path: Path) -> str:
-    """Returns the path, with this process's index for "{process}"."""
-    text = os.fsdecode(path)
+    """Returns the path, with this process's index for "{process}", and the user's folder for "~"."""
+    text = os.path.expanduser(os.fsdecode(path))  # noqa: PTH111 - a Path drops the "/" at the end
     if "\0" in text:
         raise ValueError(f"callout.sinks: a path has no zeros, got {text!r}")
     try:

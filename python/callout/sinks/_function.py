@@ -28,3 +28,6 @@ class Function(Sink):
         if not callable(fn):
             raise TypeError(f"callout.sinks.Function: expected a callable, got {fn!r}")
         self._callout_function = fn
+
+    def __repr__(self) -> str:
+        return f"Function({self._callout_function!r})"

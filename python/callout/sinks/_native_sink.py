@@ -18,6 +18,14 @@ class NativeSink(Sink):
         """Makes the core's sink of this kind, whose options have defaults: None is not given."""
         self._callout_callback = _ext.make_sink(name, kind, _texts(options))
 
+    def _told(self) -> list[str]:
+        """Returns the arguments that `repr` shows besides the name."""
+        return []
+
+    def __repr__(self) -> str:
+        told = [*self._told(), f"name={self._callout_callback.label!r}"]
+        return f"{type(self).__name__}({', '.join(told)})"
+
 
 def _texts(options: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns (option, value) as the core reads them, one for each element of a list."""

@@ -38,6 +38,9 @@ class Tee(Sink):
         if not self._callout_branches:
             raise TypeError("callout.sinks.Tee: expected one or more sinks, functions or names")
 
+    def __repr__(self) -> str:
+        return f"Tee({', '.join(map(repr, _flat((self,))))})"
+
 
 class _NativeTee(Sink):
     """Joins the native sinks of a tee into one."""

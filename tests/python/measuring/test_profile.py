@@ -309,6 +309,7 @@ def test_a_timeline_that_cannot_be_written_does_not_take_an_errors_place(tmp_pat
     def run():
         with callout.profile(folder / "trace.json"):
             shutil.rmtree(folder)
+            folder.touch()
             raise error
 
     with pytest.raises(kind) as info:
@@ -316,3 +317,14 @@ def test_a_timeline_that_cannot_be_written_does_not_take_an_errors_place(tmp_pat
     assert info.value is error
     if kind is KeyError:
         assert "the timeline was not written" in error.__notes__[0]
+
+
+def test_a_profile_makes_the_folder_of_its_file_and_says_what_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    with callout.profile("~/of/runs/trace.json") as profile:
+        assert repr(profile) == "<profile('~/of/runs/trace.json')>"
+        callout.tap(lambda value: None, 1.0)
+    assert (tmp_path / "of" / "runs" / "trace.json").exists()
+    assert repr(profile) == f"<profile('~/of/runs/trace.json'), {len(profile.events)} events>"
+    assert repr(callout.profile()) == "<profile()>"

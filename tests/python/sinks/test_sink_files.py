@@ -96,6 +96,26 @@ def test_fsync(tmp_path, fsync):
         sink.close()
 
 
+@pytest.mark.parametrize("make", [sinks.JsonLines, sinks.Csv, sinks.Arrow, sinks.Npy, sinks.Zarr, sinks.TensorBoard])
+def test_folders_are_made_and_the_users_is_known(make, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    sink = make("~/of/many/runs")
+    assert sink.path == str(tmp_path / "of" / "many" / "runs")
+    assert repr(sink) == f"{make.__name__}({sink.path!r}, name={sink._callout_callback.label!r})"
+    callout.tap(sink, jnp.float32(1))
+    callout.barrier_wait()
+    assert (tmp_path / "of" / "many" / "runs").exists()
+    assert sinks.close("~/of/many/runs")
+
+
+def test_what_sinks_are_is_in_their_repr():
+    assert repr(sinks.Null()) == "Null(name='null')"
+    assert repr(sinks.Print("{value}", name="p")) == "Print('{value}', name='p')"
+    assert repr(sinks.Function(print)) == f"Function({print!r})"
+    assert repr(sinks.Tee(sinks.Null(), "named", print)) == f"Tee(Null(name='null'), 'named', {print!r})"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -172,6 +192,24 @@ def test_a_cell_that_opens_a_file_may_run_again(tmp_path, make):
         callout.barrier_wait()
     make(path, append=True, replace=True)
     assert path.read_text().count("-2.5") == 1
+
+
+@BOTH
+def test_a_cell_that_is_run_again_without_replacing_is_told_how(tmp_path, make):
+    first = make(tmp_path / "log")
+    message = (
+        rf"another sink of this process is writing it; close that one first\. A cell of a notebook that is run again passes "
+        rf"replace=True: callout\.sinks\.{make.__name__}\(path, replace=True\) first closes the sink that writes the file$"
+    )
+    with pytest.raises(callout.RegistrationError, match=message):
+        make(tmp_path / "log")
+    first.close()
+
+
+def test_a_sink_that_cannot_write_for_another_reason_does_not_speak_of_notebooks(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(callout.RegistrationError, match=r": Not a directory$"):
+        sinks.JsonLines(tmp_path / "file" / "log", replace=True)
 
 
 @BOTH

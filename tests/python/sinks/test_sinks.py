@@ -65,8 +65,9 @@ def test_json_lines_appends_or_starts_anew(tmp_path):
 
 
 def test_json_lines_names_what_cannot_be_opened(tmp_path):
-    with pytest.raises(callout.RegistrationError, match=r"cannot open '.*missing/x' for JSON lines: No such file"):
-        sinks.JsonLines(tmp_path / "missing" / "x")
+    (tmp_path / "file").touch()
+    with pytest.raises(callout.RegistrationError, match=r"cannot open '.*file/x' for JSON lines: Not a directory"):
+        sinks.JsonLines(tmp_path / "file" / "x")
 
 
 def test_a_full_disk_is_an_error_at_the_next_barrier():

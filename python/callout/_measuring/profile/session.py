@@ -64,7 +64,7 @@ class profile:  # noqa: N801 - it is called as a function is
         if isinstance(max_events, bool) or not hasattr(max_events, "__index__") or max_events < 1:
             raise ValueError(f"callout.profile: max_events must be an integer of at least 1, got {max_events!r}")
         self._path = path
-        self._jax_dir = jax
+        self._jax_dir = None if jax is None else Path(jax).expanduser()
         self._annotate = annotate
         self._wait = wait
         self._limit = max_events
@@ -73,12 +73,18 @@ class profile:  # noqa: N801 - it is called as a function is
         self._before = Stats()
         self._after = Stats()
 
+    def __repr__(self) -> str:
+        told = [] if self._path is None else [repr(str(self._path))]
+        told += [] if self._jax_dir is None else [f"jax={str(self._jax_dir)!r}"]
+        events = "" if self._recording is None else f", {len(self._recording.raw)} events"
+        return f"<profile({', '.join(told)}){events}>"
+
     def __enter__(self) -> Self:
         lifetime.check_usable()
         if self._recording is not None:
             raise RuntimeError("callout.profile: this profile is over; make another one")
         if self._path is not None:
-            Path(self._path).open("ab").close()  # now, and not when hours of work are over
+            _writable(self._path).open("ab").close()  # now, and not when hours of work are over
         if self._wait and not _inside_callback():
             _drain()
         if self._jax_dir is not None:
@@ -216,7 +222,7 @@ class profile:  # noqa: N801 - it is called as a function is
         """
         figure = picture.draw(self.recording, **options)
         if path is not None:
-            figure.savefig(path)
+            figure.savefig(_writable(path))
         return figure
 
     def _stop_jax(self) -> None:
@@ -228,9 +234,17 @@ class profile:  # noqa: N801 - it is called as a function is
         return max(0, int(self._after["callbacks"].get(label, {}).get(counter, 0)) - int(before))
 
 
+def _writable(path: PathLike) -> Path:
+    """Returns the path with the user's folder for "~", and makes the folders on the way there."""
+    path = Path(path).expanduser()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def _opened(path: PathLike) -> IO[bytes]:
-    if not str(path).endswith(".gz"):
-        return Path(path).open("wb")
+    path = _writable(path)
+    if path.suffix != ".gz":
+        return path.open("wb")
     compressed: Any = gzip.open(path, "wb", compresslevel=6)  # noqa: SIM115
     opened: IO[bytes] = compressed
     return opened

@@ -53,6 +53,8 @@ class FileOutput:
 
     def _open(self, path: Path, append: bool, read: Callable[[bytes], None] | None) -> int:
         try:
+            with contextlib.suppress(OSError):  # `open` says what is wrong
+                path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(path, _FLAGS, 0o644)  # no object of Python's, which the collector might close first
         except OSError as error:
             code = PERMISSION_DENIED if isinstance(error, PermissionError) else NOT_FOUND
