@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import functools
+import re
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +16,7 @@ from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
 
+_PACKAGE = __name__.partition(".")[0]
 _MOST_SHOWN = 200  # characters of a value in an error
 _NOT_OF_JAX = "OSUMm"  # kinds of NumPy's dtypes
 
@@ -63,6 +67,32 @@ def is_array_like(value: Any) -> bool:
 def _is_no_array(dtype: Any) -> bool:
     """Returns True for what has no dtype, or one of NumPy's that JAX does not know: texts, objects, times."""
     return dtype is None or getattr(dtype, "kind", "V") in _NOT_OF_JAX
+
+
+_TRACER = re.compile(r"\w*Tracer\(|Traced<")
+
+
+def tracer_in(text: str) -> str | None:
+    """Returns what stands where a text shows a tracer, as an f-string does that is formatted while JAX traces."""
+    found = _TRACER.search(text)
+    return None if found is None else text[found.start() :][:_MOST_SHOWN]
+
+
+def warn(text: str) -> None:
+    """Warns at the line of the user's that called the package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
+
+
+def refuse_tracers(where: str, what: str, text: str, remedy: str) -> None:
+    """Raises ValueError for a text that shows a tracer."""
+    if (shown := tracer_in(text)) is not None:
+        raise ValueError(
+            f"{where}: {what} {text!r} shows no value but a tracer, {shown!r}: an f-string is formatted while JAX traces "
+            f"the program; {remedy}"
+        )
 
 
 def is_ref(value: Any) -> bool:

@@ -13,7 +13,7 @@ from .._base.arguments import as_leaves
 from .._primitives.call import io_p
 from .._primitives.devices import named_device
 from .._targets.function_targets import call_target
-from .pure_callback import USUAL_WAY, called_at_once, check_sharding, result_avals
+from .pure_callback import USUAL_WAY, called_at_once, check_sharding, refuse_missing_shape, result_avals
 
 _WHERE = "callout.io_callback"
 
@@ -59,6 +59,8 @@ def io_callback(
         [1, 2]
     """
     check_sharding(_WHERE, sharding)
+    if not args and not kwargs:
+        refuse_missing_shape(_WHERE, callback, result_shape_dtypes)
     flat_args, in_tree = tree_flatten((args, kwargs))
     out = called_at_once(_WHERE, callback, flat_args, in_tree, result_shape_dtypes, ordered=bool(ordered))
     if out is not USUAL_WAY:

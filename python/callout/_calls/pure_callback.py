@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,12 +13,13 @@ import numpy as np
 from jax.tree_util import tree_flatten  # without the Python around it that jax.tree has
 
 from .. import _ext, _jax_compat
+from .._base import options
 from .._base.arguments import as_leaves
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.call import call_one, call_p
 from .._primitives.devices import named_device
 from .._primitives.varying import stated
-from .._targets.function_targets import call_target, callback_for_one_call, is_leaf
+from .._targets.function_targets import call_target, callback_for_one_call, function_name, is_leaf
 from .derivatives import inherited_vmap_method
 
 
@@ -53,6 +55,34 @@ def result_avals(where: str, result_shape_dtypes: Any) -> tuple[tuple[jax.core.S
         jax.core.ShapedArray(shape, dtype) for shape, dtype in _result_specs(where, flat, _jax_compat.x64_enabled())
     ]
     return stated(flat, avals), tree
+
+
+def refuse_missing_shape(where: str, callback: Any, result_shape_dtypes: Any) -> None:
+    """Raises TypeError for a call without arguments whose results look like the arguments that the callback needs."""
+    fn = options.split(callback)[0] if callable(callback) else None
+    if fn is None or not _needs_arguments(fn) or not any(map(_is_array, jax.tree.leaves(result_shape_dtypes))):
+        return
+    name = function_name(fn)
+    raise TypeError(
+        f"{where}: '{name}' needs arguments, and gets none: what stands behind the callback says what it returns, and the "
+        f"arguments come after that: {where}({name.rpartition('.')[2]}, jax.ShapeDtypeStruct(x.shape, x.dtype), x)"
+    )
+
+
+def _needs_arguments(fn: Callable[..., Any]) -> bool:
+    if isinstance(fn, np.ufunc):
+        return fn.nin > 0
+    try:
+        inspect.signature(fn, follow_wrapped=False).bind()
+    except TypeError:
+        return True
+    except Exception:  # noqa: BLE001 - there is no signature, or whatever a class of the user's makes of it
+        return False
+    return False
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, jax.Array | np.ndarray)
 
 
 USUAL_WAY: Any = object()
@@ -120,6 +150,8 @@ def pure_callback(
     """
     check_vmap_method("callout.pure_callback", vmap_method)
     check_sharding("callout.pure_callback", sharding)
+    if not args and not kwargs:
+        refuse_missing_shape("callout.pure_callback", callback, result_shape_dtypes)
     flat_args, in_tree = tree_flatten((args, kwargs))
     out = called_at_once("callout.pure_callback", callback, flat_args, in_tree, result_shape_dtypes)
     if out is not USUAL_WAY:

@@ -27,6 +27,7 @@ from .dispatch import jitted_function_maker as jitted_function_maker
 from .dispatch import local_devices_of as local_devices_of
 from .dispatch import without_effects as without_effects
 from .eager import happens_now as happens_now
+from .eager import is_tracing_a_program as is_tracing_a_program
 from .effects import Effect as Effect
 from .effects import io_effects as io_effects
 from .effects import is_ref_type as is_ref_type

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an operation would happen at once. Nothing public tells; `Primitive.bind` finds out in 6 us."""
+"""Whether an operation would happen at once. Nothing public tells; `Primitive.bind` finds out in 6 us.
+
+Nor does anything public tell whether a function is being traced for a program.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,21 @@ except (ImportError, AttributeError):
     _ArrayImpl = _eval_trace = None  # type: ignore[assignment, misc]
     _trace_ctx: Any = None  # type: ignore[no-redef]
     MISSING.append("jax._src.core.trace_ctx")
+
+
+try:
+    from jax._src.interpreters.partial_eval import DynamicJaxprTrace as _ProgramTrace
+except ImportError:
+    _ProgramTrace = None  # type: ignore[assignment, misc]
+    MISSING.append("jax._src.interpreters.partial_eval.DynamicJaxprTrace")
+
+
+def is_tracing_a_program() -> bool:
+    """Returns True inside a function that JAX traces for a program, and False in an eager `vmap` or `grad`."""
+    trace = None if _trace_ctx is None or _ProgramTrace is None else _trace_ctx.trace
+    while trace is not None and not isinstance(trace, _ProgramTrace):
+        trace = getattr(trace, "parent_trace", None)
+    return trace is not None
 
 
 def happens_now(values: Iterable[Any]) -> bool:

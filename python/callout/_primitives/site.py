@@ -13,7 +13,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
-from .._base.arguments import read
+from .._base.arguments import read, refuse_tracers
 from .._custom_calls import target_attributes
 
 ALL_PPB = 1_000_000_000  # of `sample`, parts in a billion
@@ -130,6 +130,7 @@ def make_site(
     """
     if name is not None and not isinstance(name, str):
         raise TypeError(f"callout.tap: name must be a str, got {name!r}")
+    refuse_tracers("callout.tap", "the name", name or "", "tap the value that it shows")
     rows = target_attributes.tables()[TARGET]
     policies = rows["on_full"].choices
     if on_full not in policies:

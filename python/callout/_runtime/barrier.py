@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import _ext, _jax_compat
 from .._base import errors
+from .._base.arguments import warn
 from .._base.config import config
 from . import lifetime, programs
 
@@ -54,6 +55,15 @@ def refuse_inside_callbacks(what: str) -> None:
         raise errors.CallbackError(f"{what} inside a tap's function would wait for itself")
 
 
+def warn_inside_traces(what: str) -> None:
+    """Warns that a barrier is no part of the program that JAX traces it for."""
+    if _jax_compat.is_tracing_a_program():
+        warn(
+            f"{what} inside a function that JAX traces waits once, while the function is traced, and not when the program "
+            "runs: call it after the program"
+        )
+
+
 def drain() -> None:
     """Waits for the records that are queued, where waiting ends."""
     if not (_ext.on_delivery_thread() or _ext.inside_call() or _ext.is_forked_child()):
@@ -72,7 +82,8 @@ def barrier_wait(timeout: float | None = None) -> None:
 
     Covers what was dispatched or queued before the call: programs of the calling thread, programs over several devices,
     programs with taps of any thread, and every record. Does not cover programs without taps that other threads dispatched
-    to one device. Must not be called inside a callback or a tap's function.
+    to one device. Must not be called inside a callback or a tap's function. Inside a function that JAX traces it is no part
+    of the program, and warns of that.
 
     Args:
         timeout: seconds for programs and records together; None waits for ever.
@@ -94,6 +105,7 @@ def barrier_wait(timeout: float | None = None) -> None:
     if timeout is not None and not _is_duration(timeout):
         raise ValueError(f"callout.barrier_wait: timeout must be None or 0 or more seconds, got {timeout!r}")
     refuse_inside_callbacks("callout.barrier_wait()")
+    warn_inside_traces("callout.barrier_wait()")
     if timeout is not None:
         programs.prepare()
     deadline = None if timeout is None else time.monotonic() + timeout

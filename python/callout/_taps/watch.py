@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from .. import _ext
-from .._base.arguments import goes_on, is_high, passed_on, read
+from .._base.arguments import goes_on, is_high, passed_on, read, refuse_tracers
 from .._primitives.site import check_step, leaf_names, make_site
 from .._primitives.tap import no_transforms, tap_p
 from .._runtime.barrier import drain
@@ -67,6 +67,7 @@ def watch(
         raise ValueError("callout.watch: nan=False and inf=False leave nothing to look for")
     if not isinstance(name, str) or not name or "\n" in name:
         raise ValueError(f"callout.watch: name must be a text of one line, got {name!r}")
+    refuse_tracers("callout.watch", "the name", name, "watch the value that it shows")
     inspection = _Inspection(nan, inf, stop, every)
     given, tree = jax.tree.flatten(x)
     leaves = list(given)

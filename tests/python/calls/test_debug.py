@@ -307,3 +307,14 @@ def test_equal_prints_share_a_name():
         return jax.jit(lambda x: callout.debug_print("same {}", x)).lower(1.0).as_text()
 
     assert text() == text()
+
+
+def test_an_f_string_that_shows_a_tracer_is_warned_of_where_it_stands(capsys):
+    message = (
+        r"debug_print: the format 'x is \w+Tracer\(.*' shows no value but a tracer, '\w+Tracer\(.*': an f-string is "
+        r'formatted while JAX traces the program; write placeholders, "x is \{x\}", and pass the values, x=x'
+    )
+    with pytest.warns(UserWarning, match=message) as caught:
+        waited(jax.jit(lambda x: callout.debug_print(f"x is {x}"))(jnp.float32(1)))
+    assert caught[0].filename == __file__
+    assert capsys.readouterr().out.startswith("x is ")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """pure_callback: what jax.pure_callback's users rely on, under every transformation."""
 
+import functools
 import gc
 import sys
 import traceback
@@ -321,6 +322,20 @@ def test_numpy_only_programs_are_dispatched_asynchronously():
     assert not out.is_ready()
     release.set()
     out.block_until_ready()
+
+
+@pytest.mark.parametrize("call", [callout.pure_callback, callout.io_callback])
+@pytest.mark.parametrize("run", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_a_call_without_a_shape_is_told_where_the_shape_stands(call, run):
+    message = (
+        rf"callout\.{call.__name__}: 'numpy\.sin' needs arguments, and gets none: .* come after that: "
+        rf"callout\.{call.__name__}\(sin, jax\.ShapeDtypeStruct\(x\.shape, x\.dtype\), x\)"
+    )
+    for fn in (np.sin, lambda v: v):
+        with pytest.raises(TypeError, match=message if fn is np.sin else "needs arguments, and gets none"):
+            run(lambda x, fn=fn: call(fn, x))(jnp.ones(3))
+    for fn in (lambda: np.zeros(3, np.float32), functools.partial(np.zeros, 3, np.float32)):
+        assert run(lambda x, fn=fn: call(fn, x))(jnp.ones(3)).tolist() == [0, 0, 0]
 
 
 def test_bad_arguments_are_named():

@@ -2,8 +2,10 @@
 """barrier_wait: which programs it waits for, whom they belong to, and what it says when time is over."""
 
 import threading
+import warnings
 
 import callout
+import callout.host_callback as hcb
 import gates
 import jax
 import jax.numpy as jnp
@@ -267,7 +269,8 @@ def test_under_other_settings_and_while_tracing(received):
         callout.barrier_wait()
         return callout.tap(received.tap, x)
 
-    traced(1.0)
+    with pytest.warns(UserWarning, match="inside a function that JAX traces"):
+        traced(1.0)
     callout.barrier_wait()
     assert received == [1]
 
@@ -360,3 +363,35 @@ def test_a_time_limit_that_no_clock_counts_to_is_none(timeout):
     thread.join(60)
     assert ended.is_set()
     assert gate.left == [1.0]
+
+
+@pytest.mark.parametrize("barrier", [callout.barrier_wait, hcb.barrier_wait])
+def test_a_barrier_inside_a_traced_function_warns_where_it_stands(barrier):
+    def gradient(f):
+        return jax.jit(jax.grad(lambda x: f(x).sum()))
+
+    message = r"callout\.barrier_wait\(\) inside a function that JAX traces waits once, .*: call it after the program"
+    for run in (jax.jit, jax.make_jaxpr, lambda f: jax.jit(jax.vmap(f)), gradient):
+
+        def f(x):
+            barrier()
+            return x
+
+        with pytest.warns(UserWarning, match=message) as caught:
+            run(f)(jnp.ones(3))
+        assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("transform", [jax.vmap, lambda f: jax.grad(lambda x: f(x).sum())])
+def test_a_barrier_inside_an_eager_transformation_waits_for_its_taps(transform):
+    got = []
+
+    def f(x):
+        callout.tap(got.append, x)
+        callout.barrier_wait()
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        transform(f)(jnp.ones(3))
+    assert len(got) == 1

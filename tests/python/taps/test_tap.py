@@ -401,6 +401,12 @@ def test_a_leaf_that_is_no_array_is_named_by_its_path():
         callout.tap(lambda v: None, {"name": np.array("text")})
 
 
+def test_a_name_that_shows_a_tracer_is_refused():
+    for named in (lambda x, name: callout.tap(print, x, name=name), callout.watch):
+        with pytest.raises(ValueError, match=r"the name 'x is \w+Tracer\(.*' shows no value but a tracer"):
+            jax.jit(lambda x, named=named: named(x, name=f"x is {x}"))(1.0)
+
+
 def test_a_value_that_is_no_array_is_refused_in_the_users_line_without_an_error_of_jax_before():
     def user():
         jax.jit(lambda x: callout.tap(print, {"x": x, "note": "text"}))(1.0)

@@ -334,6 +334,18 @@ def test_a_constant_that_makes_every_value_nan_is_warned_of_when_it_is_traced():
             r"'value', which shows the first value behind the text, and there is none",
         ),
         (lambda x: callout.check(x > 0, "t", on_error="nan"), ValueError, r"needs a value to be NaN"),
+        (
+            lambda x: callout.error_if(x, x < 0, f"x is {x}"),
+            ValueError,
+            r"error_if: the text 'x is \w+Tracer\(.*float32\[\]\)' shows no value but a tracer, '\w+Tracer.*': an f-string "
+            r'is formatted while JAX traces the program; write fields, "x is \{x\}", and pass the values, x=x',
+        ),
+        (
+            lambda x: callout.warn_if(x, x < 0, f"x is {x}"),
+            ValueError,
+            r"warn_if: the text .* shows no value but a tracer",
+        ),
+        (lambda x: callout.check(x < 0, f"x is {x}"), ValueError, r"check: the text .* shows no value but a tracer"),
         (lambda x: callout.error_if(x, x < 0, "t", step=1.5), TypeError, r"step must be an integer scalar"),
     ],
 )

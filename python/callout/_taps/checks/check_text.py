@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ... import _ext
-from ..._base.arguments import as_leaves, is_array_like
+from ..._base.arguments import as_leaves, is_array_like, refuse_tracers
 from ..._base.errors import printable
 from ..._primitives.site import leaf_names
 
@@ -31,6 +31,7 @@ class Fields:
         if not isinstance(text, str):
             raise TypeError(f"{where}: the text must be a str, got {text!r}")
         self._where, self._text, self._values, self._named, self._x = where, text, values, named, x
+        refuse_tracers(where, "the text", text, 'write fields, "x is {x}", and pass the values, x=x')
         self.arrays: list[Any] = []
         self._numbers: dict[Any, list[int]] = {}
         self._used: set[Any] = set()
