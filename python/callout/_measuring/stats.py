@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from .. import _ext, _jax_compat
 from .._runtime.barrier import drain
@@ -134,6 +134,30 @@ def _queue_table(queues: Sequence[Mapping[str, Any]]) -> str:
     return _metric_table("queue", _ext.queue_metrics(), rows)
 
 
+class _StatsFunction(Protocol):
+    """What `stats` is for type checkers: a function that has another one."""
+
+    def __call__(self) -> Stats: ...
+    def reset(self) -> None: ...
+
+
+def _reset() -> None:
+    """Begins anew: all counters are zero, and a tap that fails again is logged again.
+
+    Waits until what programs have sent before is counted. What queues and live objects are now stays what it is.
+    """
+    drain()
+    _ext.reset_statistics()
+    for table in _tables_above:
+        table.reset()
+
+
+def _with_reset(function: Any) -> _StatsFunction:
+    function.reset = _reset
+    return cast("_StatsFunction", function)
+
+
+@_with_reset
 def stats() -> Stats:
     """Returns the counters of every callback by label, of every queue, and of live objects.
 
@@ -175,20 +199,6 @@ def stats() -> Stats:
             )
         ),
     )
-
-
-def _reset() -> None:
-    """Begins anew: all counters are zero, and a tap that fails again is logged again.
-
-    Waits until what programs have sent before is counted. What queues and live objects are now stays what it is.
-    """
-    drain()
-    _ext.reset_statistics()
-    for table in _tables_above:
-        table.reset()
-
-
-stats.reset = _reset  # type: ignore[attr-defined]
 
 
 def report() -> Report:

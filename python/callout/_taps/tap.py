@@ -79,7 +79,7 @@ def tap(
         result: what to return instead of `value`. It is not sent.
         ordered: deliver in program order, also among ordered taps and callbacks of one program and of successive ones. JAX
             then waits for the previous ordered program before it dispatches the next; `callout.threaded` does not.
-        name: the tap's name, which sinks write; the target's by default.
+        name: the tap's name, which sinks write; by default the registered one of `target`, or the sink's.
         on_full: when the queue is full: "block" waits, "drop_newest" counts the record as dropped, "fail" fails the
             program.
         every: send only the 1st, (every+1)th, ... time that this tap is reached; with `step`, when that is a multiple.
@@ -133,7 +133,7 @@ def tap(
         site = site_of(
             value,
             tree,
-            name=name,
+            name=each if name is None and isinstance(each, str) else name,
             on_full=on_full,
             every=every,
             min_interval=min_interval,

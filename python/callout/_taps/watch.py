@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import jax
 import numpy as np
@@ -19,6 +19,39 @@ from .._targets.target import carried_target
 T = TypeVar("T")
 
 
+class _Watch(Protocol):
+    """What `watch` is for type checkers: a function that has another one."""
+
+    def __call__(
+        self,
+        x: T,
+        name: str = "watch",
+        *,
+        nan: bool = True,
+        inf: bool = True,
+        stop: bool = False,
+        gradient: bool = False,
+        every: int = 1,
+        step: Any = None,
+    ) -> T: ...
+    def reset(self, name: str | None = None) -> None: ...
+
+
+def _reset(name: str | None = None) -> None:
+    """Forgets what the watches of `name`, or all, have seen: the next bad value is the first again, and is logged.
+
+    For a cell of a notebook that is run again. Waits until what programs have sent before is counted.
+    """
+    drain()
+    _ext.reset_watches(name)
+
+
+def _with_reset(function: Any) -> _Watch:
+    function.reset = _reset
+    return cast("_Watch", function)
+
+
+@_with_reset
 def watch(
     x: T,
     name: str = "watch",
@@ -90,18 +123,6 @@ def watch(
             leaves[i] = out
     result: T = jax.tree.unflatten(tree, list(map(passed_on, given, leaves)))
     return result
-
-
-def _reset(name: str | None = None) -> None:
-    """Forgets what the watches of `name`, or all, have seen: the next bad value is the first again, and is logged.
-
-    For a cell of a notebook that is run again. Waits until what programs have sent before is counted.
-    """
-    drain()
-    _ext.reset_watches(name)
-
-
-watch.reset = _reset  # type: ignore[attr-defined]
 
 
 def _is_inexact(leaf: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 import types
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +20,25 @@ from .._runtime import lifetime
 from .sink import callback_of, function_of, is_sink
 from .target import DeviceCall, NamedTarget, Target, Transforms, interned
 
+_NAMING = ("__module__", "__qualname__", "__name__", "__self__")
+_UNKNOWN = "<unknown module>"  # how JAX calls that of a jitted ufunc
+_MODULES_OF_UFUNCS = ("numpy", "scipy.special")
+
+
+def _attribute(inner: Any, name: str) -> Any:
+    try:
+        return getattr(inner, name, None)
+    except Exception:  # noqa: BLE001 - of a `__getattr__` of the user's
+        return None
+
+
+def _ufunc_name(ufunc: np.ufunc) -> str:
+    """Returns a ufunc's name, with the module where it is known by that: all are of one class, and do not know theirs."""
+    name = ufunc.__name__
+    homes = (each for each in _MODULES_OF_UFUNCS if getattr(sys.modules.get(each), name, None) is ufunc)
+    home = next(homes, None)
+    return name if home is None else f"{home}.{name}"
+
 
 def function_name(fn: Callable[..., Any]) -> str:
     """Returns the name of a function that is the same in every process: "module.qualname", with the line for a lambda."""
@@ -28,14 +48,17 @@ def function_name(fn: Callable[..., Any]) -> str:
     while issubclass(type(inner), functools.partial):
         inner = inner.func
     kind = type(inner)
-    try:
-        module, name = getattr(inner, "__module__", None), getattr(inner, "__qualname__", None)
-    except Exception:  # noqa: BLE001 - of a `__getattr__` of the user's
-        module = name = None
+    module, name, own_name, holder = (_attribute(inner, each) for each in _NAMING)
+    if kind is np.ufunc:
+        return _ufunc_name(inner)
+    if kind is types.BuiltinFunctionType and type(holder) is np.ufunc:  # a method of one
+        return f"{_ufunc_name(holder)}.{own_name}"
+    if module == _UNKNOWN and (wrapped := _attribute(inner, "__wrapped__")) is not None:
+        return function_name(wrapped)
     if not module or not isinstance(module, str):  # a mock's may be anything
         module = kind.__module__
     if not name or not isinstance(name, str):
-        name = kind.__qualname__
+        name = f"{kind.__qualname__}({own_name})" if isinstance(own_name, str) else kind.__qualname__
     if "<lambda>" in name and isinstance(code := getattr(inner, "__code__", None), types.CodeType):
         name += f":{code.co_firstlineno}"
     return f"{module}.{name}"

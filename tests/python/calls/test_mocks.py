@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mocks, and other callables that make up their attributes, are functions everywhere, as with JAX; and sinks are sinks."""
 
+import functools
 from unittest import mock
 
 import callout
@@ -10,7 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from callout import _ext
 from callout._targets.function_targets import function_name
+
+
+class Counted:
+    def __call__(self, x):
+        return x
+
+    def method(self, x):
+        return x
+
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -140,6 +151,40 @@ def test_its_name_is_that_of_its_class():
     assert function_name(mock.Mock()) == "unittest.mock.Mock"
     assert function_name(HasEverything()) == "test_mocks.HasEverything"
     assert function_name(HasNothing()) == "test_mocks.HasNothing"
+
+
+def of_two(x, y):
+    return x + y
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (np.sin, "numpy.sin"),
+        (np.add.reduce, "numpy.add.reduce"),
+        (np.frompyfunc(of_two, 2, 1), "of_two (vectorized)"),
+        (np.vectorize(of_two), "numpy.vectorize(of_two)"),
+        (jnp.add, "jax.numpy.ufunc(add)"),
+        (jax.jit(of_two), "test_mocks.of_two"),
+        (functools.partial(of_two, 1), "test_mocks.of_two"),
+        (functools.partial(np.sin), "numpy.sin"),
+        (jax.jit(np.positive), "numpy.positive"),
+        ([].append, "builtins.list.append"),
+        (Counted().method, "test_mocks.Counted.method"),
+        (Counted(), "test_mocks.Counted"),
+    ],
+)
+def test_callables_are_named_apart(function, name):
+    assert function_name(function) == name
+
+
+def test_ufuncs_of_scipy_are_named_apart():
+    special = pytest.importorskip("scipy.special")
+    _ext.reset_statistics()
+    x = jnp.ones(2)
+    jax.jit(lambda x: callout.pure_callback(special.j0, x, x) + callout.pure_callback(special.j1, x, x))(x)
+    counted = callout.stats()["callbacks"]
+    assert [counted[f"scipy.special.{name}"]["calls"] for name in ("j0", "j1")] == [1, 1]
 
 
 def test_a_sink_is_known_by_its_class():

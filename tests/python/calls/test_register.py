@@ -2,6 +2,7 @@
 """Registered names: Python functions, native functions, sinks; called without Python where they are native."""
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -139,7 +140,7 @@ def test_sink_by_name(register, tmp_path):
     register("log", sink)
     jax.jit(lambda x: callout.tap("log", {"loss": x}))(1.5)
     callout.barrier_wait()
-    assert (tmp_path / "a.jsonl").read_text() == '{"name": "json_lines", "loss": 1.5}\n'
+    assert (tmp_path / "a.jsonl").read_text() == '{"name": "log", "loss": 1.5}\n'
 
 
 def test_capsule(register):
@@ -171,6 +172,19 @@ def _capsule_of_plus_one():
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     return new(ctypes.addressof(record), b"callout_function", None)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_a_sink_by_name_writes_the_name(register, tmp_path, run):
+    sink = callout.sinks.JsonLines(tmp_path / "log")
+    register("train.loss", sink)
+    run(lambda x: callout.tap("train.loss", x))(jnp.float32(1))
+    run(lambda x: callout.tap("train.loss", x, name="other"))(jnp.float32(1))
+    run(lambda x: callout.tap(callout.sinks.Tee("train.loss"), x))(jnp.float32(1))
+    run(lambda x: callout.tap(sink, x))(jnp.float32(1))
+    callout.barrier_wait()
+    names = [json.loads(line)["name"] for line in (tmp_path / "log").read_text().splitlines()]
+    assert names == ["train.loss", "other", "train.loss", "json_lines"]
 
 
 def test_an_unbound_name_is_an_error_that_lists_the_names(register):
