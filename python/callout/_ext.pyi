@@ -32,6 +32,10 @@ class Callback:
     @property
     def is_native(self) -> bool: ...
 
+    @property
+    def takes_buffers(self) -> bool:
+        """Whether it works on XLA's own memory."""
+
 def make_python_callback(label: str, function: object, unflatten: object | None = None, unflatten_value: object | None = None, flatten: object | None = None, single_result: bool = True, device_lookup: object | None = None, index_lookup: object | None = None, transforms: object | None = None, zero_copy: bool = False, numpy_only: bool = False, canonicalize: bool = False, transforms_by_position: bool = False, barrier_raises: bool = False, log_source: int = 0, explain: object | None = None) -> Callback: ...
 
 def is_iterator(value: object | None) -> bool:

@@ -20,6 +20,7 @@ from ._primitives.aliases import check_aliases
 from ._primitives.batching import check_vmap_method
 from ._primitives.buffer import WHERE, buffer_p
 from ._primitives.varying import stated
+from ._targets import buffer_functions
 from ._targets.function_targets import call_target, function_name, is_flat_call
 from ._targets.target import Target, Transforms, interned
 
@@ -100,7 +101,8 @@ def buffer_callback(
     `ctx.stream`, and work that it queues elsewhere must be ordered by it. The device's context is current.
 
     Args:
-        callback: a Python function (plain, or from `callout.options`), or the name of a registered native function.
+        callback: a Python function (plain, or from `callout.options`), or the name of a native function, or of what this
+            function returned for another, that `callout.register` has bound.
         result_shape_dtypes: a pytree with `shape` and `dtype` leaves.
         has_side_effect: keep the call though nobody uses its results, and never repeat it.
         vmap_method: as in `jax.pure_callback`.
@@ -159,6 +161,7 @@ def buffer_callback(
             flat[i][...] = left
         return jax.tree.unflatten(out_tree, out[: len(avals)])
 
+    buffer_functions.note(call, callback, out_tree)
     return call
 
 
@@ -188,11 +191,15 @@ def _target(
 ) -> Target:
     if isinstance(callback, str):
         target = call_target(callback, in_tree, out_tree)
-        if target.is_python():
-            raise TypeError(f"{WHERE}: '{callback}' is bound to a Python function of arrays; pass the function itself")
+        if target.is_python() and not target.callback().takes_buffers:
+            raise TypeError(
+                f"{WHERE}: '{callback}' is bound to a Python function of arrays. Bind one of buffers, "
+                f"callout.register({callback!r}, callout.buffer_callback(fn, result_shape_dtypes)), or pass the function "
+                "itself"
+            )
         return target
     if not callable(callback):
-        raise TypeError(f"{WHERE}: expected a callable or the name of a registered native function, got {callback!r}")
+        raise TypeError(f"{WHERE}: expected a callable or a registered name, got {callback!r}")
     fn, chosen = options.split(callback)
     label = chosen.name or function_name(fn)
     single = out_tree == jax.tree.structure(0)

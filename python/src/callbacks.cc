@@ -99,7 +99,10 @@ void BindCallbacks(nb::module_& m) {
           "id", [](const CallbackHandle& self) { return self.callback->id(); },
           "A number that no other callback ever has.")
       .def_prop_ro("is_native",
-                   [](const CallbackHandle& self) { return self.callback->worker() == internal::Worker::kNative; });
+                   [](const CallbackHandle& self) { return self.callback->worker() == internal::Worker::kNative; })
+      .def_prop_ro(
+          "takes_buffers", [](const CallbackHandle& self) { return self.callback->takes_device_memory(); },
+          "Whether it works on XLA's own memory.");
   m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten") = nb::none(),
         nb::arg("unflatten_value") = nb::none(), nb::arg("flatten") = nb::none(), nb::arg("single_result") = true,
         nb::arg("device_lookup") = nb::none(), nb::arg("index_lookup") = nb::none(), nb::arg("transforms") = nb::none(),

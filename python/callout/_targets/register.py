@@ -9,6 +9,7 @@ from typing import Any
 from .. import _ext
 from .._base import errors, options, patches
 from .._runtime import lifetime
+from .buffer_functions import buffer_function_of
 from .registered_function import registered_function
 from .sink import branches_of, callback_of, function_of
 from .target import numpy_only_names
@@ -20,7 +21,8 @@ def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = F
     Args:
         name: one line, not empty, and not beginning with "py:", "native:" or "id_print:".
         fn: a Python function, which gets the flat leaves of a call's arguments (and of a tap's value: the array, or a tuple
-            of them); a sink; `"path/lib.so:symbol"`, a native callback (callout/call.h, or a plain
+            of them); what `callout.buffer_callback` returned, whose function then gets the flat leaves as `Buffer`s; a
+            sink; `"path/lib.so:symbol"`, a native callback (callout/call.h, or a plain
             `int32_t f(void** ptrs, const int64_t* dims)`), called with no Python; or a PyCapsule named "callout_function"
             over a `callout_function` record.
         replace: bind a name that is taken anew. Programs that were compiled before keep what they had.
@@ -40,6 +42,8 @@ def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = F
     patches.ensure("errors", "tapped_values")  # programs that other processes have traced call it
     _ext.register_callback(name, _callback_of(name, fn), replace)
     numpy_only_names.discard(name)
+    of_buffers = buffer_function_of(fn)
+    fn = fn if of_buffers is None else of_buffers.callback
     if isinstance(fn, options.FunctionWithOptions) and fn.options.numpy_only:
         numpy_only_names.add(name)
 
@@ -61,6 +65,8 @@ def _callback_of(name: str, fn: Any) -> _ext.Callback:
         return _ext.load_native(name, fn)
     if type(fn).__name__ == "PyCapsule":
         return _ext.native_from_capsule(name, fn)
+    if (of_buffers := buffer_function_of(fn)) is not None:
+        return of_buffers.under(name)
     if callable(fn):
         return registered_function(name, fn)
     raise errors.RegistrationError(

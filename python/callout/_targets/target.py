@@ -97,8 +97,14 @@ class Target:
     def __reduce__(self) -> NoReturn:
         raise pickle.PicklingError(
             f"callout: '{self.label}' belongs to this process, and so does a compiled program that calls it. Bind it by "
-            "callout.register(name, fn), here and in the process that loads the program, and pass the name"
+            f"{self._registration()}, here and in the process that loads the program, and pass the name"
         )
+
+    def _registration(self) -> str:
+        """Returns how a function of this kind is bound to a name."""
+        if self.kind == "buffer":
+            return "callout.register(name, callout.buffer_callback(fn, result_shape_dtypes))"
+        return "callout.register(name, fn)"
 
     @property
     def kind(self) -> str:
@@ -130,7 +136,7 @@ class Target:
         del transforms
         raise ValueError(
             f"{where}: an exported program carries names, and '{self.label}' was not passed as one: bind it by "
-            "callout.register(name, fn), in the process that loads the program, and pass the name here"
+            f"{self._registration()}, in the process that loads the program, and pass the name here"
         )
 
     def is_held_by_programs(self, name: str) -> bool:

@@ -2,6 +2,7 @@
 """callout.buffer_callback in programs: transformations, devices, places of results, errors, lifetime."""
 
 import ctypes
+import functools
 import gc
 
 import callout
@@ -118,7 +119,7 @@ def test_what_is_refused():
         buffer_callback(add_one, F3, vmap_method="all")
     with pytest.raises(ValueError, match="sharding must be one of"):
         buffer_callback(add_one, F3, sharding="all")
-    with pytest.raises(TypeError, match="expected a callable or the name of a registered native function, got 3"):
+    with pytest.raises(TypeError, match="expected a callable or a registered name, got 3"):
         buffer_callback(3, F3)(jnp.zeros(3))
     with pytest.raises(TypeError, match="result 0 is int4, which XLA packs"):
         buffer_callback(add_one, jax.ShapeDtypeStruct((3,), jnp.int4))
@@ -272,6 +273,68 @@ CALLOUT_DEFINE_CALLBACK(buffer_f, F);
         buffer_callback("buffer.python", scalar)(1.0)
     callout.unregister("buffer.native")
     callout.unregister("buffer.python")
+
+
+def both(ctx, out, x, y):
+    np.asarray(out["sum"])[...] = np.asarray(x) + np.asarray(y)
+    np.asarray(out["difference"])[...] = np.asarray(x) - np.asarray(y)
+
+
+@pytest.fixture
+def named():
+    """What binds a name until the test is over."""
+    bound = []
+
+    def bind(name, fn):
+        callout.register(name, fn)
+        bound.append(name)
+        return name
+
+    yield bind
+    for name in bound:
+        callout.unregister(name)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_a_registered_function_of_buffers_is_called_by_its_name(named, run):
+    results = {"difference": F3, "sum": F3}
+    by_name = buffer_callback(named("buffer.both", buffer_callback(both, results)), results)
+    out = run(by_name)(jnp.ones(3), jnp.arange(3.0))
+    assert jax.tree.map(lambda leaf: leaf.tolist(), out) == {"difference": [1, 0, -1], "sum": [1, 2, 3]}
+    fast = buffer_callback(callout.options(add_one, name="add one", numpy_only=True), F3)
+    call = buffer_callback(named("buffer.add_one", fast), F3)
+    before = callout.stats()["callbacks"].get("add one", {"calls": 0})["calls"]
+    assert run(call)(jnp.arange(3.0)).tolist() == [1, 2, 3]
+    assert callout.stats()["callbacks"]["add one"]["calls"] == before + 1
+
+
+def test_what_an_export_of_a_function_of_buffers_advises_works(named):
+    call = jax.jit(buffer_callback(add_one, F3))
+    with pytest.raises(
+        ValueError,
+        match=r"bind it by callout\.register\(name, callout\.buffer_callback\(fn, result_shape_dtypes\)\), in",
+    ):
+        callout.export(call)(F3)
+    named("buffer.exported", buffer_callback(add_one, F3))
+    exported = callout.export(jax.jit(buffer_callback("buffer.exported", F3)))(F3)
+    callout.unregister("buffer.exported")
+    unbound = callout.export(jax.jit(buffer_callback("buffer.exported", F3)))(F3)
+    callout.register("buffer.exported", buffer_callback(add_one, F3))
+    for program in (exported, unbound):
+        assert jax.export.deserialize(program.serialize()).call(jnp.arange(3.0)).tolist() == [1, 2, 3]
+
+
+def test_only_what_buffer_callback_returned_is_registered_so(named):
+    @functools.wraps(buffer_callback(add_one, F3))
+    def of_arrays(x):
+        return x + np.float32(2)
+
+    name = named("buffer.wrapped", of_arrays)
+    assert callout.pure_callback(name, F3, jnp.arange(3.0)).tolist() == [2, 3, 4]
+    with pytest.raises(
+        TypeError, match=r"Bind one of buffers, callout\.register\('buffer\.wrapped', callout\.buffer_call"
+    ):
+        buffer_callback(name, F3)(jnp.arange(3.0))
 
 
 def test_a_callback_that_uses_jax():

@@ -57,6 +57,11 @@ class Callback:
         """Whether Python functions do not wait for it, nor it for them: it has another queue."""
         return self.worker == "native"
 
+    @property
+    def takes_buffers(self) -> bool:
+        """Whether it works on XLA's own memory, which nothing here does."""
+        return False
+
     def call(self, arrays: Sequence[np.ndarray], specs: Specs, ordinal: int) -> list[np.ndarray]:
         """The results of these shapes and dtypes."""
         del arrays, specs, ordinal
