@@ -3,33 +3,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
+from jax.ffi import build_ffi_lowering_function as build_ffi_lowering_function
 from jax.ffi import ffi_lowering as ffi_lowering
 from jax.ffi import include_dir as include_dir
 from jax.ffi import pycapsule as pycapsule
 from jax.ffi import register_ffi_type as register_ffi_type
 
 from . import _jax_compat
-from ._base.arguments import read
+from ._base.arguments import check_operand, read
 from ._base.public_modules import publish
-from ._calls.derivatives import call_with_rules, inherited_vmap_method
-from ._custom_calls import foreign_attributes as frozen
-from ._custom_calls import foreign_partitioning, foreign_rule, layouts, random_keys
-from ._custom_calls.foreign_partitioning import DEFAULT, SHARDINGS
+from ._calls import foreign_call, foreign_results
+from ._calls.derivatives import call_with_rules
+from ._calls.foreign_call import ForeignCall
+from ._custom_calls import foreign_partitioning, random_keys
 from ._custom_calls.handler_signature import Signature
-from ._primitives.aliases import check_aliases
-from ._primitives.batching import VMAP_METHODS, check_vmap_method
-from ._primitives.ffi import ffi_p
-from ._primitives.varying import stated
 
 __all__ = [
     "abstract_token",
+    "build_ffi_lowering_function",
     "ffi_call",
     "ffi_lowering",
     "include_dir",
@@ -43,10 +40,6 @@ publish(__name__)
 
 abstract_token: Any = _jax_compat.abstract_token()
 """The type of a token among arguments and results."""
-
-_signatures: dict[str, Signature] = {}
-_registered: set[str] = set()
-_batch_partitionable: set[str] = set()
 
 
 def register_ffi_target(
@@ -97,12 +90,12 @@ def register_ffi_target(
     """
     parsed = None if signature is None else Signature(signature)
     jax.ffi.register_ffi_target(name, fn, platform=platform, api_version=api_version, **kwargs)
-    _registered.add(name)
+    foreign_call.registered.add(name)
     foreign_partitioning.name_for(name)  # for programs that another process exported
     if parsed is None:
-        _signatures.pop(name, None)
+        foreign_call.signatures.pop(name, None)
     else:
-        _signatures[name] = parsed
+        foreign_call.signatures[name] = parsed
 
 
 def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
@@ -138,12 +131,12 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
         >>> callout.ffi.register_ffi_target_as_batch_partitionable("docs_batched")
     """
     jax.ffi.register_ffi_target_as_batch_partitionable(name)
-    _batch_partitionable.add(name)
+    foreign_call.batch_partitionable.add(name)
 
 
 def ffi_call(
     target_name: str,
-    result_shape_dtypes: Any,
+    result_shape_dtypes: Any = None,
     *args: Any,
     has_side_effect: bool = False,
     vmap_method: str | None = None,
@@ -162,23 +155,24 @@ def ffi_call(
 ) -> Any:
     """Returns a function that calls an XLA FFI target; takes `jax.ffi.ffi_call`'s arguments, and more.
 
-    The function takes arrays by position, and attributes by keyword, whose NumPy types are those that the handler gets: a
-    Python int is an s64, a float an f64, a str a string; arrays and (nested) dicts work as well. Of PRNG keys the handler
-    gets the integers, in dimensions behind those of the keys.
+    The function takes arrays, and pytrees of them, by position, and attributes by keyword, whose NumPy types are those that
+    the handler gets: a Python int is an s64, a float an f64, a str a string; arrays and (nested) dicts work as well. Of PRNG
+    keys the handler gets the integers, in dimensions behind those of the keys.
 
     Args:
         target_name: of a target that was registered, by whomever.
-        result_shape_dtypes: an object with `shape` and `dtype`, or a sequence of them; dtypes of keys and `abstract_token`
-            count, too.
+        result_shape_dtypes: an object with `shape` and `dtype`, or a pytree of them; dtypes of keys and `abstract_token`
+            count, too. Or a function that returns that for the arguments' shapes, `f(*shapes, **attributes)`. None: what the
+            target's signature says, if it has the dtype and the dimensions of each result.
         *args: the first spelling of this function, deprecated: the arrays, with the attributes as further keywords. The call
             is then made at once.
         has_side_effect: keep the call though nobody uses its results. In a jit over several devices the first calls.
         vmap_method: as in `jax.pure_callback`.
         vectorized: deprecated: True is vmap_method="legacy_vectorized", False "sequential".
-        input_layouts: one an argument: None for row-major, axes from major to minor (negative ones count from the end), or
-            an object with `major_to_minor`.
+        input_layouts: one an array of the arguments: None for row-major, axes from major to minor (negative ones count
+            from the end), or an object with `major_to_minor`.
         output_layouts: one a result, likewise.
-        input_output_aliases: {argument: result}: the result is made in the argument's memory.
+        input_output_aliases: {argument: result}, both counted as flat arrays: the result is made in the argument's memory.
         custom_call_api_version: 4 is typed FFI.
         legacy_backend_config: the string for targets of an older API.
         jvp: `jvp(primals, tangents, **attributes)` returns (results, their tangents).
@@ -195,12 +189,12 @@ def ffi_call(
         **attributes: with `*args` only.
 
     Returns:
-        The function. It returns one array, or a list or tuple of them as `result_shape_dtypes` is.
+        The function. It returns arrays in the structure of `result_shape_dtypes`; by a signature one array, or a tuple.
 
     Raises:
         ValueError: layouts or aliases that do not fit; an unknown method or sharding.
-        TypeError: (from the returned function) the call does not fit the target's signature; an attribute that cannot be in
-            a program.
+        TypeError: (from the returned function) the call does not fit the target's signature, or the signature does not say
+            what is returned; an argument or an attribute that cannot be in a program.
 
     Example:
         >>> like = jax.ShapeDtypeStruct((2, 2), jnp.float32)
@@ -218,31 +212,42 @@ def ffi_call(
         if vmap_method not in (None, method):
             raise ValueError(f"{where}: vectorized={vectorized} and vmap_method={vmap_method!r} contradict each other")
         vmap_method = method
-    wanted = result_shape_dtypes if isinstance(result_shape_dtypes, Sequence) else [result_shape_dtypes]
-    results = _results(where, wanted)
-    settings = _Settings(
+    made = functools.partial(
+        ForeignCall,
         target_name,
-        tuple(result.aval for result in results),
-        wanted,
-        has_side_effect,
-        vmap_method,
-        input_layouts,
-        output_layouts if isinstance(result_shape_dtypes, Sequence) else [output_layouts],
-        dict(sorted((input_output_aliases or {}).items())),
-        custom_call_api_version,
-        legacy_backend_config,
-        "local" if sharding is None and sharding_rule is not None else sharding,
-        sharding_rule,
+        has_side_effect=has_side_effect,
+        vmap_method=vmap_method,
+        input_layouts=input_layouts,
+        aliases=dict(sorted((input_output_aliases or {}).items())),
+        api_version=custom_call_api_version,
+        backend_config=legacy_backend_config,
+        sharding="local" if sharding is None and sharding_rule is not None else sharding,
+        rule=sharding_rule,
     )
+
+    def call_for(results: foreign_results.Results) -> ForeignCall:
+        return made(
+            results=tuple(result.aval for result in results.of_handler),
+            wanted=results.wanted,
+            output_layouts=[output_layouts] if results.is_single else output_layouts,
+        )
+
+    fixed = None
+    if foreign_results.are_fixed(result_shape_dtypes):
+        fixed = foreign_results.read(where, result_shape_dtypes)
+        call_for(fixed)  # says now what does not fit
+    else:
+        made(results=(), wanted=(), output_layouts=None)
 
     def call(*values: Any, **given: Any) -> Any:
         def bind(*arrays: Any) -> Any:
-            out = random_keys.wrapped(
-                settings.bind([random_keys.data(read(array)) for array in arrays], given), results
-            )
-            if not isinstance(result_shape_dtypes, Sequence):
-                return out[0]
-            return tuple(out) if isinstance(result_shape_dtypes, tuple) else list(out)
+            arrays = jax.tree.map(read, arrays)
+            leaves, tree = jax.tree.flatten((arrays, {}))
+            operands = [random_keys.data(check_operand(where, leaf, tree, i)) for i, leaf in enumerate(leaves)]
+            results = fixed
+            if results is None:
+                results = foreign_results.for_arguments(where, target_name, result_shape_dtypes, arrays, given)
+            return results.rebuilt(call_for(results).bind(operands, given))
 
         return call_with_rules(bind, values, given, jvp=jvp, vjp=vjp, transpose=transpose, vmap_method=vmap_method)
 
@@ -250,105 +255,3 @@ def ffi_call(
         warnings.warn(f"{where}: pass the arguments to what ffi_call returns", DeprecationWarning, stacklevel=2)
         return call(*args, **attributes)
     return call
-
-
-@dataclasses.dataclass(eq=False)
-class _Settings:
-    """Holds a checked `ffi_call`, less its derivatives."""
-
-    target: str
-    results: tuple[Any, ...]
-    wanted: Sequence[Any]  # what they were made of
-    has_side_effect: bool
-    vmap_method: str | None
-    input_layouts: Sequence[Any] | None
-    output_layouts: Sequence[Any] | None
-    aliases: dict[int, int]
-    api_version: int
-    backend_config: str | None
-    sharding: str | None
-    rule: str | None
-
-    def __post_init__(self) -> None:
-        check_vmap_method(self.where, self.vmap_method)
-        if self.sharding not in SHARDINGS:
-            raise ValueError(f"{self.where}: sharding must be one of {list(SHARDINGS)}, got {self.sharding!r}")
-        if self.api_version >= 4 and self.backend_config is not None:
-            raise ValueError(
-                f"{self.where}: legacy_backend_config needs custom_call_api_version < 4, got {self.api_version}"
-            )
-        if self.rule is not None and self.sharding != "local":
-            raise ValueError(f"{self.where}: sharding_rule is for sharding='local', got {self.sharding!r}")
-        _ = self._layouts_of_results
-
-    @functools.cached_property
-    def where(self) -> str:
-        return f"callout.ffi.ffi_call '{self.target}'"
-
-    @functools.cached_property
-    def _layouts_of_results(self) -> tuple[layouts.MinorToMajor, ...]:
-        return layouts.of_all(self.where, "output", self.results, self.output_layouts)
-
-    def bind(self, values: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
-        """Returns the call, on shards if there is a rule for them."""
-        if self.rule is None:
-            return self._bind(values, attributes)
-        dims = foreign_rule.parse(self.where, self.rule, [jax.typeof(value) for value in values], self.results)
-
-        def on_shard(shards: Sequence[Any], results: tuple[Any, ...]) -> list[Any]:
-            here = dataclasses.replace(self, results=results, sharding=None, rule=None)
-            return here._bind(shards, attributes)
-
-        return foreign_rule.call_on_shards(on_shard, self.rule, dims, values, self.results)
-
-    def _bind(self, values: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
-        types = [jax.typeof(value) for value in values]
-        if self.target in _signatures:
-            _signatures[self.target].check(self.target, types, self.results, attributes)
-        if self.api_version < 4 and attributes:
-            raise ValueError(f"{self.where}: attributes need custom_call_api_version >= 4, got {self.api_version}")
-        of_args = layouts.of_all(self.where, "input", types, self.input_layouts)
-        of_results = self._layouts_of_results
-        aliases = check_aliases(self.where, self.aliases, types, self.results) if self.aliases else ()
-        for operand, result in aliases:
-            if of_args[operand] != of_results[result]:
-                raise ValueError(f"{self.where}: input_output_aliases {{{operand}: {result}}}: their layouts differ")
-        out: list[Any] = ffi_p.bind(
-            *values,
-            target_name=self.target,
-            result_avals=stated(self.wanted, self.results),
-            vmap_method=inherited_vmap_method(self.vmap_method, VMAP_METHODS),
-            has_side_effect=self.has_side_effect,
-            input_layouts=of_args,
-            output_layouts=of_results,
-            aliases=aliases,
-            api_version=self.api_version,
-            backend_config=self.backend_config,
-            attributes=frozen.freeze(self.where, attributes) if attributes else (),
-            sharding=self._sharding(not aliases and all(map(layouts.is_row_major, (*of_args, *of_results)))),
-        )
-        return out
-
-    def _sharding(self, is_plain: bool) -> str | None:
-        """Returns what the partitioner is to do. `is_plain`: it can write the call anew."""
-        is_plain = is_plain and self.api_version >= 4
-        if self.sharding is None:
-            return DEFAULT if is_plain and self.target in _registered - _batch_partitionable else None
-        if self.sharding != "error" and not is_plain:
-            raise NotImplementedError(
-                f"{self.where}: sharding={self.sharding!r} is for calls with row-major arrays, no aliases and typed FFI; "
-                "use jax.shard_map"
-            )
-        return self.sharding
-
-
-def _results(where: str, wanted: Sequence[Any]) -> list[random_keys.Result]:
-    results = []
-    for i, one in enumerate(wanted):
-        if one is abstract_token:
-            results.append(random_keys.Result(one))
-        elif hasattr(one, "shape") and hasattr(one, "dtype"):
-            results.append(random_keys.result(one))
-        else:
-            raise ValueError(f"{where}: result_shape_dtypes must have 'shape' and 'dtype'; got {one!r} at position {i}")
-    return results

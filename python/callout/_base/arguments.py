@@ -26,13 +26,16 @@ def _as_array(where: str, value: Any, place: Callable[[], tuple[str, str]]) -> j
         return _jax_compat.unguarded(jax.numpy.asarray, value)
     except TypeError:
         pass  # and not in the `except`: JAX's error, of many lines, would stand before this one
-    what, path = place()
+    raise _refusal(where, value, *place())
+
+
+def _refusal(where: str, value: Any, what: str, path: str) -> TypeError:
     shown = repr(value)
     shown = shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}..."
     hint = ""
     if callable(value):
         hint = "; leave functions out, as equinox.filter(value, equinox.is_array) does, and flax.nnx.state(value)"
-    raise TypeError(
+    return TypeError(
         f"{where}: {what} must be a pytree of arrays and numbers, got {shown} of type {type(value).__name__}"
         f"{' at ' + path if path else ''}{hint}"
     )
@@ -49,6 +52,15 @@ def _place_of(tree: PyTreeDef | None, index: int, is_call: bool) -> tuple[str, s
     _, argument, *rest = path
     name = argument.key if isinstance(argument, jax.tree_util.DictKey) else argument.idx
     return f"argument {name!r}", jax.tree_util.keystr(tuple(rest))
+
+
+def check_operand(where: str, value: Any, tree: PyTreeDef, index: int) -> Any:
+    """Returns a leaf of a call's (args, kwargs) as it is; TypeError if it cannot be in a program. Tokens can."""
+    try:
+        jax.typeof(value)
+    except TypeError:
+        raise _refusal(where, value, *_place_of(tree, index, True)) from None
+    return value
 
 
 def is_array_like(value: Any) -> bool:

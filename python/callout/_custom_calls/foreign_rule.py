@@ -54,6 +54,7 @@ def _shardings(mesh: Any, dims: Dims, spread: dict[str, Any]) -> tuple[Any, ...]
 
 
 def call_on_shards(
+    where: str,
     bind: Callable[[Sequence[Any], tuple[Any, ...]], Any],
     rule: str,
     dims: tuple[Dims, Dims],
@@ -63,6 +64,7 @@ def call_on_shards(
     """Calls `bind(args, results)` with what each device has of both.
 
     Args:
+        where: what errors begin with.
         bind: calls the function with arrays, for results of these shapes and dtypes.
         rule: its text.
         dims: what it says. Dimensions of one name are spread alike, as the results' are; others are collected.
@@ -87,4 +89,13 @@ def call_on_shards(
         return mesh, lambda *values: tuple(bind(values, local)), given, taken
 
     call.def_partition(partition, sharding_rule=rule)
-    return list(call(*args))
+    whole = jax.custom_batching.custom_vmap(call)
+
+    @whole.def_vmap
+    def refuse(*_: Any) -> Any:
+        raise NotImplementedError(
+            f"{where}: a call with sharding_rule={rule!r} has no vmap: call it on the whole batch, with a rule that names "
+            "the batch's dimension, or in jax.shard_map, or without a rule"
+        )
+
+    return list(whole(*args))

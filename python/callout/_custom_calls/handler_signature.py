@@ -48,6 +48,13 @@ class _Buffer:
                 return f"expected {self} with {dim} = {known}, got shape {tuple(aval.shape)}"
         return ""
 
+    def known(self, extents: Mapping[str, int]) -> jax.ShapeDtypeStruct | None:
+        """Returns what it is where dimensions have these extents; None if that is not all that it may be."""
+        if self.dtype is None or self.dims is None:
+            return None
+        shape = [int(dim) if dim.isdigit() else extents.get(dim) for dim in self.dims]
+        return None if None in shape else jax.ShapeDtypeStruct(tuple(shape), self.dtype)
+
     def __str__(self) -> str:
         dims = "" if self.dims is None else f"[{', '.join(self.dims)}]"
         return f"{'any dtype' if self.dtype is None else self.dtype.name}{dims}"
@@ -85,6 +92,18 @@ def _split(text: str) -> list[str]:
     """Splits a text at the commas outside of brackets."""
     parts = re.split(r",(?![^\[]*\])", text)
     return [part.strip() for part in parts if part.strip()]
+
+
+def _check_all(
+    where: str, what: str, declared: Sequence[_Buffer], avals: Sequence[Any], extents: dict[str, int]
+) -> None:
+    avals = [aval for aval in avals if hasattr(aval, "shape")]  # no tokens
+    if len(declared) != len(avals):
+        names = ", ".join(one.name for one in declared)
+        raise TypeError(f"{where}: expected {len(declared)} {what}s ({names}), got {len(avals)}")
+    for one, aval in zip(declared, avals, strict=True):
+        if why := one.check(aval, extents):
+            raise TypeError(f"{where}: {what} '{one.name}': {why}")
 
 
 class Signature:
@@ -134,18 +153,26 @@ class Signature:
         except TypeError:
             raise ValueError(f"callout.ffi: unknown dtype {name!r} in the signature {self._text!r}") from None
 
+    def results_for(self, target: str, args: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
+        """Returns the results for arguments. TypeError if those do not fit, or if these are not all that is said of them."""
+        where = f"callout.ffi.ffi_call '{target}'"
+        extents: dict[str, int] = {}
+        _check_all(where, "argument", self._args, args, extents)
+        results = []
+        for one in self._results:
+            if (known := one.known(extents)) is None:
+                raise TypeError(
+                    f"{where}: the signature does not say what result '{one.name}' is, {one}: say result_shape_dtypes"
+                )
+            results.append(known)
+        return results
+
     def check(self, target: str, args: Sequence[Any], results: Sequence[Any], attributes: Mapping[str, Any]) -> None:
         """Raises TypeError that names what does not fit."""
         where = f"callout.ffi.ffi_call '{target}'"
         extents: dict[str, int] = {}
-        args, results = ([aval for aval in avals if hasattr(aval, "shape")] for avals in (args, results))  # no tokens
-        for what, declared, avals in (("argument", self._args, args), ("result", self._results, results)):
-            if len(declared) != len(avals):
-                names = ", ".join(one.name for one in declared)
-                raise TypeError(f"{where}: expected {len(declared)} {what}s ({names}), got {len(avals)}")
-            for one, aval in zip(declared, avals, strict=True):
-                if why := one.check(aval, extents):
-                    raise TypeError(f"{where}: {what} '{one.name}': {why}")
+        _check_all(where, "argument", self._args, args, extents)
+        _check_all(where, "result", self._results, results, extents)
         known = {attribute.name: attribute for attribute in self._attributes}
         missing = [name for name, attribute in known.items() if not attribute.is_optional and name not in attributes]
         unknown = [name for name in attributes if name not in known]

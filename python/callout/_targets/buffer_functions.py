@@ -19,7 +19,7 @@ _KEY = "_callout_buffer_function"
 
 @dataclasses.dataclass(frozen=True)
 class BufferFunction:
-    """A function of buffers, and the structure of its results."""
+    """Holds a function of buffers, and the structure of its results."""
 
     callback: Callable[..., None]
     out_tree: PyTreeDef
@@ -38,9 +38,9 @@ class BufferFunction:
         )
 
 
-def note(function: types.FunctionType, callback: Any, out_tree: PyTreeDef) -> None:
+def note(function: Callable[..., Any], callback: Any, out_tree: PyTreeDef) -> None:
     """Notes what a function calls that `callout.buffer_callback` returns."""
-    if callable(callback):
+    if callable(callback) and isinstance(function, types.FunctionType):
         function.__dict__[_KEY] = BufferFunction(callback, out_tree, function.__code__)
 
 

@@ -52,6 +52,11 @@ def test_results_come_as_they_were_declared():
     assert isinstance(affine(jnp.ones(2)), jax.Array)
 
 
+def test_rules_of_lowering_are_jaxs():
+    for name in ("build_ffi_lowering_function", "ffi_lowering"):
+        assert getattr(ffi, name) is getattr(jax.ffi, name)
+
+
 def test_values_that_are_equal_but_of_other_types_are_other_attributes():
     values = [1, True, 1.0, np.int32(1), np.int64(1), np.array(1), "1", {"a": 1}, {"a": True}]
     frozen = [freeze("here", {"v": value}) for value in values]

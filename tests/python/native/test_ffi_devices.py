@@ -49,6 +49,12 @@ def test_a_sharding_rule(handlers):
     assert row_sums(jnp.ones((2, 3)), sharding_rule="i j -> i").tolist() == [3, 3]
     with pytest.raises(ValueError, match=r"\(ranks \[2\] and \[1\]\), as in .*; got 'i, j -> i'"):
         row_sums(jnp.ones((2, 3)), sharding_rule="i, j -> i")
+    for vmapped in (jax.vmap(call), jax.jit(jax.vmap(lambda v: row_sums(v, sharding_rule="i j -> i")))):
+        with pytest.raises(
+            NotImplementedError,
+            match=r"row_sums': a call with sharding_rule='i j -> i' has no vmap: call it on the whole",
+        ):
+            vmapped(jnp.ones((2, 2, 3)))
     with pytest.raises(ValueError, match="sharding_rule is for sharding='local', got 'gather'"):
         row_sums(jnp.ones((2, 3)), sharding="gather", sharding_rule="i j -> i")
 

@@ -183,34 +183,6 @@ def test_values_are_arrays_numbers_and_objects():
     assert float(f(1.0, 2)) == 1
 
 
-@pytest.mark.parametrize("jitted", [True, False])
-@pytest.mark.parametrize("check", [callout.error_if, callout.warn_if])
-def test_the_value_of_a_text_is_what_is_checked_beside_others_with_names(check, jitted, caplog):
-    def f(x, t):
-        return check(x, x > 50, "x is {value} at t={t} of {0}", 3, t=t)
-
-    run = jax.jit(f) if jitted else f
-    if check is callout.error_if:
-        text = failure(run, 99.0, 0.5)
-    else:
-        with caplog.at_level(logging.WARNING, "callout"):
-            passes(run, 99.0, 0.5)
-            callout.barrier_wait()
-        text = caplog.records[0].getMessage()
-    assert text.startswith("check failed: x is 99.0 at t=0.5 of 3 (")
-
-
-def test_the_value_of_a_batched_text_is_the_lane_of_what_is_checked():
-    f = jax.jit(jax.vmap(lambda x, t: callout.error_if(x, x > 50, "{value} at t={t} in {lane}", t=t)))
-    text = failure(f, np.array([1.0, 99.0], np.float32), np.array([0.25, 0.5], np.float32))
-    assert text.startswith("check failed: 99.0 at t=0.5 in 1 (")
-
-
-def test_the_value_of_a_check_is_the_first_behind_its_text():
-    f = jax.jit(lambda x, t: callout.check(x < 50, "x is {value} at t={t}", x, t=t))
-    assert failure(f, 99.0, 0.5).startswith("check failed: x is 99.0 at t=0.5 (")
-
-
 @pytest.mark.parametrize(
     "dtype", ["int4", "uint4", "bfloat16", "float8_e4m3fn", "float16", "uint8", "complex64", "bool"]
 )
