@@ -136,7 +136,11 @@ Status ForEachNpyRow(const OpenedFile& file, const VisitRow& visit) {
 
 namespace {
 
-// What a tensor of a summary has: numbers, or bytes.
+WrittenCell FloatCell(uint32_t bits) {
+  return ArrayCell("value", DType::kFloat32, {}, {reinterpret_cast<const char*>(&bits), sizeof(bits)});
+}
+
+// What a tensor of a summary has: numbers, or bytes. Scalars were tensors in files of earlier versions.
 WrittenCell TensorCell(std::string_view tensor) {
   using internal::WireField;
   enum Tensor { kShape = 2, kContent = 4, kFloats = 5, kStrings = 8 };
@@ -171,7 +175,7 @@ WrittenCell TensorCell(std::string_view tensor) {
 
 Status ForEachEvent(const OpenedFile& file, const VisitRow& visit) {
   enum Event { kWallTime = 1, kStep = 2, kSummary = 5 };
-  enum Value { kTag = 1, kTensor = 8 };
+  enum Value { kTag = 1, kSimpleValue = 2, kTensor = 8 };
   uint64_t offset = 0;
   while (const auto record = internal::ReadTfRecord(file.fd, offset, file.size)) {
     internal::WireReader event(*record);
@@ -194,6 +198,7 @@ Status ForEachEvent(const OpenedFile& file, const VisitRow& visit) {
       internal::WireReader fields(value);
       while (const auto field = fields.Next()) {
         if (field->number == kTag) tag.text = internal::ValidUtf8(field->bytes);
+        if (field->number == kSimpleValue && !field->is_bytes) cell = FloatCell(static_cast<uint32_t>(field->value));
         if (field->number == kTensor) cell = TensorCell(field->bytes);
       }
       constexpr double kMicroseconds = 1e6, kMostSeconds = 1e12;

@@ -15,7 +15,9 @@
 
 #include "arrays/zarr_metadata.h"
 #include "catalog/callback_kinds.h"
+#include "encoding/wire.h"
 #include "files/file_sink.h"
+#include "files/tf_record.h"
 #include "testing/log_capture.h"
 #include "testing/sink_fixture.h"
 #include "testing/status_matchers.h"
@@ -29,6 +31,7 @@ using internal::StatusIs;
 using internal::TestBuffer;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class WrittenRowsTest : public internal::SinkFolderTest {
  protected:
@@ -88,6 +91,22 @@ TEST_F(WrittenRowsTest, EveryKindOfFileGivesItsRows) {
   EXPECT_THAT(Values(path_ / "z/t/n", "row"), ElementsAre("0", "1"));
   EXPECT_THAT(Values(Written("tensorboard,kinds=a=histogram", "tb"), "tag"),
               ElementsAre("\"t/a\"", "\"t/n\"", "\"t/a\"", "\"t/n\""));
+  EXPECT_THAT(Values(path_ / "tb", "value"), ElementsAre(StartsWith("[["), "1", StartsWith("[["), "1"));
+}
+
+TEST_F(WrittenRowsTest, ScalarsOfEventFilesAreSimpleValuesOrTensors) {
+  const float half = 0.5F;
+  internal::WireWriter tensor, simple_value, tensor_value, summary, event;
+  simple_value.AddFloat(2, half);
+  tensor.AddMessage(5, {reinterpret_cast<const char*>(&half), sizeof(half)});
+  tensor_value.AddMessage(8, tensor.bytes());
+  summary.AddMessage(1, simple_value.bytes());
+  summary.AddMessage(1, tensor_value.bytes());
+  event.AddMessage(5, summary.bytes());
+  std::string bytes;
+  internal::AppendTfRecord(event.bytes(), bytes);
+  std::ofstream(path_ / "events", std::ios::binary) << bytes;
+  EXPECT_THAT(Values(path_ / "events", "value"), ElementsAre("0.5", "0.5"));
 }
 
 // Whatever byte of a file is another one, and wherever it ends, it is read or is an error, and a sink goes on with it

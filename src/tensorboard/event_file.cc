@@ -11,18 +11,18 @@ constexpr char kFileVersion[] = "brain.Event:2";
 // Field numbers.
 enum Event { kWallTime = 1, kStep = 2, kVersion = 3, kSummary = 5, kSource = 10 };
 enum SummaryField { kValue = 1 };
-enum Value { kTag = 1, kTensor = 8, kMetadata = 9 };
+enum Value { kTag = 1, kMetadata = 9 };
 enum Metadata { kPluginData = 1, kDataClass = 4 };
 
 struct Plugin {
   std::string_view name;
-  uint64_t data_class;  // 1: scalar, 2: tensor, 3: sequence of blobs
+  uint64_t data_class;  // 2: tensor, 3: sequence of blobs
 };
 
 Plugin PluginOf(ShownAs kind) {
   switch (kind) {
     case ShownAs::kScalar:
-      return {"scalars", 1};
+      break;  // readers know a `simple_value` without metadata
     case ShownAs::kHistogram:
       return {"histograms", 2};
     case ShownAs::kImage:
@@ -51,20 +51,21 @@ void WriteEvent(double wall_time, int64_t step, std::string_view summary, WireWr
 }
 
 std::string ValueHead(std::string_view tag, ShownAs kind) {
-  const Plugin plugin = PluginOf(kind);
   WireWriter plugin_data, metadata, value;
+  value.AddMessage(kTag, ValidUtf8(tag));
+  if (kind == ShownAs::kScalar) return value.bytes();
+  const Plugin plugin = PluginOf(kind);
   plugin_data.AddMessage(1, plugin.name);
   metadata.AddMessage(kPluginData, plugin_data.bytes());
   metadata.AddNumber(kDataClass, plugin.data_class);
-  value.AddMessage(kTag, ValidUtf8(tag));
   value.AddMessage(kMetadata, metadata.bytes());
   return value.bytes();
 }
 
-void AddValue(std::string_view head, std::string_view tensor, WireWriter& value, WireWriter& summary) {
+void AddValue(std::string_view head, std::string_view data, WireWriter& value, WireWriter& summary) {
   value.Clear();
   value.AddFields(head);
-  value.AddMessage(kTensor, tensor);
+  value.AddFields(data);
   summary.AddMessage(kValue, value.bytes());
 }
 

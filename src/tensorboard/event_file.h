@@ -19,10 +19,10 @@ std::string VersionEvent(double wall_time);
 /// An event with a summary of some values. `event` is empty.
 void WriteEvent(double wall_time, int64_t step, std::string_view summary, WireWriter& event);
 
-/// A summary's value up to its tensor: the tag, and which of TensorBoard's plugins shows it.
+/// A summary's value up to its data: the tag, and for a tensor which of TensorBoard's plugins shows it.
 std::string ValueHead(std::string_view tag, ShownAs kind);
 
-/// Adds a value to a summary; `value` is for its memory.
-void AddValue(std::string_view head, std::string_view tensor, WireWriter& value, WireWriter& summary);
+/// Adds a value to a summary. `data` comes from SummaryDataOf; `value` is for its memory.
+void AddValue(std::string_view head, std::string_view data, WireWriter& value, WireWriter& summary);
 
 }  // namespace callout::internal

@@ -26,9 +26,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<double> BucketsOf(TestBuffer values) {
-  const auto tensor = TensorOf(values.view(), ShownAs::kHistogram);
-  EXPECT_THAT(tensor, IsOk());
-  WireReader reader(*tensor);
+  const auto data = SummaryDataOf(values.view(), ShownAs::kHistogram);
+  EXPECT_THAT(data, IsOk());
+  const auto tensor = WireReader(*data).Next();
+  EXPECT_EQ(tensor->number, 8);
+  WireReader reader(tensor->bytes);
   while (const auto field = reader.Next()) {
     if (field->number != 4) continue;
     std::vector<double> buckets(field->bytes.size() / sizeof(double));
@@ -110,7 +112,7 @@ TEST(EventFileTest, APngHasSizesAndChecksums) {
 }
 
 TEST(EventFileTest, WhatCannotBeShownIsNamed) {
-  const auto status = [](TestBuffer buffer, ShownAs kind) { return TensorOf(buffer.view(), kind).status(); };
+  const auto status = [](TestBuffer buffer, ShownAs kind) { return SummaryDataOf(buffer.view(), kind).status(); };
   EXPECT_THAT(status(TestBuffer::Zeros(DType::kFloat32, {0, 3}), ShownAs::kImage),
               StatusIs(StatusCode::kInvalidArgument, "got f32[0,3]"));
   EXPECT_THAT(
@@ -121,6 +123,14 @@ TEST(EventFileTest, WhatCannotBeShownIsNamed) {
   EXPECT_THAT(status(TestBuffer::Zeros(DType::kFloat32, {0}), ShownAs::kScalar),
               StatusIs(StatusCode::kInvalidArgument, "expected a scalar, got f32[0]"));
   EXPECT_THAT(status(TestBuffer::Zeros(DType::kUint8, {0}), ShownAs::kText), IsOk());
+}
+
+TEST(EventFileTest, AScalarIsASimpleValueWithoutMetadata) {
+  const auto data = SummaryDataOf(TestBuffer::Of<double>({1, 1}, std::vector<double>{0.1}).view(), ShownAs::kScalar);
+  ASSERT_THAT(data, IsOk());
+  WireWriter value, summary;
+  AddValue(ValueHead("loss", ShownAs::kScalar), *data, value, summary);
+  EXPECT_EQ(value.bytes(), std::string("\x0a\x04loss\x15\xcd\xcc\xcc\x3d"));
 }
 
 TEST(EventFileTest, TagsAreValidUtf8) {

@@ -21,8 +21,9 @@ namespace {
 constexpr size_t kBuckets = 30;  // as TensorFlow's and TensorBoard's own writers have
 
 // Field numbers.
-enum Tensor { kDType = 1, kShape = 2, kContent = 4, kFloats = 5, kStrings = 8 };
-enum DataType { kFloat = 1, kDouble = 2, kString = 7 };
+enum Data { kSimpleValue = 2, kTensor = 8 };
+enum Tensor { kDType = 1, kShape = 2, kContent = 4, kStrings = 8 };
+enum DataType { kDouble = 2, kString = 7 };
 
 std::string ShapeOf(std::initializer_list<uint64_t> dims) {
   WireWriter shape;
@@ -37,16 +38,6 @@ std::string ShapeOf(std::initializer_list<uint64_t> dims) {
 template <typename T>
 std::string_view BytesOf(const T& values) {
   return {reinterpret_cast<const char*>(&values), sizeof(values)};
-}
-
-// A float, as TensorFlow writes them: TensorBoard's data server shows no doubles.
-std::string ScalarTensor(const callout_buffer& buffer) {
-  const auto value = static_cast<float>(FirstValue(buffer));
-  WireWriter tensor;
-  tensor.AddNumber(kDType, kFloat);
-  tensor.AddMessage(kShape, "");
-  tensor.AddMessage(kFloats, BytesOf(value));
-  return tensor.bytes();
 }
 
 // [left edge, right edge, count] of each bucket. NaN and infinities are in none.
@@ -149,24 +140,35 @@ Result<std::string> TextTensor(const callout_buffer& buffer) {
   return tensor.bytes();
 }
 
-}  // namespace
-
 Result<std::string> TensorOf(const callout_buffer& buffer, ShownAs kind) {
-  if (!HasRealElements(buffer)) {
-    return InvalidArgument("expected real numbers, got " + ShapeString(buffer));
-  }
   switch (kind) {
-    case ShownAs::kScalar:
-      if (ElementCount(buffer) == 1) return ScalarTensor(buffer);
-      return InvalidArgument("expected a scalar, got " + ShapeString(buffer));
     case ShownAs::kHistogram:
       return HistogramTensor(buffer);
     case ShownAs::kImage:
       return ImageTensor(buffer);
     case ShownAs::kText:
       return TextTensor(buffer);
+    case ShownAs::kScalar:
+      break;
   }
   return InvalidArgument("expected a kind of summary");
+}
+
+}  // namespace
+
+Result<std::string> SummaryDataOf(const callout_buffer& buffer, ShownAs kind) {
+  if (!HasRealElements(buffer)) {
+    return InvalidArgument("expected real numbers, got " + ShapeString(buffer));
+  }
+  WireWriter data;
+  if (kind == ShownAs::kScalar) {
+    if (ElementCount(buffer) != 1) return InvalidArgument("expected a scalar, got " + ShapeString(buffer));
+    data.AddFloat(kSimpleValue, static_cast<float>(FirstValue(buffer)));
+  } else {
+    CALLOUT_ASSIGN_OR_RETURN(const std::string tensor, TensorOf(buffer, kind));
+    data.AddMessage(kTensor, tensor);
+  }
+  return data.bytes();
 }
 
 }  // namespace callout::internal

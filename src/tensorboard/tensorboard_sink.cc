@@ -47,12 +47,12 @@ class TensorBoardSink final : public FileSink {
                              cache_.Find(record, [this](const Record& like) { return LeavesOf(like); }));
     summary_.Clear();
     for (const ShownLeaf& shown : *leaves) {
-      auto tensor = TensorOf(record.buffers[shown.leaf], shown.kind);
-      if (!tensor.ok()) {
+      const auto data = SummaryDataOf(record.buffers[shown.leaf], shown.kind);
+      if (!data.ok()) {
         return InvalidArgument("cannot write '" + TagOf(record, shown.leaf) + "' to '" + file().path() +
-                               "': " + std::string(tensor.status().message()));
+                               "': " + std::string(data.status().message()));
       }
-      AddValue(shown.head, *tensor, value_, summary_);
+      AddValue(shown.head, *data, value_, summary_);
     }
     event_.Clear();
     WriteEvent(clock().SecondsAt(record.ticks), step, summary_.bytes(), event_);

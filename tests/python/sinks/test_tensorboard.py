@@ -17,10 +17,9 @@ from PIL import Image
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its own dependencies
     from tensorboard.backend.event_processing import data_provider, event_accumulator, event_file_loader
+    from tensorboard.backend.event_processing import plugin_event_accumulator as plugin_accumulator
     from tensorboard.backend.event_processing import plugin_event_multiplexer as multiplexer
-    from tensorboard.compat.proto import event_pb2, summary_pb2
     from tensorboard.plugins.histogram import summary_v2 as histogram_summary
-    from tensorboard.summary.writer import event_file_writer
     from tensorboard.util import tensor_util
 
 
@@ -31,12 +30,12 @@ def events(folder):
 
 
 def tensors(folder):
-    """{tag: [(step, array), ...]} of what TensorBoard reads."""
-    accumulator = event_accumulator.EventAccumulator(str(folder), size_guidance={event_accumulator.TENSORS: 0})
-    accumulator.Reload()
+    """{tag: [(step, array), ...]} of what TensorBoard shows: scalars and tensors."""
+    runs = plugin_accumulator.EventAccumulator(str(folder), size_guidance={plugin_accumulator.TENSORS: 0})
+    runs.Reload()
     return {
-        tag: [(event.step, tensor_util.make_ndarray(event.tensor_proto)) for event in accumulator.Tensors(tag)]
-        for tag in accumulator.Tags()["tensors"]
+        tag: [(event.step, tensor_util.make_ndarray(event.tensor_proto)) for event in runs.Tensors(tag)]
+        for tag in runs.Tags()["tensors"]
     }
 
 
@@ -75,32 +74,34 @@ def test_scalars_of_a_loop(tmp_path):
     assert before - 1 < rest[0].wall_time <= rest[-1].wall_time < time.time() + 1
 
 
-def test_the_python_reader_has_scalars_where_the_manual_says(tmp_path, monkeypatch, capsys):
+def test_the_python_reader_has_every_scalar_where_the_manual_says(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "runs" / "first"
     sink = sinks.TensorBoard(folder)
-    f = jax.jit(lambda x: callout.tap(sink, {"loss": x}, name="train"))
-    for i in range(3):
-        f(jnp.float32(i) / 2)
+
+    @jax.jit
+    def f():
+        jax.lax.fori_loop(0, 500, lambda i, x: callout.tap(sink, {"loss": x}, step=i, name="train")["loss"] + 0.5, 0.0)
+
+    f()
     callout.barrier_wait()
     (recipe,) = [block for block in manual.blocks("sinks") if "EventAccumulator(" in block]
     monkeypatch.chdir(tmp_path)
     read = {}
     exec(recipe, read)
-    assert capsys.readouterr().out == "0 0.0\n1 0.5\n2 1.0\n"
-    with pytest.raises(KeyError, match="train/loss"):
-        read["events"].Scalars("train/loss")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"{i} {i / 2}" for i in range(500)]
+    assert read["events"].Tags()["tensors"] == []
 
 
-def test_the_python_reader_has_scalars_of_the_older_form_elsewhere(tmp_path):
-    """The form of PyTorch's writer."""
-    writer = event_file_writer.EventFileWriter(str(tmp_path))
-    value = summary_pb2.Summary.Value(tag="train/loss", simple_value=0.5)
-    writer.add_event(event_pb2.Event(step=1, summary=summary_pb2.Summary(value=[value])))
-    writer.close()
+def test_one_record_has_scalars_and_tensors_for_the_python_reader(tmp_path):
+    callout.tap(sinks.TensorBoard(tmp_path), {"loss": 0.5, "nan": jnp.nan, "w": jnp.arange(9.0)}, step=7, name="t")
+    callout.barrier_wait()
     accumulator = event_accumulator.EventAccumulator(str(tmp_path)).Reload()
-    assert [(event.step, event.value) for event in accumulator.Scalars("train/loss")] == [(1, 0.5)]
-    with pytest.raises(KeyError):
-        accumulator.Tensors("train/loss")
+    tags = accumulator.Tags()
+    assert (tags["scalars"], tags["tensors"]) == (["t/loss", "t/nan"], ["t/w"])
+    assert [(event.step, event.value) for event in accumulator.Scalars("t/loss")] == [(7, 0.5)]
+    assert np.isnan(accumulator.Scalars("t/nan")[0].value)
+    assert accumulator.Tensors("t/w")[0].step == 7
 
 
 def test_the_data_provider_that_tensorboard_shows_things_with(tmp_path):
