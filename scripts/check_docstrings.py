@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that public names say what they take, return and raise, with an example, and runs these examples.
 
-Examples are doctests with `callout`, `jax`, `jnp` and `np` at hand, each in a namespace of its own, all in one process and
-in an empty folder. What the GPU's modules show needs a GPU: that is only parsed.
+Examples are doctests with `callout`, `jax`, `jnp` and `np` at hand, each in a process of its own and in an empty folder: an
+example that works only after another one is found, and one that ends its process does not hide the others. A fork server
+that has imported the modules starts the processes. Examples of the GPU's modules need a GPU and are only parsed.
 """
 
 import ast
-import contextlib
 import doctest
 import enum
 import importlib
 import inspect
+import multiprocessing
+import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,10 @@ MADE_BY_OTHERS = {
     *("callout.cuda.Function", "callout.cuda.HostFunction", "callout.numba.NumbaKernel"),
     *("callout.numba_cuda.NumbaCudaKernel", "callout.sinks.Summary"),
 }
+AT_ONCE = 2
+TIME_LIMIT_S = 300
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["callout", "jax.numpy", *(f"callout.{name}" for name in MODULES)])
 FLAGS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_WHITESPACE
 
 
@@ -86,33 +94,80 @@ def undocumented_methods(name: str, value: Any) -> list[str]:
     ]
 
 
-def failures(name: str, value: Any) -> int:
-    """Runs the examples in the docstring, and says which fail."""
+def parsed(name: str, text: str) -> doctest.DocTest:
+    """Returns the example in a docstring."""
     names = {"callout": callout, "jax": jax, "jnp": jnp, "np": np}
-    test = doctest.DocTestParser().get_doctest(text_of(value), names, name, None, 0)
-    if name.rpartition(".")[0] in OF_THE_GPU:
-        for example in test.examples:
-            ast.parse(example.source)
-        return 0
-    return doctest.DocTestRunner(optionflags=FLAGS).run(test).failed
+    return doctest.DocTestParser().get_doctest(text, names, name, None, 0)
+
+
+def run_example(name: str, text: str, folder: str, output: str) -> None:
+    """Runs one example and ends the process, with exit code 1 if a line failed. `output`: the file for what it prints."""
+    printed = os.open(output, os.O_WRONLY | os.O_CREAT)
+    for standard in (sys.stdout, sys.stderr):
+        os.dup2(printed, standard.fileno())
+    os.chdir(folder)
+    callout.config.cache_dir = folder
+    failed = doctest.DocTestRunner(optionflags=FLAGS).run(parsed(name, text)).failed
+    callout.barrier_wait()
+    sys.exit(bool(failed))
+
+
+class RunningExample:
+    """One example in its process. One thread starts and ends all of them: `multiprocessing` reads exit codes unguarded."""
+
+    def __init__(self, name: str, text: str):
+        self.name = name
+        self._folder = tempfile.TemporaryDirectory()
+        self._output = tempfile.NamedTemporaryFile()  # noqa: SIM115
+        self.process = SERVER.Process(target=run_example, args=(name, text, self._folder.name, self._output.name))
+        self.process.start()
+        self.deadline = time.monotonic() + TIME_LIMIT_S
+
+    def end(self) -> str:
+        """Returns what is wrong with the example, and "" if nothing is."""
+        self.process.join(max(0.0, self.deadline - time.monotonic()))
+        code = self.process.exitcode
+        self.process.kill()
+        self.process.join()
+        printed = Path(self._output.name).read_text(errors="replace")
+        self._output.close()
+        self._folder.cleanup()
+        how = f"did not end in {TIME_LIMIT_S} s" if code is None else f"ended with code {code}"
+        return "" if code == 0 else f"{self.name}: its example {how}\n{printed}"
+
+
+def problems_of_examples(texts: dict[str, str]) -> Iterator[str]:
+    """Runs the examples in these docstrings, some at once."""
+    waiting = list(texts.items())
+    running: list[RunningExample] = []  # the oldest first
+    while waiting or running:
+        while waiting and len(running) < AT_ONCE:
+            running.append(RunningExample(*waiting.pop(0)))
+        until = max(0.0, running[0].deadline - time.monotonic())
+        ended = connection.wait([each.process.sentinel for each in running], until)
+        done = next((each for each in running if each.process.sentinel in ended), running[0])
+        running.remove(done)
+        if problem := done.end():
+            yield problem
 
 
 def main() -> None:
     listed = (REFERENCE / "callout.rst").read_text()
     problems = []
-    count = 0
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        callout.config.cache_dir = folder
-        for name, value in public_objects():
-            count += 1
-            problems += [f"{name}: lacks {section}" for section in lacking(name, value)]
-            problems += undocumented_methods(name, value)
-            if name.count(".") == 1 and f":: {name}\n" not in listed:
-                problems.append(f"{name}: is not in docs/reference/callout.rst")
-            if failed := failures(name, value):
-                problems.append(f"{name}: {failed} lines of its example failed")
-        callout.barrier_wait()
-    print("\n".join(problems) if problems else f"docs: {count} docstrings passed")
+    examples = {}
+    objects = list(public_objects())
+    for name, value in objects:
+        problems += [f"{name}: lacks {section}" for section in lacking(name, value)]
+        problems += undocumented_methods(name, value)
+        if name.count(".") == 1 and f":: {name}\n" not in listed:
+            problems.append(f"{name}: is not in docs/reference/callout.rst")
+        if name.rpartition(".")[0] in OF_THE_GPU:
+            for line in parsed(name, text_of(value)).examples:
+                ast.parse(line.source)
+        elif parsed(name, text_of(value)).examples:
+            examples[name] = text_of(value)
+    problems += problems_of_examples(examples)
+    print("\n".join(problems) if problems else f"docs: {len(objects)} docstrings passed")
     sys.exit(bool(problems))
 
 

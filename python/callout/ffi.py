@@ -21,7 +21,7 @@ from ._base.public_modules import publish
 from ._calls import foreign_call, foreign_results
 from ._calls.derivatives import call_with_rules
 from ._calls.foreign_call import ForeignCall
-from ._custom_calls import foreign_partitioning, random_keys
+from ._custom_calls import foreign_partitioning, lapack_targets, random_keys
 from ._custom_calls.handler_signature import Signature
 
 __all__ = [
@@ -160,7 +160,8 @@ def ffi_call(
     keys the handler gets the integers, in dimensions behind those of the keys.
 
     Args:
-        target_name: of a target that was registered, by whomever.
+        target_name: of a target that was registered, by whomever. jaxlib's LAPACK targets ("lapack_spotrf_ffi") are made
+            ready, which `jax.ffi.ffi_call` leaves to the first use of `jnp.linalg`.
         result_shape_dtypes: an object with `shape` and `dtype`, or a pytree of them; dtypes of keys and `abstract_token`
             count, too. Or a function that returns that for the arguments' shapes, `f(*shapes, **attributes)`. None: what the
             target's signature says, if it has the dtype and the dimensions of each result.
@@ -212,6 +213,8 @@ def ffi_call(
         if vmap_method not in (None, method):
             raise ValueError(f"{where}: vectorized={vectorized} and vmap_method={vmap_method!r} contradict each other")
         vmap_method = method
+    if target_name not in _registered:
+        lapack_targets.prepare_target(target_name)
     made = functools.partial(
         ForeignCall,
         target_name,

@@ -168,3 +168,14 @@ def test_a_full_disk_costs_the_cache_only(tmp_path):
     assert (done.returncode, done.stdout) == (0, "[0.0, 2.0, 4.0]\n"), done.stderr
     assert "cannot be used" in done.stderr
     assert "KB are free" in done.stderr
+
+
+def test_a_lapack_target_works_in_a_process_that_never_used_linear_algebra(run):
+    done = run("""
+        like = jax.ShapeDtypeStruct((2, 2), jnp.float32)
+        potrf = callout.ffi.ffi_call("lapack_spotrf_ffi", (like, jax.ShapeDtypeStruct((), jnp.int32)))
+        factor, info = jax.jit(lambda a: potrf(a, uplo=np.uint8(ord("L"))))(jnp.array([[4.0, 0.0], [0.0, 9.0]]))
+        print(factor.diagonal().tolist(), int(info))
+    """)
+    assert done.code == 0, done.err
+    assert done.out == "[2.0, 3.0] 0\n"

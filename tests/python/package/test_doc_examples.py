@@ -3,6 +3,8 @@
 
 import importlib
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,29 @@ def test_rust_that_differs_from_its_example_is_found(problems):
     assert problems("rust", code, mark) == ""
     assert "has no such" in problems("rust", code.replace("drop", "forget"), mark)
     assert "expected the mark" in problems("rust", code)
+
+
+def test_a_docstring_example_has_a_process_of_its_own_and_is_named_when_it_fails(tmp_path):
+    driver = tmp_path / "driver.py"
+    driver.write_text(f"""
+import sys
+sys.path.insert(0, {str(ROOT / "scripts")!r})
+import check_docstrings
+
+TEXTS = {{
+    "ends": ">>> import os\\n>>> os._exit(3)",
+    "defines": ">>> callout.of_another = 1",
+    "uses": ">>> callout.of_another\\n1",
+    "is wrong": ">>> print(1 + 1)\\n3",
+    "is right": ">>> print(1 + 1)\\n2",
+}}
+if __name__ == "__main__":
+    print(*check_docstrings.problems_of_examples(TEXTS))
+""")
+    done = subprocess.run([sys.executable, str(driver)], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for part in ("ends: its example ended with code 3", "uses: its example ended with code 1", "is wrong: its example"):
+        assert part in done.stdout
+    assert "has no attribute 'of_another'" in done.stdout
+    assert "Expected:\n    3\nGot:\n    2" in done.stdout
+    assert not [name for name in ("defines", "is right") if f"{name}: its example" in done.stdout]
