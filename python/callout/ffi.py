@@ -213,7 +213,7 @@ def ffi_call(
         if vmap_method not in (None, method):
             raise ValueError(f"{where}: vectorized={vectorized} and vmap_method={vmap_method!r} contradict each other")
         vmap_method = method
-    if target_name not in _registered:
+    if target_name not in foreign_call.registered:
         lapack_targets.prepare_target(target_name)
     made = functools.partial(
         ForeignCall,

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The native sinks, and Function."""
 
+import contextlib
 import copy
 import dataclasses
 import json
 import os
 import pickle
+import sys
+import threading
+import types
 
 import callout
 import cloudpickle
 import jax
 import jax.numpy as jnp
+import manual
 import ml_dtypes
 import numpy as np
 import platforms
@@ -173,3 +178,29 @@ def test_names_that_are_not_utf8_are_escaped(tmp_path):
     assert [(line["name"], line["a\\udcff"]) for line in lines(tmp_path / "log")] == [("a\\udcff", 1), ("a\\udcff", 2)]
     assert "a\\udcff" in callout.stats()["callbacks"]
     sink.close()
+
+
+def test_the_manuals_tracker_with_an_active_run_for_each_thread_logs_into_its_own_run(monkeypatch):
+    """The module keeps its active run as MLflow does."""
+    active = threading.local()
+    runs = {}
+
+    def open_run():
+        active.run = types.SimpleNamespace(info=types.SimpleNamespace(run_id=f"run {len(runs)}"))
+        runs[active.run.info.run_id] = []
+        return active.run
+
+    @contextlib.contextmanager
+    def start_run():
+        yield open_run()
+        del active.run
+
+    def log_metrics(metrics, step, run_id=None):
+        if run_id is None:
+            run_id = (getattr(active, "run", None) or open_run()).info.run_id
+        runs[run_id].append((step, metrics))
+
+    monkeypatch.setitem(sys.modules, "mlflow", types.SimpleNamespace(start_run=start_run, log_metrics=log_metrics))
+    (recipe,) = [block for block in manual.blocks("sinks") if "import mlflow" in block]
+    exec(recipe, {"callout": callout})
+    assert runs == {"run 0": [(0, {"loss": 0.5})]}
