@@ -7,6 +7,7 @@ the program's order, over loops and successive programs. docs/host_callback.md s
 
 from __future__ import annotations
 
+import functools
 import sys
 import traceback
 from collections.abc import Callable
@@ -46,9 +47,18 @@ publish(__name__)
 
 TapFunctionException = CallbackException
 
+_THREAD_FOR_EACH_DEVICE = 64  # the most; a thread starts with the first tap of its device
+
+
+@functools.cache
+def _deliver_by_device() -> None:
+    """Gives each device a delivery thread of its own, as the original does, unless the user chose a number."""
+    config.replace_default("delivery_threads", _THREAD_FOR_EACH_DEVICE)
+
 
 def _tap(target: Target, flat: list[Any], leaves: list[Any], device_index: int) -> list[Any]:
     """Taps `leaves`, what is sent of `flat`, and returns that in JAX's arrays."""
+    _deliver_by_device()
     site = Site(
         label="",
         leaves=("",) * len(leaves),

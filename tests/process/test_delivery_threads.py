@@ -4,6 +4,8 @@
 In processes of their own: a device keeps the thread that it was given with its first tap.
 """
 
+import pytest
+
 PROGRAM = """
     import threading
 
@@ -55,3 +57,39 @@ def test_tools_that_trace_and_profile_new_threads_see_functions_of_taps(run):
             print(*sorted(names & {"tapped", "tapped_eagerly"}))
     """)
     assert (done.code, done.out, done.err) == (0, "tapped tapped_eagerly\n" * 2, "")
+
+
+HOST_CALLBACK = """
+    import threading
+    from callout import host_callback as hcb
+
+    meeting, threads, order = threading.Barrier(2, timeout={timeout}), set(), {{}}
+
+    def receive(value, transforms, *, device):
+        if value % 2 == 0:
+            meeting.wait()  # lets go of the GIL, where there is one
+        threads.add(threading.get_ident())
+        order.setdefault(device.id, []).append(int(value))
+
+    @jax.pmap
+    def f(x):
+        return jax.lax.fori_loop(0, 4, lambda i, x: hcb.id_tap(receive, i, result=x, tap_with_device=True), x)
+
+    f(jnp.zeros(2)).block_until_ready()
+    hcb.barrier_wait()
+    print(len(threads), "threads,", callout.config.delivery_threads, "allowed,", *order.values())
+"""
+
+
+def test_taps_of_host_callback_meet_and_stay_in_order_on_their_device(run):
+    done = run(HOST_CALLBACK.format(timeout=50), XLA_FLAGS=TWO_DEVICES)
+    assert (done.code, done.out, done.err) == (0, "2 threads, 64 allowed, [0, 1, 2, 3] [0, 1, 2, 3]\n", "")
+
+
+@pytest.mark.parametrize("how", ["variable", "setting"])
+def test_host_callback_leaves_a_number_of_threads_that_somebody_chose(run, how):
+    chosen = "    callout.config.delivery_threads = 1\n" if how == "setting" else ""
+    environment = {"CALLOUT_DELIVERY_THREADS": "1"} if how == "variable" else {}
+    done = run(chosen + HOST_CALLBACK.format(timeout=0.1), XLA_FLAGS=TWO_DEVICES, **environment)
+    assert done.code == 1
+    assert "BrokenBarrierError" in done.err

@@ -101,7 +101,9 @@ SETTINGS: dict[str, _Setting] = {
     ),
     "exit_timeout_s": _Setting(10.0, _seconds, "How long interpreter exit waits for programs and undelivered taps."),
     "hang_report_s": _Setting(30.0, _seconds, "Seconds without progress before a callback is reported; 0: never."),
-    "delivery_threads": _Setting(1, _thread_count, "Threads that run Python taps; devices are dealt out to them."),
+    "delivery_threads": _Setting(
+        1, _thread_count, "Threads that run Python taps; devices are dealt out to them. 64 once host_callback taps."
+    ),
     "log_level": _Setting("warning", _log_level, "Level of the `callout` logger and of the core."),
     "args": _Setting(
         "numpy", _args, "What Python callbacks get that options() tells nothing of args: numpy, or jax for jax.Arrays."
@@ -159,6 +161,7 @@ class Config:
         values = {name: _from_environment(name, setting) for name, setting in SETTINGS.items()}
         object.__setattr__(self, "_lock", threading.RLock())
         object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_chosen", {name for name in SETTINGS if _variables_of(name)})
         for name in SETTINGS:
             self._apply(name)
 
@@ -199,6 +202,14 @@ class Config:
             except BaseException:
                 self._values[name] = old
                 raise
+            self._chosen.add(name)
+
+    def replace_default(self, name: str, value: object) -> None:
+        """Sets a setting that neither the program nor the environment has chosen, and leaves any other as it is."""
+        with self._lock:
+            if name not in self._chosen:
+                self.update(name, value)
+                self._chosen.remove(name)
 
     def _apply(self, name: str) -> None:
         if name in ("queue_bytes", "delivery_threads"):
@@ -221,12 +232,15 @@ def _parse(setting: _Setting, value: object, where: str) -> Any:
 
 
 def _from_environment(name: str, setting: _Setting) -> Any:
-    variables = [f"CALLOUT_{name.upper()}", *(old.upper() for old, new in ALIASES.items() if new == name)]
-    for variable in variables:
-        text = os.environ.get(variable)
-        if text:
-            return _parse(setting, text, f"environment variable {variable}")
+    for variable in _variables_of(name):
+        return _parse(setting, os.environ[variable], f"environment variable {variable}")
     return setting.default
+
+
+def _variables_of(name: str) -> list[str]:
+    """Returns the environment variables that are set for this setting; the first one counts."""
+    variables = [f"CALLOUT_{name.upper()}", *(old.upper() for old, new in ALIASES.items() if new == name)]
+    return [variable for variable in variables if os.environ.get(variable)]
 
 
 config = Config()
