@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from callout import ffi
 from callout.buffer_callback import buffer_callback
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
@@ -105,6 +106,24 @@ def files(x):
     took()
     sink.close()
     seen["files"] = str(FOLDER / "{process}.arrows")
+
+
+def one_file(x):
+    path = FOLDER / "one.jsonl"
+    sink = callout.sinks.JsonLines(path, fields=False, only_process=1, name="one file")
+    others = callout.sinks.TensorBoard(FOLDER / "board", only_process=0)
+    jax.jit(lambda v: callout.tap(others, jnp.sum(callout.tap(sink, v, device_index=2))))(x)
+    jax.jit(lambda v: callout.tap(sink, v, sharding="local"))(x)
+    took()
+    multihost_utils.sync_global_devices("one file is written")
+    seen["one file"] = [json.loads(line)["value"] for line in path.read_text().splitlines()]
+    seen["one folder"] = len(list((FOLDER / "board").iterdir()))
+    seen["one file counts"] = callout.stats()["callbacks"]["one file"]["calls"]
+    refused = error_of(lambda: callout.sinks.JsonLines(path, append=True)) if RANK == 0 else None
+    seen["one file refused"] = refused
+    multihost_utils.sync_global_devices("one file is refused")
+    sink.close()
+    others.close()
 
 
 def calls(mesh, x):
@@ -381,6 +400,7 @@ def main() -> None:
     else:
         taps(mesh, x)
         files(x)
+        one_file(x)
         calls(mesh, x)
         varying(mesh, x)
         order(x)

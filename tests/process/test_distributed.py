@@ -70,6 +70,22 @@ def test_each_process_writes_a_file_that_says_which_process_and_devices_its_rows
         assert values == dict(zip(saw[rank]["devices"], PARTS[rank], strict=True))
 
 
+def test_the_chosen_process_alone_writes_a_file(saw):
+    assert both(saw, "one file") == [[WHOLE, *PARTS[1]]] * 2
+    assert both(saw, "one folder") == [1, 1]
+    assert both(saw, "one file counts") == [2, 3], "the other process counts the records that it discards"
+
+
+def test_a_file_that_each_process_opens_is_refused_with_the_remedy(saw):
+    (kind, is_ours, text), none = both(saw, "one file refused")
+    assert (kind, is_ours, none) == ("RegistrationError", True, None)
+    assert text.startswith("cannot open '")
+    assert text.endswith(
+        " is writing it. Each of the 2 processes of this program opens the file: pass only_process=0 to have one of them "
+        "write it, or a path with '{process}' to give each a file of its own"
+    )
+
+
 def test_eager_taps_send_the_shards_of_the_process(saw):
     assert both(saw, "eager local") == [[WHOLE[:2], WHOLE[2:4]], [WHOLE[4:6], WHOLE[6:]]]
 

@@ -150,7 +150,7 @@ class JsonLines(FileSink):
         Args:
             path: created if missing. "{process}" in it becomes `jax.process_index()`.
             fields: write device, run, seq and time too.
-            **file: append, replace, fsync, rotate_bytes, keep and name: see `FileSink`.
+            **file: append, replace, fsync, only_process, rotate_bytes, keep and name: see `FileSink`.
 
         Raises:
             RegistrationError: the file cannot be opened, or is being written already.
@@ -182,7 +182,7 @@ class Csv(FileSink):
             path: created if missing. "{process}" in it becomes `jax.process_index()`.
             columns: these, in this order: "name", "step", "device", "run", "seq", "time" and leaves. Other leaves are left
                 out then.
-            **file: append, replace, fsync, rotate_bytes, keep and name: see `FileSink`.
+            **file: append, replace, fsync, only_process, rotate_bytes, keep and name: see `FileSink`.
 
         Raises:
             RegistrationError: the file cannot be opened, is being written already, or has other columns.

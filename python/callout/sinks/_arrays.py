@@ -56,7 +56,7 @@ class Arrow(FileSink):
 
         Args:
             path: created if missing. "{process}" in it becomes `jax.process_index()`.
-            **file: append, replace, fsync, rotate_bytes, keep and name: see `FileSink`.
+            **file: append, replace, fsync, only_process, rotate_bytes, keep and name: see `FileSink`.
 
         Raises:
             RegistrationError: the file cannot be opened, is being written already, or is no stream of such a sink.
@@ -87,7 +87,7 @@ class Npy(FileSink):
         Args:
             path: created if missing, emptied unless `append`. "{leaf}" in it becomes the leaf's name, "{process}"
                 `jax.process_index()`.
-            **file: replace, fsync and name: see `FileSink`; append: go on behind the rows that the file holds.
+            **file: replace, fsync, only_process and name: see `FileSink`; append: go on behind the rows that the file holds.
 
         Raises:
             RegistrationError: the file cannot be opened, is being written already, or holds another array.
@@ -134,8 +134,8 @@ class Zarr(FileSink):
             chunk_rows: rows of a chunk, which is a file; by default 4 MiB of them.
             devices: which devices send records, in the order of a second axis; numbers are those of this process's records.
             shared: other processes write the rows of other devices or shards of the same store; needs `append`.
-            **file: replace, fsync and name, which is also that of taps without one: see `FileSink`; append: keep the arrays
-                that are there, and go on behind their rows.
+            **file: replace, fsync, only_process and name, which is also that of taps without one: see `FileSink`; append:
+                keep the arrays that are there, and go on behind their rows.
 
         Raises:
             RegistrationError: the store cannot be opened, or is being written already.

@@ -28,6 +28,7 @@ class FileOptions(TypedDict, total=False):
     append: bool
     replace: bool
     fsync: Fsync
+    only_process: int | None
     name: str
 
 
@@ -38,7 +39,14 @@ class RotatedFileOptions(FileOptions, total=False):
     keep: int | None
 
 
-_DEFAULTS: Mapping[str, Any] = {"append": False, "replace": False, "fsync": "never", "rotate_bytes": None, "keep": None}
+_DEFAULTS: Mapping[str, Any] = {
+    "append": False,
+    "replace": False,
+    "fsync": "never",
+    "only_process": None,
+    "rotate_bytes": None,
+    "keep": None,
+}
 
 
 class FileSink(NativeSink):
@@ -53,6 +61,8 @@ class FileSink(NativeSink):
     replace: first close the sink of this process that writes the file, if there is one: for a cell of a notebook that is
         run again. Taps of programs that were traced with that sink fail from then on.
     fsync: "never" (the default), after each "batch", or at most every so many seconds.
+    only_process: the process with this `jax.process_index()` alone opens the file and writes it. The sink of every other
+        process counts the records that it gets and discards them. None: every process.
     name: what counters call it.
     rotate_bytes: a file that would become larger is renamed to PATH.1, and PATH.1 to PATH.2 and so on. Each has the header
         or the schema.
@@ -60,6 +70,7 @@ class FileSink(NativeSink):
     """
 
     path: str
+    _writes_here = True
     _OPTIONS: ClassVar[type[FileOptions]] = FileOptions
     _NAME: ClassVar[str]
 
@@ -94,7 +105,8 @@ class FileSink(NativeSink):
             RegistrationError: the rest could not be written. The file is closed all the same.
         """
         drain()
-        _ext.close_file(self._callout_callback)
+        if self._writes_here:
+            _ext.close_file(self._callout_callback)
 
     def _open(self, kind: str, path: Path, file: Mapping[str, Any], **more: Any) -> None:
         """Makes the sink, after letting go of the files of sinks that nobody has any more, or that it replaces.
@@ -112,6 +124,8 @@ class FileSink(NativeSink):
         self.path = of_this_process(path)
         if jax.distributed.is_initialized():  # what records say; else a backend would start
             _ext.set_process_index(jax.process_index())
+        if self._is_for_another_process(file.get("only_process"), name=file.get("name", self._NAME)):
+            return
         if file.get("replace"):
             close(self.path)
         written = (self.path, f"{self.path}/zarr.json")
@@ -119,15 +133,47 @@ class FileSink(NativeSink):
             gc.collect()
             _ext.drain(1.0)  # records hold their sink until they are delivered
         more |= {"path": self.path, "append": bool(file.get("append")), "fsync": fsync}
+        self._make_file(kind, file.get("name", self._NAME), **more, rotate_bytes=rotate, keep=kept)
+
+    def _is_for_another_process(self, only_process: int | None, *, name: str) -> bool:
+        """Makes a sink that discards its records if `only_process` is another process, and returns whether it did."""
+        if only_process is None:
+            return False
+        sink, processes = type(self).__name__, jax.process_count()
+        is_index = hasattr(only_process, "__index__") and not isinstance(only_process, bool)
+        if not is_index or not 0 <= only_process < processes:
+            raise ValueError(
+                f"callout.sinks.{sink}: only_process must be None or the index of one of the {processes} processes, "
+                f"0 to {processes - 1}, got {only_process!r}"
+            )
+        self._writes_here = jax.process_index() == only_process
+        if not self._writes_here:
+            self._make("null", name)
+        return not self._writes_here
+
+    def _make_file(self, kind: str, name: str, **options: Any) -> None:
+        """Makes the core's sink; where another sink writes the file, the error says what to do."""
         try:
-            self._make(kind, file.get("name", self._NAME), **more, rotate_bytes=rotate, keep=kept)
+            self._make(kind, name, **options)
         except RegistrationError as error:
-            if not any(map(_ext.is_written_here, written)):
+            remedy = self._remedy(str(error))
+            if not remedy:
                 raise
-            raise RegistrationError(
-                f"{error}. A cell of a notebook that is run again passes replace=True: callout.sinks.{sink}(path, "
-                "replace=True) first closes the sink that writes the file"
-            ) from None
+            raise RegistrationError(f"{error}. {remedy}") from None
+
+    def _remedy(self, refusal: str) -> str:
+        """Returns what to do where the file is written by another sink, of this process or another one; else ""."""
+        if any(map(_ext.is_written_here, (self.path, f"{self.path}/zarr.json"))):
+            return (
+                "A cell of a notebook that is run again passes replace=True: "
+                f"callout.sinks.{type(self).__name__}(path, replace=True) first closes the sink that writes the file"
+            )
+        if jax.distributed.is_initialized() and "is writing it" in refusal:
+            return (
+                f"Each of the {jax.process_count()} processes of this program opens the file: pass only_process=0 to have "
+                "one of them write it, or a path with '{process}' to give each a file of its own"
+            )
+        return ""
 
 
 def close(path: Path) -> bool:

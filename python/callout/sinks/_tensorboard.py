@@ -35,6 +35,7 @@ class TensorBoard(FileSink):
         *,
         kinds: Mapping[str, _Kind] | None = None,
         fsync: Fsync = "never",
+        only_process: int | None = None,
         name: str = "tensorboard",
     ):
         """Begins a new event file.
@@ -45,6 +46,7 @@ class TensorBoard(FileSink):
                 the first one counts. An image is [height, width] or [height, width, 1, 3 or 4], or several of them,
                 of uint8, bool or floats from 0 to 1. A text is UTF-8 in a uint8 array; zeros at its end are left out.
             fsync: "never", after each "batch", or at most every so many seconds.
+            only_process: the process with this `jax.process_index()` alone writes; see `FileSink`.
             name: what counters call it.
 
         Raises:
@@ -61,7 +63,9 @@ class TensorBoard(FileSink):
         self._kinds = tuple((kinds or {}).items())
         self.path = of_this_process(logdir)
         patterns = [f"{pattern}={kind}" for pattern, kind in (kinds or {}).items()]
-        self._make("tensorboard", name, logdir=self.path, kinds=patterns, fsync=fsync_text("TensorBoard", fsync))
+        synced = fsync_text("TensorBoard", fsync)
+        if not self._is_for_another_process(only_process, name=name):
+            self._make("tensorboard", name, logdir=self.path, kinds=patterns, fsync=synced)
 
     def _callout_check(self, sent: Any) -> None:
         for leaf, dtype, shape in zip(sent.names, sent.dtypes, sent.shapes, strict=True):

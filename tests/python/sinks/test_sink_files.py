@@ -87,6 +87,24 @@ def test_the_path_may_have_the_process(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["Csv.0", "JsonLines.0", "TensorBoard.0"]
 
 
+ALL = [sinks.JsonLines, sinks.Csv, sinks.TensorBoard, sinks.Arrow, sinks.Npy, sinks.Zarr]
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_one_process_of_several_opens_the_file(tmp_path, monkeypatch, make):
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    sink = make(tmp_path / "here", only_process=0)
+    other = make(tmp_path / "there", only_process=1)
+    for each in (sink, other):
+        jax.jit(lambda x, each=each: callout.tap(each, x, name="t"))(1.0)
+    callout.barrier_wait()
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+    assert other.path == str(tmp_path / "there")
+    for each in (sink, other, other):
+        each.close()
+    assert not callout.sinks.close(tmp_path / "there")
+
+
 @pytest.mark.parametrize("fsync", ["never", "batch", 0, 0.5, 1e9])
 def test_fsync(tmp_path, fsync):
     for make in (sinks.JsonLines, sinks.Csv, sinks.TensorBoard):
@@ -126,6 +144,10 @@ def test_what_sinks_are_is_in_their_repr():
         ({"rotate_bytes": 0}, "rotate_bytes must be an integer of at least 1, got 0"),
         ({"rotate_bytes": 1e6}, "rotate_bytes must be an integer of at least 1"),
         ({"rotate_bytes": 9, "keep": 0}, "keep must be an integer of at least 1, got 0"),
+        ({"only_process": 1}, "only_process must be None or the index of one of the 1 processes, 0 to 0, got 1"),
+        ({"only_process": -1}, "0 to 0, got -1"),
+        ({"only_process": True}, "0 to 0, got True"),
+        ({"only_process": "0"}, "0 to 0, got '0'"),
         ({"keep": 3}, "keep is how many rotated files are kept, and needs rotate_bytes"),
     ],
 )
@@ -139,7 +161,7 @@ def test_arguments_are_checked(tmp_path, make, arguments, message):
 @BOTH
 def test_signatures_have_the_options_of_files(tmp_path, make):
     parameters = inspect.signature(make).parameters
-    assert {"append", "replace", "fsync", "name", "rotate_bytes", "keep"} < set(parameters)
+    assert {"append", "replace", "fsync", "only_process", "name", "rotate_bytes", "keep"} < set(parameters)
     given = {name: each.default for name, each in parameters.items() if name != "path"}
     sink = make(tmp_path / "log", **{name: value for name, value in given.items() if value is not None})
     assert sink._callout_callback.label == given["name"]
