@@ -138,6 +138,32 @@ def test_a_killed_process_leaves_an_event_file_that_tensorboard_reads(start, tmp
         assert len(events) > 100
 
 
+def test_a_checkpoint_that_the_program_waits_for_is_there_when_the_process_ends_at_a_later_step(run, tmp_path):
+    done = run(f"""
+        def save(step, state):
+            np.save({str(tmp_path)!r} + f"/{{step}}.npy", state)
+
+        def at(i, which, fn, *args):
+            call = lambda: callout.io_callback(fn, None, *args, ordered=True)
+            jax.lax.cond(which(i), call, lambda: None)
+
+        @jax.jit
+        def train(x):
+            def step(x, i):
+                x = x + 1
+                at(i, lambda i: i % 25 == 0, save, i, x)
+                at(i, lambda i: i == 51, lambda: os._exit(9))
+                return x, None
+
+            return jax.lax.scan(step, x, jnp.arange(1, 101))[0]
+
+        jax.block_until_ready(train(jnp.zeros(1000)))
+    """)
+    assert done.code == 9, done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["25.npy", "50.npy"]
+    assert np.load(tmp_path / "50.npy").tolist() == [50.0] * 1000
+
+
 def test_two_processes_never_write_one_file(start, run, tmp_path):
     path = tmp_path / "log"
     process = start(f"""
