@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
+from callout._base.errors import fast_path_is_translated
 from jax import lax
 from platforms import ON_CUDA, awaited
 
@@ -243,9 +244,11 @@ def test_a_function_that_was_pickled_raises_the_same_each_time():
         for _ in range(3):
             f(1.0)
         switch.fails = True
-        assert_alike(failures(lambda: f(1.0)))
+        raised = failures(lambda: f(1.0))
     finally:
         callout.unregister("switch")
+    if fast_path_is_translated():
+        assert_alike(raised)
 
 
 def test_switched_off_it_is_what_jax_raises():

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from platforms import SYNCHRONOUS, awaited
+from platforms import awaited
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -36,7 +36,6 @@ FAILING = {
 }
 
 
-@pytest.mark.native_only(SYNCHRONOUS)
 @pytest.mark.parametrize("levels", [2, 3, 4])
 @pytest.mark.parametrize("name", FAILING)
 def test_an_exception_keeps_its_class_through_programs_that_callbacks_run(name, levels):

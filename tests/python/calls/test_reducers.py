@@ -18,6 +18,7 @@ from jax import lax
 
 pytestmark = pytest.mark.usefixtures("handlers")
 
+HAS_NUMBA = importlib.util.find_spec("numba") is not None
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 X = jnp.arange(8.0)
 
@@ -44,7 +45,7 @@ def native(cache):
 
 @pytest.fixture(scope="module")
 def numba_add():
-    if platforms.BY_FALLBACK or importlib.util.find_spec("numba") is None:
+    if platforms.BY_FALLBACK or not HAS_NUMBA:
         return None
     import numba
 
@@ -61,7 +62,7 @@ def numba_add():
 def call(request, native, numba_add):
     """A function of two scalars that calls something, by the name of the kind."""
     pure = lambda a, b: callout.pure_callback(add, F32, a, b)  # noqa: E731
-    function = {
+    return {
         "pure_callback": pure,
         "of numbers": lambda a, b: callout.pure_callback(add, F32, a, 1.0),
         "name": lambda a, b: callout.pure_callback("add", F32, a, b),
@@ -72,14 +73,11 @@ def call(request, native, numba_add):
         "cpp": native and native.add.options(out=F32),
         "numba": numba_add,
     }[request.param]
-    if function is None:
-        pytest.skip(platforms.BUFFERS if platforms.BY_FALLBACK else "Numba is not installed")
-    return function
 
 
-KINDS = (
-    *("pure_callback", "of numbers", "name", "in a jit", "in a cond", "buffer_callback", "ffi_call", "cpp", "numba"),
-)
+KINDS = ["pure_callback", "of numbers", "name", "in a jit", "in a cond", "buffer_callback", "ffi_call"]
+if not platforms.BY_FALLBACK:
+    KINDS += ["cpp", *(["numba"] if HAS_NUMBA else [])]
 SCATTER = lax.ScatterDimensionNumbers((), (0,), (0,))
 PLACES = {
     "reduce": lambda call: lambda x: lax.reduce(x, jnp.float32(0), call, (0,)),

@@ -39,8 +39,8 @@ class Callback:
         live.callbacks[self._id] = label
         self.counters = counters_for(label, self)
 
-    def __del__(self) -> None:
-        live.callbacks.pop(getattr(self, "_id", 0), None)
+    def __del__(self, _callbacks: dict[int, Any] = live.callbacks) -> None:  # at exit the module's own name is gone
+        _callbacks.pop(getattr(self, "_id", 0), None)
 
     @property
     def label(self) -> str:

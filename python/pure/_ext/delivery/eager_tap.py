@@ -41,8 +41,8 @@ class _Site:
         self._id = live.new_id()
         live.sites[self._id] = None
 
-    def __del__(self) -> None:
-        live.sites.pop(getattr(self, "_id", 0), None)
+    def __del__(self, _sites: dict[int, Any] = live.sites) -> None:  # at exit the module's own name is gone
+        _sites.pop(getattr(self, "_id", 0), None)
 
 
 class EagerTap:
