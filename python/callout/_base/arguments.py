@@ -121,7 +121,10 @@ def is_key(value: Any) -> bool:
 
 def is_high(value: Any) -> bool:
     """Returns True for a value of a high-level type that stands for an array, such as `nnx.Variable(hijax=True)`."""
-    return getattr(value, "__jax_array__", None) is not None
+    holder = (
+        value if isinstance(value, jax.core.Tracer) else type(value)
+    )  # an instance may make up what it is asked for
+    return getattr(holder, "__jax_array__", None) is not None
 
 
 def goes_on(value: Any) -> bool:
@@ -139,7 +142,7 @@ def passed_on(given: Any, bound: Any) -> Any:
 
 
 def read(value: Any) -> Any:
-    """Returns what a mutable array, or a value of a high-level type, holds where the program is now; others as they are."""
+    """Returns what a mutable array or a value of a high-level type holds where the program is now; others as they are."""
     if is_ref(value):
         return value[...]
     return value.__jax_array__() if is_high(value) else value
@@ -151,7 +154,7 @@ def _refuse_no_array(where: str, value: Any, place: Callable[[], tuple[str, str]
         what, path = place()
         raise TypeError(
             f"{where}: {what} must be a pytree of arrays and numbers, got a value of JAX's type "
-            f"{type(value.aval).__name__}{' at ' + path if path else ''}, which stands for no array; pass the arrays "
+            f"{type(jax.typeof(value)).__name__}{' at ' + path if path else ''}, which stands for no array; pass the arrays "
             "that it is made of"
         )
 
