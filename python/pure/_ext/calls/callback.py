@@ -30,6 +30,7 @@ class Callback:
     inspects = False  # whether `inspect` looks at records before they are sent
     log_source = log.CORE
     refusal = ""  # of calls for a result
+    _live = live.callbacks  # at exit the module has no names any more
 
     def __init__(self, label: str):
         note_process_is_used()
@@ -39,8 +40,8 @@ class Callback:
         live.callbacks[self._id] = label
         self.counters = counters_for(label, self)
 
-    def __del__(self, _callbacks: dict[int, Any] = live.callbacks) -> None:  # at exit the module's own name is gone
-        _callbacks.pop(getattr(self, "_id", 0), None)
+    def __del__(self) -> None:
+        self._live.pop(getattr(self, "_id", 0), None)
 
     @property
     def label(self) -> str:

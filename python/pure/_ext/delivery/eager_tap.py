@@ -29,6 +29,8 @@ _DEFAULTS: dict[str, Any] = {name: "" if row["type"] == "string" else row["fallb
 class _Site:
     """Lives as long as anything that is on its way from it."""
 
+    _live = live.sites  # at exit the module has no names any more
+
     def __init__(self, attributes: Mapping[str, Any], label: str):
         said = {**_DEFAULTS, **attributes}
         self.info = SiteInfo(
@@ -41,8 +43,8 @@ class _Site:
         self._id = live.new_id()
         live.sites[self._id] = None
 
-    def __del__(self, _sites: dict[int, Any] = live.sites) -> None:  # at exit the module's own name is gone
-        _sites.pop(getattr(self, "_id", 0), None)
+    def __del__(self) -> None:
+        self._live.pop(getattr(self, "_id", 0), None)
 
 
 class EagerTap:
