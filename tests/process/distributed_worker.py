@@ -22,11 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from callout import ffi
 from callout.buffer_callback import buffer_callback
-from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
 sys.path.append(str(Path(__file__).parents[1] / "python" / "support"))
+import distributed_files
 import distributed_modern
 import ffi_calls
 
@@ -98,32 +98,6 @@ def taps(mesh, x):
     jax.jit(lambda v: callout.tap(whole, v, with_device=True))(jnp.arange(2.0))
     seen["own device"] = took()
     seen["queues"] = sorted(queue["device"] for queue in callout.stats()["queues"])
-
-
-def files(x):
-    sink = callout.sinks.Arrow(FOLDER / "{process}.arrows")
-    jax.jit(lambda v: callout.tap(sink, v, sharding="local"))(x)
-    took()
-    sink.close()
-    seen["files"] = str(FOLDER / "{process}.arrows")
-
-
-def one_file(x):
-    path = FOLDER / "one.jsonl"
-    sink = callout.sinks.JsonLines(path, fields=False, only_process=1, name="one file")
-    others = callout.sinks.TensorBoard(FOLDER / "board", only_process=0)
-    jax.jit(lambda v: callout.tap(others, jnp.sum(callout.tap(sink, v, device_index=2))))(x)
-    jax.jit(lambda v: callout.tap(sink, v, sharding="local"))(x)
-    took()
-    multihost_utils.sync_global_devices("one file is written")
-    seen["one file"] = [json.loads(line)["value"] for line in path.read_text().splitlines()]
-    seen["one folder"] = len(list((FOLDER / "board").iterdir()))
-    seen["one file counts"] = callout.stats()["callbacks"]["one file"]["calls"]
-    refused = error_of(lambda: callout.sinks.JsonLines(path, append=True)) if RANK == 0 else None
-    seen["one file refused"] = refused
-    multihost_utils.sync_global_devices("one file is refused")
-    sink.close()
-    others.close()
 
 
 def calls(mesh, x):
@@ -399,8 +373,8 @@ def main() -> None:
         watches(mesh, x)
     else:
         taps(mesh, x)
-        files(x)
-        one_file(x)
+        distributed_files.a_file_each(FOLDER, seen, took, x)
+        distributed_files.one_file(FOLDER, seen, took, x)
         calls(mesh, x)
         varying(mesh, x)
         order(x)

@@ -257,20 +257,6 @@ print([float(value) for value in got], "fcntl" in sys.modules)
     assert (tmp_path / "lines.jsonl").read_text().splitlines()[-1] == '{"name": "x", "value": 3}'
 
 
-def test_a_sink_of_another_process_opens_no_file_and_counts_its_records(run, tmp_path):
-    out = run(f"""
-import callout, jax
-jax.process_count = lambda: 2
-other = callout.sinks.JsonLines({str(tmp_path / "log")!r}, only_process=1, name="other")
-jax.jit(lambda x: callout.tap(other, x))(1.0)
-callout.barrier_wait()
-other.close()
-print(callout.stats()["callbacks"]["other"]["calls"])
-""")
-    assert out == "1\n"
-    assert list(tmp_path.iterdir()) == []
-
-
 REFUSED = {
     "buffer_callback": "callout.buffer_callback.buffer_callback(print, x)(x)",
     "a native function": 'callout.register("n", "lib.so:symbol")',

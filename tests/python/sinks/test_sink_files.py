@@ -87,22 +87,30 @@ def test_the_path_may_have_the_process(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["Csv.0", "JsonLines.0", "TensorBoard.0"]
 
 
-ALL = [sinks.JsonLines, sinks.Csv, sinks.TensorBoard, sinks.Arrow, sinks.Npy, sinks.Zarr]
-
-
-@pytest.mark.parametrize("make", ALL)
-def test_one_process_of_several_opens_the_file(tmp_path, monkeypatch, make):
+def write_from_one_process(folder, monkeypatch, make):
+    """In the first of two processes: a sink that it writes, and one that it does not."""
     monkeypatch.setattr(jax, "process_count", lambda: 2)
-    sink = make(tmp_path / "here", only_process=0)
-    other = make(tmp_path / "there", only_process=1)
+    sink = make(folder / "here", only_process=0)
+    other = make(folder / "there", only_process=1, name=f"other {make.__name__}")
     for each in (sink, other):
         jax.jit(lambda x, each=each: callout.tap(each, x, name="t"))(1.0)
     callout.barrier_wait()
-    assert [path.name for path in tmp_path.iterdir()] == ["here"]
-    assert other.path == str(tmp_path / "there")
+    assert callout.stats()["callbacks"][f"other {make.__name__}"]["calls"] == 1
+    assert [path.name for path in folder.iterdir()] == ["here"]
+    assert other.path == str(folder / "there")
     for each in (sink, other, other):
         each.close()
-    assert not callout.sinks.close(tmp_path / "there")
+    assert not callout.sinks.close(folder / "there")
+
+
+@BOTH
+def test_one_process_of_several_opens_the_file(tmp_path, monkeypatch, make):
+    write_from_one_process(tmp_path, monkeypatch, make)
+
+
+@pytest.mark.parametrize("make", [sinks.TensorBoard, sinks.Arrow, sinks.Npy, sinks.Zarr])
+def test_one_process_of_several_opens_the_file_of_arrays_or_events(tmp_path, monkeypatch, make):
+    write_from_one_process(tmp_path, monkeypatch, make)
 
 
 @pytest.mark.parametrize("fsync", ["never", "batch", 0, 0.5, 1e9])

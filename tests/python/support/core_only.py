@@ -66,6 +66,7 @@ _LEFT_OUT = {
     "the sinks of a core in Python are Function, Null, Print, JsonLines and Csv": (
         "test_fsync",
         "test_paths_of_arrays_and_events_need_not_be_utf8",
+        "test_one_process_of_several_opens_the_file_of_arrays_or_events",
         "test_records_of_all_sinks_go_through_jit_and_loops",
         "test_the_path_may_have_the_process",
         "test_the_sinks_of_a_folder_are_closed_by_its_path",
