@@ -49,7 +49,7 @@ def read(where: str, declared: Any) -> Results:
             results.append(random_keys.result(one))
         else:
             raise ValueError(f"{where}: result_shape_dtypes must have 'shape' and 'dtype'; got {one!r} at position {i}")
-    return Results(wanted, results, tree, bool(tree == jax.tree.structure(0)))
+    return Results(wanted, results, tree, tree.num_nodes == 1 and tree.num_leaves == 1)
 
 
 def for_arguments(

@@ -13,6 +13,7 @@ from jax.interpreters import ad, batching, mlir
 from .._base import errors
 from .._primitives import call_kinds, effects, lowering
 from .._primitives.call import Avals, call_now, lower_call
+from .._primitives.eager import placement
 from .._primitives.varying import result_types
 from .._targets.target import Target
 
@@ -29,6 +30,7 @@ def _abstract_eval(*avals: Any, result_avals: Avals, **_: Any) -> tuple[Avals, s
 
 @host_call_p.def_impl
 def _eager(*args: Any, target: Target, result_avals: Avals) -> list[jax.Array]:
+    placement(args, target.device_index, target.label)  # what is wrong with the index is no failure of the callback
     try:
         return call_now(args, target, result_avals, ordered=True)
     except errors.CallbackError:

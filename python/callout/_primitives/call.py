@@ -56,7 +56,7 @@ def call_one(
     check_usable()
     if ordered:
         wait_for_ordered()
-    device, ordinal, committed = placement(args, device_index)
+    device, ordinal, committed = placement(args, device_index, callback.label)
     if committed and specs and len(args) > 1:
         check_together(callback.label, args)
     try:

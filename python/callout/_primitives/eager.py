@@ -49,16 +49,29 @@ def _devices_in_order(sharding: jax.sharding.Sharding) -> list[jax.Device]:
     return sorted(sharding.device_set, key=lambda device: device.id)
 
 
-def placement(values: Sequence[Any], device_index: int = 0) -> tuple[jax.Device, int, bool]:
-    """Finds where an eager operation on `values` runs: device, FFI ordinal, and whether its results are committed there."""
+def placement(values: Sequence[Any], device_index: int = 0, label: str = "") -> tuple[jax.Device, int, bool]:
+    """Finds where an eager operation on `values` runs: device, FFI ordinal, and whether its results are committed there.
+
+    ValueError, with the `label`, for an index of a device that the values do not have: a program refuses that, too.
+    """
     for value in values:
         if getattr(value, "committed", False):  # a jax.Array
             candidates = _devices_in_order(value.sharding)
-            device = candidates[device_index if device_index < len(candidates) else 0]
+            check_device_index(label, candidates, device_index)
+            device = candidates[device_index]
             return device, _jax_compat.ordinal_of(device), True
+    check_device_index(label, (None,), device_index)
     default = _jax_compat.default_device()
     device = default if default is not None and isinstance(default, jax.Device) else _jax_compat.local_devices()[0]
     return device, _jax_compat.ordinal_of(device), False
+
+
+def check_device_index(label: str, devices: Sequence[Any], device_index: int) -> None:
+    """Raises ValueError for a place that there is not among the devices."""
+    if device_index >= len(devices):
+        raise ValueError(
+            f"callout: device_index={device_index} of '{label}' is not one of the {len(devices)} device(s) of its value"
+        )
 
 
 def check_together(label: str, values: Sequence[Any]) -> None:

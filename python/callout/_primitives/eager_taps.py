@@ -64,12 +64,12 @@ def _send(
         wait_for_ordered()
     value, step = (args[:-1], _step_of(args[-1])) if site.has_step else (args, None)
     if site.inline:
-        ordinal = placement(value, site.device_index)[1]
+        ordinal = placement(value, site.device_index, callback.label)[1]
         _ext.tap_inline(callback, to_hosts(value), site.label, list(site.leaves), ordinal)
         return
     if site.is_for_one_process():
         _ext.set_process_index(jax.process_index())
-    parts = list(_parts(value, site))
+    parts = list(_parts(value, site, site.label or callback.label))
     tap = _tap(callback, site, taps, (part, structure, site, len(parts) > 1))
     for ordinal, values, begins in parts:
         if tap.admit(ordinal, step):  # before the values are waited for
@@ -84,10 +84,10 @@ def _step_of(operand: Any) -> int:
     return step
 
 
-def _parts(value: Sequence[Any], site: Site) -> Iterator[tuple[int, Sequence[Any], Any]]:
+def _parts(value: Sequence[Any], site: Site, label: str) -> Iterator[tuple[int, Sequence[Any], Any]]:
     """Yields what is sent from which device: its FFI ordinal, the arrays, and where they begin if they are not all."""
     if site.sharding == "gather":
-        yield placement(value, site.device_index)[1], value, None
+        yield placement(value, site.device_index, label)[1], value, None
         return
     of_devices = list(shards(value))
     for ordinal, parts, begins in of_devices:

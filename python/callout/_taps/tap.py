@@ -129,7 +129,7 @@ def tap(
     keywords = TapKeywords(with_device, with_transforms, with_index) if some else NO_KEYWORDS
     for each, wanted in receivers(target, keywords):
         one = receiver_of_one_tap(each, tree, wanted) if now else None
-        chosen = tap_target(each, tree, wanted) if one is None else None
+        chosen = tap_target(each, tree, wanted) if one is None else one
         site = site_of(
             value,
             tree,
@@ -142,7 +142,7 @@ def tap(
             only_device=only_device,
             ordered=ordered,
             sharding=sharding,
-            device_index=device_index if chosen is None else device_index or chosen.device_index,
+            device_index=device_index or chosen.device_index,
             has_step=step is not None,
         )
         check_leaves(each, site.leaves, out, label=site.label, is_whole=sharding == "gather", is_exact=now)

@@ -282,6 +282,7 @@ class OneTap(NamedTuple):
     source: Any
     structure: Hashable
     callback: _ext.Callback
+    device_index: int = 0
 
 
 def receiver_of_one_tap(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> OneTap | None:
@@ -296,7 +297,7 @@ def receiver_of_one_tap(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> On
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
     made = _tapped(fn, chosen, tree, wanted, label=label, x64=x64, transforms=())
-    return OneTap(target, (tree, wanted, x64, *_args_in_structure(chosen)), made)
+    return OneTap(target, (tree, wanted, x64, *_args_in_structure(chosen)), made, chosen.device_index or 0)
 
 
 def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
@@ -322,7 +323,9 @@ def tap_target(target: Any, tree: PyTreeDef, wanted: TapKeywords) -> Target:
         "tap",
         target,
         (tree, wanted, x64, *_args_in_structure(chosen)),
-        lambda key: Target(key, label, chosen.numpy_only, make, ("tap", str(tree), wanted, x64, chosen)),
+        lambda key: Target(
+            key, label, chosen.numpy_only, make, ("tap", str(tree), wanted, x64, chosen), chosen.device_index or 0
+        ),
     )
 
 

@@ -2,9 +2,10 @@
 """Jits over several devices: gather, local, shard_map, pmap; what is called where, and what comes back."""
 
 import contextlib
+import io
 
 import callout
-import callout.host_callback
+import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -293,6 +294,33 @@ def test_explicit_sharding(seen):
     assert sorted(value for value, _, _ in seen) == sorted(
         [(np.arange(8.0) * 2).tolist(), [0, 1], [2, 3], [4, 5], [6, 7]]
     )
+
+
+@pytest.mark.parametrize(
+    "entry", ["tap", "pure_callback", "io_callback", "debug_callback", "id_tap", "call", "id_print"]
+)
+def test_eager_callbacks_refuse_a_device_that_there_is_not(entry, received):
+    at = {device: callout.options(lambda v, *_: received.append(v) or v, device_index=device) for device in (3, 4)}
+    like = jax.ShapeDtypeStruct((8,), jnp.float32)
+    calls = {
+        "tap": lambda v, n: callout.tap(at[n], v),
+        "pure_callback": lambda v, n: callout.pure_callback(at[n], like, v),
+        "io_callback": lambda v, n: callout.io_callback(at[n], like, v),
+        "debug_callback": lambda v, n: callout.debug_callback(at[n], v),
+        "id_tap": lambda v, n: hcb.id_tap(at[n], v, device_index=n),
+        "call": lambda v, n: hcb.call(at[n], v, result_shape=v, device_index=n),
+        "id_print": lambda v, n: hcb.id_print(v, device_index=n, output_stream=io.StringIO()),
+    }
+    x = sharded()
+    calls[entry](x, 3)
+    for run in (lambda f: f(x), lambda f: jax.jit(f)(x)):
+        with pytest.raises(ValueError, match=r"device_index=4.* is not one of the .*4 device\(s\)"):
+            run(lambda v: calls[entry](v, 4))
+    with pytest.raises(
+        ValueError, match=r"^callout: device_index=3 of '.*' is not one of the 1 device\(s\) of its value$"
+    ):
+        calls[entry](jnp.ones(8), 3)
+    hcb.barrier_wait()
 
 
 def test_eager_taps_of_sharded_arrays(seen):
