@@ -18,7 +18,7 @@ from ._base.public_modules import CallableModule, publish
 from ._calls.pure_callback import result_avals
 from ._primitives.aliases import check_aliases
 from ._primitives.batching import check_vmap_method
-from ._primitives.buffer import WHERE, buffer_p
+from ._primitives.buffer import WHERE, BufferTarget, buffer_p
 from ._primitives.varying import stated
 from ._targets import buffer_functions
 from ._targets.function_targets import call_target, function_name, is_flat_call
@@ -215,6 +215,13 @@ def _target(
         args, kwargs = jax.tree.unflatten(in_tree, operands)
         return (ctx, jax.tree.unflatten(out_tree, outs[: out_tree.num_leaves]), *args), kwargs
 
+    def run(ctx: Any, outs: Sequence[Any], *operands: Any) -> None:
+        """Calls the function with flat buffers, as the core's callback does."""
+        out = tuple(outs) if refs else outs[0] if single else jax.tree.unflatten(out_tree, outs)
+        leaves = (ctx, out, *operands)
+        args, kwargs = arguments_with_refs(leaves) if refs else arguments(leaves)
+        fn(*args, **kwargs)
+
     def make(_: Transforms) -> _ext.Callback:
         return _ext.make_buffer_callback(
             label=label,
@@ -229,5 +236,5 @@ def _target(
         "buffer",
         callback,
         (in_tree, out_tree, refs),
-        lambda key: Target(key, label, chosen.numpy_only, make, signature, chosen.device_index or 0),
+        lambda key: BufferTarget(key, label, chosen.numpy_only, make, signature, chosen.device_index or 0).running(run),
     )

@@ -12,6 +12,7 @@ from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
 from .._custom_calls import random_keys
+from .._targets.function_targets import is_leaf
 from .foreign_call import signatures
 
 _TOKEN: Any = _jax_compat.abstract_token()
@@ -49,7 +50,7 @@ def read(where: str, declared: Any) -> Results:
             results.append(random_keys.result(one))
         else:
             raise ValueError(f"{where}: result_shape_dtypes must have 'shape' and 'dtype'; got {one!r} at position {i}")
-    return Results(wanted, results, tree, tree.num_nodes == 1 and tree.num_leaves == 1)
+    return Results(wanted, results, tree, is_leaf(tree))
 
 
 def for_arguments(

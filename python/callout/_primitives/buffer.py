@@ -4,22 +4,38 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
+import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
-from .._base import patches
+from .._base import errors, patches
 from .._targets.target import Target
 from . import context, effects, lowering
 from .aliases import Aliases, own_operands
 from .batching import batch_call
 from .call import Avals, lower_call, refuse
+from .fallback import policy
 from .varying import result_types
 
 WHERE = "callout.buffer_callback"
 PLATFORMS = ("cpu", "cuda")
+BY_JAX = ("rocm",)
+"""Platforms that have JAX's own buffer callback alone."""
+
+
+class BufferTarget(Target):
+    """Calls a Python function of buffers. `run(context, results, *arguments)` calls it with flat ones, with JAX's too."""
+
+    __slots__ = ("run",)
+
+    def running(self, run: Callable[..., None]) -> Self:
+        """Returns this target, once it knows how it runs."""
+        self.run = run
+        return self
+
 
 buffer_p = jax.extend.core.Primitive("callout_buffer_callback")
 buffer_p.multiple_results = True
@@ -69,6 +85,57 @@ def _lower(
     )
 
 
+def by_jax(
+    target: BufferTarget, result_avals: Avals, *, has_side_effect: bool, aliases: Aliases, capturable: bool
+) -> Callable[..., Sequence[Any]]:
+    """Returns a function of flat arrays that calls the target by JAX's own buffer callback."""
+    from jax.experimental.buffer_callback import buffer_callback
+
+    def run(ctx: Any, outs: Sequence[Any], *operands: Any) -> None:
+        try:
+            target.run(ctx, outs, *operands)
+        except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+            text = errors.keep_without_variables(error)
+        else:
+            return
+        raise errors.CallbackError(f"callout: callback '{target.label}' failed: {text}")
+
+    call: Callable[..., Sequence[Any]] = buffer_callback(
+        run,
+        tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in result_avals),
+        has_side_effect=has_side_effect,
+        input_output_aliases=dict(aliases),
+        command_buffer_compatible=capturable,
+    )
+    return call
+
+
+def _lower_by_jax(
+    ctx: mlir.LoweringRuleContext,
+    *args: Any,
+    target: Target,
+    result_avals: Avals,
+    has_side_effect: bool,
+    aliases: Aliases,
+    capturable: bool,
+    **params: Any,
+) -> Sequence[Any]:
+    """Lowers for a platform where JAX has buffer callbacks and Callout no native path, if `config.fallback` allows it."""
+    is_alone = lowering.platform_of_fallback(ctx) is not None and len(ctx.module_context.platforms) == 1
+    if not is_alone or not isinstance(target, BufferTarget):
+        refused: Sequence[Any] = lowering.refuse_platform(ctx, *args, target=target, supported=PLATFORMS, **params)
+        return refused
+    if context.num_devices(ctx) > 1:
+        raise NotImplementedError(
+            f"{WHERE}: '{target.label}' goes by JAX's own buffer callback, which calls on each device of a jit over "
+            "several: call it in jax.shard_map"
+        )
+    policy.warn_once(context.platforms(ctx)[0])
+    call = by_jax(target, result_avals, has_side_effect=has_side_effect, aliases=aliases, capturable=capturable)
+    lowered: Sequence[Any] = mlir.lower_fun(call, multiple_results=True)(ctx, *args)
+    return lowered
+
+
 def _batch(args: Sequence[Any], dims: Sequence[Any], *, aliases: Aliases, **params: Any) -> tuple[Any, Any]:
     return batch_call(buffer_p, *own_operands(aliases, args, dims), aliases=aliases, **params)
 
@@ -76,6 +143,8 @@ def _batch(args: Sequence[Any], dims: Sequence[Any], *, aliases: Aliases, **para
 mlir.register_lowering(buffer_p, functools.partial(lowering.refuse_platform, supported=PLATFORMS))
 for _platform in PLATFORMS:
     mlir.register_lowering(buffer_p, functools.partial(_lower, _platform), platform=_platform)
+for _platform in BY_JAX:
+    mlir.register_lowering(buffer_p, _lower_by_jax, platform=_platform)
 batching.primitive_batchers[buffer_p] = _batch
 ad.primitive_jvps[buffer_p] = functools.partial(refuse, "Buffer", "JVP", "jax.custom_jvp")
 ad.primitive_transposes[buffer_p] = functools.partial(refuse, "Buffer", "transpose", "jax.custom_vjp")

@@ -121,6 +121,8 @@ def test_what_is_refused():
         buffer_callback(add_one, F3, sharding="all")
     with pytest.raises(TypeError, match="expected a callable or a registered name, got 3"):
         buffer_callback(3, F3)(jnp.zeros(3))
+    with pytest.raises(ValueError, match="cannot specify 64-bit types when `jax_enable_x64` is disabled, got float64"):
+        buffer_callback(add_one, jax.ShapeDtypeStruct((3,), "float64"))
     with pytest.raises(TypeError, match="result 0 is int4, which XLA packs"):
         buffer_callback(add_one, jax.ShapeDtypeStruct((3,), jnp.int4))
     with pytest.raises(TypeError, match="argument 0 is uint2, which XLA packs"):

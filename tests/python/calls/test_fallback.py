@@ -13,6 +13,7 @@ import numpy as np
 import platforms
 import pytest
 import settings
+from callout._primitives import buffer
 from callout._primitives.fallback import policy
 from callout.buffer_callback import buffer_callback
 from jax import lax
@@ -277,6 +278,52 @@ def test_platforms_side_by_side(auto):
     assert [text.count(f"xla_ffi_python_{kind}_callback(") for kind in ("cpu", "gpu")] == [2, 2]
 
 
+def test_buffer_callbacks_on_rocm_are_jaxs_own(auto):
+    call = buffer_callback(lambda ctx, out, x: None, F32, has_side_effect=True, input_output_aliases={0: 0})
+    text = lowered(call, 1.0, platforms=("rocm",))
+    assert "callout.v1" not in text
+    assert re.search(r"@xla_buffer_python_gpu_callback\(%\w+\).*has_side_effect = true.*output_operand_aliases", text)
+    with pytest.raises(NotImplementedError, match="not supported on platform rocm; supported: cpu, cuda"):
+        lowered(call, 1.0, platforms=("cpu", "rocm"))
+    with pytest.raises(NotImplementedError, match="not supported on platform rocm; supported: cpu, cuda"):
+        lowered(buffer_callback("unbound", F32), 1.0, platforms=("rocm",))
+    callout.config.fallback = "off"
+    with pytest.raises(NotImplementedError, match=r'platform rocm.*config.fallback = "auto"'):
+        lowered(lambda x: call(x), 1.0, platforms=("rocm",))
+
+
+@pytest.mark.cpu_only("it runs JAX's buffer callbacks on the host")
+def test_what_jaxs_own_buffer_callbacks_call_gets_its_structure(auto):
+    def fill(ctx, out, pair, *, y):
+        assert type(ctx).__module__ != callout.buffer_callback.ExecutionContext.__module__
+        np.asarray(out["sum"])[...] = np.asarray(pair[0]) + np.asarray(y)
+        np.asarray(out["difference"][0])[...] = np.asarray(pair[0]) - np.asarray(y)
+
+    def add_in_place(ctx, out, held):
+        np.asarray(held)[...] += 1
+        np.asarray(out)[...] = np.asarray(held)
+
+    def fails(ctx, out, x):
+        raise KeyError("of the user")
+
+    def by_jax(f, *args):
+        """Runs the one call of a program, which was traced for another platform, by JAX."""
+        (eqn,) = [eqn for eqn in jax.make_jaxpr(f)(*args).eqns if eqn.primitive is buffer.buffer_p]
+        told = {name: eqn.params[name] for name in ("has_side_effect", "aliases", "capturable")}
+        return buffer.by_jax(eqn.params["target"], eqn.params["result_avals"], **told)
+
+    x, y = np.float32(5), np.float32(3)
+    both = buffer_callback(fill, {"sum": F32, "difference": (F32,)})
+    assert [float(out) for out in by_jax(lambda x, y: both((x,), y=y), x, y)(x, y)] == [2, 8]
+    out = by_jax(lambda x: buffer_callback(add_in_place, F32)(jax.new_ref(x)), x)(x)
+    assert [float(each) for each in out] == [6, 6]
+    with pytest.raises(
+        jax.errors.JaxRuntimeError, match=r"callback '.*fails' failed: KeyError: 'of the user'"
+    ) as caught:
+        jax.block_until_ready(by_jax(buffer_callback(fails, F32), x)(x))
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
 def test_refusals_say_why_and_what_would_do(auto):
     def f(x):
         return callout.tap(print, x)
@@ -318,7 +365,7 @@ CARRIED = {
 
 
 @pytest.mark.native_only("it has no native path on a CPU")
-@pytest.mark.parametrize("platforms", [("tpu",), ("rocm",), ("cpu", "tpu")])
+@pytest.mark.parametrize("platforms", [("tpu",), ("cpu", "rocm"), ("cpu", "tpu")])
 @pytest.mark.parametrize("name", NAMED)
 def test_what_has_no_counterpart_is_refused_by_its_name_with_what_would_do(auto, cache, name, platforms):
     with pytest.raises(NotImplementedError) as info:
