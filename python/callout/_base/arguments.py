@@ -81,7 +81,7 @@ def _is_no_array(dtype: Any) -> bool:
     return dtype is None or getattr(dtype, "kind", "V") in _NOT_OF_JAX
 
 
-_TRACER = re.compile(r"\w*Tracer\(|Traced<")
+_TRACER = re.compile(r"\b\w*Tracer[(<]|\bTraced<")
 
 
 def tracer_in(text: str) -> str | None:

@@ -77,9 +77,9 @@ def keep(exception: BaseException) -> str:
 
 
 def _text_of(exception: BaseException) -> str:
-    if isinstance(exception, AttributeError):
-        explain_numpy(exception)
     what = describe(exception)
+    if issubclass(type(exception), AttributeError) and (note := explain_numpy(exception)):
+        what += f" ({note})"  # in the line that people see first
     try:
         text = "".join(traceback.format_exception(exception)).rstrip()
     except Exception:  # noqa: BLE001 - its class does not let itself be looked at: Python's own text would be the same
@@ -88,19 +88,21 @@ def _text_of(exception: BaseException) -> str:
     return f"{what}\n{text}"
 
 
-def explain_numpy(error: AttributeError) -> None:
-    """Notes how a callback gets `jax.Array`s, if it has asked a NumPy array for what only these have."""
+def explain_numpy(error: BaseException) -> str:
+    """Notes, and returns, how a callback gets `jax.Array`s, if it asked a NumPy array for what only these have; else ""."""
     array, name = (member.__get__(error) for member in (_OBJECT, _NAME))
     if not issubclass(type(array), (np.ndarray, np.generic)) or not isinstance(name, str) or name.startswith("__"):
-        return
+        return ""
     if not hasattr(jax.Array, name) or hasattr(type(array), name):
-        return
+        return ""
     note = (
-        f'callout: callbacks get NumPy arrays, which have no .{name}: callout.options(fn, args="jax") has the callback get '
+        f'callbacks get NumPy arrays, which have no .{name}: callout.options(fn, args="jax") has the callback get '
         'jax.Arrays, callout.config.args = "jax" has all of them'
     )
-    if note not in getattr(error, "__notes__", ()):
-        error.add_note(note)
+    with contextlib.suppress(Exception):  # whatever a class of the user's makes of that
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+    return note
 
 
 def _under_number(exception: BaseException, text: str) -> str:
