@@ -17,6 +17,7 @@ from jax.tree_util import PyTreeDef
 from .. import _ext, _jax_compat
 from .._base import errors, options
 from .._runtime import lifetime
+from . import named_results
 from .sink import callback_of, function_of, is_sink
 from .target import DeviceCall, NamedTarget, Target, Transforms, interned
 
@@ -107,13 +108,22 @@ def _array_on_host(leaf: Any) -> Any:
 
 
 def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
-    """Returns the leaves of a result, in any structure that has as many as were declared, as with JAX."""
+    """Returns the leaves of a result, in any structure that has as many as were declared; those with names by name."""
+    declared = named_results.Declared(tree)
 
     def flatten(result: Any) -> Sequence[Any]:
         count = tree.num_leaves
-        leaves, _ = flatten_result(result)
+        leaves, got = flatten_result(result)
         if len(leaves) == count:
-            return leaves
+            if named_results.is_same(tree, got) or named_results.is_flat(tree):
+                return leaves
+            places = declared.places_by_name(got)
+            if places is not None:
+                return [leaves[place] for place in places]
+            raise errors.ResultError(
+                f"callback '{label}': its result does not fit: expected structure {tree}, got {got}; names are matched, in "
+                "any order, and these differ"
+            )
         is_flat = count > 1 and tree == jax.tree.structure((0,) * count)
         if is_flat and isinstance(result, tuple | list) and len(result) == count:
             return list(result)  # lists of numbers among them are arrays

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a callback may return, and what it is told if it returns something else."""
 
-import functools
+import collections
+import dataclasses
 import sys
 import threading
+from typing import Any, NamedTuple
 
 import callout
-import callout.host_callback as hcb
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from callout.buffer_callback import buffer_callback
-from platforms import BY_FALLBACK, awaited
+from platforms import awaited
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 I32 = jax.ShapeDtypeStruct((), jnp.int32)
@@ -264,57 +264,90 @@ def test_too_many_leaves_or_wrong_ones_are_refused(declared, result):
         callout.pure_callback(lambda: result, declared)
 
 
-def fill_nan(ctx, out, x):
-    np.asarray(out)[...] = np.nan
+class Pair(NamedTuple):
+    second: Any
+    first: Any
 
 
-BAD = np.float32(np.nan)
-SPECIAL = {
-    "pure_callback": lambda x: callout.pure_callback(lambda v: BAD, F32, x, vmap_method="sequential"),
-    "io_callback": lambda x: callout.io_callback(lambda v: BAD, F32, x),
-    "name": lambda x: callout.pure_callback("not a number", F32, x, vmap_method="sequential"),
-    "second of two": lambda x: callout.pure_callback(lambda v: (v, BAD), (F32, F32), x, vmap_method="sequential")[1],
-    "call": lambda x: hcb.call(lambda v: BAD, x, result_shape=F32),
-    **({} if BY_FALLBACK else {"buffer_callback": buffer_callback(fill_nan, F32, vmap_method="sequential")}),
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Data:
+    second: Any
+    first: Any
+
+
+NAMED = {
+    "dict": {"first": 1, "second": 2},
+    "ordered dict": collections.OrderedDict(second=2, first=1),
+    "ordered dict, sorted": collections.OrderedDict(first=1, second=2),
+    "named tuple": Pair(second=2, first=1),
+    "dataclass": Data(second=2, first=1),
+    "default dict": collections.defaultdict(int, second=2, first=1),
+    "dict in a list": [{"second": 2, "first": 1}],
+}
+WAYS = {
+    "eager": lambda call: call(callout.options, 0.0),
+    "jitted": lambda call: jax.jit(lambda x: call(callout.options, x))(0.0),
+    "args of JAX": lambda call: jax.jit(lambda x: call(lambda f: callout.options(f, args="jax"), x))(0.0),
 }
 
 
-@pytest.fixture
-def not_a_number():
-    callout.register("not a number", lambda v: BAD)
-    yield
-    callout.unregister("not a number")
+@pytest.mark.parametrize("declared", NAMED)
+@pytest.mark.parametrize("returned", NAMED)
+def test_results_with_names_are_stored_by_name(declared, returned):
+    expected = jax.tree.map(lambda _: F32, NAMED[declared])
+    for way in WAYS.values():
+        for call in (callout.pure_callback, callout.io_callback):
+            out = way(lambda with_options, x, call=call: call(with_options(lambda _: NAMED[returned]), expected, x))
+            assert jax.tree.map(float, out) == NAMED[declared]
 
 
-@pytest.mark.usefixtures("not_a_number")
-@pytest.mark.parametrize("name", SPECIAL)
-def test_jax_debug_nans_names_the_callback_that_returned_a_nan(name):
-    call = SPECIAL[name]
-    ways = {
-        "eager": call,
-        "jit": jax.jit(lambda x: call(x) + 1),
-        "vmap": jax.vmap(call),
-        "jit of vmap": jax.jit(jax.vmap(call)),
-    }
-    if name == "call":
-        ways = {way: ways[way] for way in ("eager", "jit")}
-    for way, run in ways.items():
-        x = jnp.ones(2) if "vmap" in way else jnp.float32(1)
-        run(x)  # it is not looked for
-        with jax.debug_nans(True), pytest.raises(FloatingPointError, match=r"\(nan\) encountered in .*"):
-            run(x)
-        if way in ("eager", "jit"):
-            with jax.debug_nans(True), pytest.raises(FloatingPointError, match=r"callback|callout"):
-                run(x)
+def test_names_are_matched_at_each_level():
+    declared = {"loss": F32, "parts": [{"first": F32, "second": F32}, F32]}
+    result = collections.OrderedDict(parts=(Pair(second=2, first=1), 3), loss=0)
+    out = callout.pure_callback(lambda: result, declared)
+    assert jax.tree.map(float, out) == {"loss": 0, "parts": [{"first": 1, "second": 2}, 3]}
 
 
-def test_a_special_value_that_jax_looks_for_is_named():
-    call = functools.partial(callout.pure_callback, lambda v: np.log(v), F32)
-    with jax.debug_infs(True), np.errstate(all="ignore"):
-        with pytest.raises(FloatingPointError) as info:
-            call(jnp.float32(0))
-        assert np.isnan(call(jnp.float32(-1)))
-    name = "test_results.test_a_special_value_that_jax_looks_for_is_named.<locals>.<lambda>"
-    assert str(info.value).startswith(f"invalid value (inf) encountered in a result of callback '{name}")
-    with jax.debug_nans(True):
-        assert callout.pure_callback(lambda v: v, jax.ShapeDtypeStruct((), jnp.int32), jnp.int32(1)) == 1
+@pytest.mark.parametrize(
+    ("declared", "result"),
+    [
+        ({"a": F32, "b": F32}, {"x": 1, "y": 2}),
+        ({"a": F32, "b": F32}, {"a": 1, "c": 2}),
+        ({"a": F32}, {"b": 1}),
+        ({"a": F32, "b": (F32, F32)}, {"a": (1, 2), "b": 3}),
+        ([{"a": F32, "b": F32}, F32], ({"x": 1, "y": 2}, 3)),
+        ({"first": F32, "last": F32}, Pair(1, 2)),
+    ],
+)
+def test_other_names_are_refused(declared, result):
+    named = callout.options(lambda *_: result, name="named")
+    with pytest.raises(callout.ResultError) as eager:
+        callout.pure_callback(named, declared)
+    with pytest.raises(callout.ResultError, match="names are matched"), callout.reraise():
+        awaited(jax.jit(lambda x: callout.pure_callback(named, declared, x))(1.0))
+    assert (
+        str(eager.value)
+        .splitlines()[0]
+        .endswith(
+            f"its result does not fit: expected structure {jax.tree.structure(declared)}, got {jax.tree.structure(result)}; "
+            "names are matched, in any order, and these differ"
+        )
+    )
+
+
+def test_a_class_that_takes_arrays_alone_is_read_by_its_places():
+    @jax.tree_util.register_pytree_node_class
+    class OfArrays:
+        def __init__(self, *arrays):
+            self.arrays = [array.shape and array for array in arrays]
+
+        def tree_flatten(self):
+            return self.arrays, None
+
+        @classmethod
+        def tree_unflatten(cls, _, arrays):
+            return cls(*arrays)
+
+    out = callout.pure_callback(lambda: OfArrays(np.ones(2, np.float32), np.zeros(2, np.float32)), {"a": F2, "b": F2})
+    assert jax.tree.map(lambda leaf: leaf.tolist(), out) == {"a": [1, 1], "b": [0, 0]}

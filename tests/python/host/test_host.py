@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`callout.host.LoadedHostCallback`: Python functions for a host of the same process."""
 
+import collections
 import gc
 import weakref
 
@@ -52,6 +53,16 @@ def test_a_host_calls_it_from_its_own_thread(host, take):
 
 def test_results_may_be_anything_that_has_one_leaf(host, take):
     assert host.run(take(LoadedHostCallback("list", lambda x: [x + 1])), [1, 2]) == (0, "", [2, 3])
+
+
+def test_results_with_names_are_taken_by_name(host, take):
+    like = {"b": jax.ShapeDtypeStruct((2,), "float32")}
+    assert host.run(take(LoadedHostCallback("named", lambda x: collections.OrderedDict(b=x), results=like)), [1, 2])[
+        2
+    ] == [1, 2]
+    code, text, _ = host.run(take(LoadedHostCallback("other", lambda x: {"c": x}, results=like)), [1, 2])
+    assert code != 0
+    assert "names are matched, in any order, and these differ" in text
 
 
 def test_a_call_without_results_is_a_tap(host, take, received):
