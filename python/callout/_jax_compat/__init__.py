@@ -65,6 +65,7 @@ from .lowering import require_devices as require_devices
 from .lowering import symbols_of as symbols_of
 from .lowering import with_vjps as with_vjps
 from .partitioners import has_partitioner as has_partitioner
+from .partitioners import programs_around as programs_around
 from .partitioners import register_partitioner as register_partitioner
 from .partitioners import replicated_sharding as replicated_sharding
 from .partitioners import tuple_sharding as tuple_sharding

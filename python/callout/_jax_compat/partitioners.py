@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -68,3 +69,25 @@ def replicated_sharding() -> Any:
 def tuple_sharding(shape: Any, elements: Sequence[Any]) -> Any:
     """Returns the sharding of a call's results: a tuple's, or the one element."""
     return xla_client.HloSharding.tuple_sharding(shape, list(elements)) if shape.is_tuple() else elements[0]
+
+
+def programs_around() -> Iterator[Any]:
+    """Yields the lowering contexts of the programs that XLA is partitioning in this thread.
+
+    XLA's partitioner asks the rules of `custom_partitioning` for the function of each shard, which JAX lowers as a module of
+    its own. Only the whole program's executable lives on, with what the whole program's context keeps alive.
+    """
+    frame = sys._getframe() if _partition_code is not None else None
+    while frame is not None:
+        if frame.f_code is _partition_code and "info" in frame.f_locals:
+            yield frame.f_locals["info"].module_context
+        frame = frame.f_back
+
+
+_partition_code: Any = None
+try:
+    from jax._src import custom_partitioning as _custom_partitioning
+
+    _partition_code = _custom_partitioning._custom_partitioning_partition.__code__
+except (ImportError, AttributeError):
+    MISSING.append("jax._src.custom_partitioning._custom_partitioning_partition")

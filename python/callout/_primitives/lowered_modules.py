@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -12,9 +12,11 @@ from jax.extend.mlir import ir
 from .. import _jax_compat
 from .._base.patches import Place
 from .._runtime.native_platforms import PLATFORMS
-from . import held_results, jaxprs, reducers, tapped_values
+from . import call_kinds, held_results, jaxprs, reducers, tapped_values
+from .effects import ordered_effect
 from .fallback import exported, policy
 from .lowering import not_supported
+from .tap import where_of
 
 
 def _before_lowering(_original: Any, _name: str, jaxpr: Any, *_: Any, **__: Any) -> Any:
@@ -54,6 +56,42 @@ def _after_lowering(
             exported.carry(lowered, platforms[0], backend, devices, num_partitions)
 
 
+def _explain_missing_token(error: BaseException, _name: str, jaxpr: Any, *_: Any, **__: Any) -> None:
+    """Raises an error that names the callback where JAX lowers an ordered callback in a function that has no token."""
+    if isinstance(error, KeyError) and error.args == (ordered_effect,):
+        where = next(map(_where, _ordered_callbacks(jaxpr)), "callout")
+        raise NotImplementedError(
+            f"{where}: ordered=True inside of jax.lax.composite, or of the function that custom_partitioning has for each "
+            "shard: JAX lowers these functions without the token that keeps the order. Use ordered=False there, or call it "
+            "outside"
+        ) from None
+
+
+def _ordered_callbacks(jaxpr: Any) -> Iterator[Any]:
+    """Yields the equations of ordered callbacks, those that the function around does not know of first."""
+    found: list[Any] = []
+
+    def visit(jaxpr: Any) -> Iterator[Any]:
+        for eqn in jaxprs.opened(jaxpr).eqns:
+            inner = [equation for each in jaxprs.inner_jaxprs(eqn) for equation in visit(each)]
+            if inner and ordered_effect not in eqn.effects:
+                found.extend(inner)
+            elif ordered_effect in eqn.effects:
+                yield from inner or (eqn,)
+
+    rest = list(visit(jaxpr))
+    return iter(found + rest)
+
+
+def _where(eqn: Any) -> str:
+    """Returns what errors call the callback of an equation."""
+    target, site = (eqn.params.get(name) for name in ("target", "site"))
+    if target is not None and site is not None:
+        return where_of(target, site)
+    kind = call_kinds.of_primitive(eqn.primitive)
+    return f"{kind.where if kind else 'callout'} '{target.label}'" if target is not None else "callout"
+
+
 def _leaves_native_path(platform: str) -> bool:
     return policy.is_used(platform) or platform not in PLATFORMS
 
@@ -83,4 +121,6 @@ def _devices_of(shardings: Sequence[Any]) -> Sequence[jax.Device]:
 def hooked() -> list[Place]:
     """Names the place where JAX makes a module."""
     place = _jax_compat.module_maker()
-    return [] if place is None else [Place(*place, before=_before_lowering, after=_after_lowering)]
+    if place is None:
+        return []
+    return [Place(*place, before=_before_lowering, after=_after_lowering, failed=_explain_missing_token)]

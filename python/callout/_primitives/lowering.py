@@ -101,6 +101,8 @@ def bound_name(ctx: mlir.LoweringRuleContext, target: Target, where: str, transf
     name = target.bind(transforms)
     if target.is_held_by_programs(name):
         ctx.module_context.add_keepalive(target)
+        for program in _jax_compat.programs_around():
+            program.add_keepalive(target)
     return name
 
 
@@ -110,8 +112,11 @@ def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dic
     PJRT then dispatches the program synchronously, as it does for JAX's own callbacks: what the callback dispatches does not
     wait for programs that are queued behind its own. If inputs are not ready, XLA's threads run the program all the same;
     from JAX 0.12 on they then call the function that is added here, which does the call: docs/hangs.md. Only clients of CPUs
-    look at it.
+    look at it. The function that `custom_partitioning` has for each shard is lowered when the program is being compiled,
+    which is too late.
     """
+    if any(True for _ in _jax_compat.programs_around()):
+        return {}
     if not target.is_python() or target.numpy_only or context.is_exporting(ctx) or "cpu" not in context.platforms(ctx):
         return {}
     ctx.module_context.add_host_callback(host_callback)

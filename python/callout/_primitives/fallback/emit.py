@@ -73,6 +73,15 @@ def _spec(aval: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
     return np.dtype(aval.dtype), tuple(aval.shape)
 
 
+def _refuse_while_partitioning(where: str) -> None:
+    """Refuses what ends the process: the call names a host callback by its place, and the program does not get it."""
+    if any(True for _ in _jax_compat.programs_around()):
+        raise NotImplementedError(
+            f"{where}: in the function that custom_partitioning has for each shard, a callback needs callout's native path, "
+            "and this program goes by JAX's callbacks (config.fallback); call it outside of that function"
+        )
+
+
 def emit(
     ctx: mlir.LoweringRuleContext,
     platform: str,
@@ -92,6 +101,7 @@ def emit(
 
     `threaded`: the first of `args` and of the results is a token of `callout.threaded`.
     """
+    _refuse_while_partitioning(where)
     sent, received = ([_spec(aval) for aval in avals] for avals in (ctx.avals_in, avals_out))
     told = host_stand_ins.Told(
         *(target, where, platform, dict(attributes), threaded, received),
