@@ -5,13 +5,12 @@
 // operations.
 #include "module_bindings.h"
 
-#include <nanobind/stl/string.h>
-
 #include <atomic>
 #include <string>
 #include <utility>
 
 #include "errors.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 

@@ -10,6 +10,7 @@
 #include "attributes/decode.h"
 #include "base/small_buffer.h"
 #include "callbacks/binding_scope.h"
+#include "callbacks/embedded_code.h"
 #include "cuda/driver/resources.h"
 #include "cuda/handlers/device_results.h"
 #include "cuda/handlers/image_site.h"
@@ -53,7 +54,8 @@ Status InstantiateImage(XLA_FFI_CallFrame* frame) {
   CALLOUT_ASSIGN_OR_RETURN(const ImageAttributes said, DecodeAttributes<ImageAttributes>(frame->attrs));
   CALLOUT_ASSIGN_OR_RETURN(ImageCall call, ImageCallOf(said));
   CALLOUT_ASSIGN_OR_RETURN(Lanes lanes, Lanes::Of(said));
-  Status allowed = CheckImage(call.bytes, call.name);
+  Status allowed = CheckEmbeddedCode("the kernel '" + call.name + "'");
+  if (!allowed.ok() && IsExpectedImage(call.bytes)) allowed = OkStatus();
   if (!allowed.ok() && !BindingScope::RefusedCodeFailsLate()) return allowed;
   auto state =
       std::make_unique<ImageState>(std::move(call), std::move(lanes), Aliases(said.aliases), std::move(allowed));

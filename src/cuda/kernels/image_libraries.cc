@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/thread_annotations.h"
-#include "callbacks/embedded_code.h"
 #include "encoding/sha256.h"
 
 namespace callout::internal {
@@ -51,13 +50,11 @@ void ExpectImage(const std::string& bytes) {
   images.expected.insert(std::move(digest));
 }
 
-Status CheckImage(const std::string& bytes, const std::string& name) {
-  Status refused = CheckEmbeddedCode("the kernel '" + name + "'");
-  if (refused.ok()) return OkStatus();
+bool IsExpectedImage(const std::string& bytes) {
   Images& images = GetImages();
   const std::string digest = Sha256Hex(bytes);
   const MutexLock lock(images.mutex);
-  return images.expected.contains(digest) ? OkStatus() : refused;
+  return images.expected.contains(digest);
 }
 
 int64_t ImagesLoaded() { return g_loaded.load(std::memory_order_relaxed); }

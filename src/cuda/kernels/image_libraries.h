@@ -21,11 +21,12 @@ struct ImageLibrary {
 CALLOUT_EXPORT Result<std::shared_ptr<const ImageLibrary>> LoadImage(const cuda::Driver& driver,
                                                                      const std::string& bytes, const std::string& name);
 
-/// This process made the image itself: programs may carry it, whatever embedded_code.h says. Thread-safe.
+/// Notes that this process made the image itself, so that programs may carry it where embedded code is refused.
+/// Thread-safe.
 CALLOUT_EXPORT void ExpectImage(const std::string& bytes);
 
-/// FailedPrecondition if a program may not carry these bytes (embedded_code.h). Thread-safe.
-CALLOUT_EXPORT Status CheckImage(const std::string& bytes, const std::string& name);
+/// Returns true for the bytes of an image that ExpectImage has noted. Thread-safe.
+CALLOUT_EXPORT bool IsExpectedImage(const std::string& bytes);
 
 /// Images that were loaded since the start. Thread-safe.
 CALLOUT_EXPORT int64_t ImagesLoaded();
