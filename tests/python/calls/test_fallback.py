@@ -2,6 +2,7 @@
 """Every entry point by JAX's own callbacks: the whole way on a CPU, and programs for platforms that are not here."""
 
 import contextlib
+import os
 import re
 
 import callout
@@ -142,6 +143,19 @@ def test_errors_are_those_of_the_native_path():
     jax.jit(lambda x: callout.tap(fail, x))(1.0)
     with pytest.raises(callout.TapError):
         callout.barrier_wait()
+
+
+def test_an_error_that_is_not_utf8_arrives():
+    """With JAX's own pure_callback it ends the process."""
+    text = os.fsdecode(b"no \xff")
+
+    def refuse(x):
+        raise LookupError(text)
+
+    refuse.__qualname__ = text
+    with pytest.raises(LookupError, match=r"no \\udcff") as refused:
+        jax.block_until_ready(jax.jit(lambda x: callout.pure_callback(refuse, F32, x))(1.0))
+    assert refused.value.__cause__.args == (text,)
 
 
 def test_what_needs_the_native_path_is_refused(cache):

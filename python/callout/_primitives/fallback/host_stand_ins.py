@@ -92,7 +92,9 @@ class Told:
         if self.is_deferred:
             tell_barrier(self.where, error, max(ordinal, 0))
             return
-        raise errors.CallbackError(f"callout: callback '{self.label}' failed on device {ordinal}: {errors.keep(error)}")
+        # jaxlib ends the process for a text that UTF-8 does not have.
+        text = errors.printable(f"callout: callback '{self.label}' failed on device {ordinal}: {errors.keep(error)}")
+        raise errors.CallbackError(text)
 
 
 class Call:

@@ -12,6 +12,7 @@ from .. import live, log
 from ..failures import FAILED_PRECONDITION, Failure, fail
 from ..process.forks import note_process_is_used
 from ..process.threads import keep_spare
+from ..text.utf8 import escaped
 from .counters import counters_for
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ class Callback:
     def __init__(self, label: str):
         note_process_is_used()
         keep_spare()
-        self._label = label
+        self._label = escaped(label)
         self._id = live.new_id()
-        live.callbacks[self._id] = label
-        self.counters = counters_for(label, self)
+        live.callbacks[self._id] = self._label
+        self.counters = counters_for(self._label, self)
 
     def __del__(self) -> None:
         self._live.pop(getattr(self, "_id", 0), None)

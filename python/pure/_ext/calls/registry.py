@@ -129,7 +129,8 @@ class Binding:
 
     def __init__(self, base: str, callback: Callback):
         self._callback = weakref.ref(callback)
-        self._name = _bind(base if base.startswith(_NATIVE) else _BOUND + base, callback)
+        stem = escaped(base)
+        self._name = _bind(stem if stem.startswith(_NATIVE) else _BOUND + stem, callback)
 
     def __del__(self) -> None:
         entry = _entries.get(getattr(self, "_name", ""))
