@@ -38,6 +38,8 @@ bool EagerTap::Admit(int32_t device_ordinal, std::optional<int64_t> step) {
 void EagerTap::Send(const CallbackHandle& callback, std::span<const callout_buffer> buffers, int32_t device_ordinal,
                     std::optional<int64_t> step) {
   using internal::Patience;
+  // An exported program may send anything by JAX's callbacks.
+  ThrowIfError(internal::CheckBufferCount(site_->info, *callback.callback, buffers.size()));
   internal::Delivery& delivery = internal::Delivery::Get();
   internal::Sending sending = {.buffers = buffers, .device_ordinal = device_ordinal, .run_id = 0, .step = step};
   // Unavailable: the queue has no room, or is closed.

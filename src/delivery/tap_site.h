@@ -56,6 +56,11 @@ struct TapSite {
   CALLOUT_EXPORT static SiteInfo InfoOf(const Callback& callback, const TapAttributes& said);
 };
 
+/// InvalidArgument if a site's record for `receiver` may not have so many buffers, without the step: one for each leaf,
+/// and the offsets if the site has some. A site whose one leaf has no name sends values without arrays, too.
+/// **Thread-safe.**
+CALLOUT_EXPORT Status CheckBufferCount(const SiteInfo& info, const Callback& receiver, size_t count);
+
 /// Takes the offsets, if the site's records have them, away from `buffers`.
 inline std::span<const int64_t> TakeOffsets(const SiteInfo& info, std::span<const callout_buffer>& buffers) {
   if (!info.has_offsets || buffers.empty()) return {};

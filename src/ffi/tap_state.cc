@@ -21,16 +21,12 @@ Status CheckLeaf(const std::string& name) {
                          std::to_string(kMaxTapTextBytes) + " characters, got " + std::to_string(name.size()));
 }
 
-// One empty name is what a program has by default, also for a tap of nothing.
-bool MayHaveNoArrays(const SiteInfo& info) {
-  return info.leaf_names.size() == 1 && info.leaf_names[0].empty() && !info.has_offsets;
-}
-
 Status CheckSite(const TapSite& site) {
   for (const std::string& name : site.info.leaf_names) CALLOUT_RETURN_IF_ERROR(CheckLeaf(name));
-  Status taken = site.callback->CheckTap(site.info.leaf_names.size());
-  if (taken.ok() || (MayHaveNoArrays(site.info) && site.callback->CheckTap(0).ok())) return OkStatus();
-  return Status(taken.code(), "callout: tap '" + site.info.label + "': " + std::string(taken.message()));
+  Status taken =
+      CheckBufferCount(site.info, *site.callback, site.info.leaf_names.size() + (site.info.has_offsets ? 1 : 0));
+  if (taken.ok() || CheckBufferCount(site.info, *site.callback, 0).ok()) return OkStatus();
+  return taken;
 }
 
 // Where in the whole value a shard begins: for the dimensions of the leaves, and of a step that a batch has.
@@ -98,14 +94,7 @@ Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> a
   const size_t expected = site.info.leaf_names.size() + (site.info.has_offsets ? 1 : 0);
   if (value_.size() == expected) [[likely]]
     return site.info.has_offsets ? CheckOffsets(site, value_, step_) : OkStatus();
-  // A value without arrays: its tap says that it was reached.
-  if (value_.empty() && MayHaveNoArrays(site.info)) {
-    Status taken = site.callback->CheckTap(0);
-    if (taken.ok()) return OkStatus();
-    return Status(taken.code(), "callout: tap '" + site.info.label + "': " + std::string(taken.message()));
-  }
-  return InvalidArgument("callout: tap '" + site.info.label + "': expected " + std::to_string(expected) +
-                         " operands (attributes `leaves`, `offsets`), got " + std::to_string(value_.size()));
+  return CheckBufferCount(site.info, *site.callback, value_.size());
 }
 
 }  // namespace callout::internal

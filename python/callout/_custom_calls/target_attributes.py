@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import _ext
 
-_MOST = 2**63 - 1
+UNBOUNDED = 2**63 - 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ def _number(what: str, row: Attribute, value: Any) -> int:
     if not isinstance(value, (int, np.integer)):
         raise TypeError(f"{what} must be an integer, got {value!r}")
     if not row.least <= value <= row.most:
-        expected = f"at least {row.least}" if row.most == _MOST else f"{row.least} to {row.most}"
+        expected = f"at least {row.least}" if row.most == UNBOUNDED else f"{row.least} to {row.most}"
         raise ValueError(f"{what} must be {expected}, got {value}")
     return int(value)
 

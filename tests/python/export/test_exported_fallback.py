@@ -7,6 +7,7 @@ import re
 
 import callout
 import jax
+import jax.extend.mlir as jax_mlir
 import jax.numpy as jnp
 import numpy as np
 import platforms
@@ -208,6 +209,20 @@ def test_over_several_devices(bind, count):
     assert ("call", X.tolist()) in bind
     halves = [value for name, value in bind if name == "local"]
     assert sorted(halves) == [X[:4].tolist(), X[4:].tolist()]
+
+
+@pytest.mark.parametrize("index", ["2 : i64", "-1 : i64", '"all"'])
+def test_the_device_that_calls_is_one_of_the_programs(bind, index):
+    bind("tap")
+    one = jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=NamedSharding(mesh(), P("d")))
+    exported = export_for(lambda x: callout.tap("tap", x, device_index=1), one)
+    text = exported.mlir_module().replace("device_index = 1 : i64", f"device_index = {index}")
+    hostile = dataclasses.replace(exported, mlir_module_serialized=jax_mlir.serialize_portable_artifact(text, "1.13.0"))
+    got = re.escape(index.split(" ")[0].replace('"', "'"))
+    with pytest.raises(
+        callout.CallbackError, match=f"attribute 'device_index' must be one of .* 2 devices, got {got}\n"
+    ):
+        jax.jit(hostile.call).lower(jax.device_put(X, one.sharding))
 
 
 def test_in_a_shard_map(bind):

@@ -9,9 +9,17 @@ import callout
 import jax
 import jax.extend.mlir as jax_mlir
 import jax.numpy as jnp
+import numpy as np
+import settings
+from core_only import has_core
 
 _DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "uint32": "ui32", "bool": "i1"}
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
+ONE, TWO = np.float32(1), np.arange(2, dtype=np.float32)
+SECRET = jax.ShapeDtypeStruct((4096,), jnp.float32)
+# The core refuses a program when it runs; one that JAX's callbacks carry is refused when it is lowered.
+# What a core in Python has not raises NotImplementedError.
+REFUSED = (jax.errors.JaxRuntimeError, callout.CallbackError, *(() if has_core() else (NotImplementedError,)))
 
 
 def _type(aval):
@@ -21,7 +29,10 @@ def _type(aval):
 
 def _attribute(value):
     if isinstance(value, str):
-        return '"' + "".join(chr(byte) if chr(byte).isalnum() else f"\\{byte:02X}" for byte in value.encode()) + '"'
+        return _attribute(value.encode())
+    if isinstance(value, bytes):
+        text = "".join(chr(byte) if chr(byte).isascii() and chr(byte).isalnum() else f"\\{byte:02X}" for byte in value)
+        return f'"{text}"'
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)} = {_attribute(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
@@ -69,6 +80,7 @@ def run(target, attributes, operands=(), results=()):
 
 def name_in(f, *args):
     """The made-up name of the function that `f` calls; it lives as long as the executable that is returned with it."""
-    lowered = jax.jit(f).lower(*args)
+    with settings.fallback("auto"):  # JAX's callbacks have no names
+        lowered = jax.jit(f).lower(*args)
     (name,) = set(re.findall(r'callback = "(py:[^"]*)"', lowered.as_text()))
     return name, lowered.compile()

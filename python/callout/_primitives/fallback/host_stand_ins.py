@@ -163,7 +163,9 @@ def tap(told: Told, callback: _ext.Callback | None = None) -> _ext.HostTap:
 
 def can_carry(told: Told) -> bool:
     """Tells whether JAX's callbacks can stand for the call."""
-    return told.is_tap or (told.target == CALL and told.attributes.keys() <= {"callback", "ordered"})
+    if told.is_tap:
+        return not told.attributes.get("deferred")
+    return told.target == CALL and told.attributes.keys() <= {"callback", "ordered"}
 
 
 def check(told: Told) -> None:

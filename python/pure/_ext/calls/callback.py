@@ -69,6 +69,10 @@ class Callback:
         del arrays, specs, ordinal
         fail(FAILED_PRECONDITION, self.refusal or f"'{self.label}' takes taps; it cannot be called for a result")
 
+    def check_tap(self, num_leaves: int) -> None:
+        """Failure if it takes no taps of so many arrays."""
+        del num_leaves
+
     def deliver(self, record: Record) -> None:
         """Takes a tap's record, on the worker's thread."""
         raise NotImplementedError

@@ -111,6 +111,12 @@ class PythonCallback(Callback):
         if self._explain is not None:
             self._explain(value)
 
+    def check_tap(self, num_leaves: int) -> None:
+        """Failure if it takes no taps of so many arrays."""
+        if self._unflatten_value is None and num_leaves != 1:
+            text = f"callback '{self.label}' was traced for a value that is one array; this one has {num_leaves}"
+            raise Failure(INVALID_ARGUMENT, text)
+
     def deliver(self, record: Record) -> None:
         """Calls a tap's function with a record's arrays, which are its own from then on."""
         leaves = record.arrays

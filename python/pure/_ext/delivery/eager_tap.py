@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import live
-from ..failures import FAILED_PRECONDITION, FORKED, RESOURCE_EXHAUSTED, Failure, as_error
+from ..failures import FAILED_PRECONDITION, FORKED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, Failure, as_error
 from ..process import forks
 from ..process.exit import process_index
 from ..process.in_flight import WAITING_FOR_ROOM, Scope
@@ -74,6 +74,7 @@ class EagerTap:
 
         The last array is where the value begins in a larger one, if the site has offsets.
         """
+        self._check_count(callback, len(arrays))
         if self._inspects and not (arrays := self._inspected(callback, arrays, device_ordinal, step)):
             return
         if forks._is_child:
@@ -84,6 +85,19 @@ class EagerTap:
         outcome = self._push(callback, arrays, charged, device_ordinal, step)
         if outcome != TAKEN:
             self._drop(outcome, charged, device_ordinal)
+
+    def _check_count(self, callback: Callback, count: int) -> None:
+        """Refuses a record of another number of arrays than the site's: an exported program may send anything."""
+        info = self._site.info
+        expected = len(info.leaf_names) + info.has_offsets
+        is_empty = count == 0 and info.leaf_names == [""] and not info.has_offsets
+        if count != expected and not is_empty:
+            text = f"expected {expected} operands (attributes `leaves`, `offsets`), got {count}"
+            raise as_error(INVALID_ARGUMENT, f"callout: tap '{info.label}': {text}")
+        try:
+            callback.check_tap(0 if is_empty else len(info.leaf_names))
+        except Failure as failure:
+            raise as_error(failure.code, f"callout: tap '{info.label}': {failure.text}") from None
 
     def _split(self, arrays: Sequence[np.ndarray]) -> tuple[Sequence[np.ndarray], Sequence[int]]:
         if not self._site.info.has_offsets or not len(arrays):
