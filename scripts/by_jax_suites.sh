@@ -11,7 +11,7 @@ suites=(barrier checks csv debug eager_sites eager_taps errors full_queue host_c
   pure_callback register results sinks stats tap tap_errors watch)
 [[ ${1:-} != transfers ]] || suites=(barrier checks debug exported_fallback_golden io_callback ordered pure_callback results tap)
 [[ ${1:-} =~ ^(quick|transfers)$ ]] || suites+=(array_files config_and_stats context device_results devices
-  eager_results exported_fallback_golden fast_path_{dispatch,errors} float0 high_types host_callback_{barrier,call,devices,flags,tap,transformations} interrupted
+  eager_results exported_fallback_golden fast_path_{dispatch,errors} float0 high_types hostile_{calls,taps} host_callback_{barrier,call,devices,flags,tap,transformations} interrupted
   lanes_in_rules lifetime live_lanes locate_nans located_{modules,rules} logs_of_failing_calls many_threads meshes
   named_devices nested_errors ordered ordered_effects profile progress progress_{bars,carried,compiled,payloads,transformations}
   python_numbers reducers refs report samplers shard_map sink_files statistics tap_sending tensorboard threaded threaded_runs

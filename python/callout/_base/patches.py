@@ -95,7 +95,8 @@ TABLE = {
             "result of a program with callbacks, or of a loop's step, is behind an optimization barrier; exported programs' "
             "calls are JAX's own callbacks on platforms without a native path; a call in the function of a reduction or a "
             "scatter is refused",
-            when="a program with a callback is traced or read, or a name is registered",
+            when="a program with a callback is traced or read, or a name is registered; at the import where programs for a "
+            "CPU have no native path",
             without="XLA:CPU computes a tapped value again in what reads it: a chain of n taps takes time and code as "
             "n * n; XLA:GPU's compiler ends the process where such a result is read by what computes callbacks' values; "
             "exported programs with callbacks do not compile on platforms without a native path; XLA's compiler ends the "

@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 
 from .. import _ext, _jax_compat
-from .._base import errors
+from .._base import errors, patches
 from .._base.config import config
 from .._base.loggers import logger
 from .._custom_calls import partitioning
@@ -110,6 +110,8 @@ def start() -> None:
     _jax_compat.hide_frames(str(Path(__file__).parent.parent))
     if native_platforms.PLATFORMS:  # which told JAX about the targets
         partitioning.register()
+    if "cpu" not in native_platforms.PLATFORMS:  # a program that is loaded may be the first that calls
+        patches.ensure("tapped_values")
     lend_host_callback_handler()
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_before_fork, after_in_child=_register_in_worker)
