@@ -54,7 +54,7 @@ def test_a_call_refuses_what_only_taps_have(monkeypatch):
 
 
 def test_what_is_as_if_it_were_not_there_is_not_written():
-    assert carried(lambda x: callout.tap("f", x), X) == 'callback = "f"'
+    assert carried(lambda x: callout.tap("f", x), X) == 'callback = "f", label = "f"'  # which sinks write
     assert carried(lambda x: callout.io_callback("f", x, x), X) == 'callback = "f"'
 
 
