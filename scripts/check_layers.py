@@ -47,7 +47,7 @@ DOORS = [
 
 # Functions that nothing may call, and what is called in their place.
 NEVER = [
-    # It says that every thread holds the GIL once the process has made another interpreter.
+    # PyGILState_Check says of every thread that it holds the GIL once the process has made another interpreter.
     (re.compile(r"\bPyGILState_Check\s*\("), "HoldsGil() of python/src/gil.h"),
 ]
 

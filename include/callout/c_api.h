@@ -234,7 +234,7 @@ CALLOUT_C_STATUS callout_program_from_bytes(const void* data, size_t size, callo
 /// Takes ownership. Null is nothing.
 CALLOUT_C_EXPORT void callout_program_destroy(callout_program* program) CALLOUT_C_NOEXCEPT;
 
-/// What callout_compile_options::embedded_code may be. A program that carries code which is refused is
+/// The values of callout_compile_options::embedded_code. Compiling a program whose code is refused returns
 /// FAILED_PRECONDITION. Loading code runs its initialisers.
 enum callout_embedded_code {
   CALLOUT_EMBEDDED_CODE_BY_ENVIRONMENT = 0,  ///< As CALLOUT_EMBEDDED_CODE says; allowed where it is not set.

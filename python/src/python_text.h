@@ -19,7 +19,7 @@ namespace callout::python {
 /// with a Python error if there is no memory. Requires GIL.
 Ref StrOf(std::string_view text);
 
-/// As StrOf; throws nanobind's python_error in the place of null. Requires GIL.
+/// Returns what StrOf returns; throws nanobind's python_error in the place of null. Requires GIL.
 nanobind::object TextObject(std::string_view text);
 
 /// Returns a str as UTF-8, in which a surrogate that stands alone is written as Python escapes it: "\udcff". Empty with
@@ -38,10 +38,10 @@ struct FilePath {
   std::string bytes;
 };
 
-/// What os.fsencode makes of a str, of bytes or of a path-like object. Empty with a Python error. Requires GIL.
+/// Returns os.fsencode(path) of a str, of bytes or of a path-like object. Empty with a Python error. Requires GIL.
 std::optional<FilePath> PathOf(PyObject* path);
 
-/// What os.fsdecode makes of a path. Null with a Python error. Requires GIL.
+/// Returns os.fsdecode(path). Null with a Python error. Requires GIL.
 Ref StrOfPath(const FilePath& path);
 
 }  // namespace callout::python

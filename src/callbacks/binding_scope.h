@@ -48,7 +48,8 @@ class CALLOUT_EXPORT BindingScope {
 
   /// The device of this thread's scope; -1 if there is none: the runtime's counts.
   static int32_t Device();
-  /// What this thread's scope says of code that the program carries; nullopt if it says nothing or there is none.
+  /// Returns whether this thread's scope allows code that the program carries; nullopt if there is no scope, or the
+  /// scope leaves it to the process.
   static std::optional<bool> EmbeddedCode();
   /// True if code that this thread's scope refuses fails where it is called.
   static bool RefusedCodeFailsLate();

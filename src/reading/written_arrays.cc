@@ -140,7 +140,7 @@ WrittenCell FloatCell(uint32_t bits) {
   return ArrayCell("value", DType::kFloat32, {}, {reinterpret_cast<const char*>(&bits), sizeof(bits)});
 }
 
-// What a tensor of a summary has: numbers, or bytes. Scalars were tensors in files of earlier versions.
+// Reads a tensor of a summary, which has numbers or bytes. Earlier versions wrote scalars as tensors.
 WrittenCell TensorCell(std::string_view tensor) {
   using internal::WireField;
   enum Tensor { kShape = 2, kContent = 4, kFloats = 5, kStrings = 8 };

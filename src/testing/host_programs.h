@@ -51,8 +51,8 @@ inline std::string ProductThenCall(const std::string& name, int extent) {
          name + "\"}} : (" + matrix + ") -> ()\nreturn %y : " + matrix + "\n}\n}\n";
 }
 
-/// What compiled models consist of: a loop of matrix products and fused operations, LAPACK's Cholesky factorisation
-/// where `has_lapack`, then a call of `name`. The call gets the argument's values as they are.
+/// Has the parts that compiled models have: a loop of matrix products and fused operations, LAPACK's Cholesky
+/// factorisation where `has_lapack`, then a call of `name`. The call gets the argument's values unchanged.
 inline std::string Model(const std::string& name, bool has_lapack = false) {
   std::string code = R"(module @model {
 func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -15,7 +15,7 @@ from .config import config
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What `options` was told; see there. `args` is None where nobody told it; `split` then asks `config.args`."""
+    """Holds the arguments of `options`. `args` is None where the caller gave none; `split` then asks `config.args`."""
 
     zero_copy: bool = False
     numpy_only: bool = False

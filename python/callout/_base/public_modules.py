@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the public modules have in common: `dir` and completion offer what is theirs, and some can be called."""
+"""Public modules: `dir` and completion offer a module's own names, and some modules can be called."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ from .._primitives.ffi import ffi_p
 from .._primitives.varying import stated
 from .derivatives import inherited_vmap_method
 
+# The names of targets that callout.ffi registered, with their signatures.
 signatures: dict[str, Signature] = {}
 registered: set[str] = set()
 batch_partitionable: set[str] = set()
-"""What `callout.ffi` was told of targets, by their names."""
 
 
 @dataclasses.dataclass(eq=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a foreign function returns: declared, a function of the arguments, or what its signature says."""
+"""The results of a foreign function: declared, a function of the arguments, or read from its signature."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _EXPECTED = {
     "dictionary": "be a dictionary",
 }
 _UNREAD = {"can_fail", "sharding", "device_index", "num_devices", "host_callback"}
-"""What is not for the one that calls: the core ignores these, whatever they are."""
+"""Attributes that the caller does not read; the core ignores their values."""
 
 
 def read_call(call: Any) -> dict[str, Any]:

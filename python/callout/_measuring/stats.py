@@ -135,7 +135,7 @@ def _queue_table(queues: Sequence[Mapping[str, Any]]) -> str:
 
 
 class _StatsFunction(Protocol):
-    """What `stats` is for type checkers: a function that has another one."""
+    """Describes `stats` to type checkers: a function with an attribute `reset`."""
 
     def __call__(self) -> Stats: ...
     def reset(self) -> None: ...

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class _Watch(Protocol):
-    """What `watch` is for type checkers: a function that has another one."""
+    """Describes `watch` to type checkers: a function with an attribute `reset`."""
 
     def __call__(
         self,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `callout.buffer_callback` made of Python functions, to be registered under a name."""
+"""Functions of buffers: `callout.buffer_callback` makes them of Python functions, and they can be registered."""
 
 from __future__ import annotations
 

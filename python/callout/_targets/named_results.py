@@ -38,7 +38,7 @@ def is_same(declared: PyTreeDef, got: PyTreeDef) -> bool:
 
 
 class Declared:
-    """What is declared of a callback's results."""
+    """Holds the declared tree of a callback's results."""
 
     __slots__ = ("_leaves", "_tree")
 
@@ -80,7 +80,7 @@ def _match(declared: list[Leaf], got: list[Leaf], places: list[int]) -> bool:
         if len(by_name) != len(ours) or any(len(one) != len(other) for one, other in pairs):
             return False
         return all(_match(one, other, places) for one, other in pairs)
-    # What is alone in a sequence stands for itself.
+    # The only item of a sequence is matched in the place of the sequence.
     if len(ours) == 1 and not are_named[0]:
         return _match(next(iter(ours.values())), got, places)
     if len(theirs) == 1 and not are_named[1]:

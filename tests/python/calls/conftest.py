@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hostile programs name: functions that were traced, or registered, in this process."""
+"""Functions that hostile programs name: traced, or registered, in this process."""
 
 import callout
 import hostile

@@ -284,7 +284,7 @@ def both(ctx, out, x, y):
 
 @pytest.fixture
 def named():
-    """What binds a name until the test is over."""
+    """Returns a function that binds a name until the test is over."""
     bound = []
 
     def bind(name, fn):

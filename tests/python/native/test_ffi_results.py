@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls of callout.ffi take and return: pytrees, results of the arguments or of the signature."""
+"""Arguments and results of callout.ffi: pytrees, results as a function of the arguments or from the signature."""
 
 import jax
 import jax.numpy as jnp

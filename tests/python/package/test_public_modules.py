@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the public modules offer, and those that are called."""
+"""The names that public modules offer, and the modules that can be called."""
 
 import importlib
 import io

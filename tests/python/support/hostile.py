@@ -18,7 +18,7 @@ F32 = jax.ShapeDtypeStruct((), jnp.float32)
 ONE, TWO = np.float32(1), np.arange(2, dtype=np.float32)
 SECRET = jax.ShapeDtypeStruct((4096,), jnp.float32)
 # The core refuses a program when it runs; one that JAX's callbacks carry is refused when it is lowered.
-# What a core in Python has not raises NotImplementedError.
+# A core in Python raises NotImplementedError for features that it lacks.
 REFUSED = (jax.errors.JaxRuntimeError, callout.CallbackError, *(() if has_core() else (NotImplementedError,)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tap refuses to send, and how the error reads."""
+"""Values that a tap refuses to send, and the texts of the errors."""
 
 import callout
 import jax

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `{value}` shows in the texts of checks."""
+"""The value that `{value}` shows in the texts of checks."""
 
 import contextlib
 import logging

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operands and results of a call in an exported program must be: what the core refuses where the call is native.
+"""Checks the operands and results of a call in an exported program, as the core does where the call is native.
 
 A program may come from anywhere, and JAX's callbacks end the process where a function returns another number of arrays than
 the program declares. The rules, their order and their texts are those of src/ffi: tap_handler.cc, tap_state.cc,
