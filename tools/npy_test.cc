@@ -120,7 +120,7 @@ TEST_F(NpzTest, ComesBackAsItWent) {
 
 TEST_F(NpzTest, SaysWhatIsWrong) {
   EXPECT_THAT(ReadNpz("/no/such.npz"), StatusIs(StatusCode::kNotFound, "/no/such.npz"));
-  EXPECT_THAT(WriteNpz("/no/such/folder/x.npz", {}), StatusIs(StatusCode::kInternal, "/no/such/folder/x.npz"));
+  EXPECT_THAT(WriteNpz("/dev/null/x.npz", {}), StatusIs(StatusCode::kInternal, "/dev/null/x.npz"));
   std::ofstream(path_) << "no archive";
   EXPECT_THAT(ReadNpz(path_), StatusIs(StatusCode::kInvalidArgument, "it is no .npz file"));
 }
