@@ -33,7 +33,7 @@ ANOTHER_INTERPRETER = """
     import warnings
     warnings.simplefilter("ignore")
     def warn(x):
-        callout.warn_if(x, x.sum() > 0, "{value}", 1)
+        callout.warn_if(x, x.sum() > 0, "{0}", 1)
         return (x @ x) @ x
     jax.block_until_ready(jax.jit(warn)(jnp.ones((600, 600))))
         """,

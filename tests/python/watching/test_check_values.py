@@ -44,6 +44,13 @@ def test_the_value_of_a_batched_text_is_the_lane_of_what_is_checked():
     assert text.startswith("check failed: 99.0 at t=0.5 in 1 (")
 
 
-def test_the_value_of_a_check_is_the_first_behind_its_text():
+def test_the_value_of_a_text_is_the_values_without_a_name_where_no_field_shows_them():
+    one = jax.jit(lambda x, t: callout.error_if(x, x > 50, "t is {value} of {n}", t, n=7))
+    assert failure(one, 99.0, 0.5).startswith("check failed: t is 0.5 of 7 (")
+    two = jax.jit(lambda x, t: callout.error_if(x, x > 50, "{value}", x, t))
+    assert failure(two, 99.0, 0.5).startswith("check failed: 0=99.0 1=0.5 (")
+
+
+def test_the_value_of_a_check_is_the_one_behind_its_text():
     f = jax.jit(lambda x, t: callout.check(x < 50, "x is {value} at t={t}", x, t=t))
     assert failure(f, 99.0, 0.5).startswith("check failed: x is 99.0 at t=0.5 (")

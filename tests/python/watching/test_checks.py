@@ -299,11 +299,10 @@ def test_a_constant_that_makes_every_value_nan_is_warned_of_when_it_is_traced():
             ValueError,
             r"callout\.tap of the value can",
         ),
-        (lambda x: callout.error_if(x, x < 0, "{value}", x), ValueError, r"does not use the values \[0\]"),
         (
             lambda x: callout.check(x > 0, "{value}", t=x),
             ValueError,
-            r"'value', which shows the first value behind the text, and there is none",
+            r"'value', which shows the values without a name, and there are none that no other field shows",
         ),
         (lambda x: callout.check(x > 0, "t", on_error="nan"), ValueError, r"needs a value to be NaN"),
         (

@@ -39,6 +39,7 @@ class Fields:
             pieces = list(string.Formatter().parse(text))
         except ValueError as error:
             raise ValueError(f"{where}: the text {text!r}: {error}") from None
+        self._is_numbered = any(field is not None and (field == "" or field.isdigit()) for _, field, _, _ in pieces)
         self.format = printable("".join(self._written(pieces)))
         unused = [i for i in range(len(values)) if i not in self._used] + [n for n in named if n not in self._used]
         if unused:
@@ -71,16 +72,18 @@ class Fields:
         raise ValueError(f"{self._where}: the text {self._text!r} has a field {field!r}; there are {known}")
 
     def _checked_value(self, rest: str, spec: str) -> str:
-        """Shows `x`, or the first of the values where a check has no `x`; never one that has a name of its own."""
+        """Shows the values without a name if no field shows them by number, else `x`; never a value with a name."""
+        if self._values and not self._is_numbered:
+            self._used |= set(range(len(self._values)))
+            if len(self._values) == 1:
+                return self._shown(0, self._values[0], rest, spec)
+            return " ".join(f"{i}={self._shown(i, value, rest, spec)}" for i, value in enumerate(self._values))
         if self._x is not None:
             return self._shown("value", self._x(), rest, spec)
-        if not self._values:
-            raise ValueError(
-                f"{self._where}: the text {self._text!r} has a field 'value', which shows the first value behind the text, "
-                "and there is none"
-            )
-        self._used.add(0)
-        return self._shown(0, self._values[0], rest, spec)
+        raise ValueError(
+            f"{self._where}: the text {self._text!r} has a field 'value', which shows the values without a name, and there "
+            "are none that no other field shows"
+        )
 
     def _shown(self, key: Any, value: Any, rest: str, spec: str) -> str:
         leaves = jax.tree.leaves(value)

@@ -37,10 +37,10 @@ def error_if(
     Args:
         x: a pytree.
         pred: booleans of any shape.
-        text: what is to be said, with fields as for `str.format`: `{value}`: `x`; `{0}`, `{name}`: one of the values;
-            `{lane}` (-1 where the predicate is the same for all), `{index}`, `{step}`, `{device}`, `{run}`, `{time}`: of the
-            place where the predicate is true. Of a value of the predicate's shape the element there is shown, of others all
-            of the lane's.
+        text: what is to be said, with fields as for `str.format`: `{value}`: `x`, or `values` that no field shows by
+            number; `{0}`, `{name}`: one of the values; `{lane}` (-1 where the predicate is the same for all), `{index}`,
+            `{step}`, `{device}`, `{run}`, `{time}`: of the place where the predicate is true. Of a value of the predicate's
+            shape the element there is shown, of others all of the lane's.
         *values: arrays, numbers, or objects to be formatted now.
         step: an integer scalar, the step that is reported. Default: how often the check was reached before.
         on_error: "raise"; "warn": log a warning, at the 1st, 2nd, 4th, ... time; "off": do nothing; "nan": `x` is NaN where
@@ -113,7 +113,7 @@ def check(pred: Any, text: str, /, *values: Any, step: Any = None, on_error: OnE
 
     Args:
         pred: booleans of any shape, all of which must be true.
-        text: what is to be said, as in `error_if`. There is no `x`: `{value}` is the first of `values`.
+        text: what is to be said, as in `error_if`. There is no `x`.
         *values: what the text's fields show, as in `error_if`.
         step: as in `error_if`.
         on_error: as in `error_if`; there is no value that "nan" could replace.
