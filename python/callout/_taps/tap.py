@@ -133,7 +133,7 @@ def tap(
         site = site_of(
             value,
             tree,
-            name=each if name is None and isinstance(each, str) else name,
+            name=name if name is not None else _registered_name(each),
             on_full=on_full,
             every=every,
             min_interval=min_interval,
@@ -161,3 +161,8 @@ def tap(
     if now:
         return jax.tree.unflatten(tree, flat)
     return jax.tree.unflatten(tree, [passed_on(old, new) for old, new in zip(flat, out[: len(flat)], strict=True)])
+
+
+def _registered_name(target: Any) -> str | None:
+    """Returns the name that sinks write for a tap by a name; None for texts such as "print:{}", which are no names."""
+    return target if isinstance(target, str) and ":" not in target else None
