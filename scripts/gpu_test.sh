@@ -55,7 +55,7 @@ prepare() { # PYTHON VENV JAX PLUGINS WHEEL
   if [[ $(cat "$2/made-of" 2> /dev/null) != "$wanted" ]]; then
     "$1" -m venv --clear "$2"
     "$2/bin/python" -m pip install --quiet --disable-pip-version-check -c "$root/constraints.txt" "jax==$3" "jaxlib==$3" \
-      numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba numba-cuda numba-cuda-mlir autograd ipywidgets matplotlib \
+      numpy ml_dtypes tqdm flatbuffers pytest hypothesis cloudpickle numba numba-cuda numba-cuda-mlir autograd ipywidgets matplotlib \
       pandas pillow prometheus_client pyarrow polars duckdb tensorboard tensorstore zarr
     "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$4"
     echo "$wanted" > "$2/made-of"

@@ -49,7 +49,7 @@ for cell in "${cells[@]}"; do
   if [[ $(cat "$venv/made-of" 2> /dev/null) != "$made_of" ]]; then
     "$python" -m venv --clear "$venv"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c build/pure/constraints.txt \
-      "jax==$jax" "jaxlib==$jax" numpy ml_dtypes tqdm flatbuffers pytest hypothesis pandas tensorboard prometheus_client
+      "jax==$jax" "jaxlib==$jax" numpy ml_dtypes tqdm flatbuffers pytest hypothesis cloudpickle pandas tensorboard prometheus_client
     echo "$made_of" > "$venv/made-of"
   fi
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$wheel"
