@@ -142,6 +142,7 @@ def test_daemon_threads_end_with_the_process(run, use):
     done = run(f"""
         callout.config.exit_timeout_s = 0.5
         callout.config.queue_bytes = 16_000_000
+        jax.local_devices()  # jaxlib ends the process where a thread starts a backend while Python goes away
         def stuck(value):
             time.sleep(3600)
         def loop():
