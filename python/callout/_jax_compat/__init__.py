@@ -16,6 +16,7 @@ from .devices import devices_in_use as devices_in_use
 from .devices import first_ordinal as first_ordinal
 from .devices import has_backend as has_backend
 from .devices import jit_is_disabled as jit_is_disabled
+from .devices import keep_local_devices as keep_local_devices
 from .devices import local_devices as local_devices
 from .devices import ordinal_of as ordinal_of
 from .devices import refused_values as refused_values

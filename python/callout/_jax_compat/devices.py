@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +13,23 @@ import jax
 
 from .versions import MISSING
 
+_kept: Sequence[jax.Device] = ()
+
 
 def local_devices() -> Sequence[jax.Device]:
     """Returns this process's devices that callbacks run on, those of the default platform first: all but Metal's."""
-    return _with_callbacks(tuple(jax.local_devices()))
+    return _kept or _with_callbacks(tuple(jax.local_devices()))
+
+
+def keep_local_devices() -> None:
+    """Makes `local_devices` return the devices that there are now, at the exit of a process with threads that go on.
+
+    JAX drops its backends at exit. A thread that asks for devices afterwards would start a backend while Python goes away,
+    and jaxlib ends the process then.
+    """
+    global _kept
+    if threading.active_count() > 1:
+        _kept = local_devices()
 
 
 @functools.lru_cache(maxsize=1)

@@ -66,6 +66,8 @@ def _at_exit() -> None:
             wait = ExitWait(config.exit_timeout_s)
             with wait.interruptible():
                 _end(wait)
+            if _jax_compat.has_backend():
+                _jax_compat.keep_local_devices()
     finally:
         for function in _last:
             function()
