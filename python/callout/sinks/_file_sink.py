@@ -205,6 +205,11 @@ def of_this_process(path: Path) -> str:
     text = os.path.expanduser(os.fsdecode(path))  # noqa: PTH111 - a Path drops the "/" at the end
     if "\0" in text:
         raise ValueError(f"callout.sinks: a path has no zeros, got {text!r}")
+    if text.startswith("~"):
+        raise ValueError(
+            f"callout.sinks: there is no user {text.partition('/')[0][1:]!r} whose folder {text!r} could begin with; "
+            f"'./{text}' is a file below the current folder"
+        )
     try:
         os.fsencode(text)
     except UnicodeEncodeError:

@@ -5,6 +5,7 @@ import functools
 import inspect
 import json
 import os
+import re
 
 import callout
 import jax
@@ -298,3 +299,16 @@ def test_a_path_that_no_file_can_have_is_refused_by_name():
         "callout.sinks: no file has the path 'a\\ud800': expected characters that the file system's encoding (utf-8) has, "
         "or what os.fsdecode makes of bytes"
     )
+
+
+def test_the_folder_of_a_user_that_there_is_not_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (
+        "callout.sinks: there is no user 'no_such_user' whose folder '~no_such_user/runs.csv' could begin with; "
+        "'./~no_such_user/runs.csv' is a file below the current folder"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        sinks.Csv("~no_such_user/runs.csv")
+    assert not list(tmp_path.iterdir())
+    sinks.Csv("./~no_such_user/runs.csv").close()
+    assert (tmp_path / "~no_such_user" / "runs.csv").exists()
