@@ -21,7 +21,7 @@ from ._primitives.batching import check_vmap_method
 from ._primitives.buffer import WHERE, BufferTarget, buffer_p
 from ._primitives.varying import stated
 from ._targets import buffer_functions
-from ._targets.function_targets import call_target, function_name, is_flat_call
+from ._targets.function_targets import call_target, function_name, is_flat_call, is_leaf
 from ._targets.target import Target, Transforms, interned
 
 __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
@@ -202,7 +202,7 @@ def _target(
         raise TypeError(f"{WHERE}: expected a callable or a registered name, got {callback!r}")
     fn, chosen = options.split(callback)
     label = chosen.name or function_name(fn)
-    single = out_tree == jax.tree.structure(0)
+    single = is_leaf(out_tree)
 
     def arguments(leaves: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args, kwargs = jax.tree.unflatten(in_tree, leaves[2:])
@@ -236,5 +236,5 @@ def _target(
         "buffer",
         callback,
         (in_tree, out_tree, refs),
-        lambda key: BufferTarget(key, label, chosen.numpy_only, make, signature, chosen.device_index or 0).running(run),
+        lambda key: BufferTarget(key, label, chosen.numpy_only, make, signature, chosen.device_index or 0, run=run),
     )

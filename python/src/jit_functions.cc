@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions that a JIT compiler of this process made (Numba): how they become callbacks, and what their code calls.
-#include "callbacks/embedded_code.h"
 #include "module_bindings.h"
 
 #include <nanobind/stl/map.h>
@@ -10,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "callbacks/embedded_code.h"
 #include "callbacks/embedded_library.h"
 #include "callbacks/native_function.h"
 #include "callout/abi.h"

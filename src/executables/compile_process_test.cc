@@ -30,6 +30,14 @@ using internal::StatusIs;
 
 class CompileProcessTest : public internal::OneCpuClientTest {
  protected:
+  void SetUp() override {
+    internal::OneCpuClientTest::SetUp();
+    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(folder_);
+    internal::OneCpuClientTest::TearDown();
+  }
   static CompileOptions InProcess(std::vector<std::string> command = {CALLOUT_COMMAND, "compile-request"}) {
     CompileOptions options;
     options.process.command = std::move(command);
@@ -54,6 +62,8 @@ class CompileProcessTest : public internal::OneCpuClientTest {
     CALLOUT_ASSIGN_OR_RETURN(const auto values, outputs[0].ToVector<float>());
     return values[0] == expected ? OkStatus() : InternalError("got " + std::to_string(values[0]));
   }
+
+  std::string folder_ = ::testing::TempDir() + "callout_process_XXXXXX";
 };
 
 TEST_F(CompileProcessTest, ProgramsRunWithThisProcessesCallbacks) {
@@ -66,11 +76,9 @@ TEST_F(CompileProcessTest, ProgramsRunWithThisProcessesCallbacks) {
 }
 
 TEST_F(CompileProcessTest, ModelsRunAlsoFromTheCache) {
-  std::string folder = ::testing::TempDir() + "callout_process_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
   CompileOptions options = InProcess();
   options.loaded_host_callbacks = {Adding(10)};
-  options.cache_directory = folder;
+  options.cache_directory = folder_;
   for (const bool is_found : {false, true}) {
     const auto executable = Compile(testdata::Model("f"), options);
     ASSERT_THAT(executable, IsOk());
@@ -80,7 +88,6 @@ TEST_F(CompileProcessTest, ModelsRunAlsoFromTheCache) {
     ASSERT_THAT(again, IsOk());
     EXPECT_THAT(RunsAs(*again, 11), IsOk());
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(CompileProcessTest, NamesAreMissedInThisProcess) {
@@ -88,11 +95,9 @@ TEST_F(CompileProcessTest, NamesAreMissedInThisProcess) {
 }
 
 TEST_F(CompileProcessTest, WhatItCompiledIsInTheCache) {
-  std::string folder = ::testing::TempDir() + "callout_process_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
   CompileOptions options = InProcess();
   options.loaded_host_callbacks = {Adding(1)};
-  options.cache_directory = folder;
+  options.cache_directory = folder_;
   const auto first = Compile(testdata::Chain({"f"}), options);
   ASSERT_THAT(first, IsOk());
   EXPECT_FALSE(first->is_from_cache());
@@ -102,7 +107,6 @@ TEST_F(CompileProcessTest, WhatItCompiledIsInTheCache) {
   EXPECT_TRUE(second->is_from_cache());
   options.process = {};  // nor is one that compiles here another
   EXPECT_TRUE(Compile(testdata::Chain({"f"}), options)->is_from_cache());
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(CompileProcessTest, OptionsAreTheSameThere) {

@@ -246,7 +246,7 @@ Result<LoadedExecutable> Compiler::CompileUncached(Preparation& prepared, const 
   return executable;
 }
 
-// Only what can be loaded gets into the cache.
+// Writes a compiled program to the cache, unless the plugin cannot load it again.
 Status Compiler::Store(const internal::ExecutableCache& cache, const std::string& key, const std::string& serialized,
                        const LoadedExecutable& executable, const CompileOptions& options) const {
   if (executable.loaded_from_ == nullptr) {  // nobody has loaded the bytes yet

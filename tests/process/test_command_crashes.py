@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A callback that crashes the command is named, and the command still ends by the signal."""
 
-import os
 import signal
 import subprocess
 
@@ -34,13 +33,8 @@ CALLOUT_DEFINE_CALLBACK(sigbus, Raise);
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("crashes")
-    (folder / "crashes.cc").write_text(LIBRARY)
     # Unoptimised: the compiler knows that none of this may be.
-    flags = ["-std=c++20", "-O0", "-shared", "-fPIC", f"-I{callout.include_dir()}"]
-    line = [os.environ.get("CXX", "c++"), *flags, str(folder / "crashes.cc"), "-o", str(folder / "libcrashes.so")]
-    subprocess.run(line, check=True)
-    return folder / "libcrashes.so"
+    return command.build_library(tmp_path_factory.mktemp("crashes"), LIBRARY, optimization="-O0")
 
 
 @jax.jit

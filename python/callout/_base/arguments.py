@@ -22,23 +22,30 @@ _NOT_OF_JAX = "OSUMm"  # kinds of NumPy's dtypes
 
 
 def _as_array(where: str, value: Any, place: Callable[[], tuple[str, str]]) -> jax.Array:
-    try:
-        return _jax_compat.unguarded(jax.numpy.asarray, value)
-    except TypeError:
-        pass  # and not in the `except`: JAX's error, of many lines, would stand before this one
+    if not isinstance(
+        value, jax.core.Tracer
+    ):  # which here is a token, or of a high-level type that stands for no array
+        try:
+            return _jax_compat.unguarded(jax.numpy.asarray, value)
+        except TypeError:
+            pass  # and not in the `except`: JAX's error, of many lines, would stand before this one
     raise _refusal(where, value, *place())
 
 
 def _refusal(where: str, value: Any, what: str, path: str) -> TypeError:
-    shown = repr(value)
-    shown = shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}..."
-    hint = ""
-    if callable(value):
+    """Returns the error for a value that can be no operand. `what` and `path`: see `_place_of`."""
+    got, hint = f"{_shortened(repr(value))} of type {type(value).__name__}", ""
+    if isinstance(value, jax.core.Tracer):
+        got = f"a value of JAX's type {type(jax.typeof(value)).__name__}"
+        hint = ", which stands for no array; pass the arrays that it is made of"
+    elif callable(value):
         hint = "; leave functions out, as equinox.filter(value, equinox.is_array) does, and flax.nnx.state(value)"
-    return TypeError(
-        f"{where}: {what} must be a pytree of arrays and numbers, got {shown} of type {type(value).__name__}"
-        f"{' at ' + path if path else ''}{hint}"
-    )
+    at = f" at {path}" if path else ""
+    return TypeError(f"{where}: {what} must be a pytree of arrays and numbers, got {got}{at}{hint}")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def _place_of(tree: PyTreeDef | None, index: int, is_call: bool) -> tuple[str, str]:
@@ -70,7 +77,7 @@ def is_array_like(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
     if dtype is None or not hasattr(value, "shape"):
         return False
-    if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+    if is_key(value):
         return True
     is_of_records = issubclass(getattr(dtype, "type", object), np.void) and dtype != jax.dtypes.float0
     return getattr(dtype, "kind", "V") not in _NOT_OF_JAX and not is_of_records
@@ -84,10 +91,19 @@ def _is_no_array(dtype: Any) -> bool:
 _TRACER = re.compile(r"\b\w*Tracer[(<]|\bTraced<")
 
 
-def tracer_in(text: str) -> str | None:
-    """Returns what stands where a text shows a tracer, as an f-string does that is formatted while JAX traces."""
+def shown_tracer(where: str, what: str, text: str, remedy: str) -> str:
+    """Returns what is wrong with a text that shows a tracer; "" if it shows none.
+
+    An f-string shows a tracer if it is formatted while JAX traces.
+    """
     found = _TRACER.search(text)
-    return None if found is None else text[found.start() :][:_MOST_SHOWN]
+    if found is None:
+        return ""
+    shown = text[found.start() :][:_MOST_SHOWN]
+    return (
+        f"{where}: {what} {text!r} shows no value but a tracer, {shown!r}: an f-string is formatted while JAX traces the "
+        f"program; {remedy}"
+    )
 
 
 def warn(text: str) -> None:
@@ -100,11 +116,8 @@ def warn(text: str) -> None:
 
 def refuse_tracers(where: str, what: str, text: str, remedy: str) -> None:
     """Raises ValueError for a text that shows a tracer."""
-    if (shown := tracer_in(text)) is not None:
-        raise ValueError(
-            f"{where}: {what} {text!r} shows no value but a tracer, {shown!r}: an f-string is formatted while JAX traces "
-            f"the program; {remedy}"
-        )
+    if wrong := shown_tracer(where, what, text, remedy):
+        raise ValueError(wrong)
 
 
 def is_ref(value: Any) -> bool:
@@ -121,9 +134,8 @@ def is_key(value: Any) -> bool:
 
 def is_high(value: Any) -> bool:
     """Returns True for a value of a high-level type that stands for an array, such as `nnx.Variable(hijax=True)`."""
-    holder = (
-        value if isinstance(value, jax.core.Tracer) else type(value)
-    )  # an instance may make up what it is asked for
+    # Of other objects the class is asked: an instance may make up any attribute.
+    holder = value if isinstance(value, jax.core.Tracer) else type(value)
     return getattr(holder, "__jax_array__", None) is not None
 
 
@@ -148,17 +160,6 @@ def read(value: Any) -> Any:
     return value.__jax_array__() if is_high(value) else value
 
 
-def _refuse_no_array(where: str, value: Any, place: Callable[[], tuple[str, str]]) -> None:
-    """Raises TypeError for a value in a program that is no array and stands for none: a token, or of a high-level type."""
-    if isinstance(value, jax.core.Tracer):
-        what, path = place()
-        raise TypeError(
-            f"{where}: {what} must be a pytree of arrays and numbers, got a value of JAX's type "
-            f"{type(jax.typeof(value)).__name__}{' at ' + path if path else ''}, which stands for no array; pass the arrays "
-            "that it is made of"
-        )
-
-
 def as_leaves(where: str, values: Sequence[Any], tree: PyTreeDef | None = None, *, is_call: bool = False) -> list[Any]:
     """Returns arrays and numbers as they are; PRNG keys as the integers that they are made of; what mutable arrays hold.
 
@@ -167,12 +168,9 @@ def as_leaves(where: str, values: Sequence[Any], tree: PyTreeDef | None = None, 
     """
     leaves = []
     for index, value in enumerate(map(read, values)):
-        dtype = getattr(value, "dtype", None)
-        if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        if is_key(value):
             value = jax.random.key_data(value)
-        elif _is_no_array(dtype) and not isinstance(value, (bool, int, float, complex)):
-            place = functools.partial(_place_of, tree, index, is_call)
-            _refuse_no_array(where, value, place)
-            value = _as_array(where, value, place)
+        elif _is_no_array(getattr(value, "dtype", None)) and not isinstance(value, (bool, int, float, complex)):
+            value = _as_array(where, value, functools.partial(_place_of, tree, index, is_call))
         leaves.append(value)
     return leaves

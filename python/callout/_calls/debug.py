@@ -16,7 +16,7 @@ from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
 from .._base import options
-from .._base.arguments import as_leaves, is_array_like, tracer_in, warn
+from .._base.arguments import as_leaves, is_array_like, shown_tracer, warn
 from .._primitives import lanes as _lanes  # noqa: F401 - it has debug_p's batching rule
 from .._primitives.call import call_one
 from .._primitives.debug import debug_p
@@ -205,11 +205,9 @@ def _print(ordered: bool, partitioned: bool, skip_check: bool, fmt: str, /, *arg
         raise TypeError(f"callout.debug_print: the format must be a string, got {fmt!r}")
     if not skip_check:
         _FormatChecker().format(fmt, *args, **kwargs)
-        if (shown := tracer_in(fmt)) is not None:
-            warn(
-                f"callout.debug_print: the format {fmt!r} shows no value but a tracer, {shown!r}: an f-string is formatted "
-                'while JAX traces the program; write placeholders, "x is {x}", and pass the values, x=x'
-            )
+        remedy = 'write placeholders, "x is {x}", and pass the values, x=x'
+        if wrong := shown_tracer("callout.debug_print", "the format", fmt, remedy):
+            warn(wrong)
     print_options = np.get_printoptions()
     try:
         printer = _printer(fmt, tuple(sorted(print_options.items())))

@@ -13,7 +13,14 @@ from jax.tree_util import PyTreeDef
 from .. import _ext, _jax_compat
 from .._base import options
 from .._runtime import lifetime
-from .._targets.function_targets import TapKeywords, function_name, is_flat_call, tap_target, with_jax_arrays
+from .._targets.function_targets import (
+    TapKeywords,
+    function_name,
+    is_flat_call,
+    is_leaf,
+    tap_target,
+    with_jax_arrays,
+)
 from .._targets.target import Target, Transforms, interned
 from . import arguments
 from .additions import LOG_SOURCE
@@ -122,7 +129,7 @@ def host_call_target(
             function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
             unflatten=None if flat_call else unflatten,
             flatten=check.leaves,
-            single_result=out_tree == jax.tree.structure(0),
+            single_result=is_leaf(out_tree),
             device_lookup=lifetime.device_of if with_device else None,
             zero_copy=chosen.zero_copy,
             numpy_only=chosen.numpy_only,

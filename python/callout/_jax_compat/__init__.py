@@ -43,9 +43,11 @@ from .equations import custom_transpose_rule as custom_transpose_rule
 from .equations import instantiate_cotangent as instantiate_cotangent
 from .equations import is_used as is_used
 from .equations import is_variable as is_variable
+from .equations import not_instantiated as not_instantiated
 from .equations import register_dce_rule as register_dce_rule
 from .equations import register_remat_rule as register_remat_rule
 from .equations import scan_counts as scan_counts
+from .equations import split_for_remat as split_for_remat
 from .explicit import gathered as gathered
 from .explicit import spread_like as spread_like
 from .explicit import summed_over as summed_over
@@ -66,6 +68,7 @@ from .lowering import require_devices as require_devices
 from .lowering import symbols_of as symbols_of
 from .lowering import with_vjps as with_vjps
 from .partitioners import has_partitioner as has_partitioner
+from .partitioners import is_partitioning as is_partitioning
 from .partitioners import programs_around as programs_around
 from .partitioners import register_partitioner as register_partitioner
 from .partitioners import replicated_sharding as replicated_sharding

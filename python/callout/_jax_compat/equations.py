@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -61,6 +61,27 @@ def is_variable(atom: Any) -> bool:
     import jax.extend.core
 
     return isinstance(atom, jax.extend.core.Var)
+
+
+def not_instantiated(eqn: Any, instantiated_in: Sequence[bool]) -> list[Any]:
+    """Returns the operands that a rule of `jax.checkpoint` must ask for, to have its equation in the backward pass."""
+    ready = zip(eqn.invars, instantiated_in, strict=True)
+    return [var for var, is_ready in ready if not is_ready and is_variable(var)]
+
+
+def split_for_remat(
+    eqn: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], is_saved: Callable[[], bool]
+) -> tuple[Any, ...]:
+    """Splits an equation of a rematerialised jaxpr as JAX does: (known, staged, unknown, instantiated, asked for).
+
+    `is_saved` tells whether the known equation's results stay for the backward pass; it is asked if all operands are known.
+    """
+    count, missing = len(eqn.outvars), not_instantiated(eqn, instantiated_in)
+    if any(unknown_in):
+        return None, eqn, [True] * count, [True] * count, missing
+    if is_saved():
+        return eqn, None, [False] * count, [False] * count, []
+    return eqn, eqn, [False] * count, [True] * count, missing
 
 
 def is_used(var: Any) -> bool:

@@ -84,6 +84,11 @@ def programs_around() -> Iterator[Any]:
         frame = frame.f_back
 
 
+def is_partitioning() -> bool:
+    """Tells whether XLA is partitioning a program in this thread, and asks for the function of a shard."""
+    return any(True for _ in programs_around())
+
+
 _partition_code: Any = None
 try:
     from jax._src import custom_partitioning as _custom_partitioning

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .. import _ext, _jax_compat
+from .._base.resettable import with_reset
 from .._runtime.barrier import drain
 from . import prometheus, tables
 
@@ -134,13 +135,6 @@ def _queue_table(queues: Sequence[Mapping[str, Any]]) -> str:
     return _metric_table("queue", _ext.queue_metrics(), rows)
 
 
-class _StatsFunction(Protocol):
-    """Describes `stats` to type checkers: a function with an attribute `reset`."""
-
-    def __call__(self) -> Stats: ...
-    def reset(self) -> None: ...
-
-
 def _reset() -> None:
     """Begins anew: all counters are zero, and a tap that fails again is logged again.
 
@@ -152,12 +146,7 @@ def _reset() -> None:
         table.reset()
 
 
-def _with_reset(function: Any) -> _StatsFunction:
-    function.reset = _reset
-    return cast("_StatsFunction", function)
-
-
-@_with_reset
+@with_reset(_reset)
 def stats() -> Stats:
     """Returns the counters of every callback by label, of every queue, and of live objects.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.extend.core
@@ -31,10 +31,9 @@ class BufferTarget(Target):
 
     __slots__ = ("run",)
 
-    def running(self, run: Callable[..., None]) -> Self:
-        """Returns this target, once it knows how it runs."""
+    def __init__(self, *args: Any, run: Callable[..., None]):
+        super().__init__(*args)
         self.run = run
-        return self
 
 
 buffer_p = jax.extend.core.Primitive("callout_buffer_callback")

@@ -60,8 +60,7 @@ ad.primitive_transposes[debug_p] = _transpose
 
 def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
     """Remat is as for JAX's own debug callbacks: again in the backward pass, unless the policy saves it and that costs."""
-    ready = zip(eqn.invars, instantiated_in, strict=True)
-    missing = [var for var, is_ready in ready if not is_ready and _jax_compat.is_variable(var)]
+    missing = _jax_compat.not_instantiated(eqn, instantiated_in)
     if any(unknown_in):
         return None, eqn, [], [], missing
     if saveable(eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params) and not all(instantiated_in):

@@ -9,6 +9,7 @@ the loop. The rules put the original equation into the split body; no `callout_s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,22 +78,16 @@ def _split(policy: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bo
     original = eqn.params["eqn"].replace(invars=eqn.invars, outvars=eqn.outvars)
     rule = _remat_rules.get(original.primitive)
     if rule is None:
-        known, *rest = _split_as_jax(policy, unknown_in, instantiated_in, original)
+        saved = functools.partial(_is_saved, policy, original)
+        known, *rest = _jax_compat.split_for_remat(original, unknown_in, instantiated_in, saved)
     else:
         known, *rest = rule(policy, unknown_in, instantiated_in, original)
     return known and _stay(known), *rest
 
 
-def _split_as_jax(policy: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """Splits an equation whose primitive has no rule, as JAX does."""
-    count = len(eqn.outvars)
-    ready = zip(eqn.invars, instantiated_in, strict=True)
-    missing = [var for var, is_ready in ready if not is_ready and _jax_compat.is_variable(var)]
-    if any(unknown_in):
-        return None, eqn, [True] * count, [True] * count, missing
-    if eqn.effects or _jax_compat.keeps(policy, eqn):
-        return eqn, None, [False] * count, [False] * count, []
-    return eqn, eqn, [False] * count, [True] * count, missing
+def _is_saved(policy: Any, eqn: Any) -> bool:
+    """Tells what JAX decides for an equation whose primitive has no rule."""
+    return bool(eqn.effects) or _jax_compat.keeps(policy, eqn)
 
 
 _remat_rules = _jax_compat.remat_rules()

@@ -18,6 +18,9 @@ from .fallback import exported, policy
 from .lowering import not_supported
 from .tap import where_of
 
+# Calls of programs that were exported.
+_exported = jaxprs.Search(lambda eqn: eqn.primitive.name == "call_exported")
+
 
 def _before_lowering(_original: Any, _name: str, jaxpr: Any, *_: Any, **__: Any) -> Any:
     reducers.refuse_calls(jaxpr)
@@ -40,7 +43,9 @@ def _after_lowering(
     is_held = held_results.take_note() and not {"cuda", "rocm"}.isdisjoint(platforms)
     is_read = tapped_values.take_note() and tuple(platforms) == ("cpu",)
     for_export = bool(getattr(lowering_parameters, "for_export", False))
-    is_carried = len(platforms) == 1 and not for_export and _leaves_native_path(platforms[0]) and _calls_exported(jaxpr)
+    is_carried = (
+        len(platforms) == 1 and not for_export and _leaves_native_path(platforms[0]) and _exported.in_jaxpr(jaxpr)
+    )
     if not (is_held or is_read or is_carried):
         return
     with lowered.module.context, ir.Location.unknown(lowered.module.context):
@@ -94,22 +99,6 @@ def _where(eqn: Any) -> str:
 
 def _leaves_native_path(platform: str) -> bool:
     return policy.is_used(platform) or platform not in PLATFORMS
-
-
-def _calls_exported(jaxpr: Any) -> bool:
-    """Tells whether a program calls one that was exported."""
-    seen: set[int] = set()
-    left = [jaxpr]
-    while left:
-        one = jaxprs.opened(left.pop())
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        for equation in one.eqns:
-            if equation.primitive.name == "call_exported":
-                return True
-            left.extend(jaxprs.inner_jaxprs(equation))
-    return False
 
 
 def _devices_of(shardings: Sequence[Any]) -> Sequence[jax.Device]:

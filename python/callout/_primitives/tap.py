@@ -117,17 +117,11 @@ ad.primitive_transposes[tap_p] = _transpose
 
 def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
     """Taps in the forward pass, and in remat again where its values are computed again, unless the policy saves it."""
-    count = len(eqn.outvars)
-    missing = [
-        var
-        for var, ready in zip(eqn.invars, instantiated_in, strict=True)
-        if not ready and _jax_compat.is_variable(var)
-    ]
-    if any(unknown_in):
-        return None, eqn, [True] * count, [True] * count, missing
-    if saveable(eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params):
-        return eqn, None, [False] * count, [False] * count, []
-    return eqn, eqn, [False] * count, [True] * count, missing
+
+    def is_saved() -> bool:
+        return bool(saveable(eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params))
+
+    return _jax_compat.split_for_remat(eqn, unknown_in, instantiated_in, is_saved)
 
 
 _jax_compat.register_remat_rule(tap_p, partial_eval)

@@ -4,37 +4,20 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
 from .. import _ext
 from .._base.arguments import goes_on, is_high, passed_on, read, refuse_tracers
+from .._base.resettable import with_reset
 from .._primitives.site import check_step, leaf_names, make_site
 from .._primitives.tap import no_transforms, tap_p
 from .._runtime.barrier import drain
 from .._targets.target import carried_target
 
 T = TypeVar("T")
-
-
-class _Watch(Protocol):
-    """Describes `watch` to type checkers: a function with an attribute `reset`."""
-
-    def __call__(
-        self,
-        x: T,
-        name: str = "watch",
-        *,
-        nan: bool = True,
-        inf: bool = True,
-        stop: bool = False,
-        gradient: bool = False,
-        every: int = 1,
-        step: Any = None,
-    ) -> T: ...
-    def reset(self, name: str | None = None) -> None: ...
 
 
 def _reset(name: str | None = None) -> None:
@@ -46,12 +29,7 @@ def _reset(name: str | None = None) -> None:
     _ext.reset_watches(name)
 
 
-def _with_reset(function: Any) -> _Watch:
-    function.reset = _reset
-    return cast("_Watch", function)
-
-
-@_with_reset
+@with_reset(_reset)
 def watch(
     x: T,
     name: str = "watch",

@@ -8,11 +8,11 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import jax
 from jax.tree_util import PyTreeDef
 
 from .. import _ext
 from .._base import options
+from .function_targets import is_leaf
 
 _KEY = "_callout_buffer_function"
 
@@ -28,11 +28,10 @@ class BufferFunction:
     def under(self, name: str) -> _ext.Callback:
         """Returns the core's callback, which gets the flat leaves of the arguments: programs do not know their structure."""
         fn, chosen = options.split(self.callback)
-        is_single = self.out_tree == jax.tree.structure(0)
         return _ext.make_buffer_callback(
             label=chosen.name or name,
             function=fn,
-            unflatten_out=None if is_single else self.out_tree.unflatten,
+            unflatten_out=None if is_leaf(self.out_tree) else self.out_tree.unflatten,
             unflatten=None,
             numpy_only=chosen.numpy_only,
         )

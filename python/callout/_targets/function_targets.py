@@ -124,8 +124,7 @@ def flattener(tree: PyTreeDef, label: str) -> Callable[[Any], Sequence[Any]]:
                 f"callback '{label}': its result does not fit: expected structure {tree}, got {got}; names are matched, in "
                 "any order, and these differ"
             )
-        is_flat = count > 1 and tree == jax.tree.structure((0,) * count)
-        if is_flat and isinstance(result, tuple | list) and len(result) == count:
+        if count > 1 and named_results.is_flat(tree) and isinstance(result, tuple | list) and len(result) == count:
             return list(result)  # lists of numbers among them are arrays
         if is_leaf(tree):
             return [result]  # the core knows best why it is none

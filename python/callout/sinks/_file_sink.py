@@ -128,8 +128,7 @@ class FileSink(NativeSink):
             return
         if file.get("replace"):
             close(self.path)
-        written = (self.path, f"{self.path}/zarr.json")
-        if any(map(_ext.is_written_here, written)) and not _ext.on_delivery_thread():
+        if self._is_written_here() and not _ext.on_delivery_thread():
             gc.collect()
             _ext.drain(1.0)  # records hold their sink until they are delivered
         more |= {"path": self.path, "append": bool(file.get("append")), "fsync": fsync}
@@ -161,9 +160,13 @@ class FileSink(NativeSink):
                 raise
             raise RegistrationError(f"{error}. {remedy}") from None
 
+    def _is_written_here(self) -> bool:
+        """Tells whether a sink of this process writes the file, or the store in that folder."""
+        return any(map(_ext.is_written_here, (self.path, f"{self.path}/zarr.json")))
+
     def _remedy(self, refusal: str) -> str:
         """Returns what to do where the file is written by another sink, of this process or another one; else ""."""
-        if any(map(_ext.is_written_here, (self.path, f"{self.path}/zarr.json"))):
+        if self._is_written_here():
             return (
                 "A cell of a notebook that is run again passes replace=True: "
                 f"callout.sinks.{type(self).__name__}(path, replace=True) first closes the sink that writes the file"

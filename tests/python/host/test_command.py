@@ -2,8 +2,6 @@
 """Programs that this JAX exports, run by the command, without Python."""
 
 import json
-import os
-import subprocess
 import warnings
 
 import callout
@@ -54,13 +52,7 @@ def program(tmp_path):
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
     """ "path/lib.so" with the functions `echo` and `fail`."""
-    folder = tmp_path_factory.mktemp("command")
-    (folder / "echo.cc").write_text(ECHO)
-    flags = ["-std=c++20", "-O1", "-shared", "-fPIC", f"-I{callout.include_dir()}"]
-    subprocess.run(
-        [os.environ.get("CXX", "c++"), *flags, str(folder / "echo.cc"), "-o", str(folder / "libecho.so")], check=True
-    )
-    return folder / "libecho.so"
+    return command.build_library(tmp_path_factory.mktemp("command"), ECHO)
 
 
 def test_results_are_those_of_jax(program):

@@ -2,7 +2,6 @@
 """`callout run --cache` and `--json`: compiled programs in a folder that processes share."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -23,25 +22,9 @@ pytestmark = [
 X = np.linspace(0, 1, 128 * 128, dtype=np.float32).reshape(128, 128)
 
 
-TWICE = """
-#include "callout/call.h"
-
-void Twice(const callout::Call& call) {
-  const auto x = call.arg<float>(0);
-  for (int64_t i = 0; i < x.size(); ++i) call.result<float>(0)[i] = 2 * x[i];
-}
-CALLOUT_DEFINE_CALLBACK(twice, Twice);
-"""
-
-
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cache")
-    (folder / "twice.cc").write_text(TWICE)
-    flags = ["-std=c++20", "-shared", "-fPIC", f"-I{callout.include_dir()}"]
-    line = [os.environ.get("CXX", "c++"), *flags, str(folder / "twice.cc"), "-o", str(folder / "libtwice.so")]
-    subprocess.run(line, check=True)
-    return f"twice={folder / 'libtwice.so'}:twice"
+    return f"twice={command.build_library(tmp_path_factory.mktemp('cache'), command.TWICE)}:twice"
 
 
 @pytest.fixture

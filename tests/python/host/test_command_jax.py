@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that JAX itself lowered, with its own callbacks, run by the command with functions of a library."""
 
-import os
-import subprocess
-
 import c_api
-import callout
 import command
 import jax
 import jax.numpy as jnp
@@ -20,25 +16,10 @@ pytestmark = [
     pytest.mark.cpu_only(platforms.HOST),
 ]
 
-LIBRARY = """
-#include "callout/call.h"
-
-void Twice(const callout::Call& call) {
-  const auto x = call.arg<float>(0);
-  for (int64_t i = 0; i < x.size(); ++i) call.result<float>(0)[i] = 2 * x[i];
-}
-CALLOUT_DEFINE_CALLBACK(twice, Twice);
-"""
-
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("jax")
-    (folder / "twice.cc").write_text(LIBRARY)
-    flags = ["-std=c++20", "-shared", "-fPIC", f"-I{callout.include_dir()}"]
-    line = [os.environ.get("CXX", "c++"), *flags, str(folder / "twice.cc"), "-o", str(folder / "libtwice.so")]
-    subprocess.run(line, check=True)
-    return f"{folder / 'libtwice.so'}:twice"
+    return f"{command.build_library(tmp_path_factory.mktemp('jax'), command.TWICE)}:twice"
 
 
 def _host_twice(x):

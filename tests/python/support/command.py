@@ -16,6 +16,26 @@ COMMAND = Path(os.environ.get("CALLOUT_COMMAND") or c_api.BUILD / "bin" / "callo
 STABLEHLO = "1.13.0"  # what the CPU plugin reads
 
 
+TWICE = """
+#include "callout/call.h"
+
+void Twice(const callout::Call& call) {
+  const auto x = call.arg<float>(0);
+  for (int64_t i = 0; i < x.size(); ++i) call.result<float>(0)[i] = 2 * x[i];
+}
+CALLOUT_DEFINE_CALLBACK(twice, Twice);
+"""
+
+
+def build_library(folder, source, *, optimization="-O1"):
+    """Returns the path of a shared library of native callbacks, compiled from C++ in this folder."""
+    code, library = folder / "callbacks.cc", folder / "libcallbacks.so"
+    code.write_text(source)
+    flags = ["-std=c++20", optimization, "-shared", "-fPIC", f"-I{callout.include_dir()}"]
+    subprocess.run([os.environ.get("CXX", "c++"), *flags, str(code), "-o", str(library)], check=True)
+    return library
+
+
 def missing():
     """Why there is no command; "" if there is one."""
     if not COMMAND.exists():

@@ -10,7 +10,7 @@ import pytest
 def test_a_leaf_that_is_no_array_is_named_by_its_path():
     class Callable:
         def __call__(self):
-            """Nothing."""
+            """Does nothing."""
 
     with pytest.raises(TypeError, match=r"got .* at \['layers'\]\[1\]; leave functions out, as equinox.filter"):
         callout.tap(lambda v: None, {"layers": [1.0, Callable()]})

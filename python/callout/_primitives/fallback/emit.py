@@ -75,7 +75,7 @@ def _spec(aval: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 def _refuse_while_partitioning(where: str) -> None:
     """Refuses what ends the process: the call names a host callback by its place, and the program does not get it."""
-    if any(True for _ in _jax_compat.programs_around()):
+    if _jax_compat.is_partitioning():
         raise NotImplementedError(
             f"{where}: in the function that custom_partitioning has for each shard, a callback needs callout's native path, "
             "and this program goes by JAX's callbacks (config.fallback); call it outside of that function"

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions with a function `reset` beside them, as type checkers know them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Resettable(Protocol[P, R_co, Q]):
+    """Describes a function with an attribute `reset`, which begins anew what the function counts or notes."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def reset(self, *args: Q.args, **kwargs: Q.kwargs) -> None: ...
+
+
+def with_reset(reset: Callable[Q, None]) -> Callable[[Callable[P, R]], Resettable[P, R, Q]]:
+    """Returns a decorator that gives a function this `reset`."""
+
+    def give(function: Any) -> Any:
+        function.reset = reset
+        return function
+
+    return give
