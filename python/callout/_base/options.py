@@ -132,7 +132,9 @@ def options(
 
 
 def split(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Options]:
-    """Returns the plain function and its options, all of which are decided."""
+    """Returns the plain function and its options, all of which are decided. Every eager call asks: 0.2 us for a function."""
+    if type(fn) is types.FunctionType:
+        return fn, _DEFAULT_NUMPY if config.args == "numpy" else _DEFAULT_JAX
     plain, chosen = _as_told(fn)
     if chosen.args is not None:
         return plain, chosen

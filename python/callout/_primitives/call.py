@@ -64,7 +64,8 @@ def call_one(
     except AttributeError as error:
         errors.explain_numpy(error)
         raise
-    check_special(callback.label, results)
+    if _jax_compat.refused_values():
+        check_special(callback.label, results)
     if not committed:
         return [_jax_compat.put_on_device(result, device, False) for result in results]
     return place(results, args, device, committed)

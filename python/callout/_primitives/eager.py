@@ -57,10 +57,12 @@ def placement(values: Sequence[Any], device_index: int = 0, label: str = "") -> 
     for value in values:
         if getattr(value, "committed", False):  # a jax.Array
             candidates = _devices_in_order(value.sharding)
-            check_device_index(label, candidates, device_index)
+            if device_index:
+                check_device_index(label, candidates, device_index)
             device = candidates[device_index]
             return device, _jax_compat.ordinal_of(device), True
-    check_device_index(label, (None,), device_index)
+    if device_index:
+        check_device_index(label, (None,), device_index)
     default = _jax_compat.default_device()
     device = default if default is not None and isinstance(default, jax.Device) else _jax_compat.local_devices()[0]
     return device, _jax_compat.ordinal_of(device), False
