@@ -137,11 +137,11 @@ tpu-check: $(STAMPS)/cmake
 soak: $(STAMPS)/package $(STAMPS)/dev $(STAMPS)/cmake
 	$(PY) -m pytest -m soak -o faulthandler_timeout=3600 tests
 	scripts/system_packages.sh libgtest-dev:gtest/gtest.h $(host_packages)
-	cmake --preset dev && cmake --build --preset dev --target executables_plugin_test
-	CALLOUT_SOAK_SECONDS=$(or $(SECONDS),600) build/dev/src/executables/executables_plugin_test --gtest_filter='SoakTest.*'
-	cmake --preset asan && cmake --build --preset asan --target executables_plugin_test
+	cmake --preset dev && cmake --build --preset dev --target host_plugin_test
+	CALLOUT_SOAK_SECONDS=$(or $(SECONDS),600) build/dev/src/host/host/host_plugin_test --gtest_filter='SoakTest.*'
+	cmake --preset asan && cmake --build --preset asan --target host_plugin_test
 	CALLOUT_SOAK_SECONDS=$(or $(SECONDS),600) ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 \
-	  build/asan/src/executables/executables_plugin_test --gtest_filter='SoakTest.*'
+	  build/asan/src/host/host/host_plugin_test --gtest_filter='SoakTest.*'
 	$(PY) benchmarks/python/hangs.py --rounds 100
 
 lint: $(STAMPS)/dev $(STAMPS)/cmake

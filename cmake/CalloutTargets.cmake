@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# The functions that component folders use:
+# The functions that folders use:
 #
-#   callout_library(NAME base SRCS a.cc SINK_KINDS AKind DEPS ... PRIVATE_DEPS ... [TESTONLY])
-#   callout_test(NAME base_test SRCS a_test.cc b_test.cc DEPS base testing)
+#   callout_library(NAME core SRCS base/a.cc DEPS ... PRIVATE_DEPS ... [TESTONLY])
+#   callout_test(NAME core_test SRCS base/a_test.cc DEPS core testing)
 #   callout_unity(target)
 #   callout_use_software_gpu(target)
-#   callout_benchmark(NAME a_benchmark SRCS a_benchmark.cc DEPS base)
+#   callout_benchmark(NAME a_benchmark SRCS a_benchmark.cc DEPS core)
 #
-# SINK_KINDS are functions of the library that define kinds of sinks (src/sinks/sink_kind.h). A dependency named `x` is the target callout_x; one with `::` is taken as it stands.
+# A dependency named `x` is the target callout_x; one with `::` is taken as it stands. ctest labels each test of the target
+# `x_test` or `x_y_test` with `x`: `ctest --preset dev -L core`.
 include_guard(GLOBAL)
 include(Packages)
 
@@ -20,13 +21,22 @@ function(_callout_link target visibility)
   endforeach()
 endfunction()
 
-# With CALLOUT_UNITY the files of a target are compiled several at a time.
+# With CALLOUT_UNITY the files of a folder are compiled together, up to twelve at a time.
 function(callout_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${CALLOUT_UNITY} UNITY_BUILD_BATCH_SIZE 12)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    get_filename_component(folder "${source}" DIRECTORY)
+    string(MAKE_C_IDENTIFIER "${target}_${folder}" folder)
+    math(EXPR part "${count_${folder}} + 0")
+    math(EXPR count_${folder} "${part} + 1")
+    math(EXPR part "${part} / 12")
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${folder}_${part}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${CALLOUT_UNITY} UNITY_BUILD_MODE GROUP)
 endfunction()
 
 function(callout_library)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "TESTONLY" "NAME" "SRCS;SINK_KINDS;DEPS;PRIVATE_DEPS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "TESTONLY" "NAME" "SRCS;DEPS;PRIVATE_DEPS")
   set(target callout_${arg_NAME})
   if(arg_TESTONLY AND NOT (CALLOUT_BUILD_TESTS OR CALLOUT_BUILD_BENCHMARKS OR CALLOUT_BUILD_FUZZERS))
     return()
@@ -39,7 +49,6 @@ function(callout_library)
   _callout_link(${target} PRIVATE ${arg_PRIVATE_DEPS})
   callout_set_warnings(${target})
   callout_unity(${target})
-  set_property(GLOBAL APPEND PROPERTY CALLOUT_SINK_KINDS ${arg_SINK_KINDS})
   if(NOT arg_TESTONLY)
     set_property(GLOBAL APPEND PROPERTY CALLOUT_COMPONENTS ${target})
     set(external ${arg_DEPS} ${arg_PRIVATE_DEPS})
@@ -66,8 +75,9 @@ function(callout_test)
   # Optimising tests takes longer than running them, with sanitizers above all.
   target_compile_options(${arg_NAME} PRIVATE $<$<CONFIG:Debug>:-O0>)
   # For what hangs: with a sanitizer, beside other work, a test of seconds takes a minute.
+  string(REGEX REPLACE "_.*" "" label ${arg_NAME})
   gtest_discover_tests(${arg_NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 300
-                       PROPERTIES TIMEOUT 300 LABELS cpp)
+                       PROPERTIES TIMEOUT 300 LABELS ${label})
 endfunction()
 
 function(callout_benchmark)

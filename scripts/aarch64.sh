@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${CALLOUT_PYTHON:-$PWD/.venv/bin/python}
-tests=(base_test encoding_test frame_test callbacks_test delivery_test)
+tests=(core_test)
 
 CXX=aarch64-linux-gnu-g++
 if ! command -v "$CXX" > /dev/null || ! command -v qemu-aarch64-static > /dev/null; then

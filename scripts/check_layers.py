@@ -17,7 +17,7 @@ DOORS = [
     (
         r'#\s*include\s*[<"]xla/ffi/',
         (
-            *("src/frame/", "tests/abi/", "tests/process/", "benchmarks/"),
+            *("src/core/frame/", "tests/abi/", "tests/process/", "benchmarks/"),
             "tests/python/support/ffi_handlers.cc",  # as users write them
             "tests/programs/listening.py",
             "tests/python/host/test_host_linalg.py",
@@ -25,7 +25,7 @@ DOORS = [
     ),
     (
         r'#\s*include\s*[<"](xla/pjrt/|pjrt_c_api)',
-        ("src/pjrt/", "tests/abi/", "benchmarks/cpp/host/", "tests/python/host/test_command_cache.py"),
+        ("src/host/pjrt/", "tests/abi/", "benchmarks/cpp/host/", "tests/python/host/test_command_cache.py"),
     ),
     (r'#\s*include\s*[<"](cuda|cuda_runtime|cuda_runtime_api)\.h', ("src/cuda/driver/", "software_gpu/")),
     (r'#\s*include\s*[<"](Python\.h|nanobind/|numpy/)', ("python/src/",)),
@@ -63,53 +63,20 @@ CUDA_CALL = re.compile(r"\bdriver(?:\(\))?(?:\.|->)(\w+)\(")
 CUDA_NAME = re.compile(r"\bCU(?!stream\b|deviceptr\b)(?:[a-z]\w*|_\w+|DA_ERROR_\w+)")
 COMMENT_OR_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|//.*')
 
-# Which component may include which; `testing` is for tests.
-BELOW = {
-    "base": set(),
-    "encoding": {"base"},
-    "profile": {"base", "encoding"},
-    "frame": {"base", "encoding"},
-    "attributes": {"base", "frame"},
-    "callbacks": {"base", "encoding", "frame", "profile"},
-    "delivery": {"base", "frame", "attributes", "profile", "callbacks"},
-    "text": {"base", "encoding", "frame"},
-    "sinks": {"base", "encoding", "frame", "callbacks", "delivery", "text"},
-    "files": {"base", "encoding", "frame", "callbacks", "sinks", "text"},
-    "tensorboard": {"base", "encoding", "frame", "callbacks", "files", "sinks", "text"},
-    "arrays": {"base", "encoding", "files", "frame", "callbacks", "sinks"},
-    "statistics": {"base", "frame", "callbacks", "sinks"},
-    "watch": {"base", "frame", "callbacks"},
-    "checks": {"base", "encoding", "frame", "callbacks", "sinks", "text", "watch"},
-    "catalog": {"base", "encoding", "callbacks", "checks", "sinks", "watch"},
-    "reading": {"base", "encoding", "files", "arrays", "catalog"},
-    "ffi": {"base", "frame", "attributes", "callbacks", "delivery"},
-    "cuda/driver": {"base", "frame"},
-    "cuda/kernels": {"base", "encoding", "cuda/driver"},
-    "cuda/taps": {"base", "frame", "profile", "callbacks", "delivery", "cuda/driver"},
-    "cuda/handlers": {"base", "frame", "attributes", "callbacks", "ffi", "cuda/driver", "cuda/kernels", "cuda/taps"},
-    "targets": {"frame", "attributes", "ffi"},
-    "lapack": {"base", "frame"},
-    "programs": {"base", "encoding", "frame", "attributes"},
-    "hosting": {"base", "encoding", "profile", "callbacks", "delivery", "catalog"},
-    "pjrt": {"base", "frame", "catalog", "targets", "programs", "hosting"},
-    "transfers": {"base", "callbacks", "programs", "pjrt"},
-    "executables": {
-        "base",
-        "encoding",
-        "frame",
-        "attributes",
-        "callbacks",
-        *("lapack", "programs", "pjrt", "transfers"),
-    },
-    "c_api": {"base", "callbacks", "pjrt", "executables"},
+# The wings of src, and the rooms of each from the ground up ("" is the wing's own folder): a room includes those before
+# it, and those of the wings that its wing may use.
+WINGS = {
+    "core": ["base", "encoding", "profile", "frame", "attributes", "callbacks", "delivery", "ffi"],
+    "sinks": ["text", "", "files", "tensorboard", "arrays", "statistics", "inspectors", "catalog", "reading"],
+    "cuda": ["driver", "kernels", "taps", "handlers"],
+    "host": ["lapack", "programs", "services", "pjrt", "transfers", "executables", "c_api"],
 }
-# The command goes by the public headers.
-TOOLS: dict[str, set[str]] = {"tools": set()}
-# The same of software_gpu/, which includes nothing of src/.
-SOFTWARE_GPU: dict[str, set[str]] = {
-    "ptx": set(),
-    "driver": {"ptx"},
-    "libraries": {"driver", "cuda/driver"},
+WINGS_BELOW = {"core": (), "sinks": ("core",), "cuda": ("core",), "host": ("core", "sinks", "cuda")}
+# software_gpu/ includes of src only what its libraries need of the driver's types.
+SOFTWARE_GPU = {
+    "ptx": {"ptx"},
+    "driver": {"driver", "ptx"},
+    "libraries": {"libraries", "driver", "cuda/driver"},
 }
 
 # Private parts of python/callout, from the top down, as CONTRIBUTING.md lists them: each imports those behind it, also
@@ -157,21 +124,28 @@ def check_cuda(path: Path, lines: list[str], functions: set[str]) -> Iterator[st
 
 
 def check_layering(path: Path, lines: list[str]) -> Iterator[str]:
-    if path.is_relative_to("software_gpu"):
-        own, below = path.parent.relative_to("software_gpu").as_posix(), SOFTWARE_GPU
-    elif path.is_relative_to("src"):
-        own, below = path.parent.relative_to("src").as_posix(), BELOW
-    elif path.is_relative_to("tools"):
-        own, below = "tools", TOOLS
+    first, *rest = path.parts
+    if "testdata" in rest:
+        return
+    if first == "software_gpu" and rest[0] in SOFTWARE_GPU:
+        own, allowed = rest[0], SOFTWARE_GPU[rest[0]]
+    elif first == "src" and rest[0] in WINGS:
+        own, allowed = "/".join(rest[:2]) if len(rest) > 2 else rest[0], set()
+        wing, room = rest[0], rest[1] if len(rest) > 2 else ""
+        if room not in WINGS[wing]:
+            yield f"{path}: scripts/check_layers.py knows no room '{room}' of {wing}"
+            return
+        for each in WINGS[wing][: WINGS[wing].index(room) + 1]:
+            allowed.add(f"{wing}/{each}".removesuffix("/"))
+        allowed |= {f"{below}/{each}".removesuffix("/") for below in WINGS_BELOW[wing] for each in WINGS[below]}
+    elif first == "tools":  # the command goes by the public headers
+        own, allowed = "tools", set()
     else:
         return
-    if own not in below:
-        return
-    allowed = below[own] | {own}
-    if below is not SOFTWARE_GPU:
-        allowed |= {"callout", "xla"}
+    if first != "software_gpu":
+        allowed = allowed | {"callout", "callout/pjrt", "xla/ffi/api"}
     if path.name.endswith("_test.cc"):
-        allowed |= {"testing", "gtest", "gmock", "software_gpu"}
+        allowed = allowed | {"testing", "gtest", "gmock", "software_gpu/driver"}
     for number, line in enumerate(lines, 1):
         included = rooms.INCLUDE.search(line)
         if included and included[1] not in allowed:

@@ -6,7 +6,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD/build/other-plugins
 python=${PYTHON:-.venv/bin/python}
-suites=(c_api executables hosting pjrt transfers)
 mkdir -p "$root"
 
 if ! cmp -s requirements/other-plugins.txt "$root/made-of"; then
@@ -25,12 +24,9 @@ lammps=$root/site/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so
 
 failed=0
 test_with() { # PLUGIN OTHER_PLUGIN SKIPPED
-  local suite
   cmake --preset dev -B "$root/build" -DCALLOUT_CPU_PLUGIN="$1"
-  cmake --build "$root/build" --target "${suites[@]/%/_plugin_test}"
-  for suite in "${suites[@]}"; do
-    CALLOUT_TEST_OTHER_PLUGIN=$2 "$root/build/src/$suite/${suite}_plugin_test" --gtest_brief=1 --gtest_filter="-$3" || failed=1
-  done
+  cmake --build "$root/build" --target host_plugin_test
+  CALLOUT_TEST_OTHER_PLUGIN=$2 "$root/build/src/host/host_plugin_test" --gtest_brief=1 --gtest_filter="-$3" || failed=1
 }
 test_with "$fastatomstruct" "$lammps" "$skipped:ContextOfARunTest.StaysWhereTheLaunchOnAnotherDeviceFails"
 test_with "$lammps" "$fastatomstruct" "$skipped"

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python/callout"
 DOOR = "callout"  # what the package itself has: it imports what is public
-INCLUDE = re.compile(r'#\s*include\s*"((?:cuda/)?\w+)/')
+INCLUDE = re.compile(r'#\s*include\s*"([\w/]+)/')
 
 Arrows = dict[tuple[str, str], list[str]]  # (room, room that it needs) -> places
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes what the core's tables of attributes, dtypes and statistics say elsewhere.
 
-That is the tables of docs/abi.md and docs/taps.md, the lists of src/ffi/handlers.h, and python/pure/_ext/tables.py,
+That is the tables of docs/abi.md and docs/taps.md, the lists of src/core/ffi/handlers.h, and python/pure/_ext/tables.py,
 which is the tables themselves for the pure-Python wheel. Run it, with the package and its extension installed, after a
 change of these tables. `--check` only tells whether something is stale.
 """
@@ -60,7 +60,7 @@ def queue_metrics() -> list[tuple[str, str, str, str, str]]:
 
 
 def _attribute(name: str, meaning: str, **differs: Any) -> dict[str, Any]:
-    """An attribute as src/attributes/description.h describes it, by what differs from the usual."""
+    """An attribute as src/core/attributes/description.h describes it, by what differs from the usual."""
     return {
         "name": name,
         "type": "s64",
@@ -200,7 +200,7 @@ def main() -> int:
     for name, pattern, write in (
         ("docs/abi.md", TABLE, _table),
         ("docs/taps.md", COUNTERS, _counters),
-        ("src/ffi/handlers.h", LIST, _list),
+        ("src/core/ffi/handlers.h", LIST, _list),
     ):
         path = ROOT / name
         text = path.read_text()

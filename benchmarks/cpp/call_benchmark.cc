@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <span>
 
-#include "callbacks/in_flight.h"
-#include "callbacks/invoke.h"
-#include "callbacks/native_function.h"
+#include "core/callbacks/in_flight.h"
+#include "core/callbacks/invoke.h"
+#include "core/callbacks/native_function.h"
 #include "callout/call.h"
-#include "frame/call_frame.h"
+#include "core/frame/call_frame.h"
 
 namespace callout::internal {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "callout/dtype.h"
-#include "delivery/delivery.h"
+#include "core/delivery/delivery.h"
 #include "sinks/each_sink_kind.h"
 
 namespace callout::internal {

@@ -7,7 +7,7 @@
 
 #include "callout/version.h"
 #include "host/host.h"
-#include "pjrt/pjrt_abi.h"
+#include "host/pjrt/pjrt_abi.h"
 
 namespace callout::bench {
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "delivery/bounded_queue.h"
+#include "core/delivery/bounded_queue.h"
 
 namespace callout::internal {
 namespace {

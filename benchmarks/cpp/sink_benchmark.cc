@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <functional>
 
-#include "base/ticks.h"
+#include "core/base/ticks.h"
 #include "callout/dtype.h"
-#include "catalog/callback_kinds.h"
+#include "sinks/catalog/callback_kinds.h"
 #include "sinks/sinks.h"
 
 namespace callout::internal {

@@ -7,9 +7,9 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/ticks.h"
+#include "core/base/ticks.h"
 #include "callout/dtype.h"
-#include "catalog/callback_kinds.h"
+#include "sinks/catalog/callback_kinds.h"
 
 namespace callout::internal {
 namespace {

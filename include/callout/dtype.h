@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Element types. The numbers are XLA's PrimitiveType numbers (xla_data.proto), which are also the numbers of XLA FFI
-// and of the C ABI in callout/abi.h; src/frame/ffi_abi.cc asserts that they agree.
+// and of the C ABI in callout/abi.h; src/core/frame/ffi_abi.cc asserts that they agree.
 #pragma once
 
 #include <complex>

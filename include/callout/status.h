@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Status and Result<T>: how the core reports failure. A good Status is one null pointer, so returning it costs nothing.
-// Codes are the canonical ones that XLA FFI and PJRT use (src/frame/ffi_abi.cc asserts it).
+// Codes are the canonical ones that XLA FFI and PJRT use (src/core/frame/ffi_abi.cc asserts it).
 #pragma once
 
 #include <iosfwd>

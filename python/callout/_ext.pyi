@@ -217,7 +217,7 @@ class Recording:
 
     @property
     def events(self) -> bytes:
-        """ProfileEvent of src/profile/event.h, one after the other."""
+        """ProfileEvent of src/core/profile/event.h, one after the other."""
 
     @property
     def row_of(self) -> bytes:

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/block_pool.h"
+#include "core/base/block_pool.h"
 #include "callout/elements.h"
-#include "frame/buffer.h"
-#include "frame/dtype_row.h"
-#include "frame/element_doubles.h"
+#include "core/frame/buffer.h"
+#include "core/frame/dtype_row.h"
+#include "core/frame/element_doubles.h"
 #include "python_text.h"
 
 namespace callout::python {

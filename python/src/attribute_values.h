@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "attributes/attribute_rows.h"
+#include "core/attributes/attribute_rows.h"
 
 namespace callout::python {
 

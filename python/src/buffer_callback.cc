@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "base/small_buffer.h"
+#include "core/base/small_buffer.h"
 #include "buffer_object.h"
 #include "cuda/driver/device.h"
 #include "cuda_buffer.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "callbacks/callback.h"
+#include "core/callbacks/callback.h"
 #include "calling.h"
 #include "gil.h"
 

@@ -12,7 +12,7 @@
 #include "buffer_protocol.h"
 #include "callout/dtype.h"
 #include "dlpack.h"
-#include "frame/buffer.h"
+#include "core/frame/buffer.h"
 
 namespace callout::python {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "frame/dtype_row.h"
+#include "core/frame/dtype_row.h"
 
 namespace callout::python {
 namespace {

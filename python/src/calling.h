@@ -13,7 +13,7 @@
 #include "errors.h"
 #include "gil.h"
 #include "host_callback_scope.h"
-#include "profile/recorder.h"
+#include "core/profile/recorder.h"
 
 namespace callout::python {
 

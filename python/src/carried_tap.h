@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "callbacks/callback.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::python {
 

@@ -9,8 +9,8 @@
 #include <exception>
 #include <memory>
 
-#include "base/caught.h"
-#include "base/process_state.h"
+#include "core/base/caught.h"
+#include "core/base/process_state.h"
 #include "calling.h"
 #include "callout/abi.h"
 #include "errors.h"

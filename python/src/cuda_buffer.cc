@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "arrays.h"
-#include "base/thread_annotations.h"
+#include "core/base/thread_annotations.h"
 #include "callout/dtype.h"
 #include "cuda/driver/stream_work.h"
 #include "python_text.h"

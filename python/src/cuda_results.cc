@@ -7,7 +7,7 @@
 #include "buffer_object.h"
 #include "cuda/driver/stream_work.h"
 #include "dlpack.h"
-#include "frame/buffer.h"
+#include "core/frame/buffer.h"
 #include "python_text.h"
 
 namespace callout::python {

@@ -11,17 +11,17 @@
 #include <span>
 #include <variant>
 
-#include "base/deadline.h"
-#include "base/live_count.h"
-#include "base/ticks.h"
-#include "callbacks/in_flight.h"
-#include "callbacks/stats_table.h"
-#include "delivery/delivery.h"
-#include "delivery/metrics.h"
+#include "core/base/deadline.h"
+#include "core/base/live_count.h"
+#include "core/base/ticks.h"
+#include "core/callbacks/in_flight.h"
+#include "core/callbacks/stats_table.h"
+#include "core/delivery/delivery.h"
+#include "core/delivery/metrics.h"
 #include "errors.h"
 #include "gil.h"
 #include "python_text.h"
-#include "watch/watch_table.h"
+#include "sinks/inspectors/watch_table.h"
 
 namespace nb = nanobind;
 

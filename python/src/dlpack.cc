@@ -6,8 +6,8 @@
 #include <new>
 #include <vector>
 
-#include "frame/buffer.h"
-#include "frame/dtype_row.h"
+#include "core/frame/buffer.h"
+#include "core/frame/dtype_row.h"
 
 namespace callout::python {
 namespace {

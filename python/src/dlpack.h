@@ -11,7 +11,7 @@
 #include <string>
 
 #include "callout/abi.h"
-#include "frame/dlpack_abi.h"
+#include "core/frame/dlpack_abi.h"
 
 namespace callout::python {
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "array_buffers.h"
-#include "base/ticks.h"
-#include "callbacks/invoke.h"
+#include "core/base/ticks.h"
+#include "core/callbacks/invoke.h"
 #include "callout/elements.h"
-#include "delivery/delivery.h"
+#include "core/delivery/delivery.h"
 #include "errors.h"
 #include "gil.h"
 #include "python_text.h"

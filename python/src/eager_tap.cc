@@ -9,7 +9,7 @@
 
 #include "array_buffers.h"
 #include "attribute_values.h"
-#include "callbacks/invoke.h"
+#include "core/callbacks/invoke.h"
 #include "errors.h"
 #include "gil.h"
 

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "callout/abi.h"
-#include "delivery/delivery.h"
+#include "core/delivery/delivery.h"
 #include "lent_callback.h"
 
 namespace callout::python {

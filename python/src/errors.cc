@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "base/log.h"
-#include "callbacks/invoke.h"
+#include "core/base/log.h"
+#include "core/callbacks/invoke.h"
 #include "python_text.h"
 
 namespace callout::python {

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "callbacks/callback.h"
+#include "core/callbacks/callback.h"
 #include "callout/status.h"
 
 namespace callout::python {

@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
-#include "base/fork_mutex.h"
+#include "core/base/fork_mutex.h"
 #include "errors.h"
-#include "files/file_sink.h"
-#include "files/open_files.h"
+#include "sinks/files/file_sink.h"
+#include "sinks/files/open_files.h"
 #include "gil.h"
 #include "python_text.h"
 

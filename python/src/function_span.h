@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "profile/recorder.h"
+#include "core/profile/recorder.h"
 
 namespace callout::python {
 

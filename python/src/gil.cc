@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork_mutex.h"
+#include "core/base/fork_mutex.h"
 #include "python_text.h"
 
 namespace callout::python {

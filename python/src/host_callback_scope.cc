@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_callback_scope.h"
 
-#include "frame/xla_scope.h"
+#include "core/frame/xla_scope.h"
 #include "module_bindings.h"
 
 namespace nb = nanobind;

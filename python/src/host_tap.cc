@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "array_buffers.h"
-#include "callbacks/registry.h"
+#include "core/callbacks/registry.h"
 #include "eager_tap.h"
 #include "errors.h"
-#include "frame/buffer.h"
+#include "core/frame/buffer.h"
 #include "packed_arrays.h"
 #include "python_text.h"
 

@@ -9,9 +9,9 @@
 #include <map>
 #include <string>
 
-#include "callbacks/embedded_code.h"
-#include "callbacks/embedded_library.h"
-#include "callbacks/native_function.h"
+#include "core/callbacks/embedded_code.h"
+#include "core/callbacks/embedded_library.h"
+#include "core/callbacks/native_function.h"
 #include "callout/abi.h"
 #include "errors.h"
 #include "gil.h"

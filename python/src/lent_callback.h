@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/thread_annotations.h"
-#include "callbacks/callback.h"
+#include "core/base/thread_annotations.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::python {
 

@@ -2,16 +2,16 @@
 //
 // callout._ext: the core as Python sees it. Nothing here is public; python/callout wraps it.
 #include "arrays.h"
-#include "base/core_identity.h"
-#include "base/spare_threads.h"
-#include "catalog/callback_kinds.h"
-#include "delivery/delivery.h"
+#include "core/base/core_identity.h"
+#include "core/base/spare_threads.h"
+#include "sinks/catalog/callback_kinds.h"
+#include "core/delivery/delivery.h"
 #include "errors.h"
 #include "gil.h"
 #include "host_callback_scope.h"
 #include "module_bindings.h"
 #include "python_text.h"
-#include "targets/targets.h"
+#include "cuda/handlers/targets.h"
 
 namespace nb = nanobind;
 

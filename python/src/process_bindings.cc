@@ -18,12 +18,12 @@
 #include <system_error>
 #include <thread>
 
-#include "base/block_pool.h"
-#include "base/deadline.h"
-#include "base/log.h"
-#include "base/process_state.h"
-#include "base/spare_threads.h"
-#include "delivery/watchdog.h"
+#include "core/base/block_pool.h"
+#include "core/base/deadline.h"
+#include "core/base/log.h"
+#include "core/base/process_state.h"
+#include "core/base/spare_threads.h"
+#include "core/delivery/watchdog.h"
 #include "gil.h"
 #include "python_text.h"
 

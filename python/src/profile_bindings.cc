@@ -13,9 +13,9 @@
 #include "errors.h"
 #include "function_span.h"
 #include "gil.h"
-#include "profile/recorder.h"
-#include "profile/timeline.h"
-#include "profile/trace_json.h"
+#include "core/profile/recorder.h"
+#include "core/profile/timeline.h"
+#include "core/profile/trace_json.h"
 #include "python_text.h"
 
 namespace nb = nanobind;
@@ -94,7 +94,7 @@ void BindProfile(nb::module_& m) {
   nb::class_<ArrangedRecording>(m, "Recording", "A profile's events, which are over.")
       .def_prop_ro(
           "events", [](const ArrangedRecording& self) { return BytesOf(self.recording.events); },
-          "ProfileEvent of src/profile/event.h, one after the other.")
+          "ProfileEvent of src/core/profile/event.h, one after the other.")
       .def_prop_ro(
           "row_of", [](const ArrangedRecording& self) { return BytesOf(self.rows.of); },
           "Each event's row, uint32; all bits set: none.")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python_callback.h"
 
-#include "base/small_buffer.h"
-#include "delivery/delivery.h"
+#include "core/base/small_buffer.h"
+#include "core/delivery/delivery.h"
 #include "errors.h"
 
 namespace callout::python {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "arrays.h"
-#include "callbacks/callback.h"
+#include "core/callbacks/callback.h"
 #include "calling.h"
 #include "gil.h"
 

@@ -5,8 +5,8 @@
 
 #include <nanobind/stl/vector.h>
 
-#include "callbacks/native_function.h"
-#include "callbacks/registry.h"
+#include "core/callbacks/native_function.h"
+#include "core/callbacks/registry.h"
 #include "callout/abi.h"
 #include "callout/dtype.h"
 #include "errors.h"

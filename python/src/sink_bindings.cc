@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
-#include "catalog/callback_kinds.h"
+#include "core/base/log.h"
+#include "sinks/catalog/callback_kinds.h"
 #include "errors.h"
-#include "frame/dtype_row.h"
+#include "core/frame/dtype_row.h"
 #include "gil.h"
 #include "python_text.h"
 #include "sinks/sinks.h"

@@ -14,7 +14,7 @@
 
 #include "gil.h"
 #include "python_text.h"
-#include "statistics/statistics_sink.h"
+#include "sinks/statistics/statistics_sink.h"
 
 namespace nb = nanobind;
 

@@ -15,10 +15,10 @@
 
 #include "array_buffers.h"
 #include "callout/elements.h"
-#include "frame/dtype_row.h"
+#include "core/frame/dtype_row.h"
 #include "python_text.h"
-#include "text/numpy_text.h"
-#include "text/value_layout.h"
+#include "sinks/text/numpy_text.h"
+#include "sinks/text/value_layout.h"
 
 namespace nb = nanobind;
 

@@ -5,12 +5,12 @@
 
 #include <nanobind/stl/vector.h>
 
-#include "checks/check.h"
-#include "checks/located_nans.h"
+#include "sinks/inspectors/check.h"
+#include "sinks/inspectors/located_nans.h"
 #include "gil.h"
 #include "python_text.h"
-#include "watch/watch.h"
-#include "watch/watch_table.h"
+#include "sinks/inspectors/watch.h"
+#include "sinks/inspectors/watch_table.h"
 
 namespace nb = nanobind;
 

@@ -8,12 +8,12 @@
 #include <limits>
 #include <random>
 
-#include "base/ticks.h"
+#include "core/base/ticks.h"
 #include "sinks/record_format.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
-#include "text/format_spec.h"
-#include "text/format_string.h"
+#include "sinks/text/format_spec.h"
+#include "sinks/text/format_string.h"
 
 namespace callout::internal {
 namespace {

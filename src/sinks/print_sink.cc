@@ -10,8 +10,8 @@
 #include "sinks/sink.h"
 #include "sinks/sinks.h"
 #include "sinks/terminal.h"
-#include "text/text.h"
-#include "text/text_style.h"
+#include "sinks/text/text.h"
+#include "sinks/text/text_style.h"
 
 namespace callout::internal {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "callbacks/callback.h"
+#include "core/callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
 

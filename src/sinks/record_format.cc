@@ -7,9 +7,9 @@
 #include <iterator>
 #include <utility>
 
-#include "base/ticks.h"
-#include "frame/buffer.h"
-#include "text/formatted_array.h"
+#include "core/base/ticks.h"
+#include "core/frame/buffer.h"
+#include "sinks/text/formatted_array.h"
 
 namespace callout::internal {
 namespace {

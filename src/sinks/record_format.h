@@ -12,13 +12,13 @@
 #include <string_view>
 #include <vector>
 
-#include "callbacks/callback.h"
+#include "core/callbacks/callback.h"
 #include "callout/dtype.h"
 #include "callout/export.h"
 #include "callout/status.h"
 #include "sinks/step_counter.h"
-#include "text/format_string.h"
-#include "text/text_style.h"
+#include "sinks/text/format_string.h"
+#include "sinks/text/text_style.h"
 
 namespace callout::internal {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "callbacks/callback.h"
+#include "core/callbacks/callback.h"
 #include "sinks/text_output.h"
 
 namespace callout::internal {

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <optional>
 
-#include "base/invariant.h"
+#include "core/base/invariant.h"
 
 namespace callout::internal {
 namespace {

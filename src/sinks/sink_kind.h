@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "callbacks/callback.h"
+#include "core/callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "callbacks/callback.h"
+#include "core/callbacks/callback.h"
 #include "callout/dtype.h"
 
 namespace callout::internal {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "frame/buffer.h"
+#include "core/frame/buffer.h"
 
 namespace callout::internal {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "callbacks/callback.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
-#include "base/caught.h"
-#include "base/ticks.h"
-#include "callbacks/invoke.h"
+#include "core/base/caught.h"
+#include "core/base/ticks.h"
+#include "core/callbacks/invoke.h"
 #include "sinks/sink.h"
 #include "sinks/sinks.h"
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/block_pool.h"
+#include "core/base/block_pool.h"
 #include "sinks/sink.h"
 #include "sinks/sinks.h"
 #include "testing/live_counts.h"

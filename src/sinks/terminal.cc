@@ -6,8 +6,8 @@
 
 #include <cstdlib>
 
-#include "encoding/utf8.h"
-#include "text/text_style.h"
+#include "core/encoding/utf8.h"
+#include "sinks/text/text_style.h"
 
 namespace callout::internal {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "text/text_style.h"
+#include "sinks/text/text_style.h"
 
 namespace callout::internal {
 namespace {

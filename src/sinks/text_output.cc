@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/process_state.h"
-#include "base/write_all.h"
+#include "core/base/process_state.h"
+#include "core/base/write_all.h"
 #include "sinks/terminal.h"
 
 namespace callout::internal {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "base/thread_annotations.h"
+#include "core/base/thread_annotations.h"
 #include "callout/export.h"
 #include "callout/status.h"
 

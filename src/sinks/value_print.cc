@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "encoding/percent.h"
+#include "core/encoding/percent.h"
 
 namespace callout::internal {
 namespace {

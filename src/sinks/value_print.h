@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "callbacks/callback.h"
+#include "core/callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
-#include "text/value_layout.h"
+#include "sinks/text/value_layout.h"
 
 namespace callout::internal {
 

@@ -3,8 +3,8 @@
 
 #include "sinks/sink.h"
 #include "sinks/value_print.h"
-#include "text/numpy_text.h"
-#include "text/text.h"
+#include "sinks/text/numpy_text.h"
+#include "sinks/text/text.h"
 
 namespace callout::internal {
 namespace {

@@ -3,7 +3,7 @@
 // A fixture for tests of callout.v1.buffer on the double of the driver. Its users link callout_ffi and use the double.
 #pragma once
 
-#include "callbacks/registry.h"
+#include "core/callbacks/registry.h"
 #include "testing/fake_callbacks.h"
 #include "testing/image_site_fixture.h"
 

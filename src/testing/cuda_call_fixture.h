@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "callbacks/registry.h"
-#include "ffi/handlers.h"
+#include "core/callbacks/registry.h"
+#include "core/ffi/handlers.h"
 #include "testing/cuda_site_fixture.h"
 #include "testing/fake_callbacks.h"
 

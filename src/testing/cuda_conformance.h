@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/read_file.h"
+#include "core/base/read_file.h"
 #include "cuda/driver/graph.h"
 #include "cuda/driver/kernel.h"
 #include "cuda/driver/pinned_pool.h"

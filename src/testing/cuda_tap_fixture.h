@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "callbacks/registry.h"
-#include "callbacks/stats_table.h"
-#include "delivery/delivery.h"
-#include "ffi/handlers.h"
+#include "core/callbacks/registry.h"
+#include "core/callbacks/stats_table.h"
+#include "core/delivery/delivery.h"
+#include "core/ffi/handlers.h"
 #include "testing/cuda_site_fixture.h"
 #include "testing/fake_callbacks.h"
 #include "testing/spin.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/thread_annotations.h"
-#include "callbacks/callback.h"
+#include "core/base/thread_annotations.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 

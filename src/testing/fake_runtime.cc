@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "base/invariant.h"
-#include "base/thread_annotations.h"
+#include "core/base/invariant.h"
+#include "core/base/thread_annotations.h"
 #include "testing/metadata_query.h"
 
 struct XLA_FFI_Error {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "callout/status.h"
-#include "frame/ffi_abi.h"
+#include "core/frame/ffi_abi.h"
 #include "testing/frame_builder.h"
 
 namespace callout::internal {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "frame/ffi_abi.h"
+#include "core/frame/ffi_abi.h"
 #include "testing/test_buffer.h"
 
 namespace callout::internal {

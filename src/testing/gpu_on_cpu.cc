@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "cuda/driver/resources.h"
-#include "frame/ffi_abi.h"
+#include "core/frame/ffi_abi.h"
 
 namespace callout::internal {
 namespace {

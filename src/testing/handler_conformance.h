@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fixture of tests that say what a target does wherever it runs: on CPUs, with runtimes of four ages, and on the
-// double of the CUDA driver. Its users link callout_targets and use the double.
+// The fixture of tests that say what a target does wherever it runs. They are built twice: core_test runs them on CPUs, with
+// runtimes of four ages, and cuda_driver_test on the double of the CUDA driver (CALLOUT_SOFTWARE_GPU is its path there).
 #pragma once
 
 #include <gmock/gmock.h>
@@ -13,17 +13,20 @@
 #include <utility>
 #include <vector>
 
-#include "callbacks/failures.h"
-#include "callbacks/registry.h"
-#include "callbacks/stats_table.h"
-#include "delivery/delivery.h"
-#include "ffi/handlers.h"
-#include "testing/cuda_site_fixture.h"
+#include "core/callbacks/failures.h"
+#include "core/callbacks/registry.h"
+#include "core/callbacks/stats_table.h"
+#include "core/delivery/delivery.h"
+#include "core/ffi/handlers.h"
 #include "testing/fake_callbacks.h"
 #include "testing/fake_runtime.h"
 #include "testing/live_counts.h"
 #include "testing/spin.h"
 #include "testing/status_matchers.h"
+
+#ifdef CALLOUT_SOFTWARE_GPU
+#include "testing/cuda_site_fixture.h"
+#endif
 
 namespace callout::internal {
 
@@ -62,6 +65,7 @@ class CpuPlatform : public WithLiveCounts<::testing::Test> {
   FakeRuntime& runtime_ = FakeRuntime::ForMinor(kMinor);
 };
 
+#ifdef CALLOUT_SOFTWARE_GPU
 /// Two devices of the double's.
 class CudaPlatform : public CudaSiteTest {
  public:
@@ -75,6 +79,11 @@ class CudaPlatform : public CudaSiteTest {
   static constexpr Handlers kCheck = {.instantiate = &callout_v1_cuda_check_instantiate,
                                       .execute = &callout_v1_cuda_check_execute};
 };
+
+using HandlerPlatforms = ::testing::Types<CudaPlatform>;
+#else
+using HandlerPlatforms = ::testing::Types<CpuPlatform<2>, CpuPlatform<3>, CpuPlatform<4>, CpuPlatform<5>>;
+#endif
 
 /// A callback under "py:test.f", sites that call it, and arrays where they look for them. A test reads its results from
 /// the frame, by `Read`.
@@ -131,8 +140,6 @@ class HandlerConformance : public Platform {
 
   std::shared_ptr<FakeCallback> callback_;
 };
-
-using HandlerPlatforms = ::testing::Types<CpuPlatform<2>, CpuPlatform<3>, CpuPlatform<4>, CpuPlatform<5>, CudaPlatform>;
 
 /// What the tests of a platform are called.
 struct PlatformNames {

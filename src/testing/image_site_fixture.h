@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/read_file.h"
+#include "core/base/read_file.h"
 #include "cuda/kernels/image_kernel.h"
-#include "ffi/handlers.h"
+#include "core/ffi/handlers.h"
 #include "testing/cuda_site_fixture.h"
 
 namespace callout::internal {

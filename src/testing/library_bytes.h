@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "callbacks/embedded_library.h"
-#include "encoding/sha256.h"
+#include "core/callbacks/embedded_library.h"
+#include "core/encoding/sha256.h"
 
 namespace callout::internal {
 

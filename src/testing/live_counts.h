@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-#include "base/live_count.h"
+#include "core/base/live_count.h"
 #include "testing/spin.h"
 
 namespace callout::internal {

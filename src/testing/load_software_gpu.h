@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/dynamic_library.h"
+#include "core/base/dynamic_library.h"
 #include "software_gpu/driver/software_gpu.h"
 
 namespace callout::internal {

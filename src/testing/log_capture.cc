@@ -3,8 +3,8 @@
 
 #include <condition_variable>
 
-#include "base/log.h"
-#include "base/thread_annotations.h"
+#include "core/base/log.h"
+#include "core/base/thread_annotations.h"
 
 namespace callout::internal {
 namespace {

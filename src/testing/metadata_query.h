@@ -3,7 +3,7 @@
 // The frame with which a runtime asks a handler for its metadata. Header only: plugins of the tests link no library.
 #pragma once
 
-#include "frame/ffi_abi.h"
+#include "core/frame/ffi_abi.h"
 
 namespace callout::internal {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "base/ticks.h"
-#include "callbacks/callback.h"
+#include "core/base/ticks.h"
+#include "core/callbacks/callback.h"
 #include "testing/live_counts.h"
 #include "testing/test_buffer.h"
 

@@ -10,7 +10,7 @@
 
 #include "callout/abi.h"
 #include "callout/dtype.h"
-#include "frame/buffer.h"
+#include "core/frame/buffer.h"
 
 namespace callout::internal {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "delivery/tap_site.h"
+#include "core/delivery/tap_site.h"
 
 namespace callout::internal {
 

@@ -3,7 +3,7 @@
 // This file contains no test code: compiling it is the check. What we rely on of XLA FFI's structs, as printed by a
 // program that was compiled against the headers of FFI 0.3, 0.4 and 0.5 in turn: the three agree in every line. What
 // differs between runtimes (state arguments of 0.2, error details from 0.4 on) is declared by hand in
-// src/frame/ffi_abi.cc.
+// src/core/frame/ffi_abi.cc.
 #include <cstddef>
 
 #include "xla/ffi/api/c_api.h"

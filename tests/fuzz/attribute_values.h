@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "attributes/tables.h"
-#include "frame/ffi_abi.h"
+#include "core/attributes/tables.h"
+#include "core/frame/ffi_abi.h"
 
 namespace callout::fuzz {
 

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "call_sites.h"
-#include "callbacks/waiting_room.h"
-#include "frame/attributes.h"
+#include "core/callbacks/waiting_room.h"
+#include "core/frame/attributes.h"
 
 namespace callout::fuzz {
 namespace {

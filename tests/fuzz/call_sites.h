@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "attribute_values.h"
-#include "attributes/tables.h"
-#include "callbacks/registry.h"
-#include "catalog/callback_kinds.h"
-#include "delivery/delivery.h"
+#include "core/attributes/tables.h"
+#include "core/callbacks/registry.h"
+#include "sinks/catalog/callback_kinds.h"
+#include "core/delivery/delivery.h"
 #include "fuzz.h"
-#include "targets/targets.h"
+#include "cuda/handlers/targets.h"
 #include "testing/fake_callbacks.h"
 #include "testing/fake_runtime.h"
 

@@ -3,9 +3,9 @@
 // Serialized callbacks, which a host gets from somewhere, and the names of callbacks in programs.
 #include <string>
 
-#include "callbacks/makers.h"
+#include "core/callbacks/makers.h"
 #include "callout/pjrt/host_callback.h"
-#include "catalog/callback_kinds.h"
+#include "sinks/catalog/callback_kinds.h"
 #include "fuzz.h"
 #include "mutation.h"
 

@@ -3,11 +3,11 @@
 // Files of compiled programs: what is around the plugin's own bytes. Those are code, which a plugin believes: feeding
 // it random ones would only show that it crashes. Each input is tried as it is, and as the fields behind a right
 // digest.
-#include "executables/executable_file.h"
+#include "host/executables/executable_file.h"
 
 #include <string>
 
-#include "encoding/sha256.h"
+#include "core/encoding/sha256.h"
 #include "fuzz.h"
 #include "mutation.h"
 

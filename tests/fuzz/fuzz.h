@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/invariant.h"
+#include "core/base/invariant.h"
 
 namespace callout::fuzz {
 

@@ -3,8 +3,8 @@
 // What a plugin tells of a compiled program: an HloModuleProto, behind a byte for the number of devices.
 #include "fuzz.h"
 #include "mutation.h"
-#include "programs/hlo_calls.h"
-#include "programs/hlo_signature.h"
+#include "host/programs/hlo_calls.h"
+#include "host/programs/hlo_signature.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
   if (bytes.empty()) return;

@@ -8,7 +8,7 @@
 #include "callout/pjrt/host_transfer.h"
 #include "fuzz.h"
 #include "mutation.h"
-#include "transfers/preparation.h"
+#include "host/transfers/preparation.h"
 
 namespace callout::fuzz {
 namespace {

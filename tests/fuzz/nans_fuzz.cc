@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "checks/located_nans.h"
+#include "sinks/inspectors/located_nans.h"
 #include "fuzz.h"
 #include "mutation.h"
 #include "testing/test_buffer.h"

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "mutation.h"
 #include "sinks/value_print.h"
-#include "text/value_layout.h"
+#include "sinks/text/value_layout.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
   const Result<internal::ValuePrint> print = internal::ParseValuePrint(bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What zarr.json says of arrays that a sink goes on with.
-#include "arrays/zarr_metadata.h"
+#include "sinks/arrays/zarr_metadata.h"
 #include "fuzz.h"
 #include "mutation.h"
 

@@ -12,7 +12,7 @@
 
 namespace callout::model {
 
-// src/profile/recorder.cc: Stop owns the events once no thread is inside RecordEvent.
+// src/core/profile/recorder.cc: Stop owns the events once no thread is inside RecordEvent.
 struct RecordingIsTakenWhenNobodyWritesIt : rl::test_suite<RecordingIsTakenWhenNobodyWritesIt, 2> {
   std::atomic<uint32_t> session;  // g_profile_session
   std::atomic<bool> busy;         // ThreadLog::busy
@@ -99,7 +99,7 @@ struct NobodyEntersAClosedInterpreter : rl::test_suite<NobodyEntersAClosedInterp
   }
 };
 
-// src/callbacks/in_flight.cc: a thread that adds a slot, or takes one that it finds, tells the watchdog or is found.
+// src/core/callbacks/in_flight.cc: a thread that adds a slot, or takes one that it finds, tells the watchdog or is found.
 struct ThreadsThatCallAreToldOf : rl::test_suite<ThreadsThatCallAreToldOf, 3> {
   std::atomic<int> slots;  // g_slots
   std::atomic<int> told;   // g_on_new_thread
@@ -161,7 +161,7 @@ struct ClosingEndsHandOver : rl::test_suite<ClosingEndsHandOver, 2> {
   }
 };
 
-// src/ffi/lanes.cc: LaneCall::Help and Wait; who waits sees what all lanes wrote.
+// src/core/ffi/lanes.cc: LaneCall::Help and Wait; who waits sees what all lanes wrote.
 struct LanesAreWaitedFor : rl::test_suite<LanesAreWaitedFor, 2> {
   std::atomic<int64_t> next;
   std::atomic<int64_t> done;
@@ -183,7 +183,7 @@ struct LanesAreWaitedFor : rl::test_suite<LanesAreWaitedFor, 2> {
   }
 };
 
-// src/delivery/throttle.h as it is: of two threads, one takes the interval, and both use the same state of the device.
+// src/core/delivery/throttle.h as it is: of two threads, one takes the interval, and both use the same state of the device.
 struct OneRecordAnIntervalIsAdmitted : rl::test_suite<OneRecordAnIntervalIsAdmitted, 2> {
   std::optional<internal::Throttle> throttle;
   int admitted = 0;

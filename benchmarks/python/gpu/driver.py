@@ -7,7 +7,7 @@ from conformance import cpp_build, gtest
 from rows import Group, NotRunError, gpu
 
 GROUP = Group("driver")
-_TESTS = cpp_build() / "src/cuda/driver/cuda_driver_test"
+_TESTS = cpp_build() / "src/cuda/cuda_driver_test"
 
 
 def _conformance(suite: str) -> str:

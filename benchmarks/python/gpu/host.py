@@ -19,7 +19,7 @@ GROUP = Group("host")
 _COMMAND = Path(os.environ.get("CALLOUT_HOST_COMMAND", Path(__file__).parents[3] / "build/host/bin/callout"))
 
 
-_TESTS = cpp_build() / "src/executables"
+_TESTS = cpp_build() / "src/host"
 
 _NEGATE = """
 #include "callout/call.h"
@@ -61,7 +61,7 @@ def kernel() -> str:
 @GROUP.row("conformance: both flavours of callbacks")
 def conformance() -> str:
     plugin = _plugin()
-    binary = _TESTS / "executables_plugin_test"
+    binary = _TESTS / "host_plugin_test"
     if not binary.is_file():
         raise NotRunError(f"{binary.name} is not built (make test-cpp)")
     return gtest(binary, "*PluginConformance*Other*", {"CALLOUT_TEST_OTHER_PLUGIN": plugin})

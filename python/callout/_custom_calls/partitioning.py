@@ -4,9 +4,9 @@
 XLA asks once a call, when shardings are known, and gets the call's per-device program as StableHLO text:
 
 * inside shard_map (manual sharding): the same call; every device calls with its shard.
-* "gather" on CPUs of one process: the devices come together in the call (see src/ffi/gathering.h).
+* "gather" on CPUs of one process: the devices come together in the call (see src/core/ffi/gathering.h).
 * "gather" elsewhere: the operands are collected everywhere, one device runs the call, and its results are summed with the
-  zeros of the others. A failure travels with the results (see src/callbacks/failures.h) and is raised on every device at
+  zeros of the others. A failure travels with the results (see src/core/callbacks/failures.h) and is raised on every device at
   once.
 * "local": every device calls with its shard, and with where in the whole value that begins.
 """

@@ -32,7 +32,7 @@ def read_call(call: Any) -> dict[str, Any]:
 def misfit_of_call(call: Any) -> str:
     """Returns what the core says of a call whose attributes are not what its target takes; "" if they are.
 
-    The rules and the texts are those of src/attributes/decode.cc.
+    The rules and the texts are those of src/core/attributes/decode.cc.
     """
     target = ir.StringAttr(call.attributes["call_target_name"]).value
     entries = _config(call)

@@ -32,7 +32,7 @@ _HOST_TARGETS = {
     for letter in letters
     for stem in stems
 }
-"""The custom calls that the C++ host has on CPU: src/lapack/custom_calls.cc."""
+"""The custom calls that the C++ host has on CPU: src/host/lapack/custom_calls.cc."""
 
 _OWN_TARGETS = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
                 "AllocateBuffer", "TopK", "shape_assertion", "stablehlo.", "mhlo.", "xla.")  # fmt: skip

@@ -4,7 +4,7 @@
 A program for some platforms talks to host callbacks by channels: it sends the operands (`stablehlo.send` with
 `is_host_transfer`), then receives the results (`stablehlo.recv`), each op with the token of the one before. XLA:CPU has no
 such ops. The ops of one callback become one call, which takes the place of the first receive, or of the last send if there
-is none. The C++ host does the same for programs in MLIR text (src/transfers/preparation.h), under the same names.
+is none. The C++ host does the same for programs in MLIR text (src/host/transfers/preparation.h), under the same names.
 """
 
 from __future__ import annotations

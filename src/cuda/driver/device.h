@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "base/process_state.h"
+#include "core/base/process_state.h"
 #include "callout/export.h"
 #include "cuda/driver/driver.h"
 

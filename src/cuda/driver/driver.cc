@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "base/process_state.h"
-#include "base/thread_annotations.h"
+#include "core/base/process_state.h"
+#include "core/base/thread_annotations.h"
 
 namespace callout::internal::cuda {
 namespace {

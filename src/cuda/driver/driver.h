@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/dynamic_library.h"
+#include "core/base/dynamic_library.h"
 #include "callout/export.h"
 #include "callout/status.h"
 #include "cuda/driver/driver_functions.h"

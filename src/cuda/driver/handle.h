@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/live_count.h"
+#include "core/base/live_count.h"
 #include "cuda/driver/device.h"
 #include "cuda/driver/reaper.h"
 

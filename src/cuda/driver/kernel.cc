@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/thread_annotations.h"
+#include "core/base/thread_annotations.h"
 
 namespace callout::internal::cuda {
 namespace {

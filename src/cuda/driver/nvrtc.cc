@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/thread_annotations.h"
+#include "core/base/thread_annotations.h"
 
 namespace callout::internal::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/dynamic_library.h"
+#include "core/base/dynamic_library.h"
 #include "callout/export.h"
 #include "callout/status.h"
 #include "cuda/driver/nvrtc_functions.h"

@@ -12,7 +12,7 @@
 #include <memory>
 #include <set>
 
-#include "base/thread_annotations.h"
+#include "core/base/thread_annotations.h"
 #include "callout/export.h"
 #include "cuda/driver/handle.h"
 

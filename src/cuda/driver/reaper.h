@@ -11,7 +11,7 @@
 #include <deque>
 #include <thread>
 
-#include "base/thread_annotations.h"
+#include "core/base/thread_annotations.h"
 #include "callout/export.h"
 #include "cuda/driver/driver.h"
 

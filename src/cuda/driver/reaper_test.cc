@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/process_state.h"
+#include "core/base/process_state.h"
 #include "testing/cuda_conformance.h"
 #include "testing/spin.h"
 

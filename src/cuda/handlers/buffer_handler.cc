@@ -8,21 +8,21 @@
 #include <optional>
 #include <span>
 
-#include "attributes/jax_calls.h"
-#include "base/small_buffer.h"
-#include "base/thread_annotations.h"
-#include "callbacks/in_flight.h"
-#include "callbacks/invoke.h"
-#include "callbacks/run_context.h"
+#include "core/attributes/jax_calls.h"
+#include "core/base/small_buffer.h"
+#include "core/base/thread_annotations.h"
+#include "core/callbacks/in_flight.h"
+#include "core/callbacks/invoke.h"
+#include "core/callbacks/run_context.h"
 #include "cuda/driver/resources.h"
 #include "cuda/handlers/device_results.h"
 #include "cuda/handlers/recorded_calls.h"
-#include "ffi/call_site.h"
-#include "ffi/handlers.h"
-#include "frame/attributes.h"
-#include "frame/buffer.h"
-#include "frame/call_frame.h"
-#include "frame/handler.h"
+#include "core/ffi/call_site.h"
+#include "core/ffi/handlers.h"
+#include "core/frame/attributes.h"
+#include "core/frame/buffer.h"
+#include "core/frame/call_frame.h"
+#include "core/frame/handler.h"
 
 namespace callout::internal {
 namespace {

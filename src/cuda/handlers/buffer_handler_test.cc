@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "callbacks/failures.h"
-#include "callbacks/native_function.h"
+#include "core/callbacks/failures.h"
+#include "core/callbacks/native_function.h"
 #include "cuda/driver/graph.h"
 #include "testing/buffer_site_fixture.h"
 

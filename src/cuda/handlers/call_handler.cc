@@ -7,16 +7,16 @@
 #include <span>
 #include <string>
 
-#include "base/small_buffer.h"
-#include "callbacks/in_flight.h"
+#include "core/base/small_buffer.h"
+#include "core/callbacks/in_flight.h"
 #include "cuda/driver/resources.h"
 #include "cuda/handlers/host_copies.h"
-#include "ffi/call_operands.h"
-#include "ffi/call_site.h"
-#include "ffi/handlers.h"
-#include "ffi/thread_token.h"
-#include "frame/call_frame.h"
-#include "frame/handler.h"
+#include "core/ffi/call_operands.h"
+#include "core/ffi/call_site.h"
+#include "core/ffi/handlers.h"
+#include "core/ffi/thread_token.h"
+#include "core/frame/call_frame.h"
+#include "core/frame/handler.h"
 
 namespace callout::internal {
 namespace {

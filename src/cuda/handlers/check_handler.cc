@@ -3,13 +3,13 @@
 #include <memory>
 #include <string>
 
-#include "attributes/call_attributes.h"
-#include "attributes/decode.h"
+#include "core/attributes/call_attributes.h"
+#include "core/attributes/decode.h"
 #include "cuda/driver/resources.h"
 #include "cuda/handlers/host_copies.h"
-#include "ffi/check_frame.h"
-#include "ffi/handlers.h"
-#include "frame/handler.h"
+#include "core/ffi/check_frame.h"
+#include "core/ffi/handlers.h"
+#include "core/frame/handler.h"
 
 namespace callout::internal {
 namespace {

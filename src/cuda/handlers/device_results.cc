@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "cuda/driver/stream_work.h"
-#include "ffi/deferral.h"
-#include "ffi/thread_token.h"
+#include "core/ffi/deferral.h"
+#include "core/ffi/thread_token.h"
 
 namespace callout::internal {
 

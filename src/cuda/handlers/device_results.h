@@ -8,7 +8,7 @@
 
 #include "callout/abi.h"
 #include "cuda/driver/device.h"
-#include "ffi/aliases.h"
+#include "core/ffi/aliases.h"
 
 namespace callout::internal {
 

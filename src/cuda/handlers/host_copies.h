@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "base/small_buffer.h"
+#include "core/base/small_buffer.h"
 #include "callout/abi.h"
 #include "cuda/driver/staging.h"
 

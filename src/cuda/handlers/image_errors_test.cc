@@ -3,8 +3,8 @@
 // What goes wrong with callout.v1.image: in the program, in its image, in the driver.
 #include <gtest/gtest.h>
 
-#include "callbacks/binding_scope.h"
-#include "callbacks/embedded_code.h"
+#include "core/callbacks/binding_scope.h"
+#include "core/callbacks/embedded_code.h"
 #include "cuda/driver/graph.h"
 #include "testing/image_site_fixture.h"
 

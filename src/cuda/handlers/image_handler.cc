@@ -7,18 +7,18 @@
 #include <utility>
 #include <vector>
 
-#include "attributes/decode.h"
-#include "base/small_buffer.h"
-#include "callbacks/binding_scope.h"
-#include "callbacks/embedded_code.h"
+#include "core/attributes/decode.h"
+#include "core/base/small_buffer.h"
+#include "core/callbacks/binding_scope.h"
+#include "core/callbacks/embedded_code.h"
 #include "cuda/driver/resources.h"
 #include "cuda/handlers/device_results.h"
 #include "cuda/handlers/image_site.h"
 #include "cuda/kernels/image_kernel.h"
-#include "ffi/handlers.h"
-#include "ffi/lanes.h"
-#include "frame/call_frame.h"
-#include "frame/handler.h"
+#include "core/ffi/handlers.h"
+#include "core/ffi/lanes.h"
+#include "core/frame/call_frame.h"
+#include "core/frame/handler.h"
 
 namespace callout::internal {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <type_traits>
 
-#include "frame/ffi_abi.h"
+#include "core/frame/ffi_abi.h"
 
 namespace callout::internal {
 namespace {

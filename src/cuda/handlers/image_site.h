@@ -3,7 +3,7 @@
 // A launch of callout.v1.image, from what the program says of it.
 #pragma once
 
-#include "attributes/image_attributes.h"
+#include "core/attributes/image_attributes.h"
 #include "cuda/kernels/image_call.h"
 
 namespace callout::internal {

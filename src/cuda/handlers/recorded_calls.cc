@@ -5,7 +5,7 @@
 #include <atomic>
 #include <string>
 
-#include "callbacks/invoke.h"
+#include "core/callbacks/invoke.h"
 #include "cuda/driver/resources.h"
 
 namespace callout::internal {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/thread_annotations.h"
-#include "callbacks/callback.h"
+#include "core/base/thread_annotations.h"
+#include "core/callbacks/callback.h"
 #include "callout/export.h"
 #include "cuda/driver/graph.h"
 

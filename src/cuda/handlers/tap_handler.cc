@@ -4,16 +4,16 @@
 // would write to a slot that was taken once.
 #include <span>
 
-#include "base/small_buffer.h"
-#include "callbacks/in_flight.h"
-#include "callbacks/invoke.h"
-#include "callbacks/run_context.h"
+#include "core/base/small_buffer.h"
+#include "core/callbacks/in_flight.h"
+#include "core/callbacks/invoke.h"
+#include "core/callbacks/run_context.h"
 #include "cuda/handlers/device_results.h"
 #include "cuda/taps/device_taps.h"
-#include "ffi/handlers.h"
-#include "ffi/tap_state.h"
-#include "frame/call_frame.h"
-#include "frame/handler.h"
+#include "core/ffi/handlers.h"
+#include "core/ffi/tap_state.h"
+#include "core/frame/call_frame.h"
+#include "core/frame/handler.h"
 
 namespace callout::internal {
 namespace {

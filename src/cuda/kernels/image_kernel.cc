@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "base/small_buffer.h"
+#include "core/base/small_buffer.h"
 #include "cuda/driver/stream_work.h"
 
 namespace callout::internal {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "base/thread_annotations.h"
+#include "core/base/thread_annotations.h"
 #include "cuda/kernels/image_call.h"
 #include "cuda/kernels/image_libraries.h"
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "base/thread_annotations.h"
-#include "encoding/sha256.h"
+#include "core/base/thread_annotations.h"
+#include "core/encoding/sha256.h"
 
 namespace callout::internal {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/process_state.h"
-#include "callbacks/invoke.h"
+#include "core/base/process_state.h"
+#include "core/callbacks/invoke.h"
 
 namespace callout::internal {
 

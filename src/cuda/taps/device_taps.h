@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "base/thread_annotations.h"
+#include "core/base/thread_annotations.h"
 #include "callout/export.h"
 #include "cuda/taps/tap_device.h"
-#include "delivery/upstream.h"
-#include "delivery/wakeup.h"
+#include "core/delivery/upstream.h"
+#include "core/delivery/wakeup.h"
 
 namespace callout::internal {
 

@@ -3,12 +3,12 @@
 
 #include <utility>
 
-#include "base/caught.h"
-#include "callbacks/in_flight.h"
-#include "callbacks/invoke.h"
+#include "core/base/caught.h"
+#include "core/callbacks/in_flight.h"
+#include "core/callbacks/invoke.h"
 #include "cuda/driver/graph.h"
 #include "cuda/driver/stream_work.h"
-#include "profile/recorder.h"
+#include "core/profile/recorder.h"
 
 namespace callout::internal {
 namespace {

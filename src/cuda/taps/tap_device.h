@@ -14,12 +14,12 @@
 #include <memory>
 #include <optional>
 
-#include "base/thread_annotations.h"
+#include "core/base/thread_annotations.h"
 #include "cuda/driver/pinned_pool.h"
 #include "cuda/taps/ring_space.h"
 #include "cuda/taps/side_stage.h"
 #include "cuda/taps/tap_slot.h"
-#include "delivery/delivery.h"
+#include "core/delivery/delivery.h"
 
 namespace callout::internal {
 

@@ -5,8 +5,8 @@
 
 #include "callout/dtype.h"
 #include "cuda/driver/stream_work.h"
-#include "delivery/record_header.h"
-#include "frame/buffer.h"
+#include "core/delivery/record_header.h"
+#include "core/frame/buffer.h"
 
 namespace callout::internal {
 namespace {

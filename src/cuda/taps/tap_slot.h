@@ -14,7 +14,7 @@
 
 #include "cuda/driver/device.h"
 #include "cuda/taps/leaf_gather.h"
-#include "delivery/tap_site.h"
+#include "core/delivery/tap_site.h"
 
 namespace callout::internal {
 

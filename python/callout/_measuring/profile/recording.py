@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import _ext
 
-# ProfileEvent of src/profile/event.h.
+# ProfileEvent of src/core/profile/event.h.
 _EVENT = np.dtype(
     [
         *((name, np.int64) for name in ("begin", "end", "queued")),

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a program says at a call site, as a struct. It costs a walk over the attributes for each row, once a site.
+#pragma once
+
+#include <cstdint>
+
+#include "core/attributes/attribute_rows.h"
+#include "callout/status.h"
+#include "core/frame/ffi_abi.h"
+
+namespace callout::internal {
+
+/// The struct with what `attrs` says of its rows, and defaults for the rest. InvalidArgument for what is required and
+/// missing, of another type, or not within its terms; the text names the callback and the attribute. Attributes without
+/// a row are ignored: a later version may write some (docs/abi.md). **Borrowed: valid until the handler returns.**
+template <typename Struct>
+Result<Struct> DecodeAttributes(const XLA_FFI_Attrs& attrs);
+
+namespace attribute_rows {
+
+// One for each type of a member. They leave `out` as it is where the attribute is absent.
+Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, std::string_view* out);
+Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, int64_t* out);
+Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, std::span<const int64_t>* out);
+Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, const XLA_FFI_Attrs** out);
+
+/// `problem`, with the name of the callback that `attrs` is about.
+Status OfCallback(const XLA_FFI_Attrs& attrs, const Status& problem);
+/// `problem`, with the name of the dictionary that it is in.
+Status InDictionary(std::string_view name, const Status& problem);
+
+template <typename Struct>
+Status ReadAll(const XLA_FFI_Attrs& attrs, Struct* out);
+
+template <typename Value>
+  requires(std::is_same_v<Value, bool> || std::is_enum_v<Value>)
+Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, Value* out) {
+  auto number = static_cast<int64_t>(*out);
+  CALLOUT_RETURN_IF_ERROR(Read(attrs, row, &number));
+  *out = static_cast<Value>(number);
+  return OkStatus();
+}
+
+template <typename Struct>
+Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, std::optional<Struct>* out) {
+  const XLA_FFI_Attrs* dictionary = nullptr;
+  CALLOUT_RETURN_IF_ERROR(Read(attrs, row, &dictionary));
+  if (dictionary == nullptr) return OkStatus();
+  out->emplace();
+  if constexpr (kHasFreeEntries<Struct>) (*out)->all_entries = dictionary;
+  const Status status = ReadAll(*dictionary, &**out);
+  return status.ok() ? OkStatus() : InDictionary(row.name, status);
+}
+
+template <typename Struct, typename Owner, typename Value>
+Status ReadRow(const XLA_FFI_Attrs& attrs, const AttributeRow<Owner, Value>& row, Struct* out) {
+  return Read(attrs, row.description, &(out->*row.member));
+}
+
+template <typename Struct>
+Status ReadRow(const XLA_FFI_Attrs&, const UnboundRow&, Struct*) {
+  return OkStatus();
+}
+
+template <typename Struct>
+Status ReadAll(const XLA_FFI_Attrs& attrs, Struct* out) {
+  Status status;
+  std::apply([&](const auto&... rows) { (void)(... && (status = ReadRow(attrs, rows, out)).ok()); },
+             kAttributeRows<Struct>);
+  return status;
+}
+
+}  // namespace attribute_rows
+
+template <typename Struct>
+Result<Struct> DecodeAttributes(const XLA_FFI_Attrs& attrs) {
+  Struct decoded;
+  if (Status status = attribute_rows::ReadAll(attrs, &decoded); !status.ok()) {
+    return attribute_rows::OfCallback(attrs, status);
+  }
+  return decoded;
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/delivery/delivery.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/block_pool.h"
+#include "core/base/caught.h"
+#include "core/base/process_state.h"
+#include "core/base/ticks.h"
+#include "core/callbacks/in_flight.h"
+#include "core/callbacks/invoke.h"
+#include "core/callbacks/stopwatch.h"
+#include "core/profile/recorder.h"
+
+namespace callout::internal {
+namespace {
+
+// Buffers up to this size are copied into the queue's own memory; the receiver copies them once more if it keeps them.
+// A second copy of 4 KB costs less than a block of its own.
+constexpr uint64_t kInlineBytes = 4096;
+
+[[gnu::always_inline]] inline Delivery::RecordSize MeasureRecord(std::span<const callout_buffer> buffers) {
+  size_t bytes = sizeof(RecordHeader) + buffers.size() * (sizeof(callout_buffer) + sizeof(void*));
+  size_t inline_bytes = 0;
+  uint64_t charged = 0;
+  for (const callout_buffer& buffer : buffers) {
+    bytes += buffer.rank * sizeof(int64_t);
+    charged += buffer.size_bytes;
+    if (buffer.size_bytes <= kInlineBytes) inline_bytes += AlignUp(buffer.size_bytes, 16);
+  }
+  bytes = AlignUp(bytes, 16) + inline_bytes;
+  return {bytes, charged + bytes - inline_bytes};
+}
+
+// The record was taken, and must come out of the queue.
+[[gnu::noinline, gnu::cold]] bool Lose(RecordHeader& header, uint32_t num_copied) {
+  for (uint32_t i = 0; i < num_copied; ++i) FreeBlock(header.blocks()[i]);
+  header.num_buffers = 0;
+  header.kind = RecordKind::kLost;
+  return false;
+}
+
+// False if there is no memory.
+[[gnu::always_inline]] inline bool CopyBuffers(RecordHeader& header, const callout_buffer* buffers) {
+  int64_t* dims = header.dims();
+  size_t num_dims = 0;
+  for (uint32_t i = 0; i < header.num_buffers; ++i) num_dims += buffers[i].rank;
+  const auto begin = reinterpret_cast<uintptr_t>(&header);
+  auto* data = reinterpret_cast<char*>(begin + AlignUp(reinterpret_cast<uintptr_t>(dims + num_dims) - begin, 16));
+  for (uint32_t i = 0; i < header.num_buffers; ++i) {
+    callout_buffer& copy = header.buffers()[i];
+    copy = buffers[i];
+    copy.dims = dims;
+    dims = std::copy_n(buffers[i].dims, buffers[i].rank, dims);
+    void*& block = header.blocks()[i];
+    if (copy.size_bytes > kInlineBytes) {
+      copy.data = block = AllocateBlock(copy.size_bytes);
+      if (block == nullptr) [[unlikely]]
+        return Lose(header, i);
+    } else {
+      block = nullptr;
+      copy.data = data;
+      data += AlignUp(copy.size_bytes, 16);
+    }
+    if (copy.size_bytes > 0) std::memcpy(copy.data, buffers[i].data, copy.size_bytes);
+  }
+  return true;
+}
+
+[[gnu::always_inline]] inline uint32_t TakeUnsent(TapSite& site, const Sending& sending) {
+  if (!sending.unsent) [[likely]]
+    return site.throttle->TakeUnsent(sending.device_ordinal);
+  return *sending.unsent + site.throttle->TakeUnsent(sending.device_ordinal, Throttle::Place::kUpstream);
+}
+
+// The record behind it will know of them.
+void PutUnsentBack(TapSite& site, const Sending& sending, uint32_t count) {
+  const auto place = sending.unsent ? Throttle::Place::kUpstream : Throttle::Place::kInProgram;
+  site.throttle->AddUnsent(count, sending.device_ordinal, place);
+}
+
+// False if there is no memory.
+[[gnu::always_inline]] inline bool FillRecord(RecordHeader& header, TapSite& site, const Sending& sending) {
+  header.num_buffers = static_cast<uint32_t>(sending.buffers.size());
+  header.site = &site;
+  header.run_id = sending.run_id;
+  header.ticks = Ticks();
+  header.device_ordinal = sending.device_ordinal;
+  header.unsent = TakeUnsent(site, sending);
+  header.step = sending.step.value_or(0);
+  if (CopyBuffers(header, sending.buffers.data())) [[likely]]
+    return true;
+  PutUnsentBack(site, sending, header.unsent);
+  return false;
+}
+
+// What it does not let through is counted.
+[[gnu::always_inline]] inline bool IsAdmitted(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step,
+                                              Throttle::Place place = Throttle::Place::kInProgram) {
+  if (!site.senders.Admits(device_ordinal)) return false;
+  if (site.throttle->Admit(device_ordinal, step, place)) [[likely]]
+    return true;
+  site.callback->stats().skips.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+[[gnu::noinline, gnu::cold]] void RecordRoomWait(const ProfileSpan& span, const Callback& callback,
+                                                 int32_t device_ordinal) {
+  span.End(EventOf(ProfileKind::kRoomWait, callback, device_ordinal, span.session()));
+}
+
+}  // namespace
+
+Status ForkedChildError() {
+  return FailedPrecondition(
+      "ForkError: this process was forked from one that used Callout, and its delivery threads "
+      "stayed there. Start workers with the 'spawn' method instead");
+}
+
+Delivery& Delivery::Get() {
+  static Delivery* const delivery = new Delivery;  // leaked: programs may run during static destruction
+  return *delivery;
+}
+
+Delivery::Delivery() = default;
+Delivery::~Delivery() = default;
+
+Status Delivery::Configure(const DeliveryOptions& options) {
+  if (options.queue_bytes < kMinQueueBytes) {
+    return InvalidArgument("queue_bytes must be at least " + std::to_string(kMinQueueBytes) + ", got " +
+                           std::to_string(options.queue_bytes));
+  }
+  if (options.python_threads < 1 || options.python_threads > kMaxPythonThreads) {
+    return InvalidArgument("delivery_threads must be 1 to 64, got " + std::to_string(options.python_threads));
+  }
+  MutexLock lock(mutex_);
+  options_ = options;
+  for (auto& [key, channel] : channels_) channel->queue->SetCapacity(options.queue_bytes);
+  return OkStatus();
+}
+
+uint64_t Delivery::queue_bytes() const {
+  MutexLock lock(mutex_);
+  return options_.queue_bytes;
+}
+
+void Delivery::SetGate(Worker worker, BatchGate gate) {
+  MutexLock lock(mutex_);
+  gates_[static_cast<size_t>(worker)] = gate;
+}
+
+Delivery::Channel* Delivery::ChannelFor(Worker worker, int32_t device_ordinal) {
+  Channel* channel = DirectSlot(worker, device_ordinal).load(std::memory_order_acquire);
+  if (channel != nullptr && channel->device_ordinal == device_ordinal) [[likely]]
+    return channel;
+  return AddChannel(worker, device_ordinal);
+}
+
+Delivery::Channel* Delivery::ExistingChannel(Worker worker, int32_t device_ordinal) const {
+  Channel* channel = DirectSlot(worker, device_ordinal).load(std::memory_order_acquire);
+  if (channel != nullptr && channel->device_ordinal == device_ordinal) return channel;
+  MutexLock lock(mutex_);
+  const auto it = channels_.find({static_cast<int>(worker), device_ordinal});
+  return it == channels_.end() ? nullptr : it->second.get();
+}
+
+Delivery::Channel* Delivery::AddChannel(Worker worker, int32_t device_ordinal) {
+  const auto worker_index = static_cast<size_t>(worker);
+  MutexLock lock(mutex_);
+  const std::pair<int, int32_t> key = {static_cast<int>(worker), device_ordinal};
+  auto at = channels_.find(key);
+  if (at == channels_.end()) {
+    const int limit = worker == Worker::kPython ? options_.python_threads : 1;
+    const auto index = static_cast<size_t>(std::max(device_ordinal, 0) % limit);
+    auto& threads = threads_[worker_index];
+    while (threads.size() <= index) {
+      const std::string name = std::string("callout-") + WorkerName(worker) + std::to_string(threads.size());
+      threads.push_back(std::make_unique<DeliveryThread>(name.substr(0, 15), gates_[worker_index], errors_));
+    }
+    DeliveryThread* thread = threads[index].get();
+    auto channel = std::make_unique<Channel>(
+        Channel{thread->AddQueue(options_.queue_bytes, {static_cast<uint8_t>(worker), device_ordinal}), thread,
+                WorkerName(worker), device_ordinal});
+    at = channels_.emplace(key, std::move(channel)).first;
+    if (closed_.load(std::memory_order_acquire)) {
+      at->second->queue->Close();  // too late for Shutdown to see it
+    } else {
+      thread->Start();
+    }
+  }
+  Channel* channel = at->second.get();
+  auto& slot = DirectSlot(worker, device_ordinal);
+  // Two devices that share a slot: the first keeps it.
+  if (slot.load(std::memory_order_relaxed) == nullptr) slot.store(channel, std::memory_order_release);
+  return channel;
+}
+
+std::vector<std::pair<NamedQueueStats, Delivery::Channel*>> Delivery::Channels() const {
+  std::vector<std::pair<NamedQueueStats, Channel*>> channels;
+  MutexLock lock(mutex_);
+  for (const auto& [key, channel] : channels_) {
+    channels.push_back({{static_cast<Worker>(key.first), key.second, channel->queue->Stats()}, channel.get()});
+  }
+  return channels;
+}
+
+bool Delivery::CountDrop(TapSite& site, BoundedQueue::Outcome outcome) {
+  site.callback->stats().drops.fetch_add(1, std::memory_order_relaxed);
+  if (outcome == BoundedQueue::Outcome::kClosed) refused_.fetch_add(1, std::memory_order_relaxed);
+  return outcome == BoundedQueue::Outcome::kFull && site.policy == OverflowPolicy::kFail;
+}
+
+bool Delivery::Refuse(TapSite& site, int32_t device_ordinal, BoundedQueue::Outcome outcome) {
+  site.throttle->AddUnsent(1, device_ordinal);
+  return CountDrop(site, outcome);
+}
+
+bool Delivery::Admit(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step, Throttle::Place place) {
+  return IsAdmitted(site, device_ordinal, step, place);
+}
+
+Result<Inspector::Send> Delivery::Inspect(TapSite& site, const Sending& sending) {
+  std::span<const callout_buffer> buffers = sending.buffers;
+  const std::span<const int64_t> offsets = TakeOffsets(site.info, buffers);
+  CallbackStats& stats = site.callback->stats();
+  const Stopwatch stopwatch(stats);
+  Result<Inspector::Send> send = site.inspector->Inspect({.site = &site.info,
+                                                          .buffers = buffers,
+                                                          .offsets = offsets,
+                                                          .device_ordinal = sending.device_ordinal,
+                                                          .run_id = sending.run_id,
+                                                          .step = sending.step,
+                                                          .unsent = TakeUnsent(site, sending)});
+  stopwatch.Stop();
+  stats.calls.fetch_add(1, std::memory_order_relaxed);
+  stats.bytes.fetch_add(TotalBytes(buffers), std::memory_order_relaxed);
+  if (!send.ok()) stats.errors.fetch_add(1, std::memory_order_relaxed);
+  return send;
+}
+
+bool Delivery::Passes(TapSite& site, std::span<const callout_buffer> value) {
+  if (site.inspector == nullptr || !site.senders.AdmitsAll() || !site.throttle->AdmitsAll()) return false;
+  CallbackStats& stats = site.callback->stats();
+  if (Stopwatch::IsDue(stats)) [[unlikely]]
+    return false;
+  (void)TakeOffsets(site.info, value);
+  if (!site.inspector->Passes(value)) return false;
+  stats.CountPass(TotalBytes(value));
+  return true;
+}
+
+Status Delivery::Push(TapSite& site, const Sending& sending) {
+  if (!IsAdmitted(site, sending.device_ordinal, sending.step)) return OkStatus();
+  return PushAdmitted(site, sending);
+}
+
+Status Delivery::PushAdmitted(TapSite& site, const Sending& sending) {
+  if (site.inspector == nullptr) [[likely]]
+    return Enqueue(site, sending);
+  CALLOUT_ASSIGN_OR_RETURN(const auto send, Inspect(site, sending));
+  if (send == Inspector::Send::kNothing) return OkStatus();
+  Sending seen = sending;
+  if (send == Inspector::Send::kNotice) seen.buffers = {};
+  return Enqueue(site, seen);
+}
+
+Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
+  if (ProcessIsForkedChild()) [[unlikely]]
+    return ForkedChildError();
+  if (closed_.load(std::memory_order_acquire)) [[unlikely]] {
+    return NotTaken(site, sending, BoundedQueue::Outcome::kClosed);
+  }
+  Channel* channel = ChannelFor(site.callback->worker(), sending.device_ordinal);
+  return PushTo(*channel, site, sending);
+}
+
+[[gnu::noinline, gnu::cold]] BoundedQueue::Outcome Delivery::WaitForRoom(Channel& channel, const Callback& callback,
+                                                                         const RecordSize& size, const Sending& sending,
+                                                                         RecordHeader** header) {
+  using WhenFull = BoundedQueue::WhenFull;
+  const InFlightScope in_flight(Activity::kWaitingForRoom, callback.id(), sending.device_ordinal, sending.run_id);
+  const ProfileSpan wait;
+  // A delivery thread that waited for room would wait for itself.
+  const WhenFull when_full = DeliveryThread::IsCurrent() ? WhenFull::kExceed : WhenFull::kWait;
+  const auto outcome = channel.queue->Reserve(RecordKind::kValue, size.bytes, size.charged, when_full, header);
+  if (wait.on()) RecordRoomWait(wait, callback, sending.device_ordinal);
+  return outcome;
+}
+
+// Room for a record, waited for if the policy says so.
+[[gnu::always_inline]] inline BoundedQueue::Outcome Delivery::TakeRoom(Channel& channel, const TapSite& site,
+                                                                       const Sending& sending, RecordHeader** header) {
+  using WhenFull = BoundedQueue::WhenFull;
+  const RecordSize size = MeasureRecord(sending.buffers);
+  const auto outcome = channel.queue->Reserve(RecordKind::kValue, size.bytes, size.charged, WhenFull::kGiveUp, header);
+  const bool waits = site.policy == OverflowPolicy::kBlock && sending.patience == Patience::kWaits;
+  if (outcome == BoundedQueue::Outcome::kFull && waits) [[unlikely]]
+    return WaitForRoom(channel, *site.callback, size, sending, header);
+  return outcome;
+}
+
+[[gnu::noinline, gnu::cold]] Status Delivery::NotTaken(TapSite& site, const Sending& sending,
+                                                       BoundedQueue::Outcome outcome) {
+  if (sending.patience == Patience::kComesAgain) {
+    // Its sender has it still, and counts it when it ends.
+    if (outcome == BoundedQueue::Outcome::kClosed) return Unavailable("the tap queue is closed");
+    const bool waits = site.policy == OverflowPolicy::kBlock;
+    if (outcome == BoundedQueue::Outcome::kFull && waits) return Unavailable("the tap queue is full");
+  }
+  // An inspector has counted the record, and those before it.
+  if (site.inspector == nullptr) PutUnsentBack(site, sending, sending.unsent.value_or(0) + 1);
+  const bool fails = CountDrop(site, outcome);
+  if (outcome == BoundedQueue::Outcome::kNoMemory) return OutOfMemory(TotalBytes(sending.buffers), "a tap's value");
+  if (!fails) return OkStatus();
+  return ResourceExhausted("the tap queue is full and the tap was made with on_full=\"fail\": no room for the " +
+                           std::to_string(MeasureRecord(sending.buffers).charged) + " bytes of its record. " +
+                           DescribeQueues());
+}
+
+Status Delivery::PushTo(Channel& channel, TapSite& site, const Sending& sending) {
+  if (ProfileSession() != 0) [[unlikely]]
+    return PushRecorded(channel, site, sending);
+  RecordHeader* header = nullptr;
+  const auto outcome = TakeRoom(channel, site, sending, &header);
+  if (outcome != BoundedQueue::Outcome::kTaken) [[unlikely]]
+    return NotTaken(site, sending, outcome);
+  const bool filled = FillRecord(*header, site, sending);
+  channel.queue->Commit(header);
+  channel.thread->StartIfParked();
+  if (!filled) [[unlikely]]
+    return NotTaken(site, sending, BoundedQueue::Outcome::kNoMemory);
+  if (sending.queued != nullptr) [[unlikely]]
+    *sending.queued = true;
+  return OkStatus();
+}
+
+[[gnu::noinline, gnu::cold]] Status Delivery::PushRecorded(Channel& channel, TapSite& site, const Sending& sending) {
+  const ProfileSpan span;
+  ProfileEvent event = EventOf(ProfileKind::kTap, *site.callback, sending.device_ordinal, span.session());
+  event.bytes = TotalBytes(sending.buffers);
+  RecordHeader* header = nullptr;
+  const auto outcome = TakeRoom(channel, site, sending, &header);
+  if (outcome != BoundedQueue::Outcome::kTaken) {
+    Status status = NotTaken(site, sending, outcome);
+    event.kind = ProfileKind::kDrop;
+    if (status.code() != StatusCode::kUnavailable) span.End(event);
+    return status;
+  }
+  const bool filled = FillRecord(*header, site, sending);
+  event.queued = static_cast<int64_t>(header->ticks);
+  event.level = channel.queue->Stats().pending_bytes;
+  event.flow = FlowOf(event.worker, sending.device_ordinal, header->sequence);
+  channel.queue->Commit(header);  // it may be gone now
+  channel.thread->StartIfParked();
+  if (!filled) event.kind = ProfileKind::kDrop;
+  span.End(event);
+  if (sending.queued != nullptr) *sending.queued = filled;
+  return filled ? OkStatus() : NotTaken(site, sending, BoundedQueue::Outcome::kNoMemory);
+}
+
+DeliveryErrorReport Delivery::TakeErrors() { return errors_.Take(); }
+
+void Delivery::AddError(const Callback& callback, int32_t device_ordinal, const Status& status) {
+  errors_.Add(callback, device_ordinal, status);
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ffi/call_site.h"
+
+#include "core/attributes/jax_calls.h"
+#include "core/callbacks/binding_scope.h"
+#include "core/callbacks/embedded_library.h"
+#include "core/callbacks/invoke.h"
+#include "core/callbacks/registry.h"
+#include "core/callbacks/run_context.h"
+#include "core/delivery/delivery.h"
+#include "core/ffi/deferral.h"
+
+namespace callout::internal {
+
+Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes) {
+  if (!attributes.library) return Registry::Get().Find(attributes.callback, attributes.names);
+  const auto& [bytes, digest, platform, symbol] = *attributes.library;
+  return LoadEmbeddedFunction(std::string(attributes.callback), {bytes, digest, platform, symbol});
+}
+
+Status CallSite::Decode(const XLA_FFI_Attrs& attrs) {
+  std::optional<std::string> jax_name;
+  CALLOUT_ASSIGN_OR_RETURN(const CallAttributes said, DecodeCallAttributes<CallAttributes>(attrs, jax_name));
+  return Decode(said, jax_name.has_value());
+}
+
+Status CallSite::Decode(const CallAttributes& said, bool lowered_by_jax) {
+  device_ = BindingScope::Device();
+  ordered_ = said.ordered;
+  deferred_ = said.deferred;
+  threaded_ = said.threaded;
+  aliases_ = Aliases(said.aliases);
+  CALLOUT_ASSIGN_OR_RETURN(callback_, FindCallback(said));
+  CALLOUT_ASSIGN_OR_RETURN(lanes_, Lanes::Of(said));
+  if (callback_->takes_taps_only()) {
+    if (!lowered_by_jax) return CalledSink(said.callback);
+    tapped_ = std::make_unique<TappedCall>(callback_);
+  }
+  is_plain_ = lanes_.empty() && aliases_.empty() && tapped_ == nullptr;
+  return attributes_.Decode(said.attributes);
+}
+
+Status CallSite::Call(XLA_FFI_CallFrame* frame, const callout_call& call) const {
+  if (is_plain_) [[likely]]
+    return Invoke(*callback_, call);
+  if (tapped_ != nullptr) return tapped_->Push(call);
+  if (!lanes_.empty()) return lanes_.Call(frame, *callback_, aliases_, call);
+  CALLOUT_RETURN_IF_ERROR(aliases_.Check(call));
+  aliases_.Apply(call);
+  return Invoke(*callback_, call);
+}
+
+Status CallSite::Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> args,
+                     std::span<const callout_buffer> results, int32_t device_ordinal) const {
+  callout_call call = {};
+  call.struct_size = sizeof(call);
+  call.num_args = static_cast<uint32_t>(args.size());
+  call.num_results = static_cast<uint32_t>(results.size());
+  call.args = args.data();
+  call.results = results.data();
+  const SeenRun run = FindRun(RunId(frame));
+  call.run_id = run.id;
+  call.device_ordinal = device_ordinal >= 0 ? device_ordinal : device_ >= 0 ? device_ : DeviceOrdinal(frame);
+  call.error_context = frame;
+  call.attributes = attributes_.view().data();
+  call.num_attributes = static_cast<uint32_t>(attributes_.view().size());
+  call.context = run.context;
+  // Taps before this call in program order are heard before it.
+  if (ordered_) Delivery::Get().DrainDevice(*callback_, call.device_ordinal, call.run_id);
+  if (!deferred_) [[likely]]
+    return Call(frame, call);
+  if (call.num_results > 0) --call.num_results;
+  return Defer(Call(frame, call), results);
+}
+
+}  // namespace callout::internal

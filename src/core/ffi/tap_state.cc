@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ffi/tap_state.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/attributes/decode.h"
+#include "core/callbacks/registry.h"
+#include "callout/dtype.h"
+#include "core/ffi/handlers.h"
+#include "core/frame/buffer.h"
+#include "core/frame/call_frame.h"
+#include "core/frame/handler.h"
+
+namespace callout::internal {
+namespace {
+
+Status CheckLeaf(const std::string& name) {
+  if (name.size() <= kMaxTapTextBytes) return OkStatus();
+  return InvalidArgument("callout: each name of a tap's `leaves` must have at most " +
+                         std::to_string(kMaxTapTextBytes) + " characters, got " + std::to_string(name.size()));
+}
+
+Status CheckSite(const TapSite& site) {
+  for (const std::string& name : site.info.leaf_names) CALLOUT_RETURN_IF_ERROR(CheckLeaf(name));
+  Status taken =
+      CheckBufferCount(site.info, *site.callback, site.info.leaf_names.size() + (site.info.has_offsets ? 1 : 0));
+  if (taken.ok() || CheckBufferCount(site.info, *site.callback, 0).ok()) return OkStatus();
+  return taken;
+}
+
+// Where in the whole value a shard begins: for the dimensions of the leaves, and of a step that a batch has.
+Status CheckOffsets(const TapSite& site, std::span<const callout_buffer> value, const callout_buffer* step) {
+  const callout_buffer& offsets = value.back();
+  int64_t rank = 0;
+  for (const callout_buffer& leaf : value.first(value.size() - 1)) rank += leaf.rank;
+  const int64_t with_step = rank + (step == nullptr ? 0 : step->rank);
+  const bool is_list = offsets.dtype == static_cast<uint32_t>(DType::kInt64) && offsets.rank == 1;
+  if (is_list && (offsets.dims[0] == rank || offsets.dims[0] == with_step)) [[likely]]
+    return OkStatus();
+  return InvalidArgument("callout: tap '" + site.info.label + "': expected its offsets, s64[" + std::to_string(rank) +
+                         "], as the last operand (attribute `offsets`), got " + ShapeString(offsets));
+}
+
+Status InstantiateTap(XLA_FFI_CallFrame* frame) {
+  CALLOUT_ASSIGN_OR_RETURN(const TapAttributes said, DecodeAttributes<TapAttributes>(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeCheckedTapSite(said));
+  auto state = std::make_unique<TapState>(std::move(site), said);
+  return KeepState(frame, std::move(state));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TapSite>> MakeCheckedTapSite(const TapAttributes& said) {
+  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(said.callback, said.names));
+  auto site = std::make_unique<TapSite>(std::move(callback), said);
+  CALLOUT_RETURN_IF_ERROR(CheckSite(*site));
+  return site;
+}
+
+Status CheckTapResults(size_t count, const TapState& state) {
+  if (count == state.num_results()) [[likely]]
+    return OkStatus();
+  return InvalidArgument("callout: tap '" + state.site().info.label + "': expected " +
+                         std::to_string(state.num_results()) +
+                         " results (attributes `threaded`, `returned`, `deferred`), got " + std::to_string(count));
+}
+
+callout_call BuffersOnly(std::span<const callout_buffer> args, std::span<const callout_buffer> results) {
+  callout_call call = {};
+  call.struct_size = sizeof(call);
+  call.args = args.data();
+  call.num_args = static_cast<uint32_t>(args.size());
+  call.results = results.data();
+  call.num_results = static_cast<uint32_t>(results.size());
+  return call;
+}
+
+Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> args) {
+  value_ = args;
+  if (site.info.has_step) [[unlikely]] {
+    // It stands behind the leaves.
+    const size_t place = site.info.leaf_names.size();
+    if (place >= args.size() || !HasIntegers(args[place])) {
+      return InvalidArgument("callout: tap '" + site.info.label +
+                             "': expected its step, an integer, behind its leaves (attribute `step`), got " +
+                             (place < args.size() ? ShapeString(args[place]) : "no operand"));
+    }
+    step_ = &args[place];
+    std::copy(args.begin() + static_cast<ptrdiff_t>(place) + 1, args.end(),
+              std::copy_n(args.begin(), place, without_step_.data()));
+    value_ = {without_step_.data(), args.size() - 1};
+  }
+  const size_t expected = site.info.leaf_names.size() + (site.info.has_offsets ? 1 : 0);
+  if (value_.size() == expected) [[likely]]
+    return site.info.has_offsets ? CheckOffsets(site, value_, step_) : OkStatus();
+  return CheckBufferCount(site.info, *site.callback, value_.size());
+}
+
+}  // namespace callout::internal
+
+using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_tap_instantiate(XLA_FFI_CallFrame* frame) noexcept {
+  return Instantiate(frame, InstantiateTap);
+}

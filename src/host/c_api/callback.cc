@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Callbacks of callout/c_api.h, and the barrier.
+#include "host/c_api/edge.h"
+#include "host/c_api/handles.h"
+#include "core/callbacks/closure.h"
+#include "callout/pjrt/host_callback.h"
+
+using namespace callout;  // the functions are C symbols
+using callout::internal::GuardC;
+
+namespace {
+
+Status Make(const pjrt::LoadedHostCallbackMakeArgs& args, callout_callback** out) {
+  CALLOUT_ASSIGN_OR_RETURN(pjrt::LoadedHostCallback callback, args.Make());
+  *out = internal::NewHandle<callout_callback>(std::move(callback));
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::vector<pjrt::LoadedHostCallback>> internal::ReadCallbacks(const char* function,
+                                                                      callout_callback* const* callbacks,
+                                                                      size_t count) {
+  std::vector<pjrt::LoadedHostCallback> read;
+  for (size_t i = 0; i < count; ++i) {
+    if (callbacks == nullptr || callbacks[i] == nullptr) {
+      return InvalidArgument(std::string(function) + ": callback " + std::to_string(i) + " is null");
+    }
+    read.push_back(callbacks[i]->callback);
+  }
+  return read;
+}
+
+callout_status* callout_callback_from_closure(const char* name, const callout_closure* closure,
+                                              callout_callback** out) noexcept {
+  return GuardC(__func__, {{name, "name"}, {closure, "closure"}, {out, "out"}}, [&] {
+    std::string copy = name;
+    std::unique_ptr<callout_callback> handle(
+        internal::NewHandle<callout_callback>(pjrt::LoadedHostCallback("", nullptr)));
+    // What fails from here on must not have taken the closure.
+    CALLOUT_ASSIGN_OR_RETURN(auto callback, internal::MakeClosure(copy, *closure));
+    handle->callback = pjrt::LoadedHostCallback(std::move(copy), std::move(callback));
+    *out = handle.release();
+    return OkStatus();
+  });
+}
+
+callout_status* callout_callback_from_library(const char* name, const char* library_and_symbol,
+                                              callout_callback** out) noexcept {
+  return GuardC(__func__, {{name, "name"}, {library_and_symbol, "library_and_symbol"}, {out, "out"}},
+                [&] { return Make(pjrt::LibraryCallback(name, library_and_symbol), out); });
+}
+
+callout_status* callout_callback_from_sink(const char* name, uint32_t kind, const char* path,
+                                           callout_callback** out) noexcept {
+  return GuardC(__func__, {{name, "name"}, {out, "out"}}, [&]() -> Status {
+    const pjrt::SinkCallback sink(name, static_cast<pjrt::SinkCallback::Kind>(kind), path == nullptr ? "" : path);
+    if (path == nullptr && sink.NeedsPath()) return InvalidArgument("callout_callback_from_sink: path is null");
+    return Make(sink, out);
+  });
+}
+
+callout_status* callout_callback_from_serialized(const char* name, const char* serialized,
+                                                 callout_callback** out) noexcept {
+  return GuardC(__func__, {{name, "name"}, {serialized, "serialized"}, {out, "out"}},
+                [&] { return Make(pjrt::OpaqueCallback(name, serialized), out); });
+}
+
+const char* callout_callback_name(const callout_callback* callback) noexcept {
+  return callback == nullptr ? "" : callback->callback.name().c_str();
+}
+
+void callout_callback_destroy(callout_callback* callback) noexcept { delete callback; }
+
+callout_status* callout_barrier_wait(double timeout_seconds) noexcept {
+  return GuardC(__func__, {}, [&] { return pjrt::BarrierWait(internal::ClampTimeout(timeout_seconds)); });
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What goes to the plugin for one execution, and what comes back.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/base/small_buffer.h"
+#include "core/callbacks/run_context.h"
+#include "callout/pjrt/executable.h"
+#include "host/pjrt/pjrt_abi.h"
+#include "host/pjrt/runners.h"
+#include "host/transfers/transfer_streams.h"
+
+namespace callout::pjrt {
+
+struct LoadedExecutable::Launch {
+  Launch(const Handle<PJRT_LoadedExecutable>& on_devices, size_t num_devices, size_t num_args, size_t num_outputs)
+      : executable(&on_devices),
+        inputs(num_devices * num_args),
+        outputs(num_devices * num_outputs),
+        input_lists(num_devices),
+        output_lists(num_devices),
+        events(num_devices),
+        kept(num_args) {
+    std::fill_n(outputs.data(), outputs.size(), nullptr);
+    std::fill_n(events.data(), events.size(), nullptr);
+    for (size_t i = 0; i < num_devices; ++i) {
+      input_lists[i] = inputs.data() + i * num_args;
+      output_lists[i] = outputs.data() + i * num_outputs;
+    }
+  }
+
+  /// Who has the outputs.
+  const std::shared_ptr<const Client>& client() const { return executable->get_deleter().client; }
+
+  const Handle<PJRT_LoadedExecutable>* executable;          // another one on another client of the runners; never null
+  internal::SmallBuffer<PJRT_Buffer*, 16> inputs, outputs;  // of all devices
+  internal::SmallBuffer<PJRT_Buffer* const*, 8> input_lists;
+  internal::SmallBuffer<PJRT_Buffer**, 8> output_lists;
+  internal::SmallBuffer<PJRT_Event*, 8> events;
+  internal::SmallBuffer<int64_t, 16> kept;  // numbers of inputs that are not donated
+  std::shared_ptr<internal::HostTransferRun> transfers;
+  std::shared_ptr<internal::RunContext> context;  // null: none
+  internal::Runners::Run runner;
+  std::vector<Buffer> borrowed;  // what stands for arguments of other devices
+};
+
+}  // namespace callout::pjrt

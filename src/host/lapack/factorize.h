@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Factorisations, as the targets lapack_*_ffi that jax.numpy.linalg and jax.lax.linalg lower to on CPU (jax 0.10 to
+// 0.12). Column-major batches; `info` is LAPACK's, for the program to look at. T: float, double or complex of them.
+#pragma once
+
+#include "host/lapack/frame.h"
+
+namespace callout::internal::lapack {
+
+/// x[m,n] -> x, pivots s32[min(m,n)] from 1 on, info.
+template <typename T>
+Status Getrf(const Frame& frame);
+/// x[m,n] -> x, tau[min(m,n)].
+template <typename T>
+Status Geqrf(const Frame& frame);
+/// x[m,n], pivots s32[n] -> x, pivots, tau[min(m,n)].
+template <typename T>
+Status Geqp3(const Frame& frame);
+/// x[m,n], tau[k] -> x: the first n columns of Q. xUNGQR if T is complex.
+template <typename T>
+Status Orgqr(const Frame& frame);
+/// x[n,n] -> x, info. Attribute uplo.
+template <typename T>
+Status Potrf(const Frame& frame);
+/// x[n,n] -> x, tau[n-1], info. Attributes low, high, from 1 on.
+template <typename T>
+Status Gehrd(const Frame& frame);
+/// x[n,n] -> x, d[n], e[n-1] (both real), tau[n-1], info. Attribute uplo. xHETRD if T is complex.
+template <typename T>
+Status Sytrd(const Frame& frame);
+
+}  // namespace callout::internal::lapack

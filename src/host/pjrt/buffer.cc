@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "callout/pjrt/buffer.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "callout/pjrt/program.h"
+#include "core/frame/row_major.h"
+#include "host/pjrt/dtypes.h"
+#include "host/pjrt/loans.h"
+#include "host/pjrt/pjrt_abi.h"
+#include "host/pjrt/type_tag.h"
+
+namespace callout::pjrt {
+
+using internal::PjrtArgs;
+
+Buffer::Buffer(std::shared_ptr<const Client> client, PJRT_Buffer* handle, uint64_t type_tag)
+    : handle_(Own(std::move(client), handle)), type_tag_(type_tag) {}
+
+const internal::PjrtApi& Buffer::api() const { return client()->plugin().api(); }
+
+namespace {
+
+// Its elements' order in memory, as IsRowMajor takes it; empty if the plugin does not tell. Valid as long as the
+// buffer.
+std::span<const int64_t> ReadOrder(const internal::PjrtApi& api, PJRT_Buffer* buffer) {
+  PjrtArgs<PJRT_Buffer_GetMemoryLayout_Args> args;
+  args.buffer = buffer;
+  const bool is_told = CALLOUT_PJRT(api, PJRT_Buffer_GetMemoryLayout, args).ok();
+  if (!is_told || internal::EnumNumber(args.layout.type) != PJRT_Buffer_MemoryLayout_Type_Tiled) return {};
+  return {args.layout.tiled.minor_to_major, args.layout.tiled.minor_to_major_size};
+}
+
+}  // namespace
+
+Result<DType> Buffer::dtype() const {
+  PjrtArgs<PJRT_Buffer_ElementType_Args> args;
+  args.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ElementType, args));
+  return internal::FromPjrtType(internal::EnumNumber(args.type));
+}
+
+Result<std::vector<int64_t>> Buffer::dims() const {
+  PjrtArgs<PJRT_Buffer_Dimensions_Args> args;
+  args.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_Dimensions, args));
+  return std::vector<int64_t>(args.dims, args.dims + args.num_dims);
+}
+
+Result<size_t> Buffer::HostSize() const {
+  PjrtArgs<PJRT_Buffer_ElementType_Args> elements;
+  elements.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ElementType, elements));
+  if (internal::EnumNumber(elements.type) == PJRT_Buffer_Type_TOKEN) {  // plugins end the process for it
+    return InvalidArgument("callout: a token has no elements to copy");
+  }
+  PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;
+  args.src = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ToHostBuffer, args));
+  return args.dst_size;
+}
+
+Status Buffer::ToHost(void* data, size_t size) const {
+  CALLOUT_ASSIGN_OR_RETURN(const size_t expected, HostSize());
+  if (size != expected) {
+    return InvalidArgument("callout: the array has " + std::to_string(expected) + " bytes, there is room for " +
+                           std::to_string(size));
+  }
+  if (size == 0) return OkStatus();
+  const std::span<const int64_t> order = ReadOrder(api(), handle());
+  if (internal::IsRowMajor(order)) return CopyToHost(data, size);
+  CALLOUT_ASSIGN_OR_RETURN(const std::vector<int64_t> extents, dims());
+  size_t elements = 1;
+  for (const int64_t extent : extents) elements *= static_cast<size_t>(extent);
+  std::vector<std::byte> copy(size);
+  CALLOUT_RETURN_IF_ERROR(CopyToHost(copy.data(), size));
+  internal::CopyToRowMajor(copy.data(), extents, order, size / elements, static_cast<std::byte*>(data));
+  return OkStatus();
+}
+
+// In the order that it has on the device: plugins may ignore that another one is asked for.
+Status Buffer::CopyToHost(void* data, size_t size) const {
+  PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;
+  args.src = handle();
+  args.dst = data;
+  args.dst_size = size;
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ToHostBuffer, args));
+  return Event(client(), args.event).Wait();
+}
+
+Result<std::vector<std::byte>> Buffer::ToHost() const {
+  CALLOUT_ASSIGN_OR_RETURN(const size_t size, HostSize());
+  std::vector<std::byte> bytes(size);
+  CALLOUT_RETURN_IF_ERROR(ToHost(bytes.data(), size));
+  return bytes;
+}
+
+Result<Event> Buffer::Ready() const {
+  PjrtArgs<PJRT_Buffer_ReadyEvent_Args> args;
+  args.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ReadyEvent, args));
+  return Event(client(), args.event);
+}
+
+Result<bool> Buffer::IsDeleted() const {
+  PjrtArgs<PJRT_Buffer_IsDeleted_Args> args;
+  args.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_IsDeleted, args));
+  return args.is_deleted;
+}
+
+Result<std::shared_ptr<const void>> Buffer::HoldData() const {
+  CALLOUT_ASSIGN_OR_RETURN(Event ready, Ready());
+  CALLOUT_RETURN_IF_ERROR(ready.Wait());
+  PjrtArgs<PJRT_Buffer_IsOnCpu_Args> where;
+  where.buffer = handle();
+  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_IsOnCpu, where));
+  if (!where.is_on_cpu) return FailedPrecondition("callout: cannot view an array that is not in the host's memory");
+  if (!internal::IsRowMajor(ReadOrder(api(), handle()))) {
+    return FailedPrecondition("callout: cannot view an array that is not row-major");
+  }
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<internal::Loan> loan, internal::Loan::Take(api(), handle()));
+  CALLOUT_ASSIGN_OR_RETURN(const void* const memory, loan->Memory());
+  return std::shared_ptr<const void>(std::shared_ptr<internal::Loan>(std::move(loan)), memory);
+}
+
+Status Buffer::WrongSize(int64_t elements, size_t values) {
+  return InvalidArgument("callout: an array of " + std::to_string(elements) + " elements cannot be made of " +
+                         std::to_string(values) + " values");
+}
+
+Status Buffer::WrongType(DType expected, DType found) {
+  return InvalidArgument("callout: expected an array of " + std::string(ShortName(expected)) + ", got one of " +
+                         std::string(ShortName(found)));
+}
+
+}  // namespace callout::pjrt

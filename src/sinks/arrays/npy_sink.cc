@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One .npy file a leaf, with a row a record: docs/arrays_on_disk.md.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "sinks/arrays/npy_header.h"
+#include "sinks/arrays/row_log.h"
+#include "sinks/arrays/stored_type.h"
+#include "core/base/log.h"
+#include "core/base/thread_annotations.h"
+#include "core/base/ticks.h"
+#include "sinks/files/file_options.h"
+#include "sinks/files/file_sink.h"
+#include "sinks/files/locked_file.h"
+#include "sinks/files/open_files.h"
+#include "core/frame/buffer.h"
+#include "sinks/each_sink_kind.h"
+
+namespace callout::internal {
+namespace {
+
+constexpr std::string_view kLeafMark = "{leaf}";
+
+// With the number of bytes that it takes.
+Status WriteHead(int fd, NpyHead& head) {
+  CALLOUT_ASSIGN_OR_RETURN(const std::string text, NpyHeadText(head));
+  head.bytes = text.size();
+  return WriteBytesAt(fd, 0, text);
+}
+
+/// A file that grows by a row a record, and has a head.
+class NpyFile final : public RowLog {
+ public:
+  NpyFile(std::string path, int fd, NpyHead head, uint64_t row_bytes, double fsync_seconds)
+      : RowLog(row_bytes, static_cast<uint64_t>(head.shape.at(0))),
+        path_(std::move(path)),
+        fd_(fd),
+        head_(std::move(head)),
+        told_rows_(rows()),
+        fsync_seconds_(fsync_seconds),
+        synced_ns_(SteadyNanoseconds()) {}
+  ~NpyFile() override {
+    if (forks_ == OpenFiles::Get().forks()) CloseLocked(fd_);  // a forked child has closed its copy
+  }
+
+  const NpyHead& head() const { return head_; }
+
+  /// The head tells of the rows only when they are there.
+  Status WriteAll(bool at_end) {
+    Status written = Write();
+    if (rows() != told_rows_) {
+      Status told = TellRows();
+      if (written.ok()) written = std::move(told);
+      is_dirty_ = true;
+    }
+    const int64_t now = SteadyNanoseconds();
+    const bool is_due = at_end || static_cast<double>(now - synced_ns_) * 1e-9 >= fsync_seconds_;
+    if (written.ok() && fsync_seconds_ >= 0 && is_dirty_ && is_due) {
+      synced_ns_ = now;
+      is_dirty_ = false;
+      if (fdatasync(fd_) != 0) written = InternalError(std::strerror(errno));
+    }
+    return written.ok() ? written : InternalError("cannot write to '" + path_ + "': " + std::string(written.message()));
+  }
+
+ private:
+  // Rows that are lost at the end are there too, as a hole.
+  Status TellRows() {
+    struct stat file;
+    const auto needed = static_cast<off_t>(head_.bytes + rows() * row_bytes());
+    if (fstat(fd_, &file) != 0 || (file.st_size < needed && ftruncate(fd_, needed) != 0)) {
+      return InternalError(std::strerror(errno));
+    }
+    head_.shape[0] = static_cast<int64_t>(rows());
+    CALLOUT_RETURN_IF_ERROR(WriteHead(fd_, head_));
+    told_rows_ = rows();
+    return OkStatus();
+  }
+
+  Result<Place> Find(uint64_t row) override {
+    return Place{fd_, head_.bytes + row * row_bytes(), std::numeric_limits<uint64_t>::max()};
+  }
+
+  const std::string path_;
+  const int fd_;
+  const int forks_ = OpenFiles::Get().forks();
+  NpyHead head_;
+  uint64_t told_rows_;  // by the head
+  const double fsync_seconds_;
+  int64_t synced_ns_;
+  bool is_dirty_ = false;
+};
+
+// Of a file that was opened and has not got a record.
+struct NewNpy {
+  LockedFile file;
+  NpyHead head;  // of what it holds
+};
+
+class NpySink final : public WritingSink {
+ public:
+  NpySink(std::string label, std::string path, FileOptions options)
+      : WritingSink(std::move(label)), path_(std::move(path)), options_(options), forks_(OpenFiles::Get().forks()) {}
+  ~NpySink() override {
+    const Status status = Close();
+    if (!status.ok()) Log(LogLevel::kError, status.message());
+  }
+
+  /// A path for all leaves is opened at once.
+  Status Open() {
+    MutexLock lock(mutex_);
+    if (path_.find(kLeafMark) != std::string::npos) return OkStatus();
+    CALLOUT_ASSIGN_OR_RETURN(first_, OpenFile(path_));
+    return OkStatus();
+  }
+
+  Status Deliver(const Record& record) override {
+    if (IsInChild()) return FailedPrecondition("cannot write to '" + path_ + "' in a forked child");
+    MutexLock lock(mutex_);
+    if (is_closed_) return FailedPrecondition("cannot write to '" + path_ + "': it is closed");
+    Status status = Add(record);
+    if (status.code() != StatusCode::kInvalidArgument) return status;
+    return InvalidArgument("cannot write '" + record.site->label + "' to '" + path_ +
+                           "': " + std::string(status.message()));
+  }
+
+  Status Flush() override { return WriteAll(/*at_end=*/false); }
+
+  Status Close() override {
+    if (IsInChild()) return OkStatus();
+    Status status = WriteAll(/*at_end=*/true);
+    MutexLock lock(mutex_);
+    is_closed_ = true;
+    files_.clear();
+    CloseLocked(std::exchange(first_.file.fd, -1));
+    return status;
+  }
+
+ private:
+  // Asked before `mutex_` is taken, which another thread may have held when the process forked.
+  bool IsInChild() const { return forks_ != OpenFiles::Get().forks(); }
+
+  Result<NewNpy> OpenFile(const std::string& path) CALLOUT_REQUIRES(mutex_) {
+    const std::string cannot = "cannot open '" + path + "' for an array";
+    CALLOUT_ASSIGN_OR_RETURN(LockedFile file, OpenLocked(path, cannot));
+    NewNpy made{file, {}};
+    Status status = file.is_regular ? Prepare(path, made) : InvalidArgument("only regular files hold arrays");
+    if (status.ok()) return made;
+    CloseLocked(file.fd);
+    return Status(status.code(), cannot + ": " + std::string(status.message()));
+  }
+
+  // Written by place, not at its end.
+  Status Prepare(const std::string& path, NewNpy& made) CALLOUT_REQUIRES(mutex_) {
+    const int fd = made.file.fd;
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_APPEND) != 0) return InternalError(std::strerror(errno));
+    if (!options_.append) return ftruncate(fd, 0) == 0 ? OkStatus() : InternalError(std::strerror(errno));
+    if (made.file.size == 0) return OkStatus();
+    const int reader = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    std::string bytes(kMaxNpyHead, '\0');
+    const ssize_t n = pread(reader, bytes.data(), bytes.size(), 0);
+    close(reader);
+    CALLOUT_ASSIGN_OR_RETURN(made.head,
+                             ParseNpyHead(std::string_view(bytes).substr(0, n < 0 ? 0 : static_cast<size_t>(n))));
+    if (made.head.shape.empty()) return InvalidArgument("its array has no rows to go on behind");
+    uint64_t needed = static_cast<uint64_t>(BitWidth(made.head.dtype) / 8);
+    for (const int64_t extent : made.head.shape) {
+      if (__builtin_mul_overflow(needed, static_cast<uint64_t>(extent), &needed)) needed = made.file.size;
+    }
+    if (needed <= made.file.size - made.head.bytes) return OkStatus();
+    return InvalidArgument("it has less bytes than its head tells");
+  }
+
+  Status Add(const Record& record) CALLOUT_REQUIRES(mutex_) {
+    const bool for_each = path_.find(kLeafMark) != std::string::npos;
+    if (record.buffers.size() != 1 && !for_each) {
+      return InvalidArgument("the value has " + std::to_string(record.buffers.size()) +
+                             " leaves, and a file takes one: write {leaf} in the path, for a file each");
+    }
+    if (device_ && *device_ != record.device_ordinal) {
+      return InvalidArgument("rows of device " + std::to_string(*device_) + " and of device " +
+                             std::to_string(record.device_ordinal) + " would mix: use a sink each, or Zarr");
+    }
+    device_ = record.device_ordinal;
+    std::vector<NpyFile*> files;
+    for (size_t i = 0; i < record.buffers.size(); ++i) {  // no leaf without the others
+      CALLOUT_ASSIGN_OR_RETURN(NpyFile * file, FileOf(record.site->leaf_names[i], record.buffers[i], for_each));
+      files.push_back(file);
+    }
+    Status first = OkStatus();
+    for (size_t i = 0; i < files.size(); ++i) {
+      const std::string_view row = StoredElements(record.buffers[i], files[i]->head().dtype, converted_);
+      Status status = files[i]->Add(row);
+      if (first.ok()) first = std::move(status);
+    }
+    return first.ok() ? first : CannotWrite(first);
+  }
+
+  Status CannotWrite(const Status& why) const {
+    return InternalError("cannot write to '" + path_ + "': " + std::string(why.message()));
+  }
+
+  Result<NpyFile*> FileOf(const std::string& leaf, const callout_buffer& buffer, bool for_each)
+      CALLOUT_REQUIRES(mutex_) {
+    const std::string name = leaf.empty() || !for_each ? "value" : leaf;
+    const auto it = files_.find(name);
+    if (it == files_.end()) return NewFile(name, buffer, for_each);
+    CALLOUT_RETURN_IF_ERROR(CheckType(name, buffer, it->second->head()));
+    return it->second.get();
+  }
+
+  static Status CheckType(const std::string& leaf, const callout_buffer& buffer, const NpyHead& head) {
+    CALLOUT_ASSIGN_OR_RETURN(const DType dtype, StoredType(static_cast<DType>(buffer.dtype)));
+    const std::vector<int64_t> shape(buffer.dims, buffer.dims + buffer.rank);
+    const std::vector<int64_t> expected(head.shape.begin() + 1, head.shape.end());
+    if (dtype == head.dtype && shape == expected) return OkStatus();
+    return InvalidArgument("'" + leaf + "' is " + TypeText(dtype, shape) + ", expected " +
+                           TypeText(head.dtype, expected) + " as the rows before");
+  }
+
+  Result<NpyFile*> NewFile(const std::string& leaf, const callout_buffer& buffer, bool for_each)
+      CALLOUT_REQUIRES(mutex_) {
+    std::string path = path_;
+    if (for_each) {
+      if (leaf.find('/') != std::string::npos || leaf.find('\0') != std::string::npos || leaf.starts_with('.')) {
+        return InvalidArgument("'" + leaf + "' is no name of a file");
+      }
+      for (size_t at = path.find(kLeafMark); at != std::string::npos; at = path.find(kLeafMark, at + leaf.size())) {
+        path.replace(at, kLeafMark.size(), leaf);
+      }
+    }
+    CALLOUT_ASSIGN_OR_RETURN(const DType dtype, StoredType(static_cast<DType>(buffer.dtype)));
+    CALLOUT_RETURN_IF_ERROR(CheckStoredRank(1 + size_t{buffer.rank}));
+    NewNpy made;
+    if (for_each) {
+      CALLOUT_ASSIGN_OR_RETURN(made, OpenFile(path));
+    } else {
+      made = std::exchange(first_, {});
+    }
+    const bool goes_on = made.head.bytes > 0;
+    Status status = OkStatus();
+    if (goes_on) {
+      status = CheckType(leaf, buffer, made.head);
+    } else {
+      made.head.dtype = dtype;
+      made.head.shape.assign(buffer.dims, buffer.dims + buffer.rank);
+      made.head.shape.insert(made.head.shape.begin(), 0);
+    }
+    if (status.ok()) {
+      status = WriteHead(made.file.fd, made.head);
+      if (status.code() == StatusCode::kInternal) status = CannotWrite(status);
+    }
+    if (!status.ok()) {  // the next record begins anew
+      if (!goes_on) made.head = {};
+      if (!goes_on && ftruncate(made.file.fd, 0) != 0) Log(LogLevel::kWarning, "cannot empty '" + path + "'");
+      if (for_each) {
+        CloseLocked(made.file.fd);
+      } else {
+        first_ = std::move(made);
+      }
+      return status;
+    }
+    auto file = std::make_unique<NpyFile>(path, made.file.fd, std::move(made.head), StoredBytes(buffer, dtype),
+                                          options_.fsync_seconds);
+    return files_.emplace(leaf, std::move(file)).first->second.get();
+  }
+
+  Status WriteAll(bool at_end) {
+    if (IsInChild()) return OkStatus();
+    MutexLock lock(mutex_);
+    Status status = OkStatus();
+    for (const auto& [leaf, file] : files_) {
+      Status written = file->WriteAll(at_end);
+      if (status.ok()) status = std::move(written);
+    }
+    return status;
+  }
+
+  const std::string path_;
+  const FileOptions options_;
+  const int forks_;
+
+  Mutex mutex_;  // the thread that closes is another one than that which delivers
+  bool is_closed_ CALLOUT_GUARDED_BY(mutex_) = false;
+  std::optional<int32_t> device_ CALLOUT_GUARDED_BY(mutex_);
+  NewNpy first_ CALLOUT_GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<NpyFile>> files_ CALLOUT_GUARDED_BY(mutex_);  // by leaf
+  std::string converted_ CALLOUT_GUARDED_BY(mutex_);
+};
+
+Result<std::shared_ptr<Callback>> MakeNpy(const std::string& label, const SinkOptions& options) {
+  CALLOUT_ASSIGN_OR_RETURN(const double fsync_seconds, FsyncSeconds(options));
+  const FileOptions file_options{.append = options.Flag("append"), .fsync_seconds = fsync_seconds};
+  auto sink = std::make_shared<NpySink>(label, options.Text("path", ""), file_options);
+  CALLOUT_RETURN_IF_ERROR(sink->Open());
+  return std::shared_ptr<Callback>(std::move(sink));
+}
+
+}  // namespace
+
+const SinkKind& NpyKind() {
+  static constexpr SinkOption kOptions[] = {
+      {"path", OptionType::kPath, "needed", "the file, created if missing; with `{leaf}` in it one a leaf"},
+      {"append", OptionType::kFlag, "false", "go on behind the rows that the file holds"},
+      kFsyncOption,
+  };
+  static constexpr SinkKind kKind = {
+      .name = "npy", .options = kOptions, .has_main = true, .is_for_hosts = true, .make = &MakeNpy};
+  return kKind;
+}
+
+}  // namespace callout::internal

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sinks/arrays/zarr_array.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "sinks/arrays/stored_type.h"
+
+namespace callout::internal {
+namespace {
+
+Status SystemFailure(const std::string& path) { return InternalError("'" + path + "': " + std::strerror(errno)); }
+
+std::string KeyOf(const std::vector<int64_t>& writer) {
+  std::string key;
+  for (const int64_t index : writer) key += (key.empty() ? "" : "/") + std::to_string(index);
+  return key;
+}
+
+constexpr int kMostOpenChunks = 128;
+std::atomic<int> open_chunks = 0;  // of all sinks
+
+}  // namespace
+
+FolderLock::FolderLock(const std::string& folder) : fd_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  while (fd_ >= 0 && flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ < 0) return;
+  flock(fd_, LOCK_UN);  // a child that another thread forked has a copy
+  close(fd_);
+}
+
+Result<std::string> ReadZarrText(const std::string& path) {
+  constexpr off_t kMaxText = 64 << 20;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return Status(StatusCode::kNotFound, "'" + path + "': " + std::strerror(errno));
+  struct stat file;
+  std::string text;
+  Status status = fstat(fd, &file) == 0 ? OkStatus() : SystemFailure(path);
+  if (status.ok() && (!S_ISREG(file.st_mode) || file.st_size > kMaxText)) {
+    status = InvalidArgument("'" + path + "' is no zarr.json");
+  }
+  if (status.ok()) {
+    text.resize(static_cast<size_t>(file.st_size));
+    const ssize_t n = pread(fd, text.data(), text.size(), 0);
+    if (n != static_cast<ssize_t>(text.size())) status = SystemFailure(path);
+  }
+  close(fd);
+  if (!status.ok()) return status;
+  return text;
+}
+
+Status ReplaceFile(const std::string& path, std::string_view text, bool sync) {
+  const std::string next = path + "." + std::to_string(getpid()) + ".next";
+  const int fd = open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return SystemFailure(next);
+  Status status = WriteBytesAt(fd, 0, text);
+  if (status.ok() && sync && fdatasync(fd) != 0) status = SystemFailure(next);
+  close(fd);
+  if (status.ok() && std::rename(next.c_str(), path.c_str()) != 0) status = SystemFailure(path);
+  if (!status.ok()) unlink(next.c_str());
+  return status;
+}
+
+ZarrWriter::ZarrWriter(std::string folder, std::string key, uint64_t row_bytes, uint64_t rows, uint64_t chunk_rows,
+                       bool syncs)
+    : RowLog(row_bytes, rows),
+      folder_(std::move(folder)),
+      key_(std::move(key)),
+      chunk_rows_(chunk_rows),
+      syncs_(syncs) {}
+
+ZarrWriter::~ZarrWriter() { CloseChunk(); }
+
+void ZarrWriter::CloseChunk() {
+  if (fd_ < 0) return;
+  close(std::exchange(fd_, -1));
+  open_chunks.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void ZarrWriter::CloseIfMany() {
+  if (fd_ >= 0 && open_chunks.load(std::memory_order_relaxed) > kMostOpenChunks) CloseChunk();
+}
+
+Status ZarrWriter::Sync() {
+  if (!is_dirty_) return OkStatus();
+  if (fd_ < 0) CALLOUT_RETURN_IF_ERROR(OpenChunk(chunk_));
+  is_dirty_ = false;
+  return fdatasync(fd_) == 0 ? OkStatus() : SystemFailure(folder_);
+}
+
+// A chunk is a whole file from its first row on; what is not written takes no disk.
+Status ZarrWriter::OpenChunk(uint64_t chunk) {
+  if (syncs_ && chunk != chunk_) CALLOUT_RETURN_IF_ERROR(Sync());
+  CloseChunk();
+  const std::string path = folder_ + "/c/" + std::to_string(chunk) + (key_.empty() ? "" : "/" + key_);
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (error) return InternalError("'" + path + "': " + error.message());
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return SystemFailure(path);
+  if (ftruncate(fd, static_cast<off_t>(chunk_rows_ * row_bytes())) != 0) {
+    Status status = SystemFailure(path);
+    struct stat file;
+    if (fstat(fd, &file) == 0 && file.st_size == 0) unlink(path.c_str());  // readers take none for zeros
+    close(fd);
+    return status;
+  }
+  open_chunks.fetch_add(1, std::memory_order_relaxed);
+  fd_ = fd;
+  chunk_ = chunk;
+  return OkStatus();
+}
+
+Result<RowLog::Place> ZarrWriter::Find(uint64_t row) {
+  const uint64_t chunk = row / chunk_rows_, within = row % chunk_rows_;
+  if (fd_ < 0 || chunk_ != chunk) CALLOUT_RETURN_IF_ERROR(OpenChunk(chunk));
+  is_dirty_ = true;
+  return Place{fd_, within * row_bytes(), chunk_rows_ - within};
+}
+
+Result<std::unique_ptr<ZarrArrayFile>> ZarrArrayFile::Open(const std::string& folder, ZarrArray wanted,
+                                                           Options options) {
+  if (!HasChunkBytes(wanted)) {
+    return InvalidArgument(std::to_string(wanted.chunk_rows) + " rows of " + TypeText(wanted.dtype, wanted.chunk) +
+                           " are more than a chunk can have");
+  }
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return InternalError("'" + folder + "': " + error.message());
+  const FolderLock lock(folder);
+  const Result<std::string> text = ReadZarrText(folder + "/zarr.json");
+  if (!text.ok() && text.status().code() != StatusCode::kNotFound) return text.status();
+  std::unique_ptr<ZarrArrayFile> file(new ZarrArrayFile(folder, std::move(wanted), options));
+  if (!text.ok()) {
+    CALLOUT_RETURN_IF_ERROR(ReplaceFile(folder + "/zarr.json", ZarrArrayText(file->array_), /*sync=*/false));
+    return file;
+  }
+  CALLOUT_ASSIGN_OR_RETURN(ZarrArray there, ParseZarrArray(*text));
+  if (there.dtype != file->array_.dtype || there.chunk != file->array_.chunk) {
+    return InvalidArgument("a row of it is " + TypeText(file->array_.dtype, file->array_.chunk) + ", expected " +
+                           TypeText(there.dtype, there.chunk) + " as in the chunks that are there");
+  }
+  for (size_t i = 0; i < there.shape.size(); ++i) there.shape[i] = std::max(there.shape[i], file->array_.shape[i]);
+  there.rows = std::max(there.rows, file->array_.rows);
+  file->array_ = std::move(there);
+  return file;
+}
+
+Status ZarrArrayFile::Check(DType dtype, const std::vector<int64_t>& row) const {
+  const auto at_least_one = [](std::vector<int64_t> extents) {
+    for (int64_t& extent : extents) extent = std::max<int64_t>(extent, 1);
+    return extents;
+  };
+  if (dtype == array_.dtype && at_least_one(row) == array_.chunk) return OkStatus();
+  return InvalidArgument("a row of it is " + TypeText(dtype, row) + ", expected " +
+                         TypeText(array_.dtype, array_.chunk) + " as the rows before");
+}
+
+uint64_t ZarrArrayFile::RowBytes() const {
+  auto bytes = static_cast<uint64_t>(BitWidth(array_.dtype) / 8);
+  for (const int64_t extent : array_.chunk) bytes *= static_cast<uint64_t>(extent);
+  return bytes;
+}
+
+ZarrWriter& ZarrArrayFile::WriterAt(const std::vector<int64_t>& writer) {
+  std::unique_ptr<ZarrWriter>& found = writers_[writer];
+  if (found == nullptr) {
+    const std::string key = KeyOf(writer);
+    const auto written = array_.written.find(key);
+    const int64_t rows = written == array_.written.end() ? 0 : written->second;
+    found = std::make_unique<ZarrWriter>(folder_, key, RowBytes(), static_cast<uint64_t>(rows),
+                                         static_cast<uint64_t>(array_.chunk_rows), options_.syncs);
+  }
+  return *found;
+}
+
+Status ZarrArrayFile::Add(const std::vector<int64_t>& writer, std::string_view row) {
+  is_told_ = false;
+  for (size_t i = 0; i < writer.size(); ++i) {
+    int64_t end = 0;
+    if (__builtin_mul_overflow(writer[i] + 1, array_.chunk[i], &end))
+      return InvalidArgument("its place is too far away");
+    if (array_.shape[i] > 0 || writer[i] > 0) array_.shape[i] = std::max(array_.shape[i], end);
+  }
+  ZarrWriter& rows = WriterAt(writer);
+  Status status = row.empty() ? rows.Add(std::string(RowBytes(), '\0'))  // an axis has no elements, its chunks have
+                              : rows.Add(row);
+  rows.CloseIfMany();
+  return status;
+}
+
+Status ZarrArrayFile::TakeOthersRows() {
+  CALLOUT_ASSIGN_OR_RETURN(const std::string text, ReadZarrText(folder_ + "/zarr.json"));
+  CALLOUT_ASSIGN_OR_RETURN(const ZarrArray there, ParseZarrArray(text));
+  if (there.shape.size() != array_.shape.size()) return InvalidArgument("it has got another shape meanwhile");
+  for (size_t i = 0; i < there.shape.size(); ++i) array_.shape[i] = std::max(array_.shape[i], there.shape[i]);
+  array_.rows = std::max(array_.rows, there.rows);
+  for (const auto& [key, rows] : there.written) {
+    int64_t& own = array_.written[key];
+    own = std::max(own, rows);
+  }
+  return OkStatus();
+}
+
+Status ZarrArrayFile::Tell(bool sync) {
+  if (options_.shared) {
+    const FolderLock lock(folder_);
+    CALLOUT_RETURN_IF_ERROR(TakeOthersRows());
+    return ReplaceFile(folder_ + "/zarr.json", ZarrArrayText(array_), sync);
+  }
+  return ReplaceFile(folder_ + "/zarr.json", ZarrArrayText(array_), sync);
+}
+
+Status ZarrArrayFile::Write(bool sync) {
+  if (is_told_) return OkStatus();
+  Status status = OkStatus();
+  for (const auto& [writer, rows] : writers_) {
+    Status written = rows->Write();
+    if (written.ok() && sync) written = rows->Sync();
+    rows->CloseIfMany();
+    if (status.ok()) status = std::move(written);
+    const auto count = static_cast<int64_t>(rows->rows());
+    array_.written[KeyOf(writer)] = count;
+    array_.rows = std::max(array_.rows, count);
+  }
+  Status told = Tell(sync);
+  is_told_ = told.ok();
+  return status.ok() ? std::move(told) : std::move(status);
+}
+
+}  // namespace callout::internal

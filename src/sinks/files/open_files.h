@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The files that sinks of this process write, each by one of them.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/thread_annotations.h"
+#include "callout/export.h"
+
+namespace callout::internal {
+
+/// A forked child closes its copies of the descriptors: a lock lasts as long as the last of them, and the child may
+/// outlive its parent. Thread-safe.
+class OpenFiles {
+ public:
+  /// The process's files; never destroyed.
+  static OpenFiles& Get();
+
+  /// False if another descriptor of this process is there for the same file.
+  bool TryAdd(int fd, const struct stat& file);
+  void Remove(int fd);
+  bool Has(const struct stat& file) const;
+  /// How many forks are between this process and the first one: what was opened at another number is not open here.
+  int forks() const { return forks_.load(std::memory_order_relaxed); }  // changed while a child has one thread
+
+ private:
+  struct Entry {
+    int fd;
+    dev_t device;
+    ino_t inode;
+  };
+
+  OpenFiles();
+  bool Holds(const struct stat& file) const CALLOUT_REQUIRES(mutex_);
+  static void BeforeFork() CALLOUT_ATTRIBUTE(no_thread_safety_analysis);
+  static void AfterForkInParent() CALLOUT_ATTRIBUTE(no_thread_safety_analysis);
+  static void AfterForkInChild() CALLOUT_ATTRIBUTE(no_thread_safety_analysis);
+
+  mutable Mutex mutex_;
+  std::vector<Entry> entries_ CALLOUT_GUARDED_BY(mutex_);
+  std::atomic<int> forks_{0};
+};
+
+/// Whether a sink of this process writes the file at `path`. Thread-safe.
+CALLOUT_EXPORT bool IsWrittenHere(const std::string& path);
+
+/// The process that holds the flock on a file, where the system tells. Thread-safe.
+std::optional<pid_t> FindLockHolder(const struct stat& file);
+
+}  // namespace callout::internal

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The messages in TensorBoard's event files (event.proto and summary.proto of TensorFlow), as far as
+// summaries need them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/encoding/wire.h"
+#include "sinks/tensorboard/summary_tensor.h"
+
+namespace callout::internal {
+
+/// The first event of each file.
+std::string VersionEvent(double wall_time);
+
+/// An event with a summary of some values. `event` is empty.
+void WriteEvent(double wall_time, int64_t step, std::string_view summary, WireWriter& event);
+
+/// A summary's value up to its data: the tag, and for a tensor which of TensorBoard's plugins shows it.
+std::string ValueHead(std::string_view tag, ShownAs kind);
+
+/// Adds a value to a summary. `data` comes from SummaryDataOf; `value` is for its memory.
+void AddValue(std::string_view head, std::string_view data, WireWriter& value, WireWriter& summary);
+
+}  // namespace callout::internal
