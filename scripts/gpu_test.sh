@@ -32,7 +32,7 @@ export CALLOUT_CPP_BUILD=$PWD/build/dev CALLOUT_HOST_COMMAND=$PWD/build/dev/bin/
 echo "== build"
 cmake --preset dev > "$root/build.log" || { cat "$root/build.log" && exit 1; }
 cmake --build build/dev --target callout_software_gpu_driver callout_software_gpu_libraries callout_tool \
-  cuda_driver_test executables_plugin_test >> "$root/build.log" || { tail -n 100 "$root/build.log" && exit 1; }
+  cuda_driver_test host_plugin_test >> "$root/build.log" || { tail -n 100 "$root/build.log" && exit 1; }
 mapfile -t minors < <(printf '%s\n' "${cells[@]%%:*}" | sort -u)
 scripts/build_wheels.sh "${minors[@]}"
 

@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <span>
 
+#include "callout/call.h"
 #include "core/callbacks/in_flight.h"
 #include "core/callbacks/invoke.h"
 #include "core/callbacks/native_function.h"
-#include "callout/call.h"
 #include "core/frame/call_frame.h"
 
 namespace callout::internal {

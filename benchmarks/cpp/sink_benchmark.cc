@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <functional>
 
-#include "core/base/ticks.h"
 #include "callout/dtype.h"
+#include "core/base/ticks.h"
 #include "sinks/catalog/callback_kinds.h"
 #include "sinks/sinks.h"
 

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/base/ticks.h"
 #include "callout/dtype.h"
+#include "core/base/ticks.h"
 #include "sinks/catalog/callback_kinds.h"
 
 namespace callout::internal {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/base/block_pool.h"
 #include "callout/elements.h"
+#include "core/base/block_pool.h"
 #include "core/frame/buffer.h"
 #include "core/frame/dtype_row.h"
 #include "core/frame/element_doubles.h"

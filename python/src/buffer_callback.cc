@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "core/base/small_buffer.h"
 #include "buffer_object.h"
+#include "core/base/small_buffer.h"
 #include "cuda/driver/device.h"
 #include "cuda_buffer.h"
 #include "errors.h"

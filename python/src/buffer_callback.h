@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "core/callbacks/callback.h"
 #include "calling.h"
+#include "core/callbacks/callback.h"
 #include "gil.h"
 
 namespace callout::python {

@@ -11,8 +11,8 @@
 #include "arrays.h"
 #include "buffer_protocol.h"
 #include "callout/dtype.h"
-#include "dlpack.h"
 #include "core/frame/buffer.h"
+#include "dlpack.h"
 
 namespace callout::python {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "callout/abi.h"
 #include "callout/status.h"
+#include "core/profile/recorder.h"
 #include "errors.h"
 #include "gil.h"
 #include "host_callback_scope.h"
-#include "core/profile/recorder.h"
 
 namespace callout::python {
 

@@ -9,10 +9,10 @@
 #include <exception>
 #include <memory>
 
-#include "core/base/caught.h"
-#include "core/base/process_state.h"
 #include "calling.h"
 #include "callout/abi.h"
+#include "core/base/caught.h"
+#include "core/base/process_state.h"
 #include "errors.h"
 #include "gil.h"
 

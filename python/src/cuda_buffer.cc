@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "arrays.h"
-#include "core/base/thread_annotations.h"
 #include "callout/dtype.h"
+#include "core/base/thread_annotations.h"
 #include "cuda/driver/stream_work.h"
 #include "python_text.h"
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "buffer_object.h"
+#include "core/frame/buffer.h"
 #include "cuda/driver/stream_work.h"
 #include "dlpack.h"
-#include "core/frame/buffer.h"
 #include "python_text.h"
 
 namespace callout::python {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "array_buffers.h"
+#include "callout/elements.h"
 #include "core/base/ticks.h"
 #include "core/callbacks/invoke.h"
-#include "callout/elements.h"
 #include "core/delivery/delivery.h"
 #include "errors.h"
 #include "gil.h"

@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#include "core/callbacks/callback.h"
 #include "callout/status.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::python {
 

@@ -10,10 +10,10 @@
 
 #include "core/base/fork_mutex.h"
 #include "errors.h"
-#include "sinks/files/file_sink.h"
-#include "sinks/files/open_files.h"
 #include "gil.h"
 #include "python_text.h"
+#include "sinks/files/file_sink.h"
+#include "sinks/files/open_files.h"
 
 namespace nb = nanobind;
 

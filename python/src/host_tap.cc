@@ -18,9 +18,9 @@
 
 #include "array_buffers.h"
 #include "core/callbacks/registry.h"
+#include "core/frame/buffer.h"
 #include "eager_tap.h"
 #include "errors.h"
-#include "core/frame/buffer.h"
 #include "packed_arrays.h"
 #include "python_text.h"
 

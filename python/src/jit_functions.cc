@@ -9,10 +9,10 @@
 #include <map>
 #include <string>
 
+#include "callout/abi.h"
 #include "core/callbacks/embedded_code.h"
 #include "core/callbacks/embedded_library.h"
 #include "core/callbacks/native_function.h"
-#include "callout/abi.h"
 #include "errors.h"
 #include "gil.h"
 #include "python_text.h"

@@ -4,14 +4,14 @@
 #include "arrays.h"
 #include "core/base/core_identity.h"
 #include "core/base/spare_threads.h"
-#include "sinks/catalog/callback_kinds.h"
 #include "core/delivery/delivery.h"
+#include "cuda/handlers/targets.h"
 #include "errors.h"
 #include "gil.h"
 #include "host_callback_scope.h"
 #include "module_bindings.h"
 #include "python_text.h"
-#include "cuda/handlers/targets.h"
+#include "sinks/catalog/callback_kinds.h"
 
 namespace nb = nanobind;
 

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "errors.h"
-#include "function_span.h"
-#include "gil.h"
 #include "core/profile/recorder.h"
 #include "core/profile/timeline.h"
 #include "core/profile/trace_json.h"
+#include "errors.h"
+#include "function_span.h"
+#include "gil.h"
 #include "python_text.h"
 
 namespace nb = nanobind;

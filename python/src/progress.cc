@@ -3,9 +3,9 @@
 // Progress bars: their clock, and those that exported programs carry along, in a Python process.
 #include "module_bindings.h"
 
+#include "carried_tap.h"
 #include "core/callbacks/makers.h"
 #include "core/callbacks/progress_clock.h"
-#include "carried_tap.h"
 #include "python_text.h"
 #include "sinks/progress_bar.h"
 

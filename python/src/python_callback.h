@@ -10,8 +10,8 @@
 #include <string>
 
 #include "arrays.h"
-#include "core/callbacks/callback.h"
 #include "calling.h"
+#include "core/callbacks/callback.h"
 #include "gil.h"
 
 namespace callout::python {

@@ -5,10 +5,10 @@
 
 #include <nanobind/stl/vector.h>
 
-#include "core/callbacks/native_function.h"
-#include "core/callbacks/registry.h"
 #include "callout/abi.h"
 #include "callout/dtype.h"
+#include "core/callbacks/native_function.h"
+#include "core/callbacks/registry.h"
 #include "errors.h"
 #include "python_text.h"
 

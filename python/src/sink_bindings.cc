@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "core/base/log.h"
-#include "sinks/catalog/callback_kinds.h"
-#include "errors.h"
 #include "core/frame/dtype_row.h"
+#include "errors.h"
 #include "gil.h"
 #include "python_text.h"
+#include "sinks/catalog/callback_kinds.h"
 #include "sinks/sinks.h"
 
 namespace nb = nanobind;

@@ -3,8 +3,8 @@
 // Prints that programs carry as text (sinks/value_print.h), in a Python process: there they go where `print` goes.
 #include "module_bindings.h"
 
-#include "core/callbacks/makers.h"
 #include "carried_tap.h"
+#include "core/callbacks/makers.h"
 #include "errors.h"
 #include "python_text.h"
 #include "sinks/value_print.h"

@@ -5,10 +5,10 @@
 
 #include <nanobind/stl/vector.h>
 
-#include "sinks/inspectors/check.h"
-#include "sinks/inspectors/located_nans.h"
 #include "gil.h"
 #include "python_text.h"
+#include "sinks/inspectors/check.h"
+#include "sinks/inspectors/located_nans.h"
 #include "sinks/inspectors/watch.h"
 #include "sinks/inspectors/watch_table.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 

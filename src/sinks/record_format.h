@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/callbacks/callback.h"
 #include "callout/dtype.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/callbacks/callback.h"
 #include "sinks/step_counter.h"
 #include "sinks/text/format_string.h"
 #include "sinks/text/text_style.h"

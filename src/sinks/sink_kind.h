@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/callbacks/callback.h"
 #include "callout/dtype.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "core/base/thread_annotations.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/base/thread_annotations.h"
 
 namespace callout::internal {
 

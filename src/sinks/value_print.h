@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/callbacks/callback.h"
 #include "sinks/text/value_layout.h"
 
 namespace callout::internal {

@@ -2,9 +2,9 @@
 #include <utility>
 
 #include "sinks/sink.h"
-#include "sinks/value_print.h"
 #include "sinks/text/numpy_text.h"
 #include "sinks/text/text.h"
+#include "sinks/value_print.h"
 
 namespace callout::internal {
 namespace {

@@ -13,8 +13,8 @@
 #include <mutex>
 #include <utility>
 
-#include "cuda/driver/resources.h"
 #include "core/frame/ffi_abi.h"
+#include "cuda/driver/resources.h"
 
 namespace callout::internal {
 namespace {

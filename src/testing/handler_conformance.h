@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fixture of tests that say what a target does wherever it runs. They are built twice: core_test runs them on CPUs, with
-// runtimes of four ages, and cuda_driver_test on the double of the CUDA driver (CALLOUT_SOFTWARE_GPU is its path there).
+// The fixture of tests that say what a target does wherever it runs. They are built twice: core_test runs them on CPUs,
+// with runtimes of four ages, and cuda_driver_test on the double of the CUDA driver (CALLOUT_SOFTWARE_GPU is its path
+// there).
 #pragma once
 
 #include <gmock/gmock.h>

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/base/read_file.h"
-#include "cuda/kernels/image_kernel.h"
 #include "core/ffi/handlers.h"
+#include "cuda/kernels/image_kernel.h"
 #include "testing/cuda_site_fixture.h"
 
 namespace callout::internal {

@@ -16,10 +16,10 @@
 #include "attribute_values.h"
 #include "core/attributes/tables.h"
 #include "core/callbacks/registry.h"
-#include "sinks/catalog/callback_kinds.h"
 #include "core/delivery/delivery.h"
-#include "fuzz.h"
 #include "cuda/handlers/targets.h"
+#include "fuzz.h"
+#include "sinks/catalog/callback_kinds.h"
 #include "testing/fake_callbacks.h"
 #include "testing/fake_runtime.h"
 

@@ -3,11 +3,11 @@
 // Serialized callbacks, which a host gets from somewhere, and the names of callbacks in programs.
 #include <string>
 
-#include "core/callbacks/makers.h"
 #include "callout/pjrt/host_callback.h"
-#include "sinks/catalog/callback_kinds.h"
+#include "core/callbacks/makers.h"
 #include "fuzz.h"
 #include "mutation.h"
+#include "sinks/catalog/callback_kinds.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
   internal::RegisterKinds();

@@ -4,8 +4,8 @@
 // touches a device's memory faults there. Kernels do nothing: a program's own code may do what it likes.
 #include <cstdlib>
 
-#include "core/base/read_file.h"
 #include "call_sites.h"
+#include "core/base/read_file.h"
 #include "cuda/driver/resources.h"
 #include "cuda/kernels/image_libraries.h"
 #include "testing/load_software_gpu.h"

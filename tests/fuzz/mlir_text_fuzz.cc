@@ -7,8 +7,8 @@
 
 #include "callout/pjrt/host_transfer.h"
 #include "fuzz.h"
-#include "mutation.h"
 #include "host/transfers/preparation.h"
+#include "mutation.h"
 
 namespace callout::fuzz {
 namespace {

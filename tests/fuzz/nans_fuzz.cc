@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "sinks/inspectors/located_nans.h"
 #include "fuzz.h"
 #include "mutation.h"
+#include "sinks/inspectors/located_nans.h"
 #include "testing/test_buffer.h"
 
 namespace callout::fuzz {

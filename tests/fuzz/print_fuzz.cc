@@ -6,8 +6,8 @@
 
 #include "fuzz.h"
 #include "mutation.h"
-#include "sinks/value_print.h"
 #include "sinks/text/value_layout.h"
+#include "sinks/value_print.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
   const Result<internal::ValuePrint> print = internal::ParseValuePrint(bytes);

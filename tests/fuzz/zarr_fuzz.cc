@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What zarr.json says of arrays that a sink goes on with.
-#include "sinks/arrays/zarr_metadata.h"
 #include "fuzz.h"
 #include "mutation.h"
+#include "sinks/arrays/zarr_metadata.h"
 
 namespace {
 

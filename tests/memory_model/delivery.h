@@ -8,8 +8,8 @@
 
 #include "standard.h"
 
-#include "delivery/bounded_queue.cc"
-#include "delivery/delivery_thread.cc"
+#include "core/delivery/bounded_queue.cc"
+#include "core/delivery/delivery_thread.cc"
 #undef thread
 
 namespace callout::model {

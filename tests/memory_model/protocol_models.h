@@ -99,7 +99,8 @@ struct NobodyEntersAClosedInterpreter : rl::test_suite<NobodyEntersAClosedInterp
   }
 };
 
-// src/core/callbacks/in_flight.cc: a thread that adds a slot, or takes one that it finds, tells the watchdog or is found.
+// src/core/callbacks/in_flight.cc: a thread that adds a slot, or takes one that it finds, tells the watchdog or is
+// found.
 struct ThreadsThatCallAreToldOf : rl::test_suite<ThreadsThatCallAreToldOf, 3> {
   std::atomic<int> slots;  // g_slots
   std::atomic<int> told;   // g_on_new_thread
@@ -183,7 +184,8 @@ struct LanesAreWaitedFor : rl::test_suite<LanesAreWaitedFor, 2> {
   }
 };
 
-// src/core/delivery/throttle.h as it is: of two threads, one takes the interval, and both use the same state of the device.
+// src/core/delivery/throttle.h as it is: of two threads, one takes the interval, and both use the same state of the
+// device.
 struct OneRecordAnIntervalIsAdmitted : rl::test_suite<OneRecordAnIntervalIsAdmitted, 2> {
   std::optional<internal::Throttle> throttle;
   int admitted = 0;

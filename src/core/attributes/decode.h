@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "core/attributes/attribute_rows.h"
 #include "callout/status.h"
+#include "core/attributes/attribute_rows.h"
 #include "core/frame/ffi_abi.h"
 
 namespace callout::internal {

@@ -5,8 +5,8 @@
 
 #include <span>
 
-#include "core/attributes/description.h"
 #include "callout/export.h"
+#include "core/attributes/description.h"
 
 namespace callout::internal {
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "core/attributes/call_attributes.h"
 #include "callout/queue_policy.h"
+#include "core/attributes/call_attributes.h"
 
 namespace callout::internal {
 

@@ -17,7 +17,7 @@ TEST(CoreIdentityTest, AnotherCoreIsNamedWithItsPath) {
   ASSERT_NE(second, nullptr) << dlerror();
   const Status status = CheckOnlyCore();
   EXPECT_THAT(status, StatusIs(StatusCode::kFailedPrecondition, CALLOUT_SECOND_CORE));
-  EXPECT_THAT(status, StatusIs(StatusCode::kFailedPrecondition, "base_test"));
+  EXPECT_THAT(status, StatusIs(StatusCode::kFailedPrecondition, "core_test"));
   dlclose(second);
 }
 

@@ -4,8 +4,8 @@
 // in the parent, so a fork takes all of these first; the child finds what they guard whole, and them free.
 #pragma once
 
-#include "core/base/thread_annotations.h"
 #include "callout/export.h"
+#include "core/base/thread_annotations.h"
 
 namespace callout::internal {
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "callout/abi.h"
 #include "core/base/caught.h"
 #include "core/base/core_identity.h"
 #include "core/callbacks/native_function.h"
 #include "core/callbacks/registry.h"
-#include "callout/abi.h"
 
 namespace callout::internal {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string>
 
-#include "core/callbacks/registry.h"
 #include "callout/abi.h"
+#include "core/callbacks/registry.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/callbacks/callback.h"
 #include "callout/export.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 

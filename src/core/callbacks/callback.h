@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "core/base/live_count.h"
-#include "core/base/log.h"
 #include "callout/abi.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/base/live_count.h"
+#include "core/base/log.h"
 
 namespace callout::internal {
 

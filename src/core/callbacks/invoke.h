@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "core/callbacks/callback.h"
 #include "callout/export.h"
+#include "core/callbacks/callback.h"
 #include "core/profile/event.h"
 
 namespace callout::internal {

@@ -8,8 +8,8 @@
 #include <complex>
 #include <stdexcept>
 
-#include "core/callbacks/native_function.h"
 #include "callout/dtype.h"
+#include "core/callbacks/native_function.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/fork_mutex.h"
-#include "core/callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/base/fork_mutex.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 

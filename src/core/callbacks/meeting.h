@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/thread_annotations.h"
 #include "callout/abi.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/base/thread_annotations.h"
 
 namespace callout::internal {
 

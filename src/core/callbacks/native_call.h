@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/caught.h"
 #include "callout/abi.h"
 #include "callout/status.h"
+#include "core/base/caught.h"
 
 namespace callout::internal {
 

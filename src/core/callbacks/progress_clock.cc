@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cstring>
 
-#include "core/base/ticks.h"
 #include "callout/dtype.h"
+#include "core/base/ticks.h"
 
 namespace callout::internal {
 namespace {

@@ -18,10 +18,10 @@
 #include <string>
 #include <string_view>
 
-#include "core/callbacks/callback.h"
 #include "callout/abi.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 

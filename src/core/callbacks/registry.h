@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/fork_mutex.h"
-#include "core/callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/base/fork_mutex.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 

@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/callbacks/meeting.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/callbacks/meeting.h"
 
 namespace callout::internal {
 

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/fork_mutex.h"
 #include "callout/abi.h"
 #include "callout/export.h"
+#include "core/base/fork_mutex.h"
 #include "core/delivery/delivery_thread.h"
 #include "core/delivery/tap_site.h"
 #include "core/delivery/upstream.h"

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "callout/status.h"
 #include "core/base/thread_annotations.h"
 #include "core/callbacks/callback.h"
-#include "callout/status.h"
 
 namespace callout::internal {
 

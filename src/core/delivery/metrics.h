@@ -7,8 +7,8 @@
 #include <span>
 #include <variant>
 
-#include "core/callbacks/callback.h"
 #include "callout/export.h"
+#include "core/callbacks/callback.h"
 #include "core/delivery/delivery.h"
 
 namespace callout::internal {

@@ -8,12 +8,12 @@
 #include <memory>
 #include <span>
 
+#include "callout/export.h"
+#include "callout/queue_policy.h"
 #include "core/attributes/tap_attributes.h"
 #include "core/base/live_count.h"
 #include "core/base/process_state.h"
 #include "core/callbacks/callback.h"
-#include "callout/export.h"
-#include "callout/queue_policy.h"
 #include "core/delivery/throttle.h"
 
 namespace callout::internal {

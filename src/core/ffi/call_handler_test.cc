@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What callout.v1.call asks of a runtime, on those of four ages. src/cuda/handlers/call_conformance_test.cc is about what
-// every platform does.
+// What callout.v1.call asks of a runtime, on those of four ages. src/cuda/handlers/call_conformance_test.cc is about
+// what every platform does.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -5,9 +5,9 @@
 
 #include <span>
 
-#include "core/base/small_buffer.h"
 #include "callout/abi.h"
 #include "callout/status.h"
+#include "core/base/small_buffer.h"
 #include "core/ffi/thread_token.h"
 #include "core/frame/call_frame.h"
 

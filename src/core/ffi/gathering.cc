@@ -5,10 +5,10 @@
 #include <cstring>
 #include <utility>
 
+#include "callout/dtype.h"
 #include "core/base/caught.h"
 #include "core/base/small_buffer.h"
 #include "core/callbacks/waiting_room.h"
-#include "callout/dtype.h"
 #include "core/frame/buffer.h"
 #include "core/frame/dtype_row.h"
 #include "core/frame/future.h"

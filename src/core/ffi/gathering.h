@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "core/attributes/call_attributes.h"
-#include "core/callbacks/meeting.h"
 #include "callout/abi.h"
 #include "callout/status.h"
+#include "core/attributes/call_attributes.h"
+#include "core/callbacks/meeting.h"
 #include "core/frame/ffi_abi.h"
 
 namespace callout::internal {

@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 
+#include "callout/dtype.h"
 #include "core/base/thread_annotations.h"
 #include "core/callbacks/invoke.h"
-#include "callout/dtype.h"
 #include "core/frame/thread_pool.h"
 
 namespace callout::internal {

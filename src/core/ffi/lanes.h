@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "callout/abi.h"
 #include "core/attributes/call_attributes.h"
 #include "core/callbacks/callback.h"
-#include "callout/abi.h"
 #include "core/ffi/aliases.h"
 #include "core/frame/ffi_abi.h"
 

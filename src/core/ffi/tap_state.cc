@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <string>
 
+#include "callout/dtype.h"
 #include "core/attributes/decode.h"
 #include "core/callbacks/registry.h"
-#include "callout/dtype.h"
 #include "core/ffi/handlers.h"
 #include "core/frame/buffer.h"
 #include "core/frame/call_frame.h"

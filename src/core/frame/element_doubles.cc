@@ -7,9 +7,9 @@
 #include <complex>
 #include <type_traits>
 
-#include "core/base/small_buffer.h"
 #include "callout/dtype.h"
 #include "callout/elements.h"
+#include "core/base/small_buffer.h"
 #include "core/frame/elements.h"
 
 namespace callout::internal {

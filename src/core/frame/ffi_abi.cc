@@ -7,9 +7,9 @@
 #include <cstring>
 #include <string>
 
+#include "callout/dtype.h"
 #include "core/base/plugin_thread.h"
 #include "core/base/thread_annotations.h"
-#include "callout/dtype.h"
 #include "core/encoding/utf8.h"
 
 namespace callout::internal {

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/ticks.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/base/ticks.h"
 #include "core/profile/event.h"
 
 namespace callout::internal {

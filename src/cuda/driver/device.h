@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "core/base/process_state.h"
 #include "callout/export.h"
+#include "core/base/process_state.h"
 #include "cuda/driver/driver.h"
 
 namespace callout::internal::cuda {

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/dynamic_library.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/base/dynamic_library.h"
 #include "cuda/driver/driver_functions.h"
 
 namespace callout::internal::cuda {

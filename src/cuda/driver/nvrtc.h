@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/dynamic_library.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/base/dynamic_library.h"
 #include "cuda/driver/nvrtc_functions.h"
 
 namespace callout::internal::cuda {

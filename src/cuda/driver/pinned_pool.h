@@ -12,8 +12,8 @@
 #include <memory>
 #include <set>
 
-#include "core/base/thread_annotations.h"
 #include "callout/export.h"
+#include "core/base/thread_annotations.h"
 #include "cuda/driver/handle.h"
 
 namespace callout::internal::cuda {

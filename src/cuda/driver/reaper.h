@@ -11,8 +11,8 @@
 #include <deque>
 #include <thread>
 
-#include "core/base/thread_annotations.h"
 #include "callout/export.h"
+#include "core/base/thread_annotations.h"
 #include "cuda/driver/driver.h"
 
 namespace callout::internal::cuda {

@@ -14,15 +14,15 @@
 #include "core/callbacks/in_flight.h"
 #include "core/callbacks/invoke.h"
 #include "core/callbacks/run_context.h"
-#include "cuda/driver/resources.h"
-#include "cuda/handlers/device_results.h"
-#include "cuda/handlers/recorded_calls.h"
 #include "core/ffi/call_site.h"
 #include "core/ffi/handlers.h"
 #include "core/frame/attributes.h"
 #include "core/frame/buffer.h"
 #include "core/frame/call_frame.h"
 #include "core/frame/handler.h"
+#include "cuda/driver/resources.h"
+#include "cuda/handlers/device_results.h"
+#include "cuda/handlers/recorded_calls.h"
 
 namespace callout::internal {
 namespace {

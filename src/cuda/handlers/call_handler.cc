@@ -9,14 +9,14 @@
 
 #include "core/base/small_buffer.h"
 #include "core/callbacks/in_flight.h"
-#include "cuda/driver/resources.h"
-#include "cuda/handlers/host_copies.h"
 #include "core/ffi/call_operands.h"
 #include "core/ffi/call_site.h"
 #include "core/ffi/handlers.h"
 #include "core/ffi/thread_token.h"
 #include "core/frame/call_frame.h"
 #include "core/frame/handler.h"
+#include "cuda/driver/resources.h"
+#include "cuda/handlers/host_copies.h"
 
 namespace callout::internal {
 namespace {

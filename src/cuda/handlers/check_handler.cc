@@ -5,11 +5,11 @@
 
 #include "core/attributes/call_attributes.h"
 #include "core/attributes/decode.h"
-#include "cuda/driver/resources.h"
-#include "cuda/handlers/host_copies.h"
 #include "core/ffi/check_frame.h"
 #include "core/ffi/handlers.h"
 #include "core/frame/handler.h"
+#include "cuda/driver/resources.h"
+#include "cuda/handlers/host_copies.h"
 
 namespace callout::internal {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "cuda/driver/stream_work.h"
 #include "core/ffi/deferral.h"
 #include "core/ffi/thread_token.h"
+#include "cuda/driver/stream_work.h"
 
 namespace callout::internal {
 

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "callout/abi.h"
-#include "cuda/driver/device.h"
 #include "core/ffi/aliases.h"
+#include "cuda/driver/device.h"
 
 namespace callout::internal {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "core/base/small_buffer.h"
 #include "callout/abi.h"
+#include "core/base/small_buffer.h"
 #include "cuda/driver/staging.h"
 
 namespace callout::internal {

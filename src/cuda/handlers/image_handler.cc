@@ -11,14 +11,14 @@
 #include "core/base/small_buffer.h"
 #include "core/callbacks/binding_scope.h"
 #include "core/callbacks/embedded_code.h"
-#include "cuda/driver/resources.h"
-#include "cuda/handlers/device_results.h"
-#include "cuda/handlers/image_site.h"
-#include "cuda/kernels/image_kernel.h"
 #include "core/ffi/handlers.h"
 #include "core/ffi/lanes.h"
 #include "core/frame/call_frame.h"
 #include "core/frame/handler.h"
+#include "cuda/driver/resources.h"
+#include "cuda/handlers/device_results.h"
+#include "cuda/handlers/image_site.h"
+#include "cuda/kernels/image_kernel.h"
 
 namespace callout::internal {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "callout/export.h"
 #include "core/base/thread_annotations.h"
 #include "core/callbacks/callback.h"
-#include "callout/export.h"
 #include "cuda/driver/graph.h"
 
 namespace callout::internal {

@@ -8,12 +8,12 @@
 #include "core/callbacks/in_flight.h"
 #include "core/callbacks/invoke.h"
 #include "core/callbacks/run_context.h"
-#include "cuda/handlers/device_results.h"
-#include "cuda/taps/device_taps.h"
 #include "core/ffi/handlers.h"
 #include "core/ffi/tap_state.h"
 #include "core/frame/call_frame.h"
 #include "core/frame/handler.h"
+#include "cuda/handlers/device_results.h"
+#include "cuda/taps/device_taps.h"
 
 namespace callout::internal {
 namespace {

@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/thread_annotations.h"
 #include "callout/export.h"
-#include "cuda/taps/tap_device.h"
+#include "core/base/thread_annotations.h"
 #include "core/delivery/upstream.h"
 #include "core/delivery/wakeup.h"
+#include "cuda/taps/tap_device.h"
 
 namespace callout::internal {
 

@@ -6,9 +6,9 @@
 #include "core/base/caught.h"
 #include "core/callbacks/in_flight.h"
 #include "core/callbacks/invoke.h"
+#include "core/profile/recorder.h"
 #include "cuda/driver/graph.h"
 #include "cuda/driver/stream_work.h"
-#include "core/profile/recorder.h"
 
 namespace callout::internal {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "callout/dtype.h"
-#include "cuda/driver/stream_work.h"
 #include "core/delivery/record_header.h"
 #include "core/frame/buffer.h"
+#include "cuda/driver/stream_work.h"
 
 namespace callout::internal {
 namespace {

@@ -12,9 +12,9 @@
 #include <optional>
 #include <span>
 
+#include "core/delivery/tap_site.h"
 #include "cuda/driver/device.h"
 #include "cuda/taps/leaf_gather.h"
-#include "core/delivery/tap_site.h"
 
 namespace callout::internal {
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "callout/pjrt/buffer.h"
 #include "host/c_api/edge.h"
 #include "host/c_api/handles.h"
-#include "callout/pjrt/buffer.h"
 #include "host/pjrt/pjrt_abi.h"
 
 using namespace callout;  // the functions are C symbols

@@ -2,10 +2,10 @@
 //
 // The part of callout/c_api.h for hosts that have a PJRT binding of their own.
 #include "host/pjrt/attach.h"
+#include "callout/pjrt/host_callback.h"
+#include "core/callbacks/binding_scope.h"
 #include "host/c_api/edge.h"
 #include "host/c_api/handles.h"
-#include "core/callbacks/binding_scope.h"
-#include "callout/pjrt/host_callback.h"
 #include "host/executables/callback_bindings.h"
 
 using namespace callout;  // the functions are C symbols

@@ -8,8 +8,8 @@
 
 #include <thread>
 
-#include "host/c_api/edge.h"
 #include "core/callbacks/registry.h"
+#include "host/c_api/edge.h"
 #include "testing/c_closures.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Callbacks of callout/c_api.h, and the barrier.
+#include "callout/pjrt/host_callback.h"
+#include "core/callbacks/closure.h"
 #include "host/c_api/edge.h"
 #include "host/c_api/handles.h"
-#include "core/callbacks/closure.h"
-#include "callout/pjrt/host_callback.h"
 
 using namespace callout;  // the functions are C symbols
 using callout::internal::GuardC;

@@ -6,10 +6,10 @@
 #include <memory>
 #include <utility>
 
+#include "callout/pjrt/executable.h"
 #include "core/base/deadline.h"
 #include "host/c_api/edge.h"
 #include "host/c_api/handles.h"
-#include "callout/pjrt/executable.h"
 
 using namespace callout;  // the functions are C symbols
 using callout::internal::GuardC;

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/live_count.h"
 #include "callout/c_api.h"
 #include "callout/pjrt/executable.h"
+#include "core/base/live_count.h"
 
 namespace callout::internal {
 

@@ -5,9 +5,9 @@
 
 #include <span>
 
-#include "core/callbacks/binding_scope.h"
 #include "callout/pjrt/executable.h"
 #include "callout/pjrt/host_callback.h"
+#include "core/callbacks/binding_scope.h"
 
 namespace callout::internal {
 

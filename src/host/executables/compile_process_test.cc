@@ -262,7 +262,9 @@ TEST(AnswerCompileRequestTest, ItEndsWithWhoAsked) {
 namespace callout {
 namespace {
 
-TEST_F(CApiRunTest, ModelsThatAnotherProcessCompiledRunThroughTwoGenerations) {
+using CApiCompileProcessTest = CApiRunTest;
+
+TEST_F(CApiCompileProcessTest, ModelsThatAnotherProcessCompiledRunThroughTwoGenerations) {
   Adder adder{.k = 1};
   callout_callback* callback = MakeAdder("f", adder);
   const char* const command[] = {CALLOUT_COMMAND, "compile-request", nullptr};

@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <utility>
 
+#include "callout/pjrt/executable.h"
 #include "core/attributes/jax_calls.h"
 #include "core/base/log.h"
 #include "core/callbacks/binding_scope.h"
-#include "callout/pjrt/executable.h"
 #include "core/encoding/sha256.h"
 #include "host/executables/callback_bindings.h"
 #include "host/executables/compile_options.h"

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "callout/pjrt/executable.h"
 #include "core/base/small_buffer.h"
 #include "core/callbacks/run_context.h"
-#include "callout/pjrt/executable.h"
 #include "host/pjrt/pjrt_abi.h"
 #include "host/pjrt/runners.h"
 #include "host/transfers/transfer_streams.h"

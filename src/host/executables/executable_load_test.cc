@@ -334,7 +334,9 @@ TEST_F(ExecutableLoadTest, ALightProgramEndsAfterItsDeadlineWithItsResults) {
 namespace callout {
 namespace {
 
-TEST_F(CApiRunTest, ExecutablesAreSerializedAndLoaded) {
+using CApiLoadTest = CApiRunTest;
+
+TEST_F(CApiLoadTest, ExecutablesAreSerializedAndLoaded) {
   Adder adder{.k = 1};
   callout_executable* executable = CompileWith(testdata::Chain({"f"}), "f", adder);
   callout_bytes* bytes = nullptr;

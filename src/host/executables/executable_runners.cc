@@ -5,8 +5,8 @@
 #include <iterator>
 #include <variant>
 
-#include "core/callbacks/binding_scope.h"
 #include "callout/pjrt/executable.h"
+#include "core/callbacks/binding_scope.h"
 #include "host/executables/compile_options.h"
 #include "host/executables/executable_launch.h"
 #include "host/executables/serialized_executable.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
-#include "core/base/small_buffer.h"
 #include "callout/pjrt/executable.h"
+#include "core/base/small_buffer.h"
 #include "host/executables/argument_types.h"
 
 namespace callout::pjrt {

@@ -7,8 +7,8 @@
 
 #include <atomic>
 
-#include "core/base/invariant.h"
 #include "callout/pjrt/executable.h"
+#include "core/base/invariant.h"
 #include "core/frame/call_frame.h"
 #include "core/frame/ffi_abi.h"
 #include "testing/cpu_client_fixture.h"

@@ -294,7 +294,9 @@ int32_t SeeContext(void* /*context*/, const callout_call* call) {
   return 0;
 }
 
-TEST_F(CApiRunTest, AContextOfARunIsSeenAndDestroyedOnce) {
+using CApiRunContextTest = CApiRunTest;
+
+TEST_F(CApiRunContextTest, AContextOfARunIsSeenAndDestroyedOnce) {
   const callout_closure closure = {sizeof(closure), &SeeContext, nullptr, nullptr};
   callout_callback* callback = nullptr;
   ASSERT_THAT(Take(callout_callback_from_closure("f", &closure, &callback)), IsOk());

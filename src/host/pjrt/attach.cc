@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "core/base/thread_annotations.h"
-#include "sinks/catalog/callback_kinds.h"
-#include "host/services/host_services.h"
 #include "cuda/handlers/plugin_targets.h"
+#include "host/services/host_services.h"
+#include "sinks/catalog/callback_kinds.h"
 
 namespace callout::internal {
 namespace {

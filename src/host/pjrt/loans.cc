@@ -4,9 +4,9 @@
 #include <atomic>
 #include <map>
 
+#include "callout/elements.h"
 #include "core/base/live_count.h"
 #include "core/base/thread_annotations.h"
-#include "callout/elements.h"
 #include "host/pjrt/pjrt_abi.h"
 
 namespace callout::internal {

@@ -12,8 +12,8 @@
 #include "core/callbacks/native_call.h"
 #include "core/callbacks/native_function.h"
 #include "core/callbacks/stats_table.h"
-#include "sinks/catalog/callback_kinds.h"
 #include "core/delivery/delivery.h"
+#include "sinks/catalog/callback_kinds.h"
 
 namespace callout::pjrt {
 namespace {

@@ -16,8 +16,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/base/live_count.h"
 #include "callout/pjrt/executable.h"
+#include "core/base/live_count.h"
 #include "testing/c_closures.h"
 #include "testing/host_programs.h"
 #include "testing/status_matchers.h"

@@ -2,8 +2,8 @@
 #include <exception>
 #include <utility>
 
-#include "core/callbacks/makers.h"
 #include "callout/pjrt/host_callback.h"
+#include "core/callbacks/makers.h"
 #include "sinks/catalog/callback_kinds.h"
 
 namespace callout::pjrt {

@@ -4,8 +4,8 @@
 
 #include <stdexcept>
 
-#include "core/callbacks/registry.h"
 #include "callout/pjrt/host_callback.h"
+#include "core/callbacks/registry.h"
 #include "testing/status_matchers.h"
 
 namespace callout::pjrt {

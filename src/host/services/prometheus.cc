@@ -6,9 +6,9 @@
 #include <utility>
 #include <variant>
 
+#include "callout/pjrt/host_callback.h"
 #include "core/base/live_count.h"
 #include "core/callbacks/stats_table.h"
-#include "callout/pjrt/host_callback.h"
 #include "core/delivery/delivery.h"
 #include "core/delivery/metrics.h"
 

@@ -15,9 +15,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/callbacks/binding_scope.h"
 #include "callout/pjrt/host_callback.h"
 #include "callout/status.h"
+#include "core/callbacks/binding_scope.h"
 
 namespace callout::internal {
 

@@ -10,10 +10,10 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/thread_annotations.h"
-#include "core/callbacks/callback.h"
 #include "callout/pjrt/host_transfer.h"
 #include "callout/status.h"
+#include "core/base/thread_annotations.h"
+#include "core/callbacks/callback.h"
 #include "host/pjrt/pjrt_abi.h"
 
 namespace callout::internal {

@@ -5,11 +5,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "callout/pjrt/event.h"
+#include "callout/pjrt/host_transfer.h"
 #include "core/base/caught.h"
 #include "core/base/invariant.h"
 #include "core/base/thread_annotations.h"
-#include "callout/pjrt/event.h"
-#include "callout/pjrt/host_transfer.h"
 #include "host/transfers/preparation.h"
 #include "host/transfers/transfer_context.h"
 

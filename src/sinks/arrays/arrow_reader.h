@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "sinks/arrays/arrow_schema.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "sinks/arrays/arrow_schema.h"
 
 namespace callout::internal {
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
-#include "sinks/arrays/stored_type.h"
 #include "core/encoding/json.h"
 #include "core/frame/dtype_row.h"
+#include "sinks/arrays/stored_type.h"
 
 namespace callout::internal {
 namespace {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "sinks/arrays/flat_buffer.h"
 #include "callout/dtype.h"
 #include "callout/status.h"
+#include "sinks/arrays/flat_buffer.h"
 
 namespace callout::internal {
 

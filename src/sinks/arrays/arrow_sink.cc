@@ -11,19 +11,19 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/process_state.h"
+#include "core/base/thread_annotations.h"
+#include "core/encoding/utf8.h"
+#include "core/frame/buffer.h"
 #include "sinks/arrays/arrow_batch.h"
 #include "sinks/arrays/arrow_reader.h"
 #include "sinks/arrays/arrow_schema.h"
 #include "sinks/arrays/stored_type.h"
-#include "core/base/process_state.h"
-#include "core/base/thread_annotations.h"
-#include "core/encoding/utf8.h"
+#include "sinks/each_sink_kind.h"
 #include "sinks/files/file_options.h"
 #include "sinks/files/file_sink.h"
 #include "sinks/files/open_files.h"
 #include "sinks/files/record_cache.h"
-#include "core/frame/buffer.h"
-#include "sinks/each_sink_kind.h"
 #include "sinks/step_counter.h"
 
 namespace callout::internal {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <optional>
 
-#include "sinks/arrays/stored_type.h"
 #include "core/frame/dtype_row.h"
+#include "sinks/arrays/stored_type.h"
 
 namespace callout::internal {
 namespace {

@@ -11,18 +11,18 @@
 #include <memory>
 #include <utility>
 
-#include "sinks/arrays/npy_header.h"
-#include "sinks/arrays/row_log.h"
-#include "sinks/arrays/stored_type.h"
 #include "core/base/log.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/ticks.h"
+#include "core/frame/buffer.h"
+#include "sinks/arrays/npy_header.h"
+#include "sinks/arrays/row_log.h"
+#include "sinks/arrays/stored_type.h"
+#include "sinks/each_sink_kind.h"
 #include "sinks/files/file_options.h"
 #include "sinks/files/file_sink.h"
 #include "sinks/files/locked_file.h"
 #include "sinks/files/open_files.h"
-#include "core/frame/buffer.h"
-#include "sinks/each_sink_kind.h"
 
 namespace callout::internal {
 namespace {

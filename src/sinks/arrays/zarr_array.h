@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "callout/status.h"
 #include "sinks/arrays/row_log.h"
 #include "sinks/arrays/zarr_metadata.h"
-#include "callout/status.h"
 
 namespace callout::internal {
 

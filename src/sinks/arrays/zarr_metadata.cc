@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
-#include "sinks/arrays/stored_type.h"
 #include "core/encoding/json.h"
 #include "core/frame/dtype_row.h"
+#include "sinks/arrays/stored_type.h"
 
 namespace callout::internal {
 namespace {

@@ -10,18 +10,18 @@
 #include <optional>
 #include <utility>
 
-#include "sinks/arrays/stored_type.h"
-#include "sinks/arrays/zarr_array.h"
 #include "core/base/log.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/ticks.h"
+#include "core/frame/buffer.h"
+#include "sinks/arrays/stored_type.h"
+#include "sinks/arrays/zarr_array.h"
+#include "sinks/each_sink_kind.h"
 #include "sinks/files/file_options.h"
 #include "sinks/files/file_sink.h"
 #include "sinks/files/locked_file.h"
 #include "sinks/files/open_files.h"
 #include "sinks/files/record_cache.h"
-#include "core/frame/buffer.h"
-#include "sinks/each_sink_kind.h"
 
 namespace callout::internal {
 namespace {

@@ -10,13 +10,13 @@
 #include "core/callbacks/makers.h"
 #include "core/callbacks/native_function.h"
 #include "core/callbacks/progress_clock.h"
-#include "sinks/inspectors/check.h"
-#include "sinks/inspectors/located_nans.h"
 #include "core/encoding/percent.h"
 #include "sinks/each_sink_kind.h"
+#include "sinks/inspectors/check.h"
+#include "sinks/inspectors/located_nans.h"
+#include "sinks/inspectors/watch.h"
 #include "sinks/progress_bar.h"
 #include "sinks/value_print.h"
-#include "sinks/inspectors/watch.h"
 
 namespace callout::internal {
 namespace {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/callbacks/callback.h"
 #include "sinks/sink_kind.h"
 
 namespace callout::internal {

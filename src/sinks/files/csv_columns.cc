@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "sinks/files/csv_text.h"
 #include "core/frame/buffer.h"
+#include "sinks/files/csv_text.h"
 #include "sinks/step_counter.h"
 
 namespace callout::internal {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/callbacks/callback.h"
 #include "callout/status.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 

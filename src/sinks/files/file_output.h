@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/thread_annotations.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/base/thread_annotations.h"
 #include "sinks/files/whole_records.h"
 
 namespace callout::internal {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/encoding/json.h"
+#include "sinks/each_sink_kind.h"
 #include "sinks/files/file_options.h"
 #include "sinks/files/file_sink.h"
-#include "sinks/each_sink_kind.h"
 #include "sinks/text/text.h"
 
 namespace callout::internal {

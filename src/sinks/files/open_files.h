@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/thread_annotations.h"
 #include "callout/export.h"
+#include "core/base/thread_annotations.h"
 
 namespace callout::internal {
 

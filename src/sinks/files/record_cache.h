@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/callbacks/callback.h"
 #include "callout/status.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 

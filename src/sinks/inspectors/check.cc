@@ -11,8 +11,8 @@
 
 #include "core/base/fork_mutex.h"
 #include "core/base/log.h"
-#include "sinks/inspectors/check_place.h"
 #include "core/frame/buffer.h"
+#include "sinks/inspectors/check_place.h"
 #include "sinks/step_counter.h"
 
 namespace callout::internal {

@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/callbacks/callback.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/callbacks/callback.h"
 #include "sinks/inspectors/check_payload.h"
 
 namespace callout::internal {

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "callout/dtype.h"
 #include "core/base/fork_mutex.h"
 #include "core/base/log.h"
-#include "callout/dtype.h"
-#include "sinks/inspectors/run_findings.h"
 #include "core/frame/buffer.h"
-#include "sinks/text/formatted_array.h"
 #include "sinks/inspectors/non_finite.h"
+#include "sinks/inspectors/run_findings.h"
+#include "sinks/text/formatted_array.h"
 
 namespace callout::internal {
 namespace {

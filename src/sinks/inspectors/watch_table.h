@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "callout/export.h"
 #include "core/base/fork_mutex.h"
 #include "core/callbacks/callback.h"
-#include "callout/export.h"
 #include "sinks/inspectors/non_finite.h"
 
 namespace callout::internal {

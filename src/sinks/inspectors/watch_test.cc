@@ -7,11 +7,11 @@
 #include <limits>
 #include <thread>
 
+#include "sinks/inspectors/watch_table.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
-#include "sinks/inspectors/watch_table.h"
 
 namespace callout::internal {
 namespace {

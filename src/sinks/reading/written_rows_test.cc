@@ -13,9 +13,9 @@
 #include <tuple>
 #include <vector>
 
+#include "core/encoding/wire.h"
 #include "sinks/arrays/zarr_metadata.h"
 #include "sinks/catalog/callback_kinds.h"
-#include "core/encoding/wire.h"
 #include "sinks/files/file_sink.h"
 #include "sinks/files/tf_record.h"
 #include "testing/log_capture.h"

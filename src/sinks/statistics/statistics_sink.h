@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/thread_annotations.h"
 #include "callout/export.h"
+#include "core/base/thread_annotations.h"
 #include "sinks/sink.h"
 #include "sinks/statistics/leaf_statistics.h"
 

@@ -11,8 +11,8 @@
 #include "callout/dtype.h"
 #include "core/encoding/utf8.h"
 #include "core/encoding/wire.h"
-#include "sinks/files/element_values.h"
 #include "core/frame/buffer.h"
+#include "sinks/files/element_values.h"
 #include "sinks/tensorboard/png.h"
 
 namespace callout::internal {

@@ -8,9 +8,9 @@
 #include <numeric>
 
 #include "core/encoding/json.h"
+#include "sinks/text/formatted_array.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
-#include "sinks/text/formatted_array.h"
 
 namespace callout::internal {
 namespace {

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "host/transfers/testdata/transfer_plugin.h"
 #include "testing/ffi_bootstrap.h"
-#include "transfers/testdata/transfer_plugin.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "transfers/testdata/transfer_plugin.h"
+#include "host/transfers/testdata/transfer_plugin.h"
 
 namespace callout::testdata {
 namespace {
