@@ -55,20 +55,27 @@ $(STAMPS)/cmake: $(STAMPS)/venv requirements/cmake.txt scripts/has_cmake.sh
 	scripts/has_cmake.sh || $(PIP) install --quiet -r requirements/cmake.txt
 	touch $@
 
-$(STAMPS)/dev $(STAMPS)/demo $(STAMPS)/bench $(STAMPS)/docs: $(STAMPS)/%: requirements/%.txt requirements/constraints.txt $(STAMPS)/venv
+tools := $(addprefix $(STAMPS)/,tools dev demo bench docs)
+$(tools): $(STAMPS)/%: requirements/%.txt requirements/constraints.txt $(STAMPS)/venv
 	$(PIP) install --quiet -r $<
 	touch $@
+$(STAMPS)/dev: requirements/tools.txt
 
-$(STAMPS)/package: $(package_sources) $(STAMPS)/dev $(STAMPS)/cmake
+$(STAMPS)/package: $(package_sources) $(STAMPS)/tools $(STAMPS)/cmake
 	$(PIP) install --quiet --no-deps --no-build-isolation --force-reinstall \
 	  -C build-dir='build/python-{wheel_tag}' .
 	touch $@
 
 install: $(STAMPS)/package
 
-demo: $(STAMPS)/package $(STAMPS)/demo host
+# The command is linked from the objects of the package, which has compiled all but the host.
+demo: $(STAMPS)/package $(STAMPS)/demo
+	scripts/system_packages.sh $(host_packages)
+	@build=$$(scripts/package_build.sh) && cmake -S . -B "$$build" -DCALLOUT_BUILD_PJRT=ON && \
+	  cmake --build "$$build" --target callout_tool
 	$(PY) examples/train_digits.py
-	$(PY) examples/run_digits.py build/host/bin/callout "$$(scripts/plugin_path.sh build/host)"
+	@build=$$(scripts/package_build.sh) && \
+	  $(PY) examples/run_digits.py "$$build/bin/callout" "$$(scripts/plugin_path.sh "$$build")"
 
 host: $(STAMPS)/cmake
 	scripts/system_packages.sh $(host_packages)
@@ -82,7 +89,7 @@ test-cpp: configure-dev
 	cmake --build --preset dev
 	ctest --preset dev
 
-test-python: $(STAMPS)/package
+test-python: $(STAMPS)/package $(STAMPS)/dev
 	scripts/system_packages.sh libgsl-dev:gsl/gsl_odeiv2.h liblapack3:liblapack.so.3
 	scripts/run_tests.sh $(PY) build/tests
 
@@ -110,7 +117,7 @@ fuzz: $(STAMPS)/cmake
 	scripts/system_packages.sh clang:@clang++ libclang-rt-dev:@clang++ $(host_packages)
 	scripts/fuzz.sh
 
-fuzz-programs: $(STAMPS)/package
+fuzz-programs: $(STAMPS)/package $(STAMPS)/dev
 	$(PY) tests/programs --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
 
 # What does not fit into .ci/run. All parts run, also if one fails; other inputs each night, whose seed is in the log.
@@ -118,13 +125,13 @@ nightly_jax := 3.11:0.10.2 3.13:0.11.2 3.14:0.12.0.1 3.12:0.12.0.1
 nightly:
 	scripts/nightly.sh $(or $(SECONDS),14400) $(nightly_jax)
 
-bench: $(STAMPS)/package $(STAMPS)/bench
+bench: $(STAMPS)/package $(STAMPS)/dev $(STAMPS)/bench
 	scripts/system_packages.sh libbenchmark-dev:benchmark/benchmark.h $(host_packages)
 	cmake --workflow --preset bench
 	for benchmark in build/bench/bin/*_benchmark; do "$$benchmark"; done
 	$(PY) benchmarks/python/run.py
 
-gpu-check: $(STAMPS)/package
+gpu-check: $(STAMPS)/package $(STAMPS)/dev
 	scripts/gpu_check.sh
 
 gpu-test: $(STAMPS)/cmake
@@ -153,7 +160,7 @@ format: $(STAMPS)/dev
 	$(VENV)/bin/ruff check --quiet --fix . || true
 	$(VENV)/bin/ruff format .
 
-docs: $(STAMPS)/package $(STAMPS)/docs
+docs: $(STAMPS)/package $(STAMPS)/dev $(STAMPS)/docs
 	scripts/system_packages.sh doxygen:@doxygen
 	$(PY) scripts/check_docs.py
 	$(PY) scripts/check_docstrings.py
