@@ -11,6 +11,9 @@
 # `x_test` or `x_y_test` with `x`: `ctest --preset dev -L core`.
 include_guard(GLOBAL)
 include(Packages)
+# software_gpu is a project inside of this one.
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH callout_root)
+set(callout_build "${PROJECT_BINARY_DIR}")
 
 function(_callout_link target visibility)
   foreach(dep IN LISTS ARGN)
@@ -43,7 +46,7 @@ function(callout_library)
   endif()
   add_library(${target} STATIC ${arg_SRCS})
   target_include_directories(${target} PUBLIC
-    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+    "${callout_root}/include" "${callout_build}/include" "${callout_root}/src")
   target_link_libraries(${target} PUBLIC Threads::Threads)
   _callout_link(${target} PUBLIC ${arg_DEPS})
   _callout_link(${target} PRIVATE ${arg_PRIVATE_DEPS})
@@ -66,7 +69,7 @@ function(callout_test)
   include(GoogleTest)
   add_executable(${arg_NAME} ${arg_SRCS})
   if(CALLOUT_SANITIZE MATCHES "address")
-    target_sources(${arg_NAME} PRIVATE "${PROJECT_SOURCE_DIR}/src/testing/forked_child_leaks.cc")
+    target_sources(${arg_NAME} PRIVATE "${callout_root}/src/testing/forked_child_leaks.cc")
   endif()
   _callout_link(${arg_NAME} PRIVATE ${arg_DEPS})
   target_link_libraries(${arg_NAME} PRIVATE GTest::gmock GTest::gtest_main)
@@ -97,7 +100,7 @@ endfunction()
 # The paths of the software GPU's driver and of an image for it are CALLOUT_SOFTWARE_GPU and CALLOUT_SOFTWARE_GPU_IMAGE
 # in `target`.
 function(callout_use_software_gpu target)
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${target} PRIVATE "${callout_root}")
   target_compile_definitions(${target} PRIVATE
     CALLOUT_SOFTWARE_GPU="$<TARGET_FILE:callout_software_gpu_driver>"
     CALLOUT_SOFTWARE_GPU_IMAGE="$<TARGET_FILE:callout_software_gpu_image>")

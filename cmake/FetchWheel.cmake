@@ -9,11 +9,12 @@
 # makes a target with the include path of a pinned wheel's headers, never of the environment's; a user's setting avoids the
 # download. <target>_include is the path.
 include_guard(GLOBAL)
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH callout_root)
 
 function(callout_fetch_wheel name version result)
   set(cache_dir "$ENV{CALLOUT_DEPS_CACHE}")
   if(NOT cache_dir)
-    set(cache_dir "${PROJECT_SOURCE_DIR}/.cache")
+    set(cache_dir "${callout_root}/.cache")
   endif()
   set(folder "${cache_dir}/${name}-${version}")
   set(${result} "${folder}" PARENT_SCOPE)
@@ -26,7 +27,7 @@ function(callout_fetch_wheel name version result)
     set(python "${Python_EXECUTABLE}")
   endif()
   execute_process(
-    COMMAND "${python}" "${PROJECT_SOURCE_DIR}/scripts/fetch_wheel.py" "${name}" "${cache_dir}")
+    COMMAND "${python}" "${callout_root}/scripts/fetch_wheel.py" "${name}" "${cache_dir}")
 endfunction()
 
 function(callout_wheel_headers target)

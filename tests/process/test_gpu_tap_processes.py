@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-_BUILD = Path(__file__).parents[2] / "build" / "dev"
+_BUILD = Path(__file__).parents[2] / "build" / "gpu"
 DRIVER = Path(os.environ.get("CALLOUT_SOFTWARE_GPU", _BUILD / "software_gpu" / "driver" / "libcuda.so.1"))
 
 if not DRIVER.is_file():

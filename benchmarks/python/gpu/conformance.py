@@ -14,7 +14,7 @@ from rows import WrongError
 
 def cpp_build() -> Path:
     """The folder of the C++ build: what `CALLOUT_CPP_BUILD` names, or that of `make test-cpp`."""
-    return Path(os.environ.get("CALLOUT_CPP_BUILD", Path(__file__).parents[3] / "build" / "dev"))
+    return Path(os.environ.get("CALLOUT_CPP_BUILD", Path(__file__).parents[3] / "build" / "gpu"))
 
 
 def gtest(binary: Path, tests: str, environment: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cpu_only("it gives the command other drivers than the o
 
 # The C++ tests build a driver whose devices are threads.
 DOUBLE = os.environ.get(
-    "CALLOUT_SOFTWARE_GPU", str(Path(__file__).parents[3] / "build" / "dev" / "software_gpu/driver/libcuda.so.1")
+    "CALLOUT_SOFTWARE_GPU", str(Path(__file__).parents[3] / "build" / "gpu" / "software_gpu/driver/libcuda.so.1")
 )
 needs_double = pytest.mark.skipif(not Path(DOUBLE).exists(), reason=f"the C++ tests were not built: no {DOUBLE}")
 

@@ -25,7 +25,7 @@ from typing import Any
 import jax
 import pytest
 
-_BUILD = Path(__file__).parents[3] / "build" / "dev"
+_BUILD = Path(__file__).parents[3] / "build" / "gpu"
 DRIVER = Path(os.environ.get("CALLOUT_SOFTWARE_GPU", _BUILD / "software_gpu" / "driver" / "libcuda.so.1"))
 IMAGE = DRIVER.with_name("kernels.image")
 _ADAPTER = DRIVER.parents[2] / "src" / "testing" / "gpu_on_cpu.so"
