@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Cross-builds with Debian's g++-aarch64-linux-gnu. Programs of the build run under qemu-user. Libraries beside the C and C++
-# ones, and Python, come from the folder of Debian's packages for arm64 that scripts/aarch64/sysroot.sh lays down.
+# ones, and Python, come from the folder of Debian's packages for arm64 that ci/aarch64/sysroot.sh lays down.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)

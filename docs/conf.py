@@ -20,6 +20,7 @@ include_patterns = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
+    "ci/README.md",
     "software_gpu/README.md",
     "tests/memory_model/README.md",
 ]

@@ -22,7 +22,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`[^`\n]*`")
 # A file by its suffix, or whatever is in backquotes.
 FOLDERS = (
-    "src|python/callout|python/pure|python/src|include/callout|tests|docs|scripts|benchmarks|examples|software_gpu"
+    "src|python/callout|python/pure|python/src|include/callout|tests|docs|scripts|ci|benchmarks|examples|software_gpu"
 )
 NAMED = re.compile(
     rf"(?<![\w/.~-])(?:(?:{FOLDERS})/[\w./-]*\.(?:md|rst|py|h|cc|cu|c|sh|txt|json)\b|(?<=`)(?:{FOLDERS})/[\w./-]*(?=`))"

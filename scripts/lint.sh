@@ -16,7 +16,7 @@ check() {
 
 mapfile -t cpp < <(git ls-files --cached --others --exclude-standard -- '*.cc' '*.h' '*.c')
 mapfile -t scripts < <(git ls-files --cached --others --exclude-standard -- '*.sh' .ci/run software_gpu/run software_gpu/bin/ptxas)
-python_code=(python scripts)
+python_code=(python scripts ci)
 for folder in docs tests benchmarks examples software_gpu; do
   [[ -d $folder ]] && python_code+=("$folder")
 done

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A kind of sinks: its name, its options and its maker. Whoever wants a sink, in whatever language, names the kind and
-// gives its options as text. Each kind is defined in its sink's file, by a function that the folder's CMakeLists.txt
-// lists as SINK_KINDS; src/catalog finds them.
+// gives its options as text. Each kind is defined in its sink's file, by a function that the CMakeLists.txt
+// of src/sinks lists in `kinds`; src/sinks/catalog finds them.
 #pragma once
 
 #include <cstdint>

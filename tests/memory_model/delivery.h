@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// src/delivery as it is, compiled for a model: the queue, the wakeup and the delivery thread. Records have no site,
-// since they are of kind kLost, which the thread pops and destroys; what destroys them is what counts them here.
+// src/core/delivery as it is, compiled for a model: the queue, the wakeup and the delivery thread. Records have no
+// site, since they are of kind kLost, which the thread pops and destroys; what destroys them is what counts them here.
 #pragma once
 
 #include <cstdint>
@@ -100,7 +100,7 @@ namespace callout::internal {
 inline std::ostream& operator<<(std::ostream& out, RecordState state) { return out << static_cast<uint32_t>(state); }
 inline std::ostream& operator<<(std::ostream& out, Rest rest) { return out << static_cast<uint32_t>(rest); }
 
-// What src/delivery needs of other folders.
+// What src/core/delivery needs of other folders.
 ForkMutex::ForkMutex() = default;
 ForkMutex::~ForkMutex() = default;
 

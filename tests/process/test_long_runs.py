@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A long run in parts (scripts/parts.sh): what passed is not run again, and its table tells what happened to each part."""
+"""A long run in parts (ci/parts.sh): what passed is not run again, and its table tells what happened to each part."""
 
 import os
 import re
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+FOLDER = Path(__file__).resolve().parents[2] / "ci"
 RUN = f"""
 set -euo pipefail
-source {SCRIPTS}/parts.sh
+source {FOLDER}/parts.sh
 begin_parts logs "$KEY"
 part first bash -c 'echo first >> ran'
 part second bash -c 'echo second >> ran; ((OK)) || exit 3'

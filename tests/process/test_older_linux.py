@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is linked with scripts/older_linux needs no newer glibc and libstdc++ than it was told, and runs."""
+"""What is linked with ci/older_linux needs no newer glibc and libstdc++ than it was told, and runs."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "scripts" / "older_linux"
+FOLDER = Path(__file__).resolve().parents[2] / "ci" / "older_linux"
 # Of what a glibc of 2.28 and the libstdc++ beside it lack, one of each kind that the package uses.
 LIBRARY = """
 #include <charconv>

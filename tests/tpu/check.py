@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make tpu-check`: compiles programs with callbacks for TPUs, on a machine without one, and looks at what came out.
+"""`ci/tpu_check.sh`: compiles programs with callbacks for TPUs, on a machine without one, and looks at what came out.
 
 Usage: check.py [--topology NAME]... [--text FOLDER]. It needs JAX and the libtpu that JAX pins. Nothing is run: libtpu
 compiles for a topology that it is told of.

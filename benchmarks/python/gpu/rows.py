@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of `make gpu-check`: each is a function that returns what it found, or says why it did not run."""
+"""The rows of `ci/gpu_check.sh`: each is a function that returns what it found, or says why it did not run."""
 
 from __future__ import annotations
 

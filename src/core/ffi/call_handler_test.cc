@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What callout.v1.call asks of a runtime, on those of four ages. src/cuda/handlers/call_conformance_test.cc is about
+// What callout.v1.call asks of a runtime, on those of four ages. src/core/ffi/call_conformance_test.cc is about
 // what every platform does.
 #include <gtest/gtest.h>
 

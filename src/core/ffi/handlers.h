@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The handlers behind the targets. `extern "C"`, so that a debugger and a profiler show them by name. What their
-// attributes are is in src/attributes; scripts/write_attributes.py writes their names here.
+// attributes are is in src/core/attributes; scripts/write_attributes.py writes their names here.
 #pragma once
 
 #include "core/frame/ffi_abi.h"

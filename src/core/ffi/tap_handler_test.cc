@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // callout.v1.tap on CPUs, to the end of the executable, on runtimes of four ages.
-// src/cuda/handlers/tap_conformance_test.cc is about what every platform does.
+// src/core/ffi/tap_conformance_test.cc is about what every platform does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

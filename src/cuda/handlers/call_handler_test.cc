@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // callout.v1.call on CUDA. The host may not touch the memory of the double's devices, so what works goes through
-// copies: when, in which order, and where to. src/cuda/handlers/call_conformance_test.cc is about what every platform
+// copies: when, in which order, and where to. src/core/ffi/call_conformance_test.cc is about what every platform
 // does, call_errors_test.cc about what goes wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How callout.v1.check copies on CUDA, and what it makes of a driver that fails.
-// src/cuda/handlers/check_conformance_test.cc has the rest.
+// src/core/ffi/check_conformance_test.cc has the rest.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout.v1.tap on CUDA: when records arrive, and in which order. src/cuda/handlers/tap_conformance_test.cc is about
+// callout.v1.tap on CUDA: when records arrive, and in which order. src/core/ffi/tap_conformance_test.cc is about
 // what every platform does, tap_room_test.cc about full rings and queues, tap_errors_test.cc about what goes wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

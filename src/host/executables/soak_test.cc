@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything at once, for CALLOUT_SOAK_SECONDS (1; `make soak` takes minutes): threads compile, load, run and destroy,
+// Everything at once, for CALLOUT_SOAK_SECONDS (1; `ci/soak.sh` takes minutes): threads compile, load, run and destroy,
 // and callbacks fail. What comes back is right each time, nothing is left behind, and memory does not grow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -212,7 +212,7 @@ TEST_F(WrittenRowsTest, ArraysWithAnotherFillValueAreErrors) {
   }
 }
 
-TEST_F(WrittenRowsTest, ArraysWithRowsOfOtherWritersAreErrors) {  // found by `make fuzz`
+TEST_F(WrittenRowsTest, ArraysWithRowsOfOtherWritersAreErrors) {  // found by `ci/fuzz.sh`
   const auto parsed = [](const std::vector<int64_t>& axes, const std::string& writer) {
     return internal::ParseZarrArray(internal::ZarrArrayText({DType::kInt8, axes, axes, 1, 1, {{writer, 1}}})).status();
   };

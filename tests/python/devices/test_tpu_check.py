@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make tpu-check` finds in the text of a compiled program, without the compiler."""
+"""What `ci/tpu_check.sh` finds in the text of a compiled program, without the compiler."""
 
 import dataclasses
 import importlib.util

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make gpu-check` on a machine without a GPU: every row is there, and says why it did not run."""
+"""`ci/gpu_check.sh` on a machine without a GPU: every row is there, and says why it did not run."""
 
 import json
 import subprocess

@@ -196,7 +196,7 @@ extern "C" XLA_FFI_Error* Doubles(XLA_FFI_CallFrame* frame) {
 
 
 def test_export_knows_what_the_host_has():
-    source = (Path(__file__).parents[3] / "src" / "lapack" / "custom_calls.cc").read_text()
+    source = (Path(__file__).parents[3] / "src" / "host" / "lapack" / "custom_calls.cc").read_text()
     letters = {"REAL": "sd", "COMPLEX": "cz", "ALL": "sdcz"}
     has = re.findall(r'CALLOUT_LAPACK_(REAL|COMPLEX|ALL)\("(\w+)", \w+\)[,}]', source)
     assert len(has) > 10

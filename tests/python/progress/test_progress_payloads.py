@@ -12,7 +12,7 @@ from callout.progress import _bars, _limits
 from callout.progress._bars import FIRST, LAST
 from callout.progress._settings import make_settings
 
-ROUNDS = int(os.environ.get("CALLOUT_FUZZ_ROUNDS", "40"))  # of each seed; scripts/nightly.sh sets both
+ROUNDS = int(os.environ.get("CALLOUT_FUZZ_ROUNDS", "40"))  # of each seed; ci/nightly.sh sets both
 FIRST_SEED = int(os.environ.get("CALLOUT_FUZZ_SEED", "0"))
 LONGEST = 600_000  # characters that a bar may draw for a message: some hundred fields of at most 999 columns
 

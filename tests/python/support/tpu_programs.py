@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs for a TPU: what each sends to the host and receives from it, and what arrives there.
 
-`make tpu-check` compiles them; test_transfers.py runs them on a CPU.
+`ci/tpu_check.sh` compiles them; test_transfers.py runs them on a CPU.
 """
 
 import dataclasses

@@ -4,13 +4,15 @@
 # benchmarks/python/gpu/check.py]. In the environment: GPU_PYTHON, an interpreter whose JAX has the CUDA plugin (default:
 # .venv's, which has none), and CALLOUT_WHEEL, a wheel to test with it (default: one is built).
 set -euo pipefail
-cd "$(dirname "$0")/.."
+source "$(dirname "$0")/setup.sh"
 python=${GPU_PYTHON:-.venv/bin/python}
-if [[ -n ${GPU_PYTHON:-} ]]; then
+if [[ -z ${GPU_PYTHON:-} ]]; then
+  set_up install .venv/.stamps/dev
+else
   wheel=${CALLOUT_WHEEL:-}
   if [[ -z $wheel ]]; then
     minor=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    scripts/build_wheels.sh "$minor"
+    ci/build_wheels.sh "$minor"
     wheel=$(echo dist/callout-*-cp"${minor/./}"-*.whl)
   fi
   rm -rf build/gpu-site

@@ -4,7 +4,8 @@
 # instrumented: races that they alone take part in are not seen, and what they order is not known, see `unseen` below.
 # Usage: free_threaded_tsan.sh [SUITE...]  SUITE: tap for test_tap.py.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+source "$(dirname "$0")/setup.sh"
+set_up .venv/.stamps/cmake
 minor=3.14t jax=0.12.0.1
 suites=(many_threads pure_callback io_callback errors lifetime tap tap_errors tap_sending eager_{sites,taps} barrier full_queue ordered
   statistics stats gathering devices)
@@ -17,8 +18,8 @@ skip() { echo "free-threaded-tsan: SKIPPED: $1" && exit 0; }
 fixed=()
 if setarch "$(uname -m)" -R true 2> /dev/null; then fixed=(setarch "$(uname -m)" -R); fi
 export TSAN_OPTIONS=report_bugs=0
-scripts/build_python.sh "$minor" || skip "no Python $minor, and none could be built"
-"${fixed[@]}" scripts/build_python.sh "$minor" thread || skip "Python $minor with ThreadSanitizer could not be built"
+ci/build_python.sh "$minor" || skip "no Python $minor, and none could be built"
+"${fixed[@]}" ci/build_python.sh "$minor" thread || skip "Python $minor with ThreadSanitizer could not be built"
 python=$(PYTHON='' scripts/find_python.sh "$minor" 2> /dev/null)
 
 echo "== wheel"

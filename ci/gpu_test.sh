@@ -34,7 +34,7 @@ cmake --preset dev > "$root/build.log" || { cat "$root/build.log" && exit 1; }
 cmake --build build/dev --target callout_software_gpu_driver callout_software_gpu_libraries callout_tool \
   cuda_driver_test host_plugin_test >> "$root/build.log" || { tail -n 100 "$root/build.log" && exit 1; }
 mapfile -t minors < <(printf '%s\n' "${cells[@]%%:*}" | sort -u)
-scripts/build_wheels.sh "${minors[@]}"
+ci/build_wheels.sh "${minors[@]}"
 
 # What XLA takes libdevice from is not beside the plugin, which would prefer NVIDIA's libraries there to the software GPU's.
 toolkit() { # PYTHON

@@ -5,14 +5,15 @@
 # made of stays. dist/SHA256SUMS has those that were asked for. The wheels are linked for manylinux_2_28, whatever this
 # machine's glibc is. A Python that is not found is built where build_python.sh can. Usage: build_wheels.sh [MINOR|sdist|pure...]
 set -euo pipefail
-cd "$(dirname "$0")/.."
+source "$(dirname "$0")/setup.sh"
+set_up .venv/.stamps/cmake
 wanted=("$@")
 ((${#wanted[@]})) || wanted=(3.11 3.12 3.13 3.14 sdist pure)
-sources=(CMakeLists.txt LICENSE README.md cmake include pyproject.toml python requirements src scripts/build_wheels.sh
-  scripts/older_linux)
+sources=(CMakeLists.txt LICENSE README.md cmake include pyproject.toml python requirements src ci/build_wheels.sh
+  ci/older_linux)
 
 tools=build/wheel-tools
-scripts/wheel_tools.sh
+ci/wheel_tools.sh
 
 is_new() { # FILE
   [[ -e $1 && -z $(find "${sources[@]}" -type f -newer "$1" -not -path '*/__pycache__/*' -print -quit) ]] || return 1
@@ -24,7 +25,7 @@ build_sdist() {
   echo "sdist: building"
   rm -f dist/callout-*.tar.gz
   "$tools/bin/python" -m build --sdist --outdir dist . > build/wheels/sdist.log 2>&1 || { cat build/wheels/sdist.log; exit 1; }
-  "$tools/bin/python" scripts/check_wheel.py dist/callout-*.tar.gz
+  "$tools/bin/python" ci/check_wheel.py dist/callout-*.tar.gz
 }
 
 # Out of the source distribution, which shows that this has all that it takes.
@@ -35,12 +36,12 @@ build_pure() {
   rm -f dist/callout-*-py3-none-any.whl
   CALLOUT_PURE=1 "$tools/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist \
     dist/callout-*.tar.gz < /dev/null
-  "$tools/bin/python" scripts/check_wheel.py dist/callout-*-py3-none-any.whl
+  "$tools/bin/python" ci/check_wheel.py dist/callout-*-py3-none-any.whl
 }
 
 linked_with_older() { # PYTHON COMMAND...
   local flags
-  flags=$(scripts/older_linux/flags.sh "$1" "$PWD/build/wheels/older")
+  flags=$(ci/older_linux/flags.sh "$1" "$PWD/build/wheels/older")
   LDFLAGS=$flags "${@:2}"
 }
 
@@ -55,7 +56,7 @@ for minor in "${wanted[@]}"; do
   tag=cp${minor/./}
   if ! PYTHON='' scripts/find_python.sh "$minor" > /dev/null 2>&1; then
     echo "wheel $tag: there is no Python $minor; it is built if that is possible"
-    scripts/build_python.sh "$minor" > "build/wheels/$tag-python.log" 2>&1 || tail -n 1 "build/wheels/$tag-python.log"
+    ci/build_python.sh "$minor" > "build/wheels/$tag-python.log" 2>&1 || tail -n 1 "build/wheels/$tag-python.log"
   fi
   if ! python=$(PYTHON='' scripts/find_python.sh "$minor" 2> "build/wheels/$tag.log"); then
     echo "wheel $tag: SKIPPED: $(paste -sd ';' "build/wheels/$tag.log")"
@@ -77,7 +78,7 @@ for minor in "${wanted[@]}"; do
   PATH="$PWD/$tools/bin:$PATH" "$tools/bin/auditwheel" repair --exclude 'libcallout.so' \
     --plat manylinux_2_28_x86_64 --wheel-dir dist "build/wheels/$tag"/callout-*.whl > "build/wheels/$tag.log" 2>&1 ||
     { cat "build/wheels/$tag.log"; exit 1; }
-  "$python" scripts/check_wheel.py dist/callout-*-"$tag"-manylinux*.whl
+  "$python" ci/check_wheel.py dist/callout-*-"$tag"-manylinux*.whl
   files+=(dist/callout-*-"$tag"-manylinux*.whl)
 done
 ((${#files[@]})) || { echo "no wheel was built"; exit 1; }

@@ -4,15 +4,16 @@
 # [OPTIONS of tests/tpu/check.py]. It makes an environment in build/tpu-check with requirements/tpu-check.txt, in which
 # libtpu comes under the terms of Google Cloud. In the environment: CALLOUT_WHEEL, a wheel to test (default: one is built).
 set -euo pipefail
-cd "$(dirname "$0")/.."
+source "$(dirname "$0")/setup.sh"
 root=build/tpu-check
 python=${PYTHON:-.venv/bin/python}
+[[ -n ${PYTHON:-} ]] || set_up .venv/.stamps/cmake
 mkdir -p "$root"
 
 wheel=${CALLOUT_WHEEL:-}
 if [[ -z $wheel ]]; then
   minor=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-  scripts/build_wheels.sh "$minor"
+  ci/build_wheels.sh "$minor"
   wheel=$(echo dist/callout-*-cp"${minor/./}"-*.whl)
 fi
 

@@ -7,11 +7,11 @@ cd "$(dirname "$0")/../.."
 python=$1 folder=build/aarch64-python
 packages=(jax numpy ml_dtypes tqdm flatbuffers pytest hypothesis pandas pillow pyarrow tensorboard zarr)
 
-made_of=$(sha256sum requirements/{constraints,pjrt}.txt scripts/aarch64/packages.sh)
+made_of=$(sha256sum requirements/{constraints,pjrt}.txt ci/aarch64/packages.sh)
 [[ $made_of != "$(cat "$folder/packages" 2> /dev/null)" ]] || exit 0
 echo "aarch64: fetching ${packages[*]}, xla-cpu-pjrt"
 rm -rf "$folder"/{site/*,plugin,packages}
-scripts/aarch64/sysroot.sh
+ci/aarch64/sysroot.sh
 # pip runs no code of another processor, and so asks for the platforms by name.
 install=("$python" -m pip install --quiet --disable-pip-version-check --only-binary=:all: --upgrade
   --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux2014_aarch64)

@@ -3,13 +3,13 @@
 # Builds the wheel without C++, sees which systems pip chooses it for, and tests it, installed, with one JAX or more; the
 # environments are kept in build/pure. Usage: pure_wheel.sh [full] [MINOR:JAX...]  full: every suite that it can pass.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+source "$(dirname "$0")/setup.sh"
 size=quick
 [[ ${1:-} != full ]] || { size=full; shift; }
 cells=("$@")
 ((${#cells[@]})) || cells=(3.11:0.10.2)
 mkdir -p build/pure
-scripts/build_wheels.sh pure
+ci/build_wheels.sh pure
 wheel=$(echo "$PWD"/dist/callout-*-py3-none-any.whl)
 
 # What pip takes of dist/ for a system, beside the wheels with the core that are there.
@@ -26,7 +26,7 @@ check_choice() { # PYTHON
     '3.14 cp314t manylinux_2_28_x86_64' '3.15 cp315 manylinux_2_28_x86_64'; do
     tags=${told#* }
     tags=${tags/ /-} expected=py3-none-any
-    ! compgen -G "dist/callout-*-$tags.whl" > /dev/null || expected=$tags # `make free-threaded` has built that one
+    ! compgen -G "dist/callout-*-$tags.whl" > /dev/null || expected=$tags # ci/free_threaded.sh has built that one
     # shellcheck disable=SC2086 # three words
     [[ $(chosen "$python" $told) == *-"$expected".whl ]] || { echo "pure: pip takes another wheel for $told"; return 1; }
   done
@@ -57,7 +57,7 @@ for cell in "${cells[@]}"; do
   "$venv/bin/python" -m callout.doctor > "$venv.doctor" 2>&1 || { cat "$venv.doctor"; failed=1; }
   grep '^wheel ' "$venv.doctor"
   status=0
-  found=$(scripts/by_jax_suites.sh "$size") # its status counts, as that of <(...) does not
+  found=$(ci/by_jax_suites.sh "$size") # its status counts, as that of <(...) does not
   # This wheel has no arrays on disk, event files, histograms nor profiles.
   found=$(grep -vE '/test_(array_files|samplers|tensorboard|statistics|profile)\.py$' <<< "$found")
   mapfile -t suites <<< "$found"

@@ -8,8 +8,8 @@ cd "$(dirname "$0")/../.."
 python=$1 sysroot=$PWD/build/aarch64-sysroot folder=build/aarch64-wheel
 minor=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 tag=cp${minor/./}
-sources=(CMakeLists.txt LICENSE README.md cmake include pyproject.toml python requirements src scripts/aarch64/wheel.sh
-  scripts/older_linux)
+sources=(CMakeLists.txt LICENSE README.md cmake include pyproject.toml python requirements src ci/aarch64/wheel.sh
+  ci/older_linux)
 wheel=$(echo "$folder"/callout-*-"$tag"-*_aarch64.whl)
 if [[ -e $wheel && -z $(find "${sources[@]}" -type f -newer "$wheel" -not -path '*/__pycache__/*' -print -quit) ]]; then
   echo "wheel aarch64 $tag: nothing has changed since it was built"
@@ -40,9 +40,9 @@ fi
 
 echo "wheel aarch64 $tag: building"
 tools=build/wheel-tools
-scripts/wheel_tools.sh
+ci/wheel_tools.sh
 export CXX=aarch64-linux-gnu-g++
-link_flags=$(scripts/older_linux/flags.sh "$python" "$PWD/build/aarch64-older")
+link_flags=$(ci/older_linux/flags.sh "$python" "$PWD/build/aarch64-older")
 settings=(
   CMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" CALLOUT_UNITY=ON
   Python_INCLUDE_DIR="$include" Python_NumPy_INCLUDE_DIR="$PWD/build/aarch64-python/site/numpy/_core/include"
@@ -58,4 +58,4 @@ _PYTHON_HOST_PLATFORM=linux-aarch64 _PYTHON_SYSCONFIGDATA_NAME=_sysconfigdata__a
 # Of another processor's wheels auditwheel takes no tag, but finds the one that they deserve.
 PATH="$PWD/$tools/bin:$PATH" "$tools/bin/auditwheel" repair --exclude 'libcallout.so' --plat auto \
   --wheel-dir "$folder" "$folder/linked-$tag"/callout-*.whl > "$folder-$tag.log" 2>&1 || { cat "$folder-$tag.log"; exit 1; }
-"$python" scripts/check_wheel.py "$folder"/callout-*-"$tag"-manylinux_2_28_aarch64.whl
+"$python" ci/check_wheel.py "$folder"/callout-*-"$tag"-manylinux_2_28_aarch64.whl

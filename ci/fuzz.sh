@@ -3,7 +3,9 @@
 # Builds the fuzz targets and runs all of them for FUZZ_SECONDS (60) together. Usage: fuzz.sh [TARGET...]
 # Inputs that they find interesting stay in build/fuzz/corpus, inputs that fail in build/fuzz/failures.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+source "$(dirname "$0")/setup.sh"
+set_up setup
+scripts/system_packages.sh clang:@clang++ libclang-rt-dev:@clang++
 
 probe=$(mktemp -d)
 trap 'rm -rf "$probe"' EXIT

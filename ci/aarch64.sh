@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Cross-builds the core, the host and the wheel for aarch64. Under qemu-user it runs the C++ tests of the core's ground,
-# programs of the host, and a third of the Python suite with jaxlib for aarch64 (scripts/aarch64). An x86-64 processor orders
+# programs of the host, and a third of the Python suite with jaxlib for aarch64 (ci/aarch64). An x86-64 processor orders
 # memory more strongly than an aarch64 one, also under qemu: what weak memory may do is checked by tests/memory_model.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-python=${CALLOUT_PYTHON:-$PWD/.venv/bin/python}
+source "$(dirname "$0")/setup.sh"
+set_up setup
+python=$CALLOUT_PYTHON
 tests=(core_test)
 
 CXX=aarch64-linux-gnu-g++
@@ -20,7 +21,7 @@ failed=()
 
 # Without it, the host is built without minizip.
 sysroot=true
-scripts/aarch64/sysroot.sh || sysroot=false
+ci/aarch64/sysroot.sh || sysroot=false
 cmake --preset aarch64
 cmake --build --preset aarch64 --target "${tests[@]}" callout callout_tool
 for program in build/aarch64/bin/callout build/aarch64/libcallout.so; do
@@ -43,17 +44,17 @@ elif [[ $(minor "$python") != "$(minor build/aarch64-python/bin/python)" ]]; the
   echo "aarch64: SKIPPED: the wheel and the Python suite: $python is Python $(minor "$python"), Debian's for arm64" \
     "$(minor build/aarch64-python/bin/python)"
 else
-  scripts/aarch64/packages.sh "$python"
-  scripts/aarch64/wheel.sh "$python"
+  ci/aarch64/packages.sh "$python"
+  ci/aarch64/wheel.sh "$python"
   "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --upgrade --only-binary=:all: \
     --platform manylinux_2_28_aarch64 --target build/aarch64-python/site build/aarch64-wheel/callout-*-"cp$(minor "$python" | tr -d .)"-*_aarch64.whl
   build/aarch64-python/bin/callout run tests/python/golden/sink_vector.bin --arg f32[3]=1,2,3 --bind sink=print \
     --expect f32[3]=11,12,13 --plugin build/aarch64-python/plugin/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so ||
     failed+=(host)
-  scripts/aarch64/suites.sh || failed+=(Python)
+  ci/aarch64/suites.sh || failed+=(Python)
   for other in 3.11 3.12 3.13 3.14; do
     if found=$(PYTHON='' scripts/find_python.sh "$other" 2> /dev/null); then
-      scripts/aarch64/wheel.sh "$found" || failed+=("the wheel for Python $other")
+      ci/aarch64/wheel.sh "$found" || failed+=("the wheel for Python $other")
     else
       echo "aarch64: SKIPPED: the wheel for Python $other: there is no such Python to build it with"
     fi

@@ -1,52 +1,54 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What takes hours: long loads, long fuzzing, every supported JAX. Usage: nightly.sh SECONDS MINOR:JAX... (oldest first)
-# SEED in the environment: that of the fuzzers, the day of the first start by default. PARTS: only these, by name. All parts
-# run, also if one fails; started again on the same commit, those that passed do not run again.
+# What takes hours: long loads, long fuzzing, every supported JAX. Usage: nightly.sh [SECONDS [MINOR:JAX...]]
+# SECONDS: how long the fuzzers of bytes run (14400); random programs run for half of that on the first and on the last
+# MINOR:JAX. In the environment, SEED is the fuzzers' seed (the day of the first start), and PARTS names the only parts to
+# run. All parts run, also if one fails; started again on the same commit, those that passed do not run again.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-source scripts/parts.sh
-seconds=$1
-shift
+source "$(dirname "$0")/setup.sh"
+source ci/parts.sh
+seconds=${1:-14400} cells=("${@:2}")
+((${#cells[@]})) || cells=(3.11:0.10.2 3.13:0.11.2 3.14:0.12.0.1 3.12:0.12.0.1)
 logs=build/nightly
 mkdir -p "$logs"
 
 changed=$(git status --porcelain) # nothing is known of what is not committed
-key="$(git rev-parse HEAD) $seconds ${SEED:-} $* ${changed:+$(date +%s.%N)}"
+key="$(git rev-parse HEAD) $seconds ${SEED:-} ${cells[*]} ${changed:+$(date +%s.%N)}"
 [[ $(cat "$logs/key" 2> /dev/null) == "$key" ]] || date +%Y%m%d > "$logs/day"
 seed=${SEED:-$(cat "$logs/day")}
 begin_parts "$logs" "$key"
 
-found=$(scripts/by_jax_suites.sh) # its status counts, as that of <(...) does not
+found=$(ci/by_jax_suites.sh) # its status counts, as that of <(...) does not
 mapfile -t by_jax <<< "$found"
 
 memory_model() { # a hundred times what `make test` samples
-  make configure-dev && cmake --build --preset dev --target memory_model && build/dev/tests/memory_model/memory_model 100
+  set_up setup && cmake --preset dev && cmake --build --preset dev --target memory_model &&
+    build/dev/tests/memory_model/memory_model 100
 }
 
 fetch_content() { # with the plugin that the configured build has
-  make install configure-dev && scripts/check_fetch_content.sh build/dev
+  set_up install setup && cmake --preset dev && ci/check_fetch_content.sh build/dev
 }
 
 progress_payloads() { # two minutes
-  make install &&
+  set_up install &&
     CALLOUT_FUZZ_SEED=$seed CALLOUT_FUZZ_ROUNDS=300000 .venv/bin/python -m pytest -q tests/python/progress/test_progress_payloads.py
 }
 
 prometheus() { # scrapes an example
   scripts/system_packages.sh prometheus:@prometheus
-  make install && .venv/bin/python -m pytest -q tests/python/package/test_prometheus.py
+  set_up install && .venv/bin/python -m pytest -q tests/python/package/test_prometheus.py
 }
 
 transfers() { # programs for a CPU by the sends and receives of those for a TPU
   local suites
-  suites=$(scripts/by_jax_suites.sh transfers) && mapfile -t suites <<< "$suites" && make install &&
+  suites=$(ci/by_jax_suites.sh transfers) && mapfile -t suites <<< "$suites" && set_up install &&
     CALLOUT_FALLBACK=always CALLOUT_TEST_TRANSFERS=1 .venv/bin/python -m pytest -q "${suites[@]}"
 }
 
 prepared_python() { # MINOR:JAX: prints the Python of the matrix with this commit's wheel
   local tag=cp${1%%:*}
-  PREPARE_ONLY=1 scripts/jax_matrix.sh "$1" >&2 || return
+  PREPARE_ONLY=1 ci/jax_matrix.sh "$1" >&2 || return
   echo "build/matrix/${tag/./}-jax${1#*:}/bin/python"
 }
 
@@ -63,33 +65,33 @@ programs() { # MINOR:JAX
 sdist() { # the source distribution has all that the wheel takes
   local wheels=$logs/sdist
   rm -rf "$wheels"
-  scripts/build_wheels.sh sdist &&
+  ci/build_wheels.sh sdist &&
     build/wheel-tools/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$wheels" \
       dist/callout-*.tar.gz < /dev/null &&
-    build/wheel-tools/bin/python scripts/check_wheel.py "$wheels"/callout-*.whl
+    build/wheel-tools/bin/python ci/check_wheel.py "$wheels"/callout-*.whl
 }
 
 echo "::: seed $seed"
 part prometheus prometheus
 part memory-model memory_model
 part sdist sdist
-part aarch64 make aarch64
-part soak make soak
-part other-plugins scripts/other_plugins.sh
+part aarch64 ci/aarch64.sh
+part soak ci/soak.sh
+part other-plugins ci/other_plugins.sh
 part fetch-content fetch_content
-part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" make fuzz
+part fuzz env FUZZ_SEED="$seed" FUZZ_SECONDS="$seconds" ci/fuzz.sh
 part progress-payloads progress_payloads
 part gpu-test env GPU_TEST=full make gpu-test
-part tpu-check make tpu-check
+part tpu-check ci/tpu_check.sh
 part transfers transfers
-part matrix scripts/jax_matrix.sh "$@"
-part free-threaded make free-threaded
-part free-threaded-tsan scripts/free_threaded_tsan.sh
-for cell in "$1" "${@: -1}"; do # the ends
+part matrix ci/jax_matrix.sh "${cells[@]}"
+part free-threaded ci/free_threaded.sh
+part free-threaded-tsan ci/free_threaded_tsan.sh
+for cell in "${cells[0]}" "${cells[-1]}"; do # the ends
   part "fallback-${cell#*:}" fallback "$cell"
   part "programs-${cell#*:}" programs "$cell"
 done
 
-part pure scripts/pure_wheel.sh full "$1" "${@: -1}"
+part pure ci/pure_wheel.sh full "${cells[0]}" "${cells[-1]}"
 
 end_parts

@@ -3,7 +3,8 @@
 # Runs the tests of the C++ host with other CPU plugins than xla-cpu-pjrt's, each alone and beside another one. Usage:
 # other_plugins.sh. They come from requirements/other-plugins.txt, into build/other-plugins.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+source "$(dirname "$0")/setup.sh"
+set_up setup
 root=$PWD/build/other-plugins
 python=${PYTHON:-.venv/bin/python}
 mkdir -p "$root"

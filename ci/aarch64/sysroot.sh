@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 packages=(python3 libpython3-dev libstdc++6 libminizip-dev zlib1g-dev)
 sysroot=$PWD/build/aarch64-sysroot debs=$PWD/build/aarch64-debs python=$PWD/build/aarch64-python
 
-if ! cmp -s scripts/aarch64/sysroot.sh "$sysroot/made-by"; then
+if ! cmp -s ci/aarch64/sysroot.sh "$sysroot/made-by"; then
   command -v apt-get > /dev/null || { echo "aarch64: no apt-get to fetch Python for arm64 with" >&2; exit 1; }
   echo "aarch64: fetching ${packages[*]} for arm64"
   rm -rf "$sysroot" "$debs"
@@ -21,7 +21,7 @@ if ! cmp -s scripts/aarch64/sysroot.sh "$sysroot/made-by"; then
   apt-get "${options[@]}" install -y --no-install-recommends --download-only "${packages[@]}" < /dev/null > /dev/null
   for deb in "$debs"/archives/*.deb; do dpkg-deb -x "$deb" "$sysroot"; done
   rm -rf "$debs"
-  cp scripts/aarch64/sysroot.sh "$sysroot/made-by"
+  cp ci/aarch64/sysroot.sh "$sysroot/made-by"
 fi
 
 interpreter=$(find "$sysroot/usr/bin" -name 'python3.[0-9]*' -type f -print -quit)

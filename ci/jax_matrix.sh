@@ -4,7 +4,7 @@
 # build/matrix. Usage: jax_matrix.sh [MINOR:JAX...]  TESTED=MINOR:JAX in the environment: that one was tested already.
 # PREPARE_ONLY in the environment: nothing is tested.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+source "$(dirname "$0")/setup.sh"
 cells=("$@")
 ((${#cells[@]})) || cells=(3.11:0.10.2 3.12:0.12.0.1) # the ends
 results=build/matrix/results
@@ -12,14 +12,14 @@ mkdir -p build/matrix
 : > "$results"
 
 mapfile -t minors < <(printf '%s\n' "${cells[@]%%:*}" | sort -u)
-scripts/build_wheels.sh "${minors[@]}"
+ci/build_wheels.sh "${minors[@]}"
 
 # The jax under test takes the place of the pinned one, with the Flax that fits it.
 grep -vE '^(jax|jaxlib|flax)==' requirements/constraints.txt > build/matrix/constraints.txt
 
 prepare() { # PYTHON VENV JAX WHEEL
   local wanted
-  wanted="$1 $3 $(cat build/matrix/constraints.txt requirements/free-threaded.txt scripts/jax_matrix.sh | sha256sum)"
+  wanted="$1 $3 $(cat build/matrix/constraints.txt requirements/free-threaded.txt ci/jax_matrix.sh | sha256sum)"
   if [[ $(cat "$2/made-of" 2> /dev/null) != "$wanted" ]]; then
     "$1" -m venv --clear "$2"
     local packages=(numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba autograd ipywidgets matplotlib pandas pillow
