@@ -91,7 +91,7 @@ bench: $(STAMPS)/package $(STAMPS)/dev $(STAMPS)/bench
 	for benchmark in build/bench/bin/*_benchmark; do "$$benchmark"; done
 	$(PY) benchmarks/python/run.py
 
-gpu-test: setup
+gpu-test: setup $(STAMPS)/package
 	ci/gpu_test.sh $(CELLS)
 
 lint: setup

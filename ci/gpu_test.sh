@@ -27,12 +27,10 @@ root=build/gpu-test
 mkdir -p "$root"
 results=$root/results
 : > "$results"
-export CALLOUT_CPP_BUILD=$PWD/build/dev CALLOUT_HOST_COMMAND=$PWD/build/dev/bin/callout
+export CALLOUT_CPP_BUILD=$PWD/build/gpu CALLOUT_HOST_COMMAND=$PWD/build/gpu/bin/callout
 
 echo "== build"
-cmake --preset dev > "$root/build.log" || { cat "$root/build.log" && exit 1; }
-cmake --build build/dev --target callout_software_gpu_driver callout_software_gpu_libraries callout_tool \
-  cuda_driver_test host_plugin_test >> "$root/build.log" || { tail -n 100 "$root/build.log" && exit 1; }
+{ cmake --preset gpu && cmake --build --preset gpu; } > "$root/build.log" || { tail -n 100 "$root/build.log" && exit 1; }
 mapfile -t minors < <(printf '%s\n' "${cells[@]%%:*}" | sort -u)
 ci/build_wheels.sh "${minors[@]}"
 
@@ -97,6 +95,17 @@ run_parts() {
 }
 
 failed=0
+echo "== tests on the driver alone"
+ctest --preset gpu > "$root/cpp.log" || { cat "$root/cpp.log" && failed=1; }
+echo "gpu: C++: $(grep -E 'tests passed' "$root/cpp.log")" | tee -a "$results"
+mapfile -t marked < <(grep -l 'mark\.software_gpu' tests/process/test_*.py tests/python/*/test_*.py)
+status=0
+"$CALLOUT_PYTHON" -m pytest -p no:cacheprovider -m 'software_gpu and not soak' "${marked[@]}" > "$root/double.log" 2>&1 < /dev/null || status=$?
+((!status)) || { tail -n 150 "$root/double.log" && failed=1; }
+echo "gpu: the package of .venv: $(tail -n 1 "$root/double.log")" | tee -a "$results"
+
+# With the plugin those tests run as they are.
+export PYTEST_ADDOPTS="-m 'not soak'"
 for cell in "${cells[@]}"; do
   IFS=: read -r minor jax cuda <<< "$cell"
   label="Python $minor, JAX $jax, CUDA $cuda"

@@ -31,18 +31,18 @@ fetch_content() { # with the plugin that the configured build has
 }
 
 progress_payloads() { # two minutes
-  set_up install &&
+  set_up install .venv/.stamps/dev &&
     CALLOUT_FUZZ_SEED=$seed CALLOUT_FUZZ_ROUNDS=300000 .venv/bin/python -m pytest -q tests/python/progress/test_progress_payloads.py
 }
 
 prometheus() { # scrapes an example
   scripts/system_packages.sh prometheus:@prometheus
-  set_up install && .venv/bin/python -m pytest -q tests/python/package/test_prometheus.py
+  set_up install .venv/.stamps/dev && .venv/bin/python -m pytest -q tests/python/package/test_prometheus.py
 }
 
 transfers() { # programs for a CPU by the sends and receives of those for a TPU
   local suites
-  suites=$(ci/by_jax_suites.sh transfers) && mapfile -t suites <<< "$suites" && set_up install &&
+  suites=$(ci/by_jax_suites.sh transfers) && mapfile -t suites <<< "$suites" && set_up install .venv/.stamps/dev &&
     CALLOUT_FALLBACK=always CALLOUT_TEST_TRANSFERS=1 .venv/bin/python -m pytest -q "${suites[@]}"
 }
 

@@ -6,6 +6,7 @@ set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 export CALLOUT_SOAK_SECONDS=${1:-600}
 set_up install setup
+cmake --preset gpu && cmake --build --preset gpu
 "$CALLOUT_PYTHON" -m pytest -m soak -o faulthandler_timeout=3600 tests
 load_host() { # PRESET
   cmake --preset "$1"

@@ -11,10 +11,7 @@ import pytest
 _BUILD = Path(__file__).parents[2] / "build" / "gpu"
 DRIVER = Path(os.environ.get("CALLOUT_SOFTWARE_GPU", _BUILD / "software_gpu" / "driver" / "libcuda.so.1"))
 
-if not DRIVER.is_file():
-    pytest.skip(
-        "needs the C++ build (make test-cpp): the double of the CUDA driver is missing", allow_module_level=True
-    )
+pytestmark = pytest.mark.software_gpu
 
 
 @pytest.mark.parametrize("suite", ["test_exit.py", "test_fork_and_threads.py"])

@@ -154,6 +154,7 @@ def on_cpu(name):
 
 
 @pytest.mark.cpu_only("programs of a CUDA device are run on XLA:CPU in it")
+@pytest.mark.software_gpu
 @pytest.mark.usefixtures("gpu_double")
 class TestOnTheDouble:
     """Programs for CUDA alone."""
@@ -170,12 +171,6 @@ class TestOnTheDouble:
     def test_a_capturable_buffer_callback(self, bound):
         del bound
         np.testing.assert_array_equal(on_cpu("cuda_buffer").call(XS), XS + 1)
-
-
-if not DRIVER.is_file():
-    TestOnTheDouble = pytest.mark.skip("needs the C++ build (make test-cpp): the double of CUDA is missing")(
-        TestOnTheDouble
-    )
 
 
 # What the names of calls are bound to in the host.

@@ -217,7 +217,7 @@ def images(folder):
 
 
 def test_an_image_is_compiled_once_for_each_content(tmp_path, monkeypatch):
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path))
     first = callout.cuda.load_inline(SCALE, arch="sm_90")
     written = first.path.stat().st_mtime_ns
     again = callout.cuda.load_inline(SCALE, {"scale": EACH}, arch="sm_90")
@@ -232,7 +232,7 @@ def test_an_image_is_compiled_once_for_each_content(tmp_path, monkeypatch):
 
 
 def test_a_changed_header_is_another_content(tmp_path, monkeypatch):
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path / "cache"))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path / "cache"))
     source = '#include "outer.h"\n__global__ void f(int* y) { *y = FACTOR; }\n'
     (tmp_path / "outer.h").write_text("#  include <inner.h>\n")
     paths = []
@@ -253,7 +253,7 @@ def test_a_changed_header_is_another_content(tmp_path, monkeypatch):
 
 
 def test_what_a_macro_includes_is_compiled_each_time(tmp_path, monkeypatch):
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path / "cache"))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path / "cache"))
     (tmp_path / "factor.h").write_text("#define FACTOR 2\n")
     source = '#define FILE "factor.h"\n#include FILE\n__global__ void f(int* y) { *y = FACTOR; }\n'
     for _ in range(2):
@@ -290,7 +290,7 @@ def test_files_include_files_beside_them(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".json", ".cubin", ".ptx"])
 def test_a_damaged_image_is_compiled_again(tmp_path, monkeypatch, suffix):
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path))
     file = callout.cuda.load_inline(SCALE, arch="sm_90").path.with_suffix(suffix)
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2] or b"more")

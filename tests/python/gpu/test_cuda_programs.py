@@ -15,12 +15,8 @@ from cuda_compilers import EACH, SCALE, require_nvrtc
 from gpu_double import DRIVER, calls, gpu_double  # noqa: F401
 from platforms import awaited
 
-if not DRIVER.is_file():
-    pytest.skip(
-        "needs the C++ build (make test-cpp): the double of the CUDA driver is missing", allow_module_level=True
-    )
 require_nvrtc()
-pytestmark = pytest.mark.usefixtures("cache", "gpu_double")
+pytestmark = [pytest.mark.software_gpu, pytest.mark.usefixtures("cache", "gpu_double")]
 
 SOURCE = f"""#include <cstdint>
 {SCALE}

@@ -12,6 +12,7 @@ from cuda_compilers import require_nvcc
 
 
 @pytest.mark.parametrize("suite", ["gpu_buffer_programs.py", "gpu_buffer_protocols.py"])
+@pytest.mark.software_gpu
 def test_buffer_callbacks(suite):
     gpu_double.passed(gpu_double.run_suites(suite))
 
@@ -19,6 +20,7 @@ def test_buffer_callbacks(suite):
 @pytest.mark.parametrize(
     ("package", "module"), [("numba_cuda", "numba.cuda"), ("numba_cuda_mlir", "numba_cuda_mlir.cuda")]
 )
+@pytest.mark.software_gpu
 def test_functions_of_device_arrays(package, module, monkeypatch):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"could not import '{package}'")
@@ -26,6 +28,7 @@ def test_functions_of_device_arrays(package, module, monkeypatch):
     gpu_double.passed(gpu_double.run_suites("gpu_callables.py"))
 
 
+@pytest.mark.software_gpu
 def test_host_functions_of_cuda():
     require_nvcc()
     gpu_double.passed(gpu_double.run_suites("gpu_host_functions.py"))

@@ -11,10 +11,13 @@ F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
 
 @pytest.mark.parametrize("suite", ["gpu_calls.py", "gpu_device_calls.py"])
+@pytest.mark.software_gpu
 def test_calls(suite):
     passed(run_suites(suite))
 
 
+# With JAX's plugin, `make gpu-test` runs most of these each time.
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "suites",
     [
@@ -24,6 +27,7 @@ def test_calls(suite):
     ],
     ids=lambda suites: suites[0],
 )
+@pytest.mark.software_gpu
 def test_suites_of_calls_on_the_double(suites):
     outcomes = run_suites(*suites)
     assert outcomes["passed"] >= 50

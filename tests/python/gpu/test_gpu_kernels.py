@@ -20,11 +20,7 @@ from callout._native.gpu.kernel_function import GpuFunction, GpuTarget
 from gpu_double import IMAGE, calls, fail, gpu_double  # noqa: F401
 from platforms import awaited
 
-if not IMAGE.is_file():
-    pytest.skip(
-        "needs the C++ build (make test-cpp): the double of the CUDA driver is missing", allow_module_level=True
-    )
-pytestmark = pytest.mark.usefixtures("gpu_double")
+pytestmark = [pytest.mark.software_gpu, pytest.mark.usefixtures("gpu_double")]
 
 
 class ScaleTarget(GpuTarget):

@@ -14,11 +14,7 @@ from callout._native.gpu.parameters import parse
 from gpu_double import IMAGE, calls, control, gpu_double  # noqa: F401
 from platforms import awaited
 
-if not IMAGE.is_file():
-    pytest.skip(
-        "needs the C++ build (make test-cpp): the double of the CUDA driver is missing", allow_module_level=True
-    )
-pytestmark = pytest.mark.usefixtures("gpu_double")
+pytestmark = [pytest.mark.software_gpu, pytest.mark.usefixtures("gpu_double")]
 
 X = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
 WIDE = jax.ShapeDtypeStruct((2**32 + 16,), jnp.uint8)

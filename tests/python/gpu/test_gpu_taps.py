@@ -11,9 +11,9 @@ from gpu_double import run_suites
 # What the CPU's tests say of taps holds on CUDA, too. Left out is what cannot: where a full queue is noticed by its program,
 # or a bad value by its watch.
 LATER = "not test_on_full_fail_fails and not test_on_full_drop_newest_counts"
-SUITES = ["test_tap.py", "test_tap_sending.py", "test_barrier.py", "test_host_callback_tap.py"]
-# These take minutes.
-MORE_SUITES = [
+# These take minutes, and `make gpu-test` runs the first of them with JAX's plugin, too.
+SUITES = [
+    *("test_tap.py", "test_tap_sending.py", "test_barrier.py", "test_host_callback_tap.py"),
     *(
         "test_threaded.py",
         "test_ordered.py",
@@ -27,13 +27,14 @@ MORE_SUITES = [
 ]
 
 
-@pytest.mark.parametrize("suite", ["gpu_taps.py", *SUITES])
-def test_taps_on_the_double(suite):
-    assert run_suites(suite, "-k", LATER)["passed"] > 5
+@pytest.mark.software_gpu
+def test_taps_on_the_double():
+    assert run_suites("gpu_taps.py")["passed"] > 5
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("suite", MORE_SUITES)
+@pytest.mark.software_gpu
+@pytest.mark.parametrize("suite", SUITES)
 def test_all_of_taps_on_the_double(suite):
     assert run_suites(suite, "-k", LATER)["passed"] > 5
 

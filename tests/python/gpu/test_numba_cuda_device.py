@@ -14,10 +14,11 @@ from gpu_double import DRIVER
     "it reads machine code, and beside the plugin the assembler is the software GPU's, which makes none"
 )
 @pytest.mark.parametrize("package", ["numba_cuda", "numba_cuda_mlir"])
+@pytest.mark.software_gpu
 def test_kernels_are_compiled_for_the_device(package):
     pytest.importorskip(package, reason=f"needs {package.replace('_', '-')} (pip install)")
     if not DRIVER.is_file():
-        pytest.skip(f"needs the C++ build (make test-cpp): {DRIVER.name} is missing")
+        pytest.skip(f"needs the software GPU (make gpu-test): {DRIVER.name} is missing")
     tests = Path(__file__).with_name("numba_cuda_device.py")
     folders = [str(DRIVER.parent), os.environ.get("LD_LIBRARY_PATH", "")]
     result = subprocess.run(

@@ -20,7 +20,7 @@ from numba_packages import require
 
 require()
 
-pytestmark = pytest.mark.usefixtures("without_gpu", "numba_on_host")
+pytestmark = [pytest.mark.software_gpu, pytest.mark.usefixtures("without_gpu", "numba_on_host")]
 
 
 def same(x, *_, **__):

@@ -221,7 +221,7 @@ def test_a_missing_compiler_is_named(monkeypatch):
     ],
 )
 def test_a_command_that_is_no_compiler_is_named(tmp_path, monkeypatch, command, message):
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path))
     monkeypatch.setenv("CXX", command)
     with pytest.raises(callout.cpp.CompileError, match=message):
         callout.cpp.load_inline(SOURCE)
@@ -238,14 +238,14 @@ def test_a_file_that_cannot_be_executed_is_named(tmp_path, monkeypatch):
 
 
 def test_a_blank_command_is_none(tmp_path, monkeypatch):
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path))
     monkeypatch.setenv("CXX", " ")
     assert float(callout.cpp.load_inline(SOURCE).scale(1.0, factor=2.0)) == 2
 
 
 @pytest.mark.parametrize("part", ["nothing", "the head", "half", "another byte", "no sums"])
 def test_a_damaged_library_is_compiled_again(tmp_path, monkeypatch, part):
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path))
     source = f"{SOURCE} // {part}"
     with monkeypatch.context() as without_loading:
         without_loading.setattr(callout.cpp, "_open", lambda path, *_: path)
@@ -276,7 +276,7 @@ def libraries(folder):
 
 
 def test_a_library_is_compiled_once_for_each_content(tmp_path, monkeypatch):
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path))
     callout.cpp.load_inline(SOURCE)
     (first,) = libraries(tmp_path)
     written = (tmp_path / "cpp" / first).stat().st_mtime_ns
@@ -289,7 +289,7 @@ def test_a_library_is_compiled_once_for_each_content(tmp_path, monkeypatch):
 
 
 def test_a_changed_header_is_another_content(tmp_path, monkeypatch):
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path / "cache"))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path / "cache"))
     header, file = tmp_path / "factor.h", tmp_path / "uses.cc"
     file.write_text(
         '#include "callout/kernel.h"\n#include "factor.h"\n'
@@ -305,7 +305,7 @@ def test_a_changed_header_is_another_content(tmp_path, monkeypatch):
 
 
 def test_what_a_killed_compilation_left_is_removed(tmp_path, monkeypatch):
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path))
     callout.cpp.load_inline(SOURCE)
     (library,) = libraries(tmp_path)
     folder = tmp_path / "cpp"
@@ -319,7 +319,7 @@ def test_what_a_killed_compilation_left_is_removed(tmp_path, monkeypatch):
 
 def test_a_cache_folder_that_cannot_be_used_is_reported(tmp_path, monkeypatch, caplog):
     (tmp_path / "file").write_text("")
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path / "file"))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path / "file"))
     module = callout.cpp.load_inline(SOURCE)
     assert float(module.scale(1.0, factor=2.0)) == 2
     assert "cannot be used" in caplog.text
@@ -389,7 +389,7 @@ def test_python_calls_inside_rules_inherit_the_vmap_method(module):
 
 @pytest.mark.skipif(shutil.which("clang++") is None, reason="clang++ is not installed")
 def test_clang_compiles_kernels(tmp_path, monkeypatch):
-    monkeypatch.setitem(callout.config._values, "cache_dir", str(tmp_path))
+    monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path))
     monkeypatch.setenv("CXX", "clang++")
     assert float(callout.cpp.load_inline(SOURCE).scale(1.0, factor=2.0)) == 2
 

@@ -15,11 +15,10 @@ from doctor_process import run_doctor
 
 pytestmark = pytest.mark.cpu_only("it gives the command other drivers than the one that programs run on")
 
-# The C++ tests build a driver whose devices are threads.
+# make gpu-test builds a driver whose devices are threads.
 DOUBLE = os.environ.get(
     "CALLOUT_SOFTWARE_GPU", str(Path(__file__).parents[3] / "build" / "gpu" / "software_gpu/driver/libcuda.so.1")
 )
-needs_double = pytest.mark.skipif(not Path(DOUBLE).exists(), reason=f"the C++ tests were not built: no {DOUBLE}")
 
 
 def line_of(row: str, **environment: str) -> str:
@@ -71,7 +70,7 @@ def test_no_driver_is_no_failure_and_says_what_was_tried():
     assert line.startswith("there is no CUDA driver: cannot load shared library '/no/such/libcuda.so.1': ")
 
 
-@needs_double
+@pytest.mark.software_gpu
 def test_the_devices_of_a_driver_are_listed():
     line = cuda_line(DOUBLE, CALLOUT_SOFTWARE_GPU_DEVICES="2")
     assert line == (
@@ -79,7 +78,7 @@ def test_the_devices_of_a_driver_are_listed():
     )
 
 
-@needs_double
+@pytest.mark.software_gpu
 def test_a_driver_without_devices_says_why():
     line = cuda_line(DOUBLE, CALLOUT_SOFTWARE_GPU_DEVICES="0")
     assert line == (
@@ -88,7 +87,7 @@ def test_a_driver_without_devices_says_why():
     )
 
 
-@needs_double
+@pytest.mark.software_gpu
 def test_a_driver_that_is_too_old_says_which_it_is():
     line = cuda_line(DOUBLE, CALLOUT_SOFTWARE_GPU_VERSION="11080")
     assert line == f"CUDA driver '{DOUBLE}' is too old: expected CUDA 12.0 or newer, got 11.8"

@@ -169,7 +169,7 @@ def on_cpu() -> Iterator[None]:
         return
     for file in (DRIVER, _ADAPTER):
         if not file.is_file():
-            pytest.skip(f"needs the C++ build (make test-cpp): {file.name} is missing")
+            pytest.skip(f"needs the software GPU (make gpu-test): {file.name} is missing")
     _register()
     from callout._native.gpu.callable import CallableTarget
     from callout._native.gpu.kernel_function import GpuTarget
@@ -203,7 +203,7 @@ def run_suites(*arguments: str, timeout: float = 500) -> dict[str, int]:
         if files := [each for each in arguments if each.startswith("test_")]:
             pytest.skip(f"the plugin runs {', '.join(files)} by itself, not in a process of this test")
     if not (DRIVER.is_file() and _ADAPTER.is_file()):
-        pytest.skip(f"needs the C++ build (make test-cpp): {DRIVER.name} is missing")
+        pytest.skip(f"needs the software GPU (make gpu-test): {DRIVER.name} is missing")
     tests = Path(__file__).parents[1]
     found = [str(next(tests.rglob(each))) if each.endswith(".py") else each for each in arguments]
     done = subprocess.run(
