@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .. import _ext, _jax_compat
+from .._base.barrier import drain
 from .._base.resettable import with_reset
-from .._runtime.barrier import drain
 from . import prometheus, tables
 
 if TYPE_CHECKING:

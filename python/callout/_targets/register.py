@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _ext
-from .._base import errors, options, patches
-from .._runtime import lifetime
+from .._base import errors, lifetime, options, patches
 from .buffer_functions import buffer_function_of
 from .registered_function import registered_function
 from .sink import branches_of, callback_of, function_of

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from ... import _ext, _jax_compat
-from ..._runtime import lifetime, programs
+from ..._base import lifetime, programs
 from .. import report
 from ..stats import Stats, stats
 from . import jax_trace, picture

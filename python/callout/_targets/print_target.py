@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tap function of `id_print`. Its text is made in C++ (numpy_text.h), or by NumPy where that leaves it."""
+"""The target and the tap function of `id_print`. C++ makes the text (numpy_text.h), or NumPy what C++ leaves."""
 
 from __future__ import annotations
 
+import functools
 import math
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -13,9 +14,10 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from .. import _ext
-from .._targets.target import Transforms
-from . import carried
-from .print_output import DEFAULT_OPTIONS, emit
+from .._base import lifetime
+from .._measuring.host_callback_additions import LOG_SOURCE
+from .carried_print import DEFAULT_OPTIONS, PREFIX, CarriedPrint, emit, encode, head_parts
+from .target import Target, Transforms, interned
 
 # Kinds of pieces, as the core's value_layout.h numbers them.
 _TEXT, _LEAF, _BREAK, _OPEN, _CLOSE = range(5)
@@ -119,7 +121,7 @@ class Printer:
         return _ext.ValueLayout(pieces.pieces)
 
     def __call__(self, leaves: tuple[np.ndarray, ...], transforms: Transforms, *, device: Any = None) -> None:
-        before, after = carried.head_parts(self._kwargs, transforms, device is not None)
+        before, after = head_parts(self._kwargs, transforms, device is not None)
         head = before if after is None else f"{before}{device}{after}"
         text = None
         if self._layout is not None:
@@ -157,8 +159,8 @@ class Printer:
         """Makes the name of a print that `refusal` has nothing against. The keywords' text is what it is now."""
         assert self._pieces is not None
         threshold = max(-1, math.floor(min(self._threshold, _MAX_THRESHOLD)))
-        head = carried.head_parts(self._kwargs, transforms, with_device)
-        return carried.encode(head, self._pieces.pieces, threshold, _EXPONENTS_FROM)
+        head = head_parts(self._kwargs, transforms, with_device)
+        return encode(head, self._pieces.pieces, threshold, _EXPONENTS_FROM)
 
 
 _FIXED = (str, int, float, bool, type(None))
@@ -193,3 +195,73 @@ def _key_of(mapping: Mapping[str, Any]) -> Hashable:
         else (name, id(value))
         for name, value in sorted(mapping.items())
     )
+
+
+class PrintTarget(Target):
+    """Prints. Its name in a program is all that there is to know of it, wherever text says that."""
+
+    __slots__ = ("_names", "_with_device", "_write")
+
+    def __init__(self, key: Hashable, write: Printer, num_leaves: int, with_device: bool):
+        make = functools.partial(_print_callback, write, with_device)
+        super().__init__(key, _PRINT, False, make, ("print", num_leaves, with_device))
+        self._write = write
+        self._with_device = with_device
+        self._names: dict[str, str] = {}
+
+    def bind(self, transforms: Transforms = ()) -> str:
+        """Returns the name that goes into the program."""
+        if self._write.refusal() is not None or not self._write.has_fixed_text():
+            return super().bind(transforms)
+        key = repr(transforms)
+        if key not in self._names:
+            try:
+                self._names[key] = self._write.carried_name(transforms, self._with_device)
+            except UnicodeEncodeError:
+                self._names[key] = super().bind(transforms)
+        return self._names[key]
+
+    def is_held_by_programs(self, name: str) -> bool:
+        """Returns False for a name that says all: whoever loads the program makes the print of it."""
+        return not name.startswith(PREFIX)
+
+    def exported_name(self, where: str, transforms: Transforms = ()) -> str:
+        """Returns the name that goes into an exported program. ValueError if text cannot say it all."""
+        del where
+        refusal = self._write.refusal()
+        if refusal is None:
+            try:
+                return self._write.carried_name(transforms, self._with_device)
+            except UnicodeEncodeError:
+                refusal = "its keywords have text that is not Unicode"
+        raise ValueError(
+            f"callout.host_callback.id_print: an exported program carries a print as text, and this one is more: {refusal}"
+        )
+
+
+_PRINT = "id_print"  # as the core calls those that come with a program
+
+
+def _print_callback(write: Printer | CarriedPrint, with_device: bool, transforms: Transforms) -> _ext.Callback:
+    return _ext.make_python_callback(
+        label=_PRINT,
+        function=write,
+        unflatten_value=tuple,
+        device_lookup=lifetime.device_of if with_device else None,
+        transforms=transforms,
+        transforms_by_position=True,
+        log_source=LOG_SOURCE,
+    )
+
+
+def print_target(write: Printer, num_leaves: int, with_device: bool) -> Target:
+    """Makes the target of a printer, which takes the leaves in a tuple."""
+    return interned(
+        "print", write, (num_leaves, with_device), lambda key: PrintTarget(key, write, num_leaves, with_device)
+    )
+
+
+def carried_print(payload: str) -> _ext.Callback:
+    """Makes the callback of a print that came with a program. The core calls it, with what stands behind "id_print:"."""
+    write = CarriedPrint(payload)
+    return _print_callback(write, write.with_device, ())

@@ -11,7 +11,7 @@ import jax
 from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
-from .._custom_calls import random_keys
+from .._targets import random_keys
 from .._targets.function_targets import is_leaf
 from .foreign_call import signatures
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .._base import options
-from .._calls.debug import debug_callback
-from .._calls.io_callback import io_callback
-from .._calls.pure_callback import pure_callback
+from .._callbacks.debug import debug_callback
+from .._callbacks.io_callback import io_callback
+from .._callbacks.pure_callback import pure_callback
 
 
 class CallbackFlavor(enum.Enum):

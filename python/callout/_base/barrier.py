@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _ext, _jax_compat
-from .._base import errors
-from .._base.arguments import warn
-from .._base.config import config
-from . import lifetime, programs
+from . import errors, lifetime, programs
+from .arguments import warn
+from .config import config
 
 
 def _as_exception(text: str) -> BaseException:

@@ -3,11 +3,32 @@
 
 from __future__ import annotations
 
+import threading
+
 from .._base import config, loggers
-from .._measuring import prometheus, stats
-from .counts import print_counts, reset_print_counts
+from . import prometheus, stats
 
 logger, LOG_SOURCE = loggers.add("callout.host_callback")
+
+lock = threading.RLock()  # also around what a print writes, which may print itself
+_counts = {"native": 0, "numpy": 0}  # written under `lock`
+
+
+def count(path: str) -> None:
+    """Counts a print whose text "native" or "numpy" made. Requires `lock`."""
+    _counts[path] += 1
+
+
+def print_counts() -> dict[str, int]:
+    """Returns how many each of the two has made so far. Takes no lock: thread-safe, and in a forked child too."""
+    return dict(_counts)
+
+
+def reset_print_counts() -> None:
+    """Begins anew. Thread-safe."""
+    with lock:
+        _counts.update(dict.fromkeys(_counts, 0))
+
 
 # The aliases are the flags that jax.config no longer knows, and the environment variables that went with them.
 config.add(

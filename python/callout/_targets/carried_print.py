@@ -10,13 +10,38 @@ from typing import Any
 import numpy as np
 
 from .. import _ext
-from .._targets.target import Transforms
-from .print_output import DEFAULT_OPTIONS, emit
+from .._measuring import host_callback_additions as additions
+from .target import Transforms
 
 PREFIX = _ext.print_prefix
 _FORMAT = 1
 _KINDS = "tlb()"  # by the numbers of the core's value_layout.h
 _LITERAL = "()[]{}<>=:'/*+!?@#$&|^`"  # with letters, digits and "_.-~"
+
+# Print options that change an array's text, with what they are if nobody sets them; but for the threshold.
+DEFAULT_OPTIONS: dict[str, Any] = {
+    "precision": 8,
+    "suppress": False,
+    "linewidth": 75,
+    "nanstr": "nan",
+    "infstr": "inf",
+    "sign": "-",
+    "floatmode": "maxprec",
+    "formatter": None,
+    "legacy": False,
+    "edgeitems": 3,
+}
+
+
+def emit(path: str, head: str, text: str, stream: Any) -> None:
+    """Writes `head`, if it is not empty, and `text` to `stream`, or prints them. Counts the print. Thread-safe."""
+    with additions.lock:
+        additions.count(path)
+        for line in (head, text) if head else (text,):
+            if stream is None:
+                print(line)  # noqa: T201 - that is what it is for
+            else:
+                stream.write(line + "\n")
 
 
 def head_parts(kwargs: Mapping[str, Any], transforms: Transforms, with_device: bool) -> tuple[str, str | None]:

@@ -16,10 +16,9 @@ from typing import Any
 import jax
 
 from .. import _ext, _jax_compat
-from .._base import errors
+from .._base import errors, programs, tokens
 from .._base.patches import Place
 from .._primitives import effects
-from .._runtime import programs, tokens
 
 MAX_KEPT_BYTES = 1 << 20
 """A result that stands for a token lives until the thread's next program with callbacks, or a barrier."""

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, overload
 
 import jax
 
-from .._base.errors import reraise
+from .errors import reraise
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions that take the place of a custom call in a program over several devices, as StableHLO.
 
-Each returns the function and the shardings of operands and of results. partitioning.py says which is for what.
+Each returns the function and the shardings of operands and of results. partitioner.py says which is for what.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo as ops
 from jax.interpreters import mlir
 
-from .._base.loggers import logger
-from . import stablehlo, target_attributes
+from ..._base.loggers import logger
+from .. import target_attributes
+from . import stablehlo
 from .shards import Call, alike, even, like_operands, offsets, replicated, tile
 from .summing import LESS_THAN_A_BYTE, sum_of_bits
 

@@ -15,7 +15,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import mlir
 
-from .operation_attributes import alias, call_attributes, is_token
+from ..operation_attributes import alias, call_attributes, is_token
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _jax_compat
-from . import target_attributes
+from ... import _jax_compat
+from .. import target_attributes
 
 
 @dataclasses.dataclass

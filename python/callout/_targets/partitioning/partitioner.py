@@ -6,8 +6,8 @@ XLA asks once a call, when shardings are known, and gets the call's per-device p
 * inside shard_map (manual sharding): the same call; every device calls with its shard.
 * "gather" on CPUs of one process: the devices come together in the call (see src/core/ffi/gathering.h).
 * "gather" elsewhere: the operands are collected everywhere, one device runs the call, and its results are summed with the
-  zeros of the others. A failure travels with the results (see src/core/callbacks/failures.h) and is raised on every device at
-  once.
+  zeros of the others. A failure travels with the results (see src/core/callbacks/failures.h) and is raised on every
+  device at once.
 * "local": every device calls with its shard, and with where in the whole value that begins.
 """
 
@@ -16,16 +16,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import _jax_compat
-from . import target_attributes
+from ... import _jax_compat
+from ..._base.native_platforms import PLATFORMS
+from .. import target_attributes
 from .shards import Call, call_of, known
 
 TARGETS = ("callout.v1.buffer", "callout.v1.buffer_capturable", "callout.v1.call", "callout.v1.tap")
 
 
 def register() -> None:
-    """Tells XLA. Without the private entry point, `attributes` refuses jits over several devices."""
-    for target in TARGETS:
+    """Gives XLA the partitioners, if JAX took our targets.
+
+    Without the private entry point, `attributes` refuses jits over several devices.
+    """
+    for target in TARGETS if PLATFORMS else ():
         _jax_compat.register_partitioner(
             target, _partitioner(target, meeting=True), _partitioner(target, meeting=False)
         )

@@ -16,21 +16,19 @@ from typing import Any
 import jax
 import jax.experimental
 
-from . import _ext
-from ._base import errors
-from ._base.config import config
-from ._base.public_modules import publish
-from ._host_callback import arguments, flavors, targets
-from ._host_callback.additions import logger
-from ._host_callback.errors import CallbackException
-from ._host_callback.flavors import CallbackFlavor
-from ._host_callback.host_call import host_call_p
-from ._host_callback.printing import printer
-from ._primitives.site import Site
-from ._primitives.tap import no_transforms, tap_p
-from ._primitives.varying import stated
-from ._runtime import barrier, lifetime, programs
-from ._targets.target import Target
+from .. import _ext
+from .._base import barrier, errors, lifetime, programs
+from .._base.config import config
+from .._base.public_modules import publish
+from .._measuring.host_callback_additions import logger
+from .._primitives.site import Site
+from .._primitives.tap import no_transforms, tap_p
+from .._primitives.varying import stated
+from .._targets.print_target import print_target, printer
+from .._targets.target import Target
+from . import _arguments, _flavors, _targets
+from ._flavors import CallbackFlavor
+from ._host_call import host_call_p
 
 __all__ = [
     "CallbackException",
@@ -44,6 +42,13 @@ __all__ = [
     "stop_outfeed_receiver",
 ]
 publish(__name__)
+
+
+class CallbackException(errors.CallbackError):
+    """Taps or calls of `callout.host_callback` failed since its last `barrier_wait`. `__cause__` is the last exception."""
+
+    cause_is_the_users = True
+
 
 TapFunctionException = CallbackException
 
@@ -63,12 +68,12 @@ def _tap(target: Target, flat: list[Any], leaves: list[Any], device_index: int) 
         label="",
         leaves=("",) * len(leaves),
         ordered=True,
-        device_index=arguments.check_device_index(device_index),
+        device_index=_arguments.check_device_index(device_index),
         inline=config.host_callback_inline,
         whole_batch=True,
     )
     out = tap_p.bind(*leaves, target=target, site=site, transforms=no_transforms)
-    return [arguments.as_given(old, new) for old, new in zip(flat, out, strict=True)]
+    return [_arguments.as_given(old, new) for old, new in zip(flat, out, strict=True)]
 
 
 def id_tap(
@@ -118,16 +123,16 @@ def id_tap(
             "Support for **kwargs in ``id_tap`` has been removed. Instead, pre-apply keyword arguments, either by using a "
             "closure or by passing ``functools.partial(tap_func, **kwargs)``."
         )
-    arguments.check_callable(tap_func)
-    arguments.check_leaves(jax.tree.leaves(result))
+    _arguments.check_callable(tap_func)
+    _arguments.check_leaves(jax.tree.leaves(result))
     flat, tree = jax.tree.flatten(arg)
-    leaves = arguments.operands(flat)
+    leaves = _arguments.operands(flat)
     if config.host_callback_legacy:
-        target = targets.id_tap_target(tap_func, tree, bool(tap_with_device))
+        target = _targets.id_tap_target(tap_func, tree, bool(tap_with_device))
         arg = jax.tree.unflatten(tree, _tap(target, flat, leaves, device_index))
     else:
-        flavors.refuse_device(tap_with_device)
-        flavors.tap(tap_func, arg, arguments.check_device_index(device_index), callback_flavor)
+        _flavors.refuse_device(tap_with_device)
+        _flavors.tap(tap_func, arg, _arguments.check_device_index(device_index), callback_flavor)
     return arg if result is None else result
 
 
@@ -171,16 +176,16 @@ def id_print(
         what: x
         2.
     """
-    arguments.check_leaves(jax.tree.leaves(result))
+    _arguments.check_leaves(jax.tree.leaves(result))
     flat, tree = jax.tree.flatten(arg)
-    leaves = arguments.operands(flat)
+    leaves = _arguments.operands(flat)
     write = printer(tree, kwargs, output_stream, threshold)
     if config.host_callback_legacy:
-        target = targets.print_target(write, len(leaves), bool(tap_with_device))
+        target = print_target(write, len(leaves), bool(tap_with_device))
         arg = jax.tree.unflatten(tree, _tap(target, flat, leaves, device_index))
     else:
-        flavors.refuse_device(tap_with_device)
-        flavors.tap(write, tuple(leaves), arguments.check_device_index(device_index), callback_flavor)
+        _flavors.refuse_device(tap_with_device)
+        _flavors.tap(write, tuple(leaves), _arguments.check_device_index(device_index), callback_flavor)
     return arg if result is None else result
 
 
@@ -226,15 +231,15 @@ def call(
         >>> sorted_by_numpy(jnp.array([3.0, 1.0, 2.0]))
         Array([1., 2., 3.], dtype=float32)
     """
-    arguments.check_callable(callback_func)
-    leaves = arguments.operands(jax.tree.leaves(arg))
-    index = arguments.check_device_index(device_index)
+    _arguments.check_callable(callback_func)
+    leaves = _arguments.operands(jax.tree.leaves(arg))
+    index = _arguments.check_device_index(device_index)
     if not config.host_callback_legacy:
-        flavors.refuse_device(call_with_device)
-        return flavors.call(callback_func, arg, result_shape, index, callback_flavor)
-    avals, out_tree = arguments.result_avals(result_shape)
+        _flavors.refuse_device(call_with_device)
+        return _flavors.call(callback_func, arg, result_shape, index, callback_flavor)
+    avals, out_tree = _arguments.result_avals(result_shape)
     in_tree = jax.tree.structure(((arg,), {}))
-    target = targets.host_call_target(callback_func, in_tree, out_tree, avals, bool(call_with_device), index)
+    target = _targets.host_call_target(callback_func, in_tree, out_tree, avals, bool(call_with_device), index)
     avals = stated(jax.tree.leaves(result_shape), avals)
     return jax.tree.unflatten(out_tree, host_call_p.bind(*leaves, target=target, result_avals=avals))
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from jax.extend.mlir import ir
 
-from .. import _jax_compat
-from .._base.loggers import logger
-from . import partitioned_calls, partitioning, stablehlo
+from ... import _jax_compat
+from ..._base.loggers import logger
+from . import partitioned_calls, partitioner, stablehlo
 from .sharding_rule import results_like_operands
 from .shards import Call, call_of, known, replicated
 
@@ -79,7 +79,7 @@ def _partitioner(target: str) -> Any:
                 return partitioned_calls.as_it_is(call), list(map(known, arg_shardings)), result_sharding
             if ours["sharding"] == DEFAULT:
                 _warn(call)
-            return partitioning.answer(_spread(call, ours), result_shape, result_sharding)
+            return partitioner.answer(_spread(call, ours), result_shape, result_sharding)
 
     return partition
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _ext, _jax_compat
-from .._base.patches import Place
+from .patches import Place
 
 OWN = "programs that this thread has dispatched"
 MAX_ENDED_THREADS = 16

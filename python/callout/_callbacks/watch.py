@@ -11,10 +11,10 @@ import numpy as np
 
 from .. import _ext
 from .._base.arguments import goes_on, is_high, passed_on, read, refuse_tracers
+from .._base.barrier import drain
 from .._base.resettable import with_reset
 from .._primitives.site import check_step, leaf_names, make_site
 from .._primitives.tap import no_transforms, tap_p
-from .._runtime.barrier import drain
 from .._targets.target import carried_target
 
 T = TypeVar("T")

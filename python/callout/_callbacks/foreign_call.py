@@ -10,14 +10,15 @@ from typing import Any
 
 import jax
 
-from .._custom_calls import foreign_attributes as frozen
-from .._custom_calls import foreign_rule, layouts
-from .._custom_calls.foreign_partitioning import DEFAULT, SHARDINGS
-from .._custom_calls.handler_signature import Signature
 from .._primitives.aliases import check_aliases
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.ffi import ffi_p
 from .._primitives.varying import stated
+from .._targets import foreign_attributes as frozen
+from .._targets import layouts
+from .._targets.handler_signature import Signature
+from .._targets.partitioning import foreign_rule
+from .._targets.partitioning.foreign_partitioning import DEFAULT, SHARDINGS
 from .derivatives import inherited_vmap_method
 
 # The names of targets that callout.ffi registered, with their signatures.

@@ -11,8 +11,8 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
+from .._base import lifetime
 from .._base.arguments import as_leaves, goes_on, is_array_like
-from .._runtime import lifetime
 
 
 def check_callable(function: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start and end: what XLA is told of the FFI targets, and draining what is queued when the interpreter exits."""
+"""Start and end: what JAX is told when the package is imported, and draining what is queued when the interpreter exits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from pathlib import Path
 import jax
 
 from .. import _ext, _jax_compat
-from .._base import errors, patches
-from .._base.config import config
-from .._base.loggers import logger
-from .._custom_calls import partitioning
-from . import native_platforms, programs
+from . import errors, native_platforms, patches, programs
+from .config import config
 from .exit_wait import ExitWait
+from .loggers import logger
 
 _GRACE_S = 1.0  # beyond the time limit, for threads that leave Python because it is closed: those of jaxlib abort later
 _FIRST = 100  # of the finalizers of multiprocessing, whose queues close at 10
@@ -110,8 +108,6 @@ def start() -> None:
     """Starts the core. Called once, by `import callout`."""
     _jax_compat.warn_if_untested()
     _jax_compat.hide_frames(str(Path(__file__).parent.parent))
-    if native_platforms.PLATFORMS:  # which told JAX about the targets
-        partitioning.register()
     if "cpu" not in native_platforms.PLATFORMS:  # a program that is loaded may be the first that calls
         patches.ensure("tapped_values")
     lend_host_callback_handler()
