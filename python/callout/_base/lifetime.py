@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import functools
 import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 
 from .. import _ext, _jax_compat
 from . import errors, native_platforms, patches, programs
 from .config import config
-from .exit_wait import ExitWait
 from .loggers import logger
 
 _GRACE_S = 1.0  # beyond the time limit, for threads that leave Python because it is closed: those of jaxlib abort later
@@ -40,6 +44,63 @@ def device_of(ordinal: int) -> jax.Device:
     return next(device for device in _jax_compat.local_devices() if _jax_compat.ordinal_of(device) == ordinal)
 
 
+class _ExitWait:
+    """Waits until its time is over, or a signal handler raises, as for Ctrl-C or by `sys.exit()`: only the wait ends."""
+
+    def __init__(self, seconds: float):
+        self._deadline = time.monotonic() + seconds
+        self._is_waiting = False
+        self._error: BaseException | None = None
+        self.ended_by = f"within exit_timeout_s={seconds:g}"
+
+    def left(self, least: float = 0.0) -> float:
+        """Returns the seconds that are left, and at least so many."""
+        return max(least, self._deadline - time.monotonic())
+
+    @contextlib.contextmanager
+    def until_interrupted(self) -> Iterator[None]:
+        """Stands around what waits: what a signal handler raises ends the block."""
+        try:
+            self._is_waiting = True
+            yield
+            self._is_waiting = False
+        except BaseException as error:
+            self._is_waiting = False
+            if error is not self._error:
+                raise
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Has the handlers of signals raise once, and only while something waits. They run in the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        handlers: dict[signal.Signals, tuple[Any, Any]] = {}
+        for number in signal.valid_signals():
+            handler = signal.getsignal(number)
+            if callable(handler):
+                handlers[number] = handler, functools.partial(self._call, handler)
+                signal.signal(number, handlers[number][1])
+        try:
+            yield
+        finally:
+            for number, (handler, own) in handlers.items():
+                if signal.getsignal(number) is own:  # else a handler has set another
+                    signal.signal(number, handler)
+
+    def _call(self, handler: Callable[..., Any], number: int, frame: Any) -> None:
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            what = "Ctrl-C" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__} of a signal handler"
+            self.ended_by = f"before {what} ended the wait at exit"
+            self._deadline = time.monotonic()
+            if self._is_waiting:
+                self._is_waiting = False
+                self._error = error
+                raise
+
+
 _last: list[Callable[[], None]] = []
 
 
@@ -61,7 +122,7 @@ def _at_exit() -> None:
     _has_ended = True
     try:
         if not _ext.is_forked_child():
-            wait = ExitWait(config.exit_timeout_s)
+            wait = _ExitWait(config.exit_timeout_s)
             with wait.interruptible():
                 _end(wait)
             if _jax_compat.has_backend():
@@ -71,7 +132,7 @@ def _at_exit() -> None:
             function()
 
 
-def _wait_for_programs(wait: ExitWait) -> None:
+def _wait_for_programs(wait: _ExitWait) -> None:
     """Whatever keeps it from that is logged: what comes after must not be left out."""
     try:
         programs.prepare()
@@ -81,7 +142,7 @@ def _wait_for_programs(wait: ExitWait) -> None:
         logger.exception("exit: cannot wait for programs, so what they send from now on may be lost")
 
 
-def _end(wait: ExitWait) -> None:
+def _end(wait: _ExitWait) -> None:
     if _ext.live_counts()["callbacks"]:
         _wait_for_programs(wait)
     with wait.until_interrupted():

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from .._primitives.aliases import check_aliases
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
@@ -115,3 +116,18 @@ class ForeignCall:
                 "use jax.shard_map"
             )
         return self.sharding
+
+
+def prepare_lapack(name: str) -> None:
+    """Makes jaxlib's LAPACK functions ready if `name` is one of its targets: a call before that ends the process.
+
+    jaxlib takes the functions from SciPy, all at once, when JAX first lowers an operation of `jnp.linalg` for a CPU.
+    """
+    if name.startswith("lapack_"):
+        _fill_in_lapack()
+
+
+@functools.cache
+def _fill_in_lapack() -> None:
+    """Lowers a Cholesky decomposition, which is the public way to have jaxlib look its functions up."""
+    jax.jit(jnp.linalg.cholesky).trace(jax.ShapeDtypeStruct((1, 1), jnp.float32)).lower(lowering_platforms=("cpu",))

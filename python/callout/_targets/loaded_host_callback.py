@@ -10,7 +10,7 @@ import jax
 
 from .. import _ext
 from .._base import errors, lifetime
-from .registered_function import registered_function
+from .register import registered_function
 from .sink import is_sink
 
 

@@ -20,15 +20,16 @@ from .. import _ext
 from .._base import barrier, errors, lifetime, programs
 from .._base.config import config
 from .._base.public_modules import publish
-from .._measuring.host_callback_additions import logger
+from .._measuring.host_callback_additions import LOG_SOURCE, logger
 from .._primitives.site import Site
 from .._primitives.tap import no_transforms, tap_p
 from .._primitives.varying import stated
+from .._targets.function_targets import TapKeywords, tap_target
 from .._targets.print_target import print_target, printer
 from .._targets.target import Target
-from . import _arguments, _flavors, _targets
+from . import _arguments, _flavors
 from ._flavors import CallbackFlavor
-from ._host_call import host_call_p
+from ._host_call import host_call_p, host_call_target
 
 __all__ = [
     "CallbackException",
@@ -128,7 +129,10 @@ def id_tap(
     flat, tree = jax.tree.flatten(arg)
     leaves = _arguments.operands(flat)
     if config.host_callback_legacy:
-        target = _targets.id_tap_target(tap_func, tree, bool(tap_with_device))
+        keywords = TapKeywords(
+            device=bool(tap_with_device), transforms=True, transforms_by_position=True, log_source=LOG_SOURCE
+        )
+        target = tap_target(tap_func, tree, keywords)
         arg = jax.tree.unflatten(tree, _tap(target, flat, leaves, device_index))
     else:
         _flavors.refuse_device(tap_with_device)
@@ -239,7 +243,7 @@ def call(
         return _flavors.call(callback_func, arg, result_shape, index, callback_flavor)
     avals, out_tree = _arguments.result_avals(result_shape)
     in_tree = jax.tree.structure(((arg,), {}))
-    target = _targets.host_call_target(callback_func, in_tree, out_tree, avals, bool(call_with_device), index)
+    target = host_call_target(callback_func, in_tree, out_tree, avals, bool(call_with_device), index)
     avals = stated(jax.tree.leaves(result_shape), avals)
     return jax.tree.unflatten(out_tree, host_call_p.bind(*leaves, target=target, result_avals=avals))
 

@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitive behind `host_callback.call`: an ordered call that transformations refuse, but for remat and control flow."""
+"""The primitive and the targets of `host_callback.call`: ordered calls that transformations refuse.
+
+Rematerialization and control flow are allowed.
+"""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
+from jax.tree_util import PyTreeDef
 
-from .._base import errors
+from .. import _ext, _jax_compat
+from .._base import errors, lifetime, options
+from .._measuring.host_callback_additions import LOG_SOURCE
 from .._primitives import call_kinds, effects, lowering
 from .._primitives.call import Avals, call_now, lower_call
 from .._primitives.eager import placement
 from .._primitives.varying import result_types
-from .._targets.target import Target
+from .._targets.function_targets import function_name, is_flat_call, is_leaf, with_jax_arrays
+from .._targets.target import Target, Transforms, interned
+from . import _arguments
 
 host_call_p = jax.extend.core.Primitive("callout_host_call")
 host_call_p.multiple_results = True
@@ -74,3 +83,45 @@ call_kinds.add(
         check_transpose=_refuse_transpose,
     ),
 )
+
+
+def host_call_target(
+    callback_func: Callable[..., Any],
+    in_tree: PyTreeDef,
+    out_tree: PyTreeDef,
+    avals: Sequence[jax.core.ShapedArray],
+    with_device: bool,
+    device_index: int,
+) -> Target:
+    """Makes the target of `callback_func(arg, [device=])`, whose result must fit exactly. `in_tree`: of ((arg,), {})."""
+    fn, chosen = options.split(callback_func)
+    x64 = _jax_compat.x64_enabled()
+    label = chosen.name or function_name(fn)
+    unflatten: Any = functools.partial(jax.tree.unflatten, in_tree)
+    flat_call = is_flat_call(in_tree) and not with_device
+    check = _arguments.ResultCheck(fn, out_tree, avals, x64)
+
+    def make(_: Transforms) -> _ext.Callback:
+        return _ext.make_python_callback(
+            label=label,
+            function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
+            unflatten=None if flat_call else unflatten,
+            flatten=check.leaves,
+            single_result=is_leaf(out_tree),
+            device_lookup=lifetime.device_of if with_device else None,
+            zero_copy=chosen.zero_copy,
+            numpy_only=chosen.numpy_only,
+            canonicalize=not x64,
+            barrier_raises=True,
+            log_source=LOG_SOURCE,
+            explain=check.refuse,
+        )
+
+    what = (in_tree, out_tree, tuple(avals), x64, with_device, device_index, chosen.args)
+    signature = (str(in_tree), str(out_tree), str(avals), x64, with_device, chosen)
+    return interned(
+        "host_call",
+        callback_func,
+        what,
+        lambda key: Target(key, label, chosen.numpy_only, make, signature, device_index),
+    )

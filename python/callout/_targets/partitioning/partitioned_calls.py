@@ -7,6 +7,8 @@ Each returns the function and the shardings of operands and of results. partitio
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,10 +22,12 @@ from ..._base.loggers import logger
 from .. import target_attributes
 from . import stablehlo
 from .shards import Call, alike, even, like_operands, offsets, replicated, tile
-from .summing import LESS_THAN_A_BYTE, sum_of_bits
 
 _GATHERED_CALL, _GATHERED_TAP = "callout.v1.gathered_call", "callout.v1.gathered_tap"
 _LARGE_BYTES = 64_000_000
+_NARROW = ("i1", "i2", "i4", "ui2", "ui4")
+_LESS_THAN_A_BYTE = (*_NARROW, "f4E2M1FN")
+_WIDENED = 16384  # elements that are summed in 32 bits
 _warned: set[str] = set()
 
 Partitioned = tuple[bytes, list[Any], list[Any]]
@@ -92,7 +96,7 @@ def in_meeting(call: Call) -> Partitioned | None:
     """
     shardings = [
         replicated()
-        if shape.is_array() and stablehlo.element_of(stablehlo.type_of(shape)) in LESS_THAN_A_BYTE
+        if shape.is_array() and stablehlo.element_of(stablehlo.type_of(shape)) in _LESS_THAN_A_BYTE
         else even(shape, sharding)
         for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)
     ]
@@ -161,7 +165,7 @@ def on_one(call: Call, *, deferred: bool) -> Partitioned:
         )
         if deferred:
             return call.and_returned(_checked(call, outs), args)
-        summed = [sum_of_bits(out) if stablehlo.element_of(out.type) else out for out in outs]
+        summed = [_sum_of_bits(out) if stablehlo.element_of(out.type) else out for out in outs]
         return call.and_returned(summed, args)
 
     shardings = [replicated()] * len(call.arg_shapes)
@@ -185,8 +189,8 @@ def _row(table: np.ndarray) -> Any:
 def _checked(call: Call, outs: Sequence[Any]) -> list[Any]:
     """Gives the results on every device, or the failure."""
     *results, status = outs
-    data = [sum_of_bits(value) for value in results if stablehlo.element_of(value.type)]
-    operands = [sum_of_bits(status), *data]
+    data = [_sum_of_bits(value) for value in results if stablehlo.element_of(value.type)]
+    operands = [_sum_of_bits(status), *data]
     kinds = [value.type for value in data]
     checked = iter(stablehlo.custom_call("callout.v1.check", _config(call, {}), operands, kinds, in_place=len(data)))
     return [next(checked) if stablehlo.element_of(value.type) else value for value in results]
@@ -207,3 +211,28 @@ def _warn_if_large(call: Call) -> None:
             name,
             size // 1_000_000,
         )
+
+
+def _sum_of_bits(value: Any) -> Any:
+    """Sums a value with the zeros of other devices, as bits, because adding zero changes a negative zero.
+
+    In 32 bits where it can be: XLA makes one sum of those of a type, and in each the devices' threads meet.
+    """
+    kind, element = value.type, stablehlo.element_of(value.type)
+
+    def like(other: str) -> Any:
+        return stablehlo.array_type(stablehlo.dims_of(kind), other)
+
+    if element.startswith("complex"):
+        return ops.complex(_sum_of_bits(ops.real(value)), _sum_of_bits(ops.imag(value)))
+    if element in _NARROW:
+        return ops.convert(kind, _sum_of_bits(ops.convert(like("ui8"), value)))
+    width = int(re.findall(r"\d+", element)[0])
+    if not element.startswith("ui"):
+        return ops.bitcast_convert(kind, _sum_of_bits(ops.bitcast_convert(like(f"ui{width}"), value)))
+    if width == 64:
+        halves = ops.bitcast_convert(stablehlo.array_type([*stablehlo.dims_of(kind), 2], "ui32"), value)
+        return ops.bitcast_convert(kind, stablehlo.all_reduce(halves, "add"))
+    if width < 32 and math.prod(stablehlo.dims_of(kind)) <= _WIDENED:
+        return ops.convert(kind, stablehlo.all_reduce(ops.convert(like("ui32"), value), "add"))
+    return stablehlo.all_reduce(value, "add")
