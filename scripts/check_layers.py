@@ -83,15 +83,11 @@ SOFTWARE_GPU = {
 # modules import private packages. Only the modules of PUBLIC_LAST import public ones.
 PYTHON_PACKAGES = [
     "_native",
-    "_host_callback",
-    "_taps",
     "_export",
-    "_calls",
+    "_callbacks",
     "_primitives",
     "_targets",
     "_measuring",
-    "_runtime",
-    "_custom_calls",
     "_base",
     "_jax_compat",
     "_ext",

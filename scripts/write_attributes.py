@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from callout import _ext
-from callout._custom_calls.target_attributes import Attribute, Table, tables
+from callout._targets.target_attributes import Attribute, Table, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 # <!-- attributes of A --> or <!-- attributes of A beside those of B -->, a table, <!-- end of attributes -->

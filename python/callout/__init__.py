@@ -23,10 +23,11 @@ from ._base.errors import TapError as TapError
 from ._base.errors import UnboundNameError as UnboundNameError
 from ._base.errors import last_error as last_error
 from ._base.errors import reraise as reraise
+from ._base.lifetime import start as _start
 from ._base.options import options as options
-from ._host_callback import additions as _host_callback_additions  # noqa: F401 - what it adds is there
+from ._measuring import host_callback_additions as _host_callback_additions  # noqa: F401 - what it adds is there
 from ._primitives import effects as _effects  # noqa: F401 - JAX knows them by name where it reads exported programs
-from ._runtime.lifetime import start as _start
+from ._targets.partitioning.partitioner import register as _register_partitioners
 
 if _typing.TYPE_CHECKING:
     from . import buffer_callback as buffer_callback
@@ -39,11 +40,19 @@ if _typing.TYPE_CHECKING:
     from . import numba_cuda as numba_cuda
     from . import progress as progress
     from . import sinks as sinks
-    from ._calls.debug import debug_callback as debug_callback
-    from ._calls.debug import debug_print as debug_print
-    from ._calls.io_callback import io_callback as io_callback
-    from ._calls.pure_callback import pure_callback as pure_callback
-    from ._calls.threaded import threaded as threaded
+    from ._base.barrier import barrier_wait as barrier_wait
+    from ._base.jit import jit as jit
+    from ._callbacks.checks import check as check
+    from ._callbacks.checks import error_if as error_if
+    from ._callbacks.checks import warn_if as warn_if
+    from ._callbacks.debug import debug_callback as debug_callback
+    from ._callbacks.debug import debug_print as debug_print
+    from ._callbacks.io_callback import io_callback as io_callback
+    from ._callbacks.located_nans import locate_nans as locate_nans
+    from ._callbacks.pure_callback import pure_callback as pure_callback
+    from ._callbacks.tap import tap as tap
+    from ._callbacks.threaded import threaded as threaded
+    from ._callbacks.watch import watch as watch
     from ._export.export import export as export
     from ._export.export import exported_names as exported_names
     from ._measuring.profile import profile as profile
@@ -51,14 +60,6 @@ if _typing.TYPE_CHECKING:
     from ._measuring.stats import stats as stats
     from ._native.headers import cmake_dir as cmake_dir
     from ._native.headers import include_dir as include_dir
-    from ._runtime.barrier import barrier_wait as barrier_wait
-    from ._runtime.jit import jit as jit
-    from ._taps.checks import check as check
-    from ._taps.checks import error_if as error_if
-    from ._taps.checks import warn_if as warn_if
-    from ._taps.located_nans import locate_nans as locate_nans
-    from ._taps.tap import tap as tap
-    from ._taps.watch import watch as watch
     from ._targets.register import register as register
     from ._targets.register import unregister as unregister
 
@@ -78,24 +79,24 @@ _MODULES = (
     "sinks",
 )
 _NAMES = {
-    "debug_callback": "._calls.debug",
-    "debug_print": "._calls.debug",
-    "io_callback": "._calls.io_callback",
-    "pure_callback": "._calls.pure_callback",
-    "threaded": "._calls.threaded",
+    "debug_callback": "._callbacks.debug",
+    "debug_print": "._callbacks.debug",
+    "io_callback": "._callbacks.io_callback",
+    "pure_callback": "._callbacks.pure_callback",
+    "threaded": "._callbacks.threaded",
     "export": "._export.export",
     "exported_names": "._export.export",
     "profile": "._measuring.profile",
     "report": "._measuring.stats",
     "stats": "._measuring.stats",
-    "barrier_wait": "._runtime.barrier",
-    "jit": "._runtime.jit",
-    "check": "._taps.checks",
-    "error_if": "._taps.checks",
-    "warn_if": "._taps.checks",
-    "locate_nans": "._taps.located_nans",
-    "tap": "._taps.tap",
-    "watch": "._taps.watch",
+    "barrier_wait": "._base.barrier",
+    "jit": "._base.jit",
+    "check": "._callbacks.checks",
+    "error_if": "._callbacks.checks",
+    "warn_if": "._callbacks.checks",
+    "locate_nans": "._callbacks.located_nans",
+    "tap": "._callbacks.tap",
+    "watch": "._callbacks.watch",
     "cmake_dir": "._native.headers",
     "include_dir": "._native.headers",
     "register": "._targets.register",
@@ -124,3 +125,4 @@ if not _typing.TYPE_CHECKING:  # type checkers would take every name for one tha
 
 
 _start()
+_register_partitioners()

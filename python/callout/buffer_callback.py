@@ -15,7 +15,7 @@ from . import _ext
 from ._base import options
 from ._base.arguments import as_leaves, is_ref
 from ._base.public_modules import CallableModule, publish
-from ._calls.pure_callback import result_avals
+from ._callbacks.pure_callback import result_avals
 from ._primitives.aliases import check_aliases
 from ._primitives.batching import check_vmap_method
 from ._primitives.buffer import WHERE, BufferTarget, buffer_p

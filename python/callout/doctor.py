@@ -121,7 +121,7 @@ def main() -> int:
     from . import _ext, _jax_compat
     from ._base import patches
     from ._base.config import config
-    from ._runtime.native_platforms import PLATFORMS, REFUSED
+    from ._base.native_platforms import PLATFORMS, REFUSED
 
     _jax_compat.lowering_rules()
     backends, healthy = _run(_backends)

@@ -18,11 +18,12 @@ from jax.ffi import register_ffi_type as register_ffi_type
 from . import _jax_compat
 from ._base.arguments import check_operand, read
 from ._base.public_modules import publish
-from ._calls import foreign_call, foreign_results
-from ._calls.derivatives import call_with_rules
-from ._calls.foreign_call import ForeignCall
-from ._custom_calls import foreign_partitioning, lapack_targets, random_keys
-from ._custom_calls.handler_signature import Signature
+from ._callbacks import foreign_call, foreign_results
+from ._callbacks.derivatives import call_with_rules
+from ._callbacks.foreign_call import ForeignCall
+from ._targets import random_keys
+from ._targets.handler_signature import Signature
+from ._targets.partitioning import foreign_partitioning
 
 __all__ = [
     "abstract_token",
@@ -214,7 +215,7 @@ def ffi_call(
             raise ValueError(f"{where}: vectorized={vectorized} and vmap_method={vmap_method!r} contradict each other")
         vmap_method = method
     if target_name not in foreign_call.registered:
-        lapack_targets.prepare_target(target_name)
+        foreign_call.prepare_lapack(target_name)
     made = functools.partial(
         ForeignCall,
         target_name,

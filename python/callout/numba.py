@@ -12,9 +12,9 @@ import jax
 import numpy as np
 
 from ._base.public_modules import publish
-from ._custom_calls.foreign_attributes import Constant
 from ._native.function import Constants, NativeFunction, Settings
 from ._native.native_target import NativeTarget
+from ._targets.foreign_attributes import Constant
 
 __all__ = ["NumbaKernel", "numba_kernel"]
 publish(__name__)

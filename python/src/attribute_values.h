@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes that Python encoded (callout/_custom_calls/target_attributes.py), as the struct that handlers decode from
+// Attributes that Python encoded (callout/_targets/target_attributes.py), as the struct that handlers decode from
 // programs. Lists are left out: what is outside of programs has none.
 #pragma once
 

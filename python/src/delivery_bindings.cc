@@ -77,7 +77,7 @@ nb::list QueueStatistics() {
   nb::list all;
   for (const internal::NamedQueueStats& queue : Delivery::Get().QueueStatistics()) {
     nb::dict one;
-    one["lane"] = internal::WorkerName(queue.worker);
+    one["worker"] = internal::WorkerName(queue.worker);
     one["device"] = queue.device_ordinal;
     AddMetrics(internal::QueueMetrics(), queue, one);
     all.append(one);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What JAX's C++ calls when it makes the results of a program with callbacks: one of them becomes the token that JAX's
-// slower path would have made, in the dict where JAX looks for tokens. callout/_calls/fast_path.py says why.
+// slower path would have made, in the dict where JAX looks for tokens. callout/_callbacks/fast_path.py says why.
 #include "gil.h"
 #include "module_bindings.h"
 
@@ -58,7 +58,7 @@ void BindJitResults(nb::module_& m) {
           [](ProgramEnd& self, nb::object value) { std::swap(self.result, value); }, nb::lock_self(),
           nb::for_setter(nb::arg("value").none()))
       .def("block_until_ready",
-           [](nb::handle self) { nb::module_::import_("callout._calls.fast_path").attr("wait_for")(self); });
+           [](nb::handle self) { nb::module_::import_("callout._callbacks.fast_path").attr("wait_for")(self); });
   nb::class_<EndMarker>(m, "EndMarker", "What `mark_end` has to know of a program.")
       .def(
           "__init__",

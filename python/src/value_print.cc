@@ -16,7 +16,7 @@ namespace {
 
 using internal::Callback;
 
-constexpr CarriedTap::Maker kMaker = {"callout._host_callback.targets", "carried_print"};
+constexpr CarriedTap::Maker kMaker = {"callout._targets.print_target", "carried_print"};
 
 Result<std::shared_ptr<Callback>> MakePythonPrint(const std::string& label, std::string_view payload) {
   CALLOUT_RETURN_IF_ERROR(internal::ParseValuePrint(payload).status());

@@ -52,7 +52,7 @@ internal::Reported WarnOfLocatedNans(std::string_view line, std::string_view tex
   if (!gil.ok()) return internal::Reported::kByNobody;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  const Ref module(PyImport_ImportModule("callout._taps.located_nans"));
+  const Ref module(PyImport_ImportModule("callout._callbacks.located_nans"));
   const Ref where = StrOf(line), what = StrOf(text);
   const bool ready = module && where && what;
   const Ref taken(ready ? PyObject_CallMethod(module.get(), "warn", "OO", where.get(), what.get()) : nullptr);

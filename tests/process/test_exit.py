@@ -163,7 +163,7 @@ def test_daemon_threads_end_with_the_process(run, use):
 def test_a_barrier_after_the_end_returns(run):
     done = run("""
         import atexit
-        from callout._runtime import lifetime
+        from callout._base import lifetime
         def last():
             callout.barrier_wait()
             callout.barrier_wait(timeout=1)
@@ -211,7 +211,7 @@ def test_a_producer_that_waits_for_room_is_released(run):
         # Exit joins the thread first, and the thread waits for room: the drain has to come before.
         threading._register_atexit(lambda: None)
         import atexit
-        callout._runtime.lifetime._at_exit()
+        callout._base.lifetime._at_exit()
         print("released", flush=True)
         """,
         CALLOUT_EXIT_TIMEOUT_S="0.5",
@@ -252,7 +252,7 @@ def test_callbacks_after_the_drain_fail_with_a_reason(run):
         f = jax.jit(lambda x: callout.pure_callback(lambda v: v, F32, x))
         f(1.0)
         # Runs after callout's own hook, which was registered later.
-        from callout._runtime import lifetime as runtime
+        from callout._base import lifetime as runtime
         atexit.unregister(runtime._at_exit)
         atexit.register(late)
         atexit.register(runtime._at_exit)
@@ -287,7 +287,7 @@ def test_exit_under_a_mesh_delivers(run):
 
 def test_exit_that_cannot_wait_for_programs_says_so_and_delivers(run):
     done = run("""
-        from callout._runtime import programs
+        from callout._base import programs
         def fails(*_):
             raise KeyError("no programs")
         programs._compile = fails

@@ -31,7 +31,7 @@ def test_using_a_callback_in_a_forked_child_raises(run):
                 except callout.ForkError as error:
                     print(name, "spawn" in str(error))
             print("stats", sorted(callout.stats()), flush=True)
-            callout._runtime.lifetime._at_exit()
+            callout._base.lifetime._at_exit()
             os._exit(5)  # as multiprocessing's workers end; sys.exit crashes in JAX's own clean-up, without callout too
         _, status = os.waitpid(pid, 0)
         print("child", os.waitstatus_to_exitcode(status), flush=True)
@@ -87,7 +87,7 @@ def test_a_child_of_a_process_that_only_imported_is_one_like_others(run):
                         os._exit(3)
                     os._exit(4)
                 code = os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1])
-                callout._runtime.lifetime._at_exit()
+                callout._base.lifetime._at_exit()
                 os._exit(code)
             print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
         use()
@@ -221,7 +221,7 @@ def test_threads_that_jit_and_call_at_once(run):
 
 def test_barriers_with_a_time_limit_share_threads(run):
     done = run("""
-        from callout._runtime import programs
+        from callout._base import programs
         threads = set()
         programs._run_over_all_devices = lambda trivial: threads.add(threading.get_native_id())
         for _ in range(50):

@@ -88,7 +88,7 @@ PROGRAM = """
             callout.barrier_wait()
         except callout.ForkError:
             pass
-        callout._runtime.lifetime._at_exit()
+        callout._base.lifetime._at_exit()
 
     def wait(pid):
         end = time.monotonic() + 90

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every other room stands on: errors, settings, loggers, options, patches, and what may be passed in."""
+"""What every other room stands on: errors, settings, loggers, options, patches, and the start and end of the runtime."""

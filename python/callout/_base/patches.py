@@ -58,7 +58,7 @@ TABLE = {
         Patch(
             name="tokens",
             setting="patch_tokens",
-            home="_runtime.tokens",
+            home="_base.tokens",
             replaces="`set_output_runtime_token`, `set_token_result`, `get_token_input` and `block_until_ready` of JAX's "
             "`RuntimeTokenSet`",
             what="`barrier_wait` knows the programs of all threads; a failed ordered program does not fail those after it",
@@ -69,7 +69,7 @@ TABLE = {
         Patch(
             name="dispatch",
             setting="patch_dispatch",
-            home="_calls.fast_path",
+            home="_callbacks.fast_path",
             replaces="the function that decides which programs C++ dispatches",
             what="programs whose effects are Callout's and unordered are dispatched as fast as those without effects",
             when="a program with a tap, a debug callback, an io callback or a progress bar is traced or read",
@@ -105,7 +105,7 @@ TABLE = {
         Patch(
             name="rule_lines",
             setting="patch_rule_lines",
-            home="_taps.located_nans.rule_lines",
+            home="_callbacks.located_nans.rule_lines",
             replaces="the rule that calls the second function of `jax.custom_vjp`",
             what="what `callout.locate_nans` finds in such a function has its own line",
             when="`callout.locate_nans` traces a function",

@@ -14,8 +14,8 @@ from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import mlir
 
 from .. import _ext, _jax_compat
-from .._custom_calls import target_attributes
-from .._custom_calls.operation_attributes import OURS, config_key, operations, own_calls
+from .._targets import target_attributes
+from .._targets.operation_attributes import OURS, config_key, operations, own_calls
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 

@@ -13,10 +13,10 @@ import jax
 
 from .. import _ext, _jax_compat
 from .._base import patches
+from .._base.jit import Jitted
 from .._primitives.effects import OrderedEffect, of_exported
 from .._primitives.ffi import foreign_targets
 from .._primitives.lowering import REFUSAL
-from .._runtime.jit import Jitted
 from . import artifacts, host_transfers, plugin, reachability
 from .shapes import ExportedShapes, export_shapes
 

@@ -21,13 +21,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
-from .._custom_calls.operation_attributes import (
-    DEVICE_TO_HOST,
-    HOST_TO_DEVICE,
-    call_attributes,
-    config_of,
-    operations,
-)
+from .._targets.operation_attributes import DEVICE_TO_HOST, HOST_TO_DEVICE, call_attributes, config_of, operations
 from . import artifacts
 
 _SEND, _RECV = "stablehlo.send", "stablehlo.recv"

@@ -13,9 +13,9 @@ from typing import Any
 
 from jax.extend.mlir import ir
 
-from .._custom_calls.operation_attributes import config_key, is_call_of, operations
-from .._custom_calls.reached import reached
 from .._primitives.lowering import REFUSAL, not_supported
+from .._targets.operation_attributes import config_key, is_call_of, operations
+from .._targets.reached import reached
 
 
 def resolve_refusals(module: Any, platforms: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ def exposition(stats: Mapping[str, Any], more: Mapping[str, Family]) -> str:
         callbacks = (({"callback": label}, each[key]) for label, each in stats["callbacks"].items())
         lines += _family(f"callout_callback_{name}", kind, text, callbacks)
     for key, name, kind, text, _ in _ext.queue_metrics():
-        queues = (({"lane": each["lane"], "device": each["device"]}, each[key]) for each in stats["queues"])
+        queues = (({"worker": each["worker"], "device": each["device"]}, each[key]) for each in stats["queues"])
         lines += _family(f"callout_queue_{name}", kind, text, queues)
     live = (({"kind": kind}, count) for kind, count in stats["live"].items())
     lines += _family("callout_live_objects", "gauge", "Objects of the core that exist now.", live)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .. import _ext, _jax_compat
+from .._base.barrier import drain
 from .._base.resettable import with_reset
-from .._runtime.barrier import drain
 from . import prometheus, tables
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _watch_table(watches: dict[str, WatchStats]) -> str:
 
 
 def _queue_table(queues: Sequence[Mapping[str, Any]]) -> str:
-    rows = [(f"{each['lane']}, device {each['device']}", each) for each in queues]
+    rows = [(f"{each['worker']}, device {each['device']}", each) for each in queues]
     return _metric_table("queue", _ext.queue_metrics(), rows)
 
 
@@ -152,7 +152,7 @@ def stats() -> Stats:
 
     Per callback: `calls` that ran (for taps: records delivered), `bytes` of their operands and results,
     `host_seconds` inside them, `drops` (records that a full queue did not take), `skips` (records that `every`,
-    `min_interval` or `sample` left out), `errors`. Per queue: lane ("python" or "native"), device ordinal, bytes, and
+    `min_interval` or `sample` left out), `errors`. Per queue: worker ("python" or "native"), device ordinal, bytes, and
     of records that are on their way from a GPU to it their number (`on_device`) and the memory that they take
     (`pinned_bytes`).
     `live`: objects of the core that exist now. `watches`: what `callout.watch` found, by name: `calls`, those of them

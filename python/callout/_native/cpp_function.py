@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from .. import _ext
-from .._custom_calls.foreign_attributes import Constant
+from .._targets.foreign_attributes import Constant
 from .._targets.target import interned
 from .function import Constants, NativeFunction, Settings
 from .library import LoadedFunction

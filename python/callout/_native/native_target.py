@@ -12,7 +12,7 @@ from typing import Any
 from jax.interpreters import mlir
 
 from .. import _ext
-from .._runtime.native_platforms import PLATFORMS
+from .._base.native_platforms import PLATFORMS
 from .._targets.target import Target, Transforms
 
 

@@ -12,12 +12,12 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
 from .._base import patches
-from .._custom_calls.foreign_attributes import Constant
 from .._primitives import lowering
 from .._primitives.aliases import Aliases, own_operands
 from .._primitives.batching import INSIDE_RULES, VMAP_METHODS, batch_call, batched_aval, in_front
 from .._primitives.call import Avals, lower_call, refuse
 from .._primitives.varying import result_types
+from .._targets.foreign_attributes import Constant
 from .native_target import NativeTarget
 
 function_p = jax.extend.core.Primitive("callout_function")

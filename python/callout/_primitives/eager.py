@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from .. import _jax_compat
-from .._runtime import lifetime, programs
+from .._base import lifetime, programs
 from .effects import ordered_effect
 
 

@@ -19,7 +19,7 @@ import jax
 
 from .. import _ext
 from .._base.options import FunctionWithOptions
-from .._custom_calls import target_attributes
+from .._targets import target_attributes
 from .._targets.function_targets import OneTap
 from .._targets.target import CarriedTarget, NamedTarget, Target, Transforms
 from .eager import check_usable, placement, shards, to_hosts, wait_for_ordered

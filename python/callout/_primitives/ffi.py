@@ -11,9 +11,9 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir, xla
 
 from .._base import patches
-from .._custom_calls import foreign_attributes as frozen
-from .._custom_calls import foreign_partitioning
-from .._custom_calls.layouts import MinorToMajor, with_batch
+from .._targets import foreign_attributes as frozen
+from .._targets.layouts import MinorToMajor, with_batch
+from .._targets.partitioning import foreign_partitioning
 from . import context, effects, held_results, jaxprs
 from .aliases import Aliases, own_operands
 from .batching import INSIDE_RULES, batch_call

@@ -15,7 +15,7 @@ from typing import Any
 
 from jax.extend.mlir import ir
 
-from .._custom_calls.operation_attributes import create_before
+from .._targets.operation_attributes import create_before
 
 _lowering = threading.local()
 

@@ -10,8 +10,8 @@ import jax
 from jax.extend.mlir import ir
 
 from .. import _jax_compat
+from .._base.native_platforms import PLATFORMS
 from .._base.patches import Place
-from .._runtime.native_platforms import PLATFORMS
 from . import call_kinds, held_results, jaxprs, reducers, tapped_values
 from .effects import ordered_effect
 from .fallback import exported, policy

@@ -12,9 +12,10 @@ from jax.interpreters import mlir
 
 from .. import _ext, _jax_compat
 from .._base import patches
-from .._custom_calls import partitioning, target_attributes
-from .._custom_calls.sharding_rule import results_like_operands
-from .._runtime.native_platforms import PLATFORMS, REFUSED, reason
+from .._base.native_platforms import PLATFORMS, REFUSED, reason
+from .._targets import target_attributes
+from .._targets.partitioning import partitioner
+from .._targets.partitioning.sharding_rule import results_like_operands
 from .._targets.target import Target, Transforms
 from . import context, held_results
 from .devices import NamedDevice
@@ -246,7 +247,7 @@ def emit(
     if not avals_out:
         _refuse_summands(where, ctx.avals_in)
     if (platform := platform_of_fallback(ctx)) is not None:
-        partitioning.check_device_index(where, context.num_devices(ctx), device_index or 0)
+        partitioner.check_device_index(where, context.num_devices(ctx), device_index or 0)
         token = ctx.tokens_in.get(ordered_effect) if ordered and not threaded else None
         results = by_jax.emit(
             *(ctx, platform, name, args, attributes),
@@ -260,7 +261,7 @@ def emit(
         )
         return results if token is None else _without_token(ctx, results)
     num_devices, exporting = context.num_devices(ctx), context.is_exporting(ctx)
-    placement = partitioning.attributes(where, num_devices, sharding, device_index or 0, exporting)
+    placement = partitioner.attributes(where, num_devices, sharding, device_index or 0, exporting)
     carried = target_attributes.encode(where, name, {**attributes, **placement, "threaded": threaded})
     lower = jax.ffi.ffi_lowering(name, has_side_effect=has_side_effect, operand_output_aliases=in_place)
     if threaded or not ordered:

@@ -14,7 +14,7 @@ from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
 from .._base.arguments import read, refuse_tracers
-from .._custom_calls import target_attributes
+from .._targets import target_attributes
 
 ALL_PPB = 1_000_000_000  # of `sample`, parts in a billion
 _LONGEST_S = 1e9  # some 30 years

@@ -9,7 +9,7 @@ JAX 0.12 on, and does not reach what reads the value if nobody uses the tap's re
 
 The uses are there once a module is lowered, so that is when they are changed. Programs for several devices or several
 platforms, and taps on GPUs, stay as they are. What is exported for one device and called in a program for several gives its
-values back there as well, whole, and XLA sees through that (`partitioning`).
+values back there as well, whole, and XLA sees through that (`partitioner`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from jax.extend.mlir import ir
 
-from .._custom_calls.operation_attributes import alias, config_of, create_before, is_call_of, operations, row_major
+from .._targets.operation_attributes import alias, config_of, create_before, is_call_of, operations, row_major
 from .site import TARGET
 
 # An operation that costs as much is not computed twice, nor are more cheap ones together. What is cheaper stays fused: to

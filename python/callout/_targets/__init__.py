@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs call: functions, registered names and sinks, as the core's callbacks."""
+"""What programs call: functions, names and sinks as callbacks, and the custom calls that carry them."""

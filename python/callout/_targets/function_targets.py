@@ -15,8 +15,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from .. import _ext, _jax_compat
-from .._base import errors, options
-from .._runtime import lifetime
+from .._base import errors, lifetime, options
 from . import named_results
 from .sink import callback_of, function_of, is_sink
 from .target import DeviceCall, NamedTarget, Target, Transforms, interned

@@ -9,9 +9,8 @@ from typing import Any
 import jax
 
 from .. import _ext
-from .._base import errors
-from .._runtime import lifetime
-from .registered_function import registered_function
+from .._base import errors, lifetime
+from .register import registered_function
 from .sink import is_sink
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._runtime import barrier, lifetime
+from .._base import barrier, lifetime
 from ._settings import Settings, loop_class
 
 FIRST, LAST = 1, 2

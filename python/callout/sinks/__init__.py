@@ -9,14 +9,14 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Unpack
 
 from .. import _ext
 from .._base.public_modules import publish
+from .._targets.sink import Sink
 from ._arrays import Arrow, Npy, Zarr
 from ._file_sink import FileSink, Path, RotatedFileOptions, close
-from ._function import Function
 from ._histogram import Histogram
 from ._native_sink import NativeSink
 from ._statistics import Statistics
@@ -199,3 +199,27 @@ class Csv(FileSink):
                     f"callout.sinks.Csv: '{leaf or 'value'}' has shape {list(shape)}, and a CSV file takes arrays of at "
                     f"most {_MOST_ELEMENTS} elements, a column each: tap a part or a mean of it, or write it to another sink"
                 )
+
+
+class Function(Sink):
+    """Makes a Python function a sink: the same as passing the function to `tap`, for code that takes sinks.
+
+    Args:
+        fn: gets what a tap's function gets.
+
+    Raises:
+        TypeError: `fn` is not callable.
+
+    Example:
+        >>> sink = callout.sinks.Function(lambda value: print(value))
+        >>> y = jax.jit(lambda x: callout.tap(sink, x, name="loss"))(jnp.float32(0.5)); callout.barrier_wait()
+        0.5
+    """
+
+    def __init__(self, fn: Callable[..., Any]):
+        if not callable(fn):
+            raise TypeError(f"callout.sinks.Function: expected a callable, got {fn!r}")
+        self._callout_function = fn
+
+    def __repr__(self) -> str:
+        return f"Function({self._callout_function!r})"

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Literal, TypedDict
 import jax
 
 from .. import _ext
+from .._base.barrier import drain
 from .._base.errors import RegistrationError
-from .._runtime.barrier import drain
 from ._native_sink import NativeSink
 
 Path = str | os.PathLike[str]

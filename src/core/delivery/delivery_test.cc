@@ -259,7 +259,7 @@ TEST_F(DeliveryTest, ThrottledRecordsAreSkippedAndCounted) {
   EXPECT_EQ(callback->stats().drops.load(), 0U);
 }
 
-TEST_F(DeliveryTest, BlockedPythonLaneDoesNotDelayTheNativeLane) {
+TEST_F(DeliveryTest, BlockedPythonWorkerDoesNotDelayTheNativeWorker) {
   const auto python = std::make_shared<BlockingCallback>("python", Worker::kPython);
   const auto native = std::make_shared<BlockingCallback>("native", Worker::kNative);
   const auto python_site = MakeSite(python);

@@ -91,7 +91,7 @@ TEST_F(ProfileTest, ATapAndItsDeliveryHaveOneFlow) {
   EXPECT_EQ(levels.back().device, 3);
 }
 
-TEST_F(ProfileTest, OnlyAGatedLaneWaitsForItsGate) {
+TEST_F(ProfileTest, OnlyAGatedWorkerWaitsForItsGate) {
   delivery_.SetGate(Worker::kPython, {.enter = [] { return true; }, .leave = [] {}});
   const auto python = std::make_shared<FakeCallback>("ProfileTest.python", Worker::kPython);
   const auto site = MakeSite(python);

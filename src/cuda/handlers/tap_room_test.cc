@@ -258,7 +258,7 @@ TEST_F(CudaTapRoomTest, FullQueueFailsTheBarrierIfNoTapFollows) {
   EXPECT_THAT(report.last, HasSubstr("'test.tap' failed on device 0: the tap queue is full"));
 }
 
-TEST_F(CudaTapRoomTest, FullQueueOfOneLaneHoldsUpNoOther) {
+TEST_F(CudaTapRoomTest, FullQueueOfOneWorkerHoldsUpNoOther) {
   FillQueue();
   const auto native = Bind("test.waits");
   FrameBuilder waits = LargeFrame("test.waits", OverflowPolicy::kBlock);

@@ -298,7 +298,7 @@ TEST_F(ConcurrencyTest, RunsAndViewsOnManyThreadsShareAnArray) {
   }
 }
 
-TEST_F(ConcurrencyTest, MoreRunsThanLanesWaitForEachOther) {
+TEST_F(ConcurrencyTest, MoreRunsThanRunnersWaitForEachOther) {
   const auto client = MakeClient({.concurrent_runs = 2});
   Meeting meeting(2);
   const LoadedExecutable executable = Compile(client, ProductOfCall(), CopyAfter([&] { return meeting.Arrive(); }));

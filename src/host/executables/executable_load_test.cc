@@ -129,7 +129,7 @@ TEST_F(ExecutableLoadTest, RunnersAreUsedByExecutablesOfClientsWithoutThem) {
   other.join();
 }
 
-TEST_F(ExecutableLoadTest, ExecutablesOfLanesLoadWithAndWithoutThem) {
+TEST_F(ExecutableLoadTest, ExecutablesOfRunnersLoadWithAndWithoutThem) {
   const auto client = MakeClient();
   const std::string code = testdata::ProductThenCall("f", int{kLoadExtent});
   const CompileOptions options = {.loaded_host_callbacks = {Function([](const Call&) { return OkStatus(); })},

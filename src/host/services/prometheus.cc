@@ -72,7 +72,7 @@ void AppendQueues(std::string& text) {
   for (const auto& metric : internal::QueueMetrics()) {
     Family family(std::string("callout_queue_") + metric.name, metric.type, metric.help);
     for (const internal::NamedQueueStats& queue : all) {
-      family.Add({{"lane", internal::WorkerName(queue.worker)}, {"device", std::to_string(queue.device_ordinal)}},
+      family.Add({{"worker", internal::WorkerName(queue.worker)}, {"device", std::to_string(queue.device_ordinal)}},
                  Read(metric, queue));
     }
     family.AppendTo(text);

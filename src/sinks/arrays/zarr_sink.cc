@@ -152,8 +152,8 @@ class ZarrSink final : public WritingSink {
     Status first = OkStatus();
     for (size_t i = 0; i < record.buffers.size(); ++i) {
       const callout_buffer& buffer = record.buffers[i];
-      lane_.clear();
-      if (device) lane_.push_back(*device);
+      writer_.clear();
+      if (device) writer_.push_back(*device);
       for (uint32_t axis = 0; axis < buffer.rank; ++axis) {
         const int64_t offset = record.offsets.empty() ? 0 : record.offsets[first_offset + axis];
         const int64_t extent = std::max<int64_t>(buffer.dims[axis], 1);
@@ -161,10 +161,10 @@ class ZarrSink final : public WritingSink {
           return InvalidArgument("a shard that begins at " + std::to_string(offset) + " is no multiple of its extent " +
                                  std::to_string(extent));
         }
-        lane_.push_back(offset / extent);
+        writer_.push_back(offset / extent);
       }
       first_offset += buffer.rank;
-      Status status = (*leaves)[i].array->Add(lane_, StoredElements(buffer, (*leaves)[i].stored, converted_));
+      Status status = (*leaves)[i].array->Add(writer_, StoredElements(buffer, (*leaves)[i].stored, converted_));
       if (first.ok()) first = std::move(status);  // the other leaves have their rows
     }
     return first;
@@ -282,7 +282,7 @@ class ZarrSink final : public WritingSink {
   std::optional<int32_t> device_ CALLOUT_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<ZarrArrayFile>> arrays_ CALLOUT_GUARDED_BY(mutex_);  // by name
   RecordCache<Leaves> leaves_ CALLOUT_GUARDED_BY(mutex_);
-  std::vector<int64_t> lane_ CALLOUT_GUARDED_BY(mutex_);
+  std::vector<int64_t> writer_ CALLOUT_GUARDED_BY(mutex_);
   std::string converted_ CALLOUT_GUARDED_BY(mutex_);
 };
 

@@ -13,9 +13,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from callout import _ext
-from callout._custom_calls import target_attributes
+from callout._callbacks.tap import OnFull
 from callout._primitives import call, tap
-from callout._taps.tap import OnFull
+from callout._targets import target_attributes
 
 X = jnp.ones(3)
 

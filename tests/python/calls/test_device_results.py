@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import platforms
 import pytest
-from callout._custom_calls import partitioned_calls
+from callout._targets.partitioning import partitioned_calls
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
-from callout._calls import fast_path
+from callout._callbacks import fast_path
 from callout.progress import progress
 from jax import lax
 from jax.experimental import io_callback

@@ -13,7 +13,7 @@ import numpy as np
 import platforms
 import pytest
 from callout import ffi
-from callout._calls.derivatives import call_with_rules
+from callout._callbacks.derivatives import call_with_rules
 from callout.buffer_callback import buffer_callback
 from callout.numba import numba_kernel
 from jax.sharding import AxisType, NamedSharding

@@ -93,7 +93,7 @@ def test_statistics_know_of_records_under_way():
     f = jax.jit(lambda x: callout.tap(callout.sinks.Null(), x))
     f(1.0)
     callout.barrier_wait()
-    (queue,) = [each for each in callout.stats()["queues"] if each["lane"] == "native" and each["device"] == 0]
+    (queue,) = [each for each in callout.stats()["queues"] if each["worker"] == "native" and each["device"] == 0]
     assert (queue["on_device"], queue["pinned_bytes"]) == (0, 0)
     assert "on device" in str(callout.stats())
 

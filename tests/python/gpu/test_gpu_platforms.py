@@ -5,10 +5,10 @@ import callout
 import jax
 import jax.numpy as jnp
 import pytest
+from callout._base import native_platforms
 from callout._native.function import Settings
 from callout._native.gpu.kernel import Image, Kernel, Launch, Parameters
 from callout._native.gpu.kernel_function import GpuFunction, GpuTarget
-from callout._runtime import native_platforms
 
 
 class Target(GpuTarget):

@@ -124,13 +124,13 @@ def test_a_full_queue_makes_it_wait_and_loses_nothing(seen, settings):
     thread = threading.Thread(target=run)
     thread.start()
     thread.join(1.0)
-    (queue,) = [q for q in callout.stats()["queues"] if (q["lane"], q["device"]) == ("python", 0)]
+    (queue,) = [q for q in callout.stats()["queues"] if (q["worker"], q["device"]) == ("python", 0)]
     assert thread.is_alive() or queue["blocked"]
     gate.set()
     thread.join(60)
     hcb.barrier_wait()
     assert seen == list(range(30))
-    (queue,) = [q for q in callout.stats()["queues"] if (q["lane"], q["device"]) == ("python", 0)]
+    (queue,) = [q for q in callout.stats()["queues"] if (q["worker"], q["device"]) == ("python", 0)]
     assert queue["capacity_bytes"] == 16_000_000
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._host_callback import carried, printing
+from callout._targets import carried_print, print_target
 from jax.sharding import PartitionSpec as P
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
@@ -148,7 +148,7 @@ def test_every_device_of_a_shard_map_prints(output):
 
 def test_the_format_of_the_name_is_frozen():
     pair = (jnp.float32(1), [jnp.float32(2)])
-    end = f";{int(printing._EXPONENTS_FROM)};"
+    end = f";{int(print_target._EXPONENTS_FROM)};"
     assert name_of(1.0) == f"id_print:1;1000{end};l0"
     assert name_of(pair, what="x,y", n=1) == (
         f"id_print:1;1000{end}tn:%201%20what:%20x%2Cy;(,t(%20,l0,b2,(,t[%20,l1,t%20],),t%20),)"
@@ -279,9 +279,9 @@ def test_encoding_and_decoding_agree():
     text = "".join(map(chr, [*range(1, 0x250), 0x2603, 0x1F600]))
     pieces = [(3, "", 0), (0, text, 0), (1, "", 0), (2, "", 4), (1, "", 1), (4, "", 0)]
     for head in (("", None), (text, None), (text, text), ("", ""), ("d", "t")):
-        name = carried.encode(head, pieces, 7, 1e8)
+        name = carried_print.encode(head, pieces, 7, 1e8)
         assert name.isascii()
         assert name.isprintable()
         assert not set(name) & set('"\\ ')
-        payload = name.removeprefix(carried.PREFIX)
+        payload = name.removeprefix(carried_print.PREFIX)
         assert callout._ext.parse_value_print(payload) == (*head, pieces, 2, 7, 100000000)

@@ -4,14 +4,14 @@
 import numpy as np
 import pytest
 from callout import _ext
-from callout._host_callback import printing
+from callout._targets import print_target
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 LEAF = _ext.ValueLayout([(1, "", 0)])
 
 
 def native(array, threshold=1000):
-    return LEAF.text([array], threshold, printing._EXPONENTS_FROM)
+    return LEAF.text([array], threshold, print_target._EXPONENTS_FROM)
 
 
 def random_shape(rng):

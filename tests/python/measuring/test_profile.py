@@ -113,7 +113,7 @@ def test_native_functions_are_seen(cache):
         jax.jit(triple)(x).block_until_ready()
     (call,) = profile.events[profile.events["kind"] == "call"]
     assert "triple" in call["label"]
-    assert (call["lane"], call["device"], call["row"]) == ("native", 0, "device 0")
+    assert (call["worker"], call["device"], call["row"]) == ("native", 0, "device 0")
 
 
 def test_failed_calls_and_deliveries_are_marked():
@@ -226,7 +226,7 @@ def test_the_summary_has_numbers_and_a_table(received):
         loop(lambda x: callout.pure_callback(named(double, "a call"), F32, callout.tap(tap, x)) / 2, 20)
         callout.tap(tap, 1.0, every=1)
     call, seen = (profile.summary()[label] for label in ("a call", "a tap"))
-    assert (call["calls"], call["records"], call["bytes"], call["lane"]) == (20, 0, 160, "python")
+    assert (call["calls"], call["records"], call["bytes"], call["worker"]) == (20, 0, 160, "python")
     assert (seen["calls"], seen["records"], seen["taps"]) == (0, 21, 21)
     for part in ("gil_wait_seconds", "copy_seconds", "function_seconds"):
         assert 0 < call[part] < call["host"]["total"]

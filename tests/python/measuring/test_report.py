@@ -26,7 +26,7 @@ CALL = CallbackFacts(
     count=100,
     bytes=800,
     host=3 * MS,
-    lane="python",
+    worker="python",
     calls=100,
     records=0,
     host_p95=40e-6,
@@ -132,7 +132,7 @@ CASES = [
     (
         "python_taps",
         {"callbacks": [dataclasses.replace(TAP, records=10_000, count=10_000, host=10 * MS)]},
-        {"callbacks": [dataclasses.replace(TAP, records=10_000, count=10_000, host=10 * MS, lane="native")]},
+        {"callbacks": [dataclasses.replace(TAP, records=10_000, count=10_000, host=10 * MS, worker="native")]},
         "10000 records",
         "native sink",
     ),

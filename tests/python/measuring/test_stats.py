@@ -61,7 +61,7 @@ def test_prometheus_reads_every_number(used):
         for key, name in names.items():
             assert values[f"callout_callback_{name}", frozenset({("callback", label)})] == counters[key]
     for queue in used["queues"]:
-        labels = frozenset({("lane", queue["lane"]), ("device", str(queue["device"]))})
+        labels = frozenset({("worker", queue["worker"]), ("device", str(queue["device"]))})
         for key in ("pending_bytes", "high_water_bytes", "capacity_bytes", "on_device", "pinned_bytes"):
             assert values[f"callout_queue_{key}", labels] == queue[key]
         assert values["callout_queue_blocked_total", labels] == queue["blocked"]

@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from callout import _jax_compat, ffi
-from callout._custom_calls.foreign_attributes import freeze, thaw
-from callout._custom_calls.handler_signature import Signature
+from callout._targets.foreign_attributes import freeze, thaw
+from callout._targets.handler_signature import Signature
 from ffi_calls import F3, SCALAR, affine, moments
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from callout import ffi
-from callout._custom_calls import foreign_partitioning
+from callout._targets.partitioning import foreign_partitioning
 from ffi_calls import F3, affine
 
 pytestmark = pytest.mark.usefixtures("handlers")

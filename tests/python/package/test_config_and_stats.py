@@ -154,7 +154,7 @@ def test_queue_high_water_mark():
     callout.tap(lambda _: release.wait(30), 1.0)
     for _ in range(10):
         callout.tap(lambda _: None, np.zeros(100_000, np.float32))
-    queue = next(q for q in callout.stats()["queues"] if q["lane"] == "python" and q["device"] == 0)
+    queue = next(q for q in callout.stats()["queues"] if q["worker"] == "python" and q["device"] == 0)
     assert queue["pending_bytes"] >= 4_000_000
     assert queue["high_water_bytes"] >= 4_000_000
     release.set()

@@ -13,11 +13,11 @@ import weakref
 import callout
 import pytest
 from callout._base import errors
-from callout._custom_calls.operation_attributes import is_call_of
-from callout._custom_calls.read_attributes import read_call
 from callout._export import host_transfers
 from callout._primitives.fallback import emit, exported, transfers
 from callout._primitives.lowering import host_callback
+from callout._targets.operation_attributes import is_call_of
+from callout._targets.read_attributes import read_call
 from jax.extend.mlir import ir
 
 IS_USED = os.environ.get("CALLOUT_TEST_TRANSFERS") == "1"

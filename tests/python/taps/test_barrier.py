@@ -13,9 +13,9 @@ import numpy as np
 import platforms
 import pytest
 from callout import _jax_compat
+from callout._base import programs, tokens
 from callout._jax_compat import devices
 from callout._jax_compat import tokens as jax_tokens
-from callout._runtime import programs, tokens
 from jax.sharding import AxisType
 from thread_states import left_by
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slow receivers: lanes do not delay each other, and a full queue does what the tap said."""
+"""Slow receivers: a blocked worker does not delay the other one, and a full queue does what the tap said."""
 
 import threading
 
@@ -25,7 +25,7 @@ def test_a_blocked_python_tap_never_delays_a_native_sink(tmp_path):
     for i in range(100):
         f(float(i))
     deadline = threading.Event()
-    for _ in range(3000):  # the sink's lane goes on; the file grows while the Python lane is stuck
+    for _ in range(3000):  # the file grows while the Python worker is stuck
         if path.read_text().count("\n") == 101:
             break
         deadline.wait(0.01)
@@ -106,5 +106,5 @@ def test_on_full_block_loses_nothing(small_queue):
     assert not thread.is_alive()
     callout.barrier_wait()
     assert got == list(range(30))
-    python_queues = [queue for queue in callout.stats()["queues"] if queue["lane"] == "python"]
+    python_queues = [queue for queue in callout.stats()["queues"] if queue["worker"] == "python"]
     assert all(queue["high_water_bytes"] <= 2 * small_queue for queue in python_queues)

@@ -74,9 +74,9 @@ def _row(events: _Events) -> dict[str, Any]:
     taken = events.of("call", "delivery")
     queued = events.of("delivery")
     queued = queued[queued["queued"] != 0]
-    lanes = events.of("call", "delivery", "tap", "drop")["lane"]
+    workers = events.of("call", "delivery", "tap", "drop")["worker"]
     return {
-        "lane": WORKERS[int(lanes[0])] if len(lanes) else WORKERS[0],
+        "worker": WORKERS[int(workers[0])] if len(workers) else WORKERS[0],
         "calls": len(events.of("call")),
         "records": len(events.of("delivery")),
         "taps": len(events.of("tap")),

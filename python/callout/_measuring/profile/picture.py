@@ -145,19 +145,21 @@ class _Picture:
         raw = self.recording.raw
         samples = raw[np.isin(raw["kind"], (KIND["queue"], KIND["tap"]))]
         when = np.where(samples["kind"] == KIND["tap"], samples["queued"], samples["begin"])
-        queues = sorted({(int(each["lane"]), int(each["device"])) for each in np.unique(samples[["lane", "device"]])})
+        queues = sorted(
+            {(int(each["worker"]), int(each["device"])) for each in np.unique(samples[["worker", "device"]])}
+        )
         top = float(samples["level"].max()) if len(samples) else 0.0
         factor, unit = next(((each, name) for each, name in _BYTES if top >= each), (1.0, "B"))
-        for number, (lane, device) in enumerate(queues):
-            own = (samples["lane"] == lane) & (samples["device"] == device)
+        for number, (worker, device) in enumerate(queues):
+            own = (samples["worker"] == worker) & (samples["device"] == device)
             order = np.argsort(when[own], kind="stable")
             x = self.times(when[own][order])
             y = samples["level"][own][order].astype(np.float64) / factor
             x, y = _thinned(np.append(x, self.end / self.unit), np.append(y, y[-1]), self.pixel)
             colour = _QUEUE_COLOURS[number % len(_QUEUE_COLOURS)]
             axes.fill_between(x, y, step="post", color=colour, alpha=0.15, linewidth=0)
-            line = "-" if WORKERS[lane] == "python" else (0, (3, 1.5))
-            name = f"{WORKERS[lane]}, device {device}"
+            line = "-" if WORKERS[worker] == "python" else (0, (3, 1.5))
+            name = f"{WORKERS[worker]}, device {device}"
             axes.step(x, y, where="post", color=colour, linewidth=1.2, linestyle=line, label=name)
         axes.set_ylabel(f"queues ({unit})")
         axes.set_ylim(bottom=0)

@@ -18,7 +18,7 @@ _EVENT = np.dtype(
         ("label", np.uint32),
         ("device", np.int32),
         ("thread", np.uint32),
-        *((name, np.uint8) for name in ("kind", "lane", "failed", "eager")),
+        *((name, np.uint8) for name in ("kind", "worker", "failed", "eager")),
     ]
 )
 # ProfileKind of the same file; the names are those of the trace's categories.
@@ -33,7 +33,7 @@ _NO_ROW = np.uint32(0xFFFFFFFF)
 # What `events` of a profile has.
 _READABLE = np.dtype(
     [
-        *((name, object) for name in ("kind", "label", "row", "lane")),
+        *((name, object) for name in ("kind", "label", "row", "worker")),
         ("device", np.int32),
         *((name, np.int64) for name in ("begin_ns", "end_ns", "queued_ns", "bytes", "level")),
         ("failed", np.bool_),
@@ -75,7 +75,7 @@ class Recording:
         out["kind"] = np.array(KINDS, object)[raw["kind"]]
         out["label"] = np.array(self.labels, object)[raw["label"]]
         out["row"] = row_names[np.where(self.row_of == _NO_ROW, len(self.rows), self.row_of)]
-        out["lane"] = np.array(WORKERS, object)[raw["lane"]]
+        out["worker"] = np.array(WORKERS, object)[raw["worker"]]
         for name, source in (("begin_ns", "begin"), ("end_ns", "end"), ("queued_ns", "queued")):
             out[name] = raw[source]
         for name in ("device", "bytes", "level", "failed"):

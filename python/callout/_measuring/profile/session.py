@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from ... import _ext, _jax_compat
-from ..._runtime import lifetime, programs
+from ..._base import lifetime, programs
 from .. import report
 from ..stats import Stats, stats
 from . import jax_trace, picture
@@ -139,7 +139,7 @@ class profile:  # noqa: N801 - it is called as a function is
         """Returns a structured array, one element an event, by begin.
 
         `kind` ("call", "tap", "drop", "wait for room", "wait for taps", "delivery", "flush", "wait for GIL", "copy",
-        "function", "queue"), `label`, `row`, `lane`, `device`, `begin_ns` and `end_ns` since the profile began,
+        "function", "queue"), `label`, `row`, `worker`, `device`, `begin_ns` and `end_ns` since the profile began,
         `queued_ns` (when a tap's record was taken), `bytes`, `level` (bytes in the queue), `failed`.
         """
         return self.recording.readable

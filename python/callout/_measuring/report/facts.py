@@ -19,7 +19,7 @@ class CallbackFacts:
     drops: int = 0
     skips: int = 0
     errors: int = 0
-    lane: str | None = None
+    worker: str | None = None
     calls: int | None = None
     records: int | None = None
     host_p95: float | None = None
@@ -44,7 +44,7 @@ class CallbackFacts:
 class QueueFacts:
     """Tells of one queue."""
 
-    lane: str
+    worker: str
     device: int
     blocked: int
     high_water_bytes: int
@@ -52,7 +52,7 @@ class QueueFacts:
 
     @property
     def name(self) -> str:
-        return f"the {self.lane} queue of device {self.device}"
+        return f"the {self.worker} queue of device {self.device}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,10 +78,10 @@ def queue_facts(queues: Iterable[Mapping[str, Any]]) -> tuple[QueueFacts, ...]:
 
 def queues_between(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> tuple[QueueFacts, ...]:
     """Returns what happened to the queues from one `stats()["queues"]` to another."""
-    old = {(queue["lane"], queue["device"]): queue for queue in before}
+    old = {(queue["worker"], queue["device"]): queue for queue in before}
     changed = []
     for queue in after:
-        earlier = old.get((queue["lane"], queue["device"]), {"blocked": 0, "high_water_bytes": 0})
+        earlier = old.get((queue["worker"], queue["device"]), {"blocked": 0, "high_water_bytes": 0})
         # An old high water mark says nothing of what came since.
         high = queue["high_water_bytes"] if queue["high_water_bytes"] > earlier["high_water_bytes"] else 0
         changed.append({**queue, "blocked": queue["blocked"] - earlier["blocked"], "high_water_bytes": high})
@@ -124,7 +124,7 @@ def facts_of_summary(
             drops=one["drops"],
             skips=one["skips"],
             errors=one["errors"],
-            lane=one["lane"],
+            worker=one["worker"],
             calls=one["calls"],
             records=one["records"],
             host_p95=one["host"]["p95"],

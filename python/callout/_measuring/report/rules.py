@@ -60,7 +60,7 @@ def queue_blocked(facts: Facts) -> Iterator[Finding]:
         if queue.blocked <= 0:
             continue
         text = f"{queue.name} was full, and programs waited for room {queue.blocked} times"
-        waiting = [one for one in facts.callbacks if one.room_wait and one.lane == queue.lane]
+        waiting = [one for one in facts.callbacks if one.room_wait and one.worker == queue.worker]
         if waiting:
             total = sum(one.room_wait or 0.0 for one in waiting)
             most = max(waiting, key=lambda one: one.room_wait or 0.0)
@@ -69,7 +69,7 @@ def queue_blocked(facts: Facts) -> Iterator[Finding]:
             'tap(..., every=n) or min_interval= for fewer records; on_full="drop_newest" where losing some is right',
             f"callout.config.queue_bytes = {2 * queue.capacity_bytes} if it comes in bursts",
         ]
-        if queue.lane == "python":
+        if queue.worker == "python":
             advice.insert(0, "a native sink of callout.sinks instead of a Python function")
         yield Finding("queue_blocked", queue.name, text + ".", tuple(advice))
 
@@ -138,7 +138,7 @@ def python_taps(facts: Facts) -> Iterator[Finding]:
     """Python is called for many short deliveries."""
     for one in facts.callbacks:
         short = one.mean_host <= _SHORT_S and one.host >= _WORTH_S
-        if one.lane == "python" and (one.records or 0) >= _MANY and not one.calls and short:
+        if one.worker == "python" and (one.records or 0) >= _MANY and not one.calls and short:
             text = f"took {one.records} records of {size(one.mean_bytes)} in Python, {duration(one.mean_host)} each."
             advice = ("a native sink of callout.sinks (JsonLines, Print, ...): no Python, no lock", _less_often(one))
             yield Finding("python_taps", one.label, text, advice)
@@ -151,7 +151,7 @@ def queue_wait(facts: Facts) -> Iterator[Finding]:
         if wait >= _LONG_WAIT_S and one.records:
             text = f"got records late: 1 in 20 waited {duration(wait)} or more in the queue."
             advice = [_less_often(one)]
-            if one.lane == "python":
+            if one.worker == "python":
                 advice.insert(0, "a native sink of callout.sinks, which never waits for Python")
             yield Finding("queue_wait", one.label, text, tuple(advice))
 
@@ -159,7 +159,7 @@ def queue_wait(facts: Facts) -> Iterator[Finding]:
 def delivery_gil(facts: Facts) -> Iterator[Finding]:
     """Deliveries in Python wait for its lock."""
     share = _share(facts.delivery_gil, facts.seconds)
-    if share >= 0.3 and any(one.records and one.lane == "python" for one in facts.callbacks):
+    if share >= 0.3 and any(one.records and one.worker == "python" for one in facts.callbacks):
         text = f"waited for Python's lock (GIL) {duration(facts.delivery_gil or 0.0)}, {percent(share)} of the profile."
         advice = (
             "a native sink of callout.sinks, which needs no lock",
@@ -172,7 +172,7 @@ def slow_function(facts: Facts) -> Iterator[Finding]:
     """The program waits for a Python function that computes."""
     for one in facts.callbacks:
         share = _share(one.function, one.device_wait)
-        if one.calls and one.lane == "python" and share >= 0.7 and one.mean_host >= _LONG_S:
+        if one.calls and one.worker == "python" and share >= 0.7 and one.mean_host >= _LONG_S:
             text = f"held the program {duration(one.device_wait or 0.0)}, {percent(share)} of it in the function itself"
             text += f" ({duration(one.mean_host)} a call)."
             advice = (
@@ -186,7 +186,7 @@ def many_calls(facts: Facts) -> Iterator[Finding]:
     """Many calls are mostly overhead."""
     for one in facts.callbacks:
         overhead = one.host - (one.function or 0.0) - (one.gil_wait or 0.0)
-        often = (one.calls or 0) >= _MANY and one.lane == "python" and one.mean_bytes < _COPIED_BYTES
+        often = (one.calls or 0) >= _MANY and one.worker == "python" and one.mean_bytes < _COPIED_BYTES
         if often and one.mean_host <= _SHORT_S and one.host >= 5 * _WORTH_S:
             text = f"was called {one.calls} times, {duration(one.mean_host)} each; {duration(overhead)} were not in it."
             advice = (

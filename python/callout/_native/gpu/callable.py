@@ -13,7 +13,7 @@ import numpy as np
 
 from ... import _ext
 from ..._base.arguments import as_leaves
-from ..._calls.pure_callback import result_avals
+from ..._callbacks.pure_callback import result_avals
 from ..._primitives.aliases import check_aliases
 from ..._primitives.batching import check_vmap_method
 from ..._primitives.buffer import buffer_p

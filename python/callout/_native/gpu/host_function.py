@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..._calls.pure_callback import result_avals
+from ..._callbacks.pure_callback import result_avals
 from ..._targets.target import interned
 from ..cpp_function import Function
 from ..function import Settings, shapes_of

@@ -14,8 +14,8 @@ from jax.interpreters import mlir
 
 from ... import _ext
 from ..._base import patches
-from ..._custom_calls import target_attributes
 from ..._primitives import context
+from ..._targets import target_attributes
 from ..function import NativeFunction
 from ..native_target import NativeTarget
 from .kernel import Kernel

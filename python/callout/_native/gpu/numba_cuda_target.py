@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._custom_calls.foreign_attributes import exact_key
+from ..._targets.foreign_attributes import exact_key
 from ..._targets.function_targets import function_name
 from ..._targets.target import interned
 from .images import check_parameters

@@ -20,9 +20,9 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
 from ... import _jax_compat
-from ..._custom_calls.operation_attributes import OURS, is_call_of, is_token, operations, own_calls, spec_of
-from ..._custom_calls.reached import Spread, reached
-from ..._runtime.native_platforms import PLATFORMS
+from ..._base.native_platforms import PLATFORMS
+from ..._targets.operation_attributes import OURS, is_call_of, is_token, operations, own_calls, spec_of
+from ..._targets.reached import Spread, reached
 from .exported_call import ExportedCall
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from jax.extend.mlir import ir
 
 from ..._base.errors import CallbackError
-from ..._custom_calls.operation_attributes import is_token, spec_of
-from ..._custom_calls.reached import Spread
-from ..._custom_calls.read_attributes import misfit_of_call, read_call
-from ..._custom_calls.target_attributes import tables
-from ..._runtime.native_platforms import PLATFORMS
+from ..._base.native_platforms import PLATFORMS
+from ..._targets.operation_attributes import is_token, spec_of
+from ..._targets.reached import Spread
+from ..._targets.read_attributes import misfit_of_call, read_call
+from ..._targets.target_attributes import tables
 from ..site import TARGET as TAP
 from . import emit, exported_checks, host_stand_ins
 from .jax_operations import Placement

@@ -16,7 +16,7 @@ import numpy as np
 
 from ... import _ext
 from ..._base.errors import CallbackError
-from ..._custom_calls.target_attributes import tables
+from ..._targets.target_attributes import tables
 from ..site import TARGET as TAP
 
 Spec = tuple[np.dtype[Any], tuple[int, ...]]

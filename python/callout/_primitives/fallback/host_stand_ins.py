@@ -17,8 +17,8 @@ from ... import _ext, _jax_compat
 from ..._base import errors
 from ..._base.config import config
 from ..._base.error_classes import traceback_of
-from ..._custom_calls import target_attributes
-from ..._runtime.native_platforms import PLATFORMS
+from ..._base.native_platforms import PLATFORMS
+from ..._targets import target_attributes
 from ..._targets.target import Target, Transforms
 from ..site import TARGET as TAP
 

@@ -14,7 +14,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 
 from ... import _jax_compat
-from ..._custom_calls.operation_attributes import call_attributes, is_token, rank_of
+from ..._targets.operation_attributes import call_attributes, is_token, rank_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from ..._base.config import config
 from ..._base.loggers import logger
+from ..._base.native_platforms import PLATFORMS, reason
 from ..._jax_compat import CALLBACK_PLATFORMS
-from ..._runtime.native_platforms import PLATFORMS, reason
 
 _warned: dict[None, object] = {}
 

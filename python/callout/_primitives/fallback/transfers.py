@@ -21,7 +21,7 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
 from ... import _jax_compat
-from ..._custom_calls.operation_attributes import DEVICE_TO_HOST, HOST_TO_DEVICE, is_token, transfer_attributes
+from ..._targets.operation_attributes import DEVICE_TO_HOST, HOST_TO_DEVICE, is_token, transfer_attributes
 from ..._targets.target import bound_target
 from . import carrying, host_stand_ins
 from .host_stand_ins import Specs, Told

@@ -34,9 +34,9 @@ def make_print(label: str, payload: str) -> Callback:
     parse(payload)
 
     def make(text: str) -> Callback:
-        from callout._host_callback import targets
+        from callout._targets import print_target
 
-        made: Any = targets.carried_print(text)
+        made: Any = print_target.carried_print(text)
         return cast("Callback", made)
 
     return CarriedTap(label, payload, make)

@@ -90,7 +90,7 @@ class BoundedQueue:
     def statistics(self) -> dict[str, Any]:
         """The queue's counters, as `stats()` has them."""
         return {
-            "lane": self.worker,
+            "worker": self.worker,
             "device": self.ordinal,
             "pending_bytes": self._pending,
             "high_water_bytes": self.high_water,

@@ -88,7 +88,7 @@ class LocatedNans(Callback):
             self._report(text)
 
     def _report(self, text: str) -> None:
-        from callout._taps import located_nans
+        from callout._callbacks import located_nans
 
         try:
             is_taken = located_nans.warn(self._text.place, text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a program in the place of JAX's token, where JAX's C++ makes the results: see callout/_calls/fast_path.py.
+"""The end of a program in the place of JAX's token, where JAX's C++ makes the results: see callout/_callbacks/fast_path.py.
 
 Programs that go by JAX's callbacks are dispatched by Python, which makes tokens; these are for those that do not.
 """
@@ -20,7 +20,7 @@ class ProgramEnd:
 
     def block_until_ready(self) -> None:
         """Waits for it."""
-        from callout._calls import fast_path
+        from callout._callbacks import fast_path
 
         wait_for: Any = fast_path.wait_for
         wait_for(self)

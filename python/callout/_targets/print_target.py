@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The target and the tap function of `id_print`. C++ makes the text (numpy_text.h), or NumPy what C++ leaves."""
+
+from __future__ import annotations
+
+import functools
+import math
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.tree_util import PyTreeDef
+
+from .. import _ext
+from .._base import lifetime
+from .._measuring.host_callback_additions import LOG_SOURCE
+from .carried_print import DEFAULT_OPTIONS, PREFIX, CarriedPrint, emit, encode, head_parts
+from .target import Target, Transforms, interned
+
+# Kinds of pieces, as the core's value_layout.h numbers them.
+_TEXT, _LEAF, _BREAK, _OPEN, _CLOSE = range(5)
+_INDENT = 2
+_MAX_THRESHOLD = 2**63 - 1
+
+
+def _float32_exponents_from() -> float:
+    """Finds from where on this NumPy writes float32 with exponents (1e8 before NumPy 2.3)."""
+    with np.printoptions(**DEFAULT_OPTIONS):
+        return 1e6 if "e" in np.array2string(np.array([5e6], np.float32)) else 1e8
+
+
+_EXPONENTS_FROM = _float32_exponents_from()
+
+
+class _Leaf:
+    """Stands for an array in a tree."""
+
+    def __init__(self, index: int):
+        self.index = index
+
+
+class _Pieces:
+    """The layout of a value of `_Leaf`s, or of arrays; and what each of its leaves is."""
+
+    def __init__(self, value: Any):
+        self.pieces: list[tuple[int, str, int]] = []
+        self.leaves: list[
+            tuple[int, Any]
+        ] = []  # number of the leaf; _Leaf, array, or a node of the user's with some in it
+        self._add(value, 0)
+        self.all_arrays = all(isinstance(leaf, _Leaf) for _, leaf in self.leaves)
+
+    def _text(self, text: str) -> None:
+        self.pieces.append((_TEXT, text, 0))
+
+    def _add(self, value: Any, indent: int) -> None:
+        if isinstance(value, tuple):
+            self._group("( ", [("", item) for item in value], " )", indent)
+        elif isinstance(value, list):
+            self._group("[ ", [("", item) for item in value], " ]", indent)
+        elif isinstance(value, dict):
+            self._group("{ ", [(f"{key}=", value[key]) for key in sorted(value)], " }", indent)
+        elif inner := jax.tree.leaves(value):
+            number = inner[0].index if isinstance(inner[0], _Leaf) else len(self.leaves)
+            self.pieces.append((_LEAF, "", number))
+            self.leaves.append((number, value))
+        else:
+            self._text(str(value))
+
+    def _group(self, begin: str, items: Sequence[tuple[str, Any]], end: str, indent: int) -> None:
+        self.pieces.append((_OPEN, "", 0))
+        self._text(begin)
+        for i, (label, item) in enumerate(items):
+            if i > 0:
+                self.pieces.append((_BREAK, "", indent + _INDENT))
+            if label:
+                self._text(label)
+            self._add(item, indent + _INDENT)
+        self._text(end)
+        self.pieces.append((_CLOSE, "", 0))
+
+    def join(self, text_of: Callable[[Any], str]) -> str:
+        """Returns the text of the whole; `text_of`: that of a leaf."""
+        texts = [""] * (1 + max((number for number, _ in self.leaves), default=-1))
+        for number, leaf in self.leaves:
+            texts[number] = text_of(leaf)
+        return _ext.ValueLayout(self.pieces).join(texts)
+
+
+class Printer:
+    """Prints a tree's leaves, and above them what is known about them. Thread-safe: prints do not mix."""
+
+    def __init__(
+        self,
+        tree: PyTreeDef,
+        kwargs: Mapping[str, Any],
+        stream: Any,
+        threshold: float | None,
+        print_options: Mapping[str, Any],
+    ):
+        self._tree = tree
+        self._kwargs = dict(kwargs)
+        self._stream = stream
+        self._threshold: Any = print_options["threshold"] if threshold is None else threshold
+        self._print_options = dict(print_options)
+        self._pieces: _Pieces | None = None
+        self._layout = self._native_layout() if _is_default(print_options) else None
+
+    def _native_layout(self) -> _ext.ValueLayout | None:
+        """Returns None where the value must be put together again to be printed."""
+        leaves = [_Leaf(i) for i in range(self._tree.num_leaves)]
+        try:
+            pieces = _Pieces(jax.tree.unflatten(self._tree, leaves))
+        except Exception:  # noqa: BLE001 - a node of the user's that looks at its children
+            return None
+        if not pieces.all_arrays:
+            return None
+        self._pieces = pieces
+        return _ext.ValueLayout(pieces.pieces)
+
+    def __call__(self, leaves: tuple[np.ndarray, ...], transforms: Transforms, *, device: Any = None) -> None:
+        before, after = head_parts(self._kwargs, transforms, device is not None)
+        head = before if after is None else f"{before}{device}{after}"
+        text = None
+        if self._layout is not None:
+            text = self._layout.text(leaves, int(min(self._threshold, _MAX_THRESHOLD)), _EXPONENTS_FROM)
+        path = "numpy" if text is None else "native"
+        emit(path, head, self._slow_text(leaves) if text is None else text, self._stream)
+
+    def _slow_text(self, leaves: Sequence[np.ndarray]) -> str:
+        def text_of(leaf: Any) -> str:
+            return np.array2string(leaf, threshold=self._threshold) if isinstance(leaf, np.ndarray) else str(leaf)
+
+        with np.printoptions(**self._print_options):
+            return _Pieces(jax.tree.unflatten(self._tree, leaves)).join(text_of)
+
+    def has_fixed_text(self) -> bool:
+        """Returns True if nobody can change what the keywords print as."""
+        return all(type(value) in _FIXED for value in self._kwargs.values())
+
+    def refusal(self) -> str | None:
+        """Returns why a program cannot carry this print as text; None if it can."""
+        if self._stream is not None:
+            return "it has an output_stream"
+        if not _is_default(self._print_options):
+            return "it was traced with print options of NumPy that are not the default ones"
+        if self._pieces is None:
+            return "a class of its value writes its own text"
+        if not isinstance(self._threshold, (int, float, np.number)) or math.isnan(self._threshold):
+            return f"its threshold {self._threshold!r} is not a number"
+        traced = [key for key, value in self._kwargs.items() if isinstance(value, jax.core.Tracer)]
+        if traced:
+            return f"its keyword {traced[0]!r} is a traced value, which only `arg` may have"
+        return None
+
+    def carried_name(self, transforms: Transforms, with_device: bool) -> str:
+        """Makes the name of a print that `refusal` has nothing against. The keywords' text is what it is now."""
+        assert self._pieces is not None
+        threshold = max(-1, math.floor(min(self._threshold, _MAX_THRESHOLD)))
+        head = head_parts(self._kwargs, transforms, with_device)
+        return encode(head, self._pieces.pieces, threshold, _EXPONENTS_FROM)
+
+
+_FIXED = (str, int, float, bool, type(None))
+
+
+def _is_default(print_options: Mapping[str, Any]) -> bool:
+    return all(print_options[name] == value for name, value in DEFAULT_OPTIONS.items())
+
+
+_printers: weakref.WeakValueDictionary[Hashable, Printer] = weakref.WeakValueDictionary()
+
+
+def printer(tree: PyTreeDef, kwargs: Mapping[str, Any], stream: Any, threshold: float | None) -> Printer:
+    """Returns the printer of this print; one for equal prints, so that they are equal programs.
+
+    NumPy's print options are taken as they are here: they belong to the thread that traces, not to the one that prints.
+    """
+    options: dict[str, Any] = dict(np.get_printoptions())
+    options.pop("override_repr", None)
+    key: Hashable = (tree, str(tree), _key_of(kwargs), id(stream), threshold, _key_of(options))
+    found = _printers.get(key)
+    if found is None:
+        found = _printers[key] = Printer(tree, kwargs, stream, threshold, options)
+    return found
+
+
+def _key_of(mapping: Mapping[str, Any]) -> Hashable:
+    """Returns a key, equal for equal texts if values can be compared, else for the same objects, which the printer holds."""
+    return tuple(
+        (name, type(value), repr(value))
+        if isinstance(value, (str, int, float, bool, type(None)))
+        else (name, id(value))
+        for name, value in sorted(mapping.items())
+    )
+
+
+class PrintTarget(Target):
+    """Prints. Its name in a program is all that there is to know of it, wherever text says that."""
+
+    __slots__ = ("_names", "_with_device", "_write")
+
+    def __init__(self, key: Hashable, write: Printer, num_leaves: int, with_device: bool):
+        make = functools.partial(_print_callback, write, with_device)
+        super().__init__(key, _PRINT, False, make, ("print", num_leaves, with_device))
+        self._write = write
+        self._with_device = with_device
+        self._names: dict[str, str] = {}
+
+    def bind(self, transforms: Transforms = ()) -> str:
+        """Returns the name that goes into the program."""
+        if self._write.refusal() is not None or not self._write.has_fixed_text():
+            return super().bind(transforms)
+        key = repr(transforms)
+        if key not in self._names:
+            try:
+                self._names[key] = self._write.carried_name(transforms, self._with_device)
+            except UnicodeEncodeError:
+                self._names[key] = super().bind(transforms)
+        return self._names[key]
+
+    def is_held_by_programs(self, name: str) -> bool:
+        """Returns False for a name that says all: whoever loads the program makes the print of it."""
+        return not name.startswith(PREFIX)
+
+    def exported_name(self, where: str, transforms: Transforms = ()) -> str:
+        """Returns the name that goes into an exported program. ValueError if text cannot say it all."""
+        del where
+        refusal = self._write.refusal()
+        if refusal is None:
+            try:
+                return self._write.carried_name(transforms, self._with_device)
+            except UnicodeEncodeError:
+                refusal = "its keywords have text that is not Unicode"
+        raise ValueError(
+            f"callout.host_callback.id_print: an exported program carries a print as text, and this one is more: {refusal}"
+        )
+
+
+_PRINT = "id_print"  # as the core calls those that come with a program
+
+
+def _print_callback(write: Printer | CarriedPrint, with_device: bool, transforms: Transforms) -> _ext.Callback:
+    return _ext.make_python_callback(
+        label=_PRINT,
+        function=write,
+        unflatten_value=tuple,
+        device_lookup=lifetime.device_of if with_device else None,
+        transforms=transforms,
+        transforms_by_position=True,
+        log_source=LOG_SOURCE,
+    )
+
+
+def print_target(write: Printer, num_leaves: int, with_device: bool) -> Target:
+    """Makes the target of a printer, which takes the leaves in a tuple."""
+    return interned(
+        "print", write, (num_leaves, with_device), lambda key: PrintTarget(key, write, num_leaves, with_device)
+    )
+
+
+def carried_print(payload: str) -> _ext.Callback:
+    """Makes the callback of a print that came with a program. The core calls it, with what stands behind "id_print:"."""
+    write = CarriedPrint(payload)
+    return _print_callback(write, write.with_device, ())

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The primitive and the targets of `host_callback.call`: ordered calls that transformations refuse.
+
+Rematerialization and control flow are allowed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.extend.core
+from jax.interpreters import ad, batching, mlir
+from jax.tree_util import PyTreeDef
+
+from .. import _ext, _jax_compat
+from .._base import errors, lifetime, options
+from .._measuring.host_callback_additions import LOG_SOURCE
+from .._primitives import call_kinds, effects, lowering
+from .._primitives.call import Avals, call_now, lower_call
+from .._primitives.eager import placement
+from .._primitives.varying import result_types
+from .._targets.function_targets import function_name, is_flat_call, is_leaf, with_jax_arrays
+from .._targets.target import Target, Transforms, interned
+from . import _arguments
+
+host_call_p = jax.extend.core.Primitive("callout_host_call")
+host_call_p.multiple_results = True
+
+_WHERE = "callout.host_callback.call"
+
+
+@host_call_p.def_effectful_abstract_eval
+def _abstract_eval(*avals: Any, result_avals: Avals, **_: Any) -> tuple[Avals, set[Any]]:
+    return result_types(avals, result_avals, of_host=True), effects.observing(ordered=True)
+
+
+@host_call_p.def_impl
+def _eager(*args: Any, target: Target, result_avals: Avals) -> list[jax.Array]:
+    placement(args, target.device_index, target.label)  # what is wrong with the index is no failure of the callback
+    try:
+        return call_now(args, target, result_avals, ordered=True)
+    except errors.CallbackError:
+        raise
+    except Exception as exception:
+        # As from a compiled program: a RuntimeError, which is of the exception's class too.
+        error = errors.CallbackError(f"{_WHERE}: callback '{target.label}' failed: {errors.describe(exception)}")
+        errors.adopt(error, exception)
+        raise error from exception
+
+
+def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, result_avals: Avals) -> list[Any]:
+    del result_avals
+    lowering.refuse_automatic_axes(ctx, _WHERE)
+    return lower_call(ctx, args, _WHERE, target, ordered=True)
+
+
+lowering.register(host_call_p, _lower)
+
+
+def _refuse(what: str, *_: Any, **__: Any) -> NoReturn:
+    raise NotImplementedError(f"{what} implemented only for id_tap, not for call.")
+
+
+_refuse_batch = functools.partial(_refuse, "batching rules are")
+_refuse_jvp = functools.partial(_refuse, "JVP rule is")
+_refuse_transpose = functools.partial(_refuse, "differentiation rules are")
+
+batching.primitive_batchers[host_call_p] = _refuse_batch
+ad.primitive_jvps[host_call_p] = _refuse_jvp
+ad.primitive_transposes[host_call_p] = _refuse_transpose
+call_kinds.add(
+    host_call_p,
+    call_kinds.CallKind(
+        _WHERE,
+        threaded={"partitioned": False, "sharding": None, "ordered": True},
+        of_host=True,
+        has_lanes=False,
+        check_batch=_refuse_batch,
+        check_jvp=_refuse_jvp,
+        check_transpose=_refuse_transpose,
+    ),
+)
+
+
+def host_call_target(
+    callback_func: Callable[..., Any],
+    in_tree: PyTreeDef,
+    out_tree: PyTreeDef,
+    avals: Sequence[jax.core.ShapedArray],
+    with_device: bool,
+    device_index: int,
+) -> Target:
+    """Makes the target of `callback_func(arg, [device=])`, whose result must fit exactly. `in_tree`: of ((arg,), {})."""
+    fn, chosen = options.split(callback_func)
+    x64 = _jax_compat.x64_enabled()
+    label = chosen.name or function_name(fn)
+    unflatten: Any = functools.partial(jax.tree.unflatten, in_tree)
+    flat_call = is_flat_call(in_tree) and not with_device
+    check = _arguments.ResultCheck(fn, out_tree, avals, x64)
+
+    def make(_: Transforms) -> _ext.Callback:
+        return _ext.make_python_callback(
+            label=label,
+            function=with_jax_arrays(fn, x64) if chosen.args == "jax" else fn,
+            unflatten=None if flat_call else unflatten,
+            flatten=check.leaves,
+            single_result=is_leaf(out_tree),
+            device_lookup=lifetime.device_of if with_device else None,
+            zero_copy=chosen.zero_copy,
+            numpy_only=chosen.numpy_only,
+            canonicalize=not x64,
+            barrier_raises=True,
+            log_source=LOG_SOURCE,
+            explain=check.refuse,
+        )
+
+    what = (in_tree, out_tree, tuple(avals), x64, with_device, device_index, chosen.args)
+    signature = (str(in_tree), str(out_tree), str(avals), x64, with_device, chosen)
+    return interned(
+        "host_call",
+        callback_func,
+        what,
+        lambda key: Target(key, label, chosen.numpy_only, make, signature, device_index),
+    )
