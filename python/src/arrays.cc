@@ -9,7 +9,7 @@
 #include "core/base/block_pool.h"
 #include "core/frame/buffer.h"
 #include "core/frame/dtype_row.h"
-#include "core/frame/element_doubles.h"
+#include "core/frame/elements.h"
 #include "python_text.h"
 
 namespace callout::python {

@@ -11,17 +11,16 @@
 #include <span>
 #include <variant>
 
-#include "core/base/deadline.h"
 #include "core/base/live_count.h"
 #include "core/base/ticks.h"
+#include "core/callbacks/call_statistics.h"
 #include "core/callbacks/in_flight.h"
-#include "core/callbacks/stats_table.h"
 #include "core/delivery/delivery.h"
 #include "core/delivery/metrics.h"
 #include "errors.h"
 #include "gil.h"
 #include "python_text.h"
-#include "sinks/inspectors/watch_table.h"
+#include "sinks/inspectors/watch.h"
 
 namespace nb = nanobind;
 

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "callout/abi.h"
-#include "core/callbacks/embedded_code.h"
 #include "core/callbacks/embedded_library.h"
 #include "core/callbacks/native_function.h"
 #include "errors.h"

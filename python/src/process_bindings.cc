@@ -19,10 +19,10 @@
 #include <thread>
 
 #include "core/base/block_pool.h"
-#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/process_state.h"
 #include "core/base/spare_threads.h"
+#include "core/base/ticks.h"
 #include "core/delivery/watchdog.h"
 #include "gil.h"
 #include "python_text.h"

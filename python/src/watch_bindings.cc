@@ -10,7 +10,6 @@
 #include "sinks/inspectors/check.h"
 #include "sinks/inspectors/located_nans.h"
 #include "sinks/inspectors/watch.h"
-#include "sinks/inspectors/watch_table.h"
 
 namespace nb = nanobind;
 

@@ -10,7 +10,6 @@
 
 #include "core/base/ticks.h"
 #include "sinks/record_format.h"
-#include "sinks/text/format_spec.h"
 #include "sinks/text/format_string.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"

@@ -9,9 +9,9 @@
 #include "sinks/record_format.h"
 #include "sinks/sink.h"
 #include "sinks/sinks.h"
-#include "sinks/terminal.h"
 #include "sinks/text/text.h"
 #include "sinks/text/text_style.h"
+#include "sinks/text_output.h"
 
 namespace callout::internal {
 namespace {

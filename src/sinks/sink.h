@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What sinks share.
+// SinkKind is a kind of sinks: its name, its options and its maker. A program, the command or Python names a kind and
+// gives its options as text.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "callout/export.h"
+#include "callout/status.h"
 #include "core/callbacks/callback.h"
 #include "sinks/text_output.h"
 
@@ -37,5 +47,65 @@ class CALLOUT_EXPORT TextSink : public Sink {
  private:
   const std::shared_ptr<TextOutput> output_;
 };
+
+enum class OptionType {
+  kFlag,     ///< "true" or "false"
+  kInteger,  ///< From `least` to `most`.
+  kText,
+  kPath,     ///< A file or folder that the sink writes; it has to be given.
+  kNumbers,  ///< Any number of them; the option is given once for each.
+  kTexts,    ///< Likewise.
+};
+
+struct SinkOption {
+  const char* name;
+  OptionType type;
+  const char* by_default;  ///< As docs/sinks.md has it. Of a flag: the value.
+  const char* meaning;
+  int64_t least = std::numeric_limits<int64_t>::min();
+  int64_t most = std::numeric_limits<int64_t>::max();
+};
+
+class SinkOptions;
+
+struct SinkKind {
+  const char* name;
+  std::span<const SinkOption> options;
+  bool has_main;      ///< The first option is what stands behind "kind:", as it is.
+  bool is_for_hosts;  ///< False: only whoever holds the sink can ask it for what it has.
+  Result<std::shared_ptr<Callback>> (*make)(const std::string& label, const SinkOptions& options);
+
+  /// What stands behind "kind:" is a path, and has to be there.
+  bool needs_path() const { return has_main && options.front().type == OptionType::kPath; }
+};
+
+/// What was given of a kind's options, each value of its type.
+class CALLOUT_EXPORT SinkOptions {
+ public:
+  /// (name, value)
+  using Given = std::vector<std::pair<std::string, std::string>>;
+
+  /// InvalidArgument, with what was expected, for other names or values. Borrowed: `kind` outlives it.
+  static Result<SinkOptions> Check(const SinkKind& kind, Given given);
+
+  // The names are some of the kind's, of the type that is asked for.
+  bool Has(std::string_view name) const;
+  bool Flag(std::string_view name) const;
+  int64_t Integer(std::string_view name, int64_t otherwise) const;
+  std::string Text(std::string_view name, std::string_view otherwise) const;
+  std::vector<double> Numbers(std::string_view name) const;
+  std::vector<std::string> Texts(std::string_view name) const;
+
+ private:
+  SinkOptions(const SinkKind& kind, Given given) : kind_(&kind), given_(std::move(given)) {}
+  const std::string* Find(std::string_view name) const;
+
+  const SinkKind* kind_;
+  Given given_;
+};
+
+/// Errors: as Check; else the maker's. Thread-safe.
+CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeSink(const std::string& label, const SinkKind& kind,
+                                                          SinkOptions::Given options);
 
 }  // namespace callout::internal

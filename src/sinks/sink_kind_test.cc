@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sinks/sink_kind.h"
+#include "sinks/sink.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sinks/terminal.h"
+#include "sinks/text_output.h"
 
 #include <gtest/gtest.h>
 

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "core/base/read_file.h"
-#include "cuda/driver/graph.h"
+#include "core/base/file_io.h"
 #include "cuda/driver/kernel.h"
 #include "cuda/driver/pinned_pool.h"
 #include "cuda/driver/resources.h"
+#include "cuda/driver/stream_work.h"
 #include "testing/live_counts.h"
 #include "testing/load_software_gpu.h"
 #include "testing/scale_ptx.h"

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/driver/graph.h"
 #include "cuda/driver/pinned_pool.h"
 #include "cuda/driver/resources.h"
+#include "cuda/driver/stream_work.h"
 #include "testing/fake_runtime.h"
 #include "testing/live_counts.h"
 #include "testing/load_software_gpu.h"

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/callbacks/call_statistics.h"
 #include "core/callbacks/registry.h"
-#include "core/callbacks/stats_table.h"
 #include "core/delivery/delivery.h"
 #include "core/ffi/handlers.h"
 #include "testing/cuda_site_fixture.h"

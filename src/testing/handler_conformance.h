@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/callbacks/call_statistics.h"
 #include "core/callbacks/failures.h"
 #include "core/callbacks/registry.h"
-#include "core/callbacks/stats_table.h"
 #include "core/delivery/delivery.h"
 #include "core/ffi/handlers.h"
 #include "testing/fake_callbacks.h"

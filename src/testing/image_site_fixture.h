@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/read_file.h"
+#include "core/base/file_io.h"
 #include "core/ffi/handlers.h"
 #include "cuda/kernels/image_kernel.h"
 #include "testing/cuda_site_fixture.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/callbacks/embedded_library.h"
-#include "core/encoding/sha256.h"
+#include "core/encoding/checksums.h"
 
 namespace callout::internal {
 

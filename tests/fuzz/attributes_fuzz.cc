@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "call_sites.h"
-#include "core/callbacks/waiting_room.h"
+#include "core/callbacks/meeting.h"
 #include "core/frame/attributes.h"
 
 namespace callout::fuzz {

@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "call_sites.h"
-#include "core/base/read_file.h"
+#include "core/base/file_io.h"
 #include "cuda/driver/resources.h"
-#include "cuda/kernels/image_libraries.h"
+#include "cuda/kernels/image_kernel.h"
 #include "testing/load_software_gpu.h"
 
 namespace callout::fuzz {

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "core/encoding/sha256.h"
+#include "core/encoding/checksums.h"
 #include "fuzz.h"
 #include "mutation.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "callout/pjrt/written_rows.h"
-#include "core/encoding/crc.h"
+#include "core/encoding/checksums.h"
 #include "fuzz.h"
 #include "npy_mutation.h"
 

@@ -71,8 +71,9 @@ def test_each_process_writes_a_file_that_says_which_process_and_devices_its_rows
 
 
 def test_the_chosen_process_alone_writes_a_file(saw):
-    for lines in both(saw, "one file"):
-        assert sorted(lines) == sorted([WHOLE, *PARTS[1]]), "the two devices of a process run at their own pace"
+    for whole, *parts in both(saw, "one file"):
+        assert whole == WHOLE
+        assert sorted(parts) == PARTS[1], "the two devices of a process run at their own pace"
     assert both(saw, "one folder") == [1, 1]
     assert both(saw, "one file counts") == [2, 3], "the other process counts the records that it discards"
 

@@ -13,7 +13,7 @@ import jax
 from .. import _jax_compat
 
 MAGIC = b"callout.programs 1\n"
-"""How the file begins; src/host/programs/shapes_file.cc reads it."""
+"""How the file begins; src/host/programs/exported_file.cc reads it."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,7 @@ from jax.interpreters import ad, mlir
 from .. import _jax_compat
 from . import debug, effects, lowering
 
-_MOST_EXTENTS = 16  # src/sinks/inspectors/check_payload.cc, src/sinks/inspectors/located_nans_payload.cc
+_MOST_EXTENTS = 16  # src/sinks/inspectors/check.cc, src/sinks/inspectors/located_nans_payload.cc
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include "core/attributes/description.h"
+#include "core/attributes/tables.h"
 
 struct XLA_FFI_Attrs;
 

@@ -6,7 +6,6 @@
 
 #include "core/base/fork_mutex.h"
 #include "core/base/live_count.h"
-#include "core/base/size_class.h"
 
 namespace callout::internal {
 namespace {

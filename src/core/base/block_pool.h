@@ -2,14 +2,31 @@
 //
 // Memory for copies of large buffers. A fresh megabyte from malloc costs more in page faults than its copy does, so
 // blocks are kept in size classes (four a power of two) and handed out again; what is kept is bounded.
+// The size classes are here, too.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "callout/export.h"
 
 namespace callout::internal {
+
+/// The smallest class whose blocks have room for `bytes`. Class 0 has blocks of 2^min_shift bytes.
+constexpr size_t SizeClassFor(size_t bytes, size_t min_shift) {
+  if (bytes <= (size_t{1} << min_shift)) return 0;
+  const size_t shift = static_cast<size_t>(std::bit_width(bytes - 1)) - 1;  // 2^shift < bytes <= 2^(shift+1)
+  const size_t base = size_t{1} << shift;
+  const size_t quarter = (bytes - base + base / 4 - 1) / (base / 4);
+  return (shift - min_shift) * 4 + quarter;
+}
+
+/// How large the blocks of a class are.
+constexpr size_t SizeClassBytes(size_t size_class, size_t min_shift) {
+  const size_t base = size_t{1} << (min_shift + size_class / 4);
+  return base + (size_class % 4) * (base / 4);
+}
 
 /// Returns 64-byte aligned memory of at least `bytes`, or null if there is none. Thread-safe. GIL not needed.
 [[nodiscard]] CALLOUT_EXPORT void* AllocateBlock(size_t bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/base/deadline.h"
+#include "core/base/ticks.h"
 
 #include <gtest/gtest.h>
 

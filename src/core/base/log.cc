@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/write_all.h"
+#include "core/base/file_io.h"
 
 namespace callout::internal {
 namespace {

@@ -2,7 +2,6 @@
 #include "core/base/process_state.h"
 
 #include <pthread.h>
-
 #include <atomic>
 
 namespace callout::internal {
@@ -23,5 +22,13 @@ int64_t ProcessIndex() { return g_process_index.load(std::memory_order_relaxed);
 void SetProcessIndex(int64_t index) { g_process_index.store(index, std::memory_order_relaxed); }
 void NoteProcessIsUsed() { g_used.store(true); }
 bool ProcessIsForkedChild() { return g_forked.load(std::memory_order_relaxed); }
+
+static thread_local int plugin_calls = 0;
+
+PluginThreadScope::PluginThreadScope() noexcept { ++plugin_calls; }
+
+PluginThreadScope::~PluginThreadScope() { --plugin_calls; }
+
+bool PluginThreadScope::IsIn() noexcept { return plugin_calls > 0; }
 
 }  // namespace callout::internal

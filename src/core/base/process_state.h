@@ -2,6 +2,8 @@
 //
 // What every thread, queue and destructor asks about the process. Has exit begun, and is this a forked child? Neither
 // the Python interpreter nor our threads may be touched after the one, nor in the other. Which of several is it?
+// PluginThreadScope marks threads that a plugin lends for a moment: such a thread must not wait for what waits for
+// it.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +28,17 @@ CALLOUT_EXPORT void NoteProcessIsUsed();
 /// True in a child of a process that had used this library: its threads did not come along. One that was forked before
 /// is a process like others: servers that fork workers have often imported what these need. Thread-safe.
 CALLOUT_EXPORT bool ProcessIsForkedChild();
+
+/// To be on the stack while a plugin calls what it was given: an event's listener, the destructor of a state.
+class CALLOUT_EXPORT PluginThreadScope {
+ public:
+  PluginThreadScope() noexcept;
+  ~PluginThreadScope();
+  PluginThreadScope(const PluginThreadScope&) = delete;
+  PluginThreadScope& operator=(const PluginThreadScope&) = delete;
+
+  /// True if the calling thread is in one: it may be a plugin's own, which the plugin's client waits for at its end.
+  static bool IsIn() noexcept;
+};
 
 }  // namespace callout::internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/base/write_all.h"
+#include "core/base/file_io.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

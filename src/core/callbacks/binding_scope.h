@@ -36,7 +36,7 @@ class CALLOUT_EXPORT BindingScope {
 
   /// What call sites take for their device from now on, whatever the runtime tells them.
   void SetDevice(int32_t ordinal) { device_ = ordinal; }
-  /// Whether code that the program carries may be loaded; nullopt: as the process says (embedded_code.h). With
+  /// Whether code that the program carries may be loaded; nullopt: as the process says (embedded_library.h). With
   /// `fails_late` what is refused does not fail the compilation, but the program where it calls the code.
   void SetEmbeddedCode(std::optional<bool> allowed, bool fails_late) {
     embedded_code_ = allowed;

@@ -5,7 +5,7 @@
 
 #include "core/base/fork_mutex.h"
 #include "core/base/process_state.h"
-#include "core/callbacks/stats_table.h"
+#include "core/callbacks/call_statistics.h"
 
 namespace callout::internal {
 namespace {

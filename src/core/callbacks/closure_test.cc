@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/callbacks/closure.h"
+#include "core/callbacks/native_function.h"
 
 #include <gtest/gtest.h>
 

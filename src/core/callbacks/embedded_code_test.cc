@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/callbacks/embedded_code.h"
+#include "core/callbacks/embedded_library.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/callbacks/embedded_library.h"
-#include "core/callbacks/embedded_code.h"
 
 #include <gtest/gtest.h>
 

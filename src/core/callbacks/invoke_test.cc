@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "core/base/ticks.h"
+#include "core/callbacks/call_statistics.h"
 #include "core/callbacks/in_flight.h"
-#include "core/callbacks/stats_table.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"

@@ -4,6 +4,7 @@
 // last one that comes makes the call, with what all have brought, and fills the results of all. Nobody waits here on a
 // thread of XLA's: in a program with several calls at once, devices come to them in different orders, on threads that
 // others need. XLA itself holds a thread for each program that it has begun, so many programs ahead still hang.
+// WaitingRoom looks after meetings that devices wait for: it ends those to which a device never comes.
 #pragma once
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -128,6 +130,43 @@ class CALLOUT_EXPORT MeetingPlace final : public std::enable_shared_from_this<Me
   // Guesses, of which an update may be lost.
   std::atomic<int> brief_meetings_{0};            // left before one is patient again
   std::atomic<bool> may_share_processor_{false};  // guests that wait for each other are on one
+};
+
+/// Thread-safe.
+class CALLOUT_EXPORT WaitingRoom {
+ public:
+  /// How long it is remembered that a run failed.
+  static constexpr std::chrono::milliseconds kFailureMemory = std::chrono::minutes(10);
+
+  /// Never destroyed.
+  static WaitingRoom& Get();
+
+  /// Looks after `meeting` until it is over: when nobody has come for half of the limit, one warning says who waits for
+  /// whom, and after the limit all get DeadlineExceeded. The time begins again while a device of the run is in a
+  /// callback. Returns what the run has failed with: then nobody looks after it. If no thread can be had for it, nobody
+  /// looks until somebody else comes.
+  std::optional<Status> Enter(std::shared_ptr<Meeting> meeting);
+  void Leave(const Meeting* meeting);
+
+  /// A device of this run failed and comes to no meeting: whoever waits in one, or comes later, fails, too. A run
+  /// without a number (0) is not known.
+  void NoteFailure(int64_t run_id, const Status& failure);
+  /// What whoever comes to a meeting of the run is to fail with.
+  std::optional<Status> FindFailure(int64_t run_id);
+
+  /// 40 s by default, as long as XLA waits. For tests.
+  void SetLimit(std::chrono::milliseconds limit, std::chrono::milliseconds memory = kFailureMemory);
+
+ private:
+  struct State;
+
+  WaitingRoom();
+  /// Has whoever comes later fail, and returns the meetings that wait.
+  std::vector<std::shared_ptr<Meeting>> Remember(int64_t run_id, const Status& heard);
+  void Watch();
+  bool WatchOnce();
+
+  State* const state_;
 };
 
 }  // namespace callout::internal

@@ -12,7 +12,6 @@
 
 #include "core/callbacks/in_flight.h"
 #include "core/callbacks/run_context.h"
-#include "core/callbacks/waiting_room.h"
 #include "testing/log_capture.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"

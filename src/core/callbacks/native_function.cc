@@ -3,12 +3,101 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <span>
 
+#include "callout/abi.h"
+#include "core/base/caught.h"
+#include "core/base/core_identity.h"
 #include "core/base/small_buffer.h"
-#include "core/callbacks/native_call.h"
+#include "core/callbacks/registry.h"
+
+namespace callout::internal {
+
+void NativeError::Set(void* context, int32_t code, const char* message, size_t length) noexcept {
+  auto* error = static_cast<NativeError*>(context);
+  error->code = code > 0 && code <= 16 ? static_cast<StatusCode>(code) : StatusCode::kInternal;
+  try {
+    error->message.assign(message, length);
+  } catch (...) {  // no memory: the code says enough
+    error->message.clear();
+  }
+}
+
+Status NativeError::Outcome(int32_t returned) {
+  if (returned == 0) [[likely]]
+    return OkStatus();
+  if (message.empty()) message = "the function returned error code " + std::to_string(returned);
+  return {code, std::move(message)};
+}
+
+Status NativeError::Outcome(Status returned) const {
+  if (returned.ok() || message.empty()) [[likely]]
+    return returned;
+  return {returned.code(), std::string(returned.message()) + ": " + message};
+}
+
+CallMemory::~CallMemory() {
+  for (void* block : blocks_) std::free(block);
+}
+
+void* CallMemory::Allocate(void* scratch, uint64_t bytes, uint64_t alignment) noexcept {
+  constexpr uint64_t kAlignment = 64;
+  if (alignment > kAlignment || bytes > (uint64_t{1} << 62)) return nullptr;
+  void* block =
+      std::aligned_alloc(kAlignment, (std::max<uint64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
+  if (block == nullptr) return nullptr;
+  try {
+    static_cast<CallMemory*>(scratch)->blocks_.push_back(block);
+  } catch (...) {
+    std::free(block);
+    return nullptr;
+  }
+  return block;
+}
+
+namespace {
+
+int32_t Report(const Status& status, char* error, size_t error_size) {
+  if (status.ok()) return 0;
+  if (error != nullptr && error_size > 0) {
+    const size_t n = std::min(status.message().size(), error_size - 1);
+    std::memcpy(error, status.message().data(), n);
+    error[n] = '\0';
+  }
+  return static_cast<int32_t>(status.code());
+}
+
+Status RegisterStatus(const char* name, const callout_function* function) {
+  if (name == nullptr || function == nullptr) return InvalidArgument("register_function: null name or function");
+  CALLOUT_RETURN_IF_ERROR(CheckOnlyCore());
+  CALLOUT_ASSIGN_OR_RETURN(auto callback, MakeNativeFunction(name, *function));
+  return Registry::Get().Register(name, std::move(callback), /*replace=*/false);
+}
+
+Status UnregisterStatus(const char* name) {
+  if (name == nullptr) return InvalidArgument("unregister: null name");
+  return Registry::Get().Unregister(name);
+}
+
+int32_t RegisterFunction(const char* name, const callout_function* function, char* error, size_t error_size) noexcept {
+  return Report(Guarded(&RegisterStatus, name, function), error, error_size);
+}
+
+int32_t Unregister(const char* name, char* error, size_t error_size) noexcept {
+  return Report(Guarded(&UnregisterStatus, name), error, error_size);
+}
+
+constexpr callout_api kApi = {sizeof(callout_api), CALLOUT_ABI_VERSION, &RegisterFunction, &Unregister};
+
+}  // namespace
+}  // namespace callout::internal
+
+const callout_api* callout_get_api(uint32_t abi_version) {
+  return abi_version == CALLOUT_ABI_VERSION ? &callout::internal::kApi : nullptr;
+}
 
 namespace callout::internal {
 namespace {
@@ -110,6 +199,39 @@ Result<std::shared_ptr<Callback>> FindNativeFunction(std::string label, const Dy
                                      0,
                                      0};
   return MakeNativeFunction(std::move(label), function);
+}
+
+namespace {
+
+class Closure final : public Callback {
+ public:
+  Closure(std::string label, const callout_closure& closure) : Callback(std::move(label)), closure_(closure) {}
+  ~Closure() override {
+    if (closure_.destroy != nullptr) closure_.destroy(closure_.context);
+  }
+
+  Worker worker() const override { return Worker::kNative; }
+  bool takes_device_memory() const override { return true; }
+  Status Call(const callout_call& call) override {
+    return CallNative(call,
+                      [this](const callout_call* with_error) { return closure_.call(closure_.context, with_error); });
+  }
+  Status Deliver(const Record& record) override { return Call(AsCall(record)); }
+
+ private:
+  const callout_closure closure_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Callback>> MakeClosure(std::string label, const callout_closure& closure) {
+  if (closure.struct_size < sizeof(callout_closure)) {  // the first version; there are no smaller ones
+    return InvalidArgument("callout: the closure for '" + label + "' has struct_size " +
+                           std::to_string(closure.struct_size) + "; expected at least " +
+                           std::to_string(sizeof(callout_closure)) + " (0: it was taken)");
+  }
+  if (closure.call == nullptr) return InvalidArgument("callout: the closure for '" + label + "' has no function");
+  return std::shared_ptr<Callback>(std::make_shared<Closure>(std::move(label), closure));
 }
 
 }  // namespace callout::internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/callbacks/stats_table.h"
+#include "core/callbacks/call_statistics.h"
 
 #include <gtest/gtest.h>
 

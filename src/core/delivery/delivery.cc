@@ -8,9 +8,9 @@
 #include "core/base/caught.h"
 #include "core/base/process_state.h"
 #include "core/base/ticks.h"
+#include "core/callbacks/call_statistics.h"
 #include "core/callbacks/in_flight.h"
 #include "core/callbacks/invoke.h"
-#include "core/callbacks/stopwatch.h"
 #include "core/profile/recorder.h"
 
 namespace callout::internal {

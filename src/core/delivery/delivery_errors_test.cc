@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/callbacks/stats_table.h"
+#include "core/callbacks/call_statistics.h"
 #include "testing/fake_callbacks.h"
 #include "testing/log_capture.h"
 

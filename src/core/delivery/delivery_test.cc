@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "core/base/block_pool.h"
-#include "core/callbacks/stats_table.h"
+#include "core/callbacks/call_statistics.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"

@@ -15,7 +15,7 @@
 #include "core/base/fork_mutex.h"
 #include "core/delivery/bounded_queue.h"
 #include "core/delivery/delivery_errors.h"
-#include "core/delivery/naps.h"
+#include "core/delivery/wakeup.h"
 
 namespace callout::internal {
 

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/callbacks/stats_table.h"
+#include "core/callbacks/call_statistics.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"

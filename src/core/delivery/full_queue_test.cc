@@ -7,7 +7,7 @@
 
 #include <thread>
 
-#include "core/callbacks/stats_table.h"
+#include "core/callbacks/call_statistics.h"
 #include "core/delivery/delivery.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"

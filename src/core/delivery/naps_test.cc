@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/delivery/naps.h"
+#include "core/delivery/wakeup.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include <new>
 
-#include "core/callbacks/stats_table.h"
+#include "core/callbacks/call_statistics.h"
 #include "core/delivery/delivery.h"
 #include "core/profile/recorder.h"
 #include "testing/fake_callbacks.h"

@@ -3,9 +3,10 @@
 // How a delivery thread rests. Waking a sleeping thread costs the waker microseconds, which a tap must not pay each
 // time. So the thread first naps: for a fraction of a millisecond it looks again by itself, and producers do not wake
 // it unless the queue fills. Only after some idle naps does it sleep, and then the first producer wakes it (model:
-// tests/memory_model). naps.h says how long it naps.
+// tests/memory_model). `Naps` says how long it naps.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,6 +15,47 @@
 #include "core/base/thread_annotations.h"
 
 namespace callout::internal {
+
+/// Not thread-safe: the delivery thread's own.
+class Naps {
+ public:
+  using Duration = std::chrono::microseconds;
+  static constexpr Duration kShortest{100};
+  static constexpr Duration kIdle{200};  ///< After one that found nothing.
+  static constexpr Duration kLongest{800};
+  static constexpr uint64_t kManyBytes = 2 << 20;
+  static constexpr int kIdleBeforeSleep = 3;
+
+  /// A record was delivered.
+  void Count(uint64_t bytes) {
+    ++records_;
+    bytes_ += bytes;
+  }
+
+  /// How long to nap, where there is nothing to deliver; zero: sleep.
+  Duration Next() {
+    idle_ = records_ > 0 ? 0 : idle_ + 1;
+    if (idle_ == kIdleBeforeSleep) {
+      *this = {};
+      return Duration::zero();
+    }
+    if (bytes_ > kManyBytes) {
+      length_ = std::max(length_ / 2, kShortest);
+    } else if (records_ <= 1) {
+      length_ = records_ == 0 ? kIdle : kShortest;
+    } else if (bytes_ <= kManyBytes / 2) {
+      length_ = std::min(2 * length_, kLongest);
+    }
+    records_ = bytes_ = 0;
+    return length_;
+  }
+
+ private:
+  Duration length_ = kShortest;
+  int idle_ = 0;  // naps that found nothing
+  uint64_t records_ = 0;
+  uint64_t bytes_ = 0;
+};
 
 enum class Rest : uint32_t { kAwake, kNapping, kSleeping };
 

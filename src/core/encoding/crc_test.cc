@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/encoding/crc.h"
+#include "core/encoding/checksums.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The examples of FIPS 180-4, and lengths around the end of a block against values of coreutils' sha256sum.
-#include "core/encoding/sha256.h"
+#include "core/encoding/checksums.h"
 
 #include <gtest/gtest.h>
 

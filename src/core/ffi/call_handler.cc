@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "core/ffi/call_operands.h"
 #include "core/ffi/call_site.h"
 #include "core/ffi/failed_run.h"
 #include "core/ffi/handlers.h"

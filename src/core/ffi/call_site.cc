@@ -1,16 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ffi/call_site.h"
 
+#include <cstring>
+#include <string>
+
+#include "callout/dtype.h"
 #include "core/attributes/jax_calls.h"
 #include "core/callbacks/binding_scope.h"
 #include "core/callbacks/embedded_library.h"
+#include "core/callbacks/failures.h"
 #include "core/callbacks/invoke.h"
 #include "core/callbacks/registry.h"
 #include "core/callbacks/run_context.h"
 #include "core/delivery/delivery.h"
-#include "core/ffi/deferral.h"
+#include "core/frame/buffer.h"
 
 namespace callout::internal {
+namespace {
+
+std::string Describe(std::span<const callout_buffer> buffers) {
+  return buffers.empty() ? "nothing" : ShapeString(buffers.front());
+}
+
+bool HasToken(std::span<const callout_buffer> buffers) {
+  return !buffers.empty() && buffers.front().dtype == static_cast<uint32_t>(DType::kUint32) &&
+         buffers.front().rank == 0;
+}
+
+}  // namespace
+
+Result<ThreadToken> TakeToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results) {
+  if (!HasToken(*args) || !HasToken(*results)) {
+    return InvalidArgument("callout: a threaded call's first operand and first result must be u32[], got " +
+                           Describe(*args) + " and " + Describe(*results));
+  }
+  const ThreadToken token = {args->front().data, results->front().data};
+  *args = args->subspan(1);
+  *results = results->subspan(1);
+  return token;
+}
+
+Status PassToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results) {
+  CALLOUT_ASSIGN_OR_RETURN(const ThreadToken token, TakeToken(args, results));
+  token.CopyOnHost();
+  return OkStatus();
+}
+
+Result<int32_t> DeferredNumber(const Status& outcome, std::span<const callout_buffer> results) {
+  if (results.empty() || results.back().size_bytes != sizeof(int32_t)) {
+    return InvalidArgument("callout: a deferred call's last result must be s32[], got " +
+                           (results.empty() ? std::string("no result") : ShapeString(results.back())));
+  }
+  return outcome.ok() ? 0 : KeepFailure(outcome);
+}
+
+Status Defer(const Status& outcome, std::span<const callout_buffer> results) {
+  CALLOUT_ASSIGN_OR_RETURN(const int32_t number, DeferredNumber(outcome, results));
+  std::memcpy(results.back().data, &number, sizeof(number));
+  if (outcome.ok()) return OkStatus();
+  for (const callout_buffer& result : results.first(results.size() - 1)) {
+    if (result.size_bytes > 0) std::memset(result.data, 0, result.size_bytes);
+  }
+  return OkStatus();
+}
 
 Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes) {
   if (!attributes.library) return Registry::Get().Find(attributes.callback, attributes.names);

@@ -1,21 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program says of one call of a callback, wherever its buffers are.
+// What a program says of one call of a callback, wherever its buffers are: its operands, and the attributes `threaded`
+// and `deferred`.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 
+#include "callout/abi.h"
+#include "callout/status.h"
 #include "core/attributes/call_attributes.h"
+#include "core/base/small_buffer.h"
 #include "core/callbacks/callback.h"
 #include "core/ffi/aliases.h"
 #include "core/ffi/lanes.h"
 #include "core/ffi/tapped_call.h"
 #include "core/frame/attributes.h"
+#include "core/frame/call_frame.h"
 #include "core/frame/ffi_abi.h"
 
 namespace callout::internal {
+
+/// Where the token is, and where it goes: u32s of the host or of a device.
+struct ThreadToken {
+  const void* from = nullptr;
+  void* to = nullptr;
+
+  /// Copies the token in the host's memory.
+  void CopyOnHost() const { __builtin_memcpy(to, from, sizeof(uint32_t)); }
+};
+
+/// Takes the token off the operands and off the results. InvalidArgument where there is none.
+Result<ThreadToken> TakeToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results);
+
+/// TakeToken, and copies it on the host.
+Status PassToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results);
+
+/// Borrowed: the frame outlives it.
+class CallOperands {
+ public:
+  explicit CallOperands(XLA_FFI_CallFrame* frame)
+      : arg_buffers_(static_cast<size_t>(frame->args.size)), result_buffers_(static_cast<size_t>(frame->rets.size)) {}
+
+  /// Call once. `threaded`: the first operand and the first result are a token, which is taken off.
+  Status Decode(XLA_FFI_CallFrame* frame, bool threaded) {
+    CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers_.data(), args_));
+    CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers_.data(), results_));
+    if (!threaded) return OkStatus();
+    CALLOUT_ASSIGN_OR_RETURN(token_, TakeToken(&args_, &results_));
+    return OkStatus();
+  }
+  /// The same, and copies the token on the host.
+  Status DecodeOnHost(XLA_FFI_CallFrame* frame, bool threaded) {
+    CALLOUT_RETURN_IF_ERROR(Decode(frame, threaded));
+    if (threaded) token_.CopyOnHost();
+    return OkStatus();
+  }
+
+  std::span<const callout_buffer> args() const { return args_; }
+  std::span<const callout_buffer> results() const { return results_; }
+  /// Null pointers unless threaded.
+  const ThreadToken& token() const { return token_; }
+
+ private:
+  SmallBuffer<callout_buffer, 16> arg_buffers_;
+  SmallBuffer<callout_buffer, 8> result_buffers_;
+  std::span<const callout_buffer> args_;
+  std::span<const callout_buffer> results_;
+  ThreadToken token_;
+};
+
+/// The number of `outcome`, which is kept if it is a failure. InvalidArgument if there is no s32[] at the end of
+/// `results`.
+Result<int32_t> DeferredNumber(const Status& outcome, std::span<const callout_buffer> results);
+
+/// Writes the number of `outcome` (0: no failure) to the last of `results`; zeroes the others if it failed.
+/// InvalidArgument if there is no s32[] at the end.
+Status Defer(const Status& outcome, std::span<const callout_buffer> results);
 
 /// The callback that a call names, or brings along. NotFound for a name that is not bound. Thread-safe.
 Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes);

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/callbacks/binding_scope.h"
-#include "core/callbacks/embedded_code.h"
+#include "core/callbacks/embedded_library.h"
 #include "testing/call_site_fixture.h"
 #include "testing/library_bytes.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device that fails owes to the others of its run: they may wait for it, see callbacks/waiting_room.h.
+// What a device that fails owes to the others of its run: they may wait for it, see callbacks/meeting.h.
 #pragma once
 
 #include <utility>
 
-#include "core/callbacks/waiting_room.h"
+#include "core/callbacks/meeting.h"
 #include "core/frame/ffi_abi.h"
 #include "core/frame/handler.h"
 

@@ -3,6 +3,7 @@
 // A call that is made once for all devices of a program that are in this process, on a CPU: the last device that comes
 // puts the shards of all together, makes the call, and gives the results to all. Each comes with its place among the
 // devices as a last operand, u32[].
+// gathering.cc has the handlers of gathered calls and gathered taps.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a tap of an executable is, on every platform: its site, and how its operands are to be read.
+// tap_state.cc has the handlers of taps on CPUs.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 // Small questions to ask of a callout_buffer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -35,5 +36,12 @@ CALLOUT_EXPORT bool HasIntegers(const callout_buffer& buffer);
 
 /// The first element of an array of integers; nothing for other arrays and for an empty one.
 CALLOUT_EXPORT std::optional<int64_t> FirstInteger(const callout_buffer& buffer);
+
+/// `minor_to_major`: the dimensions, the one whose neighbours are neighbours in memory first.
+bool IsRowMajor(std::span<const int64_t> minor_to_major);
+
+/// Copies a dense array of `minor_to_major`, with elements of `size` bytes, to `to`, row-major. They do not overlap.
+void CopyToRowMajor(const std::byte* from, std::span<const int64_t> dims, std::span<const int64_t> minor_to_major,
+                    size_t size, std::byte* to);
 
 }  // namespace callout::internal

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The elements of arrays of any type as C++ values: the one place where the type of an array is made one of C++.
+// ReadDoubles reads the elements of an array as doubles, a part at a time.
 #pragma once
 
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
 
+#include "callout/abi.h"
+#include "callout/export.h"
 #include "callout/status.h"
 #include "core/frame/dtype_row.h"
 #include "core/frame/small_float.h"
@@ -77,5 +81,10 @@ template <typename Visit>
   }
   return false;
 }
+
+/// Writes the elements [first, first + count) of `buffer` to `out`. Integers of 64 bits are rounded, complex numbers
+/// are their magnitude, booleans 0 and 1. For types of less than a byte `first` is a multiple of 8. InvalidArgument for
+/// tokens and types that are not known. Thread-safe.
+CALLOUT_EXPORT Status ReadDoubles(const callout_buffer& buffer, int64_t first, size_t count, double* out);
 
 }  // namespace callout::internal

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "callout/dtype.h"
-#include "core/base/plugin_thread.h"
+#include "core/base/process_state.h"
 #include "core/base/thread_annotations.h"
 #include "core/encoding/utf8.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/frame/guard.h"
+#include "core/frame/handler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/frame/row_major.h"
+#include "core/frame/buffer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "core/base/read_file.h"
+#include "core/base/file_io.h"
 #include "cuda/driver/kernel.h"
 #include "cuda/driver/resources.h"
 #include "testing/load_software_gpu.h"

@@ -3,7 +3,7 @@
 // Every call that is wrapped, failing once: the error says which it was, and nothing is left behind.
 #include <thread>
 
-#include "cuda/driver/tensor_map.h"
+#include "cuda/driver/kernel.h"
 #include "testing/cuda_conformance.h"
 
 namespace callout::internal::cuda {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/size_class.h"
+#include "core/base/block_pool.h"
 #include "cuda/driver/resources.h"
 
 namespace callout::internal::cuda {

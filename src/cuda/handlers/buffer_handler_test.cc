@@ -6,7 +6,7 @@
 
 #include "core/callbacks/failures.h"
 #include "core/callbacks/native_function.h"
-#include "cuda/driver/graph.h"
+#include "cuda/driver/stream_work.h"
 #include "testing/buffer_site_fixture.h"
 
 namespace callout::internal {

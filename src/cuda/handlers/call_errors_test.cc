@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "cuda/driver/graph.h"
+#include "cuda/driver/stream_work.h"
 #include "testing/cuda_call_fixture.h"
 
 namespace callout::internal {

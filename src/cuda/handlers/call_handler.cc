@@ -9,10 +9,8 @@
 
 #include "core/base/small_buffer.h"
 #include "core/callbacks/in_flight.h"
-#include "core/ffi/call_operands.h"
 #include "core/ffi/call_site.h"
 #include "core/ffi/handlers.h"
-#include "core/ffi/thread_token.h"
 #include "core/frame/call_frame.h"
 #include "core/frame/handler.h"
 #include "cuda/driver/resources.h"

@@ -5,7 +5,7 @@
 
 #include "core/attributes/call_attributes.h"
 #include "core/attributes/decode.h"
-#include "core/ffi/check_frame.h"
+#include "core/ffi/check_handler.h"
 #include "core/ffi/handlers.h"
 #include "core/frame/handler.h"
 #include "cuda/driver/resources.h"

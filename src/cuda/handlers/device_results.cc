@@ -3,8 +3,7 @@
 
 #include <utility>
 
-#include "core/ffi/deferral.h"
-#include "core/ffi/thread_token.h"
+#include "core/ffi/call_site.h"
 #include "cuda/driver/stream_work.h"
 
 namespace callout::internal {

@@ -15,11 +15,11 @@ namespace callout::internal {
 /// Checks the aliases, and queues the copies of those whose result is not in its argument's place. Thread-safe.
 Status CopyAliases(const Aliases& aliases, const callout_call& call, const cuda::Device& device, cuda::CUstream stream);
 
-/// As PassToken, see ffi/thread_token.h.
+/// As PassToken, see core/ffi/call_site.h.
 Status PassTokenOn(const cuda::Device& device, cuda::CUstream stream, std::span<const callout_buffer>* args,
                    std::span<const callout_buffer>* results);
 
-/// As Defer, see ffi/deferral.h.
+/// As Defer, see core/ffi/call_site.h.
 Status DeferOn(const cuda::Device& device, cuda::CUstream stream, const Status& outcome,
                std::span<const callout_buffer> results);
 

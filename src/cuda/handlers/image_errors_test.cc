@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "core/callbacks/binding_scope.h"
-#include "core/callbacks/embedded_code.h"
-#include "cuda/driver/graph.h"
+#include "core/callbacks/embedded_library.h"
+#include "cuda/driver/stream_work.h"
 #include "testing/image_site_fixture.h"
 
 namespace callout::internal {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cuda/driver/graph.h"
+#include "cuda/driver/stream_work.h"
 #include "testing/image_site_fixture.h"
 
 namespace callout::internal {

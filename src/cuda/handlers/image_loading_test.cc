@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "cuda/driver/graph.h"
+#include "cuda/driver/stream_work.h"
 #include "testing/image_site_fixture.h"
 
 namespace callout::internal {

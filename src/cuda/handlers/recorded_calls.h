@@ -12,7 +12,7 @@
 #include "callout/export.h"
 #include "core/base/thread_annotations.h"
 #include "core/callbacks/callback.h"
-#include "cuda/driver/graph.h"
+#include "cuda/driver/stream_work.h"
 
 namespace callout::internal {
 

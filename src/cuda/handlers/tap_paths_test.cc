@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/driver/graph.h"
+#include "cuda/driver/stream_work.h"
 #include "testing/cuda_tap_fixture.h"
 
 namespace callout::internal {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/handlers/targets.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "core/attributes/jax_calls.h"
 #include "core/ffi/handlers.h"
+#include "core/frame/ffi_abi.h"
 
 namespace callout::internal {
 namespace {
@@ -71,6 +76,47 @@ std::span<const Target> Targets() {
        .execute = Handler(&callout_v1_cuda_tap_execute)},
   };
   return targets;
+}
+
+namespace {
+
+thread_local const XLA_FFI_Api* t_api = nullptr;
+
+XLA_FFI_Error* Bootstrap(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (!AnswerMetadata(frame, /*stateful=*/false, &error)) {
+    return ToFfiError(frame->api, InternalError("callout: the bootstrap handler is not for programs"));
+  }
+  t_api = frame->api;
+  return error;
+}
+
+XLA_FFI_Handler* AsHandler(void* handler) { return reinterpret_cast<XLA_FFI_Handler*>(handler); }
+
+Handlers HandlersOf(const Target& target) {
+  return {AsHandler(target.instantiate), AsHandler(target.initialize), AsHandler(target.execute)};
+}
+
+}  // namespace
+
+void* BootstrapHandler() { return reinterpret_cast<void*>(&Bootstrap); }
+
+Result<const XLA_FFI_Api*> RegisterTargetsWithRuntime() {
+  const XLA_FFI_Api* api = std::exchange(t_api, nullptr);
+  if (api == nullptr) {
+    return FailedPrecondition("callout: the plugin did not ask for the metadata of the handler that it was given");
+  }
+  for (const Target& target : Targets()) {
+    CALLOUT_RETURN_IF_ERROR(RegisterHandlers(api, target.name, target.platform, HandlersOf(target)));
+  }
+  for (const JaxTarget& jax : kJaxTargets) {
+    const std::string_view ours = jax.takes_device_memory ? "callout.v1.buffer" : "callout.v1.call";
+    const auto found = std::ranges::find_if(
+        Targets(), [&](const Target& target) { return target.name == ours && target.platform == jax.platform; });
+    // Refused where the process has JAX's own: those stay.
+    if (found != Targets().end()) (void)RegisterHandlers(api, jax.name, jax.platform, HandlersOf(*found));
+  }
+  return api;
 }
 
 }  // namespace callout::internal

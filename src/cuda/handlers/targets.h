@@ -7,6 +7,7 @@
 #include <span>
 
 #include "callout/export.h"
+#include "callout/status.h"
 
 namespace callout::internal {
 
@@ -21,5 +22,19 @@ struct Target {
 
 /// All targets. Thread-safe.
 CALLOUT_EXPORT std::span<const Target> Targets();
+
+}  // namespace callout::internal
+
+struct XLA_FFI_Api;
+
+namespace callout::internal {
+
+/// The handler to register with the plugin, an XLA_FFI_Handler*. It is never executed.
+CALLOUT_EXPORT void* BootstrapHandler();
+
+/// Registers all targets, and what JAX's own callbacks call, with the runtime that last asked, on this thread, for the
+/// metadata of BootstrapHandler, and forgets it. Returns its table, which is there until the process ends.
+/// FailedPrecondition if none did.
+CALLOUT_EXPORT Result<const XLA_FFI_Api*> RegisterTargetsWithRuntime();
 
 }  // namespace callout::internal

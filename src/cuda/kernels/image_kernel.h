@@ -3,16 +3,80 @@
 // The kernel of a call site, ready to be launched on each device that runs the program.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "callout/export.h"
+#include "callout/status.h"
 #include "core/base/thread_annotations.h"
-#include "cuda/kernels/image_call.h"
-#include "cuda/kernels/image_libraries.h"
+#include "cuda/driver/kernel.h"
 
 namespace callout::internal {
+
+/// Where a kernel that was compiled for debugging says that a thread raised. All names are globals of its image.
+struct Faults {
+  std::string symbol;                   ///< An s32: 0, or the code of what was raised.
+  std::array<std::string, 6> place;     ///< Of the thread's x, y, z and the block's, as s32; "" where there is none.
+  std::map<int32_t, std::string> text;  ///< What each code means.
+};
+
+/// Eight bytes of the parameters that are the address of a buffer.
+struct AddressSlot {
+  size_t position;  ///< In ImageCall::parameter_block.
+  size_t operand;   ///< Arguments first, then results.
+};
+
+/// A parameter by which the kernel copies boxes of a buffer.
+struct TensorMapSlot {
+  size_t position;  ///< In ImageCall::parameter_block.
+  size_t operand;
+  cuda::TensorMapShape shape;
+};
+
+struct ImageCall {
+  std::string name;   ///< For errors.
+  std::string bytes;  ///< A cubin, a fat binary, or PTX.
+  std::string symbol;
+  cuda::LaunchShape shape;
+  bool fills_device = false;            ///< As many blocks along x as the device runs at once, instead of the shape's.
+  std::vector<size_t> parameter_bytes;  ///< The size of each parameter.
+  std::string parameter_block;          ///< All parameters, one after another.
+  std::vector<AddressSlot> addresses;
+  std::vector<TensorMapSlot> tensor_maps;
+  std::optional<Faults> faults;
+
+  /// InvalidArgument if the parts do not fit each other.
+  CALLOUT_EXPORT Status Check() const;
+
+ private:
+  Status CheckCluster() const;
+};
+
+/// A loaded image. It is unloaded with the last program that uses it.
+struct ImageLibrary {
+  cuda::Library library;
+};
+
+/// The library of `bytes`, loaded by the first who asks while nobody else holds it. `name` is for errors. Thread-safe.
+CALLOUT_EXPORT Result<std::shared_ptr<const ImageLibrary>> LoadImage(const cuda::Driver& driver,
+                                                                     const std::string& bytes, const std::string& name);
+
+/// Notes that this process made the image itself, so that programs may carry it where embedded code is refused.
+/// Thread-safe.
+CALLOUT_EXPORT void ExpectImage(const std::string& bytes);
+
+/// Returns true for the bytes of an image that ExpectImage has noted. Thread-safe.
+CALLOUT_EXPORT bool IsExpectedImage(const std::string& bytes);
+
+/// Images that were loaded since the start. Thread-safe.
+CALLOUT_EXPORT int64_t ImagesLoaded();
 
 /// A kernel on one device. Thread-safe. GIL not needed.
 class LoadedKernel {

@@ -15,7 +15,7 @@
 
 #include "callout/export.h"
 #include "core/base/thread_annotations.h"
-#include "core/delivery/upstream.h"
+#include "core/delivery/delivery.h"
 #include "core/delivery/wakeup.h"
 #include "cuda/taps/tap_device.h"
 

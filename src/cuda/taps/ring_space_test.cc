@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/taps/ring_space.h"
+#include "cuda/taps/side_stage.h"
 
 #include <gtest/gtest.h>
 

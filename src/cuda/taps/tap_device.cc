@@ -7,7 +7,6 @@
 #include "core/callbacks/in_flight.h"
 #include "core/callbacks/invoke.h"
 #include "core/profile/recorder.h"
-#include "cuda/driver/graph.h"
 #include "cuda/driver/stream_work.h"
 
 namespace callout::internal {

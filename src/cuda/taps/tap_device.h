@@ -17,7 +17,6 @@
 #include "core/base/thread_annotations.h"
 #include "core/delivery/delivery.h"
 #include "cuda/driver/pinned_pool.h"
-#include "cuda/taps/ring_space.h"
 #include "cuda/taps/side_stage.h"
 #include "cuda/taps/tap_slot.h"
 

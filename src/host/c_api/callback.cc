@@ -2,7 +2,7 @@
 //
 // Callbacks of callout/c_api.h, and the barrier.
 #include "callout/pjrt/host_callback.h"
-#include "core/callbacks/closure.h"
+#include "core/callbacks/native_function.h"
 #include "host/c_api/edge.h"
 #include "host/c_api/handles.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "callout/pjrt/executable.h"
-#include "core/base/deadline.h"
+#include "core/base/ticks.h"
 #include "host/c_api/edge.h"
 #include "host/c_api/handles.h"
 

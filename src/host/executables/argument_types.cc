@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "host/pjrt/dtypes.h"
-#include "host/pjrt/type_tag.h"
+#include "host/pjrt/values.h"
 
 namespace callout::internal {
 namespace {

@@ -29,7 +29,7 @@ class ArgumentTypes {
   bool KeepsAll() const {
     return output_tags_.load(std::memory_order_acquire) != nullptr && donatable_.empty();  // pairs with Read's release
   }
-  /// The tag (type_tag.h) of an output; 0 as long as Check was not called, or does not know.
+  /// The tag (host/pjrt/values.h) of an output; 0 as long as Check was not called, or does not know.
   uint64_t OutputTag(size_t output) const {
     const std::vector<uint64_t>* tags = output_tags_.load(std::memory_order_acquire);  // pairs with Read's release
     return tags != nullptr && output < tags->size() ? (*tags)[output] : 0;

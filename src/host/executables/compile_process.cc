@@ -18,9 +18,8 @@
 #include <optional>
 #include <thread>
 
-#include "core/base/deadline.h"
-#include "core/base/descriptor.h"
-#include "core/base/write_all.h"
+#include "core/base/file_io.h"
+#include "core/base/ticks.h"
 #include "host/executables/other_handlers.h"
 
 extern char** environ;

@@ -11,8 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/base/descriptor.h"
-#include "core/base/write_all.h"
+#include "core/base/file_io.h"
 
 namespace callout::internal {
 namespace {

@@ -8,8 +8,8 @@
 #include "callout/pjrt/executable.h"
 #include "core/callbacks/binding_scope.h"
 #include "host/executables/compile_options.h"
+#include "host/executables/executable_file.h"
 #include "host/executables/executable_launch.h"
-#include "host/executables/serialized_executable.h"
 #include "host/pjrt/loans.h"
 #include "host/pjrt/topology.h"
 

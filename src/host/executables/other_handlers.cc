@@ -9,7 +9,7 @@
 #include "core/base/dynamic_library.h"
 #include "core/base/thread_annotations.h"
 #include "core/frame/ffi_abi.h"
-#include "core/frame/guard.h"
+#include "core/frame/handler.h"
 #include "host/lapack/custom_calls.h"
 #include "host/lapack/library.h"
 

@@ -3,12 +3,10 @@
 
 #include <string>
 
-#include "core/frame/guard.h"
+#include "core/frame/handler.h"
 #include "host/lapack/decompose.h"
 #include "host/lapack/factorize.h"
 #include "host/lapack/library.h"
-#include "host/lapack/routines.h"
-#include "host/lapack/solve.h"
 
 namespace callout::internal::lapack {
 namespace {

@@ -2,6 +2,7 @@
 //
 // Factorisations, as the targets lapack_*_ffi that jax.numpy.linalg and jax.lax.linalg lower to on CPU (jax 0.10 to
 // 0.12). Column-major batches; `info` is LAPACK's, for the program to look at. T: float, double or complex of them.
+// Linear equations are solved here, too.
 #pragma once
 
 #include "host/lapack/frame.h"
@@ -29,5 +30,12 @@ Status Gehrd(const Frame& frame);
 /// x[n,n] -> x, d[n], e[n-1] (both real), tau[n-1], info. Attribute uplo. xHETRD if T is complex.
 template <typename T>
 Status Sytrd(const Frame& frame);
+
+/// a[k,k], b[m,n] -> b: op(a) x = b, or x op(a) = b. Attributes side, uplo, trans_x, diag.
+template <typename T>
+Status Trsm(const Frame& frame);
+/// Diagonals dl[n] (the first is not used), d[n], du[n] (nor is the last), b[n,k] -> dl, d, du, b, info.
+template <typename T>
+Status Gtsv(const Frame& frame);
 
 }  // namespace callout::internal::lapack

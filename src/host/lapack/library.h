@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The LAPACK and BLAS of the machine, by their Fortran names. Nothing of them is needed to build.
+// The LAPACK and BLAS of the machine, by their Fortran names, and their routines as C++ sees them. Nothing of them is
+// needed to build.
 #pragma once
 
+#include <complex>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "callout/status.h"
+#include "host/lapack/frame.h"
+
+/// Makes `function` for each of them.
+#define CALLOUT_LAPACK_INSTANCES(function)                     \
+  template Status function<float>(const Frame&);               \
+  template Status function<double>(const Frame&);              \
+  template Status function<std::complex<float>>(const Frame&); \
+  template Status function<std::complex<double>>(const Frame&);
 
 namespace callout::internal::lapack {
 
@@ -16,5 +29,70 @@ Result<void*> FindSymbol(const std::string& symbol);
 
 /// The path of the library, for people. Errors: as FindSymbol. Thread-safe.
 Result<std::string> LibraryPath();
+
+template <typename T>
+struct ScalarTraits;
+template <>
+struct ScalarTraits<float> {
+  using Real = float;
+  static constexpr char kLetter = 's';
+};
+template <>
+struct ScalarTraits<double> {
+  using Real = double;
+  static constexpr char kLetter = 'd';
+};
+template <>
+struct ScalarTraits<std::complex<float>> {
+  using Real = float;
+  static constexpr char kLetter = 'c';
+};
+template <>
+struct ScalarTraits<std::complex<double>> {
+  using Real = double;
+  static constexpr char kLetter = 'z';
+};
+
+template <typename T>
+using RealOf = typename ScalarTraits<T>::Real;
+template <typename T>
+inline constexpr bool kIsComplex = !std::is_same_v<T, RealOf<T>>;
+
+/// The middle of a routine's name, "getrf", as a template's argument.
+template <size_t kSize>
+struct Stem {
+  constexpr Stem(const char (&literal)[kSize]) {  // NOLINT(google-explicit-constructor)
+    for (size_t i = 0; i < kSize; ++i) text[i] = literal[i];
+  }
+  char text[kSize];
+};
+
+/// Calls the routine of T: "sgetrf_" for float and "getrf". Looked up once. Errors: as FindSymbol.
+template <typename T, Stem kStem, typename... Arguments>
+Status Call(Arguments... arguments) {
+  static const auto* const found =
+      new Result<void*>(FindSymbol(ScalarTraits<T>::kLetter + std::string(kStem.text) + "_"));
+  if (!found->ok()) return found->status();
+  reinterpret_cast<void (*)(Arguments...)>(found->value())(arguments...);
+  return OkStatus();
+}
+
+/// Asks `call(i, work, lwork, info)` for the workspace that it wants, and runs it for each of `count` matrices. `info`:
+/// where LAPACK's answers go; null if the program does not look at them, and Internal is returned for the first
+/// failure.
+template <typename T, typename Function>
+Status CallEach(const Frame& frame, int64_t count, const Batch<Int>* info, const Function& call) {
+  Int query = -1, own = 0;
+  T size{};
+  CALLOUT_RETURN_IF_ERROR(call(0, &size, &query, &own));
+  std::vector<T> work = Workspace(size);
+  Int lwork = static_cast<Int>(work.size());
+  for (int64_t i = 0; i < count && own == 0; ++i) {
+    CALLOUT_RETURN_IF_ERROR(call(i, work.data(), &lwork, info != nullptr ? info->at(i) : &own));
+  }
+  return own == 0 ? OkStatus() : frame.Refused(own);
+}
+
+inline constexpr size_t kOne = 1;  // the length of a flag
 
 }  // namespace callout::internal::lapack

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/base/thread_annotations.h"
-#include "cuda/handlers/plugin_targets.h"
+#include "cuda/handlers/targets.h"
 #include "host/services/host_services.h"
 #include "sinks/catalog/callback_kinds.h"
 

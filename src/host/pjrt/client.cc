@@ -9,7 +9,7 @@
 
 #include "core/base/live_count.h"
 #include "core/base/log.h"
-#include "core/base/plugin_thread.h"
+#include "core/base/process_state.h"
 #include "core/base/spare_threads.h"
 #include "host/pjrt/pjrt_abi.h"
 #include "host/pjrt/runners.h"

@@ -4,7 +4,7 @@
 #include <condition_variable>
 #include <utility>
 
-#include "core/base/plugin_thread.h"
+#include "core/base/process_state.h"
 #include "core/base/thread_annotations.h"
 #include "host/pjrt/pjrt_abi.h"
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/frame/dtype_row.h"
-#include "host/programs/mlir_bytecode.h"
 
 namespace callout::internal {
 namespace {

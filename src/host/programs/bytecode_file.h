@@ -14,6 +14,9 @@
 
 namespace callout::internal {
 
+/// How MLIR bytecode begins, StableHLO artifacts among it (mlir.llvm.org/docs/BytecodeFormat).
+inline constexpr std::string_view kMlirBytecode = "ML\xefR";
+
 /// Reads bytes that may be anything: behind the end there are zeros, and ok() is false. Borrowed: the bytes.
 class BytecodeReader {
  public:

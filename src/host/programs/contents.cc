@@ -6,7 +6,6 @@
 
 #include "core/attributes/jax_calls.h"
 #include "host/programs/bytecode_file.h"
-#include "host/programs/mlir_bytecode.h"
 #include "host/programs/text_contents.h"
 #include "host/programs/written_call.h"
 

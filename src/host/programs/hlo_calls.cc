@@ -8,7 +8,7 @@
 #include "core/attributes/jax_calls.h"
 #include "core/encoding/percent.h"
 #include "core/encoding/wire.h"
-#include "host/programs/hlo_shape.h"
+#include "host/programs/hlo_signature.h"
 
 namespace callout::internal {
 namespace {

@@ -2,14 +2,34 @@
 //
 // The signature of a compiled program, from the HloModuleProto (xla/service/hlo.proto) that the plugin makes of it.
 // PJRT itself tells only the types of outputs.
+// ShapeProto and OpSharding of xla_data.proto are read here, too.
 #pragma once
 
 #include <string_view>
+#include <vector>
 
+#include "callout/pjrt/program.h"
 #include "callout/pjrt/signature.h"
 #include "callout/status.h"
 
 namespace callout::internal {
+
+/// The error of bytes that are not the message that they should be.
+Status UnreadableHlo();
+
+struct HloShape {
+  bool is_tuple = false;
+  bool is_row_major = true;                      ///< Of an array; also if nothing is said.
+  pjrt::ArrayType type = {DType::kInvalid, {}};  ///< Of an array.
+  std::vector<std::string_view> elements = {};   ///< Of a tuple: ShapeProtos. Borrowed from what was parsed.
+};
+
+/// Internal for bytes that are no shape of known types.
+Result<HloShape> ParseHloShape(std::string_view bytes);
+
+/// The sharding of an array of `rank` dimensions over `num_devices`. `bytes`: an OpSharding; empty: every device has
+/// all of it. Errors: Unimplemented for arrays on some of the devices only, Internal for bytes that are no sharding.
+Result<pjrt::Sharding> ParseSharding(std::string_view bytes, size_t rank, size_t num_devices);
 
 /// `module`: an HloModuleProto. Errors: Internal for bytes that are no such message, and Unimplemented for shardings
 /// that ParseSharding does not know.

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "core/encoding/wire.h"
-#include "host/programs/hlo_sharding.h"
 #include "testing/status_matchers.h"
 
 namespace callout::internal {

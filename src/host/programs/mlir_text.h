@@ -2,17 +2,24 @@
 //
 // A scanner of MLIR text: tokens and braces, no grammar. It is enough to find operations in MLIR's generic form, and to
 // follow names of values through a region.
+// ArrayType is the type of an array as MLIR writes it.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "callout/pjrt/program.h"
 #include "callout/status.h"
 
 namespace callout::internal {
+
+/// Reads "tensor<2x3xf32>", and "tensor<?x3xf32>" with ArrayType::kOpen; nothing for what is no dense array, and for
+/// element types that XLA lacks.
+std::optional<pjrt::ArrayType> FromMlirType(std::string_view text);
 
 struct MlirToken {
   enum class Kind {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "callout/pjrt/program.h"
-
 #include <string_view>
 
-#include "core/base/read_file.h"
+#include "callout/pjrt/program.h"
+#include "callout/pjrt/signature.h"
+#include "core/base/file_io.h"
+#include "host/programs/bytecode_file.h"
 #include "host/programs/exported_file.h"
-#include "host/programs/mlir_bytecode.h"
-#include "host/programs/shapes_file.h"
 
 namespace callout::pjrt {
 namespace {
@@ -58,6 +57,12 @@ std::string Program::StablehloVersion() const {
   if (begin == std::string_view::npos) return "";
   const std::string_view version = head.substr(begin + kMark.size());
   return std::string(version.substr(0, version.find_first_not_of("0123456789.")));
+}
+
+ArrayType ProgramArray::WholeType() const {
+  ArrayType whole = type;
+  for (size_t i = 0; i < whole.dims.size(); ++i) whole.dims[i] *= sharding.tiles[i];
+  return whole;
 }
 
 }  // namespace callout::pjrt

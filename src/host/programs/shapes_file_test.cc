@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/programs/shapes_file.h"
+#include "host/programs/exported_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

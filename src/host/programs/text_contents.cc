@@ -9,7 +9,6 @@
 
 #include "core/attributes/jax_calls.h"
 #include "host/programs/mlir_text.h"
-#include "host/programs/mlir_type.h"
 #include "host/programs/written_call.h"
 
 namespace callout::internal {

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/process_state.h"
+#include "core/base/ticks.h"
 #include "core/delivery/delivery.h"
 #include "core/delivery/watchdog.h"
 

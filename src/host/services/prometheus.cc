@@ -8,7 +8,7 @@
 
 #include "callout/pjrt/host_callback.h"
 #include "core/base/live_count.h"
-#include "core/callbacks/stats_table.h"
+#include "core/callbacks/call_statistics.h"
 #include "core/delivery/delivery.h"
 #include "core/delivery/metrics.h"
 

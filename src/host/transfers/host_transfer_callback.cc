@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "core/callbacks/callback.h"
-#include "core/callbacks/native_call.h"
-#include "host/programs/mlir_type.h"
+#include "core/callbacks/native_function.h"
+#include "host/programs/mlir_text.h"
 
 namespace callout::pjrt {
 namespace {

@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "callout/pjrt/host_transfer.h"
-#include "host/programs/mlir_bytecode.h"
-#include "host/programs/mlir_type.h"
-#include "host/transfers/transfer_calls.h"
+#include "host/programs/bytecode_file.h"
+#include "host/programs/mlir_text.h"
 #include "host/transfers/transfer_ops.h"
 
 namespace callout::internal {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/caught.h"
-#include "core/base/plugin_thread.h"
+#include "core/base/process_state.h"
 #include "core/callbacks/invoke.h"
 #include "core/callbacks/run_context.h"
 

@@ -20,7 +20,6 @@
 #include "sinks/arrays/arrow_schema.h"
 #include "sinks/arrays/stored_type.h"
 #include "sinks/each_sink_kind.h"
-#include "sinks/files/file_options.h"
 #include "sinks/files/file_sink.h"
 #include "sinks/files/open_files.h"
 #include "sinks/files/record_cache.h"

@@ -19,9 +19,7 @@
 #include "sinks/arrays/row_log.h"
 #include "sinks/arrays/stored_type.h"
 #include "sinks/each_sink_kind.h"
-#include "sinks/files/file_options.h"
 #include "sinks/files/file_sink.h"
-#include "sinks/files/locked_file.h"
 #include "sinks/files/open_files.h"
 
 namespace callout::internal {

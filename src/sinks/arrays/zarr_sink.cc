@@ -17,9 +17,7 @@
 #include "sinks/arrays/stored_type.h"
 #include "sinks/arrays/zarr_array.h"
 #include "sinks/each_sink_kind.h"
-#include "sinks/files/file_options.h"
 #include "sinks/files/file_sink.h"
-#include "sinks/files/locked_file.h"
 #include "sinks/files/open_files.h"
 #include "sinks/files/record_cache.h"
 

@@ -12,7 +12,7 @@
 #include "callout/export.h"
 #include "callout/status.h"
 #include "core/callbacks/callback.h"
-#include "sinks/sink_kind.h"
+#include "sinks/sink.h"
 
 namespace callout::internal {
 
@@ -32,7 +32,7 @@ CALLOUT_EXPORT const SinkKind* SinkKindOf(std::string_view text);
 
 /// "kind[,option[=value]...][:main]". A flag without a value is true. In values "%2C" and the like stand for
 /// characters; what is behind the ':' is taken as it is. Errors: NotFound for other kinds; as MakeSink of
-/// sinks/sink_kind.h. Thread-safe.
+/// sinks/sink.h. Thread-safe.
 CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeSink(const std::string& label, std::string_view text);
 
 /// How hosts write them, for people: "csv:PATH", "null", "print[:FORMAT]", ...

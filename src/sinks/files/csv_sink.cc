@@ -2,10 +2,7 @@
 #include <charconv>
 
 #include "sinks/each_sink_kind.h"
-#include "sinks/files/csv_columns.h"
-#include "sinks/files/csv_contents.h"
-#include "sinks/files/csv_text.h"
-#include "sinks/files/file_options.h"
+#include "sinks/files/csv.h"
 #include "sinks/files/file_sink.h"
 #include "sinks/files/record_cache.h"
 #include "sinks/text/text.h"

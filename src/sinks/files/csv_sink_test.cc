@@ -8,9 +8,9 @@
 #include <fstream>
 #include <limits>
 
-#include "core/base/read_file.h"
+#include "core/base/file_io.h"
 #include "sinks/each_sink_kind.h"
-#include "sinks/files/csv_text.h"
+#include "sinks/files/csv.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
 #include "testing/status_matchers.h"

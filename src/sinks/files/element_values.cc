@@ -7,7 +7,7 @@
 #include "core/base/invariant.h"
 #include "core/frame/buffer.h"
 #include "core/frame/dtype_row.h"
-#include "core/frame/element_doubles.h"
+#include "core/frame/elements.h"
 
 namespace callout::internal {
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,9 +16,18 @@
 #include "callout/export.h"
 #include "callout/status.h"
 #include "core/base/thread_annotations.h"
-#include "sinks/files/whole_records.h"
 
 namespace callout::internal {
+
+/// The end of the last of them in the `size` bytes of a file that is open for reading. Errors: Internal, with errno's
+/// text; InvalidArgument for a file of another kind.
+using FindEnd = std::function<Result<uint64_t>(int fd, uint64_t size)>;
+
+/// Records are lines.
+Result<uint64_t> EndOfLines(int fd, uint64_t size);
+
+/// Records have a length and checksums, see sinks/tf_record.h.
+Result<uint64_t> EndOfTfRecords(int fd, uint64_t size);
 
 struct FileOptions {
   static constexpr double kNever = -1;

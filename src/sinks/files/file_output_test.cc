@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "core/base/read_file.h"
+#include "core/base/file_io.h"
 #include "sinks/files/tf_record.h"
 #include "testing/file_size_limit.h"
 #include "testing/log_capture.h"

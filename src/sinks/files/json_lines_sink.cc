@@ -8,7 +8,6 @@
 
 #include "core/encoding/json.h"
 #include "sinks/each_sink_kind.h"
-#include "sinks/files/file_options.h"
 #include "sinks/files/file_sink.h"
 #include "sinks/text/text.h"
 

@@ -6,8 +6,8 @@
 
 #include <cstring>
 
-#include "core/encoding/crc.h"
-#include "sinks/files/whole_records.h"
+#include "core/encoding/checksums.h"
+#include "sinks/files/file_output.h"
 
 namespace callout::internal {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sinks/inspectors/check_payload.h"
+#include "sinks/inspectors/check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

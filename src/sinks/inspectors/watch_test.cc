@@ -7,7 +7,6 @@
 #include <limits>
 #include <thread>
 
-#include "sinks/inspectors/watch_table.h"
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
 #include "testing/status_matchers.h"

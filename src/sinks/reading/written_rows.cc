@@ -16,7 +16,7 @@
 
 #include "callout/text.h"
 #include "core/encoding/json.h"
-#include "sinks/files/csv_text.h"
+#include "sinks/files/csv.h"
 #include "sinks/files/tf_record.h"
 #include "sinks/reading/written_arrays.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/frame/buffer.h"
-#include "core/frame/element_doubles.h"
+#include "core/frame/elements.h"
 
 namespace callout::internal {
 namespace {

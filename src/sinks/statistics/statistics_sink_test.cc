@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "callout/dtype.h"
-#include "core/frame/element_doubles.h"
+#include "core/frame/elements.h"
 #include "core/frame/small_float.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"

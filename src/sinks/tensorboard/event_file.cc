@@ -1,9 +1,176 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sinks/tensorboard/event_file.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string_view>
+
+#include "callout/dtype.h"
 #include "core/encoding/utf8.h"
+#include "core/encoding/wire.h"
+#include "core/frame/buffer.h"
+#include "sinks/files/element_values.h"
+#include "sinks/tensorboard/png.h"
 
 namespace callout::internal {
+namespace {
+
+constexpr size_t kBuckets = 30;  // as TensorFlow's and TensorBoard's own writers have
+
+// Field numbers.
+enum Data { kSimpleValue = 2, kTensor = 8 };
+enum Tensor { kDType = 1, kShape = 2, kContent = 4, kStrings = 8 };
+enum DataType { kDouble = 2, kString = 7 };
+
+std::string ShapeOf(std::initializer_list<uint64_t> dims) {
+  WireWriter shape;
+  for (const uint64_t extent : dims) {
+    WireWriter dim;
+    dim.AddNumber(1, extent);
+    shape.AddMessage(2, dim.bytes());
+  }
+  return shape.bytes();
+}
+
+template <typename T>
+std::string_view BytesOf(const T& values) {
+  return {reinterpret_cast<const char*>(&values), sizeof(values)};
+}
+
+// [left edge, right edge, count] of each bucket. NaN and infinities are in none.
+std::string HistogramTensor(const callout_buffer& buffer) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double low = kInfinity, high = -kInfinity, count = 0;
+  ForEachValue(buffer, [&](std::span<const double> values) {
+    for (const double value : values) {
+      if (!(value > -kInfinity && value < kInfinity)) continue;
+      low = std::min(low, value);
+      high = std::max(high, value);
+      ++count;
+    }
+  });
+  std::array<std::array<double, 3>, kBuckets> buckets = {};
+  const double scale = high - low < kInfinity ? 1 : 0.5;  // of what would be too large for a double
+  const double width = (high * scale - low * scale) / kBuckets;
+  if (count > 0) {
+    const auto edge = [&](size_t i) { return (low * scale + width * static_cast<double>(i)) / scale; };
+    for (size_t i = 0; i < kBuckets; ++i) buckets[i] = {edge(i), i + 1 == kBuckets ? high : edge(i + 1), 0};
+  }
+  if (width > 0) {
+    ForEachValue(buffer, [&](std::span<const double> values) {
+      for (const double value : values) {
+        if (!(value >= low && value <= high)) continue;
+        const double index = (value * scale - low * scale) / width;
+        ++buckets[index < kBuckets - 1 ? static_cast<size_t>(std::max(index, 0.0)) : kBuckets - 1][2];
+      }
+    });
+  } else {
+    buckets.back()[2] = count;  // all are one number
+  }
+  WireWriter tensor;
+  tensor.AddNumber(kDType, kDouble);
+  tensor.AddMessage(kShape, ShapeOf({kBuckets, 3}));
+  tensor.AddMessage(kContent, BytesOf(buckets));
+  return tensor.bytes();
+}
+
+// Floats from 0 to 1, as TensorFlow has them.
+Result<std::string> PixelsOf(const callout_buffer& buffer) {
+  const auto dtype = static_cast<DType>(buffer.dtype);
+  if (dtype == DType::kUint8) return std::string(static_cast<const char*>(buffer.data), buffer.size_bytes);
+  const bool is_float =
+      dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kFloat16 || dtype == DType::kBfloat16;
+  if (!is_float && dtype != DType::kBool) {
+    return InvalidArgument("expected an image of uint8, bool or floats from 0 to 1, got " + ShapeString(buffer));
+  }
+  std::string pixels;
+  ForEachValue(buffer, [&](std::span<const double> values) {
+    for (const double value : values) {
+      const double inside = value > 0 ? std::min(value, 1.0) : 0.0;  // NaN is 0
+      pixels += static_cast<char>(std::lround(inside * 255.0));
+    }
+  });
+  return pixels;
+}
+
+Result<std::string> ImageTensor(const callout_buffer& buffer) {
+  const uint32_t rank = buffer.rank;
+  const int64_t last = rank > 0 ? buffer.dims[rank - 1] : 0;
+  const bool has_channels = rank >= 3;
+  const int64_t channels = has_channels ? last : 1;
+  if (rank < 2 || rank > 4 || (channels != 1 && channels != 3 && channels != 4) || ElementCount(buffer) == 0) {
+    return InvalidArgument(
+        "expected an image of [height,width], [height,width,1 or 3 or 4], or several as [n,...], got " +
+        ShapeString(buffer));
+  }
+  const int64_t* const size = buffer.dims + (rank == 4 ? 1 : 0);
+  const auto height = static_cast<uint32_t>(size[0]), width = static_cast<uint32_t>(size[1]);
+  CALLOUT_ASSIGN_OR_RETURN(const std::string pixels, PixelsOf(buffer));
+  const size_t image_bytes = size_t{height} * width * static_cast<size_t>(channels);
+  const uint64_t images = pixels.size() / image_bytes;
+  WireWriter tensor;
+  tensor.AddNumber(kDType, kString);
+  tensor.AddMessage(kShape, ShapeOf({2 + images}));
+  tensor.AddMessage(kStrings, std::to_string(width));
+  tensor.AddMessage(kStrings, std::to_string(height));
+  for (size_t i = 0; i < images; ++i) {
+    const auto image = std::string_view(pixels).substr(i * image_bytes, image_bytes);
+    tensor.AddMessage(kStrings, PngOf(width, height, static_cast<uint32_t>(channels), image));
+  }
+  return tensor.bytes();
+}
+
+Result<std::string> TextTensor(const callout_buffer& buffer) {
+  if (static_cast<DType>(buffer.dtype) != DType::kUint8 || buffer.rank < 1 || buffer.rank > 2) {
+    return InvalidArgument("expected text as UTF-8 in uint8[bytes] or uint8[texts,bytes], got " + ShapeString(buffer));
+  }
+  const bool is_one = buffer.rank == 1;
+  const int64_t texts = is_one ? 1 : buffer.dims[0];
+  const auto bytes = static_cast<size_t>(buffer.dims[buffer.rank - 1]);
+  WireWriter tensor;
+  tensor.AddNumber(kDType, kString);
+  tensor.AddMessage(kShape, is_one ? "" : ShapeOf({static_cast<uint64_t>(texts)}));
+  for (int64_t i = 0; i < texts; ++i) {
+    std::string_view text(static_cast<const char*>(buffer.data) + static_cast<size_t>(i) * bytes, bytes);
+    tensor.AddMessage(kStrings, ValidUtf8(text.substr(0, text.find_last_not_of('\0') + 1)));
+  }
+  return tensor.bytes();
+}
+
+Result<std::string> TensorOf(const callout_buffer& buffer, ShownAs kind) {
+  switch (kind) {
+    case ShownAs::kHistogram:
+      return HistogramTensor(buffer);
+    case ShownAs::kImage:
+      return ImageTensor(buffer);
+    case ShownAs::kText:
+      return TextTensor(buffer);
+    case ShownAs::kScalar:
+      break;
+  }
+  return InvalidArgument("expected a kind of summary");
+}
+
+}  // namespace
+
+Result<std::string> SummaryDataOf(const callout_buffer& buffer, ShownAs kind) {
+  if (!HasRealElements(buffer)) {
+    return InvalidArgument("expected real numbers, got " + ShapeString(buffer));
+  }
+  WireWriter data;
+  if (kind == ShownAs::kScalar) {
+    if (ElementCount(buffer) != 1) return InvalidArgument("expected a scalar, got " + ShapeString(buffer));
+    data.AddFloat(kSimpleValue, static_cast<float>(FirstValue(buffer)));
+  } else {
+    CALLOUT_ASSIGN_OR_RETURN(const std::string tensor, TensorOf(buffer, kind));
+    data.AddMessage(kTensor, tensor);
+  }
+  return data.bytes();
+}
+
 namespace {
 
 constexpr char kFileVersion[] = "brain.Event:2";

@@ -11,11 +11,10 @@
 #include <cstring>
 #include <limits>
 
-#include "core/encoding/crc.h"
+#include "core/encoding/checksums.h"
 #include "core/encoding/utf8.h"
 #include "sinks/files/element_values.h"
 #include "sinks/tensorboard/png.h"
-#include "sinks/tensorboard/summary_tensor.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
 

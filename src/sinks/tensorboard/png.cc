@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/base/invariant.h"
-#include "core/encoding/crc.h"
+#include "core/encoding/checksums.h"
 
 namespace callout::internal {
 namespace {

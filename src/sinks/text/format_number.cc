@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/encoding/utf8.h"
-#include "sinks/text/format_spec.h"
+#include "sinks/text/format_string.h"
 #include "sinks/text/number_text.h"
 
 namespace callout::internal {

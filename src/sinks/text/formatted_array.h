@@ -8,7 +8,7 @@
 #include "callout/abi.h"
 #include "callout/dtype.h"
 #include "callout/status.h"
-#include "sinks/text/format_spec.h"
+#include "sinks/text/format_string.h"
 
 namespace callout::internal {
 

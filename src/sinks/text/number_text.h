@@ -9,6 +9,17 @@
 
 namespace callout::internal {
 
+/// [-]d.ddd x 10^exponent. Borrowed: valid as long as the text that it was read from.
+struct Decimal {
+  bool negative;
+  std::string_view first;     ///< One digit.
+  std::string_view fraction;  ///< Those behind it, none or more.
+  int exponent;
+};
+
+/// `text` is what std::to_chars writes of a finite number in scientific format: "-1.25e-07".
+Decimal ReadScientific(std::string_view text);
+
 struct NumberText {
   bool negative = false;
   std::string_view prefix;  ///< "0x"

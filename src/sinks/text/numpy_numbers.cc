@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "sinks/text/decimal.h"
+#include "sinks/text/number_text.h"
 
 namespace callout::internal {
 namespace {

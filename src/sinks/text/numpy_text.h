@@ -8,11 +8,35 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "callout/abi.h"
 #include "callout/export.h"
 
 namespace callout::internal {
+
+class Excerpt {
+ public:
+  static constexpr int64_t kEdge = 3;  ///< So many elements of a cut axis at each of its ends.
+
+  /// Copies what is shown of `whole`, whose elements are whole bytes.
+  explicit Excerpt(const callout_buffer& whole);
+  Excerpt(const Excerpt&) = delete;
+  Excerpt& operator=(const Excerpt&) = delete;
+
+  /// The elements that are shown. Borrowed: valid as long as this object.
+  const callout_buffer& shown() const { return shown_; }
+  /// For each axis, whether elements are left out after the first kEdge. Borrowed, as above.
+  const std::vector<bool>& is_cut() const { return is_cut_; }
+
+ private:
+  void Copy(const callout_buffer& whole, uint32_t axis, const char* from, uint64_t bytes);
+
+  callout_buffer shown_;
+  std::vector<int64_t> dims_;
+  std::vector<bool> is_cut_;
+  std::vector<char> bytes_;
+};
 
 struct NumpyTextOptions {
   /// Arrays of more elements are summarised: three elements at each end of long axes.

@@ -19,7 +19,7 @@ from ..._primitives.site import leaf_names
 # What the core knows of every failure; {time} takes strftime's specifications.
 OF_THE_PLACE = ("lane", "index", "step", "device", "run", "time")
 
-# src/sinks/inspectors/check_payload.cc, which counts the predicate among the operands.
+# src/sinks/inspectors/check.cc, which counts the predicate among the operands.
 _MOST_BYTES = 1 << 16
 _MOST_ARRAYS = (1 << 10) - 1
 

@@ -2,8 +2,8 @@
 """Checks the operands and results of a call in an exported program, as the core does where the call is native.
 
 A program may come from anywhere, and JAX's callbacks end the process where a function returns another number of arrays than
-the program declares. The rules, their order and their texts are those of src/ffi: tap_handler.cc, tap_state.cc,
-thread_token.cc, check_frame.cc.
+the program declares. The rules, their order and their texts are those of src/core/ffi: tap_state.cc,
+call_site.cc, check_handler.cc.
 """
 
 from __future__ import annotations

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How often and how long callbacks run. Statistics outlive the callbacks that they count: an eager tap's callback lives
+// for one call. Statistics are kept by label, and the table is bounded.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "callout/export.h"
+#include "core/base/ticks.h"
+#include "core/callbacks/callback.h"
+
+namespace callout::internal {
+
+/// Times one call of the callback of `stats`, or does not. The caller counts the call when it is over.
+class Stopwatch {
+ public:
+  explicit Stopwatch(CallbackStats& stats) : stats_(stats), weight_(WeightOf(stats)) {
+    if (weight_ > 0) start_ = Ticks();
+  }
+
+  /// True if the next call is to be timed.
+  static bool IsDue(const CallbackStats& stats) { return WeightOf(stats) > 0; }
+
+  void Stop() const {
+    if (weight_ == 0) [[likely]]
+      return;
+    const uint64_t ticks = Ticks() - start_;
+    stats_.host_ticks.fetch_add(ticks * weight_, std::memory_order_relaxed);
+    stats_.takes_long.store(ticks > TicksOfMicroseconds(), std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr uint64_t kFirstCalls = 64;  // always timed
+  static constexpr uint64_t kTimedEvery = 17;  // a prime: programs call their sites in turn, often 2, 4 or 8 of them
+
+  // The number of calls that the next one's time stands for; 0: it is not timed.
+  static uint64_t WeightOf(const CallbackStats& stats) {
+    const uint64_t calls = stats.all_calls();
+    if (calls < kFirstCalls || stats.takes_long.load(std::memory_order_relaxed)) [[unlikely]]
+      return 1;
+    return calls % kTimedEvery == 0 ? kTimedEvery : 0;
+  }
+
+  CallbackStats& stats_;
+  const uint64_t weight_;
+  uint64_t start_ = 0;
+};
+
+struct CallbackStats;
+
+/// The counters of `label`, made if needed. Thread-safe.
+CALLOUT_EXPORT std::shared_ptr<CallbackStats> StatsFor(const std::string& label);
+
+/// All counters, by label, in order. Thread-safe.
+CALLOUT_EXPORT std::vector<std::pair<std::string, std::shared_ptr<CallbackStats>>> AllStats();
+
+/// Forgets labels without a live callback and zeroes the rest. Thread-safe.
+CALLOUT_EXPORT void ResetStats();
+
+}  // namespace callout::internal

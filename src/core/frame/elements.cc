@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/frame/elements.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <complex>
+#include <type_traits>
+
+#include "callout/dtype.h"
+#include "callout/elements.h"
+#include "core/base/small_buffer.h"
+
+namespace callout::internal {
+namespace {
+
+constexpr size_t kBytes = 1024;
+
+template <typename Reader>
+void ReadNumbers(const Reader& reader, const char* data, size_t count, double* out) {
+  for (size_t i = 0; i < count; ++i) out[i] = static_cast<double>(reader(data, static_cast<int64_t>(i)));
+}
+
+template <typename T>
+void ReadMagnitudes(const PlainElements<std::complex<T>>& reader, const char* data, size_t count, double* out) {
+  for (size_t i = 0; i < count; ++i) {
+    const std::complex<T> value = reader(data, static_cast<int64_t>(i));
+    out[i] = std::hypot(static_cast<double>(value.real()), static_cast<double>(value.imag()));
+  }
+}
+
+// The two below are what SmallFloatToFloat does, at the speed of memory.
+void ReadBfloat16(const char* data, size_t count, double* out) {
+  const PlainElements<uint16_t> reader;
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t bits = reader(data, static_cast<int64_t>(i));
+    out[i] = static_cast<double>(std::bit_cast<float>(bits << 16));
+  }
+}
+
+// Moves exponent and mantissa to where float has them. The exponent is then off by the difference of the biases, which
+// a product with a power of two puts right, subnormal numbers included.
+void ReadFloat16(const char* data, size_t count, double* out) {
+  constexpr uint32_t kInfinity = 0x7C00;
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t bits = PlainElements<uint16_t>()(data, static_cast<int64_t>(i));
+    const uint32_t magnitude = bits & 0x7FFFU;
+    const uint32_t not_finite = magnitude >= kInfinity ? 0x7F800000U : 0;
+    const double value = static_cast<double>(std::bit_cast<float>((magnitude << 13) | not_finite)) * 0x1p112;
+    out[i] = (bits & 0x8000U) != 0 ? -value : value;
+  }
+}
+
+using ByteTable = std::array<double, 256>;
+
+ByteTable MakeTable(const SmallFloatFormat& format) {
+  ByteTable table;
+  for (size_t i = 0; i < table.size(); ++i) {
+    table[i] = static_cast<double>(SmallFloatToFloat(format, static_cast<uint16_t>(i)));
+  }
+  return table;
+}
+
+// Of the floats of a byte or less.
+const ByteTable& TableOf(DType dtype) {
+  static const std::array<ByteTable, kDTypeLimit>* const tables = [] {
+    auto* all = new std::array<ByteTable, kDTypeLimit>;  // leaked: sinks may run until the process ends
+    for (const DTypeRow& row : kDTypeRows) {
+      if (row.is_small_float() && row.bits <= 8) (*all)[static_cast<size_t>(row.dtype)] = MakeTable(row.format);
+    }
+    return all;
+  }();
+  return (*tables)[static_cast<size_t>(dtype)];
+}
+
+void ReadBytesByTable(DType dtype, const char* data, size_t count, double* out) {
+  const ByteTable& table = TableOf(dtype);
+  const PlainElements<uint8_t> reader;
+  for (size_t i = 0; i < count; ++i) out[i] = table[reader(data, static_cast<int64_t>(i))];
+}
+
+// Of elements of whole bytes. False for a type that has no elements.
+bool ReadBytes(DType dtype, const char* data, size_t count, double* out) {
+  return VisitElements(dtype, [&]<typename Reader>(const Reader& reader) {
+    if constexpr (std::is_same_v<Reader, SmallFloatElements<uint8_t>>) {
+      ReadBytesByTable(dtype, data, count, out);
+    } else if constexpr (std::is_same_v<Reader, SmallFloatElements<uint16_t>>) {
+      if (dtype == DType::kFloat16) return ReadFloat16(data, count, out);
+      if (dtype == DType::kBfloat16) return ReadBfloat16(data, count, out);
+      ReadNumbers(reader, data, count, out);
+    } else if constexpr (requires { reader(data, 0).imag(); }) {
+      ReadMagnitudes(reader, data, count, out);
+    } else {
+      ReadNumbers(reader, data, count, out);
+    }
+  });
+}
+
+}  // namespace
+
+Status ReadDoubles(const callout_buffer& buffer, int64_t first, size_t count, double* out) {
+  const auto dtype = static_cast<DType>(buffer.dtype);
+  const char* data = static_cast<const char*>(buffer.data) + PackedBytes(dtype, first);
+  bool is_read = false;
+  if (IsSubByte(dtype)) {
+    SmallBuffer<uint8_t, kBytes> unpacked(count);
+    Unpack(dtype, data, static_cast<int64_t>(count), unpacked.data());
+    is_read = ReadBytes(dtype, reinterpret_cast<const char*>(unpacked.data()), count, out);
+  } else {
+    is_read = ReadBytes(dtype, data, count, out);
+  }
+  return is_read ? OkStatus() : UnknownDType("read the numbers", dtype);
+}
+
+}  // namespace callout::internal
