@@ -177,6 +177,9 @@ class Config:
     def __setattr__(self, name: str, value: object) -> None:
         self.update(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"callout.config: a setting cannot be deleted, got {name!r}")
+
     def __dir__(self) -> list[str]:
         return [*SETTINGS, "update"]
 

@@ -67,6 +67,13 @@ def test_unknown_settings_are_named():
         _ = callout.config.speed
 
 
+def test_settings_cannot_be_deleted():
+    for name in ("args", "nonsense"):
+        with pytest.raises(AttributeError, match=f"^callout.config: a setting cannot be deleted, got {name!r}$"):
+            delattr(callout.config, name)
+    assert callout.config.args == "numpy"
+
+
 def test_copies_and_pickles_of_the_settings_are_those_of_the_process():
     assert copy.copy(callout.config) is copy.deepcopy([callout.config])[0] is callout.config
     assert pickle.loads(pickle.dumps(callout.config)) is callout.config
