@@ -2,6 +2,9 @@
 # Compiler and linker settings. Directory-wide ones also reach nanobind, so that no binary we ship
 # holds a path of the build machine; warnings are for our own targets only.
 include_guard(GLOBAL)
+# software_gpu is a project inside of this one, and uses the same functions.
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH callout_root)
+set(callout_build "${PROJECT_BINARY_DIR}")
 include(GNUInstallDirs)
 find_package(Threads REQUIRED GLOBAL)
 

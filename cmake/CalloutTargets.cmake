@@ -11,9 +11,6 @@
 # `x_test` or `x_y_test` with `x`: `ctest --preset dev -L core`.
 include_guard(GLOBAL)
 include(Packages)
-# software_gpu is a project inside of this one.
-cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH callout_root)
-set(callout_build "${PROJECT_BINARY_DIR}")
 
 function(_callout_link target visibility)
   foreach(dep IN LISTS ARGN)

@@ -9,7 +9,6 @@
 # makes a target with the include path of a pinned wheel's headers, never of the environment's; a user's setting avoids the
 # download. <target>_include is the path.
 include_guard(GLOBAL)
-cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH callout_root)
 
 function(callout_fetch_wheel name version result)
   set(cache_dir "$ENV{CALLOUT_DEPS_CACHE}")

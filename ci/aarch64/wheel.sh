@@ -44,7 +44,7 @@ ci/wheel_tools.sh
 export CXX=aarch64-linux-gnu-g++
 link_flags=$(ci/older_linux/flags.sh "$python" "$PWD/build/aarch64-older")
 settings=(
-  CMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" CALLOUT_UNITY=ON
+  CMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake"
   Python_INCLUDE_DIR="$include" Python_NumPy_INCLUDE_DIR="$PWD/build/aarch64-python/site/numpy/_core/include"
   nanobind_DIR="$("$python" -m nanobind --cmake_dir)")
 # Debian's pyconfig.h includes that of the processor, from beside it: behind the compiler's own headers.

@@ -11,6 +11,7 @@
 
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
+#include "testing/special_floats.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
 
@@ -22,9 +23,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-constexpr float kFloatNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kFloatInf = std::numeric_limits<float>::infinity();
 
 class LocatedNansTest : public LiveCountTest {
  protected:
@@ -64,33 +62,32 @@ class LocatedNansTest : public LiveCountTest {
 
 TEST_F(LocatedNansTest, FiniteResultsAndThoseOfBadInputsAreNotReported) {
   const auto nans = Make("1;raise;ni;forward;0;0;0,0;0;log;1;0;m.py:3 in f;y = log(x);");
-  EXPECT_THAT(Look(*nans, {Floats({1, 2}), Floats({kFloatNan, kFloatInf})}, {.run_id = NewRun()}), IsOk());
-  EXPECT_THAT(Look(*nans, {Floats({1, kFloatNan}), Floats({1, kFloatNan})}, {.run_id = NewRun()}), IsOk());
-  EXPECT_THAT(Look(*nans, {Floats({1, kFloatInf}), Floats({1, kFloatInf})}, {.run_id = NewRun()}), IsOk());
+  EXPECT_THAT(Look(*nans, {Floats({1, 2}), Floats({kNan, kInf})}, {.run_id = NewRun()}), IsOk());
+  EXPECT_THAT(Look(*nans, {Floats({1, kNan}), Floats({1, kNan})}, {.run_id = NewRun()}), IsOk());
+  EXPECT_THAT(Look(*nans, {Floats({1, kInf}), Floats({1, kInf})}, {.run_id = NewRun()}), IsOk());
   EXPECT_THAT(log_.messages(), IsEmpty());
 }
 
 TEST_F(LocatedNansTest, ItPassesWithoutBeingInspectedWhereResultsAreFinite) {
   const auto nans = Make("1;raise;ni;forward;0;0;0,0;0;log;1;0;m.py:3 in f;y = log(x);");
   const auto passes = [&](float result) {
-    TestBuffer output = Floats({1, result}), input = Floats({1, kFloatNan});
+    TestBuffer output = Floats({1, result}), input = Floats({1, kNan});
     const callout_buffer views[] = {output.view(), input.view()};
     return std::pair(nans->inspector()->Passes(views), nans->inspector()->Passes({views, 1}));
   };
   EXPECT_EQ(passes(2), std::pair(true, false)) << "with its input, without";
-  EXPECT_EQ(passes(kFloatInf), std::pair(false, false));
+  EXPECT_EQ(passes(kInf), std::pair(false, false));
 }
 
 TEST_F(LocatedNansTest, TheTextHasEverything) {
   const auto nans = Make("1;raise;ni;backward;0;0;0,0,0,0;0;log;1;2;m.py:3 in f;y = log(x%2C 1)%3B;net/dense");
-  EXPECT_THAT(
-      Look(*nans,
-           {TestBuffer::Of<float>({2, 2}, {1, 2, kFloatNan, kFloatInf}), TestBuffer::Of<float>({2, 2}, {1, 2, -3, 4}),
-            TestBuffer::Scalar<int32_t>(5), TestBuffer::Scalar<int32_t>(7)},
-           {.device_ordinal = 3, .run_id = NewRun()}),
-      StatusIs(StatusCode::kInternal,
-               "locate_nans: NaN at m.py:3 in f: `y = log(x, 1);`; log, backward, in net/dense; f32[2,2] at "
-               "[1,0], step (5,7), device 3; inputs: f32[2,2] -3.0"));
+  EXPECT_THAT(Look(*nans,
+                   {TestBuffer::Of<float>({2, 2}, {1, 2, kNan, kInf}), TestBuffer::Of<float>({2, 2}, {1, 2, -3, 4}),
+                    TestBuffer::Scalar<int32_t>(5), TestBuffer::Scalar<int32_t>(7)},
+                   {.device_ordinal = 3, .run_id = NewRun()}),
+              StatusIs(StatusCode::kInternal,
+                       "locate_nans: NaN at m.py:3 in f: `y = log(x, 1);`; log, backward, in net/dense; f32[2,2] at "
+                       "[1,0], step (5,7), device 3; inputs: f32[2,2] -3.0"));
 }
 
 TEST_F(LocatedNansTest, NanOfInfiniteInputsIsReportedUnlessWhatMadeThemWas) {
@@ -98,20 +95,20 @@ TEST_F(LocatedNansTest, NanOfInfiniteInputsIsReportedUnlessWhatMadeThemWas) {
   const auto takes = Make("1;raise;ni;forward;1;0;0,0;0;sub;1;0;m.py:2;;");
   const auto back = Make("1;raise;ni;backward;2;0;0,0;0;mul;1;0;m.py:1;;");
   const int64_t alone = NewRun();
-  EXPECT_THAT(Look(*takes, {Floats({kFloatNan}), Floats({kFloatInf})}, {.run_id = alone}),
+  EXPECT_THAT(Look(*takes, {Floats({kNan}), Floats({kInf})}, {.run_id = alone}),
               StatusIs(StatusCode::kInternal, "sub, forward, out of infinite inputs"));
   const int64_t both = NewRun();
-  EXPECT_THAT(Look(*makes, {Floats({kFloatInf}), Floats({1000})}, {.run_id = both}),
+  EXPECT_THAT(Look(*makes, {Floats({kInf}), Floats({1000})}, {.run_id = both}),
               StatusIs(StatusCode::kInternal, "infinity at m.py:1"));
-  EXPECT_THAT(Look(*takes, {Floats({kFloatNan}), Floats({kFloatInf})}, {.run_id = both}), IsOk());
-  EXPECT_THAT(Look(*back, {Floats({kFloatNan}), Floats({kFloatInf})}, {.run_id = both}),
+  EXPECT_THAT(Look(*takes, {Floats({kNan}), Floats({kInf})}, {.run_id = both}), IsOk());
+  EXPECT_THAT(Look(*back, {Floats({kNan}), Floats({kInf})}, {.run_id = both}),
               StatusIs(StatusCode::kInternal, "mul, backward, out of infinite inputs"));
 }
 
 TEST_F(LocatedNansTest, InfinitiesMayNotCount) {
   const auto nans = Make("1;raise;n;forward;0;0;0,0;0;log;1;0;m.py:3;;");
-  EXPECT_THAT(Look(*nans, {Floats({kFloatInf}), Floats({0})}, {.run_id = NewRun()}), IsOk());
-  EXPECT_THAT(Look(*nans, {Floats({kFloatInf, kFloatNan}), Floats({0, -1})}, {.run_id = NewRun()}),
+  EXPECT_THAT(Look(*nans, {Floats({kInf}), Floats({0})}, {.run_id = NewRun()}), IsOk());
+  EXPECT_THAT(Look(*nans, {Floats({kInf, kNan}), Floats({0, -1})}, {.run_id = NewRun()}),
               StatusIs(StatusCode::kInternal, "NaN at m.py:3: ``; log, forward; f32[2] at [1]"));
 }
 
@@ -124,9 +121,9 @@ TEST_F(LocatedNansTest, LanesAreLookedAtByThemselves) {
                  TestBuffer::Of<float>({2, 1}, inputs), TestBuffer::Of<int32_t>({2}, {8, 9})},
                 {.run_id = NewRun()});
   };
-  EXPECT_THAT(look({1, kFloatNan, 1, 1}, {1, 1}), IsOk());
-  EXPECT_THAT(look({kFloatNan, kFloatNan, kFloatNan, 1}, {kFloatNan, 1}), IsOk());
-  EXPECT_THAT(look({kFloatNan, kFloatNan, 1, kFloatNan}, {kFloatNan, -1}),
+  EXPECT_THAT(look({1, kNan, 1, 1}, {1, 1}), IsOk());
+  EXPECT_THAT(look({kNan, kNan, kNan, 1}, {kNan, 1}), IsOk());
+  EXPECT_THAT(look({kNan, kNan, 1, kNan}, {kNan, -1}),
               StatusIs(StatusCode::kInternal, "f32[1] at [0], lane (1,1), step 9, device 0; inputs: f32[1] -1.0"));
 }
 
@@ -135,12 +132,11 @@ TEST_F(LocatedNansTest, PlacesInShardsAreThoseOfTheWholeAndWhatFollowsOnOthersIs
   const auto later = Make("1;raise;ni;forward;5;0;0,0;0;dot;1;0;m.py:2;;");
   const std::vector<int64_t> offsets = {10, 10};
   const int64_t run = NewRun();
-  EXPECT_THAT(Look(*first, {Floats({1, kFloatNan}), Floats({1, -1})}, {.offsets = offsets, .run_id = run}),
+  EXPECT_THAT(Look(*first, {Floats({1, kNan}), Floats({1, -1})}, {.offsets = offsets, .run_id = run}),
               StatusIs(StatusCode::kInternal, "f32[2] at [11], device 0, the shard from [10]"));
-  EXPECT_THAT(
-      Look(*later, {Floats({kFloatNan}), Floats({1})}, {.offsets = offsets, .device_ordinal = 1, .run_id = run}),
-      IsOk());
-  EXPECT_THAT(Look(*later, {Floats({kFloatNan}), Floats({1})}, {.device_ordinal = 1, .run_id = run}),
+  EXPECT_THAT(Look(*later, {Floats({kNan}), Floats({1})}, {.offsets = offsets, .device_ordinal = 1, .run_id = run}),
+              IsOk());
+  EXPECT_THAT(Look(*later, {Floats({kNan}), Floats({1})}, {.device_ordinal = 1, .run_id = run}),
               StatusIs(StatusCode::kInternal, "NaN at m.py:2"));
 }
 
@@ -148,14 +144,14 @@ TEST_F(LocatedNansTest, PlacesInShardsAreThoseOfTheWholeAndWhatFollowsOnOthersIs
 TEST_F(LocatedNansTest, LanesOfShardsAreThoseOfTheWholeWhereverOperandsAre) {
   const auto nans = Make("1;raise;ni;forward;0;1;1,1;0;log;1;0;m.py:3;;");
   const std::vector<int64_t> offsets = {4, 0};
-  const TestBuffer result = Floats({1, kFloatNan, 1, 1});
+  const TestBuffer result = Floats({1, kNan, 1, 1});
   const auto look = [&](const std::vector<float>& operand) {
     return Look(*nans, {result, Floats(operand)}, {.offsets = offsets, .run_id = NewRun()});
   };
   EXPECT_THAT(look({1, 2, 3, 4, 5, -6, 7, 8}),
               StatusIs(StatusCode::kInternal, "f32[] at [], lane 5, device 0; inputs: f32[] -6.0"));
-  EXPECT_THAT(look({1, 2, 3, 4, 5, kFloatNan, 7, 8}), IsOk());
-  EXPECT_THAT(look({1, kFloatNan, 3, 4}),
+  EXPECT_THAT(look({1, 2, 3, 4, 5, kNan, 7, 8}), IsOk());
+  EXPECT_THAT(look({1, kNan, 3, 4}),
               StatusIs(StatusCode::kInternal, "lane 5, device 0; inputs: one that is on another device"));
 }
 
@@ -164,8 +160,7 @@ TEST_F(LocatedNansTest, WhatFollowsGoesForwardAndThenBackward) {
   const auto backward = Make("1;raise;ni;backward;5;0;0,0;0;mul;1;0;m.py:2;;");
   const std::vector<int64_t> offsets = {0, 0};
   const auto look = [&](Callback& nans, int32_t device, int64_t run) {
-    return Look(nans, {Floats({kFloatNan}), Floats({1})},
-                {.offsets = offsets, .device_ordinal = device, .run_id = run});
+    return Look(nans, {Floats({kNan}), Floats({1})}, {.offsets = offsets, .device_ordinal = device, .run_id = run});
   };
   const int64_t run = NewRun(), other = NewRun();
   EXPECT_THAT(look(*forward, 0, run), StatusIs(StatusCode::kInternal, "m.py:1"));
@@ -177,7 +172,7 @@ TEST_F(LocatedNansTest, WhatFollowsGoesForwardAndThenBackward) {
 TEST_F(LocatedNansTest, ReportsAreLoggedOnceARunWhereNobodyTakesThem) {
   const auto nans = Make("1;warn;ni;forward;0;0;0,0;0;log;1;0;m.py:3;;");
   for (const int64_t run : {NewRun(), NewRun()}) {
-    for (int i = 0; i < 3; ++i) EXPECT_THAT(Look(*nans, {Floats({kFloatNan}), Floats({-1})}, {.run_id = run}), IsOk());
+    for (int i = 0; i < 3; ++i) EXPECT_THAT(Look(*nans, {Floats({kNan}), Floats({-1})}, {.run_id = run}), IsOk());
   }
   EXPECT_THAT(log_.messages(), AllOf(SizeIs(2), ::testing::Each(HasSubstr("30 locate_nans: NaN at m.py:3"))));
 }
@@ -189,8 +184,8 @@ TEST_F(LocatedNansTest, WhoTakesReportsMayRefuseThem) {
     return places->size() == 1 ? Reported::kTaken : Reported::kRefused;
   });
   const auto nans = Make("1;warn;ni;forward;0;0;0,0;0;log;1;0;m.py:3 in f;;");
-  EXPECT_THAT(Look(*nans, {Floats({kFloatNan}), Floats({-1})}, {.run_id = NewRun()}), IsOk());
-  EXPECT_THAT(Look(*nans, {Floats({kFloatNan}), Floats({-1})}, {.run_id = NewRun()}),
+  EXPECT_THAT(Look(*nans, {Floats({kNan}), Floats({-1})}, {.run_id = NewRun()}), IsOk());
+  EXPECT_THAT(Look(*nans, {Floats({kNan}), Floats({-1})}, {.run_id = NewRun()}),
               StatusIs(StatusCode::kInternal, "NaN at m.py:3 in f"));
   SetLocatedNansReporter(nullptr);
   EXPECT_THAT(*places, ElementsAre("m.py:3 in f", "m.py:3 in f"));
@@ -202,22 +197,22 @@ TEST_F(LocatedNansTest, WhatAProgramSaysOfItsArraysIsCompared) {
   const TestBuffer live(DType::kBool, {1}, {1});
   const TestBuffer step = TestBuffer::Scalar<int32_t>(0);
   EXPECT_THAT(nans->CheckTap(3), StatusIs(StatusCode::kInvalidArgument, "of 4 arrays got 3"));
-  EXPECT_THAT(Look(*nans, {live, Floats({kFloatNan}), TestBuffer::Scalar<float>(1), step}),
+  EXPECT_THAT(Look(*nans, {live, Floats({kNan}), TestBuffer::Scalar<float>(1), step}),
               StatusIs(StatusCode::kInvalidArgument, "operand 2 of locate_nans, f32[], has fewer dimensions"));
-  EXPECT_THAT(Look(*nans, {Floats({1}), Floats({kFloatNan}), Floats({1}), step}),
+  EXPECT_THAT(Look(*nans, {Floats({1}), Floats({kNan}), Floats({1}), step}),
               StatusIs(StatusCode::kInvalidArgument, "must be bool, one a lane, got f32[1]"));
-  EXPECT_THAT(Look(*nans, {TestBuffer(DType::kBool, {1, 0}, {}), Floats({kFloatNan}), Floats({1}), step}),
+  EXPECT_THAT(Look(*nans, {TestBuffer(DType::kBool, {1, 0}, {}), Floats({kNan}), Floats({1}), step}),
               StatusIs(StatusCode::kInvalidArgument, "must be bool, one a lane, got bool[1,0]"));
-  EXPECT_THAT(Look(*nans, {live, Floats({kFloatNan}), Floats({1}), TestBuffer::Scalar<float>(1)}),
+  EXPECT_THAT(Look(*nans, {live, Floats({kNan}), Floats({1}), TestBuffer::Scalar<float>(1)}),
               StatusIs(StatusCode::kInvalidArgument, "must be an integer, got f32[]"));
-  EXPECT_THAT(Look(*nans, {live, Floats({kFloatNan}), TestBuffer(DType::kInt4, {1}, {1}), step}),
+  EXPECT_THAT(Look(*nans, {live, Floats({kNan}), TestBuffer(DType::kInt4, {1}, {1}), step}),
               StatusIs(StatusCode::kInvalidArgument, "packs elements into bytes"));
   EXPECT_THAT(nans->Call({}), StatusIs(StatusCode::kFailedPrecondition, "looks at taps"));
 }
 
 TEST_F(LocatedNansTest, MoreLanesThanANumberTellsAreRefused) {
   std::string masks = "0";
-  std::vector<TestBuffer> buffers = {Floats({kFloatNan})};
+  std::vector<TestBuffer> buffers = {Floats({kNan})};
   for (int i = 0; i < 16; ++i) {  // 16 of each extent: 2^64
     masks += "," + std::to_string(1 << i);
     buffers.push_back(Floats(std::vector<float>(16)));
@@ -231,10 +226,10 @@ TEST_F(LocatedNansTest, MoreLanesThanANumberTellsAreRefused) {
 TEST_F(LocatedNansTest, NoMoreLanesAreExaminedThanOperandsHold) {
   const auto empty = Make("1;raise;ni;forward;0;1;0,0,1;0;log;2;0;m.py:3;;");
   const TestBuffer many(DType::kFloat32, {std::numeric_limits<int64_t>::max(), 0}, {});
-  EXPECT_THAT(Look(*empty, {Floats({kFloatNan}), Floats({kFloatNan}), many}, {.run_id = NewRun()}), IsOk());
+  EXPECT_THAT(Look(*empty, {Floats({kNan}), Floats({kNan}), many}, {.run_id = NewRun()}), IsOk());
 
   std::string masks = "0,0";
-  std::vector<TestBuffer> buffers = {Floats({kFloatNan}), Floats({kFloatNan})};
+  std::vector<TestBuffer> buffers = {Floats({kNan}), Floats({kNan})};
   for (int i = 0; i < 12; ++i) {  // 2^60
     masks += "," + std::to_string(1 << i);
     buffers.push_back(Floats(std::vector<float>(32)));
@@ -245,7 +240,7 @@ TEST_F(LocatedNansTest, NoMoreLanesAreExaminedThanOperandsHold) {
 
 TEST_F(LocatedNansTest, OperandsHaveTheSameLanes) {
   const auto nans = Make("1;raise;ni;forward;0;1;1,1;0;log;1;0;m.py:3;;");
-  EXPECT_THAT(Look(*nans, {Floats({1, 1, kFloatNan}), Floats({1})}, {.run_id = NewRun()}),
+  EXPECT_THAT(Look(*nans, {Floats({1, 1, kNan}), Floats({1})}, {.run_id = NewRun()}),
               StatusIs(StatusCode::kInvalidArgument, "operand 1 of locate_nans, f32[1], has other lanes"));
 }
 

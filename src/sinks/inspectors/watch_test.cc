@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <thread>
 
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
+#include "testing/special_floats.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
 
@@ -18,9 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 class WatchTest : public LiveCountTest {
  protected:
