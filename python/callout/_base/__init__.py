@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every other room stands on: errors, settings, loggers, options, patches, and the start and end of the runtime."""
+"""Holds what every other package uses: errors, settings, loggers, options, patches, start and end of the runtime."""

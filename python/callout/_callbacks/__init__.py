@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users call: callbacks with results, taps, checks and watches, and the transforms that follow them."""
+"""Defines the functions that users call: callbacks with results, taps, checks, watches, and transforms of functions."""

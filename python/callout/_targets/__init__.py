@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs call: functions, names and sinks as callbacks, and the custom calls that carry them."""
+"""Makes targets of functions, names and sinks, and writes the custom calls by which programs call targets."""

@@ -16,7 +16,7 @@ Result<std::string> ReadFile(const std::string& path, const std::string& what) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes;
   std::string chunk(1 << 16, '\0');
-  // Not by iterators of its buffer: those throw what goes wrong, such as reading a directory.
+  // Iterators of the stream's buffer would throw errors, such as that of reading a directory; read() sets a flag.
   while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || file.gcount() > 0) {
     bytes.append(chunk, 0, static_cast<size_t>(file.gcount()));
   }

@@ -29,7 +29,8 @@ CALLOUT_EXPORT void NoteProcessIsUsed();
 /// is a process like others: servers that fork workers have often imported what these need. Thread-safe.
 CALLOUT_EXPORT bool ProcessIsForkedChild();
 
-/// To be on the stack while a plugin calls what it was given: an event's listener, the destructor of a state.
+/// Marks the calling thread, while a plugin calls a function that Callout gave it: the listener of an event, the
+/// destructor of a state.
 class CALLOUT_EXPORT PluginThreadScope {
  public:
   PluginThreadScope() noexcept;

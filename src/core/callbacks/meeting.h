@@ -151,7 +151,7 @@ class CALLOUT_EXPORT WaitingRoom {
   /// A device of this run failed and comes to no meeting: whoever waits in one, or comes later, fails, too. A run
   /// without a number (0) is not known.
   void NoteFailure(int64_t run_id, const Status& failure);
-  /// What whoever comes to a meeting of the run is to fail with.
+  /// Returns the failure of the run, with which every device fails that comes to a meeting of the run later.
   std::optional<Status> FindFailure(int64_t run_id);
 
   /// 40 s by default, as long as XLA waits. For tests.

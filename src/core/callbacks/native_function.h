@@ -19,7 +19,7 @@
 
 namespace callout::internal {
 
-/// What `set_error` was told.
+/// The code and the message that a native function gave to `set_error`.
 struct NativeError {
   StatusCode code = StatusCode::kInternal;
   std::string message;

@@ -16,7 +16,7 @@
 
 namespace callout::internal {
 
-/// Not thread-safe: the delivery thread's own.
+/// Not thread-safe: only the delivery thread uses its Naps.
 class Naps {
  public:
   using Duration = std::chrono::microseconds;

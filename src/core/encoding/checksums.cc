@@ -25,7 +25,7 @@ namespace {
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-// Of a polynomial whose bits are reversed.
+// Makes the tables of a checksum whose polynomial is given with its bits reversed.
 consteval Tables MakeTables(uint32_t polynomial) {
   Tables tables = {};
   for (uint32_t byte = 0; byte < 256; ++byte) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What callout.v1.call asks of a runtime, on those of four ages. src/core/ffi/call_conformance_test.cc is about
-// what every platform does.
+// These tests check what callout.v1.call asks of runtimes of four ages. call_conformance_test.cc checks what the target
+// does on every platform.
 #include <gtest/gtest.h>
 
 #include <algorithm>

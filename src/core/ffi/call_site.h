@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program says of one call of a callback, wherever its buffers are: its operands, and the attributes `threaded`
-// and `deferred`.
+// CallSite holds what a program says of one call of a callback: its operands, and the attributes `threaded` and
+// `deferred`. The buffers may be on any platform.
 #pragma once
 
 #include <cstdint>

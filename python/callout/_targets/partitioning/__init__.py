@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of custom calls, our own and foreign ones, in programs over several devices."""
+"""Partitions custom calls, Callout's and foreign ones, in programs over several devices."""
