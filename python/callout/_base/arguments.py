@@ -70,6 +70,13 @@ def check_operand(where: str, value: Any, tree: PyTreeDef, index: int) -> Any:
     return value
 
 
+def check_index(what: str, value: Any, least: int = 0) -> int:
+    """Returns the value as an int; raises ValueError, which names `what`, for one that is no integer or below `least`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value < 2**63:
+        raise ValueError(f"{what} must be an integer of at least {least}, got {value!r}")
+    return int(value)
+
+
 def is_array_like(value: Any) -> bool:
     """Returns True for what can enter a program: arrays, tracers and numbers."""
     if isinstance(value, (bool, int, float, complex, jax.core.Tracer)):

@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal
 
+from .arguments import check_index
 from .config import config
 
 
@@ -101,8 +102,9 @@ def options(
         A callable with the settings, which every function of Callout that takes a callback understands.
 
     Raises:
-        TypeError: `fn` is not callable.
-        ValueError: another value of `args` or `memory`; `zero_copy` with `args="jax"`.
+        TypeError: `fn` is not callable, or `name` no str.
+        ValueError: another value of `args` or `memory`; a `device_index` that is no integer or negative; `zero_copy` with
+            `args="jax"`.
 
     Example:
         >>> total = callout.options(np.sum, zero_copy=True, name="total")
@@ -114,6 +116,10 @@ def options(
         raise ValueError(f'callout.options: args must be "numpy" or "jax", got {args!r}')
     if memory not in (None, "host", "device"):
         raise ValueError(f'callout.options: memory must be "host" or "device", got {memory!r}')
+    if device_index is not None:
+        device_index = check_index("callout.options: device_index", device_index)
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"callout.options: name must be a str, got {name!r}")
     told: dict[str, Any] = {
         "zero_copy": zero_copy,
         "numpy_only": numpy_only,

@@ -13,7 +13,7 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from .. import _jax_compat
-from .._base.arguments import read, refuse_tracers
+from .._base.arguments import check_index, read, refuse_tracers
 from .._targets import target_attributes
 
 ALL_PPB = 1_000_000_000  # of `sample`, parts in a billion
@@ -43,12 +43,6 @@ class Site:
     def is_for_one_process(self) -> bool:
         """Returns True if the core needs to know which process this is."""
         return "only_process" in dict(self.told)
-
-
-def _index(what: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value < 2**63:
-        raise ValueError(f"callout.tap: {what} must be an integer of at least {least}, got {value!r}")
-    return int(value)
 
 
 def _interval_ns(seconds: float | None) -> int:
@@ -138,12 +132,15 @@ def make_site(
     if sharding not in ("gather", "local"):
         raise ValueError(f'callout.tap: sharding must be "gather" or "local", got {sharding!r}')
     told: dict[str, str | int] = {
-        **{option: _index(option, value, rows[option].least) for option, value in numbers.items()},
+        **{
+            option: check_index(f"callout.tap: {option}", value, rows[option].least)
+            for option, value in numbers.items()
+        },
         "min_interval_ns": _interval_ns(min_interval),
         "on_full": on_full,
         "sample_ppb": _sample_ppb(sample),
-        "only_device": -1 if only_device is None else _index("only_device", only_device, 0),
-        "only_process": -1 if only_process is None else _index("only_process", only_process, 0),
+        "only_device": -1 if only_device is None else check_index("callout.tap: only_device", only_device),
+        "only_process": -1 if only_process is None else check_index("callout.tap: only_process", only_process),
         "can_fail": can_fail,
     }
     return Site(
@@ -152,7 +149,7 @@ def make_site(
         tuple(pair for pair in told.items() if pair not in _defaults()),
         ordered=bool(ordered),
         sharding=sharding,
-        device_index=_index("device_index", device_index, 0),
+        device_index=check_index("callout.tap: device_index", device_index),
         has_step=has_step,
     )
 

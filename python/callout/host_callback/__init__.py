@@ -18,6 +18,7 @@ import jax.experimental
 
 from .. import _ext
 from .._base import barrier, errors, lifetime, programs
+from .._base.arguments import check_index
 from .._base.config import config
 from .._base.public_modules import publish
 from .._measuring.host_callback_additions import LOG_SOURCE, logger
@@ -69,7 +70,7 @@ def _tap(target: Target, flat: list[Any], leaves: list[Any], device_index: int) 
         label="",
         leaves=("",) * len(leaves),
         ordered=True,
-        device_index=_arguments.check_device_index(device_index),
+        device_index=check_index("device_index", device_index),
         inline=config.host_callback_inline,
         whole_batch=True,
     )
@@ -136,7 +137,7 @@ def id_tap(
         arg = jax.tree.unflatten(tree, _tap(target, flat, leaves, device_index))
     else:
         _flavors.refuse_device(tap_with_device)
-        _flavors.tap(tap_func, arg, _arguments.check_device_index(device_index), callback_flavor)
+        _flavors.tap(tap_func, arg, check_index("device_index", device_index), callback_flavor)
     return arg if result is None else result
 
 
@@ -189,7 +190,7 @@ def id_print(
         arg = jax.tree.unflatten(tree, _tap(target, flat, leaves, device_index))
     else:
         _flavors.refuse_device(tap_with_device)
-        _flavors.tap(write, tuple(leaves), _arguments.check_device_index(device_index), callback_flavor)
+        _flavors.tap(write, tuple(leaves), check_index("device_index", device_index), callback_flavor)
     return arg if result is None else result
 
 
@@ -237,7 +238,7 @@ def call(
     """
     _arguments.check_callable(callback_func)
     leaves = _arguments.operands(jax.tree.leaves(arg))
-    index = _arguments.check_device_index(device_index)
+    index = check_index("device_index", device_index)
     if not config.host_callback_legacy:
         _flavors.refuse_device(call_with_device)
         return _flavors.call(callback_func, arg, result_shape, index, callback_flavor)

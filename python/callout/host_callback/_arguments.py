@@ -21,13 +21,6 @@ def check_callable(function: Any) -> None:
         raise TypeError(f"Expected a callable value, got {function}")
 
 
-def check_device_index(device_index: Any) -> int:
-    """Returns the index as an int; raises ValueError."""
-    if isinstance(device_index, bool) or not hasattr(device_index, "__index__") or device_index < 0:
-        raise ValueError(f"device_index must be an integer of at least 0, got {device_index!r}")
-    return int(device_index)
-
-
 def check_leaves(leaves: Sequence[Any]) -> None:
     """Raises TypeError for what cannot be in a program."""
     for leaf in leaves:

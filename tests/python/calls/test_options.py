@@ -20,6 +20,18 @@ def like(x):
     return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
+@pytest.mark.parametrize("index", [-1, 1.5, True, "0", 2**63])
+def test_a_device_index_is_an_integer_of_at_least_0(index):
+    text = rf"^callout\.options: device_index must be an integer of at least 0, got {re.escape(repr(index))}$"
+    with pytest.raises(ValueError, match=text):
+        callout.options(print, device_index=index)
+
+
+def test_a_name_is_a_str():
+    with pytest.raises(TypeError, match=r"^callout\.options: name must be a str, got b'x'$"):
+        callout.options(print, name=b"x")
+
+
 def test_options_zero_copy_args_and_name():
     seen = []
 

@@ -69,7 +69,7 @@ def test_unknown_settings_are_named():
 
 def test_settings_cannot_be_deleted():
     for name in ("args", "nonsense"):
-        with pytest.raises(AttributeError, match=f"^callout.config: a setting cannot be deleted, got {name!r}$"):
+        with pytest.raises(AttributeError, match=rf"^callout\.config: a setting cannot be deleted, got {name!r}$"):
             delattr(callout.config, name)
     assert callout.config.args == "numpy"
 
