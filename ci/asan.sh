@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the C++ tests with AddressSanitizer and UndefinedBehaviorSanitizer in build/asan, and runs them.
+# The benchmarks are compiled there, too, so that a change that breaks them fails before somebody measures.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 set_up setup
+scripts/system_packages.sh libbenchmark-dev:benchmark/benchmark.h
 cmake --workflow --preset asan

@@ -34,7 +34,9 @@ void Count(benchmark::State& state, const StatisticsOptions& options, Data data)
   const callout_buffer buffer = {static_cast<uint32_t>(DTypeOf<T>::value), 1, values.data(), &extent,
                                  count * sizeof(T)};
   LeafStatistics statistics(options);
-  for (auto _ : state) statistics.Add(buffer);
+  for (auto _ : state) {
+    if (!statistics.Add(buffer).ok()) return state.SkipWithError("Add() refused the values");
+  }
   benchmark::DoNotOptimize(statistics.moments().sum());
   state.SetItemsProcessed(state.iterations() * extent);
 }
