@@ -13,6 +13,7 @@ test_packages := libgtest-dev:gtest/gtest.h relacy-dev:relacy/relacy.hpp liblapa
 host_packages := libcli11-dev:CLI/CLI.hpp \
   libflatbuffers-dev:flatbuffers/flatbuffers.h flatbuffers-compiler:@flatc libminizip-dev:minizip/unzip.h
 PIP := $(PY) -m pip --disable-pip-version-check --no-input
+TIMED := scripts/timed.sh
 
 # CMake and Ninja of .venv are used where the system has none; CMake runs this Python for headers.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -40,17 +41,17 @@ $(STAMPS)/venv:
 	mkdir -p $(@D) && touch $@
 
 $(STAMPS)/cmake: $(STAMPS)/venv requirements/cmake.txt scripts/has_cmake.sh
-	scripts/has_cmake.sh || $(PIP) install --quiet -r requirements/cmake.txt
+	scripts/has_cmake.sh || scripts/install_packages.sh $(PY) -r requirements/cmake.txt
 	touch $@
 
 tools := $(addprefix $(STAMPS)/,tools dev demo bench docs)
 $(tools): $(STAMPS)/%: requirements/%.txt requirements/constraints.txt $(STAMPS)/venv
-	$(PIP) install --quiet -r $<
+	$(TIMED) 'Python packages ($*)' scripts/install_packages.sh $(PY) -r $<
 	touch $@
 $(STAMPS)/dev: requirements/tools.txt
 
 $(STAMPS)/package: $(package_sources) $(STAMPS)/tools $(STAMPS)/cmake
-	$(PIP) install --quiet --no-deps --no-build-isolation --force-reinstall \
+	@$(TIMED) 'package' $(PIP) install --quiet --no-deps --no-build-isolation --force-reinstall \
 	  -C build-dir='build/python-{wheel_tag}' .
 	touch $@
 
@@ -60,10 +61,10 @@ install: $(STAMPS)/package
 demo: $(STAMPS)/package $(STAMPS)/demo
 	scripts/system_packages.sh $(host_packages)
 	@build=$$(scripts/package_build.sh) && cmake -S . -B "$$build" -DCALLOUT_BUILD_PJRT=ON && \
-	  cmake --build "$$build" --target callout_tool
-	$(PY) examples/train_digits.py
+	  $(TIMED) command cmake --build "$$build" --target callout_tool
+	$(TIMED) training $(PY) examples/train_digits.py
 	@build=$$(scripts/package_build.sh) && \
-	  $(PY) examples/run_digits.py "$$build/bin/callout" "$$(scripts/plugin_path.sh "$$build")"
+	  $(TIMED) 'run without Python' $(PY) examples/run_digits.py "$$build/bin/callout" "$$(scripts/plugin_path.sh "$$build")"
 
 # The command for programs without Python, build/host/bin/callout.
 host: $(STAMPS)/cmake
@@ -76,12 +77,12 @@ setup: $(STAMPS)/dev $(STAMPS)/cmake
 
 test-cpp: setup
 	cmake --preset dev
-	cmake --build --preset dev
-	ctest --preset dev
+	$(TIMED) 'C++ build' cmake --build --preset dev
+	$(TIMED) 'C++ tests' ctest --preset dev
 
 test-python: $(STAMPS)/package $(STAMPS)/dev
 	scripts/system_packages.sh libgsl-dev:gsl/gsl_odeiv2.h liblapack3:liblapack.so.3
-	scripts/run_tests.sh $(PY) build/tests
+	$(TIMED) 'Python tests' scripts/run_tests.sh $(PY) build/tests
 
 test: test-cpp test-python
 

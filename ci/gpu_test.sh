@@ -52,19 +52,21 @@ prepare() { # PYTHON VENV JAX PLUGINS WHEEL
   wanted="$1 $3 $(cat "$4" "$root/constraints.txt" | sha256sum)"
   if [[ $(cat "$2/made-of" 2> /dev/null) != "$wanted" ]]; then
     "$1" -m venv --clear "$2"
-    "$2/bin/python" -m pip install --quiet --disable-pip-version-check -c "$root/constraints.txt" "jax==$3" "jaxlib==$3" \
+    scripts/install_packages.sh "$PWD/$2/bin/python" -c "$root/constraints.txt" "jax==$3" "jaxlib==$3" \
       numpy ml_dtypes tqdm flatbuffers pytest hypothesis cloudpickle numba numba-cuda numba-cuda-mlir autograd ipywidgets matplotlib \
       pandas pillow prometheus_client pyarrow polars duckdb tensorboard tensorstore zarr
-    "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$4"
+    scripts/install_packages.sh "$PWD/$2/bin/python" --no-deps --only-binary=:all: --require-hashes -r "$4"
     echo "$wanted" > "$2/made-of"
   fi
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$5"
 }
 
-# A part of a cell prints what it ends with, and all of it if it fails.
+# A part of a cell prints what it ends with, and all of it if it fails. No devices: the command runs as it is, without the
+# plugin.
 run() { # NAME DEVICES COMMAND...
-  local log=$root/$cell_name-$1.log status=0 start=$SECONDS summary
-  software_gpu/run --devices "$2" "${@:3}" > "$log" 2>&1 < /dev/null || status=$?
+  local log=$root/$cell_name-$1.log status=0 start=$SECONDS summary runner=(software_gpu/run --devices "$2")
+  (($2)) || runner=() label='the package of .venv'
+  "${runner[@]}" "${@:3}" > "$log" 2>&1 < /dev/null || status=$?
   summary=$(grep -E '^(=+ .*(passed|failed|error|no tests ran).* =+|gpu-check: .*|programs: [0-9]+ from .*)$' "$log" | tail -n 1 | sed -E 's/^=+ //; s/ =+$//')
   {
     if ((status)); then
@@ -81,7 +83,7 @@ run() { # NAME DEVICES COMMAND...
 export -f run
 export root results cell_name label
 
-parts=()
+parts=() cell_name='' label=''
 part() { parts+=("$*"); } # NAME DEVICES COMMAND...
 pytest="python -m pytest -p no:cacheprovider -o filterwarnings=" # versions are not all pinned: warnings are no errors
 suite() { # NAME DEVICES FILES...
@@ -90,6 +92,7 @@ suite() { # NAME DEVICES FILES...
 }
 # As many at a time as there are cores; not in the background, where shells have programs ignore Ctrl-C, which tests need.
 run_parts() {
+  ((${#parts[@]})) || return 0
   # shellcheck disable=SC2016
   printf '%s\0' "${parts[@]}" | xargs -0 -P "$(nproc)" -I LINE bash -c 'run $1' run LINE
 }
@@ -99,10 +102,10 @@ echo "== tests on the driver alone"
 ctest --preset gpu > "$root/cpp.log" || { cat "$root/cpp.log" && failed=1; }
 echo "gpu: C++: $(grep -E 'tests passed' "$root/cpp.log")" | tee -a "$results"
 mapfile -t marked < <(grep -l 'mark\.software_gpu' tests/process/test_*.py tests/python/*/test_*.py)
-status=0
-"$CALLOUT_PYTHON" -m pytest -p no:cacheprovider -m 'software_gpu and not soak' "${marked[@]}" > "$root/double.log" 2>&1 < /dev/null || status=$?
-((!status)) || { tail -n 150 "$root/double.log" && failed=1; }
-echo "gpu: the package of .venv: $(tail -n 1 "$root/double.log")" | tee -a "$results"
+# The longest part comes first. It runs beside those of the first cell.
+test_marked() { "$CALLOUT_PYTHON" -m pytest -p no:cacheprovider -m 'software_gpu and not soak' "$@"; }
+export -f test_marked
+part marked 0 test_marked "${marked[@]}"
 
 # With the plugin those tests run as they are.
 export PYTEST_ADDOPTS="-m 'not soak'"
@@ -121,7 +124,6 @@ for cell in "${cells[@]}"; do
   prepare "$python" "$root/$cell_name" "$jax" "$plugins" "$(echo dist/callout-*-cp"${minor/./}"-manylinux*.whl)"
   export CALLOUT_SOFTWARE_GPU_PYTHON=$PWD/$root/$cell_name/bin/python
   PATH=$PWD/$root/$cell_name/bin:$PATH
-  parts=()
   part gpu-check 1 python benchmarks/python/gpu/check.py \
     --only driver,kernels,limits,launches,recordings,numba_kernels,buffers,operands,calls,taps,costs,processes,host,manual \
     --out "$root/$cell_name-check"
@@ -139,7 +141,9 @@ for cell in "${cells[@]}"; do
     suite suites-on-8 8 "${others[@]}"
   fi
   run_parts || failed=1
+  parts=()
 done
+run_parts || failed=1 # what no cell took
 
 echo "== gpu-test"
 cat "$results"

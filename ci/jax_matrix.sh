@@ -27,7 +27,7 @@ prepare() { # PYTHON VENV JAX WHEEL
       equinox flax)
     packages+=(-c build/matrix/constraints.txt)
     [[ $2 != *t-jax* ]] || packages=(--only-binary :all: -r requirements/free-threaded.txt)
-    "$2/bin/python" -m pip install --quiet --disable-pip-version-check "jax==$3" "jaxlib==$3" "${packages[@]}"
+    scripts/install_packages.sh "$PWD/$2/bin/python" "jax==$3" "jaxlib==$3" "${packages[@]}"
     echo "$wanted" > "$2/made-of"
   fi
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index \
@@ -67,10 +67,12 @@ done
 [[ -z ${PREPARE_ONLY:-} ]] || exit 0
 
 # Programs for GPUs run on a double of the driver, which takes minutes: `make test` does that. Where it ran (TESTED), so did
-# what is the same with every JAX.
+# what is the same with every JAX; the nightly run leaves nothing out.
 left_out=('gpu_*' 'cuda_*' 'numba_cuda*')
-[[ -z ${TESTED:-} ]] || left_out+=(arrays_on_disk cpp 'command*' csv file_crashes native_code numba_content numba_kinds numpy_text pipes
-  report samplers 'sink*' statistics 'tensorboard*' terminals)
+[[ -z ${TESTED:-} ]] || left_out+=(arrays_on_disk attributes benchmark_tables c_host 'command*' cpp csv delivery_threads
+  examples file_crashes fork_and_threads forks hangs host_exit interrupted long_runs many_threads memory_limits native_code
+  numba_content numba_kinds numpy_text older_linux pipes print prometheus pure_core report samplers 'sink*' statistics
+  summaries 'tensorboard*' terminals)
 for cell in "${!labels[@]}"; do
   status=0
   echo "== ${labels[$cell]}: tests"

@@ -48,7 +48,7 @@ for cell in "${cells[@]}"; do
   made_of="$python $jax $(sha256sum < build/pure/constraints.txt)"
   if [[ $(cat "$venv/made-of" 2> /dev/null) != "$made_of" ]]; then
     "$python" -m venv --clear "$venv"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c build/pure/constraints.txt \
+    scripts/install_packages.sh "$PWD/$venv/bin/python" -c build/pure/constraints.txt \
       "jax==$jax" "jaxlib==$jax" numpy ml_dtypes tqdm flatbuffers pytest hypothesis cloudpickle pandas tensorboard prometheus_client
     echo "$made_of" > "$venv/made-of"
   fi

@@ -10,7 +10,7 @@ from pathlib import Path
 import rooms
 
 ROOT = Path(__file__).resolve().parent.parent
-MAX_LINES = 400
+MAX_LINES = 500
 
 # What may be included or imported where: (pattern, folders or files that are its one door).
 DOORS = [
@@ -205,7 +205,7 @@ def check_integers(path: Path, lines: list[str]) -> Iterator[str]:
 
 def main() -> None:
     problems = []
-    driver_functions = set(CUDA_FUNCTION.findall((ROOT / CUDA_DOOR / "driver_functions.h").read_text()))
+    driver_functions = set(CUDA_FUNCTION.findall((ROOT / CUDA_DOOR / "driver.h").read_text()))
     for path in tracked():
         if path.suffix not in {".h", ".cc", ".py", ".pyi"}:
             continue

@@ -13,7 +13,7 @@
 #include "callout/dtype.h"
 #include "core/base/ticks.h"
 #include "sinks/catalog/callback_kinds.h"
-#include "sinks/sinks.h"
+#include "sinks/sink.h"
 
 namespace callout::internal {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "callout/dtype.h"
-#include "sinks/statistics/leaf_statistics.h"
+#include "sinks/statistics/statistics_sink.h"
 
 namespace callout::internal {
 namespace {

@@ -35,7 +35,7 @@ logs=build/aarch64-tests
 rm -rf "$logs" && mkdir -p "$logs"
 run_part() { # LOG FILE...
   # --tb=native: the parser of Debian's Python 3.11.2 may fail where threads go on meanwhile, and pytest's tracebacks use it.
-  build/aarch64-python/bin/python -m pytest -q --tb=native -p no:cacheprovider -o faulthandler_timeout=900 \
+  TEST_SECONDS=900 build/aarch64-python/bin/python -m pytest -q --tb=native -p no:cacheprovider \
     --deselect "$left_out" "${@:2}" > "$1" 2>&1 < /dev/null
 }
 parts=$(nproc) failed=0 pids=()

@@ -8,7 +8,6 @@
 #include "callout/elements.h"
 #include "core/base/block_pool.h"
 #include "core/frame/buffer.h"
-#include "core/frame/dtype_row.h"
 #include "core/frame/elements.h"
 #include "python_text.h"
 

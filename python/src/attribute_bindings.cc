@@ -5,7 +5,7 @@
 
 #include <nanobind/stl/string_view.h>
 
-#include "core/attributes/tables.h"
+#include "core/attributes/attribute_rows.h"
 #include "python_text.h"
 
 namespace nb = nanobind;

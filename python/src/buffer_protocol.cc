@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/frame/dtype_row.h"
+#include "core/frame/elements.h"
 
 namespace callout::python {
 namespace {

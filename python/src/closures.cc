@@ -11,8 +11,8 @@
 
 #include "calling.h"
 #include "callout/abi.h"
-#include "core/base/caught.h"
 #include "core/base/process_state.h"
+#include "core/base/status.h"
 #include "errors.h"
 #include "gil.h"
 

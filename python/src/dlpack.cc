@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/frame/buffer.h"
-#include "core/frame/dtype_row.h"
+#include "core/frame/elements.h"
 
 namespace callout::python {
 namespace {

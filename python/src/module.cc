@@ -2,7 +2,7 @@
 //
 // callout._ext: the core as Python sees it. Nothing here is public; python/callout wraps it.
 #include "arrays.h"
-#include "core/base/core_identity.h"
+#include "core/base/process_state.h"
 #include "core/base/spare_threads.h"
 #include "core/delivery/delivery.h"
 #include "cuda/handlers/targets.h"

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/profile/recorder.h"
-#include "core/profile/timeline.h"
 #include "core/profile/trace_json.h"
 #include "errors.h"
 #include "function_span.h"

@@ -4,8 +4,7 @@
 #include "module_bindings.h"
 
 #include "carried_tap.h"
-#include "core/callbacks/makers.h"
-#include "core/callbacks/progress_clock.h"
+#include "core/callbacks/callback.h"
 #include "python_text.h"
 #include "sinks/progress_bar.h"
 

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "core/base/log.h"
-#include "core/frame/dtype_row.h"
+#include "core/frame/elements.h"
 #include "errors.h"
 #include "gil.h"
 #include "python_text.h"
 #include "sinks/catalog/callback_kinds.h"
-#include "sinks/sinks.h"
+#include "sinks/sink.h"
 
 namespace nb = nanobind;
 

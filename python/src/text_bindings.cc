@@ -15,10 +15,9 @@
 
 #include "array_buffers.h"
 #include "callout/elements.h"
-#include "core/frame/dtype_row.h"
+#include "core/frame/elements.h"
 #include "python_text.h"
 #include "sinks/text/numpy_text.h"
-#include "sinks/text/value_layout.h"
 
 namespace nb = nanobind;
 
@@ -69,7 +68,7 @@ void BindText(nb::module_& m) {
   }
   m.attr("DTYPE_NAMES") = names;
   m.attr("SUB_BYTE_BITS") = bits;
-  nb::class_<ValueLayout>(m, "ValueLayout", "(kind, text, number) pieces, see the core's value_layout.h.")
+  nb::class_<ValueLayout>(m, "ValueLayout", "(kind, text, number) pieces, see the core's numpy_text.h.")
       .def(nb::init<const std::vector<std::tuple<int, std::string, size_t>>&>(), nb::arg("pieces"))
       .def("join", &ValueLayout::Join, nb::arg("leaves"), "The text, from those of the leaves.")
       .def("text", &ValueLayout::Text, nb::arg("arrays"), nb::arg("threshold"), nb::arg("float32_exponents_from"),

@@ -4,7 +4,7 @@
 #include "module_bindings.h"
 
 #include "carried_tap.h"
-#include "core/callbacks/makers.h"
+#include "core/callbacks/callback.h"
 #include "errors.h"
 #include "python_text.h"
 #include "sinks/value_print.h"

@@ -8,9 +8,7 @@
 #include "sinks/each_sink_kind.h"
 #include "sinks/record_format.h"
 #include "sinks/sink.h"
-#include "sinks/sinks.h"
 #include "sinks/text/text.h"
-#include "sinks/text/text_style.h"
 #include "sinks/text_output.h"
 
 namespace callout::internal {

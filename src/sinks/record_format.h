@@ -18,7 +18,7 @@
 #include "core/callbacks/callback.h"
 #include "sinks/step_counter.h"
 #include "sinks/text/format_string.h"
-#include "sinks/text/text_style.h"
+#include "sinks/text_output.h"
 
 namespace callout::internal {
 

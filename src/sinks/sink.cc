@@ -4,8 +4,13 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "core/base/invariant.h"
+#include "core/base/status.h"
+#include "core/base/ticks.h"
+#include "core/callbacks/invoke.h"
+#include "sinks/each_sink_kind.h"
 
 namespace callout::internal {
 
@@ -128,6 +133,88 @@ std::vector<std::string> SinkOptions::Texts(std::string_view name) const {
 Result<std::shared_ptr<Callback>> MakeSink(const std::string& label, const SinkKind& kind, SinkOptions::Given options) {
   CALLOUT_ASSIGN_OR_RETURN(const SinkOptions checked, SinkOptions::Check(kind, std::move(options)));
   return kind.make(label, checked);
+}
+
+namespace {
+
+class NullSink final : public Sink {
+ public:
+  using Sink::Sink;
+  Status Deliver(const Record& /*record*/) override { return OkStatus(); }
+};
+
+Result<std::shared_ptr<Callback>> MakeNull(const std::string& label, const SinkOptions& /*options*/) {
+  return std::shared_ptr<Callback>(std::make_shared<NullSink>(label));
+}
+
+}  // namespace
+
+const SinkKind& NullKind() {
+  static constexpr SinkKind kKind = {
+      .name = "null", .options = {}, .has_main = false, .is_for_hosts = true, .make = &MakeNull};
+  return kKind;
+}
+
+namespace {
+
+class TeeSink final : public Sink {
+ public:
+  TeeSink(std::string label, std::vector<std::shared_ptr<Callback>> receivers)
+      : Sink(std::move(label)), receivers_(std::move(receivers)) {}
+
+  Status Deliver(const Record& record) override {
+    // Whoever is not the last gets no blocks: it may not take what others are still to read.
+    std::vector<void*> no_blocks(record.buffers.size());
+    Record shared = record;
+    shared.blocks = no_blocks.data();
+    size_t left = receivers_.size();
+    return All([&](Callback& receiver) {
+      const uint64_t start = Ticks();
+      Status status = receiver.Deliver(--left == 0 ? record : shared);
+      CallbackStats& stats = receiver.stats();
+      stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
+      stats.calls.fetch_add(1, std::memory_order_relaxed);
+      stats.bytes.fetch_add(TotalBytes(record.buffers), std::memory_order_relaxed);
+      return status;
+    });
+  }
+
+  Status Flush() override {
+    return All([](Callback& receiver) { return receiver.Flush(); });
+  }
+
+ private:
+  // Calls `body` with every receiver, whatever it does with those before. The first error, and how many there were.
+  template <typename Body>
+  Status All(Body&& body) {
+    Status first;
+    size_t failed = 0;
+    for (const auto& receiver : receivers_) {
+      Status status = Guarded(body, *receiver);
+      if (status.ok()) continue;
+      receiver->stats().errors.fetch_add(1, std::memory_order_relaxed);
+      if (failed++ == 0) {
+        first = Status(status.code(), "sink '" + receiver->label() + "': " + std::string(status.message()));
+      }
+    }
+    if (failed < 2) return first;
+    return Status(first.code(), std::string(first.message()) + " (and " + std::to_string(failed - 1) + " more of the " +
+                                    std::to_string(receivers_.size()) + " sinks failed)");
+  }
+
+  const std::vector<std::shared_ptr<Callback>> receivers_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Callback>> MakeTeeSink(std::string label, std::vector<std::shared_ptr<Callback>> receivers) {
+  if (receivers.empty()) return InvalidArgument("callout: the tee '" + label + "' has no receivers");
+  for (const auto& receiver : receivers) {
+    if (receiver->worker() == Worker::kNative) continue;
+    return InvalidArgument("callout: the tee '" + label + "' delivers without Python; '" + receiver->label() +
+                           "' is a Python function");
+  }
+  return std::shared_ptr<Callback>(std::make_shared<TeeSink>(std::move(label), std::move(receivers)));
 }
 
 }  // namespace callout::internal

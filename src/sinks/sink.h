@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sinks share.
-// SinkKind is a kind of sinks: its name, its options and its maker. A program, the command or Python names a kind and
-// gives its options as text.
+// Sinks: receivers of taps that need no Python. A kind of sinks (SinkKind) has a name, options and a maker; a
+// program, the command or Python names a kind and gives its options as text.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "callout/dtype.h"
 #include "callout/export.h"
 #include "callout/status.h"
 #include "core/callbacks/callback.h"
@@ -107,5 +107,18 @@ class CALLOUT_EXPORT SinkOptions {
 /// Errors: as Check; else the maker's. Thread-safe.
 CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeSink(const std::string& label, const SinkKind& kind,
                                                           SinkOptions::Given options);
+
+// Receivers of taps that need no Python. They run on the native worker's thread, one record at a time, so they lock
+// nothing.
+
+/// InvalidArgument if `format` is malformed or asks for what a value of these leaves has not. Thread-safe.
+CALLOUT_EXPORT Status CheckPrintFormat(const std::string& format, std::span<const std::string> leaf_names,
+                                       std::span<const DType> dtypes);
+
+/// Hands every record to each of `receivers`, in their order; one that fails keeps it from no other. The first error is
+/// the tee's, and says how many there were. Their own statistics count what they got. Error: InvalidArgument if there
+/// is none, or a Python function among them.
+CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeTeeSink(std::string label,
+                                                             std::vector<std::shared_ptr<Callback>> receivers);
 
 }  // namespace callout::internal

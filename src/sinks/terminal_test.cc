@@ -6,8 +6,6 @@
 #include <cstdio>
 #include <string>
 
-#include "sinks/text/text_style.h"
-
 namespace callout::internal {
 namespace {
 

@@ -3,6 +3,7 @@
 
 #include <sys/ioctl.h>
 #include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +15,6 @@
 #include "core/base/file_io.h"
 #include "core/base/process_state.h"
 #include "core/encoding/utf8.h"
-#include "sinks/text/text_style.h"
 
 namespace callout::internal {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole lines on their way to a file descriptor, and on a terminal one line that is written over.
+// Whole lines on their way to a file descriptor; on a terminal also colours and one line that is written over.
 // IsCapableTerminal and the functions beside it say whether a file descriptor is a terminal, and what it can do.
 #pragma once
 
@@ -15,6 +15,19 @@
 #include "core/base/thread_annotations.h"
 
 namespace callout::internal {
+
+/// What stands around a name and a value. Empty: no colours.
+struct Colours {
+  std::string_view name;
+  std::string_view value;
+  std::string_view end;
+};
+
+inline constexpr Colours kNoColours = {};
+inline constexpr Colours kTerminalColours = {.name = "\x1b[1m", .value = "\x1b[36m", .end = "\x1b[0m"};
+
+// Whole lines on their way to a file descriptor, and on a terminal one line that is written over.
+// IsCapableTerminal and the functions beside it say whether a file descriptor is a terminal, and what it can do.
 
 /// True for a terminal that understands escape sequences (TERM is neither "dumb" nor empty).
 bool IsCapableTerminal(int fd);

@@ -13,7 +13,7 @@
 #include "callout/export.h"
 #include "callout/status.h"
 #include "core/callbacks/callback.h"
-#include "sinks/text/value_layout.h"
+#include "sinks/text/numpy_text.h"
 
 namespace callout::internal {
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/attributes/tables.h"
+#include "core/attributes/attribute_rows.h"
 #include "core/frame/ffi_abi.h"
 
 namespace callout::fuzz {

@@ -8,7 +8,7 @@
 
 #include "call_sites.h"
 #include "core/callbacks/meeting.h"
-#include "core/frame/attributes.h"
+#include "core/frame/call_frame.h"
 
 namespace callout::fuzz {
 namespace {

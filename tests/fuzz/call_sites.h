@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "attribute_values.h"
-#include "core/attributes/tables.h"
+#include "core/attributes/attribute_rows.h"
 #include "core/callbacks/registry.h"
 #include "core/delivery/delivery.h"
 #include "cuda/handlers/targets.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "callout/pjrt/host_callback.h"
-#include "core/callbacks/makers.h"
+#include "core/callbacks/callback.h"
 #include "fuzz.h"
 #include "mutation.h"
 #include "sinks/catalog/callback_kinds.h"

@@ -3,7 +3,6 @@
 // What a plugin tells of a compiled program: an HloModuleProto, behind a byte for the number of devices.
 #include "fuzz.h"
 #include "host/programs/hlo_calls.h"
-#include "host/programs/hlo_signature.h"
 #include "mutation.h"
 
 void callout::fuzz::Try(std::string_view bytes) {

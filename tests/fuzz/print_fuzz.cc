@@ -6,7 +6,7 @@
 
 #include "fuzz.h"
 #include "mutation.h"
-#include "sinks/text/value_layout.h"
+#include "sinks/text/numpy_text.h"
 #include "sinks/value_print.h"
 
 void callout::fuzz::Try(std::string_view bytes) {

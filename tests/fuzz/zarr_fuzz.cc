@@ -3,7 +3,7 @@
 // What zarr.json says of arrays that a sink goes on with.
 #include "fuzz.h"
 #include "mutation.h"
-#include "sinks/arrays/zarr_metadata.h"
+#include "sinks/arrays/zarr_array.h"
 
 namespace {
 

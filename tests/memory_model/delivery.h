@@ -135,7 +135,9 @@ void FreeBlock(void* block) {
 }
 
 Status CaughtStatus() { return OkStatus(); }
-void DeliveryErrors::Add(const Callback& /*callback*/, int32_t /*device_ordinal*/, const Status& /*status*/) {}
+std::string DescribeFailure(const Callback& /*callback*/, int32_t /*device_ordinal*/, const Status& /*status*/) {
+  return "";
+}
 bool LogEnabled(LogLevel /*level*/) { return false; }
 void Log(LogLevel /*level*/, std::string_view /*message*/, LogSource /*source*/) {}
 InFlightScope::InFlightScope(Activity /*activity*/, uint64_t /*callback_id*/, int32_t /*device*/, int64_t /*run_id*/,

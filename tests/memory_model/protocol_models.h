@@ -184,7 +184,7 @@ struct LanesAreWaitedFor : rl::test_suite<LanesAreWaitedFor, 2> {
   }
 };
 
-// src/core/delivery/throttle.h as it is: of two threads, one takes the interval, and both use the same state of the
+// src/core/delivery/tap_site.h as it is: of two threads, one takes the interval, and both use the same state of the
 // device.
 struct OneRecordAnIntervalIsAdmitted : rl::test_suite<OneRecordAnIntervalIsAdmitted, 2> {
   std::optional<internal::Throttle> throttle;

@@ -8,6 +8,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import limited
 import pytest
 
 # Servers on this machine are reached directly.
@@ -41,7 +42,7 @@ def run(tmp_path_factory):
     def run_program(program, timeout=60, **environment):
         script = tmp_path_factory.mktemp("process") / "program.py"
         script.write_text(PRELUDE + textwrap.dedent(program))
-        done = subprocess.run(
+        done = limited.run(
             [sys.executable, str(script)],
             capture_output=True,
             text=True,

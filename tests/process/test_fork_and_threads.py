@@ -3,11 +3,11 @@
 
 import ctypes
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import callout
+import limited
 import pytest
 
 
@@ -177,7 +177,7 @@ if pid == 0:
     os._exit(5)
 print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = limited.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "child 5\n"), done.stderr
 
 
@@ -246,7 +246,7 @@ function = (ctypes.c_char * 24)()
 print(ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)(register)(
     b"x", ctypes.addressof(function), error, 1000), error.value.decode())
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = limited.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("9 a second copy of the Callout core was loaded")
     assert str(copy) in done.stdout
     assert str(core) in done.stdout

@@ -2,10 +2,10 @@
 """Exits, forks and hangs of programs whose taps run as on CUDA, on the double of the driver (see gpu_double.py)."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+import limited
 import pytest
 
 _BUILD = Path(__file__).parents[2] / "build" / "gpu"
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.software_gpu
 
 @pytest.mark.parametrize("suite", ["test_exit.py", "test_fork_and_threads.py"])
 def test_processes_end_as_on_a_cpu(suite):
-    done = subprocess.run(
+    done = limited.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", suite],
         cwd=Path(__file__).parent,
         env={**os.environ, "CALLOUT_TEST_ON_GPU_DOUBLE": "1"},

@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
+import limited
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "python" / "hangs.py"
@@ -19,7 +20,7 @@ NOT_PROMISED = [name for name in SCENARIOS["PROMISED_FROM"] if name not in PROMI
 
 def scenario(*arguments):
     """Runs it; a hang is a failure."""
-    done = subprocess.run(
+    done = limited.run(
         [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=90, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")

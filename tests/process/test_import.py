@@ -2,12 +2,12 @@
 """What `import callout` brings into a process, and what comes later."""
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
 import callout
 import jax
+import limited
 import pytest
 
 PALLAS_IS_PART_OF_TRACES = tuple(int(part) for part in jax.__version__.split(".")[:2]) >= (0, 12)
@@ -26,7 +26,7 @@ print("jax._src.pallas" in sys.modules, "numba" in sys.modules, len(os.listdir("
 
 
 def test_import_brings_neither_threads_nor_what_few_programs_need():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
+    done = limited.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
     modules, ours, others = done.stdout.splitlines()
     assert (ours, others.split()[1:]) == ("[]", ["False", "0"])
     if not PALLAS_IS_PART_OF_TRACES:
@@ -56,7 +56,7 @@ print(counts[1:] == counts[:1] * 2)
     ],
 )
 def test_a_program_that_uses_callout_first_is_compiled_once(use):
-    done = subprocess.run(
+    done = limited.run(
         [sys.executable, "-c", FIRST_USE.format(use=use)], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "True\n"
@@ -135,7 +135,7 @@ def test_a_program_that_was_exported_elsewhere_runs_in_a_process_that_has_used_n
 )
 def test_each_function_has_its_lanes_where_no_other_was_used(call):
     program = f"import callout, jax; jax.vmap(lambda x: [{call}, x][1])(jax.numpy.ones(2)); callout.barrier_wait()"
-    subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    limited.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
 
 
 AGAIN = """
@@ -161,7 +161,7 @@ IN_PYTHON = hasattr(callout._ext, "__path__")  # the core of the wheel without C
 
 
 def test_a_second_import_works_or_says_at_once_that_the_core_is_there_already():
-    done = subprocess.run([sys.executable, "-c", AGAIN], capture_output=True, text=True, timeout=60, check=False)
+    done = limited.run([sys.executable, "-c", AGAIN], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     refused = (
         "callout: this process has imported callout before, and its modules have been taken out of sys.modules since, as "

@@ -4,9 +4,9 @@
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 
+import limited
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "ci"
@@ -28,7 +28,7 @@ def run(tmp_path):
     def run(script=RUN, **environment):
         (tmp_path / "ran").write_text("")
         # A shell may start background jobs with Ctrl-C ignored, which bash then leaves so.
-        done = subprocess.run(
+        done = limited.run(
             ["env", "--default-signal=INT", "bash", "-c", script],
             cwd=tmp_path,
             env={**os.environ, "KEY": "a", "OK": "1", "PARTS": "", **environment},

@@ -2,10 +2,10 @@
 """A JAX whose XLA does not take our handlers: programs go by JAX's own callbacks, and one warning says why."""
 
 import os
-import subprocess
 import sys
 import textwrap
 
+import limited
 import pytest
 
 pytestmark = [
@@ -28,7 +28,7 @@ F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
 def run(program, **environment):
     source = REFUSING + textwrap.dedent(program)
-    return subprocess.run(
+    return limited.run(
         [sys.executable, "-c", source],
         capture_output=True,
         text=True,

@@ -2,10 +2,10 @@
 """What is linked with ci/older_linux needs no newer glibc and libstdc++ than it was told, and runs."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+import limited
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "ci" / "older_linux"
@@ -61,7 +61,7 @@ int main() {
 
 
 def run(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    return limited.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_library_needs_no_newer_versions_and_works(older, tmp_path):
 def test_what_neither_the_library_nor_an_archive_has_fails_the_link(older, tmp_path):
     (tmp_path / "new.cc").write_text('extern "C" int arc4random(); int draw() { return arc4random(); }')
     command = ("c++", "-shared", "-fPIC", tmp_path / "new.cc", "-o", tmp_path / "new.so", f"-L{older}", "-Wl,-z,defs")
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    done = limited.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
     assert "undefined reference to `arc4random'" in done.stderr
 

@@ -3,10 +3,10 @@
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 
+import limited
 import pytest
 
 # What JAX's modules have: functions, classes and their attributes, and entries of dicts that can be called.
@@ -186,7 +186,7 @@ def python(tmp_path_factory):
     def run(*parts, **environment):
         path.write_text("\n".join(textwrap.dedent(part) for part in parts))
         environment = {**os.environ, **environment}
-        done = subprocess.run(
+        done = limited.run(
             [sys.executable, str(path)], capture_output=True, text=True, timeout=300, env=environment, check=False
         )
         assert done.returncode == 0, done.stderr

@@ -13,6 +13,7 @@ import callout.host_callback as hcb
 import ffi_calls
 import jax
 import jax.numpy as jnp
+import limited
 import pytest
 from callout.buffer_callback import buffer_callback
 from callout.progress import progress
@@ -139,7 +140,7 @@ def test_another_process_runs_programs_with_named_callbacks(tmp_path, filling, f
     file.write_bytes(pickle.dumps({name: serialized(function) for name, function in PROGRAMS.items()}))
     failing = serialized(lambda v: callout.error_if(v, v > 1, "negative {value:.2f}"))
     support = str(Path(ffi_calls.__file__).parent)
-    ran = subprocess.run(
+    ran = limited.run(
         [sys.executable, "-c", textwrap.dedent(LOAD), str(file), str(filling), support, str(foreign)],
         input=pickle.dumps(failing).hex(),
         capture_output=True,

@@ -4,7 +4,6 @@
 import dataclasses
 import os
 import runpy
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import callout
 import checking
 import drawing
+import limited
 import numpy as np
 import prelude
 import printing
@@ -222,7 +222,7 @@ def test_a_process_that_ends_is_a_finding_if_our_callbacks_ran(tmp_path, kind, f
         "seeds.draw = int\n"
         "sys.modules.update(checking=checking, seeds=seeds, printing=seeds, shrinking=seeds)\n"
     )
-    done = subprocess.run(
+    done = limited.run(
         [sys.executable, str(Path(__file__).parent), "--seed=3", "--count=4"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
@@ -251,7 +251,7 @@ def test_an_object_that_is_left_alive_is_found(tmp_path, leaks, findings):
         "seeds.draw = draw\n"
         "sys.modules['seeds'] = seeds\n"
     )
-    done = subprocess.run(
+    done = limited.run(
         [sys.executable, str(Path(__file__).parent), "--seed=48", "--count=2"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
@@ -301,5 +301,5 @@ def test_a_bar_that_does_not_get_to_its_end_is_found(monkeypatch):
 def test_a_printed_program_runs_by_itself(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(printing.standalone(tap_beside_others()))
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=100, check=True)
+    done = limited.run([sys.executable, str(path)], capture_output=True, text=True, timeout=100, check=True)
     assert "(1, 0, (6.0,))" in done.stdout

@@ -15,7 +15,7 @@ from .target import Transforms
 
 PREFIX = _ext.print_prefix
 _FORMAT = 1
-_KINDS = "tlb()"  # by the numbers of the core's value_layout.h
+_KINDS = "tlb()"  # by the numbers of the core's numpy_text.h
 _LITERAL = "()[]{}<>=:'/*+!?@#$&|^`"  # with letters, digits and "_.-~"
 
 # Print options that change an array's text, with what they are if nobody sets them; but for the threshold.

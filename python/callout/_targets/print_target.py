@@ -19,7 +19,7 @@ from .._measuring.host_callback_additions import LOG_SOURCE
 from .carried_print import DEFAULT_OPTIONS, PREFIX, CarriedPrint, emit, encode, head_parts
 from .target import Target, Transforms, interned
 
-# Kinds of pieces, as the core's value_layout.h numbers them.
+# Kinds of pieces, as the core's numpy_text.h numbers them.
 _TEXT, _LEAF, _BREAK, _OPEN, _CLOSE = range(5)
 _INDENT = 2
 _MAX_THRESHOLD = 2**63 - 1

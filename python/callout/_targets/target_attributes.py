@@ -17,7 +17,7 @@ UNBOUNDED = 2**63 - 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attribute:
-    """Describes an attribute: a row of a table, see src/core/attributes/tables.h."""
+    """Describes an attribute: a row of a table, see src/core/attributes/attribute_rows.h."""
 
     name: str
     type: str  # "string", "s64", "s64[]", "dictionary"

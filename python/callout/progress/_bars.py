@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bars on the host. Loops send messages, the Python delivery thread turns them into calls of tqdm.
 
-A message is (head, ids, lanes, fields). Its head, u32[10], has the eight words of progress_clock.h, which say which
+A message is (head, ids, lanes, fields). Its head, u32[10], has the eight words of progress_bar.h, which say which
 execution of a loop it is from; how many steps that made since its last message; and flags. `ids` are those of a PBar,
 `lanes` the steps of each of them where they differ. Each execution has a bar of its own, or one for each id.
 

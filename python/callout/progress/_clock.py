@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock that a loop asks between its chunks of steps; see src/core/callbacks/progress_clock.h."""
+"""The clock that a loop asks between its chunks of steps; see src/sinks/progress_bar.h."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def _attribute(name: str, meaning: str, **differs: Any) -> dict[str, Any]:
-    """An attribute as src/core/attributes/tables.h describes it, by what differs from the usual."""
+    """An attribute as src/core/attributes/attribute_rows.h describes it, by what differs from the usual."""
     return {
         "name": name,
         "type": "s64",

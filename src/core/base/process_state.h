@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "callout/export.h"
+#include "callout/status.h"
 
 namespace callout::internal {
 
@@ -41,5 +42,11 @@ class CALLOUT_EXPORT PluginThreadScope {
   /// True if the calling thread is in one: it may be a plugin's own, which the plugin's client waits for at its end.
   static bool IsIn() noexcept;
 };
+
+// One core in a process: two would register the same FFI targets and keep two queues, two registries, two exit hooks.
+
+/// FailedPrecondition, naming both files, if another libcallout was loaded into this process before this one.
+/// Thread-safe.
+CALLOUT_EXPORT Status CheckOnlyCore();
 
 }  // namespace callout::internal

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/process_state.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "testing/status_matchers.h"
 
 namespace callout::internal {
 namespace {
@@ -32,6 +35,18 @@ TEST(ProcessStateTest, OnlyTheChildOfAProcessThatWasUsedIsAForkedChild) {
   EXPECT_FALSE(ProcessIsForkedChild());
   EXPECT_EQ(StatusOfChild(), 1);
   EXPECT_FALSE(ProcessIsForkedChild());
+}
+
+TEST(CoreIdentityTest, AloneIsFine) { EXPECT_THAT(CheckOnlyCore(), IsOk()); }
+
+// This executable stands for the core; a library called libcallout.so was loaded into its process.
+TEST(CoreIdentityTest, AnotherCoreIsNamedWithItsPath) {
+  void* const second = dlopen(CALLOUT_SECOND_CORE, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(second, nullptr) << dlerror();
+  const Status status = CheckOnlyCore();
+  EXPECT_THAT(status, StatusIs(StatusCode::kFailedPrecondition, CALLOUT_SECOND_CORE));
+  EXPECT_THAT(status, StatusIs(StatusCode::kFailedPrecondition, "core_test"));
+  dlclose(second);
 }
 
 }  // namespace

@@ -4,7 +4,11 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <new>
 #include <ostream>
+
+#include "core/base/status.h"
 
 namespace callout {
 namespace {
@@ -45,3 +49,23 @@ Status NoValueOfOk() { return InternalError("callout: a Result was made of an ok
 
 }  // namespace internal
 }  // namespace callout
+
+namespace callout::internal {
+
+Status CaughtStatus() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("out of memory");
+  } catch (const std::exception& e) {
+    return InternalError(e.what());
+  } catch (...) {
+    return InternalError("it threw something that is not a std::exception");
+  }
+}
+
+Status OutOfMemory(uint64_t bytes, const char* what) {
+  return ResourceExhausted("out of memory: cannot allocate " + std::to_string(bytes) + " bytes for " + what);
+}
+
+}  // namespace callout::internal

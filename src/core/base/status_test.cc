@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <new>
 #include <sstream>
+#include <stdexcept>
 
+#include "core/base/status.h"
 #include "testing/status_matchers.h"
 
 namespace callout::internal {
@@ -136,6 +139,25 @@ TEST(ResultTest, AssignOrReturnMovesTheValueOrReturnsTheError) {
   };
   EXPECT_THAT(twice(false), IsOkAndHolds(10));
   EXPECT_THAT(twice(true), StatusIs(StatusCode::kNotFound, "nothing made"));
+}
+
+template <typename Exception>
+Status Caught(const Exception& exception) {
+  try {
+    throw exception;
+  } catch (...) {
+    return CaughtStatus();
+  }
+}
+
+TEST(CaughtTest, ExceptionsSayWhatTheyAre) {
+  EXPECT_THAT(Caught(std::runtime_error("mine")), StatusIs(StatusCode::kInternal, "mine"));
+  EXPECT_THAT(Caught(1), StatusIs(StatusCode::kInternal, "it threw something that is not a std::exception"));
+}
+
+TEST(CaughtTest, NoMemoryIsAResourceThatIsExhausted) {
+  EXPECT_THAT(Caught(std::bad_alloc()), StatusIs(StatusCode::kResourceExhausted, "out of memory"));
+  EXPECT_THAT(Caught(std::bad_array_new_length()), StatusIs(StatusCode::kResourceExhausted, "out of memory"));
 }
 
 }  // namespace

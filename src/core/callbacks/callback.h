@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program calls: a Python function, a native function or a sink, behind one interface.
+// What a program calls: a Python function, a native function or a sink, behind one interface (Callback); and
+// callbacks that are made of text (Makers).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "callout/abi.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/base/fork_mutex.h"
 #include "core/base/live_count.h"
 #include "core/base/log.h"
 
@@ -165,5 +170,43 @@ class CALLOUT_EXPORT Callback {
 
 /// Label of the live callback with this id, "" if there is none. Thread-safe.
 CALLOUT_EXPORT std::string LabelOf(uint64_t callback_id);
+
+// Callbacks made of text: "kind:payload", by the maker of that kind. A host makes any of them; a program, which may
+// come from anywhere, only those of kinds that are for programs.
+
+class CALLOUT_EXPORT Makers {
+ public:
+  /// `payload` is what stands behind the first ':', empty if there is none. Called without locks.
+  using Maker = std::function<Result<std::shared_ptr<Callback>>(const std::string& label, std::string_view payload)>;
+  enum class For { kHosts, kPrograms };
+
+  /// The process's makers; never destroyed. Thread-safe.
+  static Makers& Get();
+
+  /// InvalidArgument for a kind that is empty or has a ':', AlreadyExists for one that is taken. Thread-safe.
+  Status Register(const std::string& kind, Maker maker, For whom);
+
+  /// What the core itself makes of a kind for programs, where nobody registers another maker: before or after. The
+  /// first counts. Thread-safe.
+  void RegisterDefault(const std::string& kind, const Maker& maker);
+
+  /// NotFound with the known kinds; else the maker's own errors. Thread-safe.
+  Result<std::shared_ptr<Callback>> Make(const std::string& label, std::string_view text) const;
+
+  /// For a name that a program asks for: null if it is none of a kind for programs. Thread-safe.
+  Result<std::shared_ptr<Callback>> MakeForProgram(std::string_view name) const;
+
+ private:
+  struct Entry {
+    Maker maker;
+    For whom;
+  };
+
+  Maker Find(std::string_view kind, bool for_program) const;
+
+  mutable ForkMutex mutex_;
+  std::map<std::string, Entry, std::less<>> entries_ CALLOUT_GUARDED_BY(mutex_);
+  std::map<std::string, Maker, std::less<>> defaults_ CALLOUT_GUARDED_BY(mutex_);
+};
 
 }  // namespace callout::internal

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/callbacks/invoke.h"
 
-#include "core/base/caught.h"
 #include "core/base/process_state.h"
+#include "core/base/status.h"
 #include "core/callbacks/call_statistics.h"
 #include "core/callbacks/in_flight.h"
 #include "core/profile/recorder.h"

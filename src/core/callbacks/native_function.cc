@@ -9,9 +9,9 @@
 #include <span>
 
 #include "callout/abi.h"
-#include "core/base/caught.h"
-#include "core/base/core_identity.h"
+#include "core/base/process_state.h"
 #include "core/base/small_buffer.h"
+#include "core/base/status.h"
 #include "core/callbacks/registry.h"
 
 namespace callout::internal {

@@ -13,8 +13,8 @@
 
 #include "callout/abi.h"
 #include "callout/status.h"
-#include "core/base/caught.h"
 #include "core/base/dynamic_library.h"
+#include "core/base/status.h"
 #include "core/callbacks/callback.h"
 
 namespace callout::internal {

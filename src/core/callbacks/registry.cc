@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/callbacks/binding_scope.h"
-#include "core/callbacks/makers.h"
+#include "core/callbacks/callback.h"
 
 namespace callout::internal {
 namespace {

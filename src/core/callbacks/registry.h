@@ -49,9 +49,9 @@ class CALLOUT_EXPORT Registry {
   void Unbind(const std::string& name, const std::weak_ptr<Callback>& callback);
 
   /// Looks into this thread's BindingScope first, and last at the kinds of callbacks that programs may have made
-  /// (callbacks/makers.h) and at the scope's fallback. NotFound with the registered names, if `name` is nowhere or its
-  /// callback is gone; also with the names that are `needed`, one a line, by the program that asks, where it says so.
-  /// Thread-safe. GIL not needed.
+  /// (callbacks/callback.h) and at the scope's fallback. NotFound with the registered names, if `name` is nowhere or
+  /// its callback is gone; also with the names that are `needed`, one a line, by the program that asks, where it says
+  /// so. Thread-safe. GIL not needed.
   Result<std::shared_ptr<Callback>> Find(std::string_view name, std::string_view needed = {}) const;
 
   /// The registered names, sorted. Thread-safe.

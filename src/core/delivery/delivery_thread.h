@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread that takes records out of its queues and hands them to their callbacks. tests/memory_model checks how it
-// starts, rests, parks and stops, under every order that weak memory allows.
+// A thread that delivers records, and the errors of the callbacks that it calls. A failing tap never fails the
+// program: its errors are counted, the first of each callback is logged, and the next barrier takes the last one, the
+// number, and the first few.
 #pragma once
 
 #include <atomic>
@@ -12,12 +13,35 @@
 #include <thread>
 #include <vector>
 
+#include "callout/status.h"
 #include "core/base/fork_mutex.h"
+#include "core/base/thread_annotations.h"
+#include "core/callbacks/callback.h"
 #include "core/delivery/bounded_queue.h"
-#include "core/delivery/delivery_errors.h"
-#include "core/delivery/wakeup.h"
 
 namespace callout::internal {
+
+struct DeliveryErrorReport {
+  uint64_t count = 0;
+  std::vector<std::string> first;  ///< At most 8, in order.
+  std::string last;
+  StatusCode last_code = StatusCode::kOk;
+};
+
+class DeliveryErrors {
+ public:
+  /// Logs the callback's first error. Thread-safe.
+  void Add(const Callback& callback, int32_t device_ordinal, const Status& status);
+  /// Returns what came since the last call. Thread-safe.
+  DeliveryErrorReport Take();
+
+ private:
+  Mutex mutex_;
+  DeliveryErrorReport report_ CALLOUT_GUARDED_BY(mutex_);
+};
+
+// One thread that takes records out of its queues and hands them to their callbacks. tests/memory_model checks how it
+// starts, rests, parks and stops, under every order that weak memory allows.
 
 /// Around each batch. The Python worker's takes and gives back the GIL.
 struct BatchGate {

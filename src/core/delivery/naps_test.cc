@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/delivery/wakeup.h"
+#include "core/delivery/bounded_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "core/callbacks/invoke.h"
 #include "core/delivery/delivery.h"
 #include "core/profile/recorder.h"
-#include "core/profile/timeline.h"
+#include "core/profile/trace_json.h"
 #include "testing/fake_callbacks.h"
 #include "testing/live_counts.h"
 #include "testing/spin.h"

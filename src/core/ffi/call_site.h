@@ -1,26 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CallSite holds what a program says of one call of a callback: its operands, and the attributes `threaded` and
-// `deferred`. The buffers may be on any platform.
+// One call of a callback by a program (CallSite), and the call of what takes taps alone from a program that has no
+// taps (TappedCall): JAX lowers debug callbacks as calls.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "callout/abi.h"
 #include "callout/status.h"
-#include "core/attributes/call_attributes.h"
+#include "core/attributes/site_attributes.h"
 #include "core/base/small_buffer.h"
 #include "core/callbacks/callback.h"
+#include "core/delivery/delivery.h"
 #include "core/ffi/aliases.h"
 #include "core/ffi/lanes.h"
-#include "core/ffi/tapped_call.h"
-#include "core/frame/attributes.h"
 #include "core/frame/call_frame.h"
 #include "core/frame/ffi_abi.h"
 
 namespace callout::internal {
+
+/// Thread-safe.
+class TappedCall {
+ public:
+  explicit TappedCall(std::shared_ptr<Callback> callback) : callback_(std::move(callback)) {}
+  ~TappedCall();
+  TappedCall(const TappedCall&) = delete;
+  TappedCall& operator=(const TappedCall&) = delete;
+
+  /// Queues the operands, as a tap does. FailedPrecondition for a call with results; InvalidArgument for another number
+  /// of operands than the first call had.
+  Status Push(const callout_call& call);
+
+ private:
+  Status MakeSite(size_t num_leaves);
+
+  const std::shared_ptr<Callback> callback_;
+  std::once_flag made_;
+  Status unmade_;                  // why there is no site
+  std::unique_ptr<TapSite> site_;  // of as many leaves as the first call has operands
+};
+
+// CallSite holds what a program says of one call of a callback: its operands, and the attributes `threaded` and
+// `deferred`. The buffers may be on any platform.
 
 /// Where the token is, and where it goes: u32s of the host or of a device.
 struct ThreadToken {

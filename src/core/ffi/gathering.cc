@@ -8,16 +8,16 @@
 
 #include "callout/dtype.h"
 #include "core/attributes/decode.h"
-#include "core/base/caught.h"
 #include "core/base/small_buffer.h"
+#include "core/base/status.h"
 #include "core/callbacks/meeting.h"
 #include "core/ffi/call_site.h"
 #include "core/ffi/failed_run.h"
 #include "core/ffi/handlers.h"
 #include "core/ffi/tap_state.h"
 #include "core/frame/buffer.h"
-#include "core/frame/dtype_row.h"
-#include "core/frame/future.h"
+#include "core/frame/elements.h"
+#include "core/frame/ffi_abi.h"
 #include "core/frame/handler.h"
 
 namespace callout::internal {

@@ -18,7 +18,7 @@
 
 #include "callout/abi.h"
 #include "callout/status.h"
-#include "core/attributes/call_attributes.h"
+#include "core/attributes/site_attributes.h"
 #include "core/callbacks/meeting.h"
 #include "core/frame/ffi_abi.h"
 

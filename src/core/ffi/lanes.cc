@@ -12,7 +12,7 @@
 #include "callout/dtype.h"
 #include "core/base/thread_annotations.h"
 #include "core/callbacks/invoke.h"
-#include "core/frame/thread_pool.h"
+#include "core/frame/ffi_abi.h"
 
 namespace callout::internal {
 namespace {

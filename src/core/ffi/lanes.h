@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "callout/abi.h"
-#include "core/attributes/call_attributes.h"
+#include "core/attributes/site_attributes.h"
 #include "core/callbacks/callback.h"
 #include "core/ffi/aliases.h"
 #include "core/frame/ffi_abi.h"

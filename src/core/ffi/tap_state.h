@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "core/attributes/tap_attributes.h"
+#include "core/attributes/site_attributes.h"
 #include "core/base/small_buffer.h"
 #include "core/callbacks/binding_scope.h"
 #include "core/delivery/delivery.h"

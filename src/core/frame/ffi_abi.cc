@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "callout/dtype.h"
 #include "core/base/process_state.h"
@@ -241,6 +243,56 @@ Result<int64_t> Int64Attribute(const XLA_FFI_Attrs& attrs, std::string_view name
     return value;
   }
   return fallback;
+}
+
+Result<Future> Future::Promise(XLA_FFI_CallFrame* frame) {
+  XLA_FFI_Future_Create_Args args = {XLA_FFI_Future_Create_Args_STRUCT_SIZE, nullptr, nullptr};
+  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, frame->api->XLA_FFI_Future_Create(&args)));
+  frame->future = args.future;
+  return Future(frame->api, args.future);
+}
+
+void Future::End(const Status& outcome) const {
+  // What these calls may fail with is a wrong size of their arguments.
+  if (outcome.ok()) {
+    XLA_FFI_Future_SetAvailable_Args args = {XLA_FFI_Future_SetAvailable_Args_STRUCT_SIZE, nullptr, future_};
+    (void)FromFfiError(api_, api_->XLA_FFI_Future_SetAvailable(&args));
+    return;
+  }
+  XLA_FFI_Future_SetError_Args args = {XLA_FFI_Future_SetError_Args_STRUCT_SIZE, nullptr, future_,
+                                       ToFfiError(api_, outcome)};
+  (void)FromFfiError(api_, api_->XLA_FFI_Future_SetError(&args));
+}
+
+namespace {
+
+using Task = std::function<void()>;
+
+void Run(void* data) {
+  const std::unique_ptr<Task> task(static_cast<Task*>(data));
+  (*task)();
+}
+
+}  // namespace
+
+int64_t PoolThreads(XLA_FFI_CallFrame* frame) {
+  int64_t count = 0;
+  XLA_FFI_ThreadPool_NumThreads_Args args = {XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, nullptr, frame->ctx,
+                                             &count};
+  if (XLA_FFI_Error* error = frame->api->XLA_FFI_ThreadPool_NumThreads(&args)) {
+    (void)FromFfiError(frame->api, error);
+    return 0;
+  }
+  return count;
+}
+
+Status ScheduleOnPool(XLA_FFI_CallFrame* frame, Task task) {
+  auto data = std::make_unique<Task>(std::move(task));
+  XLA_FFI_ThreadPool_Schedule_Args args = {XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE, nullptr, frame->ctx, &Run,
+                                           data.get()};
+  CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, frame->api->XLA_FFI_ThreadPool_Schedule(&args)));
+  (void)data.release();  // Run's now
+  return OkStatus();
 }
 
 }  // namespace callout::internal

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -63,5 +64,35 @@ Status RegisterHandlers(const XLA_FFI_Api* api, std::string_view name, std::stri
 /// A number among the attributes, by name. `fallback` if absent, InvalidArgument if of another type. What a target
 /// takes is decoded by attributes/decode.h.
 Result<int64_t> Int64Attribute(const XLA_FFI_Attrs& attrs, std::string_view name, int64_t fallback);
+
+// XLA's promise of a handler that returns before its call is over.
+
+/// The end of one call. XLA goes on with the program on the thread that ends it, for as long as the program takes, and
+/// with that thread's floating-point modes. Copies are of the same promise.
+class Future {
+ public:
+  /// Promises that the call of `frame` ends later: its handler returns no error, and what lies in the frame's buffers
+  /// stays until then. The frame itself does not. Only the handler's own thread may call this.
+  static Result<Future> Promise(XLA_FFI_CallFrame* frame);
+
+  /// Ends the call, as `outcome` says. Call once, on any thread.
+  void End(const Status& outcome) const;
+
+ private:
+  Future(const XLA_FFI_Api* api, XLA_FFI_Future* future) : api_(api), future_(future) {}
+
+  const XLA_FFI_Api* api_;
+  XLA_FFI_Future* future_;
+};
+
+// The threads that XLA computes with, lent to a handler for the length of its call.
+
+/// How many threads the pool of this call has; 0 where the runtime lends none.
+int64_t PoolThreads(XLA_FFI_CallFrame* frame);
+
+/// Has `task` run once, on a thread of the pool, or by this thread before this returns. It may run after the handler
+/// has returned. Drops it, and returns an error, where there is no pool. `task` must not throw. Only the handler's own
+/// thread may call this.
+Status ScheduleOnPool(XLA_FFI_CallFrame* frame, std::function<void()> task);
 
 }  // namespace callout::internal

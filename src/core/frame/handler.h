@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/caught.h"
+#include "core/base/status.h"
 #include "core/frame/ffi_abi.h"
 
 namespace callout::internal {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "cuda/driver/reaper.h"
+#include "cuda/driver/handle.h"
 
 namespace callout::internal::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <cudaTypedefs.h>
 #include <gtest/gtest.h>
 
-#include "cuda/driver/driver_functions.h"
+#include "cuda/driver/driver.h"
 #include "testing/same_function.h"
 
 namespace callout::internal::cuda {

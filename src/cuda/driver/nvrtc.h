@@ -1,18 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVIDIA's run-time compiler, opened with dlopen: CUDA C++ to images without nvcc, a GPU or a driver. That there is no
-// such library is a normal state, which a Status describes.
+// NVIDIA's run-time compiler, opened with dlopen: CUDA C++ becomes images without nvcc, a GPU or a driver. A machine
+// without this library is a normal state, which a Status describes.
+//
+// The functions of its C interface are declared here, so that no header of CUDA's is needed: X(name without "nvrtc",
+// parameters). nvrtc_functions_test.cc compares every row with nvrtc.h where there is one.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "callout/export.h"
 #include "callout/status.h"
 #include "core/base/dynamic_library.h"
-#include "cuda/driver/nvrtc_functions.h"
+
+// A library without one of these is refused.
+#define CALLOUT_NVRTC_FUNCTIONS(X)                                                                  \
+  X(Version, (int* major, int* minor))                                                              \
+  X(GetNumSupportedArchs, (int* count))                                                             \
+  X(GetSupportedArchs, (int* architectures))                                                        \
+  X(CreateProgram, (nvrtcProgram * program, const char* source, const char* name, int header_count, \
+                    const char* const* headers, const char* const* header_names))                   \
+  X(DestroyProgram, (nvrtcProgram * program))                                                       \
+  X(CompileProgram, (nvrtcProgram program, int option_count, const char* const* options))           \
+  X(GetPTXSize, (nvrtcProgram program, size_t* bytes))                                              \
+  X(GetPTX, (nvrtcProgram program, char* ptx))                                                      \
+  X(GetCUBINSize, (nvrtcProgram program, size_t* bytes))                                            \
+  X(GetCUBIN, (nvrtcProgram program, char* cubin))                                                  \
+  X(GetProgramLogSize, (nvrtcProgram program, size_t* bytes))                                       \
+  X(GetProgramLog, (nvrtcProgram program, char* log))                                               \
+  X(AddNameExpression, (nvrtcProgram program, const char* expression))                              \
+  X(GetLoweredName, (nvrtcProgram program, const char* expression, const char** symbol))
 
 namespace callout::internal::cuda {
+
+using nvrtcResult = int;
+using nvrtcProgram = struct NvrtcProgram*;
+
+enum : nvrtcResult {
+  NVRTC_SUCCESS = 0,
+  NVRTC_ERROR_OUT_OF_MEMORY = 1,
+  NVRTC_ERROR_INVALID_INPUT = 3,
+  NVRTC_ERROR_INVALID_OPTION = 5,
+  NVRTC_ERROR_COMPILATION = 6,
+  NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID = 10,
+};
+
+struct NvrtcFunctions {
+#define CALLOUT_NVRTC_DECLARE(name, parameters) nvrtcResult(*name) parameters = nullptr;
+  CALLOUT_NVRTC_FUNCTIONS(CALLOUT_NVRTC_DECLARE)
+#undef CALLOUT_NVRTC_DECLARE
+  const char* (*GetErrorString)(nvrtcResult result) = nullptr;
+};
+
+// NVIDIA's run-time compiler, opened with dlopen: CUDA C++ to images without nvcc, a GPU or a driver. That there is no
+// such library is a normal state, which a Status describes.
 
 /// A file that `#include` finds without a disk.
 struct NvrtcHeader {

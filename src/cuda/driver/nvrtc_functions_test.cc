@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Our declarations against NVIDIA's, where its header is installed. Compiling is the check.
-#include "cuda/driver/nvrtc_functions.h"
+#include "cuda/driver/nvrtc.h"
 
 #include <gtest/gtest.h>
 

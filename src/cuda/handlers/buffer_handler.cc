@@ -16,7 +16,6 @@
 #include "core/callbacks/run_context.h"
 #include "core/ffi/call_site.h"
 #include "core/ffi/handlers.h"
-#include "core/frame/attributes.h"
 #include "core/frame/buffer.h"
 #include "core/frame/call_frame.h"
 #include "core/frame/handler.h"

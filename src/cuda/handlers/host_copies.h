@@ -9,7 +9,7 @@
 
 #include "callout/abi.h"
 #include "core/base/small_buffer.h"
-#include "cuda/driver/staging.h"
+#include "cuda/driver/pinned_pool.h"
 
 namespace callout::internal {
 

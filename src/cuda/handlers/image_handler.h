@@ -4,7 +4,7 @@
 // image_handler.cc has the handlers of callout.v1.image and callout.v1.image_sync.
 #pragma once
 
-#include "core/attributes/image_attributes.h"
+#include "core/attributes/site_attributes.h"
 #include "cuda/kernels/image_kernel.h"
 
 namespace callout::internal {

@@ -15,8 +15,8 @@
 
 #include "callout/export.h"
 #include "core/base/thread_annotations.h"
+#include "core/delivery/bounded_queue.h"
 #include "core/delivery/delivery.h"
-#include "core/delivery/wakeup.h"
 #include "cuda/taps/tap_device.h"
 
 namespace callout::internal {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "callout/dtype.h"
-#include "core/delivery/record_header.h"
+#include "core/delivery/bounded_queue.h"
 #include "core/frame/buffer.h"
 #include "cuda/driver/stream_work.h"
 

@@ -6,7 +6,6 @@
 
 #include "callout/pjrt/buffer.h"
 #include "host/c_api/edge.h"
-#include "host/c_api/handles.h"
 #include "host/pjrt/pjrt_abi.h"
 
 using namespace callout;  // the functions are C symbols

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "host/c_api/edge.h"
-#include "host/c_api/handles.h"
 
 using namespace callout;  // the functions are C symbols
 using callout::internal::GuardC;

@@ -8,7 +8,6 @@
 #include <cstddef>
 
 #include "host/c_api/edge.h"
-#include "host/c_api/handles.h"
 
 using namespace callout;  // the functions are C symbols
 using callout::internal::GuardC;

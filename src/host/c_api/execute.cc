@@ -9,7 +9,6 @@
 #include "callout/pjrt/executable.h"
 #include "core/base/ticks.h"
 #include "host/c_api/edge.h"
-#include "host/c_api/handles.h"
 
 using namespace callout;  // the functions are C symbols
 using callout::internal::GuardC;

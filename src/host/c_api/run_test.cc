@@ -3,7 +3,7 @@
 // Clients, programs and runs of callout/c_api.h.
 #include <atomic>
 
-#include "host/c_api/handles.h"
+#include "host/c_api/edge.h"
 #include "testing/c_api_fixture.h"
 #include "testing/spin.h"
 

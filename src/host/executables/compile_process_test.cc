@@ -16,7 +16,7 @@
 
 #include "callout/c_api.h"
 #include "callout/pjrt/executable.h"
-#include "host/executables/compile_request.h"
+#include "host/executables/compile_process.h"
 #include "testing/c_api_fixture.h"
 #include "testing/cpu_client_fixture.h"
 #include "testing/host_programs.h"

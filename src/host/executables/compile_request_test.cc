@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/executables/compile_request.h"
+#include "host/executables/compile_process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,6 @@
 #include "host/executables/callback_bindings.h"
 #include "host/executables/compile_options.h"
 #include "host/executables/compile_process.h"
-#include "host/executables/executable_cache.h"
 #include "host/executables/executable_file.h"
 #include "host/executables/other_handlers.h"
 #include "host/pjrt/pjrt_abi.h"

@@ -7,8 +7,8 @@
 
 #include "core/base/log.h"
 #include "core/base/thread_annotations.h"
-#include "host/executables/argument_types.h"
 #include "host/executables/executable_launch.h"
+#include "host/executables/executable_properties.h"
 #include "host/pjrt/pjrt_abi.h"
 #include "host/pjrt/topology.h"
 #include "host/transfers/transfer_streams.h"

@@ -4,8 +4,7 @@
 #include <string>
 
 #include "core/frame/handler.h"
-#include "host/lapack/decompose.h"
-#include "host/lapack/factorize.h"
+#include "host/lapack/decompositions.h"
 #include "host/lapack/library.h"
 
 namespace callout::internal::lapack {

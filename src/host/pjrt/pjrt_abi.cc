@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/pjrt/pjrt_abi.h"
 
-#include "core/base/caught.h"
+#include "core/base/status.h"
 
 namespace callout::internal {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/base/caught.h"
+#include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "host/pjrt/attach.h"
 #include "host/pjrt/pjrt_abi.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/attributes/jax_calls.h"
-#include "host/programs/bytecode_file.h"
+#include "host/programs/exported_file.h"
 #include "host/programs/text_contents.h"
 #include "host/programs/written_call.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/frame/dtype_row.h"
+#include "core/frame/elements.h"
 
 namespace callout::internal {
 std::optional<pjrt::ArrayType> FromMlirType(std::string_view text) {

@@ -4,7 +4,6 @@
 #include "callout/pjrt/program.h"
 #include "callout/pjrt/signature.h"
 #include "core/base/file_io.h"
-#include "host/programs/bytecode_file.h"
 #include "host/programs/exported_file.h"
 
 namespace callout::pjrt {

@@ -1,14 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What runs in the handler may only call what is safe there: it reads atomics and writes to a descriptor.
 #include "host/services/host_services.h"
 
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <mutex>
 #include <string>
 
+#include "callout/pjrt/crash_report.h"
 #include "core/base/log.h"
 #include "core/base/process_state.h"
 #include "core/base/ticks.h"
+#include "core/callbacks/in_flight.h"
 #include "core/delivery/delivery.h"
 #include "core/delivery/watchdog.h"
+
+namespace callout::pjrt {
+namespace {
+
+struct Crash {
+  int signal;
+  const char* name;
+  struct sigaction before;  // what the signal did
+};
+Crash g_crashes[] = {
+    {SIGSEGV, "SIGSEGV", {}}, {SIGBUS, "SIGBUS", {}},   {SIGFPE, "SIGFPE", {}},
+    {SIGILL, "SIGILL", {}},   {SIGABRT, "SIGABRT", {}},
+};
+
+void WriteError(const char* text) {
+  size_t size = std::strlen(text);
+  while (size > 0) {
+    const ssize_t written = write(STDERR_FILENO, text, size);
+    if (written <= 0) return;
+    text += written;
+    size -= static_cast<size_t>(written);
+  }
+}
+
+void Report(const char* signal) {
+  internal::Activity activity = internal::Activity::kIdle;
+  const char* const label = internal::RunningCallback(activity);
+  if (label == nullptr) return;
+  WriteError("callout: ");
+  WriteError(signal);
+  WriteError(" in the callback '");
+  WriteError(label);
+  WriteError(activity == internal::Activity::kDelivery ? "', which got what a tap sent\n"
+                                                       : "', which the program called\n");
+}
+
+void OnCrash(int signal, siginfo_t* info, void* /*context*/) {
+  for (const Crash& crash : g_crashes) {
+    if (crash.signal != signal) continue;
+    Report(crash.name);
+    sigaction(signal, &crash.before, nullptr);
+  }
+  // A fault happens again when this returns. What was sent does not; it waits until this returns.
+  if (info->si_code <= 0) (void)raise(signal);
+}
+
+}  // namespace
+
+void ReportCrashes() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction action = {};
+    action.sa_sigaction = &OnCrash;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigemptyset(&action.sa_mask);
+    for (Crash& crash : g_crashes) {
+      if (sigaction(crash.signal, nullptr, &crash.before) == 0) sigaction(crash.signal, &action, nullptr);
+    }
+  });
+}
+
+}  // namespace callout::pjrt
 
 namespace callout::internal {
 namespace {

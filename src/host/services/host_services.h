@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Python's part of the library does for its process, for a process without Python.
+// What Python's part of the library does for its process, for a process without Python: crash reports and the
+// watchdog.
 #pragma once
 
 namespace callout::internal {

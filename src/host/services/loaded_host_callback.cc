@@ -4,12 +4,11 @@
 #include <utility>
 
 #include "callout/pjrt/host_callback.h"
-#include "core/base/caught.h"
 #include "core/base/process_state.h"
+#include "core/base/status.h"
 #include "core/base/ticks.h"
 #include "core/callbacks/call_statistics.h"
 #include "core/callbacks/callback.h"
-#include "core/callbacks/makers.h"
 #include "core/callbacks/native_function.h"
 #include "core/delivery/delivery.h"
 #include "sinks/catalog/callback_kinds.h"

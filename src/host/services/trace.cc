@@ -6,7 +6,6 @@
 #include <atomic>
 
 #include "core/profile/recorder.h"
-#include "core/profile/timeline.h"
 #include "core/profile/trace_json.h"
 
 namespace callout::pjrt {

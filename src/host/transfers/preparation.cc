@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "callout/pjrt/host_transfer.h"
-#include "host/programs/bytecode_file.h"
+#include "host/programs/exported_file.h"
 #include "host/programs/mlir_text.h"
 #include "host/transfers/transfer_ops.h"
 

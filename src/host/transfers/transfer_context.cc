@@ -6,8 +6,8 @@
 #include <new>
 #include <utility>
 
-#include "core/base/caught.h"
 #include "core/base/process_state.h"
+#include "core/base/status.h"
 #include "core/callbacks/invoke.h"
 #include "core/callbacks/run_context.h"
 

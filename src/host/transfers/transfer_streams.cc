@@ -7,8 +7,8 @@
 
 #include "callout/pjrt/event.h"
 #include "callout/pjrt/host_transfer.h"
-#include "core/base/caught.h"
 #include "core/base/invariant.h"
+#include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "host/transfers/preparation.h"
 #include "host/transfers/transfer_context.h"

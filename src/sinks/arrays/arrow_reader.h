@@ -12,7 +12,7 @@
 
 #include "callout/export.h"
 #include "callout/status.h"
-#include "sinks/arrays/arrow_schema.h"
+#include "sinks/arrays/arrow_batch.h"
 
 namespace callout::internal {
 

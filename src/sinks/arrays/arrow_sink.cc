@@ -17,12 +17,10 @@
 #include "core/frame/buffer.h"
 #include "sinks/arrays/arrow_batch.h"
 #include "sinks/arrays/arrow_reader.h"
-#include "sinks/arrays/arrow_schema.h"
 #include "sinks/arrays/stored_type.h"
 #include "sinks/each_sink_kind.h"
 #include "sinks/files/file_sink.h"
 #include "sinks/files/open_files.h"
-#include "sinks/files/record_cache.h"
 #include "sinks/step_counter.h"
 
 namespace callout::internal {

@@ -6,7 +6,6 @@
 
 #include "core/base/invariant.h"
 #include "core/frame/buffer.h"
-#include "core/frame/dtype_row.h"
 #include "core/frame/elements.h"
 
 namespace callout::internal {

@@ -19,7 +19,6 @@
 #include "sinks/each_sink_kind.h"
 #include "sinks/files/file_sink.h"
 #include "sinks/files/open_files.h"
-#include "sinks/files/record_cache.h"
 
 namespace callout::internal {
 namespace {

@@ -7,9 +7,8 @@
 #include <utility>
 
 #include "core/base/invariant.h"
-#include "core/callbacks/makers.h"
+#include "core/callbacks/callback.h"
 #include "core/callbacks/native_function.h"
-#include "core/callbacks/progress_clock.h"
 #include "core/encoding/percent.h"
 #include "sinks/each_sink_kind.h"
 #include "sinks/inspectors/check.h"

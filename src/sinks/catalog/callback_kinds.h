@@ -16,7 +16,7 @@
 
 namespace callout::internal {
 
-/// Lets programs and hosts have the core's kinds by their names (callbacks/makers.h). Whoever makes a runtime run
+/// Lets programs and hosts have the core's kinds by their names (callbacks/callback.h). Whoever makes a runtime run
 /// programs calls it before. Idempotent. Thread-safe.
 CALLOUT_EXPORT void RegisterKinds();
 

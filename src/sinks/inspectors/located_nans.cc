@@ -13,8 +13,8 @@
 #include "core/base/fork_mutex.h"
 #include "core/base/log.h"
 #include "core/frame/buffer.h"
+#include "sinks/inspectors/located_nans_payload.h"
 #include "sinks/inspectors/non_finite.h"
-#include "sinks/inspectors/run_findings.h"
 #include "sinks/text/formatted_array.h"
 
 namespace callout::internal {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program says of a line that `callout.locate_nans` watches, in the name "nans:" and a payload (docs/abi.md).
+// What a program says of a line that `callout.locate_nans` watches, in the name "nans:" and a payload (docs/abi.md);
+// and what was found in recent runs, on all their devices: a NaN that follows from another began elsewhere.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,22 @@
 #include "callout/status.h"
 
 namespace callout::internal {
+
+struct RunFinding {
+  int64_t run_id = 0;
+  int32_t device_ordinal = 0;
+  uint64_t order = 0;  ///< Of its place in the program.
+  bool is_nan = false;
+  bool backward = false;
+  bool is_shard = false;  ///< The device has a shard of the whole; its inputs may come from others.
+};
+
+/// False if `found` follows from another finding of its run: it is NaN that comes of infinite inputs, and there was an
+/// infinity in the same direction; or it is in a shard, and another device found something at an earlier place.
+/// Thread-safe.
+bool AddRunFinding(const RunFinding& found, bool from_infinite);
+
+// What a program says of a line that `callout.locate_nans` watches, in the name "nans:" and a payload (docs/abi.md).
 
 /// The operands are, in this order: at most one boolean that says which lanes live, results, inputs, and the steps of
 /// the loops around, the outermost first.

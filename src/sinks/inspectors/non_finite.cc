@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/frame/buffer.h"
-#include "core/frame/dtype_row.h"
+#include "core/frame/elements.h"
 
 namespace callout::internal {
 namespace {

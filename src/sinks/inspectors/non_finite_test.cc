@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/frame/small_float.h"
+#include "core/frame/elements.h"
 #include "testing/test_buffer.h"
 
 namespace callout::internal {

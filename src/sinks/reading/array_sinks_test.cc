@@ -20,9 +20,8 @@
 
 #include "callout/pjrt/written_rows.h"
 #include "sinks/arrays/arrow_batch.h"
-#include "sinks/arrays/arrow_schema.h"
-#include "sinks/arrays/npy_header.h"
-#include "sinks/arrays/zarr_metadata.h"
+#include "sinks/arrays/npy_sink.h"
+#include "sinks/arrays/zarr_array.h"
 #include "sinks/catalog/callback_kinds.h"
 #include "sinks/files/file_sink.h"
 #include "testing/file_size_limit.h"

@@ -20,9 +20,8 @@
 #include "core/encoding/utf8.h"
 #include "core/encoding/wire.h"
 #include "sinks/arrays/arrow_reader.h"
-#include "sinks/arrays/npy_header.h"
+#include "sinks/arrays/npy_sink.h"
 #include "sinks/arrays/zarr_array.h"
-#include "sinks/arrays/zarr_metadata.h"
 #include "sinks/files/tf_record.h"
 
 namespace callout::pjrt {

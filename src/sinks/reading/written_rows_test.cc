@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/encoding/wire.h"
-#include "sinks/arrays/zarr_metadata.h"
+#include "sinks/arrays/zarr_array.h"
 #include "sinks/catalog/callback_kinds.h"
 #include "sinks/files/file_sink.h"
 #include "sinks/files/tf_record.h"

@@ -11,7 +11,6 @@
 
 #include "callout/dtype.h"
 #include "core/frame/elements.h"
-#include "core/frame/small_float.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"

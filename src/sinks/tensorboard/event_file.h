@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages in TensorBoard's event files (event.proto and summary.proto of TensorFlow), as far as
-// summaries need them.
-// Arrays are written as TensorBoard's plugins take them: a number, or tensor.proto of TensorFlow.
+// TensorBoard's event files: the messages (event.proto and summary.proto of TensorFlow) as far as summaries need
+// them, and images as PNG (RFC 2083) without compression, since what a training shows is small and its file is read
+// once.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,6 +16,24 @@
 #include "core/encoding/wire.h"
 
 namespace callout::internal {
+
+/// `pixels`: a byte for each of 1 (grey), 3 (RGB) or 4 (RGBA) `channels`, row by row.
+std::string PngOf(uint32_t width, uint32_t height, uint32_t channels, std::string_view pixels);
+
+// The elements of arrays of any real type as doubles.
+
+/// False for complex numbers, tokens and types that are not known. Numbers of 64 bits are rounded.
+bool HasRealElements(const callout_buffer& buffer);
+
+/// Calls `visit` with all elements in turn, some at a time. For buffers that HasRealElements.
+void ForEachValue(const callout_buffer& buffer, const std::function<void(std::span<const double>)>& visit);
+
+/// The first element, of a buffer that HasRealElements.
+double FirstValue(const callout_buffer& buffer);
+
+// The messages in TensorBoard's event files (event.proto and summary.proto of TensorFlow), as far as
+// summaries need them.
+// Arrays are written as TensorBoard's plugins take them: a number, or tensor.proto of TensorFlow.
 
 /// Which of TensorBoard's plugins shows it.
 enum class ShownAs { kScalar, kHistogram, kImage, kText };

@@ -13,8 +13,6 @@
 
 #include "core/encoding/checksums.h"
 #include "core/encoding/utf8.h"
-#include "sinks/files/element_values.h"
-#include "sinks/tensorboard/png.h"
 #include "testing/status_matchers.h"
 #include "testing/test_buffer.h"
 

@@ -15,7 +15,6 @@
 #include "core/encoding/wire.h"
 #include "sinks/each_sink_kind.h"
 #include "sinks/files/file_sink.h"
-#include "sinks/files/record_cache.h"
 #include "sinks/files/tf_record.h"
 #include "sinks/step_counter.h"
 #include "sinks/tensorboard/event_file.h"

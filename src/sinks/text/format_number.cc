@@ -8,7 +8,7 @@
 
 #include "core/encoding/utf8.h"
 #include "sinks/text/format_string.h"
-#include "sinks/text/number_text.h"
+#include "sinks/text/numpy_numbers.h"
 
 namespace callout::internal {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/encoding/json.h"
 #include "core/frame/buffer.h"
 #include "core/frame/elements.h"
-#include "sinks/text/number_text.h"
+#include "sinks/text/numpy_numbers.h"
 #include "sinks/text/numpy_text.h"
 #include "sinks/text/text.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers as NumPy prints them in arrays. A format is chosen for all elements together, in three steps: Look at every
-// element, Choose, Measure every element, Finish; then Append writes each of them in `width()` characters.
+// The text of numbers: in parts, for whoever groups digits and pads them, by Python's rules for floats
+// (PyOS_double_to_string); and as NumPy prints them in arrays.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,46 @@
 #include <string_view>
 
 namespace callout::internal {
+
+/// [-]d.ddd x 10^exponent. Borrowed: valid as long as the text that it was read from.
+struct Decimal {
+  bool negative;
+  std::string_view first;     ///< One digit.
+  std::string_view fraction;  ///< Those behind it, none or more.
+  int exponent;
+};
+
+/// `text` is what std::to_chars writes of a finite number in scientific format: "-1.25e-07".
+Decimal ReadScientific(std::string_view text);
+
+struct NumberText {
+  bool negative = false;
+  std::string_view prefix;  ///< "0x"
+  std::string digits;       ///< Before the point; none for nan and inf.
+  std::string rest;         ///< From the point on, or "nan", or a character.
+};
+
+struct FloatLayout {
+  bool upper = false;        ///< 'E'
+  bool keeps_point = false;  ///< With nothing behind it; and 'g' its zeros.
+  bool adds_zero = false;    ///< Behind the point, where nothing else is.
+};
+
+/// The fewest digits that read back as the same number, with an exponent outside of 1e-4 ... 1e16.
+template <typename T>
+NumberText ShortestText(T magnitude, const FloatLayout& layout);
+/// The same with an exponent or without, as told.
+template <typename T>
+NumberText ShortestText(T magnitude, const FloatLayout& layout, bool with_exponent);
+/// 'e': `precision` digits behind the point.
+NumberText ScientificText(double magnitude, int precision, const FloatLayout& layout);
+/// 'g': `precision` digits in all.
+NumberText GeneralText(double magnitude, int precision, const FloatLayout& layout);
+/// 'f': `precision` digits behind the point.
+NumberText FixedText(double magnitude, int precision, const FloatLayout& layout);
+
+// Numbers as NumPy prints them in arrays. A format is chosen for all elements together, in three steps: Look at every
+// element, Choose, Measure every element, Finish; then Append writes each of them in `width()` characters.
 
 template <typename T>
 class IntegerText {

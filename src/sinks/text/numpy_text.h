@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays as `numpy.array2string` writes them with NumPy's own print options: 8 digits, lines of 75 characters.
-// The rules are those of numpy/_core/arrayprint.py (NumPy 2.0 to 2.5).
+// Arrays as `numpy.array2string` writes them with NumPy's own print options (8 digits, lines of 75 characters), by
+// the rules of numpy/_core/arrayprint.py (NumPy 2.0 to 2.5); and the text of a tree of values.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,5 +55,25 @@ using AppendWord = std::function<void(const callout_buffer& shown, size_t i, std
 
 /// As `numpy.array2string` with `append` for a formatter: words of any width. The elements are whole bytes.
 void AppendNumpyWords(const callout_buffer& buffer, int64_t threshold, const AppendWord& append, std::string& out);
+
+// The text of a tree of values from the texts of its leaves, on one line where it fits and else on several.
+
+struct LayoutPiece {
+  enum class Kind : int {
+    kText,   ///< `text` as it stands.
+    kLeaf,   ///< The text of leaf `number`.
+    kBreak,  ///< A space, or a new line indented by `number`.
+    kOpen,   ///< A group: its own breaks, not those of groups inside, are spaces if all of it fits on the line,
+    kClose,  ///< and new lines if not.
+  };
+  Kind kind;
+  std::string text;
+  size_t number = 0;
+};
+
+/// A group fits if it does not go beyond column 80. A column counts code points of UTF-8, and a leaf of several lines
+/// counts whole, as in JAX's pretty printer. `leaves` has a text for every kLeaf.
+/// Thread-safe.
+CALLOUT_EXPORT std::string LayOut(std::span<const LayoutPiece> pieces, std::span<const std::string> leaves);
 
 }  // namespace callout::internal

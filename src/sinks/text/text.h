@@ -9,7 +9,7 @@
 
 #include "callout/abi.h"
 #include "callout/status.h"
-#include "core/frame/dtype_row.h"
+#include "core/frame/elements.h"
 
 namespace callout::internal {
 

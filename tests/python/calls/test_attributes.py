@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs say of our targets: by the core's tables, and nothing else."""
 
-import subprocess
 import sys
 import typing
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import callout
 import jax
 import jax.numpy as jnp
+import limited
 import ml_dtypes
 import numpy as np
 import pytest
@@ -161,7 +161,7 @@ def test_every_policy_for_full_queues_is_told_of():
 
 def test_the_manual_and_the_handlers_list_what_the_tables_have():
     script = Path(__file__).parents[3] / "scripts" / "write_attributes.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False, timeout=120)
+    done = limited.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

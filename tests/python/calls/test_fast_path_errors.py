@@ -2,7 +2,6 @@
 """An `except MyError` that works at a jitted function's first call works at every later one, with plain jax.jit."""
 
 import functools
-import subprocess
 import sys
 
 import callout
@@ -12,6 +11,7 @@ import callout.host_callback as hcb
 import cloudpickle
 import jax
 import jax.numpy as jnp
+import limited
 import numpy as np
 import platforms
 import pytest
@@ -302,5 +302,5 @@ for _ in range(3):
 
 
 def test_functions_that_were_jitted_before_the_import():
-    run = subprocess.run([sys.executable, "-c", JITTED_BEFORE], capture_output=True, text=True, timeout=100, check=True)
+    run = limited.run([sys.executable, "-c", JITTED_BEFORE], capture_output=True, text=True, timeout=100, check=True)
     assert run.stdout.split() == ["True", "KeyError"] * 3

@@ -2,13 +2,13 @@
 """Signal handlers and destructors come between any two instructions, and may tap, call and wait there."""
 
 import gc
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import callout
 import jax
+import limited
 import numpy as np
 import pytest
 
@@ -18,7 +18,7 @@ ROUNDS = 5
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_whatever_comes_in_between_may_tap_and_call_and_wait(seed):
-    done = subprocess.run(
+    done = limited.run(
         [sys.executable, PROGRAM, str(seed), str(ROUNDS)], capture_output=True, text=True, check=False, timeout=300
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr[-8000:]

@@ -2,12 +2,12 @@
 """`ci/gpu_check.sh` on a machine without a GPU: every row is there, and says why it did not run."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import gpu_double
 import jax
+import limited
 import pytest
 
 _SCRIPT = Path(__file__).parents[3] / "benchmarks/python/gpu/check.py"
@@ -17,7 +17,7 @@ _SCRIPT = Path(__file__).parents[3] / "benchmarks/python/gpu/check.py"
 def test_without_a_gpu_every_row_says_so(tmp_path):
     command = [sys.executable, str(_SCRIPT), "--out", str(tmp_path)]
     environment = gpu_double.environment_without()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110)
+    done = limited.run(command, env=environment, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert {row["group"] for row in rows} >= {"driver", "kernels", "calls", "host"}
@@ -28,6 +28,6 @@ def test_without_a_gpu_every_row_says_so(tmp_path):
 
 def test_a_group_that_there_is_not_is_refused():
     command = [sys.executable, str(_SCRIPT), "--only", "kernels,none"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = limited.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "no such group: none" in done.stderr

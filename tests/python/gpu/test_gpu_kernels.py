@@ -3,7 +3,6 @@
 
 import os
 import struct
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import callout
 import jax
 import jax.numpy as jnp
+import limited
 import numpy as np
 import platforms
 import pytest
@@ -252,7 +252,7 @@ def test_another_process_runs_the_exported_kernel_if_it_may(tmp_path):
         command = [sys.executable, "-c", _LOADER, str(file), policy]
         support = str(Path(__file__).parents[1] / "support")
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([support, os.environ.get("PYTHONPATH", "")])}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+        done = limited.run(command, env=environment, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
         said[policy] = done.stdout
     assert said["allow"].strip() == "[ 0.  2.  4.  6.  8. 10.]"

@@ -2,10 +2,10 @@
 """The double of the CUDA driver as the device that Numba's own dispatchers compile for, in processes of their own."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+import limited
 import pytest
 from gpu_double import DRIVER
 
@@ -21,7 +21,7 @@ def test_kernels_are_compiled_for_the_device(package):
         pytest.skip(f"needs the software GPU (make gpu-test): {DRIVER.name} is missing")
     tests = Path(__file__).with_name("numba_cuda_device.py")
     folders = [str(DRIVER.parent), os.environ.get("LD_LIBRARY_PATH", "")]
-    result = subprocess.run(
+    result = limited.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", f"[{package}]", str(tests)],
         env={**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, folders))},
         capture_output=True,

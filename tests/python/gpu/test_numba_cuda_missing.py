@@ -3,15 +3,15 @@
 
 import json
 import os
-import subprocess
 import sys
 
+import limited
 import pytest
 
 
 def in_a_process(code, **environment):
     """What the code prints."""
-    result = subprocess.run(
+    result = limited.run(
         [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
     )
     assert result.returncode == 0, result.stderr

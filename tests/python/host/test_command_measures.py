@@ -3,12 +3,12 @@
 
 import io
 import json
-import subprocess
 
 import c_api
 import callout
 import command
 import jax
+import limited
 import numpy as np
 import platforms
 import pytest
@@ -36,7 +36,7 @@ def program(tmp_path_factory):
 def _run(program, *flags, stdin=None):
     flags = [*flags, "--bind", "seen=print", "--plugin", c_api.plugin_path()]
     line = [command.COMMAND, "run", program.path, *flags]
-    return subprocess.run([*map(str, line)], input=stdin, capture_output=True, timeout=100, check=False)
+    return limited.run([*map(str, line)], input=stdin, capture_output=True, timeout=100, check=False)
 
 
 ARGUMENTS = ("--arg", "f32[2,3]=0,1,2,3,4,5", "--arg", "s32[]=3")

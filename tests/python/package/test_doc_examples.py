@@ -3,10 +3,10 @@
 
 import importlib
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+import limited
 import pytest
 
 ROOT = Path(__file__).parents[3]
@@ -124,7 +124,7 @@ TEXTS = {{
 if __name__ == "__main__":
     print(*check_docstrings.problems_of_examples(TEXTS))
 """)
-    done = subprocess.run([sys.executable, str(driver)], capture_output=True, text=True, check=False, timeout=300)
+    done = limited.run([sys.executable, str(driver)], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     for part in ("ends: its example ended with code 3", "uses: its example ended with code 1", "is wrong: its example"):
         assert part in done.stdout

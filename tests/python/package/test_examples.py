@@ -3,7 +3,6 @@
 
 import importlib
 import shutil
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -11,13 +10,14 @@ from pathlib import Path
 import callout
 import jax
 import jax.numpy as jnp
+import limited
 import pytest
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def run(*command, timeout=120):
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=timeout, check=False)
+    done = limited.run([*map(str, command)], capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import shutil
-import subprocess
 import sys
 import textwrap
 import threading
@@ -18,6 +17,7 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import limited
 import numpy as np
 import pytest
 
@@ -78,7 +78,7 @@ def run(tmp_path_factory):
 
     def run(program):
         environment = {name: value for name, value in os.environ.items() if name != "CALLOUT_FALLBACK"}
-        done = subprocess.run(
+        done = limited.run(
             [sys.executable, "-W", "error::ResourceWarning", "-c", textwrap.dedent(program)],
             capture_output=True,
             text=True,

@@ -7,7 +7,6 @@ import pty
 import re
 import select
 import struct
-import subprocess
 import sys
 import tempfile
 import termios
@@ -17,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import callout
 import jax
 import jax.numpy as jnp
+import limited
 import ml_dtypes
 import numpy as np
 import pytest
@@ -338,6 +338,6 @@ callout.barrier_wait()
 
 def test_the_line_ends_with_the_process(terminal):
     env = {**os.environ, "JAX_PLATFORMS": "cpu"}
-    subprocess.run([sys.executable, "-c", PROGRAM], stdout=terminal.fd, env=env, timeout=120, check=True)
+    limited.run([sys.executable, "-c", PROGRAM], stdout=terminal.fd, env=env, timeout=120, check=True)
     assert terminal.read() == "\rat 3\x1b[K\n"
     assert select.select([terminal.reader], [], [], 0)[0] == []

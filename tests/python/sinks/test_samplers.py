@@ -2,10 +2,10 @@
 """Samplers whose draws go to disk from the scan that makes them, by processes that are killed."""
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
+import limited
 import numpy as np
 import pytest
 import zarr
@@ -34,7 +34,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def run(path, kind, draws):
     command = [sys.executable, "-c", CHAINS, EXAMPLES, path, kind, draws]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300, check=False)
+    done = limited.run([*map(str, command)], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
 
 

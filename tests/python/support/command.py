@@ -10,6 +10,7 @@ from pathlib import Path
 import c_api
 import callout
 import jax
+import limited
 import numpy as np
 
 COMMAND = Path(os.environ.get("CALLOUT_COMMAND") or c_api.BUILD / "bin" / "callout")
@@ -84,7 +85,7 @@ def run_command(*arguments, output=None, first=""):
     if first:
         begin = f"import os, resource, signal, sys\n{first}\nos.execv(sys.argv[1], sys.argv[1:])"
         line = [sys.executable, "-c", begin, *line]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=100, check=False)
+    done = limited.run(line, capture_output=True, text=True, timeout=100, check=False)
     results = []
     if output is not None and output.exists():
         with np.load(output) as arrays:

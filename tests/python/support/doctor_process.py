@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 
+import limited
+
 
 def run_doctor(**environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
+    return limited.run(
         [sys.executable, "-m", "callout.doctor"],
         env={**os.environ, **environment},
         capture_output=True,

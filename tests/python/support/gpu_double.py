@@ -16,13 +16,13 @@ import ctypes
 import functools
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
+import limited
 import pytest
 
 _BUILD = Path(__file__).parents[3] / "build" / "gpu"
@@ -206,7 +206,7 @@ def run_suites(*arguments: str, timeout: float = 500) -> dict[str, int]:
         pytest.skip(f"needs the software GPU (make gpu-test): {DRIVER.name} is missing")
     tests = Path(__file__).parents[1]
     found = [str(next(tests.rglob(each))) if each.endswith(".py") else each for each in arguments]
-    done = subprocess.run(
+    done = limited.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *found],
         cwd=tests,
         env=os.environ if _ON_PLUGIN else {**os.environ, "CALLOUT_TEST_ON_GPU_DOUBLE": "1"},

@@ -3,7 +3,7 @@
 
 A program may come from anywhere, and JAX's callbacks end the process where a function returns another number of arrays than
 the program declares. The rules, their order and their texts are those of src/core/ffi: tap_state.cc,
-call_site.cc, check_handler.cc.
+call_site.cc, handlers.cc.
 """
 
 from __future__ import annotations
