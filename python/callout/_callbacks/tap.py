@@ -13,8 +13,8 @@ from .._base.arguments import as_leaves, passed_on
 from .._primitives import eager_taps
 from .._primitives.site import check_step, site_of
 from .._primitives.tap import no_transforms, tap_p
-from .._targets.function_targets import NO_KEYWORDS, TapKeywords, receiver_of_one_tap, tap_target
-from .._targets.receivers import check_leaves, receivers
+from .._targets.function_targets import NO_KEYWORDS, TapKeywords, receiver_of_one_tap, receivers, tap_target
+from .._targets.sink import check_leaves
 
 T = TypeVar("T")
 R = TypeVar("R")

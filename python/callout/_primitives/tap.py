@@ -11,7 +11,7 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
-from .._targets.receivers import check_leaves
+from .._targets.sink import check_leaves
 from .._targets.target import Target, Transforms
 from . import context, eager_taps, effects, lowering, tapped_values
 from .site import TARGET, Site
