@@ -18,8 +18,7 @@ from .._primitives.varying import stated
 from .._targets import foreign_attributes as frozen
 from .._targets import layouts
 from .._targets.handler_signature import Signature
-from .._targets.partitioning import foreign_partitioning
-from .._targets.partitioning.foreign_partitioning import DEFAULT, SHARDINGS
+from .._targets.partitioning.foreign_partitioning import DEFAULT, SHARDINGS, call_on_shards, parse_rule
 from .derivatives import inherited_vmap_method
 
 # The names of targets that callout.ffi registered, with their signatures.
@@ -69,15 +68,13 @@ class ForeignCall:
         """Returns the call, on shards if there is a rule for them."""
         if self.rule is None:
             return self._bind(values, attributes)
-        dims = foreign_partitioning.parse_rule(
-            self.where, self.rule, [jax.typeof(value) for value in values], self.results
-        )
+        dims = parse_rule(self.where, self.rule, [jax.typeof(value) for value in values], self.results)
 
         def on_shard(shards: Sequence[Any], results: tuple[Any, ...]) -> list[Any]:
             here = dataclasses.replace(self, results=results, sharding=None, rule=None)
             return here._bind(shards, attributes)
 
-        return foreign_partitioning.call_on_shards(self.where, on_shard, self.rule, dims, values, self.results)
+        return call_on_shards(self.where, on_shard, self.rule, dims, values, self.results)
 
     def _bind(self, values: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
         types = [jax.typeof(value) for value in values]

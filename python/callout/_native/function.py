@@ -15,7 +15,7 @@ from .._callbacks.derivatives import call_with_rules, inherited_vmap_method
 from .._callbacks.pure_callback import check_sharding, result_avals
 from .._primitives.aliases import check_aliases
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
-from .._primitives.devices import named_device
+from .._primitives.context import named_device
 from .._targets.foreign_attributes import Constant
 from .native_target import NativeTarget
 from .primitive import PARALLEL, function_p

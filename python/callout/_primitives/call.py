@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitives behind `pure_callback` and `io_callback`: they call their target and wait for its results."""
+"""The primitives behind `pure_callback` and `io_callback` call their target and wait for its results.
+
+XLA:CPU must not run their programs in the thread that dispatches them, however cheap the programs are. XLA runs a program
+over one device in its caller if its inputs are ready and it has fewer than 1000 floating-point operations
+(`cheap_computation_` in xla/pjrt/cpu/cpu_client.cc); a custom call counts as -1. No option of JAX's changes that. So the
+program gets a branch that is never taken and has hundreds of thousands of operations: XLA counts a conditional as its most
+expensive branch. What is left of the branch at run time is one test of a constant.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +17,8 @@ from typing import Any
 
 import jax
 import jax.extend.core
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import func
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _ext, _jax_compat
@@ -17,11 +26,56 @@ from .._base import errors, patches
 from .._targets.device_calls import device_call_target
 from .._targets.target import Target
 from . import call_kinds, context, effects, lowering
-from .asynchronous import dispatch_asynchronously
 from .batching import batch_call, loop_over_batch
-from .devices import NamedDevice
+from .context import NamedDevice
 from .eager import check_special, check_together, check_usable, place, placement, to_hosts, wait_for_ordered
 from .varying import result_types
+
+_NAME = "callout_asynchronous"
+
+# XLA drops the barrier, which hides the constant from its simplifications, after those. What the branch has is in XLA's
+# runtime, so there is nothing to generate code for; nobody feeds it, and it feeds nobody.
+_FUNCTION = f"""
+func.func private @{_NAME}() {{
+  %false = stablehlo.constant dense<false> : tensor<i1>
+  %never = stablehlo.optimization_barrier %false : tensor<i1>
+  "stablehlo.if"(%never) ({{
+    %start = stablehlo.create_token : !stablehlo.token
+    %fed:2 = "stablehlo.infeed"(%start) {{infeed_config = ""}} : (!stablehlo.token) -> (tensor<4096xf32>, !stablehlo.token)
+    %many = stablehlo.fft %fed#0, type = RFFT, length = [4096] : (tensor<4096xf32>) -> tensor<2049xcomplex<f32>>
+    %end = "stablehlo.outfeed"(%many, %fed#1) {{outfeed_config = ""}}
+      : (tensor<2049xcomplex<f32>>, !stablehlo.token) -> !stablehlo.token
+    stablehlo.return
+  }}, {{
+    stablehlo.return
+  }}) : (tensor<i1>) -> ()
+  return
+}}
+"""
+
+
+def dispatch_asynchronously(ctx: mlir.LoweringRuleContext) -> None:
+    """Puts the branch where the program that is being lowered begins, once."""
+    if tuple(context.platforms(ctx)) != ("cpu",) or context.is_exporting(ctx) or not _has_one_device(ctx):
+        return
+    symbols = ctx.module_context.symbol_table
+    if _NAME in symbols or "main" not in symbols:
+        return
+    function = func.FuncOp.parse(_FUNCTION)
+    ctx.module_context.module.body.append(function)
+    symbols.insert(function)
+    main: Any = symbols["main"]
+    with ir.InsertionPoint.at_block_begin(main.entry_block):
+        func.CallOp([], ir.FlatSymbolRefAttr.get(_NAME), [])
+
+
+def _has_one_device(ctx: mlir.LoweringRuleContext) -> bool:
+    """XLA runs programs over several devices on threads of its own."""
+    axis_context = ctx.module_context.axis_context
+    if isinstance(axis_context, mlir.SPMDAxisContext):
+        return bool(axis_context.mesh.size == 1)
+    return context.num_devices(ctx) == 1
+
 
 call_p = jax.extend.core.Primitive("callout_call")
 call_p.multiple_results = True

@@ -22,7 +22,7 @@ from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _jax_compat
 from . import buffer, call, call_kinds, context, debug, ffi, tap, threaded
-from .devices import NamedDevice
+from .context import NamedDevice
 from .token import TOKEN, no_tangent, one_token
 
 Params = tuple[tuple[str, Any], ...]
@@ -32,7 +32,7 @@ class Lanes(NamedTuple):
     """The lanes of an equation's operands: extents, the outermost `vmap`'s first, and which each operand has in front.
 
     Bit i of a mask stands for the i-th extent. The loop goes over the last extent first, as JAX's own loops do. `mark`: of a
-    device that the callback names (devices.py), since JAX looks into parameters that are tuples, and no deeper.
+    device that the callback names (context.py), since JAX looks into parameters that are tuples, and no deeper.
     """
 
     has_mask: bool

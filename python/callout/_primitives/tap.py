@@ -13,7 +13,7 @@ from jax.interpreters import ad, batching, mlir
 from .. import _ext, _jax_compat
 from .._targets.sink import check_leaves
 from .._targets.target import Target, Transforms
-from . import context, eager_taps, effects, lowering, tapped_values
+from . import context, eager, effects, lowering, tapped_values
 from .site import TARGET, Site
 
 tap_p = jax.extend.core.Primitive("callout_tap")
@@ -28,7 +28,7 @@ def _abstract_eval(*avals: Any, site: Site, **_: Any) -> tuple[list[Any], set[An
 @tap_p.def_impl
 def _eager(*args: Any, target: Target, site: Site, transforms: Transforms) -> list[Any]:
     check_sent(args, target, site)
-    eager_taps.send(args, target, site, transforms)
+    eager.send_tap(args, target, site, transforms)
     return list(args)
 
 

@@ -299,7 +299,7 @@ def _tapped(
 
 
 class OneTap(NamedTuple):
-    """What `eager_taps` needs of a target."""
+    """What `_primitives.eager` needs of a target."""
 
     source: Any
     structure: Hashable

@@ -13,7 +13,7 @@ import numpy as np
 from ... import _jax_compat
 from ..._base.arguments import is_high, is_ref, read
 from ..._base.config import config
-from ..._primitives import check as primitive
+from ..._primitives.inspections import CheckText, bind_check
 from ..._primitives.site import check_step
 from .check_text import Fields, user_line
 
@@ -179,9 +179,9 @@ def _check(
     if isinstance(pred, np.ndarray) and not pred.any():
         return  # of constants
     elementwise = tuple(np.shape(array) == pred.shape for array in fields.arrays)
-    said = primitive.Text(fields.format, user_line(), mode == "raise", elementwise, step is not None)
+    said = CheckText(fields.format, user_line(), mode == "raise", elementwise, step is not None)
     steps = [] if step is None else [check_step(step)]
-    primitive.bind(said, [pred, *fields.arrays, *steps])
+    bind_check(said, [pred, *fields.arrays, *steps])
 
 
 def _nan_if(x: T, pred: Any, text: str) -> T:

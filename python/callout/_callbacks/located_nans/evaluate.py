@@ -19,7 +19,7 @@ import jax.extend.core
 import numpy as np
 
 from ... import _jax_compat
-from ..._primitives import jaxprs, located_nans
+from ..._primitives import inspections, jaxprs
 from .flat import Constant, Flat, Operation, Value
 from .nan_sources import (
     can_make,
@@ -177,7 +177,7 @@ class Evaluation:
     ) -> None:
         first = makers[0][0]
         line = first.around.line_of(first.eqn)
-        text = located_nans.LocatedNansText(
+        text = inspections.LocatedNansText(
             line=str(line),
             expression=line.text(),
             module=first.around.module_of(first.eqn),
@@ -190,7 +190,7 @@ class Evaluation:
             stop=self.settings.stop,
         )
         with _jax_compat.context_of(first.eqn):
-            located_nans.bind(text, [*(values[each] for each in (*results, *inputs)), *self.steps])
+            inspections.bind_located_nans(text, [*(values[each] for each in (*results, *inputs)), *self.steps])
 
 
 def _names(makers: Sequence[Operation], first: Line) -> str:

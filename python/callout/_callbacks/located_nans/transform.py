@@ -21,7 +21,7 @@ from ..._base import patches
 from ..._base.arguments import is_ref
 from ..._base.config import config
 from ..._primitives import linear
-from ..._primitives.saved import saved
+from ..._primitives.linear import saved
 from . import control_flow, rule_lines
 from .evaluate import Evaluation, Settings, unchanged
 from .linear_part import LinearPart

@@ -11,10 +11,9 @@ import jax.extend.core
 
 from ... import _jax_compat
 from ..._primitives import call_kinds, jaxprs
-from ..._primitives.check import check_p
 from ..._primitives.effects import IoEffect, OrderedEffect, UnorderedEffect
+from ..._primitives.inspections import check_p, located_nans_p
 from ..._primitives.lanes import callback_of, lanes_primitive, with_token
-from ..._primitives.located_nans import located_nans_p
 from ..._primitives.tap import tap_p
 from ..._primitives.threaded import threaded_call_p, threaded_tap_p
 
