@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitive that a decorated body binds once a step. Its operands are what a bar shows; it has no results.
+"""A decorated body binds a primitive once a step. Its operands are what a bar shows; it has no results.
 
 Loops with a marker in their body are compiled by _loops.py, which takes it out. Where it cannot (under a cond), the marker
 is compiled as what it is: a message each time it is reached, which is slower.
 
 The first operand is not shown. It is a value that the step depends on: JAX moves what depends on nothing out of loops that
 it differentiates.
+
+A loop asks a clock between its chunks of steps, by a primitive too; see src/core/callbacks/progress_clock.h.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, batching, mlir
 
-from .. import _jax_compat
+from .. import _ext, _jax_compat
 from .._primitives import context, effects, lowering
+from .._primitives.call import lower_call
 from .._primitives.eager import check_usable, to_hosts
 from .._primitives.site import Site
 from .._primitives.tap import no_transforms, tap_p
-from . import _clock
+from .._targets.target import NamedTarget
 from ._bars import REST, SINGLE, Loop
 from ._carried import LoopTarget
 from ._settings import Settings
@@ -123,7 +126,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *args: Any, mark: Mark) -> Sequence[An
         ids, fields = mark.split(operands)
         state = np.zeros(HEAD_SIZE - 2, np.uint32)
         if has_clock(ctx):
-            state = _clock.ask(state, 0)
+            state = ask_clock(state, 0)
         head = jax.numpy.concatenate([state, np.array([mark.weight, _kind(mark)], np.uint32)])
         send(mark.new_loop(), head, ids, None, fields)
         return []
@@ -177,3 +180,28 @@ def _partial_eval(_: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[
 
 
 _jax_compat.register_remat_rule(mark_p, _partial_eval)
+
+
+CLOCK_STATE = jax.core.ShapedArray((8,), np.dtype(np.uint32))
+CLOCK_CHUNK = 7  # the place in the state of the number of steps
+
+clock_p = jax.extend.core.Primitive("callout_progress_clock")
+_CLOCK = NamedTarget(_ext.progress_clock_name)
+
+
+@clock_p.def_abstract_eval
+def _clock_abstract_eval(*_: Any) -> Any:
+    return CLOCK_STATE
+
+
+def _lower_clock(ctx: mlir.LoweringRuleContext, *args: Any) -> list[Any]:
+    # A side effect: two loops must not share one answer.
+    return lower_call(ctx, args, "callout.progress", _CLOCK, ordered=False, has_side_effect=True)
+
+
+lowering.register(clock_p, _lower_clock)
+
+
+def ask_clock(state: Any, interval_us: int) -> Any:
+    """Returns the state after a chunk of steps, with the number of steps of the next one. `interval_us`: 0 leaves that."""
+    return clock_p.bind(state, np.uint32(interval_us))
