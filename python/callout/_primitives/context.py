@@ -69,8 +69,6 @@ def explicit_shardings(ctx: mlir.LoweringRuleContext) -> tuple[Any, list[jax.sha
 
 known_devices_p = jax.extend.core.Primitive("callout_known_devices")
 known_devices_p.multiple_results = True
-known_devices_p.def_abstract_eval(list)
-_jax_compat.require_devices(known_devices_p)
 
 
 class NamedDevice(NamedTuple):
@@ -88,3 +86,7 @@ def named_device(sharding: jax.sharding.Sharding | None) -> NamedDevice | None:
 @functools.cache
 def _mark() -> Any:
     return opened(jax.make_jaxpr(known_devices_p.bind)())
+
+
+known_devices_p.def_abstract_eval(list)
+_jax_compat.require_devices(known_devices_p)

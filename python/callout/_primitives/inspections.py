@@ -28,6 +28,7 @@ from .site import make_site
 from .tap import no_transforms, tap_p
 
 _MOST_EXTENTS = 16  # src/sinks/inspectors/check.cc, src/sinks/inspectors/located_nans_payload.cc
+_LONGEST_LABEL = 80
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,11 +54,14 @@ def make(name: str, as_taps: Callable[..., tuple[()]]) -> jax.extend.core.Primit
     primitive = jax.extend.core.Primitive(name)
     primitive.multiple_results = True
 
+    def abstract_eval(*_: Any, **__: Any) -> tuple[list[Any], set[Any]]:
+        return [], effects.observing(False)
+
     def eager(*operands: Any, **params: Any) -> list[Any]:
         return list(as_taps(*operands, **params))
 
-    def abstract_eval(*_: Any, **__: Any) -> tuple[list[Any], set[Any]]:
-        return [], effects.observing(False)
+    def jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list[Any]]:
+        return primitive.bind(*primals, **params), []
 
     def lower(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
         def run(*values: Any) -> tuple[()]:
@@ -66,15 +70,12 @@ def make(name: str, as_taps: Callable[..., tuple[()]]) -> jax.extend.core.Primit
         results: Sequence[Any] = mlir.lower_fun(run, multiple_results=True)(ctx, *operands)
         return results
 
-    def jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list[Any]]:
-        return primitive.bind(*primals, **params), []
-
-    primitive.def_impl(eager)
     primitive.def_effectful_abstract_eval(abstract_eval)
-    lowering.register(primitive, lower)
+    primitive.def_impl(eager)
     ad.primitive_jvps[primitive] = jvp
     ad.primitive_transposes[primitive] = lambda _, *operands, **__: [None] * len(operands)
     _jax_compat.register_remat_rule(primitive, debug.partial_eval)
+    lowering.register(primitive, lower)
     return primitive
 
 
@@ -95,9 +96,6 @@ def bind_batch(
     return [], []
 
 
-_LONGEST_LABEL = 80
-
-
 @dataclasses.dataclass(frozen=True)
 class CheckText:
     """What a check says, and of which operands: the predicate, then values, then the step if `has_step`."""
@@ -107,11 +105,6 @@ class CheckText:
     fails: bool
     elementwise: tuple[bool, ...]  # one a value
     has_step: bool
-
-
-def bind_check(text: CheckText, operands: Sequence[Any]) -> None:
-    """Binds a check of operands that are in no batch."""
-    check_p.bind(*operands, text=text, lanes=Lanes((0,) * len(operands)))
 
 
 def _check_as_taps(*operands: Any, text: CheckText, lanes: Lanes) -> tuple[()]:
@@ -139,6 +132,11 @@ def _check_as_taps(*operands: Any, text: CheckText, lanes: Lanes) -> tuple[()]:
 
 
 check_p = make("callout_check", _check_as_taps)
+
+
+def bind_check(text: CheckText, operands: Sequence[Any]) -> None:
+    """Binds a check of operands that are in no batch."""
+    check_p.bind(*operands, text=text, lanes=Lanes((0,) * len(operands)))
 
 
 def bind_live_check(live: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -177,12 +175,7 @@ class LocatedNansText:
     has_live: bool = False
 
 
-def bind_located_nans(text: LocatedNansText, operands: Sequence[Any]) -> None:
-    """Binds it for operands that are in no batch."""
-    located_nans_p.bind(*operands, text=text, lanes=Lanes((0,) * len(operands)))
-
-
-def _escaped(text: str) -> str:
+def _located_nans_field(text: str) -> str:
     return escaped(text, ";,")
 
 
@@ -196,10 +189,10 @@ def _located_nans_as_taps(*operands: Any, text: LocatedNansText, lanes: Lanes) -
         str(lanes.extents),
         ",".join(map(str, lanes.masks)),
         str(int(text.has_live)),
-        ",".join(map(_escaped, text.operations)),
+        ",".join(map(_located_nans_field, text.operations)),
         str(text.num_inputs),
         str(text.num_steps),
-        *map(_escaped, (text.line, text.expression, text.module)),
+        *map(_located_nans_field, (text.line, text.expression, text.module)),
     )
     site = make_site(
         names=tuple(map(str, range(len(operands)))),
@@ -214,6 +207,11 @@ def _located_nans_as_taps(*operands: Any, text: LocatedNansText, lanes: Lanes) -
 
 
 located_nans_p = make("callout_located_nans", _located_nans_as_taps)
+
+
+def bind_located_nans(text: LocatedNansText, operands: Sequence[Any]) -> None:
+    """Binds it for operands that are in no batch."""
+    located_nans_p.bind(*operands, text=text, lanes=Lanes((0,) * len(operands)))
 
 
 def bind_live_located_nans(live: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:

@@ -53,15 +53,6 @@ def _eager(*args: Any, target: Target, result_avals: Avals) -> list[jax.Array]:
         raise error from exception
 
 
-def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, result_avals: Avals) -> list[Any]:
-    del result_avals
-    lowering.refuse_automatic_axes(ctx, _WHERE)
-    return lower_call(ctx, args, _WHERE, target, ordered=True)
-
-
-lowering.register(host_call_p, _lower)
-
-
 def _refuse(what: str, *_: Any, **__: Any) -> NoReturn:
     raise NotImplementedError(f"{what} implemented only for id_tap, not for call.")
 
@@ -73,6 +64,16 @@ _refuse_transpose = functools.partial(_refuse, "differentiation rules are")
 batching.primitive_batchers[host_call_p] = _refuse_batch
 ad.primitive_jvps[host_call_p] = _refuse_jvp
 ad.primitive_transposes[host_call_p] = _refuse_transpose
+
+
+def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, result_avals: Avals) -> list[Any]:
+    del result_avals
+    lowering.refuse_automatic_axes(ctx, _WHERE)
+    return lower_call(ctx, args, _WHERE, target, ordered=True)
+
+
+lowering.register(host_call_p, _lower)
+
 call_kinds.add(
     host_call_p,
     call_kinds.CallKind(
