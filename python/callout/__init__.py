@@ -58,8 +58,8 @@ if _typing.TYPE_CHECKING:
     from ._measuring.profile import profile as profile
     from ._measuring.stats import report as report
     from ._measuring.stats import stats as stats
-    from ._native.headers import cmake_dir as cmake_dir
-    from ._native.headers import include_dir as include_dir
+    from ._native.library import cmake_dir as cmake_dir
+    from ._native.library import include_dir as include_dir
     from ._targets.register import register as register
     from ._targets.register import unregister as unregister
 
@@ -97,8 +97,8 @@ _NAMES = {
     "locate_nans": "._callbacks.located_nans",
     "tap": "._callbacks.tap",
     "watch": "._callbacks.watch",
-    "cmake_dir": "._native.headers",
-    "include_dir": "._native.headers",
+    "cmake_dir": "._native.library",
+    "include_dir": "._native.library",
     "register": "._targets.register",
     "unregister": "._targets.register",
 }

@@ -14,14 +14,13 @@ from ._base.public_modules import publish
 from ._native.compiler import CompileError as CompileError
 from ._native.gpu.cuda_function import Code, CudaSettings
 from ._native.gpu.cuda_function import Function as Function
-from ._native.gpu.cuda_source import base_name, signatures
+from ._native.gpu.cuda_signature import Kind, Parameter, base_name, parse, signatures
 from ._native.gpu.host_function import HostFunction as HostFunction
 from ._native.gpu.host_function import HostSettings
 from ._native.gpu.images import kind_of, parameter_sizes, text_of
 from ._native.gpu.kernel import Image
 from ._native.gpu.nvcc import find_nvcc
 from ._native.gpu.nvrtc import compile_source, joined
-from ._native.gpu.parameters import Kind, Parameter, parse
 from ._native.library import Functions, build_library, loaded_functions, source_file
 from ._native.module import Module as _Module
 

@@ -18,7 +18,7 @@ from jax.ffi import register_ffi_type as register_ffi_type
 from . import _jax_compat
 from ._base.arguments import check_operand, read
 from ._base.public_modules import publish
-from ._callbacks import foreign_call, foreign_results
+from ._callbacks import foreign_call
 from ._callbacks.derivatives import call_with_rules
 from ._callbacks.foreign_call import ForeignCall
 from ._targets import random_keys
@@ -229,7 +229,7 @@ def ffi_call(
         rule=sharding_rule,
     )
 
-    def call_for(results: foreign_results.Results) -> ForeignCall:
+    def call_for(results: foreign_call.Results) -> ForeignCall:
         return made(
             results=tuple(result.aval for result in results.of_handler),
             wanted=results.wanted,
@@ -237,8 +237,8 @@ def ffi_call(
         )
 
     fixed = None
-    if foreign_results.are_fixed(result_shape_dtypes):
-        fixed = foreign_results.read(where, result_shape_dtypes)
+    if foreign_call.results_are_fixed(result_shape_dtypes):
+        fixed = foreign_call.read_results(where, result_shape_dtypes)
         call_for(fixed)  # says now what does not fit
     else:
         made(results=(), wanted=(), output_layouts=None)
@@ -250,7 +250,7 @@ def ffi_call(
             operands = [random_keys.data(check_operand(where, leaf, tree, i)) for i, leaf in enumerate(leaves)]
             results = fixed
             if results is None:
-                results = foreign_results.for_arguments(where, target_name, result_shape_dtypes, arrays, given)
+                results = foreign_call.results_for_arguments(where, target_name, result_shape_dtypes, arrays, given)
             return results.rebuilt(call_for(results).bind(operands, given))
 
         return call_with_rules(bind, values, given, jvp=jvp, vjp=vjp, transpose=transpose, vmap_method=vmap_method)

@@ -114,7 +114,7 @@ class NumbaKernel(NativeFunction):
     def _prepare(self, constants: Mapping[str, Any]) -> tuple[NativeTarget, Constants]:
         from numba import typeof
 
-        from ._native.numba_content import is_constant
+        from ._native.numba_kernel import is_constant
         from ._native.numba_target import numba_target
 
         numbers: dict[str, np.generic] = {}

@@ -24,7 +24,7 @@ import oracle
 import prelude
 import printing
 from callout._base import errors
-from callout._primitives import eager_taps
+from callout._primitives import eager
 from syntax import Program, Stmt, sites, statements, within
 
 DERIVATIVES = {"jvp", "vjp"}
@@ -404,7 +404,7 @@ def live() -> dict[str, int]:
     for native in (prelude.compiled, prelude.kernel, prelude.foreign, prelude.foreign_of_keys):
         native.cache_clear()
     errors.clear()
-    eager_taps.forget()
+    eager.forget_taps()
     counts: dict[str, int] = {}
     for _ in range(4):
         last = counts

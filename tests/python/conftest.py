@@ -13,8 +13,7 @@ import jax
 import numba_packages
 import pytest
 import tpu_on_cpu
-from callout._native.gpu.numba_cuda_compiler import NumbaCuda
-from callout._native.gpu.numba_mlir_compiler import NumbaCudaMlir
+from callout._native.gpu.numba_image import NumbaCuda, NumbaCudaMlir
 from callout._primitives.fallback import policy
 from live_objects import holders, live_counts, settle
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import itertools
 import os
 import re
 import secrets
 import sys
+import threading
 import traceback
+from collections import deque
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -36,8 +39,56 @@ from .error_classes import TapError as TapError
 from .error_classes import UnboundNameError as UnboundNameError
 from .error_classes import attributes, cause_of, chain_of, is_from_elsewhere, mix, set_chain, text_of, traceback_of
 from .error_classes import describe as describe
-from .kept_exceptions import KeptExceptions
 from .loggers import logger
+
+# Exceptions pin their frames, and these their arrays: few are kept. A thread that waits for its program may not run for a
+# while, so others that fail again and again meanwhile do not take its place.
+_MOST_OF_A_THREAD = 64
+_MOST = 1024
+
+
+class KeptExceptions:
+    """Holds the last exceptions of each thread, by number. Thread-safe.
+
+    Without a lock: signal handlers and destructors fail, too, and come anywhere, and a handler may wait for other threads.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._kept: dict[int, BaseException] = {}
+        self._of_threads: dict[int, deque[int]] = {}  # oldest first; others may have made room of some
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, exception: BaseException) -> int:
+        """Keeps an exception that this thread raised, and returns its number."""
+        number = next(self._numbers)
+        self._kept[number] = exception
+        # A new thread may be called as one that ended, and has its numbers then.
+        own = self._of_threads.setdefault(threading.get_ident(), deque())
+        own.append(number)
+        if len(own) > _MOST_OF_A_THREAD:
+            self._kept.pop(own.popleft(), None)
+        while len(self._kept) > _MOST:  # threads that come at once may make room of the same one
+            self._kept.pop(min(list(self._kept), default=0), None)
+        return number
+
+    def find(self, number: int) -> BaseException | None:
+        """Returns the exception with this number, if it is still kept."""
+        return self._kept.get(number)
+
+    def replace(self, number: int, substitute: BaseException) -> BaseException | None:
+        """Puts another exception in its place and returns what was there; None if it is not kept any more."""
+        was = self._kept.get(number)
+        if was is not None:
+            self._kept[number] = substitute
+        return was
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._kept.clear()
+
 
 FORK_TEXT = (
     "ForkError: this process was forked from one that had used callout or JAX's devices, and its threads stayed there. "

@@ -105,7 +105,7 @@ TABLE = {
         Patch(
             name="rule_lines",
             setting="patch_rule_lines",
-            home="_callbacks.located_nans.rule_lines",
+            home="_callbacks.located_nans.user_lines",
             replaces="the rule that calls the second function of `jax.custom_vjp`",
             what="what `callout.locate_nans` finds in such a function has its own line",
             when="`callout.locate_nans` traces a function",

@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of foreign functions: what is known of their targets, and the call itself, of flat arrays."""
+"""A call of a foreign function takes flat arrays, and checks what is known of its target and of its results.
+
+The results are declared, a function of the arguments, or read from the target's signature.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.tree_util import PyTreeDef
 
+from .. import _jax_compat
 from .._primitives.aliases import check_aliases
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.ffi import ffi_p
 from .._primitives.varying import stated
 from .._targets import foreign_attributes as frozen
-from .._targets import layouts
+from .._targets import layouts, random_keys
+from .._targets.function_targets import is_leaf
 from .._targets.handler_signature import Signature
-from .._targets.partitioning import foreign_rule
-from .._targets.partitioning.foreign_partitioning import DEFAULT, SHARDINGS
+from .._targets.partitioning.foreign_partitioning import DEFAULT, SHARDINGS, call_on_shards, parse_rule
 from .derivatives import inherited_vmap_method
 
 # The names of targets that callout.ffi registered, with their signatures.
@@ -69,13 +74,13 @@ class ForeignCall:
         """Returns the call, on shards if there is a rule for them."""
         if self.rule is None:
             return self._bind(values, attributes)
-        dims = foreign_rule.parse(self.where, self.rule, [jax.typeof(value) for value in values], self.results)
+        dims = parse_rule(self.where, self.rule, [jax.typeof(value) for value in values], self.results)
 
         def on_shard(shards: Sequence[Any], results: tuple[Any, ...]) -> list[Any]:
             here = dataclasses.replace(self, results=results, sharding=None, rule=None)
             return here._bind(shards, attributes)
 
-        return foreign_rule.call_on_shards(self.where, on_shard, self.rule, dims, values, self.results)
+        return call_on_shards(self.where, on_shard, self.rule, dims, values, self.results)
 
     def _bind(self, values: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
         types = [jax.typeof(value) for value in values]
@@ -131,3 +136,67 @@ def prepare_lapack(name: str) -> None:
 def _fill_in_lapack() -> None:
     """Lowers a Cholesky decomposition, which is the public way to have jaxlib look its functions up."""
     jax.jit(jnp.linalg.cholesky).trace(jax.ShapeDtypeStruct((1, 1), jnp.float32)).lower(lowering_platforms=("cpu",))
+
+
+_TOKEN: Any = _jax_compat.abstract_token()
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """Holds the results of one call: a pytree of objects with `shape` and `dtype`, keys and tokens."""
+
+    wanted: Sequence[Any]
+    of_handler: Sequence[random_keys.Result]
+    tree: PyTreeDef
+    is_single: bool  # one array, in nothing
+
+    def rebuilt(self, outs: Sequence[Any]) -> Any:
+        """Returns what the handler filled, in the structure that was declared."""
+        return jax.tree.unflatten(self.tree, random_keys.wrapped(outs, self.of_handler))
+
+
+def results_are_fixed(declared: Any) -> bool:
+    """Returns False for results that depend on the arguments."""
+    return _is_result(declared) or not (declared is None or callable(declared))
+
+
+def read_results(where: str, declared: Any) -> Results:
+    """Reads declared results. ValueError for one without shape and dtype."""
+    if isinstance(declared, Sequence) and type(declared) not in (list, tuple) and not hasattr(declared, "_fields"):
+        declared = tuple(declared) if isinstance(declared, tuple) else list(declared)
+    wanted, tree = jax.tree.flatten(declared, is_leaf=lambda value: value is None or _is_result(value))
+    results = []
+    for i, one in enumerate(wanted):
+        if one is _TOKEN:
+            results.append(random_keys.Result(one))
+        elif _is_result(one):
+            results.append(random_keys.result(one))
+        else:
+            raise ValueError(f"{where}: result_shape_dtypes must have 'shape' and 'dtype'; got {one!r} at position {i}")
+    return Results(wanted, results, tree, is_leaf(tree))
+
+
+def results_for_arguments(
+    where: str, target: str, declared: Callable[..., Any] | None, args: Any, attributes: Mapping[str, Any]
+) -> Results:
+    """Returns the results for arguments: what `declared` returns for their shapes, or what the signature says."""
+    shapes = jax.tree.map(_shape_of, args)
+    if declared is not None:
+        return read_results(where, declared(*shapes, **attributes))
+    if target not in signatures:
+        raise TypeError(
+            f"{where}: its results are not known: say result_shape_dtypes, or register the target with a signature that "
+            "says their shapes"
+        )
+    operands = [random_keys.result(shape).aval for shape in jax.tree.leaves(shapes) if shape is not _TOKEN]
+    results = signatures[target].results_for(target, operands)
+    return read_results(where, results[0] if len(results) == 1 else tuple(results))
+
+
+def _is_result(value: Any) -> bool:
+    return value is _TOKEN or (hasattr(value, "shape") and hasattr(value, "dtype"))
+
+
+def _shape_of(value: Any) -> Any:
+    aval = jax.typeof(value)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype) if hasattr(aval, "shape") else aval

@@ -11,7 +11,7 @@ from jax.tree_util import tree_flatten
 
 from .._base.arguments import as_leaves
 from .._primitives.call import io_p
-from .._primitives.devices import named_device
+from .._primitives.context import named_device
 from .._targets.function_targets import call_target
 from .pure_callback import USUAL_WAY, called_at_once, check_sharding, refuse_missing_shape, result_avals
 

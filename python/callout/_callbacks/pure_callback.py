@@ -17,7 +17,7 @@ from .._base import options
 from .._base.arguments import as_leaves
 from .._primitives.batching import VMAP_METHODS, check_vmap_method
 from .._primitives.call import call_one, call_p
-from .._primitives.devices import named_device
+from .._primitives.context import named_device
 from .._primitives.varying import stated
 from .._targets.function_targets import call_target, callback_for_one_call, function_name, is_leaf
 from .derivatives import inherited_vmap_method

@@ -10,11 +10,11 @@ import jax
 
 from .. import _jax_compat
 from .._base.arguments import as_leaves, passed_on
-from .._primitives import eager_taps
+from .._primitives import eager
 from .._primitives.site import check_step, site_of
 from .._primitives.tap import no_transforms, tap_p
-from .._targets.function_targets import NO_KEYWORDS, TapKeywords, receiver_of_one_tap, tap_target
-from .._targets.receivers import check_leaves, receivers
+from .._targets.function_targets import NO_KEYWORDS, TapKeywords, receiver_of_one_tap, receivers, tap_target
+from .._targets.sink import check_leaves
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -147,7 +147,7 @@ def tap(
         )
         check_leaves(each, site.leaves, out, label=site.label, is_whole=sharding == "gather", is_exact=now)
         if one is not None:
-            eager_taps.send_one(out, one, site, no_transforms)
+            eager.send_one_tap(out, one, site, no_transforms)
             continue
         out = tap_p.bind(
             *out[: len(flat)],

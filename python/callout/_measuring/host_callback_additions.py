@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 
 from .._base import config, loggers
-from . import prometheus, stats
+from . import stats
 
 logger, LOG_SOURCE = loggers.add("callout.host_callback")
 
@@ -49,7 +49,7 @@ stats.add(
         "prints",
         print_counts,
         reset_print_counts,
-        prometheus.Family(
+        stats.Family(
             "callout_printed_values_total", "formatter", "Values that id_print wrote, by who made their text."
         ),
     )

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared libraries of C++ and of CUDA C++: how they are compiled, and the functions that are loaded from them."""
+"""Shared libraries of C++ and of CUDA C++ are compiled with Callout's headers, and functions are loaded from them.
+
+`include_dir` and `cmake_dir` say where the headers and the CMake package are.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import _ext
-from .compiler import CompileError, Compiler, build
-from .elf import exported_symbols
-from .headers import include_dir
+from .compiler import CompileError, Compiler, build, exported_symbols
 from .native_target import Library
 
 Functions = Sequence[str] | Mapping[str, Mapping[str, Any]] | None
@@ -80,3 +81,50 @@ def _chosen(where: str, path: Path, name: str, functions: Functions) -> Mapping[
                 f"{where}: {name} has no function for JAX: mark one by CALLOUT_KERNEL(function), or name one in `functions`"
             )
     return {function: {} for function in functions}
+
+
+_HOME = Path(__file__).parents[1]
+
+
+def _folder(what: str, *parts: str) -> str:
+    folder = _HOME.joinpath(*parts)
+    if not folder.is_dir():
+        raise NotImplementedError(
+            f"callout: {what} in {_HOME}: this is the pure-Python wheel (py3-none-any), which has no C++ core. A wheel with "
+            "the core, for CPython on Linux x86-64, has it; docs/fallback.md has the list"
+        )
+    return str(folder)
+
+
+def include_dir() -> str:
+    """Returns the folder of the C++ headers, for `-I`.
+
+    Returns:
+        Its path.
+
+    Raises:
+        NotImplementedError: the pure-Python wheel has none.
+
+    Example:
+        >>> import pathlib
+        >>> (pathlib.Path(callout.include_dir()) / "callout" / "call.h").exists()
+        True
+    """
+    return _folder("there are no C++ headers", "include")
+
+
+def cmake_dir() -> str:
+    """Returns the folder of the CMake package, for `-Dcallout_DIR=`.
+
+    Returns:
+        Its path.
+
+    Raises:
+        NotImplementedError: the pure-Python wheel has none.
+
+    Example:
+        >>> import pathlib
+        >>> pathlib.Path(callout.cmake_dir()).is_dir()
+        True
+    """
+    return _folder("there is no CMake package", "lib", "cmake", "callout")

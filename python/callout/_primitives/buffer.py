@@ -38,13 +38,25 @@ class BufferTarget(Target):
 
 buffer_p = jax.extend.core.Primitive("callout_buffer_callback")
 buffer_p.multiple_results = True
-buffer_p.def_impl(functools.partial(xla.apply_primitive, buffer_p))
 
 
 @buffer_p.def_effectful_abstract_eval
 def _abstract_eval(*avals: Any, result_avals: Avals, has_side_effect: bool, **_: Any) -> tuple[Avals, set[Any]]:
     patches.ensure("tapped_values")
     return result_types(avals, result_avals), effects.acting(ordered=False) if has_side_effect else set()
+
+
+buffer_p.def_impl(functools.partial(xla.apply_primitive, buffer_p))
+
+
+def _batch(args: Sequence[Any], dims: Sequence[Any], *, aliases: Aliases, **params: Any) -> tuple[Any, Any]:
+    return batch_call(buffer_p, *own_operands(aliases, args, dims), aliases=aliases, **params)
+
+
+batching.primitive_batchers[buffer_p] = _batch
+
+ad.primitive_jvps[buffer_p] = functools.partial(refuse, "Buffer", "JVP", "jax.custom_jvp")
+ad.primitive_transposes[buffer_p] = functools.partial(refuse, "Buffer", "transpose", "jax.custom_vjp")
 
 
 def _lower(
@@ -82,6 +94,11 @@ def _lower(
         in_place=dict(aliases),
         attributes={"graph": graph, "aliases": aliases},
     )
+
+
+mlir.register_lowering(buffer_p, functools.partial(lowering.refuse_platform, supported=PLATFORMS))
+for _platform in PLATFORMS:
+    mlir.register_lowering(buffer_p, functools.partial(_lower, _platform), platform=_platform)
 
 
 def by_jax(
@@ -135,15 +152,5 @@ def _lower_by_jax(
     return lowered
 
 
-def _batch(args: Sequence[Any], dims: Sequence[Any], *, aliases: Aliases, **params: Any) -> tuple[Any, Any]:
-    return batch_call(buffer_p, *own_operands(aliases, args, dims), aliases=aliases, **params)
-
-
-mlir.register_lowering(buffer_p, functools.partial(lowering.refuse_platform, supported=PLATFORMS))
-for _platform in PLATFORMS:
-    mlir.register_lowering(buffer_p, functools.partial(_lower, _platform), platform=_platform)
 for _platform in BY_JAX:
     mlir.register_lowering(buffer_p, _lower_by_jax, platform=_platform)
-batching.primitive_batchers[buffer_p] = _batch
-ad.primitive_jvps[buffer_p] = functools.partial(refuse, "Buffer", "JVP", "jax.custom_jvp")
-ad.primitive_transposes[buffer_p] = functools.partial(refuse, "Buffer", "transpose", "jax.custom_vjp")

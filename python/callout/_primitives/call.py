@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitives behind `pure_callback` and `io_callback`: they call their target and wait for its results."""
+"""The primitives behind `pure_callback` and `io_callback` call their target and wait for its results.
+
+XLA:CPU must not run their programs in the thread that dispatches them, however cheap the programs are. XLA runs a program
+over one device in its caller if its inputs are ready and it has fewer than 1000 floating-point operations
+(`cheap_computation_` in xla/pjrt/cpu/cpu_client.cc); a custom call counts as -1. No option of JAX's changes that. So the
+program gets a branch that is never taken and has hundreds of thousands of operations: XLA counts a conditional as its most
+expensive branch. What is left of the branch at run time is one test of a constant.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +17,8 @@ from typing import Any
 
 import jax
 import jax.extend.core
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import func
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _ext, _jax_compat
@@ -17,9 +26,8 @@ from .._base import errors, patches
 from .._targets.device_calls import device_call_target
 from .._targets.target import Target
 from . import call_kinds, context, effects, lowering
-from .asynchronous import dispatch_asynchronously
 from .batching import batch_call, loop_over_batch
-from .devices import NamedDevice
+from .context import NamedDevice
 from .eager import check_special, check_together, check_usable, place, placement, to_hosts, wait_for_ordered
 from .varying import result_types
 
@@ -35,6 +43,17 @@ _IO = "callout.io_callback"
 
 # Where the memory of devices is the host's.
 _HOST_PLATFORMS = frozenset({"cpu"})
+
+
+@call_p.def_abstract_eval
+def _abstract_eval(*avals: Any, result_avals: Avals, **_: Any) -> Avals:
+    patches.ensure("tapped_values")
+    return result_types(avals, result_avals)
+
+
+@io_p.def_effectful_abstract_eval
+def _io_abstract_eval(*avals: Any, result_avals: Avals, ordered: bool, **_: Any) -> tuple[Avals, set[Any]]:
+    return result_types(avals, result_avals, of_host=True), effects.acting(ordered)
 
 
 def call_now(args: Sequence[Any], target: Target, result_avals: Avals, ordered: bool) -> list[jax.Array]:
@@ -69,6 +88,99 @@ def call_one(
     if not committed:
         return [_jax_compat.put_on_device(result, device, False) for result in results]
     return place(results, args, device, committed)
+
+
+def wants_device(args: Sequence[Any], target: Target) -> bool:
+    """Returns True for a callback that wants the device's memory where that is not the host's: XLA has it."""
+    return target.device_call is not None and placement(args)[0].platform not in _HOST_PLATFORMS
+
+
+@call_p.def_impl
+def _eager(*args: Any, target: Target, result_avals: Avals, **params: Any) -> list[jax.Array]:
+    if wants_device(args, target):
+        return list(xla.apply_primitive(call_p, *args, target=target, result_avals=result_avals, **params))
+    return call_now(args, target, result_avals, ordered=False)
+
+
+@io_p.def_impl
+def _io_eager(*args: Any, target: Target, result_avals: Avals, ordered: bool, **params: Any) -> list[jax.Array]:
+    if wants_device(args, target):
+        params.update(target=target, result_avals=result_avals, ordered=ordered)
+        return list(xla.apply_primitive(io_p, *args, **params))
+    return call_now(args, target, result_avals, ordered)
+
+
+batching.primitive_batchers[call_p] = functools.partial(batch_call, call_p)
+
+
+def check_io_batch(ordered: bool) -> None:
+    """Raises ValueError for an ordered call with side effects."""
+    if ordered:
+        raise ValueError("Cannot `vmap` ordered IO callbacks.")
+
+
+def _io_batch(args: Sequence[Any], dims: Sequence[Any], *, ordered: bool, **params: Any) -> tuple[Any, Any]:
+    check_io_batch(ordered)
+    return loop_over_batch(lambda *values: io_p.bind(*values, ordered=False, **params), args, dims)
+
+
+batching.primitive_batchers[io_p] = _io_batch
+
+
+def refuse(kind: str, what: str, remedy: str, *_: Any, **__: Any) -> Any:
+    raise ValueError(
+        f"{kind} callbacks do not support {what}. Please use `{remedy}` to use callbacks while taking gradients."
+    )
+
+
+for _primitive, _kind in ((call_p, "Pure"), (io_p, "IO")):
+    ad.primitive_jvps[_primitive] = functools.partial(refuse, _kind, "JVP", "jax.custom_jvp")
+    ad.primitive_transposes[_primitive] = functools.partial(refuse, _kind, "transpose", "jax.custom_vjp")
+
+_ASYNCHRONOUS = "callout_asynchronous"
+
+# XLA drops the barrier, which hides the constant from its simplifications, after those. What the branch has is in XLA's
+# runtime, so there is nothing to generate code for; nobody feeds it, and it feeds nobody.
+_NEVER_TAKEN = f"""
+func.func private @{_ASYNCHRONOUS}() {{
+  %false = stablehlo.constant dense<false> : tensor<i1>
+  %never = stablehlo.optimization_barrier %false : tensor<i1>
+  "stablehlo.if"(%never) ({{
+    %start = stablehlo.create_token : !stablehlo.token
+    %fed:2 = "stablehlo.infeed"(%start) {{infeed_config = ""}} : (!stablehlo.token) -> (tensor<4096xf32>, !stablehlo.token)
+    %many = stablehlo.fft %fed#0, type = RFFT, length = [4096] : (tensor<4096xf32>) -> tensor<2049xcomplex<f32>>
+    %end = "stablehlo.outfeed"(%many, %fed#1) {{outfeed_config = ""}}
+      : (tensor<2049xcomplex<f32>>, !stablehlo.token) -> !stablehlo.token
+    stablehlo.return
+  }}, {{
+    stablehlo.return
+  }}) : (tensor<i1>) -> ()
+  return
+}}
+"""
+
+
+def dispatch_asynchronously(ctx: mlir.LoweringRuleContext) -> None:
+    """Puts the branch where the program that is being lowered begins, once."""
+    if tuple(context.platforms(ctx)) != ("cpu",) or context.is_exporting(ctx) or not _has_one_device(ctx):
+        return
+    symbols = ctx.module_context.symbol_table
+    if _ASYNCHRONOUS in symbols or "main" not in symbols:
+        return
+    function = func.FuncOp.parse(_NEVER_TAKEN)
+    ctx.module_context.module.body.append(function)
+    symbols.insert(function)
+    main: Any = symbols["main"]
+    with ir.InsertionPoint.at_block_begin(main.entry_block):
+        func.CallOp([], ir.FlatSymbolRefAttr.get(_ASYNCHRONOUS), [])
+
+
+def _has_one_device(ctx: mlir.LoweringRuleContext) -> bool:
+    """XLA runs programs over several devices on threads of its own."""
+    axis_context = ctx.module_context.axis_context
+    if isinstance(axis_context, mlir.SPMDAxisContext):
+        return bool(axis_context.mesh.size == 1)
+    return context.num_devices(ctx) == 1
 
 
 def lower_call(
@@ -112,11 +224,6 @@ def lower_call(
     )
 
 
-def wants_device(args: Sequence[Any], target: Target) -> bool:
-    """Returns True for a callback that wants the device's memory where that is not the host's: XLA has it."""
-    return target.device_call is not None and placement(args)[0].platform not in _HOST_PLATFORMS
-
-
 def _on_device(
     ctx: mlir.LoweringRuleContext, where: str, target: Target, ordered: bool, threaded: bool
 ) -> tuple[Target, str]:
@@ -147,62 +254,8 @@ def _lower(
     return lower_call(ctx, args, where, target, device=sharding, ordered=ordered, has_side_effect=has_side_effect)
 
 
-@call_p.def_abstract_eval
-def _abstract_eval(*avals: Any, result_avals: Avals, **_: Any) -> Avals:
-    patches.ensure("tapped_values")
-    return result_types(avals, result_avals)
-
-
-@call_p.def_impl
-def _eager(*args: Any, target: Target, result_avals: Avals, **params: Any) -> list[jax.Array]:
-    if wants_device(args, target):
-        return list(xla.apply_primitive(call_p, *args, target=target, result_avals=result_avals, **params))
-    return call_now(args, target, result_avals, ordered=False)
-
-
 lowering.register(call_p, functools.partial(_lower, "callout.pure_callback", False))
-batching.primitive_batchers[call_p] = functools.partial(batch_call, call_p)
-
-
-@io_p.def_effectful_abstract_eval
-def _io_abstract_eval(*avals: Any, result_avals: Avals, ordered: bool, **_: Any) -> tuple[Avals, set[Any]]:
-    return result_types(avals, result_avals, of_host=True), effects.acting(ordered)
-
-
-@io_p.def_impl
-def _io_eager(*args: Any, target: Target, result_avals: Avals, ordered: bool, **params: Any) -> list[jax.Array]:
-    if wants_device(args, target):
-        params.update(target=target, result_avals=result_avals, ordered=ordered)
-        return list(xla.apply_primitive(io_p, *args, **params))
-    return call_now(args, target, result_avals, ordered)
-
-
 lowering.register(io_p, functools.partial(_lower, _IO, True))
-
-
-def check_io_batch(ordered: bool) -> None:
-    """Raises ValueError for an ordered call with side effects."""
-    if ordered:
-        raise ValueError("Cannot `vmap` ordered IO callbacks.")
-
-
-def _io_batch(args: Sequence[Any], dims: Sequence[Any], *, ordered: bool, **params: Any) -> tuple[Any, Any]:
-    check_io_batch(ordered)
-    return loop_over_batch(lambda *values: io_p.bind(*values, ordered=False, **params), args, dims)
-
-
-batching.primitive_batchers[io_p] = _io_batch
-
-
-def refuse(kind: str, what: str, remedy: str, *_: Any, **__: Any) -> Any:
-    raise ValueError(
-        f"{kind} callbacks do not support {what}. Please use `{remedy}` to use callbacks while taking gradients."
-    )
-
-
-for _primitive, _kind in ((call_p, "Pure"), (io_p, "IO")):
-    ad.primitive_jvps[_primitive] = functools.partial(refuse, _kind, "JVP", "jax.custom_jvp")
-    ad.primitive_transposes[_primitive] = functools.partial(refuse, _kind, "transpose", "jax.custom_vjp")
 
 call_kinds.add(
     io_p,

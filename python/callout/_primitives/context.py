@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lowering rule's context tells: devices, axes, platforms, and what the module is for."""
+"""A lowering rule's context tells of devices, axes, platforms, and what the module is for.
+
+JAX tells the devices that a program is compiled for only where it finds a primitive that asks for them, and then refuses
+more than one mesh ("mesh should be the same across the entire program"). So the device that a call names (`sharding=`) is a
+parameter with a primitive of its own, which no program runs: the primitive is in a jaxpr among the parameters of just these
+calls, where JAX looks, too. It stays with the call, whatever program becomes of the call: an eager operation, the body of a
+loop, a rule.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.extend.core
 from jax.interpreters import mlir
+
+from .. import _jax_compat
+from .jaxprs import opened
 
 
 def num_devices(ctx: mlir.LoweringRuleContext) -> int:
@@ -53,3 +65,28 @@ def explicit_shardings(ctx: mlir.LoweringRuleContext) -> tuple[Any, list[jax.sha
     if any(kind != jax.sharding.AxisType.Explicit for kind in mesh.axis_types):
         return None
     return mesh, [sharding.spec for sharding in shardings]
+
+
+known_devices_p = jax.extend.core.Primitive("callout_known_devices")
+known_devices_p.multiple_results = True
+
+
+class NamedDevice(NamedTuple):
+    """A sharding over one device, with what asks for the program's devices."""
+
+    sharding: jax.sharding.Sharding
+    mark: Any
+
+
+def named_device(sharding: jax.sharding.Sharding | None) -> NamedDevice | None:
+    """Returns the parameter of a call with this sharding."""
+    return None if sharding is None else NamedDevice(sharding, _mark())
+
+
+@functools.cache
+def _mark() -> Any:
+    return opened(jax.make_jaxpr(known_devices_p.bind)())
+
+
+known_devices_p.def_abstract_eval(list)
+_jax_compat.require_devices(known_devices_p)

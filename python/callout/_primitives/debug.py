@@ -33,17 +33,6 @@ def _eager(*args: Any, target: Target, ordered: bool, **params: Any) -> list[Any
     return list(call_now(args, target, (), ordered))
 
 
-def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, ordered: bool, partitioned: bool) -> list[Any]:
-    if not partitioned and context.automatic_axes(ctx):
-        again = functools.partial(debug_p.bind, target=target, ordered=ordered, partitioned=partitioned)
-        lowering.bind_on_one_device(ctx, _WHERE, again, args, target.device_index, ordered)
-        return []
-    return lower_call(ctx, args, _WHERE, target, ordered=ordered, sharding="local" if partitioned else "gather")
-
-
-lowering.register(debug_p, _lower)
-
-
 def _jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list[Any]]:
     return debug_p.bind(*primals, **params), []
 
@@ -69,4 +58,16 @@ def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Seq
 
 
 _jax_compat.register_remat_rule(debug_p, partial_eval)
+
+
+def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, ordered: bool, partitioned: bool) -> list[Any]:
+    if not partitioned and context.automatic_axes(ctx):
+        again = functools.partial(debug_p.bind, target=target, ordered=ordered, partitioned=partitioned)
+        lowering.bind_on_one_device(ctx, _WHERE, again, args, target.device_index, ordered)
+        return []
+    return lower_call(ctx, args, _WHERE, target, ordered=ordered, sharding="local" if partitioned else "gather")
+
+
+lowering.register(debug_p, _lower)
+
 call_kinds.add(debug_p, call_kinds.CallKind(_WHERE, threaded={"result_avals": (), "sharding": None}))

@@ -24,15 +24,56 @@ ffi_p = jax.extend.core.Primitive("callout_ffi_call")
 ffi_p.multiple_results = True
 
 
+@ffi_p.def_effectful_abstract_eval
+def _abstract_eval(*avals: Any, result_avals: Avals, has_side_effect: bool, **_: Any) -> tuple[Avals, set[Any]]:
+    patches.ensure("tapped_values")
+    return result_types(avals, result_avals), effects.observing(ordered=False) if has_side_effect else set()
+
+
 @ffi_p.def_impl
 def _eager(*args: Any, **params: Any) -> Any:
     return xla.apply_primitive(ffi_p, *args, **params)
 
 
-@ffi_p.def_effectful_abstract_eval
-def _abstract_eval(*avals: Any, result_avals: Avals, has_side_effect: bool, **_: Any) -> tuple[Avals, set[Any]]:
-    patches.ensure("tapped_values")
-    return result_types(avals, result_avals), effects.observing(ordered=False) if has_side_effect else set()
+def _batch(
+    args: Sequence[Any],
+    dims: Sequence[Any],
+    *,
+    vmap_method: str | None,
+    aliases: Aliases,
+    input_layouts: tuple[MinorToMajor, ...],
+    output_layouts: tuple[MinorToMajor, ...],
+    **params: Any,
+) -> tuple[Any, Any]:
+    if vmap_method is None:
+        raise NotImplementedError(
+            f"callout.ffi.ffi_call '{params['target_name']}': vmap needs a vmap_method: 'sequential', "
+            f"'sequential_unrolled', 'expand_dims', 'broadcast_all' or 'legacy_vectorized'. {INSIDE_RULES}"
+        )
+    args, dims = own_operands(aliases, args, dims)
+    if vmap_method not in ("sequential", "sequential_unrolled"):
+        output_layouts = tuple(map(with_batch, output_layouts))
+        everywhere = vmap_method != "legacy_vectorized"
+        input_layouts = tuple(
+            with_batch(layout) if everywhere or dim is not None else layout
+            for layout, dim in zip(input_layouts, dims, strict=True)
+        )
+    params.update(aliases=aliases, input_layouts=input_layouts, output_layouts=output_layouts)
+    return batch_call(ffi_p, args, dims, vmap_method=vmap_method, **params)
+
+
+batching.primitive_batchers[ffi_p] = _batch
+
+
+def _refuse(*_: Any, target_name: str, **__: Any) -> Any:
+    raise ValueError(
+        f"callout.ffi.ffi_call '{target_name}' cannot be differentiated: pass jvp=, vjp= or transpose=, or use "
+        "`jax.custom_jvp` or `jax.custom_vjp`"
+    )
+
+
+ad.primitive_jvps[ffi_p] = _refuse
+ad.primitive_transposes[ffi_p] = _refuse
 
 
 def _lower(
@@ -68,44 +109,7 @@ def _lower(
     return results
 
 
-def _batch(
-    args: Sequence[Any],
-    dims: Sequence[Any],
-    *,
-    vmap_method: str | None,
-    aliases: Aliases,
-    input_layouts: tuple[MinorToMajor, ...],
-    output_layouts: tuple[MinorToMajor, ...],
-    **params: Any,
-) -> tuple[Any, Any]:
-    if vmap_method is None:
-        raise NotImplementedError(
-            f"callout.ffi.ffi_call '{params['target_name']}': vmap needs a vmap_method: 'sequential', "
-            f"'sequential_unrolled', 'expand_dims', 'broadcast_all' or 'legacy_vectorized'. {INSIDE_RULES}"
-        )
-    args, dims = own_operands(aliases, args, dims)
-    if vmap_method not in ("sequential", "sequential_unrolled"):
-        output_layouts = tuple(map(with_batch, output_layouts))
-        everywhere = vmap_method != "legacy_vectorized"
-        input_layouts = tuple(
-            with_batch(layout) if everywhere or dim is not None else layout
-            for layout, dim in zip(input_layouts, dims, strict=True)
-        )
-    params.update(aliases=aliases, input_layouts=input_layouts, output_layouts=output_layouts)
-    return batch_call(ffi_p, args, dims, vmap_method=vmap_method, **params)
-
-
-def _refuse(*_: Any, target_name: str, **__: Any) -> Any:
-    raise ValueError(
-        f"callout.ffi.ffi_call '{target_name}' cannot be differentiated: pass jvp=, vjp= or transpose=, or use "
-        "`jax.custom_jvp` or `jax.custom_vjp`"
-    )
-
-
 mlir.register_lowering(ffi_p, _lower)  # on every platform: a target that it does not have is XLA's error
-batching.primitive_batchers[ffi_p] = _batch
-ad.primitive_jvps[ffi_p] = _refuse
-ad.primitive_transposes[ffi_p] = _refuse
 
 
 def foreign_targets(jaxpr: Any) -> set[str]:

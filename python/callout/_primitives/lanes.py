@@ -22,7 +22,7 @@ from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _jax_compat
 from . import buffer, call, call_kinds, context, debug, ffi, tap, threaded
-from .devices import NamedDevice
+from .context import NamedDevice
 from .token import TOKEN, no_tangent, one_token
 
 Params = tuple[tuple[str, Any], ...]
@@ -32,7 +32,7 @@ class Lanes(NamedTuple):
     """The lanes of an equation's operands: extents, the outermost `vmap`'s first, and which each operand has in front.
 
     Bit i of a mask stands for the i-th extent. The loop goes over the last extent first, as JAX's own loops do. `mark`: of a
-    device that the callback names (devices.py), since JAX looks into parameters that are tuples, and no deeper.
+    device that the callback names (context.py), since JAX looks into parameters that are tuples, and no deeper.
     """
 
     has_mask: bool
@@ -127,91 +127,6 @@ def _abstract_eval(kind: _Kind, *avals: Any, lanes: Lanes, params: Params) -> tu
     return [*tokens, *(_typed((*lanes.extents, *aval.shape), aval) for aval in results)], kept
 
 
-def _zeros(aval: Any) -> Any:
-    return _jax_compat.varying(jax.numpy.zeros(aval.shape, aval.dtype), aval)
-
-
-def _loop(kind: _Kind, params: dict[str, Any], lanes: Lanes, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Calls the callback once a lane, in order: (the last one's token, results). A token is first among neither."""
-    if not lanes.extents:
-        return _lane(kind, params, lanes, token, args)
-    last = len(lanes.extents) - 1
-    mapped = [mask >> last & 1 for mask in lanes.masks]
-
-    def step(token: Any, slices: list[Any]) -> tuple[Any, list[Any]]:
-        rest = iter(slices)
-        values = [next(rest) if is_mapped else arg for arg, is_mapped in zip(args, mapped, strict=True)]
-        return _loop(kind, params, lanes.inside(), token, values)
-
-    xs = [
-        _jax_compat.gathered(jax.numpy.moveaxis(arg, rank - 1, 0), 0)
-        for arg, rank, is_mapped in zip(args, lanes.ranks(), mapped, strict=True)
-        if is_mapped
-    ]
-    token, outs = jax.lax.scan(step, token, xs)
-    return token, [jax.numpy.moveaxis(out, 0, last) for out in outs]
-
-
-def _lane(kind: _Kind, params: dict[str, Any], lanes: Lanes, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-    values = list(args[lanes.has_mask :])
-
-    def run(token: Any, values: list[Any]) -> tuple[Any, list[Any]]:
-        outs = kind.primitive.bind(*([token] if kind.has_token else []), *values, **params)
-        outs = list(outs) if kind.primitive.multiple_results else [outs]
-        if kind.is_identity:
-            outs = []
-        return (outs[0], outs[1:]) if kind.has_token else (token, outs)
-
-    if not lanes.has_mask:
-        return run(token, values)
-    tokens = [TOKEN] if kind.has_token else []
-    results, _ = kind.primitive.abstract_eval(*tokens, *map(jax.typeof, values), **params)
-    results = [] if kind.is_identity or not kind.primitive.multiple_results else list(results)[len(tokens) :]
-    outs: tuple[Any, list[Any]] = jax.lax.cond(
-        args[0], run, lambda token, _: (token, [_zeros(aval) for aval in results]), token, values
-    )
-    return outs
-
-
-def _lower(kind: _Kind, ctx: mlir.LoweringRuleContext, *args: Any, lanes: Lanes, params: Params) -> Sequence[Any]:
-    place = int(lanes.has_mask)
-
-    def loop(*args: Any) -> list[Any]:
-        masks, values = list(args[:place]), list(args[place:])
-        if not kind.has_token:
-            return _loop(kind, dict(params), lanes, None, [*masks, *values])[1]
-        of_values = Lanes(lanes.has_mask, (*lanes.masks[:place], *lanes.masks[place + 1 :]), lanes.extents)
-        token, outs = _loop(kind, dict(params), of_values, values[0], [*masks, *values[1:]])
-        return [token, *outs]
-
-    inner = ctx.replace(avals_out=[]) if kind.is_identity else ctx
-    with _told_apart(ctx):
-        results: Sequence[Any] = mlir.lower_fun(loop, multiple_results=True)(inner, *args)
-    if inner is not ctx and inner.tokens_out is not None:
-        ctx.set_tokens_out(inner.tokens_out)
-    return args[place:] if kind.is_identity else results
-
-
-_LOOPS = "callout.lanes"  # a module's attribute: how many such loops it has
-
-
-@contextlib.contextmanager
-def _told_apart(ctx: mlir.LoweringRuleContext) -> Iterator[None]:
-    """Gives what is lowered a number of its own in the program, so that XLA:GPU does not take two loops for one.
-
-    Its pass `computation-deduplicator` compares what results are made of, and a text in which a conditional does not say
-    what it runs. Two loops whose only difference is the callback in their conditionals are one to it, with JAX's too.
-    """
-    if "cuda" not in context.platforms(ctx):
-        yield
-        return
-    attributes = ctx.module_context.module.operation.attributes
-    number = ir.IntegerAttr(attributes[_LOOPS]).value if _LOOPS in attributes else 0
-    attributes[_LOOPS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number + 1)
-    with set_xla_metadata(callout_lanes=str(number)):
-        yield
-
-
 def _refuse_batch(params: dict[str, Any]) -> None:
     if "where" in params:
         call_kinds.of_where(params["where"]).check_batch(params["ordered"])
@@ -300,6 +215,91 @@ def _threaded_transpose(_: Any, *operands: Any, params: Params, **__: Any) -> li
 
 def _refuse_derivative(rules: dict[Any, Any], primitive: Any, *_: Any, params: Params, **__: Any) -> Any:
     return rules[primitive]((), (), **dict(params))
+
+
+def _zeros(aval: Any) -> Any:
+    return _jax_compat.varying(jax.numpy.zeros(aval.shape, aval.dtype), aval)
+
+
+def _loop(kind: _Kind, params: dict[str, Any], lanes: Lanes, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Calls the callback once a lane, in order: (the last one's token, results). A token is first among neither."""
+    if not lanes.extents:
+        return _lane(kind, params, lanes, token, args)
+    last = len(lanes.extents) - 1
+    mapped = [mask >> last & 1 for mask in lanes.masks]
+
+    def step(token: Any, slices: list[Any]) -> tuple[Any, list[Any]]:
+        rest = iter(slices)
+        values = [next(rest) if is_mapped else arg for arg, is_mapped in zip(args, mapped, strict=True)]
+        return _loop(kind, params, lanes.inside(), token, values)
+
+    xs = [
+        _jax_compat.gathered(jax.numpy.moveaxis(arg, rank - 1, 0), 0)
+        for arg, rank, is_mapped in zip(args, lanes.ranks(), mapped, strict=True)
+        if is_mapped
+    ]
+    token, outs = jax.lax.scan(step, token, xs)
+    return token, [jax.numpy.moveaxis(out, 0, last) for out in outs]
+
+
+def _lane(kind: _Kind, params: dict[str, Any], lanes: Lanes, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    values = list(args[lanes.has_mask :])
+
+    def run(token: Any, values: list[Any]) -> tuple[Any, list[Any]]:
+        outs = kind.primitive.bind(*([token] if kind.has_token else []), *values, **params)
+        outs = list(outs) if kind.primitive.multiple_results else [outs]
+        if kind.is_identity:
+            outs = []
+        return (outs[0], outs[1:]) if kind.has_token else (token, outs)
+
+    if not lanes.has_mask:
+        return run(token, values)
+    tokens = [TOKEN] if kind.has_token else []
+    results, _ = kind.primitive.abstract_eval(*tokens, *map(jax.typeof, values), **params)
+    results = [] if kind.is_identity or not kind.primitive.multiple_results else list(results)[len(tokens) :]
+    outs: tuple[Any, list[Any]] = jax.lax.cond(
+        args[0], run, lambda token, _: (token, [_zeros(aval) for aval in results]), token, values
+    )
+    return outs
+
+
+_LOOPS = "callout.lanes"  # a module's attribute: how many such loops it has
+
+
+def _lower(kind: _Kind, ctx: mlir.LoweringRuleContext, *args: Any, lanes: Lanes, params: Params) -> Sequence[Any]:
+    place = int(lanes.has_mask)
+
+    def loop(*args: Any) -> list[Any]:
+        masks, values = list(args[:place]), list(args[place:])
+        if not kind.has_token:
+            return _loop(kind, dict(params), lanes, None, [*masks, *values])[1]
+        of_values = Lanes(lanes.has_mask, (*lanes.masks[:place], *lanes.masks[place + 1 :]), lanes.extents)
+        token, outs = _loop(kind, dict(params), of_values, values[0], [*masks, *values[1:]])
+        return [token, *outs]
+
+    inner = ctx.replace(avals_out=[]) if kind.is_identity else ctx
+    with _told_apart(ctx):
+        results: Sequence[Any] = mlir.lower_fun(loop, multiple_results=True)(inner, *args)
+    if inner is not ctx and inner.tokens_out is not None:
+        ctx.set_tokens_out(inner.tokens_out)
+    return args[place:] if kind.is_identity else results
+
+
+@contextlib.contextmanager
+def _told_apart(ctx: mlir.LoweringRuleContext) -> Iterator[None]:
+    """Gives what is lowered a number of its own in the program, so that XLA:GPU does not take two loops for one.
+
+    Its pass `computation-deduplicator` compares what results are made of, and a text in which a conditional does not say
+    what it runs. Two loops whose only difference is the callback in their conditionals are one to it, with JAX's too.
+    """
+    if "cuda" not in context.platforms(ctx):
+        yield
+        return
+    attributes = ctx.module_context.module.operation.attributes
+    number = ir.IntegerAttr(attributes[_LOOPS]).value if _LOOPS in attributes else 0
+    attributes[_LOOPS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number + 1)
+    with set_xla_metadata(callout_lanes=str(number)):
+        yield
 
 
 def _add(kind: _Kind) -> Any:

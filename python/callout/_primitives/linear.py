@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A linear function with a transpose of its own, as `jax.custom_derivatives.linear_call`; under `vmap`, and with effects."""
+"""A linear function has a transpose of its own, as `jax.custom_derivatives.linear_call`; under `vmap`, and with effects.
+
+`saved` is the identity on a value that `jax.checkpoint` keeps for the backward pass if something there needs the value.
+`jax.checkpoint` does not repeat a function with effects. In the backward pass the function's results then exist only where
+an equation asks for them, and the rule of JAX's own debug callbacks does not ask. Results that pass through `saved` exist.
+"""
 
 from __future__ import annotations
 
@@ -47,61 +52,16 @@ def with_these(values: Values, places: Sequence[int], others: Values) -> list[An
     return [given.get(i, value) for i, value in enumerate(values)]
 
 
-def _evaluate(*args: Any, linear: Linear, num_residuals: int) -> list[Any]:
-    return linear.forward(args[:num_residuals], args[num_residuals:])
-
-
-linear_p.def_impl(_evaluate)
-mlir.register_lowering(linear_p, mlir.lower_fun(_evaluate, multiple_results=True))
-
-
 @linear_p.def_effectful_abstract_eval
 def _abstract_eval(*_: Any, linear: Linear, **__: Any) -> tuple[list[Any], set[Any]]:
     return list(linear.results), effects.observing(False) | linear.ordered
 
 
-def _jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
-    moving = [i for i, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
-
-    def of_moving(*moved: Any) -> list[Any]:
-        return _evaluate(*with_these(primals, moving, moved), **params)
-
-    return jax.jvp(of_moving, [primals[i] for i in moving], [tangents[i] for i in moving])
+def _evaluate(*args: Any, linear: Linear, num_residuals: int) -> list[Any]:
+    return linear.forward(args[:num_residuals], args[num_residuals:])
 
 
-ad.primitive_jvps[linear_p] = _jvp
-
-
-def _drop(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
-    """Drops results that nobody uses, and with them operands, for all the effect: they would keep what JAX drops."""
-    if all(used):
-        return [True] * len(eqn.invars), eqn
-    taken, linear = eqn.params["linear"].narrow(used)
-    num_residuals = eqn.params["num_residuals"]
-    taken = [linear is not None] * num_residuals + taken
-    if linear is None:
-        return taken, None
-    return taken, eqn.replace(
-        invars=list(itertools.compress(eqn.invars, taken)),
-        outvars=list(itertools.compress(eqn.outvars, used)),
-        params={"linear": linear, "num_residuals": num_residuals},
-    )
-
-
-_jax_compat.register_dce_rule(linear_p, _drop)
-
-
-def _transpose(cotangents: Values, *args: Any, linear: Linear, num_residuals: int) -> list[Any]:
-    residuals, operands = args[:num_residuals], args[num_residuals:]
-    given = [None if isinstance(cotangent, ad.Zero) else cotangent for cotangent in cotangents]
-    types = [operand.aval if ad.is_undefined_primal(operand) else jax.typeof(operand) for operand in operands]
-    outs = linear.backward(residuals, types, given)
-    return [None] * num_residuals + [
-        out if ad.is_undefined_primal(operand) else None for out, operand in zip(outs, operands, strict=True)
-    ]
-
-
-ad.primitive_transposes[linear_p] = _transpose
+linear_p.def_impl(_evaluate)
 
 
 def _batch(args: Values, dims: Sequence[int | None], *, linear: Linear, num_residuals: int) -> tuple[Any, Any]:
@@ -143,3 +103,80 @@ def _of_lanes(linear: Linear, size: int, in_front: Sequence[int | None]) -> Line
 
 
 batching.primitive_batchers[linear_p] = _batch
+
+
+def _jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
+    moving = [i for i, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
+
+    def of_moving(*moved: Any) -> list[Any]:
+        return _evaluate(*with_these(primals, moving, moved), **params)
+
+    return jax.jvp(of_moving, [primals[i] for i in moving], [tangents[i] for i in moving])
+
+
+ad.primitive_jvps[linear_p] = _jvp
+
+
+def _transpose(cotangents: Values, *args: Any, linear: Linear, num_residuals: int) -> list[Any]:
+    residuals, operands = args[:num_residuals], args[num_residuals:]
+    given = [None if isinstance(cotangent, ad.Zero) else cotangent for cotangent in cotangents]
+    types = [operand.aval if ad.is_undefined_primal(operand) else jax.typeof(operand) for operand in operands]
+    outs = linear.backward(residuals, types, given)
+    return [None] * num_residuals + [
+        out if ad.is_undefined_primal(operand) else None for out, operand in zip(outs, operands, strict=True)
+    ]
+
+
+ad.primitive_transposes[linear_p] = _transpose
+
+mlir.register_lowering(linear_p, mlir.lower_fun(_evaluate, multiple_results=True))
+
+
+def _drop(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
+    """Drops results that nobody uses, and with them operands, for all the effect: they would keep what JAX drops."""
+    if all(used):
+        return [True] * len(eqn.invars), eqn
+    taken, linear = eqn.params["linear"].narrow(used)
+    num_residuals = eqn.params["num_residuals"]
+    taken = [linear is not None] * num_residuals + taken
+    if linear is None:
+        return taken, None
+    return taken, eqn.replace(
+        invars=list(itertools.compress(eqn.invars, taken)),
+        outvars=list(itertools.compress(eqn.outvars, used)),
+        params={"linear": linear, "num_residuals": num_residuals},
+    )
+
+
+_jax_compat.register_dce_rule(linear_p, _drop)
+
+saved_p = jax.extend.core.Primitive("callout_saved")
+
+
+def saved(value: Any) -> Any:
+    """Returns `value`."""
+    return saved_p.bind(value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+saved_p.def_abstract_eval(_same)
+saved_p.def_impl(_same)
+
+batching.primitive_batchers[saved_p] = lambda args, dims: (saved_p.bind(*args), dims[0])
+
+ad.primitive_jvps[saved_p] = lambda primals, tangents: (saved_p.bind(*primals), tangents[0])
+ad.primitive_transposes[saved_p] = lambda cotangent, _: [cotangent]
+
+
+def _split_saved(_: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
+    if unknown_in[0]:
+        return None, eqn, [True], [True], [] if instantiated_in[0] else list(eqn.invars)
+    return eqn, None, [False], [True], [var for var in eqn.outvars if _jax_compat.is_used(var)]
+
+
+_jax_compat.register_remat_rule(saved_p, _split_saved)
+
+mlir.register_lowering(saved_p, lambda _ctx, value: [value])

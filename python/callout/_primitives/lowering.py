@@ -18,7 +18,7 @@ from .._targets.partitioning import partitioner
 from .._targets.partitioning.sharding_rule import results_like_operands
 from .._targets.target import Target, Transforms
 from . import context, held_results
-from .devices import NamedDevice
+from .context import NamedDevice
 from .eager import check_usable
 from .effects import ordered_effect
 from .fallback import emit as by_jax

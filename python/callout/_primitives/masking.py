@@ -15,7 +15,7 @@ import jax
 import jax.extend.core
 
 from .. import _jax_compat
-from . import buffer, call, call_kinds, check, debug, ffi, jaxprs, lanes, located_nans, tap, threaded
+from . import buffer, call, call_kinds, debug, ffi, inspections, jaxprs, lanes, tap, threaded
 
 _primitives = jax.extend.core.primitives
 Outs = Sequence[Any]
@@ -42,8 +42,8 @@ _CALLBACKS: dict[Any, Callable[[dict[str, Any]], bool]] = {
     ffi.ffi_p: _acts,
     threaded.threaded_tap_p: _is_of_one_lane,
     threaded.threaded_call_p: _always,
-    check.check_p: _always,
-    located_nans.located_nans_p: _always,
+    inspections.check_p: _always,
+    inspections.located_nans_p: _always,
 }
 
 # Those whose results are their operands, or a token.
@@ -98,10 +98,10 @@ class Masker:
         kind = call_kinds.of_primitive(eqn.primitive)
         if kind is not None and not kind.has_lanes:
             kind.check_batch(eqn.params.get("ordered", True))
-        if eqn.primitive is check.check_p:
-            return check.bind_live(live, args, eqn.params)
-        if eqn.primitive is located_nans.located_nans_p:
-            return located_nans.bind_live(live, args, eqn.params)
+        if eqn.primitive is inspections.check_p:
+            return inspections.bind_live_check(live, args, eqn.params)
+        if eqn.primitive is inspections.located_nans_p:
+            return inspections.bind_live_located_nans(live, args, eqn.params)
         if _is_callback(eqn):
             if eqn.primitive in _CALLBACKS:
                 return lanes.bind_live(live, eqn.primitive, args, eqn.params)

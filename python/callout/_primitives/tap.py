@@ -11,13 +11,25 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
-from .._targets.receivers import check_leaves
+from .._targets.sink import check_leaves
 from .._targets.target import Target, Transforms
-from . import context, eager_taps, effects, lowering, tapped_values
+from . import context, eager, effects, lowering, tapped_values
 from .site import TARGET, Site
 
 tap_p = jax.extend.core.Primitive("callout_tap")
 tap_p.multiple_results = True
+
+
+class _Frozen(tuple[Any, ...]):
+    """Holds transforms as a primitive's parameter: JAX hashes parameters, and the descriptors hold dicts."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(repr(tuple(self)))
+
+
+no_transforms = _Frozen(())
 
 
 @tap_p.def_effectful_abstract_eval
@@ -28,26 +40,8 @@ def _abstract_eval(*avals: Any, site: Site, **_: Any) -> tuple[list[Any], set[An
 @tap_p.def_impl
 def _eager(*args: Any, target: Target, site: Site, transforms: Transforms) -> list[Any]:
     check_sent(args, target, site)
-    eager_taps.send(args, target, site, transforms)
+    eager.send_tap(args, target, site, transforms)
     return list(args)
-
-
-def where_of(target: Target, site: Site) -> str:
-    """Returns what errors call it."""
-    return f"callout.tap '{site.label or target.label}'"
-
-
-def _lower(
-    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms
-) -> Sequence[Any]:
-    where = where_of(target, site)
-    check_sent(ctx.avals_in, target, site)
-    again = functools.partial(tap_p.bind, target=target, site=site, transforms=transforms)
-    if site.sharding == "gather" and context.automatic_axes(ctx):
-        lowering.bind_on_one_device(ctx, where, again, args, site.device_index, site.ordered)
-    elif site.sharding == "gather" or not lowering.bind_on_shards(ctx, again, args):
-        emit_tap(ctx, args, where, lowering.bound_name(ctx, target, where, transforms), site)
-    return args  # the operands themselves: nothing of the program depends on the tap
 
 
 def check_sent(avals: Sequence[Any], target: Target, site: Site) -> None:
@@ -57,27 +51,13 @@ def check_sent(avals: Sequence[Any], target: Target, site: Site) -> None:
         check_leaves(target.source, site.leaves, avals, label=site.label, is_whole=is_whole, is_exact=True)
 
 
-def emit_tap(
-    ctx: mlir.LoweringRuleContext, args: Sequence[Any], where: str, name: str, site: Site, *, threaded: bool = False
-) -> list[Any]:
-    """Emits the custom call of a tap, and returns its results, which are tokens."""
-    tapped_values.note_tap()
-    _ext.set_process_index(jax.process_index())
-    return lowering.emit(
-        ctx,
-        TARGET,
-        args,
-        {"callback": name, **site.attributes()},
-        where=where,
-        ordered=site.ordered,
-        threaded=threaded,
-        avals_out=None if threaded else (),
-        sharding=site.sharding,
-        device_index=site.device_index,
-    )
-
-
-lowering.register(tap_p, _lower)
+def batched_transforms(transforms: Transforms, site: Site, dims: Sequence[Any]) -> Transforms:
+    """Returns `transforms`, and then `vmap` with these dimensions of the operands."""
+    if site.has_step:
+        dims = dims[:-1]
+        if all(dim is None for dim in dims):
+            return transforms
+    return _Frozen((*transforms, ("batch", {"batch_dims": tuple(dims)})))
 
 
 def _batch(
@@ -95,6 +75,11 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
 
 
 ad.primitive_jvps[tap_p] = _jvp
+
+
+def transposed_transforms(transforms: Transforms) -> Transforms:
+    """Returns `transforms`, and then a transposition."""
+    return _Frozen((*transforms, ("transpose", {})))
 
 
 def _transpose(
@@ -127,27 +112,42 @@ def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Seq
 _jax_compat.register_remat_rule(tap_p, partial_eval)
 
 
-class _Frozen(tuple[Any, ...]):
-    """Holds transforms as a primitive's parameter: JAX hashes parameters, and the descriptors hold dicts."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return hash(repr(tuple(self)))
+def where_of(target: Target, site: Site) -> str:
+    """Returns what errors call it."""
+    return f"callout.tap '{site.label or target.label}'"
 
 
-no_transforms = _Frozen(())
+def _lower(
+    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms
+) -> Sequence[Any]:
+    where = where_of(target, site)
+    check_sent(ctx.avals_in, target, site)
+    again = functools.partial(tap_p.bind, target=target, site=site, transforms=transforms)
+    if site.sharding == "gather" and context.automatic_axes(ctx):
+        lowering.bind_on_one_device(ctx, where, again, args, site.device_index, site.ordered)
+    elif site.sharding == "gather" or not lowering.bind_on_shards(ctx, again, args):
+        emit_tap(ctx, args, where, lowering.bound_name(ctx, target, where, transforms), site)
+    return args  # the operands themselves: nothing of the program depends on the tap
 
 
-def batched_transforms(transforms: Transforms, site: Site, dims: Sequence[Any]) -> Transforms:
-    """Returns `transforms`, and then `vmap` with these dimensions of the operands."""
-    if site.has_step:
-        dims = dims[:-1]
-        if all(dim is None for dim in dims):
-            return transforms
-    return _Frozen((*transforms, ("batch", {"batch_dims": tuple(dims)})))
+lowering.register(tap_p, _lower)
 
 
-def transposed_transforms(transforms: Transforms) -> Transforms:
-    """Returns `transforms`, and then a transposition."""
-    return _Frozen((*transforms, ("transpose", {})))
+def emit_tap(
+    ctx: mlir.LoweringRuleContext, args: Sequence[Any], where: str, name: str, site: Site, *, threaded: bool = False
+) -> list[Any]:
+    """Emits the custom call of a tap, and returns its results, which are tokens."""
+    tapped_values.note_tap()
+    _ext.set_process_index(jax.process_index())
+    return lowering.emit(
+        ctx,
+        TARGET,
+        args,
+        {"callback": name, **site.attributes()},
+        where=where,
+        ordered=site.ordered,
+        threaded=threaded,
+        avals_out=None if threaded else (),
+        sharding=site.sharding,
+        device_index=site.device_index,
+    )

@@ -39,19 +39,6 @@ def _tap_eager(token: Any, *args: Any, **params: Any) -> Any:
     return token
 
 
-def _lower_tap(
-    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms
-) -> Sequence[Any]:
-    where = where_of(target, site)
-    lowering.refuse_automatic_axes(ctx, where)
-    note_threaded_program()
-    check_sent(ctx.avals_in[1:], target, site)
-    return emit_tap(ctx, args, where, lowering.bound_name(ctx, target, where, transforms), site, threaded=True)
-
-
-lowering.register(threaded_tap_p, _lower_tap)
-
-
 def _batch_tap(
     args: Sequence[Any], dims: Sequence[Any], *, transforms: Transforms, site: Site, **params: Any
 ) -> tuple[Any, Any]:
@@ -80,6 +67,19 @@ def _transpose_tap(_: Any, *operands: Any, **__: Any) -> list[None]:
 ad.primitive_transposes[threaded_tap_p] = _transpose_tap
 
 
+def _lower_tap(
+    ctx: mlir.LoweringRuleContext, *args: Any, target: Target, site: Site, transforms: Transforms
+) -> Sequence[Any]:
+    where = where_of(target, site)
+    lowering.refuse_automatic_axes(ctx, where)
+    note_threaded_program()
+    check_sent(ctx.avals_in[1:], target, site)
+    return emit_tap(ctx, args, where, lowering.bound_name(ctx, target, where, transforms), site, threaded=True)
+
+
+lowering.register(threaded_tap_p, _lower_tap)
+
+
 @threaded_call_p.def_abstract_eval
 def _call_abstract_eval(_: Any, *avals: Any, result_avals: Avals, where: str, **__: Any) -> Any:
     return (TOKEN, *result_types(avals, result_avals, of_host=call_kinds.of_where(where).of_host))
@@ -90,25 +90,6 @@ def _call_eager(
     token: Any, *args: Any, target: Target, result_avals: Avals, ordered: bool, **_: Any
 ) -> list[jax.Array]:
     return [token, *call_now(args, target, result_avals, ordered)]
-
-
-def _lower_call(
-    ctx: mlir.LoweringRuleContext,
-    *args: Any,
-    target: Target,
-    sharding: Any,
-    ordered: bool,
-    partitioned: bool,
-    where: str,
-    **_: Any,
-) -> list[Any]:
-    lowering.refuse_automatic_axes(ctx, where)
-    note_threaded_program()
-    spread = "local" if partitioned else "gather"
-    return lower_call(ctx, args, where, target, device=sharding, ordered=ordered, threaded=True, sharding=spread)
-
-
-lowering.register(threaded_call_p, _lower_call)
 
 
 def _batch_call(
@@ -146,3 +127,22 @@ def _transpose_call(_: Any, *operands: Any, where: str, **__: Any) -> list[None]
 
 
 ad.primitive_transposes[threaded_call_p] = _transpose_call
+
+
+def _lower_call(
+    ctx: mlir.LoweringRuleContext,
+    *args: Any,
+    target: Target,
+    sharding: Any,
+    ordered: bool,
+    partitioned: bool,
+    where: str,
+    **_: Any,
+) -> list[Any]:
+    lowering.refuse_automatic_axes(ctx, where)
+    note_threaded_program()
+    spread = "local" if partitioned else "gather"
+    return lower_call(ctx, args, where, target, device=sharding, ordered=ordered, threaded=True, sharding=spread)
+
+
+lowering.register(threaded_call_p, _lower_call)

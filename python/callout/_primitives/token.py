@@ -53,9 +53,6 @@ def _tie_eager(_: Any, value: Any) -> Any:
     return value
 
 
-mlir.register_lowering(tie_p, lambda _ctx, _token, value: [value])
-
-
 def _tie_batch(args: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, Any]:
     return tie_p.bind(one_token(args[0], dims[0]), args[1]), dims[1]
 
@@ -80,6 +77,8 @@ def _tie_transpose(cotangent: Any, token: Any, _: Any) -> Sequence[Any]:
 
 ad.primitive_transposes[tie_p] = _tie_transpose
 
+mlir.register_lowering(tie_p, lambda _ctx, _token, value: [value])
+
 
 def once(value: Any, what: str) -> Any:
     """Returns `value`, a predicate or the index of a branch, which `vmap` must not make one a lane: `what` says why."""
@@ -96,11 +95,10 @@ def _once_eager(value: Any, *, what: str) -> Any:  # noqa: ARG001
     return value
 
 
-mlir.register_lowering(once_p, lambda _ctx, value, what: [value])  # noqa: ARG005
-
-
 def _once_batch(_args: Sequence[Any], _dims: Sequence[Any], *, what: str) -> Any:
     raise NotImplementedError(f"callout.threaded: vmap of {what}; callout.threaded(jax.vmap(f)) may do")
 
 
 batching.primitive_batchers[once_p] = _once_batch
+
+mlir.register_lowering(once_p, lambda _ctx, value, what: [value])  # noqa: ARG005

@@ -17,7 +17,7 @@ from jax.tree_util import PyTreeDef
 from .. import _ext, _jax_compat
 from .._base import errors, lifetime, options
 from . import named_results
-from .sink import callback_of, function_of, is_sink
+from .sink import branches_of, callback_of, function_of, is_sink
 from .target import DeviceCall, NamedTarget, Target, Transforms, interned
 
 _NAMING = ("__module__", "__qualname__", "__name__", "__self__")
@@ -178,6 +178,20 @@ class TapKeywords:
 NO_KEYWORDS = TapKeywords()
 
 
+def _is_function(target: Any) -> bool:
+    return not isinstance(target, str) and callback_of(target) is None
+
+
+def receivers(target: Any, wanted: TapKeywords) -> list[tuple[Any, TapKeywords]]:
+    """Returns the targets that are tapped one after the other, and which keywords each gets: of a tee, its functions do."""
+    branches = branches_of(target)
+    if branches is None:
+        return [(target, wanted)]
+    if not any(map(_is_function, branches)):
+        wanted.refuse()
+    return [(branch, wanted if _is_function(branch) else TapKeywords()) for branch in branches]
+
+
 def _called(
     fn: Callable[..., Any],
     chosen: options.Options,
@@ -285,7 +299,7 @@ def _tapped(
 
 
 class OneTap(NamedTuple):
-    """What `eager_taps` needs of a target."""
+    """What `_primitives.eager` needs of a target."""
 
     source: Any
     structure: Hashable

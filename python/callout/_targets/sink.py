@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all sinks are, and what they are asked for.
+"""Sinks are known by their class, and are asked for their callbacks, and whether they take what a tap sends.
 
-They are known by their class. An attribute alone says nothing: a mock, or whatever else makes up its attributes when it is
-asked for them, has all of those of a sink, and is a function.
+An attribute alone says nothing: a mock, or whatever else makes up its attributes when it is asked for them, has all of those
+of a sink, and is a function.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any, Self, SupportsIndex
+
+import jax
+import numpy as np
 
 from .. import _ext
 
@@ -22,7 +27,7 @@ class Sink:
     _callout_branches: list[Any] | None = None
     """The targets that it sends to."""
     _callout_check: Any = None
-    """Looks at what it will get, of `receivers.SentLeaves`, before the program runs; None if it takes everything."""
+    """Looks at what it will get, of `SentLeaves`, before the program runs; None if it takes everything."""
 
     def __copy__(self) -> Self:
         """Returns a sink that is the same for the core."""
@@ -62,3 +67,43 @@ def function_of(target: Any) -> Any:
 def branches_of(target: Any) -> list[Any] | None:
     """Returns the targets that a sink sends to. None for everything that is one target."""
     return target._callout_branches if is_sink(target) else None
+
+
+@dataclasses.dataclass(frozen=True)
+class SentLeaves:
+    """What a tap sends, for a sink that does not take everything."""
+
+    names: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    shapes: tuple[tuple[int, ...] | None, ...]
+    """None where that is not known: of shards, of symbolic dimensions."""
+    label: str
+    is_exact: bool
+    """Whether this is what arrives. Else `vmap` may put axes in front of the shapes, but takes none away."""
+
+
+def check_leaves(
+    target: Any, names: Sequence[str], values: Sequence[Any], *, label: str, is_whole: bool, is_exact: bool
+) -> None:
+    """Has a sink that cannot take every value look at what it will get, before the program runs.
+
+    `is_whole`: what arrives has these shapes; it may be shards of them.
+    """
+    check = target._callout_check if is_sink(target) else None
+    if check is not None:
+        shapes = tuple(_shape(value) if is_whole else None for value, _ in zip(values, names, strict=False))
+        dtypes = tuple(map(_dtype_name, values[: len(names)]))
+        label = label or target._callout_callback.label
+        check(SentLeaves(tuple(names), dtypes, shapes, label, is_exact))
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    shape = value.shape if hasattr(value, "shape") else np.shape(value)
+    if jax.dtypes.issubdtype(getattr(value, "dtype", None), jax.dtypes.prng_key):
+        return None  # its data arrive
+    return shape if all(isinstance(extent, int) for extent in shape) else None
+
+
+def _dtype_name(value: Any) -> str:
+    dtype = getattr(value, "dtype", None)
+    return str((jax.numpy.result_type(value) if dtype is None else dtype).name)

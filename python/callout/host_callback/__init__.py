@@ -28,7 +28,7 @@ from .._primitives.varying import stated
 from .._targets.function_targets import TapKeywords, tap_target
 from .._targets.print_target import print_target, printer
 from .._targets.target import Target
-from . import _arguments, _flavors
+from . import _flavors, _host_call
 from ._flavors import CallbackFlavor
 from ._host_call import host_call_p, host_call_target
 
@@ -75,7 +75,7 @@ def _tap(target: Target, flat: list[Any], leaves: list[Any], device_index: int) 
         whole_batch=True,
     )
     out = tap_p.bind(*leaves, target=target, site=site, transforms=no_transforms)
-    return [_arguments.as_given(old, new) for old, new in zip(flat, out, strict=True)]
+    return [_host_call.as_given(old, new) for old, new in zip(flat, out, strict=True)]
 
 
 def id_tap(
@@ -125,10 +125,10 @@ def id_tap(
             "Support for **kwargs in ``id_tap`` has been removed. Instead, pre-apply keyword arguments, either by using a "
             "closure or by passing ``functools.partial(tap_func, **kwargs)``."
         )
-    _arguments.check_callable(tap_func)
-    _arguments.check_leaves(jax.tree.leaves(result))
+    _host_call.check_callable(tap_func)
+    _host_call.check_leaves(jax.tree.leaves(result))
     flat, tree = jax.tree.flatten(arg)
-    leaves = _arguments.operands(flat)
+    leaves = _host_call.operands(flat)
     if config.host_callback_legacy:
         keywords = TapKeywords(
             device=bool(tap_with_device), transforms=True, transforms_by_position=True, log_source=LOG_SOURCE
@@ -181,9 +181,9 @@ def id_print(
         what: x
         2.
     """
-    _arguments.check_leaves(jax.tree.leaves(result))
+    _host_call.check_leaves(jax.tree.leaves(result))
     flat, tree = jax.tree.flatten(arg)
-    leaves = _arguments.operands(flat)
+    leaves = _host_call.operands(flat)
     write = printer(tree, kwargs, output_stream, threshold)
     if config.host_callback_legacy:
         target = print_target(write, len(leaves), bool(tap_with_device))
@@ -236,13 +236,13 @@ def call(
         >>> sorted_by_numpy(jnp.array([3.0, 1.0, 2.0]))
         Array([1., 2., 3.], dtype=float32)
     """
-    _arguments.check_callable(callback_func)
-    leaves = _arguments.operands(jax.tree.leaves(arg))
+    _host_call.check_callable(callback_func)
+    leaves = _host_call.operands(jax.tree.leaves(arg))
     index = check_index("device_index", device_index)
     if not config.host_callback_legacy:
         _flavors.refuse_device(call_with_device)
         return _flavors.call(callback_func, arg, result_shape, index, callback_flavor)
-    avals, out_tree = _arguments.result_avals(result_shape)
+    avals, out_tree = _host_call.result_avals(result_shape)
     in_tree = jax.tree.structure(((arg,), {}))
     target = host_call_target(callback_func, in_tree, out_tree, avals, bool(call_with_device), index)
     avals = stated(jax.tree.leaves(result_shape), avals)

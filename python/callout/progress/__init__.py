@@ -5,8 +5,7 @@
 """
 
 from .._base.public_modules import CallableModule, publish
-from ._decorator import PBar, progress
-from ._drop_ins import loop_tqdm, scan_tqdm
+from ._decorator import PBar, loop_tqdm, progress, scan_tqdm
 
 __all__ = ["PBar", "loop_tqdm", "progress", "scan_tqdm"]
 publish(__name__, CallableModule)

@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of loops and the markers in them: finding them, evaluating a body without them, telling them about their scan.
+"""Bodies of loops have markers: these functions find them, evaluate a body without them, and tell them about their scan.
 
 A marker is found at the top of a body and in the functions that are called there. One inside a cond is not: how often it
 is reached is not how often the loop goes round.
+
+A while loop counts if JAX made the loop of scan or fori_loop. Such a loop is cut by moving its bound, and what XLA compiles
+is otherwise the same: no second counter. With a second counter, LLVM was seen to round a few bodies differently.
+
+A recipe makes a field of a bar where the field is shown: once a chunk, of what the loop carries, and not in each step. A
+field is a function of what the body returns. That is carried by the loop, or was written to the results of a scan. So the
+inner loop need not make it, and is the loop that there is without a bar.
 """
 
 from __future__ import annotations
@@ -12,11 +19,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
+from jax import lax
 
 from .. import _jax_compat
 from .._primitives import jaxprs
 from ._marker import Mark, has_marks, mark_p
-from ._recipes import CONSTANT, RESULT, Recipe, Source, find_recipe, stacked
 
 # What only calls a function, once, and where that is.
 _CALLED = {
@@ -112,3 +120,132 @@ def with_marks(jaxpr: Any, change: Callable[[Mark], Mark]) -> Any:
         eqns.append(eqn)
     changed = inner.replace(eqns=eqns)
     return changed if inner is jaxpr else jaxpr.replace(jaxpr=changed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Counter:
+    """Has the places of the counter among the carried values, and of its bound; or the bound itself."""
+
+    place: int
+    bound_place: int | None
+    bound: Any = None
+
+    def end(self, values: Sequence[Any], limit: Any) -> Any:
+        """Computes where a chunk of `limit` steps (int32) ends."""
+        first = values[self.place]
+        bound = self.bound if self.bound_place is None else values[self.bound_place]
+        bound = lax.convert_element_type(bound, first.dtype)
+        steps = lax.convert_element_type(limit, first.dtype)
+        # A difference that overflows makes the rest of the loop one chunk.
+        return lax.select(lax.gt(lax.sub(bound, first), steps), lax.add(first, steps), bound)
+
+
+def find_counter(cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int) -> Counter | None:
+    """Returns the counter of `while i < bound: ...; i += 1`; None for any other loop."""
+    condition, body = jaxprs.opened(cond_jaxpr), jaxprs.opened(body_jaxpr)
+    if len(condition.eqns) != 1 or condition.eqns[0].primitive.name != "lt" or condition.constvars:
+        return None
+    (eqn,) = condition.eqns
+    counter, bound = eqn.invars
+    kind = getattr(counter, "aval", None)
+    if condition.outvars != eqn.outvars or kind is None or kind.shape or kind.dtype not in (np.int32, np.int64):
+        return None
+    carried = condition.invars[cond_nconsts:]
+    place = _place(carried, counter)
+    if place is None or not _is_step(body, body.invars[body_nconsts + place], body.outvars[place]):
+        return None
+    if not _jax_compat.is_variable(bound):
+        return Counter(place, None, bound.val)
+    bound_place = _place(carried, bound)
+    if bound_place is None or body.outvars[bound_place] is not body.invars[body_nconsts + bound_place]:
+        return None
+    return Counter(place, bound_place)
+
+
+def _place(variables: Sequence[Any], atom: Any) -> int | None:
+    return next((i for i, variable in enumerate(variables) if variable is atom), None)
+
+
+def _is_step(body: Any, before: Any, after: Any) -> bool:
+    """Returns True if `after` is `before + 1`."""
+    for eqn in body.eqns:
+        if any(variable is after for variable in eqn.outvars):
+            first, second = (*eqn.invars, None)[:2]
+            is_one = second is not None and not _jax_compat.is_variable(second) and np.all(second.val == 1)
+            return bool(eqn.primitive.name == "add" and first is before and is_one)
+    return False
+
+
+CONSTANT, RESULT, STACK = "constant", "result", "stack"
+# The kind, and the place among the body's arguments, or results. STACK: its last row that was written, or a part of that.
+Source = tuple[str, int] | tuple[str, int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """Says how to make a value."""
+
+    atom: Any
+    equations: tuple[Any, ...]
+    sources: dict[Any, Source]
+
+    def make(self, read: Callable[[Source], Any]) -> Any:
+        """Returns the value. `read` has the sources."""
+        values = {var: read(source) for var, source in self.sources.items()}
+        return jaxprs.follow(self.equations, values, jaxprs.in_context(_jax_compat.bind_again))(self.atom)
+
+
+def find_recipe(jaxpr: Any, atom: Any, known: dict[Any, Source]) -> Recipe | None:
+    """Returns how to make a variable of a jaxpr of those that are known; None if it needs others, or has effects."""
+    makers = {var: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
+    equations: list[Any] = []
+    sources: dict[Any, Source] = {}
+
+    def reach(atom: Any) -> bool:
+        if not _jax_compat.is_variable(atom) or atom in sources:
+            return True
+        if atom in known:
+            sources[atom] = known[atom]
+            return True
+        eqn = makers.get(atom)
+        if eqn is None or eqn.effects or not all(map(reach, eqn.invars)):
+            return False
+        if not any(one is eqn for one in equations):
+            equations.append(eqn)
+        return True
+
+    return Recipe(atom, tuple(equations), sources) if reach(atom) else None
+
+
+def stacked(body: Any, num_consts: int) -> dict[Any, Source]:
+    """Returns the variables of a while loop's body that are rows of what it carries: JAX makes such a loop of a scan."""
+    rows: dict[Any, Source] = {}
+    places = {var: place for place, var in enumerate(body.outvars) if _jax_compat.is_variable(var)}
+    for eqn in body.eqns:
+        if eqn.params.get("name") == "dynamic_update_index_in_dim" and eqn.outvars[0] in places:
+            place = places[eqn.outvars[0]]
+            stack, row = eqn.invars[:2]
+            if stack is body.invars[num_consts + place] and _jax_compat.is_variable(row):
+                rows[row] = (STACK, place)
+                parts = _parts(body, row)
+                rows.update({part: (STACK, place, i) for i, part in enumerate(parts) if _jax_compat.is_variable(part)})
+    return rows
+
+
+def _parts(body: Any, row: Any) -> list[Any]:
+    """Returns what a row is put together of: of an unrolled scan it has several steps."""
+    makers = {var: eqn for eqn in body.eqns for var in eqn.outvars}
+    joined = makers.get(row)
+    if joined is None or joined.primitive.name != "concatenate" or joined.params["dimension"] != 0:
+        return []
+    parts = []
+    for atom in joined.invars:
+        widened = makers.get(atom) if _jax_compat.is_variable(atom) else None
+        if widened is None or widened.primitive.name not in ("broadcast_in_dim", "reshape"):
+            return []
+        part = widened.invars[0]
+        dims = widened.params.get("broadcast_dimensions", range(1, part.aval.ndim + 1))
+        if atom.aval.shape != (1, *part.aval.shape) or tuple(dims) != tuple(range(1, part.aval.ndim + 1)):
+            return []
+        parts.append(part)
+    return parts

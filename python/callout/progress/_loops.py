@@ -29,12 +29,9 @@ from jax.interpreters import mlir
 from .. import _jax_compat
 from .._base.patches import Place
 from .._primitives import context
-from . import _clock
 from ._bars import FIRST, LAST
-from ._bodies import Found, evaluate, find, with_marks
-from ._counting import find_counter
-from ._marker import Mark, has_clock, has_marks, send
-from ._recipes import CONSTANT, STACK, Recipe, Source
+from ._bodies import CONSTANT, STACK, Found, Recipe, Source, evaluate, find, find_counter, with_marks
+from ._marker import CLOCK_CHUNK, Mark, ask_clock, has_clock, has_marks, send
 from ._settings import Settings
 
 _scan_p = jax.extend.core.primitives.scan_p
@@ -138,9 +135,9 @@ class _ChunkedLoop:
 
     def _loop(self, init: list[Any]) -> list[Any]:
         pred = self._predicate(init)
-        state = np.array([0] * _clock.CHUNK + [self.chunk or 1], np.uint32)
+        state = np.array([0] * CLOCK_CHUNK + [self.chunk or 1], np.uint32)
         if self.has_clock:
-            state = _clock.ask(state, 0)
+            state = ask_clock(state, 0)
         going = lax.bitwise_or(self._any(pred), np.True_)  # also without steps, the bar is shown and ended
         kept = pred if self.carries_predicate else ()
         fields = [[_zeros(aval) for aval in self._shown_avals(bar)] for bar in self.bars]
@@ -159,7 +156,7 @@ class _ChunkedLoop:
     def _chunk(self, carry: Any) -> Any:
         """Makes one turn of the outer loop."""
         _, is_first, state, kept, lanes, values, fields = carry
-        limit = lax.convert_element_type(lax.select(is_first, np.uint32(0), state[_clock.CHUNK]), np.int32)
+        limit = lax.convert_element_type(lax.select(is_first, np.uint32(0), state[CLOCK_CHUNK]), np.int32)
 
         begin: Any = None if self.counter is None else values[self.counter.place]
         end: Any = None if self.counter is None else self.counter.end(values, limit)
@@ -177,7 +174,7 @@ class _ChunkedLoop:
             steps = lax.sub(values[self.counter.place], begin)
         going = self._any(kept if self.carries_predicate else self._predicate(values))
         if self.interval_us:
-            state = _clock.ask(state, self.interval_us)
+            state = ask_clock(state, self.interval_us)
         elif not self.chunk:
             state = _grown(state, is_first)
         flags = lax.select(is_first, np.uint32(FIRST), np.uint32(0)) | lax.select(going, np.uint32(0), np.uint32(LAST))
@@ -279,9 +276,9 @@ def _zeros(aval: Any) -> Any:
 
 def _grown(state: Any, is_first: Any) -> Any:
     """Returns chunks of 1, 2, 4, ... steps, where no clock can be asked."""
-    chunk = state[_clock.CHUNK]
+    chunk = state[CLOCK_CHUNK]
     grown = lax.min(chunk * np.uint32(2), np.uint32(_MOST_UNTIMED))
-    return state.at[_clock.CHUNK].set(lax.select(is_first, chunk, grown))
+    return state.at[CLOCK_CHUNK].set(lax.select(is_first, chunk, grown))
 
 
 def hooked() -> list[Place]:

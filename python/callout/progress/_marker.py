@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitive that a decorated body binds once a step. Its operands are what a bar shows; it has no results.
+"""A decorated body binds a primitive once a step. Its operands are what a bar shows; it has no results.
 
 Loops with a marker in their body are compiled by _loops.py, which takes it out. Where it cannot (under a cond), the marker
 is compiled as what it is: a message each time it is reached, which is slower.
 
 The first operand is not shown. It is a value that the step depends on: JAX moves what depends on nothing out of loops that
 it differentiates.
+
+A loop asks a clock between its chunks of steps, by a primitive too; see src/core/callbacks/progress_clock.h.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, batching, mlir
 
-from .. import _jax_compat
+from .. import _ext, _jax_compat
 from .._primitives import context, effects, lowering
+from .._primitives.call import lower_call
 from .._primitives.eager import check_usable, to_hosts
 from .._primitives.site import Site
 from .._primitives.tap import no_transforms, tap_p
-from . import _clock
+from .._targets.target import NamedTarget
 from ._bars import REST, SINGLE, Loop
 from ._carried import LoopTarget
 from ._settings import Settings
@@ -64,11 +67,6 @@ class Mark:
         return (shown[0] if self.has_ids else None), shown[self.has_ids :]
 
 
-def has_clock(ctx: mlir.LoweringRuleContext) -> bool:
-    """Tells whether each device runs on its own what is lowered, and can ask the clock which execution it is."""
-    return context.num_devices(ctx) < 2 and not context.automatic_axes(ctx)
-
-
 mark_p = jax.extend.core.Primitive("callout_progress")
 mark_p.multiple_results = True
 
@@ -76,19 +74,6 @@ mark_p.multiple_results = True
 def has_marks(eqn_or_jaxpr: Any) -> bool:
     """Returns True where a marker is inside."""
     return any(isinstance(effect, effects.ProgressEffect) for effect in eqn_or_jaxpr.effects)
-
-
-def send(loop: Loop, head: Any, ids: Any, lanes: Any, fields: Sequence[Any]) -> None:
-    """Sends a message from inside a program."""
-    value = (head, ids, lanes, tuple(fields))
-    leaves = jax.tree.leaves(value)
-    target = LoopTarget(loop, value)
-    tap_p.bind(
-        *leaves,
-        target=target,
-        site=Site(target.label, ("",) * len(leaves)),
-        transforms=no_transforms,
-    )
 
 
 @mark_p.def_effectful_abstract_eval
@@ -112,27 +97,6 @@ def _eager(*args: Any, mark: Mark) -> list[Any]:
 def _kind(mark: Mark) -> int:
     """Returns what a step that stands for itself is. That of a vmap is what is left over of a `map` with a batch_size."""
     return REST if mark.is_batch else SINGLE
-
-
-def _lower(ctx: mlir.LoweringRuleContext, *args: Any, mark: Mark) -> Sequence[Any]:
-    """Lowers a marker that is still there: it sends a message each time. Those behind an unrolled scan are counted by it."""
-    if mark.is_counted:
-        return []
-
-    def single(*operands: Any) -> list[Any]:
-        ids, fields = mark.split(operands)
-        state = np.zeros(HEAD_SIZE - 2, np.uint32)
-        if has_clock(ctx):
-            state = _clock.ask(state, 0)
-        head = jax.numpy.concatenate([state, np.array([mark.weight, _kind(mark)], np.uint32)])
-        send(mark.new_loop(), head, ids, None, fields)
-        return []
-
-    mlir.lower_fun(single)(ctx, *args)
-    return []
-
-
-lowering.register(mark_p, _lower)
 
 
 def _batch(args: Sequence[Any], dims: Sequence[Any], *, mark: Mark) -> tuple[Any, Any]:
@@ -177,3 +141,67 @@ def _partial_eval(_: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[
 
 
 _jax_compat.register_remat_rule(mark_p, _partial_eval)
+
+
+def has_clock(ctx: mlir.LoweringRuleContext) -> bool:
+    """Tells whether each device runs on its own what is lowered, and can ask the clock which execution it is."""
+    return context.num_devices(ctx) < 2 and not context.automatic_axes(ctx)
+
+
+def _lower(ctx: mlir.LoweringRuleContext, *args: Any, mark: Mark) -> Sequence[Any]:
+    """Lowers a marker that is still there: it sends a message each time. Those behind an unrolled scan are counted by it."""
+    if mark.is_counted:
+        return []
+
+    def single(*operands: Any) -> list[Any]:
+        ids, fields = mark.split(operands)
+        state = np.zeros(HEAD_SIZE - 2, np.uint32)
+        if has_clock(ctx):
+            state = ask_clock(state, 0)
+        head = jax.numpy.concatenate([state, np.array([mark.weight, _kind(mark)], np.uint32)])
+        send(mark.new_loop(), head, ids, None, fields)
+        return []
+
+    mlir.lower_fun(single)(ctx, *args)
+    return []
+
+
+lowering.register(mark_p, _lower)
+
+
+def send(loop: Loop, head: Any, ids: Any, lanes: Any, fields: Sequence[Any]) -> None:
+    """Sends a message from inside a program."""
+    value = (head, ids, lanes, tuple(fields))
+    leaves = jax.tree.leaves(value)
+    target = LoopTarget(loop, value)
+    tap_p.bind(
+        *leaves,
+        target=target,
+        site=Site(target.label, ("",) * len(leaves)),
+        transforms=no_transforms,
+    )
+
+
+CLOCK_STATE = jax.core.ShapedArray((8,), np.dtype(np.uint32))
+CLOCK_CHUNK = 7  # the place in the state of the number of steps
+
+clock_p = jax.extend.core.Primitive("callout_progress_clock")
+_CLOCK = NamedTarget(_ext.progress_clock_name)
+
+
+def ask_clock(state: Any, interval_us: int) -> Any:
+    """Returns the state after a chunk of steps, with the number of steps of the next one. `interval_us`: 0 leaves that."""
+    return clock_p.bind(state, np.uint32(interval_us))
+
+
+@clock_p.def_abstract_eval
+def _clock_abstract_eval(*_: Any) -> Any:
+    return CLOCK_STATE
+
+
+def _lower_clock(ctx: mlir.LoweringRuleContext, *args: Any) -> list[Any]:
+    # A side effect: two loops must not share one answer.
+    return lower_call(ctx, args, "callout.progress", _CLOCK, ordered=False, has_side_effect=True)
+
+
+lowering.register(clock_p, _lower_clock)

@@ -16,11 +16,8 @@ from .. import _ext
 from .._base.public_modules import publish
 from .._targets.sink import Sink
 from ._arrays import Arrow, Npy, Zarr
-from ._file_sink import FileSink, Path, RotatedFileOptions, close
-from ._histogram import Histogram
-from ._native_sink import NativeSink
-from ._statistics import Statistics
-from ._summary import Summary
+from ._native_sink import FileSink, NativeSink, Path, RotatedFileOptions, close
+from ._statistics import Histogram, Statistics, Summary
 from ._tee import Tee
 from ._tensorboard import TensorBoard
 

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import jax
 
 from .. import _jax_compat
-from ._file_sink import FileOptions, FileSink, Path, RotatedFileOptions, at_least_one
+from ._native_sink import FileOptions, FileSink, Path, RotatedFileOptions, at_least_one
 
 
 def _number_of(device: jax.Device | int, place: int) -> int:

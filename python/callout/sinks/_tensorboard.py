@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from ._file_sink import FileSink, Fsync, Path, fsync_text, of_this_process
+from ._native_sink import FileSink, Fsync, Path, fsync_text, of_this_process
 
 _Kind = Literal["scalar", "histogram", "image", "text"]
 

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import platforms
 import pytest
 from callout._native.gpu import nvrtc as search
-from callout._native.gpu import toolkit
 from cuda_compilers import EACH, SCALE, require_nvrtc
 
 require_nvrtc()
@@ -116,7 +115,7 @@ def packages(tmp_path, monkeypatch):
         return [str(tmp_path / "nvidia" / file) for file in files]
 
     found = types.SimpleNamespace(submodule_search_locations=[str(tmp_path / "nvidia")])
-    monkeypatch.setattr(toolkit.importlib.util, "find_spec", lambda name: found if name == "nvidia" else None)
+    monkeypatch.setattr(search.importlib.util, "find_spec", lambda name: found if name == "nvidia" else None)
     return make
 
 
@@ -146,7 +145,7 @@ def pathfinder(monkeypatch):
 
     functions = ("load_nvidia_dynamic_lib", "find_nvidia_header_directory", "find_nvidia_binary_utility")
     made = types.SimpleNamespace(**{function: find(function) for function in functions})
-    monkeypatch.setattr(toolkit.importlib, "import_module", {"cuda.pathfinder": made}.__getitem__)
+    monkeypatch.setattr(search.importlib, "import_module", {"cuda.pathfinder": made}.__getitem__)
     return found
 
 
@@ -174,8 +173,8 @@ def test_pathfinder_may_be_missing_old_or_find_nothing(monkeypatch):
         raise ImportError(name)
 
     for module in (missing, lambda name: types.SimpleNamespace(), lambda name: types.SimpleNamespace(f=lambda _: None)):
-        monkeypatch.setattr(toolkit.importlib, "import_module", module)
-        assert toolkit.by_pathfinder("f", "nvrtc") is None
+        monkeypatch.setattr(search.importlib, "import_module", module)
+        assert search.by_pathfinder("f", "nvrtc") is None
 
 
 def test_headers_are_those_beside_the_library_or_of_its_version(packages, monkeypatch, tmp_path):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import manual
 import numpy as np
 import pytest
-from callout._native.gpu.cuda_source import signatures
+from callout._native.gpu.cuda_signature import signatures
 from cuda_compilers import EACH, SCALE, require_nvrtc
 from gpu_double import DRIVER, calls, gpu_double  # noqa: F401
 from platforms import awaited

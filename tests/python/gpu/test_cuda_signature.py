@@ -4,8 +4,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._native.gpu.cuda_source import base_name, signatures
-from callout._native.gpu.parameters import Kind, Parameter, constant_bytes, dtype_of, parse
+from callout._native.gpu.cuda_signature import Kind, Parameter, base_name, constant_bytes, dtype_of, parse, signatures
 
 
 def read(source, kernel="f", defines=None):

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from callout._native.gpu import cuda_function
 from callout._native.gpu.cuda_function import Code, CudaSettings
-from callout._native.gpu.cuda_source import signatures
+from callout._native.gpu.cuda_signature import parse, signatures
 from callout._native.gpu.kernel import Image
-from callout._native.gpu.parameters import parse
 from gpu_double import IMAGE, calls, control, gpu_double  # noqa: F401
 from platforms import awaited
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._targets import carried_print, print_target
+from callout._targets import print_target
 from jax.sharding import PartitionSpec as P
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
@@ -279,9 +279,9 @@ def test_encoding_and_decoding_agree():
     text = "".join(map(chr, [*range(1, 0x250), 0x2603, 0x1F600]))
     pieces = [(3, "", 0), (0, text, 0), (1, "", 0), (2, "", 4), (1, "", 1), (4, "", 0)]
     for head in (("", None), (text, None), (text, text), ("", ""), ("d", "t")):
-        name = carried_print.encode(head, pieces, 7, 1e8)
+        name = print_target.encode(head, pieces, 7, 1e8)
         assert name.isascii()
         assert name.isprintable()
         assert not set(name) & set('"\\ ')
-        payload = name.removeprefix(carried_print.PREFIX)
+        payload = name.removeprefix(print_target.PREFIX)
         assert callout._ext.parse_value_print(payload) == (*head, pieces, 2, 7, 100000000)

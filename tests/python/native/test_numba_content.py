@@ -6,7 +6,7 @@ import pytest
 
 numba = pytest.importorskip("numba")
 
-from callout._native.numba_content import content_of  # noqa: E402 - it imports Numba
+from callout._native.numba_kernel import content_of  # noqa: E402 - it imports Numba
 
 STEP = 1
 

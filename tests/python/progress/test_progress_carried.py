@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from callout import _ext
-from callout.progress import _bars, _carried, _limits
+from callout.progress import _bars, _carried
 from callout.progress._bars import FIRST, LAST
 from jax import lax
 
@@ -184,7 +184,7 @@ def test_what_is_no_bar_is_an_error_of_the_tap(text):
 
 def test_a_payload_is_bounded():
     with pytest.raises(callout.TapError, match="expected at most 65536"):
-        run(payload(desc="x") + "%20" * _limits.MOST_PAYLOAD, *WHOLE)
+        run(payload(desc="x") + "%20" * _carried.MOST_PAYLOAD, *WHOLE)
 
 
 BAR = payload(loop={"names": ["loss"]}, parts=(True, True))

@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 import pytest
-from callout.progress import _bars, _limits
+from callout.progress import _bars, _carried
 from callout.progress._bars import FIRST, LAST
 from callout.progress._settings import make_settings
 
@@ -16,7 +16,7 @@ ROUNDS = int(os.environ.get("CALLOUT_FUZZ_ROUNDS", "40"))  # of each seed; ci/ni
 FIRST_SEED = int(os.environ.get("CALLOUT_FUZZ_SEED", "0"))
 LONGEST = 600_000  # characters that a bar may draw for a message: some hundred fields of at most 999 columns
 
-FIELDS = sorted(_limits._FIELDS)
+FIELDS = sorted(_carried._FIELDS)
 PIECES = [
     "{",
     "}",
@@ -95,7 +95,7 @@ def value(rng, name):
 
 
 def bar(rng):
-    names = rng.sample(sorted(_limits._TQDM), rng.randrange(5)) + rng.choice([[], [], ["file"], ["gui"]])
+    names = rng.sample(sorted(_carried._TQDM), rng.randrange(5)) + rng.choice([[], [], ["file"], ["gui"]])
     tqdm = {name: value(rng, name) for name in names}
     told = {"where": "w", "print_rate": None, "tqdm_type": "std", "devices": "each", "only_process": 0, "tqdm": tqdm}
     loop = {
@@ -123,7 +123,7 @@ def test_what_is_not_refused_is_drawn_within_bounds(seed):
     for round_ in range(ROUNDS):
         told, loop = bar(rng)
         try:
-            _limits.check_bar(told, loop, [False, False])
+            _carried.check_bar(told, loop, [False, False])
         except ValueError:
             continue
         more = {key: each for key, each in told.items() if key != "where"}

@@ -26,7 +26,7 @@ import jax
 import jax.extend.mlir as jax_mlir
 import numpy as np
 from callout._export import artifacts, host_transfers
-from callout._export.shapes import MAGIC
+from callout._export.export import MAGIC
 from core_only import has_core
 from golden_findings import FINDINGS
 from golden_programs import CASES, TRANSFERS, Case, mesh

@@ -11,7 +11,7 @@ import callout
 import jax
 from callout import _ext
 from callout._base import errors
-from callout._primitives import eager_taps
+from callout._primitives import eager
 from callout._targets import target
 
 
@@ -33,7 +33,7 @@ def settle(
     for attempt in itertools.count():  # what a barrier delivers may leave garbage
         last = counts
         errors.clear()
-        eager_taps.forget()
+        eager.forget_taps()
         if attempt > 0:  # most tests leave nothing that JAX's caches or the collector hold
             jax.clear_caches()
             gc.collect()

@@ -12,8 +12,7 @@ import re
 import gpu_double
 import pytest
 from callout._native.gpu import images
-from callout._native.gpu.numba_cuda_compiler import NumbaCuda
-from callout._native.gpu.numba_mlir_compiler import NumbaCudaMlir
+from callout._native.gpu.numba_image import NumbaCuda, NumbaCudaMlir
 from platforms import ON_CUDA
 
 llvm = pytest.importorskip("llvmlite.binding", reason="needs llvmlite (pip install numba)")

@@ -15,7 +15,7 @@ import pytest
 from callout import _jax_compat
 from callout._base import programs, tokens
 from callout._jax_compat import devices
-from callout._jax_compat import tokens as jax_tokens
+from callout._jax_compat import effects as jax_effects
 from jax.sharding import AxisType
 from thread_states import left_by
 
@@ -332,12 +332,12 @@ def test_threads_that_ended_are_forgotten(received):
 
 def test_private_names_that_moved_are_reported_and_replaced(monkeypatch, gate, received):
     assert not [name for name in _jax_compat.MISSING if "token" in name]
-    monkeypatch.setattr(jax_tokens, "MISSING", [])
+    monkeypatch.setattr(jax_effects, "MISSING", [])
     monkeypatch.delattr(type(_jax_compat.runtime_token_set()), "set_output_runtime_token")
-    assert jax_tokens._find_runtime_token_set() is None
-    assert jax_tokens.MISSING == ["runtime_tokens.set_output_runtime_token"]
+    assert jax_effects._find_runtime_token_set() is None
+    assert jax_effects.MISSING == ["runtime_tokens.set_output_runtime_token"]
     monkeypatch.undo()
-    monkeypatch.setattr(jax_tokens, "_runtime_token_set", None)
+    monkeypatch.setattr(jax_effects, "_runtime_token_set", None)
     monkeypatch.setattr(devices, "_backends_are_initialized", None)
     jax.jit(lambda x: callout.tap(received.tap, gate.in_program(x)))(jnp.float32(1))
     gate.await_inside()

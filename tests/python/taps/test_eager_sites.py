@@ -10,7 +10,7 @@ import callout
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from callout._primitives import eager_taps
+from callout._primitives import eager
 from live_objects import live_counts
 
 
@@ -145,17 +145,15 @@ def test_objects_without_weak_references_count_too(make, target, value):
 
 def test_few_objects_without_weak_references_are_kept():
     before = sites()
-    lists = [[] for _ in range(3 * eager_taps.MOST_KEPT)]
+    lists = [[] for _ in range(3 * eager.MOST_KEPT)]
     for i in range(4):
-        for each in lists[: eager_taps.MOST_KEPT]:
+        for each in lists[: eager.MOST_KEPT]:
             callout.tap(each.append, np.float32(i), every=3)
     callout.barrier_wait()
-    assert [[float(value) for value in each] for each in lists[: eager_taps.MOST_KEPT]] == [
-        [0, 3]
-    ] * eager_taps.MOST_KEPT
+    assert [[float(value) for value in each] for each in lists[: eager.MOST_KEPT]] == [[0, 3]] * eager.MOST_KEPT
     for each in lists:
         callout.tap(each.append, np.float32(0), every=3)
-    assert sites() == before + eager_taps.MOST_KEPT
+    assert sites() == before + eager.MOST_KEPT
 
 
 def test_an_object_without_weak_references_goes_when_the_next_one_taps():
@@ -267,7 +265,7 @@ def test_names_that_a_loop_makes_do_not_pile_up(received):
     before = sites()
     for i in range(3000):
         callout.tap(receive, np.float32(i), name=f"step {i}")
-    assert sites() - before <= eager_taps.MOST_OF_ONE
+    assert sites() - before <= eager.MOST_OF_ONE
     assert len(received) == 3000
 
 

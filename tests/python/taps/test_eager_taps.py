@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
-from callout._primitives import eager_taps
+from callout._primitives import eager
 from live_objects import live_counts, settle, wait_until
 
 COUNTERS = ("calls", "bytes", "drops", "skips", "errors")
@@ -213,7 +213,7 @@ def test_an_eager_tap_that_is_left_out_does_not_wait_for_its_value(received):
 
     hosted = []
 
-    def to_hosts(values, whole=eager_taps.to_hosts):
+    def to_hosts(values, whole=eager.to_hosts):
         hosted.append(values)
         return whole(values)
 
@@ -221,7 +221,7 @@ def test_an_eager_tap_that_is_left_out_does_not_wait_for_its_value(received):
         received.append(value)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eager_taps, "to_hosts", to_hosts)
+        patch.setattr(eager, "to_hosts", to_hosts)
         for i in range(6):
             callout.tap(receive, jnp.float32(i), every=3)
     callout.barrier_wait()

@@ -242,7 +242,7 @@ def test_a_nan_that_a_nested_function_is_given_is_meant(granularity):
 
 
 def test_a_jax_without_the_pass_that_transposes_linearizes_again(monkeypatch):
-    monkeypatch.setattr("callout._jax_compat.transposing._backward_pass", None)
+    monkeypatch.setattr("callout._jax_compat.equations._backward_pass", None)
 
     def f(x):
         return (jnp.sin(x) * x[::-1]).sum(), x**2

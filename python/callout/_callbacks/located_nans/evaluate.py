@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluates a traced function with a look at what leaves each of its regions.
 
-A region is a run of operations of one line (operation, function, module). Its results are looked at if one of its operations
-may have made them bad; its inputs only where they are. So what one region reports rests on no other, and values stay where
-XLA has them.
+A traced function is one list of operations here: nested functions are part of the list, control flow is not. A region is a
+run of operations of one line (operation, function, module). Its results are looked at if one of its operations may have made
+them bad; its inputs only where its results are bad. So what one region reports rests on no other, and values stay where XLA
+has them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ import jax.extend.core
 import numpy as np
 
 from ... import _jax_compat
-from ..._primitives import jaxprs, located_nans
-from .flat import Constant, Flat, Operation, Value
+from ..._primitives import inspections, jaxprs
 from .nan_sources import (
     can_make,
     has_constant,
@@ -35,6 +35,98 @@ from .nan_sources import (
 from .user_lines import Granularity, Line, Surroundings, is_the_users, module_name
 
 _primitives = jax.extend.core.primitives
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Value:
+    """What one operation makes, or what is given."""
+
+    inexact: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Constant:
+    """What is written into the program."""
+
+    value: Any
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Operation:
+    """One equation, or what a nested function says of all its operands."""
+
+    eqn: Any
+    operands: list[Any]
+    results: list[Value]
+    around: Surroundings
+    function: Callable[[list[Any]], list[Any]] | None = None  # in the place of the equation's primitive
+
+
+class Flat:
+    """Lists the operations of a jaxpr."""
+
+    def __init__(self, jaxpr: Any, around: Surroundings):
+        self.operations: list[Operation] = []
+        self.constants = [Value(is_inexact(var)) for var in jaxpr.constvars]
+        self.inputs = [Value(is_inexact(var)) for var in jaxpr.invars]
+        self.results = self._add(jaxpr, self.constants, self.inputs, around)
+
+    def _add(self, jaxpr: Any, constants: Sequence[Any], inputs: Sequence[Any], around: Surroundings) -> list[Any]:
+        def each(eqn: Any, operands: list[Any]) -> list[Any]:
+            nested = _NESTED.get(eqn.primitive)
+            return nested(self, eqn, operands, around) if nested else self._one(eqn, operands, around)
+
+        return jaxprs.walk(jaxpr, constants, inputs, each, Constant)
+
+    def _one(self, eqn: Any, operands: list[Any], around: Surroundings) -> list[Any]:
+        results = [Value(is_inexact(var)) for var in eqn.outvars]
+        self.operations.append(Operation(eqn, operands, results, around))
+        return results
+
+    def nested(self, eqn: Any, jaxpr: Any, operands: list[Any], around: Surroundings) -> list[Any]:
+        """Returns the results of a jaxpr, closed or open, in a parameter of an equation."""
+        return self._add(jaxpr, [*map(Constant, jaxprs.consts_of(jaxpr))], operands, around.inside(eqn, jaxpr))
+
+    def on_all(self, eqn: Any, function: Any, operands: list[Any], around: Surroundings) -> list[Any]:
+        """Returns the operands, after `function` of all their values."""
+        given = [
+            Value(is_inexact(jax.typeof(operand.value)) if isinstance(operand, Constant) else operand.inexact)
+            for operand in operands
+        ]
+        self.operations.append(Operation(eqn, operands, given, around, function))
+        return list(given)
+
+
+def _jit(flat: Flat, eqn: Any, operands: list[Any], around: Surroundings) -> list[Any]:
+    params = eqn.params
+    for which in ("in_shardings", "out_shardings"):
+        told = params[which]
+        if which == "out_shardings":
+            operands = flat.nested(eqn, params["jaxpr"], operands, around)
+        if any(isinstance(sharding, jax.sharding.Sharding) for sharding in told):
+            operands = flat.on_all(eqn, lambda values, told=told: jaxprs.constrained(values, told), operands, around)
+    return operands
+
+
+def _remat(flat: Flat, eqn: Any, operands: list[Any], around: Surroundings) -> list[Any]:
+    if eqn.params["differentiated"] and eqn.params["prevent_cse"] and operands:
+        operands = flat.on_all(eqn, lambda values: jaxprs.behind_barrier(eqn, values), operands, around)
+    return flat.nested(eqn, eqn.params["jaxpr"], operands, around)
+
+
+def _call(flat: Flat, eqn: Any, operands: list[Any], around: Surroundings) -> list[Any]:
+    return flat.nested(eqn, eqn.params["call_jaxpr"], operands, around)
+
+
+_NESTED: dict[Any, Callable[[Flat, Any, list[Any], Surroundings], list[Any]]] = {
+    _primitives.jit_p: _jit,
+    _primitives.remat_p: _remat,
+    _primitives.closed_call_p: _call,
+    _primitives.custom_jvp_call_p: _call,
+    _primitives.custom_vjp_call_p: _call,
+}
+
+
 _MOST_NAMES = 6
 
 
@@ -177,7 +269,7 @@ class Evaluation:
     ) -> None:
         first = makers[0][0]
         line = first.around.line_of(first.eqn)
-        text = located_nans.LocatedNansText(
+        text = inspections.LocatedNansText(
             line=str(line),
             expression=line.text(),
             module=first.around.module_of(first.eqn),
@@ -190,7 +282,7 @@ class Evaluation:
             stop=self.settings.stop,
         )
         with _jax_compat.context_of(first.eqn):
-            located_nans.bind(text, [*(values[each] for each in (*results, *inputs)), *self.steps])
+            inspections.bind_located_nans(text, [*(values[each] for each in (*results, *inputs)), *self.steps])
 
 
 def _names(makers: Sequence[Operation], first: Line) -> str:

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.locate_nans`, and what it makes of derivatives."""
+"""`callout.locate_nans` transforms a function, and locates NaNs in the function's derivatives too.
+
+The linear part of a located function's derivative is evaluated or transposed, and is located in turn.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import typing
@@ -15,18 +19,18 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
+from jax.interpreters import partial_eval
 
 from ... import _jax_compat
 from ..._base import patches
 from ..._base.arguments import is_ref
 from ..._base.config import config
-from ..._primitives import linear
-from ..._primitives.saved import saved
-from . import control_flow, rule_lines
+from ..._primitives import jaxprs, linear
+from ..._primitives.linear import Linear, saved, with_these
+from . import control_flow
 from .evaluate import Evaluation, Settings, unchanged
-from .linear_part import LinearPart
 from .nan_sources import is_inexact, mutable_arrays
-from .user_lines import Granularity, Surroundings
+from .user_lines import Granularity, Surroundings, rule_lines_kept
 
 _ = control_flow  # it says how to evaluate what
 
@@ -115,7 +119,7 @@ def _call(
 def _traced(settings: Settings, function: Callable[..., Any], *args: Any, backward: bool = False) -> Any:
     """Evaluates `function(*args)`, located."""
     patches.ensure("rule_lines")
-    with rule_lines.kept():
+    with rule_lines_kept():
         jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*args)
     outs = _located(jaxpr, settings, jax.tree.leaves(args), backward)
     return jax.tree.unflatten(jax.tree.structure(shape), outs)
@@ -153,7 +157,7 @@ def _derivative(
         nonlocal tree
 
         def of_moving(*moved: Any) -> tuple[list[Any], list[Any]]:
-            given = linear.with_these(values, moving, moved)
+            given = with_these(values, moving, moved)
             outs = unchanged(jaxpr, given[:count], given[count:])
             pairs = list(zip(outs, smooth, strict=True))
             return [out for out, is_smooth in pairs if is_smooth], [out for out, is_smooth in pairs if not is_smooth]
@@ -186,3 +190,76 @@ def _derivative(
 def _moves(tangent: Any) -> bool:
     """Tells whether a derivative is wanted: not of data where weights are trained."""
     return not isinstance(tangent, SymbolicZero) and jax.dtypes.result_type(tangent) != jax.dtypes.float0
+
+
+Values = Sequence[Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LinearPart:
+    """A function that is linear in its operands: `function(residuals, *operands)` returns a list."""
+
+    function: Callable[..., list[Any]]
+    residuals: Values  # their types
+    operands: Values  # likewise
+    results: Values  # likewise
+    traced: Callable[..., list[Any]]  # (function, *arguments, backward=) -> what it returns, located
+    backward: bool
+
+    def linear(self) -> Linear:
+        """Returns what the primitive takes."""
+        types = [
+            _jax_compat.array_type(each.shape, each.dtype, _jax_compat.varying_axes(each)) for each in self.results
+        ]
+        ordered = _jax_compat.ordered_effects(self._whole.jaxpr)
+        return Linear(self._forward, self._transposed, tuple(types), ordered, self._narrow)
+
+    def depends(self) -> list[bool]:
+        """Tells for each result whether operands move it."""
+        return list(map(bool, self._moved_by))
+
+    def _forward(self, residuals: Values, operands: Values) -> list[Any]:
+        def run(residuals: Values, operands: Values) -> list[Any]:
+            return self.function(residuals, *operands)
+
+        return self.traced(run, list(residuals), list(operands), backward=self.backward)
+
+    def _transposed(self, residuals: Values, types: Values, cotangents: Values) -> list[Any]:
+        wanted = [i for i, each in enumerate(cotangents) if each is not None]
+        if not wanted:
+            return [None] * len(types)
+        moving = frozenset().union(*(self._moved_by[i] for i in wanted))
+
+        def back(residuals: Values, given: Values) -> list[Any]:
+            all_given = with_these([None] * len(cotangents), wanted, given)
+            outs = _jax_compat.transpose(self._whole, residuals, types, all_given)
+            return [each for i, each in enumerate(outs) if i in moving]
+
+        outs = iter(self.traced(back, list(residuals), [cotangents[i] for i in wanted], backward=True))
+        return [next(outs) if i in moving else None for i in range(len(types))]
+
+    def _narrow(self, used: Sequence[bool]) -> tuple[list[bool], Linear | None]:
+        count = len(self.residuals)
+        kept = [True] * count + [False] * len(self.operands)
+        jaxpr, taken = partial_eval.dce_jaxpr(self._whole.jaxpr, list(used), kept)
+        taken = taken[count:]
+        if not jaxpr.eqns and not any(used):
+            return taken, None
+        evaluate = jax.extend.core.jaxpr_as_fun(jax.extend.core.ClosedJaxpr(jaxpr, self._whole.consts))
+        part = dataclasses.replace(
+            self,
+            function=lambda residuals, *operands: evaluate(*residuals, *operands),
+            operands=list(itertools.compress(self.operands, taken)),
+            results=list(itertools.compress(self.results, used)),
+        )
+        return taken, part.linear()
+
+    @functools.cached_property
+    def _whole(self) -> Any:
+        return jax.make_jaxpr(self.function)(self.residuals, *self.operands)
+
+    @functools.cached_property
+    def _moved_by(self) -> list[frozenset[int]]:
+        """Finds for each result the operands that move it."""
+        count = len(self.residuals)
+        return [frozenset(i - count for i in on if i >= count) for on in jaxprs.dependences(self._whole)]

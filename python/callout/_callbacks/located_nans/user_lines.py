@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of the user's code where equations stand."""
+"""Equations stand on lines of the user's code, which this module finds.
+
+JAX takes all that a derivative rule traces for the rule's call; `rule_lines_kept` keeps the lines inside of the rule.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import linecache
 import re
 import site
 import sysconfig
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from ... import _jax_compat
+from ..._base import patches
 from ..._base.errors import printable
 from ..._primitives import jaxprs
 
@@ -189,3 +195,33 @@ def module_name(scopes: str) -> str:
     while (bare := _WRAPPED.sub(r"\1", scopes)) != scopes:
         scopes = bare
     return printable("/".join(part for part in scopes.split("/") if part and part != "rematted_computation"))
+
+
+class _ThisThread(threading.local):
+    tracing = 0
+
+
+_this_thread = _ThisThread()
+
+
+@contextlib.contextmanager
+def rule_lines_kept() -> Iterator[None]:
+    """Keeps the lines of rules while this thread traces for `locate_nans`."""
+    _this_thread.tracing += 1
+    try:
+        yield
+    finally:
+        _this_thread.tracing -= 1
+
+
+def _call_rule(original: Any, *args: Any, **params: Any) -> Any:
+    if not _this_thread.tracing or not is_the_users(params.get("bwd")):
+        return NotImplemented
+    with _jax_compat.own_lines():
+        return original(*args, **params)
+
+
+def hooked() -> Sequence[patches.Place]:
+    """Names what is patched: see `_base.patches`."""
+    found = _jax_compat.custom_transpose_rule()
+    return [] if found is None else [patches.Place(*found, before=_call_rule)]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluates a traced function with a token that goes from each of our callbacks to the next."""
+"""Evaluates a traced function with a token that goes from each of our callbacks to the next.
+
+Control flow and nested functions pass a token on: the token goes in front of what they carry, take and return.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,23 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
 import jax.extend.core
 
 from ... import _jax_compat
+from ..._base import patches
 from ..._primitives import call_kinds, jaxprs
-from ..._primitives.check import check_p
 from ..._primitives.effects import IoEffect, OrderedEffect, UnorderedEffect
+from ..._primitives.inspections import check_p, located_nans_p
 from ..._primitives.lanes import callback_of, lanes_primitive, with_token
-from ..._primitives.located_nans import located_nans_p
 from ..._primitives.tap import tap_p
 from ..._primitives.threaded import threaded_call_p, threaded_tap_p
+from ..._primitives.token import once
 
 # (token, values) -> (next token, results)
 Evaluate = Callable[["Threader", Any, Any, Sequence[Any]], tuple[Any, list[Any]]]
 
-# What passes a token on, and how, but for the calls of call_kinds.py. control_flow.py and derivatives.py add to it.
+# What passes a token on, and how, but for the calls of call_kinds.py. transform.py adds to it.
 RULES: dict[Any, Evaluate] = {}
 # The jaxprs in the parameters of a primitive that has a rule.
 INNER: dict[Any, Callable[[dict[str, Any]], Sequence[Any]]] = {}
@@ -119,3 +124,120 @@ def plain(jaxpr: Any) -> Callable[..., list[Any]]:
     """Returns a closed jaxpr as a function, as it is."""
     function: Callable[..., list[Any]] = jax.extend.core.jaxpr_as_fun(jaxpr)
     return function
+
+
+_primitives = jax.extend.core.primitives
+Outs = tuple[Any, list[Any]]
+
+
+def _scan(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
+    outs: Outs = jaxprs.scan(
+        eqn, args, token, lambda token, values: threader.results(eqn.params["jaxpr"], token, values)
+    )
+    return outs
+
+
+def _while(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
+    params = eqn.params
+    num_cond, num_body = params["cond_nconsts"], params["body_nconsts"]
+    cond_consts, body_consts = args[:num_cond], args[num_cond : num_cond + num_body]
+    init = list(args[num_cond + num_body :])
+    condition, acts = params["cond_jaxpr"], must_not_repeat(eqn) and not patches.is_installed("batching")
+
+    def decide(predicate: Any) -> Any:
+        return once(predicate, "a while loop with an io callback, over its condition") if acts else predicate
+
+    def body(token: Any, values: Sequence[Any]) -> Outs:
+        return threader.results(params["body_jaxpr"], token, [*body_consts, *values])
+
+    (kind,) = condition.out_avals
+    if not has_callbacks(condition) and not kind.shape:
+        check = plain(condition)
+        return jax.lax.while_loop(
+            lambda carry: decide(check(*cond_consts, *carry[1])[0]), lambda carry: body(*carry), (token, init)
+        )
+
+    def evaluated(token: Any, values: list[Any]) -> tuple[Any, Any, list[Any]]:
+        token, (predicate,) = threader.results(condition, token, [*cond_consts, *values])
+        return token, predicate, values
+
+    def step(carry: tuple[Any, Any, list[Any]]) -> tuple[Any, Any, list[Any]]:
+        token, predicate, values = carry
+        token, changed = body(token, values)
+        return evaluated(token, list(map(functools.partial(_where, predicate), changed, values)))
+
+    # The condition's callbacks cannot give a token back from where it stands: it moves into the body, its result into the
+    # carry. It runs once an iteration, as before.
+    token, first, values = evaluated(token, init)
+    # It stands before the loop, and nothing says for which lanes.
+    first = once(first, "a while loop with callbacks in its condition, over that")
+    token, _, values = jax.lax.while_loop(
+        lambda carry: decide(carry[1].any() if kind.shape else carry[1]), step, (token, first, values)
+    )
+    return token, values
+
+
+def _where(predicate: Any, changed: Any, value: Any) -> Any:
+    """Chooses `changed` where a loop goes on, which `vmap` has made one of several, or will.
+
+    Loops whose condition is false have finished.
+    """
+    if not predicate.ndim:
+        return jax.lax.select(predicate, changed, value)
+    wide = jax.lax.broadcast_in_dim(predicate, changed.shape, range(predicate.ndim))
+    return jax.lax.select(wide, changed, value)
+
+
+def _cond(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
+    def branch(jaxpr: Any) -> Callable[..., Outs]:
+        return lambda token, *values: threader.results(jaxpr, token, values)
+
+    has_platforms = eqn.params.get("branches_platforms") is not None
+    index = args[0] if has_platforms else _decided(eqn, args[0])
+    outs: Outs = jaxprs.choose(eqn, index, branch, [token], args[1:])
+    return outs
+
+
+def _decided(eqn: Any, index: Any) -> Any:
+    """Returns the index of the branch, which `vmap` must not make one of each lane where that changes what is called."""
+    # Of a branch's own equations: JAX gives all branches the effects of each.
+    acting = sum(any(map(has_callbacks, jaxprs.opened(jaxpr).eqns)) for jaxpr in eqn.params["branches"])
+    if not patches.is_installed("batching"):
+        what = "an io callback" if must_not_repeat(eqn) else "callbacks"
+        return once(index, f"a cond with {what}, over its predicate")
+    if acting > 1:  # with all branches run, nothing says which one first
+        return once(index, "a cond with callbacks in several branches, over its predicate")
+    return index
+
+
+def _jit(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
+    params = eqn.params
+    key = id(params["jaxpr"])
+    if key not in threader.functions:  # one function, so that JAX traces and compiles it once
+        threader.functions[key] = params["jaxpr"], jaxprs.jitted(eqn, threader.results)
+    token, outs = threader.functions[key][1](token, *jaxprs.constrained(args, params["in_shardings"]))
+    return token, jaxprs.constrained(outs, params["out_shardings"])
+
+
+def _closed_call(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs:
+    return threader.results(eqn.params["call_jaxpr"], token, args)
+
+
+RULES.update(
+    {
+        _primitives.scan_p: _scan,
+        _primitives.while_p: _while,
+        _primitives.cond_p: _cond,
+        _primitives.jit_p: _jit,
+        _primitives.closed_call_p: _closed_call,
+    }
+)
+INNER.update(
+    {
+        _primitives.scan_p: lambda params: [params["jaxpr"]],
+        _primitives.while_p: lambda params: [params["cond_jaxpr"], params["body_jaxpr"]],
+        _primitives.cond_p: lambda params: params["branches"],
+        _primitives.jit_p: lambda params: [params["jaxpr"]],
+        _primitives.closed_call_p: lambda params: [params["call_jaxpr"]],
+    }
+)

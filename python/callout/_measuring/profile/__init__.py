@@ -1,4 +1,261 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.profile`: what callbacks did, when, and for how long."""
+"""`callout.profile` records what callbacks did, when, and for how long."""
 
-from .session import profile as profile
+from __future__ import annotations
+
+import contextlib
+import gzip
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self, TypeAlias
+
+import jax
+import numpy as np
+
+from ... import _ext, _jax_compat
+from ..._base import lifetime, programs
+from .. import report
+from ..stats import Stats, stats
+from . import jax_trace, picture
+from .callback_times import CallbackTimes, delivery_gil_seconds, main_thread_seconds, summarize
+from .recording import Recording, Row
+
+PathLike: TypeAlias = str | Path
+
+
+class profile:  # noqa: N801 - it is called as a function is
+    """Records every call, tap and delivery of the process while a `with` block runs.
+
+    While none runs it costs nothing; else 40 to 80 ns and 64 bytes an event. There is one at a time in a process.
+
+    Args:
+        path: writes the timeline there when the block ends, as `profile.save(path)` does.
+        jax: captures with JAX's own profiler into this folder, too, and writes both to `path`.
+        annotate: Python callbacks run inside a `jax.profiler.TraceAnnotation` of their label: None while JAX's profiler
+            captures, True always, False never.
+        wait: wait for programs and for the delivery of their taps at the begin and at the end of the block, as
+            `barrier_wait()` does, but leave failures of taps to it. Without it, what is still in a queue at the end is not
+            seen, and what was there at the begin is.
+        max_events: keeps the first so many; `profile.left_out` counts the others.
+
+    Raises:
+        RuntimeError: (when the block begins) another profile is being recorded.
+        OSError: (when the block begins) `path` cannot be written.
+        ForkError: in a forked child.
+        ValueError: `max_events` is no integer of at least 1.
+
+    Example:
+        >>> halve = jax.jit(lambda x: callout.pure_callback(lambda v: v / 2, x, x))
+        >>> with callout.profile("trace.json.gz") as profile:
+        ...     y = halve(jnp.float32(3)).block_until_ready()
+        >>> "call" in profile.events["kind"]
+        True
+    """
+
+    def __init__(
+        self,
+        path: PathLike | None = None,
+        *,
+        jax: PathLike | None = None,
+        annotate: bool | None = None,
+        wait: bool = True,
+        max_events: int = 1_000_000,
+    ):
+        if isinstance(max_events, bool) or not hasattr(max_events, "__index__") or max_events < 1:
+            raise ValueError(f"callout.profile: max_events must be an integer of at least 1, got {max_events!r}")
+        self._path = path
+        self._jax_dir = None if jax is None else Path(jax).expanduser()
+        self._annotate = annotate
+        self._wait = wait
+        self._limit = max_events
+        self._recording: Recording | None = None
+        self._summary: CallbackTimes | None = None
+        self._before = Stats()
+        self._after = Stats()
+
+    def __repr__(self) -> str:
+        told = [] if self._path is None else [repr(str(self._path))]
+        told += [] if self._jax_dir is None else [f"jax={str(self._jax_dir)!r}"]
+        events = "" if self._recording is None else f", {len(self._recording.raw)} events"
+        return f"<profile({', '.join(told)}){events}>"
+
+    def __enter__(self) -> Self:
+        lifetime.check_usable()
+        if self._recording is not None:
+            raise RuntimeError("callout.profile: this profile is over; make another one")
+        if self._path is not None:
+            _writable(self._path).open("ab").close()  # now, and not when hours of work are over
+        if self._wait and not _inside_callback():
+            _drain()
+        if self._jax_dir is not None:
+            jax.profiler.start_trace(str(self._jax_dir))
+        try:
+            self._before = stats()
+            _ext.start_recording(self._limit)
+        except BaseException:
+            self._stop_jax()
+            raise
+        try:
+            if self._annotate is not False:
+                _ext.set_annotation(jax_trace.annotation, None if self._annotate else jax_trace.is_capturing)
+            jax_trace.mark()
+        except BaseException:
+            _ext.set_annotation(None, None)
+            _ext.stop_recording()
+            self._stop_jax()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if self._wait and error is None and not _inside_callback():
+                _drain()
+        finally:
+            jax_trace.mark()
+            _ext.set_annotation(None, None)
+            self._recording = Recording(_ext.stop_recording())
+            self._after = stats()
+            self._stop_jax()
+        if self._path is not None:
+            try:
+                self.save(self._path)
+            except OSError as failure:
+                if error is None:
+                    raise
+                with contextlib.suppress(Exception):  # of a class that lets nothing be added
+                    error.add_note(f"callout.profile: the timeline was not written: {failure}")
+
+    @property
+    def recording(self) -> Recording:
+        """Returns the raw events, of which everything else is made."""
+        if self._recording is None:
+            raise RuntimeError("callout.profile: it has nothing before the end of its `with` block")
+        return self._recording
+
+    @property
+    def events(self) -> np.ndarray:
+        """Returns a structured array, one element an event, by begin.
+
+        `kind` ("call", "tap", "drop", "wait for room", "wait for taps", "delivery", "flush", "wait for GIL", "copy",
+        "function", "queue"), `label`, `row`, `worker`, `device`, `begin_ns` and `end_ns` since the profile began,
+        `queued_ns` (when a tap's record was taken), `bytes`, `level` (bytes in the queue), `failed`.
+        """
+        return self.recording.readable
+
+    @property
+    def rows(self) -> list[Row]:
+        """Returns the rows of the timeline, from the top."""
+        return self.recording.rows
+
+    @property
+    def left_out(self) -> int:
+        """Returns how many events there were beyond `max_events`."""
+        return int(self.recording.core.left_out)
+
+    @property
+    def seconds(self) -> float:
+        """Returns how long it recorded."""
+        return float(self.recording.core.duration_ns) * 1e-9
+
+    def summary(self) -> CallbackTimes:
+        """Sums up by callback: counts, bytes, and seconds (`total`, `p50`, `p95`, `max`) of what took time.
+
+        `host`: inside calls and deliveries. `queue_wait`: from the program to the delivery. `device_wait`: how long the
+        program's thread was held: by calls wholly, by taps for the copy and for room in the queue. `room_wait_seconds`,
+        `gil_wait_seconds`, `copy_seconds`, `function_seconds` and `flush_seconds` are parts of these.
+        """
+        if self._summary is None:
+            self._summary = summarize(self.recording)
+            for label, row in self._summary.items():
+                row["skips"] = self._counted(label, "skips")
+        return self._summary
+
+    def report(self) -> report.Report:
+        """Returns what took the time, and what to change."""
+        queues = report.queues_between(self._before["queues"], self._after["queues"])
+        facts = report.facts_of_summary(
+            self.summary(),
+            queues,
+            self.seconds,
+            main_thread_seconds(self.recording),
+            len(_jax_compat.devices_in_use()),
+            delivery_gil_seconds(self.recording),
+        )
+        return report.make_report(facts, left_out=self.left_out)
+
+    def save(self, path: PathLike, jax: PathLike | None = None) -> None:
+        """Writes the timeline in the Trace Event Format, for https://ui.perfetto.dev or chrome://tracing.
+
+        Args:
+            path: compressed if it ends with ".gz".
+            jax: the folder of a capture of JAX's profiler that ran at the same time: the file then has both, on JAX's time
+                axis. By default the one that `callout.profile(jax=)` made.
+
+        Raises:
+            FileNotFoundError: JAX has written no trace there.
+        """
+        folder = self._jax_dir if jax is None else jax
+        core = self.recording.core
+        with _opened(path) as file:
+            if folder is None:
+                file.write(core.trace(1, 0, True))
+                return
+            trace = jax_trace.JaxTrace(folder)
+            shift = trace.shift_ns(core.begin_steady_ns, core.begin_wall_seconds)
+            for text in trace.merged(core.trace(trace.free_pid(), shift, False)):
+                file.write(text.encode())
+
+    def picture(self, path: PathLike | None = None, **options: Any) -> Any:
+        """Draws the timeline with Matplotlib; see docs/profiling.md.
+
+        Args:
+            path: what to write, in the format of its suffix; None writes nothing.
+            **options: `title`, `width` (inches), and `between=(begin, end)` in seconds since the profile began.
+
+        Returns:
+            The Matplotlib figure.
+
+        Raises:
+            ImportError: Matplotlib is not installed.
+        """
+        figure = picture.draw(self.recording, **options)
+        if path is not None:
+            figure.savefig(_writable(path))
+        return figure
+
+    def _stop_jax(self) -> None:
+        if self._jax_dir is not None:
+            jax.profiler.stop_trace()
+
+    def _counted(self, label: str, counter: str) -> int:
+        before = self._before["callbacks"].get(label, {}).get(counter, 0)
+        return max(0, int(self._after["callbacks"].get(label, {}).get(counter, 0)) - int(before))
+
+
+def _writable(path: PathLike) -> Path:
+    """Returns the path with the user's folder for "~", and makes the folders on the way there."""
+    path = Path(path).expanduser()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _opened(path: PathLike) -> IO[bytes]:
+    path = _writable(path)
+    if path.suffix != ".gz":
+        return path.open("wb")
+    compressed: Any = gzip.open(path, "wb", compresslevel=6)  # noqa: SIM115
+    opened: IO[bytes] = compressed
+    return opened
+
+
+def _drain() -> None:
+    programs.prepare()
+    programs.wait_for_programs(None)
+    _ext.drain(-1.0)
+
+
+def _inside_callback() -> bool:
+    """Tells whether this is inside a callback, where waiting would never end."""
+    return bool(_ext.inside_call() or _ext.on_delivery_thread() or _jax_compat.inside_jax_callback())

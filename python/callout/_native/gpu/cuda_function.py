@@ -13,10 +13,10 @@ import numpy as np
 from ..function import Constants, Settings
 from ..native_target import NativeTarget
 from . import tensor_maps
+from .cuda_signature import Kind, Parameter, constant_bytes
 from .images import check_parameters
 from .kernel import COOPERATIVE, Dims, Image, Kernel, Launch, LaunchSettings, Parameters, cluster_shape
 from .kernel_function import GpuFunction, GpuTarget
-from .parameters import Kind, Parameter, constant_bytes
 
 
 @dataclasses.dataclass(frozen=True)

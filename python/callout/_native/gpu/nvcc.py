@@ -9,8 +9,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 
 from ..compiler import CompileError, Compiler, command_in
-from .nvrtc import device_capabilities
-from .toolkit import by_pathfinder, packaged, toolkits
+from .nvrtc import by_pathfinder, device_capabilities, packaged, toolkits
 
 _ARCHITECTURE = re.compile(r"(sm|compute)_\d+[af]?")
 _ARCHITECTURE_FLAG = re.compile(r"--?(gpu-architecture|arch|gencode|generate-code)\b.*")

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVRTC makes images of CUDA C++, once a machine: they are kept under a digest of what went into them."""
+"""NVRTC makes images of CUDA C++, once a machine: they are kept under a digest of what went into them.
+
+The compiler and CUDA's headers are in NVIDIA's packages, in a toolkit, or where cuda-pathfinder finds them.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
+import importlib.util
 import json
 import os
 import re
@@ -14,7 +19,6 @@ from pathlib import Path
 from ... import _ext
 from ..cache import cache_folder, kept, temporary_folder
 from ..compiler import CompileError
-from .toolkit import by_pathfinder, packaged, toolkits
 
 # What every GPU since Turing runs, as PTX that its driver compiles.
 _OLDEST = 75
@@ -272,3 +276,41 @@ def _included(text: str, here: Path, folders: Sequence[Path]) -> Iterator[tuple[
     for quote, name in _INCLUDE.findall(text):
         places = [here, *folders] if quote == '"' else folders
         yield name, next((file for place in places if (file := place / name).is_file()), None)
+
+
+_TOOLKITS = ("CUDA_PATH", "CUDA_HOME")
+
+
+def packaged(*patterns: str) -> Iterator[Path]:
+    """Yields the files of NVIDIA's packages."""
+    try:
+        spec = importlib.util.find_spec("nvidia")
+    except (ImportError, ValueError):
+        spec = None
+    for root in (spec and spec.submodule_search_locations) or ():
+        for pattern in patterns:
+            yield from sorted(Path(root).glob(pattern), reverse=True)
+
+
+def by_pathfinder(function: str, name: str) -> str | None:
+    """Asks NVIDIA's cuda-pathfinder, where it is installed: it also knows conda's environments and the system's folders.
+
+    Args:
+        function: of `cuda.pathfinder`. `load_nvidia_dynamic_lib` loads what it finds.
+        name: what it looks for, such as "nvrtc".
+
+    Returns:
+        A path, or None if there is none.
+    """
+    try:
+        found = getattr(importlib.import_module("cuda.pathfinder"), function)(name)
+    except (ImportError, AttributeError, RuntimeError, OSError):  # an older one has fewer functions
+        return None
+    path = getattr(found, "abs_path", found)
+    return path if isinstance(path, str) else None
+
+
+def toolkits() -> list[Path]:
+    """Returns the folders where a CUDA toolkit may be, what the environment names first."""
+    named = [os.environ[variable] for variable in _TOOLKITS if os.environ.get(variable)]
+    return [Path(root) for root in (*named, "/usr/local/cuda")]
