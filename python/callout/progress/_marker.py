@@ -7,7 +7,7 @@ is compiled as what it is: a message each time it is reached, which is slower.
 The first operand is not shown. It is a value that the step depends on: JAX moves what depends on nothing out of loops that
 it differentiates.
 
-A loop asks a clock between its chunks of steps, by a primitive too; see src/core/callbacks/progress_clock.h.
+A loop asks a clock between its chunks of steps, by a primitive too; see src/sinks/progress_bar.h.
 """
 
 from __future__ import annotations
