@@ -68,20 +68,6 @@ Status ExecuteCheck(XLA_FFI_CallFrame* frame) {
   });
 }
 
-}  // namespace
-}  // namespace callout::internal
-
-using namespace callout::internal;  // the handlers are C symbols
-
-XLA_FFI_Error* callout_v1_check_execute(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  return Guard(frame->api, [frame] { return NoteOfRun(frame, ExecuteCheck(frame)); });
-}
-
-namespace callout::internal {
-namespace {
-
 struct CallState final : SiteState {
   CallSite site;
 };
@@ -99,9 +85,16 @@ Status ExecuteCall(XLA_FFI_CallFrame* frame, const CallState& state) {
 }
 
 }  // namespace
+
 }  // namespace callout::internal
 
 using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_check_execute(XLA_FFI_CallFrame* frame) noexcept {
+  XLA_FFI_Error* error = nullptr;
+  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
+  return Guard(frame->api, [frame] { return NoteOfRun(frame, ExecuteCheck(frame)); });
+}
 
 XLA_FFI_Error* callout_v1_call_instantiate(XLA_FFI_CallFrame* frame) noexcept {
   return Instantiate(frame, InstantiateCall);

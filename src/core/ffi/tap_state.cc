@@ -104,15 +104,6 @@ Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> a
   return CheckBufferCount(site.info, *site.callback, value_.size());
 }
 
-}  // namespace callout::internal
-
-using namespace callout::internal;  // the handlers are C symbols
-
-XLA_FFI_Error* callout_v1_tap_instantiate(XLA_FFI_CallFrame* frame) noexcept {
-  return Instantiate(frame, InstantiateTap);
-}
-
-namespace callout::internal {
 namespace {
 
 // `device` tells the ordinal. The runtime is asked for it, and for the run, only where a value goes further.
@@ -164,6 +155,10 @@ Status RunTap(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const c
 }  // namespace callout::internal
 
 using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_tap_instantiate(XLA_FFI_CallFrame* frame) noexcept {
+  return Instantiate(frame, InstantiateTap);
+}
 
 XLA_FFI_Error* callout_v1_tap_execute(XLA_FFI_CallFrame* frame) noexcept {
   return RunWithState<TapState>(frame, ExecuteTap);

@@ -34,7 +34,7 @@ class Attributes {
   std::vector<callout_attribute> view_;
 };
 
-// XLA's call frame as the C view that callbacks get. Tokens carry no data and are left out.
+// Tokens carry no data and are left out of the buffers.
 
 /// Writes the data buffers of `args` to `out`, which has room for `args.size`; `decoded` are those. InvalidArgument for
 /// an element type that is not known, of which nobody could say how many bytes it has.

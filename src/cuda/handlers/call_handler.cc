@@ -64,26 +64,6 @@ Status ExecuteCudaCall(XLA_FFI_CallFrame* frame, CudaCallState& state) {
   return copies.Out();
 }
 
-}  // namespace
-}  // namespace callout::internal
-
-using namespace callout::internal;  // the handlers are C symbols
-
-XLA_FFI_Error* callout_v1_cuda_call_instantiate(XLA_FFI_CallFrame* frame) noexcept {
-  return Instantiate(frame, InstantiateCudaCall);
-}
-
-XLA_FFI_Error* callout_v1_cuda_call_initialize(XLA_FFI_CallFrame* frame) noexcept {
-  return WithState<CudaCallState>(frame, InitializeCudaCall);
-}
-
-XLA_FFI_Error* callout_v1_cuda_call_execute(XLA_FFI_CallFrame* frame) noexcept {
-  return WithState<CudaCallState>(frame, ExecuteCudaCall);
-}
-
-namespace callout::internal {
-namespace {
-
 struct CudaCheckState final : SiteState {
   explicit CudaCheckState(const CheckAttributes& said) : callback(said.callback) {}
 
@@ -121,9 +101,22 @@ Status ExecuteCudaCheck(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
 }
 
 }  // namespace
+
 }  // namespace callout::internal
 
 using namespace callout::internal;  // the handlers are C symbols
+
+XLA_FFI_Error* callout_v1_cuda_call_instantiate(XLA_FFI_CallFrame* frame) noexcept {
+  return Instantiate(frame, InstantiateCudaCall);
+}
+
+XLA_FFI_Error* callout_v1_cuda_call_initialize(XLA_FFI_CallFrame* frame) noexcept {
+  return WithState<CudaCallState>(frame, InitializeCudaCall);
+}
+
+XLA_FFI_Error* callout_v1_cuda_call_execute(XLA_FFI_CallFrame* frame) noexcept {
+  return WithState<CudaCallState>(frame, ExecuteCudaCall);
+}
 
 XLA_FFI_Error* callout_v1_cuda_check_instantiate(XLA_FFI_CallFrame* frame) noexcept {
   return Instantiate(frame, InstantiateCudaCheck);
